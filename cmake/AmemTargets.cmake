@@ -1,0 +1,48 @@
+# How every target of this project is made: one static library a folder, tests beside the code.
+
+option(AMEM_WERROR "Warnings are errors" OFF)
+set(AMEM_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize= takes them")
+
+add_library(amem_flags INTERFACE)
+target_compile_options(amem_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+  $<$<BOOL:${AMEM_WERROR}>:-Werror>)
+if(AMEM_SANITIZE)
+  target_compile_options(amem_flags INTERFACE -fsanitize=${AMEM_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(amem_flags INTERFACE -fsanitize=${AMEM_SANITIZE})
+endif()
+
+# amem_library(<folder name> SOURCES ... DEPENDS ...): the static library amem_<name>.
+# It lives in other people's processes: hidden symbols, no exceptions, no RTTI.
+function(amem_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(amem_${name} STATIC ${arg_SOURCES})
+  target_include_directories(amem_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_compile_options(amem_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti>)
+  set_target_properties(amem_${name} PROPERTIES
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_link_libraries(amem_${name} PRIVATE amem_flags)
+  foreach(dep ${arg_DEPENDS})
+    target_link_libraries(amem_${name} PUBLIC amem_${dep})
+  endforeach()
+endfunction()
+
+# amem_test(<name> SOURCES ... DEPENDS <libraries> LABELS ... ENVIRONMENT ... TIMEOUT s): one GoogleTest program,
+# registered with ctest test by test.
+function(amem_test name)
+  if(NOT AMEM_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} amem_flags GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  include(GoogleTest)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace amem {
+
+/// How AMEM_CUMEM treats NCCL_CUMEM_ENABLE, without which NCCL's memory cannot be released.
+enum class CumemMode { force, respect };
+
+/// The settings of this process. Built once, at the first call that reaches amem; constant after
+/// that.
+struct Environment {
+  bool enable = false;
+  long group_id = 0;
+  long free_tag = 0;
+  long log_level = 3;
+  CumemMode cumem = CumemMode::force;
+  std::string nccl_path;
+  long timeout_ms = 60000;
+  /// One sentence for each variable that was not usable; the default stands in its place.
+  std::vector<std::string> complaints;
+};
+
+/// Reads the variables of environment.def from `environ_block` (NAME=value strings, nullptr at the
+/// end).
+Environment read_environment(const char* const* environ_block);
+
+/// The process' own, read at the first call. Thread-safe.
+const Environment& environment();
+
+}  // namespace amem

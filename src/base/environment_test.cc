@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "base/environment.h"
+
+#include <gtest/gtest.h>
+
+namespace amem {
+namespace {
+
+Environment read(std::initializer_list<const char*> entries) {
+  std::vector<const char*> block(entries);
+  block.push_back(nullptr);
+  return read_environment(block.data());
+}
+
+TEST(Environment, IsOffWithDefaultsWhenNothingIsSet) {
+  const Environment env = read({"PATH=/bin"});
+  EXPECT_FALSE(env.enable);
+  EXPECT_EQ(env.timeout_ms, 60000);
+  EXPECT_EQ(env.log_level, 3);
+  EXPECT_EQ(env.cumem, CumemMode::force);
+  EXPECT_TRUE(env.complaints.empty());
+}
+
+TEST(Environment, ReadsEveryVariable) {
+  const Environment env =
+      read({"AMEM_ENABLE=1", "AMEM_GROUPID=170", "AMEM_NCCL_OFFLOAD_FREE_TAG=7", "GMM_LOG=1",
+            "AMEM_CUMEM=respect", "AMEM_NCCL_PATH=/x/libnccl.so.2", "AMEM_TIMEOUT_MS=250"});
+  EXPECT_TRUE(env.enable);
+  EXPECT_EQ(env.group_id, 170);
+  EXPECT_EQ(env.free_tag, 7);
+  EXPECT_EQ(env.log_level, 1);
+  EXPECT_EQ(env.cumem, CumemMode::respect);
+  EXPECT_EQ(env.nccl_path, "/x/libnccl.so.2");
+  EXPECT_EQ(env.timeout_ms, 250);
+  EXPECT_TRUE(env.complaints.empty());
+}
+
+TEST(Environment, AmemLogIsStrongerThanGmmLog) {
+  EXPECT_EQ(read({"AMEM_LOG=5", "GMM_LOG=1"}).log_level, 5);
+  EXPECT_EQ(read({"GMM_LOG=1", "AMEM_LOG=5"}).log_level, 5);
+}
+
+TEST(Environment, BadValuesGetOneSentenceAndTheDefault) {
+  const Environment env =
+      read({"AMEM_GROUPID=train", "GMM_LOG=9", "AMEM_CUMEM=yes", "AMEM_TIMEOUT_MS=-1"});
+  EXPECT_EQ(env.group_id, 0);
+  EXPECT_EQ(env.log_level, 3);
+  EXPECT_EQ(env.cumem, CumemMode::force);
+  EXPECT_EQ(env.timeout_ms, 60000);
+  ASSERT_EQ(env.complaints.size(), 4u);
+  EXPECT_EQ(env.complaints[0], "AMEM_GROUPID=train is not a number from 0 to 2147483647; using 0");
+}
+
+TEST(Environment, UnknownVariableIsOneWarning) {
+  const Environment env = read({"AMEM_TIMEOUT=5", "AMEM_SIM_DEVICES=2"});
+  ASSERT_EQ(env.complaints.size(), 1u);
+  EXPECT_NE(env.complaints[0].find("AMEM_TIMEOUT"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace amem

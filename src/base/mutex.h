@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "base/deadline.h"
+
+// Clang's thread-safety analysis: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html. Empty with
+// other compilers.
+#if defined(__clang__)
+#define AMEM_TSA(x) __attribute__((x))
+#else
+#define AMEM_TSA(x)
+#endif
+#define AMEM_GUARDED_BY(m) AMEM_TSA(guarded_by(m))
+#define AMEM_REQUIRES(...) AMEM_TSA(requires_capability(__VA_ARGS__))
+#define AMEM_EXCLUDES(...) AMEM_TSA(locks_excluded(__VA_ARGS__))
+
+namespace amem {
+
+/// std::mutex that the thread-safety analysis knows.
+class AMEM_TSA(capability("mutex")) Mutex {
+ public:
+  void lock() AMEM_TSA(acquire_capability()) { mutex_.lock(); }
+  void unlock() AMEM_TSA(release_capability()) { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+class AMEM_TSA(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) AMEM_TSA(acquire_capability(mutex)) : mutex_(mutex) {
+    mutex_.lock();
+  }
+  ~MutexLock() AMEM_TSA(release_capability()) { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+/// A condition on state that a Mutex guards. The mutex is held on entry and on return, as with
+/// std::condition_variable; the analysis sees the wait as one locked call.
+class Condition {
+ public:
+  void notify_all() { condition_.notify_all(); }
+
+  /// Waits until `predicate` holds; false when the deadline passed first.
+  template <typename Predicate>
+  bool wait_until(Mutex& mutex, Deadline deadline, Predicate predicate) AMEM_REQUIRES(mutex) {
+    return condition_.wait_until(mutex, deadline.at(), predicate);
+  }
+
+ private:
+  std::condition_variable_any condition_;
+};
+
+}  // namespace amem
