@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Holds types.h and functions.def against the toolkit's cuda.h. Compiled only where there is one.
+// Our header comes first: cuda.h then maps un-suffixed names to the newest form by macros.
+#include "driver/driver.h"
+//
+#include <cuda.h>
+
+#include <type_traits>
+
+#undef cuGetProcAddress
+extern "C" CUresult cuGetProcAddress(const char*, void**, int, cuuint64_t);
+
+namespace amem {
+
+static_assert(sizeof(DriverResult) == sizeof(CUresult));
+static_assert(sizeof(DriverHandle) == sizeof(CUmemGenericAllocationHandle));
+static_assert(sizeof(DeviceAddress) == sizeof(CUdeviceptr));
+static_assert(std::is_same_v<DriverContext, CUcontext> && std::is_same_v<DriverStream, CUstream>);
+static_assert(sizeof(Location) == sizeof(CUmemLocation) &&
+              offsetof(Location, id) == offsetof(CUmemLocation, id));
+static_assert(sizeof(Access) == sizeof(CUmemAccessDesc) &&
+              offsetof(Access, flags) == offsetof(CUmemAccessDesc, flags));
+static_assert(sizeof(AllocationProperties) == sizeof(CUmemAllocationProp));
+static_assert(offsetof(AllocationProperties, location) == offsetof(CUmemAllocationProp, location));
+static_assert(offsetof(AllocationProperties, gpu_direct_rdma_capable) ==
+              offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable));
+static_assert(offsetof(AllocationProperties, usage) ==
+              offsetof(CUmemAllocationProp, allocFlags.usage));
+static_assert(kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(kHandleTypeFd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+static_assert(kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
+static_assert(kCaptureStatusNone == CU_STREAM_CAPTURE_STATUS_NONE);
+static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
+static_assert(driver_result::kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY &&
+              driver_result::kNotFound == CUDA_ERROR_NOT_FOUND);
+static_assert(driver_result::kUnknown == CUDA_ERROR_UNKNOWN &&
+              driver_result::kNotInitialized == CUDA_ERROR_NOT_INITIALIZED);
+
+/// The same number of parameters of the same sizes: pointers and enums may be spelled differently.
+template <typename... A, typename... B>
+constexpr bool same_shape(DriverResult (*)(A...), CUresult (*)(B...)) {
+  if constexpr (sizeof...(A) != sizeof...(B)) {
+    return false;
+  } else {
+    return ((sizeof(A) == sizeof(B)) && ...);
+  }
+}
+
+#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters)                            \
+  static_assert(same_shape(decltype(Driver::symbol){}, static_cast<decltype(&::symbol)>(nullptr)), \
+                #symbol);
+#include "driver/functions.def"
+#undef AMEM_DRIVER_FUNCTION
+
+}  // namespace amem

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "driver/types.h"
+
+namespace amem {
+
+/// Pointers to the driver's own functions, one for each row of functions.def, named by exported
+/// symbol. Tests put their own functions in; production fills it once (load_driver).
+struct Driver {
+#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
+  DriverResult(*symbol) parameters = nullptr;
+#include "driver/functions.def"
+#undef AMEM_DRIVER_FUNCTION
+};
+
+/// How a row of functions.def is treated.
+enum class Handling { lookup, hooked, called };
+
+struct DriverFunction {
+  const char* name;
+  const char* symbol;
+  int since;
+  Handling handling;
+};
+
+/// The rows of functions.def.
+inline constexpr DriverFunction kDriverFunctions[] = {
+#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
+  {#name, #symbol, since, Handling::handling},
+#include "driver/functions.def"
+#undef AMEM_DRIVER_FUNCTION
+};
+
+/// Finds every function of functions.def in the libcuda.so.1 that the loader finds. A missing
+/// library or function is ErrorKind::unsupported. No driver call is made.
+Result<Driver> load_driver();
+
+/// An Error for a driver call that returned `code`: "cuMemCreate(2097152 bytes, device 0) failed:
+/// CUDA_ERROR_OUT_OF_MEMORY".
+[[gnu::format(printf, 3, 4)]] Error driver_error(const Driver& driver, DriverResult code,
+                                                 const char* format, ...);
+
+}  // namespace amem

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+struct CUctx_st;
+struct CUstream_st;
+
+/// The few types of the CUDA driver that we pass through, in our own declarations, so that
+/// everything builds without CUDA installed. cuda_abi_check.cc holds them against the toolkit's
+/// cuda.h where there is one.
+namespace amem {
+
+using DriverResult = int;             ///< CUresult
+using DriverHandle = uint64_t;        ///< CUmemGenericAllocationHandle
+using DeviceAddress = uint64_t;       ///< CUdeviceptr
+using DriverContext = ::CUctx_st*;    ///< CUcontext
+using DriverStream = ::CUstream_st*;  ///< CUstream
+
+/// The results we decide by; every other value is passed on as it is.
+namespace driver_result {
+inline constexpr DriverResult kSuccess = 0;
+inline constexpr DriverResult kInvalidValue = 1;
+inline constexpr DriverResult kOutOfMemory = 2;
+inline constexpr DriverResult kNotInitialized = 3;
+inline constexpr DriverResult kNotFound = 500;
+inline constexpr DriverResult kNotReady = 600;
+inline constexpr DriverResult kUnknown = 999;
+}  // namespace driver_result
+
+/// CUmemLocation.
+struct Location {
+  int32_t type;  ///< CUmemLocationType: 1 device, 2 host, 3 NUMA node of the host
+  int32_t id;
+  bool operator==(const Location&) const = default;
+};
+inline constexpr int32_t kLocationDevice = 1;
+
+/// CUmemAllocationProp.
+struct AllocationProperties {
+  int32_t type;
+  int32_t requested_handle_types;
+  Location location;
+  void* win32_metadata;
+  uint8_t compression_type;
+  uint8_t gpu_direct_rdma_capable;
+  uint16_t usage;
+  uint8_t reserved[4];
+};
+
+/// CUmemAccessDesc.
+struct Access {
+  Location location;
+  int32_t flags;
+};
+
+inline constexpr int kHandleTypeFd = 1;            ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kCaptureModeRelaxed = 2;      ///< CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kCaptureStatusNone = 0;       ///< CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr unsigned kStreamNonBlocking = 1;  ///< CU_STREAM_NON_BLOCKING
+
+}  // namespace amem
