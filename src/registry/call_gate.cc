@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "registry/call_gate.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace amem {
+namespace {
+
+constexpr size_t kCommunicatorsInGroup = 32;
+
+bool contains(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+}  // namespace
+
+/// What one thread is doing inside NCCL. Written by that thread only, read by whoever waits for
+/// gates to empty. Reused when the thread has ended, never freed: a reader may hold it.
+struct CallGate::Thread {
+  std::atomic<bool> owned{true};
+  std::atomic<long> tid{0};
+  int depth = 0;                           ///< nested calls, the thread's own
+  int group_depth = 0;                     ///< open NCCL groups, the thread's own
+  std::atomic<const char*> call{nullptr};  ///< not nullptr: inside
+  std::atomic<size_t> count{0};  ///< communicators in use; more than the array holds means all
+  std::array<std::atomic<const void*>, kCommunicatorsInGroup> communicators{};
+};
+
+CallGate::CallGate() = default;
+CallGate::~CallGate() = default;
+
+CallGate::Thread& CallGate::this_thread() {
+  // One gate a process in production; tests make several, hence the check that the record is this
+  // gate's own.
+  static thread_local struct Slot {
+    CallGate* gate = nullptr;
+    Thread* thread = nullptr;
+    ~Slot() {
+      if (thread != nullptr) thread->owned.store(false, std::memory_order_release);
+    }
+  } slot;
+  if (slot.gate == this) return *slot.thread;
+  if (slot.thread != nullptr) slot.thread->owned.store(false, std::memory_order_release);
+
+  MutexLock lock(mutex_);
+  Thread* mine = nullptr;
+  for (auto& thread : threads_) {
+    bool expected = false;
+    if (thread->owned.compare_exchange_strong(expected, true)) {
+      mine = thread.get();
+      break;
+    }
+  }
+  if (mine == nullptr) mine = threads_.emplace_back(std::make_unique<Thread>()).get();
+  mine->depth = mine->group_depth = 0;
+  mine->call.store(nullptr);
+  mine->count.store(0);
+  mine->tid.store(syscall(SYS_gettid));
+  slot.gate = this;
+  slot.thread = mine;
+  return *mine;
+}
+
+bool CallGate::caller_is_inside() const {
+  Thread& thread = const_cast<CallGate*>(this)->this_thread();
+  return thread.depth > 0 || thread.group_depth > 0;
+}
+
+bool CallGate::blocks(const void* communicator, Closure* closure) {
+  auto known = known_.find(communicator);
+  if (known == known_.end()) return false;
+  for (const auto& [member, away] : away_) {
+    if (!contains(away.ids, known->second)) continue;
+    *closure = away.closure;
+    return true;
+  }
+  return false;
+}
+
+void CallGate::step_out(Thread& thread) {
+  thread.count.store(0, std::memory_order_relaxed);
+  thread.call.store(nullptr, std::memory_order_release);
+  // Pairs with the fence of enter(): whoever closed a gate before this load is told that we are
+  // outside.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (closures_.load(std::memory_order_relaxed) == 0) return;
+  MutexLock lock(mutex_);
+  changed_.notify_all();
+}
+
+Status CallGate::enter(const char* call, const void* communicator, long timeout_ms) {
+  Thread& thread = this_thread();
+  if (thread.depth > 0) {
+    ++thread.depth;
+    return ok_status();
+  }
+  const size_t before = thread.count.load(std::memory_order_relaxed);
+  if (before < kCommunicatorsInGroup)
+    thread.communicators[before].store(communicator, std::memory_order_relaxed);
+  thread.count.store(before + 1, std::memory_order_relaxed);
+  const char* const outer = thread.call.load(std::memory_order_relaxed);
+  thread.call.store(call, std::memory_order_relaxed);
+  // Either the closer sees us inside, or we see its closure: both store, then both load (Dekker).
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (closures_.load(std::memory_order_relaxed) == 0) {
+    thread.depth = 1;
+    return ok_status();
+  }
+
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  MutexLock lock(mutex_);
+  Closure closure;
+  const auto step_back = [&] {
+    thread.count.store(before, std::memory_order_relaxed);
+    thread.call.store(outer, std::memory_order_release);
+    changed_.notify_all();
+  };
+  for (;;) {
+    // A group that is already open was let in as a whole; its end is what the closer waits for.
+    if (!process_closed_.empty() && thread.group_depth == 0) {
+      step_back();
+      return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
+    }
+    if (!blocks(communicator, &closure)) {
+      thread.count.store(before + 1, std::memory_order_relaxed);
+      thread.call.store(call, std::memory_order_release);
+      thread.depth = 1;
+      return ok_status();
+    }
+    step_back();
+    if (closure.for_ever)
+      return make_error(ErrorKind::peer, 0,
+                        "%s: a member of this communicator, %s; destroy the communicator", call,
+                        closure.text.c_str());
+    const bool opened = changed_.wait_until(mutex_, deadline, [&] {
+      Closure now;
+      return !process_closed_.empty() || !blocks(communicator, &now) || now.for_ever;
+    });
+    if (!opened)
+      return make_error(
+          ErrorKind::timeout, 0,
+          "%s waited %ld ms for a member of this communicator: %s; resume it, then call again",
+          call, timeout_ms, closure.text.c_str());
+  }
+}
+
+void CallGate::leave() {
+  Thread& thread = this_thread();
+  if (--thread.depth == 0 && thread.group_depth == 0) step_out(thread);
+}
+
+void CallGate::group_started() { ++this_thread().group_depth; }
+
+void CallGate::group_ended() {
+  Thread& thread = this_thread();
+  if (thread.group_depth > 0 && --thread.group_depth == 0 && thread.depth == 0) step_out(thread);
+}
+
+void CallGate::add_communicator(const void* communicator, const CommunicatorId& id) {
+  MutexLock lock(mutex_);
+  known_[communicator] = id;
+}
+
+void CallGate::remove_communicator(const void* communicator) {
+  MutexLock lock(mutex_);
+  known_.erase(communicator);
+  changed_.notify_all();
+}
+
+std::vector<CommunicatorId> CallGate::communicator_ids() {
+  MutexLock lock(mutex_);
+  std::vector<CommunicatorId> ids;
+  for (const auto& [communicator, id] : known_) ids.push_back(id);
+  return ids;
+}
+
+bool CallGate::find_communicator(const void* communicator, CommunicatorId* id) {
+  MutexLock lock(mutex_);
+  auto known = known_.find(communicator);
+  if (known == known_.end()) return false;
+  *id = known->second;
+  return true;
+}
+
+std::vector<const void*> CallGate::communicators() {
+  MutexLock lock(mutex_);
+  std::vector<const void*> all;
+  for (const auto& [communicator, id] : known_) all.push_back(communicator);
+  return all;
+}
+
+void CallGate::close_process(std::string text) {
+  MutexLock lock(mutex_);
+  if (process_closed_.empty()) closures_.fetch_add(1, std::memory_order_relaxed);
+  process_closed_ = std::move(text);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  changed_.notify_all();
+}
+
+void CallGate::open_process() {
+  MutexLock lock(mutex_);
+  if (!process_closed_.empty()) closures_.fetch_sub(1, std::memory_order_relaxed);
+  process_closed_.clear();
+  changed_.notify_all();
+}
+
+void CallGate::member_away(const Closure& closure, const std::vector<CommunicatorId>& ids) {
+  MutexLock lock(mutex_);
+  if (away_.insert_or_assign(closure.member, Away{closure, ids}).second)
+    closures_.fetch_add(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  changed_.notify_all();
+}
+
+void CallGate::member_back(const InstanceId& member) {
+  MutexLock lock(mutex_);
+  if (away_.erase(member) > 0) closures_.fetch_sub(1, std::memory_order_relaxed);
+  changed_.notify_all();
+}
+
+void CallGate::member_ended(const InstanceId& member, std::string text) {
+  MutexLock lock(mutex_);
+  auto away = away_.find(member);
+  if (away == away_.end()) return;
+  away->second.closure.text = std::move(text);
+  away->second.closure.for_ever = true;
+  changed_.notify_all();
+}
+
+std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids) {
+  for (const auto& thread : threads_) {
+    const char* call = thread->call.load(std::memory_order_acquire);
+    if (call == nullptr) continue;
+    const size_t count = thread->count.load(std::memory_order_relaxed);
+    bool concerned = ids == nullptr || count > kCommunicatorsInGroup;
+    for (size_t i = 0; !concerned && i < count; ++i) {
+      auto known = known_.find(thread->communicators[i].load(std::memory_order_relaxed));
+      concerned = known != known_.end() && contains(*ids, known->second);
+    }
+    if (concerned) return "thread " + std::to_string(thread->tid.load()) + " is inside " + call;
+  }
+  return {};
+}
+
+std::string CallGate::who_is_inside(const std::vector<CommunicatorId>* ids) {
+  MutexLock lock(mutex_);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return find_inside(ids);
+}
+
+Status CallGate::wait_until_outside(const std::vector<CommunicatorId>* ids, Deadline deadline) {
+  if (caller_is_inside())
+    return make_error(ErrorKind::misuse, 0,
+                      "called from inside an NCCL call or an open ncclGroupStart()");
+  MutexLock lock(mutex_);
+  std::string inside;
+  const bool empty = changed_.wait_until(mutex_, deadline, [&] {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    inside = find_inside(ids);
+    return inside.empty();
+  });
+  if (empty) return ok_status();
+  return make_error(ErrorKind::timeout, 0, "%s and does not return", inside.c_str());
+}
+
+}  // namespace amem

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/identity.h"
+#include "base/mutex.h"
+#include "base/result.h"
+
+namespace amem {
+
+/// The gates through which NCCL calls that start work pass: one for the process, one for each
+/// communicator.
+///
+/// A call that passes is counted in until it returns (calls of an open NCCL group until its end),
+/// so that whoever closes a gate can wait until nobody is inside. Passing an open gate costs one
+/// store, one fence and one load of this thread's own cache line and of one shared flag; nothing is
+/// written that other threads read.
+///
+/// Threads: everything may be called from any thread.
+class CallGate {
+ public:
+  /// Why a communicator's gate is closed: the member that is away.
+  struct Closure {
+    InstanceId member;
+    std::string text;       ///< "process 1234 is paused"
+    bool for_ever = false;  ///< the member has ended: do not wait
+  };
+
+  CallGate();
+  ~CallGate();
+
+  // --- Calls
+  // -------------------------------------------------------------------------------------------------------
+
+  /// Lets the calling thread in, waiting for a closed communicator until the deadline.
+  /// `communicator` is NCCL's pointer, or nullptr for a call without one. Calls made by NCCL from
+  /// within a call (its own public symbols reached through the PLT, facts: 19 of them in 2.28.9)
+  /// pass at once. Every enter that returns success is followed by leave().
+  Status enter(const char* call, const void* communicator, long timeout_ms);
+  void leave();
+
+  /// The calling thread opened or closed an NCCL group; inside one, calls stay counted until the
+  /// outermost end.
+  void group_started();
+  void group_ended();
+
+  // --- Communicators
+  // -----------------------------------------------------------------------------------------------
+
+  void add_communicator(const void* communicator, const CommunicatorId& id);
+  void remove_communicator(const void* communicator);
+  std::vector<CommunicatorId> communicator_ids();
+  /// The identity of a communicator, if it is known.
+  bool find_communicator(const void* communicator, CommunicatorId* id);
+  std::vector<const void*> communicators();
+
+  // --- Closing
+  // -----------------------------------------------------------------------------------------------------
+
+  /// Closes the process' gate: every call fails at once with ErrorKind::misuse and this text.
+  void close_process(std::string text);
+  void open_process();
+
+  /// A member of communicators went away; calls on these wait. It came back: they go on.
+  void member_away(const Closure& closure, const std::vector<CommunicatorId>& ids);
+  void member_back(const InstanceId& member);
+  /// A member that is away will not come back: calls on its communicators fail from now on.
+  void member_ended(const InstanceId& member, std::string text);
+
+  /// Waits until no other thread is inside a call on one of `ids` (all calls when `ids` is
+  /// nullptr). On the deadline: an error that names the thread and the call. The calling thread
+  /// itself must not be inside (misuse).
+  Status wait_until_outside(const std::vector<CommunicatorId>* ids, Deadline deadline);
+  /// The same without waiting: the name of a call that is inside, empty when there is none.
+  std::string who_is_inside(const std::vector<CommunicatorId>* ids);
+
+  /// Is the calling thread inside an NCCL call or an open group?
+  bool caller_is_inside() const;
+
+ private:
+  struct Thread;
+  Thread& this_thread();
+  bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
+  void step_out(Thread& thread);
+  std::string find_inside(const std::vector<CommunicatorId>* ids) AMEM_REQUIRES(mutex_);
+
+  std::atomic<int> closures_{0};  ///< how many reasons there are for any gate to be closed
+  Mutex mutex_;
+  Condition changed_;
+  std::string process_closed_ AMEM_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
+  struct Away {
+    Closure closure;
+    std::vector<CommunicatorId> ids;
+  };
+  std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Thread>> threads_ AMEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace amem

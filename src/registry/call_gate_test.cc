@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "registry/call_gate.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "registry/communicator_id.h"
+
+namespace amem {
+namespace {
+
+const CommunicatorId kFirst = communicator_from_bytes("first", 5);
+const CommunicatorId kSecond = communicator_from_bytes("second", 6);
+
+class CallGateTest : public testing::Test {
+ protected:
+  CallGateTest() {
+    gate_.add_communicator(comm(1), kFirst);
+    gate_.add_communicator(comm(2), kSecond);
+  }
+  static const void* comm(uintptr_t n) { return reinterpret_cast<const void*>(n); }
+
+  CallGate gate_;
+  const InstanceId member_ = random_instance_id();
+  const CallGate::Closure closure_{member_, "process 7 is paused", false};
+};
+
+TEST_F(CallGateTest, OpenGateLetsPass) {
+  ASSERT_TRUE(gate_.enter("ncclAllReduce", comm(1), 0).ok());
+  EXPECT_TRUE(gate_.caller_is_inside());
+  gate_.leave();
+  EXPECT_FALSE(gate_.caller_is_inside());
+}
+
+TEST_F(CallGateTest, ClosedProcessFailsAtOnceWithTheReason) {
+  gate_.close_process("this process is paused");
+
+  const Status status = gate_.enter("ncclAllReduce", comm(1), 60000);
+
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::misuse);
+  EXPECT_EQ(status.error().message, "ncclAllReduce: this process is paused");
+  gate_.open_process();
+  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(1), 0).ok());
+  gate_.leave();
+}
+
+TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
+  gate_.member_away(closure_, {kFirst});
+
+  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(2), 0).ok());
+  gate_.leave();
+  const Status status = gate_.enter("ncclAllReduce", comm(1), 1);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::timeout);
+  EXPECT_NE(status.error().message.find("process 7 is paused"), std::string::npos);
+}
+
+TEST_F(CallGateTest, WaitingCallGoesOnWhenTheMemberIsBack) {
+  gate_.member_away(closure_, {kFirst});
+  auto call = std::async(std::launch::async, [&] {
+    const bool passed = gate_.enter("ncclAllReduce", comm(1), 30000).ok();
+    if (passed) gate_.leave();
+    return passed;
+  });
+
+  gate_.member_back(member_);
+
+  EXPECT_TRUE(call.get());
+}
+
+TEST_F(CallGateTest, EndedMemberFailsWaitersAtOnce) {
+  gate_.member_away(closure_, {kFirst});
+  auto call =
+      std::async(std::launch::async, [&] { return gate_.enter("ncclAllReduce", comm(1), 30000); });
+
+  gate_.member_away({member_, "process 7 has ended", true}, {kFirst});
+
+  const Status status = call.get();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::peer);
+}
+
+TEST_F(CallGateTest, CloserWaitsForTheCallsThatAreInside) {
+  std::promise<void> entered, may_leave;
+  auto call = std::async(std::launch::async, [&] {
+    ASSERT_TRUE(gate_.enter("ncclBroadcast", comm(1), 0).ok());
+    entered.set_value();
+    may_leave.get_future().wait();
+    gate_.leave();
+  });
+  entered.get_future().wait();
+  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+
+  EXPECT_TRUE(gate_.wait_until_outside(&second, Deadline::after_ms(0)).ok());
+  const Status status = gate_.wait_until_outside(&first, Deadline::after_ms(1));
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("is inside ncclBroadcast"), std::string::npos);
+
+  gate_.close_process("paused");
+  may_leave.set_value();
+  EXPECT_TRUE(gate_.wait_until_outside(nullptr, Deadline::after_ms(30000)).ok());
+}
+
+TEST_F(CallGateTest, OpenGroupIsInsideUntilItsOutermostEnd) {
+  std::promise<void> opened, may_end;
+  auto call = std::async(std::launch::async, [&] {
+    EXPECT_TRUE(gate_.enter("ncclGroupStart", nullptr, 0).ok());
+    gate_.group_started();
+    gate_.leave();
+    EXPECT_TRUE(gate_.enter("ncclSend", comm(1), 0).ok());
+    gate_.leave();
+    opened.set_value();
+    may_end.get_future().wait();
+    EXPECT_TRUE(gate_.enter("ncclGroupEnd", nullptr, 0).ok());
+    gate_.leave();
+    gate_.group_ended();
+  });
+  opened.get_future().wait();
+  const std::vector<CommunicatorId> first{kFirst};
+  EXPECT_FALSE(gate_.wait_until_outside(&first, Deadline::after_ms(1)).ok());
+
+  gate_.close_process("paused");
+  may_end.set_value();
+  EXPECT_TRUE(gate_.wait_until_outside(&first, Deadline::after_ms(30000)).ok());
+}
+
+TEST_F(CallGateTest, NestedCallsPassAndCountOnce) {
+  ASSERT_TRUE(gate_.enter("ncclCommInitRank", nullptr, 0).ok());
+  gate_.close_process("paused");
+
+  EXPECT_TRUE(gate_.enter("ncclMemAlloc", nullptr, 0).ok());
+  gate_.leave();
+  EXPECT_TRUE(gate_.caller_is_inside());
+  gate_.leave();
+  EXPECT_FALSE(gate_.caller_is_inside());
+}
+
+TEST_F(CallGateTest, CloserMayNotBeInsideItself) {
+  EXPECT_TRUE(gate_.enter("ncclGroupStart", nullptr, 0).ok());
+  const Status status = gate_.wait_until_outside(nullptr, Deadline::after_ms(0));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::misuse);
+  gate_.leave();
+}
+
+// The race that the fence in enter() is for: every call is either counted by the closer or stopped
+// by the closure.
+TEST_F(CallGateTest, NoCallSlipsThroughWhileTheGateCloses) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> working{0};
+  std::atomic<bool> slipped{false};
+  std::atomic<bool> must_be_empty{false};
+  std::thread caller([&] {
+    while (!stop) {
+      if (!gate_.enter("ncclAllReduce", comm(1), 1).ok()) continue;
+      ++working;
+      if (must_be_empty) slipped = true;
+      --working;
+      gate_.leave();
+    }
+  });
+  for (int round = 0; round < 2000; ++round) {
+    gate_.close_process("paused");
+    ASSERT_TRUE(gate_.wait_until_outside(nullptr, Deadline::after_ms(30000)).ok());
+    must_be_empty = true;
+    if (working != 0) slipped = true;
+    must_be_empty = false;
+    gate_.open_process();
+  }
+  stop = true;
+  caller.join();
+  EXPECT_FALSE(slipped);
+}
+
+TEST(CommunicatorIdentity, IsEqualForEqualHistoryAndElseNot) {
+  EXPECT_EQ(derived_communicator(kFirst, 1, 0), derived_communicator(kFirst, 1, 0));
+  EXPECT_NE(derived_communicator(kFirst, 1, 0), derived_communicator(kFirst, 2, 0));
+  EXPECT_NE(derived_communicator(kFirst, 1, 0), derived_communicator(kFirst, 1, 1));
+  EXPECT_NE(derived_communicator(kFirst, 1, 0), derived_communicator(kSecond, 1, 0));
+}
+
+}  // namespace
+}  // namespace amem

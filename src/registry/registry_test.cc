@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "registry/registry.h"
+
+#include <gtest/gtest.h>
+
+namespace amem {
+namespace {
+
+class RegistryTest : public testing::Test {
+ protected:
+  RegistryTest() { registry_.mutex.lock(); }
+  ~RegistryTest() override { registry_.mutex.unlock(); }
+
+  Registry registry_;
+};
+
+TEST_F(RegistryTest, HandleFindsItsAllocationAndForeignOnesFindNothing) {
+  Allocation& made = registry_.add_local(2 << 20, {}, 0x1234);
+
+  EXPECT_EQ(registry_.find_handle(handle_of(made.id)), &made);
+  EXPECT_EQ(registry_.find_handle(0x1234), nullptr);
+  EXPECT_EQ(registry_.find_handle(handle_of(99)), nullptr);
+  EXPECT_TRUE(is_our_handle(handle_of(made.id)));
+  EXPECT_FALSE(is_our_handle(0x00007f0000001000));
+}
+
+TEST_F(RegistryTest, MappingIsFoundByInteriorAddressOnly) {
+  Allocation& made = registry_.add_local(0x1000, {}, 1);
+  registry_.add_mapping(made, 0x10000, 0x1000);
+
+  EXPECT_EQ(registry_.mapping_at(0x0ffff), nullptr);
+  ASSERT_NE(registry_.mapping_at(0x10000), nullptr);
+  EXPECT_EQ(registry_.mapping_at(0x10fff)->allocation, made.id);
+  EXPECT_EQ(registry_.mapping_at(0x11000), nullptr);
+}
+
+TEST_F(RegistryTest, RangeFindsEveryOverlappingMappingInOrder) {
+  Allocation& made = registry_.add_local(0x1000, {}, 1);
+  for (DeviceAddress at : {0x30000, 0x10000, 0x20000}) registry_.add_mapping(made, at, 0x1000);
+
+  const auto found = registry_.mappings_in(0x10800, 0x1f801);
+
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0]->address, 0x10000u);
+  EXPECT_EQ(found[2]->address, 0x30000u);
+  EXPECT_EQ(registry_.mappings_in(0x11000, 0xf000).size(), 0u);
+}
+
+TEST_F(RegistryTest, SecondImportOfTheSameMemoryIsTheSameAllocation) {
+  const ImportOrigin origin{random_instance_id(), 5, 77};
+
+  Allocation& first = registry_.add_import(origin);
+  Allocation& second = registry_.add_import(origin);
+
+  EXPECT_EQ(&first, &second);
+  EXPECT_EQ(first.handle_references, 2);
+  EXPECT_EQ(registry_.find_import(origin.owner, 5), &first);
+  EXPECT_EQ(registry_.find_import(random_instance_id(), 5), nullptr);
+}
+
+TEST_F(RegistryTest, AllocationLivesUntilHandleAndMappingsAreGone) {
+  Allocation& made = registry_.add_local(0x1000, {}, 1);
+  Mapping& mapping = registry_.add_mapping(made, 0x10000, 0x1000);
+  made.handle_references = 0;
+  EXPECT_FALSE(Registry::is_unused(made));
+
+  registry_.remove_mapping(mapping);
+  EXPECT_TRUE(Registry::is_unused(made));
+
+  const AllocationId id = made.id;
+  registry_.erase(id);
+  EXPECT_EQ(registry_.find(id), nullptr);
+}
+
+TEST_F(RegistryTest, WaitSettledGivesUpAtItsDeadline) {
+  Allocation& made = registry_.add_local(0x1000, {}, 1);
+  EXPECT_TRUE(registry_.wait_settled(made.id, Deadline::after_ms(0)));
+
+  made.state = AllocationState::saving;
+  EXPECT_FALSE(registry_.wait_settled(made.id, Deadline::after_ms(1)));
+}
+
+TEST(MergeAccess, LastFlagsForALocationWin) {
+  std::vector<Access> list;
+  merge_access(list, {{kLocationDevice, 0}, 3});
+  merge_access(list, {{kLocationDevice, 1}, 1});
+  merge_access(list, {{kLocationDevice, 0}, 1});
+
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].flags, 1);
+}
+
+}  // namespace
+}  // namespace amem
