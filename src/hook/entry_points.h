@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include "driver/types.h"
+
+namespace amem {
+
+// Where NCCL's driver calls land: hooked_<symbol> for every row of functions.def that is not only
+// called. Each gives NCCL the result that the driver gives or would have given; an allocation that
+// is away is answered from the registry.
+#define AMEM_ENTRY_lookup(symbol, parameters) DriverResult hooked_##symbol parameters;
+#define AMEM_ENTRY_hooked(symbol, parameters) DriverResult hooked_##symbol parameters;
+#define AMEM_ENTRY_called(symbol, parameters)
+#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
+  AMEM_ENTRY_##handling(symbol, parameters)
+#include "driver/functions.def"
+#undef AMEM_DRIVER_FUNCTION
+#undef AMEM_ENTRY_lookup
+#undef AMEM_ENTRY_hooked
+#undef AMEM_ENTRY_called
+
+}  // namespace amem

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+
+#include "driver/driver.h"
+#include "registry/exchange.h"
+#include "registry/registry.h"
+
+namespace amem {
+
+/// What every hook works on. One in a process, set before NCCL's first look-up and never taken
+/// away.
+struct HookContext {
+  const Driver* driver = nullptr;
+  Registry* registry = nullptr;
+  Exchange* exchange = nullptr;
+  long timeout_ms = 60000;
+  /// Set in a forked child, where the tables may be locked for ever by a thread that is not there:
+  /// hooks only forward.
+  std::atomic<bool> forward_only{false};
+};
+
+/// The context, for the hooks. Null before install_hooks().
+HookContext* hook_context();
+void install_hooks(HookContext* context);
+
+/// While one lives, what the calling thread allocates is the application's own memory
+/// (ncclMemAlloc), not NCCL's.
+class UserAllocationScope {
+ public:
+  UserAllocationScope() { ++depth(); }
+  ~UserAllocationScope() { --depth(); }
+  static bool active() { return depth() > 0; }
+
+ private:
+  static int& depth() {
+    static thread_local int value = 0;
+    return value;
+  }
+};
+
+/// Releases what an allocation holds and erases it, once NCCL has neither a handle nor a mapping of
+/// it.
+void erase_if_unused(HookContext& context, Allocation& allocation)
+    AMEM_REQUIRES(context.registry->mutex);
+
+/// Pins whatever is mapped in the range.
+void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes, const char* because);
+
+}  // namespace amem

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Hooks on what leaves the process or its tables: export, import, NIC registration, multicast.
+#include <cstdint>
+
+#include "base/log.h"
+#include "hook/entry_points.h"
+#include "hook/hook_context.h"
+#include "registry/kind_policy.h"
+
+namespace amem {
+namespace {
+
+/// The driver's handle of one of our allocations after pinning it, or 0 when its memory is not
+/// here.
+DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const char* because) {
+  MutexLock lock(context.registry->mutex);
+  context.registry->wait_settled(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
+  Allocation* allocation = context.registry->find_handle(handle);
+  if (allocation == nullptr || !is_here(allocation->state)) return 0;
+  pin(*allocation, because);
+  return allocation->backing.handle;
+}
+
+}  // namespace
+
+DriverResult hooked_cuMemExportToShareableHandle(void* shareable, DriverHandle handle, int type,
+                                                 unsigned long long flags) {
+  HookContext& context = *hook_context();
+  if (context.forward_only || !is_our_handle(handle))
+    return context.driver->cuMemExportToShareableHandle(shareable, handle, type, flags);
+  if (type != kHandleTypeFd) {
+    // A fabric handle says nothing about who imports it (facts: MNNVL needs a control plane across
+    // nodes).
+    const DriverHandle backing = pinned_backing(context, handle, "exported as a fabric handle");
+    return backing == 0
+               ? driver_result::kInvalidValue
+               : context.driver->cuMemExportToShareableHandle(shareable, backing, type, flags);
+  }
+
+  MutexLock lock(context.registry->mutex);
+  Allocation* allocation = context.registry->find_handle(handle);
+  if (allocation == nullptr || shareable == nullptr) return driver_result::kInvalidValue;
+  if (!allocation->is_import &&
+      (allocation->properties.requested_handle_types & kHandleTypeFd) == 0)
+    return context.driver->cuMemExportToShareableHandle(shareable, allocation->backing.handle, type,
+                                                        flags);
+  Result<int> token = context.exchange->make_token(*allocation);
+  if (!token.ok()) {
+    AMEM_LOG(error, allocation->device(), "cannot export an allocation of NCCL: %s",
+             token.error().message.c_str());
+    return driver_result::kUnknown;
+  }
+  *static_cast<int*>(shareable) = token.value();
+  return driver_result::kSuccess;
+}
+
+DriverResult hooked_cuMemImportFromShareableHandle(DriverHandle* handle, void* shareable,
+                                                   int type) {
+  HookContext& context = *hook_context();
+  if (!context.forward_only && handle != nullptr && type == kHandleTypeFd) {
+    const int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
+    DriverResult result = driver_result::kSuccess;
+    if (context.exchange->import_token(fd, handle, &result)) return result;
+  }
+  return context.driver->cuMemImportFromShareableHandle(handle, shareable, type);
+}
+
+DriverResult hooked_cuMemGetHandleForAddressRange(void* handle, DeviceAddress address,
+                                                  size_t size_bytes, int type,
+                                                  unsigned long long flags) {
+  HookContext& context = *hook_context();
+  const DriverResult result =
+      context.driver->cuMemGetHandleForAddressRange(handle, address, size_bytes, type, flags);
+  // The dma-buf goes to a NIC, which holds the pages for as long as the registration lives
+  // (net.cc:994@v2.30.7-1).
+  if (result == driver_result::kSuccess && !context.forward_only)
+    pin_range(context, address, size_bytes, "registered with a NIC");
+  return result;
+}
+
+// Multicast calls block until every device has joined, so no lock is held across them. Memory that
+// is bound stays where it is; it is pinned before the call, because a pause between call and record
+// would take it away.
+DriverResult hooked_cuMulticastBindMem(DriverHandle multicast, size_t multicast_offset,
+                                       DriverHandle memory, size_t memory_offset, size_t size_bytes,
+                                       unsigned long long flags) {
+  HookContext& context = *hook_context();
+  if (!context.forward_only && is_our_handle(memory)) {
+    memory = pinned_backing(context, memory, "bound to multicast (NVLS)");
+    if (memory == 0) return driver_result::kInvalidValue;
+  }
+  return context.driver->cuMulticastBindMem(multicast, multicast_offset, memory, memory_offset,
+                                            size_bytes, flags);
+}
+
+DriverResult hooked_cuMulticastBindAddr(DriverHandle multicast, size_t offset,
+                                        DeviceAddress address, size_t size_bytes,
+                                        unsigned long long flags) {
+  HookContext& context = *hook_context();
+  if (!context.forward_only) pin_range(context, address, size_bytes, "bound to multicast (NVLS)");
+  return context.driver->cuMulticastBindAddr(multicast, offset, address, size_bytes, flags);
+}
+
+}  // namespace amem
