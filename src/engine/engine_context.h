@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <memory>
+
+#include "base/identity.h"
+#include "driver/driver.h"
+#include "engine/device_drain.h"
+#include "peers/peer_service.h"
+#include "registry/call_gate.h"
+#include "registry/kind_policy.h"
+#include "registry/registry.h"
+
+namespace amem {
+
+/// What the parts of the engine share. Constant after the process' set-up but for `peers`, which is
+/// set once, before the first token is made or read.
+struct EngineContext {
+  const Driver& driver;
+  Registry& registry;
+  CallGate& gate;
+  DeviceDrain& drain;
+  InstanceId self;
+  int32_t group = 0;
+  long timeout_ms = 60000;
+  KindSettings kinds;
+  std::atomic<PeerService*> peers{nullptr};
+};
+
+/// "process 1234", for messages.
+std::string name_of_peer(const EngineContext& context, const InstanceId& peer);
+
+}  // namespace amem

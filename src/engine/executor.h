@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "engine/host_store.h"
+#include "engine/plan.h"
+#include "registry/registry.h"
+
+namespace amem {
+
+/// Runs the steps of a plan that concern this process alone: save, drop, release, create, fill.
+///
+/// Each step looks its allocation up anew, because NCCL may free while a pause runs (destroying a
+/// communicator is always legal); one that is gone is no longer a step. Contents are safe at every
+/// moment: nothing is released before its copy is complete, and a copy is kept until the contents
+/// are back.
+///
+/// Threads: one at a time (the session's); takes the registry's mutex for each step.
+class Executor {
+ public:
+  Executor(const Driver& driver, Registry& registry, HostStore& store)
+      : driver_(driver), registry_(registry), store_(store) {}
+
+  /// Makes room on the host for what the plan saves.
+  Status reserve(const std::vector<Step>& plan);
+
+  /// Starts every copy, then waits for all. On error everything is as before.
+  Status save(const std::vector<Step>& plan, Deadline deadline);
+  /// Drops imports and releases memory. Adds each step that was done to `done`, also when it stops
+  /// at an error.
+  Status release(const std::vector<Step>& plan, std::vector<Step>* done);
+  /// Ends the saving of allocations that were not released: back to resident.
+  void cancel_saves(const std::vector<Step>& plan);
+
+  /// Makes memory again. On error what was made in this call is given back, so that it can be made
+  /// again later.
+  Status create(const std::vector<Step>& plan);
+  /// Gives the memory its contents. On error it can be called again.
+  Status fill(const std::vector<Step>& plan, Deadline deadline);
+
+  /// Sums of the last save or fill, for the log.
+  size_t copied_bytes() const { return copied_bytes_; }
+
+ private:
+  struct Copies;
+  /// The stream for copies on a device, whose context must be current.
+  Result<DriverStream> copy_stream(Copies& copies, int device);
+  Status start_save(Copies& copies, const Step& step);
+  Status start_fill(Copies& copies, const Step& step);
+  Status finish(Copies& copies, Deadline deadline);
+  Status run_one(const Step& step);
+  void give_back(const std::vector<Step>& made);
+
+  const Driver& driver_;
+  Registry& registry_;
+  HostStore& store_;
+  std::map<int, DriverStream> streams_;  ///< one for copies on each device
+  size_t copied_bytes_ = 0;
+};
+
+}  // namespace amem

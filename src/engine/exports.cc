@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/exports.h"
+
+#include <fcntl.h>
+
+#include "base/log.h"
+#include "base/seeded_fault.h"
+#include "peers/token.h"
+#include "registry/allocation_state.h"
+
+namespace amem {
+
+std::string name_of_peer(const EngineContext& context, const InstanceId& peer) {
+  if (PeerService* peers = context.peers.load())
+    if (const auto info = peers->find(peer)) return "process " + std::to_string(info->pid);
+  return "a process that has ended";
+}
+
+/// One packet's worth of what an importer gets back.
+struct Exports::Parcel {
+  Back message;
+  std::vector<UniqueFd> fds;
+};
+
+Result<int> Exports::make_token(Allocation& allocation) {
+  Token token;
+  if (allocation.is_import) {
+    token = {allocation.origin.owner, allocation.origin.allocation, allocation.origin.nonce, 0};
+  } else {
+    while (allocation.nonce == 0) allocation.nonce = random_instance_id().bits[0];
+    token = {context_.self, allocation.id, allocation.nonce, getpid()};
+  }
+  Result<UniqueFd> fd = amem::make_token(token);
+  if (!fd.ok()) return std::move(fd.error());
+  return fd.value().release();
+}
+
+void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch) {
+  Fetched answer;
+  std::vector<UniqueFd> fds;
+  // Decided and queued under one lock: the importer must not hear "away" after it has heard that we
+  // are back.
+  MutexLock lock(context_.registry.mutex);
+  for (const Fetch::Item& item : fetch.items) {
+    Allocation* allocation = context_.registry.find(item.allocation);
+    Fetched::Outcome outcome = Fetched::Outcome::unknown;
+    if (allocation != nullptr && !allocation->is_import && allocation->nonce != 0 &&
+        allocation->nonce == item.nonce) {
+      allocation->importers.insert(from.instance);
+      outcome = Fetched::Outcome::away;
+      int fd = -1;
+      if (!away_ && is_here(allocation->state)) {
+        const DriverResult result = context_.driver.cuMemExportToShareableHandle(
+            &fd, allocation->backing.handle, kHandleTypeFd, 0);
+        if (result == driver_result::kSuccess) {
+          outcome = Fetched::Outcome::here;
+          fds.emplace_back(fd);
+        } else {
+          const Error error =
+              driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
+                           allocation->size_bytes);
+          AMEM_LOG(error, allocation->device(), "%s", error.message.c_str());
+          outcome = Fetched::Outcome::unknown;
+        }
+      }
+    }
+    answer.outcomes.push_back(outcome);
+  }
+  if (away_) {
+    told_.insert(from.instance);
+    answer.away_communicators = context_.gate.communicator_ids();
+  }
+  context_.peers.load()->reply(from.instance, request_id, std::move(answer), std::move(fds));
+}
+
+void Exports::forget_imports(const InstanceId& importer, const Drop& drop) {
+  MutexLock lock(context_.registry.mutex);
+  for (AllocationId id : drop.allocations)
+    if (Allocation* allocation = context_.registry.find(id)) allocation->importers.erase(importer);
+}
+
+void Exports::forget_importer(const InstanceId& importer) {
+  MutexLock lock(context_.registry.mutex);
+  told_.erase(importer);
+  for (auto& [id, allocation] : context_.registry.allocations())
+    allocation.importers.erase(importer);
+}
+
+std::set<InstanceId> Exports::importers() {
+  std::set<InstanceId> all;
+  for (const auto& [id, allocation] : context_.registry.allocations())
+    all.insert(allocation.importers.begin(), allocation.importers.end());
+  return all;
+}
+
+Status Exports::ask_to_let_go(Deadline deadline) {
+  std::set<InstanceId> asked;
+  {
+    MutexLock lock(context_.registry.mutex);
+    away_ = true;
+    asked = importers();
+    told_.insert(asked.begin(), asked.end());
+  }
+  auto replies = std::make_shared<Replies>();
+  // An importer answers with its reason a little before we would give up on it without one.
+  const LetGo request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
+                      context_.gate.communicator_ids()};
+  for (const InstanceId& importer : asked) {
+    replies->expect();
+    const std::string name = name_of_peer(context_, importer);
+    context_.peers.load()->call(
+        importer, request, {}, deadline, [replies, name](Result<Received> reply) {
+          if (!reply.ok()) {
+            // Nobody waits for a process that has ended: the kernel has taken its references.
+            if (reply.error().kind == ErrorKind::peer) return replies->succeeded();
+            return replies->failed(name + " did not let go: " + reply.error().message);
+          }
+          const auto* gone = std::get_if<Gone>(&reply.value().message);
+          if (gone != nullptr && gone->gone) return replies->succeeded();
+          replies->failed(
+              name + " cannot let go: " + (gone != nullptr ? gone->reason : "unexpected answer"));
+        });
+  }
+  if (seeded_fault("do_not_wait_for_gone")) return ok_status();
+  return replies->wait(deadline);
+}
+
+Result<int> Exports::export_fd(const Allocation& allocation,
+                               std::map<AllocationId, UniqueFd>* exported) {
+  UniqueFd& original = (*exported)[allocation.id];
+  if (!original.valid()) {
+    int fd = -1;
+    const DriverResult result = context_.driver.cuMemExportToShareableHandle(
+        &fd, allocation.backing.handle, kHandleTypeFd, 0);
+    if (result != driver_result::kSuccess)
+      return driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
+                          allocation.size_bytes);
+    original.reset(fd);
+  }
+  const int copy = fcntl(original.get(), F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return os_error(errno, "dup of an exported allocation");
+  return copy;
+}
+
+Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels,
+                     std::map<AllocationId, UniqueFd>* exported) {
+  parcels->emplace_back();
+  for (const auto& [id, allocation] : context_.registry.allocations()) {
+    if (!allocation.importers.contains(importer) || !is_here(allocation.state)) continue;
+    if (parcels->back().message.allocations.size() == kMaxFds) parcels->emplace_back();
+    Result<int> fd = export_fd(allocation, exported);
+    if (!fd.ok()) return std::move(fd.error());
+    parcels->back().message.allocations.push_back(id);
+    parcels->back().fds.emplace_back(fd.value());
+  }
+  parcels->back().message.last = true;
+  return ok_status();
+}
+
+std::shared_ptr<Replies> Exports::bring_back(Deadline deadline) {
+  auto replies = std::make_shared<Replies>();
+  PeerService* const peers = context_.peers.load();
+  MutexLock lock(context_.registry.mutex);
+  std::set<InstanceId> all = importers();
+  all.insert(told_.begin(), told_.end());
+  away_ = false;
+  told_.clear();
+  std::map<AllocationId, UniqueFd> exported;
+  for (const InstanceId& importer : all) {
+    const std::string name = name_of_peer(context_, importer);
+    std::vector<Parcel> parcels;
+    if (Status packed = pack(importer, &parcels, &exported); !packed.ok()) {
+      replies->expect();
+      replies->failed(name + " could not be given its memory back: " + packed.error().message);
+      told_.insert(importer);
+      continue;
+    }
+    for (Parcel& parcel : parcels) {
+      replies->expect();
+      peers->call(importer, std::move(parcel.message), std::move(parcel.fds), deadline,
+                  [replies, name](Result<Received> reply) {
+                    if (!reply.ok() && reply.error().kind == ErrorKind::peer)
+                      return replies->succeeded();
+                    if (!reply.ok()) return replies->failed(name + ": " + reply.error().message);
+                    const auto* done = std::get_if<BackDone>(&reply.value().message);
+                    if (done != nullptr && done->done) return replies->succeeded();
+                    replies->failed(name + " cannot map our memory again: " +
+                                    (done != nullptr ? done->reason : "unexpected answer"));
+                  });
+    }
+  }
+  return replies;
+}
+
+}  // namespace amem

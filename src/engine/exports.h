@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <memory>
+#include <set>
+
+#include "engine/engine_context.h"
+#include "engine/replies.h"
+
+namespace amem {
+
+/// The owner's side of sharing: what this process' allocations are to others. It knows who imports
+/// what from tokens that were fetched, so that none is missed at a release and none is missing at a
+/// restore.
+///
+/// Threads: messages come on the service thread; ask_to_let_go() and bring_back() are the
+/// session's.
+class Exports {
+ public:
+  explicit Exports(EngineContext& context) : context_(context) {}
+
+  /// A token for an allocation of ours, or of the owner for an import. Needs the registry's mutex.
+  Result<int> make_token(Allocation& allocation) AMEM_REQUIRES(context_.registry.mutex);
+
+  /// Answers an importer: with descriptors when we are here, with our communicators when we are
+  /// away.
+  void answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch);
+  void forget_imports(const InstanceId& importer, const Drop& drop);
+  void forget_importer(const InstanceId& importer);
+
+  /// From now on we are away: asks every importer to let go and waits until all have. On error some
+  /// have, some have not: bring_back() makes it undone for all.
+  Status ask_to_let_go(Deadline deadline);
+
+  /// We are back: sends every importer what it had, and opens its gates. Wait with the replies it
+  /// returns.
+  std::shared_ptr<Replies> bring_back(Deadline deadline);
+
+ private:
+  struct Parcel;
+  std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
+  Status pack(const InstanceId& importer, std::vector<Parcel>* parcels,
+              std::map<AllocationId, UniqueFd>* exported) AMEM_REQUIRES(context_.registry.mutex);
+  Result<int> export_fd(const Allocation& allocation, std::map<AllocationId, UniqueFd>* exported)
+      AMEM_REQUIRES(context_.registry.mutex);
+
+  EngineContext& context_;
+  /// Between ask_to_let_go() and bring_back().
+  bool away_ AMEM_GUARDED_BY(context_.registry.mutex) = false;
+  /// Who was told that we are away, and so must be told that we are back.
+  std::set<InstanceId> told_ AMEM_GUARDED_BY(context_.registry.mutex);
+};
+
+}  // namespace amem

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/host_store.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace amem {
+namespace {
+
+constexpr size_t kAlignment = 256;
+constexpr size_t kHugePage = size_t{2} << 20;
+/// Many small regions would be registered one by one.
+constexpr size_t kSmallestRegion = size_t{64} << 20;
+constexpr unsigned kRegisterPortable =
+    1;  // CU_MEMHOSTREGISTER_PORTABLE: for every context of the process
+constexpr int kMostTouchers =
+    8;  // beyond that the kernel's page zeroing does not get faster (measured)
+
+struct Touch {
+  unsigned char* from;
+  size_t size_bytes;
+};
+
+void* touch_pages(void* argument) {
+  const Touch& touch = *static_cast<Touch*>(argument);
+  for (size_t at = 0; at < touch.size_bytes; at += 4096) touch.from[at] = 0;
+  return nullptr;
+}
+
+/// Writes to every page, from several threads: first use of memory is what takes the time.
+void populate(unsigned char* base, size_t size_bytes) {
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  const size_t share_count = std::clamp<size_t>(size_bytes / (kHugePage * 16), 1,
+                                                std::clamp<size_t>(processors, 1, kMostTouchers));
+  const size_t share = (size_bytes / share_count + kHugePage - 1) / kHugePage * kHugePage;
+  std::vector<Touch> touches;
+  for (size_t at = 0; at < size_bytes; at += share)
+    touches.push_back({base + at, std::min(share, size_bytes - at)});
+  std::vector<pthread_t> threads;
+  for (size_t i = 1; i < touches.size(); ++i) {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, touch_pages, &touches[i]) == 0)
+      threads.push_back(thread);
+    else
+      touch_pages(&touches[i]);
+  }
+  touch_pages(&touches[0]);
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+}
+
+}  // namespace
+
+HostStore::~HostStore() {
+  for (const Region& region : regions_) {
+    driver_.cuMemHostUnregister(region.base);
+    munmap(region.base, region.size_bytes);
+  }
+}
+
+size_t HostStore::block_bytes(size_t size_bytes) {
+  return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+size_t HostStore::capacity_bytes() const {
+  size_t sum = 0;
+  for (const Region& region : regions_) sum += region.size_bytes;
+  return sum;
+}
+
+Status HostStore::reserve(size_t size_bytes, size_t largest_bytes) {
+  used_bytes_ = 0;
+  for (Region& region : regions_) region.used_bytes = 0;
+  // A block lies in one region, so the end of each may stay unused.
+  const size_t need = size_bytes + regions_.size() * largest_bytes;
+  const size_t have = capacity_bytes();
+  if (size_bytes == 0 || have >= need) return ok_status();
+  return grow(need - have + largest_bytes);
+}
+
+Status HostStore::grow(size_t size_bytes) {
+  const size_t rounded =
+      (std::max(size_bytes, kSmallestRegion) + kHugePage - 1) / kHugePage * kHugePage;
+  void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return os_error(errno, "cannot get %zu MiB of host memory to keep NCCL's contents in",
+                    rounded >> 20);
+  madvise(memory, rounded, MADV_HUGEPAGE);  // refused by some kernels; only slower then
+  madvise(memory, rounded, MADV_DONTFORK);  // pinned pages and copy-on-write do not go together
+  auto* base = static_cast<unsigned char*>(memory);
+  populate(base, rounded);
+  const DriverResult result = driver_.cuMemHostRegister_v2(base, rounded, kRegisterPortable);
+  if (result != driver_result::kSuccess) {
+    munmap(memory, rounded);
+    return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", rounded >> 20);
+  }
+  regions_.push_back({base, rounded, 0});
+  return ok_status();
+}
+
+unsigned char* HostStore::take(size_t size_bytes) {
+  const size_t block = block_bytes(size_bytes);
+  for (Region& region : regions_) {
+    if (region.size_bytes - region.used_bytes < block) continue;
+    unsigned char* const at = region.base + region.used_bytes;
+    region.used_bytes += block;
+    used_bytes_ += block;
+    return at;
+  }
+  return nullptr;
+}
+
+}  // namespace amem

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/imports.h"
+
+#include <signal.h>
+
+#include <cerrno>
+#include <cinttypes>
+
+#include "base/log.h"
+#include "base/seeded_fault.h"
+#include "engine/memory_steps.h"
+#include "peers/token.h"
+#include "registry/allocation_state.h"
+
+namespace amem {
+
+using enum AllocationState;
+
+// --- The first import
+// -------------------------------------------------------------------------------------------------
+
+bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
+  const std::optional<Token> token = read_token(fd);
+  if (!token.has_value()) return false;
+  const ImportOrigin origin{token->owner, token->allocation, token->nonce};
+  AllocationId local = 0;
+  {
+    MutexLock lock(context_.registry.mutex);
+    if (origin.owner == context_.self) {
+      Allocation* ours = context_.registry.find(origin.allocation);
+      *result = driver_result::kInvalidValue;
+      if (ours == nullptr || ours->nonce != origin.nonce) return true;
+      ++ours->handle_references;
+      *handle = handle_of(ours->id);
+      *result = driver_result::kSuccess;
+      return true;
+    }
+    Allocation& import = context_.registry.add_import(origin);
+    local = import.id;
+    if (import.state == mapped) {
+      *handle = handle_of(local);
+      *result = driver_result::kSuccess;
+      return true;
+    }
+  }
+  auto replies = std::make_shared<Replies>();
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  request(origin.owner, {{local, {origin.allocation, origin.nonce}}}, deadline, replies);
+  const Status fetched = replies->wait(deadline);
+  if (!fetched.ok())
+    AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,
+             fetched.error().message.c_str());
+  *result = finish_import(local, handle);
+  return true;
+}
+
+DriverResult Imports::finish_import(AllocationId local, DriverHandle* handle) {
+  MutexLock lock(context_.registry.mutex);
+  Allocation* import = context_.registry.find(local);
+  if (import == nullptr) return driver_result::kInvalidValue;
+  Status status = map_arrived(local);
+  if (status.ok() && import->state == mapped)
+    context_.driver.cuMemGetAllocationPropertiesFromHandle(&import->properties,
+                                                           import->backing.handle);
+  // An owner that is away keeps its import let go; it brings it back. Everything else is a failed
+  // import.
+  if (status.ok() && (import->state == mapped || import->state == let_go)) {
+    *handle = handle_of(local);
+    return driver_result::kSuccess;
+  }
+  if (!status.ok()) AMEM_LOG(error, -1, "%s", status.error().message.c_str());
+  if (--import->handle_references == 0 && import->mappings.empty()) {
+    forget(*import);
+    context_.registry.erase(local);
+  }
+  return status.ok() ? driver_result::kInvalidValue : status.error().code;
+}
+
+void Imports::forget(const Allocation& import) {
+  arrived_.erase(import.id);
+  PeerService* const peers = context_.peers.load();
+  if (import.state == lost || peers == nullptr || stopping_) return;
+  peers->send(import.origin.owner, Drop{{import.origin.allocation}}, {});
+}
+
+// --- Fetching
+// ---------------------------------------------------------------------------------------------------------
+
+void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
+                      const std::shared_ptr<Replies>& replies) {
+  Fetch fetch;
+  for (const Wanted& one : wanted) fetch.items.push_back(one.item);
+  replies->expect();
+  context_.peers.load()->call(
+      owner, std::move(fetch), {}, deadline,
+      [this, owner, wanted, replies](Result<Received> reply) {
+        if (reply.ok()) {
+          auto* answer = std::get_if<Fetched>(&reply.value().message);
+          if (answer == nullptr || answer->outcomes.size() != wanted.size())
+            return replies->failed(name_of_peer(context_, owner) +
+                                   " answered a fetch with something else");
+          on_fetched(owner, wanted, std::move(*answer), std::move(reply.value().fds));
+          return replies->succeeded();
+        }
+        if (reply.error().kind != ErrorKind::peer) return replies->failed(reply.error().message);
+        // The owner has ended, and its memory with it.
+        MutexLock lock(context_.registry.mutex);
+        for (const Wanted& one : wanted)
+          if (Allocation* import = context_.registry.find(one.local))
+            (void)change_state(*import, lost);
+        AMEM_LOG(warn, -1, "the owner of %zu imported allocations has ended: %s", wanted.size(),
+                 reply.error().message.c_str());
+        replies->succeeded();
+      });
+}
+
+void Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Fetched answer,
+                         std::vector<UniqueFd> fds) {
+  bool away = false;
+  size_t next_fd = 0;
+  MutexLock lock(context_.registry.mutex);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const Fetched::Outcome outcome = answer.outcomes[i];
+    UniqueFd fd;
+    if (outcome == Fetched::Outcome::here) fd = std::move(fds[next_fd++]);
+    Allocation* import = context_.registry.find(wanted[i].local);
+    if (import == nullptr) continue;
+    if (outcome == Fetched::Outcome::here) {
+      arrived_[import->id] = std::move(fd);
+    } else if (outcome == Fetched::Outcome::away) {
+      away = true;
+      if (import->state == dropped) (void)change_state(*import, let_go);
+    } else {
+      (void)change_state(*import, lost);
+    }
+  }
+  if (away) {
+    const std::string text = name_of_peer(context_, owner) + " is paused";
+    context_.gate.member_away({owner, text, false}, answer.away_communicators);
+  }
+}
+
+Status Imports::map_arrived(AllocationId local) {
+  auto arrived = arrived_.find(local);
+  if (arrived == arrived_.end()) return ok_status();
+  const UniqueFd fd = std::move(arrived->second);
+  arrived_.erase(arrived);
+  Allocation* import = context_.registry.find(local);
+  if (import == nullptr || is_here(import->state)) return ok_status();
+  AMEM_TRY(import_backing(context_.driver, context_.registry, *import, fd.get()));
+  return change_state(*import, mapped);
+}
+
+Status Imports::fetch(const std::vector<Step>& plan, Deadline deadline) {
+  std::map<InstanceId, std::vector<Wanted>> by_owner;
+  {
+    MutexLock lock(context_.registry.mutex);
+    for (const Step& step : plan) {
+      const Allocation* import =
+          step.action == Step::Action::fetch ? context_.registry.find(step.allocation) : nullptr;
+      if (import == nullptr || import->state != dropped) continue;
+      by_owner[import->origin.owner].push_back(
+          {import->id, {import->origin.allocation, import->origin.nonce}});
+    }
+  }
+  auto replies = std::make_shared<Replies>();
+  for (const auto& [owner, wanted] : by_owner)
+    for (size_t at = 0; at < wanted.size(); at += kMaxFds) {
+      const size_t end = std::min(at + kMaxFds, wanted.size());
+      request(owner,
+              {wanted.begin() + static_cast<ptrdiff_t>(at),
+               wanted.begin() + static_cast<ptrdiff_t>(end)},
+              deadline, replies);
+    }
+  Status status = replies->wait(deadline);
+  for (const auto& [owner, wanted] : by_owner)
+    for (const Wanted& one : wanted) {
+      MutexLock lock(context_.registry.mutex);
+      Status mapped_again = map_arrived(one.local);
+      if (!mapped_again.ok() && status.ok()) status = std::move(mapped_again);
+    }
+  return status;
+}
+
+// --- The owner goes away and comes back
+// -------------------------------------------------------------------------------
+
+void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo request) {
+  const std::string text = "process " + std::to_string(owner.pid) + " is paused";
+  if (!seeded_fault("leave_gate_open"))
+    context_.gate.member_away({owner.instance, text, false}, request.communicators);
+  post([this, owner, request_id, request = std::move(request)] {
+    const Status status = let_go_of(owner.instance, request);
+    Gone answer{status.ok(), {}};
+    if (!status.ok()) {
+      answer.reason = status.error().message;
+      context_.gate.member_back(owner.instance);
+    }
+    context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
+  });
+}
+
+std::vector<AllocationId> Imports::imports_of(const InstanceId& owner) {
+  std::vector<AllocationId> ids;
+  for (const auto& [id, allocation] : context_.registry.allocations())
+    if (allocation.is_import && allocation.origin.owner == owner) ids.push_back(id);
+  return ids;
+}
+
+Status Imports::let_go_of(const InstanceId& owner, const LetGo& request) {
+  const Deadline deadline = Deadline::after_ms(request.timeout_ms);
+  std::vector<int> devices;
+  {
+    MutexLock lock(context_.registry.mutex);
+    devices = devices_in_use(context_.registry);
+  }
+  if (!seeded_fault("leave_gate_open"))
+    AMEM_TRY(context_.gate.wait_until_outside(&request.communicators, deadline));
+  AMEM_TRY(context_.drain.wait(devices, deadline));
+
+  MutexLock lock(context_.registry.mutex);
+  for (AllocationId id : imports_of(owner)) {
+    arrived_.erase(id);
+    Allocation& import = *context_.registry.find(id);
+    if (import.state != mapped) continue;
+    AMEM_TRY(unmap_backing(context_.driver, context_.registry, import));
+    AMEM_TRY(change_state(import, let_go));
+  }
+  return ok_status();
+}
+
+void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
+                      std::vector<UniqueFd> fds) {
+  auto shared = std::make_shared<std::vector<UniqueFd>>(std::move(fds));
+  post([this, owner, request_id, message = std::move(message), shared] {
+    const Status status = take_back(owner.instance, message, std::move(*shared));
+    BackDone answer{status.ok(), status.ok() ? std::string() : status.error().message};
+    context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
+  });
+}
+
+Status Imports::take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds) {
+  MutexLock lock(context_.registry.mutex);
+  for (size_t i = 0; i < message.allocations.size(); ++i) {
+    Allocation* import = context_.registry.find_import(owner, message.allocations[i]);
+    // One that we dropped ourselves is fetched when we resume.
+    if (import == nullptr || import->state != let_go) continue;
+    AMEM_TRY(import_backing(context_.driver, context_.registry, *import, fds[i].get()));
+    AMEM_TRY(change_state(*import, mapped));
+  }
+  if (!message.last) return ok_status();
+  for (AllocationId id : imports_of(owner)) {
+    Allocation& import = *context_.registry.find(id);
+    if (import.state == let_go && !arrived_.contains(id))
+      (void)change_state(import, lost);
+  }
+  context_.gate.member_back(owner);
+  return ok_status();
+}
+
+void Imports::on_owner_gone(const PeerInfo& owner) {
+  MutexLock lock(context_.registry.mutex);
+  size_t lost_imports = 0;
+  for (AllocationId id : imports_of(owner.instance)) {
+    Allocation& import = *context_.registry.find(id);
+    if (import.state != let_go) continue;
+    (void)change_state(import, lost);
+    ++lost_imports;
+  }
+  if (lost_imports == 0) return;
+  context_.gate.member_ended(owner.instance,
+                             "process " + std::to_string(owner.pid) + ", has ended");
+}
+
+// --- The worker
+// -------------------------------------------------------------------------------------------------------
+
+Status Imports::start() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int failed = pthread_create(&worker_, nullptr, work, this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed != 0) return os_error(failed, "pthread_create()");
+  started_ = true;
+  return ok_status();
+}
+
+void Imports::post(std::function<void()> job) {
+  MutexLock lock(jobs_mutex_);
+  jobs_.push_back(std::move(job));
+  jobs_changed_.notify_all();
+}
+
+void* Imports::work(void* argument) {
+  Imports& self = *static_cast<Imports*>(argument);
+  for (;;) {
+    std::function<void()> job;
+    {
+      MutexLock lock(self.jobs_mutex_);
+      while (self.jobs_.empty() && !self.stop_)
+        self.jobs_changed_.wait_until(self.jobs_mutex_, Deadline::after_ms(3600 * 1000),
+                                      [&] { return !self.jobs_.empty() || self.stop_; });
+      if (self.stop_) return nullptr;
+      job = std::move(self.jobs_.front());
+      self.jobs_.pop_front();
+    }
+    if (!self.stopping_) job();
+  }
+}
+
+Imports::~Imports() {
+  if (!started_) return;
+  {
+    MutexLock lock(jobs_mutex_);
+    stop_ = true;
+    jobs_changed_.notify_all();
+  }
+  pthread_join(worker_, nullptr);
+}
+
+}  // namespace amem

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <pthread.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "engine/engine_context.h"
+#include "engine/plan.h"
+#include "engine/replies.h"
+
+namespace amem {
+
+/// The importer's side of sharing: other processes' allocations that NCCL maps here, and the
+/// letting go of them when their owner pauses.
+///
+/// Threads: messages come on the service thread, which hands what takes time to one worker thread;
+/// import_token() is NCCL's, fetch() the session's. Descriptors that arrived are kept under the
+/// registry's mutex until somebody maps them, so that an owner that pauses again in between finds
+/// them and they are given up.
+class Imports {
+ public:
+  explicit Imports(EngineContext& context) : context_(context) {}
+  ~Imports();
+
+  /// Starts the worker thread.
+  Status start();
+
+  /// Exchange::import_token for tokens of other processes and of our own.
+  bool import_token(int fd, DriverHandle* handle, DriverResult* result);
+  /// NCCL gave an import up: its owner is told.
+  void forget(const Allocation& import) AMEM_REQUIRES(context_.registry.mutex);
+
+  void on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo request);
+  void on_back(const PeerInfo& owner, uint64_t request_id, Back message, std::vector<UniqueFd> fds);
+  void on_owner_gone(const PeerInfo& owner);
+
+  /// Maps the imports of a resume's fetch steps again. Imports of an owner that is away stay let
+  /// go: it will bring them back.
+  Status fetch(const std::vector<Step>& plan, Deadline deadline);
+
+  /// From now on no driver call is made from the worker: the process is about to end.
+  void stop_working() { stopping_.store(true); }
+
+ private:
+  struct Wanted {
+    AllocationId local = 0;
+    Fetch::Item item;
+  };
+  void request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
+               const std::shared_ptr<Replies>& replies);
+  void on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Fetched answer,
+                  std::vector<UniqueFd> fds);
+  Status map_arrived(AllocationId local) AMEM_REQUIRES(context_.registry.mutex);
+  DriverResult finish_import(AllocationId local, DriverHandle* handle);
+
+  Status let_go_of(const InstanceId& owner, const LetGo& request);
+  Status take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds);
+  std::vector<AllocationId> imports_of(const InstanceId& owner)
+      AMEM_REQUIRES(context_.registry.mutex);
+
+  void post(std::function<void()> job);
+  static void* work(void* self);
+
+  EngineContext& context_;
+  std::map<AllocationId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
+
+  Mutex jobs_mutex_;
+  Condition jobs_changed_;
+  std::deque<std::function<void()>> jobs_ AMEM_GUARDED_BY(jobs_mutex_);
+  bool stop_ AMEM_GUARDED_BY(jobs_mutex_) = false;
+  std::atomic<bool> stopping_{false};
+  pthread_t worker_{};
+  bool started_ = false;
+};
+
+}  // namespace amem

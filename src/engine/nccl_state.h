@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <string>
+
+#include "base/deadline.h"
+#include "base/result.h"
+
+namespace amem {
+
+/// What only those who see NCCL's calls can say. Implemented by the shim, asked by the session.
+class NcclState {
+ public:
+  virtual ~NcclState() = default;
+
+  /// Waits until no communicator has an asynchronous operation in progress (ncclConfig_t::blocking
+  /// 0).
+  virtual Status wait_until_settled(Deadline deadline) = 0;
+
+  /// Is a stream with NCCL work on it being captured? A capture without any is not disturbed by a
+  /// pause.
+  virtual bool is_capturing() = 0;
+};
+
+}  // namespace amem

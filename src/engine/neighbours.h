@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include "engine/exports.h"
+#include "engine/imports.h"
+#include "registry/exchange.h"
+
+namespace amem {
+
+/// This process among the others: hands messages to the owner's and the importer's side, and is
+/// what the hooks ask when memory is shared. The service starts when the first allocation is shared
+/// and not before.
+class Neighbours final : public Exchange, public PeerHandler {
+ public:
+  /// Tells the `amem` command about this process; at most kMaxJsonBytes.
+  using StatusText = std::function<std::string()>;
+
+  Neighbours(EngineContext& context, StatusText status)
+      : context_(context), exports_(context), imports_(context), status_(std::move(status)) {}
+
+  Exports& exports() { return exports_; }
+  Imports& imports() { return imports_; }
+
+  // Exchange, from the hooks.
+  Result<int> make_token(Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
+  bool import_token(int fd, DriverHandle* handle, DriverResult* result) override;
+  void forget(const Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
+
+  // PeerHandler, on the service thread.
+  void on_message(const PeerInfo& from, uint64_t request_id, Received received) override;
+  void on_peer_gone(const PeerInfo& peer) override;
+
+  /// Starts threads that a pause will need, ahead of it.
+  Status start();
+
+ private:
+  EngineContext& context_;
+  Exports exports_;
+  Imports imports_;
+  StatusText status_;
+  Mutex start_mutex_;
+};
+
+}  // namespace amem

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "registry/kind_policy.h"
+
+namespace amem {
+
+/// One thing to do with one allocation. A pause runs save, drop, release; a resume runs create,
+/// fill, fetch.
+struct Step {
+  enum class Action {
+    save,     ///< copy what must be kept to the host
+    drop,     ///< unmap and release an import
+    release,  ///< unmap and release an allocation of ours; its contents are saved
+    create,   ///< make the memory again, mapped where it was
+    fill,     ///< give it its contents, or zero
+    fetch,    ///< ask an import's owner for it, and map it
+  };
+  Action action;
+  AllocationId allocation;
+  Kind kind = Kind::keep;  ///< of save, release, create and fill
+  bool operator==(const Step&) const = default;
+};
+
+/// Bytes of an allocation that are copied to the host and back.
+size_t saved_bytes(Kind kind, size_t size_bytes);
+
+using AllocationMap = std::map<AllocationId, Allocation>;
+
+/// What a pause does, in order: all saves, then all drops, then all releases. Pure. Nothing appears
+/// that never leaves (pinned, user) or is away already.
+std::vector<Step> plan_pause(const AllocationMap& allocations, const KindSettings& settings);
+
+/// What a resume does, in order: all creates, then all fills, then all fetches. Pure; also right
+/// after a resume that broke off.
+std::vector<Step> plan_resume(const AllocationMap& allocations, const KindSettings& settings);
+
+/// What brings back the state before `done`, steps of a pause that were run: pure.
+std::vector<Step> inverse(const std::vector<Step>& done);
+
+/// Host memory that the saves of a plan need, in blocks of the host store.
+struct HostNeed {
+  size_t size_bytes = 0;
+  size_t largest_bytes = 0;
+};
+HostNeed host_need(const std::vector<Step>& plan, const AllocationMap& allocations);
+
+}  // namespace amem

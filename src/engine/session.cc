@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/session.h"
+
+#include <chrono>
+#include <cinttypes>
+
+#include "base/log.h"
+#include "base/seeded_fault.h"
+#include "driver/device_context.h"
+#include "engine/memory_steps.h"
+
+namespace amem {
+namespace {
+
+/// Adds the time since its making, or since the last lap, to a figure.
+class Stopwatch {
+ public:
+  void lap(double* ms) {
+    const auto now = std::chrono::steady_clock::now();
+    *ms += std::chrono::duration<double, std::milli>(now - last_).count();
+    last_ = now;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+constexpr double kMiB = 1 << 20;
+
+}  // namespace
+
+const char* session_state_name(SessionState state) {
+  switch (state) {
+    case SessionState::active:
+      return "active";
+    case SessionState::pausing:
+      return "pausing";
+    case SessionState::paused:
+      return "paused";
+    case SessionState::resuming:
+      return "resuming";
+  }
+  return "?";
+}
+
+SessionReport Session::last_pause() {
+  MutexLock lock(mutex_);
+  return last_pause_;
+}
+
+SessionReport Session::last_resume() {
+  MutexLock lock(mutex_);
+  return last_resume_;
+}
+
+Status Session::enter(SessionState from, SessionState to, SessionState done, Deadline deadline,
+                      bool* already) {
+  if (const char* because = disabled_because_.load())
+    return make_error(ErrorKind::misuse, 0, "%s", because);
+  MutexLock lock(mutex_);
+  const bool settled =
+      changed_.wait_until(mutex_, deadline, [&] { return state_ == from || state_ == done; });
+  if (!settled)
+    return make_error(ErrorKind::timeout, 0,
+                      "another thread is %s this process since more than %ld ms",
+                      session_state_name(state_), context_.timeout_ms);
+  *already = state_ == done;
+  if (!*already) state_ = to;
+  return ok_status();
+}
+
+void Session::leave(SessionState state) {
+  MutexLock lock(mutex_);
+  state_ = state;
+  changed_.notify_all();
+}
+
+std::vector<Step> Session::pause_plan() {
+  MutexLock lock(context_.registry.mutex);
+  return plan_pause(context_.registry.allocations(), context_.kinds);
+}
+
+std::vector<Step> Session::resume_plan() {
+  MutexLock lock(context_.registry.mutex);
+  return plan_resume(context_.registry.allocations(), context_.kinds);
+}
+
+// --- Pause
+// ------------------------------------------------------------------------------------------------------------
+
+Status Session::check_pause() {
+  {
+    MutexLock lock(context_.registry.mutex);
+    if (!context_.registry.refusal.empty())
+      return make_error(ErrorKind::unsupported, 0, "%s", context_.registry.refusal.c_str());
+  }
+  if (context_.gate.caller_is_inside())
+    return make_error(
+        ErrorKind::misuse, 0,
+        "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
+  if (nccl_.is_capturing())
+    return make_error(
+        ErrorKind::misuse, 0,
+        "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
+  if (!context_.registry.was_used() && !context_.gate.communicators().empty())
+    return make_error(ErrorKind::misuse, 0,
+                      "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; "
+                      "set AMEM_CUMEM=force or "
+                      "NCCL_CUMEM_ENABLE=1 and start again");
+  return ok_status();
+}
+
+Status Session::quiesce(Deadline deadline, SessionReport* report) {
+  Stopwatch watch;
+  if (!seeded_fault("leave_gate_open"))
+    context_.gate.close_process("this process is paused; call ncclResume() first");
+  AMEM_TRY(context_.gate.wait_until_outside(nullptr, deadline));
+  AMEM_TRY(nccl_.wait_until_settled(deadline));
+  if (nccl_.is_capturing())
+    return make_error(
+        ErrorKind::misuse, 0,
+        "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
+  // Everything that could fail is reserved before any neighbour is asked for anything.
+  AMEM_TRY(executor_.reserve(pause_plan()));
+  host_capacity_bytes_ = store_.capacity_bytes();
+  std::vector<int> devices;
+  {
+    MutexLock lock(context_.registry.mutex);
+    devices = devices_in_use(context_.registry);
+  }
+  AMEM_TRY(context_.drain.wait(devices, deadline));
+  watch.lap(&report->wait_ms);
+  return ok_status();
+}
+
+Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& done,
+                     Deadline deadline) {
+  executor_.cancel_saves(plan);
+  const std::vector<Step> back = inverse(done);
+  AMEM_TRY(executor_.create(back));
+  AMEM_TRY(executor_.fill(back, deadline));
+  return neighbours_.imports().fetch(back, deadline);
+}
+
+Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_way_back) {
+  Stopwatch watch;
+  Status status = neighbours_.exports().ask_to_let_go(deadline);
+  watch.lap(&report->peers_ms);
+
+  // A peer's last counter update arrives through its own mapping, so nothing is saved before all
+  // have let go.
+  const std::vector<Step> plan = pause_plan();
+  std::vector<Step> done;
+  if (status.ok()) {
+    status = executor_.save(plan, deadline);
+    report->copied_bytes = executor_.copied_bytes();
+    watch.lap(&report->copy_ms);
+    if (status.ok()) status = executor_.release(plan, &done);
+    watch.lap(&report->memory_ms);
+  }
+  if (status.ok()) return status;
+
+  const Deadline undo_deadline = Deadline::after_ms(context_.timeout_ms);
+  if (Status undone = undo(plan, done, undo_deadline); !undone.ok()) {
+    *lost_way_back = true;
+    status.error().message += "; and its memory could not be taken back (" +
+                              undone.error().message +
+                              "), so this process is paused: call ncclResume() when there is room";
+    return status;
+  }
+  if (Status told = neighbours_.exports().bring_back(undo_deadline)->wait(undo_deadline);
+      !told.ok())
+    status.error().message += "; and " + told.error().message;
+  return status;
+}
+
+Status Session::pause() {
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  bool already = false;
+  AMEM_TRY(
+      enter(SessionState::active, SessionState::pausing, SessionState::paused, deadline, &already));
+  if (already) return ok_status();
+
+  SessionReport report;
+  Stopwatch watch;
+  bool lost_way_back = false;
+  Status status = check_pause();
+  if (status.ok()) status = quiesce(deadline, &report);
+  if (status.ok()) status = move_out(deadline, &report, &lost_way_back);
+  watch.lap(&report.total_ms);
+  if (!status.ok() && !lost_way_back) {
+    context_.gate.open_process();
+    leave(SessionState::active);
+    return status;
+  }
+  {
+    MutexLock lock(mutex_);
+    last_pause_ = report;
+  }
+  leave(SessionState::paused);
+  AMEM_LOG(info, -1,
+           "paused in %.1f ms (work %.1f, neighbours %.1f, copy %.1f of %.0f MiB, release %.1f)",
+           report.total_ms, report.wait_ms, report.peers_ms, report.copy_ms,
+           static_cast<double>(report.copied_bytes) / kMiB, report.memory_ms);
+  return status;
+}
+
+// --- Resume
+// -----------------------------------------------------------------------------------------------------------
+
+Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) {
+  std::map<int, size_t> wanted;
+  {
+    MutexLock lock(context_.registry.mutex);
+    for (const Step& step : plan)
+      if (step.action == Step::Action::create)
+        if (const Allocation* allocation = context_.registry.find(step.allocation))
+          wanted[allocation->device()] += allocation->size_bytes;
+  }
+  std::string text = error.message;
+  for (const auto& [device, bytes] : wanted) {
+    size_t free_bytes = 0, total_bytes = 0;
+    DeviceContext device_context(context_.driver, device);
+    if (device_context.ok()) context_.driver.cuMemGetInfo_v2(&free_bytes, &total_bytes);
+    text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
+            " MiB are wanted, " + std::to_string(free_bytes >> 20) + " MiB are free";
+  }
+  return Error{ErrorKind::driver, error.code,
+               text + "; this process stays paused: free memory, then call ncclResume() again"};
+}
+
+Status Session::move_in(Deadline deadline, SessionReport* report) {
+  Stopwatch watch;
+  const std::vector<Step> plan = resume_plan();
+  if (Status created = executor_.create(plan); !created.ok()) {
+    if (created.error().kind == ErrorKind::driver &&
+        created.error().code == driver_result::kOutOfMemory)
+      return out_of_memory(created.error(), plan);
+    return created;
+  }
+  watch.lap(&report->memory_ms);
+  AMEM_TRY(executor_.fill(plan, deadline));
+  report->copied_bytes = executor_.copied_bytes();
+  watch.lap(&report->copy_ms);
+  const std::shared_ptr<Replies> told = neighbours_.exports().bring_back(deadline);
+  AMEM_TRY(neighbours_.imports().fetch(plan, deadline));
+  AMEM_TRY(told->wait(deadline));
+  watch.lap(&report->peers_ms);
+  return ok_status();
+}
+
+Status Session::resume() {
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  bool already = false;
+  AMEM_TRY(enter(SessionState::paused, SessionState::resuming, SessionState::active, deadline,
+                 &already));
+  if (already) return ok_status();
+
+  SessionReport report;
+  Stopwatch watch;
+  const Status status = move_in(deadline, &report);
+  watch.lap(&report.total_ms);
+  if (!status.ok()) {
+    leave(SessionState::paused);
+    return status;
+  }
+  context_.gate.open_process();
+  {
+    MutexLock lock(mutex_);
+    last_resume_ = report;
+  }
+  leave(SessionState::active);
+  AMEM_LOG(info, -1, "resumed in %.1f ms (memory %.1f, copy %.1f of %.0f MiB, neighbours %.1f)",
+           report.total_ms, report.memory_ms, report.copy_ms,
+           static_cast<double>(report.copied_bytes) / kMiB, report.peers_ms);
+  return status;
+}
+
+}  // namespace amem

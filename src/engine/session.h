@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "engine/executor.h"
+#include "engine/nccl_state.h"
+#include "engine/neighbours.h"
+
+namespace amem {
+
+enum class SessionState { active, pausing, paused, resuming };
+const char* session_state_name(SessionState state);
+
+/// How long the parts of the last pause or resume took, and what they moved.
+struct SessionReport {
+  double total_ms = 0;
+  double wait_ms = 0;    ///< for calls and work in flight
+  double peers_ms = 0;   ///< for neighbours
+  double copy_ms = 0;    ///< contents
+  double memory_ms = 0;  ///< driver objects
+  size_t copied_bytes = 0;
+};
+
+/// Pause and resume of this process: Active -> Pausing -> Paused -> Resuming -> Active.
+///
+/// Threads: pause() and resume() from any thread; a second caller waits for the first and finds the
+/// work done. No lock is held while waiting for calls, devices or peers.
+class Session {
+ public:
+  Session(EngineContext& context, Neighbours& neighbours, NcclState& nccl)
+      : context_(context),
+        neighbours_(neighbours),
+        nccl_(nccl),
+        store_(context.driver),
+        executor_(context.driver, context.registry, store_) {}
+
+  /// Returns when NCCL's memory has left the GPUs and this process' references to others' are
+  /// dropped. On error nothing was lost: the process is active again, or, when memory could not be
+  /// taken back, still paused and the text says so.
+  Status pause();
+
+  /// Returns when all of it is back. On error the process stays paused and the call can be made
+  /// again.
+  Status resume();
+
+  SessionState state() const { return state_.load(); }
+  SessionReport last_pause();
+  SessionReport last_resume();
+  size_t host_capacity_bytes() const { return host_capacity_bytes_.load(); }
+
+  /// In a forked child: pause and resume are refused from now on.
+  void disable(const char* because) { disabled_because_.store(because); }
+
+ private:
+  Status enter(SessionState from, SessionState to, SessionState done, Deadline deadline,
+               bool* already);
+  void leave(SessionState state);
+
+  Status check_pause();
+  Status quiesce(Deadline deadline, SessionReport* report);
+  Status move_out(Deadline deadline, SessionReport* report, bool* lost_way_back);
+  Status undo(const std::vector<Step>& plan, const std::vector<Step>& done, Deadline deadline);
+  Status move_in(Deadline deadline, SessionReport* report);
+  Error out_of_memory(const Error& error, const std::vector<Step>& plan);
+  std::vector<Step> pause_plan();
+  std::vector<Step> resume_plan();
+
+  EngineContext& context_;
+  Neighbours& neighbours_;
+  NcclState& nccl_;
+  HostStore store_;
+  Executor executor_;
+
+  Mutex mutex_;
+  Condition changed_;
+  std::atomic<SessionState> state_{SessionState::active};
+  std::atomic<const char*> disabled_because_{nullptr};
+  std::atomic<size_t> host_capacity_bytes_{0};
+  SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
+  SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace amem

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/statistics.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "engine/plan.h"
+#include "registry/allocation_state.h"
+
+namespace amem {
+namespace {
+
+[[gnu::format(printf, 1, 2)]] std::string line(const char* format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return text;
+}
+
+Caller caller_of(const Allocation& allocation, Kind kind) {
+  if (allocation.is_import) return Caller::imported_memory;
+  if (kind == Kind::user) return Caller::user_memory;
+  return allocation.nonce != 0 ? Caller::shared_memory : Caller::private_memory;
+}
+
+MemoryTotals totals_of(const Allocation& allocation, Kind kind) {
+  MemoryTotals totals;
+  totals.objects = 1;
+  totals.allocated_bytes = allocation.size_bytes;
+  const bool here = is_here(allocation.state);
+  (here ? totals.resident_bytes : totals.released_bytes) = allocation.size_bytes;
+  if (!here && allocation.saved != nullptr)
+    totals.saved_bytes = saved_bytes(kind, allocation.size_bytes);
+  if (kind == Kind::pinned || kind == Kind::user) totals.fixed_bytes = allocation.size_bytes;
+  return totals;
+}
+
+}  // namespace
+
+void MemoryTotals::add(const MemoryTotals& other) {
+  objects += other.objects;
+  allocated_bytes += other.allocated_bytes;
+  resident_bytes += other.resident_bytes;
+  released_bytes += other.released_bytes;
+  saved_bytes += other.saved_bytes;
+  fixed_bytes += other.fixed_bytes;
+}
+
+Statistics take_statistics(Registry& registry, const KindSettings& settings) {
+  Statistics statistics;
+  MutexLock lock(registry.mutex);
+  for (const auto& [id, allocation] : registry.allocations()) {
+    const Kind kind = kind_for_pause(allocation, settings);
+    const MemoryTotals totals = totals_of(allocation, kind);
+    statistics.by_caller[caller_of(allocation, kind)] += allocation.size_bytes;
+    if (allocation.is_import) {
+      statistics.imports.add(totals);
+      continue;
+    }
+    statistics.by_device_and_kind[{allocation.device(), kind}].add(totals);
+    if (kind == Kind::pinned)
+      statistics.fixed_reasons[allocation.pinned_because] += allocation.size_bytes;
+    if (kind == Kind::user)
+      statistics.fixed_reasons["the application's own (ncclMemAlloc)"] += allocation.size_bytes;
+  }
+  return statistics;
+}
+
+std::vector<std::string> format_statistics(const Statistics& statistics, long group, int pid) {
+  std::vector<std::string> lines;
+  size_t total = 0;
+  for (const auto& [caller, bytes] : statistics.by_caller) {
+    lines.push_back(line("AMEM groupID:%ld pid:%d caller_%d allocBytes:%zu", group, pid,
+                         static_cast<int>(caller), bytes));
+    total += bytes;
+  }
+  lines.push_back(line("AMEM groupID:%ld pid:%d total allocBytes:%zu (%zu MB)", group, pid, total,
+                       total >> 20));
+  for (const auto& [key, totals] : statistics.by_device_and_kind)
+    lines.push_back(line(
+        "AMEM groupID:%ld pid:%d device:%d kind:%s objects:%zu residentBytes:%zu releasedBytes:%zu "
+        "savedOnHostBytes:%zu",
+        group, pid, key.first, kind_name(key.second), totals.objects, totals.resident_bytes,
+        totals.released_bytes, totals.saved_bytes));
+  if (statistics.imports.objects > 0)
+    lines.push_back(
+        line("AMEM groupID:%ld pid:%d imported objects:%zu mappedBytes:%zu unmappedBytes:%zu",
+             group, pid, statistics.imports.objects, statistics.imports.resident_bytes,
+             statistics.imports.released_bytes));
+  for (const auto& [reason, bytes] : statistics.fixed_reasons)
+    lines.push_back(line("AMEM groupID:%ld pid:%d neverReleasedBytes:%zu because:%s", group, pid,
+                         bytes, reason.c_str()));
+  return lines;
+}
+
+std::string statistics_json(const Statistics& statistics, long group, int pid, const char* state) {
+  MemoryTotals own;
+  for (const auto& [key, totals] : statistics.by_device_and_kind) own.add(totals);
+  return line(
+      "{\"pid\": %d, \"group\": %ld, \"state\": \"%s\", \"objects\": %zu, \"allocated_bytes\": "
+      "%zu, "
+      "\"resident_bytes\": %zu, \"released_bytes\": %zu, \"saved_bytes\": %zu, "
+      "\"never_released_bytes\": %zu, "
+      "\"imported_objects\": %zu, \"imported_bytes\": %zu}",
+      pid, group, state, own.objects, own.allocated_bytes, own.resident_bytes, own.released_bytes,
+      own.saved_bytes, own.fixed_bytes, statistics.imports.objects,
+      statistics.imports.allocated_bytes);
+}
+
+}  // namespace amem
