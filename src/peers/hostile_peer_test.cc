@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// What a PeerService does with peers that are broken, strange, silent or slow.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "peers/fd_census.h"
+#include "peers/peer_fixture.h"
+
+namespace amem {
+namespace {
+
+/// A listener at an instance's name that accepts when it is told to.
+class RawListener {
+ public:
+  RawListener() : socket_(std::move(listen_at(id).value())) {}
+  /// Only for the queue's length: listen(2) again sets it anew.
+  void shrink_queue() { ASSERT_EQ(listen(socket_.get(), 0), 0); }
+  std::unique_ptr<RawPeer> accept_one() {
+    pollfd wait{socket_.get(), POLLIN, 0};
+    if (poll(&wait, 1, static_cast<int>(kPatienceMs)) != 1) return nullptr;
+    UniqueFd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    return accepted.valid() ? std::make_unique<RawPeer>(std::move(accepted)) : nullptr;
+  }
+  const InstanceId id = random_instance_id();
+
+ private:
+  UniqueFd socket_;
+};
+
+PeerOptions impatient() {
+  PeerOptions options;
+  options.hello_timeout_ms = 100;
+  return options;
+}
+
+std::vector<uint8_t> of_version(uint8_t version) {
+  std::vector<uint8_t> bytes = encode(0, Hello{random_instance_id(), 0}).value();
+  bytes[0] = version;
+  return bytes;
+}
+
+TEST(HostilePeer, OfAnotherUserIsClosedAtOnce) {
+  PeerOptions options;
+  options.trusts = [](const ucred& other) { return other.uid == geteuid() + 1; };
+  Node b(options);
+  Node a;
+
+  const Result<Received> outcome = a.ask(b.id, StatusQuery{});
+
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::peer);
+  EXPECT_TRUE(b.recorder.take_seen().empty());
+  EXPECT_TRUE(b.service->peers().empty());
+}
+
+TEST(HostilePeer, OfAnotherUserIsNotSpokenTo) {
+  PeerOptions options;
+  options.trusts = [](const ucred& other) { return other.uid == geteuid() + 1; };
+  Node a(options);
+  Node b;
+
+  const Result<Received> outcome = a.ask(b.id, StatusQuery{});
+
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::peer);
+  EXPECT_NE(outcome.error().message.find("user"), std::string::npos);
+  EXPECT_TRUE(b.recorder.take_seen().empty());
+}
+
+TEST(HostilePeer, BytesThatAreNoHelloEndTheConnection) {
+  Node a;
+  const std::vector<std::vector<uint8_t>> openings = {{0},
+                                                      {1, 2, 3},
+                                                      std::vector<uint8_t>(kMaxMessageBytes, 0xff),
+                                                      of_version(2),
+                                                      of_version(0),
+                                                      encode(0, Drop{{1}}).value(),
+                                                      encode(1, StatusQuery{}).value()};
+  for (const auto& opening : openings) {
+    const auto raw = RawPeer::dial_to(a.id);
+    ASSERT_TRUE(raw);
+    raw->send_bytes(opening);
+    EXPECT_TRUE(raw->sees_the_end()) << opening.size() << " bytes";
+  }
+  EXPECT_TRUE(a.recorder.take_seen().empty());
+  EXPECT_TRUE(a.service->peers().empty());
+}
+
+TEST(HostilePeer, FdsThatDoNotBelongEndTheConnectionAndAreClosed) {
+  Node a;
+  const size_t before = open_fds().size();
+  {
+    const auto raw = RawPeer::dial_to(a.id);
+    raw->send_bytes(encode(0, Hello{random_instance_id(), 0}).value(), 3);
+    EXPECT_TRUE(raw->sees_the_end());
+    const auto second = RawPeer::dial_to(a.id);
+    second->greet(random_instance_id());
+    second->send(1, Back{{1, 2}, true}, 1);
+    EXPECT_TRUE(second->sees_the_end());
+  }
+  EXPECT_TRUE(eventually([&] { return open_fds().size() == before; }));
+  EXPECT_TRUE(a.recorder.take_seen().empty());
+}
+
+TEST(HostilePeer, ASecondHelloEndsTheConnection) {
+  Node a;
+  const InstanceId as = random_instance_id();
+  const auto raw = RawPeer::dial_to(a.id);
+  raw->greet(as);
+  raw->greet(as);
+  EXPECT_TRUE(raw->sees_the_end());
+  EXPECT_TRUE(a.recorder.wait_gone(1));
+}
+
+TEST(HostilePeer, ThatSaysNothingIsClosedInTime) {
+  Node a(impatient());
+  const auto raw = RawPeer::dial_to(a.id);
+  EXPECT_TRUE(raw->sees_the_end());
+}
+
+TEST(HostilePeer, OfAnotherVersionIsAProtocolErrorThatSaysSo) {
+  RawListener b;
+  Node a;
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
+  const auto raw = b.accept_one();
+  ASSERT_TRUE(raw);
+  raw->send_bytes(of_version(9));
+  caller.join();
+
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::protocol);
+  EXPECT_NE(outcome.error().message.find("wire version 9"), std::string::npos);
+}
+
+TEST(HostilePeer, OfAnotherVersionIsLoggedOnce) {
+  testing::internal::CaptureStderr();
+  Node a;
+  for (const uint8_t version : std::vector<uint8_t>{2, 3, 4}) {
+    const auto raw = RawPeer::dial_to(a.id);
+    raw->send_bytes(of_version(version));
+    EXPECT_TRUE(raw->sees_the_end());
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+
+  const size_t line = log.find("speaks wire version 2");
+  ASSERT_NE(line, log.npos) << log;
+  EXPECT_EQ(log.find("speaks wire version", line + 1), log.npos) << log;
+}
+
+TEST(HostilePeer, ThatIsNotWhomWeDialledIsAProtocolError) {
+  RawListener b;
+  Node a;
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
+  const auto raw = b.accept_one();
+  ASSERT_TRUE(raw);
+  raw->greet(random_instance_id());
+  caller.join();
+
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::protocol);
+}
+
+TEST(HostilePeer, AReplyOfTheWrongTypeIsAProtocolError) {
+  RawListener b;
+  Node a;
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
+  const auto raw = b.accept_one();
+  ASSERT_TRUE(raw);
+  raw->greet(b.id);
+  ASSERT_TRUE(raw->next_message());
+  const auto query = raw->next_message();
+  ASSERT_TRUE(query);
+  raw->send(query->request_id, Gone{true, ""});
+  caller.join();
+
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::protocol);
+  EXPECT_TRUE(raw->sees_the_end());
+}
+
+TEST(HostilePeer, ThatRepliesAndEndsAtOnceHasReplied) {
+  RawListener b;
+  Node a;
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b.id, LetGo{}); });
+  auto raw = b.accept_one();
+  ASSERT_TRUE(raw);
+  raw->greet(b.id);
+  ASSERT_TRUE(raw->next_message());
+  const auto request = raw->next_message();
+  ASSERT_TRUE(request);
+  a.service->send(b.id, Drop{{1}}, {});  // stays unread, so that the end is an ECONNRESET
+  raw->send(request->request_id, Gone{true, ""});
+  raw.reset();
+  caller.join();
+
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_TRUE(a.recorder.wait_gone(1));
+}
+
+TEST(HostilePeer, ThatAcceptsNothingTimesOutAndIsReachedWhenItDoes) {
+  RawListener b;
+  b.shrink_queue();
+  std::vector<std::unique_ptr<RawPeer>> fillers;
+  while (auto filler = RawPeer::dial_to(b.id)) fillers.push_back(std::move(filler));
+  Node a;
+
+  EXPECT_EQ(a.ask(b.id, LetGo{}, 30).error().kind, ErrorKind::timeout);
+
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
+  for (size_t i = 0; i < fillers.size(); ++i) ASSERT_TRUE(b.accept_one());
+  const auto raw = b.accept_one();
+  ASSERT_TRUE(raw);
+  raw->greet(b.id);
+  std::optional<Envelope> message = raw->next_message();
+  while (message && !std::holds_alternative<StatusQuery>(message->message))
+    message = raw->next_message();
+  ASSERT_TRUE(message);
+  raw->send(message->request_id, StatusReply{"{}"});
+  caller.join();
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+}
+
+TEST(HostilePeer, AFloodOfSilentConnectionsKeepsNobodyOut) {
+  Answerer b(impatient());
+  std::vector<std::unique_ptr<RawPeer>> flood;
+  for (int i = 0; i < 200; ++i) flood.push_back(RawPeer::dial_to(b->id));
+  Node a;
+
+  const Result<Received> outcome = a.ask(b->id, StatusQuery{});
+
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+}
+
+TEST(HostilePeer, BeyondTheLastConnectionWaitsForRoom) {
+  PeerOptions options;
+  options.max_connections = 4;
+  Node a(options);
+  std::vector<std::unique_ptr<RawPeer>> raws;
+  for (int i = 0; i < 5; ++i) {
+    raws.push_back(RawPeer::dial_to(a.id));
+    raws.back()->greet(random_instance_id());
+  }
+  ASSERT_TRUE(eventually([&] { return a.service->peers().size() == 4; }));
+  ASSERT_EQ(
+      a.service->call_and_wait(random_instance_id(), StatusQuery{}, {}, patience()).error().kind,
+      ErrorKind::os);
+  EXPECT_EQ(a.service->peers().size(), 4u);
+
+  raws.erase(raws.begin());
+
+  EXPECT_TRUE(raws.back()->next_message());
+  EXPECT_TRUE(eventually([&] { return a.service->peers().size() == 4; }));
+}
+
+TEST(HostilePeer, ThatReadsSlowlyHoldsUpNobodyElse) {
+  Node a;
+  Answerer b;
+  const InstanceId slow_id = random_instance_id();
+  const auto slow = RawPeer::dial_to(a.id);
+  slow->greet(slow_id);
+  ASSERT_TRUE(eventually([&] { return a.service->find(slow_id).has_value(); }));
+  Drop drop;
+  drop.allocations.resize(kMaxDrops);
+  constexpr int kPackets = 320;  // 20 MB
+
+  for (int i = 0; i < kPackets; ++i) a.service->send(slow_id, drop, {});
+
+  EXPECT_TRUE(a.ask(b->id, StatusQuery{}).ok());
+  int received = 0;
+  ASSERT_TRUE(slow->next_message());  // Hello
+  for (; received < kPackets && slow->next_message(); ++received) {
+  }
+  EXPECT_EQ(received, kPackets);
+}
+
+TEST(HostilePeer, ThatLeavesTooMuchUnreadIsDead) {
+  PeerOptions options;
+  options.max_queued_bytes = size_t{1} << 20;
+  Node a(options);
+  const InstanceId slow_id = random_instance_id();
+  const auto slow = RawPeer::dial_to(a.id);
+  slow->greet(slow_id);
+  ASSERT_TRUE(eventually([&] { return a.service->find(slow_id).has_value(); }));
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(slow_id, LetGo{}); });
+  Drop drop;
+  drop.allocations.resize(kMaxDrops);
+
+  for (int i = 0; i < 64; ++i) a.service->send(slow_id, drop, {});
+
+  caller.join();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::peer);
+  EXPECT_TRUE(a.recorder.wait_gone(1));
+}
+
+}  // namespace
+}  // namespace amem

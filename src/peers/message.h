@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/identity.h"
+#include "base/result.h"
+
+namespace amem {
+
+// What amem processes of one host say to each other; docs/wire_protocol.md has the layout.
+
+/// The first byte of every packet. Processes of different versions do not talk.
+inline constexpr uint8_t kWireVersion = 1;
+
+/// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
+inline constexpr size_t kMaxFds = 253;
+inline constexpr size_t kMaxMessageBytes = 64 * 1024;
+inline constexpr size_t kMaxCommunicators = 4000;
+inline constexpr size_t kMaxDrops = 8000;
+inline constexpr size_t kMaxReasonBytes = 1024;
+inline constexpr size_t kMaxJsonBytes = 32 * 1024;
+
+/// First on every connection, both ways.
+struct Hello {
+  InstanceId instance;
+  int32_t group = 0;
+  bool operator==(const Hello&) const = default;
+};
+
+/// Importer to owner: the real fds of these allocations, please. At most kMaxFds items.
+struct Fetch {
+  struct Item {
+    AllocationId allocation = 0;
+    uint64_t nonce = 0;
+    bool operator==(const Item&) const = default;
+  };
+  std::vector<Item> items;
+  bool operator==(const Fetch&) const = default;
+};
+
+/// Reply to Fetch: one outcome per item, one fd for each `here`, in order.
+struct Fetched {
+  enum class Outcome : uint8_t { here, away, unknown };
+  std::vector<Outcome> outcomes;
+  /// The owner's communicators, when something is away; at most kMaxCommunicators.
+  std::vector<CommunicatorId> away_communicators;
+  bool operator==(const Fetched&) const = default;
+};
+
+/// Owner to importer: release what you import from me. At most kMaxCommunicators.
+struct LetGo {
+  uint32_t timeout_ms = 0;
+  std::vector<CommunicatorId> communicators;
+  bool operator==(const LetGo&) const = default;
+};
+
+/// Reply to LetGo; `reason` when not gone.
+struct Gone {
+  bool gone = false;
+  std::string reason;
+  bool operator==(const Gone&) const = default;
+};
+
+/// Owner to importer: these are back, one fd each. At most kMaxFds; `last` ends the series.
+struct Back {
+  std::vector<AllocationId> allocations;
+  bool last = false;
+  bool operator==(const Back&) const = default;
+};
+
+/// Reply to Back; `reason` when not done.
+struct BackDone {
+  bool done = false;
+  std::string reason;
+  bool operator==(const BackDone&) const = default;
+};
+
+/// Importer to owner, one way: not imported any more. At most kMaxDrops.
+struct Drop {
+  std::vector<AllocationId> allocations;
+  bool operator==(const Drop&) const = default;
+};
+
+/// The `amem` command asks.
+struct StatusQuery {
+  bool operator==(const StatusQuery&) const = default;
+};
+
+/// Reply to StatusQuery; at most kMaxJsonBytes.
+struct StatusReply {
+  std::string json;
+  bool operator==(const StatusReply&) const = default;
+};
+
+/// The order is the wire's: a message's type byte is its index plus one.
+using Message = std::variant<Hello, Fetch, Fetched, LetGo, Gone, Back, BackDone, Drop, StatusQuery,
+                             StatusReply>;
+
+enum class Role { greeting, request, reply, notice };
+Role role_of(const Message& message);
+
+/// How many fds travel with this message.
+size_t fds_of(const Message& message);
+
+/// True when `reply` is of the type that answers a request of the type that `request` has.
+bool answers(const Message& reply, const Message& request);
+
+/// The type's name, for messages to people.
+const char* name_of(const Message& message);
+
+struct Envelope {
+  /// The asker's number for a request and its reply, never 0; 0 for greetings and notices.
+  uint64_t request_id = 0;
+  Message message;
+};
+
+/// The packet's bytes. Reasons are cut to kMaxReasonBytes and cleaned of control characters;
+/// everything else that is over its limit is refused with misuse.
+Result<std::vector<uint8_t>> encode(uint64_t request_id, Message message);
+
+/// Reads a packet that anybody may have written: protocol unless every byte of it is what encode()
+/// would have written. Never reads or allocates beyond the limits above.
+Result<Envelope> decode(std::span<const uint8_t> bytes);
+
+}  // namespace amem

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "peers/connection.h"
+#include "peers/peer_service.h"
+
+namespace amem {
+
+constexpr long kPatienceMs = 20000;
+inline Deadline patience() { return Deadline::after_ms(kPatienceMs); }
+
+/// Keeps what a service tells its handler; answers with `respond` where one is set.
+class Recorder : public PeerHandler {
+ public:
+  struct Seen {
+    PeerInfo from;
+    uint64_t request_id;
+    Received received;
+  };
+  using Respond = std::function<void(const PeerInfo&, uint64_t, const Message&)>;
+
+  /// Before the service starts.
+  void respond_with(Respond respond) { respond_ = std::move(respond); }
+
+  void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
+    if (respond_) respond_(from, request_id, received.message);
+    MutexLock lock(mutex_);
+    seen_.push_back(Seen{from, request_id, std::move(received)});
+    changed_.notify_all();
+  }
+  void on_peer_gone(const PeerInfo& peer) override {
+    MutexLock lock(mutex_);
+    gone_.push_back(peer);
+    changed_.notify_all();
+  }
+
+  bool wait_seen(size_t count) {
+    MutexLock lock(mutex_);
+    return changed_.wait_until(mutex_, patience(), [&] { return seen_.size() >= count; });
+  }
+  bool wait_gone(size_t count) {
+    MutexLock lock(mutex_);
+    return changed_.wait_until(mutex_, patience(), [&] { return gone_.size() >= count; });
+  }
+  std::vector<Seen> take_seen() {
+    MutexLock lock(mutex_);
+    return std::exchange(seen_, {});
+  }
+  std::vector<PeerInfo> gone() {
+    MutexLock lock(mutex_);
+    return gone_;
+  }
+
+ private:
+  Respond respond_;
+  Mutex mutex_;
+  Condition changed_;
+  std::vector<Seen> seen_;
+  std::vector<PeerInfo> gone_;
+};
+
+/// One amem process' worth of peers, within this process.
+struct Node {
+  explicit Node(PeerOptions options = {}, Recorder::Respond respond = nullptr, int32_t group = 0) {
+    recorder.respond_with(std::move(respond));
+    Result<std::unique_ptr<PeerService>> started =
+        PeerService::start(id, group, recorder, std::move(options));
+    EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
+    service = std::move(started.value());
+  }
+  Result<Received> ask(const InstanceId& peer, Message message, long timeout_ms = kPatienceMs) {
+    return service->call_and_wait(peer, std::move(message), {}, Deadline::after_ms(timeout_ms));
+  }
+
+  const InstanceId id = random_instance_id();
+  Recorder recorder;
+  std::unique_ptr<PeerService> service;
+};
+
+/// A node that answers StatusQuery with `json` and LetGo with Gone.
+class Answerer {
+ public:
+  explicit Answerer(PeerOptions options = {}, std::string json = "{}", int32_t group = 0)
+      : node_(
+            std::move(options),
+            [this, json](const PeerInfo& from, uint64_t request_id, const Message& message) {
+              // The service may speak before its constructor has handed it out.
+              MutexLock lock(mutex_);
+              ready_.wait_until(mutex_, patience(), [this] { return is_ready_; });
+              if (std::holds_alternative<StatusQuery>(message))
+                node_.service->reply(from.instance, request_id, StatusReply{json}, {});
+              if (std::holds_alternative<LetGo>(message))
+                node_.service->reply(from.instance, request_id, Gone{true, ""}, {});
+            },
+            group) {
+    MutexLock lock(mutex_);
+    is_ready_ = true;
+    ready_.notify_all();
+  }
+  Node& operator*() { return node_; }
+  Node* operator->() { return &node_; }
+
+ private:
+  Mutex mutex_;
+  Condition ready_;
+  bool is_ready_ = false;
+  Node node_;
+};
+
+/// A connection that does as it is told, right or wrong.
+class RawPeer {
+ public:
+  explicit RawPeer(UniqueFd socket) : connection_(TrackedFd(ledger_, std::move(socket))) {}
+  static std::unique_ptr<RawPeer> dial_to(const InstanceId& instance) {
+    Result<UniqueFd> socket = dial(instance);
+    if (!socket.ok() || !socket.value().valid()) return nullptr;
+    return std::make_unique<RawPeer>(std::move(socket.value()));
+  }
+
+  int fd() const { return connection_.fd(); }
+  void send_bytes(std::vector<uint8_t> bytes, size_t fds = 0) {
+    OutPacket packet{std::move(bytes), {}};
+    for (size_t i = 0; i < fds; ++i)
+      packet.fds.emplace_back(ledger_, UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
+    connection_.queue(std::move(packet));
+    static_cast<void>(connection_.flush());
+  }
+  void send(uint64_t request_id, Message message, size_t fds = 0) {
+    send_bytes(encode(request_id, std::move(message)).value(), fds);
+  }
+  void greet(const InstanceId& as) { send(0, Hello{as, 0}); }
+
+  /// The next packet or the end, waited for.
+  Arrival next() {
+    const Deadline deadline = patience();
+    while (!deadline.passed()) {
+      pollfd wait{connection_.fd(), POLLIN, 0};
+      poll(&wait, 1, deadline.left_ms());
+      Result<Arrival> arrival = connection_.receive();
+      if (!arrival.ok()) return Arrival{};
+      if (arrival.value().what != Arrival::What::nothing) return std::move(arrival.value());
+    }
+    return Arrival{};
+  }
+  /// The next packet as a message; nothing when there is none or it is broken.
+  std::optional<Envelope> next_message() {
+    const Arrival arrival = next();
+    if (arrival.what != Arrival::What::packet) return std::nullopt;
+    Result<Envelope> envelope = decode(arrival.bytes);
+    if (!envelope.ok()) return std::nullopt;
+    return std::move(envelope.value());
+  }
+  /// True when the other side closes, after whatever it still sends.
+  bool sees_the_end() {
+    for (;;) {
+      const Arrival arrival = next();
+      if (arrival.what != Arrival::What::packet) return arrival.what == Arrival::What::end;
+    }
+  }
+
+ private:
+  FdLedger ledger_;
+  Connection connection_;
+};
+
+/// Waits until `condition` holds, looking again every millisecond.
+template <typename Condition>
+bool eventually(Condition condition) {
+  for (const Deadline deadline = patience(); !deadline.passed();) {
+    if (condition()) return true;
+    poll(nullptr, 0, 1);
+  }
+  return condition();
+}
+
+}  // namespace amem

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/deadline.h"
+#include "base/identity.h"
+#include "base/result.h"
+#include "peers/peer_handler.h"
+
+namespace amem {
+
+using CallDone = std::function<void(Result<Received>)>;
+
+/// Our requests that no reply has come for. Used on the service thread only.
+class PendingCalls {
+ public:
+  struct Call {
+    InstanceId peer;
+    /// The request's type, its fields left empty.
+    Message request;
+    Deadline deadline;
+    CallDone done;
+  };
+
+  void add(uint64_t request_id, Call call) { calls_.emplace(request_id, std::move(call)); }
+
+  /// Completes the call that `reply` answers. A reply that nobody waits for (any more) is dropped
+  /// and its fds are closed. Errors: protocol when it is of the wrong type; the call is completed
+  /// with the same error.
+  Status complete(const InstanceId& peer, uint64_t request_id, Received reply);
+
+  /// Completes all calls to this peer with `why`, oldest first.
+  void fail_peer(const InstanceId& peer, const Error& why);
+  void fail_all(const Error& why);
+
+  /// Completes what is past its deadline with timeout. `who` names a peer in the message.
+  void expire(const std::function<std::string(const InstanceId&)>& who);
+
+  std::optional<Deadline::Clock::time_point> next_deadline() const;
+  bool any_for(const InstanceId& peer) const;
+
+ private:
+  template <typename Chosen>
+  std::map<uint64_t, Call> extract(Chosen chosen);
+
+  /// In the order in which they were made.
+  std::map<uint64_t, Call> calls_;
+};
+
+}  // namespace amem

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "peers/token.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include "peers/field_stream.h"
+
+// Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace amem {
+namespace {
+
+constexpr uint64_t kMagic = 0x6e6b6f746d656d61;  // the bytes "amemtokn"
+constexpr uint32_t kVersion = 1;
+constexpr size_t kTokenBytes = 8 + 4 + 16 + 8 + 8 + 4;
+constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+template <typename Stream, typename TokenRef>
+void walk(Stream& stream, TokenRef& token) {
+  stream.id(token.owner);
+  stream.number(token.allocation);
+  stream.number(token.nonce);
+  stream.number(token.owner_pid);
+}
+
+}  // namespace
+
+Result<UniqueFd> make_token(const Token& token) {
+  FieldWriter writer;
+  writer.number(kMagic);
+  writer.number(kVersion);
+  walk(writer, token);
+  const std::vector<uint8_t> bytes = writer.take();
+
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  UniqueFd fd(memfd_create("amem-token", kFlags | MFD_NOEXEC_SEAL));
+  if (!fd.valid() && errno == EINVAL) fd.reset(memfd_create("amem-token", kFlags));
+  if (!fd.valid()) return os_error(errno, "memfd_create(amem-token)");
+
+  const ssize_t written = pwrite(fd.get(), bytes.data(), bytes.size(), 0);
+  if (written != static_cast<ssize_t>(bytes.size()))
+    return os_error(written < 0 ? errno : ENOSPC, "pwrite(amem-token, %zu bytes)", bytes.size());
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return os_error(errno, "fcntl(F_ADD_SEALS)");
+  return fd;
+}
+
+std::optional<Token> read_token(int fd) {
+  // The seals come first: only files in memory have any, so that no other file system is asked.
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
+  struct stat status;
+  if (fstat(fd, &status) != 0 || status.st_size != static_cast<off_t>(kTokenBytes))
+    return std::nullopt;
+
+  std::array<uint8_t, kTokenBytes> bytes;
+  if (pread(fd, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return std::nullopt;
+  FieldReader reader(bytes);
+  uint64_t magic = 0;
+  uint32_t version = 0;
+  reader.number(magic);
+  reader.number(version);
+  if (magic != kMagic || version != kVersion) return std::nullopt;
+  Token token;
+  walk(reader, token);
+  return token;
+}
+
+}  // namespace amem
