@@ -24,8 +24,10 @@ struct EngineContext {
   InstanceId self;
   int32_t group = 0;
   long timeout_ms = 60000;
-  KindSettings kinds;
+  KindSettings kinds{};
   std::atomic<PeerService*> peers{nullptr};
+  /// exit() has begun: no driver call from our threads any more.
+  std::atomic<bool> exiting{false};
 };
 
 /// "process 1234", for messages.

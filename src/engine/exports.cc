@@ -50,7 +50,7 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
       allocation->importers.insert(from.instance);
       outcome = Fetched::Outcome::away;
       int fd = -1;
-      if (!away_ && is_here(allocation->state)) {
+      if (!away_ && !context_.exiting && is_here(allocation->state)) {
         const DriverResult result = context_.driver.cuMemExportToShareableHandle(
             &fd, allocation->backing.handle, kHandleTypeFd, 0);
         if (result == driver_result::kSuccess) {

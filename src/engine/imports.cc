@@ -80,7 +80,7 @@ DriverResult Imports::finish_import(AllocationId local, DriverHandle* handle) {
 void Imports::forget(const Allocation& import) {
   arrived_.erase(import.id);
   PeerService* const peers = context_.peers.load();
-  if (import.state == lost || peers == nullptr || stopping_) return;
+  if (import.state == lost || peers == nullptr || context_.exiting) return;
   peers->send(import.origin.owner, Drop{{import.origin.allocation}}, {});
 }
 
@@ -306,7 +306,7 @@ void* Imports::work(void* argument) {
       job = std::move(self.jobs_.front());
       self.jobs_.pop_front();
     }
-    if (!self.stopping_) job();
+    if (!self.context_.exiting) job();
   }
 }
 

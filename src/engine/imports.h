@@ -43,9 +43,6 @@ class Imports {
   /// go: it will bring them back.
   Status fetch(const std::vector<Step>& plan, Deadline deadline);
 
-  /// From now on no driver call is made from the worker: the process is about to end.
-  void stop_working() { stopping_.store(true); }
-
  private:
   struct Wanted {
     AllocationId local = 0;
@@ -73,7 +70,6 @@ class Imports {
   Condition jobs_changed_;
   std::deque<std::function<void()>> jobs_ AMEM_GUARDED_BY(jobs_mutex_);
   bool stop_ AMEM_GUARDED_BY(jobs_mutex_) = false;
-  std::atomic<bool> stopping_{false};
   pthread_t worker_{};
   bool started_ = false;
 };

@@ -127,12 +127,6 @@ void ElfView::read_dynamic(uintptr_t address, size_t size_bytes, uintptr_t load_
       case DT_PLTRELSZ:
         plt_relocations_bytes_ = entry.d_un.d_val;
         break;
-      case DT_RPATH:
-        rpath_ = true;
-        break;
-      case DT_RUNPATH:
-        runpath_ = true;
-        break;
       default:
         break;
     }

@@ -58,8 +58,6 @@ class ElfView {
   bool exports(const char* symbol) const { return definition_of(symbol) != 0; }
   /// All relocations of `symbol`, those of the PLT included, each address once.
   std::vector<SymbolRelocation> relocations_of(const char* symbol) const;
-  /// True when what this image loads is searched along its DT_RPATH (a DT_RUNPATH turns that off).
-  bool lends_rpath() const { return rpath_ && !runpath_; }
 
  private:
   /// More segments than linkers make (4 to 8); tables in a later one would not be found.
@@ -89,7 +87,6 @@ class ElfView {
   uintptr_t symbols_ = 0, strings_ = 0, sysv_hash_ = 0, gnu_hash_ = 0;
   uintptr_t relocations_ = 0, plt_relocations_ = 0;
   size_t relocations_bytes_ = 0, plt_relocations_bytes_ = 0;
-  bool rpath_ = false, runpath_ = false;
 };
 
 }  // namespace amem

@@ -63,17 +63,6 @@ TEST(ElfView, SaysWhatAFileIsInstead) {
   EXPECT_NE(why_not({file.begin(), file.begin() + 256}).find("cut off"), std::string::npos);
 }
 
-TEST(ElfView, TellsWhoLendsItsRpath) {
-  const auto lends = [](const char* name) {
-    const auto file = read_probe(name);
-    return ElfView::of_file(file).value().lends_rpath();
-  };
-
-  EXPECT_TRUE(lends("rpath"));
-  EXPECT_FALSE(lends("runpath"));
-  EXPECT_FALSE(lends("lazy"));
-}
-
 /// Reads everything there is to read; the sanitizers and the memory protection judge.
 void read_all(std::span<const std::byte> file) {
   const auto view = ElfView::of_file(file);

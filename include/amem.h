@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * SPDX-FileCopyrightText: 2026 The amem authors
+ *
+ * What amem knows about this process, as data. Link -lamem_nccl (or -lnccl, which brings it along).
+ * Every function may be called from any thread, at any time, before any other NCCL call too.
+ */
+#ifndef AMEM_H_
+#define AMEM_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where this process stands: active -> pausing -> paused -> resuming -> active. */
+typedef enum {
+  amemActive = 0,
+  amemPausing = 1,
+  amemPaused = 2,
+  amemResuming = 3,
+  amemOff = 4 /* AMEM_ENABLE is not 1, or there is no CUDA driver: calls are only forwarded */
+} amemState_t;
+
+/* What becomes of memory when its owner pauses. */
+typedef enum {
+  amemKindKeep = 0,   /* released, contents kept on the host */
+  amemKindHeader = 1, /* released, the first 4096 bytes kept, the rest zero when it is back */
+  amemKindZero = 2,   /* released, zero when it is back */
+  amemKindPinned = 3, /* never released: a NIC, the CPU or a multicast object knows its pages */
+  amemKindUser = 4,   /* never released: the application's own (ncclMemAlloc) */
+  amemKindCount = 5
+} amemKind_t;
+
+/* Sums over allocations, in bytes but for `objects`. */
+typedef struct {
+  uint64_t objects;         /* allocations */
+  uint64_t allocated_bytes; /* what NCCL allocated in this process */
+  uint64_t resident_bytes;  /* of these, on the GPU now */
+  uint64_t released_bytes;  /* of these, not on the GPU now */
+  uint64_t saved_bytes;     /* host memory that holds contents of released ones */
+  uint64_t fixed_bytes;     /* of the allocated ones, never released (kinds pinned and user) */
+} amemTotals_t;
+
+/* The last completed pause and resume: milliseconds and bytes. */
+typedef struct {
+  double pause_ms;
+  double pause_wait_ms;   /* for calls and work in flight */
+  double pause_peers_ms;  /* for neighbours to let go */
+  double pause_copy_ms;   /* contents to the host */
+  double pause_memory_ms; /* driver objects */
+  double resume_ms;
+  double resume_memory_ms;
+  double resume_copy_ms;
+  double resume_peers_ms;
+  uint64_t pause_copied_bytes;
+  uint64_t resume_copied_bytes;
+  uint64_t host_capacity_bytes; /* pinned host memory held for contents */
+} amemTimes_t;
+
+amemState_t amemGetState(void);
+
+/* Sums of what this process owns: of one device and kind, or of all with -1. Devices are the driver's ordinals as this
+ * process sees them. Returns 0, or -1 when amem is off (all sums are 0 then) or an argument is out of range. */
+int amemGetTotals(int device, int kind, amemTotals_t* totals);
+
+/* Sums of other processes' allocations that NCCL maps here; resident means mapped. Returns as amemGetTotals(). */
+int amemGetImports(amemTotals_t* totals);
+
+int amemGetTimes(amemTimes_t* times);
+
+/* What the last failed call of this process said: the call, the object, the peer's pid and what to do. "" when none failed.
+ * Valid until the calling thread calls it again. */
+const char* amemGetLastError(void);
+
+/* "0.1.0" */
+const char* amemGetVersion(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* AMEM_H_ */

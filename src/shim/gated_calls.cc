@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "shim/gated_calls.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "amem_nccl_abi.h"
+#include "registry/communicator_id.h"
+#include "shim/call_result.h"
+#include "shim/process.h"
+
+namespace amem {
+namespace {
+
+using Comm = ncclComm_t;
+using Stream = DriverStream;
+
+/// Runs `call` inside the gate of `communicator` (nullptr: the process' alone).
+template <typename Call>
+int inside(const char* name, Comm communicator, Call call) {
+  Process* const process = Process::get();
+  if (process == nullptr || process->forked()) return call();
+  if (Status entered = process->gate().enter(name, communicator, process->engine().timeout_ms);
+      !entered.ok())
+    return report_error(name, entered.error());
+  const int result = call();
+  if (result == ncclInProgress) process->note_asynchronous();
+  process->gate().leave();
+  return result;
+}
+
+void note_stream(Stream stream) {
+  Process* const process = Process::get();
+  if (process != nullptr && !process->forked()) process->note_stream(stream);
+}
+
+// --- Work on communicators
+// --------------------------------------------------------------------------------------------
+
+// Each wrapper keeps the real function's address; it is set before the wrapper is handed out, and
+// never changes.
+#define AMEM_REAL(name, parameters)      \
+  using Real_##name = int(*) parameters; \
+  std::atomic<Real_##name> g_real_##name{nullptr};
+
+#define AMEM_NCCL_WORK(name, parameters, arguments, stream) \
+  AMEM_REAL(name, parameters)                               \
+  int gated_##name parameters {                             \
+    return inside(#name, comm, [&] {                        \
+      note_stream(stream);                                  \
+      return g_real_##name.load() arguments;                \
+    });                                                     \
+  }
+#define AMEM_NCCL_COMM(name, parameters, arguments)                             \
+  AMEM_REAL(name, parameters)                                                   \
+  int gated_##name parameters {                                                 \
+    return inside(#name, comm, [&] { return g_real_##name.load() arguments; }); \
+  }
+#include "shim/nccl_functions.def"
+#undef AMEM_NCCL_WORK
+#undef AMEM_NCCL_COMM
+
+// --- Groups
+// -----------------------------------------------------------------------------------------------------------
+
+/// Communicators whose making waits for the end of the calling thread's group.
+struct PendingCommunicator {
+  Comm* slot;
+  CommunicatorId id;
+};
+thread_local std::vector<PendingCommunicator> t_pending;
+thread_local int t_group_depth = 0;
+
+void add_pending(Process& process) {
+  for (const PendingCommunicator& pending : t_pending)
+    if (*pending.slot != nullptr) process.gate().add_communicator(*pending.slot, pending.id);
+  t_pending.clear();
+}
+
+AMEM_REAL(ncclGroupStart, ())
+int gated_ncclGroupStart() {
+  return inside("ncclGroupStart", nullptr, [] {
+    const int result = g_real_ncclGroupStart.load()();
+    if (result != ncclSuccess) return result;
+    ++t_group_depth;
+    if (Process* process = Process::get()) process->gate().group_started();
+    return result;
+  });
+}
+
+AMEM_REAL(ncclGroupEnd, ())
+int gated_ncclGroupEnd() {
+  const int result = inside("ncclGroupEnd", nullptr, [] { return g_real_ncclGroupEnd.load()(); });
+  if (t_group_depth > 0) --t_group_depth;
+  if (Process* process = Process::get()) {
+    if (t_group_depth == 0) add_pending(*process);
+    process->gate().group_ended();
+  }
+  return result;
+}
+
+// --- Communicators begin and end
+// --------------------------------------------------------------------------------------
+
+/// How often a communicator was derived from; every member counts alike.
+struct Derivations {
+  Mutex mutex;
+  std::map<Comm, uint64_t> count AMEM_GUARDED_BY(mutex);
+
+  uint64_t next(Comm parent) {
+    MutexLock lock(mutex);
+    return ++count[parent];
+  }
+  void forget(Comm parent) {
+    MutexLock lock(mutex);
+    count.erase(parent);
+  }
+};
+Derivations& derivations() {
+  static Derivations* const instance = new Derivations;
+  return *instance;
+}
+
+/// Runs `make`, which fills `slot`, and remembers the new communicator's identity.
+template <typename Make>
+int making(const char* name, Comm parent, Comm* slot, const CommunicatorId& id, Make make) {
+  return inside(name, parent, [&] {
+    const int result = make();
+    Process* const process = Process::get();
+    if (process == nullptr || (result != ncclSuccess && result != ncclInProgress) ||
+        slot == nullptr)
+      return result;
+    t_pending.push_back({slot, id});
+    if (t_group_depth == 0) add_pending(*process);
+    return result;
+  });
+}
+
+CommunicatorId derived_from(Comm parent, int64_t color) {
+  Process* const process = Process::get();
+  CommunicatorId id;
+  if (process == nullptr || !process->gate().find_communicator(parent, &id)) return {};
+  return derived_communicator(id, derivations().next(parent), color);
+}
+
+AMEM_REAL(ncclCommInitRank, (Comm * comm, int ranks, ncclUniqueId id, int rank))
+int gated_ncclCommInitRank(Comm* comm, int ranks, ncclUniqueId id, int rank) {
+  return making("ncclCommInitRank", nullptr, comm, communicator_from_bytes(&id, sizeof id),
+                [&] { return g_real_ncclCommInitRank.load()(comm, ranks, id, rank); });
+}
+
+AMEM_REAL(ncclCommInitRankConfig, (Comm * comm, int ranks, ncclUniqueId id, int rank, void* config))
+int gated_ncclCommInitRankConfig(Comm* comm, int ranks, ncclUniqueId id, int rank, void* config) {
+  return making(
+      "ncclCommInitRankConfig", nullptr, comm, communicator_from_bytes(&id, sizeof id),
+      [&] { return g_real_ncclCommInitRankConfig.load()(comm, ranks, id, rank, config); });
+}
+
+AMEM_REAL(ncclCommInitRankScalable,
+          (Comm * comm, int ranks, int rank, int ids, ncclUniqueId* id, void* config))
+int gated_ncclCommInitRankScalable(Comm* comm, int ranks, int rank, int ids, ncclUniqueId* id,
+                                   void* config) {
+  const size_t size_bytes = id == nullptr || ids < 0 ? 0 : sizeof *id * static_cast<size_t>(ids);
+  return making(
+      "ncclCommInitRankScalable", nullptr, comm, communicator_from_bytes(id, size_bytes),
+      [&] { return g_real_ncclCommInitRankScalable.load()(comm, ranks, rank, ids, id, config); });
+}
+
+AMEM_REAL(ncclCommInitAll, (Comm * comms, int devices, const int* list))
+int gated_ncclCommInitAll(Comm* comms, int devices, const int* list) {
+  return inside("ncclCommInitAll", nullptr, [&] {
+    const int result = g_real_ncclCommInitAll.load()(comms, devices, list);
+    Process* const process = Process::get();
+    if (process == nullptr || result != ncclSuccess || comms == nullptr) return result;
+    // All ranks are in this process, so any name that nobody else has will do.
+    const InstanceId unique = random_instance_id();
+    for (int i = 0; i < devices; ++i)
+      process->gate().add_communicator(comms[i], CommunicatorId{unique.bits});
+    return result;
+  });
+}
+
+AMEM_REAL(ncclCommSplit, (Comm parent, int color, int key, Comm* comm, void* config))
+int gated_ncclCommSplit(Comm parent, int color, int key, Comm* comm, void* config) {
+  return making("ncclCommSplit", parent, comm, derived_from(parent, color),
+                [&] { return g_real_ncclCommSplit.load()(parent, color, key, comm, config); });
+}
+
+AMEM_REAL(ncclCommShrink,
+          (Comm parent, int* excluded, int count, Comm* comm, void* config, int flags))
+int gated_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void* config,
+                         int flags) {
+  return making("ncclCommShrink", parent, comm, derived_from(parent, -2), [&] {
+    return g_real_ncclCommShrink.load()(parent, excluded, count, comm, config, flags);
+  });
+}
+
+/// Ending a communicator is legal at any time: while it runs it works on the tables alone if its
+/// memory is away.
+int ending(Comm comm, int (*end)(Comm)) {
+  if (Process* process = Process::get()) process->gate().remove_communicator(comm);
+  derivations().forget(comm);
+  return end(comm);
+}
+
+AMEM_REAL(ncclCommDestroy, (Comm comm))
+int gated_ncclCommDestroy(Comm comm) { return ending(comm, g_real_ncclCommDestroy.load()); }
+
+AMEM_REAL(ncclCommAbort, (Comm comm))
+int gated_ncclCommAbort(Comm comm) { return ending(comm, g_real_ncclCommAbort.load()); }
+
+// --- The application's own memory
+// -------------------------------------------------------------------------------------
+
+AMEM_REAL(ncclMemAlloc, (void** pointer, size_t size_bytes))
+int gated_ncclMemAlloc(void** pointer, size_t size_bytes) {
+  Process* const process = Process::get();
+  // NCCL calls it for itself too, through its own public symbol (RMA and CE windows).
+  const bool by_the_application = process != nullptr && !process->gate().caller_is_inside();
+  return inside("ncclMemAlloc", nullptr, [&] {
+    if (!by_the_application) return g_real_ncclMemAlloc.load()(pointer, size_bytes);
+    const UserAllocationScope scope;
+    return g_real_ncclMemAlloc.load()(pointer, size_bytes);
+  });
+}
+
+struct Wrapper {
+  const char* name;
+  void* wrapper;
+  void (*keep_real)(void* real);
+};
+
+#define AMEM_WRAPPER(name)                        \
+  {#name, reinterpret_cast<void*>(&gated_##name), \
+   [](void* real) { g_real_##name.store(reinterpret_cast<Real_##name>(real)); }},
+const Wrapper kWrappers[] = {
+#define AMEM_NCCL_WORK(name, parameters, arguments, stream) AMEM_WRAPPER(name)
+#define AMEM_NCCL_COMM(name, parameters, arguments) AMEM_WRAPPER(name)
+#include "shim/nccl_functions.def"
+#undef AMEM_NCCL_WORK
+#undef AMEM_NCCL_COMM
+    AMEM_WRAPPER(ncclGroupStart) AMEM_WRAPPER(ncclGroupEnd) AMEM_WRAPPER(ncclCommInitRank)
+        AMEM_WRAPPER(ncclCommInitRankConfig) AMEM_WRAPPER(ncclCommInitRankScalable)
+            AMEM_WRAPPER(ncclCommInitAll) AMEM_WRAPPER(ncclCommSplit) AMEM_WRAPPER(ncclCommShrink)
+                AMEM_WRAPPER(ncclCommDestroy) AMEM_WRAPPER(ncclCommAbort)
+                    AMEM_WRAPPER(ncclMemAlloc)};
+
+}  // namespace
+
+void* gated_call(const char* name, void* real) {
+  for (const Wrapper& wrapper : kWrappers) {
+    if (strcmp(wrapper.name, name) != 0) continue;
+    wrapper.keep_real(real);
+    return wrapper.wrapper;
+  }
+  return real;
+}
+
+}  // namespace amem

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "shim/process.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/environment.h"
+#include "base/log.h"
+#include "engine/statistics.h"
+#include "hook/loaded_image.h"
+#include "hook/lookup.h"
+#include "shim/real_nccl.h"
+
+namespace amem {
+namespace {
+
+std::atomic<Process*> g_process{nullptr};
+pthread_once_t g_once = PTHREAD_ONCE_INIT;
+std::string* g_why_off = nullptr;  // set in the once, constant after it
+
+constexpr int kNcclInProgress = 7;
+
+/// NCCL reads it once, at its first use, which has not come yet. Most RL stacks set 0 (facts: verl,
+/// SGLang, AReaL, slime), and with 0 nothing that NCCL allocates can be released.
+void choose_cumem() {
+  if (environment().cumem == CumemMode::respect) return;
+  const char* before = getenv("NCCL_CUMEM_ENABLE");  // allow: NCCL's variable, not ours
+  if (before != nullptr && strcmp(before, "1") == 0) return;
+  setenv("NCCL_CUMEM_ENABLE", "1", 1);
+}
+
+}  // namespace
+
+Process::Process(const Driver& driver)
+    : driver_(driver),
+      drain_(driver_),
+      engine_{driver_, registry_, gate_, drain_, random_instance_id()},
+      neighbours_(engine_, [this] { return status_text(); }),
+      session_(engine_, neighbours_, *this) {
+  engine_.group = static_cast<int32_t>(environment().group_id);
+  engine_.timeout_ms = environment().timeout_ms;
+  engine_.kinds.free_p2p_payload = environment().free_tag == 7;
+  hooks_.driver = &driver_;
+  hooks_.registry = &registry_;
+  hooks_.exchange = &neighbours_;
+  hooks_.timeout_ms = environment().timeout_ms;
+}
+
+Process* Process::build() {
+  for (const std::string& complaint : environment().complaints)
+    AMEM_LOG(warn, -1, "%s", complaint.c_str());
+  choose_cumem();
+  Result<Driver> driver = load_driver();
+  if (!driver.ok()) {
+    g_why_off = new std::string(driver.error().message);
+    return nullptr;
+  }
+  auto* process = new Process(driver.value());
+  install_hooks(&process->hooks_);
+  pthread_atfork(nullptr, nullptr, [] {
+    Process* self = g_process.load();
+    if (self == nullptr) return;
+    self->hooks_.forward_only = true;
+    self->session_.disable("this is a forked child: only the parent's NCCL can be paused");
+    if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
+  });
+  atexit([] {
+    if (Process* self = g_process.load()) self->engine_.exiting = true;
+  });
+  return process;
+}
+
+Process* Process::get() {
+  if (Process* made = g_process.load(std::memory_order_acquire)) return made;
+  if (!environment().enable) return nullptr;
+  pthread_once(&g_once, [] { g_process.store(build(), std::memory_order_release); });
+  return g_process.load(std::memory_order_acquire);
+}
+
+std::string Process::why_off() {
+  if (!environment().enable) return "amem is off: start the job with AMEM_ENABLE=1 (amem run does)";
+  return g_why_off != nullptr ? *g_why_off : std::string();
+}
+
+void Process::hook_loaded_nccl() {
+  for (const LoadedImage& image : images_exporting("ncclCommInitRank")) {
+    // The shim answers by jumping; it looks nothing up.
+    if (image.view.exports("amemShimMarker")) continue;
+    const Result<int> slots =
+        redirect_import(image, "dlsym", reinterpret_cast<void*>(&hooked_dlsym), nullptr);
+    (void)redirect_import(image, "dlvsym", reinterpret_cast<void*>(&hooked_dlvsym), nullptr);
+    if (slots.ok() && slots.value() > 0) continue;
+    MutexLock lock(registry_.mutex);
+    registry_.refusal =
+        "the driver look-ups of " + image.path + " could not be redirected" +
+        (slots.ok() ? std::string(": it has no dlsym slot") : ": " + slots.error().message);
+    AMEM_LOG(warn, -1, "%s; its memory cannot be paused", registry_.refusal.c_str());
+  }
+}
+
+std::string Process::status_text() {
+  return statistics_json(take_statistics(registry_, engine_.kinds), engine_.group, getpid(),
+                         session_state_name(session_.state()));
+}
+
+void Process::note_stream(DriverStream stream) {
+  int status = kCaptureStatusNone;
+  if (driver_.cuStreamIsCapturing(stream, &status) != driver_result::kSuccess ||
+      status == kCaptureStatusNone)
+    return;
+  MutexLock lock(capture_mutex_);
+  captured_.insert(stream);
+}
+
+bool Process::is_capturing() {
+  MutexLock lock(capture_mutex_);
+  // A stream cannot be destroyed in the middle of its capture without ending it first, and
+  // frameworks keep theirs.
+  std::erase_if(captured_, [&](DriverStream stream) {
+    int status = kCaptureStatusNone;
+    return driver_.cuStreamIsCapturing(stream, &status) != driver_result::kSuccess ||
+           status == kCaptureStatusNone;
+  });
+  return !captured_.empty();
+}
+
+Status Process::wait_until_settled(Deadline deadline) {
+  if (!asynchronous_) return ok_status();
+  const Result<void*> symbol = real_nccl_symbol("ncclCommGetAsyncError");
+  if (!symbol.ok() || symbol.value() == nullptr) return ok_status();
+  const auto get_async_error = reinterpret_cast<int (*)(const void*, int*)>(symbol.value());
+  for (const void* communicator : gate_.communicators()) {
+    int state = kNcclInProgress;
+    while (get_async_error(communicator, &state) == 0 && state == kNcclInProgress) {
+      if (deadline.passed())
+        return make_error(ErrorKind::timeout, 0,
+                          "a non-blocking communicator is still working (ncclInProgress)");
+      const timespec pause{0, 200'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace amem

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <set>
+
+#include "engine/session.h"
+#include "hook/hook_context.h"
+
+namespace amem {
+
+/// amem in this process: everything with state, built at the first call that needs it and never
+/// destroyed, because other processes' memory and the threads of this one depend on it until the
+/// very end.
+///
+/// After fork the child only forwards: its parent's threads and locks are not there. After exit()
+/// has begun no driver call is made: the driver may be gone.
+class Process final : public NcclState {
+ public:
+  /// The one object; nullptr while AMEM_ENABLE is not 1, or when there is no CUDA driver (why_off()
+  /// says which). Thread-safe. Makes no driver call.
+  static Process* get();
+  static std::string why_off();
+
+  CallGate& gate() { return gate_; }
+  Session& session() { return session_; }
+  Registry& registry() { return registry_; }
+  EngineContext& engine() { return engine_; }
+  bool forked() const { return hooks_.forward_only.load(std::memory_order_relaxed); }
+
+  /// Redirects the look-ups of every image that holds NCCL and is not our own shim.
+  void hook_loaded_nccl();
+
+  /// A call with this stream passed; remembered while the stream is being captured.
+  void note_stream(DriverStream stream);
+  /// NCCL answered ncclInProgress: communicators may be working behind their callers' backs from
+  /// now on.
+  void note_asynchronous() { asynchronous_.store(true, std::memory_order_relaxed); }
+
+  Status wait_until_settled(Deadline deadline) override;
+  bool is_capturing() override;
+
+ private:
+  explicit Process(const Driver& driver);
+  static Process* build();
+  std::string status_text();
+
+  const Driver driver_;
+  Registry registry_;
+  CallGate gate_;
+  DeviceDrain drain_;
+  EngineContext engine_;
+  Neighbours neighbours_;
+  Session session_;
+  HookContext hooks_;
+
+  std::atomic<bool> asynchronous_{false};
+  Mutex capture_mutex_;
+  std::set<DriverStream> captured_ AMEM_GUARDED_BY(capture_mutex_);
+};
+
+}  // namespace amem

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include <amem.h>
+#include <nccl.h>
+
+#include <cstdio>
+
+/// The same in C++, where pause and resume need no argument.
+int main(int argc, char**) {
+  int version = 0;
+  const ncclResult_t result = ncclGetVersion(&version);
+  if (result != ncclSuccess) {
+    std::fprintf(stderr, "ncclGetVersion: %s\n", ncclGetErrorString(result));
+    return 1;
+  }
+  int group = 0;
+  if (argc > 1) return ncclPause() + ncclResume() + ncclMemStats() + ncclGetGroupID(&group);
+  std::printf("%d\n", version);
+  return 0;
+}

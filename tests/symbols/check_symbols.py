@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Holds the two libraries that ship against what they may export and need.
+
+  check_symbols.py --shim libnccl.so.2 --engine libamem_nccl.so (--library STOCK | --symbols LIST)
+
+Prints one line a violation; exit status 1 when there is one. The rules are functions that return their violations, so
+that check_symbols_selftest.py can hold each against a seeded one.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from elf_file import ElfFile  # noqa: E402
+from generate_trampolines import ADDED, MARKER, read_list, stock_functions  # noqa: E402
+
+# Ubuntu 22.04 has glibc 2.35, RHEL 9 has 2.34; both have at least the GLIBCXX of GCC 12.
+HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
+# What every C library of GCC's has in .init_array, and which does nothing here.
+IDLE_CONSTRUCTORS = {"frame_dummy"}
+ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|dlopen")
+ENGINE_NEEDS = {"libstdc++.so.6", "libc.so.6", "libgcc_s.so.1", "libm.so.6", "ld-linux-x86-64.so.2"}
+SHIM_NEEDS = {"libamem_nccl.so", "libc.so.6"}
+
+
+def wrong_shim_exports(exports, stock):
+    """`exports`: [Symbol] of our libnccl.so.2; `stock`: [(name, weak)] of the NCCL it was made for."""
+    found = {symbol.name: symbol for symbol in exports}
+    wanted = dict(stock) | {name: False for name in ADDED} | {MARKER: False}
+    violations = [f"libnccl.so.2 lacks {name}" for name in sorted(wanted.keys() - found.keys())]
+    violations += [f"libnccl.so.2 exports {name} as well" for name in sorted(found.keys() - wanted.keys())]
+    for name in sorted(wanted.keys() & found.keys()):
+        if found[name].weak != wanted[name]:
+            violations.append(f"libnccl.so.2: {name} is {'weak' if found[name].weak else 'strong'}, unlike NCCL's")
+        if found[name].function != (name != MARKER):
+            violations.append(f"libnccl.so.2: {name} has the wrong type")
+    return violations
+
+
+def wrong_engine_exports(exports):
+    names = {symbol.name for symbol in exports}
+    violations = [f"libamem_nccl.so exports {name}" for name in sorted(names) if not ENGINE_EXPORTS.fullmatch(name)]
+    return violations + [f"libamem_nccl.so lacks {name}" for name in ("amemForward", "dlopen") if name not in names]
+
+
+def too_new_versions(library, needed_versions):
+    """`needed_versions`: {"libc.so.6": {"GLIBC_2.34", ...}, ...} of one library."""
+    violations = []
+    for file, versions in sorted(needed_versions.items()):
+        for version in sorted(versions):
+            family, _, number = version.partition("_")
+            if family not in HIGHEST_VERSION or not re.fullmatch(r"\d+(\.\d+)*", number):
+                violations.append(f"{library} needs {version} of {file}, which is no known version")
+            elif tuple(map(int, number.split("."))) > HIGHEST_VERSION[family]:
+                limit = ".".join(map(str, HIGHEST_VERSION[family]))
+                violations.append(f"{library} needs {version} of {file}; the limit is {family}_{limit}")
+    return violations
+
+
+def wrong_needs(library, needed, allowed):
+    return [f"{library} needs {name}" for name in needed if name not in allowed]
+
+
+def working_constructors(library, count, names):
+    """`names`: of the .init_array entries, None when the file is stripped of them."""
+    if names is None:
+        return [f"{library} has {count} entries in .init_array"] if count > len(IDLE_CONSTRUCTORS) else []
+    return [f"{library} runs {name} when it is loaded" for name in names if name not in IDLE_CONSTRUCTORS]
+
+
+def wrong_shape(elf, soname, runpath):
+    violations = []
+    if elf.soname() != soname:
+        violations.append(f"{elf.path.name} has the SONAME {elf.soname()}, not {soname}")
+    if elf.runpath() != runpath:
+        violations.append(f"{elf.path.name} has the RUNPATH {elf.runpath()}, not {runpath}")
+    if elf.defines_versions():
+        violations.append(f"{elf.path.name} defines symbol versions, unlike NCCL")
+    return violations
+
+
+def check(shim, engine, stock):
+    violations = wrong_shim_exports(shim.exports(), stock) + wrong_engine_exports(engine.exports())
+    violations += wrong_shape(shim, "libnccl.so.2", "$ORIGIN") + wrong_shape(engine, "libamem_nccl.so", None)
+    violations += wrong_needs("libnccl.so.2", shim.needed(), SHIM_NEEDS)
+    violations += wrong_needs("libamem_nccl.so", engine.needed(), ENGINE_NEEDS)
+    for library in (shim, engine):
+        name = library.path.name
+        violations += too_new_versions(name, library.needed_versions())
+        violations += working_constructors(name, library.constructor_count(), library.constructor_names())
+    return violations
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shim", required=True)
+    parser.add_argument("--engine", required=True)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--library")
+    source.add_argument("--symbols")
+    arguments = parser.parse_args()
+    stock = stock_functions(ElfFile(arguments.library)) if arguments.library else read_list(arguments.symbols)
+    violations = check(ElfFile(arguments.shim), ElfFile(arguments.engine), stock)
+    for violation in violations:
+        print(violation)
+    print(f"{len(stock)} functions of NCCL, {len(violations)} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Each rule of check_symbols.py finds the violation that is seeded for it, and the ELF reader reads real files.
+
+  check_symbols_selftest.py --shim libnccl.so.2 --engine libamem_nccl.so --symbols LIST --busy LIBRARY
+
+LIBRARY is one with a constructor that does work.
+"""
+
+import argparse
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import check_symbols
+from check_symbols import ADDED, MARKER, ElfFile
+from elf_file import ElfError, Symbol
+from generate_trampolines import UnforwardableSymbol, read_list, stock_functions, with_added
+
+arguments = None
+STOCK = [("ncclSend", True), ("pncclSend", False)]
+
+
+def exports(names_and_weakness):
+    return [Symbol(name, True, weak, name != MARKER) for name, weak in names_and_weakness]
+
+
+def ours():
+    return STOCK + [(name, False) for name in ADDED] + [(MARKER, False)]
+
+
+class ShimExports(unittest.TestCase):
+    def violations(self, names_and_weakness):
+        return check_symbols.wrong_shim_exports(exports(names_and_weakness), STOCK)
+
+    def test_equal_sets_pass(self):
+        self.assertEqual(self.violations(ours()), [])
+
+    def test_missing_name_is_found(self):
+        for missing in ours():
+            rest = [entry for entry in ours() if entry != missing]
+            self.assertEqual(self.violations(rest), [f"libnccl.so.2 lacks {missing[0]}"])
+
+    def test_surplus_name_is_found(self):
+        self.assertEqual(self.violations(ours() + [("ncclNew", False)]), ["libnccl.so.2 exports ncclNew as well"])
+
+    def test_other_binding_is_found(self):
+        changed = [(name, not weak if name == "ncclSend" else weak) for name, weak in ours()]
+        self.assertEqual(self.violations(changed), ["libnccl.so.2: ncclSend is strong, unlike NCCL's"])
+
+    def test_data_in_place_of_a_function_is_found(self):
+        symbols = exports(ours())[1:] + [Symbol("ncclSend", True, True, False)]
+        self.assertEqual(check_symbols.wrong_shim_exports(symbols, STOCK), ["libnccl.so.2: ncclSend has the wrong type"])
+
+
+class BuiltLibraries(unittest.TestCase):
+    """The same seeds, in what the build made."""
+
+    def setUp(self):
+        self.shim, self.engine = ElfFile(arguments.shim), ElfFile(arguments.engine)
+        self.stock = [(symbol.name, symbol.weak) for symbol in self.shim.exports()
+                      if symbol.name not in ADDED + [MARKER]]
+
+    def test_they_pass_against_their_own_set(self):
+        self.assertEqual(check_symbols.check(self.shim, self.engine, self.stock), [])
+        self.assertGreater(len(self.stock), 50)
+
+    def test_list_with_one_name_less_fails(self):
+        for index in range(len(self.stock)):
+            seeded = self.stock[:index] + self.stock[index + 1:]
+            self.assertEqual(check_symbols.check(self.shim, self.engine, seeded),
+                             [f"libnccl.so.2 exports {self.stock[index][0]} as well"])
+
+    def test_list_with_one_name_more_fails(self):
+        seeded = self.stock + [("ncclOfTomorrow", True)]
+        self.assertEqual(check_symbols.check(self.shim, self.engine, seeded), ["libnccl.so.2 lacks ncclOfTomorrow"])
+
+    def test_libraries_exchanged_fail(self):
+        self.assertGreater(len(check_symbols.check(self.engine, self.shim, self.stock)), 50)
+
+
+class EngineExports(unittest.TestCase):
+    def test_third_party_names_are_found(self):
+        symbols = exports([("amemForward", False), ("dlopen", False), ("_ZSt4cout", False), ("amem_slots", False)])
+        self.assertEqual(check_symbols.wrong_engine_exports(symbols),
+                         ["libamem_nccl.so exports _ZSt4cout", "libamem_nccl.so exports amem_slots"])
+
+    def test_missing_door_is_found(self):
+        self.assertEqual(check_symbols.wrong_engine_exports(exports([("amemForward", False)])),
+                         ["libamem_nccl.so lacks dlopen"])
+
+
+class Versions(unittest.TestCase):
+    def violations(self, *versions):
+        return check_symbols.too_new_versions("x.so", {"libc.so.6": set(versions)})
+
+    def test_limits_pass(self):
+        self.assertEqual(self.violations("GLIBC_2.2.5", "GLIBC_2.34", "GLIBCXX_3.4.30", "CXXABI_1.3"), [])
+
+    def test_newer_ones_are_found(self):
+        for version in ("GLIBC_2.35", "GLIBC_2.100", "GLIBC_3.0", "GLIBCXX_3.4.31"):
+            self.assertEqual(len(self.violations(version)), 1, version)
+
+    def test_unknown_ones_are_found(self):
+        self.assertEqual(len(self.violations("GLIBC_PRIVATE")), 1)
+        self.assertEqual(len(self.violations("FOO_1.0")), 1)
+
+
+class Constructors(unittest.TestCase):
+    def test_one_that_works_is_found_in_a_real_library(self):
+        busy = ElfFile(arguments.busy)
+        found = check_symbols.working_constructors("busy", busy.constructor_count(), busy.constructor_names())
+        self.assertEqual(found, ["busy runs note_who_loads when it is loaded"])
+
+    def test_one_that_works_is_found_in_a_stripped_library(self):
+        self.assertEqual(check_symbols.working_constructors("x", 2, None), ["x has 2 entries in .init_array"])
+        self.assertEqual(check_symbols.working_constructors("x", 1, None), [])
+
+    def test_unexpected_needs_are_found(self):
+        self.assertEqual(check_symbols.wrong_needs("x", ["libc.so.6", "libcuda.so.1"], {"libc.so.6"}),
+                         ["x needs libcuda.so.1"])
+
+
+class Generator(unittest.TestCase):
+    def test_committed_list_is_complete(self):
+        functions = read_list(arguments.symbols)
+        names = {name for name, _ in functions}
+        self.assertEqual(len(functions), 105)
+        for name, weak in functions:
+            # ncclX is weak and pncclX strong; one function has no second name (the list says which).
+            self.assertTrue(("p" + name in names) if weak else name.startswith("pnccl") or
+                            name == "ncclResetDebugInitInternal", name)
+
+    def test_nccl_with_a_name_of_ours_is_refused(self):
+        with self.assertRaises(UnforwardableSymbol):
+            with_added(STOCK + [("ncclPause", True)])
+
+    def test_library_with_other_symbols_is_refused(self):
+        with self.assertRaises(UnforwardableSymbol):
+            stock_functions(ElfFile(arguments.engine))
+
+    def test_marks_of_the_linker_are_no_functions(self):
+        class Library:
+            path = "libnccl.so.2"
+
+            @staticmethod
+            def exports():
+                return [Symbol("_end", True, False, False), Symbol("ncclSend", True, True, True)]
+
+        self.assertEqual(stock_functions(Library()), [("ncclSend", True)])
+
+    def test_damaged_list_is_refused(self):
+        for text in ("ncclSend\n", "D ncclData\n", "T _Z4ncclv\n"):
+            with tempfile.NamedTemporaryFile("w", suffix=".symbols") as file:
+                file.write(text)
+                file.flush()
+                with self.assertRaises(ValueError):
+                    read_list(file.name)
+
+    def test_file_that_is_no_library_is_refused(self):
+        with self.assertRaises(ElfError):
+            ElfFile(__file__)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for option in ("--shim", "--engine", "--symbols", "--busy"):
+        parser.add_argument(option, required=True)
+    arguments, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0]] + rest)
