@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Holds the #includes of src/ against the table under "## Layers" of ARCHITECTURE.md.
+
+Also the homes of things that only one folder may do: cuda.h, dlsym and dlopen, getenv, sockets.
+Tests (*_test.cc) are free of these rules, and a call away from its home is let off by a comment of
+`allow:` and the reason, as in check_banned.py. The table's columns are `folder` and `may include`;
+a cell is a list of folders, `all`, or a dash.
+"""
+
+import re
+import sys
+
+import markdown_text
+import source_tree
+
+OUTSIDE = ("tests", "sim", "jobs", "bench", "examples")
+
+# What, how it looks in code, where it may stand, why.
+HOMES = (
+    (
+        "dlsym and dlopen",
+        re.compile(r"(?<![\w.>])(?:dlsym|dlvsym|dlopen|dlmopen)\s*\("),
+        ("src/hook/", "src/driver/", "src/shim/"),
+        "look-ups are answered, and asked, where the driver and the real libnccl are known",
+    ),
+    (
+        "getenv",
+        re.compile(r"(?<![\w.>])(?:secure_)?getenv\s*\("),
+        ("src/base/environment.cc", "src/base/seeded_fault.h"),
+        "every variable is a row of src/base/environment.def and read once",
+    ),
+    (
+        "socket calls",
+        re.compile(
+            r"(?<![\w.>])(?:socket|socketpair|accept4|sendmsg|recvmsg|sendmmsg|recvmmsg"
+            r"|getsockopt|setsockopt)\s*\("
+        ),
+        ("src/peers/",),
+        "bytes from other processes enter in one place",
+    ),
+)
+HEADER_HOMES = (
+    (re.compile(r"(?:.*/)?(?:cuda|cuda_runtime|cuda_runtime_api|cudaTypedefs)\.h"), "src/driver/"),
+    (re.compile(r"sys/socket\.h|sys/un\.h|netinet/.*|arpa/.*|netdb\.h"), "src/peers/"),
+)
+
+
+def read_table(text):
+    """{folder: set of the folders it may include}; "all" stands for every folder of the table."""
+    rows = markdown_text.table_under(text, r"^layers$")
+    if not rows:
+        raise source_tree.CannotRun("ARCHITECTURE.md has no table under a heading 'Layers'")
+    table = {}
+    for line, row in rows:
+        if "folder" not in row or "may include" not in row:
+            raise source_tree.CannotRun(
+                f"ARCHITECTURE.md:{line}: the layer table needs columns 'folder' and 'may include'"
+            )
+        folder = row["folder"].strip("`* ").removeprefix("src/").rstrip("/")
+        table[folder] = {word.rstrip("/") for word in re.findall(r"[\w/]+", row["may include"])}
+    for folder, below in table.items():
+        if below == {"all"}:
+            table[folder] = set(table) - {folder}
+    return table
+
+
+def check_table(table, folders, findings):
+    """The table names exactly the folders that exist, and no circle."""
+    for folder in sorted(folders - set(table)):
+        findings.add(f"src/{folder}", 0, "is not in the layer table of ARCHITECTURE.md")
+    for folder in sorted(set(table) - folders):
+        findings.add("ARCHITECTURE.md", 0, f"layer table names src/{folder}, which has no code")
+    for folder, below in sorted(table.items()):
+        for name in sorted(below - set(table)):
+            findings.add("ARCHITECTURE.md", 0, f"{folder} may include {name}, which is no row")
+        reached, todo = set(), set(below)
+        while todo:
+            name = todo.pop()
+            reached.add(name)
+            todo |= table.get(name, set()) - reached
+        if folder in reached:
+            findings.add("ARCHITECTURE.md", 0, f"layer {folder} stands below itself")
+
+
+def check_includes(root, path, text, table, findings):
+    """The #includes of one file of src/."""
+    here = path.parts[1]
+    for line, bracket, name in source_tree.includes(text):
+        for pattern, home in HEADER_HOMES:
+            if pattern.fullmatch(name) and not str(path).startswith(home):
+                findings.add(path, line, f"{name} may be included only in {home}")
+        if bracket == "<":
+            continue
+        first, slash, _ = name.partition("/")
+        if not slash:
+            if (root / path.parent / name).exists():
+                findings.add(path, line, f'write "{here}/{name}": includes name their folder')
+        elif first in OUTSIDE or first == "..":
+            findings.add(path, line, f"src never includes {first}/")
+        elif (root / "src" / first).is_dir() and first != here:
+            if first not in table.get(here, set()):
+                findings.add(path, line, f"{here} may not include {first} ({name})")
+
+
+def away_from_home(path, code):
+    """(line, sentence) of each call in src/ that only another place may make."""
+    if path.parts[0] != "src" or source_tree.is_test(path):
+        return
+    for what, pattern, homes, why in HOMES:
+        if not str(path).startswith(homes):
+            for match in pattern.finditer(code):
+                line = source_tree.line_of(code, match.start())
+                yield line, f"{what} belong in {', '.join(homes)}: {why}"
+
+
+def check(root, findings):
+    table = read_table(source_tree.require(root, "ARCHITECTURE.md"))
+    # .S files go through the preprocessor and .def files are included: both can include upwards.
+    sources = source_tree.files(root, ("src",), source_tree.CXX_SUFFIXES + (".S", ".def", ".inc"))
+    if not sources:
+        raise source_tree.CannotRun("src/ has no code")
+    check_table(table, {path.parts[1] for path in sources if len(path.parts) > 2}, findings)
+    for path in sources:
+        if source_tree.is_test(path) or len(path.parts) < 3:
+            continue
+        text = (root / path).read_text(encoding="utf-8")
+        check_includes(root, path, text, table, findings)
+        allowed = source_tree.allowances(text)
+        for line, sentence in away_from_home(path, source_tree.code_only(text)):
+            if line not in allowed:
+                findings.add(path, line, sentence)
+
+
+if __name__ == "__main__":
+    sys.exit(source_tree.main_of(check, __doc__))

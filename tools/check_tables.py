@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Holds src/driver/functions.def, docs/interception.md and the tests against each other.
+
+Each row AMEM_DRIVER_FUNCTION(name, symbol, since, handling, ...) is named, under either of its
+names, in the first column of a table of docs/interception.md with the same handling in a column
+`handling` (where the table has one), and in a contract or hook test. Each driver function that the
+document's tables name in their first column is a row. Naming is all that is seen here: a comment
+counts.
+"""
+
+import re
+import sys
+
+import markdown_text
+import source_tree
+
+TABLE = "src/driver/functions.def"
+DOCUMENT = "docs/interception.md"
+_ROW = re.compile(r"^AMEM_DRIVER_FUNCTION\((\w+), (\w+), (\d+), (\w+)", re.MULTILINE)
+_DRIVER_NAME = re.compile(r"\bcu[A-Z]\w*\b")
+
+
+def read_rows(text):
+    """(line, name, symbol, handling) of each row."""
+    return [(source_tree.line_of(text, m.start()), m[1], m[2], m[4]) for m in _ROW.finditer(text)]
+
+
+def documented(text):
+    """{driver function: (line, handling or None)} of the first columns of every table."""
+    found = {}
+    for _, rows in markdown_text.tables(text):
+        for line, row in rows:
+            for name in _DRIVER_NAME.findall(next(iter(row.values()), "")):
+                found[name] = (line, row.get("handling"))
+    return found
+
+
+def is_contract_or_hook_test(path):
+    if path.name.endswith((".cc", ".h", ".c", ".py")) and path.parts[0] == "tests":
+        return any("contract" in part or "hook" in part for part in path.parts)
+    return path.parts[:2] in (("src", "hook"), ("src", "driver")) and path.name.endswith("_test.cc")
+
+
+def tested(root):
+    """Every driver function that a contract or hook test names."""
+    names = set()
+    for path in source_tree.all_files(root):
+        if is_contract_or_hook_test(path):
+            names |= set(_DRIVER_NAME.findall((root / path).read_text(encoding="utf-8")))
+    return names
+
+
+def check(root, findings):
+    rows = read_rows(source_tree.require(root, TABLE))
+    if not rows:
+        raise source_tree.CannotRun(f"{TABLE} has no rows")
+    in_document = documented(source_tree.require(root, DOCUMENT))
+    in_tests = tested(root)
+    for line, name, symbol, handling in rows:
+        named = [n for n in (symbol, name) if n in in_document]
+        if not named:
+            findings.add(TABLE, line, f"{name} stands in no table of {DOCUMENT}")
+        else:
+            there, says = in_document[named[0]]
+            if says is not None and says.strip("` ").split(" ")[0] != handling:
+                findings.add(DOCUMENT, there, f"{named[0]} is '{handling}' in {TABLE}")
+        if not {name, symbol} & in_tests:
+            findings.add(TABLE, line, f"{name} is named in no contract or hook test")
+    known = {row[1] for row in rows} | {row[2] for row in rows}
+    for name in sorted(set(in_document) - known):
+        findings.add(DOCUMENT, in_document[name][0], f"{name} is no row of {TABLE}")
+
+
+if __name__ == "__main__":
+    sys.exit(source_tree.main_of(check, __doc__))

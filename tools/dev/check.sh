@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+# check.sh BUILD_DIR FAST: every check, one line each; exit code 1 when one fails.
+# BUILD_DIR is built (clang-tidy reads its compile_commands.json); FAST=1 leaves out sanitizers.
+set -euo pipefail
+build=${1:?build folder}
+fast=${2:-0}
+logs=build/check
+mkdir -p "$logs"
+failed=()
+
+# run_check NAME COMMAND...: the output stays in a file and is shown when the command fails.
+run_check() {
+  local name=$1 began=$SECONDS word=ok
+  shift
+  "$@" >"$logs/$name.log" 2>&1 || word=FAIL
+  printf '%-14s %-4s %4d s\n' "$name" "$word" $((SECONDS - began))
+  if [[ $word == FAIL ]]; then
+    failed+=("$name")
+    tail -n 60 "$logs/$name.log" | sed 's/^/    /'
+  fi
+}
+
+# The whole of our C++; what the tests include is seen through them.
+tidy() {
+  mapfile -t sources < <(python3 tools/dev/tidy_sources.py "$build/compile_commands.json")
+  [[ ${#sources[@]} -gt 0 ]] || { echo "compile_commands.json names no source" && return 1; }
+  printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p "$build"
+}
+
+# The tests that carry these labels, under a sanitizer; the checks themselves are not run again.
+sanitized() {
+  local kernel=()
+  # ThreadSanitizer of GCC 12 needs its shadow where newer kernels may place the program.
+  if [[ $1 == tsan ]] && setarch -R true 2>/dev/null; then kernel=(setarch -R); fi
+  cmake --preset "$1" && "${kernel[@]}" cmake --build "build/$1" --parallel "$(nproc)" &&
+    "${kernel[@]}" ctest --test-dir "build/$1" --output-on-failure --no-tests=error \
+      -L '^(unit|process)$' -E '^checks\.' -j "$(nproc)"
+}
+
+for check in tools/check_*.py; do
+  name=${check##*/check_}
+  run_check "${name%.py}" python3 "$check"
+done
+run_check selftest python3 tools/selftest/test_checks.py
+run_check tidy tidy
+if [[ $fast != 1 ]]; then
+  run_check asan sanitized asan
+  run_check tsan sanitized tsan
+fi
+if [[ ${#failed[@]} -gt 0 ]]; then
+  echo "failed: ${failed[*]} (whole output in $logs/)"
+  exit 1
+fi

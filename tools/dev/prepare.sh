@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+# prepare.sh build|style: looks for what building (or checking the style) needs, and installs on
+# Debian exactly what is missing. Elsewhere it goes on when nothing is missing and says what is.
+set -euo pipefail
+
+# Package, and what shows that it is there however it came: a command, a header, a Python module.
+build_needs=(
+  "cmake cmd cmake" "ninja-build cmd ninja" "g++ cmd g++" "python3 cmd python3"
+  "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
+  "libbenchmark-dev header benchmark/benchmark.h" "libcli11-dev header CLI/CLI.hpp"
+  "libfmt-dev header fmt/format.h" "libspdlog-dev header spdlog/spdlog.h"
+  "nlohmann-json3-dev header nlohmann/json.hpp" "python3-pytest module pytest"
+  "clang-format style clang-format"
+)
+style_needs=(
+  "clang cmd clang++" "clang-format cmd clang-format" "clang-tidy cmd clang-tidy"
+  "libclang-rt-14-dev file /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
+)
+
+say() { printf '%s\n' "dev: $*" >&2; }
+
+header_is_there() {
+  local folder
+  for folder in /usr/include /usr/local/include ${CPATH:+${CPATH//:/ }} \
+    ${CPLUS_INCLUDE_PATH:+${CPLUS_INCLUDE_PATH//:/ }}; do
+    [[ -e $folder/$1 ]] && return 0
+  done
+  return 1
+}
+
+is_there() {
+  case $1 in
+    cmd) command -v "$2" >/dev/null ;;
+    style) command -v "$2" >/dev/null || command -v "$2-14" >/dev/null ;;
+    header) header_is_there "$2" ;;
+    module) command -v python3 >/dev/null && python3 -c "import $2" 2>/dev/null ;;
+    file) compgen -G "$2" >/dev/null ;;
+  esac
+}
+
+case ${1:?build or style} in
+  build) needs=("${build_needs[@]}") ;;
+  style) needs=("${style_needs[@]}") ;;
+  *) say "prepare.sh knows build and style, not '$1'" && exit 2 ;;
+esac
+missing=() optional=()
+for need in "${needs[@]}"; do
+  read -r package kind name <<<"$need"
+  is_there "$kind" "$name" && continue
+  if [[ $kind == style ]]; then optional+=("$package"); else missing+=("$package"); fi
+done
+[[ ${#missing[@]} -gt 0 || ${#optional[@]} -gt 0 ]] || exit 0
+
+# shellcheck source=/dev/null
+system=$(. /etc/os-release 2>/dev/null && echo "${ID:-unknown}") || system=unknown
+if [[ $system != debian ]]; then
+  if [[ ${#missing[@]} -gt 0 ]]; then
+    say "missing: ${missing[*]} (names as in Debian); install them and run this again"
+    exit 1
+  fi
+  say "missing: ${optional[*]}; going on without the check of the code's format"
+  exit 0
+fi
+
+missing+=("${optional[@]}")
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+  if ! command -v sudo >/dev/null; then
+    say "missing: ${missing[*]}; installing them needs root, and there is no sudo. As root, run:"
+    say "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+say "installing ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { "${as_root[@]}" apt-get update &&
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+  tail -n 20 "$log" >&2
+  say "apt-get could not install ${missing[*]}"
+  exit 1
+fi

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Runs the commands of README.md, in order, in a fresh copy of the repository.
+
+Only fenced blocks that open with ```sh test are run: by one bash, as a reader would, so that `cd`
+and `export` last from block to block; the first command that fails ends it. The copy holds tracked
+files and untracked ones that are not ignored. AMEM_README_TEST=1 tells ./dev not to run this test
+again.
+Exit codes: 0 all commands ran; 1 one failed; 2 README.md has no such block.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import markdown_text
+import source_tree
+
+MARK = "sh test"
+
+
+def blocks_of(text):
+    """(line, commands) of each block to run."""
+    return [
+        (line, commands)
+        for line, info, commands in markdown_text.fenced_blocks(text)
+        if " ".join(info.split()) == MARK
+    ]
+
+
+def copy_tree(root, target):
+    """Copies what a commit of the working tree would hold."""
+    for path in source_tree.all_files(root):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / path, target / path, follow_symlinks=False)
+
+
+def script_of(blocks):
+    """One bash script; it says where in README.md it is before each block."""
+    parts = ["set -euo pipefail"]
+    for line, commands in blocks:
+        parts.append(f"echo '== README.md:{line}'")
+        parts.append(commands)
+    return "\n".join(parts) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--timeout-s", type=int, default=1800)
+    arguments = parser.parse_args()
+    root = arguments.root.resolve()
+    try:
+        blocks = blocks_of(source_tree.require(root, "README.md"))
+    except source_tree.CannotRun as reason:
+        print(f"cannot run: {reason}", file=sys.stderr)
+        return 2
+    if not blocks:
+        print(f"cannot run: README.md has no block that opens with ```{MARK}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="amem-readme-") as folder:
+        copy = Path(folder, "amem")
+        copy_tree(root, copy)
+        environment = {**os.environ, "AMEM_README_TEST": "1"}
+        command = ["bash", "-c", script_of(blocks)]
+        # A group of its own: what a block leaves behind after the deadline goes with it.
+        with subprocess.Popen(command, cwd=copy, env=environment, start_new_session=True) as shell:
+            try:
+                result = shell.wait(timeout=arguments.timeout_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(shell.pid, 9)
+                print(f"not done after {arguments.timeout_s} s", file=sys.stderr)
+                return 1
+    if result != 0:
+        print(f"a command of README.md failed with exit code {result}", file=sys.stderr)
+        return 1
+    print(f"{len(blocks)} blocks of README.md ran")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""check_docs.py on documents that name what there is not, and the other way round."""
+
+from sample_tree import CheckCase
+
+README = """# amem
+Run `./dev test`, see [the shape](ARCHITECTURE.md#layers) and [decisions](docs/decisions/0001.md).
+## Environment
+| variable | default | meaning |
+|---|---|---|
+| `AMEM_ENABLE` | 0 | on |
+| `AMEM_CUMEM` | `force` | mode |
+| `GMM_LOG` | 3 | level |
+"""
+ROWS = """AMEM_VARIABLE(enable, AMEM_ENABLE, Flag, 0, "0, 1", "on")
+AMEM_VARIABLE(cumem, AMEM_CUMEM, Choice, 0, "force, respect", "mode")
+AMEM_VARIABLE(log, GMM_LOG, Integer, 3, "0 to 5", "level")
+"""
+
+
+def with_line(line):
+    return {"docs/a.md": f"# A\n\n{line}\n"}
+
+
+class Docs(CheckCase):
+    check = "check_docs.py"
+    clean = {
+        "README.md": README,
+        "ARCHITECTURE.md": "# Shape\n## Layers\nThe plan is `engine/plan`.\n",
+        "CONTRIBUTING.md": "See `src/engine/plan.{h,cc}`, `docs/` and `src/engine/*.h`.\n",
+        "docs/decisions/0001.md": "[Start](../../README.md), [below](#below).\n## Below\n",
+        "src/base/environment.def": ROWS,
+        "src/engine/plan.h": "",
+        "src/engine/plan.cc": "",
+        "dev": "verb_test() {\n}\n",
+    }
+    needed = ("dev", "src/base/environment.def")
+    harmless = {
+        "another project's path": with_line("NCCL `src/misc/cuda.cc:12` and `src/a.cc`@2.20"),
+        "a web address": with_line("[a](https://example.org/docs/none.md) and `nvidia/cuda`"),
+        "a place in a file": with_line("see `src/engine/plan.cc:12`"),
+        "a family of names": with_line("AMEM_SIM_* speak to the simulator"),
+    }
+    violations = {
+        "no README": ({"README.md": None}, "README.md: does not exist"),
+        "no ARCHITECTURE": ({"ARCHITECTURE.md": None}, "ARCHITECTURE.md: does not exist"),
+        "no table": ({"README.md": "# amem\n"}, "no table under a heading 'Environment'"),
+        "an undocumented variable": (
+            {"src/base/environment.def": ROWS.replace("GMM_LOG", "AMEM_LOG")},
+            "the environment table lacks AMEM_LOG",
+        ),
+        "an invented variable": (
+            {"README.md": README + "| `AMEM_SPEED` | 9 | fast |\n"},
+            "README.md:9: AMEM_SPEED is no row",
+        ),
+        "a variable twice": ({"README.md": README + "| GMM_LOG | 3 | again |\n"}, "stands twice"),
+        "another default": (
+            {"README.md": README.replace("force", "respect")},
+            "the default of AMEM_CUMEM is force",
+        ),
+        "a lost path": (with_line("see `src/engine/gone.cc`"), "docs/a.md:3: src/engine/gone.cc"),
+        "a lost path in src": (with_line("see `engine/gone`"), "engine/gone does not exist"),
+        "one of two lost": (with_line("`src/engine/plan.{h,S}`"), "plan.S does not exist"),
+        "a lost top-level file": (with_line("see `SECURITY.md`"), "SECURITY.md does not exist"),
+        "a lost verb": (with_line("run `./dev fly`"), "./dev has no verb 'fly'"),
+        "a lost verb in a block": (with_line("```sh\n./dev fly\n```"), "docs/a.md:4: ./dev has no"),
+        "a lost link": (with_line("[a](gone.md)"), "docs/a.md:3: link to gone.md"),
+        "a lost heading": (with_line("[a](../README.md#gone)"), "no such heading"),
+        "a lost name": (with_line("set AMEM_SPEED"), "AMEM_SPEED occurs nowhere"),
+    }

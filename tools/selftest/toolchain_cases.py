@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""check_headers.py, check_format.py and check_tables.py."""
+
+from sample_tree import CheckCase
+
+STYLE = "BasedOnStyle: Google\nColumnLimit: 100\n"
+
+
+class Headers(CheckCase):
+    check = "check_headers.py"
+    clean = {
+        "include/amem.h": "#pragma once\nint amem_pause(void);\n",
+        "src/base/result.h": '#pragma once\n#include <string>\nstd::string text();\n',
+        "src/base/error.h": '#pragma once\n#include "amem.h"\n#include "base/result.h"\n',
+    }
+    violations = {
+        "an include is missing": (
+            {"src/base/error.h": "#pragma once\nstd::string text();\n"},
+            "src/base/error.h: does not compile alone (-std=c++20)",
+        ),
+        "C++ in a C header": (
+            {"include/amem.h": "#pragma once\nclass Session;\n"},
+            "include/amem.h: does not compile alone (-std=c11)",
+        ),
+        "a warning": (
+            {"src/base/error.h": "inline bool f(int a, unsigned b) { return a < b; }\n"},
+            "src/base/error.h",
+        ),
+    }
+
+    def test_cannot_run_without_headers(self):
+        code, output = self.run_on({"src/base/result.cc": ""})
+        self.assertEqual(code, 2, output)
+
+
+class Format(CheckCase):
+    check = "check_format.py"
+    clean = {".clang-format": STYLE, "src/base/result.cc": "int f() { return 1; }\n"}
+    needed = (".clang-format", "src/base/result.cc")
+    violations = {
+        "another layout": (
+            {"src/base/result.cc": "int f() { return 1; }\nint  g( ) {return 2;}\n"},
+            "src/base/result.cc:2: is not as clang-format writes it",
+        ),
+        "in an example": ({"examples/a.c": "int  a;\n"}, "examples/a.c:1"),
+    }
+
+
+class Tables(CheckCase):
+    check = "check_tables.py"
+    document = """# Interception
+## Hooked
+| function | handling | why |
+|---|---|---|
+| `cuMemCreate` | hooked | records |
+## Called
+| function | why |
+|---|---|
+| `cuMemGetInfo` | out of memory, unlike cuMemAlloc |
+"""
+    rows = """AMEM_DRIVER_FUNCTION(cuMemCreate, cuMemCreate, 10020, hooked, (int))
+AMEM_DRIVER_FUNCTION(cuMemGetInfo, cuMemGetInfo_v2, 3020, called, (int))
+"""
+    clean = {
+        "src/driver/functions.def": rows,
+        "docs/interception.md": document,
+        "tests/contract/memory_test.cc": "cuMemGetInfo_v2(a);\n",
+        "src/hook/entry_points_test.cc": "cuMemCreate(a);\n",
+    }
+    needed = ("src/driver/functions.def", "docs/interception.md")
+    violations = {
+        "an undocumented row": (
+            {"docs/interception.md": document.replace("cuMemGetInfo", "it")},
+            "functions.def:2: cuMemGetInfo stands in no table",
+        ),
+        "a documented function without a row": (
+            {"src/driver/functions.def": rows.splitlines()[0] + "\n"},
+            "docs/interception.md:9: cuMemGetInfo is no row",
+        ),
+        "another handling": (
+            {"docs/interception.md": document.replace("| hooked |", "| called |")},
+            "cuMemCreate is 'hooked'",
+        ),
+        "an untested row": (
+            {"src/hook/entry_points_test.cc": "cuMemCreated(a);\n"},
+            "cuMemCreate is named in no contract or hook test",
+        ),
+        "tested elsewhere only": (
+            {
+                "src/hook/entry_points_test.cc": None,
+                "tests/sim/a_test.cc": "cuMemCreate(a);\n",
+            },
+            "cuMemCreate is named in no contract or hook test",
+        ),
+    }
