@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/backing.h"
+
+namespace amem::sim {
+
+/// The device addresses of this process. A reservation is a PROT_NONE mapping, a mapping is a
+/// shared mapping of the backing's file whose protection is the union of what the locations were
+/// granted: a device address without memory or without access faults, as it does on a GPU.
+/// Thread-safe.
+class AddressSpace {
+ public:
+  static AddressSpace& instance();
+
+  // The bodies of the driver's functions of these names (CUDA Driver API, "Virtual Memory
+  // Management"), as measured on driver 580: map refuses an offset or a part of an allocation;
+  // unmap and set_access take a range over any number of whole mappings, of reservations that touch
+  // and of holes in them. unmap is content with nothing to do, set_access is not.
+  CuResult reserve(size_t size_bytes, size_t alignment_bytes, CuDevicePtr wanted,
+                   CuDevicePtr* address);
+  CuResult free_reservation(CuDevicePtr address, size_t size_bytes);
+  CuResult map(CuDevicePtr address, size_t size_bytes, size_t offset_bytes, CuMemHandle handle,
+               const BackingRef& backing);
+  CuResult unmap(CuDevicePtr address, size_t size_bytes);
+  CuResult set_access(CuDevicePtr address, size_t size_bytes, std::span<const CuAccessDesc> list);
+  CuResult get_access(CuDevicePtr address, const CuLocation& location, int* flags);
+
+  /// Maps memory for cuMemAlloc at an address of its own, readable and writable for all.
+  CuResult add_allocation(const BackingRef& backing, size_t asked_bytes, CuDevicePtr* address);
+  CuResult remove_allocation(CuDevicePtr address);
+
+  struct Found {
+    CuDevicePtr base;
+    size_t size_bytes;
+    CuMemHandle handle;  ///< 0 for memory of cuMemAlloc
+    BackingRef backing;
+  };
+  /// The mapping that contains the address.
+  std::optional<Found> find(CuDevicePtr address);
+
+  enum class Reach {
+    kOutside,       ///< no device address
+    kAccessible,    ///< all of it, possibly over several adjacent mappings
+    kInaccessible,  ///< a part is unmapped or not granted
+  };
+  Reach reach(CuDevicePtr address, size_t size_bytes, int wanted_flags);
+
+ private:
+  struct Mapping {
+    size_t size_bytes;   ///< as mapped
+    size_t asked_bytes;  ///< as the caller asked for it
+    CuMemHandle handle;
+    BackingRef backing;
+    std::vector<CuAccessDesc> access;
+  };
+  struct Reservation {
+    size_t size_bytes;
+    bool of_allocation;
+  };
+  using Mappings = std::map<CuDevicePtr, Mapping>;
+  using MappingRange = std::pair<Mappings::iterator, Mappings::iterator>;
+
+  CuResult reserve_locked(size_t size_bytes, size_t alignment_bytes, CuDevicePtr wanted,
+                          bool of_allocation, CuDevicePtr* address);
+  bool reserved_by_one(CuDevicePtr address, size_t size_bytes) const;
+  bool reserved(CuDevicePtr address, size_t size_bytes) const;
+  Mappings::iterator containing(CuDevicePtr address);
+  std::optional<MappingRange> whole_mappings(CuDevicePtr address, size_t size_bytes);
+  static int granted(const Mapping& mapping);
+
+  std::mutex mutex_;
+  std::map<CuDevicePtr, Reservation> reservations_;
+  Mappings mappings_;
+};
+
+}  // namespace amem::sim

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "sim/backing.h"
+
+#include <fcntl.h>
+
+#include "sim/descriptor.h"
+#include "sim/machine.h"
+#include "sim/multicast.h"
+
+namespace amem::sim {
+namespace {
+
+bool on_host(const CuLocation& location) {
+  return location.type == kLocationHost || location.type == kLocationHostNuma ||
+         location.type == kLocationHostNumaCurrent;
+}
+
+constexpr int kKnownHandleTypes = kHandleTypePosixFd | kHandleTypeFabric;
+
+}  // namespace
+
+bool location_exists(const CuLocation& location) {
+  if (on_host(location)) return location.type != kLocationHostNuma || location.id >= 0;
+  return location.type == kLocationDevice && location.id >= 0 &&
+         location.id < Machine::joined()->device_count();
+}
+
+CuResult create_physical_memory(uint64_t size_bytes, const CuAllocationProp& properties,
+                                BackingRef* backing) {
+  if (properties.type != kAllocationPinned) return kErrorInvalidValue;
+  if ((properties.requested_handle_types & ~kKnownHandleTypes) != 0) return kErrorInvalidValue;
+  // Machines without the IMEX service answer so to fabric handles.
+  if ((properties.requested_handle_types & kHandleTypeFabric) != 0) return kErrorNotPermitted;
+  if (!location_exists(properties.location)) {
+    return properties.location.type == kLocationDevice ? kErrorInvalidDevice : kErrorInvalidValue;
+  }
+  if (size_bytes == 0 || size_bytes % kGranularityBytes != 0) return kErrorInvalidValue;
+  Machine& machine = *Machine::joined();
+  Pool& pool =
+      on_host(properties.location) ? machine.host() : machine.device(properties.location.id);
+  UniqueFd description;
+  uint64_t offset_bytes = 0;
+  const CuResult allocated = pool.allocate(size_bytes, properties.gpu_direct_rdma_capable != 0,
+                                           &description, &offset_bytes);
+  if (allocated != kSuccess) return allocated;
+  *backing =
+      std::make_shared<Backing>(std::move(description), offset_bytes, size_bytes, properties);
+  return kSuccess;
+}
+
+CuResult import_backing(int fd, BackingRef* backing) {
+  const auto found = Machine::joined()->find(fd);
+  // The driver's answer to the descriptor of something else, and to a number that is none
+  // (measured, driver 580).
+  if (!found) return import_multicast(fd, backing) ? kSuccess : kErrorUnknown;
+  UniqueFd description = keep_copy(fd);
+  if (!description.valid()) return kErrorOperatingSystem;
+  CuAllocationProp properties = {};
+  properties.type = kAllocationPinned;
+  properties.requested_handle_types = kHandleTypePosixFd;
+  properties.location = found->location;
+  properties.gpu_direct_rdma_capable = found->range.gpu_direct_rdma_capable ? 1 : 0;
+  *backing = std::make_shared<Backing>(std::move(description), found->range.offset_bytes,
+                                       found->range.size_bytes, properties);
+  return kSuccess;
+}
+
+CuResult export_backing(const Backing& backing, UniqueFd* fd) {
+  *fd = UniqueFd(fcntl(backing.fd(), F_DUPFD_CLOEXEC, 0));
+  return fd->valid() ? kSuccess : kErrorOperatingSystem;
+}
+
+}  // namespace amem::sim

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "sim/context.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+#include "sim/machine.h"
+
+namespace amem::sim {
+namespace {
+
+struct Primary {
+  Context* context = nullptr;
+  uint64_t references = 0;
+  unsigned flags = 0;
+};
+
+struct Known {
+  std::mutex mutex;
+  std::array<Primary, kMaxDevices> primaries;
+  std::unordered_map<const Context*, std::unique_ptr<Context>> contexts;
+  uint64_t next_id = 1;
+};
+
+Known& known() {
+  static auto* all = new Known;  // outlives every thread of the process
+  return *all;
+}
+
+// REQUIRES: known().mutex.
+Context* make_context_locked(CuDevice device, unsigned flags) {
+  auto fresh = std::make_unique<Context>(device, flags, known().next_id++);
+  Context* context = fresh.get();
+  known().contexts.emplace(context, std::move(fresh));
+  return context;
+}
+
+}  // namespace
+
+void Context::fail(CuResult failure) {
+  CuResult none = kSuccess;
+  failure_.compare_exchange_strong(none, failure);
+}
+
+StreamRef Context::add_stream(unsigned flags) {
+  auto stream = std::make_shared<Stream>(*this, flags);
+  std::lock_guard guard(mutex_);
+  streams_.push_back(stream);
+  return stream;
+}
+
+void Context::remove_stream(const StreamRef& stream) {
+  stream->close();
+  std::lock_guard guard(mutex_);
+  std::erase_if(streams_, [](const StreamRef& one) { return one->finished(); });
+}
+
+StreamRef Context::null_stream() {
+  std::lock_guard guard(mutex_);
+  if (null_stream_ == nullptr) null_stream_ = std::make_shared<Stream>(*this, kStreamDefault);
+  return null_stream_;
+}
+
+std::vector<StreamRef> Context::streams() {
+  std::lock_guard guard(mutex_);
+  std::erase_if(streams_, [](const StreamRef& one) { return one->finished(); });
+  std::vector<StreamRef> all = streams_;
+  if (null_stream_ != nullptr) all.push_back(null_stream_);
+  return all;
+}
+
+void Context::synchronize() {
+  struct Mark {
+    StreamRef stream;
+    uint64_t position;
+  };
+  std::vector<Mark> marks;  // all of them before the first wait, or later work would be waited for
+  for (const StreamRef& stream : streams()) marks.push_back({stream, stream->position()});
+  for (const Mark& mark : marks) mark.stream->wait_for(mark.position);
+}
+
+void Context::destroy() {
+  alive_ = false;
+  for (const StreamRef& stream : streams()) stream->close();
+}
+
+bool Context::enable_peer(CuDevice peer) {
+  std::lock_guard guard(mutex_);
+  const bool fresh = (peers_ & (1u << peer)) == 0;
+  peers_ |= 1u << peer;
+  return fresh;
+}
+
+bool Context::disable_peer(CuDevice peer) {
+  std::lock_guard guard(mutex_);
+  const bool enabled = (peers_ & (1u << peer)) != 0;
+  peers_ &= ~(1u << peer);
+  return enabled;
+}
+
+Context* make_context(CuDevice device, unsigned flags) {
+  std::lock_guard guard(known().mutex);
+  return make_context_locked(device, flags);
+}
+
+Context* context_of(CuContext handle) {
+  auto* context = reinterpret_cast<Context*>(handle);
+  std::lock_guard guard(known().mutex);
+  return known().contexts.contains(context) ? context : nullptr;
+}
+
+CuContext handle_of(Context* context) { return reinterpret_cast<CuContext>(context); }
+
+Context* retain_primary(CuDevice device) {
+  std::lock_guard guard(known().mutex);
+  Primary& primary = known().primaries[static_cast<size_t>(device)];
+  primary.references += 1;
+  if (primary.context == nullptr) primary.context = make_context_locked(device, primary.flags);
+  return primary.context;
+}
+
+bool release_primary(CuDevice device) {
+  Context* ended = nullptr;
+  {
+    std::lock_guard guard(known().mutex);
+    Primary& primary = known().primaries[static_cast<size_t>(device)];
+    if (primary.references == 0) return false;
+    if (--primary.references == 0) ended = std::exchange(primary.context, nullptr);
+  }
+  if (ended != nullptr) ended->destroy();
+  return true;
+}
+
+Context* active_primary(CuDevice device) {
+  std::lock_guard guard(known().mutex);
+  return known().primaries[static_cast<size_t>(device)].context;
+}
+
+unsigned primary_flags(CuDevice device) {
+  std::lock_guard guard(known().mutex);
+  return known().primaries[static_cast<size_t>(device)].flags;
+}
+
+void set_primary_flags(CuDevice device, unsigned flags) {
+  std::lock_guard guard(known().mutex);
+  known().primaries[static_cast<size_t>(device)].flags = flags;
+}
+
+std::vector<Context*>& current_contexts() {
+  static thread_local std::vector<Context*> stack;
+  return stack;
+}
+
+CuResult current_context(Context** context) {
+  const auto& stack = current_contexts();
+  if (stack.empty() || stack.back() == nullptr) return kErrorInvalidContext;
+  if (!stack.back()->alive()) return kErrorContextIsDestroyed;
+  *context = stack.back();
+  return kSuccess;
+}
+
+}  // namespace amem::sim

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "sim/cuda_abi.h"
+#include "sim/stream.h"
+
+namespace amem::sim {
+
+/// A context of one device, primary or created. Never destroyed: threads may still have it current
+/// after its end, and must then be told so (CUDA_ERROR_CONTEXT_IS_DESTROYED). Thread-safe.
+class Context {
+ public:
+  Context(CuDevice device, unsigned flags, uint64_t id) : device_(device), flags_(flags), id_(id) {}
+
+  CuDevice device() const { return device_; }
+  uint64_t id() const { return id_; }
+  unsigned flags() const { return flags_; }
+  bool alive() const { return alive_.load(); }
+
+  /// The first failure of work on it, kSuccess if there was none. As on a GPU it does not go away.
+  CuResult failure() const { return failure_.load(); }
+  void fail(CuResult failure);
+
+  StreamRef add_stream(unsigned flags);
+  void remove_stream(const StreamRef& stream);
+  StreamRef null_stream();
+
+  /// Waits for the work that all its streams had when it was called, also for that of streams that
+  /// were destroyed since. More may come meanwhile: that is not waited for.
+  void synchronize();
+
+  /// Ends it: its streams finish what they have.
+  void destroy();
+
+  /// True if access to the peer was not enabled before.
+  bool enable_peer(CuDevice peer);
+  bool disable_peer(CuDevice peer);
+
+ private:
+  std::vector<StreamRef> streams();
+
+  const CuDevice device_;
+  const unsigned flags_;
+  const uint64_t id_;
+  std::atomic<bool> alive_{true};
+  std::atomic<CuResult> failure_{kSuccess};
+  std::mutex mutex_;
+  StreamRef null_stream_;
+  std::vector<StreamRef> streams_;  ///< a destroyed one too, until its work is done
+  uint32_t peers_ = 0;
+};
+
+/// A new context; lives as long as the process.
+Context* make_context(CuDevice device, unsigned flags);
+
+/// The context that an ABI handle means; null if it is none of ours.
+Context* context_of(CuContext handle);
+CuContext handle_of(Context* context);
+
+/// The primary contexts, one a device, alive while retained (CUDA Driver API, "Primary Context
+/// Management").
+Context* retain_primary(CuDevice device);
+bool release_primary(CuDevice device);
+/// Null while nobody retains it.
+Context* active_primary(CuDevice device);
+unsigned primary_flags(CuDevice device);
+void set_primary_flags(CuDevice device, unsigned flags);
+
+/// The calling thread's stack of current contexts; null entries are allowed, as in the driver.
+std::vector<Context*>& current_contexts();
+
+/// The calling thread's context. kErrorInvalidContext if it has none.
+CuResult current_context(Context** context);
+
+}  // namespace amem::sim

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "sim/minccl/connection_end.h"
+
+#include "sim/minccl/driver_calls.h"
+
+namespace amem::minccl {
+
+ncclResult_t choose_transport(const PeerInfo& self, const PeerInfo& peer, TransportKind* kind) {
+  int reachable = self.device == peer.device;
+  if (!reachable) MINCCL_CU(device_can_access_peer(&reachable, self.device, peer.device));
+  bool cumem = self.cumem && peer.cumem;
+  bool p2p = reachable && !self.p2p_disabled && !peer.p2p_disabled;
+  bool shm = !self.shm_disabled && !peer.shm_disabled;
+  if (p2p && (cumem || self.pid == peer.pid)) {
+    *kind = TransportKind::p2p;
+  } else {
+    *kind = shm ? TransportKind::shm : TransportKind::socket;
+  }
+  return ncclSuccess;
+}
+
+void ConnectionEnd::describe(void* own, void* other, DeviceConnection* connection) const {
+  auto* sender = static_cast<std::byte*>(sends() ? own : other);
+  auto* receiver = static_cast<std::byte*>(sends() ? other : own);
+  *connection = {};
+  for (Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple}) {
+    int index = static_cast<int>(protocol);
+    connection->fifo[index] = receiver + link_.layout.offset(protocol);
+    connection->slot_bytes[index] = link_.layout.slot_bytes(protocol);
+  }
+  connection->head = reinterpret_cast<uint64_t*>(sender + offsetof(FifoHeader, head));
+  connection->tail = reinterpret_cast<uint64_t*>(receiver + offsetof(FifoHeader, tail));
+}
+
+}  // namespace amem::minccl

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/minccl/settings.h"
+
+/// What lies in device memory. Kernels find everything from there, as NCCL's do: lost or stale
+/// bytes of it break the next operation.
+///
+///   DeviceCommunicator ──> DeviceChannel[c].peers ──> pointer table ──> DevicePeer[rank] {step,
+///   ...}
+///                                          .ring_ranks ──> this rank's ring
+namespace amem::minccl {
+
+inline constexpr int kMaxChannels = 16;
+inline constexpr int kMaxRanks = 16;
+inline constexpr int kSlots = 8;
+inline constexpr size_t kHeaderBytes = 4096;
+inline constexpr size_t kLl128LineBytes = 128;
+inline constexpr size_t kLl128DataBytes = 120;
+
+/// Ring connections and pairwise connections between two ranks have FIFOs of their own.
+enum ConnectionIndex : int { kRingIndex = 0, kPairIndex = 1 };
+inline constexpr int kConnectionIndexes = 2;
+
+/// One direction of a connection as one of its ends sees it. The counters are in the FIFO's header
+/// pages, in device memory with P2P and in host memory otherwise: the sender writes `tail`, the
+/// receiver writes `head`, each through its own mapping.
+struct DeviceConnection {
+  uint64_t step;                ///< FIFO slots used since the connection was made
+  std::byte* fifo[kProtocols];  ///< first slot, by protocol
+  uint64_t slot_bytes[kProtocols];
+  uint64_t* head;   ///< slots the receiver has given back
+  uint64_t* tail;   ///< slots the sender has filled
+  uint64_t* sizes;  ///< bytes on the wire of each slot, where a proxy carries them
+};
+
+struct DevicePeer {
+  DeviceConnection send[kConnectionIndexes];
+  DeviceConnection recv[kConnectionIndexes];
+};
+
+struct DeviceChannel {
+  DevicePeer** peers;
+  int* ring_ranks;  ///< ring_ranks[0] is this rank, [1] the next one, [ranks - 1] the one before
+  uint64_t work_counter;
+};
+
+struct DeviceCommunicator {
+  int rank;
+  int ranks;
+  int channels;
+  int padding;
+  uint32_t* abort_flag;  ///< host memory
+  int* rank_to_local_rank;
+  DeviceChannel channel[kMaxChannels];
+};
+
+/// Where the parts of a receive FIFO begin: header, LL, LL128, Simple, in NCCL's order.
+struct FifoLayout {
+  static constexpr size_t kLlBytes = 512 << 10;
+
+  size_t simple_bytes;
+
+  size_t slot_bytes(Protocol protocol) const {
+    return (protocol == Protocol::ll ? kLlBytes : simple_bytes) / kSlots;
+  }
+  size_t offset(Protocol protocol) const {
+    if (protocol == Protocol::ll) return kHeaderBytes;
+    if (protocol == Protocol::ll128) return kHeaderBytes + kLlBytes;
+    return kHeaderBytes + kLlBytes + simple_bytes;
+  }
+  size_t total_bytes() const { return offset(Protocol::simple) + simple_bytes; }
+};
+
+/// The counters and sizes in the first 4096 bytes of a FIFO buffer, each on a cache line.
+struct FifoHeader {
+  alignas(128) uint64_t head;
+  alignas(128) uint64_t tail;
+  alignas(128) uint64_t sizes[kSlots];
+};
+static_assert(sizeof(FifoHeader) <= kHeaderBytes);
+
+}  // namespace amem::minccl

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include <set>
+#include <utility>
+
+#include "sim/minccl/communicator.h"
+
+namespace amem::minccl {
+namespace {
+
+std::unique_ptr<KernelArguments> collect(std::vector<PendingOperation>& pending) {
+  auto arguments = std::make_unique<KernelArguments>();
+  for (PendingOperation& operation : pending) {
+    for (CollectiveWork& work : operation.collectives) arguments->collectives.push_back(work);
+    for (PairWork& work : operation.pairs) arguments->pairs.push_back(work);
+  }
+  return arguments;
+}
+
+}  // namespace
+
+// Kernels of a communicator share its connections: one at a time, in the order of the calls, also
+// when they are on different streams.
+ncclResult_t Communicator::order_after_last_kernel(CuStream stream) {
+  if (has_launched_ && stream != last_stream_)
+    MINCCL_CU(stream_wait_event(stream, last_kernel_, 0));
+  return ncclSuccess;
+}
+
+// A group may name several streams: its kernel runs after the work of all of them, and they go on
+// after it.
+ncclResult_t Communicator::join_streams(CuStream launch) {
+  std::set<CuStream> others;
+  for (const PendingOperation& operation : pending_) others.insert(operation.stream);
+  others.erase(launch);
+  for (CuStream other : others) {
+    MINCCL_CU(event_record(stream_joint_, other));
+    MINCCL_CU(stream_wait_event(launch, stream_joint_, 0));
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::release_streams(CuStream launch) {
+  std::set<CuStream> others;
+  for (const PendingOperation& operation : pending_) others.insert(operation.stream);
+  others.erase(launch);
+  if (others.empty()) return ncclSuccess;
+  MINCCL_CU(event_record(stream_joint_, launch));
+  for (CuStream other : others) MINCCL_CU(stream_wait_event(other, stream_joint_, 0));
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::launch_pending() {
+  if (pending_.empty()) return ncclSuccess;
+  ContextScope scope(context_);
+  CuStream stream = pending_.front().stream;
+  int capture = kCaptureStatusNone;
+  MINCCL_CU(stream_is_capturing(stream, &capture));
+  auto arguments = collect(pending_);
+  arguments->communicator = device_communicator_;
+  arguments->ledger = ledger_;
+  for (const PendingOperation& operation : pending_)
+    if (operation.all_to_all) arguments->epochs = &epochs_;
+  arguments->captured = capture != kCaptureStatusNone;
+  MINCCL_TRY(join_streams(stream));
+  if (arguments->captured) {
+    // An event of outside the capture cannot be waited for inside (CUDA: capture isolation); the
+    // graph is ordered by the streams it is launched on.
+    MINCCL_CU(launch_host_func(stream, run_kernel, arguments.get()));
+    captured_arguments_.push_back(std::move(arguments));
+  } else {
+    MINCCL_TRY(order_after_last_kernel(stream));
+    ledger_->launched();
+    CuResult code = driver().launch_host_func(stream, run_kernel, arguments.get());
+    if (code != kSuccess) {
+      ledger_->ended();
+      return fail_driver("cuLaunchHostFunc", code);
+    }
+    arguments.release();
+    MINCCL_CU(event_record(last_kernel_, stream));
+    last_stream_ = stream;
+    has_launched_ = true;
+  }
+  return release_streams(stream);
+}
+
+}  // namespace amem::minccl

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace amem::minccl {
+
+/// Every 8-byte word carries 4 bytes of data and, above them, 4 bytes of flag: the low bits of
+/// step + 1. The receiver looks at the words only, so a word that carries the right flag for any
+/// other reason is taken for data.
+struct LlProtocol {
+  static size_t payload_bytes(size_t slot_bytes) { return slot_bytes / 2; }
+  static size_t wire_bytes(size_t bytes) { return words(bytes) * 8; }
+
+  static void write(std::byte* slot, const std::byte* data, size_t bytes, uint64_t step) {
+    auto* word = reinterpret_cast<uint64_t*>(slot);
+    for (size_t done = 0; done < bytes; done += 4, ++word) {
+      uint32_t part = 0;
+      memcpy(&part, data + done, bytes - done < 4 ? bytes - done : 4);
+      std::atomic_ref(*word).store(flag(step) << 32 | part, std::memory_order_release);
+    }
+  }
+
+  static bool arrived(std::byte* slot, size_t bytes, uint64_t step) {
+    auto* word = reinterpret_cast<uint64_t*>(slot);
+    for (size_t i = words(bytes); i-- > 0;)
+      if (std::atomic_ref(word[i]).load(std::memory_order_acquire) >> 32 != flag(step))
+        return false;
+    return true;
+  }
+
+  /// REQUIRES: arrived().
+  static void read(std::byte* slot, std::byte* data, size_t bytes) {
+    auto* word = reinterpret_cast<uint64_t*>(slot);
+    for (size_t done = 0; done < bytes; done += 4, ++word) {
+      auto part = static_cast<uint32_t>(std::atomic_ref(*word).load(std::memory_order_relaxed));
+      memcpy(data + done, &part, bytes - done < 4 ? bytes - done : 4);
+    }
+  }
+
+ private:
+  static size_t words(size_t bytes) { return (bytes + 3) / 4; }
+  static uint64_t flag(uint64_t step) { return static_cast<uint32_t>(step + 1); }
+};
+
+}  // namespace amem::minccl

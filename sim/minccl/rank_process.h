@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+/// Tests with one process a rank: the test program starts itself again for every rank, before it
+/// has touched CUDA, and the ranks run a scenario of the same source file.
+namespace amem::minccl {
+
+/// A rank's view of the test: who it is, and the other ranks by way of the test process, which
+/// works without NCCL.
+class RankContext {
+ public:
+  RankContext(int rank, int ranks, int control_fd)
+      : rank_(rank), ranks_(ranks), control_(control_fd) {}
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  /// Everybody's `bytes` bytes, by rank. Returns when all ranks have called it.
+  std::vector<char> exchange(const void* data, size_t bytes);
+  void barrier() { exchange("", 1); }
+
+ private:
+  int rank_;
+  int ranks_;
+  UniqueFd control_;
+};
+
+/// Registers what a rank does under a name; a rank fails by fail_rank() or by dying.
+using Scenario = std::function<void(RankContext&)>;
+struct RegisterScenario {
+  RegisterScenario(const char* name, Scenario scenario);
+};
+
+/// Prints what went wrong and ends the rank.
+[[noreturn, gnu::format(printf, 1, 2)]] void fail_rank(const char* format, ...);
+
+struct RankOptions {
+  int ranks = 2;
+  std::map<std::string, std::string> environment;
+  long timeout_ms = 30000;
+};
+
+struct RankOutcome {
+  bool finished = false;  ///< all ranks ended with status 0 in time
+  std::string text;  ///< what the ranks wrote to standard error, and how those ended that failed
+};
+
+/// Runs the scenario in `ranks` processes on a simulated machine of their own, which is removed
+/// afterwards. Ranks that are left at the deadline are killed.
+RankOutcome run_ranks(const char* scenario, const RankOptions& options);
+
+}  // namespace amem::minccl

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "sim/minccl/allocator.h"
+#include "sim/minccl/connection_end.h"
+#include "sim/minccl/uds_service.h"
+
+namespace amem::minccl {
+namespace {
+
+/// Device memory that the other rank maps.
+///
+///   other process            import by file descriptor (nccl-memory A5, A6)
+///   same process, other GPU  the same handle at a second address (A7, NCCL >= 2.23)
+///   same process, same GPU   the owner's address
+class P2pEnd final : public ConnectionEnd {
+ public:
+  using ConnectionEnd::ConnectionEnd;
+
+  ncclResult_t setup(ConnectInfo* ours) override;
+  ncclResult_t connect(const ConnectInfo& theirs, DeviceConnection* connection) override;
+  ncclResult_t release() override;
+
+ private:
+  enum class Access { none, imported, alias, direct };
+
+  bool same_process() const { return link_.self.pid == link_.peer.pid; }
+  bool same_device() const { return link_.self.device == link_.peer.device; }
+  ncclResult_t import(const ConnectInfo& theirs);
+  ncclResult_t map_alias(const ConnectInfo& theirs);
+  ncclResult_t use_directly(const ConnectInfo& theirs);
+
+  void* own_ = nullptr;
+  void* other_ = nullptr;
+  Access access_ = Access::none;
+};
+
+ncclResult_t P2pEnd::setup(ConnectInfo* ours) {
+  CuMemHandle handle = 0;
+  MINCCL_TRY(device_alloc(own_bytes(), &own_, &handle));
+  if (!link_.self.cumem) {
+    // cuMemAlloc gives used memory as it is; NCCL clears its legacy buffers (p2p.cc:247@2.30.7).
+    MINCCL_CU(memset_async(device_pointer(own_), 0, own_bytes(), link_.side_stream));
+    MINCCL_CU(stream_synchronize(link_.side_stream));
+  }
+  // A reference for the rank of this process that will map the handle again, so that the memory
+  // outlives this end should the two be freed in the wrong order (NCCL p2p.cc:240@2.30.7).
+  if (link_.self.cumem && same_process() && !same_device()) MINCCL_CU(mem_retain(&handle, own_));
+  *ours = {};
+  ours->handle = handle;
+  ours->size_bytes = own_bytes();
+  ours->address = device_pointer(own_);
+  return ncclSuccess;
+}
+
+ncclResult_t P2pEnd::connect(const ConnectInfo& theirs, DeviceConnection* connection) {
+  if (!same_process()) {
+    MINCCL_TRY(import(theirs));
+  } else if (!same_device() && link_.self.cumem) {
+    MINCCL_TRY(map_alias(theirs));
+  } else {
+    MINCCL_TRY(use_directly(theirs));
+  }
+  describe(own_, other_, connection);
+  return ncclSuccess;
+}
+
+ncclResult_t P2pEnd::import(const ConnectInfo& theirs) {
+  UniqueFd fd;
+  MINCCL_TRY(
+      fetch_memory_fd(link_.peer.uds_name, theirs.handle, Patience::begin(link_.aborting), &fd));
+  // Mapped whole: the owner rounded the size up to the same granularity.
+  MINCCL_TRY(cumem_import(fd.get(), theirs.size_bytes, &other_));
+  access_ = Access::imported;
+  log_info("rank %d -> %d via P2P/CUMEM", link_.self.rank, link_.peer.rank);
+  return ncclSuccess;
+}
+
+ncclResult_t P2pEnd::map_alias(const ConnectInfo& theirs) {
+  MINCCL_TRY(cumem_map_alias(theirs.handle, theirs.size_bytes, &other_));
+  access_ = Access::alias;
+  MINCCL_CU(mem_release(theirs.handle));
+  log_info("rank %d -> %d via P2P/direct pointer (alias)", link_.self.rank, link_.peer.rank);
+  return ncclSuccess;
+}
+
+ncclResult_t P2pEnd::use_directly(const ConnectInfo& theirs) {
+  if (!same_device()) {
+    CuContext peer_context = nullptr;
+    MINCCL_CU(primary_context_retain(&peer_context, link_.peer.device));
+    CuResult code = driver().context_enable_peer_access(peer_context, 0);
+    if (code != kSuccess && code != kErrorPeerAccessAlreadyEnabled)
+      return fail_driver("cuCtxEnablePeerAccess", code);
+  }
+  other_ = reinterpret_cast<void*>(theirs.address);
+  access_ = Access::direct;
+  log_info("rank %d -> %d via P2P/direct pointer", link_.self.rank, link_.peer.rank);
+  return ncclSuccess;
+}
+
+ncclResult_t P2pEnd::release() {
+  if (access_ == Access::imported) MINCCL_TRY(cumem_free(other_));
+  if (access_ == Access::alias) MINCCL_TRY(cumem_unmap_alias(other_));
+  access_ = Access::none;
+  MINCCL_TRY(device_free(own_));
+  own_ = nullptr;
+  return ncclSuccess;
+}
+
+}  // namespace
+
+std::unique_ptr<ConnectionEnd> make_p2p_end(Direction direction, const PeerLink& link) {
+  return std::make_unique<P2pEnd>(direction, link);
+}
+
+}  // namespace amem::minccl

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "sim/minccl/driver_calls.h"
+#include "sim/minccl/sockets.h"
+
+namespace amem::minccl {
+
+/// The thread that gives other ranks file descriptors: for the value of a memory handle of this
+/// process (NCCL's "UDS Service", proxy.cc:1555@2.30.7), or for a host memory file. Datagrams over
+/// an abstract Unix socket; one service a communicator.
+class UdsService {
+ public:
+  ~UdsService() { stop(); }
+
+  /// `context` is made current on the thread.
+  ncclResult_t start(CuContext context);
+  void stop();
+  uint64_t name() const { return name_; }
+
+  /// Keeps `fd` until a peer has fetched it with the number returned. Thread-safe.
+  uint64_t offer_file(UniqueFd fd);
+
+ private:
+  void serve(CuContext context);
+  void answer();
+  int file_for(int kind, uint64_t value, UniqueFd* fd);
+
+  UniqueFd socket_;
+  UniqueFd stop_event_;
+  uint64_t name_ = 0;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::map<uint64_t, UniqueFd> files_;
+  uint64_t next_file_ = 1;
+};
+
+/// Asks the service called `owner` for the descriptor of a memory handle or an offered file.
+ncclResult_t fetch_memory_fd(uint64_t owner, CuMemHandle handle, const Patience& patience,
+                             UniqueFd* fd);
+ncclResult_t fetch_offered_file(uint64_t owner, uint64_t number, const Patience& patience,
+                                UniqueFd* fd);
+
+}  // namespace amem::minccl

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "sim/multicast.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "sim/descriptor.h"
+#include "sim/machine.h"
+
+namespace amem::sim {
+namespace {
+
+constexpr uint64_t kMagic = 0x616d656d6d636173;
+
+// The object's pages follow its header at the next multiple of the granularity.
+constexpr uint64_t kPagesOffsetBytes = kGranularityBytes;
+
+MulticastHeader* map_header(int fd) {
+  void* at = mmap(nullptr, sizeof(MulticastHeader), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<MulticastHeader*>(at);
+}
+
+CuAllocationProp properties_of(const MulticastHeader& header) {
+  CuAllocationProp properties = {};
+  properties.type = kAllocationPinned;
+  properties.requested_handle_types = static_cast<int>(header.handle_types);
+  properties.location = {kLocationInvalid, 0};
+  return properties;
+}
+
+}  // namespace
+
+Multicast::Multicast(UniqueFd memfd, MulticastHeader* header, const CuAllocationProp& properties)
+    : Backing(std::move(memfd), kPagesOffsetBytes, header->size_bytes, properties),
+      header_(header) {}
+
+Multicast::~Multicast() { munmap(header_, sizeof(MulticastHeader)); }
+
+CuResult Multicast::add_device(CuDevice device) {
+  const uint32_t bit = 1u << device;
+  uint32_t mask = header_->added_mask.load();
+  do {
+    if ((mask & bit) != 0 ||
+        static_cast<uint32_t>(__builtin_popcount(mask)) >= header_->device_count) {
+      return kErrorInvalidValue;
+    }
+  } while (!header_->added_mask.compare_exchange_weak(mask, mask | bit));
+  header_->added.fetch_add(1);
+  syscall(SYS_futex, &header_->added, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  return kSuccess;
+}
+
+void Multicast::wait_until_mappable() const {
+  for (;;) {
+    const uint32_t added = header_->added.load();
+    if (added >= header_->device_count) return;
+    syscall(SYS_futex, &header_->added, FUTEX_WAIT, added, nullptr, nullptr, 0);
+  }
+}
+
+CuResult Multicast::bind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes,
+                         const BackingRef& memory) {
+  if (size_bytes == 0 || offset_bytes % kGranularityBytes != 0 ||
+      size_bytes % kGranularityBytes != 0 || offset_bytes + size_bytes > this->size_bytes()) {
+    return kErrorInvalidValue;
+  }
+  wait_until_mappable();
+  if ((header_->added_mask.load() & (1u << device)) == 0) return kErrorInvalidDevice;
+  std::lock_guard guard(mutex_);
+  const bool overlaps = std::any_of(binds_.begin(), binds_.end(), [&](const Bind& bind) {
+    return bind.device == device && bind.offset_bytes < offset_bytes + size_bytes &&
+           offset_bytes < bind.offset_bytes + bind.size_bytes;
+  });
+  if (overlaps) return kErrorInvalidValue;
+  binds_.push_back({device, offset_bytes, size_bytes, memory});
+  return kSuccess;
+}
+
+CuResult Multicast::unbind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes) {
+  BackingRef dropped;
+  std::lock_guard guard(mutex_);
+  const auto bind = std::find_if(binds_.begin(), binds_.end(), [&](const Bind& one) {
+    return one.device == device && one.offset_bytes == offset_bytes && one.size_bytes == size_bytes;
+  });
+  if (bind == binds_.end()) return kErrorInvalidValue;
+  dropped = std::move(bind->memory);
+  binds_.erase(bind);
+  return kSuccess;
+}
+
+CuResult create_multicast(const CuMulticastProp& properties, BackingRef* object) {
+  const auto devices = static_cast<unsigned>(Machine::joined()->device_count());
+  if (properties.num_devices == 0 || properties.num_devices > devices ||
+      properties.size_bytes == 0 || properties.size_bytes % kGranularityBytes != 0 ||
+      properties.flags != 0) {
+    return kErrorInvalidValue;
+  }
+  if ((properties.handle_types & kHandleTypeFabric) != 0) return kErrorNotPermitted;
+  const UniqueFd created(memfd_create("amem-sim-multicast", MFD_CLOEXEC));
+  UniqueFd memfd = keep_copy(created.get());
+  if (!memfd.valid()) return kErrorOperatingSystem;
+  const uint64_t file_bytes = kPagesOffsetBytes + properties.size_bytes;
+  if (ftruncate(memfd.get(), static_cast<off_t>(file_bytes)) != 0) return kErrorOutOfMemory;
+  MulticastHeader* header = map_header(memfd.get());
+  if (header == nullptr) return kErrorOutOfMemory;
+  header->device_count = properties.num_devices;
+  header->size_bytes = properties.size_bytes;
+  header->handle_types = properties.handle_types;
+  header->magic = kMagic;
+  *object = std::make_shared<Multicast>(std::move(memfd), header, properties_of(*header));
+  return kSuccess;
+}
+
+bool import_multicast(int fd, BackingRef* object) {
+  uint64_t magic = 0;
+  if (pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || magic != kMagic) return false;
+  UniqueFd memfd = keep_copy(fd);
+  if (!memfd.valid()) return false;
+  MulticastHeader* header = map_header(memfd.get());
+  if (header == nullptr) return false;
+  *object = std::make_shared<Multicast>(std::move(memfd), header, properties_of(*header));
+  return true;
+}
+
+}  // namespace amem::sim

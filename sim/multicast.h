@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "sim/backing.h"
+
+/// Multicast objects. What is simulated, and no more:
+///  - lifetime: an object is a memfd, exported by descriptor like memory; it ends with its last
+///    handle, mapping and descriptor in any process;
+///  - blocking: binding memory to it and mapping it wait until all its devices were added, by
+///    whichever process (CUDA Driver API, "Multicast Object Management");
+///  - bookkeeping of binds: what is bound where, no overlap, unbind names exactly what was bound;
+///  - a bind holds a reference to the memory, until it is unbound or this process has neither a
+///    handle nor a mapping of the object any more.
+/// Stores to a multicast address land in the object's own pages, which all who map it share: they
+/// are neither broadcast to the bound memory nor reduced, and loads do not see the bound memory.
+/// Binds of one process are unknown to the others.
+namespace amem::sim {
+
+/// At the start of the object's memfd.
+struct MulticastHeader {
+  uint64_t magic;
+  uint32_t device_count;             ///< that must be added before it can be used
+  std::atomic<uint32_t> added;       ///< how many were; waited for with futex(2)
+  std::atomic<uint32_t> added_mask;  ///< which were
+  uint64_t size_bytes;
+  uint64_t handle_types;
+};
+
+class Multicast final : public Backing {
+ public:
+  Multicast(UniqueFd memfd, MulticastHeader* header, const CuAllocationProp& properties);
+  ~Multicast() override;
+
+  CuResult add_device(CuDevice device);
+  void wait_until_mappable() const override;
+
+  /// Blocks until all devices were added.
+  CuResult bind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes,
+                const BackingRef& memory);
+  CuResult unbind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes);
+
+ private:
+  struct Bind {
+    CuDevice device;
+    uint64_t offset_bytes;
+    uint64_t size_bytes;
+    BackingRef memory;
+  };
+  MulticastHeader* header_;
+  std::mutex mutex_;
+  std::vector<Bind> binds_;
+};
+
+CuResult create_multicast(const CuMulticastProp& properties, BackingRef* object);
+
+/// False if the descriptor is not one of a multicast object.
+bool import_multicast(int fd, BackingRef* object);
+
+}  // namespace amem::sim

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+/// The environment of the simulated driver; sim.h says what each variable means. Wrong numbers
+/// count as absent.
+namespace amem::sim {
+
+std::string machine_folder();
+int wanted_device_count();
+uint64_t wanted_device_memory_bytes();
+uint64_t wanted_host_memory_bytes();
+bool multicast_supported();
+std::string initial_faults();
+std::string initial_delays();
+
+}  // namespace amem::sim

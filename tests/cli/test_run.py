@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""amem run becomes the command."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import TIMEOUT_S, assert_sentence
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 255])
+def test_exit_code_is_the_commands(amem, code):
+    assert amem("run", "--", "sh", "-c", f"exit {code}").returncode == code
+
+
+def test_keeps_pid_and_streams(amem):
+    script = 'read line; echo "$$ $line"; echo complaint >&2'
+    with subprocess.Popen(
+        [amem.command, "run", "--", "sh", "-c", script],
+        env=amem.variables(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        output, errors = child.communicate("hello\n", TIMEOUT_S)
+
+    assert (output, errors) == (f"{child.pid} hello\n", "complaint\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_signals_reach_the_command(amem, number):
+    with subprocess.Popen(
+        [amem.command, "run", "--", "sh", "-c", "echo ready; exec sleep 1000"],
+        env=amem.variables(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(number)
+        assert child.wait(TIMEOUT_S) == -number
+
+
+def test_death_by_signal_is_the_commands(amem):
+    assert amem("run", "--", "sh", "-c", "kill -9 $$").returncode == -signal.SIGKILL
+
+
+def test_passes_arguments_as_they_are(amem):
+    arguments = ["a b", "", "--", "--log", "9", "'$HOME'"]
+    code = "import sys; print(sys.argv[1:])"
+
+    done = amem("run", "--", sys.executable, "-c", code, *arguments)
+
+    assert done.stdout == f"{arguments}\n"
+
+
+def test_quiet_program_stays_quiet(amem):
+    done = amem("run", "--", "true")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_command_that_does_not_exist(amem, tmp_path):
+    assert_sentence(amem("run", "--", "no-such-command"), 127, "no-such-command")
+    assert_sentence(amem("run", "--", tmp_path / "nothing"), 127, "nothing")
+    assert_sentence(amem("run", "--", ""), 127)
+
+
+def test_command_that_cannot_be_run(amem, tmp_path):
+    (tmp_path / "text").write_text("no program\n", encoding="utf-8")
+
+    assert_sentence(amem("run", "--", tmp_path / "text"), 126, "text", "Permission denied")
+
+
+def test_script_without_a_first_line_runs(amem, tmp_path):
+    (tmp_path / "script").write_text("exit 7\n", encoding="utf-8")
+    (tmp_path / "script").chmod(0o755)
+
+    assert amem("run", "--", "script", PATH=f"{tmp_path}:/usr/bin:/bin").returncode == 7
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run"], ["run", "--"], ["run", "true"], ["run", "--bogus", "--", "true"], ["run", "--log"]]
+)
+def test_wrong_use_of_run_is_told_from_the_commands_failure(amem, arguments):
+    assert_sentence(amem(*arguments), 125, "amem run [options] -- command")
+
+
+@pytest.mark.parametrize("arguments", [[], ["bogus"], ["--bogus"], ["status", "--bogus"], ["env", "--", "true"]])
+def test_wrong_use_is_one_sentence(amem, arguments):
+    assert_sentence(amem(*arguments), 2)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["env", "--help"], ["status", "--help"]])
+def test_help(amem, arguments):
+    done = amem(*arguments)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "amem" in done.stdout
+
+
+def test_version(amem):
+    done = amem("--version")
+
+    assert done.returncode == 0
+    assert done.stdout.split()[0] == "amem" and done.stdout.split()[1][0].isdigit()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""What amem run sets and amem env prints."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import TIMEOUT_S, assert_sentence
+
+
+def test_sets_what_the_options_say(amem, tmp_path):
+    library = tmp_path / "libnccl.so.2"
+    library.touch()
+    options = ["--cumem", "respect", "--group", "3", "--log", "5", "--timeout-ms", "250", "--nccl", library]
+
+    job = amem.job_variables(*options)
+
+    assert {name: value for name, value in job.items() if name.startswith(("AMEM_", "LD_"))} == {
+        "AMEM_ENABLE": "1",
+        "AMEM_CUMEM": "respect",
+        "AMEM_GROUPID": "3",
+        "AMEM_LOG": "5",
+        "AMEM_TIMEOUT_MS": "250",
+        "AMEM_NCCL_PATH": str(library),
+        "LD_PRELOAD": amem.shim,
+    }
+
+
+def test_keeps_everything_else(amem):
+    job = amem.job_variables("--log", "2", AMEM_GROUPID="4", AMEM_LOG="5", AMEM_ENABLE="0", OTHER="a\nb '")
+
+    assert (job["AMEM_GROUPID"], job["OTHER"]) == ("4", "a\nb '")
+    assert (job["AMEM_LOG"], job["AMEM_ENABLE"]) == ("2", "1")
+
+
+@pytest.mark.parametrize(
+    "option", [("--log", "6"), ("--log", "x"), ("--group", "-1"), ("--timeout-ms", "0"), ("--cumem", "x")]
+)
+def test_refuses_what_is_out_of_range(amem, option):
+    name = {"--log": "AMEM_LOG", "--group": "AMEM_GROUPID", "--timeout-ms": "AMEM_TIMEOUT_MS", "--cumem": "AMEM_CUMEM"}
+    option = "=".join(option)
+
+    assert_sentence(amem("run", option, "--", "true"), 125, name[option.split("=")[0]])
+    assert_sentence(amem("env", option), 1, name[option.split("=")[0]])
+
+
+def test_refuses_an_empty_value(amem):
+    assert_sentence(amem("run", "--log", "", "--", "true"), 125)
+    assert_sentence(amem("run", "--log=", "--", "true"), 125)
+
+
+def test_path_of_nccl_is_made_absolute_and_must_exist(amem, tmp_path):
+    (tmp_path / "nccl").touch()
+
+    done = amem("run", "--nccl", "./nccl", "--", "sh", "-c", "cd /; ls $AMEM_NCCL_PATH", cwd=tmp_path)
+
+    assert Path(done.stdout.strip()).samefile(tmp_path / "nccl")
+    assert_sentence(amem("run", "--nccl", tmp_path / "none", "--", "true"), 125, "--nccl", "none")
+
+
+def test_eval_of_env_equals_run(amem):
+    settings = {"LD_PRELOAD": "/a'b/$HOME/`x`.so", "AMEM_NCCL_PATH": '/a b/"c"\\.so'}
+    by_run = amem.job_variables("--group", "2", **settings)
+
+    shell = subprocess.run(
+        ["sh", "-c", 'eval "$("$0" env --group 2)"; exec env -0', amem.command],
+        env=amem.variables(**settings),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+
+    by_env = dict(row.split("=", 1) for row in shell.stdout.split("\0") if row)
+    passing = ("_", "PWD", "OLDPWD", "SHLVL")  # the shell's own
+    for name in passing:
+        by_env.pop(name, None)
+        by_run.pop(name, None)
+    assert by_env == by_run
+    assert by_env["LD_PRELOAD"].endswith(":" + amem.shim)
+
+
+def test_env_prints_exports_only(amem):
+    done = amem("env", "--log", "4")
+
+    assert done.returncode == 0
+    assert all(re.fullmatch(r"export [A-Z_]+='[^']*'", line) for line in done.stdout.splitlines())
+    assert "export AMEM_LOG='4'" in done.stdout.splitlines()
+
+
+def test_json_is_rays_runtime_env(amem):
+    quotes = '/a"b\\.so'
+
+    printed = json.loads(amem("env", "--json", "--group", "2", LD_PRELOAD=quotes, AMEM_NCCL_PATH="/x").stdout)
+
+    assert printed == {
+        "env_vars": {"AMEM_ENABLE": "1", "AMEM_GROUPID": "2", "LD_PRELOAD": f"{quotes}:{amem.shim}"}
+    }
+
+
+def test_json_refuses_what_it_cannot_carry(amem, tmp_path):
+    library = tmp_path / os.fsdecode(b"\xff.so")
+    library.touch()
+
+    assert_sentence(amem("env", "--json", "--nccl", library), 1, "UTF-8")
+    assert amem("env", "--nccl", library).returncode == 0
+
+
+def test_list_has_every_variable(amem):
+    source = Path(os.environ["AMEM_TEST_SOURCE"]) / "src/base/environment.def"
+    rows = re.findall(r"^AMEM_VARIABLE\(\w+, (\w+), ", source.read_text(encoding="utf-8"), re.MULTILINE)
+
+    listed = amem("env", "--list").stdout.splitlines()
+
+    assert [line.split()[0] for line in listed[1:]] == rows
+    assert "AMEM_TIMEOUT_MS" in amem("env", "--help").stdout
+    assert re.search(r"^AMEM_CUMEM +force +force, respect ", "\n".join(listed), re.MULTILINE)
+    assert_sentence(amem("env", "--list", "--json"), 2)
+
+
+def test_unknown_variable_is_named_once_by_the_job_and_never_by_others(amem, tmp_path):
+    # Asked twice: the complaint is one line all the same.
+    code = "import ctypes; shim = ctypes.CDLL(None); shim.amemGetState(); shim.amemGetState()"
+    driver = {"LD_LIBRARY_PATH": str(amem.folder / "sim"), "AMEM_SIM_DIR": str(tmp_path), "AMEM_TIMEOUT": "5"}
+
+    job = amem("run", "--", sys.executable, "-c", code, **driver)
+
+    assert job.returncode == 0
+    assert job.stderr.count("\n") == 1 and "AMEM_TIMEOUT " in job.stderr
+    assert amem("run", "--", "true", **driver).stderr == ""

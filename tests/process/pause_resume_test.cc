@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The promise: memory leaves, comes back, and everything goes on.
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+using PauseResume = JobTest;
+
+TEST_F(PauseResume, TwoRanksGoOnBitExactlyAfterEveryCycle) {
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 1});
+  job.make("world");
+  job.make("second");
+  for (const char* name : {"world", "second"}) job.all(std::string("check ") + name + counts());
+
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    const Totals before = totals(job[0]);
+    const size_t used_before = used_bytes(job[0]);
+    ASSERT_GT(before.allocated, 0u);
+    job.all("pause");
+    EXPECT_EQ(totals(job[0]).resident, 0u);
+    EXPECT_EQ(used_before - used_bytes(job[0]), before.allocated);
+    job.all("resume");
+    EXPECT_EQ(used_bytes(job[0]), used_before);
+    for (const char* name : {"world", "second"}) job.all(std::string("check ") + name + counts());
+  }
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "jobs/job.h"
+
+namespace amem {
+
+/// A job on GPUs of its own: simulated ones with minccl, or the machine's with a stock NCCL when AMEM_TEST_REAL_GPU=1.
+/// Simulated GPUs live in a directory that goes with the test.
+class JobTest : public testing::Test {
+ protected:
+  JobTest() {
+    const std::filesystem::path build = AMEM_BUILD_DIR;
+    const char* rank_program = getenv("AMEM_TEST_RANK_PROGRAM");
+    setup_.rank_program = rank_program != nullptr ? rank_program : (build / "bin/amem_rank").string();
+    setup_.deadline_ms = 60000;
+    setup_.environment = {{"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", "20000"}};
+    if (real_gpu()) return;
+    gpus_ = std::filesystem::temp_directory_path() / ("amem-gpus-" + std::to_string(getpid()) + "-" +
+                                                      testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(gpus_);
+    std::filesystem::create_directories(gpus_);
+    setup_.environment["LD_LIBRARY_PATH"] = (build / "sim").string();
+    setup_.environment["AMEM_NCCL_PATH"] = (build / "sim/libnccl.so.2").string();
+    setup_.environment["AMEM_SIM_DIR"] = gpus_.string();
+    setup_.environment["AMEM_SIM_MEMORY_MB"] = "1024";
+  }
+  ~JobTest() override {
+    if (!gpus_.empty()) std::filesystem::remove_all(gpus_);
+  }
+
+  static bool real_gpu() { return getenv("AMEM_TEST_REAL_GPU") != nullptr; }
+  /// Counts for checks: the largest goes through every slot of a FIFO several times.
+  static std::string counts() { return real_gpu() ? " 17 16384 4194304" : " 17 16384 100000"; }
+
+  /// Device memory in use, as the driver says, seen by a rank.
+  static size_t used_bytes(jobs::RankProcess& rank) {
+    size_t free_bytes = 0, total_bytes = 0;
+    sscanf(rank.ask("memory").c_str(), "%zu %zu", &free_bytes, &total_bytes);
+    return total_bytes - free_bytes;
+  }
+
+  struct Totals {
+    size_t objects, allocated, resident, released, fixed, imports, mapped;
+  };
+  static Totals totals(jobs::RankProcess& rank) {
+    Totals t{};
+    sscanf(rank.ask("totals").c_str(), "%zu %zu %zu %zu %zu %zu %zu", &t.objects, &t.allocated, &t.resident, &t.released,
+           &t.fixed, &t.imports, &t.mapped);
+    return t;
+  }
+
+  jobs::Setup setup_;
+  std::filesystem::path gpus_;
+};
+
+}  // namespace amem
