@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "demo/machine.h"
+
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace demo {
+namespace {
+
+struct Gpus {
+  int count = 0;
+  std::string name;
+  std::string why_none;
+};
+
+/// Asks the driver without making a context.
+Gpus real_gpus() {
+  Gpus gpus;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == nullptr) {
+    gpus.why_none = "there is no CUDA driver";
+    return gpus;
+  }
+  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
+  const auto count = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDeviceGetCount"));
+  const auto name = reinterpret_cast<int (*)(char*, int, int)>(dlsym(library, "cuDeviceGetName"));
+  char text[128] = "?";
+  if (init == nullptr || count == nullptr || name == nullptr || init(0) != 0 ||
+      count(&gpus.count) != 0 || gpus.count == 0) {
+    gpus.count = 0;
+    gpus.why_none = "the CUDA driver has no GPU";
+    return gpus;
+  }
+  name(text, sizeof text, 0);
+  gpus.name = text;
+  if (gpus.count < 2) gpus.why_none = "there is only one GPU, and NCCL shares no memory then";
+  return gpus;
+}
+
+/// The same search as libnccl.so.2 makes, by asking it: an NCCL that answers ncclGetVersion.
+int nccl_version(const std::filesystem::path& build) {
+  const std::string command = (build / "bin/amem_rank").string() + " version 2>/dev/null";
+  FILE* pipe = popen(command.c_str(), "r");
+  int version = 0;
+  if (pipe == nullptr || fscanf(pipe, "%d", &version) != 1) version = 0;
+  if (pipe != nullptr) pclose(pipe);
+  return version;
+}
+
+}  // namespace
+
+Machine find_machine(const std::filesystem::path& build, bool simulate) {
+  Machine machine;
+  machine.setup.rank_program = (build / "bin/amem_rank").string();
+  machine.setup.environment = {{"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}};
+  const Gpus gpus = simulate ? Gpus{0, "", "--simulate was given"} : real_gpus();
+  std::string why = gpus.why_none;
+  if (gpus.count >= 2) {
+    const int version = nccl_version(build);
+    if (version > 0) {
+      machine.description =
+          fmt::format("Real GPUs: {} x {}, stock NCCL {}.{}.{}", gpus.count, gpus.name,
+                      version / 10000, version / 100 % 100, version % 100);
+      machine.gpu = gpus.name;
+      machine.default_ranks = std::min(gpus.count, 4);
+      machine.counts = " 17 16384 4194304";
+      return machine;
+    }
+    why = "no libnccl.so.2 was found (AMEM_NCCL_PATH names one)";
+  }
+  machine.description = fmt::format(
+      "Simulated GPUs with minccl, a small library that uses memory as NCCL does, because {}", why);
+  machine.gpu = "simulated";
+  machine.default_ranks = 4;
+  machine.counts = " 17 16384 100000";
+  const std::filesystem::path gpus_directory =
+      std::filesystem::temp_directory_path() / fmt::format("amem-demo-{}", getpid());
+  std::filesystem::create_directories(gpus_directory);
+  machine.simulated_memory = std::shared_ptr<void>(nullptr, [gpus_directory](void*) {
+    std::error_code ignored;
+    std::filesystem::remove_all(gpus_directory, ignored);
+  });
+  auto& environment = machine.setup.environment;
+  environment["LD_LIBRARY_PATH"] = (build / "sim").string();
+  environment["AMEM_NCCL_PATH"] = (build / "sim/libnccl.so.2").string();
+  environment["AMEM_SIM_DIR"] = gpus_directory.string();
+  environment["AMEM_SIM_MEMORY_MB"] = "1024";
+  return machine;
+}
+
+}  // namespace demo

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "jobs/collectives.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+
+namespace jobs {
+
+void check_nccl(ncclResult_t result, const char* call) {
+  if (result != ncclSuccess)
+    throw std::runtime_error(std::string(call) + " failed: " + ncclGetErrorString(result) + ": " +
+                             ncclGetLastError(nullptr));
+}
+
+Communicator::~Communicator() {
+  if (send_ != 0) device_calls().mem_free(send_);
+  if (recv_ != 0) device_calls().mem_free(recv_);
+}
+
+float Communicator::value(int rank, size_t index) const {
+  return static_cast<float>((index * 7 + static_cast<size_t>(rank) * 13 + round_ * 31) % 97);
+}
+
+void Communicator::reserve(size_t send_floats, size_t recv_floats) {
+  const auto grow = [](Address* address, size_t* have, size_t want) {
+    if (*have >= want) return;
+    if (*address != 0) JOB_CUDA(mem_free(*address));
+    JOB_CUDA(mem_alloc(address, want * sizeof(float)));
+    *have = want;
+  };
+  grow(&send_, &send_floats_, send_floats);
+  grow(&recv_, &recv_floats_, recv_floats);
+  ++round_;
+  JOB_CUDA(fill8(recv_, 0xCD, recv_floats * sizeof(float)));
+}
+
+void Communicator::put_inputs(size_t floats) {
+  host_.resize(floats);
+  for (size_t i = 0; i < floats; ++i) host_[i] = value(rank_, i);
+  JOB_CUDA(to_device(send_, host_.data(), floats * sizeof(float)));
+}
+
+void Communicator::compare(const char* what, size_t floats, auto expected) {
+  JOB_CUDA(stream_synchronize(stream_));
+  host_.resize(floats);
+  JOB_CUDA(to_host(host_.data(), recv_, floats * sizeof(float)));
+  for (size_t i = 0; i < floats; ++i) {
+    const float want = expected(i);
+    if (host_[i] == want) continue;
+    throw std::runtime_error(std::string(what) + " of rank " + std::to_string(rank_) +
+                             ": element " + std::to_string(i) + " of " + std::to_string(floats) +
+                             " is " + std::to_string(host_[i]) + " instead of " +
+                             std::to_string(want));
+  }
+}
+
+void Communicator::all_reduce(size_t count) {
+  reserve(count, count);
+  put_inputs(count);
+  enqueue_all_reduce(count);
+  compare("all_reduce", count, [&](size_t i) {
+    float sum = 0;
+    for (int r = 0; r < ranks_; ++r) sum += value(r, i);
+    return sum;
+  });
+}
+
+void Communicator::all_gather(size_t count) {
+  const size_t all = count * static_cast<size_t>(ranks_);
+  reserve(count, all);
+  put_inputs(count);
+  JOB_NCCL(ncclAllGather(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                         ncclFloat32, comm_, stream_));
+  compare("all_gather", all,
+          [&](size_t i) { return value(static_cast<int>(i / count), i % count); });
+}
+
+void Communicator::reduce_scatter(size_t count) {
+  const size_t all = count * static_cast<size_t>(ranks_);
+  reserve(all, count);
+  put_inputs(all);
+  JOB_NCCL(ncclReduceScatter(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                             ncclFloat32, ncclSum, comm_, stream_));
+  compare("reduce_scatter", count, [&](size_t i) {
+    float sum = 0;
+    for (int r = 0; r < ranks_; ++r) sum += value(r, i + count * static_cast<size_t>(rank_));
+    return sum;
+  });
+}
+
+void Communicator::broadcast(size_t count, int root) {
+  reserve(count, count);
+  put_inputs(count);
+  JOB_NCCL(ncclBroadcast(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                         ncclFloat32, root, comm_, stream_));
+  compare("broadcast", count, [&](size_t i) { return value(root, i); });
+}
+
+void Communicator::all_to_all(size_t count) {
+  const size_t all = count * static_cast<size_t>(ranks_);
+  reserve(all, all);
+  put_inputs(all);
+  JOB_NCCL(ncclGroupStart());
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const size_t offset = count * static_cast<size_t>(peer) * sizeof(float);
+    JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_ + offset), count, ncclFloat32, peer, comm_,
+                      stream_));
+    JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_ + offset), count, ncclFloat32, peer, comm_,
+                      stream_));
+  }
+  JOB_NCCL(ncclGroupEnd());
+  compare("all_to_all", all, [&](size_t i) {
+    return value(static_cast<int>(i / count), i % count + count * static_cast<size_t>(rank_));
+  });
+}
+
+void Communicator::send_recv_ring(size_t count) {
+  const int next = (rank_ + 1) % ranks_, previous = (rank_ + ranks_ - 1) % ranks_;
+  reserve(count, count);
+  put_inputs(count);
+  JOB_NCCL(ncclGroupStart());
+  JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_), count, ncclFloat32, next, comm_, stream_));
+  JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_), count, ncclFloat32, previous, comm_, stream_));
+  JOB_NCCL(ncclGroupEnd());
+  compare("send_recv", count, [&](size_t i) { return value(previous, i); });
+}
+
+void Communicator::check_all(const std::vector<size_t>& counts) {
+  for (size_t count : counts) {
+    all_reduce(count);
+    all_gather(count);
+    reduce_scatter(count);
+    broadcast(count, static_cast<int>(count) % ranks_);
+    all_to_all(count);
+    send_recv_ring(count);
+  }
+}
+
+void Communicator::enqueue_all_reduce(size_t count) {
+  JOB_NCCL(ncclAllReduce(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                         ncclFloat32, ncclSum, comm_, stream_));
+}
+
+double Communicator::time_all_reduce(size_t count, int repeats) {
+  reserve(count, count);
+  JOB_CUDA(stream_synchronize(stream_));
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) enqueue_all_reduce(count);
+  JOB_CUDA(stream_synchronize(stream_));
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void Communicator::capture(size_t count) {
+  graph_floats_ = count;
+  JOB_CUDA(mem_alloc(&graph_send_, count * sizeof(float)));
+  JOB_CUDA(mem_alloc(&graph_recv_, count * sizeof(float)));
+  constexpr int kThreadLocal = 1;
+  JOB_CUDA(begin_capture(stream_, kThreadLocal));
+  const ncclResult_t result =
+      ncclAllReduce(reinterpret_cast<void*>(graph_send_), reinterpret_cast<void*>(graph_recv_),
+                    count, ncclFloat32, ncclSum, comm_, stream_);
+  Graph graph = nullptr;
+  JOB_CUDA(end_capture(stream_, &graph));
+  JOB_NCCL(result);
+  JOB_CUDA(graph_instantiate(&graph_, graph, 0));
+  JOB_CUDA(graph_destroy(graph));
+}
+
+void Communicator::replay() {
+  if (graph_ == nullptr) throw std::runtime_error("no graph was captured");
+  std::swap(send_, graph_send_);
+  std::swap(recv_, graph_recv_);
+  ++round_;
+  JOB_CUDA(fill8(recv_, 0xCD, graph_floats_ * sizeof(float)));
+  put_inputs(graph_floats_);
+  JOB_CUDA(graph_launch(graph_, stream_));
+  const size_t floats = graph_floats_;
+  const auto expected = [&](size_t i) {
+    float sum = 0;
+    for (int r = 0; r < ranks_; ++r) sum += value(r, i);
+    return sum;
+  };
+  try {
+    compare("graph replay", floats, expected);
+  } catch (...) {
+    std::swap(send_, graph_send_);
+    std::swap(recv_, graph_recv_);
+    throw;
+  }
+  std::swap(send_, graph_send_);
+  std::swap(recv_, graph_recv_);
+}
+
+void Communicator::begin_capture(size_t count) {
+  reserve(count, count);
+  constexpr int kThreadLocal = 1;
+  JOB_CUDA(begin_capture(stream_, kThreadLocal));
+  enqueue_all_reduce(count);
+}
+
+void Communicator::end_capture() {
+  Graph graph = nullptr;
+  JOB_CUDA(end_capture(stream_, &graph));
+  JOB_CUDA(graph_destroy(graph));
+}
+
+}  // namespace jobs

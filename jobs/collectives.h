@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <vector>
+
+#include "jobs/device.h"
+#include "nccl.h"
+
+namespace jobs {
+
+/// Throws std::runtime_error naming the call when `result` is not ncclSuccess.
+void check_nccl(ncclResult_t result, const char* call);
+#define JOB_NCCL(call) ::jobs::check_nccl(call, #call)
+
+/// One communicator as a rank uses it, with buffers for the largest count of its checks. Every
+/// check runs one collective on new inputs into poisoned outputs and compares every element with
+/// what it must be; values are small integers, so that sums are exact in any order. A wrong element
+/// throws std::runtime_error that names the collective, the element and both values.
+class Communicator {
+ public:
+  Communicator(ncclComm_t comm, int rank, int ranks, Stream stream)
+      : comm_(comm), rank_(rank), ranks_(ranks), stream_(stream) {}
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+
+  ncclComm_t get() const { return comm_; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  /// all_reduce, all_gather, reduce_scatter, broadcast, all_to_all and a send/recv ring, each with
+  /// every count (floats a rank).
+  void check_all(const std::vector<size_t>& counts);
+  void all_reduce(size_t count);
+  void all_gather(size_t count);
+  void reduce_scatter(size_t count);
+  void broadcast(size_t count, int root);
+  void all_to_all(size_t count);
+  void send_recv_ring(size_t count);
+
+  /// Captures one all_reduce into a CUDA graph; replay() runs it on new inputs and checks.
+  void capture(size_t count);
+  void replay();
+  /// Begins a capture with an all_reduce in it and leaves it open; end_capture() throws it away.
+  void begin_capture(size_t count);
+  void end_capture();
+
+  /// Queues `repeats` all_reduces without checking, for load and timing; returns seconds until they
+  /// were done.
+  double time_all_reduce(size_t count, int repeats);
+  /// One all_reduce without waiting for it.
+  void enqueue_all_reduce(size_t count);
+
+ private:
+  void reserve(size_t send_floats, size_t recv_floats);
+  void put_inputs(size_t floats);
+  void compare(const char* what, size_t floats, auto expected);
+  float value(int rank, size_t index) const;
+
+  ncclComm_t comm_;
+  int rank_, ranks_;
+  Stream stream_;
+  Address send_ = 0, recv_ = 0;
+  size_t send_floats_ = 0, recv_floats_ = 0;
+  std::vector<float> host_;
+  unsigned round_ = 0;
+
+  GraphExec graph_ = nullptr;
+  Address graph_send_ = 0, graph_recv_ = 0;
+  size_t graph_floats_ = 0;
+};
+
+}  // namespace jobs

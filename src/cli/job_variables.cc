@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "cli/job_variables.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/environment.h"
+#include "cli/failure.h"
+#include "cli/preload.h"
+#include "cli/python_nccl.h"
+
+namespace amem {
+namespace {
+
+/// Refuses what the library would complain of, before the job starts.
+void check_values(const Variables& variables) {
+  std::vector<std::string> block = variables.block();
+  const Environment read = read_environment(pointers_to(block).data());
+  if (read.complaints.empty()) return;
+  // "; using 3" is what the library goes on with; here nothing goes on.
+  const std::string& complaint = read.complaints.front();
+  throw Failure(kRefused, complaint.substr(0, complaint.find("; using ")));
+}
+
+/// Absolute, because the job may change its directory.
+std::string absolute_file(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
+    throw Failure(kRefused, fmt::format("--nccl {}: there is no such file", path));
+  return fs::absolute(path);
+}
+
+}  // namespace
+
+Variables job_variables(const JobOptions& options, const Variables& before,
+                        const std::vector<std::string>& command) {
+  const std::pair<const char*, const std::optional<std::string>&> settings[] = {
+      {"AMEM_CUMEM", options.cumem},
+      {"AMEM_GROUPID", options.group},
+      {"AMEM_LOG", options.log},
+      {"AMEM_TIMEOUT_MS", options.timeout_ms}};
+  Variables out;
+  out.set("AMEM_ENABLE", "1");
+  for (const auto& [name, value] : settings) {
+    if (value && value->empty()) throw Failure(kRefused, fmt::format("{} is empty", name));
+    if (value) out.set(name, *value);
+  }
+  check_values(out);
+  if (options.nccl) {
+    out.set("AMEM_NCCL_PATH", absolute_file(*options.nccl));
+  } else if (before.text("AMEM_NCCL_PATH").empty()) {
+    const std::string library = find_python_nccl(command, before);
+    if (!library.empty()) out.set("AMEM_NCCL_PATH", library);
+  }
+  out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_shim()));
+  return out;
+}
+
+}  // namespace amem

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cli/environment_listing.h"
+#include "cli/failure.h"
+#include "cli/instances.h"
+#include "cli/job_variables.h"
+#include "cli/launch.h"
+#include "cli/status_report.h"
+
+namespace amem {
+namespace {
+
+constexpr long kStatusTimeoutMs = 2000;
+
+/// What was asked for, after parsing.
+struct Request {
+  JobOptions job;
+  bool as_json = false;
+  bool as_list = false;
+};
+
+void add_job_options(CLI::App& command, JobOptions& job) {
+  command
+      .add_option("--cumem", job.cumem,
+                  "force: set NCCL_CUMEM_ENABLE=1 before NCCL reads it; respect: leave it")
+      ->type_name("force|respect");
+  command.add_option("--group", job.group, "logical group of the processes (train, infer)")
+      ->type_name("N");
+  command.add_option("--nccl", job.nccl, "the real libnccl.so.2; otherwise looked for")
+      ->type_name("PATH");
+  command.add_option("--log", job.log, "0 silent to 5 every call")->type_name("N");
+  command.add_option("--timeout-ms", job.timeout_ms, "longest wait of a pause or resume")
+      ->type_name("N");
+}
+
+/// The arguments behind the first "--", which are nobody's options but the command's.
+std::vector<std::string> take_command(std::vector<std::string>& arguments) {
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  if (separator == arguments.end()) return {};
+  std::vector<std::string> command(separator + 1, arguments.end());
+  arguments.erase(separator, arguments.end());
+  return command;
+}
+
+/// CLI11 says only that a subcommand is required.
+void check_subcommand(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front().starts_with('-')) return;
+  for (const CLI::App* command : app.get_subcommands({}))
+    if (command->get_name() == arguments.front()) return;
+  throw Failure(kWrongUse,
+                fmt::format("there is no subcommand {}: see amem --help", arguments.front()));
+}
+
+int print_environment(const Request& request) {
+  if (request.as_list) {
+    fmt::print("{}", variable_table());
+    return 0;
+  }
+  const Variables variables = job_variables(request.job, Variables::of_this_process(), {});
+  fmt::print("{}", request.as_json ? runtime_env_json(variables) : shell_exports(variables));
+  return 0;
+}
+
+int print_status(const Request& request) {
+  const auto processes = ask_status(instances_of_this_user(), kStatusTimeoutMs);
+  fmt::print("{}", request.as_json ? status_json(processes) : status_table(processes));
+  return 0;
+}
+
+int run_main(int argc, char** argv) {
+  Request request;
+  CLI::App app("Pauses and resumes the GPU memory that a stock NCCL holds.", "amem");
+  app.set_version_flag("--version", "amem " AMEM_VERSION, "print the version");
+  app.require_subcommand(1);
+
+  CLI::App* const run = app.add_subcommand("run", "run a command with amem: amem run -- command");
+  run->footer(
+      "amem run [OPTIONS] -- command [arguments]\n"
+      "amem becomes the command: the same pid, signals and exit code.");
+  add_job_options(*run, request.job);
+
+  CLI::App* const env = app.add_subcommand(
+      "env", "print what amem run sets: eval \"$(amem env)\", or --json for Ray");
+  env->footer([] { return "Variables:\n" + variable_table(); });
+  add_job_options(*env, request.job);
+  CLI::Option* const list =
+      env->add_flag("--list", request.as_list, "print every variable that amem reads");
+  env->add_flag("--json", request.as_json, "as Ray's runtime_env")->excludes(list);
+
+  CLI::App* const status =
+      app.add_subcommand("status", "show every amem process of this user on this host");
+  status->add_flag("--json", request.as_json, "as one JSON object");
+
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::vector<std::string> command = take_command(arguments);
+  const bool is_run = !arguments.empty() && arguments.front() == "run";
+  try {
+    check_subcommand(app, arguments);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(arguments);
+    if (!command.empty() && !*run) throw Failure(kWrongUse, "only amem run takes a command");
+    if (command.empty() && *run)
+      throw Failure(kRefused, "no command to run: write amem run [options] -- command [arguments]");
+    if (*run) launch(request.job, std::move(command));
+    return *env ? print_environment(request) : print_status(request);
+  } catch (const CLI::Success& wanted) {
+    return app.exit(wanted);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "amem: {} ({})\n", error.what(),
+               is_run ? "write amem run [options] -- command [arguments]" : "see amem --help");
+    return is_run ? kRefused : kWrongUse;
+  } catch (const Failure& failure) {
+    fmt::print(stderr, "amem: {}\n", failure.what());
+    return is_run || failure.exit_code != kRefused ? failure.exit_code : kFailed;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "amem: {}\n", error.what());
+    return is_run ? kRefused : kFailed;
+  }
+}
+
+}  // namespace
+}  // namespace amem
+
+int main(int argc, char** argv) { return amem::run_main(argc, argv); }

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "cli/process_status.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/mutex.h"
+#include "cli/failure.h"
+#include "peers/peer_service.h"
+#include "peers/socket_address.h"
+
+namespace amem {
+namespace {
+
+/// Another `amem status` may take us for one of the processes that it looks for: an empty object
+/// tells it that we are not. Nothing else is asked of us.
+class Bystander : public PeerHandler {
+ public:
+  void speak_through(PeerService* service) {
+    MutexLock lock(mutex_);
+    service_ = service;
+    for (const auto& [peer, request_id] : std::exchange(waiting_, {})) answer(peer, request_id);
+  }
+  void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
+    if (!std::holds_alternative<StatusQuery>(received.message)) return;
+    MutexLock lock(mutex_);
+    // The service may hear a question before start() has returned it.
+    if (service_ == nullptr)
+      waiting_.emplace_back(from.instance, request_id);
+    else
+      answer(from.instance, request_id);
+  }
+  void on_peer_gone(const PeerInfo&) override {}
+
+ private:
+  void answer(const InstanceId& peer, uint64_t request_id) AMEM_REQUIRES(mutex_) {
+    service_->reply(peer, request_id, StatusReply{"{}"}, {});
+  }
+
+  Mutex mutex_;
+  PeerService* service_ AMEM_GUARDED_BY(mutex_) = nullptr;
+  std::vector<std::pair<InstanceId, uint64_t>> waiting_ AMEM_GUARDED_BY(mutex_);
+};
+
+/// The replies as they come, in any order. Shared with the calls, because their ends come on
+/// another thread.
+struct Replies {
+  Mutex mutex;
+  Condition changed;
+  std::map<InstanceId, Result<Received>> arrived AMEM_GUARDED_BY(mutex);
+};
+
+/// Also of a process that accepts no more connections: the kernel does that for it.
+long pid_of(const InstanceId& instance) {
+  const Result<UniqueFd> connection = dial(instance);
+  if (!connection.ok() || !connection.value().valid()) return 0;
+  const Result<ucred> credentials = credentials_of(connection.value().get());
+  return credentials.ok() ? credentials.value().pid : 0;
+}
+
+std::optional<ProcessStatus> status_from(const Result<Received>& reply) {
+  ProcessStatus out;
+  if (!reply.ok()) {
+    // Nobody listens there any more: the process ended after its name was read.
+    if (reply.error().kind == ErrorKind::peer) return std::nullopt;
+    out.silence = reply.error().message;
+    return out;
+  }
+  const auto* answer = std::get_if<StatusReply>(&reply.value().message);
+  if (answer == nullptr) {
+    out.silence = "the reply is not a StatusReply";
+    return out;
+  }
+  if (answer->json == "{}") return std::nullopt;
+  out.json = answer->json;
+  return out;
+}
+
+}  // namespace
+
+std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms) {
+  std::map<InstanceId, long> pids;
+  for (const InstanceId& instance : instances) pids[instance] = pid_of(instance);
+
+  Bystander handler;
+  auto service = PeerService::start(random_instance_id(), 0, handler);
+  if (!service.ok()) throw Failure(kFailed, service.error().message);
+  handler.speak_through(service.value().get());
+
+  const auto replies = std::make_shared<Replies>();
+  for (const InstanceId& instance : instances)
+    service.value()->call(instance, StatusQuery{}, {}, Deadline::after_ms(timeout_ms),
+                          [replies, instance](Result<Received> reply) {
+                            MutexLock lock(replies->mutex);
+                            replies->arrived.emplace(instance, std::move(reply));
+                            replies->changed.notify_all();
+                          });
+  MutexLock lock(replies->mutex);
+  // Every call ends by its own deadline; the time on top is for the thread that says so.
+  replies->changed.wait_until(
+      replies->mutex, Deadline::after_ms(timeout_ms + 1000),
+      [&]() AMEM_REQUIRES(replies->mutex) { return replies->arrived.size() == instances.size(); });
+
+  std::vector<ProcessStatus> out;
+  for (const auto& [instance, pid] : pids) {
+    const auto reply = replies->arrived.find(instance);
+    auto status = reply != replies->arrived.end()
+                      ? status_from(reply->second)
+                      : ProcessStatus{0, "", "the service of this command is stuck"};
+    if (!status) continue;
+    status->pid = pid;
+    out.push_back(*std::move(status));
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });
+  return out;
+}
+
+}  // namespace amem

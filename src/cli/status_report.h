@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/process_status.h"
+
+namespace amem {
+
+/// A table for people: pid, group, state, memory; and a line for each process that did not answer.
+std::string status_table(const std::vector<ProcessStatus>& processes);
+
+/// {"processes": [what each says of itself], "silent": [{"pid": n, "reason": "..."}]}.
+std::string status_json(const std::vector<ProcessStatus>& processes);
+
+/// 2097152 as "2.0 MiB".
+std::string human_bytes(double bytes);
+
+}  // namespace amem
