@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""What a process that starts others needs. Works without amem in this process.
+
+The `amem` command decides what has to be set; it is asked here, so that there is one answer.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Dict, List, Optional, Union
+
+from .errors import AmemError
+
+_TIMEOUT_S = 30
+_ENGINE = "libamem_nccl.so"
+
+
+def _loaded_engine() -> Optional[Path]:
+    """amem's engine in this process, as proc(5) shows it."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            for line in maps:
+                if line.rstrip().endswith("/" + _ENGINE):
+                    return Path(line.split(maxsplit=5)[5].rstrip("\n"))
+    except OSError:
+        pass
+    return None
+
+
+def _command() -> str:
+    """The `amem` command: of the installation that is in this process, beside this Python, on PATH."""
+    places: List[Path] = []
+    engine = _loaded_engine()
+    if engine is not None:
+        # lib/libamem_nccl.so, or lib/x86_64-linux-gnu/libamem_nccl.so.
+        places += [parent / "bin" / "amem" for parent in list(engine.parents)[1:3]]
+    places.append(Path(sys.executable).parent / "amem")
+    for place in places:
+        if os.access(place, os.X_OK):
+            return str(place)
+    found = shutil.which("amem")
+    if found is None:
+        raise AmemError("the amem command is neither beside this Python nor on PATH: install amem")
+    return found
+
+
+def _ask(arguments: List[str], variables: Dict[str, str]) -> Dict[str, str]:
+    command = [_command(), "env", "--json", *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AmemError(f"{' '.join(command)} failed: {error}") from error
+    if done.returncode != 0:
+        raise AmemError(done.stderr.strip() or f"{' '.join(command)}: exit code {done.returncode}")
+    return json.loads(done.stdout)["env_vars"]
+
+
+def environment(
+    *,
+    cumem: Optional[str] = None,
+    group: Optional[int] = None,
+    nccl: Union[str, "os.PathLike[str]", None] = None,
+    log: Optional[int] = None,
+    timeout_ms: Optional[int] = None,
+) -> Dict[str, Dict[str, str]]:
+    """What a process has to be started with, as Ray's runtime_env takes it: {"env_vars": {...}}.
+
+    The arguments are the options of `amem run`. The LD_PRELOAD of this process is kept and added
+    to. Raises AmemError when an argument is out of range or amem is not installed.
+    """
+    options = {
+        "--cumem": cumem,
+        "--group": group,
+        "--nccl": None if nccl is None else os.fspath(nccl),
+        "--log": log,
+        "--timeout-ms": timeout_ms,
+    }
+    arguments = [f"{name}={value}" for name, value in options.items() if value is not None]
+    variables = dict(os.environ)
+    if nccl is None and "AMEM_NCCL_PATH" not in variables:
+        # The jobs will run this Python, whatever PATH says.
+        variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {"env_vars": _ask(arguments, variables)}
+
+
+def preload_path() -> str:
+    """amem's libnccl.so.2, for LD_PRELOAD. Raises AmemError when amem is not installed."""
+    # Nothing to keep and nothing to look for: what is left is our own file.
+    variables = {**os.environ, "LD_PRELOAD": "", "AMEM_NCCL_PATH": "not used"}
+    return _ask([], variables)["LD_PRELOAD"]

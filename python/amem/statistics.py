@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""What NCCL holds in this process, as data."""
+
+import ctypes
+import os
+from typing import Any, Dict
+
+from .library import KINDS, STATES, Times, Totals, fields_of, require_library
+
+_ALL = -1
+# More than a process can see; the search ends at the last device that has something.
+_MAX_DEVICES = 64
+
+
+def _totals(library: ctypes.CDLL, device: int, kind: int) -> Dict[str, float]:
+    totals = Totals()
+    library.amemGetTotals(device, kind, ctypes.byref(totals))  # all zero when amem is off
+    return fields_of(totals)
+
+
+def _devices(library: ctypes.CDLL, objects: float) -> Dict[int, Dict[str, Dict[str, float]]]:
+    """The devices that hold NCCL memory of this process, which has `objects` allocations."""
+    found = {}
+    for device in range(_MAX_DEVICES):
+        if objects <= 0:
+            break
+        total = _totals(library, device, _ALL)
+        if total["objects"] == 0:
+            continue
+        objects -= total["objects"]
+        kinds = {name: _totals(library, device, kind) for kind, name in enumerate(KINDS)}
+        found[device] = {"total": total}
+        found[device].update((name, part) for name, part in kinds.items() if part["objects"] > 0)
+    return found
+
+
+def stats() -> Dict[str, Any]:
+    """What NCCL holds in this process; raises AmemError when amem is not in it.
+
+    pid, group, state, version;
+    total: sums of this process' allocations (objects, and in bytes: allocated, resident, released,
+        saved on the host, fixed: never released);
+    devices: {ordinal: {"total": sums, and by kind, where there are any: "keep", "header", "zero",
+        "pinned", "user": sums}};
+    imports: sums of other processes' allocations that are mapped here;
+    times: the last completed pause and resume, in milliseconds and bytes.
+
+    The parts are read one after another: while NCCL allocates, they may be of different moments.
+    """
+    library = require_library()
+    group = ctypes.c_int(0)
+    state = STATES[library.amemGetState()]
+    if state != "off":
+        library.ncclGetGroupID(ctypes.byref(group))
+    imports, times = Totals(), Times()
+    library.amemGetImports(ctypes.byref(imports))
+    library.amemGetTimes(ctypes.byref(times))
+    total = _totals(library, _ALL, _ALL)
+    return {
+        "pid": os.getpid(),
+        "group": group.value,
+        "state": state,
+        "version": library.amemGetVersion().decode(),
+        "total": total,
+        "devices": _devices(library, total["objects"]),
+        "imports": fields_of(imports),
+        "times": fields_of(times),
+    }

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Jobs for the tests: real processes with the built libraries, on the simulated GPU."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent
+TIMEOUT_S = 60
+
+
+class Build:
+    """The build folder that AMEM_TEST_BUILD names."""
+
+    def __init__(self, folder, machine):
+        self.folder = Path(folder).resolve()
+        self.command = self.folder / "bin" / "amem"
+        self.shim = self.folder / "lib" / "libnccl.so.2"
+        self.simulator = self.folder / "sim"
+        self.machine = machine
+
+    def variables(self, **settings):
+        """The environment of a job on a simulated machine of its own, without amem."""
+        ours = ("AMEM_", "GMM_", "LD_", "NCCL_")
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        clean.update(
+            PYTHONPATH=str(PACKAGE),
+            PYTHONDONTWRITEBYTECODE="1",
+            LD_LIBRARY_PATH=str(self.simulator),
+            AMEM_SIM_DIR=str(self.machine),
+            AMEM_SIM_DEVICES="2",
+            AMEM_SIM_MEMORY_MB="512",
+        )
+        clean.update(settings)
+        return clean
+
+    def python(self, code, *, prefix=(), **settings):
+        """Runs Python code in a process of its own and returns what it printed."""
+        done = subprocess.run(
+            [*map(str, prefix), sys.executable, "-c", code],
+            env=self.variables(**settings),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.strip()
+
+    def job(self, code, **settings):
+        """The same under `amem run`."""
+        return self.python(code, prefix=(self.command, "run", "--"), **settings)
+
+
+@pytest.fixture
+def build(tmp_path):
+    return Build(os.environ["AMEM_TEST_BUILD"], tmp_path / "machine")

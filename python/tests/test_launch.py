@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""What a process that starts others needs."""
+
+import json
+import os
+import subprocess
+
+
+def _path(build):
+    return f"{build.command.parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_preload_path_is_amems_nccl(build):
+    found = build.python("import amem; print(amem.preload_path())", PATH=_path(build))
+
+    assert found == str(build.shim)
+
+
+def test_preload_path_is_known_where_amem_is_loaded(build):
+    # Neither on PATH nor beside Python: the loaded library leads to it.
+    assert build.job("import amem; print(amem.preload_path())") == str(build.shim)
+
+
+def test_preload_path_does_not_depend_on_what_is_preloaded(build):
+    other = build.simulator / "libcuda.so.1"
+
+    found = build.python("import amem; print(amem.preload_path())", PATH=_path(build), LD_PRELOAD=str(other))
+
+    assert found == str(build.shim)
+
+
+def test_environment_is_what_the_command_prints(build):
+    code = "import amem, json; print(json.dumps(amem.environment(group=2, log=4, cumem='respect', timeout_ms=9)))"
+    settings = build.variables(AMEM_NCCL_PATH="/some/libnccl.so.2")
+
+    found = json.loads(build.python(code, PATH=_path(build), AMEM_NCCL_PATH="/some/libnccl.so.2"))
+
+    options = ["--group=2", "--log=4", "--cumem=respect", "--timeout-ms=9"]
+    printed = subprocess.run(
+        [build.command, "env", "--json", *options], env=settings, capture_output=True, timeout=60, check=True
+    )
+    assert found == json.loads(printed.stdout)
+    assert found["env_vars"]["AMEM_GROUPID"] == "2"
+
+
+def test_environment_starts_a_job_with_amem(build):
+    code = """
+import os, subprocess, sys
+import amem
+job = [sys.executable, "-c", "import amem; amem.pause(); print(amem.state())"]
+subprocess.run(job, env={**os.environ, **amem.environment()["env_vars"]}, timeout=60, check=True)
+"""
+    assert build.python(code, PATH=_path(build)) == "paused"
+
+
+def test_environment_refuses_what_is_out_of_range(build):
+    code = """
+import amem
+try:
+    amem.environment(log=9)
+except amem.AmemError as error:
+    print(error)
+"""
+    assert "AMEM_LOG=9" in build.python(code, PATH=_path(build))
+
+
+def test_says_that_the_command_is_missing(build, tmp_path):
+    code = """
+import amem
+try:
+    amem.preload_path()
+except amem.AmemError as error:
+    print(error)
+"""
+    assert "install amem" in build.python(code, PATH=str(tmp_path))
+
+
+def test_versions_agree(build):
+    printed = subprocess.run([build.command, "--version"], capture_output=True, text=True, timeout=60, check=True)
+
+    assert printed.stdout.strip() == "amem " + build.python("import amem; print(amem.__version__)")

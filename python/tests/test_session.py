@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Pause and resume before any use of NCCL, on the simulated GPU."""
+
+import json
+
+
+def test_pauses_and_resumes_before_any_use_of_nccl(build):
+    code = """
+import amem
+seen = [amem.state()]
+for call in (amem.pause, amem.pause, amem.resume, amem.resume):
+    call()
+    seen.append(amem.state())
+print(*seen, amem.enabled(), [amem.last_error()])
+"""
+    assert build.job(code) == "active paused paused active active True ['']"
+
+
+def test_context_manager_resumes_however_the_block_ends(build):
+    code = """
+import amem
+try:
+    with amem.paused():
+        print(amem.state())
+        raise KeyError("the caller's own")
+except KeyError:
+    print(amem.state())
+"""
+    assert build.job(code).split() == ["paused", "active"]
+
+
+def test_statistics_have_all_keys(build):
+    stats = json.loads(build.job("import amem, json; print(json.dumps(amem.stats()))", AMEM_GROUPID="3"))
+
+    assert set(stats) == {"pid", "group", "state", "version", "total", "devices", "imports", "times"}
+    assert (stats["state"], stats["group"], stats["devices"]) == ("active", 3, {})
+    sums = {"objects", "allocated_bytes", "resident_bytes", "released_bytes", "saved_bytes", "fixed_bytes"}
+    assert set(stats["total"]) == set(stats["imports"]) == sums
+    assert {"pause_ms", "resume_ms", "pause_copied_bytes", "host_capacity_bytes"} <= set(stats["times"])
+
+
+def test_group_is_set_and_out_of_range_refused(build):
+    code = """
+import amem
+amem.set_group(7)
+try:
+    amem.set_group(-1)
+except amem.AmemError as error:
+    print(amem.stats()["group"], error.code, str(error) == amem.last_error(), error)
+"""
+    text = build.job(code)
+
+    assert text.startswith("7 5 True ncclSetGroupID failed: ")
+    assert "-1" in text
+
+
+def test_other_threads_run_while_one_is_paused_or_pausing(build):
+    code = """
+import threading
+import amem
+calls = [threading.Thread(target=call) for call in [amem.pause, amem.resume] * 20]
+for thread in calls:
+    thread.start()
+for thread in calls:
+    thread.join(30)
+amem.resume()
+print(any(thread.is_alive() for thread in calls), amem.state())
+"""
+    assert build.job(code) == "False active"
