@@ -61,17 +61,19 @@ typedef struct {
 
 amemState_t amemGetState(void);
 
-/* Sums of what this process owns: of one device and kind, or of all with -1. Devices are the driver's ordinals as this
- * process sees them. Returns 0, or -1 when amem is off (all sums are 0 then) or an argument is out of range. */
+/* Sums of what this process owns: of one device and kind, or of all with -1. Devices are the
+ * driver's ordinals as this process sees them. Returns 0, or -1 when amem is off (all sums are 0
+ * then) or an argument is out of range. */
 int amemGetTotals(int device, int kind, amemTotals_t* totals);
 
-/* Sums of other processes' allocations that NCCL maps here; resident means mapped. Returns as amemGetTotals(). */
+/* Sums of other processes' allocations that NCCL maps here; resident means mapped. Returns as
+ * amemGetTotals(). */
 int amemGetImports(amemTotals_t* totals);
 
 int amemGetTimes(amemTimes_t* times);
 
-/* What the last failed call of this process said: the call, the object, the peer's pid and what to do. "" when none failed.
- * Valid until the calling thread calls it again. */
+/* What the last failed call of this process said: the call, the object, the peer's pid and what to
+ * do. "" when none failed. Valid until the calling thread calls it again. */
 const char* amemGetLastError(void);
 
 /* "0.1.0" */

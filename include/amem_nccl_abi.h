@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SPDX-FileCopyrightText: 2026 The amem authors
  *
- * The part of NCCL's C ABI that amem and its programs use, in our own declarations, so that everything builds where no
- * NCCL is installed. `nccl.h` includes it only when there is no other nccl.h to include; the values are those of NCCL
- * 2.18 to 2.30 and are held against the installed header by src/shim/nccl_abi_check.cc.
+ * The part of NCCL's C ABI that amem and its programs use, in our own declarations, so that
+ * everything builds where no NCCL is installed. `nccl.h` includes it only when there is no other
+ * nccl.h to include; the values are those of NCCL 2.18 to 2.30 and are held against the installed
+ * header by src/shim/nccl_abi_check.cc.
  */
 #ifndef AMEM_NCCL_ABI_H_
 #define AMEM_NCCL_ABI_H_
@@ -79,16 +80,16 @@ ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataT
                            ncclRedOp_t op, ncclComm_t comm, amemStream_t stream);
 ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t comm, amemStream_t stream);
-ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, amemStream_t stream);
+ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, amemStream_t stream);
 ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                        amemStream_t stream);
 ncclResult_t ncclAllGather(const void* send, void* recv, size_t send_count, ncclDataType_t type,
                            ncclComm_t comm, amemStream_t stream);
 ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t recv_count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, amemStream_t stream);
-ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      amemStream_t stream);
+ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, amemStream_t stream);
 ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       amemStream_t stream);
 ncclResult_t ncclGroupStart(void);

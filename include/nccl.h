@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SPDX-FileCopyrightText: 2026 The amem authors
  *
- * NCCL's header with amem's five functions added. It includes the nccl.h that is installed (put this folder before
- * NCCL's on the include path); where none is, our own declarations of NCCL's basic calls take its place.
+ * NCCL's header with amem's five functions added. It includes the nccl.h that is installed (put
+ * this folder before NCCL's on the include path); where none is, our own declarations of NCCL's
+ * basic calls take its place.
  */
 #ifndef AMEM_NCCL_H_
 #define AMEM_NCCL_H_
@@ -25,28 +26,31 @@ extern "C" {
 #define AMEM_DEFAULT_NULL_
 #endif
 
-/* Returns when the memory that NCCL holds has left the GPUs of this process and this process' references to other GPUs'
- * memory are dropped. Contents are kept on the host.
+/* Returns when the memory that NCCL holds has left the GPUs of this process and this process'
+ * references to other GPUs' memory are dropped. Contents are kept on the host.
  *
- * Local: no other rank has to call anything. Waits for work in flight, up to AMEM_TIMEOUT_MS (60000). Idempotent,
- * thread-safe, legal before any other NCCL call. `comm` is never dereferenced: the whole process pauses.
+ * Local: no other rank has to call anything. Waits for work in flight, up to AMEM_TIMEOUT_MS
+ * (60000). Idempotent, thread-safe, legal before any other NCCL call. `comm` is never dereferenced:
+ * the whole process pauses.
  *
- * Returns ncclSuccess; ncclInvalidUsage (nothing was changed: a stream is being captured, a group is open, nothing is
- * releasable); ncclSystemError or ncclRemoteError (nothing was lost and the process is active again:
- * amemGetLastError() of amem.h says what, who and what to do). */
+ * Returns ncclSuccess; ncclInvalidUsage (nothing was changed: a stream is being captured, a group
+ * is open, nothing is releasable); ncclSystemError or ncclRemoteError (nothing was lost and the
+ * process is active again: amemGetLastError() of amem.h says what, who and what to do). */
 ncclResult_t ncclPause(ncclComm_t* comm AMEM_DEFAULT_NULL_);
 
-/* Returns when everything that ncclPause() released is back at the same addresses with the same contents.
+/* Returns when everything that ncclPause() released is back at the same addresses with the same
+ * contents.
  *
- * Local, idempotent, thread-safe. On error the process stays paused with every byte on the GPU or on the host, and the
- * call can be made again. */
+ * Local, idempotent, thread-safe. On error the process stays paused with every byte on the GPU or
+ * on the host, and the call can be made again. */
 ncclResult_t ncclResume(ncclComm_t* comm AMEM_DEFAULT_NULL_);
 
-/* Prints what NCCL has allocated in this process and where it is. Independent of pause. The same as data: amem.h. */
+/* Prints what NCCL has allocated in this process and where it is. Independent of pause. The same as
+ * data: amem.h. */
 ncclResult_t ncclMemStats(void);
 
-/* The logical group (train, infer) of this process, 0 or greater. Only before the first NCCL allocation; later
- * ncclInvalidUsage. AMEM_GROUPID sets it from outside. */
+/* The logical group (train, infer) of this process, 0 or greater. Only before the first NCCL
+ * allocation; later ncclInvalidUsage. AMEM_GROUPID sets it from outside. */
 ncclResult_t ncclSetGroupID(int id);
 ncclResult_t ncclGetGroupID(int* id);
 

@@ -22,6 +22,7 @@
 
 #include "amem.h"
 #include "jobs/collectives.h"
+#include "jobs/unique_id_text.h"
 
 namespace {
 
@@ -33,23 +34,6 @@ double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-std::string hex(const ncclUniqueId& id) {
-  std::string text;
-  char two[3];
-  for (char byte : id.internal) {
-    snprintf(two, sizeof two, "%02x", static_cast<unsigned char>(byte));
-    text += two;
-  }
-  return text;
-}
-
-ncclUniqueId unhex(const std::string& text) {
-  ncclUniqueId id{};
-  for (size_t i = 0; i < sizeof id.internal; ++i)
-    id.internal[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
-  return id;
 }
 
 size_t count_entries(const char* directory) {
@@ -92,7 +76,7 @@ class Rank {
   std::string unique_id(Words&) {
     ncclUniqueId id;
     JOB_NCCL(ncclGetUniqueId(&id));
-    return hex(id);
+    return jobs::hex(id);
   }
 
   std::string make(Words& words) {
@@ -100,7 +84,7 @@ class Rank {
     int ranks = 0, rank = 0;
     words >> name >> ranks >> rank >> id;
     ncclComm_t comm = nullptr;
-    JOB_NCCL(ncclCommInitRank(&comm, ranks, unhex(id), rank));
+    JOB_NCCL(ncclCommInitRank(&comm, ranks, jobs::unhex(id), rank));
     communicators_[name] = std::make_unique<Communicator>(comm, rank, ranks, stream_);
     return "";
   }

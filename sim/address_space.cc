@@ -110,8 +110,7 @@ bool AddressSpace::reserved(CuDevicePtr address, size_t size_bytes) const {
 
 CuResult AddressSpace::map(CuDevicePtr address, size_t size_bytes, size_t offset_bytes,
                            CuMemHandle handle, const BackingRef& backing) {
-  if (size_bytes == 0 || !aligned(address) || !aligned(size_bytes) || !aligned(offset_bytes) ||
-      offset_bytes + size_bytes > backing->size_bytes()) {
+  if (size_bytes == 0 || !aligned(address) || offset_bytes + size_bytes > backing->size_bytes()) {
     return kErrorInvalidValue;
   }
   if (offset_bytes != 0 || size_bytes != backing->size_bytes()) return kErrorNotSupported;
@@ -191,7 +190,10 @@ CuResult AddressSpace::set_access(CuDevicePtr address, size_t size_bytes,
   if (!range || range->first == range->second || !reserved(address, size_bytes)) {
     return kErrorInvalidValue;
   }
-  for (auto mapping = range->first; mapping != range->second; ++mapping) {
+  // Success, but nothing behind a hole is granted: as measured.
+  CuDevicePtr next = range->first->first;
+  for (auto mapping = range->first; mapping != range->second && mapping->first == next; ++mapping) {
+    next += mapping->second.size_bytes;
     std::vector<CuAccessDesc>& access = mapping->second.access;
     for (const CuAccessDesc& wanted : list) {
       const auto known = std::find_if(

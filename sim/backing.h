@@ -28,6 +28,9 @@ class Backing {
   uint64_t file_offset_bytes() const { return file_offset_bytes_; }
   uint64_t size_bytes() const { return size_bytes_; }
   const CuAllocationProp& properties() const { return properties_; }
+  /// Memory that another process (or this one) exported: it cannot be exported again from here.
+  bool is_import() const { return is_import_; }
+  void mark_import() { is_import_ = true; }
 
   /// Blocks until it may be mapped: at once for physical memory.
   virtual void wait_until_mappable() const {}
@@ -37,6 +40,7 @@ class Backing {
   uint64_t file_offset_bytes_;
   uint64_t size_bytes_;
   CuAllocationProp properties_;
+  bool is_import_ = false;
 };
 
 using BackingRef = std::shared_ptr<Backing>;

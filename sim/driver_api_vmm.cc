@@ -90,7 +90,7 @@ AMEM_SIM_API CuResult cuMemExportToShareableHandle(void* shareable, CuMemHandle 
     if (shareable == nullptr || backing == nullptr || flags != 0) return kErrorInvalidValue;
     // A fabric handle too is refused with this value: no allocation here was created for one.
     const bool asked = (backing->properties().requested_handle_types & kHandleTypePosixFd) != 0;
-    if (type != kHandleTypePosixFd || !asked) return kErrorInvalidValue;
+    if (type != kHandleTypePosixFd || !asked || backing->is_import()) return kErrorInvalidValue;
     UniqueFd fd;
     const CuResult exported = export_backing(*backing, &fd);
     if (exported == kSuccess) *static_cast<int*>(shareable) = fd.release();
@@ -107,6 +107,7 @@ AMEM_SIM_API CuResult cuMemImportFromShareableHandle(CuMemHandle* handle, void* 
     const int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
     BackingRef backing;
     const CuResult imported = import_backing(fd, &backing);
+    if (imported == kSuccess) backing->mark_import();
     if (imported == kSuccess) *handle = Handles::instance().add(std::move(backing));
     return imported;
   });
@@ -153,7 +154,8 @@ AMEM_SIM_API CuResult cuMemGetAddressRange_v2(CuDevicePtr* base, size_t* size_by
                                               CuDevicePtr address) {
   return driver_call(Function::cuMemGetAddressRange_v2, [&] {
     const auto mapping = AddressSpace::instance().find(address);
-    if (!mapping) return kErrorNotFound;
+    // Asked for nothing, the driver looks nothing up.
+    if (!mapping) return base == nullptr && size_bytes == nullptr ? kSuccess : kErrorNotFound;
     if (base != nullptr) *base = mapping->base;
     if (size_bytes != nullptr) *size_bytes = mapping->size_bytes;
     return kSuccess;

@@ -100,7 +100,7 @@ ncclResult_t destroy(ncclComm_t comm, FreeMode mode) {
     std::lock_guard lock(comm->busy());
     MINCCL_TRY(comm->free(mode));
   }
-  delete comm;
+  delete comm;  // allow: NCCL hands communicators out as raw pointers
   return ncclSuccess;
 }
 

@@ -172,6 +172,8 @@ struct Transport {
   std::map<std::string, std::string> environment;
 };
 
+void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.name; }
+
 const Transport kTransports[] = {
     {"P2p", "via P2P/CUMEM", {}},
     {"Shm", "via SHM/direct", {{"NCCL_P2P_DISABLE", "1"}}},

@@ -56,15 +56,17 @@ ncclResult_t Group::end() {
   } else {
     for (const Initialization& job : initializations) give_up(job);
   }
-  bool operates = result == ncclSuccess || result == ncclInProgress;
-  if (operates && !comms.empty())
+  if (result == ncclSuccess || result == ncclInProgress) {
     if (ncclResult_t launched = run_operations(comms); launched != ncclSuccess) result = launched;
-  for (ncclComm* comm : comms) comm->drop_pending();
+  } else {
+    for (ncclComm* comm : comms) comm->drop_pending();
+  }
   return result;
 }
 
 void Group::give_up(const Initialization& job) {
-  if (job.comm != nullptr && job.comm->free(FreeMode::abort) == ncclSuccess) delete job.comm;
+  if (job.comm != nullptr && job.comm->free(FreeMode::abort) == ncclSuccess)
+    delete job.comm;  // allow: as in api_init.cc
   *job.place = nullptr;
 }
 
@@ -89,21 +91,29 @@ ncclResult_t Group::run_initializations(const std::vector<Initialization>& initi
   return result == ncclSuccess && in_background ? ncclInProgress : result;
 }
 
+// A communicator whose connecting failed may be one that another thread has aborted and now frees:
+// it is not touched again after its lock was given up.
 ncclResult_t Group::run_operations(const std::vector<ncclComm*>& comms) {
   std::vector<std::function<ncclResult_t()>> connects;
-  for (ncclComm* comm : comms) {
-    MINCCL_TRY(comm->check_pending());
-    connects.push_back([comm] {
-      std::lock_guard lock(comm->busy());
-      return comm->connect_pending();
+  std::vector<char> connected(comms.size(), 0);
+  for (size_t i = 0; i < comms.size(); ++i) {
+    connects.push_back([&, i] {
+      std::lock_guard lock(comms[i]->busy());
+      ncclResult_t result = comms[i]->check_pending();
+      if (result == ncclSuccess) result = comms[i]->connect_pending();
+      if (result != ncclSuccess) comms[i]->drop_pending();
+      connected[i] = result == ncclSuccess;
+      return result;
     });
   }
-  MINCCL_TRY(run_side_by_side(connects));
-  for (ncclComm* comm : comms) {
-    std::lock_guard lock(comm->busy());
-    MINCCL_TRY(comm->launch_pending());
+  ncclResult_t result = run_side_by_side(connects);
+  for (size_t i = 0; i < comms.size(); ++i) {
+    if (!connected[i]) continue;
+    std::lock_guard lock(comms[i]->busy());
+    if (result == ncclSuccess) result = comms[i]->launch_pending();
+    comms[i]->drop_pending();
   }
-  return ncclSuccess;
+  return result;
 }
 
 }  // namespace amem::minccl

@@ -45,7 +45,7 @@ struct RegisterScenario {
 
 struct RankOptions {
   int ranks = 2;
-  std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> environment = {};
   long timeout_ms = 30000;
 };
 

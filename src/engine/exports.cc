@@ -3,6 +3,9 @@
 #include "engine/exports.h"
 
 #include <fcntl.h>
+#include <time.h>
+
+#include <cstdio>
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
@@ -17,6 +20,58 @@ std::string name_of_peer(const EngineContext& context, const InstanceId& peer) {
   return "a process that has ended";
 }
 
+namespace {
+
+/// ErrorKind::peer says that a connection is closed, which a process that lives may have done too:
+/// only one that has ended holds no memory. One that we cannot see (another pid namespace, pid 0)
+/// is taken at its connection's word.
+bool has_ended(pid_t pid) {
+  if (pid <= 0) return true;
+  char path[32], state = 'X';
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  FILE* stat = fopen(path, "re");
+  if (stat == nullptr) return true;
+  if (fscanf(stat, "%*d (%*[^)]) %c", &state) != 1) state = 'X';
+  fclose(stat);
+  return state == 'Z' || state == 'X';
+}
+
+/// Peers whose connection closed instead of an answer. Nobody waits long for a process that has
+/// ended: the kernel takes its references right after its connections.
+class ClosedPeers {
+ public:
+  void add(pid_t pid) {
+    MutexLock lock(mutex_);
+    pids_.push_back(pid);
+  }
+  Status wait_until_ended(Deadline deadline) {
+    MutexLock lock(mutex_);
+    for (pid_t pid : pids_) {
+      while (!has_ended(pid)) {
+        if (deadline.passed())
+          return make_error(
+              ErrorKind::peer, 0,
+              "process %d closed its connection but lives, and may still map our memory", pid);
+        const timespec pause{0, 1'000'000};
+        nanosleep(&pause, nullptr);
+      }
+    }
+    return ok_status();
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<pid_t> pids_ AMEM_GUARDED_BY(mutex_);
+};
+
+pid_t pid_of(const EngineContext& context, const InstanceId& peer) {
+  if (PeerService* peers = context.peers.load())
+    if (const auto info = peers->find(peer)) return info->pid;
+  return 0;
+}
+
+}  // namespace
+
 /// One packet's worth of what an importer gets back.
 struct Exports::Parcel {
   Back message;
@@ -24,13 +79,8 @@ struct Exports::Parcel {
 };
 
 Result<int> Exports::make_token(Allocation& allocation) {
-  Token token;
-  if (allocation.is_import) {
-    token = {allocation.origin.owner, allocation.origin.allocation, allocation.origin.nonce, 0};
-  } else {
-    while (allocation.nonce == 0) allocation.nonce = random_instance_id().bits[0];
-    token = {context_.self, allocation.id, allocation.nonce, getpid()};
-  }
+  while (allocation.nonce == 0) allocation.nonce = random_instance_id().bits[0];
+  const Token token{context_.self, allocation.id, allocation.nonce, getpid()};
   Result<UniqueFd> fd = amem::make_token(token);
   if (!fd.ok()) return std::move(fd.error());
   return fd.value().release();
@@ -103,19 +153,22 @@ Status Exports::ask_to_let_go(Deadline deadline) {
     told_.insert(asked.begin(), asked.end());
   }
   auto replies = std::make_shared<Replies>();
+  auto closed = std::make_shared<ClosedPeers>();
   // An importer answers with its reason a little before we would give up on it without one.
   const LetGo request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
                       context_.gate.communicator_ids()};
   for (const InstanceId& importer : asked) {
     replies->expect();
     const std::string name = name_of_peer(context_, importer);
+    const pid_t pid = pid_of(context_, importer);
     context_.peers.load()->call(
-        importer, request, {}, deadline, [replies, name](Result<Received> reply) {
-          if (!reply.ok()) {
-            // Nobody waits for a process that has ended: the kernel has taken its references.
-            if (reply.error().kind == ErrorKind::peer) return replies->succeeded();
-            return replies->failed(name + " did not let go: " + reply.error().message);
+        importer, request, {}, deadline, [replies, closed, name, pid](Result<Received> reply) {
+          if (!reply.ok() && reply.error().kind == ErrorKind::peer) {
+            closed->add(pid);
+            return replies->succeeded();
           }
+          if (!reply.ok())
+            return replies->failed(name + " did not let go: " + reply.error().message);
           const auto* gone = std::get_if<Gone>(&reply.value().message);
           if (gone != nullptr && gone->gone) return replies->succeeded();
           replies->failed(
@@ -123,7 +176,8 @@ Status Exports::ask_to_let_go(Deadline deadline) {
         });
   }
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
-  return replies->wait(deadline);
+  AMEM_TRY(replies->wait(deadline));
+  return closed->wait_until_ended(deadline);
 }
 
 Result<int> Exports::export_fd(const Allocation& allocation,

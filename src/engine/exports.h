@@ -20,7 +20,7 @@ class Exports {
  public:
   explicit Exports(EngineContext& context) : context_(context) {}
 
-  /// A token for an allocation of ours, or of the owner for an import. Needs the registry's mutex.
+  /// A token for an allocation of ours. Needs the registry's mutex.
   Result<int> make_token(Allocation& allocation) AMEM_REQUIRES(context_.registry.mutex);
 
   /// Answers an importer: with descriptors when we are here, with our communicators when we are

@@ -252,8 +252,7 @@ Status Imports::take_back(const InstanceId& owner, const Back& message, std::vec
   if (!message.last) return ok_status();
   for (AllocationId id : imports_of(owner)) {
     Allocation& import = *context_.registry.find(id);
-    if (import.state == let_go && !arrived_.contains(id))
-      (void)change_state(import, lost);
+    if (import.state == let_go && !arrived_.contains(id)) (void)change_state(import, lost);
   }
   context_.gate.member_back(owner);
   return ok_status();

@@ -41,8 +41,9 @@ DriverResult hooked_cuMemExportToShareableHandle(void* shareable, DriverHandle h
   MutexLock lock(context.registry->mutex);
   Allocation* allocation = context.registry->find_handle(handle);
   if (allocation == nullptr || shareable == nullptr) return driver_result::kInvalidValue;
-  if (!allocation->is_import &&
-      (allocation->properties.requested_handle_types & kHandleTypeFd) == 0)
+  // What was not asked for at its creation, and imports, the driver does not export; the error is
+  // its own.
+  if (allocation->is_import || (allocation->properties.requested_handle_types & kHandleTypeFd) == 0)
     return context.driver->cuMemExportToShareableHandle(shareable, allocation->backing.handle, type,
                                                         flags);
   Result<int> token = context.exchange->make_token(*allocation);

@@ -130,10 +130,10 @@ SearchPlaces search_places_of_this_process() {
   SearchPlaces places;
   places.chosen_path = environment().nccl_path;
   // The loader's own variables, not settings of ours; both separators are the loader's (ld.so(8)).
-  places.library_path = split(getenv("LD_LIBRARY_PATH"), ":;");
+  places.library_path = split(getenv("LD_LIBRARY_PATH"), ":;");  // allow: the loader's
   for (const LoadedImage& image : loaded_images()) places.loaded_objects.push_back(image.path);
   places.executable = started_program();
-  const char* virtual_environment = getenv("VIRTUAL_ENV");
+  const char* virtual_environment = getenv("VIRTUAL_ENV");  // allow: Python's
   if (virtual_environment != nullptr) places.virtual_environment = virtual_environment;
   places.loader_cache = "/etc/ld.so.cache";
   places.directories = {

@@ -56,10 +56,11 @@ Process* Process::build() {
   choose_cumem();
   Result<Driver> driver = load_driver();
   if (!driver.ok()) {
-    g_why_off = new std::string(driver.error().message);
+    static std::string* const why_off = new std::string(driver.error().message);
+    g_why_off = why_off;
     return nullptr;
   }
-  auto* process = new Process(driver.value());
+  static Process* const process = new Process(driver.value());
   install_hooks(&process->hooks_);
   pthread_atfork(nullptr, nullptr, [] {
     Process* self = g_process.load();

@@ -200,7 +200,10 @@ CuResult obey(Remote& remote, const Request& request, UniqueFd passed, Reply* re
       return driver().cuMemcpyDtoH(&reply->value, remote.address, sizeof(reply->value));
     case Command::kWrite: {
       const auto word = static_cast<uint32_t>(request.value);
-      return driver().cuMemcpyHtoD(remote.address, &word, sizeof(word));
+      const CuResult copied = driver().cuMemcpyHtoD(remote.address, &word, sizeof(word));
+      // A copy from pageable memory returns when it is staged; another process sees it when it is
+      // done.
+      return copied == kSuccess ? driver().cuCtxSynchronize() : copied;
     }
     case Command::kUnmap:
       return unmap(remote);
