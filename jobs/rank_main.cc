@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // amem_rank: one rank that takes orders. A line on standard input is one order; the answer is one
 // line on standard output: "ok ..." or "error ...". See the table at the end for the orders.
-#include <dirent.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 
 #include "amem.h"
 #include "jobs/collectives.h"
+#include "jobs/process_counters.h"
 #include "jobs/unique_id_text.h"
 
 namespace {
@@ -34,21 +34,6 @@ double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-size_t count_entries(const char* directory) {
-  size_t count = 0;
-  DIR* dir = opendir(directory);
-  while (readdir(dir) != nullptr) ++count;
-  closedir(dir);
-  return count - 3;  // ".", ".." and the one that counts
-}
-
-size_t count_lines(const char* file) {
-  std::ifstream in(file);
-  size_t count = 0;
-  for (std::string line; std::getline(in, line);) ++count;
-  return count;
 }
 
 /// Throws with what amem said when one of its calls failed.
@@ -273,9 +258,10 @@ class Rank {
     std::ifstream statm("/proc/self/statm");
     size_t pages = 0, resident = 0;
     statm >> pages >> resident;
-    return std::to_string(count_entries("/proc/self/fd")) + " " +
-           std::to_string(count_lines("/proc/self/maps")) + " " + std::to_string(resident * 4096) +
-           " " + std::to_string(count_entries("/proc/self/task"));
+    return std::to_string(jobs::count_entries("/proc/self/fd")) + " " +
+           std::to_string(jobs::count_lines("/proc/self/maps")) + " " +
+           std::to_string(resident * 4096) + " " +
+           std::to_string(jobs::count_entries("/proc/self/task"));
   }
 
   std::string destroy(Words& words) {

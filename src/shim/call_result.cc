@@ -19,6 +19,8 @@ LastError& last_error() {
   return *instance;
 }
 
+thread_local bool t_refused = false;
+
 ncclResult_t result_for(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::driver:
@@ -41,6 +43,7 @@ ncclResult_t result_for(ErrorKind kind) {
 
 int report_error(const char* call, const Error& error) {
   AMEM_LOG(warn, -1, "%s failed: %s", call, error.message.c_str());
+  t_refused = true;
   MutexLock lock(last_error().mutex);
   last_error().text = std::string(call) + " failed: " + error.message;
   return result_for(error.kind);
@@ -52,5 +55,9 @@ const char* last_error_text() {
   copy = last_error().text;
   return copy.c_str();
 }
+
+bool last_call_was_refused() { return t_refused; }
+
+void note_call_passed() { t_refused = false; }
 
 }  // namespace amem

@@ -13,4 +13,10 @@ int report_error(const char* call, const Error& error);
 /// The text of the last error of this process; "" when there was none.
 const char* last_error_text();
 
+/// Was the last NCCL call of the calling thread refused by us? ncclGetLastError() gives our text
+/// then.
+bool last_call_was_refused();
+/// The calling thread's call was let through.
+void note_call_passed();
+
 }  // namespace amem

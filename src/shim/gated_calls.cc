@@ -27,6 +27,7 @@ int inside(const char* name, Comm communicator, Call call) {
   if (Status entered = process->gate().enter(name, communicator, process->engine().timeout_ms);
       !entered.ok())
     return report_error(name, entered.error());
+  note_call_passed();
   const int result = call();
   if (result == ncclInProgress) process->note_asynchronous();
   process->gate().leave();
@@ -228,6 +229,15 @@ int gated_ncclMemAlloc(void** pointer, size_t size_bytes) {
   });
 }
 
+// --- What went wrong
+// --------------------------------------------------------------------------------
+
+using Real_ncclGetLastError = const char* (*)(Comm);
+std::atomic<Real_ncclGetLastError> g_real_ncclGetLastError{nullptr};
+const char* gated_ncclGetLastError(Comm comm) {
+  return last_call_was_refused() ? last_error_text() : g_real_ncclGetLastError.load()(comm);
+}
+
 struct Wrapper {
   const char* name;
   void* wrapper;
@@ -246,8 +256,8 @@ const Wrapper kWrappers[] = {
     AMEM_WRAPPER(ncclGroupStart) AMEM_WRAPPER(ncclGroupEnd) AMEM_WRAPPER(ncclCommInitRank)
         AMEM_WRAPPER(ncclCommInitRankConfig) AMEM_WRAPPER(ncclCommInitRankScalable)
             AMEM_WRAPPER(ncclCommInitAll) AMEM_WRAPPER(ncclCommSplit) AMEM_WRAPPER(ncclCommShrink)
-                AMEM_WRAPPER(ncclCommDestroy) AMEM_WRAPPER(ncclCommAbort)
-                    AMEM_WRAPPER(ncclMemAlloc)};
+                AMEM_WRAPPER(ncclCommDestroy) AMEM_WRAPPER(ncclCommAbort) AMEM_WRAPPER(ncclMemAlloc)
+                    AMEM_WRAPPER(ncclGetLastError)};
 
 }  // namespace
 

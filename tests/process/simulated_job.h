@@ -11,19 +11,21 @@
 
 namespace amem {
 
-/// A job on GPUs of its own: simulated ones with minccl, or the machine's with a stock NCCL when AMEM_TEST_REAL_GPU=1.
-/// Simulated GPUs live in a directory that goes with the test.
+/// A job on GPUs of its own: simulated ones with minccl, or the machine's with a stock NCCL when
+/// AMEM_TEST_REAL_GPU=1. Simulated GPUs live in a directory that goes with the test.
 class JobTest : public testing::Test {
  protected:
   JobTest() {
     const std::filesystem::path build = AMEM_BUILD_DIR;
     const char* rank_program = getenv("AMEM_TEST_RANK_PROGRAM");
-    setup_.rank_program = rank_program != nullptr ? rank_program : (build / "bin/amem_rank").string();
+    setup_.rank_program =
+        rank_program != nullptr ? rank_program : (build / "bin/amem_rank").string();
     setup_.deadline_ms = 60000;
     setup_.environment = {{"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", "20000"}};
     if (real_gpu()) return;
-    gpus_ = std::filesystem::temp_directory_path() / ("amem-gpus-" + std::to_string(getpid()) + "-" +
-                                                      testing::UnitTest::GetInstance()->current_test_info()->name());
+    gpus_ = std::filesystem::temp_directory_path() /
+            ("amem-gpus-" + std::to_string(getpid()) + "-" +
+             testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::remove_all(gpus_);
     std::filesystem::create_directories(gpus_);
     setup_.environment["LD_LIBRARY_PATH"] = (build / "sim").string();
@@ -51,8 +53,8 @@ class JobTest : public testing::Test {
   };
   static Totals totals(jobs::RankProcess& rank) {
     Totals t{};
-    sscanf(rank.ask("totals").c_str(), "%zu %zu %zu %zu %zu %zu %zu", &t.objects, &t.allocated, &t.resident, &t.released,
-           &t.fixed, &t.imports, &t.mapped);
+    sscanf(rank.ask("totals").c_str(), "%zu %zu %zu %zu %zu %zu %zu", &t.objects, &t.allocated,
+           &t.resident, &t.released, &t.fixed, &t.imports, &t.mapped);
     return t;
   }
 

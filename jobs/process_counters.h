@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <dirent.h>
+
+#include <cstddef>
+#include <fstream>
+#include <string>
+
+namespace jobs {
+
+/// Entries of a directory of /proc: open files, threads.
+inline size_t count_entries(const char* directory) {
+  size_t count = 0;
+  DIR* dir = opendir(directory);
+  while (readdir(dir) != nullptr) ++count;
+  closedir(dir);
+  return count - 3;  // ".", ".." and the one that counts
+}
+
+/// Lines of a file of /proc: mappings.
+inline size_t count_lines(const char* file) {
+  std::ifstream in(file);
+  size_t count = 0;
+  for (std::string line; std::getline(in, line);) ++count;
+  return count;
+}
+
+}  // namespace jobs

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// NCCL's driver calls as they land in the hooks, on a driver that only counts.
+#include "hook/entry_points.h"
+
+#include <gtest/gtest.h>
+
+#include "hook/hook_context.h"
+
+namespace amem {
+namespace {
+
+constexpr DriverHandle kReal = 0x7f0000001000;
+int g_creates, g_releases, g_maps, g_unmaps, g_binds;
+
+class NoNeighbours final : public Exchange {
+ public:
+  Result<int> make_token(Allocation&) override { return 77; }
+  bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
+  void forget(const Allocation&) override { ++forgotten; }
+  int forgotten = 0;
+};
+
+class Hooks : public testing::Test {
+ protected:
+  Hooks() {
+    g_creates = g_releases = g_maps = g_unmaps = g_binds = 0;
+    driver_.cuMemCreate = [](DriverHandle* handle, size_t, const AllocationProperties*,
+                             unsigned long long) {
+      *handle = kReal + static_cast<DriverHandle>(g_creates++);
+      return 0;
+    };
+    driver_.cuMemRelease = [](DriverHandle) { return g_releases++, 0; };
+    driver_.cuMemMap = [](DeviceAddress, size_t, size_t, DriverHandle, unsigned long long) {
+      return g_maps++, 0;
+    };
+    driver_.cuMemUnmap = [](DeviceAddress, size_t) { return g_unmaps++, 0; };
+    driver_.cuMemSetAccess = [](DeviceAddress, size_t, const Access*, size_t) { return 0; };
+    driver_.cuMulticastBindMem = [](DriverHandle, size_t, DriverHandle memory, size_t, size_t,
+                                    unsigned long long) {
+      g_binds += memory == kReal ? 1 : 100;
+      return 0;
+    };
+    driver_.cuMulticastBindAddr = [](DriverHandle, size_t, DeviceAddress, size_t,
+                                     unsigned long long) { return 0; };
+    driver_.cuMemGetHandleForAddressRange = [](void*, DeviceAddress, size_t, int,
+                                               unsigned long long) { return 0; };
+    driver_.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties*, DriverHandle) {
+      return 0;
+    };
+    context_.driver = &driver_;
+    context_.registry = &registry_;
+    context_.exchange = &exchange_;
+    install_hooks(&context_);
+  }
+  ~Hooks() override { install_hooks(nullptr); }
+
+  DriverHandle create() {
+    AllocationProperties properties{};
+    properties.requested_handle_types = kHandleTypeFd;
+    properties.location = {kLocationDevice, 0};
+    DriverHandle handle = 0;
+    EXPECT_EQ(hooked_cuMemCreate(&handle, kSize, &properties, 0), 0);
+    return handle;
+  }
+  DriverHandle create_mapped() {
+    const DriverHandle handle = create();
+    EXPECT_EQ(hooked_cuMemMap(kAddress, kSize, 0, handle, 0), 0);
+    return handle;
+  }
+  Allocation& find(DriverHandle handle) {
+    MutexLock lock(registry_.mutex);
+    return *registry_.find_handle(handle);
+  }
+
+  static constexpr size_t kSize = 2 << 20;
+  static constexpr DeviceAddress kAddress = 0x10000000;
+  Driver driver_;
+  Registry registry_;
+  NoNeighbours exchange_;
+  HookContext context_;
+};
+
+TEST_F(Hooks, CreateGivesATaggedHandleAndReleaseGivesTheMemoryBack) {
+  const DriverHandle handle = create();
+
+  EXPECT_TRUE(is_our_handle(handle));
+  EXPECT_EQ(hooked_cuMemRelease(handle), 0);
+  EXPECT_EQ(g_releases, 1);
+  EXPECT_EQ(hooked_cuMemRelease(handle), driver_result::kInvalidValue);
+}
+
+// ncclCuMemFree: Retain, Release, GetAddressRange, Unmap, Release (alloc.h:334@v2.30.7-1).
+TEST_F(Hooks, NcclsOrderOfFreeingWorksWhileResidentAndWhileAway) {
+  for (const bool away : {false, true}) {
+    const DriverHandle handle = create_mapped();
+    if (away) {
+      find(handle).state = AllocationState::released;
+      find(handle).backing.handle = 0;
+    }
+    const int unmaps = g_unmaps, releases = g_releases;
+    DriverHandle retained = 0;
+    DeviceAddress base = 0;
+    size_t size_bytes = 0;
+
+    EXPECT_EQ(
+        hooked_cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(kAddress + 4097)), 0);
+    EXPECT_EQ(retained, handle);
+    EXPECT_EQ(hooked_cuMemRelease(handle), 0);
+    EXPECT_EQ(hooked_cuMemGetAddressRange_v2(&base, &size_bytes, kAddress + 5), 0);
+    EXPECT_EQ(base, kAddress);
+    EXPECT_EQ(hooked_cuMemUnmap(kAddress, size_bytes), 0);
+    EXPECT_EQ(hooked_cuMemRelease(retained), 0);
+
+    EXPECT_EQ(g_unmaps - unmaps, away ? 0 : 1);
+    EXPECT_EQ(g_releases - releases, away ? 0 : 1);
+  }
+  EXPECT_EQ(exchange_.forgotten, 2);
+}
+
+TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
+  const DriverHandle bound = create();
+  EXPECT_EQ(hooked_cuMulticastBindMem(1, 0, bound, 0, kSize, 0), 0);
+  EXPECT_EQ(g_binds, 1);
+  EXPECT_EQ(find(bound).kind, Kind::pinned);
+
+  const DriverHandle by_address = create_mapped();
+  EXPECT_EQ(hooked_cuMulticastBindAddr(1, 0, kAddress, kSize, 0), 0);
+  EXPECT_EQ(find(by_address).kind, Kind::pinned);
+}
+
+TEST_F(Hooks, NicRegistrationPins) {
+  const DriverHandle handle = create_mapped();
+  int fd = -1;
+  EXPECT_EQ(hooked_cuMemGetHandleForAddressRange(&fd, kAddress, kSize, 1, 0), 0);
+  EXPECT_EQ(find(handle).kind, Kind::pinned);
+  EXPECT_STREQ(find(handle).pinned_because, "registered with a NIC");
+}
+
+TEST_F(Hooks, ExportHandsOutATokenAndForkedChildrenOnlyForward) {
+  const DriverHandle handle = create();
+  int fd = -1;
+  EXPECT_EQ(hooked_cuMemExportToShareableHandle(&fd, handle, kHandleTypeFd, 0), 0);
+  EXPECT_EQ(fd, 77);
+
+  context_.forward_only = true;
+  EXPECT_EQ(hooked_cuMemRelease(handle), 0);
+  EXPECT_EQ(g_releases, 1);
+  EXPECT_EQ(find(handle).handle_references, 1);
+}
+
+TEST_F(Hooks, UserMemoryIsTheApplicationsOwn) {
+  const UserAllocationScope scope;
+  EXPECT_EQ(find(create()).kind, Kind::user);
+}
+
+}  // namespace
+}  // namespace amem

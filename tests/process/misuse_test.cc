@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// What cannot be done is refused with a text that says why, and nothing is lost by it.
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+class Misuse : public JobTest {
+ protected:
+  using Variables = std::map<std::string, std::string>;
+
+  /// Two ranks with one communicator, "world", that has been used.
+  std::unique_ptr<jobs::Job> pair(const Variables& environment = {}) {
+    auto job = std::make_unique<jobs::Job>(setup_, 2, environment);
+    job->use_devices({0, 1});
+    job->make("world");
+    job->all("check world" + counts());
+    return job;
+  }
+  static void expect_cycle_works(jobs::Job& job) {
+    job.all("pause");
+    EXPECT_EQ(totals(job[0]).resident, 0u);
+    job.all("resume");
+    job.all("check world" + counts());
+  }
+  static bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != text.npos;
+  }
+  static int lines_with(const std::string& text, const std::string& part) {
+    int count = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) count += has(line, part);
+    return count;
+  }
+};
+
+TEST_F(Misuse, CollectiveWhilePausedSaysSo) {
+  auto job = pair();
+  job->all("pause");
+  for (int rank : {0, 1}) {
+    const std::string text = (*job)[rank].ask_failing("all_reduce world 17");
+    EXPECT_TRUE(has(text, "this process is paused")) << text;
+    EXPECT_TRUE(has(text, "ncclResume")) << text;
+  }
+  job->all("resume");
+  job->all("check world" + counts());
+}
+
+TEST_F(Misuse, PauseInOpenGroupIsRefused) {
+  auto job = pair();
+  job->all("group_start");
+  for (int rank : {0, 1}) {
+    const std::string text = (*job)[rank].ask_failing("pause");
+    EXPECT_TRUE(has(text, "ncclGroupStart")) << text;
+  }
+  job->all("group_end");
+  job->all("check world" + counts());
+  expect_cycle_works(*job);
+}
+
+TEST_F(Misuse, PauseDuringCaptureIsRefused) {
+  auto job = pair();
+  job->all("begin_capture world 17");
+  for (int rank : {0, 1}) {
+    const std::string text = (*job)[rank].ask_failing("pause");
+    EXPECT_TRUE(has(text, "captured")) << text;
+    EXPECT_EQ((*job)[rank].ask("state"), "0");
+  }
+  job->all("end_capture world");
+  job->all("check world" + counts());
+  expect_cycle_works(*job);
+}
+
+TEST_F(Misuse, ForkedChildCannotPauseItsParentCan) {
+  auto job = pair();
+  EXPECT_EQ((*job)[0].ask("fork_pause"), "5");  // ncclInvalidUsage
+  EXPECT_EQ((*job)[0].ask("state"), "0");
+  job->all("check world" + counts());
+  expect_cycle_works(*job);
+}
+
+TEST_F(Misuse, GroupIsFixedAfterTheFirstAllocation) {
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 1});
+  job.all("set_group 3");
+  job.make("world");
+  job.all("check world" + counts());
+  const std::string text = job[0].ask_failing("set_group 4");
+  EXPECT_TRUE(has(text, "AMEM_GROUPID")) << text;
+  expect_cycle_works(job);
+}
+
+TEST_F(Misuse, WithoutCumemThereIsNothingToPause) {
+  auto job = pair({{"NCCL_CUMEM_ENABLE", "0"}, {"AMEM_CUMEM", "respect"}});
+  const std::string text = (*job)[0].ask_failing("pause");
+  EXPECT_TRUE(has(text, "NCCL_CUMEM_ENABLE")) << text;
+  EXPECT_EQ((*job)[0].ask("state"), "0");
+  job->all("check world" + counts());
+}
+
+TEST_F(Misuse, CumemIsForcedWhenAskedFor) {
+  auto job = pair({{"NCCL_CUMEM_ENABLE", "0"}, {"AMEM_CUMEM", "force"}});
+  EXPECT_GT(totals((*job)[0]).resident, 0u);
+  expect_cycle_works(*job);
+}
+
+TEST_F(Misuse, SwitchedOffItOnlyForwards) {
+  auto job = pair({{"AMEM_ENABLE", "0"}});
+  const std::string text = (*job)[0].ask_failing("pause");
+  EXPECT_TRUE(has(text, "AMEM_ENABLE")) << text;
+  job->all("check world" + counts());
+}
+
+TEST_F(Misuse, BadVariablesGiveOneLineEach) {
+  auto job = pair({{"AMEM_GROUPID", "banana"}, {"AMEM_X", "1"}});
+  expect_cycle_works(*job);
+  const std::string log = (*job)[0].log();
+  EXPECT_EQ(lines_with(log, "AMEM_GROUPID=banana"), 1) << log;
+  EXPECT_EQ(lines_with(log, "AMEM_X"), 1) << log;
+}
+
+TEST_F(Misuse, NeighbourThatWaitsForUsIsNamed) {
+  auto job = pair({{"AMEM_TIMEOUT_MS", "1500"}});
+  (*job)[1].ask("enqueue world 1000");
+  const std::string text = (*job)[0].ask_failing("pause");
+  EXPECT_TRUE(has(text, std::to_string((*job)[1].pid()))) << text;
+  EXPECT_EQ((*job)[0].ask("state"), "0");
+  (*job)[0].ask("enqueue world 1000");
+  job->all("check world" + counts());
+  expect_cycle_works(*job);
+}
+
+TEST_F(Misuse, ResumeWithoutRoomStaysPausedAndSaysHowMuch) {
+  auto job = pair();
+  job->all("pause");
+  jobs::Job tenant(setup_, 1);
+  tenant.use_devices({0});
+  tenant.all("occupy 0 2779096485");
+  const std::string text = (*job)[0].ask_failing("resume");
+  EXPECT_TRUE(has(text, "MiB are wanted")) << text;
+  EXPECT_TRUE(has(text, "MiB are free")) << text;
+  EXPECT_EQ((*job)[0].ask("state"), "2");
+  EXPECT_EQ(totals((*job)[0]).resident, 0u);
+  tenant.all("drain");
+  job->all("resume");
+  job->all("check world" + counts());
+}
+
+}  // namespace
+}  // namespace amem

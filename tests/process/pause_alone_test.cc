@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Pause is local: nobody else calls anything, ranks go and come in any order.
+#include "tests/process/progress.h"
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+class PauseAlone : public JobTest {
+ protected:
+  /// Long enough to be under way before, during and after a pause; checked by the tests that use
+  /// it.
+  static constexpr long kRounds = 1500;
+  static std::string background(const std::string& name) {
+    return "background " + name + " 2000 " + std::to_string(kRounds);
+  }
+  static void expect_all_done(const std::vector<std::string>& answers) {
+    for (const std::string& done : answers) EXPECT_EQ(done, std::to_string(kRounds));
+  }
+};
+
+TEST_F(PauseAlone, NeighboursGoOnWithoutABreak) {
+  jobs::Job job(setup_, 3);
+  job.use_devices({0, 1, 2});
+  job.make("world");
+  job.make("pair", {1, 2});
+  job.all("check world" + counts());
+  job.some({1, 2}, "check pair" + counts());
+
+  job.some({1, 2}, background("pair"));
+  wait_for_loops(job[1], 5);
+  const Totals before = totals(job[0]);
+  const size_t used_before = used_bytes(job[0]);
+  ASSERT_GT(before.allocated, 0u);
+  job[0].ask("pause");
+  EXPECT_EQ(used_before - used_bytes(job[0]), before.allocated);
+  EXPECT_EQ(totals(job[0]).resident, 0u);
+  EXPECT_GT(totals(job[1]).resident, 0u);
+  wait_for_loops(job[1], 20);
+  wait_for_loops(job[2], 20);
+  job[0].ask("resume");
+  ASSERT_LT(loops_done(job[1]), kRounds) << "the loop ended before the resume; it shows nothing";
+  wait_for_loops(job[1], 5);
+  expect_all_done(job.some({1, 2}, "join"));
+
+  EXPECT_EQ(used_bytes(job[0]), used_before);
+  job.all("check world" + counts());
+  job.some({1, 2}, "check pair" + counts());
+}
+
+TEST_F(PauseAlone, CallOnSharedCommunicatorWaitsForTheReturn) {
+  jobs::Job job(setup_, 3);
+  job.use_devices({0, 1, 2});
+  job.make("world");
+  job.make("pair", {1, 2});
+  job.all("check world" + counts());
+  job.some({1, 2}, "check pair" + counts());
+
+  job[0].ask("pause");
+  // Two calls wait inside NCCL's gate; a call let through would read memory that is not there.
+  job[1].order("all_reduce world 2000");
+  job[2].order("all_reduce world 2000");
+  job[0].ask("resume");
+  job[0].ask("all_reduce world 2000");
+  job[1].answer();
+  job[2].answer();
+  job.all("check world" + counts());
+}
+
+TEST_F(PauseAlone, RanksLeaveAndReturnInOtherOrders) {
+  jobs::Job job(setup_, 3);
+  job.use_devices({0, 1, 2});
+  job.make("world");
+  job.make("pair", {1, 2});
+  job.all("check world" + counts());
+  job.some({1, 2}, "check pair" + counts());
+
+  const std::vector<std::vector<int>> orders[] = {
+      {{0, 1, 2}, {1, 2, 0}}, {{2, 0, 1}, {2, 1, 0}}, {{0, 1}, {0, 1}}, {{2, 1}, {1, 2}}};
+  for (const auto& order : orders) {
+    for (int rank : order[0]) {
+      job[rank].ask("pause");
+      EXPECT_EQ(job[rank].ask("state"), "2");
+      EXPECT_EQ(totals(job[rank]).resident, 0u);
+    }
+    for (int rank : order[1]) job[rank].ask("resume");
+    job.all("check world" + counts());
+    job.some({1, 2}, "check pair" + counts());
+  }
+}
+
+TEST_F(PauseAlone, ResumeWithoutPauseAndPauseTwiceSucceed) {
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 1});
+  job.all("resume");
+  job.all("pause");
+  job.all("resume");
+  job.make("world");
+  job.all("resume");
+  job.all("check world" + counts());
+  job[0].ask("pause");
+  job[0].ask("pause");
+  EXPECT_EQ(totals(job[0]).resident, 0u);
+  job[0].ask("resume");
+  job[0].ask("resume");
+  EXPECT_EQ(job[0].ask("state"), "0");
+  job.all("check world" + counts());
+}
+
+/// Trainers are ranks 0 and 1, rollout is 2 and 3; both groups have devices 0 and 1.
+TEST_F(PauseAlone, GroupsOnTheSameGpusTakeTurns) {
+  jobs::Job job(setup_, 4);
+  job.use_devices({0, 1, 0, 1});
+  job.make("joint");
+  job.make("train", {0, 1});
+  job.make("rollout", {2, 3});
+  job.all("check joint" + counts());
+  job.some({0, 1}, "check train" + counts());
+  job.some({2, 3}, "check rollout" + counts());
+
+  const auto turn = [&](const std::vector<int>& away, const std::vector<int>& working,
+                        const std::string& name, int root) {
+    const size_t used_before = used_bytes(job[working[0]]);
+    const size_t held = totals(job[away[0]]).allocated;
+    job.some(working, background(name));
+    wait_for_loops(job[working[0]], 5);
+    job.some(away, "pause");
+    EXPECT_EQ(used_before - used_bytes(job[working[0]]), held);
+    wait_for_loops(job[working[0]], 20);
+    job.some(away, "resume");
+    expect_all_done(job.some(working, "join"));
+    EXPECT_EQ(used_bytes(job[working[0]]), used_before);
+    job.all("broadcast joint 20000 " + std::to_string(root));
+  };
+  turn({0, 1}, {2, 3}, "rollout", 0);
+  turn({2, 3}, {0, 1}, "train", 2);
+  job.all("check joint" + counts());
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "jobs/job.h"
+
+namespace amem {
+
+inline long loops_done(jobs::RankProcess& rank) { return std::stol(rank.ask("loops")); }
+
+/// Returns when the rank's background loop has done `more` rounds from now on; throws when it has
+/// not in 30 s.
+inline void wait_for_loops(jobs::RankProcess& rank, long more) {
+  const long wanted = loops_done(rank) + more;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (loops_done(rank) < wanted) {
+    if (std::chrono::steady_clock::now() > deadline)
+      throw std::runtime_error("the background loop of " + std::to_string(rank.pid()) +
+                               " does not go on: " + rank.log());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+}  // namespace amem

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Negative controls: each scenario passes, and fails when the library breaks the protocol on
+// purpose. The library is the one that is compiled with AMEM_SEEDED_FAULTS.
+#include <signal.h>
+
+#include <functional>
+
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+class SeededFault : public JobTest {
+ protected:
+  using Scenario = std::function<void(jobs::Job&)>;
+
+  SeededFault() {
+    setup_.rank_program = AMEM_SEEDED_RANK;
+    setup_.deadline_ms = 8000;
+    setup_.environment["AMEM_TIMEOUT_MS"] = "1500";
+  }
+
+  /// Runs the scenario on two ranks with two communicators, used unequally so that no two
+  /// allocations have the same contents. Empty when it passes, otherwise what failed.
+  std::string run(const char* fault, const Scenario& scenario) {
+    jobs::Job job(setup_, 2, {{"AMEM_TEST_SEEDED_FAULT", fault}});
+    job.use_devices({0, 1});
+    job.make("world");
+    job.make("second");
+    job.all("check world" + counts());
+    job.all("check second 17");
+    try {
+      scenario(job);
+    } catch (const std::exception& error) {
+      // A rank that hangs in a collective does not end by itself.
+      for (int rank : {0, 1}) job[rank].kill(SIGKILL);
+      return error.what();
+    }
+    return "";
+  }
+
+  void expect_noticed(const char* fault, const Scenario& scenario) {
+    EXPECT_EQ(run("", scenario), "");
+    const std::string failure = run(fault, scenario);
+    EXPECT_NE(failure, "") << fault << " was not noticed";
+    RecordProperty("failure", failure.substr(0, 300));
+  }
+
+  static void one_cycle(jobs::Job& job) {
+    job.all("pause");
+    job.all("resume");
+    for (const char* name : {"world", "second"}) job.all(std::string("check ") + name + counts());
+  }
+};
+
+TEST_F(SeededFault, ContentsThatAreNotRestored) { expect_noticed("skip_restore", one_cycle); }
+
+TEST_F(SeededFault, ContentsOfAnotherAllocation) { expect_noticed("other_address", one_cycle); }
+
+TEST_F(SeededFault, PauseThatDoesNotWaitForItsNeighbours) {
+  // Rank 1 has work in flight that still uses rank 0's memory, so a pause has to be refused.
+  expect_noticed("do_not_wait_for_gone", [](jobs::Job& job) {
+    job[1].ask("enqueue second 17");
+    job[0].ask_failing("pause");
+    job[0].ask("enqueue second 17");
+    one_cycle(job);
+  });
+}
+
+TEST_F(SeededFault, CallsThatEnterAPausedProcess) {
+  expect_noticed("leave_gate_open", [](jobs::Job& job) {
+    job.all("pause");
+    for (int rank : {0, 1}) {
+      const std::string text = job[rank].ask_failing("all_reduce world 17");
+      // A call that got into NCCL may fail too, but not because the gate refused it.
+      if (job[rank].log().find("this process is paused") == std::string::npos)
+        throw std::runtime_error("not refused by the gate: " + text);
+    }
+    job.all("resume");
+    job.all("check world" + counts());
+  });
+}
+
+}  // namespace
+}  // namespace amem
