@@ -22,8 +22,8 @@ inline void wait_for_loops(jobs::RankProcess& rank, long more) {
     if (std::chrono::steady_clock::now() > deadline)
       throw std::runtime_error("the background loop of " + std::to_string(rank.pid()) +
                                " does not go on: " + rank.log());
-    std::this_thread::sleep_for(
-        std::chrono::milliseconds(2));  // allow: the pause between two looks, under a deadline
+    constexpr std::chrono::milliseconds kPause{2};
+    std::this_thread::sleep_for(kPause);  // allow: between two looks, under a deadline
   }
 }
 
