@@ -152,10 +152,11 @@ TEST_P(AdjacentMappings, ThatAreGoneAreUnmappedAgain) {
   EXPECT_EQ(kSuccess, driver().cuMemUnmap(piece(1), piece_bytes_));
 }
 
-TEST_P(AdjacentMappings, AreNotUnmappedIfOneIsCut) {
+// What is still mapped afterwards is not asserted: on H200 (driver 580.159) the pieces were not
+// found any more, on the simulator they are. amem refuses such a range itself and never asks the
+// driver.
+TEST_P(AdjacentMappings, ACutIsRefused) {
   EXPECT_EQ(kErrorInvalidValue, driver().cuMemUnmap(base_, piece_bytes_ + granularity()));
-
-  for (size_t i = 0; i < kPieces; ++i) EXPECT_TRUE(mapped(piece(i))) << "piece " << i;
 }
 
 // The call succeeds, but what lies behind the hole has no access (measured on H200, driver
