@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -119,6 +120,8 @@ void Run::start(int rank) {
 }
 
 void Run::become_rank(int rank, int control, int output) {
+  // A rank may hang by design; it must not outlive the test that would have killed it.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const auto& [name, value] : options_.environment) setenv(name.c_str(), value.c_str(), 1);
   setenv("AMEM_SIM_DIR", machine_.c_str(), 1);
   // Behind what the caller has set, so that these tests can be run with another library in front.
