@@ -68,6 +68,17 @@ void Communicator::all_reduce(size_t count) {
   });
 }
 
+int Communicator::sum(int mine) {
+  reserve(1, 1);
+  const auto value = static_cast<float>(mine);
+  JOB_CUDA(to_device(send_, &value, sizeof value));
+  enqueue_all_reduce(1);
+  JOB_CUDA(stream_synchronize(stream_));
+  float total = 0;
+  JOB_CUDA(to_host(&total, recv_, sizeof total));
+  return static_cast<int>(total);
+}
+
 void Communicator::all_gather(size_t count) {
   const size_t all = count * static_cast<size_t>(ranks_);
   reserve(count, all);

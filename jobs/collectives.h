@@ -38,6 +38,9 @@ class Communicator {
   void all_to_all(size_t count);
   void send_recv_ring(size_t count);
 
+  /// The sum of every rank's `mine` (a small integer): how ranks agree on something.
+  int sum(int mine);
+
   /// Captures one all_reduce into a CUDA graph; replay() runs it on new inputs and checks.
   void capture(size_t count);
   void replay();

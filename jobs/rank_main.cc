@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,9 +16,9 @@
 #include <memory>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 
 #include "amem.h"
+#include "jobs/background_loop.h"
 #include "jobs/collectives.h"
 #include "jobs/process_counters.h"
 #include "jobs/unique_id_text.h"
@@ -148,35 +147,17 @@ class Rank {
     return "";
   }
 
-  std::string loops(Words&) { return std::to_string(loops_done_.load()); }
-
-  /// Runs a given number of checked all_reduces in the background; "join" waits for it.
+  /// Checked all_reduces in the background, on every member of the communicator, until one of them
+  /// gets "join"; the answer to it is the number of rounds, the same on all.
   std::string background(Words& words) {
     std::string name;
     size_t count = 0;
-    int repeats = 0;
-    words >> name >> count >> repeats;
-    Communicator& communicator = find(name);
-    loop_error_.clear();
-    loops_done_ = 0;
-    thread_ = std::thread([this, &communicator, count, repeats] {
-      try {
-        JOB_CUDA(set_current(context_));
-        for (int i = 0; i < repeats; ++i) {
-          communicator.all_reduce(count);
-          ++loops_done_;
-        }
-      } catch (const std::exception& error) {
-        loop_error_ = error.what();
-      }
-    });
+    words >> name >> count;
+    loop_.start(find(name), context_, count);
     return "";
   }
-  std::string join(Words&) {
-    thread_.join();
-    if (!loop_error_.empty()) throw std::runtime_error(loop_error_);
-    return std::to_string(loops_done_.load());
-  }
+  std::string loops(Words&) { return std::to_string(loop_.rounds()); }
+  std::string join(Words&) { return std::to_string(loop_.finish()); }
 
   std::string pause(Words&) {
     return std::to_string(seconds_of([] { check_amem(ncclPause(NULL), "ncclPause"); }));
@@ -315,9 +296,7 @@ class Rank {
   std::map<std::string, std::unique_ptr<Communicator>> communicators_;
   std::vector<std::pair<jobs::Address, size_t>> pieces_;
   unsigned pattern_ = 0;
-  std::thread thread_;
-  std::atomic<long> loops_done_{0};
-  std::string loop_error_;
+  jobs::BackgroundLoop loop_;
 };
 
 using Order = std::string (Rank::*)(Words&);
