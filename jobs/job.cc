@@ -119,8 +119,13 @@ std::string RankProcess::answer() {
 
 std::string RankProcess::ask_failing(const std::string& line) {
   order(line);
+  return failure();
+}
+
+std::string RankProcess::failure() {
   const std::string text = read_line();
-  if (text.rfind("error ", 0) != 0) throw std::runtime_error("'" + line + "' succeeded: " + text);
+  if (text.rfind("error ", 0) != 0)
+    throw std::runtime_error("'" + last_order_ + "' succeeded: " + text);
   return text.substr(6);
 }
 

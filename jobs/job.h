@@ -34,7 +34,8 @@ class RankProcess {
     order(line);
     return answer();
   }
-  /// The text of the error that the order is expected to give; throws when it succeeds.
+  /// The text of the error that the last order is expected to give; throws when it succeeded.
+  std::string failure();
   std::string ask_failing(const std::string& line);
 
   pid_t pid() const { return pid_; }

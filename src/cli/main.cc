@@ -10,10 +10,10 @@
 
 #include "cli/environment_listing.h"
 #include "cli/failure.h"
-#include "cli/instances.h"
 #include "cli/job_variables.h"
 #include "cli/launch.h"
 #include "cli/status_report.h"
+#include "peers/instances.h"
 
 namespace amem {
 namespace {
@@ -70,7 +70,9 @@ int print_environment(const Request& request) {
 }
 
 int print_status(const Request& request) {
-  const auto processes = ask_status(instances_of_this_user(), kStatusTimeoutMs);
+  const Result<std::set<InstanceId>> instances = instances_of_this_user();
+  if (!instances.ok()) throw Failure(kFailed, instances.error().message);
+  const auto processes = ask_status(instances.value(), kStatusTimeoutMs);
   fmt::print("{}", request.as_json ? status_json(processes) : status_table(processes));
   return 0;
 }

@@ -33,4 +33,7 @@ struct EngineContext {
 /// "process 1234", for messages.
 std::string name_of_peer(const EngineContext& context, const InstanceId& peer);
 
+/// "process 1234 is paused", for calls that wait for it.
+std::string paused_text(pid_t pid);
+
 }  // namespace amem

@@ -20,6 +20,8 @@ std::string name_of_peer(const EngineContext& context, const InstanceId& peer) {
   return "a process that has ended";
 }
 
+std::string paused_text(pid_t pid) { return "process " + std::to_string(pid) + " is paused"; }
+
 namespace {
 
 /// ErrorKind::peer says that a connection is closed, which a process that lives may have done too:
@@ -45,8 +47,12 @@ class ClosedPeers {
     pids_.push_back(pid);
   }
   Status wait_until_ended(Deadline deadline) {
-    MutexLock lock(mutex_);
-    for (pid_t pid : pids_) {
+    std::vector<pid_t> pids;
+    {
+      MutexLock lock(mutex_);
+      pids = pids_;
+    }
+    for (pid_t pid : pids) {
       while (!has_ended(pid)) {
         if (deadline.passed())
           return make_error(
@@ -175,6 +181,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
               name + " cannot let go: " + (gone != nullptr ? gone->reason : "unexpected answer"));
         });
   }
+  bystanders_.announce_away(request.communicators, asked);
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   AMEM_TRY(replies->wait(deadline));
   return closed->wait_until_ended(deadline);
@@ -214,6 +221,13 @@ Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels,
 
 std::shared_ptr<Replies> Exports::bring_back(Deadline deadline) {
   auto replies = std::make_shared<Replies>();
+  const std::set<InstanceId> informed = bring_back_imports(deadline, replies);
+  bystanders_.announce_back(informed);
+  return replies;
+}
+
+std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
+                                                 const std::shared_ptr<Replies>& replies) {
   PeerService* const peers = context_.peers.load();
   MutexLock lock(context_.registry.mutex);
   std::set<InstanceId> all = importers();
@@ -244,7 +258,7 @@ std::shared_ptr<Replies> Exports::bring_back(Deadline deadline) {
                   });
     }
   }
-  return replies;
+  return all;
 }
 
 }  // namespace amem

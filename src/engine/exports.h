@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 
+#include "engine/bystanders.h"
 #include "engine/engine_context.h"
 #include "engine/replies.h"
 
@@ -18,7 +19,7 @@ namespace amem {
 /// session's.
 class Exports {
  public:
-  explicit Exports(EngineContext& context) : context_(context) {}
+  explicit Exports(EngineContext& context) : context_(context), bystanders_(context) {}
 
   /// A token for an allocation of ours. Needs the registry's mutex.
   Result<int> make_token(Allocation& allocation) AMEM_REQUIRES(context_.registry.mutex);
@@ -29,12 +30,13 @@ class Exports {
   void forget_imports(const InstanceId& importer, const Drop& drop);
   void forget_importer(const InstanceId& importer);
 
-  /// From now on we are away: asks every importer to let go and waits until all have. On error some
-  /// have, some have not: bring_back() makes it undone for all.
+  /// From now on we are away: asks every importer to let go and waits until all have, and tells the
+  /// other members of our communicators. On error some have let go, some have not: bring_back()
+  /// makes it undone for all.
   Status ask_to_let_go(Deadline deadline);
 
-  /// We are back: sends every importer what it had, and opens its gates. Wait with the replies it
-  /// returns.
+  /// We are back: sends every importer what it had, and opens the gates of all who were told. Wait
+  /// for the importers with the replies it returns.
   std::shared_ptr<Replies> bring_back(Deadline deadline);
 
  private:
@@ -42,10 +44,14 @@ class Exports {
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
   Status pack(const InstanceId& importer, std::vector<Parcel>* parcels,
               std::map<AllocationId, UniqueFd>* exported) AMEM_REQUIRES(context_.registry.mutex);
+  /// Returns who is told in this way.
+  std::set<InstanceId> bring_back_imports(Deadline deadline,
+                                          const std::shared_ptr<Replies>& replies);
   Result<int> export_fd(const Allocation& allocation, std::map<AllocationId, UniqueFd>* exported)
       AMEM_REQUIRES(context_.registry.mutex);
 
   EngineContext& context_;
+  Bystanders bystanders_;
   /// Between ask_to_let_go() and bring_back().
   bool away_ AMEM_GUARDED_BY(context_.registry.mutex) = false;
   /// Who was told that we are away, and so must be told that we are back.

@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/imports.h"
 
-#include <signal.h>
-
 #include <cerrno>
 #include <cinttypes>
 
@@ -187,18 +185,21 @@ Status Imports::fetch(const std::vector<Step>& plan, Deadline deadline) {
 // -------------------------------------------------------------------------------
 
 void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo request) {
-  const std::string text = "process " + std::to_string(owner.pid) + " is paused";
   if (!seeded_fault("leave_gate_open"))
-    context_.gate.member_away({owner.instance, text, false}, request.communicators);
-  post([this, owner, request_id, request = std::move(request)] {
-    const Status status = let_go_of(owner.instance, request);
-    Gone answer{status.ok(), {}};
-    if (!status.ok()) {
-      answer.reason = status.error().message;
-      context_.gate.member_back(owner.instance);
-    }
-    context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
-  });
+    context_.gate.member_away({owner.instance, paused_text(owner.pid), false},
+                              request.communicators);
+  const Deadline deadline = Deadline::after_ms(request.timeout_ms);
+  workers_.post(owner.instance,
+                [this, owner, request_id, deadline, shared = std::move(request.communicators)] {
+                  if (context_.exiting) return;
+                  const Status status = let_go_of(owner.instance, shared, deadline);
+                  Gone answer{status.ok(), {}};
+                  if (!status.ok()) {
+                    answer.reason = status.error().message;
+                    context_.gate.member_back(owner.instance);
+                  }
+                  context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
+                });
 }
 
 std::vector<AllocationId> Imports::imports_of(const InstanceId& owner) {
@@ -208,15 +209,15 @@ std::vector<AllocationId> Imports::imports_of(const InstanceId& owner) {
   return ids;
 }
 
-Status Imports::let_go_of(const InstanceId& owner, const LetGo& request) {
-  const Deadline deadline = Deadline::after_ms(request.timeout_ms);
+Status Imports::let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
+                          Deadline deadline) {
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
     devices = devices_in_use(context_.registry);
   }
   if (!seeded_fault("leave_gate_open"))
-    AMEM_TRY(context_.gate.wait_until_outside(&request.communicators, deadline));
+    AMEM_TRY(context_.gate.wait_until_outside(&shared, deadline));
   AMEM_TRY(context_.drain.wait(devices, deadline));
 
   MutexLock lock(context_.registry.mutex);
@@ -233,7 +234,8 @@ Status Imports::let_go_of(const InstanceId& owner, const LetGo& request) {
 void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
                       std::vector<UniqueFd> fds) {
   auto shared = std::make_shared<std::vector<UniqueFd>>(std::move(fds));
-  post([this, owner, request_id, message = std::move(message), shared] {
+  workers_.post(owner.instance, [this, owner, request_id, message = std::move(message), shared] {
+    if (context_.exiting) return;
     const Status status = take_back(owner.instance, message, std::move(*shared));
     BackDone answer{status.ok(), status.ok() ? std::string() : status.error().message};
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
@@ -260,63 +262,13 @@ Status Imports::take_back(const InstanceId& owner, const Back& message, std::vec
 
 void Imports::on_owner_gone(const PeerInfo& owner) {
   MutexLock lock(context_.registry.mutex);
-  size_t lost_imports = 0;
   for (AllocationId id : imports_of(owner.instance)) {
     Allocation& import = *context_.registry.find(id);
     if (import.state != let_go) continue;
     (void)change_state(import, lost);
-    ++lost_imports;
   }
-  if (lost_imports == 0) return;
   context_.gate.member_ended(owner.instance,
                              "process " + std::to_string(owner.pid) + ", has ended");
-}
-
-// --- The worker
-// -------------------------------------------------------------------------------------------------------
-
-Status Imports::start() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int failed = pthread_create(&worker_, nullptr, work, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) return os_error(failed, "pthread_create()");
-  started_ = true;
-  return ok_status();
-}
-
-void Imports::post(std::function<void()> job) {
-  MutexLock lock(jobs_mutex_);
-  jobs_.push_back(std::move(job));
-  jobs_changed_.notify_all();
-}
-
-void* Imports::work(void* argument) {
-  Imports& self = *static_cast<Imports*>(argument);
-  for (;;) {
-    std::function<void()> job;
-    {
-      MutexLock lock(self.jobs_mutex_);
-      while (self.jobs_.empty() && !self.stop_)
-        self.jobs_changed_.wait_until(self.jobs_mutex_, Deadline::after_ms(3600 * 1000),
-                                      [&] { return !self.jobs_.empty() || self.stop_; });
-      if (self.stop_) return nullptr;
-      job = std::move(self.jobs_.front());
-      self.jobs_.pop_front();
-    }
-    if (!self.context_.exiting) job();
-  }
-}
-
-Imports::~Imports() {
-  if (!started_) return;
-  {
-    MutexLock lock(jobs_mutex_);
-    stop_ = true;
-    jobs_changed_.notify_all();
-  }
-  pthread_join(worker_, nullptr);
 }
 
 }  // namespace amem

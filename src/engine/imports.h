@@ -2,33 +2,29 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <pthread.h>
-
-#include <deque>
-#include <functional>
 #include <map>
 #include <vector>
 
 #include "engine/engine_context.h"
 #include "engine/plan.h"
 #include "engine/replies.h"
+#include "engine/service_workers.h"
 
 namespace amem {
 
 /// The importer's side of sharing: other processes' allocations that NCCL maps here, and the
 /// letting go of them when their owner pauses.
 ///
-/// Threads: messages come on the service thread, which hands what takes time to one worker thread;
+/// Threads: messages come on the service thread, which hands what takes time to the workers;
 /// import_token() is NCCL's, fetch() the session's. Descriptors that arrived are kept under the
 /// registry's mutex until somebody maps them, so that an owner that pauses again in between finds
 /// them and they are given up.
 class Imports {
  public:
   explicit Imports(EngineContext& context) : context_(context) {}
-  ~Imports();
 
-  /// Starts the worker thread.
-  Status start();
+  /// Starts the first worker thread.
+  Status start() { return workers_.start(); }
 
   /// Exchange::import_token for tokens of other processes and of our own.
   bool import_token(int fd, DriverHandle* handle, DriverResult* result);
@@ -55,23 +51,16 @@ class Imports {
   Status map_arrived(AllocationId local) AMEM_REQUIRES(context_.registry.mutex);
   DriverResult finish_import(AllocationId local, DriverHandle* handle);
 
-  Status let_go_of(const InstanceId& owner, const LetGo& request);
+  /// `shared`: the communicators that the owner is a member of.
+  Status let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
+                   Deadline deadline);
   Status take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds);
   std::vector<AllocationId> imports_of(const InstanceId& owner)
       AMEM_REQUIRES(context_.registry.mutex);
 
-  void post(std::function<void()> job);
-  static void* work(void* self);
-
   EngineContext& context_;
   std::map<AllocationId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
-
-  Mutex jobs_mutex_;
-  Condition jobs_changed_;
-  std::deque<std::function<void()>> jobs_ AMEM_GUARDED_BY(jobs_mutex_);
-  bool stop_ AMEM_GUARDED_BY(jobs_mutex_) = false;
-  pthread_t worker_{};
-  bool started_ = false;
+  ServiceWorkers workers_;
 };
 
 }  // namespace amem

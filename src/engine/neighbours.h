@@ -9,8 +9,8 @@
 namespace amem {
 
 /// This process among the others: hands messages to the owner's and the importer's side, and is
-/// what the hooks ask when memory is shared. The service starts when the first allocation is shared
-/// and not before.
+/// what the hooks ask when memory is shared. The service starts before the first communicator is
+/// made, or with the first allocation that is shared.
 class Neighbours final : public Exchange, public PeerHandler {
  public:
   /// Tells the `amem` command about this process; at most kMaxJsonBytes.

@@ -65,6 +65,11 @@ void walk(Stream& stream, Drop& m) {
 }
 
 template <typename Stream>
+void walk(Stream& stream, Away& m) {
+  stream.list(m.communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
+}
+
+template <typename Stream>
 void walk(Stream&, StatusQuery&) {}
 
 template <typename Stream>
@@ -88,6 +93,7 @@ constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
     {"Drop", Role::notice},
     {"StatusQuery", Role::request},
     {"StatusReply", Role::reply},
+    {"Away", Role::notice},
 }};
 
 /// An empty message of the type numbered `index`, which must be below the number of types.

@@ -170,7 +170,19 @@ void CallGate::add_communicator(const void* communicator, const CommunicatorId& 
 void CallGate::remove_communicator(const void* communicator) {
   MutexLock lock(mutex_);
   known_.erase(communicator);
+  forget_ended();
   changed_.notify_all();
+}
+
+void CallGate::forget_ended() {
+  const auto concerns_nobody = [&](const auto& entry) {
+    return entry.second.closure.for_ever &&
+           std::none_of(known_.begin(), known_.end(), [&](const auto& known) {
+             return contains(entry.second.ids, known.second);
+           });
+  };
+  closures_.fetch_sub(static_cast<int>(std::erase_if(away_, concerns_nobody)),
+                      std::memory_order_relaxed);
 }
 
 std::vector<CommunicatorId> CallGate::communicator_ids() {
@@ -230,6 +242,7 @@ void CallGate::member_ended(const InstanceId& member, std::string text) {
   if (away == away_.end()) return;
   away->second.closure.text = std::move(text);
   away->second.closure.for_ever = true;
+  forget_ended();
   changed_.notify_all();
 }
 

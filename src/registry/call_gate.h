@@ -72,7 +72,8 @@ class CallGate {
   /// A member of communicators went away; calls on these wait. It came back: they go on.
   void member_away(const Closure& closure, const std::vector<CommunicatorId>& ids);
   void member_back(const InstanceId& member);
-  /// A member that is away will not come back: calls on its communicators fail from now on.
+  /// A member that is away will not come back: calls on its communicators fail from now on, until
+  /// these are gone.
   void member_ended(const InstanceId& member, std::string text);
 
   /// Waits until no other thread is inside a call on one of `ids` (all calls when `ids` is
@@ -88,6 +89,7 @@ class CallGate {
  private:
   struct Thread;
   Thread& this_thread();
+  void forget_ended() AMEM_REQUIRES(mutex_);
   bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
   void step_out(Thread& thread);
   std::string find_inside(const std::vector<CommunicatorId>* ids) AMEM_REQUIRES(mutex_);

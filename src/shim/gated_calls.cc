@@ -130,8 +130,9 @@ Derivations& derivations() {
 template <typename Make>
 int making(const char* name, Comm parent, Comm* slot, const CommunicatorId& id, Make make) {
   return inside(name, parent, [&] {
-    const int result = make();
     Process* const process = Process::get();
+    if (process != nullptr && !process->forked()) process->meet_neighbours();
+    const int result = make();
     if (process == nullptr || (result != ncclSuccess && result != ncclInProgress) ||
         slot == nullptr)
       return result;

@@ -87,6 +87,12 @@ std::string Process::why_off() {
   return g_why_off != nullptr ? *g_why_off : std::string();
 }
 
+void Process::meet_neighbours() {
+  if (Status started = neighbours_.start(); !started.ok())
+    AMEM_LOG(warn, -1, "other processes cannot reach this one: %s",
+             started.error().message.c_str());
+}
+
 void Process::hook_loaded_nccl() {
   for (const LoadedImage& image : images_exporting("ncclCommInitRank")) {
     // The shim answers by jumping; it looks nothing up.

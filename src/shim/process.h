@@ -30,6 +30,9 @@ class Process final : public NcclState {
   EngineContext& engine() { return engine_; }
   bool forked() const { return hooks_.forward_only.load(std::memory_order_relaxed); }
 
+  /// To be called before a communicator is made: from now on other processes can reach this one.
+  void meet_neighbours();
+
   /// Redirects the look-ups of every image that holds NCCL and is not our own shim.
   void hook_loaded_nccl();
 

@@ -82,5 +82,18 @@ TEST_F(SeededFault, CallsThatEnterAPausedProcess) {
   });
 }
 
+TEST_F(SeededFault, CallsThatRunIntoAPausedNeighbour) {
+  expect_noticed("leave_gate_open", [](jobs::Job& job) {
+    job[0].ask("pause");
+    const std::string text = job[1].ask_failing("all_reduce world 17");
+    if (text.find("is paused") == std::string::npos)
+      throw std::runtime_error("not held back by the gate: " + text);
+    // The inputs of all ranks go with the number of their calls.
+    job[0].ask_failing("all_reduce world 17");
+    job[0].ask("resume");
+    job.all("check world" + counts());
+  });
+}
+
 }  // namespace
 }  // namespace amem

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "cli/instances.h"
+#include "peers/instances.h"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 
-#include "cli/failure.h"
+#include "base/unique_fd.h"
 #include "peers/socket_address.h"
 
 namespace amem {
@@ -48,11 +50,19 @@ std::set<InstanceId> instances_in(std::string_view table) {
   return out;
 }
 
-std::set<InstanceId> instances_of_this_user() {
-  std::ifstream stream(kTable);
-  if (!stream) throw Failure(kFailed, std::string(kTable) + " cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  return instances_in(text);
+Result<std::set<InstanceId>> instances_of_this_user() {
+  const UniqueFd fd(open(kTable, O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return os_error(errno, "open(%s)", kTable);
+  std::string text;
+  for (;;) {
+    constexpr size_t kPieceBytes = 64 * 1024;
+    const size_t before = text.size();
+    text.resize(before + kPieceBytes);
+    const ssize_t got = read(fd.get(), text.data() + before, kPieceBytes);
+    if (got < 0 && errno != EINTR) return os_error(errno, "read(%s)", kTable);
+    text.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return instances_in(text);
+  }
 }
 
 }  // namespace amem

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/identity.h"
+#include "base/result.h"
 
 namespace amem {
 
@@ -13,7 +14,7 @@ namespace amem {
 /// (proc(5)), where a NUL of a name is written '@'.
 std::set<InstanceId> instances_in(std::string_view table);
 
-/// Those of this network namespace. Throws Failure when /proc cannot be read.
-std::set<InstanceId> instances_of_this_user();
+/// Those of this network namespace. Errors: os when /proc cannot be read.
+Result<std::set<InstanceId>> instances_of_this_user();
 
 }  // namespace amem

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/bystanders.h"
+
+#include "base/log.h"
+#include "peers/instances.h"
+
+namespace amem {
+
+void Bystanders::find_processes(const std::vector<CommunicatorId>& communicators) {
+  if (communicators == looked_for_) return;
+  Result<std::set<InstanceId>> found = instances_of_this_user();
+  if (!found.ok()) {
+    AMEM_LOG(warn, -1, "members of this process' communicators cannot be told that it pauses: %s",
+             found.error().message.c_str());
+    return;
+  }
+  processes_ = std::move(found.value());
+  processes_.erase(context_.self);
+  looked_for_ = communicators;
+}
+
+void Bystanders::announce_away(const std::vector<CommunicatorId>& communicators,
+                               const std::set<InstanceId>& informed) {
+  PeerService* const peers = context_.peers.load();
+  if (peers == nullptr || communicators.empty()) return;
+  find_processes(communicators);
+  for (const InstanceId& process : processes_) {
+    if (informed.contains(process)) continue;
+    peers->send(process, Away{communicators}, {});
+    told_.insert(process);
+  }
+}
+
+void Bystanders::announce_back(const std::set<InstanceId>& informed) {
+  for (const InstanceId& process : told_) {
+    if (informed.contains(process)) continue;
+    context_.peers.load()->call(process, Back{{}, true}, {},
+                                Deadline::after_ms(context_.timeout_ms),
+                                [](const Result<Received>&) {});
+  }
+  told_.clear();
+}
+
+}  // namespace amem

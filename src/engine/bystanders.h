@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "engine/engine_context.h"
+
+namespace amem {
+
+/// Members of our communicators that import nothing of ours: opposite ranks of a ring, ranks that
+/// NCCL connects through host memory or sockets. They have nothing to let go of, but their calls on
+/// the communicators that we share shall wait for us instead of running into a collective that
+/// cannot end.
+///
+/// Nobody knows who they are, so every amem process of this user on this host is told the
+/// identities of our communicators; one that knows none of them is not affected. No answer is
+/// waited for: a call that slips in before the message waits on the GPU, as it would in plain NCCL.
+///
+/// Threads: the session's. The member that receives acts in Neighbours.
+class Bystanders {
+ public:
+  explicit Bystanders(EngineContext& context) : context_(context) {}
+
+  /// Tells all but `informed`, who hear it another way.
+  void announce_away(const std::vector<CommunicatorId>& communicators,
+                     const std::set<InstanceId>& informed);
+  /// Tells those who were told, but for `informed`.
+  void announce_back(const std::set<InstanceId>& informed);
+
+ private:
+  void find_processes(const std::vector<CommunicatorId>& communicators);
+
+  EngineContext& context_;
+  /// Processes of this user when we last looked, and our communicators at that time: a member has
+  /// its service running before it enters the call that makes a communicator.
+  std::set<InstanceId> processes_;
+  std::vector<CommunicatorId> looked_for_;
+  std::set<InstanceId> told_;
+};
+
+}  // namespace amem

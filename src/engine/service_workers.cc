@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/service_workers.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+namespace amem {
+
+Status ServiceWorkers::add_thread() {
+  // Signals belong to the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread{};
+  const int failed = pthread_create(&thread, nullptr, run, this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed != 0) return os_error(failed, "pthread_create()");
+  threads_.push_back(thread);
+  return ok_status();
+}
+
+Status ServiceWorkers::start() {
+  MutexLock lock(mutex_);
+  return threads_.empty() ? add_thread() : ok_status();
+}
+
+void ServiceWorkers::post(const InstanceId& neighbour, Job job) {
+  MutexLock lock(mutex_);
+  lines_[neighbour].jobs.push_back(std::move(job));
+  // A line is there as long as it has jobs, waiting or running: one thread for each is enough.
+  // Where no thread can be had the job still runs, after others.
+  if (lines_.size() > threads_.size()) (void)add_thread();
+  changed_.notify_all();
+}
+
+ServiceWorkers::Lines::iterator ServiceWorkers::next_line() {
+  return std::find_if(lines_.begin(), lines_.end(),
+                      [](const auto& entry) { return !entry.second.busy; });
+}
+
+bool ServiceWorkers::take(InstanceId* neighbour, Job* job) {
+  MutexLock lock(mutex_);
+  while (!stop_ && next_line() == lines_.end())
+    changed_.wait_until(mutex_, Deadline::after_ms(3600 * 1000), [&]() AMEM_REQUIRES(mutex_) {
+      return stop_ || next_line() != lines_.end();
+    });
+  if (stop_) return false;
+  const auto line = next_line();
+  line->second.busy = true;
+  *neighbour = line->first;
+  *job = std::move(line->second.jobs.front());
+  line->second.jobs.pop_front();
+  return true;
+}
+
+void ServiceWorkers::finish(const InstanceId& neighbour) {
+  MutexLock lock(mutex_);
+  const auto line = lines_.find(neighbour);
+  line->second.busy = false;
+  if (line->second.jobs.empty()) lines_.erase(line);
+  changed_.notify_all();
+}
+
+void* ServiceWorkers::run(void* argument) {
+  ServiceWorkers& self = *static_cast<ServiceWorkers*>(argument);
+  InstanceId neighbour;
+  for (Job job; self.take(&neighbour, &job); job = nullptr) {
+    job();
+    self.finish(neighbour);
+  }
+  return nullptr;
+}
+
+ServiceWorkers::~ServiceWorkers() {
+  std::vector<pthread_t> threads;
+  {
+    MutexLock lock(mutex_);
+    stop_ = true;
+    threads.swap(threads_);
+    changed_.notify_all();
+  }
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+}
+
+}  // namespace amem

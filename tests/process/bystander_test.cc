@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Members of a communicator whose other member is paused: their calls on it wait at the gate,
+// whether or not they import anything from the one who is away.
+#include <signal.h>
+
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+class Bystander : public JobTest {
+ protected:
+  Bystander() { setup_.environment["AMEM_TIMEOUT_MS"] = "3000"; }
+
+  /// A ring of four: ranks 0 and 2 share no memory.
+  static void connect(jobs::Job& job) {
+    job.use_devices({0, 1, 2, 3});
+    job.make("world");
+    job.all("all_reduce world 2000");
+  }
+
+  /// Rank 0 is paused: the calls of the others are held back until their deadline, and say why.
+  /// One that was let through would wait in its kernel, and answer nothing. Rank 0 tries too: the
+  /// inputs of all ranks go with the number of their calls.
+  static void expect_held_back(jobs::Job& job) {
+    job[0].ask_failing("all_reduce world 2000");
+    for (int rank : {1, 2, 3}) job[rank].order("all_reduce world 2000");
+    for (int rank : {1, 2, 3}) {
+      const std::string text = job[rank].failure();
+      EXPECT_NE(text.find("process " + std::to_string(job[0].pid()) + " is paused"),
+                std::string::npos)
+          << text;
+    }
+  }
+
+  /// Calls that wait go on when the member is back.
+  static void expect_released_by_resume(jobs::Job& job) {
+    for (int rank : {1, 2, 3}) job[rank].order("all_reduce world 2000");
+    job[0].ask("resume");
+    job[0].ask("all_reduce world 2000");
+    for (int rank : {1, 2, 3}) job[rank].answer();
+    job.all("check world" + counts());
+  }
+};
+
+TEST_F(Bystander, CallsOfNeighboursAndOfOppositeRanksWait) {
+  jobs::Job job(setup_, 4);
+  connect(job);
+  job[0].ask("pause");
+  expect_held_back(job);
+  expect_released_by_resume(job);
+}
+
+TEST_F(Bystander, CallsOfRanksThatShareNoMemoryWait) {
+  jobs::Job job(setup_, 4, {{"NCCL_P2P_DISABLE", "1"}});
+  connect(job);
+  job[0].ask("pause");
+  expect_held_back(job);
+  expect_released_by_resume(job);
+}
+
+TEST_F(Bystander, CallFailsAtOnceWhenThePausedMemberHasEnded) {
+  jobs::Job job(setup_, 4);
+  connect(job);
+  job.make("others", {1, 2, 3});
+  job[0].ask("pause");
+  job[0].kill(SIGKILL);
+  for (int rank : {1, 2, 3}) {
+    const std::string text = job[rank].ask_failing("all_reduce world 2000");
+    EXPECT_NE(text.find("process " + std::to_string(job[0].pid()) + ", has ended"),
+              std::string::npos)
+        << text;
+  }
+  job.some({1, 2, 3}, "destroy world");
+  job.some({1, 2, 3}, "check others" + counts());
+}
+
+}  // namespace
+}  // namespace amem
