@@ -97,7 +97,7 @@ def environment(
 
 
 def preload_path() -> str:
-    """amem's libnccl.so.2, for LD_PRELOAD. Raises AmemError when amem is not installed."""
-    # Nothing to keep and nothing to look for: what is left is our own file.
+    """amem's libraries, as a list for LD_PRELOAD. Raises AmemError when amem is not installed."""
+    # Nothing to keep and nothing to look for: what is left are our own files.
     variables = {**os.environ, "LD_PRELOAD": "", "AMEM_NCCL_PATH": "not used"}
     return _ask([], variables)["LD_PRELOAD"]

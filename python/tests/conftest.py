@@ -20,6 +20,7 @@ class Build:
         self.folder = Path(folder).resolve()
         self.command = self.folder / "bin" / "amem"
         self.shim = self.folder / "lib" / "libnccl.so.2"
+        self.preload = f"{self.shim}:{self.folder}/lib/libamem_nccl.so"
         self.simulator = self.folder / "sim"
         self.machine = machine
 

@@ -11,15 +11,15 @@ def _path(build):
     return f"{build.command.parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_preload_path_is_amems_nccl(build):
+def test_preload_path_is_amems_libraries(build):
     found = build.python("import amem; print(amem.preload_path())", PATH=_path(build))
 
-    assert found == str(build.shim)
+    assert found == build.preload
 
 
 def test_preload_path_is_known_where_amem_is_loaded(build):
     # Neither on PATH nor beside Python: the loaded library leads to it.
-    assert build.job("import amem; print(amem.preload_path())") == str(build.shim)
+    assert build.job("import amem; print(amem.preload_path())") == build.preload
 
 
 def test_preload_path_does_not_depend_on_what_is_preloaded(build):
@@ -27,7 +27,7 @@ def test_preload_path_does_not_depend_on_what_is_preloaded(build):
 
     found = build.python("import amem; print(amem.preload_path())", PATH=_path(build), LD_PRELOAD=str(other))
 
-    assert found == str(build.shim)
+    assert found == build.preload
 
 
 def test_environment_is_what_the_command_prints(build):

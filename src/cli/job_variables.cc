@@ -55,7 +55,7 @@ Variables job_variables(const JobOptions& options, const Variables& before,
     const std::string library = find_python_nccl(command, before);
     if (!library.empty()) out.set("AMEM_NCCL_PATH", library);
   }
-  out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_shim()));
+  out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_libraries()));
   return out;
 }
 

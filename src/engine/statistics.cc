@@ -103,7 +103,7 @@ std::string statistics_json(const Statistics& statistics, long group, int pid, c
       "{\"pid\": %d, \"group\": %ld, \"state\": \"%s\", \"objects\": %zu, \"allocated_bytes\": "
       "%zu, "
       "\"resident_bytes\": %zu, \"released_bytes\": %zu, \"saved_bytes\": %zu, "
-      "\"never_released_bytes\": %zu, "
+      "\"fixed_bytes\": %zu, "
       "\"imported_objects\": %zu, \"imported_bytes\": %zu}",
       pid, group, state, own.objects, own.allocated_bytes, own.resident_bytes, own.released_bytes,
       own.saved_bytes, own.fixed_bytes, statistics.imports.objects,

@@ -22,26 +22,33 @@ def tree(amem, folder):
 
 @pytest.mark.parametrize("before", ["", ":", " "])
 def test_is_alone_where_nothing_was_preloaded(amem, before):
-    assert amem.job_variables(LD_PRELOAD=before)["LD_PRELOAD"] == amem.shim
+    assert amem.job_variables(LD_PRELOAD=before)["LD_PRELOAD"] == amem.preload
 
 
 @pytest.mark.parametrize("before", ["libm.so.6", "libm.so.6:libdl.so.2", "libm.so.6 libdl.so.2"])
 def test_comes_behind_what_was_preloaded(amem, before):
-    assert amem.job_variables(LD_PRELOAD=before)["LD_PRELOAD"] == f"{before}:{amem.shim}"
+    assert amem.job_variables(LD_PRELOAD=before)["LD_PRELOAD"] == f"{before}:{amem.preload}"
 
 
 def test_is_not_preloaded_twice(amem):
-    detour = f"{amem.folder}/lib/../lib/libnccl.so.2"
+    detour = amem.preload.replace("/lib/", "/lib/../lib/")
 
-    for before in (amem.shim, f"{amem.shim}:libm.so.6", f"libm.so.6 {amem.shim}", detour):
+    for before in (amem.preload, f"{amem.preload}:libm.so.6", f"libm.so.6 {amem.preload}", detour):
         assert amem.job_variables(LD_PRELOAD=before)["LD_PRELOAD"] == before
+
+
+def test_adds_the_one_that_is_missing(amem):
+    engine = amem.preload.removeprefix(f"{amem.shim}:")
+
+    assert amem.job_variables(LD_PRELOAD=amem.shim)["LD_PRELOAD"] == amem.preload
+    assert amem.job_variables(LD_PRELOAD=engine)["LD_PRELOAD"] == f"{engine}:{amem.shim}"
 
 
 def test_runs_within_itself(amem):
     inner = amem("run", "--log", "2", "--", amem.command, "run", "--group", "1", "--", "env")
 
     lines = inner.stdout.splitlines()
-    assert f"LD_PRELOAD={amem.shim}" in lines
+    assert f"LD_PRELOAD={amem.preload}" in lines
     assert {"AMEM_LOG=2", "AMEM_GROUPID=1"} <= set(lines)
 
 
@@ -57,14 +64,14 @@ def test_moved_tree_finds_its_own_library(amem, tmp_path):
 
     done = amem("env", command=command, AMEM_NCCL_PATH="/x")
 
-    assert f"export LD_PRELOAD='{tmp_path}/moved/lib/libnccl.so.2'" in done.stdout
+    assert f"export LD_PRELOAD='{tmp_path}/moved/lib/libnccl.so.2:{tmp_path}/moved/lib/libamem_nccl.so'" in done.stdout
 
 
 def test_command_may_be_reached_by_a_link(amem, tmp_path):
     link = tmp_path / "amem"
     link.symlink_to(amem.command)
 
-    assert f"'{amem.shim}'" in amem("env", command=str(link)).stdout
+    assert f"'{amem.preload}'" in amem("env", command=str(link)).stdout
 
 
 @pytest.mark.parametrize("name", ["with space", "with:colon"])

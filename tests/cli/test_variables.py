@@ -27,7 +27,7 @@ def test_sets_what_the_options_say(amem, tmp_path):
         "AMEM_LOG": "5",
         "AMEM_TIMEOUT_MS": "250",
         "AMEM_NCCL_PATH": str(library),
-        "LD_PRELOAD": amem.shim,
+        "LD_PRELOAD": amem.preload,
     }
 
 
@@ -82,7 +82,7 @@ def test_eval_of_env_equals_run(amem):
         by_env.pop(name, None)
         by_run.pop(name, None)
     assert by_env == by_run
-    assert by_env["LD_PRELOAD"].endswith(":" + amem.shim)
+    assert by_env["LD_PRELOAD"].endswith(":" + amem.preload)
 
 
 def test_env_prints_exports_only(amem):
@@ -99,7 +99,7 @@ def test_json_is_rays_runtime_env(amem):
     printed = json.loads(amem("env", "--json", "--group", "2", LD_PRELOAD=quotes, AMEM_NCCL_PATH="/x").stdout)
 
     assert printed == {
-        "env_vars": {"AMEM_ENABLE": "1", "AMEM_GROUPID": "2", "LD_PRELOAD": f"{quotes}:{amem.shim}"}
+        "env_vars": {"AMEM_ENABLE": "1", "AMEM_GROUPID": "2", "LD_PRELOAD": f"{quotes}:{amem.preload}"}
     }
 
 
