@@ -72,6 +72,7 @@ Status Executor::start_save(Copies& copies, const Step& step) {
   const DeviceAddress address = first_address(*allocation);
   AMEM_TRY(change_state(*allocation, saving));
   allocation->saved = nullptr;
+  allocation->copying = true;
   // What NCCL has mapped nowhere it cannot have written either; it is created fresh.
   if (size_bytes == 0 || address == 0) return ok_status();
   unsigned char* const block = store_.take(size_bytes);
@@ -123,9 +124,17 @@ Status Executor::save(const std::vector<Step>& plan, Deadline deadline) {
     if (!status.ok()) break;
   }
   Status copied = finish(copies, deadline);
+  end_copies(plan);
   if (status.ok()) status = std::move(copied);
   if (!status.ok()) cancel_saves(plan);
   return status;
+}
+
+void Executor::end_copies(const std::vector<Step>& plan) {
+  MutexLock lock(registry_.mutex);
+  for (const Step& step : plan)
+    if (Allocation* allocation = registry_.find(step.allocation)) allocation->copying = false;
+  registry_.notify_copied();
 }
 
 void Executor::cancel_saves(const std::vector<Step>& plan) {
@@ -137,7 +146,6 @@ void Executor::cancel_saves(const std::vector<Step>& plan) {
     allocation->state = resident;
     allocation->saved = nullptr;
   }
-  registry_.notify_settled();
 }
 
 Status Executor::run_one(const Step& step) {
@@ -146,54 +154,54 @@ Status Executor::run_one(const Step& step) {
   if (allocation == nullptr) return ok_status();
   if (step.action == Action::drop) {
     if (allocation->state != mapped && allocation->state != let_go) return ok_status();
-    if (allocation->state == mapped) AMEM_TRY(unmap_backing(driver_, registry_, *allocation));
-    return change_state(*allocation, dropped);
+    Status unmapped = unmap_backing(driver_, registry_, *allocation);
+    AMEM_TRY(change_state(*allocation, dropped));
+    return unmapped;
   }
   if (allocation->state != saving) return ok_status();
-  AMEM_TRY(unmap_backing(driver_, registry_, *allocation));
-  AMEM_TRY(change_state(*allocation, released));
-  registry_.notify_settled();
-  return ok_status();
+  Status unmapped = unmap_backing(driver_, registry_, *allocation);
+  AMEM_TRY(change_state(*allocation, unmapped.ok() ? released : restoring));
+  return unmapped;
 }
 
-Status Executor::release(const std::vector<Step>& plan, std::vector<Step>* done) {
+Status Executor::release(const std::vector<Step>& plan, std::vector<Step>* begun) {
   for (const Step& step : plan) {
     if (step.action != Action::drop && step.action != Action::release) continue;
+    begun->push_back(step);
     AMEM_TRY(run_one(step));
-    done->push_back(step);
   }
   return ok_status();
 }
 
 Status Executor::create(const std::vector<Step>& plan) {
-  std::vector<Step> made;
+  std::vector<Step> begun;
   for (const Step& step : plan) {
     if (step.action != Action::create) continue;
     Status status = ok_status();
     {
       MutexLock lock(registry_.mutex);
       Allocation* allocation = registry_.find(step.allocation);
-      if (allocation == nullptr || allocation->state != released) continue;
+      if (allocation == nullptr ||
+          (allocation->state != released && allocation->state != restoring))
+        continue;
+      allocation->state = restoring;
       status = create_backing(driver_, registry_, *allocation);
-      if (status.ok()) status = change_state(*allocation, restoring);
     }
-    if (!status.ok()) {
-      give_back(made);
-      return status;
-    }
-    made.push_back(step);
+    begun.push_back(step);
+    if (status.ok()) continue;
+    give_back(begun);
+    return status;
   }
   return ok_status();
 }
 
-void Executor::give_back(const std::vector<Step>& made) {
+void Executor::give_back(const std::vector<Step>& begun) {
   MutexLock lock(registry_.mutex);
-  for (const Step& step : made) {
+  for (const Step& step : begun) {
     Allocation* allocation = registry_.find(step.allocation);
     if (allocation == nullptr || allocation->state != restoring) continue;
     if (unmap_backing(driver_, registry_, *allocation).ok()) allocation->state = released;
   }
-  registry_.notify_settled();
 }
 
 Status Executor::start_fill(Copies& copies, const Step& step) {
@@ -202,6 +210,7 @@ Status Executor::start_fill(Copies& copies, const Step& step) {
   if (allocation == nullptr || allocation->state != restoring) return ok_status();
   const DeviceAddress address = first_address(*allocation);
   if (address == 0) return ok_status();
+  allocation->copying = true;
   return in_context(driver_, allocation->device(), [&]() -> Status {
     Result<DriverStream> stream = copy_stream(copies, allocation->device());
     if (!stream.ok()) return std::move(stream.error());
@@ -241,6 +250,7 @@ Status Executor::fill(const std::vector<Step>& plan, Deadline deadline) {
     if (!status.ok()) break;
   }
   Status filled = finish(copies, deadline);
+  end_copies(plan);
   if (status.ok()) status = std::move(filled);
   if (!status.ok()) return status;
 
@@ -252,7 +262,6 @@ Status Executor::fill(const std::vector<Step>& plan, Deadline deadline) {
     allocation->state = resident;
     allocation->saved = nullptr;
   }
-  registry_.notify_settled();
   return ok_status();
 }
 

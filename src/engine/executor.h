@@ -29,14 +29,14 @@ class Executor {
 
   /// Starts every copy, then waits for all. On error everything is as before.
   Status save(const std::vector<Step>& plan, Deadline deadline);
-  /// Drops imports and releases memory. Adds each step that was done to `done`, also when it stops
-  /// at an error.
-  Status release(const std::vector<Step>& plan, std::vector<Step>* done);
+  /// Drops imports and releases memory. Adds each step that was begun to `begun`, also the one at
+  /// which it stops for an error.
+  Status release(const std::vector<Step>& plan, std::vector<Step>* begun);
   /// Ends the saving of allocations that were not released: back to resident.
   void cancel_saves(const std::vector<Step>& plan);
 
-  /// Makes memory again. On error what was made in this call is given back, so that it can be made
-  /// again later.
+  /// Makes memory again, also what an earlier call left unfinished. On error everything is given
+  /// back, so that it can be made again later.
   Status create(const std::vector<Step>& plan);
   /// Gives the memory its contents. On error it can be called again.
   Status fill(const std::vector<Step>& plan, Deadline deadline);
@@ -52,7 +52,8 @@ class Executor {
   Status start_fill(Copies& copies, const Step& step);
   Status finish(Copies& copies, Deadline deadline);
   Status run_one(const Step& step);
-  void give_back(const std::vector<Step>& made);
+  void end_copies(const std::vector<Step>& plan);
+  void give_back(const std::vector<Step>& begun);
 
   const Driver& driver_;
   Registry& registry_;

@@ -106,7 +106,7 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
       allocation->importers.insert(from.instance);
       outcome = Fetched::Outcome::away;
       int fd = -1;
-      if (!away_ && !context_.exiting && is_here(allocation->state)) {
+      if (!away_ && !context_.exiting && allocation->backing.is_here()) {
         const DriverResult result = context_.driver.cuMemExportToShareableHandle(
             &fd, allocation->backing.handle, kHandleTypeFd, 0);
         if (result == driver_result::kSuccess) {
@@ -117,7 +117,7 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
               driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
                            allocation->size_bytes);
           AMEM_LOG(error, allocation->device(), "%s", error.message.c_str());
-          outcome = Fetched::Outcome::unknown;
+          outcome = Fetched::Outcome::failed;
         }
       }
     }
@@ -208,7 +208,7 @@ Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels,
                      std::map<AllocationId, UniqueFd>* exported) {
   parcels->emplace_back();
   for (const auto& [id, allocation] : context_.registry.allocations()) {
-    if (!allocation.importers.contains(importer) || !is_here(allocation.state)) continue;
+    if (!allocation.importers.contains(importer) || !allocation.backing.is_here()) continue;
     if (parcels->back().message.allocations.size() == kMaxFds) parcels->emplace_back();
     Result<int> fd = export_fd(allocation, exported);
     if (!fd.ok()) return std::move(fd.error());
@@ -250,7 +250,9 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
                   [replies, name](Result<Received> reply) {
                     if (!reply.ok() && reply.error().kind == ErrorKind::peer)
                       return replies->succeeded();
-                    if (!reply.ok()) return replies->failed(name + ": " + reply.error().message);
+                    if (!reply.ok())
+                      return replies->failed(name + ": " + reply.error().message,
+                                             reply.error().kind);
                     const auto* done = std::get_if<BackDone>(&reply.value().message);
                     if (done != nullptr && done->done) return replies->succeeded();
                     replies->failed(name + " cannot map our memory again: " +

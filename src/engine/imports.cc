@@ -98,10 +98,12 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
           if (answer == nullptr || answer->outcomes.size() != wanted.size())
             return replies->failed(name_of_peer(context_, owner) +
                                    " answered a fetch with something else");
-          on_fetched(owner, wanted, std::move(*answer), std::move(reply.value().fds));
-          return replies->succeeded();
+          const Status kept =
+              on_fetched(owner, wanted, std::move(*answer), std::move(reply.value().fds));
+          return kept.ok() ? replies->succeeded() : replies->failed(kept.error().message);
         }
-        if (reply.error().kind != ErrorKind::peer) return replies->failed(reply.error().message);
+        if (reply.error().kind != ErrorKind::peer)
+          return replies->failed(reply.error().message, reply.error().kind);
         // The owner has ended, and its memory with it.
         MutexLock lock(context_.registry.mutex);
         for (const Wanted& one : wanted)
@@ -113,10 +115,10 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
       });
 }
 
-void Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Fetched answer,
-                         std::vector<UniqueFd> fds) {
+Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted,
+                           Fetched answer, std::vector<UniqueFd> fds) {
   bool away = false;
-  size_t next_fd = 0;
+  size_t next_fd = 0, failed = 0;
   MutexLock lock(context_.registry.mutex);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const Fetched::Outcome outcome = answer.outcomes[i];
@@ -129,6 +131,8 @@ void Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wan
     } else if (outcome == Fetched::Outcome::away) {
       away = true;
       if (import->state == dropped) (void)change_state(*import, let_go);
+    } else if (outcome == Fetched::Outcome::failed) {
+      ++failed;
     } else {
       (void)change_state(*import, lost);
     }
@@ -137,6 +141,10 @@ void Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wan
     const std::string text = name_of_peer(context_, owner) + " is paused";
     context_.gate.member_away({owner, text, false}, answer.away_communicators);
   }
+  if (failed == 0) return ok_status();
+  return make_error(ErrorKind::peer, 0,
+                    "%s could not export %zu of its allocations; its log says why",
+                    name_of_peer(context_, owner).c_str(), failed);
 }
 
 Status Imports::map_arrived(AllocationId local) {
@@ -145,7 +153,7 @@ Status Imports::map_arrived(AllocationId local) {
   const UniqueFd fd = std::move(arrived->second);
   arrived_.erase(arrived);
   Allocation* import = context_.registry.find(local);
-  if (import == nullptr || is_here(import->state)) return ok_status();
+  if (import == nullptr || import->state == mapped) return ok_status();
   AMEM_TRY(import_backing(context_.driver, context_.registry, *import, fd.get()));
   return change_state(*import, mapped);
 }
@@ -224,9 +232,9 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
   for (AllocationId id : imports_of(owner)) {
     arrived_.erase(id);
     Allocation& import = *context_.registry.find(id);
-    if (import.state != mapped) continue;
+    if (!import.backing.is_here()) continue;
     AMEM_TRY(unmap_backing(context_.driver, context_.registry, import));
-    AMEM_TRY(change_state(import, let_go));
+    if (import.state == mapped) AMEM_TRY(change_state(import, let_go));
   }
   return ok_status();
 }
@@ -246,10 +254,11 @@ Status Imports::take_back(const InstanceId& owner, const Back& message, std::vec
   MutexLock lock(context_.registry.mutex);
   for (size_t i = 0; i < message.allocations.size(); ++i) {
     Allocation* import = context_.registry.find_import(owner, message.allocations[i]);
-    // One that we dropped ourselves is fetched when we resume.
-    if (import == nullptr || import->state != let_go) continue;
+    // One that we dropped ourselves is fetched when we resume. One that is mapped may lack some of
+    // its mappings, when letting go of it has failed.
+    if (import == nullptr || (import->state != let_go && import->state != mapped)) continue;
     AMEM_TRY(import_backing(context_.driver, context_.registry, *import, fds[i].get()));
-    AMEM_TRY(change_state(*import, mapped));
+    if (import->state == let_go) AMEM_TRY(change_state(*import, mapped));
   }
   if (!message.last) return ok_status();
   for (AllocationId id : imports_of(owner)) {

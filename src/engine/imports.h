@@ -46,8 +46,8 @@ class Imports {
   };
   void request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
                const std::shared_ptr<Replies>& replies);
-  void on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Fetched answer,
-                  std::vector<UniqueFd> fds);
+  Status on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Fetched answer,
+                    std::vector<UniqueFd> fds);
   Status map_arrived(AllocationId local) AMEM_REQUIRES(context_.registry.mutex);
   DriverResult finish_import(AllocationId local, DriverHandle* handle);
 

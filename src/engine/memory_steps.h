@@ -7,25 +7,20 @@
 
 namespace amem {
 
-// What the driver is told for one allocation, and the record of it: one step under the registry's
-// mutex, whole or not at all.
+// What the driver is told for one allocation, and the record of it. A step may break off in the
+// middle, when the driver refuses one of its calls. What was done is recorded, so that the same
+// step can be taken up again, and its opposite undoes just that.
 
-/// Maps the allocation's backing at every address where NCCL has it, with the access NCCL granted.
-/// On error nothing stays mapped.
-Status map_backing(const Driver& driver, Registry& registry, Allocation& allocation)
-    AMEM_REQUIRES(registry.mutex);
-
-/// Unmaps the allocation everywhere and releases its backing; addresses stay reserved. On error it
-/// is mapped as before.
+/// Unmaps the allocation everywhere and releases its backing; addresses stay reserved.
 Status unmap_backing(const Driver& driver, Registry& registry, Allocation& allocation)
     AMEM_REQUIRES(registry.mutex);
 
-/// Makes new memory for a released allocation, mapped where it was; contents are undefined until
-/// filled.
+/// Makes new memory for an allocation that has none, and maps it at every address where NCCL has
+/// it, with the access NCCL granted. Contents are undefined until filled.
 Status create_backing(const Driver& driver, Registry& registry, Allocation& allocation)
     AMEM_REQUIRES(registry.mutex);
 
-/// Imports `fd` for an import that is away, and maps it.
+/// Imports `fd` for an import that has no memory, and maps it likewise.
 Status import_backing(const Driver& driver, Registry& registry, Allocation& allocation, int fd)
     AMEM_REQUIRES(registry.mutex);
 

@@ -52,8 +52,7 @@ std::vector<Step> plan_resume(const AllocationMap& allocations, const KindSettin
     } else if (allocation.state == AllocationState::released ||
                allocation.state == AllocationState::restoring) {
       const Kind kind = kind_for_pause(allocation, settings);
-      if (allocation.state == AllocationState::released)
-        creates.push_back({Action::create, id, kind});
+      creates.push_back({Action::create, id, kind});
       fills.push_back({Action::fill, id, kind});
     }
   }
@@ -62,9 +61,9 @@ std::vector<Step> plan_resume(const AllocationMap& allocations, const KindSettin
   return creates;
 }
 
-std::vector<Step> inverse(const std::vector<Step>& done) {
+std::vector<Step> inverse(const std::vector<Step>& begun) {
   std::vector<Step> creates, fills, fetches;
-  for (const Step& step : done) {
+  for (const Step& step : begun) {
     if (step.action == Action::release) {
       creates.push_back({Action::create, step.allocation, step.kind});
       fills.push_back({Action::fill, step.allocation, step.kind});

@@ -39,8 +39,9 @@ std::vector<Step> plan_pause(const AllocationMap& allocations, const KindSetting
 /// after a resume that broke off.
 std::vector<Step> plan_resume(const AllocationMap& allocations, const KindSettings& settings);
 
-/// What brings back the state before `done`, steps of a pause that were run: pure.
-std::vector<Step> inverse(const std::vector<Step>& done);
+/// What brings back the state before `begun`, steps of a pause of which the last may have broken
+/// off: pure.
+std::vector<Step> inverse(const std::vector<Step>& begun);
 
 /// Host memory that the saves of a plan need, in blocks of the host store.
 struct HostNeed {

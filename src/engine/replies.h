@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/mutex.h"
 #include "peers/peer_service.h"
@@ -21,33 +20,39 @@ class Replies {
     MutexLock lock(mutex_);
     ++pending_;
   }
-  void succeeded() { settle({}); }
-  void failed(std::string what) { settle(std::move(what)); }
+  void succeeded() { settle({}, false); }
+  void failed(const std::string& what, ErrorKind kind = ErrorKind::peer) {
+    settle(what, kind == ErrorKind::timeout);
+  }
 
-  /// Waits for every reply. Success, or ErrorKind::peer with all failures in one text, or
-  /// ErrorKind::timeout.
+  /// Waits for every reply. Success, or all failures in one text: ErrorKind::timeout when each of
+  /// them is a reply that did not come in time, ErrorKind::peer otherwise.
   Status wait(Deadline deadline) {
     MutexLock lock(mutex_);
-    if (!changed_.wait_until(mutex_, deadline, [&] { return pending_ == 0; }))
-      failures_.push_back("no answer from " + std::to_string(pending_) + " requests");
+    if (!changed_.wait_until(mutex_, deadline,
+                             [&]() AMEM_REQUIRES(mutex_) { return pending_ == 0; }))
+      add("no answer from " + std::to_string(pending_) + " requests", true);
     if (failures_.empty()) return ok_status();
-    std::string all;
-    for (const std::string& failure : failures_) all += (all.empty() ? "" : "; ") + failure;
-    return Error{ErrorKind::peer, 0, std::move(all)};
+    return Error{only_late_ ? ErrorKind::timeout : ErrorKind::peer, 0, failures_};
   }
 
  private:
-  void settle(std::string failure) {
+  void settle(const std::string& failure, bool late) {
     MutexLock lock(mutex_);
     --pending_;
-    if (!failure.empty()) failures_.push_back(std::move(failure));
+    if (!failure.empty()) add(failure, late);
     changed_.notify_all();
+  }
+  void add(const std::string& failure, bool late) AMEM_REQUIRES(mutex_) {
+    failures_ += (failures_.empty() ? "" : "; ") + failure;
+    only_late_ = only_late_ && late;
   }
 
   Mutex mutex_;
   Condition changed_;
   int pending_ AMEM_GUARDED_BY(mutex_) = 0;
-  std::vector<std::string> failures_ AMEM_GUARDED_BY(mutex_);
+  std::string failures_ AMEM_GUARDED_BY(mutex_);
+  bool only_late_ AMEM_GUARDED_BY(mutex_) = true;
 };
 
 }  // namespace amem

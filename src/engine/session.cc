@@ -134,10 +134,10 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   return ok_status();
 }
 
-Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& done,
+Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& begun,
                      Deadline deadline) {
   executor_.cancel_saves(plan);
-  const std::vector<Step> back = inverse(done);
+  const std::vector<Step> back = inverse(begun);
   AMEM_TRY(executor_.create(back));
   AMEM_TRY(executor_.fill(back, deadline));
   return neighbours_.imports().fetch(back, deadline);
@@ -151,18 +151,18 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
   // A peer's last counter update arrives through its own mapping, so nothing is saved before all
   // have let go.
   const std::vector<Step> plan = pause_plan();
-  std::vector<Step> done;
+  std::vector<Step> begun;
   if (status.ok()) {
     status = executor_.save(plan, deadline);
     report->copied_bytes = executor_.copied_bytes();
     watch.lap(&report->copy_ms);
-    if (status.ok()) status = executor_.release(plan, &done);
+    if (status.ok()) status = executor_.release(plan, &begun);
     watch.lap(&report->memory_ms);
   }
   if (status.ok()) return status;
 
   const Deadline undo_deadline = Deadline::after_ms(context_.timeout_ms);
-  if (Status undone = undo(plan, done, undo_deadline); !undone.ok()) {
+  if (Status undone = undo(plan, begun, undo_deadline); !undone.ok()) {
     *lost_way_back = true;
     status.error().message += "; and its memory could not be taken back (" +
                               undone.error().message +
@@ -170,8 +170,14 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
     return status;
   }
   if (Status told = neighbours_.exports().bring_back(undo_deadline)->wait(undo_deadline);
-      !told.ok())
+      !told.ok()) {
     status.error().message += "; and " + told.error().message;
+    // One that does not answer has it in writing. One that failed has to be told again.
+    if (told.error().kind != ErrorKind::timeout) {
+      *lost_way_back = true;
+      status.error().message += "; this process is paused: call ncclResume() to try again";
+    }
+  }
   return status;
 }
 

@@ -62,7 +62,7 @@ class Session {
   Status check_pause();
   Status quiesce(Deadline deadline, SessionReport* report);
   Status move_out(Deadline deadline, SessionReport* report, bool* lost_way_back);
-  Status undo(const std::vector<Step>& plan, const std::vector<Step>& done, Deadline deadline);
+  Status undo(const std::vector<Step>& plan, const std::vector<Step>& begun, Deadline deadline);
   Status move_in(Deadline deadline, SessionReport* report);
   Error out_of_memory(const Error& error, const std::vector<Step>& plan);
   std::vector<Step> pause_plan();

@@ -30,7 +30,7 @@ MemoryTotals totals_of(const Allocation& allocation, Kind kind) {
   MemoryTotals totals;
   totals.objects = 1;
   totals.allocated_bytes = allocation.size_bytes;
-  const bool here = is_here(allocation.state);
+  const bool here = allocation.backing.is_here();
   (here ? totals.resident_bytes : totals.released_bytes) = allocation.size_bytes;
   if (!here && allocation.saved != nullptr)
     totals.saved_bytes = saved_bytes(kind, allocation.size_bytes);

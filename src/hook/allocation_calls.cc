@@ -36,7 +36,7 @@ DriverResult hooked_cuMemRelease(DriverHandle handle) {
   if (context.forward_only || !is_our_handle(handle)) return context.driver->cuMemRelease(handle);
 
   MutexLock lock(context.registry->mutex);
-  context.registry->wait_settled(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
+  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
   Allocation* allocation = context.registry->find_handle(handle);
   if (allocation == nullptr || allocation->handle_references == 0)
     return driver_result::kInvalidValue;
@@ -68,7 +68,7 @@ DriverResult hooked_cuMemGetAllocationPropertiesFromHandle(AllocationProperties*
   MutexLock lock(context.registry->mutex);
   const Allocation* allocation = context.registry->find_handle(handle);
   if (allocation == nullptr || properties == nullptr) return driver_result::kInvalidValue;
-  if (allocation->backing.handle != 0)
+  if (allocation->backing.is_here())
     return context.driver->cuMemGetAllocationPropertiesFromHandle(properties,
                                                                   allocation->backing.handle);
   *properties = allocation->properties;

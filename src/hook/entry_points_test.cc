@@ -97,6 +97,8 @@ TEST_F(Hooks, NcclsOrderOfFreeingWorksWhileResidentAndWhileAway) {
     if (away) {
       find(handle).state = AllocationState::released;
       find(handle).backing.handle = 0;
+      Mapping& mapping = *registry_.find_mapping(kAddress);
+      mapping.mapped = mapping.accessible = false;
     }
     const int unmaps = g_unmaps, releases = g_releases;
     DriverHandle retained = 0;

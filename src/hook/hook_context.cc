@@ -17,7 +17,7 @@ void install_hooks(HookContext* context) { g_context.store(context, std::memory_
 
 void erase_if_unused(HookContext& context, Allocation& allocation) {
   if (!Registry::is_unused(allocation)) return;
-  if (allocation.backing.handle != 0) context.driver->cuMemRelease(allocation.backing.handle);
+  if (allocation.backing.is_here()) context.driver->cuMemRelease(allocation.backing.handle);
   context.exchange->forget(allocation);
   context.registry->erase(allocation.id);
 }

@@ -7,20 +7,14 @@
 namespace amem {
 namespace {
 
-/// Waits for every allocation mapped in the range to be settled: no mapping may vanish under a copy
-/// of the engine.
-void wait_settled(HookContext& context, DeviceAddress address, size_t size_bytes)
+/// Waits for the engine's copies of everything mapped in the range.
+void wait_copied(HookContext& context, DeviceAddress address, size_t size_bytes)
     AMEM_REQUIRES(context.registry->mutex) {
   const Deadline deadline = Deadline::after_ms(context.timeout_ms);
   for (const Mapping* mapping : context.registry->mappings_in(address, size_bytes)) {
     const AllocationId id = mapping->allocation;
-    context.registry->wait_settled(id, deadline);
+    context.registry->wait_copied(id, deadline);
   }
-}
-
-bool is_away(HookContext& context, const Mapping& mapping) AMEM_REQUIRES(context.registry->mutex) {
-  const Allocation* allocation = context.registry->find(mapping.allocation);
-  return allocation == nullptr || !is_here(allocation->state);
 }
 
 }  // namespace
@@ -32,10 +26,10 @@ DriverResult hooked_cuMemMap(DeviceAddress address, size_t size_bytes, size_t of
     return context.driver->cuMemMap(address, size_bytes, offset, handle, flags);
 
   MutexLock lock(context.registry->mutex);
-  context.registry->wait_settled(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
+  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
   Allocation* allocation = context.registry->find_handle(handle);
   if (allocation == nullptr) return driver_result::kInvalidValue;
-  if (is_here(allocation->state)) {
+  if (allocation->backing.is_here()) {
     const DriverResult result =
         context.driver->cuMemMap(address, size_bytes, offset, allocation->backing.handle, flags);
     if (result != driver_result::kSuccess) return result;
@@ -51,13 +45,13 @@ DriverResult hooked_cuMemUnmap(DeviceAddress address, size_t size_bytes) {
   if (context.forward_only) return context.driver->cuMemUnmap(address, size_bytes);
 
   MutexLock lock(context.registry->mutex);
-  wait_settled(context, address, size_bytes);
+  wait_copied(context, address, size_bytes);
   const std::vector<Mapping*> mappings = context.registry->mappings_in(address, size_bytes);
   size_t away_bytes = 0;
   for (const Mapping* mapping : mappings) {
     if (mapping->address < address || mapping->end() > address + size_bytes)
       return driver_result::kInvalidValue;
-    if (is_away(context, *mapping)) away_bytes += mapping->size_bytes;
+    if (!mapping->mapped) away_bytes += mapping->size_bytes;
   }
   // NCCL unmaps ranges with many mappings and gaps in one call (dev_runtime.cc:197@v2.30.7-1); the
   // driver accepts holes.
@@ -80,17 +74,19 @@ DriverResult hooked_cuMemSetAccess(DeviceAddress address, size_t size_bytes, con
     return context.driver->cuMemSetAccess(address, size_bytes, access, count);
 
   MutexLock lock(context.registry->mutex);
-  wait_settled(context, address, size_bytes);
+  wait_copied(context, address, size_bytes);
   const std::vector<Mapping*> mappings = context.registry->mappings_in(address, size_bytes);
   size_t away_bytes = 0;
   for (const Mapping* mapping : mappings)
-    if (is_away(context, *mapping)) away_bytes += mapping->size_bytes;
+    if (!mapping->mapped) away_bytes += mapping->size_bytes;
   if (away_bytes < size_bytes) {
     const DriverResult result = context.driver->cuMemSetAccess(address, size_bytes, access, count);
     if (result != driver_result::kSuccess) return result;
   }
-  for (Mapping* mapping : mappings)
+  for (Mapping* mapping : mappings) {
     for (size_t i = 0; i < count; ++i) merge_access(mapping->access, access[i]);
+    mapping->accessible = mapping->mapped;
+  }
   return driver_result::kSuccess;
 }
 

@@ -15,9 +15,9 @@ namespace {
 /// here.
 DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const char* because) {
   MutexLock lock(context.registry->mutex);
-  context.registry->wait_settled(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
+  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
   Allocation* allocation = context.registry->find_handle(handle);
-  if (allocation == nullptr || !is_here(allocation->state)) return 0;
+  if (allocation == nullptr || !allocation->backing.is_here()) return 0;
   pin(*allocation, because);
   return allocation->backing.handle;
 }

@@ -29,9 +29,8 @@ void walk(Stream& stream, Fetch& m) {
 
 template <typename Stream>
 void walk(Stream& stream, Fetched& m) {
-  stream.list(m.outcomes, kMaxFds, [&](Fetched::Outcome& outcome) {
-    stream.choice(outcome, Fetched::Outcome::unknown);
-  });
+  stream.list(m.outcomes, kMaxFds,
+              [&](Fetched::Outcome& outcome) { stream.choice(outcome, Fetched::Outcome::failed); });
   stream.list(m.away_communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
 }
 

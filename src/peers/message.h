@@ -47,7 +47,12 @@ struct Fetch {
 
 /// Reply to Fetch: one outcome per item, one fd for each `here`, in order.
 struct Fetched {
-  enum class Outcome : uint8_t { here, away, unknown };
+  enum class Outcome : uint8_t {
+    here,
+    away,
+    unknown,
+    failed,  ///< the owner could not export it just now
+  };
   std::vector<Outcome> outcomes;
   /// The owner's communicators, when something is away; at most kMaxCommunicators.
   std::vector<CommunicatorId> away_communicators;

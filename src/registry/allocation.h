@@ -35,7 +35,7 @@ enum class AllocationState {
   resident,   ///< on the GPU
   saving,     ///< on the GPU, being copied to the host
   released,   ///< on the host only
-  restoring,  ///< on its way back
+  restoring,  ///< some of its memory may be here; its contents are on the host
   // Of an import, another process' allocation mapped here:
   mapped,   ///< on the owner's GPU, mapped here
   let_go,   ///< the owner is away: not mapped here until it is back
@@ -43,16 +43,12 @@ enum class AllocationState {
   lost,     ///< the owner has ended or freed it: never mapped again
 };
 
-/// True when the driver has this memory mapped or mappable in this process.
-inline bool is_here(AllocationState state) {
-  return state == AllocationState::resident || state == AllocationState::saving ||
-         state == AllocationState::restoring || state == AllocationState::mapped;
-}
-
 /// The driver object that really carries bytes. One for each allocation today, so a field of it;
 /// kept apart because one slab will back many (docs/decisions/0003-backing.md).
 struct Backing {
   DriverHandle handle = 0;  ///< 0: none, the memory is not here
+
+  bool is_here() const { return handle != 0; }
 };
 
 /// Who owns an import, and its name there.
@@ -79,6 +75,7 @@ struct Allocation {
   std::set<InstanceId>
       importers;  ///< processes that hold a reference, or will again when we are back
   unsigned char* saved = nullptr;  ///< in the host store, of released ones with contents
+  bool copying = false;            ///< a copy of the engine is under way: it may not be unmapped
 
   // Of an import:
   bool is_import = false;
@@ -94,6 +91,11 @@ struct Mapping {
   size_t size_bytes = 0;
   AllocationId allocation = 0;
   std::vector<Access> access;
+
+  // What the driver has of it now. Kept apart from the allocation's state, so that a step that
+  // broke off in the middle can be taken up again.
+  bool mapped = false;
+  bool accessible = false;  ///< with all of `access`; true only when mapped
 
   DeviceAddress end() const { return address + size_bytes; }
 };

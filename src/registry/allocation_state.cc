@@ -17,6 +17,7 @@ constexpr Change kLegal[] = {
     {resident, saving},
     {saving, released},
     {saving, resident},
+    {saving, restoring},
     // Resume of the owner, and the way back when it fails.
     {released, restoring},
     {restoring, resident},

@@ -138,7 +138,7 @@ Status CallGate::enter(const char* call, const void* communicator, long timeout_
       return make_error(ErrorKind::peer, 0,
                         "%s: a member of this communicator, %s; destroy the communicator", call,
                         closure.text.c_str());
-    const bool opened = changed_.wait_until(mutex_, deadline, [&] {
+    const bool opened = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
       Closure now;
       return !process_closed_.empty() || !blocks(communicator, &now) || now.for_ever;
     });
@@ -175,7 +175,7 @@ void CallGate::remove_communicator(const void* communicator) {
 }
 
 void CallGate::forget_ended() {
-  const auto concerns_nobody = [&](const auto& entry) {
+  const auto concerns_nobody = [&](const auto& entry) AMEM_REQUIRES(mutex_) {
     return entry.second.closure.for_ever &&
            std::none_of(known_.begin(), known_.end(), [&](const auto& known) {
              return contains(entry.second.ids, known.second);
@@ -273,7 +273,7 @@ Status CallGate::wait_until_outside(const std::vector<CommunicatorId>* ids, Dead
                       "called from inside an NCCL call or an open ncclGroupStart()");
   MutexLock lock(mutex_);
   std::string inside;
-  const bool empty = changed_.wait_until(mutex_, deadline, [&] {
+  const bool empty = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     inside = find_inside(ids);
     return inside.empty();

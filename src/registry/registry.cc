@@ -72,7 +72,7 @@ Mapping& Registry::add_mapping(Allocation& allocation, DeviceAddress address, si
   if (allocation.size_bytes == 0) allocation.size_bytes = size_bytes;
   allocation.mappings.push_back(address);
   Mapping& mapping = mappings_[address];
-  mapping = Mapping{address, size_bytes, allocation.id, {}};
+  mapping = Mapping{address, size_bytes, allocation.id, {}, allocation.backing.is_here()};
   return mapping;
 }
 
@@ -97,16 +97,15 @@ std::vector<AllocationId> Registry::ids() const {
   return all;
 }
 
-const Mapping* Registry::find_mapping(DeviceAddress start) const {
+Mapping* Registry::find_mapping(DeviceAddress start) {
   auto found = mappings_.find(start);
   return found == mappings_.end() ? nullptr : &found->second;
 }
 
-bool Registry::wait_settled(AllocationId id, Deadline deadline) {
-  return settled_.wait_until(mutex, deadline, [&] {
+bool Registry::wait_copied(AllocationId id, Deadline deadline) {
+  return copied_.wait_until(mutex, deadline, [&]() AMEM_REQUIRES(mutex) {
     const Allocation* allocation = find(id);
-    return allocation == nullptr || (allocation->state != AllocationState::saving &&
-                                     allocation->state != AllocationState::restoring);
+    return allocation == nullptr || !allocation->copying;
   });
 }
 

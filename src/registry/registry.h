@@ -57,13 +57,13 @@ class Registry {
     return allocations_;
   }
   std::map<AllocationId, Allocation>& allocations() AMEM_REQUIRES(mutex) { return allocations_; }
-  const Mapping* find_mapping(DeviceAddress start) const AMEM_REQUIRES(mutex);
+  Mapping* find_mapping(DeviceAddress start) AMEM_REQUIRES(mutex);
 
-  /// Waits until an allocation is neither saving nor restoring: its memory may not change under a
-  /// copy. False when the deadline passed first.
-  bool wait_settled(AllocationId id, Deadline deadline) AMEM_REQUIRES(mutex);
-  /// To be called after a change away from saving or restoring.
-  void notify_settled() { settled_.notify_all(); }
+  /// Waits until no copy of the engine is under way in an allocation: its memory may not vanish
+  /// under one. False when the deadline passed first.
+  bool wait_copied(AllocationId id, Deadline deadline) AMEM_REQUIRES(mutex);
+  /// To be called when copies have ended.
+  void notify_copied() { copied_.notify_all(); }
 
   /// Has NCCL allocated anything yet? Read without the mutex.
   bool was_used() const { return used_.load(std::memory_order_relaxed); }
@@ -76,7 +76,7 @@ class Registry {
   std::map<std::pair<InstanceId, AllocationId>, AllocationId> imports_ AMEM_GUARDED_BY(mutex);
   std::map<DeviceAddress, Mapping> mappings_ AMEM_GUARDED_BY(mutex);
   AllocationId next_id_ AMEM_GUARDED_BY(mutex) = 1;
-  Condition settled_;
+  Condition copied_;
   std::atomic<bool> used_{false};
 };
 

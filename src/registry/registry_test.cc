@@ -9,13 +9,11 @@ namespace {
 
 class RegistryTest : public testing::Test {
  protected:
-  RegistryTest() { registry_.mutex.lock(); }
-  ~RegistryTest() override { registry_.mutex.unlock(); }
-
   Registry registry_;
 };
 
 TEST_F(RegistryTest, HandleFindsItsAllocationAndForeignOnesFindNothing) {
+  MutexLock lock(registry_.mutex);
   Allocation& made = registry_.add_local(2 << 20, {}, 0x1234);
 
   EXPECT_EQ(registry_.find_handle(handle_of(made.id)), &made);
@@ -26,6 +24,7 @@ TEST_F(RegistryTest, HandleFindsItsAllocationAndForeignOnesFindNothing) {
 }
 
 TEST_F(RegistryTest, MappingIsFoundByInteriorAddressOnly) {
+  MutexLock lock(registry_.mutex);
   Allocation& made = registry_.add_local(0x1000, {}, 1);
   registry_.add_mapping(made, 0x10000, 0x1000);
 
@@ -36,6 +35,7 @@ TEST_F(RegistryTest, MappingIsFoundByInteriorAddressOnly) {
 }
 
 TEST_F(RegistryTest, RangeFindsEveryOverlappingMappingInOrder) {
+  MutexLock lock(registry_.mutex);
   Allocation& made = registry_.add_local(0x1000, {}, 1);
   for (DeviceAddress at : {0x30000, 0x10000, 0x20000}) registry_.add_mapping(made, at, 0x1000);
 
@@ -48,6 +48,7 @@ TEST_F(RegistryTest, RangeFindsEveryOverlappingMappingInOrder) {
 }
 
 TEST_F(RegistryTest, SecondImportOfTheSameMemoryIsTheSameAllocation) {
+  MutexLock lock(registry_.mutex);
   const ImportOrigin origin{random_instance_id(), 5, 77};
 
   Allocation& first = registry_.add_import(origin);
@@ -60,6 +61,7 @@ TEST_F(RegistryTest, SecondImportOfTheSameMemoryIsTheSameAllocation) {
 }
 
 TEST_F(RegistryTest, AllocationLivesUntilHandleAndMappingsAreGone) {
+  MutexLock lock(registry_.mutex);
   Allocation& made = registry_.add_local(0x1000, {}, 1);
   Mapping& mapping = registry_.add_mapping(made, 0x10000, 0x1000);
   made.handle_references = 0;
@@ -73,12 +75,13 @@ TEST_F(RegistryTest, AllocationLivesUntilHandleAndMappingsAreGone) {
   EXPECT_EQ(registry_.find(id), nullptr);
 }
 
-TEST_F(RegistryTest, WaitSettledGivesUpAtItsDeadline) {
+TEST_F(RegistryTest, WaitCopiedGivesUpAtItsDeadline) {
+  MutexLock lock(registry_.mutex);
   Allocation& made = registry_.add_local(0x1000, {}, 1);
-  EXPECT_TRUE(registry_.wait_settled(made.id, Deadline::after_ms(0)));
+  EXPECT_TRUE(registry_.wait_copied(made.id, Deadline::after_ms(0)));
 
-  made.state = AllocationState::saving;
-  EXPECT_FALSE(registry_.wait_settled(made.id, Deadline::after_ms(1)));
+  made.copying = true;
+  EXPECT_FALSE(registry_.wait_copied(made.id, Deadline::after_ms(1)));
 }
 
 TEST(MergeAccess, LastFlagsForALocationWin) {
