@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,6 +17,20 @@ inline bool seeded_fault([[maybe_unused]] const char* name) {
   return wanted != nullptr && strcmp(wanted, name) == 0;
 #else
   return false;
+#endif
+}
+
+/// The calling thread is at the point of this name. When the tests asked for it with
+/// AMEM_TEST_STEP_POINT=name=signal, the process gets that signal now, and once only.
+inline void seeded_signal([[maybe_unused]] const char* point) {
+#ifdef AMEM_SEEDED_FAULTS
+  const char* const wanted = getenv("AMEM_TEST_STEP_POINT");
+  if (wanted == nullptr) return;
+  const size_t length = strlen(point);
+  if (strncmp(wanted, point, length) != 0 || wanted[length] != '=') return;
+  const int signal = atoi(wanted + length + 1);
+  unsetenv("AMEM_TEST_STEP_POINT");
+  raise(signal);
 #endif
 }
 

@@ -12,35 +12,39 @@ namespace {
 constexpr int kMaxDevices = 64;
 std::atomic<DriverContext> g_primary[kMaxDevices];
 
-DriverContext primary_context(const Driver& driver, int device) {
-  if (device < 0 || device >= kMaxDevices) return nullptr;
+Result<DriverContext> primary_context(const Driver& driver, int device) {
+  if (device < 0 || device >= kMaxDevices)
+    return make_error(ErrorKind::unsupported, 0, "device %d is over the limit of %d", device,
+                      kMaxDevices);
   DriverContext context = g_primary[device].load(std::memory_order_acquire);
   if (context != nullptr) return context;
   unsigned flags = 0;
   int active = 0;
-  if (driver.cuDevicePrimaryCtxGetState(device, &flags, &active) != driver_result::kSuccess ||
-      active == 0)
-    return nullptr;
-  if (driver.cuDevicePrimaryCtxRetain(&context, device) != driver_result::kSuccess) return nullptr;
+  DriverResult result = driver.cuDevicePrimaryCtxGetState(device, &flags, &active);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "cuDevicePrimaryCtxGetState(%d)", device);
+  if (active == 0)
+    return make_error(ErrorKind::unsupported, 0, "device %d has no active primary context", device);
+  result = driver.cuDevicePrimaryCtxRetain(&context, device);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "cuDevicePrimaryCtxRetain(%d)", device);
   g_primary[device].store(context, std::memory_order_release);
   return context;
 }
 
 }  // namespace
 
-DeviceContext::DeviceContext(const Driver& driver, int device) : driver_(driver) {
-  const DriverContext context = primary_context(driver, device);
-  if (context == nullptr) return;
-  driver_.cuCtxGetCurrent(&previous_);
-  if (driver_.cuCtxSetCurrent(context) != driver_result::kSuccess) return;
-  driver_.cuThreadExchangeStreamCaptureMode(&previous_mode_);
-  entered_ = true;
-}
-
-DeviceContext::~DeviceContext() {
-  if (!entered_) return;
-  driver_.cuThreadExchangeStreamCaptureMode(&previous_mode_);
-  driver_.cuCtxSetCurrent(previous_);
+Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
+  Result<DriverContext> context = primary_context(driver, device);
+  if (!context.ok()) return std::move(context.error());
+  DriverResult result = driver.cuCtxSetCurrent(context.value());
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "cuCtxSetCurrent(device %d)", device);
+  int mode = kCaptureModeRelaxed;
+  result = driver.cuThreadExchangeStreamCaptureMode(&mode);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "cuThreadExchangeStreamCaptureMode(relaxed)");
+  return job();
 }
 
 }  // namespace amem

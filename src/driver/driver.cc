@@ -8,6 +8,32 @@
 #include <cstdio>
 
 namespace amem {
+namespace {
+
+constexpr int major_of(int version) { return version / 1000; }
+constexpr int minor_of(int version) { return version % 1000 / 10; }
+
+Error missing_function(const char* symbol) {
+  return make_error(ErrorKind::unsupported, 0,
+                    "libcuda.so.1 has no %s, which every CUDA driver from %d.%d on has", symbol,
+                    major_of(kOldestCuda), minor_of(kOldestCuda));
+}
+
+Status check_version(const Driver& driver) {
+  if (driver.cuDriverGetVersion == nullptr) return missing_function("cuDriverGetVersion");
+  int version = 0;
+  const DriverResult result = driver.cuDriverGetVersion(&version);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "cuDriverGetVersion()");
+  if (version >= kOldestCuda) return ok_status();
+  return make_error(ErrorKind::unsupported, 0,
+                    "the CUDA driver is one for CUDA %d.%d, and amem needs CUDA %d.%d or newer: "
+                    "update the driver",
+                    major_of(version), minor_of(version), major_of(kOldestCuda),
+                    minor_of(kOldestCuda));
+}
+
+}  // namespace
 
 Result<Driver> load_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -17,11 +43,13 @@ Result<Driver> load_driver() {
                       "folder of libcuda.so.1",
                       dlerror());
   Driver driver;
-#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters)               \
-  driver.symbol = reinterpret_cast<decltype(driver.symbol)>(dlsym(library, #symbol)); \
-  if (driver.symbol == nullptr && (since) <= 12000)                                   \
-    return make_error(ErrorKind::unsupported, 0,                                      \
-                      "libcuda.so.1 has no %s: amem needs CUDA 12.2 or newer", #symbol);
+#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
+  driver.symbol = reinterpret_cast<decltype(driver.symbol)>(dlsym(library, #symbol));
+#include "driver/functions.def"
+#undef AMEM_DRIVER_FUNCTION
+  AMEM_TRY(check_version(driver));
+#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
+  if (driver.symbol == nullptr && (since) <= kOldestCuda) return missing_function(#symbol);
 #include "driver/functions.def"
 #undef AMEM_DRIVER_FUNCTION
   return driver;

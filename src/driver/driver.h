@@ -37,8 +37,13 @@ inline constexpr DriverFunction kDriverFunctions[] = {
 #undef AMEM_DRIVER_FUNCTION
 };
 
-/// Finds every function of functions.def in the libcuda.so.1 that the loader finds. A missing
-/// library or function is ErrorKind::unsupported. No driver call is made.
+/// The oldest CUDA version whose driver will do, as cuDriverGetVersion counts: README's
+/// requirement.
+inline constexpr int kOldestCuda = 12020;
+
+/// Finds every function of functions.def in the libcuda.so.1 that the loader finds. Errors:
+/// unsupported for a missing library or function and for a driver older than kOldestCuda; driver
+/// when cuDriverGetVersion fails, the only function that is called: it works before cuInit.
 Result<Driver> load_driver();
 
 /// An Error for a driver call that returned `code`: "cuMemCreate(2097152 bytes, device 0) failed:

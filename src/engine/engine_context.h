@@ -6,7 +6,7 @@
 
 #include "base/identity.h"
 #include "driver/driver.h"
-#include "engine/device_drain.h"
+#include "engine/device_threads.h"
 #include "peers/peer_service.h"
 #include "registry/call_gate.h"
 #include "registry/kind_policy.h"
@@ -20,7 +20,7 @@ struct EngineContext {
   const Driver& driver;
   Registry& registry;
   CallGate& gate;
-  DeviceDrain& drain;
+  DeviceThreads& devices;
   InstanceId self;
   int32_t group = 0;
   long timeout_ms = 60000;

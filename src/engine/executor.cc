@@ -2,13 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/executor.h"
 
-#include <time.h>
-
-#include <memory>
-
 #include "base/seeded_fault.h"
-#include "driver/device_context.h"
 #include "engine/memory_steps.h"
+#include "engine/step_point.h"
 #include "registry/allocation_state.h"
 
 namespace amem {
@@ -16,22 +12,15 @@ namespace amem {
 using Action = Step::Action;
 using enum AllocationState;
 
-/// Copies under way: the streams to wait for.
-struct Executor::Copies {
-  std::map<int, DriverStream> used;
-  const unsigned char* previous_source = nullptr;  ///< of the seeded fault "other_address" only
+/// One allocation's part of a save or a fill.
+struct Executor::Copy {
+  DeviceAddress address;
+  size_t size_bytes;       ///< of the allocation
+  unsigned char* on_host;  ///< nullptr: nothing was kept
+  size_t kept_bytes;       ///< of it, from the start
 };
 
 namespace {
-
-/// Enters the context of a device for one driver call that needs it.
-Status in_context(const Driver& driver, int device, auto&& call) {
-  DeviceContext context(driver, device);
-  if (!context.ok())
-    return make_error(ErrorKind::unsupported, 0,
-                      "device %d has no active primary context to copy NCCL's memory in", device);
-  return call();
-}
 
 DeviceAddress first_address(const Allocation& allocation) {
   return allocation.mappings.empty() ? 0 : allocation.mappings.front();
@@ -39,7 +28,7 @@ DeviceAddress first_address(const Allocation& allocation) {
 
 }  // namespace
 
-Status Executor::reserve(const std::vector<Step>& plan) {
+Status Executor::reserve(const std::vector<Step>& plan, Deadline deadline) {
   HostNeed need;
   int device = -1;
   {
@@ -50,82 +39,75 @@ Status Executor::reserve(const std::vector<Step>& plan) {
         device = registry_.allocations().at(step.allocation).device();
   }
   if (device < 0) return ok_status();
-  return in_context(driver_, device,
-                    [&] { return store_.reserve(need.size_bytes, need.largest_bytes); });
+  return devices_.run(
+      {{device, [this, need] { return store_.reserve(need.size_bytes, need.largest_bytes); }}},
+      "making room on the host", deadline);
 }
 
-Result<DriverStream> Executor::copy_stream(Copies& copies, int device) {
-  DriverStream& stream = streams_[device];
-  if (stream == nullptr) {
-    const DriverResult made = driver_.cuStreamCreate(&stream, kStreamNonBlocking);
-    if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
-  }
-  copies.used[device] = stream;
-  return stream;
+Status Executor::run_copies(const CopiesByDevice& copies, CopyFunction copy, const char* what,
+                            Deadline deadline) {
+  std::map<int, DeviceThreads::Job> jobs;
+  for (const auto& [device, list] : copies)
+    jobs[device] = [this, copy, list = list, stream = &streams_[device]]() -> Status {
+      if (*stream == nullptr) {
+        const DriverResult made = driver_.cuStreamCreate(stream, kStreamNonBlocking);
+        if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
+      }
+      Status status = ok_status();
+      for (size_t i = 0; i < list.size() && status.ok(); ++i)
+        status = copy(driver_, list[i], *stream);
+      // Waits for those that were queued, after an error too: their memory must outlive them.
+      const DriverResult ended = driver_.cuStreamSynchronize(*stream);
+      if (ended != driver_result::kSuccess && status.ok())
+        status = driver_error(driver_, ended, "cuStreamSynchronize() after copying");
+      return status;
+    };
+  return devices_.run(std::move(jobs), what, deadline);
 }
 
-Status Executor::start_save(Copies& copies, const Step& step) {
+// --- Pause
+// --------------------------------------------------------------------------------------------------------
+
+Status Executor::begin_save(const Step& step, CopiesByDevice* copies) {
   MutexLock lock(registry_.mutex);
   Allocation* allocation = registry_.find(step.allocation);
   if (allocation == nullptr || allocation->state != resident) return ok_status();
-  const size_t size_bytes = saved_bytes(step.kind, allocation->size_bytes);
+  const size_t kept_bytes = saved_bytes(step.kind, allocation->size_bytes);
   const DeviceAddress address = first_address(*allocation);
   AMEM_TRY(change_state(*allocation, saving));
   allocation->saved = nullptr;
-  allocation->copying = true;
   // What NCCL has mapped nowhere it cannot have written either; it is created fresh.
-  if (size_bytes == 0 || address == 0) return ok_status();
-  unsigned char* const block = store_.take(size_bytes);
+  if (kept_bytes == 0 || address == 0) return ok_status();
+  unsigned char* const block = store_.take(kept_bytes);
   if (block == nullptr)
     return make_error(ErrorKind::os, 0,
                       "NCCL allocated %zu bytes while the pause was under way; call it again",
-                      size_bytes);
-  AMEM_TRY(in_context(driver_, allocation->device(), [&]() -> Status {
-    Result<DriverStream> stream = copy_stream(copies, allocation->device());
-    if (!stream.ok()) return std::move(stream.error());
-    const DriverResult result =
-        driver_.cuMemcpyDtoHAsync_v2(block, address, size_bytes, stream.value());
-    if (result != driver_result::kSuccess)
-      return driver_error(driver_, result, "cuMemcpyDtoHAsync(%zu bytes, device %d)", size_bytes,
-                          allocation->device());
-    return ok_status();
-  }));
+                      kept_bytes);
   allocation->saved = block;
-  copied_bytes_ += size_bytes;
+  allocation->copying = true;
+  (*copies)[allocation->device()].push_back({address, allocation->size_bytes, block, kept_bytes});
+  copied_bytes_ += kept_bytes;
   return ok_status();
 }
 
-Status Executor::finish(Copies& copies, Deadline deadline) {
-  for (const auto& [device, stream] : copies.used) {
-    AMEM_TRY(in_context(driver_, device, [&]() -> Status {
-      for (;;) {
-        const DriverResult result = driver_.cuStreamQuery(stream);
-        if (result == driver_result::kSuccess) return ok_status();
-        if (result != driver_result::kNotReady)
-          return driver_error(driver_, result, "copying NCCL's memory of device %d", device);
-        if (deadline.passed())
-          return make_error(ErrorKind::timeout, 0, "copying NCCL's memory of device %d did not end",
-                            device);
-        const timespec pause{0, 20'000};
-        nanosleep(&pause, nullptr);
-      }
-    }));
-  }
-  return ok_status();
+Status Executor::copy_to_host(const Driver& driver, const Copy& copy, DriverStream stream) {
+  const DriverResult result =
+      driver.cuMemcpyDtoHAsync_v2(copy.on_host, copy.address, copy.kept_bytes, stream);
+  if (result == driver_result::kSuccess) return ok_status();
+  return driver_error(driver, result, "cuMemcpyDtoHAsync(%zu bytes)", copy.kept_bytes);
 }
 
 Status Executor::save(const std::vector<Step>& plan, Deadline deadline) {
   copied_bytes_ = 0;
-  Copies copies;
+  CopiesByDevice copies;
   Status status = ok_status();
   for (const Step& step : plan) {
     if (step.action != Action::save) continue;
-    status = start_save(copies, step);
+    status = begin_save(step, &copies);
     if (!status.ok()) break;
   }
-  Status copied = finish(copies, deadline);
+  if (status.ok()) status = run_copies(copies, copy_to_host, "the copies to the host", deadline);
   end_copies(plan);
-  if (status.ok()) status = std::move(copied);
   if (!status.ok()) cancel_saves(plan);
   return status;
 }
@@ -169,9 +151,13 @@ Status Executor::release(const std::vector<Step>& plan, std::vector<Step>* begun
     if (step.action != Action::drop && step.action != Action::release) continue;
     begun->push_back(step);
     AMEM_TRY(run_one(step));
+    step_point(StepPoint::pause_half_released);
   }
   return ok_status();
 }
+
+// --- Resume
+// --------------------------------------------------------------------------------------------------------
 
 Status Executor::create(const std::vector<Step>& plan) {
   std::vector<Step> begun;
@@ -188,6 +174,7 @@ Status Executor::create(const std::vector<Step>& plan) {
       status = create_backing(driver_, registry_, *allocation);
     }
     begun.push_back(step);
+    step_point(StepPoint::resume_half_created);
     if (status.ok()) continue;
     give_back(begun);
     return status;
@@ -204,54 +191,46 @@ void Executor::give_back(const std::vector<Step>& begun) {
   }
 }
 
-Status Executor::start_fill(Copies& copies, const Step& step) {
+void Executor::begin_fill(const Step& step, CopiesByDevice* copies) {
   MutexLock lock(registry_.mutex);
   Allocation* allocation = registry_.find(step.allocation);
-  if (allocation == nullptr || allocation->state != restoring) return ok_status();
+  if (allocation == nullptr || allocation->state != restoring) return;
   const DeviceAddress address = first_address(*allocation);
-  if (address == 0) return ok_status();
+  if (address == 0) return;
+  size_t kept_bytes =
+      allocation->saved == nullptr ? 0 : saved_bytes(step.kind, allocation->size_bytes);
+  if (seeded_fault("skip_restore")) kept_bytes = 0;
   allocation->copying = true;
-  return in_context(driver_, allocation->device(), [&]() -> Status {
-    Result<DriverStream> stream = copy_stream(copies, allocation->device());
-    if (!stream.ok()) return std::move(stream.error());
-    const size_t kept =
-        allocation->saved == nullptr ? 0 : saved_bytes(step.kind, allocation->size_bytes);
-    // The driver does not promise zeroed memory, and a stale flag in a payload is taken for data
-    // (prims_ll.h:56@v2.30.7-1).
-    if (kept < allocation->size_bytes) {
-      const DriverResult result =
-          driver_.cuMemsetD8Async(address, 0, allocation->size_bytes, stream.value());
-      if (result != driver_result::kSuccess)
-        return driver_error(driver_, result, "cuMemsetD8Async(%zu bytes, device %d)",
-                            allocation->size_bytes, allocation->device());
-    }
-    if (kept == 0 || seeded_fault("skip_restore")) return ok_status();
-    const unsigned char* source = allocation->saved;
-    if (seeded_fault("other_address")) {
-      std::swap(source, copies.previous_source);
-      if (source == nullptr) source = allocation->saved;
-    }
-    const DriverResult result = driver_.cuMemcpyHtoDAsync_v2(address, source, kept, stream.value());
+  (*copies)[allocation->device()].push_back(
+      {address, allocation->size_bytes, allocation->saved, kept_bytes});
+  copied_bytes_ += kept_bytes;
+}
+
+Status Executor::copy_to_device(const Driver& driver, const Copy& copy, DriverStream stream) {
+  // The driver does not promise zeroed memory, and a stale flag in a payload is taken for data
+  // (prims_ll.h:56@v2.30.7-1).
+  if (copy.kept_bytes < copy.size_bytes) {
+    const DriverResult result = driver.cuMemsetD8Async(copy.address, 0, copy.size_bytes, stream);
     if (result != driver_result::kSuccess)
-      return driver_error(driver_, result, "cuMemcpyHtoDAsync(%zu bytes, device %d)", kept,
-                          allocation->device());
-    copied_bytes_ += kept;
-    return ok_status();
-  });
+      return driver_error(driver, result, "cuMemsetD8Async(%zu bytes)", copy.size_bytes);
+  }
+  if (copy.kept_bytes == 0) return ok_status();
+  const DriverResult result =
+      driver.cuMemcpyHtoDAsync_v2(copy.address, copy.on_host, copy.kept_bytes, stream);
+  if (result == driver_result::kSuccess) return ok_status();
+  return driver_error(driver, result, "cuMemcpyHtoDAsync(%zu bytes)", copy.kept_bytes);
 }
 
 Status Executor::fill(const std::vector<Step>& plan, Deadline deadline) {
   copied_bytes_ = 0;
-  Copies copies;
-  Status status = ok_status();
-  for (const Step& step : plan) {
-    if (step.action != Action::fill) continue;
-    status = start_fill(copies, step);
-    if (!status.ok()) break;
-  }
-  Status filled = finish(copies, deadline);
+  CopiesByDevice copies;
+  for (const Step& step : plan)
+    if (step.action == Action::fill) begin_fill(step, &copies);
+  if (seeded_fault("other_address"))
+    for (auto& [device, list] : copies)
+      for (size_t i = 1; i < list.size(); i += 2) std::swap(list[i - 1].on_host, list[i].on_host);
+  const Status status = run_copies(copies, copy_to_device, "the copies from the host", deadline);
   end_copies(plan);
-  if (status.ok()) status = std::move(filled);
   if (!status.ok()) return status;
 
   MutexLock lock(registry_.mutex);

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "engine/device_threads.h"
 #include "engine/host_store.h"
 #include "engine/plan.h"
 #include "registry/registry.h"
@@ -21,13 +22,13 @@ namespace amem {
 /// Threads: one at a time (the session's); takes the registry's mutex for each step.
 class Executor {
  public:
-  Executor(const Driver& driver, Registry& registry, HostStore& store)
-      : driver_(driver), registry_(registry), store_(store) {}
+  Executor(const Driver& driver, Registry& registry, DeviceThreads& devices, HostStore& store)
+      : driver_(driver), registry_(registry), devices_(devices), store_(store) {}
 
   /// Makes room on the host for what the plan saves.
-  Status reserve(const std::vector<Step>& plan);
+  Status reserve(const std::vector<Step>& plan, Deadline deadline);
 
-  /// Starts every copy, then waits for all. On error everything is as before.
+  /// Copies what is kept. On error everything is as before.
   Status save(const std::vector<Step>& plan, Deadline deadline);
   /// Drops imports and releases memory. Adds each step that was begun to `begun`, also the one at
   /// which it stops for an error.
@@ -45,20 +46,25 @@ class Executor {
   size_t copied_bytes() const { return copied_bytes_; }
 
  private:
-  struct Copies;
-  /// The stream for copies on a device, whose context must be current.
-  Result<DriverStream> copy_stream(Copies& copies, int device);
-  Status start_save(Copies& copies, const Step& step);
-  Status start_fill(Copies& copies, const Step& step);
-  Status finish(Copies& copies, Deadline deadline);
+  struct Copy;
+  using CopiesByDevice = std::map<int, std::vector<Copy>>;
+  using CopyFunction = Status (*)(const Driver&, const Copy&, DriverStream);
+  static Status copy_to_host(const Driver& driver, const Copy& copy, DriverStream stream);
+  static Status copy_to_device(const Driver& driver, const Copy& copy, DriverStream stream);
+
+  Status begin_save(const Step& step, CopiesByDevice* copies);
+  void begin_fill(const Step& step, CopiesByDevice* copies);
+  Status run_copies(const CopiesByDevice& copies, CopyFunction copy, const char* what,
+                    Deadline deadline);
   Status run_one(const Step& step);
   void end_copies(const std::vector<Step>& plan);
   void give_back(const std::vector<Step>& begun);
 
   const Driver& driver_;
   Registry& registry_;
+  DeviceThreads& devices_;
   HostStore& store_;
-  std::map<int, DriverStream> streams_;  ///< one for copies on each device
+  std::map<int, DriverStream> streams_;  ///< one for copies on each device, its thread's own
   size_t copied_bytes_ = 0;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
+#include "engine/step_point.h"
 #include "peers/token.h"
 #include "registry/allocation_state.h"
 
@@ -93,6 +94,7 @@ Result<int> Exports::make_token(Allocation& allocation) {
 }
 
 void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch) {
+  step_point(StepPoint::fetch_asked);
   Fetched answer;
   std::vector<UniqueFd> fds;
   // Decided and queued under one lock: the importer must not hear "away" after it has heard that we
@@ -116,7 +118,7 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
           const Error error =
               driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
                            allocation->size_bytes);
-          AMEM_LOG(error, allocation->device(), "%s", error.message.c_str());
+          answer.reason = error.message;
           outcome = Fetched::Outcome::failed;
         }
       }
@@ -182,6 +184,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
         });
   }
   bystanders_.announce_away(request.communicators, asked);
+  step_point(StepPoint::pause_asked);
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   AMEM_TRY(replies->wait(deadline));
   return closed->wait_until_ended(deadline);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/seeded_fault.h"
 #include "engine/memory_steps.h"
+#include "engine/step_point.h"
 #include "peers/token.h"
 #include "registry/allocation_state.h"
 
@@ -142,9 +143,8 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     context_.gate.member_away({owner, text, false}, answer.away_communicators);
   }
   if (failed == 0) return ok_status();
-  return make_error(ErrorKind::peer, 0,
-                    "%s could not export %zu of its allocations; its log says why",
-                    name_of_peer(context_, owner).c_str(), failed);
+  return make_error(ErrorKind::peer, 0, "%s cannot export %zu of its allocations: %s",
+                    name_of_peer(context_, owner).c_str(), failed, answer.reason.c_str());
 }
 
 Status Imports::map_arrived(AllocationId local) {
@@ -200,7 +200,9 @@ void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo reques
   workers_.post(owner.instance,
                 [this, owner, request_id, deadline, shared = std::move(request.communicators)] {
                   if (context_.exiting) return;
+                  step_point(StepPoint::let_go_asked);
                   const Status status = let_go_of(owner.instance, shared, deadline);
+                  step_point(StepPoint::let_go_unmapped);
                   Gone answer{status.ok(), {}};
                   if (!status.ok()) {
                     answer.reason = status.error().message;
@@ -226,7 +228,8 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
   }
   if (!seeded_fault("leave_gate_open"))
     AMEM_TRY(context_.gate.wait_until_outside(&shared, deadline));
-  AMEM_TRY(context_.drain.wait(devices, deadline));
+  AMEM_TRY(context_.devices.drain(devices, deadline));
+  step_point(StepPoint::let_go_drained);
 
   MutexLock lock(context_.registry.mutex);
   for (AllocationId id : imports_of(owner)) {
@@ -235,6 +238,7 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
     if (!import.backing.is_here()) continue;
     AMEM_TRY(unmap_backing(context_.driver, context_.registry, import));
     if (import.state == mapped) AMEM_TRY(change_state(import, let_go));
+    step_point(StepPoint::let_go_half_unmapped);
   }
   return ok_status();
 }
@@ -244,7 +248,9 @@ void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
   auto shared = std::make_shared<std::vector<UniqueFd>>(std::move(fds));
   workers_.post(owner.instance, [this, owner, request_id, message = std::move(message), shared] {
     if (context_.exiting) return;
+    step_point(StepPoint::back_arrived);
     const Status status = take_back(owner.instance, message, std::move(*shared));
+    step_point(StepPoint::back_mapped);
     BackDone answer{status.ok(), status.ok() ? std::string() : status.error().message};
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
   });
@@ -259,6 +265,7 @@ Status Imports::take_back(const InstanceId& owner, const Back& message, std::vec
     if (import == nullptr || (import->state != let_go && import->state != mapped)) continue;
     AMEM_TRY(import_backing(context_.driver, context_.registry, *import, fds[i].get()));
     if (import->state == let_go) AMEM_TRY(change_state(*import, mapped));
+    step_point(StepPoint::back_half_mapped);
   }
   if (!message.last) return ok_status();
   for (AllocationId id : imports_of(owner)) {

@@ -22,7 +22,7 @@ Status Neighbours::start() {
 
 Result<int> Neighbours::make_token(Allocation& allocation) {
   AMEM_TRY(start());
-  context_.drain.prepare({allocation.device()});
+  context_.devices.prepare({allocation.device()});
   return exports_.make_token(allocation);
 }
 

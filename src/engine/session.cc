@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
-#include "driver/device_context.h"
 #include "engine/memory_steps.h"
+#include "engine/step_point.h"
 
 namespace amem {
 namespace {
@@ -116,20 +116,22 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   if (!seeded_fault("leave_gate_open"))
     context_.gate.close_process("this process is paused; call ncclResume() first");
   AMEM_TRY(context_.gate.wait_until_outside(nullptr, deadline));
+  step_point(StepPoint::pause_gate_closed);
   AMEM_TRY(nccl_.wait_until_settled(deadline));
   if (nccl_.is_capturing())
     return make_error(
         ErrorKind::misuse, 0,
         "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
   // Everything that could fail is reserved before any neighbour is asked for anything.
-  AMEM_TRY(executor_.reserve(pause_plan()));
+  AMEM_TRY(executor_.reserve(pause_plan(), deadline));
   host_capacity_bytes_ = store_.capacity_bytes();
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
     devices = devices_in_use(context_.registry);
   }
-  AMEM_TRY(context_.drain.wait(devices, deadline));
+  AMEM_TRY(context_.devices.drain(devices, deadline));
+  step_point(StepPoint::pause_drained);
   watch.lap(&report->wait_ms);
   return ok_status();
 }
@@ -153,13 +155,18 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
   const std::vector<Step> plan = pause_plan();
   std::vector<Step> begun;
   if (status.ok()) {
+    step_point(StepPoint::pause_let_go);
     status = executor_.save(plan, deadline);
+    step_point(StepPoint::pause_saved);
     report->copied_bytes = executor_.copied_bytes();
     watch.lap(&report->copy_ms);
     if (status.ok()) status = executor_.release(plan, &begun);
     watch.lap(&report->memory_ms);
   }
-  if (status.ok()) return status;
+  if (status.ok()) {
+    step_point(StepPoint::pause_released);
+    return status;
+  }
 
   const Deadline undo_deadline = Deadline::after_ms(context_.timeout_ms);
   if (Status undone = undo(plan, begun, undo_deadline); !undone.ok()) {
@@ -191,6 +198,7 @@ Status Session::pause() {
   SessionReport report;
   Stopwatch watch;
   bool lost_way_back = false;
+  step_point(StepPoint::pause_begun);
   Status status = check_pause();
   if (status.ok()) status = quiesce(deadline, &report);
   if (status.ok()) status = move_out(deadline, &report, &lost_way_back);
@@ -215,6 +223,19 @@ Status Session::pause() {
 // --- Resume
 // -----------------------------------------------------------------------------------------------------------
 
+size_t Session::free_bytes(int device) {
+  constexpr long kMostMs = 1000;  // it is for a sentence only
+  const auto found = std::make_shared<size_t>(0);
+  (void)context_.devices.run({{device,
+                               [driver = &context_.driver, found] {
+                                 size_t total_bytes = 0;
+                                 driver->cuMemGetInfo_v2(found.get(), &total_bytes);
+                                 return ok_status();
+                               }}},
+                             "counting its memory", Deadline::after_ms(kMostMs));
+  return *found;
+}
+
 Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) {
   std::map<int, size_t> wanted;
   {
@@ -226,11 +247,8 @@ Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) 
   }
   std::string text = error.message;
   for (const auto& [device, bytes] : wanted) {
-    size_t free_bytes = 0, total_bytes = 0;
-    DeviceContext device_context(context_.driver, device);
-    if (device_context.ok()) context_.driver.cuMemGetInfo_v2(&free_bytes, &total_bytes);
     text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
-            " MiB are wanted, " + std::to_string(free_bytes >> 20) + " MiB are free";
+            " MiB are wanted, " + std::to_string(free_bytes(device) >> 20) + " MiB are free";
   }
   return Error{ErrorKind::driver, error.code,
                text + "; this process stays paused: free memory, then call ncclResume() again"};
@@ -238,6 +256,7 @@ Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) 
 
 Status Session::move_in(Deadline deadline, SessionReport* report) {
   Stopwatch watch;
+  step_point(StepPoint::resume_begun);
   const std::vector<Step> plan = resume_plan();
   if (Status created = executor_.create(plan); !created.ok()) {
     if (created.error().kind == ErrorKind::driver &&
@@ -246,12 +265,17 @@ Status Session::move_in(Deadline deadline, SessionReport* report) {
     return created;
   }
   watch.lap(&report->memory_ms);
+  step_point(StepPoint::resume_created);
   AMEM_TRY(executor_.fill(plan, deadline));
+  step_point(StepPoint::resume_filled);
   report->copied_bytes = executor_.copied_bytes();
   watch.lap(&report->copy_ms);
   const std::shared_ptr<Replies> told = neighbours_.exports().bring_back(deadline);
+  step_point(StepPoint::resume_told);
   AMEM_TRY(neighbours_.imports().fetch(plan, deadline));
+  step_point(StepPoint::resume_fetched);
   AMEM_TRY(told->wait(deadline));
+  step_point(StepPoint::resume_done);
   watch.lap(&report->peers_ms);
   return ok_status();
 }

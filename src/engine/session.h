@@ -35,7 +35,7 @@ class Session {
         neighbours_(neighbours),
         nccl_(nccl),
         store_(context.driver),
-        executor_(context.driver, context.registry, store_) {}
+        executor_(context.driver, context.registry, context.devices, store_) {}
 
   /// Returns when NCCL's memory has left the GPUs and this process' references to others' are
   /// dropped. On error nothing was lost: the process is active again, or, when memory could not be
@@ -64,6 +64,7 @@ class Session {
   Status move_out(Deadline deadline, SessionReport* report, bool* lost_way_back);
   Status undo(const std::vector<Step>& plan, const std::vector<Step>& begun, Deadline deadline);
   Status move_in(Deadline deadline, SessionReport* report);
+  size_t free_bytes(int device);
   Error out_of_memory(const Error& error, const std::vector<Step>& plan);
   std::vector<Step> pause_plan();
   std::vector<Step> resume_plan();

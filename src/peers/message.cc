@@ -32,6 +32,7 @@ void walk(Stream& stream, Fetched& m) {
   stream.list(m.outcomes, kMaxFds,
               [&](Fetched::Outcome& outcome) { stream.choice(outcome, Fetched::Outcome::failed); });
   stream.list(m.away_communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
+  stream.sentence(m.reason, kMaxReasonBytes);
 }
 
 template <typename Stream>

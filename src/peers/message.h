@@ -56,6 +56,8 @@ struct Fetched {
   std::vector<Outcome> outcomes;
   /// The owner's communicators, when something is away; at most kMaxCommunicators.
   std::vector<CommunicatorId> away_communicators;
+  /// Why one failed.
+  std::string reason;
   bool operator==(const Fetched&) const = default;
 };
 

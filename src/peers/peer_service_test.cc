@@ -166,7 +166,7 @@ TEST(PeerService, ALateReplyIsDroppedAndItsFdsAreClosed) {
   const uint64_t request_id = b.recorder.take_seen()[0].request_id;
   const size_t before = open_fds().size();
 
-  b.service->reply(a.id, request_id, Fetched{{Fetched::Outcome::here}, {}}, null_fds(1));
+  b.service->reply(a.id, request_id, Fetched{{Fetched::Outcome::here}, {}, ""}, null_fds(1));
   b.service->send(a.id, Drop{{1}}, {});
 
   ASSERT_TRUE(a.recorder.wait_seen(1));

@@ -21,7 +21,8 @@ bool contains(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) 
 }  // namespace
 
 /// What one thread is doing inside NCCL. Written by that thread only, read by whoever waits for
-/// gates to empty. Reused when the thread has ended, never freed: a reader may hold it.
+/// gates to empty. Reused when the thread has ended. The gate and the thread own it together, since
+/// either may end first.
 struct CallGate::Thread {
   std::atomic<bool> owned{true};
   std::atomic<long> tid{0};
@@ -32,39 +33,42 @@ struct CallGate::Thread {
   std::array<std::atomic<const void*>, kCommunicatorsInGroup> communicators{};
 };
 
-CallGate::CallGate() = default;
+CallGate::CallGate() {
+  static std::atomic<uint64_t> gates{0};
+  number_ = ++gates;
+}
 CallGate::~CallGate() = default;
 
 CallGate::Thread& CallGate::this_thread() {
   // One gate a process in production; tests make several, hence the check that the record is this
-  // gate's own.
+  // gate's own. By number: a later gate may have the address of one that is gone.
   static thread_local struct Slot {
-    CallGate* gate = nullptr;
-    Thread* thread = nullptr;
+    uint64_t gate = 0;
+    std::shared_ptr<Thread> thread;
     ~Slot() {
       if (thread != nullptr) thread->owned.store(false, std::memory_order_release);
     }
   } slot;
-  if (slot.gate == this) return *slot.thread;
+  if (slot.gate == number_) return *slot.thread;
   if (slot.thread != nullptr) slot.thread->owned.store(false, std::memory_order_release);
 
   MutexLock lock(mutex_);
-  Thread* mine = nullptr;
-  for (auto& thread : threads_) {
+  std::shared_ptr<Thread> mine;
+  for (const auto& thread : threads_) {
     bool expected = false;
     if (thread->owned.compare_exchange_strong(expected, true)) {
-      mine = thread.get();
+      mine = thread;
       break;
     }
   }
-  if (mine == nullptr) mine = threads_.emplace_back(std::make_unique<Thread>()).get();
+  if (mine == nullptr) mine = threads_.emplace_back(std::make_shared<Thread>());
   mine->depth = mine->group_depth = 0;
   mine->call.store(nullptr);
   mine->count.store(0);
   mine->tid.store(syscall(SYS_gettid));
-  slot.gate = this;
-  slot.thread = mine;
-  return *mine;
+  slot.gate = number_;
+  slot.thread = std::move(mine);
+  return *slot.thread;
 }
 
 bool CallGate::caller_is_inside() const {

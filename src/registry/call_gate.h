@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -94,6 +95,7 @@ class CallGate {
   void step_out(Thread& thread);
   std::string find_inside(const std::vector<CommunicatorId>* ids) AMEM_REQUIRES(mutex_);
 
+  uint64_t number_;               ///< of this gate in the process, counted from 1; never reused
   std::atomic<int> closures_{0};  ///< how many reasons there are for any gate to be closed
   Mutex mutex_;
   Condition changed_;
@@ -104,7 +106,7 @@ class CallGate {
     std::vector<CommunicatorId> ids;
   };
   std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Thread>> threads_ AMEM_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Thread>> threads_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

@@ -37,8 +37,8 @@ void choose_cumem() {
 
 Process::Process(const Driver& driver)
     : driver_(driver),
-      drain_(driver_),
-      engine_{driver_, registry_, gate_, drain_, random_instance_id()},
+      devices_(driver_),
+      engine_{driver_, registry_, gate_, devices_, random_instance_id()},
       neighbours_(engine_, [this] { return status_text(); }),
       session_(engine_, neighbours_, *this) {
   engine_.group = static_cast<int32_t>(environment().group_id);

@@ -53,7 +53,7 @@ class Process final : public NcclState {
   const Driver driver_;
   Registry registry_;
   CallGate gate_;
-  DeviceDrain drain_;
+  DeviceThreads devices_;
   EngineContext engine_;
   Neighbours neighbours_;
   Session session_;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/mutex.h"
+#include "driver/driver.h"
+
+namespace amem {
+
+/// One thread for each device, which calls the driver where that needs the device's context or may
+/// wait for its work. So the driver can hold up none but that thread: whoever asks has a deadline.
+/// And the application's threads keep their current contexts and capture modes whatever fails.
+///
+/// Thread-safe. Threads are started when they are first needed, and stay.
+class DeviceThreads {
+ public:
+  /// Runs in the primary context of the device, in relaxed capture mode. Owns what it touches: it
+  /// goes on when nobody waits for it any more.
+  using Job = std::function<Status()>;
+
+  explicit DeviceThreads(const Driver& driver);
+  /// Waits for the jobs that run.
+  ~DeviceThreads();
+  DeviceThreads(const DeviceThreads&) = delete;
+
+  /// Starts the threads of these devices ahead of need.
+  void prepare(const std::vector<int>& devices);
+
+  /// Runs a job on each device's thread, side by side, each after what was asked of its thread
+  /// before. The first error in order of devices; unsupported for a device whose primary context is
+  /// not active; timeout, which names the device and `what`, at the deadline.
+  Status run(std::map<int, Job> jobs, const char* what, Deadline deadline);
+
+  /// Waits for all work that was queued on these devices before the call, without disturbing a
+  /// stream capture anywhere in the process. Devices without an active context have none.
+  ///
+  /// cuCtxSynchronize would not do: it invalidates every capture in progress, whatever the mode of
+  /// the capture and of the calling thread. Registering and unregistering one page of host memory
+  /// in relaxed mode waits for all work of the context and leaves captures alone (measured;
+  /// docs/decisions/0004-drain.md).
+  Status drain(const std::vector<int>& devices, Deadline deadline);
+
+ private:
+  struct Task;
+  struct Lane;
+  std::shared_ptr<Task> post(int device, Job job, bool optional);
+  Status run_tasks(std::map<int, Job> jobs, bool optional, const char* what, Deadline deadline);
+  static void* serve(void* lane);
+
+  const Driver& driver_;
+  Mutex mutex_;
+  Condition changed_;
+  std::map<int, std::unique_ptr<Lane>> lanes_ AMEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace amem

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace amem {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+AllocationProperties on_device(int device) {
+  AllocationProperties properties{};
+  properties.location = {kLocationDevice, device};
+  return properties;
+}
+
+/// One of each: 17 MiB of our own on two devices, 10 MiB of others.
+class StatisticsTest : public testing::Test {
+ protected:
+  StatisticsTest() {
+    MutexLock lock(registry_.mutex);
+    registry_.add_local(4 * kMiB, on_device(0), 1);
+    Allocation& shared = registry_.add_local(6 * kMiB, on_device(0), 2);
+    shared.nonce = 77;
+    shared_ = shared.id;
+    registry_.add_local(5 * kMiB, on_device(1), 3).kind = Kind::user;
+    pin(registry_.add_local(2 * kMiB, on_device(1), 4), "registered with a NIC");
+    add_import(5, 8 * kMiB, AllocationState::mapped, 5);
+    add_import(6, 2 * kMiB, AllocationState::dropped, 0);
+  }
+  void add_import(AllocationId remote, size_t size_bytes, AllocationState state,
+                  DriverHandle backing) AMEM_REQUIRES(registry_.mutex) {
+    Allocation& import = registry_.add_import({InstanceId{{1, 2}}, remote, 7});
+    import.size_bytes = size_bytes;
+    import.state = state;
+    import.backing.handle = backing;
+  }
+  void release_shared() {
+    MutexLock lock(registry_.mutex);
+    Allocation& shared = *registry_.find(shared_);
+    shared.state = AllocationState::released;
+    shared.backing.handle = 0;
+    shared.saved = &saved_;
+  }
+  std::vector<std::string> lines(const KindSettings& settings) {
+    return format_statistics(take_statistics(registry_, settings), 3, 42);
+  }
+
+  Registry registry_;
+  AllocationId shared_ = 0;
+  unsigned char saved_ = 0;
+};
+
+TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
+  const std::vector<std::string> expected{
+      "AMEM groupID:3 pid:42 caller_1 allocBytes:6291456",
+      "AMEM groupID:3 pid:42 caller_3 allocBytes:6291456",
+      "AMEM groupID:3 pid:42 caller_5 allocBytes:5242880",
+      "AMEM groupID:3 pid:42 caller_7 allocBytes:10485760",
+      "AMEM groupID:3 pid:42 total allocBytes:28311552 (27 MB)",
+      "AMEM groupID:3 pid:42 device:0 kind:keep objects:2 residentBytes:10485760 releasedBytes:0 "
+      "savedOnHostBytes:0",
+      "AMEM groupID:3 pid:42 device:1 kind:pinned objects:1 residentBytes:2097152 releasedBytes:0 "
+      "savedOnHostBytes:0",
+      "AMEM groupID:3 pid:42 device:1 kind:user objects:1 residentBytes:5242880 releasedBytes:0 "
+      "savedOnHostBytes:0",
+      "AMEM groupID:3 pid:42 imported objects:2 mappedBytes:8388608 unmappedBytes:2097152",
+      "AMEM groupID:3 pid:42 neverReleasedBytes:2097152 because:registered with a NIC",
+      "AMEM groupID:3 pid:42 neverReleasedBytes:5242880 because:the application's own "
+      "(ncclMemAlloc)",
+  };
+
+  EXPECT_EQ(lines({}), expected);
+}
+
+TEST_F(StatisticsTest, ReleasedMemoryCountsWithWhatTheHostKeepsOfIt) {
+  release_shared();
+  const std::string device = "AMEM groupID:3 pid:42 device:0 ";
+
+  const std::vector<std::string> kept = lines({});
+  EXPECT_EQ(kept.at(5), device +
+                            "kind:keep objects:2 residentBytes:4194304 releasedBytes:6291456 "
+                            "savedOnHostBytes:6291456");
+
+  // 6 MiB and exported: a P2P buffer.
+  const std::vector<std::string> header = lines({true});
+  EXPECT_EQ(header.at(5), device +
+                              "kind:keep objects:1 residentBytes:4194304 releasedBytes:0 "
+                              "savedOnHostBytes:0");
+  EXPECT_EQ(header.at(6), device +
+                              "kind:header objects:1 residentBytes:0 releasedBytes:6291456 "
+                              "savedOnHostBytes:4096");
+}
+
+TEST_F(StatisticsTest, JsonHasTheSameSums) {
+  release_shared();
+
+  EXPECT_EQ(statistics_json(take_statistics(registry_, {}), 3, 42, "paused"),
+            "{\"pid\": 42, \"group\": 3, \"state\": \"paused\", \"objects\": 4, "
+            "\"allocated_bytes\": 17825792, \"resident_bytes\": 11534336, "
+            "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
+            "\"fixed_bytes\": 7340032, \"imported_objects\": 2, "
+            "\"imported_bytes\": 10485760}");
+}
+
+TEST(EmptyStatistics, SayZero) {
+  Registry registry;
+  const Statistics statistics = take_statistics(registry, {});
+
+  EXPECT_EQ(format_statistics(statistics, -1, 42),
+            std::vector<std::string>{"AMEM groupID:-1 pid:42 total allocBytes:0 (0 MB)"});
+  EXPECT_EQ(statistics_json(statistics, -1, 42, "active"),
+            "{\"pid\": 42, \"group\": -1, \"state\": \"active\", \"objects\": 0, "
+            "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
+            "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"imported_objects\": 0, "
+            "\"imported_bytes\": 0}");
+}
+
+// A cut text would be no JSON.
+TEST(LargestStatistics, AreNotCut) {
+  constexpr size_t kMost = std::numeric_limits<size_t>::max();
+  Statistics statistics;
+  statistics.by_device_and_kind[{0, Kind::keep}] = {kMost, kMost, kMost, kMost, kMost, kMost};
+  statistics.imports = {kMost, kMost, kMost, kMost, kMost, kMost};
+
+  const std::string json = statistics_json(statistics, std::numeric_limits<long>::min(),
+                                           std::numeric_limits<int>::min(), "resuming");
+
+  EXPECT_TRUE(json.ends_with("\"imported_bytes\": 18446744073709551615}")) << json;
+}
+
+}  // namespace
+}  // namespace amem
