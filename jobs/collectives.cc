@@ -15,9 +15,13 @@ void check_nccl(ncclResult_t result, const char* call) {
                              ncclGetLastError(nullptr));
 }
 
-Communicator::~Communicator() {
+Communicator::~Communicator() { release_buffers(); }
+
+void Communicator::release_buffers() {
   if (send_ != 0) device_calls().mem_free(send_);
   if (recv_ != 0) device_calls().mem_free(recv_);
+  send_ = recv_ = 0;
+  send_floats_ = recv_floats_ = 0;
 }
 
 float Communicator::value(int rank, size_t index) const {
@@ -83,8 +87,7 @@ void Communicator::all_gather(size_t count) {
   const size_t all = count * static_cast<size_t>(ranks_);
   reserve(count, all);
   put_inputs(count);
-  JOB_NCCL(ncclAllGather(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                         ncclFloat32, comm_, stream_));
+  enqueue_all_gather(count);
   compare("all_gather", all,
           [&](size_t i) { return value(static_cast<int>(i / count), i % count); });
 }
@@ -93,8 +96,7 @@ void Communicator::reduce_scatter(size_t count) {
   const size_t all = count * static_cast<size_t>(ranks_);
   reserve(all, count);
   put_inputs(all);
-  JOB_NCCL(ncclReduceScatter(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                             ncclFloat32, ncclSum, comm_, stream_));
+  enqueue_reduce_scatter(count);
   compare("reduce_scatter", count, [&](size_t i) {
     float sum = 0;
     for (int r = 0; r < ranks_; ++r) sum += value(r, i + count * static_cast<size_t>(rank_));
@@ -105,8 +107,7 @@ void Communicator::reduce_scatter(size_t count) {
 void Communicator::broadcast(size_t count, int root) {
   reserve(count, count);
   put_inputs(count);
-  JOB_NCCL(ncclBroadcast(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                         ncclFloat32, root, comm_, stream_));
+  enqueue_broadcast(count, root);
   compare("broadcast", count, [&](size_t i) { return value(root, i); });
 }
 
@@ -114,28 +115,17 @@ void Communicator::all_to_all(size_t count) {
   const size_t all = count * static_cast<size_t>(ranks_);
   reserve(all, all);
   put_inputs(all);
-  JOB_NCCL(ncclGroupStart());
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const size_t offset = count * static_cast<size_t>(peer) * sizeof(float);
-    JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_ + offset), count, ncclFloat32, peer, comm_,
-                      stream_));
-    JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_ + offset), count, ncclFloat32, peer, comm_,
-                      stream_));
-  }
-  JOB_NCCL(ncclGroupEnd());
+  enqueue_all_to_all(count);
   compare("all_to_all", all, [&](size_t i) {
     return value(static_cast<int>(i / count), i % count + count * static_cast<size_t>(rank_));
   });
 }
 
 void Communicator::send_recv_ring(size_t count) {
-  const int next = (rank_ + 1) % ranks_, previous = (rank_ + ranks_ - 1) % ranks_;
+  const int previous = (rank_ + ranks_ - 1) % ranks_;
   reserve(count, count);
   put_inputs(count);
-  JOB_NCCL(ncclGroupStart());
-  JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_), count, ncclFloat32, next, comm_, stream_));
-  JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_), count, ncclFloat32, previous, comm_, stream_));
-  JOB_NCCL(ncclGroupEnd());
+  enqueue_send_recv_ring(count);
   compare("send_recv", count, [&](size_t i) { return value(previous, i); });
 }
 
@@ -155,8 +145,59 @@ void Communicator::enqueue_all_reduce(size_t count) {
                          ncclFloat32, ncclSum, comm_, stream_));
 }
 
-double Communicator::time_all_reduce(size_t count, int repeats) {
+void Communicator::enqueue_all_gather(size_t count) {
+  JOB_NCCL(ncclAllGather(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                         ncclFloat32, comm_, stream_));
+}
+
+void Communicator::enqueue_reduce_scatter(size_t count) {
+  JOB_NCCL(ncclReduceScatter(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                             ncclFloat32, ncclSum, comm_, stream_));
+}
+
+void Communicator::enqueue_broadcast(size_t count, int root) {
+  JOB_NCCL(ncclBroadcast(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                         ncclFloat32, root, comm_, stream_));
+}
+
+void Communicator::enqueue_all_to_all(size_t count) {
+  JOB_NCCL(ncclGroupStart());
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const size_t offset = count * static_cast<size_t>(peer) * sizeof(float);
+    JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_ + offset), count, ncclFloat32, peer, comm_,
+                      stream_));
+    JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_ + offset), count, ncclFloat32, peer, comm_,
+                      stream_));
+  }
+  JOB_NCCL(ncclGroupEnd());
+}
+
+void Communicator::enqueue_send_recv_ring(size_t count) {
+  const int next = (rank_ + 1) % ranks_, previous = (rank_ + ranks_ - 1) % ranks_;
+  JOB_NCCL(ncclGroupStart());
+  JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_), count, ncclFloat32, next, comm_, stream_));
+  JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_), count, ncclFloat32, previous, comm_, stream_));
+  JOB_NCCL(ncclGroupEnd());
+}
+
+void Communicator::use_all(const std::vector<size_t>& counts) {
+  const size_t all = *std::max_element(counts.begin(), counts.end()) * static_cast<size_t>(ranks_);
+  reserve(all, all);
+  for (size_t count : counts) {
+    enqueue_all_reduce(count);
+    enqueue_all_gather(count);
+    enqueue_reduce_scatter(count);
+    enqueue_broadcast(count, static_cast<int>(count) % ranks_);
+    enqueue_all_to_all(count);
+    enqueue_send_recv_ring(count);
+  }
+  JOB_CUDA(stream_synchronize(stream_));
+  release_buffers();
+}
+
+double Communicator::time_all_reduce(size_t count, int repeats, int warm_ups) {
   reserve(count, count);
+  for (int i = 0; i < warm_ups; ++i) enqueue_all_reduce(count);
   JOB_CUDA(stream_synchronize(stream_));
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) enqueue_all_reduce(count);

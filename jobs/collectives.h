@@ -48,14 +48,24 @@ class Communicator {
   void begin_capture(size_t count);
   void end_capture();
 
+  /// The collectives of check_all(), queued and waited for without looking at the results. Gives
+  /// the buffers back: what then remains on the device is NCCL's.
+  void use_all(const std::vector<size_t>& counts);
+
   /// Queues `repeats` all_reduces without checking, for load and timing; returns seconds until they
-  /// were done.
-  double time_all_reduce(size_t count, int repeats);
+  /// were done. The warm-ups before them are not timed, and let the ranks begin together.
+  double time_all_reduce(size_t count, int repeats, int warm_ups = 0);
   /// One all_reduce without waiting for it.
   void enqueue_all_reduce(size_t count);
 
  private:
+  void enqueue_all_gather(size_t count);
+  void enqueue_reduce_scatter(size_t count);
+  void enqueue_broadcast(size_t count, int root);
+  void enqueue_all_to_all(size_t count);
+  void enqueue_send_recv_ring(size_t count);
   void reserve(size_t send_floats, size_t recv_floats);
+  void release_buffers();
   void put_inputs(size_t floats);
   void compare(const char* what, size_t floats, auto expected);
   float value(int rank, size_t index) const;

@@ -111,10 +111,18 @@ std::string RankProcess::read_line() {
   }
 }
 
-std::string RankProcess::answer() {
+RankProcess::Outcome RankProcess::outcome() {
   const std::string line = read_line();
-  if (line.rfind("ok", 0) == 0) return line.size() > 3 ? line.substr(3) : "";
-  throw std::runtime_error("rank " + std::to_string(pid_) + " at '" + last_order_ + "': " + line);
+  const bool ok = line.rfind("ok", 0) == 0;
+  const size_t word = ok ? 3 : sizeof "error";
+  return {ok, line.size() > word ? line.substr(word) : ""};
+}
+
+std::string RankProcess::answer() {
+  Outcome said = outcome();
+  if (said.ok) return std::move(said.text);
+  throw std::runtime_error("rank " + std::to_string(pid_) + " at '" + last_order_ +
+                           "': " + said.text);
 }
 
 std::string RankProcess::ask_failing(const std::string& line) {
@@ -123,10 +131,9 @@ std::string RankProcess::ask_failing(const std::string& line) {
 }
 
 std::string RankProcess::failure() {
-  const std::string text = read_line();
-  if (text.rfind("error ", 0) != 0)
-    throw std::runtime_error("'" + last_order_ + "' succeeded: " + text);
-  return text.substr(6);
+  Outcome said = outcome();
+  if (said.ok) throw std::runtime_error("'" + last_order_ + "' succeeded: " + said.text);
+  return std::move(said.text);
 }
 
 void RankProcess::kill(int signal) { ::kill(pid_, signal); }

@@ -34,6 +34,12 @@ class RankProcess {
     order(line);
     return answer();
   }
+  /// What the rank says, for orders that may succeed or fail. Throws only when it says nothing.
+  struct Outcome {
+    bool ok;
+    std::string text;
+  };
+  Outcome outcome();
   /// The text of the error that the last order is expected to give; throws when it succeeded.
   std::string failure();
   std::string ask_failing(const std::string& line);

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "jobs/communicator_orders.h"
+
+#include <stdexcept>
+
+#include "jobs/native_suspend.h"
+#include "jobs/unique_id_text.h"
+
+namespace jobs {
+
+namespace {
+
+std::vector<size_t> rest_of(Words& words) {
+  std::vector<size_t> counts;
+  for (size_t count; words >> count;) counts.push_back(count);
+  return counts;
+}
+
+}  // namespace
+
+Orders CommunicatorOrders::orders() {
+  using Method = std::string (CommunicatorOrders::*)(Words&);
+  static constexpr std::pair<const char*, Method> kMethods[] = {
+      {"device", &CommunicatorOrders::use_device},
+      {"version", &CommunicatorOrders::version},
+      {"unique", &CommunicatorOrders::unique_id},
+      {"make", &CommunicatorOrders::make},
+      {"split", &CommunicatorOrders::split},
+      {"destroy", &CommunicatorOrders::destroy},
+      {"abort", &CommunicatorOrders::abort},
+      {"check", &CommunicatorOrders::check},
+      {"connect", &CommunicatorOrders::connect},
+      {"all_reduce", &CommunicatorOrders::all_reduce},
+      {"broadcast", &CommunicatorOrders::broadcast},
+      {"enqueue", &CommunicatorOrders::enqueue},
+      {"time", &CommunicatorOrders::time},
+      {"capture", &CommunicatorOrders::capture},
+      {"replay", &CommunicatorOrders::replay},
+      {"begin_capture", &CommunicatorOrders::begin_capture},
+      {"end_capture", &CommunicatorOrders::end_capture},
+      {"background", &CommunicatorOrders::background},
+      {"loops", &CommunicatorOrders::loops},
+      {"join", &CommunicatorOrders::join},
+      {"group_start", &CommunicatorOrders::group_start},
+      {"group_end", &CommunicatorOrders::group_end},
+      {"nccl_suspend", &CommunicatorOrders::nccl_suspend},
+      {"nccl_resume", &CommunicatorOrders::nccl_resume},
+  };
+  Orders orders;
+  for (const auto& [name, method] : kMethods)
+    orders[name] = [this, method = method](Words& words) { return (this->*method)(words); };
+  orders["exports"] = [](Words& words) {
+    std::string function;
+    words >> function;
+    return std::string(nccl_exports(function) ? "1" : "0");
+  };
+  return orders;
+}
+
+std::string CommunicatorOrders::use_device(Words& words) {
+  int device = 0;
+  words >> device;
+  JOB_CUDA(init(0));
+  JOB_CUDA(retain_primary(&context_, device));
+  JOB_CUDA(set_current(context_));
+  constexpr unsigned kNonBlocking = 1;
+  JOB_CUDA(stream_create(&stream_, kNonBlocking));
+  return "";
+}
+
+std::string CommunicatorOrders::version(Words&) {
+  int version = 0;
+  JOB_NCCL(ncclGetVersion(&version));
+  return std::to_string(version);
+}
+
+std::string CommunicatorOrders::unique_id(Words&) {
+  ncclUniqueId id;
+  JOB_NCCL(ncclGetUniqueId(&id));
+  return hex(id);
+}
+
+std::string CommunicatorOrders::make(Words& words) {
+  std::string name, id;
+  int ranks = 0, rank = 0;
+  words >> name >> ranks >> rank >> id;
+  ncclComm_t comm = nullptr;
+  JOB_NCCL(ncclCommInitRank(&comm, ranks, unhex(id), rank));
+  communicators_[name] = std::make_unique<Communicator>(comm, rank, ranks, stream_);
+  return "";
+}
+
+std::string CommunicatorOrders::split(Words& words) {
+  std::string parent, name;
+  int color = 0, key = 0;
+  words >> parent >> name >> color >> key;
+  ncclComm_t comm = nullptr;
+  JOB_NCCL(ncclCommSplit(find(parent).get(), color, key, &comm, nullptr));
+  int ranks = 0, rank = 0;
+  JOB_NCCL(ncclCommCount(comm, &ranks));
+  JOB_NCCL(ncclCommUserRank(comm, &rank));
+  communicators_[name] = std::make_unique<Communicator>(comm, rank, ranks, stream_);
+  return "";
+}
+
+std::string CommunicatorOrders::destroy(Words& words) {
+  std::string name;
+  words >> name;
+  const ncclComm_t comm = find(name).get();
+  communicators_.erase(name);
+  JOB_NCCL(ncclCommDestroy(comm));
+  return "";
+}
+
+std::string CommunicatorOrders::abort(Words& words) {
+  std::string name;
+  words >> name;
+  const ncclComm_t comm = find(name).get();
+  communicators_.erase(name);
+  JOB_NCCL(ncclCommAbort(comm));
+  return "";
+}
+
+std::string CommunicatorOrders::check(Words& words) {
+  std::string name;
+  words >> name;
+  find(name).check_all(rest_of(words));
+  return "";
+}
+
+/// All collectives once with each count, unchecked: connections and memory are then as after a
+/// check, but the time is NCCL's.
+std::string CommunicatorOrders::connect(Words& words) {
+  std::string name;
+  words >> name;
+  const std::vector<size_t> counts = rest_of(words);
+  if (counts.empty()) throw std::runtime_error("connect NAME COUNT...: no count");
+  return std::to_string(seconds_of([&] { find(name).use_all(counts); }));
+}
+
+std::string CommunicatorOrders::all_reduce(Words& words) {
+  std::string name;
+  size_t count = 0;
+  words >> name >> count;
+  find(name).all_reduce(count);
+  return "";
+}
+
+std::string CommunicatorOrders::broadcast(Words& words) {
+  std::string name;
+  size_t count = 0;
+  int root = 0;
+  words >> name >> count >> root;
+  find(name).broadcast(count, root);
+  return "";
+}
+
+std::string CommunicatorOrders::enqueue(Words& words) {
+  std::string name;
+  size_t count = 0;
+  words >> name >> count;
+  find(name).enqueue_all_reduce(count);
+  return "";
+}
+
+/// time NAME COUNT REPEATS [WARM_UPS]
+std::string CommunicatorOrders::time(Words& words) {
+  std::string name;
+  size_t count = 0;
+  int repeats = 0, warm_ups = 0;
+  words >> name >> count >> repeats >> warm_ups;
+  return std::to_string(find(name).time_all_reduce(count, repeats, warm_ups));
+}
+
+std::string CommunicatorOrders::capture(Words& words) {
+  std::string name;
+  size_t count = 0;
+  words >> name >> count;
+  find(name).capture(count);
+  return "";
+}
+
+std::string CommunicatorOrders::replay(Words& words) {
+  return on_communicator(words, &Communicator::replay);
+}
+
+std::string CommunicatorOrders::begin_capture(Words& words) {
+  std::string name;
+  size_t count = 0;
+  words >> name >> count;
+  find(name).begin_capture(count);
+  return "";
+}
+
+std::string CommunicatorOrders::end_capture(Words& words) {
+  return on_communicator(words, &Communicator::end_capture);
+}
+
+/// Checked all_reduces in the background, on every member of the communicator, until one of them
+/// gets "join"; the answer to it is the number of rounds, the same on all.
+std::string CommunicatorOrders::background(Words& words) {
+  std::string name;
+  size_t count = 0;
+  words >> name >> count;
+  loop_.start(find(name), context_, count);
+  return "";
+}
+std::string CommunicatorOrders::loops(Words&) { return std::to_string(loop_.rounds()); }
+std::string CommunicatorOrders::join(Words&) { return std::to_string(loop_.finish()); }
+
+std::string CommunicatorOrders::group_start(Words&) {
+  JOB_NCCL(ncclGroupStart());
+  return "";
+}
+std::string CommunicatorOrders::group_end(Words&) {
+  JOB_NCCL(ncclGroupEnd());
+  return "";
+}
+
+std::string CommunicatorOrders::nccl_suspend(Words&) {
+  return std::to_string(seconds_of([this] { suspend_natively(all()); }));
+}
+std::string CommunicatorOrders::nccl_resume(Words&) {
+  return std::to_string(seconds_of([this] { resume_natively(all()); }));
+}
+
+std::string CommunicatorOrders::on_communicator(Words& words, void (Communicator::*method)()) {
+  std::string name;
+  words >> name;
+  (find(name).*method)();
+  return "";
+}
+
+Communicator& CommunicatorOrders::find(const std::string& name) {
+  auto found = communicators_.find(name);
+  if (found == communicators_.end()) throw std::runtime_error("no communicator " + name);
+  return *found->second;
+}
+
+std::vector<ncclComm_t> CommunicatorOrders::all() const {
+  std::vector<ncclComm_t> comms;
+  for (const auto& [name, communicator] : communicators_) comms.push_back(communicator->get());
+  return comms;
+}
+
+}  // namespace jobs

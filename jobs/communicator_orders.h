@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jobs/background_loop.h"
+#include "jobs/collectives.h"
+#include "jobs/orders.h"
+
+namespace jobs {
+
+/// The communicators of a rank, by name, and the orders that make, use and destroy them.
+class CommunicatorOrders {
+ public:
+  /// They refer to this object.
+  Orders orders();
+
+ private:
+  std::string use_device(Words& words);
+  std::string version(Words&);
+  std::string unique_id(Words&);
+  std::string make(Words& words);
+  std::string split(Words& words);
+  std::string destroy(Words& words);
+  std::string abort(Words& words);
+
+  std::string check(Words& words);
+  std::string connect(Words& words);
+  std::string all_reduce(Words& words);
+  std::string broadcast(Words& words);
+  std::string enqueue(Words& words);
+  std::string time(Words& words);
+  std::string capture(Words& words);
+  std::string replay(Words& words);
+  std::string begin_capture(Words& words);
+  std::string end_capture(Words& words);
+  std::string background(Words& words);
+  std::string loops(Words&);
+  std::string join(Words&);
+  std::string group_start(Words&);
+  std::string group_end(Words&);
+
+  std::string nccl_suspend(Words&);
+  std::string nccl_resume(Words&);
+
+  std::string on_communicator(Words& words, void (Communicator::*method)());
+  Communicator& find(const std::string& name);
+  /// In the order of their names, which is the same on every rank.
+  std::vector<ncclComm_t> all() const;
+
+  Context context_ = nullptr;
+  Stream stream_ = nullptr;
+  std::map<std::string, std::unique_ptr<Communicator>> communicators_;
+  BackgroundLoop loop_;
+};
+
+}  // namespace jobs

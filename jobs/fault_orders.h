@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include "jobs/orders.h"
+
+namespace jobs {
+
+/// Orders that make things go wrong, for tests: variables that the next step reads, and failing
+/// calls of the simulated driver.
+Orders fault_orders();
+
+}  // namespace jobs

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "jobs/memory_orders.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <fstream>
+#include <stdexcept>
+
+#include "jobs/process_counters.h"
+
+namespace jobs {
+
+namespace {
+
+std::string memory(Words&) {
+  size_t free_bytes = 0, total_bytes = 0;
+  JOB_CUDA(mem_info(&free_bytes, &total_bytes));
+  return std::to_string(free_bytes) + " " + std::to_string(total_bytes);
+}
+
+std::string resources(Words&) {
+  std::ifstream statm("/proc/self/statm");
+  size_t pages = 0, resident = 0;
+  statm >> pages >> resident;
+  return std::to_string(count_entries("/proc/self/fd")) + " " +
+         std::to_string(count_lines("/proc/self/maps")) + " " + std::to_string(resident * 4096) +
+         " " + std::to_string(count_entries("/proc/self/task"));
+}
+
+/// Memory calls of this process to the driver so far; -1 on a real one, which does not count them.
+std::string driver_calls(Words&) {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  const auto count =
+      library == nullptr
+          ? nullptr
+          : reinterpret_cast<long long (*)(const char*)>(dlsym(library, "amemSimCallCount"));
+  return std::to_string(count == nullptr ? -1 : count("*"));
+}
+
+}  // namespace
+
+Orders MemoryOrders::orders() {
+  return {
+      {"memory", memory},
+      {"resources", resources},
+      {"driver_calls", driver_calls},
+      {"occupy", [this](Words& words) { return occupy(words); }},
+      {"drain", [this](Words&) { return drain(); }},
+  };
+}
+
+/// Takes all free memory but a reserve, in pieces, and writes a pattern into it; "drain" checks
+/// the pattern and frees.
+std::string MemoryOrders::occupy(Words& words) {
+  size_t spare_bytes = 0;
+  words >> spare_bytes >> pattern_;
+  size_t free_bytes = 0, total_bytes = 0, taken = 0;
+  for (size_t piece = size_t{1} << 30; piece >= size_t{2} << 20;) {
+    JOB_CUDA(mem_info(&free_bytes, &total_bytes));
+    Address address = 0;
+    if (free_bytes < spare_bytes + piece || device_calls().mem_alloc(&address, piece) != 0) {
+      piece /= 2;
+      continue;
+    }
+    JOB_CUDA(fill32(address, pattern_, piece / 4));
+    pieces_.emplace_back(address, piece);
+    taken += piece;
+  }
+  return std::to_string(taken);
+}
+
+std::string MemoryOrders::drain() {
+  for (const auto& [address, size_bytes] : pieces_) {
+    std::vector<unsigned> sample(std::min<size_t>(size_bytes / 4, 1 << 18));
+    JOB_CUDA(to_host(sample.data(), address, sample.size() * 4));
+    for (unsigned word : sample)
+      if (word != pattern_) throw std::runtime_error("memory of another process was overwritten");
+    JOB_CUDA(mem_free(address));
+  }
+  pieces_.clear();
+  return "";
+}
+
+}  // namespace jobs

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nccl.h"
+
+namespace jobs {
+
+/// Whether the process' libnccl.so.2 has this function.
+bool nccl_exports(const std::string& function);
+
+/// NCCL's own ncclCommSuspend and ncclCommResume (from 2.29.7) on all of these communicators in one
+/// group, as its documentation asks of those who have several. All ranks call it, with the
+/// communicators in the same order. Throws std::runtime_error where NCCL has no such function or
+/// refuses.
+void suspend_natively(const std::vector<ncclComm_t>& communicators);
+void resume_natively(const std::vector<ncclComm_t>& communicators);
+
+}  // namespace jobs
