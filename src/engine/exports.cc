@@ -166,21 +166,23 @@ Status Exports::ask_to_let_go(Deadline deadline) {
   const LetGo request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
                       context_.gate.communicator_ids()};
   for (const InstanceId& importer : asked) {
-    replies->expect();
     const std::string name = name_of_peer(context_, importer);
     const pid_t pid = pid_of(context_, importer);
+    const Replies::Ticket ticket = replies->expect(name);
     context_.peers.load()->call(
-        importer, request, {}, deadline, [replies, closed, name, pid](Result<Received> reply) {
+        importer, request, {}, deadline,
+        [replies, closed, ticket, name, pid](Result<Received> reply) {
           if (!reply.ok() && reply.error().kind == ErrorKind::peer) {
             closed->add(pid);
-            return replies->succeeded();
+            return replies->succeeded(ticket);
           }
           if (!reply.ok())
-            return replies->failed(name + " did not let go: " + reply.error().message);
+            return replies->failed(ticket, name + " did not let go: " + reply.error().message,
+                                   reply.error().kind);
           const auto* gone = std::get_if<Gone>(&reply.value().message);
-          if (gone != nullptr && gone->gone) return replies->succeeded();
-          replies->failed(
-              name + " cannot let go: " + (gone != nullptr ? gone->reason : "unexpected answer"));
+          if (gone != nullptr && gone->gone) return replies->succeeded(ticket);
+          replies->failed(ticket, name + " cannot let go: " +
+                                      (gone != nullptr ? gone->reason : "unexpected answer"));
         });
   }
   bystanders_.announce_away(request.communicators, asked);
@@ -242,24 +244,25 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
     const std::string name = name_of_peer(context_, importer);
     std::vector<Parcel> parcels;
     if (Status packed = pack(importer, &parcels, &exported); !packed.ok()) {
-      replies->expect();
-      replies->failed(name + " could not be given its memory back: " + packed.error().message);
+      replies->failed(replies->expect(name),
+                      name + " could not be given its memory back: " + packed.error().message);
       told_.insert(importer);
       continue;
     }
     for (Parcel& parcel : parcels) {
-      replies->expect();
+      const Replies::Ticket ticket = replies->expect(name);
       peers->call(importer, std::move(parcel.message), std::move(parcel.fds), deadline,
-                  [replies, name](Result<Received> reply) {
+                  [replies, ticket, name](Result<Received> reply) {
                     if (!reply.ok() && reply.error().kind == ErrorKind::peer)
-                      return replies->succeeded();
+                      return replies->succeeded(ticket);
                     if (!reply.ok())
-                      return replies->failed(name + ": " + reply.error().message,
+                      return replies->failed(ticket, name + ": " + reply.error().message,
                                              reply.error().kind);
                     const auto* done = std::get_if<BackDone>(&reply.value().message);
-                    if (done != nullptr && done->done) return replies->succeeded();
-                    replies->failed(name + " cannot map our memory again: " +
-                                    (done != nullptr ? done->reason : "unexpected answer"));
+                    if (done != nullptr && done->done) return replies->succeeded(ticket);
+                    replies->failed(ticket,
+                                    name + " cannot map our memory again: " +
+                                        (done != nullptr ? done->reason : "unexpected answer"));
                   });
     }
   }

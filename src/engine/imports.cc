@@ -90,21 +90,22 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
                       const std::shared_ptr<Replies>& replies) {
   Fetch fetch;
   for (const Wanted& one : wanted) fetch.items.push_back(one.item);
-  replies->expect();
+  const Replies::Ticket ticket = replies->expect(name_of_peer(context_, owner));
   context_.peers.load()->call(
       owner, std::move(fetch), {}, deadline,
-      [this, owner, wanted, replies](Result<Received> reply) {
+      [this, owner, wanted, replies, ticket](Result<Received> reply) {
         if (reply.ok()) {
           auto* answer = std::get_if<Fetched>(&reply.value().message);
           if (answer == nullptr || answer->outcomes.size() != wanted.size())
-            return replies->failed(name_of_peer(context_, owner) +
-                                   " answered a fetch with something else");
+            return replies->failed(
+                ticket, name_of_peer(context_, owner) + " answered a fetch with something else");
           const Status kept =
               on_fetched(owner, wanted, std::move(*answer), std::move(reply.value().fds));
-          return kept.ok() ? replies->succeeded() : replies->failed(kept.error().message);
+          return kept.ok() ? replies->succeeded(ticket)
+                           : replies->failed(ticket, kept.error().message);
         }
         if (reply.error().kind != ErrorKind::peer)
-          return replies->failed(reply.error().message, reply.error().kind);
+          return replies->failed(ticket, reply.error().message, reply.error().kind);
         // The owner has ended, and its memory with it.
         MutexLock lock(context_.registry.mutex);
         for (const Wanted& one : wanted)
@@ -112,7 +113,7 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
             (void)change_state(*import, lost);
         AMEM_LOG(warn, -1, "the owner of %zu imported allocations has ended: %s", wanted.size(),
                  reply.error().message.c_str());
-        replies->succeeded();
+        replies->succeeded(ticket);
       });
 }
 

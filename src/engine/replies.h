@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -10,19 +11,23 @@
 
 namespace amem {
 
-/// Collects the replies to requests that were sent to many peers at once. Each request holds one
-/// Ticket, which its callback settles; the asker waits for all. Shared by both, because a late
+/// Collects the replies to requests that were sent to many peers at once. Each request holds a
+/// ticket, which its callback settles; the asker waits for all. Shared by both, because a late
 /// reply may come after the asker has gone.
 class Replies {
  public:
-  /// To be called before the request is sent.
-  void expect() {
+  using Ticket = int;
+
+  /// To be called before the request is sent to `who`.
+  Ticket expect(std::string who) {
     MutexLock lock(mutex_);
-    ++pending_;
+    pending_[++last_] = std::move(who);
+    return last_;
   }
-  void succeeded() { settle({}, false); }
-  void failed(const std::string& what, ErrorKind kind = ErrorKind::peer) {
-    settle(what, kind == ErrorKind::timeout);
+  void succeeded(Ticket ticket) { settle(ticket, "", false); }
+  /// ErrorKind::timeout for a reply that did not come in time.
+  void failed(Ticket ticket, const std::string& what, ErrorKind kind = ErrorKind::peer) {
+    settle(ticket, what, kind == ErrorKind::timeout);
   }
 
   /// Waits for every reply. Success, or all failures in one text: ErrorKind::timeout when each of
@@ -30,16 +35,16 @@ class Replies {
   Status wait(Deadline deadline) {
     MutexLock lock(mutex_);
     if (!changed_.wait_until(mutex_, deadline,
-                             [&]() AMEM_REQUIRES(mutex_) { return pending_ == 0; }))
-      add("no answer from " + std::to_string(pending_) + " requests", true);
+                             [&]() AMEM_REQUIRES(mutex_) { return pending_.empty(); }))
+      for (const auto& [ticket, who] : pending_) add("no answer from " + who, true);
     if (failures_.empty()) return ok_status();
     return Error{only_late_ ? ErrorKind::timeout : ErrorKind::peer, 0, failures_};
   }
 
  private:
-  void settle(const std::string& failure, bool late) {
+  void settle(Ticket ticket, const std::string& failure, bool late) {
     MutexLock lock(mutex_);
-    --pending_;
+    pending_.erase(ticket);
     if (!failure.empty()) add(failure, late);
     changed_.notify_all();
   }
@@ -50,7 +55,8 @@ class Replies {
 
   Mutex mutex_;
   Condition changed_;
-  int pending_ AMEM_GUARDED_BY(mutex_) = 0;
+  Ticket last_ AMEM_GUARDED_BY(mutex_) = 0;
+  std::map<Ticket, std::string> pending_ AMEM_GUARDED_BY(mutex_);
   std::string failures_ AMEM_GUARDED_BY(mutex_);
   bool only_late_ AMEM_GUARDED_BY(mutex_) = true;
 };

@@ -16,7 +16,8 @@ Deadline at_once() { return Deadline::after_ms(0); }
 
 std::shared_ptr<Replies> replies_to(int requests) {
   auto replies = std::make_shared<Replies>();
-  for (int i = 0; i < requests; ++i) replies->expect();
+  for (int i = 1; i <= requests; ++i)
+    EXPECT_EQ(replies->expect("process " + std::to_string(i)), i) << "tests name tickets so";
   return replies;
 }
 
@@ -27,7 +28,7 @@ TEST(RepliesTest, NothingAskedIsAnsweredAtOnce) {
 TEST(RepliesTest, AllAnswersAreSuccess) {
   const auto replies = replies_to(8);
   std::vector<std::thread> peers;
-  for (int i = 0; i < 8; ++i) peers.emplace_back([replies] { replies->succeeded(); });
+  for (int i = 1; i <= 8; ++i) peers.emplace_back([replies, i] { replies->succeeded(i); });
 
   const Status status = replies->wait(patience());
 
@@ -37,43 +38,43 @@ TEST(RepliesTest, AllAnswersAreSuccess) {
 
 TEST(RepliesTest, AllButOneIsNotEnough) {
   const auto replies = replies_to(3);
-  replies->succeeded();
-  replies->succeeded();
+  replies->succeeded(1);
+  replies->succeeded(2);
 
   const Status status = replies->wait(Deadline::after_ms(1));
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
-  EXPECT_EQ(status.error().message, "no answer from 1 requests");
+  EXPECT_EQ(status.error().message, "no answer from process 3");
 }
 
 TEST(RepliesTest, AnswersThatCameTooLateAreATimeout) {
   const auto replies = replies_to(3);
-  replies->succeeded();
-  replies->failed("process 7 did not let go: no answer in time", ErrorKind::timeout);
+  replies->succeeded(1);
+  replies->failed(2, "process 7 did not let go: no answer in time", ErrorKind::timeout);
 
   const Status status = replies->wait(Deadline::after_ms(1));
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
   EXPECT_EQ(status.error().message,
-            "process 7 did not let go: no answer in time; no answer from 1 requests");
+            "process 7 did not let go: no answer in time; no answer from process 3");
 }
 
 TEST(RepliesTest, WaitEndsWithTheLastAnswer) {
   const auto replies = replies_to(1);
   auto asker = std::async(std::launch::async, [&] { return replies->wait(patience()).ok(); });
 
-  replies->succeeded();
+  replies->succeeded(1);
 
   EXPECT_TRUE(asker.get());
 }
 
 TEST(RepliesTest, OneFailureFailsAllWithItsText) {
   const auto replies = replies_to(3);
-  replies->succeeded();
-  replies->failed("process 7 cannot let go: device 0 still runs work that was queued before");
-  replies->succeeded();
+  replies->succeeded(1);
+  replies->failed(2, "process 7 cannot let go: device 0 still runs work that was queued before");
+  replies->succeeded(3);
 
   const Status status = replies->wait(at_once());
 
@@ -87,9 +88,9 @@ TEST(RepliesTest, OneFailureFailsAllWithItsText) {
 TEST(RepliesTest, EveryFailureIsInTheTextAndOneRefusalIsEnough) {
   for (const bool refusal_first : {true, false}) {
     const auto replies = replies_to(2);
-    if (refusal_first) replies->failed("process 7 cannot let go: busy");
-    replies->failed("process 8 did not let go: late", ErrorKind::timeout);
-    if (!refusal_first) replies->failed("process 7 cannot let go: busy");
+    if (refusal_first) replies->failed(1, "process 7 cannot let go: busy");
+    replies->failed(2, "process 8 did not let go: late", ErrorKind::timeout);
+    if (!refusal_first) replies->failed(1, "process 7 cannot let go: busy");
 
     const Status status = replies->wait(at_once());
 
@@ -104,13 +105,14 @@ TEST(RepliesTest, EveryFailureIsInTheTextAndOneRefusalIsEnough) {
 // Who has not answered may still let go, so nothing may be undone before.
 TEST(RepliesTest, FailureDoesNotEndTheWaitForTheOthers) {
   const auto replies = replies_to(3);
-  replies->failed("process 7 cannot let go: busy");
+  replies->failed(1, "process 7 cannot let go: busy");
 
   const Status status = replies->wait(Deadline::after_ms(1));
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::peer);
-  EXPECT_EQ(status.error().message, "process 7 cannot let go: busy; no answer from 2 requests");
+  EXPECT_EQ(status.error().message,
+            "process 7 cannot let go: busy; no answer from process 2; no answer from process 3");
 }
 
 TEST(RepliesTest, LateReplyMayComeAfterTheAskerHasGone) {
@@ -118,8 +120,8 @@ TEST(RepliesTest, LateReplyMayComeAfterTheAskerHasGone) {
   std::weak_ptr<Replies> alive;
   {
     const auto replies = replies_to(2);
-    late.emplace_back([replies] { replies->succeeded(); });
-    late.emplace_back([replies] { replies->failed("process 7 cannot let go: busy"); });
+    late.emplace_back([replies] { replies->succeeded(1); });
+    late.emplace_back([replies] { replies->failed(2, "process 7 cannot let go: busy"); });
     EXPECT_FALSE(replies->wait(at_once()).ok());
     alive = replies;
   }

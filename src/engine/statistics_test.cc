@@ -17,7 +17,7 @@ AllocationProperties on_device(int device) {
   return properties;
 }
 
-/// One of each: 17 MiB of our own on two devices, 10 MiB of others.
+/// One of each: 18 MiB of our own on two devices, 10 MiB of others.
 class StatisticsTest : public testing::Test {
  protected:
   StatisticsTest() {
@@ -27,7 +27,7 @@ class StatisticsTest : public testing::Test {
     shared.nonce = 77;
     shared_ = shared.id;
     registry_.add_local(5 * kMiB, on_device(1), 3).kind = Kind::user;
-    pin(registry_.add_local(2 * kMiB, on_device(1), 4), "registered with a NIC");
+    pin(registry_.add_local(3 * kMiB, on_device(1), 4), "registered with a NIC");
     add_import(5, 8 * kMiB, AllocationState::mapped, 5);
     add_import(6, 2 * kMiB, AllocationState::dropped, 0);
   }
@@ -56,19 +56,19 @@ class StatisticsTest : public testing::Test {
 
 TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
   const std::vector<std::string> expected{
-      "AMEM groupID:3 pid:42 caller_1 allocBytes:6291456",
+      "AMEM groupID:3 pid:42 caller_1 allocBytes:7340032",
       "AMEM groupID:3 pid:42 caller_3 allocBytes:6291456",
       "AMEM groupID:3 pid:42 caller_5 allocBytes:5242880",
       "AMEM groupID:3 pid:42 caller_7 allocBytes:10485760",
-      "AMEM groupID:3 pid:42 total allocBytes:28311552 (27 MB)",
+      "AMEM groupID:3 pid:42 total allocBytes:29360128 (28 MB)",
       "AMEM groupID:3 pid:42 device:0 kind:keep objects:2 residentBytes:10485760 releasedBytes:0 "
       "savedOnHostBytes:0",
-      "AMEM groupID:3 pid:42 device:1 kind:pinned objects:1 residentBytes:2097152 releasedBytes:0 "
+      "AMEM groupID:3 pid:42 device:1 kind:pinned objects:1 residentBytes:3145728 releasedBytes:0 "
       "savedOnHostBytes:0",
       "AMEM groupID:3 pid:42 device:1 kind:user objects:1 residentBytes:5242880 releasedBytes:0 "
       "savedOnHostBytes:0",
       "AMEM groupID:3 pid:42 imported objects:2 mappedBytes:8388608 unmappedBytes:2097152",
-      "AMEM groupID:3 pid:42 neverReleasedBytes:2097152 because:registered with a NIC",
+      "AMEM groupID:3 pid:42 neverReleasedBytes:3145728 because:registered with a NIC",
       "AMEM groupID:3 pid:42 neverReleasedBytes:5242880 because:the application's own "
       "(ncclMemAlloc)",
   };
@@ -95,14 +95,28 @@ TEST_F(StatisticsTest, ReleasedMemoryCountsWithWhatTheHostKeepsOfIt) {
                               "savedOnHostBytes:4096");
 }
 
+// The host's copy is kept until the contents are back; it is not the memory's place any more.
+TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
+  release_shared();
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.find(shared_)->state = AllocationState::restoring;
+    registry_.find(shared_)->backing.handle = 2;
+  }
+
+  EXPECT_EQ(lines({}).at(5),
+            "AMEM groupID:3 pid:42 device:0 kind:keep objects:2 residentBytes:10485760 "
+            "releasedBytes:0 savedOnHostBytes:0");
+}
+
 TEST_F(StatisticsTest, JsonHasTheSameSums) {
   release_shared();
 
   EXPECT_EQ(statistics_json(take_statistics(registry_, {}), 3, 42, "paused"),
             "{\"pid\": 42, \"group\": 3, \"state\": \"paused\", \"objects\": 4, "
-            "\"allocated_bytes\": 17825792, \"resident_bytes\": 11534336, "
+            "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
             "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
-            "\"fixed_bytes\": 7340032, \"imported_objects\": 2, "
+            "\"fixed_bytes\": 8388608, \"imported_objects\": 2, "
             "\"imported_bytes\": 10485760}");
 }
 

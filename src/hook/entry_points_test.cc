@@ -97,6 +97,7 @@ TEST_F(Hooks, NcclsOrderOfFreeingWorksWhileResidentAndWhileAway) {
     if (away) {
       find(handle).state = AllocationState::released;
       find(handle).backing.handle = 0;
+      MutexLock lock(registry_.mutex);
       Mapping& mapping = *registry_.find_mapping(kAddress);
       mapping.mapped = mapping.accessible = false;
     }

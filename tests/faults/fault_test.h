@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+
+/// Long sweeps try every point; short ones, for every test run, a sample of the costly ones.
+inline bool long_sweeps() { return getenv("AMEM_TEST_LONG") != nullptr; }
+
+/// A job whose library is built with AMEM_SEEDED_FAULTS, on the simulated GPU.
+class FaultTest : public JobTest {
+ protected:
+  static constexpr long kTimeoutMs = 2500;
+
+  FaultTest() {
+    setup_.rank_program = AMEM_SEEDED_RANK;
+    setup_.environment["AMEM_TIMEOUT_MS"] = std::to_string(kTimeoutMs);
+    setup_.environment["GMM_LOG"] = "0";
+  }
+
+  static constexpr int kActive = 0, kPaused = 2;
+  static int state(jobs::RankProcess& rank) { return std::stoi(rank.ask("state")); }
+
+  /// Ranks on devices of their own with one communicator, all connected.
+  static void connect(jobs::Job& job) {
+    job.use_devices(first_devices(job.size()));
+    job.make("world");
+    job.all("all_reduce world 2000");
+  }
+};
+
+}  // namespace amem

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// A process is killed, or stopped and continued, at every point of a pause and of a resume, its own
+// and its neighbours'. The others get an answer in time, keep their memory and go on without it.
+#include "engine/step_point.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "tests/faults/fault_test.h"
+
+namespace amem {
+namespace {
+
+enum class Role { pauser, resumer, importer, owner };
+
+struct Point {
+  const char* name;
+  Role role;
+};
+
+constexpr Point kPoints[] = {
+#define AMEM_STEP_POINT(name, role, moment) {#name, Role::role},
+#include "engine/step_points.def"
+#undef AMEM_STEP_POINT
+};
+
+std::string name_of(const testing::TestParamInfo<Point>& info) { return info.param.name; }
+
+/// Rank 0 pauses and resumes; the victim is rank 0 or its neighbour, rank 1. Rank 2 is there to see
+/// that life goes on.
+class StepPointTest : public FaultTest, public testing::WithParamInterface<Point> {
+ protected:
+  static constexpr auto kInTime = std::chrono::milliseconds(3 * kTimeoutMs);
+
+  StepPointTest() : job_(setup_, 3) {
+    connect(job_);
+    job_.make("survivors", survivors());
+    job_.some(survivors(), "check survivors" + counts());
+    // What resumes has paused, and only the way back is tried.
+    if (order() == "resume") job_[0].ask("pause");
+  }
+
+  static int victim() {
+    return GetParam().role == Role::pauser || GetParam().role == Role::resumer ? 0 : 1;
+  }
+  static std::vector<int> survivors() {
+    return victim() == 0 ? std::vector<int>{1, 2} : std::vector<int>{0, 2};
+  }
+  /// What rank 0 does when the point is reached.
+  static std::string order() {
+    const std::string name = GetParam().name;
+    const bool going = name.starts_with("pause") || name.starts_with("let_go");
+    return going ? "pause" : "resume";
+  }
+  void arm(int signal) {
+    job_[victim()].ask(std::string("variable AMEM_TEST_STEP_POINT ") + GetParam().name + "=" +
+                       std::to_string(signal));
+  }
+  std::string pid_of(int rank) { return std::to_string(job_[rank].pid()); }
+
+  /// How a rank answers, which it must in time.
+  jobs::RankProcess::Outcome in_time(int rank, const std::string& line) {
+    const auto start = std::chrono::steady_clock::now();
+    job_[rank].order(line);
+    jobs::RankProcess::Outcome outcome = job_[rank].outcome();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kInTime) << line;
+    return outcome;
+  }
+  void bring_back(int rank) {
+    if (state(job_[rank]) == kActive) return;
+    const jobs::RankProcess::Outcome resumed = in_time(rank, "resume");
+    EXPECT_TRUE(resumed.ok) << resumed.text;
+  }
+
+  jobs::Job job_;
+};
+
+/// The state of a process, as proc(5) has it: 'T' when stopped, 'Z' when ended.
+char process_state(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const size_t name_end = text.rfind(')');
+  return name_end == text.npos ? 'Z' : text[name_end + 2];
+}
+
+bool wait_for_state(pid_t pid, char wanted) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (process_state(pid) != wanted) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    constexpr std::chrono::milliseconds kPause{2};
+    std::this_thread::sleep_for(kPause);  // allow: between two looks, under a deadline
+  }
+  return true;
+}
+
+class Death : public StepPointTest {};
+
+TEST_P(Death, SurvivorsGoOn) {
+  arm(SIGKILL);
+  if (victim() == 0) {
+    job_[0].order(order());
+  } else {
+    in_time(0, order());
+  }
+  ASSERT_TRUE(wait_for_state(job_[victim()].pid(), 'Z')) << "the point was not reached";
+  if (victim() != 0) bring_back(0);
+
+  job_.some(survivors(), "check survivors" + counts());
+  for (int rank : survivors()) {
+    const jobs::RankProcess::Outcome paused = in_time(rank, "pause");
+    EXPECT_TRUE(paused.ok) << paused.text;
+    EXPECT_EQ(totals(job_[rank]).resident, 0u);
+  }
+  for (int rank : survivors()) bring_back(rank);
+  job_.some(survivors(), "abort world");
+  job_.make("again", survivors());
+  job_.some(survivors(), "check again" + counts());
+  job_.some(survivors(), "pause");
+  job_.some(survivors(), "resume");
+  job_.some(survivors(), "check again" + counts());
+  job_.some(survivors(), "check survivors" + counts());
+  job_.some(survivors(), "destroy again");
+  job_.some(survivors(), "destroy survivors");
+  for (int rank : survivors()) {
+    EXPECT_EQ(totals(job_[rank]).objects, 0u);
+    EXPECT_EQ(totals(job_[rank]).imports, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEveryPoint, Death, testing::ValuesIn(kPoints), name_of);
+
+class Stop : public StepPointTest {};
+
+TEST_P(Stop, IsAnErrorInTimeAndTheJobRecovers) {
+  arm(SIGSTOP);
+  const pid_t stopped = job_[victim()].pid();
+  if (victim() == 0) {
+    job_[0].order(order());
+    ASSERT_TRUE(wait_for_state(stopped, 'T')) << "the point was not reached";
+    // Others work, and one that pauses does not wait for ever.
+    job_.some({1, 2}, "check survivors" + counts());
+    const jobs::RankProcess::Outcome paused = in_time(1, "pause");
+    EXPECT_FALSE(paused.ok) << "the one that is stopped cannot have let go";
+    EXPECT_NE(paused.text.find(pid_of(0)), std::string::npos) << paused.text;
+    job_[0].kill(SIGCONT);
+    (void)job_[0].outcome();
+  } else {
+    const jobs::RankProcess::Outcome outcome = in_time(0, order());
+    ASSERT_EQ(process_state(stopped), 'T') << "the point was not reached";
+    EXPECT_FALSE(outcome.ok);
+    EXPECT_NE(outcome.text.find(pid_of(1)), std::string::npos) << outcome.text;
+    job_.some({0, 2}, state(job_[0]) == kActive ? "check survivors" + counts() : "state");
+    job_[1].kill(SIGCONT);
+  }
+  for (int rank : {0, 1, 2}) bring_back(rank);
+  job_.all("check world" + counts());
+  job_.some({0, 1, 2}, "pause");
+  job_.some({0, 1, 2}, "resume");
+  job_.all("check world" + counts());
+}
+
+/// Each costs the deadline of a pause: the short sweep takes every third.
+std::vector<Point> points_to_stop_at() {
+  std::vector<Point> points;
+  for (size_t i = 0; i < std::size(kPoints); ++i)
+    if (long_sweeps() || i % 3 == 0) points.push_back(kPoints[i]);
+  return points;
+}
+
+INSTANTIATE_TEST_SUITE_P(AtPoints, Stop, testing::ValuesIn(points_to_stop_at()), name_of);
+
+}  // namespace
+}  // namespace amem
