@@ -45,6 +45,9 @@ void Communicator::put_inputs(size_t floats) {
   host_.resize(floats);
   for (size_t i = 0; i < floats; ++i) host_[i] = value(rank_, i);
   JOB_CUDA(to_device(send_, host_.data(), floats * sizeof(float)));
+  // Neither the copy from pageable memory nor the fill before it need be complete when they return
+  // (CUDA Driver API, "API synchronization behavior"), and our stream does not wait for theirs.
+  JOB_CUDA(stream_synchronize(nullptr));
 }
 
 void Communicator::compare(const char* what, size_t floats, auto expected) {
@@ -76,6 +79,7 @@ int Communicator::sum(int mine) {
   reserve(1, 1);
   const auto value = static_cast<float>(mine);
   JOB_CUDA(to_device(send_, &value, sizeof value));
+  JOB_CUDA(stream_synchronize(nullptr));  // see put_inputs()
   enqueue_all_reduce(1);
   JOB_CUDA(stream_synchronize(stream_));
   float total = 0;

@@ -9,7 +9,7 @@ set -euo pipefail
 build_needs=(
   "cmake cmd cmake" "ninja-build cmd ninja" "g++ cmd g++" "python3 cmd python3"
   "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
-  "libbenchmark-dev header benchmark/benchmark.h" "libcli11-dev header CLI/CLI.hpp"
+  "libcli11-dev header CLI/CLI.hpp"
   "libfmt-dev header fmt/format.h" "libspdlog-dev header spdlog/spdlog.h"
   "nlohmann-json3-dev header nlohmann/json.hpp" "python3-pytest module pytest"
   "clang-format style clang-format"

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// amem_bench: what a pause and a resume cost, what amem costs while nothing is paused, and what the
+// alternatives cost, on real GPUs where there are two and an NCCL, else on simulated ones.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <stdexcept>
+
+#include "bench/bandwidth_bench.h"
+#include "bench/options.h"
+#include "bench/pause_bench.h"
+#include "bench/report.h"
+#include "bench/rivals.h"
+#include "bench/run_facts.h"
+#include "bench/summary.h"
+
+namespace {
+
+using bench::Contender;
+using bench::Workload;
+
+class Bench {
+ public:
+  Bench(bench::Options options, const demo::Machine& machine)
+      : options_(std::move(options)),
+        machine_(machine),
+        contenders_(bench::find_contenders(machine, options_.gpus)),
+        report_(bench::run_facts(machine, contenders_, options_.gpus), options_.json_path) {}
+
+  bool run() {
+    for (int communicators : options_.communicators) run_communicators(communicators);
+    if (options_.wants("bandwidth")) {
+      say("all_reduce in turns");
+      report_.add(bench::measure_bandwidth(contenders_, options_.gpus, options_.bandwidth));
+    }
+    bench::print_tables(report_);
+    fmt::print("\nwritten: {}\n", options_.json_path);
+    return report_.verified();
+  }
+
+ private:
+  static void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
+
+  /// A workload that is set up; its set-up time and memory are kept for record_setups().
+  std::unique_ptr<Workload> set_up(const Contender& contender, int communicators) {
+    say(fmt::format("{} communicators, {}: setting up", communicators, contender.name));
+    auto workload = std::make_unique<Workload>(
+        contender, bench::WorkloadSize{options_.gpus, communicators, options_.counts_text});
+    setup_s_[contender.name].push_back(workload->set_up());
+    memory_bytes_[contender.name] = workload->used_since_start_bytes();
+    return workload;
+  }
+
+  void run_communicators(int communicators) {
+    setup_s_.clear();
+    const bool setup = options_.wants("setup"), rivals = options_.wants("rivals");
+    if (setup || options_.wants("pause")) {
+      auto workload = set_up(contenders_.amem, communicators);
+      if (options_.wants("pause")) {
+        say(fmt::format("{} communicators, amem: {} cycles", communicators, options_.cycles));
+        report_.add(bench::measure_pause(*workload, options_.cycles));
+      }
+    }
+    if (setup) set_up(contenders_.forwarding, communicators);
+    if (setup || rivals) {
+      auto workload = set_up(contenders_.plain, communicators);
+      if (rivals) {
+        say(fmt::format("{} communicators: destroy and recreate", communicators));
+        report_.add(bench::measure_recreate(*workload, options_.rival_cycles));
+      }
+    }
+    if (rivals) run_native_suspend(communicators);
+    if (setup) record_setups(communicators);
+  }
+
+  void record_setups(int communicators) {
+    const Contender* all[] = {&contenders_.amem, &contenders_.forwarding, &contenders_.plain};
+    for (int i = 1; i < options_.setups; ++i)
+      for (const Contender* contender : all) set_up(*contender, communicators);
+    for (const Contender* contender : all)
+      report_.add({{"figures", "setup"},
+                   {"contender", contender->name},
+                   {"communicators", communicators},
+                   {"counts", options_.counts_text},
+                   {"setup_s", bench::summary(setup_s_[contender->name])},
+                   {"memory_bytes", memory_bytes_[contender->name]}});
+  }
+
+  /// A rival that fails is not our failure: the record says so and the run goes on.
+  void run_native_suspend(int communicators) {
+    nlohmann::json record = {
+        {"figures", "rival"}, {"contender", "suspend"}, {"communicators", communicators}};
+    if (communicators > options_.suspend_up_to) {
+      record["note"] = "not run: more than --suspend-up-to";
+    } else {
+      try {
+        record.update(native_suspend(communicators));
+      } catch (const std::exception& error) {
+        record["note"] = fmt::format("failed: {}", error.what());
+      }
+    }
+    report_.add(record);
+  }
+
+  nlohmann::json native_suspend(int communicators) {
+    const std::string& file =
+        options_.suspend_nccl.empty() ? contenders_.nccl_file : options_.suspend_nccl;
+    const Contender contender = bench::without_amem(machine_, "suspend", file);
+    if (!bench::has_native_suspend(contender))
+      return {{"note", "not in this NCCL (AMEM_BENCH_NCCL names one of 2.29.7 or later)"}};
+    say(fmt::format("{} communicators: NCCL's own suspend", communicators));
+    Workload workload(contender, {options_.gpus, communicators, options_.counts_text});
+    workload.set_up();
+    nlohmann::json record = bench::measure_native_suspend(workload, options_.rival_cycles);
+    record["nccl"] = bench::version_text(std::stoi(workload.job()[0].ask("version")));
+    return record;
+  }
+
+  const bench::Options options_;
+  const demo::Machine& machine_;
+  const bench::Contenders contenders_;
+  bench::Report report_;
+  std::map<std::string, std::vector<double>> setup_s_;
+  std::map<std::string, std::vector<uint64_t>> memory_bytes_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::filesystem::path build =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
+    CLI::App app{"Measures pause, resume and what amem costs, beside the alternatives"};
+    bench::Options options;
+    options.json_path = (build.parent_path() / "bench.jsonl").string();
+    options.add_to(app);
+    CLI11_PARSE(app, argc, argv);
+    if (const char* named = getenv("AMEM_BENCH_NCCL")) options.suspend_nccl = named;
+    if (!options.suspend_nccl.empty() && !std::filesystem::exists(options.suspend_nccl))
+      throw std::runtime_error("AMEM_BENCH_NCCL: there is no file " + options.suspend_nccl);
+    unsetenv("AMEM_BENCH_NCCL");  // it speaks to this program; the library would warn about it
+
+    demo::Machine machine = demo::find_machine(build, options.simulate);
+    if (machine.gpu == "simulated") machine.setup.environment["AMEM_SIM_MEMORY_MB"] = "8192";
+    options.fill_in(machine);
+    fmt::print(stderr, "{}\n", machine.description);
+    return Bench(std::move(options), machine).run() ? 0 : 1;
+  } catch (const std::exception& error) {
+    fprintf(stderr, "bench failed: %s\n", error.what());
+    return 1;
+  }
+}

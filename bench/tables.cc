@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "bench/report.h"
+
+namespace bench {
+
+namespace {
+
+using nlohmann::json;
+
+double mib(const json& bytes) { return bytes.get<double>() / (1 << 20); }
+
+double most_mib(const json& ranks) { return mib(*std::max_element(ranks.begin(), ranks.end())); }
+
+/// "0.109 (0.105-0.121)"
+std::string spread(const json& summary) {
+  if (summary.is_null()) return "-";
+  return fmt::format("{:.3f} ({:.3f}-{:.3f})", summary["median"].get<double>(),
+                     summary["min"].get<double>(), summary["max"].get<double>());
+}
+
+std::vector<json> those(const Report& report, const std::string& figures) {
+  std::vector<json> found;
+  for (const json& record : report.records())
+    if (record["figures"] == figures) found.push_back(record);
+  return found;
+}
+
+void print_pauses(const std::vector<json>& records) {
+  if (records.empty()) return;
+  fmt::print(
+      "\nPause and resume with amem: seconds of the slowest rank, steady as median (min-max)\n\n");
+  fmt::print("  {:>5} | {:>9} {:>10} | {:>21} {:>21} | {:>7}\n", "comms", "1st pause", "1st resume",
+             "steady pause", "steady resume", "checked");
+  for (const json& r : records)
+    fmt::print("  {:>5} | {:>9.3f} {:>10.3f} | {:>21} {:>21} | {:>7}\n",
+               r["communicators"].get<int>(), r["first_pause_s"].get<double>(),
+               r["first_resume_s"].get<double>(), spread(r["steady_pause_s"]),
+               spread(r["steady_resume_s"]), r["verified"].get<bool>() ? "ok" : "WRONG");
+
+  fmt::print("\nWhat it moved, on the rank with the most, in MiB; allocations of NCCL\n\n");
+  fmt::print("  {:>5} | {:>9} {:>8} {:>7} | {:>9} {:>9} | {:>8} | {:>6} {:>8}\n", "comms",
+             "allocated", "freed", "freed %", "copied", "back", "host", "own", "imported");
+  for (const json& r : records)
+    fmt::print(
+        "  {:>5} | {:>9.0f} {:>8.0f} {:>7.2f} | {:>9.1f} {:>9.1f} | {:>8.0f} | {:>6} {:>8}\n",
+        r["communicators"].get<int>(), most_mib(r["allocated_bytes"]), most_mib(r["freed_bytes"]),
+        100 * r["freed_of_allocated"].get<double>(), mib(r["pause_copied_bytes"]),
+        mib(r["resume_copied_bytes"]), mib(r["host_bytes"]), r["own_objects"].get<uint64_t>(),
+        r["imported_objects"].get<uint64_t>());
+}
+
+void print_phases(const std::vector<json>& records) {
+  if (records.empty()) return;
+  fmt::print("\nPhases of the slowest rank in milliseconds, median of the steady cycles\n\n");
+  fmt::print("  {:>5} | {:>8} {:>8} {:>8} {:>8} | {:>8} {:>8} {:>8} | {:>12}\n", "comms", "p.wait",
+             "p.peers", "p.copy", "p.memory", "r.memory", "r.copy", "r.peers", "driver calls");
+  for (const json& r : records) {
+    const auto ms = [&](const char* phase) { return r["phases"][phase].get<double>(); };
+    std::string calls = "-";
+    if (r.contains("pause_driver_calls"))
+      calls = fmt::format("{:.0f} + {:.0f}", r["pause_driver_calls"]["median"].get<double>(),
+                          r["resume_driver_calls"]["median"].get<double>());
+    fmt::print(
+        "  {:>5} | {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} | {:>8.1f} {:>8.1f} {:>8.1f} | {:>12}\n",
+        r["communicators"].get<int>(), ms("pause_wait_ms"), ms("pause_peers_ms"),
+        ms("pause_copy_ms"), ms("pause_memory_ms"), ms("resume_memory_ms"), ms("resume_copy_ms"),
+        ms("resume_peers_ms"), calls);
+  }
+}
+
+/// By communicators, then by contender.
+std::map<int, std::map<std::string, json>> by_communicators(const std::vector<json>& records) {
+  std::map<int, std::map<std::string, json>> found;
+  for (const json& record : records)
+    found[record["communicators"].get<int>()][record["contender"].get<std::string>()] = record;
+  return found;
+}
+
+void print_setups(const std::vector<json>& records) {
+  if (records.empty()) return;
+  fmt::print(
+      "\nMaking and connecting the communicators, and what a GPU's memory in use grew by; the "
+      "share "
+      "is amem's of plain NCCL's\n\n");
+  fmt::print("  {:>5} | {:^35} | {:^35}\n", "", "seconds (median)", "MiB");
+  fmt::print("  {:>5} |{:>9} {:>10} {:>8} {:>7} |{:>9} {:>10} {:>8} {:>7}\n", "comms", "amem",
+             "forwarding", "plain", "share", "amem", "forwarding", "plain", "share");
+  for (const auto& [communicators, rows] : by_communicators(records)) {
+    const auto seconds = [&, &rows = rows](const char* contender) {
+      return rows.at(contender)["setup_s"]["median"].get<double>();
+    };
+    const auto memory = [&, &rows = rows](const char* contender) {
+      return most_mib(rows.at(contender)["memory_bytes"]);
+    };
+    fmt::print(
+        "  {:>5} |{:>9.3f} {:>10.3f} {:>8.3f} {:>7.3f} |{:>9.0f} {:>10.0f} {:>8.0f} {:>7.3f}\n",
+        communicators, seconds("amem"), seconds("forwarding"), seconds("plain"),
+        seconds("amem") / seconds("plain"), memory("amem"), memory("forwarding"), memory("plain"),
+        memory("amem") / memory("plain"));
+  }
+}
+
+void print_rivals(const std::vector<json>& records) {
+  if (records.empty()) return;
+  fmt::print("\nRivals: destroy and recreate; NCCL's own suspend and resume. Seconds\n\n");
+  fmt::print("  {:>5} | {:<15} | {:>9} {:>10} | {:>21} {:>21} | {:>9} | {:>7}\n", "comms", "",
+             "1st pause", "1st resume", "steady pause", "steady resume", "freed MiB", "checked");
+  for (const json& r : records) {
+    std::string name = r["contender"];
+    if (r.contains("nccl")) name = fmt::format("{} {}", name, r["nccl"].get<std::string>());
+    if (r.contains("note")) {
+      fmt::print("  {:>5} | {:<15} | {}\n", r["communicators"].get<int>(), name,
+                 r["note"].get<std::string>());
+      continue;
+    }
+    fmt::print("  {:>5} | {:<15} | {:>9.3f} {:>10.3f} | {:>21} {:>21} | {:>9.0f} | {:>7}\n",
+               r["communicators"].get<int>(), name, r["first_pause_s"].get<double>(),
+               r["first_resume_s"].get<double>(), spread(r["steady_pause_s"]),
+               spread(r["steady_resume_s"]), most_mib(r["freed_bytes"]),
+               r["verified"].get<bool>() ? "ok" : "WRONG");
+  }
+}
+
+void print_bandwidth(const std::vector<json>& records) {
+  for (const json& r : records) {
+    fmt::print("\n{}: GB/s (bytes over time), and the share of plain NCCL's\n\n",
+               r["collective"].get<std::string>());
+    fmt::print("  {:>10} | {:>9} | {:>10} {:>6} | {:>9} {:>6} {:>13}\n", "bytes", "plain",
+               "forwarding", "share", "amem", "share", "(min-max)");
+    for (const json& row : r["sizes"]) {
+      const json &plain = row["plain"], &forwarding = row["forwarding"], &amem = row["amem"];
+      fmt::print("  {:>10} | {:>9.4f} | {:>10.4f} {:>6.3f} | {:>9.4f} {:>6.3f} ({:.3f}-{:.3f})\n",
+                 row["bytes"].get<size_t>(), plain["gb_per_s"].get<double>(),
+                 forwarding["gb_per_s"].get<double>(),
+                 forwarding["of_plain"]["median"].get<double>(), amem["gb_per_s"].get<double>(),
+                 amem["of_plain"]["median"].get<double>(), amem["of_plain"]["min"].get<double>(),
+                 amem["of_plain"]["max"].get<double>());
+    }
+    for (const char* who : {"amem", "forwarding"}) {
+      const json& all = r[std::string(who) + "_of_plain"];
+      fmt::print("  {} of plain over all sizes: geometric mean {:.4f}, least {:.4f}\n", who,
+                 all["geometric_mean"].get<double>(), all["min"].get<double>());
+    }
+  }
+}
+
+}  // namespace
+
+void print_tables(const Report& report) {
+  const json& facts = report.facts();
+  fmt::print("{} x {}, driver {}, NCCL {}, {}\n", facts["gpus"].get<int>(),
+             facts["gpu"].get<std::string>(), facts["driver"].get<std::string>(),
+             facts["nccl"].get<std::string>(), facts["date"].get<std::string>());
+  const std::vector<json> pauses = those(report, "pause");
+  print_pauses(pauses);
+  print_phases(pauses);
+  print_setups(those(report, "setup"));
+  print_rivals(those(report, "rival"));
+  print_bandwidth(those(report, "bandwidth"));
+}
+
+}  // namespace bench
