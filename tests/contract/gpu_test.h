@@ -10,6 +10,7 @@
 
 #include "base/unique_fd.h"
 #include "tests/contract/driver.h"
+#include "tests/slowdown.h"
 
 namespace amem::contract {
 
@@ -20,7 +21,7 @@ inline constexpr size_t kMb = 1 << 20;
 inline constexpr size_t kWatchedBytes = 512 * kMb;
 inline constexpr size_t kSlackBytes = 64 * kMb;
 
-inline constexpr std::chrono::seconds kDeadline{10};
+inline constexpr std::chrono::seconds kDeadline{10 * kSlowdown};
 
 /// Asks until the answer is yes; false when the deadline came first.
 bool eventually(const std::function<bool()>& holds);

@@ -15,7 +15,7 @@ inline bool long_sweeps() { return getenv("AMEM_TEST_LONG") != nullptr; }
 /// A job whose library is built with AMEM_SEEDED_FAULTS, on the simulated GPU.
 class FaultTest : public JobTest {
  protected:
-  static constexpr long kTimeoutMs = 2500;
+  static constexpr long kTimeoutMs = 2500 * kSlowdown;
 
   FaultTest() {
     setup_.rank_program = AMEM_SEEDED_RANK;

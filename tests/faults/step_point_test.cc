@@ -90,7 +90,7 @@ char process_state(pid_t pid) {
 }
 
 bool wait_for_state(pid_t pid, char wanted) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20) * kSlowdown;
   while (process_state(pid) != wanted) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     constexpr std::chrono::milliseconds kPause{2};

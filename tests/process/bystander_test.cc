@@ -11,7 +11,9 @@ namespace {
 
 class Bystander : public JobTest {
  protected:
-  Bystander() { setup_.environment["AMEM_TIMEOUT_MS"] = "3000"; }
+  Bystander() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(3000); }
+
+  void SetUp() override { AMEM_NEEDS_GPUS(4); }
 
   /// A ring of four: ranks 0 and 2 share no memory.
   static void connect(jobs::Job& job) {

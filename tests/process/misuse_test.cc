@@ -10,6 +10,8 @@ class Misuse : public JobTest {
  protected:
   using Variables = std::map<std::string, std::string>;
 
+  void SetUp() override { AMEM_NEEDS_GPUS(2); }
+
   /// Two ranks with one communicator, "world", that has been used.
   std::unique_ptr<jobs::Job> pair(const Variables& environment = {}) {
     auto job = std::make_unique<jobs::Job>(setup_, 2, environment);
@@ -121,7 +123,7 @@ TEST_F(Misuse, BadVariablesGiveOneLineEach) {
 }
 
 TEST_F(Misuse, NeighbourThatWaitsForUsIsNamed) {
-  auto job = pair({{"AMEM_TIMEOUT_MS", "1500"}});
+  auto job = pair({{"AMEM_TIMEOUT_MS", milliseconds(1500)}});
   (*job)[1].ask("enqueue world 1000");
   const std::string text = (*job)[0].ask_failing("pause");
   EXPECT_TRUE(has(text, std::to_string((*job)[1].pid()))) << text;

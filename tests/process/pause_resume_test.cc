@@ -9,6 +9,7 @@ namespace {
 using PauseResume = JobTest;
 
 TEST_F(PauseResume, TwoRanksGoOnBitExactlyAfterEveryCycle) {
+  AMEM_NEEDS_GPUS(2);
   jobs::Job job(setup_, 2);
   job.use_devices({0, 1});
   job.make("world");

@@ -8,16 +8,17 @@
 #include <thread>
 
 #include "jobs/job.h"
+#include "tests/slowdown.h"
 
 namespace amem {
 
 inline long loops_done(jobs::RankProcess& rank) { return std::stol(rank.ask("loops")); }
 
 /// Returns when the rank's background loop has done `more` rounds from now on; throws when it has
-/// not in 30 s.
+/// not in 30 s (times kSlowdown).
 inline void wait_for_loops(jobs::RankProcess& rank, long more) {
   const long wanted = loops_done(rank) + more;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30) * kSlowdown;
   while (loops_done(rank) < wanted) {
     if (std::chrono::steady_clock::now() > deadline)
       throw std::runtime_error("the background loop of " + std::to_string(rank.pid()) +

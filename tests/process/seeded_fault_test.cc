@@ -17,8 +17,8 @@ class SeededFault : public JobTest {
 
   SeededFault() {
     setup_.rank_program = AMEM_SEEDED_RANK;
-    setup_.deadline_ms = 8000;
-    setup_.environment["AMEM_TIMEOUT_MS"] = "1500";
+    setup_.deadline_ms = 8000 * kSlowdown;
+    setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(1500);
   }
 
   /// Runs the scenario on two ranks with two communicators, used unequally so that no two

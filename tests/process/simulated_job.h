@@ -5,9 +5,19 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "jobs/job.h"
+#include "tests/process/gpu_count.h"
+#include "tests/slowdown.h"
+
+/// Skips a test that needs this many GPUs, one a rank, on a machine that has fewer. Simulated GPUs
+/// are as many as a test wants. tests/gpu/reports.py knows the words.
+#define AMEM_NEEDS_GPUS(wanted)                                    \
+  if (const int have = JobTest::gpus_for(wanted); have < (wanted)) \
+  GTEST_SKIP() << "needs " << (wanted) << " GPUs, there are " << have
 
 namespace amem {
 
@@ -20,8 +30,8 @@ class JobTest : public testing::Test {
     const char* rank_program = getenv("AMEM_TEST_RANK_PROGRAM");
     setup_.rank_program =
         rank_program != nullptr ? rank_program : (build / "bin/amem_rank").string();
-    setup_.deadline_ms = 60000;
-    setup_.environment = {{"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", "20000"}};
+    setup_.deadline_ms = 60000 * kSlowdown;
+    setup_.environment = {{"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", milliseconds(20000)}};
     if (real_gpu()) return;
     gpus_ = std::filesystem::temp_directory_path() /
             ("amem-gpus-" + std::to_string(getpid()) + "-" +
@@ -37,7 +47,18 @@ class JobTest : public testing::Test {
     if (!gpus_.empty()) std::filesystem::remove_all(gpus_);
   }
 
+  /// A deadline as a variable has it.
+  static std::string milliseconds(long ms) { return std::to_string(ms * kSlowdown); }
+
   static bool real_gpu() { return getenv("AMEM_TEST_REAL_GPU") != nullptr; }
+  /// How many of `wanted` GPUs a test gets.
+  static int gpus_for(int wanted) { return real_gpu() ? std::min(wanted, gpu_count()) : wanted; }
+  /// 0, 1, ...: every rank on a GPU of its own.
+  static std::vector<int> first_devices(int count) {
+    std::vector<int> devices(static_cast<size_t>(count));
+    std::iota(devices.begin(), devices.end(), 0);
+    return devices;
+  }
   /// Counts for checks: the largest goes through every slot of a FIFO several times.
   static std::string counts() { return real_gpu() ? " 17 16384 4194304" : " 17 16384 100000"; }
 
@@ -46,6 +67,21 @@ class JobTest : public testing::Test {
     size_t free_bytes = 0, total_bytes = 0;
     sscanf(rank.ask("memory").c_str(), "%zu %zu", &free_bytes, &total_bytes);
     return total_bytes - free_bytes;
+  }
+  /// That a pause freed what NCCL had allocated: all of it on the simulated GPU. A real driver may
+  /// take a page for the pause itself (our copy stream): 2 MiB seen on H200.
+  static void expect_freed(size_t used_before, size_t used_paused, size_t allocated) {
+    if (real_gpu())
+      EXPECT_GE(used_before, used_paused + allocated / 100 * 99);
+    else
+      EXPECT_EQ(used_before, used_paused + allocated);
+  }
+  /// That a resume took what there was before; a page may have been added, see above.
+  static void expect_as_before(size_t used_before, size_t used_resumed) {
+    if (real_gpu())
+      EXPECT_LE(used_resumed, used_before + (4 << 20));
+    else
+      EXPECT_EQ(used_resumed, used_before);
   }
 
   struct Totals {

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Asks the CUDA driver how many GPUs there are; exit code 1 and a sentence when there is none."""
+"""Prints how many GPUs the CUDA driver shows; exit code 1 and a sentence when there is none."""
 
 import ctypes
 import sys
+from typing import Union
 
 
-def main():
+def count_gpus() -> Union[int, str]:
+    """The number, or why there is none. Makes no context on any of them."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -18,9 +20,11 @@ def main():
     result = driver.cuDeviceGetCount(ctypes.byref(count))
     if result != 0 or count.value == 0:
         return f"the CUDA driver sees no GPU: cuDeviceGetCount returned {result}"
-    print(f"dev: {count.value} GPUs", file=sys.stderr)
-    return 0
+    return count.value
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    answer = count_gpus()
+    if isinstance(answer, str):
+        sys.exit(answer)
+    print(answer)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Every case that needs GPUs, in the order in which they run."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from case_run import Case
+from reports import demo_reader, read_gtest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CYCLES = 100
+PROTOCOLS = ("LL", "LL128", "Simple")
+MOST_RANKS = 4
+
+# What a build folder needs to have; a copy of these alone will do.
+NEEDED = (
+    "bin/amem",
+    "bin/amem_demo",
+    "bin/amem_rank",
+    "lib/libamem_nccl.so",
+    "lib/libnccl.so.2",
+    "tests/driver_contract_test",
+    "tests/process_test",
+)
+
+
+def _contract(build: Path, logs: Path) -> list[Case]:
+    report = logs / "contract.xml"
+    # What only the simulated driver has is tested without GPUs.
+    options = ["--gtest_filter=-Simulator*", f"--gtest_output=xml:{report}"]
+    program = str(build / "tests" / "driver_contract_test")
+    return [Case("contract", [program, *options], 120, gpus=1, report=report, read_report=read_gtest)]
+
+
+def _suites(program: Path) -> list[str]:
+    """The names of a GoogleTest program's suites."""
+    command = [str(program), "--gtest_list_tests"]
+    listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True)
+    # "Suite." with its tests below it, indented; GoogleTest's main says something else before.
+    return re.findall(r"^([\w/]+)\.(?:\s|$)", listed.stdout, re.MULTILINE)
+
+
+def _process(build: Path, logs: Path) -> list[Case]:
+    """Each suite of process_test, with real GPUs in the place of simulated ones."""
+    program = build / "tests" / "process_test"
+    variables = {
+        "AMEM_TEST_REAL_GPU": "1",
+        "AMEM_TEST_RANK_PROGRAM": str(build / "bin" / "amem_rank"),
+        "AMEM_TEST_CYCLES": str(CYCLES),
+    }
+    cases = []
+    for suite in _suites(program):
+        report = logs / f"process.{suite}.xml"
+        command = [str(program), f"--gtest_filter={suite}.*", f"--gtest_output=xml:{report}"]
+        cases.append(Case(f"process.{suite}", command, 400, 1, variables, report, read_gtest))
+    return cases
+
+
+def _demo(build: Path, logs: Path, ranks: int) -> list[Case]:
+    """Memory leaves and comes back, every collective and a CUDA graph bit-exact, with each protocol."""
+    cases = []
+    for communicators, protocol in [(3, ""), *((3, protocol) for protocol in PROTOCOLS), (9, "")]:
+        name = f"demo.{communicators}_communicators" + (f".{protocol}" if protocol else "")
+        report = logs / f"{name}.json"
+        options = {"--ranks": ranks, "--communicators": communicators, "--cycles": 3, "--json": report}
+        command = [str(build / "bin" / "amem_demo"), *(str(word) for pair in options.items() for word in pair)]
+        variables = {"NCCL_PROTO": protocol} if protocol else {}
+        cases.append(Case(name, command, 180, 2, variables, report, demo_reader(ranks, communicators)))
+    return cases
+
+
+def torchrun(ranks: int) -> list[str]:
+    """The torchrun of this Python, which has PyTorch, on a port of its own."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    found = shutil.which("torchrun", path=beside)
+    program = [found] if found else [sys.executable, "-m", "torch.distributed.run"]
+    return [*program, "--standalone", "--nproc-per-node", str(ranks)]
+
+
+def _torch(build: Path, ranks: int) -> list[Case]:
+    amem_run = [str(build / "bin" / "amem"), "run", "--"]
+    job = [*amem_run, *torchrun(ranks)]
+    example, memory = str(ROOT / "examples" / "torch_pause.py"), str(HERE / "torch_memory.py")
+    cases = []
+    for groups in ("1", "8"):
+        cases.append(Case(f"torch.example.{groups}_groups", [*job, example, groups], 180))
+        cases.append(Case(f"torch.memory.{groups}_groups", [*job, memory, "--groups", groups], 180))
+    cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
+    rl_step = str(ROOT / "examples" / "rl_step.py")
+    cases.append(Case("torch.rl_step", [*amem_run, sys.executable, rl_step], 240))
+    same = [sys.executable, str(HERE / "same_results.py"), "--amem", amem_run[0], "--ranks", str(ranks)]
+    cases.append(Case("amem_run.same_results", same, 400))
+    return cases
+
+
+def every_case(build: Path, gpus: int, logs: Path) -> list[Case]:
+    """The cases for a machine with this many GPUs; they use 4 at most."""
+    ranks = min(gpus, MOST_RANKS)
+    return [*_contract(build, logs), *_demo(build, logs, ranks), *_process(build, logs), *_torch(build, ranks)]
