@@ -95,7 +95,7 @@ struct Config {
 };
 
 void wait_until_ready(ncclComm_t comm) {
-  Deadline deadline = Deadline::after_ms(10000);
+  Deadline deadline = Deadline::after_ms(10000 * kSlowdown);
   for (ncclResult_t state = ncclInProgress; state == ncclInProgress; poll(nullptr, 0, 1)) {
     CHECK_NCCL(ncclCommGetAsyncError(comm, &state));
     if (state != ncclInProgress) check_nccl(state, "initialization in the background");

@@ -19,7 +19,7 @@ constexpr size_t kSize = 900000;
 constexpr size_t kSmallSize = 500;
 // How long an operation that hangs is watched, and one that must end.
 constexpr long kHangMs = 500;
-constexpr long kEndMs = 20000;
+constexpr long kEndMs = 20000 * kSlowdown;
 
 struct Outcome {
   bool ended;

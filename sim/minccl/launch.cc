@@ -55,7 +55,7 @@ ncclResult_t Communicator::launch_pending() {
   ContextScope scope(context_);
   CuStream stream = pending_.front().stream;
   int capture = kCaptureStatusNone;
-  MINCCL_CU(stream_is_capturing(stream, &capture));
+  MINCCL_CU(stream_capture_info(stream, &capture, nullptr, nullptr, nullptr, nullptr));
   auto arguments = collect(pending_);
   arguments->communicator = device_communicator_;
   arguments->ledger = ledger_;

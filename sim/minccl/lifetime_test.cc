@@ -31,7 +31,7 @@ RegisterScenario abort_hung("abort_hung_operation", [](RankContext& context) {
     }
     context.barrier();
     CHECK_NCCL(ncclCommAbort(comm));
-    if (!stream.ends_within(5000)) fail_rank("the kernel did not end with the abort");
+    if (!stream.ends_within(5000 * kSlowdown)) fail_rank("the kernel did not end with the abort");
   }
   context.barrier();
   for (int device = 0; device < 2; ++device)
@@ -54,11 +54,12 @@ RegisterScenario abort_connecting("abort_connecting", [](RankContext& context) {
         fail_rank("AllReduce succeeded without its peer");
     });
     // Until it has allocated its ends of the connection, so that it waits for the peer's.
-    for (Deadline deadline = Deadline::after_ms(5000); test_driver().used_bytes(0) == before;)
+    for (Deadline deadline = Deadline::after_ms(5000 * kSlowdown);
+         test_driver().used_bytes(0) == before;)
       if (poll(nullptr, 0, 1); deadline.passed()) fail_rank("AllReduce does not connect");
     CHECK_NCCL(ncclCommAbort(comm));
     caller.join();
-    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(10))
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(10) * kSlowdown)
       fail_rank("the abort did not end the wait");
   }
   context.barrier();
@@ -110,7 +111,7 @@ RegisterScenario leaves_nothing("destroy_leaves_nothing", [](RankContext& contex
   for (int round = 0; round < 3; ++round) work_and_destroy(context);
   // A thread that was joined, and the root's, which ends on its own, may be listed a moment longer:
   // before, too, hence three rounds and the deadline.
-  Deadline deadline = Deadline::after_ms(3000);
+  Deadline deadline = Deadline::after_ms(3000 * kSlowdown);
   while (!Footprint().fits(before) && !deadline.passed()) poll(nullptr, 0, 1);
   Footprint after;
   if (!after.fits(before))

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "tests/slowdown.h"
 
 /// Tests with one process a rank: the test program starts itself again for every rank, before it
 /// has touched CUDA, and the ranks run a scenario of the same source file.
@@ -43,16 +44,10 @@ struct RegisterScenario {
 /// Prints what went wrong and ends the rank.
 [[noreturn, gnu::format(printf, 1, 2)]] void fail_rank(const char* format, ...);
 
-#if defined(__SANITIZE_THREAD__)
-inline constexpr long kRankTimeoutMs = 240000;  // its word-by-word copies are thirty times slower
-#else
-inline constexpr long kRankTimeoutMs = 30000;
-#endif
-
 struct RankOptions {
   int ranks = 2;
   std::map<std::string, std::string> environment = {};
-  long timeout_ms = kRankTimeoutMs;
+  long timeout_ms = 30000 * kSlowdown;
 };
 
 struct RankOutcome {

@@ -10,6 +10,13 @@
 
 #undef cuGetProcAddress
 extern "C" CUresult cuGetProcAddress(const char*, void**, int, cuuint64_t);
+// Older forms are declared for NVIDIA's own use only, newer ones not in older headers.
+extern "C" CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus*, cuuint64_t*,
+                                              CUgraph*, const CUgraphNode**, size_t*);
+#if CUDA_VERSION < 12030
+extern "C" CUresult cuStreamGetCaptureInfo_v3(CUstream, CUstreamCaptureStatus*, cuuint64_t*,
+                                              CUgraph*, const CUgraphNode**, const void**, size_t*);
+#endif
 
 namespace amem {
 

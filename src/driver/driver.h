@@ -20,7 +20,7 @@ struct Driver {
 };
 
 /// How a row of functions.def is treated.
-enum class Handling { lookup, hooked, called };
+enum class Handling { lookup, hooked, watched, called };
 
 struct DriverFunction {
   const char* name;

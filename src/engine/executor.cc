@@ -14,6 +14,7 @@ using enum AllocationState;
 
 /// One allocation's part of a save or a fill.
 struct Executor::Copy {
+  AllocationId allocation;
   DeviceAddress address;
   size_t size_bytes;       ///< of the allocation
   unsigned char* on_host;  ///< nullptr: nothing was kept
@@ -60,6 +61,7 @@ Status Executor::run_copies(const CopiesByDevice& copies, CopyFunction copy, con
       const DriverResult ended = driver_.cuStreamSynchronize(*stream);
       if (ended != driver_result::kSuccess && status.ok())
         status = driver_error(driver_, ended, "cuStreamSynchronize() after copying");
+      end_copies(list);
       return status;
     };
   return devices_.run(std::move(jobs), what, deadline);
@@ -76,6 +78,7 @@ Status Executor::begin_save(const Step& step, CopiesByDevice* copies) {
   const DeviceAddress address = first_address(*allocation);
   AMEM_TRY(change_state(*allocation, saving));
   allocation->saved = nullptr;
+  allocation->saved_as = step.kind;
   // What NCCL has mapped nowhere it cannot have written either; it is created fresh.
   if (kept_bytes == 0 || address == 0) return ok_status();
   unsigned char* const block = store_.take(kept_bytes);
@@ -85,7 +88,8 @@ Status Executor::begin_save(const Step& step, CopiesByDevice* copies) {
                       kept_bytes);
   allocation->saved = block;
   allocation->copying = true;
-  (*copies)[allocation->device()].push_back({address, allocation->size_bytes, block, kept_bytes});
+  (*copies)[allocation->device()].push_back(
+      {allocation->id, address, allocation->size_bytes, block, kept_bytes});
   copied_bytes_ += kept_bytes;
   return ok_status();
 }
@@ -107,15 +111,20 @@ Status Executor::save(const std::vector<Step>& plan, Deadline deadline) {
     if (!status.ok()) break;
   }
   if (status.ok()) status = run_copies(copies, copy_to_host, "the copies to the host", deadline);
-  end_copies(plan);
+  // A job that goes on behind its deadline ends its copies itself.
+  if (status.ok() || status.error().kind != ErrorKind::timeout) end_copies(copies);
   if (!status.ok()) cancel_saves(plan);
   return status;
 }
 
-void Executor::end_copies(const std::vector<Step>& plan) {
+void Executor::end_copies(const CopiesByDevice& copies) {
+  for (const auto& [device, list] : copies) end_copies(list);
+}
+
+void Executor::end_copies(const std::vector<Copy>& list) {
   MutexLock lock(registry_.mutex);
-  for (const Step& step : plan)
-    if (Allocation* allocation = registry_.find(step.allocation)) allocation->copying = false;
+  for (const Copy& copy : list)
+    if (Allocation* allocation = registry_.find(copy.allocation)) allocation->copying = false;
   registry_.notify_copied();
 }
 
@@ -141,6 +150,10 @@ Status Executor::run_one(const Step& step) {
     return unmapped;
   }
   if (allocation->state != saving) return ok_status();
+  if (allocation->kind == Kind::pinned) {  // since the plan was made: its pages must stay
+    allocation->saved = nullptr;
+    return change_state(*allocation, resident);
+  }
   Status unmapped = unmap_backing(driver_, registry_, *allocation);
   AMEM_TRY(change_state(*allocation, unmapped.ok() ? released : restoring));
   return unmapped;
@@ -202,7 +215,7 @@ void Executor::begin_fill(const Step& step, CopiesByDevice* copies) {
   if (seeded_fault("skip_restore")) kept_bytes = 0;
   allocation->copying = true;
   (*copies)[allocation->device()].push_back(
-      {address, allocation->size_bytes, allocation->saved, kept_bytes});
+      {allocation->id, address, allocation->size_bytes, allocation->saved, kept_bytes});
   copied_bytes_ += kept_bytes;
 }
 
@@ -230,7 +243,7 @@ Status Executor::fill(const std::vector<Step>& plan, Deadline deadline) {
     for (auto& [device, list] : copies)
       for (size_t i = 1; i < list.size(); i += 2) std::swap(list[i - 1].on_host, list[i].on_host);
   const Status status = run_copies(copies, copy_to_device, "the copies from the host", deadline);
-  end_copies(plan);
+  if (status.ok() || status.error().kind != ErrorKind::timeout) end_copies(copies);
   if (!status.ok()) return status;
 
   MutexLock lock(registry_.mutex);

@@ -57,7 +57,8 @@ class Executor {
   Status run_copies(const CopiesByDevice& copies, CopyFunction copy, const char* what,
                     Deadline deadline);
   Status run_one(const Step& step);
-  void end_copies(const std::vector<Step>& plan);
+  void end_copies(const CopiesByDevice& copies);
+  void end_copies(const std::vector<Copy>& list);
   void give_back(const std::vector<Step>& begun);
 
   const Driver& driver_;

@@ -44,16 +44,15 @@ std::vector<Step> plan_pause(const AllocationMap& allocations, const KindSetting
   return saves;
 }
 
-std::vector<Step> plan_resume(const AllocationMap& allocations, const KindSettings& settings) {
+std::vector<Step> plan_resume(const AllocationMap& allocations) {
   std::vector<Step> creates, fills, fetches;
   for (const auto& [id, allocation] : allocations) {
     if (allocation.state == AllocationState::dropped) {
       fetches.push_back({Action::fetch, id});
     } else if (allocation.state == AllocationState::released ||
                allocation.state == AllocationState::restoring) {
-      const Kind kind = kind_for_pause(allocation, settings);
-      creates.push_back({Action::create, id, kind});
-      fills.push_back({Action::fill, id, kind});
+      creates.push_back({Action::create, id, allocation.saved_as});
+      fills.push_back({Action::fill, id, allocation.saved_as});
     }
   }
   creates.insert(creates.end(), fills.begin(), fills.end());

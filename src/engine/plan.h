@@ -37,7 +37,7 @@ std::vector<Step> plan_pause(const AllocationMap& allocations, const KindSetting
 
 /// What a resume does, in order: all creates, then all fills, then all fetches. Pure; also right
 /// after a resume that broke off.
-std::vector<Step> plan_resume(const AllocationMap& allocations, const KindSettings& settings);
+std::vector<Step> plan_resume(const AllocationMap& allocations);
 
 /// What brings back the state before `begun`, steps of a pause of which the last may have broken
 /// off: pure.

@@ -36,7 +36,7 @@ class PlanTest : public testing::Test {
   Allocation& own(Kind kind = Kind::keep, AllocationState state = resident,
                   size_t size_bytes = 2 * kMiB) {
     Allocation& allocation = add(state);
-    allocation.kind = kind;
+    allocation.kind = allocation.saved_as = kind;
     allocation.size_bytes = size_bytes;
     return allocation;
   }
@@ -48,9 +48,7 @@ class PlanTest : public testing::Test {
   std::string pause_text(const KindSettings& settings = {}) const {
     return text(plan_pause(allocations_, settings));
   }
-  std::string resume_text(const KindSettings& settings = {}) const {
-    return text(plan_resume(allocations_, settings));
-  }
+  std::string resume_text() const { return text(plan_resume(allocations_)); }
 
   AllocationMap allocations_;
 
@@ -86,9 +84,14 @@ TEST_F(PlanTest, SettingsMakeHeadersOfExportedP2pBuffers) {
   own(Kind::keep, resident, 6 * kMiB);
 
   EXPECT_EQ(pause_text({true}), "save 1 header, save 2 keep, release 1 header, release 2 keep");
-  allocations_[1].state = allocations_[2].state = released;
-  EXPECT_EQ(resume_text({true}), "create 1 header, create 2 keep, fill 1 header, fill 2 keep");
-  EXPECT_EQ(resume_text({false}), "create 1 keep, create 2 keep, fill 1 keep, fill 2 keep");
+}
+
+// Pinned or exported while it was away: its contents are on the host as the pause found them.
+TEST_F(PlanTest, ResumeFillsWhatThePauseKept) {
+  own(Kind::keep, released).kind = Kind::pinned;
+  own(Kind::keep, released, 6 * kMiB).nonce = 77;
+
+  EXPECT_EQ(resume_text(), "create 1 keep, create 2 keep, fill 1 keep, fill 2 keep");
 }
 
 TEST_F(PlanTest, PauseLeavesOutWhatIsAwayAlready) {
@@ -163,11 +166,11 @@ TEST_F(PlanTest, InverseOfEveryPartOfAPauseIsTheResumeFromThere) {
     for (const Step& step : begun)
       if (step.action != Action::save)
         after[step.allocation].state = step.action == Action::drop ? dropped : released;
-    EXPECT_EQ(text(inverse(begun)), text(plan_resume(after, {}))) << "after " << text(begun);
+    EXPECT_EQ(text(inverse(begun)), text(plan_resume(after))) << "after " << text(begun);
 
     if (begun.empty() || begun.back().action != Action::release) continue;
     after[begun.back().allocation].state = restoring;
-    EXPECT_EQ(text(inverse(begun)), text(plan_resume(after, {}))) << "in " << text(begun);
+    EXPECT_EQ(text(inverse(begun)), text(plan_resume(after))) << "in " << text(begun);
   }
 }
 

@@ -83,7 +83,7 @@ std::vector<Step> Session::pause_plan() {
 
 std::vector<Step> Session::resume_plan() {
   MutexLock lock(context_.registry.mutex);
-  return plan_resume(context_.registry.allocations(), context_.kinds);
+  return plan_resume(context_.registry.allocations());
 }
 
 // --- Pause
@@ -122,9 +122,6 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
     return make_error(
         ErrorKind::misuse, 0,
         "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
-  // Everything that could fail is reserved before any neighbour is asked for anything.
-  AMEM_TRY(executor_.reserve(pause_plan(), deadline));
-  host_capacity_bytes_ = store_.capacity_bytes();
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
@@ -132,6 +129,10 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   }
   AMEM_TRY(context_.devices.drain(devices, deadline));
   step_point(StepPoint::pause_drained);
+  // Everything that could fail is reserved before any neighbour is asked for anything; after the
+  // drain, because pinning waits for the device too and would be blamed for its work.
+  AMEM_TRY(executor_.reserve(pause_plan(), deadline));
+  host_capacity_bytes_ = store_.capacity_bytes();
   watch.lap(&report->wait_ms);
   return ok_status();
 }

@@ -33,7 +33,7 @@ MemoryTotals totals_of(const Allocation& allocation, Kind kind) {
   const bool here = allocation.backing.is_here();
   (here ? totals.resident_bytes : totals.released_bytes) = allocation.size_bytes;
   if (!here && allocation.saved != nullptr)
-    totals.saved_bytes = saved_bytes(kind, allocation.size_bytes);
+    totals.saved_bytes = saved_bytes(allocation.saved_as, allocation.size_bytes);
   if (kind == Kind::pinned || kind == Kind::user) totals.fixed_bytes = allocation.size_bytes;
   return totals;
 }

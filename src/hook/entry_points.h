@@ -11,6 +11,7 @@ namespace amem {
 // is away is answered from the registry.
 #define AMEM_ENTRY_lookup(symbol, parameters) DriverResult hooked_##symbol parameters;
 #define AMEM_ENTRY_hooked(symbol, parameters) DriverResult hooked_##symbol parameters;
+#define AMEM_ENTRY_watched(symbol, parameters) DriverResult hooked_##symbol parameters;
 #define AMEM_ENTRY_called(symbol, parameters)
 #define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
   AMEM_ENTRY_##handling(symbol, parameters)
@@ -18,6 +19,7 @@ namespace amem {
 #undef AMEM_DRIVER_FUNCTION
 #undef AMEM_ENTRY_lookup
 #undef AMEM_ENTRY_hooked
+#undef AMEM_ENTRY_watched
 #undef AMEM_ENTRY_called
 
 }  // namespace amem

@@ -51,6 +51,7 @@ class Hooks : public testing::Test {
     context_.driver = &driver_;
     context_.registry = &registry_;
     context_.exchange = &exchange_;
+    context_.captures = &captures_;
     install_hooks(&context_);
   }
   ~Hooks() override { install_hooks(nullptr); }
@@ -77,6 +78,7 @@ class Hooks : public testing::Test {
   static constexpr DeviceAddress kAddress = 0x10000000;
   Driver driver_;
   Registry registry_;
+  CaptureWatch captures_;
   NoNeighbours exchange_;
   HookContext context_;
 };
@@ -130,6 +132,40 @@ TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
   const DriverHandle by_address = create_mapped();
   EXPECT_EQ(hooked_cuMulticastBindAddr(1, 0, kAddress, kSize, 0), 0);
   EXPECT_EQ(find(by_address).kind, Kind::pinned);
+}
+
+TEST_F(Hooks, CaptureThatNcclAsksForIsRemembered) {
+  static int status_now = kCaptureStatusNone;
+  driver_.cuStreamGetCaptureInfo_v2 = [](DriverStream, int* status, uint64_t*, void*, void*,
+                                         size_t*) {
+    *status = status_now;
+    return driver_result::kSuccess;
+  };
+  driver_.cuStreamGetCaptureInfo_v3 = [](DriverStream, int* status, uint64_t*, void*, void*, void*,
+                                         size_t*) {
+    *status = status_now;
+    return driver_result::kSuccess;
+  };
+  driver_.cuStreamIsCapturing = [](DriverStream, int* status) {
+    *status = status_now;
+    return driver_result::kSuccess;
+  };
+  int answer = -1;
+  EXPECT_EQ(hooked_cuStreamGetCaptureInfo_v2(nullptr, &answer, nullptr, nullptr, nullptr, nullptr),
+            0);
+  EXPECT_FALSE(captures_.any(driver_));
+
+  status_now = 1;
+  hooked_cuStreamGetCaptureInfo_v2(nullptr, &answer, nullptr, nullptr, nullptr, nullptr);
+  EXPECT_EQ(answer, 1);
+  EXPECT_TRUE(captures_.any(driver_));
+
+  status_now = kCaptureStatusNone;
+  EXPECT_FALSE(captures_.any(driver_)) << "its capture has ended";
+
+  status_now = 1;
+  hooked_cuStreamGetCaptureInfo_v3(nullptr, &answer, nullptr, nullptr, nullptr, nullptr, nullptr);
+  EXPECT_TRUE(captures_.any(driver_));
 }
 
 TEST_F(Hooks, NicRegistrationPins) {

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "driver/driver.h"
+#include "registry/capture_watch.h"
 #include "registry/exchange.h"
 #include "registry/registry.h"
 
@@ -16,6 +17,7 @@ struct HookContext {
   const Driver* driver = nullptr;
   Registry* registry = nullptr;
   Exchange* exchange = nullptr;
+  CaptureWatch* captures = nullptr;
   long timeout_ms = 60000;
   /// Set in a forked child, where the tables may be locked for ever by a thread that is not there:
   /// hooks only forward.

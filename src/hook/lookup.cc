@@ -18,6 +18,7 @@ struct EntryPoint {
   const char* name;
   const char* symbol;
   int since;
+  Handling handling;
   void* wrapper;
   void* (*real)(
       const Driver&);  ///< the driver's own function, to recognise the form that it answered with
@@ -25,10 +26,15 @@ struct EntryPoint {
 
 #define AMEM_WRAPPER_lookup(symbol) reinterpret_cast<void*>(&hooked_##symbol)
 #define AMEM_WRAPPER_hooked(symbol) reinterpret_cast<void*>(&hooked_##symbol)
+#define AMEM_WRAPPER_watched(symbol) reinterpret_cast<void*>(&hooked_##symbol)
 #define AMEM_WRAPPER_called(symbol) nullptr
 const EntryPoint kEntryPoints[] = {
 #define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
-  {#name, #symbol, since, AMEM_WRAPPER_##handling(symbol),              \
+  {#name,                                                               \
+   #symbol,                                                             \
+   since,                                                               \
+   Handling::handling,                                                  \
+   AMEM_WRAPPER_##handling(symbol),                                     \
    [](const Driver& driver) { return reinterpret_cast<void*>(driver.symbol); }},
 #include "driver/functions.def"
 #undef AMEM_DRIVER_FUNCTION
@@ -46,8 +52,11 @@ void* answer_for(const char* name, int version, void* real) {
   bool named = false;
   for (const EntryPoint& entry : kEntryPoints) {
     if (entry.wrapper == nullptr || strcmp(entry.name, name) != 0) continue;
-    if (entry.real(*context.driver) == real) return entry.wrapper;
-    named = named || version >= entry.since;
+    if (entry.real(*context.driver) == real) {
+      if (entry.handling == Handling::watched) context.captures->hooked = true;
+      return entry.wrapper;
+    }
+    named = named || (version >= entry.since && entry.handling != Handling::watched);
   }
   if (named) {
     MutexLock lock(context.registry->mutex);

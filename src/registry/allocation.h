@@ -75,6 +75,7 @@ struct Allocation {
   std::set<InstanceId>
       importers;  ///< processes that hold a reference, or will again when we are back
   unsigned char* saved = nullptr;  ///< in the host store, of released ones with contents
+  Kind saved_as = Kind::keep;      ///< what the pause took it for; `kind` may have changed since
   bool copying = false;            ///< a copy of the engine is under way: it may not be unmapped
 
   // Of an import:

@@ -47,6 +47,7 @@ Process::Process(const Driver& driver)
   hooks_.driver = &driver_;
   hooks_.registry = &registry_;
   hooks_.exchange = &neighbours_;
+  hooks_.captures = &captures_;
   hooks_.timeout_ms = environment().timeout_ms;
 }
 
@@ -115,25 +116,13 @@ std::string Process::status_text() {
 }
 
 void Process::note_stream(DriverStream stream) {
+  if (captures_.hooked.load(std::memory_order_relaxed)) return;
   int status = kCaptureStatusNone;
-  if (driver_.cuStreamIsCapturing(stream, &status) != driver_result::kSuccess ||
-      status == kCaptureStatusNone)
-    return;
-  MutexLock lock(capture_mutex_);
-  captured_.insert(stream);
+  if (driver_.cuStreamIsCapturing(stream, &status) == driver_result::kSuccess)
+    captures_.note(stream, status);
 }
 
-bool Process::is_capturing() {
-  MutexLock lock(capture_mutex_);
-  // A stream cannot be destroyed in the middle of its capture without ending it first, and
-  // frameworks keep theirs.
-  std::erase_if(captured_, [&](DriverStream stream) {
-    int status = kCaptureStatusNone;
-    return driver_.cuStreamIsCapturing(stream, &status) != driver_result::kSuccess ||
-           status == kCaptureStatusNone;
-  });
-  return !captured_.empty();
-}
+bool Process::is_capturing() { return captures_.any(driver_); }
 
 Status Process::wait_until_settled(Deadline deadline) {
   if (!asynchronous_) return ok_status();

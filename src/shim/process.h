@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <memory>
-#include <set>
 
 #include "engine/session.h"
 #include "hook/hook_context.h"
@@ -36,7 +35,8 @@ class Process final : public NcclState {
   /// Redirects the look-ups of every image that holds NCCL and is not our own shim.
   void hook_loaded_nccl();
 
-  /// A call with this stream passed; remembered while the stream is being captured.
+  /// A call with this stream passes; asks whether it is being captured where NCCL's own question
+  /// cannot be seen.
   void note_stream(DriverStream stream);
   /// NCCL answered ncclInProgress: communicators may be working behind their callers' backs from
   /// now on.
@@ -53,6 +53,7 @@ class Process final : public NcclState {
   const Driver driver_;
   Registry registry_;
   CallGate gate_;
+  CaptureWatch captures_;
   DeviceThreads devices_;
   EngineContext engine_;
   Neighbours neighbours_;
@@ -60,8 +61,6 @@ class Process final : public NcclState {
   HookContext hooks_;
 
   std::atomic<bool> asynchronous_{false};
-  Mutex capture_mutex_;
-  std::set<DriverStream> captured_ AMEM_GUARDED_BY(capture_mutex_);
 };
 
 }  // namespace amem

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Hooks on the question whether a stream is being captured.
+#include "hook/entry_points.h"
+#include "hook/hook_context.h"
+
+namespace amem {
+namespace {
+
+DriverResult noted(DriverStream stream, const int* status, DriverResult result) {
+  HookContext& context = *hook_context();
+  if (result == driver_result::kSuccess && status != nullptr && !context.forward_only)
+    context.captures->note(stream, *status);
+  return result;
+}
+
+}  // namespace
+
+DriverResult hooked_cuStreamGetCaptureInfo_v2(DriverStream stream, int* status, uint64_t* id,
+                                              void* graph, void* dependencies, size_t* count) {
+  return noted(stream, status,
+               hook_context()->driver->cuStreamGetCaptureInfo_v2(stream, status, id, graph,
+                                                                 dependencies, count));
+}
+
+DriverResult hooked_cuStreamGetCaptureInfo_v3(DriverStream stream, int* status, uint64_t* id,
+                                              void* graph, void* dependencies, void* edges,
+                                              size_t* count) {
+  return noted(stream, status,
+               hook_context()->driver->cuStreamGetCaptureInfo_v3(stream, status, id, graph,
+                                                                 dependencies, edges, count));
+}
+
+}  // namespace amem
