@@ -9,8 +9,25 @@ target_compile_options(amem_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
   $<$<BOOL:${AMEM_WERROR}>:-Werror>)
 if(AMEM_SANITIZE)
-  target_compile_options(amem_flags INTERFACE -fsanitize=${AMEM_SANITIZE} -fno-omit-frame-pointer)
+  # Without recovery: what only prints a report passes for a success.
+  target_compile_options(amem_flags INTERFACE
+    -fsanitize=${AMEM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(amem_flags INTERFACE -fsanitize=${AMEM_SANITIZE})
+endif()
+
+# How many times longer a test may take than in a plain build: the factor of every TIMEOUT given here and of the
+# deadlines inside the tests (tests/slowdown.h).
+set(AMEM_SLOWDOWN 1)
+if(AMEM_SANITIZE MATCHES thread)
+  set(AMEM_SLOWDOWN 4)
+elseif(AMEM_SANITIZE)
+  set(AMEM_SLOWDOWN 2)
+endif()
+if(AMEM_SANITIZE)
+  target_compile_definitions(amem_flags INTERFACE AMEM_SLOWDOWN=${AMEM_SLOWDOWN})
+  # A report ends the process, so that a rank's becomes a failure of its test.
+  set(AMEM_SANITIZER_OPTIONS "ASAN_OPTIONS=detect_stack_use_after_return=1" "UBSAN_OPTIONS=print_stacktrace=1"
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
 endif()
 
 # amem_library(<folder name> SOURCES ... DEPENDS ...): the static library amem_<name>.
@@ -42,7 +59,17 @@ function(amem_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} amem_flags GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  math(EXPR limit_s "${arg_TIMEOUT} * ${AMEM_SLOWDOWN}")
+  set(environment ${arg_ENVIRONMENT} ${AMEM_SANITIZER_OPTIONS})
+  list(JOIN environment "\\;" environment)
   include(GoogleTest)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" ENVIRONMENT "${arg_ENVIRONMENT}")
+    PROPERTIES TIMEOUT ${limit_s} LABELS "${arg_LABELS}" ENVIRONMENT "${environment}")
+endfunction()
+
+# amem_limit_test(<test> <seconds>): the same for a test made with add_test. After its other properties.
+function(amem_limit_test name timeout_s)
+  math(EXPR limit_s "${timeout_s} * ${AMEM_SLOWDOWN}")
+  set_property(TEST ${name} PROPERTY TIMEOUT ${limit_s})
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${AMEM_SANITIZER_OPTIONS})
 endfunction()

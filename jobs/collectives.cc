@@ -29,6 +29,8 @@ float Communicator::value(int rank, size_t index) const {
 }
 
 void Communicator::reserve(size_t send_floats, size_t recv_floats) {
+  // Work that was enqueued without being waited for may still use the buffers.
+  JOB_CUDA(stream_synchronize(stream_));
   const auto grow = [](Address* address, size_t* have, size_t want) {
     if (*have >= want) return;
     if (*address != 0) JOB_CUDA(mem_free(*address));

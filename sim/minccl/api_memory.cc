@@ -42,7 +42,7 @@ MINCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void* buffer, 
 
 MINCCL_API(ncclResult_t, ncclCommDeregister, const ncclComm_t comm, void* handle) {
   MINCCL_TRY(check_usable(comm));
-  std::unique_ptr<Registration>(static_cast<Registration*>(handle));
+  const std::unique_ptr<Registration> ended(static_cast<Registration*>(handle));
   return ncclSuccess;
 }
 

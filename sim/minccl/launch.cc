@@ -76,7 +76,7 @@ ncclResult_t Communicator::launch_pending() {
       ledger_->ended();
       return fail_driver("cuLaunchHostFunc", code);
     }
-    arguments.release();
+    (void)arguments.release();  // the driver has it
     MINCCL_CU(event_record(last_kernel_, stream));
     last_stream_ = stream;
     has_launched_ = true;

@@ -92,6 +92,7 @@ class DeviceArray {
   void expect(const std::vector<T>& expected, const std::string& what) const {
     std::vector<T> read = values();
     for (size_t i = 0; i < expected.size(); ++i)
+      // Every byte, for floats too. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
       if (memcmp(&read[i], &expected[i], sizeof(T)) != 0)
         fail_rank("%s: element %zu of %zu is %g instead of %g", what.c_str(), i, size_,
                   static_cast<double>(read[i]), static_cast<double>(expected[i]));

@@ -15,7 +15,7 @@ TEST(UniqueFd, ClosesWhatItOwnsOnce) {
   {
     UniqueFd first(raw);
     UniqueFd second(std::move(first));
-    EXPECT_FALSE(first.valid());
+    EXPECT_FALSE(first.valid());  // NOLINT(bugprone-use-after-move): what a move leaves
     EXPECT_TRUE(is_open(raw));
   }
   EXPECT_FALSE(is_open(raw));

@@ -99,7 +99,8 @@ class Answerer {
   explicit Answerer(PeerOptions options = {}, std::string json = "{}", int32_t group = 0)
       : node_(
             std::move(options),
-            [this, json](const PeerInfo& from, uint64_t request_id, const Message& message) {
+            [this, json = std::move(json)](const PeerInfo& from, uint64_t request_id,
+                                           const Message& message) {
               // The service may speak before its constructor has handed it out.
               MutexLock lock(mutex_);
               ready_.wait_until(mutex_, patience(), [this] { return is_ready_; });

@@ -268,7 +268,8 @@ TEST(PeerProcess, ForgettingClosesEveryFdAndLeavesTheParentAlone) {
   for (int i = 0; i < 600; ++i) {
     std::vector<UniqueFd> fds;
     fds.emplace_back(dup(probe.get()));
-    a.service->call(slow_id, Back{{1}, true}, std::move(fds), patience(), [](Result<Received>) {});
+    a.service->call(slow_id, Back{{1}, true}, std::move(fds), patience(),
+                    [](const Result<Received>&) {});
   }
   // The last order has been carried out when an answer to a later one is here.
   ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());

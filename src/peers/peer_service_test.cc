@@ -133,7 +133,7 @@ TEST(PeerService, EverythingToOnePeerStaysInOrder) {
 TEST(PeerService, ACallIsCompletedInOrderWithThePeersOtherMessages) {
   std::atomic<int> seen_before_reply = -1;
   Node a, b;
-  a.service->call(b.id, LetGo{}, {}, patience(), [&](Result<Received>) {
+  a.service->call(b.id, LetGo{}, {}, patience(), [&](const Result<Received>&) {
     seen_before_reply = static_cast<int>(a.recorder.take_seen().size());
   });
   ASSERT_TRUE(b.recorder.wait_seen(1));
@@ -322,7 +322,8 @@ TEST(PeerService, LeavesNoFdOpen) {
     Answerer b;
     auto c = std::make_unique<Node>();
     ASSERT_TRUE(a.ask(b->id, StatusQuery{}).ok());
-    a.service->call(b->id, Back{{1, 2}, true}, null_fds(2), patience(), [](Result<Received>) {});
+    a.service->call(b->id, Back{{1, 2}, true}, null_fds(2), patience(),
+                    [](const Result<Received>&) {});
     Outcomes outcomes;
     a.service->call(c->id, Back{{1, 2}, true}, null_fds(2), patience(), outcomes.add());
     ASSERT_TRUE(c->recorder.wait_seen(1));

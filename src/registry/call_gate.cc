@@ -90,9 +90,9 @@ bool CallGate::blocks(const void* communicator, Closure* closure) {
 void CallGate::step_out(Thread& thread) {
   thread.count.store(0, std::memory_order_relaxed);
   thread.call.store(nullptr, std::memory_order_release);
-  // Pairs with the fence of enter(): whoever closed a gate before this load is told that we are
-  // outside.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Pairs with the heavy fence of closing: whoever closed a gate before this load is told that we
+  // are outside.
+  fence_.light();
   if (closures_.load(std::memory_order_relaxed) == 0) return;
   MutexLock lock(mutex_);
   changed_.notify_all();
@@ -111,7 +111,7 @@ Status CallGate::enter(const char* call, const void* communicator, long timeout_
   const char* const outer = thread.call.load(std::memory_order_relaxed);
   thread.call.store(call, std::memory_order_relaxed);
   // Either the closer sees us inside, or we see its closure: both store, then both load (Dekker).
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence_.light();
   if (closures_.load(std::memory_order_relaxed) == 0) {
     thread.depth = 1;
     return ok_status();
@@ -215,7 +215,7 @@ void CallGate::close_process(std::string text) {
   MutexLock lock(mutex_);
   if (process_closed_.empty()) closures_.fetch_add(1, std::memory_order_relaxed);
   process_closed_ = std::move(text);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence_.heavy();
   changed_.notify_all();
 }
 
@@ -230,7 +230,7 @@ void CallGate::member_away(const Closure& closure, const std::vector<Communicato
   MutexLock lock(mutex_);
   if (away_.insert_or_assign(closure.member, Away{closure, ids}).second)
     closures_.fetch_add(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence_.heavy();
   changed_.notify_all();
 }
 
@@ -267,7 +267,7 @@ std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids) {
 
 std::string CallGate::who_is_inside(const std::vector<CommunicatorId>* ids) {
   MutexLock lock(mutex_);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence_.heavy();
   return find_inside(ids);
 }
 
@@ -278,7 +278,7 @@ Status CallGate::wait_until_outside(const std::vector<CommunicatorId>* ids, Dead
   MutexLock lock(mutex_);
   std::string inside;
   const bool empty = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    fence_.heavy();
     inside = find_inside(ids);
     return inside.empty();
   });

@@ -8,13 +8,6 @@
 namespace amem {
 namespace {
 
-/// A sanitizer keeps for a while what was freed, in memory and mappings of its own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 /// What one rank has, as the kernel and the driver say.
 struct Held {
   size_t descriptors = 0, mappings = 0, threads = 0, host_bytes = 0;
@@ -36,11 +29,7 @@ class Cycles : public JobTest {
   /// How far host memory may move: 12 KiB seen in 300 cycles on the simulated GPU. A real driver
   /// and NCCL have heaps of their own there; a leak of ours of 300 bytes for each of the 200
   /// allocations or more of a rank is beyond it after 100 cycles.
-  static size_t host_slack_bytes() {
-    if (kSanitized) return size_t{1} << 30;
-    return real_gpu() ? 4 << 20 : 256 << 10;
-  }
-  static constexpr size_t kMappingSlack = kSanitized ? 32 : 0;
+  static size_t host_slack_bytes() { return real_gpu() ? 4 << 20 : 256 << 10; }
 
   void SetUp() override { AMEM_NEEDS_GPUS(2); }
 
@@ -93,9 +82,10 @@ class Cycles : public JobTest {
                   " to " + std::to_string(later) + "\n";
       };
       compare("descriptors", before[rank].descriptors, now[rank].descriptors);
-      compare("mappings", before[rank].mappings, now[rank].mappings, kMappingSlack);
       compare("threads", before[rank].threads, now[rank].threads);
       compare("GPU bytes", before[rank].gpu_bytes, now[rank].gpu_bytes);
+      if (kSanitized) continue;  // it keeps what was freed, and maps memory of its own
+      compare("mappings", before[rank].mappings, now[rank].mappings);
       compare("host bytes", before[rank].host_bytes, now[rank].host_bytes, host_slack_bytes());
     }
     return text;
@@ -126,6 +116,7 @@ TEST_F(Cycles, LeaveNothingBehind) {
 
   EXPECT_EQ(grown, "");
   job.all("check world" + counts());
+  if (kSanitized) GTEST_SKIP() << "mappings and host memory: a sanitizer's are not told from ours";
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ class JobTest : public testing::Test {
     setup_.rank_program =
         rank_program != nullptr ? rank_program : (build / "bin/amem_rank").string();
     setup_.deadline_ms = 60000 * kSlowdown;
-    setup_.environment = {{"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", milliseconds(20000)}};
+    setup_.environment = {
+        {"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", milliseconds(20000)}};
     if (real_gpu()) return;
     gpus_ = std::filesystem::temp_directory_path() /
             ("amem-gpus-" + std::to_string(getpid()) + "-" +
@@ -76,10 +77,11 @@ class JobTest : public testing::Test {
     else
       EXPECT_EQ(used_before, used_paused + allocated);
   }
-  /// That a resume took what there was before; a page may have been added, see above.
+  /// That a resume took what there was before; a page may have been added by each process of the
+  /// GPU and each of its neighbours, see above (6 MiB seen with two processes a GPU).
   static void expect_as_before(size_t used_before, size_t used_resumed) {
     if (real_gpu())
-      EXPECT_LE(used_resumed, used_before + (4 << 20));
+      EXPECT_LE(used_resumed, used_before + (8 << 20));
     else
       EXPECT_EQ(used_resumed, used_before);
   }
