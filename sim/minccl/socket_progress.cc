@@ -90,9 +90,13 @@ void SocketProgress::sleep() {
 void SocketProgress::serve() {
   constexpr int kPatientRounds = 200;
   for (int idle_rounds = 0; !stopping_; ++idle_rounds) {
-    if (pass()) idle_rounds = 0;
-    if (!ledger_->kernel_running()) {
-      if (idle_rounds > 0) sleep();
+    // Asked before the pass: a kernel may fill its last slot and end behind it, and the end of a
+    // kernel wakes nobody.
+    bool kernel_running = ledger_->kernel_running();
+    if (pass()) {
+      idle_rounds = 0;
+    } else if (!kernel_running) {
+      sleep();
     } else if (idle_rounds < kPatientRounds) {
       sched_yield();
     } else {
