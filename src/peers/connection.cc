@@ -82,6 +82,7 @@ Result<Arrival> Connection::receive() {
     if (got < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return Arrival{};
+      if (errno == ENOMEM || errno == ENOBUFS) return Arrival{Arrival::What::starved, {}, {}};
       // A peer that closes before it has read everything leaves ECONNRESET, reported once and ahead
       // of the packets that it had sent (unix(7); Linux net/unix/af_unix.c, unix_release_sock).
       if (errno != ECONNRESET) return os_error(errno, "recvmsg(fd %d)", fd());
@@ -120,6 +121,8 @@ Result<Connection::Flushed> Connection::flush() {
       // unix(7): ETOOMANYREFS means that the user's fds in flight are over RLIMIT_NOFILE. Those
       // wait until receivers have taken some; the socket's writability says nothing about them.
       case ETOOMANYREFS:
+      // The other end takes fds when it has seen who we are (allow_fds()).
+      case EPERM:
       case ENOBUFS:
       case ENOMEM:
         return Flushed::starved;

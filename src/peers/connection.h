@@ -21,7 +21,12 @@ struct OutPacket {
 
 /// What receive() found.
 struct Arrival {
-  enum class What { packet, nothing, end };
+  enum class What {
+    packet,
+    nothing,
+    starved,  ///< the kernel is out of memory; what there is can be received after a while
+    end,
+  };
   What what = What::nothing;
   std::vector<uint8_t> bytes;
   std::vector<UniqueFd> fds;

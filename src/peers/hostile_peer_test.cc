@@ -12,24 +12,6 @@
 namespace amem {
 namespace {
 
-/// A listener at an instance's name that accepts when it is told to.
-class RawListener {
- public:
-  RawListener() : socket_(std::move(listen_at(id).value())) {}
-  /// Only for the queue's length: listen(2) again sets it anew.
-  void shrink_queue() { ASSERT_EQ(listen(socket_.get(), 0), 0); }
-  std::unique_ptr<RawPeer> accept_one() {
-    pollfd wait{socket_.get(), POLLIN, 0};
-    if (poll(&wait, 1, static_cast<int>(kPatienceMs)) != 1) return nullptr;
-    UniqueFd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    return accepted.valid() ? std::make_unique<RawPeer>(std::move(accepted)) : nullptr;
-  }
-  const InstanceId id = random_instance_id();
-
- private:
-  UniqueFd socket_;
-};
-
 PeerOptions impatient() {
   PeerOptions options;
   options.hello_timeout_ms = 100;
@@ -185,20 +167,21 @@ TEST(HostilePeer, AReplyOfTheWrongTypeIsAProtocolError) {
 }
 
 TEST(HostilePeer, ThatRepliesAndEndsAtOnceHasReplied) {
-  RawListener b;
+  auto b = std::make_unique<RawListener>();
   Node a;
   Result<Received> outcome = Error{};
-  std::thread caller([&] { outcome = a.ask(b.id, LetGo{}); });
-  auto raw = b.accept_one();
+  std::thread caller([&] { outcome = a.ask(b->id, LetGo{}); });
+  auto raw = b->accept_one();
   ASSERT_TRUE(raw);
-  raw->greet(b.id);
+  raw->greet(b->id);
   ASSERT_TRUE(raw->next_message());
   const auto request = raw->next_message();
   ASSERT_TRUE(request);
-  a.service->send(b.id, Drop{{1}}, {});  // stays unread, so that the end is an ECONNRESET
+  a.service->send(b->id, Drop{{1}}, {});  // stays unread, so that the end is an ECONNRESET
   raw->send(request->request_id, Gone{true, ""});
   raw.reset();
   caller.join();
+  b.reset();
 
   EXPECT_TRUE(outcome.ok()) << outcome.error().message;
   EXPECT_TRUE(a.recorder.wait_gone(1));

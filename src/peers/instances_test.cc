@@ -2,9 +2,20 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "peers/instances.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "peers/socket_address.h"
@@ -123,10 +134,135 @@ TEST(InstancesOfThisUser, AreAllFoundInALongTable) {
     expected.insert(instance);
   }
 
-  const Result<std::set<InstanceId>> found = instances_of_this_user();
+  for (const auto& found : {instances_of_this_user(), instances_shown()}) {
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    for (const InstanceId& instance : expected) EXPECT_TRUE(found.value().contains(instance));
+  }
+}
 
-  ASSERT_TRUE(found.ok()) << found.error().message;
-  for (const InstanceId& instance : expected) EXPECT_TRUE(found.value().contains(instance));
+/// Listens as user `uid` at a name of ours until its input ends.
+void pretend(uid_t uid, const std::string& name, int ready, int input) {
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  name.copy(at.sun_path, sizeof at.sun_path);
+  const auto size_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  char word = 'n';
+  if (setresuid(uid, uid, uid) == 0) {
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&at), size_bytes) == 0 && listen(fd, 1) == 0)
+      word = 'y';
+  }
+  if (write(ready, &word, 1) == 1 && read(input, &word, 1) < 0) _exit(1);
+  _exit(0);
+}
+
+TEST(InstancesOfThisUser, AreNotThoseThatAnotherUserPretendsToHave) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  if (!UniqueFd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)).valid())
+    GTEST_SKIP() << "this kernel does not say whose a socket is (no sock_diag)";
+  const InstanceId pretended = random_instance_id();
+  int ready[2], input[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(input, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(input[1]);
+    pretend(65534, socket_name(pretended, 0), ready[1], input[0]);
+  }
+  const UniqueFd answer(ready[0]), unused(ready[1]), end(input[0]);
+  UniqueFd life(input[1]);
+  char word = 0;
+  ASSERT_EQ(read(answer.get(), &word, 1), 1);
+  ASSERT_EQ(word, 'y');
+
+  const Result<std::set<InstanceId>> shown = instances_shown();
+  const Result<std::set<InstanceId>> found = instances_of_this_user();
+  life.reset();
+  waitpid(child, nullptr, 0);
+
+  ASSERT_TRUE(shown.ok() && found.ok());
+  EXPECT_TRUE(shown.value().contains(pretended));
+  EXPECT_FALSE(found.value().contains(pretended));
+}
+
+// --- The kernel's answer
+
+constexpr uint16_t kName = 0, kUser = 7;  // UNIX_DIAG_NAME, UNIX_DIAG_UID of linux/unix_diag.h
+
+void append(std::string& to, const void* bytes, size_t size_bytes) {
+  to.append(static_cast<const char*>(bytes), size_bytes);
+  to.resize((to.size() + 3) / 4 * 4);
+}
+
+std::string attribute(uint16_t type, std::string_view value) {
+  const rtattr head{static_cast<uint16_t>(sizeof head + value.size()), type};
+  std::string out;
+  append(out, &head, sizeof head);
+  append(out, value.data(), value.size());
+  return out;
+}
+
+std::string message(uint16_t type, std::string_view body) {
+  const nlmsghdr head{static_cast<uint32_t>(sizeof head + body.size()), type, NLM_F_MULTI, 1, 1};
+  std::string out;
+  append(out, &head, sizeof head);
+  append(out, body.data(), body.size());
+  return out;
+}
+
+/// A socket of this name; whose it is when the kernel says so.
+std::string socket_message(std::string_view name, std::optional<uint32_t> user) {
+  unix_diag_msg fixed{};
+  std::string body(reinterpret_cast<const char*>(&fixed), sizeof fixed);
+  body += attribute(kName, name);
+  if (user) body += attribute(kUser, {reinterpret_cast<const char*>(&*user), sizeof *user});
+  return message(SOCK_DIAG_BY_FAMILY, body);
+}
+
+Result<bool> take(const std::string& answer, std::set<InstanceId>* found) {
+  return take_instances({reinterpret_cast<const uint8_t*>(answer.data()), answer.size()}, 7, found);
+}
+
+TEST(TakeInstances, FindsThoseOfTheUserThatAreHis) {
+  std::set<InstanceId> found;
+  const InstanceId pretended = random_instance_id();
+  const Result<bool> more =
+      take(socket_message(socket_name(kOne, 7), 7) + socket_message("/run/notify", 7) +
+               socket_message(socket_name(pretended, 7), 8) +
+               socket_message(socket_name(random_instance_id(), 8), 8) +
+               socket_message(socket_name(kOther, 7), std::nullopt),
+           &found);
+
+  ASSERT_TRUE(more.ok()) << more.error().message;
+  EXPECT_TRUE(more.value());
+  EXPECT_EQ(found, (std::set<InstanceId>{kOne, kOther}));
+}
+
+TEST(TakeInstances, EndsWhereTheDumpEnds) {
+  std::set<InstanceId> found;
+  const int32_t none = 0;
+  const Result<bool> more =
+      take(message(NLMSG_DONE, {reinterpret_cast<const char*>(&none), sizeof none}), &found);
+  ASSERT_TRUE(more.ok());
+  EXPECT_FALSE(more.value());
+}
+
+TEST(TakeInstances, SaysWhyTheKernelRefuses) {
+  std::set<InstanceId> found;
+  const int32_t code = -ENOENT;
+  const Result<bool> more =
+      take(message(NLMSG_ERROR, {reinterpret_cast<const char*>(&code), sizeof code}), &found);
+  ASSERT_FALSE(more.ok());
+  EXPECT_EQ(more.error().code, ENOENT);
+}
+
+TEST(TakeInstances, IsNoAnswerWhenCut) {
+  const std::string whole = socket_message(socket_name(kOne, 7), 7);
+  for (size_t length = 1; length < whole.size(); ++length) {
+    std::set<InstanceId> found;
+    EXPECT_FALSE(take(whole.substr(0, length), &found).ok()) << length;
+    EXPECT_TRUE(found.empty()) << length;
+  }
 }
 
 }  // namespace

@@ -127,7 +127,9 @@ class Answerer {
 /// A connection that does as it is told, right or wrong.
 class RawPeer {
  public:
-  explicit RawPeer(UniqueFd socket) : connection_(TrackedFd(ledger_, std::move(socket))) {}
+  explicit RawPeer(UniqueFd socket) : connection_(TrackedFd(ledger_, std::move(socket))) {
+    allow_fds(fd());
+  }
   static std::unique_ptr<RawPeer> dial_to(const InstanceId& instance) {
     Result<UniqueFd> socket = dial(instance);
     if (!socket.ok() || !socket.value().valid()) return nullptr;
@@ -140,7 +142,11 @@ class RawPeer {
     for (size_t i = 0; i < fds; ++i)
       packet.fds.emplace_back(ledger_, UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
     connection_.queue(std::move(packet));
-    static_cast<void>(connection_.flush());
+    // Fds are taken when the other end has looked at who sends them.
+    for (const Deadline deadline = patience(); !deadline.passed(); poll(nullptr, 0, 1)) {
+      const Result<Connection::Flushed> left = connection_.flush();
+      if (!left.ok() || left.value() != Connection::Flushed::starved) return;
+    }
   }
   void send(uint64_t request_id, Message message, size_t fds = 0) {
     send_bytes(encode(request_id, std::move(message)).value(), fds);
@@ -178,6 +184,43 @@ class RawPeer {
  private:
   FdLedger ledger_;
   Connection connection_;
+};
+
+/// A listener at an instance's name that accepts when it is told to.
+class RawListener {
+ public:
+  RawListener() : socket_(std::move(listen_at(id).value())) {}
+  /// Only for the queue's length: listen(2) again sets it anew.
+  void shrink_queue() { ASSERT_EQ(listen(socket_.get(), 0), 0); }
+  std::unique_ptr<RawPeer> accept_one(int patience_ms = static_cast<int>(kPatienceMs)) {
+    pollfd wait{socket_.get(), POLLIN, 0};
+    if (poll(&wait, 1, patience_ms) != 1) return nullptr;
+    UniqueFd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    return accepted.valid() ? std::make_unique<RawPeer>(std::move(accepted)) : nullptr;
+  }
+  const InstanceId id = random_instance_id();
+
+ private:
+  UniqueFd socket_;
+};
+
+/// Keeps how calls were completed. Declared before the nodes that call: they complete theirs at the
+/// latest when they are destroyed.
+struct Outcomes {
+  std::function<void(Result<Received>)> add() {
+    return [this](Result<Received> outcome) {
+      MutexLock lock(mutex);
+      all.push_back(std::move(outcome));
+      changed.notify_all();
+    };
+  }
+  bool wait(size_t count) {
+    MutexLock lock(mutex);
+    return changed.wait_until(mutex, patience(), [&] { return all.size() >= count; });
+  }
+  Mutex mutex;
+  Condition changed;
+  std::vector<Result<Received>> all;
 };
 
 /// Waits until `condition` holds, looking again every millisecond.

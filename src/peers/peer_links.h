@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -20,6 +21,7 @@
 #include "peers/peer_directory.h"
 #include "peers/peer_options.h"
 #include "peers/pending_calls.h"
+#include "peers/refused_sockets.h"
 
 namespace amem {
 
@@ -27,7 +29,9 @@ namespace amem {
 /// connection we send on, what waits until there is one. Used on the service thread only.
 ///
 /// A peer has one connection, or two when both dialled at once. Each side sends everything on the
-/// first one that it knew of, so that its messages stay in order. Losing one is losing the peer.
+/// first one that it knew of, so that its messages stay in order. When one breaks, all are closed
+/// and the peer is dialled again: only one that has no listener any more has ended. A connection
+/// may break for want of memory as well, and whoever has not ended still maps what it has imported.
 ///
 /// Nothing here calls the handler or a `done` while it changes its own tables: failures are noted
 /// (doom) and carried out by reap() at the end of the service thread's round.
@@ -44,8 +48,10 @@ class PeerLinks {
     int epoll;
     PendingCalls& calls;
     PeerDirectory& directory;
+    /// Brings the service thread to ask has_room() again. Any thread.
+    std::function<void()> wake;
   };
-  explicit PeerLinks(const Surroundings& around) : around_(around) {}
+  explicit PeerLinks(const Surroundings& around) : around_(around), refused_(around.wake) {}
 
   /// Takes a connection from the listener; closes it at once when its user is not trusted.
   void accept(UniqueFd socket);
@@ -84,6 +90,8 @@ class PeerLinks {
     bool finished = false;
     bool wants_writable = false;
     std::optional<TimePoint> flush_again_at;
+    /// Not watched for packets until then.
+    std::optional<TimePoint> read_again_at;
     /// Of an accepted connection without a Hello.
     std::optional<TimePoint> hello_by;
   };
@@ -96,9 +104,23 @@ class PeerLinks {
     std::deque<OutPacket> waiting;
     size_t waiting_bytes = 0;
     std::optional<TimePoint> dial_again_at;
-    int dial_pause_ms = 1;
+    int dial_pause_ms = kFirstDialPauseMs;
     TimePoint dial_until;
+    /// Why its connections were closed, until it has said Hello again; and the last call before.
+    std::optional<Error> broken;
+    uint64_t last_call_before = 0;
   };
+  /// A peer that cannot be reached, or not over this connection.
+  struct Loss {
+    InstanceId peer;
+    Error why;
+    bool has_ended = false;
+    uint64_t link = 0;  ///< the token of the connection; 0 for none
+  };
+  static constexpr int kFirstDialPauseMs = 1;
+  /// How long the kernel gets to find memory.
+  static constexpr int kStarvedPauseMs = 10;
+  static TimePoint in_ms(int ms) { return Deadline::Clock::now() + std::chrono::milliseconds(ms); }
 
   Link* find_link(uint64_t token);
   Link* add_link(UniqueFd socket, pid_t pid);
@@ -110,7 +132,8 @@ class PeerLinks {
   void send_waiting(Peer& peer);
   void push(Link& link, OutPacket packet);
   void flush(Link& link);
-  void watch(Link& link, bool writable);
+  /// Tells epoll what the link waits for.
+  void watch(const Link& link);
 
   /// Takes one packet; false when there is none to take (any more).
   bool read_one(uint64_t token);
@@ -119,16 +142,19 @@ class PeerLinks {
   Status greet(Link& link, const Hello& hello);
 
   void doom(const Link& link, Error why);
-  void doom(const InstanceId& peer, Error why);
-  void lose(const InstanceId& instance, const Error& why);
+  void doom(const InstanceId& peer, Error why, bool has_ended = false);
+  void lose(Loss loss);
+  void dial_again(Peer& peer, Loss loss);
+  void forget(const Loss& loss);
 
   const Surroundings around_;
+  RefusedSockets refused_;
   std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;
   std::map<InstanceId, Peer> peers_;
   size_t silent_ = 0;
   uint64_t next_token_ = kFirstToken;
   bool version_complained_ = false;
-  std::vector<std::pair<InstanceId, Error>> doomed_peers_;
+  std::vector<Loss> doomed_peers_;
   std::vector<uint64_t> doomed_links_;
 };
 

@@ -19,6 +19,10 @@ bool PeerLinks::read_one(uint64_t token) {
     outcome = std::move(arrival.error());
   } else if (arrival.value().what == Arrival::What::nothing) {
     return false;
+  } else if (arrival.value().what == Arrival::What::starved) {
+    link->read_again_at = in_ms(kStarvedPauseMs);
+    watch(*link);
+    return false;
   } else if (arrival.value().what == Arrival::What::end) {
     outcome = make_error(ErrorKind::peer, 0, "it closed the connection");
   } else {
@@ -88,8 +92,14 @@ Status PeerLinks::greet(Link& link, const Hello& hello) {
   link.greeted = true;
   peer.info = PeerInfo{hello.instance, link.pid, hello.group};
   peer.known = true;
+  peer.dial_pause_ms = kFirstDialPauseMs;
   around_.directory.put(peer.info);
   send_waiting(peer);
+  if (const auto broken = std::exchange(peer.broken, std::nullopt))
+    around_.calls.fail_peer(hello.instance, peer.last_call_before,
+                            make_error(ErrorKind::os, ECONNRESET,
+                                       "the connection to pid %d broke and was made again: %s",
+                                       link.pid, broken->message.c_str()));
   return ok_status();
 }
 

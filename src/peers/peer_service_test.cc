@@ -20,25 +20,6 @@ std::vector<UniqueFd> null_fds(size_t count) {
   return fds;
 }
 
-/// Keeps how calls were completed. Declared before the nodes that call: they complete theirs at the
-/// latest when they are destroyed.
-struct Outcomes {
-  std::function<void(Result<Received>)> add() {
-    return [this](Result<Received> outcome) {
-      MutexLock lock(mutex);
-      all.push_back(std::move(outcome));
-      changed.notify_all();
-    };
-  }
-  bool wait(size_t count) {
-    MutexLock lock(mutex);
-    return changed.wait_until(mutex, patience(), [&] { return all.size() >= count; });
-  }
-  Mutex mutex;
-  Condition changed;
-  std::vector<Result<Received>> all;
-};
-
 TEST(PeerService, ARequestGetsItsReply) {
   Node a;
   Answerer b({}, "{\"state\":1}");

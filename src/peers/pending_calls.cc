@@ -12,7 +12,7 @@ std::map<uint64_t, PendingCalls::Call> PendingCalls::extract(Chosen chosen) {
   std::map<uint64_t, Call> out;
   for (auto it = calls_.begin(); it != calls_.end();) {
     const auto next = std::next(it);
-    if (chosen(it->second)) out.insert(calls_.extract(it));
+    if (chosen(it->first, it->second)) out.insert(calls_.extract(it));
     it = next;
   }
   return out;
@@ -33,9 +33,11 @@ Status PendingCalls::complete(const InstanceId& peer, uint64_t request_id, Recei
   return ok_status();
 }
 
-void PendingCalls::fail_peer(const InstanceId& peer, const Error& why) {
-  for (auto& [id, call] : extract([&](const Call& call) { return call.peer == peer; }))
-    call.done(why);
+void PendingCalls::fail_peer(const InstanceId& peer, uint64_t last_id, const Error& why) {
+  const auto chosen = [&](uint64_t id, const Call& call) {
+    return id <= last_id && call.peer == peer;
+  };
+  for (auto& [id, call] : extract(chosen)) call.done(why);
 }
 
 void PendingCalls::fail_all(const Error& why) {
@@ -43,7 +45,8 @@ void PendingCalls::fail_all(const Error& why) {
 }
 
 void PendingCalls::expire(const std::function<std::string(const InstanceId&)>& who) {
-  for (auto& [id, call] : extract([](const Call& call) { return call.deadline.passed(); }))
+  for (auto& [id, call] :
+       extract([](uint64_t, const Call& call) { return call.deadline.passed(); }))
     call.done(make_error(ErrorKind::timeout, 0, "%s did not answer %s before the deadline",
                          who(call.peer).c_str(), name_of(call.request)));
 }

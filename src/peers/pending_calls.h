@@ -28,15 +28,22 @@ class PendingCalls {
     CallDone done;
   };
 
-  void add(uint64_t request_id, Call call) { calls_.emplace(request_id, std::move(call)); }
+  /// Ids rise from call to call.
+  void add(uint64_t request_id, Call call) {
+    last_id_ = request_id;
+    calls_.emplace(request_id, std::move(call));
+  }
 
   /// Completes the call that `reply` answers. A reply that nobody waits for (any more) is dropped
   /// and its fds are closed. Errors: protocol when it is of the wrong type; the call is completed
   /// with the same error.
   Status complete(const InstanceId& peer, uint64_t request_id, Received reply);
 
-  /// Completes all calls to this peer with `why`, oldest first.
-  void fail_peer(const InstanceId& peer, const Error& why);
+  /// The newest call; 0 before the first one.
+  uint64_t last_id() const { return last_id_; }
+
+  /// Completes all calls to this peer up to `last_id` with `why`, oldest first.
+  void fail_peer(const InstanceId& peer, uint64_t last_id, const Error& why);
   void fail_all(const Error& why);
 
   /// Completes what is past its deadline with timeout. `who` names a peer in the message.
@@ -51,6 +58,7 @@ class PendingCalls {
 
   /// In the order in which they were made.
   std::map<uint64_t, Call> calls_;
+  uint64_t last_id_ = 0;
 };
 
 }  // namespace amem

@@ -90,7 +90,8 @@ Status ServiceLoop::open() {
   AMEM_TRY(watch_readable(epoll_->get(), listener_->get(), kListenerToken));
 
   links_ = std::make_unique<PeerLinks>(PeerLinks::Surroundings{self_, handler_, options_, ledger_,
-                                                               epoll_->get(), calls_, directory_});
+                                                               epoll_->get(), calls_, directory_,
+                                                               [this] { mailbox_->wake(); }});
   return ok_status();
 }
 

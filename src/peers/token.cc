@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/seeded_fault.h"
 #include "peers/field_stream.h"
 
 // Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
@@ -36,13 +37,29 @@ void walk(Stream& stream, TokenRef& token) {
 
 }  // namespace
 
-Result<UniqueFd> make_token(const Token& token) {
+std::vector<uint8_t> encode_token(const Token& token) {
   FieldWriter writer;
   writer.number(kMagic);
   writer.number(kVersion);
   walk(writer, token);
-  const std::vector<uint8_t> bytes = writer.take();
+  return writer.take();
+}
 
+std::optional<Token> decode_token(std::span<const uint8_t> bytes) {
+  FieldReader reader(bytes);
+  uint64_t magic = 0;
+  uint32_t version = 0;
+  reader.number(magic);
+  reader.number(version);
+  if (magic != kMagic || version != kVersion) return std::nullopt;
+  Token token;
+  walk(reader, token);
+  if (!reader.ok() || (!reader.at_end() && !seeded_fault("token_tail"))) return std::nullopt;
+  return token;
+}
+
+Result<UniqueFd> make_token(const Token& token) {
+  const std::vector<uint8_t> bytes = encode_token(token);
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   UniqueFd fd(memfd_create("amem-token", kFlags | MFD_NOEXEC_SEAL));
   if (!fd.valid() && errno == EINVAL) fd.reset(memfd_create("amem-token", kFlags));
@@ -66,15 +83,7 @@ std::optional<Token> read_token(int fd) {
   std::array<uint8_t, kTokenBytes> bytes;
   if (pread(fd, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return std::nullopt;
-  FieldReader reader(bytes);
-  uint64_t magic = 0;
-  uint32_t version = 0;
-  reader.number(magic);
-  reader.number(version);
-  if (magic != kMagic || version != kVersion) return std::nullopt;
-  Token token;
-  walk(reader, token);
-  return token;
+  return decode_token(bytes);
 }
 
 }  // namespace amem

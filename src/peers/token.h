@@ -2,8 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/identity.h"
 #include "base/result.h"
@@ -24,6 +27,11 @@ struct Token {
 
   bool operator==(const Token&) const = default;
 };
+
+/// The bytes of a token (docs/wire_protocol.md), and the token that bytes are: those of
+/// encode_token() and no others. Thread-safe.
+std::vector<uint8_t> encode_token(const Token& token);
+std::optional<Token> decode_token(std::span<const uint8_t> bytes);
 
 /// A sealed memfd with the token in it, close-on-exec. Thread-safe; errors: os.
 Result<UniqueFd> make_token(const Token& token);
