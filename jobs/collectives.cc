@@ -212,6 +212,11 @@ double Communicator::time_all_reduce(size_t count, int repeats, int warm_ups) {
 }
 
 void Communicator::capture(size_t count) {
+  begin_capture(count);
+  end_capture();
+}
+
+void Communicator::begin_capture(size_t count) {
   graph_floats_ = count;
   JOB_CUDA(mem_alloc(&graph_send_, count * sizeof(float)));
   JOB_CUDA(mem_alloc(&graph_recv_, count * sizeof(float)));
@@ -220,9 +225,15 @@ void Communicator::capture(size_t count) {
   const ncclResult_t result =
       ncclAllReduce(reinterpret_cast<void*>(graph_send_), reinterpret_cast<void*>(graph_recv_),
                     count, ncclFloat32, ncclSum, comm_, stream_);
+  if (result == ncclSuccess) return;
   Graph graph = nullptr;
   JOB_CUDA(end_capture(stream_, &graph));
   JOB_NCCL(result);
+}
+
+void Communicator::end_capture() {
+  Graph graph = nullptr;
+  JOB_CUDA(end_capture(stream_, &graph));
   JOB_CUDA(graph_instantiate(&graph_, graph, 0));
   JOB_CUDA(graph_destroy(graph));
 }
@@ -250,19 +261,6 @@ void Communicator::replay() {
   }
   std::swap(send_, graph_send_);
   std::swap(recv_, graph_recv_);
-}
-
-void Communicator::begin_capture(size_t count) {
-  reserve(count, count);
-  constexpr int kThreadLocal = 1;
-  JOB_CUDA(begin_capture(stream_, kThreadLocal));
-  enqueue_all_reduce(count);
-}
-
-void Communicator::end_capture() {
-  Graph graph = nullptr;
-  JOB_CUDA(end_capture(stream_, &graph));
-  JOB_CUDA(graph_destroy(graph));
 }
 
 }  // namespace jobs

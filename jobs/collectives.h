@@ -44,7 +44,7 @@ class Communicator {
   /// Captures one all_reduce into a CUDA graph; replay() runs it on new inputs and checks.
   void capture(size_t count);
   void replay();
-  /// Begins a capture with an all_reduce in it and leaves it open; end_capture() throws it away.
+  /// capture() in two parts: what lies between them happens during a capture.
   void begin_capture(size_t count);
   void end_capture();
 

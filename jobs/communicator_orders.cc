@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "jobs/native_suspend.h"
+#include "jobs/non_blocking_config.h"
 #include "jobs/unique_id_text.h"
 
 namespace jobs {
@@ -23,10 +24,14 @@ Orders CommunicatorOrders::orders() {
   using Method = std::string (CommunicatorOrders::*)(Words&);
   static constexpr std::pair<const char*, Method> kMethods[] = {
       {"device", &CommunicatorOrders::use_device},
+      {"new_stream", &CommunicatorOrders::new_stream},
       {"version", &CommunicatorOrders::version},
       {"unique", &CommunicatorOrders::unique_id},
       {"make", &CommunicatorOrders::make},
+      {"make_async", &CommunicatorOrders::make_async},
+      {"settle", &CommunicatorOrders::settle},
       {"split", &CommunicatorOrders::split},
+      {"finalize", &CommunicatorOrders::finalize},
       {"destroy", &CommunicatorOrders::destroy},
       {"abort", &CommunicatorOrders::abort},
       {"check", &CommunicatorOrders::check},
@@ -64,6 +69,11 @@ std::string CommunicatorOrders::use_device(Words& words) {
   JOB_CUDA(init(0));
   JOB_CUDA(retain_primary(&context_, device));
   JOB_CUDA(set_current(context_));
+  return new_stream(words);
+}
+
+/// Communicators that are made from now on work on a stream of their own.
+std::string CommunicatorOrders::new_stream(Words&) {
   constexpr unsigned kNonBlocking = 1;
   JOB_CUDA(stream_create(&stream_, kNonBlocking));
   return "";
@@ -91,6 +101,33 @@ std::string CommunicatorOrders::make(Words& words) {
   return "";
 }
 
+/// A communicator with ncclConfig_t.blocking = 0, which NCCL goes on making after this order; it
+/// can be used after `settle`.
+std::string CommunicatorOrders::make_async(Words& words) {
+  std::string name, id;
+  int ranks = 0, rank = 0;
+  words >> name >> ranks >> rank >> id;
+  ncclComm_t comm = nullptr;
+  NonBlockingConfig config;
+  const ncclResult_t result = ncclCommInitRankConfig(&comm, ranks, unhex(id), rank,
+                                                     reinterpret_cast<ncclConfig_t*>(&config));
+  if (result != ncclInProgress) check_nccl(result, "ncclCommInitRankConfig");
+  communicators_[name] = std::make_unique<Communicator>(comm, rank, ranks, stream_);
+  return "";
+}
+
+/// Waits until NCCL has ended what it does in the background; answers with the number of questions.
+std::string CommunicatorOrders::settle(Words& words) {
+  std::string name;
+  words >> name;
+  ncclResult_t state = ncclInProgress;
+  long questions = 0;
+  for (; state == ncclInProgress; ++questions)
+    JOB_NCCL(ncclCommGetAsyncError(find(name).get(), &state));
+  check_nccl(state, "the work of a non-blocking communicator");
+  return std::to_string(questions);
+}
+
 std::string CommunicatorOrders::split(Words& words) {
   std::string parent, name;
   int color = 0, key = 0;
@@ -101,6 +138,13 @@ std::string CommunicatorOrders::split(Words& words) {
   JOB_NCCL(ncclCommCount(comm, &ranks));
   JOB_NCCL(ncclCommUserRank(comm, &rank));
   communicators_[name] = std::make_unique<Communicator>(comm, rank, ranks, stream_);
+  return "";
+}
+
+std::string CommunicatorOrders::finalize(Words& words) {
+  std::string name;
+  words >> name;
+  JOB_NCCL(ncclCommFinalize(find(name).get()));
   return "";
 }
 

@@ -19,12 +19,20 @@ class CommunicatorOrders {
   /// They refer to this object.
   Orders orders();
 
+  /// Throws std::runtime_error when there is none of that name.
+  Communicator& find(const std::string& name);
+  Stream stream() const { return stream_; }
+
  private:
   std::string use_device(Words& words);
+  std::string new_stream(Words&);
   std::string version(Words&);
   std::string unique_id(Words&);
   std::string make(Words& words);
+  std::string make_async(Words& words);
+  std::string settle(Words& words);
   std::string split(Words& words);
+  std::string finalize(Words& words);
   std::string destroy(Words& words);
   std::string abort(Words& words);
 
@@ -48,7 +56,6 @@ class CommunicatorOrders {
   std::string nccl_resume(Words&);
 
   std::string on_communicator(Words& words, void (Communicator::*method)());
-  Communicator& find(const std::string& name);
   /// In the order of their names, which is the same on every rank.
   std::vector<ncclComm_t> all() const;
 

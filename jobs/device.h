@@ -8,6 +8,7 @@
 
 struct CUctx_st;
 struct CUstream_st;
+struct CUevent_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
 
@@ -16,6 +17,7 @@ namespace jobs {
 using Address = uint64_t;
 using Context = CUctx_st*;
 using Stream = CUstream_st*;
+using Event = CUevent_st*;
 using Graph = CUgraph_st*;
 using GraphExec = CUgraphExec_st*;
 

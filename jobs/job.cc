@@ -138,6 +138,19 @@ std::string RankProcess::failure() {
 
 void RankProcess::kill(int signal) { ::kill(pid_, signal); }
 
+int RankProcess::wait_until_ended() {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms_);
+  int status = 0;
+  while (waitpid(pid_, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > deadline)
+      throw std::runtime_error("rank " + std::to_string(pid_) + " has not ended in " +
+                               std::to_string(deadline_ms_) + " ms: " + log());
+    usleep(1000);
+  }
+  pid_ = -1;
+  return status;
+}
+
 std::string RankProcess::log() const {
   const off_t size = lseek(log_, 0, SEEK_END);
   const off_t from = size > 4000 ? size - 4000 : 0;

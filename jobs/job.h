@@ -46,6 +46,8 @@ class RankProcess {
 
   pid_t pid() const { return pid_; }
   void kill(int signal);
+  /// Waits until the process has ended; its status as wait(2) has it. Throws at the deadline.
+  int wait_until_ended();
   /// What the process wrote to standard error so far.
   std::string log() const;
 

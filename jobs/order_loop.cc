@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <stdexcept>
@@ -12,34 +13,32 @@
 
 namespace jobs {
 
-namespace {
-
-std::string answer_to(const Orders& orders, const std::string& name, Words& words) {
+std::string answer_to(const Orders& orders, const std::string& line) {
+  Words words(line);
+  std::string name, answer;
+  words >> name;
   try {
     const auto found = orders.find(name);
     if (found == orders.end()) throw std::runtime_error("unknown order " + name);
-    return "ok " + found->second(words);
+    answer = "ok " + found->second(words);
   } catch (const std::exception& error) {
-    return std::string("error ") + error.what();
+    answer = std::string("error ") + error.what();
   }
+  std::replace(answer.begin(), answer.end(), '\n', ' ');
+  return answer;
 }
-
-}  // namespace
 
 void follow_orders(const Orders& orders) {
   // Orders and answers have the pipe for themselves: what NCCL prints goes to standard error.
   const int answers = dup(STDOUT_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   FILE* const out = fdopen(answers, "w");
+  // With stdio, a thread that waits for a line would hold the lock of stdin, and exit() on another
+  // one would wait for it (glibc 2.39, _IO_cleanup).
+  std::ios::sync_with_stdio(false);
   for (std::string line; std::getline(std::cin, line);) {
-    Words words(line);
-    std::string name;
-    words >> name;
-    if (name == "exit") break;
-    std::string answer = answer_to(orders, name, words);
-    for (char& c : answer)
-      if (c == '\n') c = ' ';
-    fprintf(out, "%s\n", answer.c_str());
+    if (line == "exit") break;
+    fprintf(out, "%s\n", answer_to(orders, line).c_str());
     fflush(out);
   }
   _exit(0);

@@ -2,9 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <string>
+
 #include "jobs/orders.h"
 
 namespace jobs {
+
+/// What an order is answered with: "ok ..." or "error ...", one line.
+std::string answer_to(const Orders& orders, const std::string& line);
 
 /// The life of a rank: a line on standard input is one order, the answer is one line on standard
 /// output, "ok ..." or "error ...". Ends the process at "exit" or when the input ends, without

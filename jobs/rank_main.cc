@@ -5,18 +5,34 @@
 #include <string_view>
 
 #include "jobs/amem_orders.h"
+#include "jobs/busy_device.h"
+#include "jobs/call_orders.h"
+#include "jobs/child_orders.h"
 #include "jobs/communicator_orders.h"
+#include "jobs/ending_orders.h"
 #include "jobs/fault_orders.h"
 #include "jobs/memory_orders.h"
 #include "jobs/order_loop.h"
+#include "jobs/signal_orders.h"
+#include "jobs/thread_orders.h"
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "version") return jobs::print_version();
   jobs::CommunicatorOrders communicators;
   jobs::MemoryOrders memory;
-  jobs::Orders orders = jobs::amem_orders();
+  jobs::BusyDevice busy;
+  jobs::CallOrders calls(communicators);
+  jobs::Orders orders;
+  jobs::ThreadOrders threads(orders);
+  orders.merge(jobs::ending_orders(orders));
+  orders.merge(jobs::amem_orders());
+  orders.merge(jobs::child_orders());
+  orders.merge(jobs::fault_orders());
+  orders.merge(jobs::signal_orders());
+  orders.merge(busy.orders());
+  orders.merge(calls.orders());
   orders.merge(communicators.orders());
   orders.merge(memory.orders());
-  orders.merge(jobs::fault_orders());
+  orders.merge(threads.orders());
   jobs::follow_orders(orders);
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/thread_value.h"
 #include "sim/machine.h"
 
 namespace amem::sim {
@@ -150,8 +151,10 @@ void set_primary_flags(CuDevice device, unsigned flags) {
 }
 
 std::vector<Context*>& current_contexts() {
-  static thread_local std::vector<Context*> stack;
-  return stack;
+  struct Stack {
+    std::vector<Context*> contexts;
+  };
+  return thread_value<Stack>().contexts;  // exit handlers call the driver
 }
 
 CuResult current_context(Context** context) {

@@ -9,7 +9,8 @@
 namespace amem::minccl {
 namespace {
 
-/// What ncclCommRegister() returns. minccl copies through its FIFOs always, so it holds nothing.
+/// What ncclCommRegister() and ncclCommWindowRegister() return. minccl copies through its FIFOs
+/// always, so it holds nothing.
 struct Registration {
   void* buffer;
   size_t size_bytes;
@@ -44,6 +45,15 @@ MINCCL_API(ncclResult_t, ncclCommDeregister, const ncclComm_t comm, void* handle
   MINCCL_TRY(check_usable(comm));
   const std::unique_ptr<Registration> ended(static_cast<Registration*>(handle));
   return ncclSuccess;
+}
+
+MINCCL_API(ncclResult_t, ncclCommWindowRegister, ncclComm_t comm, void* buffer, size_t size_bytes,
+           void** window, int) {
+  return ncclCommRegister(comm, buffer, size_bytes, window);
+}
+
+MINCCL_API(ncclResult_t, ncclCommWindowDeregister, const ncclComm_t comm, void* window) {
+  return ncclCommDeregister(comm, window);
 }
 
 extern "C" __attribute__((visibility("default"))) ncclResult_t mincclFindConnection(

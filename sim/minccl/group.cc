@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/thread_value.h"
+
 namespace amem::minccl {
 namespace {
 
@@ -24,10 +26,7 @@ ncclResult_t run_side_by_side(const std::vector<std::function<ncclResult_t()>>& 
 
 }  // namespace
 
-Group& Group::current() {
-  thread_local Group group;
-  return group;
-}
+Group& Group::current() { return thread_value<Group>(); }
 
 void Group::add_initialization(ncclComm* comm, ncclComm_t* place,
                                std::function<ncclResult_t()> run) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "base/thread_value.h"
 #include "sim/minccl/settings.h"
 
 namespace amem::minccl {
@@ -35,7 +36,10 @@ ncclResult_t fail(ncclResult_t result, const char* format, ...) {
 }
 
 const char* last_error() {
-  thread_local std::string copy;
+  struct Copy {
+    std::string text;
+  };
+  std::string& copy = thread_value<Copy>().text;
   std::lock_guard lock(g_mutex);
   copy = g_text;
   return copy.c_str();

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/thread_value.h"
+
 namespace amem {
 namespace {
 
@@ -42,13 +44,15 @@ CallGate::~CallGate() = default;
 CallGate::Thread& CallGate::this_thread() {
   // One gate a process in production; tests make several, hence the check that the record is this
   // gate's own. By number: a later gate may have the address of one that is gone.
-  static thread_local struct Slot {
+  struct Slot {
     uint64_t gate = 0;
     std::shared_ptr<Thread> thread;
     ~Slot() {
       if (thread != nullptr) thread->owned.store(false, std::memory_order_release);
     }
-  } slot;
+  };
+  // Not thread_local: applications end communicators in exit handlers.
+  Slot& slot = thread_value<Slot>();
   if (slot.gate == number_) return *slot.thread;
   if (slot.thread != nullptr) slot.thread->owned.store(false, std::memory_order_release);
 

@@ -2,9 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "shim/call_result.h"
 
+#include <atomic>
+#include <cerrno>
+#include <memory>
+
 #include "amem_nccl_abi.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/thread_value.h"
+#include "shim/process.h"
 
 namespace amem {
 namespace {
@@ -14,12 +20,19 @@ struct LastError {
   std::string text AMEM_GUARDED_BY(mutex);
 };
 
+std::atomic<LastError*> g_last_error{nullptr};
+// The last error, when a signal handler made it.
+constinit std::atomic<const char*> g_handlers_error{nullptr};
+
 LastError& last_error() {
-  static LastError* const instance = new LastError;
-  return *instance;
+  static LastError* const first = new LastError;
+  LastError* const later = g_last_error.load(std::memory_order_acquire);
+  return later != nullptr ? *later : *first;
 }
 
-thread_local bool t_refused = false;
+// initial-exec, because in the other models a signal handler that is a thread's first user of it
+// would allocate.
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool t_refused = false;
 
 ncclResult_t result_for(ErrorKind kind) {
   switch (kind) {
@@ -44,16 +57,38 @@ ncclResult_t result_for(ErrorKind kind) {
 int report_error(const char* call, const Error& error) {
   AMEM_LOG(warn, -1, "%s failed: %s", call, error.message.c_str());
   t_refused = true;
-  MutexLock lock(last_error().mutex);
-  last_error().text = std::string(call) + " failed: " + error.message;
+  LastError& last = last_error();
+  MutexLock lock(last.mutex);
+  last.text = std::string(call) + " failed: " + error.message;
+  g_handlers_error = nullptr;
   return result_for(error.kind);
 }
 
+int report_misuse_in_signal_handler(const char* text) {
+  const int before = errno;
+  g_handlers_error = text;
+  t_refused = true;
+  // Whether lines are written is known without a lock only after the first call that was no
+  // handler's.
+  if (Process::built() != nullptr) AMEM_LOG(warn, -1, "%s", text);
+  errno = before;
+  return result_for(ErrorKind::misuse);
+}
+
 const char* last_error_text() {
-  static thread_local std::string copy;
-  MutexLock lock(last_error().mutex);
-  copy = last_error().text;
+  if (const char* text = g_handlers_error) return text;
+  struct Copy {
+    std::string text;
+  };
+  std::string& copy = thread_value<Copy>().text;
+  LastError& last = last_error();
+  MutexLock lock(last.mutex);
+  copy = last.text;
   return copy.c_str();
+}
+
+void unlock_error_text_after_fork() {
+  g_last_error.store(std::make_unique<LastError>().release(), std::memory_order_release);
 }
 
 bool last_call_was_refused() { return t_refused; }

@@ -7,10 +7,9 @@
 
 #include <atomic>
 #include <cstring>
-#include <string_view>
 
 #include "base/environment.h"
-#include "hook/elf_view.h"
+#include "shim/libc_symbol.h"
 
 namespace amem {
 namespace {
@@ -45,18 +44,6 @@ bool enabled() {
   return seen.load(std::memory_order_relaxed);
 }
 
-/// libc's own dlopen, found without dlsym and without allocating: for calls of dlopen that come
-/// from inside dlsym, which somebody else may have interposed.
-int find_in_libc(dl_phdr_info* info, size_t, void* out) {
-  const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
-  if (!path.ends_with("/libc.so.6")) return 0;
-  const uintptr_t address = ElfView::of_loaded(*info).definition_of("dlopen");
-  if (address != 0)
-    *static_cast<DlopenFunction*>(out) =
-        reinterpret_cast<DlopenFunction>(info->dlpi_addr + address);
-  return address != 0;
-}
-
 /// True for a function of this library. dlsym(RTLD_NEXT) is relative to its caller's place in the
 /// order of look-up, and an interposed dlsym makes itself the caller: it may send us to ourselves.
 bool is_own(DlopenFunction function) {
@@ -71,15 +58,14 @@ bool is_own(DlopenFunction function) {
 DlopenFunction real_dlopen() {
   DlopenFunction found = next_dlopen.load(std::memory_order_acquire);
   if (found != nullptr) return found;
-  if (searching) {
-    dl_iterate_phdr(find_in_libc, &found);
-    return found;
-  }
+  // A call of dlopen that comes from inside dlsym, which somebody else may have interposed.
+  if (searching) return reinterpret_cast<DlopenFunction>(libc_symbol("dlopen"));
   searching = true;
   Nested nested;
   found = reinterpret_cast<DlopenFunction>(dlsym(RTLD_NEXT, "dlopen"));
   searching = false;
-  if (found == nullptr || is_own(found)) dl_iterate_phdr(find_in_libc, &found);
+  if (found == nullptr || is_own(found))
+    found = reinterpret_cast<DlopenFunction>(libc_symbol("dlopen"));
   next_dlopen.store(found, std::memory_order_release);
   return found;
 }

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "amem_nccl_abi.h"
+#include "base/thread_value.h"
 #include "registry/communicator_id.h"
 #include "shim/call_result.h"
 #include "shim/process.h"
+#include "shim/real_nccl.h"
 
 namespace amem {
 namespace {
@@ -19,24 +21,42 @@ namespace {
 using Comm = ncclComm_t;
 using Stream = DriverStream;
 
+/// Is a call none of our business? When amem is off, in a forked child, whose locks may be held for
+/// ever, and when NCCL made it itself: whatever it is part of has passed the gate, on this thread
+/// or on the one that this thread works for.
+bool passes(const void* caller) {
+  const Process* const process = Process::get();
+  return process == nullptr || process->forked() || is_in_real_nccl(caller);
+}
+/// In a wrapper: who called it. The trampolines jump, so that it is the caller of the public name.
+#define AMEM_CALLER __builtin_return_address(0)
+
+/// The calling thread's open NCCL groups. The gate counts none of those that were opened while it
+/// was closed, or all from the first call in them that it lets in.
+struct Groups {
+  int open = 0;
+  int counted = 0;
+
+  void count_all(CallGate& gate) {
+    for (; counted < open; ++counted) gate.group_started();
+  }
+};
+constinit thread_local Groups t_groups;
+
 /// Runs `call` inside the gate of `communicator` (nullptr: the process' alone).
+/// REQUIRES: the call does not pass.
 template <typename Call>
 int inside(const char* name, Comm communicator, Call call) {
-  Process* const process = Process::get();
-  if (process == nullptr || process->forked()) return call();
-  if (Status entered = process->gate().enter(name, communicator, process->engine().timeout_ms);
+  Process& process = *Process::get();
+  if (Status entered = process.gate().enter(name, communicator, process.engine().timeout_ms);
       !entered.ok())
     return report_error(name, entered.error());
+  t_groups.count_all(process.gate());
   note_call_passed();
   const int result = call();
-  if (result == ncclInProgress) process->note_asynchronous();
-  process->gate().leave();
+  if (result == ncclInProgress) process.async_communicators().note();
+  process.gate().leave();
   return result;
-}
-
-void note_stream(Stream stream) {
-  Process* const process = Process::get();
-  if (process != nullptr && !process->forked()) process->note_stream(stream);
 }
 
 // --- Work on communicators
@@ -48,17 +68,19 @@ void note_stream(Stream stream) {
   using Real_##name = int(*) parameters; \
   std::atomic<Real_##name> g_real_##name{nullptr};
 
-#define AMEM_NCCL_WORK(name, parameters, arguments, stream) \
-  AMEM_REAL(name, parameters)                               \
-  int gated_##name parameters {                             \
-    return inside(#name, comm, [&] {                        \
-      note_stream(stream);                                  \
-      return g_real_##name.load() arguments;                \
-    });                                                     \
+#define AMEM_NCCL_WORK(name, parameters, arguments, stream)         \
+  AMEM_REAL(name, parameters)                                       \
+  int gated_##name parameters {                                     \
+    if (passes(AMEM_CALLER)) return g_real_##name.load() arguments; \
+    return inside(#name, comm, [&] {                                \
+      Process::get()->note_stream(stream);                          \
+      return g_real_##name.load() arguments;                        \
+    });                                                             \
   }
 #define AMEM_NCCL_COMM(name, parameters, arguments)                             \
   AMEM_REAL(name, parameters)                                                   \
   int gated_##name parameters {                                                 \
+    if (passes(AMEM_CALLER)) return g_real_##name.load() arguments;             \
     return inside(#name, comm, [&] { return g_real_##name.load() arguments; }); \
   }
 #include "shim/nccl_functions.def"
@@ -73,34 +95,44 @@ struct PendingCommunicator {
   Comm* slot;
   CommunicatorId id;
 };
-thread_local std::vector<PendingCommunicator> t_pending;
-thread_local int t_group_depth = 0;
+using PendingCommunicators = std::vector<PendingCommunicator>;
 
 void add_pending(Process& process) {
-  for (const PendingCommunicator& pending : t_pending)
+  auto& all = thread_value<PendingCommunicators>();
+  for (const PendingCommunicator& pending : all)
     if (*pending.slot != nullptr) process.gate().add_communicator(*pending.slot, pending.id);
-  t_pending.clear();
+  all.clear();
 }
 
+/// A group is no work, and applications put one around what is legal at any time: the end of many
+/// communicators. So a closed gate does not refuse it, but every call in it that starts work.
 AMEM_REAL(ncclGroupStart, ())
 int gated_ncclGroupStart() {
-  return inside("ncclGroupStart", nullptr, [] {
-    const int result = g_real_ncclGroupStart.load()();
-    if (result != ncclSuccess) return result;
-    ++t_group_depth;
-    if (Process* process = Process::get()) process->gate().group_started();
-    return result;
-  });
+  if (passes(AMEM_CALLER)) return g_real_ncclGroupStart.load()();
+  Process& process = *Process::get();
+  CallGate& gate = process.gate();
+  const bool counted = gate.enter("ncclGroupStart", nullptr, process.engine().timeout_ms).ok();
+  note_call_passed();
+  const int result = g_real_ncclGroupStart.load()();
+  if (result == ncclSuccess) ++t_groups.open;
+  if (counted) {
+    t_groups.count_all(gate);
+    gate.leave();
+  }
+  return result;
 }
 
 AMEM_REAL(ncclGroupEnd, ())
 int gated_ncclGroupEnd() {
-  const int result = inside("ncclGroupEnd", nullptr, [] { return g_real_ncclGroupEnd.load()(); });
-  if (t_group_depth > 0) --t_group_depth;
-  if (Process* process = Process::get()) {
-    if (t_group_depth == 0) add_pending(*process);
-    process->gate().group_ended();
-  }
+  const auto real = g_real_ncclGroupEnd.load();
+  if (passes(AMEM_CALLER)) return real();
+  const bool counted = t_groups.counted > 0;
+  const int result = counted ? inside("ncclGroupEnd", nullptr, real) : real();
+  if (t_groups.open > 0) --t_groups.open;
+  if (!counted) return result;
+  --t_groups.counted;
+  if (t_groups.open == 0) add_pending(*Process::get());
+  Process::get()->gate().group_ended();
   return result;
 }
 
@@ -127,36 +159,37 @@ Derivations& derivations() {
 }
 
 /// Runs `make`, which fills `slot`, and remembers the new communicator's identity.
+/// REQUIRES: the call does not pass.
 template <typename Make>
 int making(const char* name, Comm parent, Comm* slot, const CommunicatorId& id, Make make) {
   return inside(name, parent, [&] {
-    Process* const process = Process::get();
-    if (process != nullptr && !process->forked()) process->meet_neighbours();
+    Process& process = *Process::get();
+    process.meet_neighbours();
     const int result = make();
-    if (process == nullptr || (result != ncclSuccess && result != ncclInProgress) ||
-        slot == nullptr)
-      return result;
-    t_pending.push_back({slot, id});
-    if (t_group_depth == 0) add_pending(*process);
+    if ((result != ncclSuccess && result != ncclInProgress) || slot == nullptr) return result;
+    thread_value<PendingCommunicators>().push_back({slot, id});
+    if (t_groups.open == 0) add_pending(process);
     return result;
   });
 }
 
 CommunicatorId derived_from(Comm parent, int64_t color) {
-  Process* const process = Process::get();
   CommunicatorId id;
-  if (process == nullptr || !process->gate().find_communicator(parent, &id)) return {};
+  if (!Process::get()->gate().find_communicator(parent, &id)) return {};
   return derived_communicator(id, derivations().next(parent), color);
 }
 
 AMEM_REAL(ncclCommInitRank, (Comm * comm, int ranks, ncclUniqueId id, int rank))
 int gated_ncclCommInitRank(Comm* comm, int ranks, ncclUniqueId id, int rank) {
+  if (passes(AMEM_CALLER)) return g_real_ncclCommInitRank.load()(comm, ranks, id, rank);
   return making("ncclCommInitRank", nullptr, comm, communicator_from_bytes(&id, sizeof id),
                 [&] { return g_real_ncclCommInitRank.load()(comm, ranks, id, rank); });
 }
 
 AMEM_REAL(ncclCommInitRankConfig, (Comm * comm, int ranks, ncclUniqueId id, int rank, void* config))
 int gated_ncclCommInitRankConfig(Comm* comm, int ranks, ncclUniqueId id, int rank, void* config) {
+  if (passes(AMEM_CALLER))
+    return g_real_ncclCommInitRankConfig.load()(comm, ranks, id, rank, config);
   return making(
       "ncclCommInitRankConfig", nullptr, comm, communicator_from_bytes(&id, sizeof id),
       [&] { return g_real_ncclCommInitRankConfig.load()(comm, ranks, id, rank, config); });
@@ -166,6 +199,8 @@ AMEM_REAL(ncclCommInitRankScalable,
           (Comm * comm, int ranks, int rank, int ids, ncclUniqueId* id, void* config))
 int gated_ncclCommInitRankScalable(Comm* comm, int ranks, int rank, int ids, ncclUniqueId* id,
                                    void* config) {
+  if (passes(AMEM_CALLER))
+    return g_real_ncclCommInitRankScalable.load()(comm, ranks, rank, ids, id, config);
   const size_t size_bytes = id == nullptr || ids < 0 ? 0 : sizeof *id * static_cast<size_t>(ids);
   return making(
       "ncclCommInitRankScalable", nullptr, comm, communicator_from_bytes(id, size_bytes),
@@ -174,20 +209,21 @@ int gated_ncclCommInitRankScalable(Comm* comm, int ranks, int rank, int ids, ncc
 
 AMEM_REAL(ncclCommInitAll, (Comm * comms, int devices, const int* list))
 int gated_ncclCommInitAll(Comm* comms, int devices, const int* list) {
+  if (passes(AMEM_CALLER)) return g_real_ncclCommInitAll.load()(comms, devices, list);
   return inside("ncclCommInitAll", nullptr, [&] {
     const int result = g_real_ncclCommInitAll.load()(comms, devices, list);
-    Process* const process = Process::get();
-    if (process == nullptr || result != ncclSuccess || comms == nullptr) return result;
+    if (result != ncclSuccess || comms == nullptr) return result;
     // All ranks are in this process, so any name that nobody else has will do.
     const InstanceId unique = random_instance_id();
     for (int i = 0; i < devices; ++i)
-      process->gate().add_communicator(comms[i], CommunicatorId{unique.bits});
+      Process::get()->gate().add_communicator(comms[i], CommunicatorId{unique.bits});
     return result;
   });
 }
 
 AMEM_REAL(ncclCommSplit, (Comm parent, int color, int key, Comm* comm, void* config))
 int gated_ncclCommSplit(Comm parent, int color, int key, Comm* comm, void* config) {
+  if (passes(AMEM_CALLER)) return g_real_ncclCommSplit.load()(parent, color, key, comm, config);
   return making("ncclCommSplit", parent, comm, derived_from(parent, color),
                 [&] { return g_real_ncclCommSplit.load()(parent, color, key, comm, config); });
 }
@@ -196,6 +232,8 @@ AMEM_REAL(ncclCommShrink,
           (Comm parent, int* excluded, int count, Comm* comm, void* config, int flags))
 int gated_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void* config,
                          int flags) {
+  if (passes(AMEM_CALLER))
+    return g_real_ncclCommShrink.load()(parent, excluded, count, comm, config, flags);
   return making("ncclCommShrink", parent, comm, derived_from(parent, -2), [&] {
     return g_real_ncclCommShrink.load()(parent, excluded, count, comm, config, flags);
   });
@@ -203,28 +241,31 @@ int gated_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void
 
 /// Ending a communicator is legal at any time: while it runs it works on the tables alone if its
 /// memory is away.
-int ending(Comm comm, int (*end)(Comm)) {
-  if (Process* process = Process::get()) process->gate().remove_communicator(comm);
+int ending(const void* caller, Comm comm, int (*end)(Comm)) {
+  if (passes(caller)) return end(comm);
+  Process::get()->async_communicators().forget(comm);
   derivations().forget(comm);
   return end(comm);
 }
 
 AMEM_REAL(ncclCommDestroy, (Comm comm))
-int gated_ncclCommDestroy(Comm comm) { return ending(comm, g_real_ncclCommDestroy.load()); }
+int gated_ncclCommDestroy(Comm comm) {
+  return ending(AMEM_CALLER, comm, g_real_ncclCommDestroy.load());
+}
 
 AMEM_REAL(ncclCommAbort, (Comm comm))
-int gated_ncclCommAbort(Comm comm) { return ending(comm, g_real_ncclCommAbort.load()); }
+int gated_ncclCommAbort(Comm comm) {
+  return ending(AMEM_CALLER, comm, g_real_ncclCommAbort.load());
+}
 
 // --- The application's own memory
 // -------------------------------------------------------------------------------------
 
 AMEM_REAL(ncclMemAlloc, (void** pointer, size_t size_bytes))
 int gated_ncclMemAlloc(void** pointer, size_t size_bytes) {
-  Process* const process = Process::get();
   // NCCL calls it for itself too, through its own public symbol (RMA and CE windows).
-  const bool by_the_application = process != nullptr && !process->gate().caller_is_inside();
+  if (passes(AMEM_CALLER)) return g_real_ncclMemAlloc.load()(pointer, size_bytes);
   return inside("ncclMemAlloc", nullptr, [&] {
-    if (!by_the_application) return g_real_ncclMemAlloc.load()(pointer, size_bytes);
     const UserAllocationScope scope;
     return g_real_ncclMemAlloc.load()(pointer, size_bytes);
   });
@@ -232,6 +273,13 @@ int gated_ncclMemAlloc(void** pointer, size_t size_bytes) {
 
 // --- What went wrong
 // --------------------------------------------------------------------------------
+
+AMEM_REAL(ncclCommGetAsyncError, (Comm comm, int* state))
+int gated_ncclCommGetAsyncError(Comm comm, int* state) {
+  const auto real = g_real_ncclCommGetAsyncError.load();
+  if (passes(AMEM_CALLER)) return real(comm, state);
+  return Process::get()->async_communicators().ask(real, comm, state);
+}
 
 using Real_ncclGetLastError = const char* (*)(Comm);
 std::atomic<Real_ncclGetLastError> g_real_ncclGetLastError{nullptr};
@@ -258,7 +306,7 @@ const Wrapper kWrappers[] = {
         AMEM_WRAPPER(ncclCommInitRankConfig) AMEM_WRAPPER(ncclCommInitRankScalable)
             AMEM_WRAPPER(ncclCommInitAll) AMEM_WRAPPER(ncclCommSplit) AMEM_WRAPPER(ncclCommShrink)
                 AMEM_WRAPPER(ncclCommDestroy) AMEM_WRAPPER(ncclCommAbort) AMEM_WRAPPER(ncclMemAlloc)
-                    AMEM_WRAPPER(ncclGetLastError)};
+                    AMEM_WRAPPER(ncclCommGetAsyncError) AMEM_WRAPPER(ncclGetLastError)};
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/environment.h"
@@ -13,7 +12,7 @@
 #include "engine/statistics.h"
 #include "hook/loaded_image.h"
 #include "hook/lookup.h"
-#include "shim/real_nccl.h"
+#include "shim/call_result.h"
 
 namespace amem {
 namespace {
@@ -21,8 +20,6 @@ namespace {
 std::atomic<Process*> g_process{nullptr};
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 std::string* g_why_off = nullptr;  // set in the once, constant after it
-
-constexpr int kNcclInProgress = 7;
 
 /// NCCL reads it once, at its first use, which has not come yet. Most RL stacks set 0 (facts: verl,
 /// SGLang, AReaL, slime), and with 0 nothing that NCCL allocates can be released.
@@ -68,6 +65,7 @@ Process* Process::build() {
     if (self == nullptr) return;
     self->hooks_.forward_only = true;
     self->session_.disable("this is a forked child: only the parent's NCCL can be paused");
+    unlock_error_text_after_fork();
     if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
   });
   atexit([] {
@@ -82,6 +80,8 @@ Process* Process::get() {
   pthread_once(&g_once, [] { g_process.store(build(), std::memory_order_release); });
   return g_process.load(std::memory_order_acquire);
 }
+
+Process* Process::built() { return g_process.load(std::memory_order_acquire); }
 
 std::string Process::why_off() {
   if (!environment().enable) return "amem is off: start the job with AMEM_ENABLE=1 (amem run does)";
@@ -123,23 +123,5 @@ void Process::note_stream(DriverStream stream) {
 }
 
 bool Process::is_capturing() { return captures_.any(driver_); }
-
-Status Process::wait_until_settled(Deadline deadline) {
-  if (!asynchronous_) return ok_status();
-  const Result<void*> symbol = real_nccl_symbol("ncclCommGetAsyncError");
-  if (!symbol.ok() || symbol.value() == nullptr) return ok_status();
-  const auto get_async_error = reinterpret_cast<int (*)(const void*, int*)>(symbol.value());
-  for (const void* communicator : gate_.communicators()) {
-    int state = kNcclInProgress;
-    while (get_async_error(communicator, &state) == 0 && state == kNcclInProgress) {
-      if (deadline.passed())
-        return make_error(ErrorKind::timeout, 0,
-                          "a non-blocking communicator is still working (ncclInProgress)");
-      const timespec pause{0, 200'000};
-      nanosleep(&pause, nullptr);
-    }
-  }
-  return ok_status();
-}
 
 }  // namespace amem

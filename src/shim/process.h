@@ -7,6 +7,7 @@
 
 #include "engine/session.h"
 #include "hook/hook_context.h"
+#include "shim/async_communicators.h"
 
 namespace amem {
 
@@ -21,6 +22,8 @@ class Process final : public NcclState {
   /// The one object; nullptr while AMEM_ENABLE is not 1, or when there is no CUDA driver (why_off()
   /// says which). Thread-safe. Makes no driver call.
   static Process* get();
+  /// The same, but builds nothing: nullptr before somebody did. Async-signal-safe.
+  static Process* built();
   static std::string why_off();
 
   CallGate& gate() { return gate_; }
@@ -38,11 +41,11 @@ class Process final : public NcclState {
   /// A call with this stream passes; asks whether it is being captured where NCCL's own question
   /// cannot be seen.
   void note_stream(DriverStream stream);
-  /// NCCL answered ncclInProgress: communicators may be working behind their callers' backs from
-  /// now on.
-  void note_asynchronous() { asynchronous_.store(true, std::memory_order_relaxed); }
+  AsyncCommunicators& async_communicators() { return async_; }
 
-  Status wait_until_settled(Deadline deadline) override;
+  Status wait_until_settled(Deadline deadline) override {
+    return async_.wait_until_settled(deadline);
+  }
   bool is_capturing() override;
 
  private:
@@ -59,8 +62,7 @@ class Process final : public NcclState {
   Neighbours neighbours_;
   Session session_;
   HookContext hooks_;
-
-  std::atomic<bool> asynchronous_{false};
+  AsyncCommunicators async_{gate_};
 };
 
 }  // namespace amem

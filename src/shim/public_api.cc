@@ -6,29 +6,49 @@
 #include <cstring>
 
 #include "amem.h"
+#include "amem_nccl_abi.h"
 #include "engine/statistics.h"
 #include "shim/added_functions.h"
 #include "shim/call_result.h"
+#include "shim/call_site.h"
 #include "shim/process.h"
 
 namespace amem {
 namespace {
 
-Status pause_process() {
+constexpr char kInSignalHandler[] =
+    "ncclPause and ncclResume fail in a signal handler, which may have interrupted a thread that "
+    "holds a lock; set a flag there and make the call outside of handlers";
+
+/// nullptr where amem only forwards; why_forwarding() says why.
+Process* process_that_works() {
   Process* const process = Process::get();
-  if (process == nullptr) return Error{ErrorKind::unsupported, 0, Process::why_off()};
-  return process->session().pause();
+  return process == nullptr || process->forked() ? nullptr : process;
+}
+Error why_forwarding() {
+  if (Process::built() == nullptr) return Error{ErrorKind::unsupported, 0, Process::why_off()};
+  return make_error(ErrorKind::misuse, 0,
+                    "this is a forked child: only the parent's NCCL can be paused");
 }
 
-Status resume_process() {
-  Process* const process = Process::get();
-  if (process == nullptr) return Error{ErrorKind::unsupported, 0, Process::why_off()};
-  return process->session().resume();
+int change_session(const char* call, Status (Session::*change)()) {
+  // First of all, because the thread that was interrupted may be inside any function of ours.
+  if (called_in_signal_handler()) return report_misuse_in_signal_handler(kInSignalHandler);
+  const bool in_exit_handler = called_in_exit_handler();
+  // An exit handler is too late to build it.
+  Process* const process = in_exit_handler ? Process::built() : process_that_works();
+  if (in_exit_handler || (process != nullptr && process->engine().exiting))
+    return report_error(call, make_error(ErrorKind::misuse, 0,
+                                         "exit() has begun, and what NCCL holds goes with the "
+                                         "process; make the call before exit()"));
+  if (process == nullptr) return report_error(call, why_forwarding());
+  const Status status = (process->session().*change)();
+  return status.ok() ? ncclSuccess : report_error(call, status.error());
 }
 
 Status set_group(int id) {
-  Process* const process = Process::get();
-  if (process == nullptr) return Error{ErrorKind::unsupported, 0, Process::why_off()};
+  Process* const process = process_that_works();
+  if (process == nullptr) return why_forwarding();
   if (id < 0) return make_error(ErrorKind::misuse, 0, "a group id is 0 or greater, not %d", id);
   if (process->registry().was_used())
     return make_error(ErrorKind::misuse, 0,
@@ -38,20 +58,13 @@ Status set_group(int id) {
   return ok_status();
 }
 
-int ncclPause(void**) {
-  const Status status = pause_process();
-  return status.ok() ? 0 : report_error("ncclPause", status.error());
-}
+int ncclPause(void**) { return change_session("ncclPause", &Session::pause); }
 
-int ncclResume(void**) {
-  const Status status = resume_process();
-  return status.ok() ? 0 : report_error("ncclResume", status.error());
-}
+int ncclResume(void**) { return change_session("ncclResume", &Session::resume); }
 
 int ncclMemStats() {
-  Process* const process = Process::get();
-  if (process == nullptr)
-    return report_error("ncclMemStats", Error{ErrorKind::unsupported, 0, Process::why_off()});
+  Process* const process = process_that_works();
+  if (process == nullptr) return report_error("ncclMemStats", why_forwarding());
   const Statistics statistics = take_statistics(process->registry(), process->engine().kinds);
   std::string text;
   for (const std::string& line : format_statistics(statistics, process->engine().group, getpid()))
@@ -67,9 +80,8 @@ int ncclSetGroupID(int id) {
 }
 
 int ncclGetGroupID(int* id) {
-  Process* const process = Process::get();
-  if (process == nullptr)
-    return report_error("ncclGetGroupID", Error{ErrorKind::unsupported, 0, Process::why_off()});
+  Process* const process = process_that_works();
+  if (process == nullptr) return report_error("ncclGetGroupID", why_forwarding());
   if (id == nullptr)
     return report_error("ncclGetGroupID", make_error(ErrorKind::misuse, 0, "the argument is null"));
   *id = process->engine().group;
@@ -101,7 +113,7 @@ void* added_function(const char* name) {
 #define AMEM_API extern "C" [[gnu::visibility("default")]]
 
 AMEM_API amemState_t amemGetState(void) {
-  amem::Process* const process = amem::Process::get();
+  amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return amemOff;
   return static_cast<amemState_t>(process->session().state());
 }
@@ -109,7 +121,7 @@ AMEM_API amemState_t amemGetState(void) {
 AMEM_API int amemGetTotals(int device, int kind, amemTotals_t* totals) {
   if (totals == nullptr || device < -1 || kind < -1 || kind >= amemKindCount) return -1;
   *totals = {};
-  amem::Process* const process = amem::Process::get();
+  amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return -1;
   amem::MemoryTotals sum;
   for (const auto& [key, part] :
@@ -124,7 +136,7 @@ AMEM_API int amemGetTotals(int device, int kind, amemTotals_t* totals) {
 AMEM_API int amemGetImports(amemTotals_t* totals) {
   if (totals == nullptr) return -1;
   *totals = {};
-  amem::Process* const process = amem::Process::get();
+  amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return -1;
   amem::copy_totals(take_statistics(process->registry(), process->engine().kinds).imports, totals);
   return 0;
@@ -133,7 +145,7 @@ AMEM_API int amemGetImports(amemTotals_t* totals) {
 AMEM_API int amemGetTimes(amemTimes_t* times) {
   if (times == nullptr) return -1;
   *times = {};
-  amem::Process* const process = amem::Process::get();
+  amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return -1;
   const amem::SessionReport pause = process->session().last_pause();
   const amem::SessionReport resume = process->session().last_resume();

@@ -3,9 +3,12 @@
 #include "shim/real_nccl.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <atomic>
+#include <cstdint>
 
+#include "hook/loaded_image.h"
 #include "shim/dlopen_door.h"
 
 namespace amem {
@@ -18,6 +21,18 @@ struct RealNccl {
 using Loaded = Result<RealNccl>;
 
 constinit LoadCallbacks load_callbacks;
+// Of the loaded library, [begin, end).
+constinit std::atomic<uintptr_t> image_begin{0}, image_end{0};
+
+void remember_image(void* handle) {
+  const link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return;
+  for (const LoadedImage& image : loaded_images()) {
+    if (image.load_bias != map->l_addr || image.is_executable) continue;
+    image_begin = image.begin;
+    image_end = image.end;
+  }
+}
 
 Loaded load() {
   auto path = find_real_nccl(search_places_of_this_process());
@@ -33,6 +48,7 @@ Loaded load() {
                       "another libnccl.so.2",
                       path.value().c_str(), why != nullptr ? why : "?");
   }
+  remember_image(handle);
   if (load_callbacks.after_load != nullptr) load_callbacks.after_load(handle);
   return RealNccl{path.value(), handle};
 }
@@ -57,6 +73,12 @@ Result<void*> real_nccl_symbol(const char* name) {
   const Loaded& nccl = loaded_once();
   if (!nccl.ok()) return nccl.error();
   return dlsym(nccl.value().handle, name);
+}
+
+bool is_in_real_nccl(const void* address) {
+  const auto value = reinterpret_cast<uintptr_t>(address);
+  return value >= image_begin.load(std::memory_order_relaxed) &&
+         value < image_end.load(std::memory_order_relaxed);
 }
 
 std::string real_nccl_path() {

@@ -29,6 +29,11 @@ void set_load_callbacks(LoadCallbacks callbacks);
 /// usable library: always the same one, as the search is not repeated.
 Result<void*> real_nccl_symbol(const char* name);
 
+/// Is this the address of code of the loaded library: did NCCL make the call that returns there?
+/// NCCL calls some of its own public functions through the PLT and comes out here, also on threads
+/// that it started for a call that waits on another one. Thread-safe, and cheap.
+bool is_in_real_nccl(const void* address);
+
 /// Where the loaded library is, empty before the load and when there is none.
 std::string real_nccl_path();
 

@@ -12,7 +12,7 @@ function(test_library name)
   endif()
 endfunction()
 
-amem_test(shim_test SOURCES loader_cache_test.cc nccl_search_test.cc DEPENDS amem_shim LABELS unit)
+amem_test(shim_test SOURCES call_site_test.cc loader_cache_test.cc nccl_search_test.cc DEPENDS amem_shim LABELS unit)
 add_dependencies(shim_test nccl fake_nccl empty_library)
 test_library(empty_library SOURCES testdata/empty.c)
 test_library(empty_driver SOURCES testdata/empty.c SONAME libcuda.so.1)
@@ -35,7 +35,7 @@ if(NOT AMEM_SANITIZE)
   test_library(door_caller_rpath SOURCES testdata/door_caller.c LINK -Wl,--disable-new-dtags)
   set_target_properties(door_caller_runpath door_caller_rpath PROPERTIES INSTALL_RPATH "$ORIGIN/sub")
   test_library(door_dlsym SOURCES testdata/door_dlsym.c)
-  test_library(door_counter SOURCES testdata/door_counter.cc dlopen_door.cc dlopen_entry.S
+  test_library(door_counter SOURCES testdata/door_counter.cc dlopen_door.cc libc_symbol.cc dlopen_entry.S
     LINK -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/testdata/door_counter.map)
   set_target_properties(door_counter PROPERTIES LINKER_LANGUAGE CXX CXX_VISIBILITY_PRESET hidden)
   target_link_libraries(door_counter PRIVATE amem_hook)

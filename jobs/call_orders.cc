@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "jobs/call_orders.h"
+
+#include <dlfcn.h>
+
+#include <map>
+#include <stdexcept>
+
+#include "jobs/non_blocking_config.h"
+
+namespace jobs {
+
+namespace {
+
+using Arguments = CallOrders::Arguments;
+using Call = ncclResult_t (*)(Arguments&);
+
+constexpr size_t kCount = 16, kUserBytes = 2 << 20;
+constexpr int kFloat = ncclFloat32;
+
+/// For functions that not every nccl.h declares and not every NCCL has.
+template <typename... Types>
+ncclResult_t by_name(const char* name, Types... arguments) {
+  void* const function = dlsym(RTLD_DEFAULT, name);
+  if (function == nullptr) throw std::runtime_error(std::string(name) + " is not in this NCCL");
+  return reinterpret_cast<ncclResult_t (*)(Types...)>(function)(arguments...);
+}
+
+const std::pair<const char*, Call> kCollectives[] = {
+    {"ncclAllReduce",
+     [](Arguments& a) {
+       return ncclAllReduce(a.buffer, a.buffer, kCount, ncclFloat32, ncclSum, a.comm, a.stream);
+     }},
+    {"ncclReduce",
+     [](Arguments& a) {
+       return ncclReduce(a.buffer, a.buffer, kCount, ncclFloat32, ncclSum, 0, a.comm, a.stream);
+     }},
+    {"ncclBroadcast",
+     [](Arguments& a) {
+       return ncclBroadcast(a.buffer, a.buffer, kCount, ncclFloat32, 0, a.comm, a.stream);
+     }},
+    {"ncclBcast",
+     [](Arguments& a) { return ncclBcast(a.buffer, kCount, ncclFloat32, 0, a.comm, a.stream); }},
+    {"ncclAllGather",
+     [](Arguments& a) {
+       return ncclAllGather(a.buffer, a.buffer, kCount, ncclFloat32, a.comm, a.stream);
+     }},
+    {"ncclReduceScatter",
+     [](Arguments& a) {
+       return ncclReduceScatter(a.buffer, a.buffer, kCount, ncclFloat32, ncclSum, a.comm, a.stream);
+     }},
+    {"ncclSend",
+     [](Arguments& a) { return ncclSend(a.buffer, kCount, ncclFloat32, 0, a.comm, a.stream); }},
+    {"ncclRecv",
+     [](Arguments& a) { return ncclRecv(a.buffer, kCount, ncclFloat32, 0, a.comm, a.stream); }},
+    {"ncclAlltoAll",
+     [](Arguments& a) {
+       return by_name("ncclAlltoAll", a.buffer, a.buffer, kCount, kFloat, a.comm, a.stream);
+     }},
+    {"ncclGather",
+     [](Arguments& a) {
+       return by_name("ncclGather", a.buffer, a.buffer, kCount, kFloat, 0, a.comm, a.stream);
+     }},
+    {"ncclScatter",
+     [](Arguments& a) {
+       return by_name("ncclScatter", a.buffer, a.buffer, kCount, kFloat, 0, a.comm, a.stream);
+     }},
+    {"ncclGroupStart", [](Arguments&) { return ncclGroupStart(); }},
+    {"ncclGroupEnd", [](Arguments&) { return ncclGroupEnd(); }},
+};
+
+const std::pair<const char*, Call> kCommunicators[] = {
+    {"ncclGetUniqueId",
+     [](Arguments&) {
+       ncclUniqueId id;
+       return ncclGetUniqueId(&id);
+     }},
+    {"ncclCommInitRank",
+     [](Arguments&) {
+       ncclComm_t made = nullptr;
+       return ncclCommInitRank(&made, 1, ncclUniqueId{}, 0);
+     }},
+    {"ncclCommInitRankConfig",
+     [](Arguments&) {
+       ncclComm_t made = nullptr;
+       NonBlockingConfig config;
+       return ncclCommInitRankConfig(&made, 1, ncclUniqueId{}, 0,
+                                     reinterpret_cast<ncclConfig_t*>(&config));
+     }},
+    {"ncclCommInitRankScalable",
+     [](Arguments&) {
+       ncclComm_t made = nullptr;
+       ncclUniqueId id{};
+       void* const config = nullptr;
+       return by_name("ncclCommInitRankScalable", &made, 1, 0, 1, &id, config);
+     }},
+    {"ncclCommInitAll",
+     [](Arguments&) {
+       ncclComm_t made = nullptr;
+       return ncclCommInitAll(&made, 1, nullptr);
+     }},
+    {"ncclCommSplit",
+     [](Arguments& a) {
+       ncclComm_t made = nullptr;
+       return ncclCommSplit(a.comm, 0, 0, &made, nullptr);
+     }},
+    {"ncclCommShrink",
+     [](Arguments& a) {
+       ncclComm_t made = nullptr;
+       int excluded = 1;
+       void* const config = nullptr;
+       return by_name("ncclCommShrink", a.comm, &excluded, 1, &made, config, 0);
+     }},
+    {"ncclCommCount",
+     [](Arguments& a) {
+       int count = 0;
+       return ncclCommCount(a.comm, &count);
+     }},
+    {"ncclCommCuDevice",
+     [](Arguments& a) {
+       int device = 0;
+       return ncclCommCuDevice(a.comm, &device);
+     }},
+    {"ncclCommUserRank",
+     [](Arguments& a) {
+       int rank = 0;
+       return ncclCommUserRank(a.comm, &rank);
+     }},
+    {"ncclCommGetAsyncError",
+     [](Arguments& a) {
+       ncclResult_t state = ncclSuccess;
+       return ncclCommGetAsyncError(a.comm, &state);
+     }},
+};
+
+const std::pair<const char*, Call> kMemory[] = {
+    {"ncclMemAlloc", [](Arguments& a) { return ncclMemAlloc(&a.user_memory, kUserBytes); }},
+    {"ncclMemFree", [](Arguments& a) { return ncclMemFree(a.user_memory); }},
+    {"ncclCommRegister",
+     [](Arguments& a) {
+       return by_name("ncclCommRegister", a.comm, a.user_memory, kUserBytes, &a.registration);
+     }},
+    {"ncclCommDeregister",
+     [](Arguments& a) { return by_name("ncclCommDeregister", a.comm, a.registration); }},
+    {"ncclCommWindowRegister",
+     [](Arguments& a) {
+       return by_name("ncclCommWindowRegister", a.comm, a.user_memory, kUserBytes, &a.window, 0);
+     }},
+    {"ncclCommWindowDeregister",
+     [](Arguments& a) { return by_name("ncclCommWindowDeregister", a.comm, a.window); }},
+};
+
+const std::map<std::string, Call>& calls() {
+  static const std::map<std::string, Call> all = [] {
+    std::map<std::string, Call> by_function;
+    by_function.insert(std::begin(kCollectives), std::end(kCollectives));
+    by_function.insert(std::begin(kCommunicators), std::end(kCommunicators));
+    by_function.insert(std::begin(kMemory), std::end(kMemory));
+    return by_function;
+  }();
+  return all;
+}
+
+}  // namespace
+
+Orders CallOrders::orders() {
+  return {{"call", [this](Words& words) { return call(words); }}};
+}
+
+std::string CallOrders::call(Words& words) {
+  std::string function, communicator;
+  words >> function >> communicator;
+  const auto found = calls().find(function);
+  if (found == calls().end()) throw std::runtime_error("no call of " + function + " is known");
+  arguments_.comm = communicators_.find(communicator).get();
+  arguments_.stream = communicators_.stream();
+  if (arguments_.buffer == nullptr) {
+    constexpr size_t kBufferBytes = 64 << 10;  // kCount floats of more ranks than there are
+    Address address = 0;
+    JOB_CUDA(mem_alloc(&address, kBufferBytes));
+    arguments_.buffer = reinterpret_cast<void*>(address);
+  }
+  check_nccl(found->second(arguments_), function.c_str());
+  return "";
+}
+
+}  // namespace jobs

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "jobs/child_orders.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "amem.h"
+#include "nccl.h"
+
+namespace jobs {
+
+namespace {
+
+pid_t g_child = -1;
+int g_childs_input = -1;  ///< the child ends when it is closed
+
+/// How many of amem's functions say anything but that they do not work here.
+int wrong_answers_of_child() {
+  amemTotals_t totals{};
+  amemTimes_t times{};
+  int group = 0;
+  return (ncclPause(NULL) != ncclInvalidUsage) + (ncclResume(NULL) != ncclInvalidUsage) +
+         (ncclMemStats() != ncclInvalidUsage) + (ncclSetGroupID(1) != ncclInvalidUsage) +
+         (ncclGetGroupID(&group) != ncclInvalidUsage) + (amemGetState() != amemOff) +
+         (amemGetTotals(-1, -1, &totals) != -1) + (amemGetImports(&totals) != -1) +
+         (amemGetTimes(&times) != -1) + (amemGetLastError()[0] == '\0');
+}
+
+/// Starts a child that runs `live` with the input that it has to wait for.
+std::string start_child(void (*live)(int input)) {
+  int ends[2];
+  if (g_child != -1 || pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no child now");
+  const pid_t child = fork();
+  if (child == -1) throw std::runtime_error("fork failed");
+  if (child == 0) {
+    close(ends[1]);
+    live(ends[0]);
+    _exit(127);
+  }
+  close(ends[0]);
+  g_child = child;
+  g_childs_input = ends[1];
+  return std::to_string(child);
+}
+
+std::string fork_child(Words&) {
+  return start_child([](int input) {
+    const int wrong = wrong_answers_of_child();
+    char byte = 0;
+    while (read(input, &byte, 1) > 0) {
+    }
+    exit(wrong);
+  });
+}
+
+/// cat(1), which waits for its input. Returns when it runs: the kernel closes our end then.
+std::string exec_child(Words&) {
+  static int running[2];
+  if (pipe2(running, O_CLOEXEC) != 0) throw std::runtime_error("pipe failed");
+  const std::string pid = start_child([](int input) {
+    dup2(input, STDIN_FILENO);
+    execl("/bin/cat", "cat", static_cast<char*>(nullptr));
+  });
+  close(running[1]);
+  char byte = 0;
+  while (read(running[0], &byte, 1) > 0) {
+  }
+  close(running[0]);
+  return pid;
+}
+
+std::string end_child(Words&) {
+  if (g_child == -1) throw std::runtime_error("no child");
+  close(g_childs_input);
+  int status = 0;
+  if (waitpid(g_child, &status, 0) != g_child) throw std::runtime_error("waitpid failed");
+  g_child = -1;
+  return std::to_string(status);
+}
+
+}  // namespace
+
+Orders child_orders() {
+  return {{"fork_child", fork_child}, {"exec_child", exec_child}, {"end_child", end_child}};
+}
+
+}  // namespace jobs

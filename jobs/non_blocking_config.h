@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <climits>
+#include <cstddef>
+
+namespace jobs {
+
+/// ncclConfig_t with blocking = 0, as NCCL 2.17 had it, which every later NCCL accepts (its fields
+/// only grew, and it goes by `size` and `version`). Our own, because a machine may have no nccl.h.
+struct NonBlockingConfig {
+  size_t size = sizeof(NonBlockingConfig);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21701;
+  int blocking = 0;
+  // NCCL chooses: NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR.
+  int cga_cluster_size = INT_MIN;
+  int min_ctas = INT_MIN;
+  int max_ctas = INT_MIN;
+  const char* net_name = nullptr;
+  int split_share = INT_MIN;
+};
+
+}  // namespace jobs

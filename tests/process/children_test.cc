@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Children of a rank, with exec and without: they neither pause nor keep what their parent gives
+// up, and their end is their own.
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+class Children : public JobTest {
+ protected:
+  void SetUp() override { AMEM_NEEDS_GPUS(2); }
+
+  std::unique_ptr<jobs::Job> pair() {
+    auto job = std::make_unique<jobs::Job>(setup_, 2);
+    job->use_devices({0, 1});
+    job->make("world");
+    job->all("check world" + counts());
+    return job;
+  }
+  /// What the descriptors of a process lead to.
+  static std::vector<std::string> open_files(const std::string& pid) {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + pid + "/fd"))
+      files.push_back(std::filesystem::read_symlink(entry.path()).string());
+    return files;
+  }
+  /// Nothing of amem and minccl, nor of the simulated GPUs. The first three and what this test's
+  /// own parent has left open are not ours; a stock NCCL and driver are not ours to judge.
+  void expect_nothing_inherited(const std::string& pid) const {
+    if (real_gpu()) return;
+    for (const std::string& file : open_files(pid)) {
+      EXPECT_FALSE(has(file, "socket:") || has(file, "anon_inode:") || has(file, gpus_.string()) ||
+                   (has(file, "memfd:") && !has(file, "rank log")))
+          << file;
+    }
+  }
+  static void expect_cycle_works(jobs::Job& job) {
+    job.all("pause");
+    for (int rank : {0, 1}) EXPECT_EQ(totals(job[rank]).resident, 0u);
+    job.all("resume");
+    job.all("check world" + counts());
+  }
+};
+
+TEST_F(Children, WithAnotherProgramInheritNothing) {
+  auto job = pair();
+  for (const char* state : {"active", "paused"}) {
+    if (state == std::string("paused")) job->all("pause");
+    const std::string child = (*job)[0].ask("exec_child");
+    expect_nothing_inherited(child);
+    if (state == std::string("active")) {
+      const size_t used_before = used_bytes((*job)[0]);
+      const size_t allocated = totals((*job)[0]).allocated;
+      (*job)[0].ask("pause");
+      expect_freed(used_before, used_bytes((*job)[0]), allocated);
+      (*job)[0].ask("resume");
+    } else {
+      job->all("resume");
+    }
+    job->all("check world" + counts());
+    EXPECT_EQ((*job)[0].ask("end_child"), "0");
+  }
+  expect_cycle_works(*job);
+}
+
+/// The child's own calls of amem are in its exit status: 0 when all say that it can only forward.
+TEST_F(Children, WithoutAnotherProgramOnlyForward) {
+  auto job = pair();
+  (*job)[0].ask("fork_child");
+  expect_cycle_works(*job);
+  EXPECT_EQ((*job)[0].ask("end_child"), "0");
+  expect_cycle_works(*job);
+}
+
+TEST_F(Children, OfAPausedProcess) {
+  auto job = pair();
+  job->all("pause");
+  (*job)[0].ask("fork_child");
+  job->all("resume");
+  job->all("check world" + counts());
+  EXPECT_EQ((*job)[0].ask("end_child"), "0");
+  expect_cycle_works(*job);
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The end of a process that is paused, or is asked for something while it ends: its exit code is
+// its own, and no driver call of ours is made once exit() has begun.
+#include <sys/wait.h>
+
+#include "driver/driver.h"
+#include "tests/process/progress.h"
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+class Exit : public JobTest {
+ protected:
+  void SetUp() override { AMEM_NEEDS_GPUS(2); }
+
+  std::unique_ptr<jobs::Job> ranks(int count) {
+    auto job = std::make_unique<jobs::Job>(setup_, count);
+    job->use_devices(first_devices(count));
+    job->make("world");
+    job->all("check world" + counts());
+    return job;
+  }
+
+  /// Counts all that we may call, each function of the driver that amem knows.
+  static std::string count_calls() {
+    std::string order = "calls_of";
+    for (const DriverFunction& function : kDriverFunctions)
+      if (!has(order + " ", std::string(" ") + function.name + " "))
+        order += std::string(" ") + function.name;
+    return order;
+  }
+  /// What exit handlers were answered, in the order of their running.
+  static std::vector<std::string> answers_at_exit(const std::string& log) {
+    std::vector<std::string> answers;
+    std::istringstream lines(log);
+    const std::string mark = "at exit: ";
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with(mark)) answers.push_back(line.substr(mark.size()));
+    return answers;
+  }
+  static void expect_code(jobs::RankProcess& rank, int code) {
+    const int status = rank.wait_until_ended();
+    ASSERT_TRUE(WIFEXITED(status)) << status << rank.log();
+    EXPECT_EQ(WEXITSTATUS(status), code) << rank.log();
+  }
+  static void expect_exit_refused(const std::string& answer, const std::string& call) {
+    EXPECT_TRUE(has(answer, call + " returned 5")) << answer;
+    EXPECT_TRUE(has(answer, "exit() has begun")) << answer;
+  }
+};
+
+TEST_F(Exit, WhilePausedMakesNoDriverCall) {
+  if (real_gpu()) GTEST_SKIP() << "a real driver does not count its calls";
+  auto job = ranks(2);
+  job->all("pause");
+  for (const char* when : {"first ", "last "})
+    job->all(std::string("at_exit ") + when + count_calls());
+  for (int rank : {0, 1}) {
+    (*job)[rank].order("exit_with 7");
+    expect_code((*job)[rank], 7);
+    const auto calls = answers_at_exit((*job)[rank].log());
+    ASSERT_EQ(calls.size(), 2u) << (*job)[rank].log();
+    EXPECT_TRUE(calls[0].starts_with("ok ")) << calls[0];
+    EXPECT_GT(std::stol(calls[0].substr(3)), 0);
+    EXPECT_EQ(calls[0], calls[1]);
+  }
+}
+
+TEST_F(Exit, OfAnotherThreadWhilePaused) {
+  auto job = ranks(2);
+  job->all("pause");
+  (*job)[0].ask("thread a exit_with 9");
+  expect_code((*job)[0], 9);
+  (*job)[1].ask("resume");
+  (*job)[1].ask("abort world");
+  EXPECT_EQ(totals((*job)[1]).objects, 0u);
+}
+
+/// As destructors of static objects do, in a group or without.
+TEST_F(Exit, HandlersMayEndCommunicatorsOfAPausedProcess) {
+  auto job = ranks(2);
+  job->make("second");
+  job->all("check second" + counts());
+  job->all("pause");
+  job->all("at_exit first destroy world");
+  for (const char* order : {"group_start", "abort second", "group_end"})
+    job->all(std::string("at_exit last ") + order);
+  // NCCL's own end of a communicator waits for the other ranks.
+  for (int rank : {0, 1}) (*job)[rank].order("exit_with 3");
+  for (int rank : {0, 1}) {
+    expect_code((*job)[rank], 3);
+    const auto answers = answers_at_exit((*job)[rank].log());
+    ASSERT_EQ(answers.size(), 4u) << (*job)[rank].log();
+    for (const std::string& answer : answers) EXPECT_EQ(answer, "ok ");
+  }
+}
+
+TEST_F(Exit, PauseAndResumeInHandlersAreRefused) {
+  for (const char* state : {"active", "paused"}) {
+    auto job = ranks(2);
+    if (state == std::string("paused")) job->all("pause");
+    for (const char* when : {"first", "last"})
+      for (const char* order : {"pause", "resume", "state"})
+        (*job)[0].ask(std::string("at_exit ") + when + " " + order);
+    (*job)[0].order("exit_with 0");
+    expect_code((*job)[0], 0);
+    const auto answers = answers_at_exit((*job)[0].log());
+    ASSERT_EQ(answers.size(), 6u) << (*job)[0].log();
+    for (size_t first : {0u, 3u}) {
+      expect_exit_refused(answers[first], "ncclPause");
+      expect_exit_refused(answers[first + 1], "ncclResume");
+      EXPECT_EQ(answers[first + 2], state == std::string("paused") ? "ok 2" : "ok 0");
+    }
+  }
+}
+
+TEST_F(Exit, PauseAtQuickExitIsRefused) {
+  auto job = ranks(2);
+  (*job)[0].ask("at_exit first pause");
+  (*job)[0].order("quick_exit_with 5");
+  expect_code((*job)[0], 5);
+  const auto answers = answers_at_exit((*job)[0].log());
+  ASSERT_EQ(answers.size(), 1u) << (*job)[0].log();
+  expect_exit_refused(answers[0], "ncclPause");
+}
+
+/// amem is used for the first time when it is too late.
+TEST_F(Exit, PauseInAHandlerOfAProcessWithoutNccl) {
+  jobs::Job job(setup_, 1);
+  job[0].ask("at_exit first pause");
+  job[0].order("exit_with 4");
+  expect_code(job[0], 4);
+  expect_exit_refused(answers_at_exit(job[0].log()).at(0), "ncclPause");
+}
+
+std::string name_of(const testing::TestParamInfo<bool>& info) {
+  return info.param ? "Paused" : "Active";
+}
+
+class ExitOfNeighbour : public Exit, public testing::WithParamInterface<bool> {
+ protected:
+  ExitOfNeighbour() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(1000); }
+  static bool is_paused() { return GetParam(); }
+};
+
+/// A process that is inside exit() has threads of ours, but does nothing for its neighbours any
+/// more: a pause fails if the exit takes longer than the deadline, and succeeds when it is over.
+TEST_P(ExitOfNeighbour, IsWaitedForAndDoesNothing) {
+  auto job = ranks(2);
+  jobs::RankProcess& ending = (*job)[0];
+  if (is_paused()) ending.ask("pause");
+  const std::string pid = std::to_string(ending.pid());
+  for (const std::string& order : {count_calls(), std::string("next_line"), count_calls()})
+    ending.ask("at_exit last " + order);
+  ending.order("exit_with 6");
+  wait_for("the exit handler runs", [&] { return has(ending.log(), "waiting for a line"); });
+
+  (*job)[1].order("pause");
+  const jobs::RankProcess::Outcome paused = (*job)[1].outcome();
+  if (!is_paused()) {
+    EXPECT_FALSE(paused.ok);
+    EXPECT_TRUE(has(paused.text, pid)) << paused.text;
+  }
+  ending.order("go on");
+  expect_code(ending, 6);
+  if (!real_gpu()) {
+    const auto answers = answers_at_exit(ending.log());
+    ASSERT_EQ(answers.size(), 3u) << ending.log();
+    EXPECT_EQ(answers[1], "ok go on");
+    EXPECT_EQ(answers[0], answers[2]);
+  }
+
+  (*job)[1].ask("pause");
+  EXPECT_EQ(totals((*job)[1]).resident, 0u);
+  (*job)[1].ask("resume");
+  (*job)[1].ask("abort world");
+  EXPECT_EQ(totals((*job)[1]).imports, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(When, ExitOfNeighbour, testing::Bool(), name_of);
+
+}  // namespace
+}  // namespace amem
