@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/bystanders.h"
 
+#include <cerrno>
+
 #include "base/log.h"
 #include "peers/instances.h"
 
@@ -32,12 +34,21 @@ void Bystanders::announce_away(const std::vector<CommunicatorId>& communicators,
   }
 }
 
+/// Again when its connection broke on the way: its calls would wait for us for ever.
+void Bystanders::send_back(const InstanceId& process, Deadline deadline) {
+  context_.peers.load()->call(process, Back{{}, true}, {}, deadline,
+                              [this, process, deadline](const Result<Received>& reply) {
+                                const bool broke = !reply.ok() &&
+                                                   reply.error().kind == ErrorKind::os &&
+                                                   reply.error().code == ECONNRESET;
+                                if (broke && !deadline.passed()) send_back(process, deadline);
+                              });
+}
+
 void Bystanders::announce_back(const std::set<InstanceId>& informed) {
   for (const InstanceId& process : told_) {
     if (informed.contains(process)) continue;
-    context_.peers.load()->call(process, Back{{}, true}, {},
-                                Deadline::after_ms(context_.timeout_ms),
-                                [](const Result<Received>&) {});
+    send_back(process, Deadline::after_ms(context_.timeout_ms));
   }
   told_.clear();
 }

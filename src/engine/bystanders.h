@@ -30,6 +30,7 @@ class Bystanders {
   void announce_back(const std::set<InstanceId>& informed);
 
  private:
+  void send_back(const InstanceId& process, Deadline deadline);
   void find_processes(const std::vector<CommunicatorId>& communicators);
 
   EngineContext& context_;

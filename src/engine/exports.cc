@@ -224,6 +224,11 @@ Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels,
   return ok_status();
 }
 
+void Exports::tell_again(const InstanceId& importer) {
+  MutexLock lock(context_.registry.mutex);
+  told_.insert(importer);
+}
+
 std::shared_ptr<Replies> Exports::bring_back(Deadline deadline) {
   auto replies = std::make_shared<Replies>();
   const std::set<InstanceId> informed = bring_back_imports(deadline, replies);
@@ -252,9 +257,10 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
     for (Parcel& parcel : parcels) {
       const Replies::Ticket ticket = replies->expect(name);
       peers->call(importer, std::move(parcel.message), std::move(parcel.fds), deadline,
-                  [replies, ticket, name](Result<Received> reply) {
+                  [this, importer, replies, ticket, name](Result<Received> reply) {
                     if (!reply.ok() && reply.error().kind == ErrorKind::peer)
                       return replies->succeeded(ticket);
+                    if (!reply.ok()) tell_again(importer);
                     if (!reply.ok())
                       return replies->failed(ticket, name + ": " + reply.error().message,
                                              reply.error().kind);

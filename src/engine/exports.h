@@ -41,6 +41,8 @@ class Exports {
 
  private:
   struct Parcel;
+  /// The next bring_back() is for this one too.
+  void tell_again(const InstanceId& importer);
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
   Status pack(const InstanceId& importer, std::vector<Parcel>* parcels,
               std::map<AllocationId, UniqueFd>* exported) AMEM_REQUIRES(context_.registry.mutex);

@@ -2,11 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/session.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cinttypes>
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
+#include "driver/memory_holders.h"
 #include "engine/memory_steps.h"
 #include "engine/step_point.h"
 
@@ -250,6 +253,8 @@ Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) 
   for (const auto& [device, bytes] : wanted) {
     text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
             " MiB are wanted, " + std::to_string(free_bytes(device) >> 20) + " MiB are free";
+    const std::string others = describe_holders(memory_holders(context_.driver, device), getpid());
+    if (!others.empty()) text += " (" + others + ")";
   }
   return Error{ErrorKind::driver, error.code,
                text + "; this process stays paused: free memory, then call ncclResume() again"};

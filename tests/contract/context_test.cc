@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Devices and contexts.
+#include <array>
+#include <set>
 #include <thread>
 
 #include "tests/contract/gpu_test.h"
@@ -59,6 +61,21 @@ TEST_F(Contexts, DevicesAreCountedAndChecked) {
   EXPECT_GE(count, 1);
   EXPECT_EQ(kSuccess, driver().cuDeviceGet(&device, count - 1));
   EXPECT_EQ(kErrorInvalidDevice, driver().cuDeviceGet(&device, count));
+}
+
+TEST_F(Contexts, DevicesHaveDifferentUuids) {
+  int count = 0;
+  ASSERT_EQ(kSuccess, driver().cuDeviceGetCount(&count));
+  std::set<std::array<char, 16>> uuids;
+  for (CuDevice device = 0; device < count; ++device) {
+    std::array<char, 16> uuid{};
+    EXPECT_EQ(kSuccess, driver().cuDeviceGetUuid(uuid.data(), device));
+    uuids.insert(uuid);
+  }
+
+  EXPECT_EQ(static_cast<size_t>(count), uuids.size());
+  std::array<char, 16> uuid{};
+  EXPECT_EQ(kErrorInvalidDevice, driver().cuDeviceGetUuid(uuid.data(), count));
 }
 
 TEST_F(Contexts, DeviceOffersWhatNcclNeeds) {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "driver/memory_holders.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace amem {
+namespace {
+
+using NvmlResult = int;
+constexpr NvmlResult kNvmlSuccess = 0;
+constexpr unsigned long long kNotAvailable = ~0ULL;  // NVML_VALUE_NOT_AVAILABLE
+
+/// nvmlProcessInfo_v2_t.
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+/// The library while it is in use; it counts its users itself.
+class Nvml {
+ public:
+  Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) return;
+    find("nvmlInit_v2", &init_);
+    find("nvmlShutdown", &shutdown_);
+    find("nvmlDeviceGetHandleByUUID", &by_uuid_);
+    find("nvmlDeviceGetComputeRunningProcesses_v3", &processes_);
+    const bool complete =
+        init_ != nullptr && shutdown_ != nullptr && by_uuid_ != nullptr && processes_ != nullptr;
+    ready_ = complete && init_() == kNvmlSuccess;
+  }
+  ~Nvml() {
+    if (ready_) shutdown_();
+    if (library_ != nullptr) dlclose(library_);
+  }
+  Nvml(const Nvml&) = delete;
+
+  std::vector<NvmlProcess> processes(const char* uuid) {
+    std::vector<NvmlProcess> found(256);
+    auto count = static_cast<unsigned>(found.size());
+    void* device = nullptr;
+    if (!ready_ || by_uuid_(uuid, &device) != kNvmlSuccess ||
+        processes_(device, &count, found.data()) != kNvmlSuccess)
+      count = 0;
+    found.resize(count);
+    return found;
+  }
+
+ private:
+  template <typename Function>
+  void find(const char* name, Function* function) {
+    *function = reinterpret_cast<Function>(dlsym(library_, name));
+  }
+
+  void* library_;
+  NvmlResult (*init_)() = nullptr;
+  NvmlResult (*shutdown_)() = nullptr;
+  NvmlResult (*by_uuid_)(const char*, void**) = nullptr;
+  NvmlResult (*processes_)(void*, unsigned*, NvmlProcess*) = nullptr;
+  bool ready_ = false;
+};
+
+/// As NVML and nvidia-smi -L write it: "GPU-8 digits-4-4-4-12".
+std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
+  std::string text = "GPU";
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    char digits[4];
+    const bool begins_part = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+    snprintf(digits, sizeof digits, begins_part ? "-%02x" : "%02x", bytes[i]);
+    text += digits;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<MemoryHolder> memory_holders(const Driver& driver, int device) {
+  std::array<unsigned char, 16> uuid{};
+  if (driver.cuDeviceGetUuid_v2(uuid.data(), device) != driver_result::kSuccess) return {};
+  std::vector<MemoryHolder> holders;
+  for (const NvmlProcess& process : Nvml().processes(uuid_text(uuid).c_str())) {
+    MemoryHolder holder{static_cast<pid_t>(process.pid), std::nullopt};
+    if (process.used_bytes != kNotAvailable) holder.size_bytes = process.used_bytes;
+    holders.push_back(holder);
+  }
+  return holders;
+}
+
+std::string describe_holders(const std::vector<MemoryHolder>& holders, pid_t self) {
+  std::string text;
+  for (const MemoryHolder& holder : holders) {
+    if (holder.pid == self) continue;
+    text += (text.empty() ? "process " : ", process ") + std::to_string(holder.pid);
+    text += holder.size_bytes ? " holds " + std::to_string(*holder.size_bytes >> 20) + " MiB"
+                              : std::string(" holds some");
+  }
+  return text;
+}
+
+}  // namespace amem

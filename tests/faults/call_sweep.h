@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/faults/fault_test.h"
+#include "tests/process/progress.h"
+
+namespace amem {
+
+/// Whose calls fail, when and how long.
+struct Sweep {
+  const char* order;  ///< pause or resume, of rank 0
+  int victim;         ///< the rank whose calls fail: 0 itself, or its neighbour 1
+  bool lasting;       ///< from the n-th call on, not only the n-th
+};
+
+inline constexpr Sweep kSweeps[] = {{"pause", 0, false},  {"pause", 0, true},   {"pause", 1, false},
+                                    {"pause", 1, true},   {"resume", 0, false}, {"resume", 0, true},
+                                    {"resume", 1, false}, {"resume", 1, true}};
+
+inline std::string name_of(const testing::TestParamInfo<Sweep>& info) {
+  const Sweep& sweep = info.param;
+  return std::string(sweep.order) + (sweep.victim == 0 ? "_own" : "_neighbours") +
+         (sweep.lasting ? "_lasting" : "_once");
+}
+
+/// Lets every call of a pause or a resume fail, one after another. Afterwards every byte is where
+/// it was, and a retry works. Derived classes say which calls, and how one is made to fail.
+class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
+ protected:
+  using Calls = std::map<std::string, long>;
+
+  virtual std::vector<std::string> functions() const = 0;
+  /// Calls of a function by this rank so far.
+  virtual long calls_of(jobs::RankProcess& rank, const std::string& function) = 0;
+  /// The n-th call from now on fails; from then on if the sweep is a lasting one.
+  virtual void set_fault(jobs::RankProcess& rank, const std::string& function, long n) = 0;
+  virtual void clear_fault(jobs::RankProcess& rank) = 0;
+  /// What an error says of the call that failed.
+  virtual void expect_names_call(const std::string& text, const std::string& function) = 0;
+
+  static const Sweep& sweep() { return GetParam(); }
+
+  /// Rank 0 is brought to where the order begins.
+  static void prepare(jobs::Job& job) {
+    if (sweep().order == std::string("resume")) job[0].ask("pause");
+  }
+
+  Calls calls_of(jobs::RankProcess& rank) {
+    Calls calls;
+    for (const std::string& function : functions()) calls[function] = calls_of(rank, function);
+    return calls;
+  }
+
+  /// How often the victim calls each function during the order.
+  Calls count_calls(jobs::Job& job) {
+    prepare(job);
+    const Calls before = calls_of(job[sweep().victim]);
+    job[0].ask(sweep().order);
+    Calls calls = calls_of(job[sweep().victim]);
+    for (auto& [function, count] : calls) count -= before.at(function);
+    job[0].ask("resume");
+    return calls;
+  }
+
+  /// The n-th call fails. Afterwards rank 0 is active, or is paused and resumes, and all is as
+  /// before.
+  void fail_call(jobs::Job& job, const std::string& function, long n) {
+    const size_t used_before = used_bytes(job[0]);
+    const Totals before[] = {totals(job[0]), totals(job[1])};
+    prepare(job);
+    jobs::RankProcess& victim = job[sweep().victim];
+    set_fault(victim, function, n);
+    job[0].order(sweep().order);
+    const jobs::RankProcess::Outcome outcome = job[0].outcome();
+    clear_fault(victim);
+    ++tried_;
+    if (!outcome.ok) {
+      ++refused_;
+      expect_names_call(outcome.text, function);
+    }
+    const int reached = state(job[0]);
+    if (sweep().order == std::string("resume")) {
+      EXPECT_EQ(reached, outcome.ok ? kActive : kPaused) << outcome.text;
+    } else if (outcome.ok) {
+      EXPECT_EQ(reached, kPaused);
+    }
+    if (reached != kActive) job[0].ask("resume");
+    ASSERT_EQ(state(job[0]), kActive) << outcome.text;
+
+    job.all("all_reduce world 2000");
+    // A neighbour that was deaf hears now that it shall let go, and that it may come back.
+    for (int rank : {0, 1})
+      wait_for("rank " + std::to_string(rank) + " has what it had: " + outcome.text, [&] {
+        const Totals now = totals(job[rank]);
+        return now.resident == before[rank].resident && now.mapped == before[rank].mapped;
+      });
+    ASSERT_EQ(used_bytes(job[0]), used_before) << outcome.text;
+  }
+
+  /// The job ends as it would have.
+  static void end(jobs::Job& job) {
+    job.all("destroy world");
+    EXPECT_EQ(totals(job[0]).objects, 0u);
+  }
+
+  int tried_ = 0, refused_ = 0;
+};
+
+}  // namespace amem
