@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-# check.sh BUILD_DIR FAST: every check, one line each; exit code 1 when one fails.
-# BUILD_DIR is built (clang-tidy reads its compile_commands.json); FAST=1 leaves out sanitizers.
+# check.sh BUILD_DIR FAST LONG: every check, one line each; exit code 1 when one fails.
+# BUILD_DIR is built (clang-tidy reads its compile_commands.json); FAST=1 leaves out what runs under
+# sanitizers; LONG=1 gives every fuzzer 10 million executions, and adds every fault at every point and the
+# soaks: hours.
 set -euo pipefail
 build=${1:?build folder}
 fast=${2:-0}
+long=${3:-0}
+fuzz_runs=200000
+[[ $long != 1 ]] || fuzz_runs=10000000
 logs=build/check
 mkdir -p "$logs"
 failed=()
@@ -39,6 +44,34 @@ sanitized() {
       -L '^(unit|process|sim|contract)$' -E '^checks\.' -j "$(nproc)"
 }
 
+# Every decoder of bytes that others wrote, under libFuzzer with ASan and UBSan. What it finds of
+# interest stays in build/fuzz for the next time; what it finds wrong too, and the log names it.
+fuzzed() {
+  cmake --preset fuzz && cmake --build build/fuzz --parallel "$(nproc)" --target fuzzers || return 1
+  local fuzzer decoder found=0
+  for fuzzer in build/fuzz/fuzzers/*_fuzzer; do
+    decoder=$(basename "${fuzzer%_fuzzer}")
+    mkdir -p "build/fuzz/corpus/$decoder"
+    echo "== $decoder"
+    "$fuzzer" -runs="$fuzz_runs" -max_len=1024 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/$decoder-" \
+      "build/fuzz/corpus/$decoder" "tests/fuzz/corpus/$decoder" || return 1
+    found=$((found + 1))
+  done
+  [[ $found -gt 0 ]] || { echo "no fuzzer was built" && return 1; }
+}
+
+# What ./dev test samples, whole: SIGSTOP at every point, every order of leaving and returning.
+every_fault() {
+  AMEM_TEST_LONG=1 ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$(nproc)" \
+    --timeout 3600 -R 'StepPoint|All/Stop|All/Death|DriverCall|HostCall|FileNumbers|EveryOrder|Orders'
+}
+
+# soak CYCLES TESTS: nothing grows, nothing is lost.
+soak() {
+  AMEM_TEST_CYCLES=$1 ctest --test-dir "$build" --verbose --no-tests=error --timeout 14400 -R "$2"
+}
+
 for check in tools/check_*.py; do
   name=${check##*/check_}
   run_check "${name%.py}" python3 "$check"
@@ -46,8 +79,14 @@ done
 run_check selftest python3 tools/selftest/test_checks.py
 run_check tidy tidy
 if [[ $fast != 1 ]]; then
+  run_check fuzz fuzzed
   run_check asan sanitized asan
   run_check tsan sanitized tsan
+fi
+if [[ $long == 1 ]]; then
+  run_check every_fault every_fault
+  run_check two_jobs soak 1000 '^TwoJobs'
+  run_check soak soak 10000 '^Soak'
 fi
 if [[ ${#failed[@]} -gt 0 ]]; then
   echo "failed: ${failed[*]} (whole output in $logs/)"

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Holds docs/failure_modes.md, the fault tests and the sentences of the library against each other.
+
+Every row of its tables names, in the column `tests`, tests that exist (`Suite.Test`). Every test of
+tests/faults, and of tests/process that is about misuse, death or bystanders, is named there. What
+the column `caller sees` quotes, but for the names of results, is part of a string in src; … stands
+for anything. Naming is all that is seen here: that the test shows the row, a reviewer sees.
+"""
+
+import re
+import sys
+
+import markdown_text
+import source_tree
+
+DOCUMENT = "docs/failure_modes.md"
+_ABOUT_FAULTS = re.compile(r"tests/faults/\w+_test\.cc|tests/process/(misuse|death|exit|bystander)\w*_test\.cc")
+_TEST = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
+_LITERALS = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')
+_PIECE = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_SPAN = re.compile(r"`([^`]+)`")
+_FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j)?[a-zA-Z]")
+
+
+def tests_of(root):
+    """{"Suite.Test": (path, line)} of every GoogleTest of the project."""
+    found = {}
+    for path in source_tree.all_files(root):
+        if not path.name.endswith("_test.cc"):
+            continue
+        text = (root / path).read_text(encoding="utf-8")
+        for match in _TEST.finditer(text):
+            found[f"{match[1]}.{match[2]}"] = (str(path), source_tree.line_of(text, match.start()))
+    return found
+
+
+def sentences_of(root):
+    """All strings of src, adjacent literals joined, what a format fills in as …."""
+    parts = []
+    for path in source_tree.all_files(root):
+        if path.parts[0] != "src" or path.suffix not in (".cc", ".h") or path.name.endswith("_test.cc"):
+            continue
+        text = (root / path).read_text(encoding="utf-8")
+        for match in _LITERALS.finditer(text):
+            parts.append("".join(piece[1] for piece in _PIECE.finditer(match[0])))
+    return _FORMAT.sub("…", "\n".join(parts)).replace('\\"', '"')
+
+
+def is_sentence(quoted):
+    """Names of results and calls are no sentences of ours."""
+    return " " in quoted
+
+
+def missing_part(quoted, sentences):
+    """The first part between … that src does not say, or None."""
+    for part in quoted.split("…"):
+        part = part.strip(" ;:,")
+        if len(part) >= 3 and part not in sentences:
+            return part
+    return None
+
+
+def check(root, findings):
+    tables = markdown_text.tables(source_tree.require(root, DOCUMENT))
+    tests, sentences, named = tests_of(root), sentences_of(root), set()
+    rows = [row for _, table in tables for row in table]
+    if not rows:
+        raise source_tree.CannotRun(f"{DOCUMENT} has no tables")
+    for line, row in rows:
+        if "tests" not in row:
+            continue
+        names = _SPAN.findall(row["tests"])
+        if not names:
+            findings.add(DOCUMENT, line, "this row names no test")
+        for name in names:
+            named.add(name)
+            if name not in tests:
+                findings.add(DOCUMENT, line, f"there is no test {name}")
+        for quoted in filter(is_sentence, _SPAN.findall(row.get("caller sees", ""))):
+            part = missing_part(quoted, sentences)
+            if part is not None:
+                findings.add(DOCUMENT, line, f"nothing in src says '{part}'")
+    for name, (path, line) in sorted(tests.items()):
+        if _ABOUT_FAULTS.fullmatch(path) and name not in named:
+            findings.add(path, line, f"{name} stands in no row of {DOCUMENT}")
+
+
+if __name__ == "__main__":
+    sys.exit(source_tree.main_of(check, __doc__))
