@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "engine/neighbours.h"
+#include "engine/exports.h"
 #include "peers/peer_fixture.h"
 #include "peers/token.h"
 
@@ -27,19 +27,34 @@ Driver driver_that_exports() {
   return driver;
 }
 
+/// Hands the fetches that come to the exports.
+class Owner : public PeerHandler {
+ public:
+  explicit Owner(Exports& exports) : exports_(exports) {}
+  void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
+    exports_.answer_fetch(from, request_id, std::get<Fetch>(received.message));
+  }
+  void on_peer_gone(const PeerInfo& peer) override { exports_.forget_importer(peer.instance); }
+
+ private:
+  Exports& exports_;
+};
+
 class FetchTest : public testing::Test {
  protected:
   FetchTest() {
     g_exports = 0;
-    EXPECT_TRUE(neighbours_.start().ok());
+    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, owner_);
+    EXPECT_TRUE(service.ok());
+    context_.peers = service.value().release();
     MutexLock lock(registry_.mutex);
-    Allocation& shared = registry_.add_local(1 << 21, {}, 0x1000);
-    allocation_ = shared.id;
+    for (Token* token : {&token_, &other_token_}) {
+      Allocation& shared = registry_.add_local(1 << 21, {}, 0x1000);
+      Result<int> fd = exports_.make_token(shared);
+      EXPECT_TRUE(fd.ok());
+      *token = read_token(UniqueFd(fd.value()).get()).value_or(Token{});
+    }
     unshared_ = registry_.add_local(1 << 21, {}, 0x2000).id;
-    Result<int> token = neighbours_.exports().make_token(shared);
-    EXPECT_TRUE(token.ok());
-    const UniqueFd fd(token.value());
-    token_ = read_token(fd.get()).value_or(Token{});
   }
   // Production leaves the service to the end of the process.
   ~FetchTest() override { const std::unique_ptr<PeerService> service(context_.peers.load()); }
@@ -56,9 +71,10 @@ class FetchTest : public testing::Test {
   CallGate gate_;
   DeviceThreads devices_{driver_};
   EngineContext context_{driver_, registry_, gate_, devices_, random_instance_id()};
-  Neighbours neighbours_{context_, [] { return std::string("{}"); }};
-  AllocationId allocation_ = 0, unshared_ = 0;
-  Token token_;
+  Exports exports_{context_};
+  Owner owner_{exports_};
+  Token token_, other_token_;
+  AllocationId unshared_ = 0;
   Node importer_;
 };
 
@@ -73,11 +89,12 @@ TEST_F(FetchTest, WithTheNonceOfTheTokenGetsADescriptor) {
 
 TEST_F(FetchTest, WithAnotherNonceGetsNone) {
   for (int bit = 0; bit < 64; ++bit)
-    EXPECT_EQ(fetch(importer_, allocation_, token_.nonce ^ (uint64_t{1} << bit)), kRefused) << bit;
-  EXPECT_EQ(fetch(importer_, allocation_, 0), kRefused);
+    EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce ^ (uint64_t{1} << bit)), kRefused)
+        << bit;
+  EXPECT_EQ(fetch(importer_, token_.allocation, 0), kRefused);
   EXPECT_EQ(g_exports, 0);
   MutexLock lock(registry_.mutex);
-  EXPECT_TRUE(registry_.find(allocation_)->importers.empty()) << "a pause would wait for it";
+  EXPECT_TRUE(registry_.find(token_.allocation)->importers.empty()) << "a pause would wait for it";
 }
 
 TEST_F(FetchTest, OfWhatWasNeverSharedGetsNone) {
@@ -97,16 +114,10 @@ TEST_F(FetchTest, OneWrongNonceAmongRightOnesGetsNoneForItself) {
 }
 
 TEST_F(FetchTest, NoncesOfAllocationsAreTheirOwn) {
-  Token other;
-  {
-    MutexLock lock(registry_.mutex);
-    const UniqueFd fd(neighbours_.exports().make_token(*registry_.find(unshared_)).value());
-    other = read_token(fd.get()).value_or(Token{});
-  }
-  EXPECT_NE(other.nonce, token_.nonce);
-  EXPECT_EQ(fetch(importer_, token_.allocation, other.nonce), kRefused);
-  EXPECT_EQ(fetch(importer_, other.allocation, token_.nonce), kRefused);
-  EXPECT_EQ(fetch(importer_, other.allocation, other.nonce), kGiven);
+  EXPECT_NE(other_token_.nonce, token_.nonce);
+  EXPECT_EQ(fetch(importer_, token_.allocation, other_token_.nonce), kRefused);
+  EXPECT_EQ(fetch(importer_, other_token_.allocation, token_.nonce), kRefused);
+  EXPECT_EQ(fetch(importer_, other_token_.allocation, other_token_.nonce), kGiven);
 }
 
 }  // namespace

@@ -56,10 +56,10 @@ bool take_piece(std::span<const uint8_t>& bytes, size_t (*length_of)(const Head&
   return true;
 }
 
-/// The instance whose socket this part of an answer is about.
-std::optional<InstanceId> instance_from(std::span<const uint8_t> socket, uid_t user) {
+/// The socket that this part of an answer is about, when it has the name of an instance.
+void take_name(std::span<const uint8_t> socket, uid_t user, NameOwners* found) {
   unix_diag_msg fixed;
-  if (!take(socket, &fixed)) return std::nullopt;
+  if (!take(socket, &fixed)) return;
   std::string_view name;
   uint32_t owner = user;
   rtattr head;
@@ -68,9 +68,9 @@ std::optional<InstanceId> instance_from(std::span<const uint8_t> socket, uid_t u
       socket, [](const rtattr& attribute) { return size_t{attribute.rta_len}; }, &head, &value)) {
     if (head.rta_type == kNameAttribute)
       name = {reinterpret_cast<const char*>(value.data()), value.size()};
-    if (head.rta_type == kUserAttribute && !take(value, &owner)) return std::nullopt;
+    if (head.rta_type == kUserAttribute && !take(value, &owner)) return;
   }
-  return owner == user ? instance_of(name, user) : std::nullopt;
+  if (const auto instance = instance_of(name, user)) found->emplace(*instance, owner);
 }
 
 /// Asks the kernel for all unix sockets that listen.
@@ -92,10 +92,10 @@ Result<UniqueFd> ask_for_sockets() {
   return fd;
 }
 
-Result<std::set<InstanceId>> ask_kernel(uid_t user) {
+Result<NameOwners> ask_kernel(uid_t user) {
   Result<UniqueFd> fd = ask_for_sockets();
   if (!fd.ok()) return std::move(fd.error());
-  std::set<InstanceId> found;
+  NameOwners found;
   std::vector<uint8_t> room(64 * 1024);  // the kernel sends at most 32 KiB at once
   for (;;) {
     // Only the kernel writes to this socket, and it has its answer ready.
@@ -103,7 +103,7 @@ Result<std::set<InstanceId>> ask_kernel(uid_t user) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return os_error(errno, "recv(NETLINK_SOCK_DIAG)");
     const Result<bool> more =
-        take_instances(std::span(room).first(static_cast<size_t>(got)), user, &found);
+        take_names(std::span(room).first(static_cast<size_t>(got)), user, &found);
     if (!more.ok()) return more.error();
     if (!more.value()) return found;
   }
@@ -127,8 +127,7 @@ std::set<InstanceId> instances_in(std::string_view table, uid_t user) {
   return out;
 }
 
-Result<bool> take_instances(std::span<const uint8_t> answer, uid_t user,
-                            std::set<InstanceId>* found) {
+Result<bool> take_names(std::span<const uint8_t> answer, uid_t user, NameOwners* found) {
   nlmsghdr head;
   std::span<const uint8_t> contents;
   while (take_piece<nlmsghdr>(
@@ -142,7 +141,7 @@ Result<bool> take_instances(std::span<const uint8_t> answer, uid_t user,
       return os_error(code < 0 && code > -4096 ? -code : EPROTO, "NETLINK_SOCK_DIAG");
     }
     if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY) continue;
-    if (const auto instance = instance_from(contents, user)) found->insert(*instance);
+    take_name(contents, user, found);
   }
   if (!answer.empty())
     return make_error(ErrorKind::protocol, 0, "NETLINK_SOCK_DIAG: %zu bytes that are no message",
@@ -167,8 +166,20 @@ Result<std::set<InstanceId>> instances_shown(uid_t user) {
 
 Result<std::set<InstanceId>> instances_of_this_user() {
   const uid_t user = geteuid();
-  Result<std::set<InstanceId>> found = ask_kernel(user);
-  return found.ok() ? std::move(found) : instances_shown(user);
+  const Result<NameOwners> names = ask_kernel(user);
+  if (!names.ok()) return instances_shown(user);
+  std::set<InstanceId> ours;
+  for (const auto& [instance, owner] : names.value())
+    if (owner == user) ours.insert(instance);
+  return ours;
+}
+
+bool is_name_taken(const InstanceId& instance) {
+  const uid_t user = geteuid();
+  const Result<NameOwners> names = ask_kernel(user);
+  if (!names.ok()) return false;
+  const auto found = names.value().find(instance);
+  return found != names.value().end() && found->second != user;
 }
 
 }  // namespace amem

@@ -114,6 +114,7 @@ TEST(InstancesOfThisUser, AreThoseThatListen) {
   ASSERT_TRUE(found.ok()) << found.error().message;
   EXPECT_TRUE(found.value().contains(self));
   EXPECT_FALSE(found.value().contains(absent));
+  EXPECT_FALSE(is_name_taken(self));
 
   listener.value().reset();
   found = instances_of_this_user();
@@ -177,12 +178,15 @@ TEST(InstancesOfThisUser, AreNotThoseThatAnotherUserPretendsToHave) {
 
   const Result<std::set<InstanceId>> shown = instances_shown();
   const Result<std::set<InstanceId>> found = instances_of_this_user();
+  const bool taken = is_name_taken(pretended);
   life.reset();
   waitpid(child, nullptr, 0);
 
   ASSERT_TRUE(shown.ok() && found.ok());
   EXPECT_TRUE(shown.value().contains(pretended));
   EXPECT_FALSE(found.value().contains(pretended));
+  EXPECT_TRUE(taken);
+  EXPECT_FALSE(is_name_taken(pretended));
 }
 
 // --- The kernel's answer
@@ -219,12 +223,12 @@ std::string socket_message(std::string_view name, std::optional<uint32_t> user) 
   return message(SOCK_DIAG_BY_FAMILY, body);
 }
 
-Result<bool> take(const std::string& answer, std::set<InstanceId>* found) {
-  return take_instances({reinterpret_cast<const uint8_t*>(answer.data()), answer.size()}, 7, found);
+Result<bool> take(const std::string& answer, NameOwners* found) {
+  return take_names({reinterpret_cast<const uint8_t*>(answer.data()), answer.size()}, 7, found);
 }
 
-TEST(TakeInstances, FindsThoseOfTheUserThatAreHis) {
-  std::set<InstanceId> found;
+TEST(TakeNames, FindsThoseOfTheUserAndWhoHasThem) {
+  NameOwners found;
   const InstanceId pretended = random_instance_id();
   const Result<bool> more =
       take(socket_message(socket_name(kOne, 7), 7) + socket_message("/run/notify", 7) +
@@ -235,11 +239,11 @@ TEST(TakeInstances, FindsThoseOfTheUserThatAreHis) {
 
   ASSERT_TRUE(more.ok()) << more.error().message;
   EXPECT_TRUE(more.value());
-  EXPECT_EQ(found, (std::set<InstanceId>{kOne, kOther}));
+  EXPECT_EQ(found, (NameOwners{{kOne, 7}, {pretended, 8}, {kOther, 7}}));
 }
 
-TEST(TakeInstances, EndsWhereTheDumpEnds) {
-  std::set<InstanceId> found;
+TEST(TakeNames, EndsWhereTheDumpEnds) {
+  NameOwners found;
   const int32_t none = 0;
   const Result<bool> more =
       take(message(NLMSG_DONE, {reinterpret_cast<const char*>(&none), sizeof none}), &found);
@@ -247,8 +251,8 @@ TEST(TakeInstances, EndsWhereTheDumpEnds) {
   EXPECT_FALSE(more.value());
 }
 
-TEST(TakeInstances, SaysWhyTheKernelRefuses) {
-  std::set<InstanceId> found;
+TEST(TakeNames, SaysWhyTheKernelRefuses) {
+  NameOwners found;
   const int32_t code = -ENOENT;
   const Result<bool> more =
       take(message(NLMSG_ERROR, {reinterpret_cast<const char*>(&code), sizeof code}), &found);
@@ -256,10 +260,10 @@ TEST(TakeInstances, SaysWhyTheKernelRefuses) {
   EXPECT_EQ(more.error().code, ENOENT);
 }
 
-TEST(TakeInstances, IsNoAnswerWhenCut) {
+TEST(TakeNames, IsNoAnswerWhenCut) {
   const std::string whole = socket_message(socket_name(kOne, 7), 7);
   for (size_t length = 1; length < whole.size(); ++length) {
-    std::set<InstanceId> found;
+    NameOwners found;
     EXPECT_FALSE(take(whole.substr(0, length), &found).ok()) << length;
     EXPECT_TRUE(found.empty()) << length;
   }

@@ -26,13 +26,6 @@ void keep_earlier(std::optional<PeerLinks::TimePoint>& next,
   if (other && (!next || *other < *next)) next = other;
 }
 
-/// Whether another user listens at the name of an instance of this one, which then has ended: the
-/// queue that is full all the time is not its own.
-bool name_is_taken(const InstanceId& instance) {
-  const Result<std::set<InstanceId>> found = instances_of_this_user();
-  return found.ok() && !found.value().contains(instance);
-}
-
 }  // namespace
 
 PeerLinks::Link* PeerLinks::find_link(uint64_t token) {
@@ -120,7 +113,7 @@ void PeerLinks::dial_peer(const InstanceId& instance, Peer& peer) {
     doom(instance, std::move(socket.error()), has_ended);
   } else if (socket.ok() && socket.value().valid()) {
     connected(instance, peer, std::move(socket.value()));
-  } else if (peer.dial_pause_ms == kMaxDialPauseMs && name_is_taken(instance)) {
+  } else if (peer.dial_pause_ms == kMaxDialPauseMs && is_name_taken(instance)) {
     doom(instance, make_error(ErrorKind::peer, 0, "%s has ended", describe(instance).c_str()),
          /*has_ended=*/true);
   } else if (Deadline::Clock::now() >= peer.dial_until && !around_.calls.any_for(instance)) {

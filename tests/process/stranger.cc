@@ -170,7 +170,7 @@ SocketNames sockets_of(pid_t pid) {
   return out;
 }
 
-Attacker::Attacker(uid_t uid, SocketNames names, const Attack& attack) {
+Attacker::Attacker(uid_t uid, const SocketNames& names, const Attack& attack) {
   void* const shared =
       mmap(nullptr, sizeof(Loot), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return;

@@ -38,7 +38,7 @@ inline constexpr uid_t kStrangersUser = 65534;
 /// for tests with one thread and the right to become another user.
 class Attacker {
  public:
-  Attacker(uid_t uid, SocketNames names, const Attack& attack);
+  Attacker(uid_t uid, const SocketNames& names, const Attack& attack);
   ~Attacker();
   Attacker(const Attacker&) = delete;
 
