@@ -11,13 +11,6 @@ class Children : public JobTest {
  protected:
   void SetUp() override { AMEM_NEEDS_GPUS(2); }
 
-  std::unique_ptr<jobs::Job> pair() {
-    auto job = std::make_unique<jobs::Job>(setup_, 2);
-    job->use_devices({0, 1});
-    job->make("world");
-    job->all("check world" + counts());
-    return job;
-  }
   /// What the descriptors of a process lead to.
   static std::vector<std::string> open_files(const std::string& pid) {
     std::vector<std::string> files;

@@ -10,14 +10,6 @@ class CallsWhilePaused : public JobTest {
  protected:
   void SetUp() override { AMEM_NEEDS_GPUS(2); }
 
-  std::unique_ptr<jobs::Job> pair() {
-    auto job = std::make_unique<jobs::Job>(setup_, 2);
-    job->use_devices({0, 1});
-    job->make("world");
-    job->all("check world" + counts());
-    return job;
-  }
-
   /// Calls of the driver that work on memory, which is not there. A real driver does not count.
   static long memory_calls(jobs::RankProcess& rank) {
     if (real_gpu()) return 0;

@@ -15,13 +15,6 @@ class InSignalHandler : public JobTest {
 #endif
   }
 
-  std::unique_ptr<jobs::Job> pair() {
-    auto job = std::make_unique<jobs::Job>(setup_, 2);
-    job->use_devices({0, 1});
-    job->make("world");
-    job->all("check world" + counts());
-    return job;
-  }
   /// Result 5: ncclInvalidUsage.
   static void expect_refused(jobs::RankProcess& rank) {
     const std::string state = rank.ask("state");

@@ -8,18 +8,8 @@ namespace {
 
 class Misuse : public JobTest {
  protected:
-  using Variables = std::map<std::string, std::string>;
-
   void SetUp() override { AMEM_NEEDS_GPUS(2); }
 
-  /// Two ranks with one communicator, "world", that has been used.
-  std::unique_ptr<jobs::Job> pair(const Variables& environment = {}) {
-    auto job = std::make_unique<jobs::Job>(setup_, 2, environment);
-    job->use_devices({0, 1});
-    job->make("world");
-    job->all("check world" + counts());
-    return job;
-  }
   static void expect_cycle_works(jobs::Job& job) {
     job.all("pause");
     EXPECT_EQ(totals(job[0]).resident, 0u);

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <numeric>
 
 #include "jobs/job.h"
@@ -74,6 +76,15 @@ class JobTest : public testing::Test {
   }
   /// Counts for checks: the largest goes through every slot of a FIFO several times.
   static std::string counts() { return real_gpu() ? " 17 16384 4194304" : " 17 16384 100000"; }
+
+  /// Two ranks on GPUs of their own with one communicator, connected in every way.
+  std::unique_ptr<jobs::Job> pair(const std::map<std::string, std::string>& environment = {}) {
+    auto job = std::make_unique<jobs::Job>(setup_, 2, environment);
+    job->use_devices({0, 1});
+    job->make("world");
+    job->all("check world" + counts());
+    return job;
+  }
 
   /// Device memory in use, as the driver says, seen by a rank.
   static size_t used_bytes(jobs::RankProcess& rank) {

@@ -70,6 +70,7 @@ struct NamedAttack {
   const char* name;
   Attack attack;
 };
+void PrintTo(const NamedAttack& one, std::ostream* out) { *out << one.name; }
 
 class AttackTest : public StrangerTest, public testing::WithParamInterface<NamedAttack> {};
 
