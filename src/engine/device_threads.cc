@@ -36,7 +36,8 @@ constexpr size_t kPageBytes = 4096;
 Status wait_for_work(const Driver& driver, int device) {
   void* const page =
       mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return os_error(errno, "mmap of a page to wait for device %d with", device);
+  if (page == MAP_FAILED)
+    return os_error(errno, "mmap of a page to wait for device %d with", device);
   DriverResult result = driver.cuMemHostRegister_v2(page, kPageBytes, 0);
   const bool registered = result == driver_result::kSuccess;
   if (registered) result = driver.cuMemHostUnregister(page);
