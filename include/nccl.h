@@ -35,8 +35,8 @@ extern "C" {
  *
  * Returns ncclSuccess; ncclInvalidUsage (nothing was changed: a stream is being captured, a group
  * is open, nothing is releasable, called in a signal handler or after exit() has begun);
- * ncclSystemError or ncclRemoteError (nothing was lost and the
- * process is active again: amemGetLastError() of amem.h says what, who and what to do). */
+ * ncclSystemError or ncclRemoteError (nothing was lost and the process is active again:
+ * amemGetLastError() of amem.h says what, who and what to do). */
 ncclResult_t ncclPause(ncclComm_t* comm AMEM_DEFAULT_NULL_);
 
 /* Returns when everything that ncclPause() released is back at the same addresses with the same
