@@ -45,13 +45,14 @@ function(amem_library name)
   endforeach()
 endfunction()
 
-# amem_test(<name> SOURCES ... DEPENDS <libraries> LABELS ... ENVIRONMENT ... TIMEOUT s): one GoogleTest program,
-# registered with ctest test by test.
+# amem_test(<name> SOURCES ... DEPENDS <libraries> LABELS ... ENVIRONMENT ... TIMEOUT s [ALONE]): one GoogleTest program,
+# registered with ctest test by test. ALONE: no other test runs at the same time; for those that leave no processor free
+# and would make the deadlines of others pass.
 function(amem_test name)
   if(NOT AMEM_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "ALONE" "TIMEOUT" "SOURCES;DEPENDS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
@@ -64,7 +65,7 @@ function(amem_test name)
   list(JOIN environment "\\;" environment)
   include(GoogleTest)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${limit_s} LABELS "${arg_LABELS}" ENVIRONMENT "${environment}")
+    PROPERTIES TIMEOUT ${limit_s} RUN_SERIAL ${arg_ALONE} LABELS "${arg_LABELS}" ENVIRONMENT "${environment}")
 endfunction()
 
 # amem_limit_test(<test> <seconds>): the same for a test made with add_test. After its other properties.

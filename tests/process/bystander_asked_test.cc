@@ -34,7 +34,7 @@ class AskedWhile : public JobTest {
     EXPECT_EQ(totals(rank).resident, 0u);
     rank.ask("resume");
   }
-  void use_short_deadline() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(1000); }
+  void use_short_deadline() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(2500); }
 };
 
 /// Rank 1 is inside a call that waits for rank 2, not for the one that pauses.

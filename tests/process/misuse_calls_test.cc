@@ -78,7 +78,7 @@ TEST_F(CallsWhilePaused, GroupsAreEmpty) {
 
 /// A group that is open when the process comes back is one like any other.
 TEST_F(CallsWhilePaused, GroupOutlivesThePause) {
-  setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(1000);
+  setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(2500);
   auto job = pair();
   job->all("pause");
   job->all("group_start");

@@ -25,7 +25,7 @@ class PauseOfThreads : public JobTest {
   static void wait_until_pausing(jobs::RankProcess& rank) {
     wait_for("the pause begins", [&] { return rank.ask("state") == "1"; });
   }
-  void use_short_deadline() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(1000); }
+  void use_short_deadline() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(2500); }
 };
 
 TEST_F(PauseOfThreads, TwoAtOnceAreOne) {
