@@ -125,6 +125,17 @@ std::optional<PhysicalRange> Pool::describe(int fd) const {
   return range;
 }
 
+// SEEK_DATA fails with ENXIO where no data follows. What a file system cannot tell counts as
+// written.
+Pool::Extent Pool::extent_at(uint64_t offset_bytes) const {
+  const auto offset = static_cast<off_t>(offset_bytes);
+  const off_t data = lseek(query_fd_.get(), offset, SEEK_DATA);
+  if (data < 0) return {errno != ENXIO, span_bytes_};
+  if (data > offset) return {false, static_cast<uint64_t>(data)};
+  const off_t hole = lseek(query_fd_.get(), offset, SEEK_HOLE);
+  return {true, hole > offset ? static_cast<uint64_t>(hole) : span_bytes_};
+}
+
 // Memory that moves while it is counted would be counted twice, so nothing is allocated meanwhile.
 uint64_t Pool::used_bytes() {
   std::lock_guard guard(mutex_);

@@ -59,6 +59,14 @@ class Pool {
   CuResult allocate(uint64_t size_bytes, bool gpu_direct_rdma_capable, UniqueFd* description,
                     uint64_t* offset_bytes);
 
+  /// From an offset on: whether the memory has pages, which it gets when it is first written, and
+  /// where that ends.
+  struct Extent {
+    bool has_pages;
+    uint64_t end_bytes;
+  };
+  Extent extent_at(uint64_t offset_bytes) const;
+
   /// What an allocation's descriptor stands for; nothing if it is not one of this pool.
   std::optional<PhysicalRange> describe(int fd) const;
 

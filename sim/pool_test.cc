@@ -186,6 +186,21 @@ TEST_F(PoolTest, GivesFreedPagesBackToTheHost) {
   EXPECT_LE(static_cast<uint64_t>(info.st_blocks) * 512, kCapacityBytes);
 }
 
+TEST_F(PoolTest, TellsWhatWasWritten) {
+  uint64_t offset = 0;
+  const UniqueFd description = allocate(kPiece, &offset);
+  EXPECT_FALSE(pool_.extent_at(offset).has_pages);
+  void* address = map(description, offset);
+  ASSERT_NE(MAP_FAILED, address);
+  static_cast<char*>(address)[kPiece / 2] = 'x';
+  munmap(address, kPiece);
+
+  const Pool::Extent before = pool_.extent_at(offset);
+  EXPECT_FALSE(before.has_pages);
+  EXPECT_EQ(offset + kPiece / 2, before.end_bytes);
+  EXPECT_TRUE(pool_.extent_at(before.end_bytes).has_pages);
+}
+
 TEST_F(PoolTest, DescribesItsDescriptors) {
   UniqueFd first = allocate(kPiece);
   UniqueFd description;

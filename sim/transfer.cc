@@ -9,6 +9,7 @@
 #include "sim/capture.h"
 #include "sim/context.h"
 #include "sim/host_memory.h"
+#include "sim/sparse_copy.h"
 
 namespace amem::sim {
 namespace {
@@ -52,8 +53,7 @@ bool legal(const Places& places, Direction direction) {
 
 CuResult run_copy(const Copy& copy) {
   if (!legal(places_of(copy), copy.direction)) return kErrorIllegalAddress;
-  std::memmove(reinterpret_cast<void*>(copy.to), reinterpret_cast<const void*>(copy.from),
-               copy.size_bytes);
+  sparse_move(copy.to, copy.from, copy.size_bytes);
   return kSuccess;
 }
 
@@ -61,7 +61,9 @@ CuResult run_fill(const Fill& fill) {
   const size_t size_bytes = fill.count * fill.value_bytes;
   const Place place = place_of(fill.to, size_bytes, kAccessReadWrite);
   if (place != Place::kDevice && place != Place::kPinned) return kErrorIllegalAddress;
-  if (fill.value_bytes == 1) {
+  if (fill.value == 0) {
+    sparse_zero(fill.to, size_bytes);
+  } else if (fill.value_bytes == 1) {
     std::memset(reinterpret_cast<void*>(fill.to), static_cast<int>(fill.value), fill.count);
   } else {
     std::fill_n(reinterpret_cast<uint32_t*>(fill.to), fill.count, fill.value);

@@ -36,9 +36,8 @@ class JobTest : public testing::Test {
     setup_.environment = {
         {"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", milliseconds(20000)}};
     if (real_gpu()) return;
-    gpus_ = std::filesystem::temp_directory_path() /
-            ("amem-gpus-" + std::to_string(getpid()) + "-" +
-             testing::UnitTest::GetInstance()->current_test_info()->name());
+    gpus_ = folder_for_gpus() / ("amem-gpus-" + std::to_string(getpid()) + "-" +
+                                 testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::remove_all(gpus_);
     std::filesystem::create_directories(gpus_);
     setup_.environment["LD_LIBRARY_PATH"] = (build / "sim").string();
@@ -73,6 +72,15 @@ class JobTest : public testing::Test {
     std::vector<int> devices(static_cast<size_t>(count));
     std::iota(devices.begin(), devices.end(), 0);
     return devices;
+  }
+  /// Memory rather than a disk, where there is enough of it: containers often have 64 MiB of shm.
+  static std::filesystem::path folder_for_gpus() {
+    constexpr uintmax_t kEnoughBytes = uintmax_t{8} << 30;
+    const std::filesystem::path memory = "/dev/shm";
+    std::error_code failed;
+    const auto space = std::filesystem::space(memory, failed);
+    return !failed && space.available >= kEnoughBytes ? memory
+                                                      : std::filesystem::temp_directory_path();
   }
   /// Counts for checks: the largest goes through every slot of a FIFO several times.
   static std::string counts() { return real_gpu() ? " 17 16384 4194304" : " 17 16384 100000"; }
