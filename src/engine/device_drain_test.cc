@@ -136,7 +136,8 @@ class DeviceDrainTest : public testing::Test {
 
   Machine machine_;
   const Driver driver_ = fake_driver();
-  DeviceThreads threads_{driver_};
+  ExitFlag exiting_;
+  DeviceThreads threads_{driver_, exiting_};
 };
 
 TEST_F(DeviceDrainTest, NothingToWaitForIsAnsweredAtOnce) {
@@ -248,11 +249,27 @@ TEST_F(DeviceDrainTest, DeviceWithoutAContextHasNoWork) {
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
 }
 
+// The page stays registered, so it has to stay mapped too.
+TEST_F(DeviceDrainTest, ExitThatBeginsMeanwhileEndsItWithoutAnotherCall) {
+  allow(kBusy, 0);
+  auto asker = std::async(std::launch::async, [&] { return threads_.drain({kBusy}, patience()); });
+  ASSERT_TRUE(begun(kBusy, 1));
+
+  exiting_.raise();
+  allow(kBusy, 1);
+
+  const Status status = asker.get();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::misuse);
+  ASSERT_EQ(seen(kBusy).pages.size(), 1u);
+  EXPECT_TRUE(is_mapped(*seen(kBusy).pages.begin()));
+}
+
 // Its context is there, and may have work in it.
 TEST_F(DeviceDrainTest, ContextThatCannotBeEnteredIsNoEmptyOne) {
   Driver broken = driver_;
   broken.cuCtxSetCurrent = [](DriverContext) { return kLaunchFailed; };
-  DeviceThreads threads(broken);
+  DeviceThreads threads(broken, exiting_);
 
   const Status status = threads.drain({kIdle}, patience());
 

@@ -8,38 +8,51 @@
 
 #include <cerrno>
 #include <deque>
+#include <optional>
 
 #include "driver/device_context.h"
 
 namespace amem {
 
-/// One job, shared by who waits for it and the thread that runs it.
+/// How a job ended, shared by who waits for it and the thread that runs it.
+struct DeviceThreads::Answer {
+  Mutex mutex;
+  Condition given;
+  std::optional<Status> status AMEM_GUARDED_BY(mutex);
+};
+
 struct DeviceThreads::Task {
   Job job;
   bool optional = false;  ///< nothing to do for a device without an active context
-  Status result = ok_status();
-  bool done = false;
+  std::shared_ptr<Answer> answer;
 };
 
 struct DeviceThreads::Lane {
-  DeviceThreads* owner = nullptr;
-  int device = 0;
-  pthread_t thread{};
-  std::deque<std::shared_ptr<Task>> tasks;
-  bool stop = false;
+  Lane(const Driver& of_process, const ExitFlag& of_exit, int number)
+      : driver(of_process), exiting(of_exit), device(number) {}
+
+  const Driver& driver;
+  const ExitFlag& exiting;
+  const int device;
+  Mutex mutex;
+  Condition changed;
+  std::deque<Task> tasks AMEM_GUARDED_BY(mutex);
+  bool stop AMEM_GUARDED_BY(mutex) = false;
+  pthread_t thread{};  // allow: set before anybody else knows of the lane
 };
 
 namespace {
 
 constexpr size_t kPageBytes = 4096;
 
-Status wait_for_work(const Driver& driver, int device) {
+Status wait_for_work(const Driver& driver, const ExitFlag& exiting, int device) {
   void* const page =
       mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED)
     return os_error(errno, "mmap of a page to wait for device %d with", device);
   DriverResult result = driver.cuMemHostRegister_v2(page, kPageBytes, 0);
   const bool registered = result == driver_result::kSuccess;
+  if (registered) AMEM_TRY(exiting.check());
   if (registered) result = driver.cuMemHostUnregister(page);
   // A page that stays registered has to stay mapped.
   if (!registered || result == driver_result::kSuccess) munmap(page, kPageBytes);
@@ -52,80 +65,84 @@ Status wait_for_work(const Driver& driver, int device) {
 
 void* DeviceThreads::serve(void* argument) {
   Lane& lane = *static_cast<Lane*>(argument);
-  DeviceThreads& self = *lane.owner;
   for (;;) {
-    std::shared_ptr<Task> task;
+    Task task;
     {
-      MutexLock lock(self.mutex_);
+      MutexLock lock(lane.mutex);
       while (!lane.stop && lane.tasks.empty())
-        self.changed_.wait_until(self.mutex_, Deadline::after_ms(3600 * 1000),
-                                 [&] { return lane.stop || !lane.tasks.empty(); });
+        lane.changed.wait_until(
+            lane.mutex, Deadline::after_ms(3600 * 1000),
+            [&]() AMEM_REQUIRES(lane.mutex) { return lane.stop || !lane.tasks.empty(); });
       if (lane.stop) return nullptr;
-      task = lane.tasks.front();
+      task = std::move(lane.tasks.front());
       lane.tasks.pop_front();
     }
-    Status result = in_device_context(self.driver_, lane.device, task->job);
-    if (task->optional && !result.ok() && result.error().kind == ErrorKind::unsupported)
+    Status result = lane.exiting.check();
+    if (result.ok()) result = in_device_context(lane.driver, lane.device, task.job);
+    if (task.optional && !result.ok() && result.error().kind == ErrorKind::unsupported)
       result = ok_status();
-    task->job = nullptr;
-    MutexLock lock(self.mutex_);
-    task->result = std::move(result);
-    task->done = true;
-    self.changed_.notify_all();
+    task.job = nullptr;
+    MutexLock lock(task.answer->mutex);
+    task.answer->status = std::move(result);
+    task.answer->given.notify_all();
   }
 }
 
-std::shared_ptr<DeviceThreads::Task> DeviceThreads::post(int device, Job job, bool optional) {
-  MutexLock lock(mutex_);
+DeviceThreads::Lane* DeviceThreads::lane_of(int device) {
   std::unique_ptr<Lane>& lane = lanes_[device];
-  if (lane == nullptr) {
-    auto fresh = std::make_unique<Lane>();
-    fresh->owner = this;
-    fresh->device = device;
-    // Signals belong to the application's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&fresh->thread, nullptr, serve, fresh.get());
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (failed != 0) return nullptr;
-    lane = std::move(fresh);
-  }
-  if (job == nullptr) return nullptr;
-  auto task = std::make_shared<Task>();
-  task->job = std::move(job);
-  task->optional = optional;
-  lane->tasks.push_back(task);
-  changed_.notify_all();
-  return task;
+  if (lane != nullptr) return lane.get();
+  auto fresh = std::make_unique<Lane>(driver_, exiting_, device);
+  // Signals belong to the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int failed = pthread_create(&fresh->thread, nullptr, serve, fresh.get());
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed == 0) lane = std::move(fresh);
+  return lane.get();
+}
+
+std::shared_ptr<DeviceThreads::Answer> DeviceThreads::post(int device, Job job, bool optional) {
+  MutexLock lock(mutex_);
+  Lane* const lane = lane_of(device);
+  if (lane == nullptr) return nullptr;
+  auto answer = std::make_shared<Answer>();
+  MutexLock lane_lock(lane->mutex);
+  lane->tasks.push_back({std::move(job), optional, answer});
+  lane->changed.notify_all();
+  return answer;
 }
 
 void DeviceThreads::prepare(const std::vector<int>& devices) {
-  for (int device : devices) (void)post(device, nullptr, false);
+  MutexLock lock(mutex_);
+  for (int device : devices) (void)lane_of(device);
 }
 
 Status DeviceThreads::run(std::map<int, Job> jobs, const char* what, Deadline deadline) {
   return run_tasks(std::move(jobs), false, what, deadline);
 }
 
-Status DeviceThreads::run_tasks(std::map<int, Job> jobs, bool optional, const char* what,
+Status DeviceThreads::run_tasks(std::map<int, Job>&& jobs, bool optional, const char* what,
                                 Deadline deadline) {
   Status status = ok_status();
-  std::map<int, std::shared_ptr<Task>> tasks;
+  std::map<int, std::shared_ptr<Answer>> answers;
   for (auto& [device, job] : jobs) {
-    tasks[device] = post(device, std::move(job), optional);
-    if (tasks[device] == nullptr && status.ok())
+    answers[device] = post(device, std::move(job), optional);
+    if (answers[device] == nullptr && status.ok())
       status = os_error(EAGAIN, "cannot start a thread for device %d", device);
   }
-  MutexLock lock(mutex_);
-  for (const auto& [device, task] : tasks) {
-    if (task == nullptr) continue;
-    const bool done = changed_.wait_until(mutex_, deadline, [&] { return task->done; });
+  for (const auto& [device, answer] : answers) {
+    if (answer == nullptr) continue;
+    Answer& of_device = *answer;
+    MutexLock lock(of_device.mutex);
+    const bool given = of_device.given.wait_until(
+        of_device.mutex, deadline,
+        [&]() AMEM_REQUIRES(of_device.mutex) { return of_device.status.has_value(); });
     if (!status.ok()) continue;
-    if (!done)
+    if (!given)
       status = make_error(ErrorKind::timeout, 0, "device %d has not ended %s", device, what);
     else
-      status = std::move(task->result);
+      status = std::move(*of_device.status);
   }
   return status;
 }
@@ -133,11 +150,12 @@ Status DeviceThreads::run_tasks(std::map<int, Job> jobs, bool optional, const ch
 Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) {
   std::map<int, Job> jobs;
   for (int device : devices)
-    jobs[device] = [this, device] { return wait_for_work(driver_, device); };
+    jobs[device] = [this, device] { return wait_for_work(driver_, exiting_, device); };
   return run_tasks(std::move(jobs), true, "the work that was queued on it", deadline);
 }
 
-DeviceThreads::DeviceThreads(const Driver& driver) : driver_(driver) {}
+DeviceThreads::DeviceThreads(const Driver& driver, const ExitFlag& exiting)
+    : driver_(driver), exiting_(exiting) {}
 
 DeviceThreads::~DeviceThreads() {
   std::vector<pthread_t> threads;
@@ -145,10 +163,11 @@ DeviceThreads::~DeviceThreads() {
     MutexLock lock(mutex_);
     for (auto& [device, lane] : lanes_) {
       if (lane == nullptr) continue;
+      MutexLock lane_lock(lane->mutex);
       lane->stop = true;
+      lane->changed.notify_all();
       threads.push_back(lane->thread);
     }
-    changed_.notify_all();
   }
   for (pthread_t thread : threads) pthread_join(thread, nullptr);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/exit_flag.h"
 #include "base/mutex.h"
 #include "driver/driver.h"
 
@@ -26,7 +27,8 @@ class DeviceThreads {
   /// goes on when nobody waits for it any more.
   using Job = std::function<Status()>;
 
-  explicit DeviceThreads(const Driver& driver);
+  /// Once `exiting` is raised no job begins any more: each fails, saying so.
+  DeviceThreads(const Driver& driver, const ExitFlag& exiting);
   /// Waits for the jobs that run.
   ~DeviceThreads();
   DeviceThreads(const DeviceThreads&) = delete;
@@ -49,15 +51,17 @@ class DeviceThreads {
   Status drain(const std::vector<int>& devices, Deadline deadline);
 
  private:
+  struct Answer;
   struct Task;
   struct Lane;
-  std::shared_ptr<Task> post(int device, Job job, bool optional);
-  Status run_tasks(std::map<int, Job> jobs, bool optional, const char* what, Deadline deadline);
+  Lane* lane_of(int device) AMEM_REQUIRES(mutex_);
+  std::shared_ptr<Answer> post(int device, Job job, bool optional);
+  Status run_tasks(std::map<int, Job>&& jobs, bool optional, const char* what, Deadline deadline);
   static void* serve(void* lane);
 
   const Driver& driver_;
+  const ExitFlag& exiting_;
   Mutex mutex_;
-  Condition changed_;
   std::map<int, std::unique_ptr<Lane>> lanes_ AMEM_GUARDED_BY(mutex_);
 };
 

@@ -43,7 +43,8 @@ Driver fake_driver() {
 class DeviceThreadsTest : public testing::Test {
  protected:
   const Driver driver_ = fake_driver();
-  DeviceThreads threads_{driver_};
+  ExitFlag exiting_;
+  DeviceThreads threads_{driver_, exiting_};
 };
 
 TEST_F(DeviceThreadsTest, JobsRunInTheirDevicesContextsSideBySide) {
@@ -111,6 +112,27 @@ TEST_F(DeviceThreadsTest, JobNeedsAContext) {
   EXPECT_FALSE(ran);
 }
 
+TEST_F(DeviceThreadsTest, NoJobBeginsOnceExitHasBegun) {
+  auto may_end = std::make_shared<std::promise<void>>();
+  auto ran = std::make_shared<std::atomic<int>>(0);
+  const auto blocked = [may_end] {
+    may_end->get_future().wait_for(kPatience);
+    return ok_status();
+  };
+  const auto counted = [ran] { return ++*ran, ok_status(); };
+  ASSERT_FALSE(threads_.run({{kBusy, blocked}}, "the test", Deadline::after_ms(1)).ok());
+  ASSERT_FALSE(threads_.run({{kBusy, counted}}, "the test", Deadline::after_ms(1)).ok());
+
+  exiting_.raise();
+  may_end->set_value();
+
+  const Status late = threads_.run({{kBusy, counted}}, "the test", patience());
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().kind, ErrorKind::misuse);
+  EXPECT_TRUE(late.error().message.starts_with("exit() has begun")) << late.error().message;
+  EXPECT_EQ(*ran, 0) << "the one that was asked for before has run";
+}
+
 /// Says when the thread that set it ends.
 struct AtThreadEnd {
   std::promise<void>* says = nullptr;
@@ -123,7 +145,7 @@ thread_local AtThreadEnd t_end;
 TEST_F(DeviceThreadsTest, DestructorWaitsForTheRunningJobAndDropsTheOthers) {
   std::promise<void> idle_ended, runs, may_end;
   std::atomic<bool> ended = false, other_ran = false;
-  auto threads = std::make_unique<DeviceThreads>(driver_);
+  auto threads = std::make_unique<DeviceThreads>(driver_, exiting_);
   const auto run = [&](int device, DeviceThreads::Job job, Deadline deadline) {
     return threads->run({{device, std::move(job)}}, "the test", deadline).ok();
   };

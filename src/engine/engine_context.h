@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/exit_flag.h"
 #include "base/identity.h"
 #include "driver/driver.h"
 #include "engine/device_threads.h"
@@ -21,13 +22,12 @@ struct EngineContext {
   Registry& registry;
   CallGate& gate;
   DeviceThreads& devices;
+  const ExitFlag& exiting;  ///< the same that the device threads look at
   InstanceId self;
   int32_t group = 0;
   long timeout_ms = 60000;
   KindSettings kinds{};
   std::atomic<PeerService*> peers{nullptr};
-  /// exit() has begun: no driver call from our threads any more.
-  std::atomic<bool> exiting{false};
 };
 
 /// "process 1234", for messages.

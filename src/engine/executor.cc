@@ -55,10 +55,12 @@ Status Executor::run_copies(const CopiesByDevice& copies, CopyFunction copy, con
         if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
       }
       Status status = ok_status();
-      for (size_t i = 0; i < list.size() && status.ok(); ++i)
+      for (size_t i = 0; i < list.size() && status.ok() && !exiting_; ++i)
         status = copy(driver_, list[i], *stream);
+      if (status.ok()) status = exiting_.check();
       // Waits for those that were queued, after an error too: their memory must outlive them.
-      const DriverResult ended = driver_.cuStreamSynchronize(*stream);
+      const DriverResult ended =
+          exiting_ ? driver_result::kSuccess : driver_.cuStreamSynchronize(*stream);
       if (ended != driver_result::kSuccess && status.ok())
         status = driver_error(driver_, ended, "cuStreamSynchronize() after copying");
       end_copies(list);
@@ -162,6 +164,7 @@ Status Executor::run_one(const Step& step) {
 Status Executor::release(const std::vector<Step>& plan, std::vector<Step>* begun) {
   for (const Step& step : plan) {
     if (step.action != Action::drop && step.action != Action::release) continue;
+    AMEM_TRY(exiting_.check());
     begun->push_back(step);
     AMEM_TRY(run_one(step));
     step_point(StepPoint::pause_half_released);
@@ -184,7 +187,8 @@ Status Executor::create(const std::vector<Step>& plan) {
           (allocation->state != released && allocation->state != restoring))
         continue;
       allocation->state = restoring;
-      status = create_backing(driver_, registry_, *allocation);
+      status = exiting_.check();
+      if (status.ok()) status = create_backing(driver_, registry_, *allocation);
     }
     begun.push_back(step);
     step_point(StepPoint::resume_half_created);
@@ -199,7 +203,7 @@ void Executor::give_back(const std::vector<Step>& begun) {
   MutexLock lock(registry_.mutex);
   for (const Step& step : begun) {
     Allocation* allocation = registry_.find(step.allocation);
-    if (allocation == nullptr || allocation->state != restoring) continue;
+    if (allocation == nullptr || allocation->state != restoring || exiting_) continue;
     if (unmap_backing(driver_, registry_, *allocation).ok()) allocation->state = released;
   }
 }

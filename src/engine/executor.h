@@ -17,13 +17,14 @@ namespace amem {
 /// Each step looks its allocation up anew, because NCCL may free while a pause runs (destroying a
 /// communicator is always legal); one that is gone is no longer a step. Contents are safe at every
 /// moment: nothing is released before its copy is complete, and a copy is kept until the contents
-/// are back.
+/// are back. When exit() begins, what is under way stops before its next step.
 ///
 /// Threads: one at a time (the session's); takes the registry's mutex for each step.
 class Executor {
  public:
-  Executor(const Driver& driver, Registry& registry, DeviceThreads& devices, HostStore& store)
-      : driver_(driver), registry_(registry), devices_(devices), store_(store) {}
+  Executor(const Driver& driver, Registry& registry, DeviceThreads& devices, HostStore& store,
+           const ExitFlag& exiting)
+      : driver_(driver), registry_(registry), devices_(devices), store_(store), exiting_(exiting) {}
 
   /// Makes room on the host for what the plan saves.
   Status reserve(const std::vector<Step>& plan, Deadline deadline);
@@ -65,6 +66,7 @@ class Executor {
   Registry& registry_;
   DeviceThreads& devices_;
   HostStore& store_;
+  const ExitFlag& exiting_;
   std::map<int, DriverStream> streams_;  ///< one for copies on each device, its thread's own
   size_t copied_bytes_ = 0;
 };

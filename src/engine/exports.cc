@@ -194,6 +194,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
 
 Result<int> Exports::export_fd(const Allocation& allocation,
                                std::map<AllocationId, UniqueFd>* exported) {
+  AMEM_TRY(context_.exiting.check());
   UniqueFd& original = (*exported)[allocation.id];
   if (!original.valid()) {
     int fd = -1;

@@ -69,8 +69,9 @@ class FetchTest : public testing::Test {
   Driver driver_ = driver_that_exports();
   Registry registry_;
   CallGate gate_;
-  DeviceThreads devices_{driver_};
-  EngineContext context_{driver_, registry_, gate_, devices_, random_instance_id()};
+  ExitFlag exiting_;
+  DeviceThreads devices_{driver_, exiting_};
+  EngineContext context_{driver_, registry_, gate_, devices_, exiting_, random_instance_id()};
   Exports exports_{context_};
   Owner owner_{exports_};
   Token token_, other_token_;

@@ -155,6 +155,7 @@ Status Imports::map_arrived(AllocationId local) {
   arrived_.erase(arrived);
   Allocation* import = context_.registry.find(local);
   if (import == nullptr || import->state == mapped) return ok_status();
+  AMEM_TRY(context_.exiting.check());
   AMEM_TRY(import_backing(context_.driver, context_.registry, *import, fd.get()));
   return change_state(*import, mapped);
 }
@@ -203,6 +204,7 @@ void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo reques
                   if (context_.exiting) return;
                   step_point(StepPoint::let_go_asked);
                   const Status status = let_go_of(owner.instance, shared, deadline);
+                  if (!status.ok() && context_.exiting) return;
                   step_point(StepPoint::let_go_unmapped);
                   Gone answer{status.ok(), {}};
                   if (!status.ok()) {
@@ -237,6 +239,7 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
     arrived_.erase(id);
     Allocation& import = *context_.registry.find(id);
     if (!import.backing.is_here()) continue;
+    AMEM_TRY(context_.exiting.check());
     AMEM_TRY(unmap_backing(context_.driver, context_.registry, import));
     if (import.state == mapped) AMEM_TRY(change_state(import, let_go));
     step_point(StepPoint::let_go_half_unmapped);
@@ -251,6 +254,7 @@ void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
     if (context_.exiting) return;
     step_point(StepPoint::back_arrived);
     const Status status = take_back(owner.instance, message, std::move(*shared));
+    if (!status.ok() && context_.exiting) return;
     step_point(StepPoint::back_mapped);
     BackDone answer{status.ok(), status.ok() ? std::string() : status.error().message};
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
@@ -264,6 +268,7 @@ Status Imports::take_back(const InstanceId& owner, const Back& message, std::vec
     // One that we dropped ourselves is fetched when we resume. One that is mapped may lack some of
     // its mappings, when letting go of it has failed.
     if (import == nullptr || (import->state != let_go && import->state != mapped)) continue;
+    AMEM_TRY(context_.exiting.check());
     AMEM_TRY(import_backing(context_.driver, context_.registry, *import, fds[i].get()));
     if (import->state == let_go) AMEM_TRY(change_state(*import, mapped));
     step_point(StepPoint::back_half_mapped);

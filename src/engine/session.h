@@ -35,7 +35,7 @@ class Session {
         neighbours_(neighbours),
         nccl_(nccl),
         store_(context.driver),
-        executor_(context.driver, context.registry, context.devices, store_) {}
+        executor_(context.driver, context.registry, context.devices, store_, context.exiting) {}
 
   /// Returns when NCCL's memory has left the GPUs and this process' references to others' are
   /// dropped. On error nothing was lost: the process is active again, or, when memory could not be
@@ -72,8 +72,8 @@ class Session {
   EngineContext& context_;
   Neighbours& neighbours_;
   NcclState& nccl_;
-  HostStore store_;
-  Executor executor_;
+  HostStore store_;    // allow: of the one thread that is pausing or resuming
+  Executor executor_;  // allow: see store_
 
   Mutex mutex_;
   Condition changed_;

@@ -34,8 +34,8 @@ void choose_cumem() {
 
 Process::Process(const Driver& driver)
     : driver_(driver),
-      devices_(driver_),
-      engine_{driver_, registry_, gate_, devices_, random_instance_id()},
+      devices_(driver_, exiting_),
+      engine_{driver_, registry_, gate_, devices_, exiting_, random_instance_id()},
       neighbours_(engine_, [this] { return status_text(); }),
       session_(engine_, neighbours_, *this) {
   engine_.group = static_cast<int32_t>(environment().group_id);
@@ -69,7 +69,7 @@ Process* Process::build() {
     if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
   });
   atexit([] {
-    if (Process* self = g_process.load()) self->engine_.exiting = true;
+    if (Process* self = g_process.load()) self->exiting_.raise();
   });
   return process;
 }

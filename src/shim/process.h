@@ -57,6 +57,7 @@ class Process final : public NcclState {
   Registry registry_;
   CallGate gate_;
   CaptureWatch captures_;
+  ExitFlag exiting_;
   DeviceThreads devices_;
   EngineContext engine_;
   Neighbours neighbours_;

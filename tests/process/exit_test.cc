@@ -138,6 +138,68 @@ TEST_F(Exit, PauseInAHandlerOfAProcessWithoutNccl) {
   expect_exit_refused(answers_at_exit(job[0].log()).at(0), "ncclPause");
 }
 
+/// Rank 0 is held up in the middle, by work of its device that waits for rank 2, while it exits.
+class ExitMeanwhile : public Exit {
+ protected:
+  ExitMeanwhile() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(2500); }
+  void SetUp() override {
+    if (real_gpu()) GTEST_SKIP() << "a real driver does not count its calls";
+    job_ = ranks(3);
+    job_->make("other", {0, 2});
+    job_->some({0, 2}, "check other" + counts());
+  }
+
+  static long drains(jobs::RankProcess& rank) {
+    return std::stol(rank.ask("calls_of cuMemHostRegister"));
+  }
+  /// `begin` starts what waits for rank 0's device. Returns when rank 0 is inside exit() and its
+  /// device is idle; at_exit orders that follow the first count and "next_line" are `then`.
+  void exit_while(const std::function<void()>& begin, const std::vector<std::string>& then) {
+    jobs::RankProcess& ending = (*job_)[0];
+    ending.ask("at_exit last " + count_calls());
+    for (const std::string& order : then) ending.ask("at_exit last " + order);
+    ending.ask("at_exit last " + count_calls());
+    ending.ask("enqueue other 2000");
+    const long before = drains(ending);
+    begin();
+    wait_for("it waits for its device", [&] { return drains(ending) > before; });
+    ending.order("exit_with 6");
+    wait_for("the exit handler runs", [&] { return has(ending.log(), "waiting for a line"); });
+    (*job_)[2].ask("enqueue other 2000");
+  }
+  /// The answers between the two counts, which are the same.
+  std::vector<std::string> end() {
+    (*job_)[0].order("go on");
+    expect_code((*job_)[0], 6);
+    std::vector<std::string> answers = answers_at_exit((*job_)[0].log());
+    EXPECT_EQ(answers.front(), answers.back()) << "driver calls after exit() had begun";
+    return {answers.begin() + 1, answers.end() - 1};
+  }
+
+  std::unique_ptr<jobs::Job> job_;
+};
+
+TEST_F(ExitMeanwhile, OfALetGo) {
+  exit_while([&] { (*job_)[1].order("pause"); }, {"next_line"});
+
+  const jobs::RankProcess::Outcome paused = (*job_)[1].outcome();
+
+  EXPECT_FALSE(paused.ok) << "the one that exits has let go";
+  EXPECT_TRUE(has(paused.text, std::to_string((*job_)[0].pid()))) << paused.text;
+  EXPECT_EQ(end(), std::vector<std::string>{"ok go on"});
+  (*job_)[1].ask("pause");
+}
+
+TEST_F(ExitMeanwhile, OfAPause) {
+  exit_while([&] { (*job_)[0].ask("thread a pause"); }, {"next_line", "wait a"});
+
+  const std::vector<std::string> answers = end();
+
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_TRUE(has(answers[1], "ncclPause returned 5")) << answers[1];
+  EXPECT_TRUE(has(answers[1], "exit() has begun while this was under way")) << answers[1];
+}
+
 std::string name_of(const testing::TestParamInfo<bool>& info) {
   return info.param ? "Paused" : "Active";
 }
