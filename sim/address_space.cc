@@ -14,6 +14,14 @@ namespace {
 
 constexpr int kReserveFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
+// Below where the kernel places position-independent programs, and application memory to both
+// AddressSanitizer and ThreadSanitizer.
+constexpr CuDevicePtr kFirstAddress = 0x5500'0000'0000, kEndAddress = 0x5550'0000'0000;
+
+CuDevicePtr round_up(CuDevicePtr value, size_t alignment_bytes) {
+  return (value + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+}
+
 void* pointer(CuDevicePtr address) { return reinterpret_cast<void*>(address); }
 
 bool aligned(uint64_t value) { return value % kGranularityBytes == 0; }
@@ -32,7 +40,7 @@ CuDevicePtr take_addresses(size_t size_bytes, size_t alignment_bytes, CuDevicePt
   void* at = mmap(nullptr, slack_bytes, PROT_NONE, kReserveFlags, -1, 0);
   if (at == MAP_FAILED) return 0;
   const auto start = reinterpret_cast<CuDevicePtr>(at);
-  const CuDevicePtr address = (start + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+  const CuDevicePtr address = round_up(start, alignment_bytes);
   if (address > start) munmap(at, address - start);
   const CuDevicePtr end = address + size_bytes;
   if (end < start + slack_bytes) munmap(pointer(end), start + slack_bytes - end);
@@ -68,12 +76,23 @@ CuResult AddressSpace::reserve(size_t size_bytes, size_t alignment_bytes, CuDevi
 CuResult AddressSpace::reserve_locked(size_t size_bytes, size_t alignment_bytes, CuDevicePtr wanted,
                                       bool of_allocation, CuDevicePtr* address) {
   const size_t alignment = std::max<size_t>(alignment_bytes, kGranularityBytes);
-  const CuDevicePtr usable = wanted % alignment == 0 ? wanted : 0;
+  const CuDevicePtr usable =
+      wanted != 0 && wanted % alignment == 0 ? wanted : first_free(size_bytes, alignment);
   const CuDevicePtr taken = take_addresses(size_bytes, alignment, usable);
   if (taken == 0) return kErrorOutOfMemory;
   reservations_.emplace(taken, Reservation{size_bytes, of_allocation});
   *address = taken;
   return kSuccess;
+}
+
+/// 0 when there is none where addresses are given out from.
+CuDevicePtr AddressSpace::first_free(size_t size_bytes, size_t alignment_bytes) const {
+  CuDevicePtr next = round_up(kFirstAddress, alignment_bytes);
+  for (const auto& [start, reservation] : reservations_) {
+    if (start >= next + size_bytes) break;
+    next = std::max(next, round_up(start + reservation.size_bytes, alignment_bytes));
+  }
+  return next + size_bytes <= kEndAddress ? next : 0;
 }
 
 CuResult AddressSpace::free_reservation(CuDevicePtr address, size_t size_bytes) {

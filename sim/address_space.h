@@ -16,6 +16,8 @@ namespace amem::sim {
 /// The device addresses of this process. A reservation is a PROT_NONE mapping, a mapping is a
 /// shared mapping of the backing's file whose protection is the union of what the locations were
 /// granted: a device address without memory or without access faults, as it does on a GPU.
+/// Addresses are given out from the same one on in every process, so that those of two jobs are
+/// the same and whoever takes one for the other is found out.
 /// Thread-safe.
 class AddressSpace {
  public:
@@ -71,6 +73,7 @@ class AddressSpace {
 
   CuResult reserve_locked(size_t size_bytes, size_t alignment_bytes, CuDevicePtr wanted,
                           bool of_allocation, CuDevicePtr* address);
+  CuDevicePtr first_free(size_t size_bytes, size_t alignment_bytes) const;
   bool reserved_by_one(CuDevicePtr address, size_t size_bytes) const;
   bool reserved(CuDevicePtr address, size_t size_bytes) const;
   Mappings::iterator containing(CuDevicePtr address);
