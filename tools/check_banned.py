@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import Callable
 
+import check_guards
 import check_layers
 import source_tree
 
@@ -124,6 +125,8 @@ def check_text(path, text, findings):
     allowed = {} if path.suffix == ".md" else source_tree.allowances(text)
     code = source_tree.code_only(text) if is_cxx(path) else text
     used = {line for line, _ in check_layers.away_from_home(path, code)}
+    if check_guards.concerns(path):
+        used |= {line for line, _ in check_guards.unguarded(code)}
     for rule in RULES:
         if not rule.where(path) or str(path) in rule.homes:
             continue

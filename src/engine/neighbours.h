@@ -36,10 +36,10 @@ class Neighbours final : public Exchange, public PeerHandler {
 
  private:
   EngineContext& context_;
-  Exports exports_;
-  Imports imports_;
-  StatusText status_;
-  Mutex start_mutex_;
+  Exports exports_;  // allow: guards its own, as the next one does
+  Imports imports_;  // allow: see exports_
+  const StatusText status_;
+  Mutex start_mutex_;  // allow: for one start at a time; what starts is atomic
 };
 
 }  // namespace amem

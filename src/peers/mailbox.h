@@ -48,7 +48,7 @@ class Mailbox {
   explicit Mailbox(TrackedFd event) : event_(std::move(event)) {}
   void ring();
 
-  TrackedFd event_;
+  const TrackedFd event_;
   mutable Mutex mutex_;
   std::vector<Order> orders_ AMEM_GUARDED_BY(mutex_);
   bool stopped_ AMEM_GUARDED_BY(mutex_) = false;

@@ -37,8 +37,8 @@ class RefusedSockets {
   void run();
 
   const std::function<void()> on_closed_;
-  pthread_t thread_{};
-  bool running_ = false;
+  pthread_t thread_{};    // allow: of the one thread that calls close()
+  bool running_ = false;  // allow: see thread_
   mutable Mutex mutex_;
   Condition changed_;
   std::deque<TrackedFd> waiting_ AMEM_GUARDED_BY(mutex_);

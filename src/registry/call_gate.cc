@@ -20,6 +20,11 @@ bool contains(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) 
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
+uint64_t next_number() {
+  static std::atomic<uint64_t> gates{0};
+  return ++gates;
+}
+
 }  // namespace
 
 /// What one thread is doing inside NCCL. Written by that thread only, read by whoever waits for
@@ -35,10 +40,7 @@ struct CallGate::Thread {
   std::array<std::atomic<const void*>, kCommunicatorsInGroup> communicators{};
 };
 
-CallGate::CallGate() {
-  static std::atomic<uint64_t> gates{0};
-  number_ = ++gates;
-}
+CallGate::CallGate() : number_(next_number()) {}
 CallGate::~CallGate() = default;
 
 CallGate::Thread& CallGate::this_thread() {

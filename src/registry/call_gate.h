@@ -96,7 +96,7 @@ class CallGate {
   void step_out(Thread& thread);
   std::string find_inside(const std::vector<CommunicatorId>* ids) AMEM_REQUIRES(mutex_);
 
-  uint64_t number_;  ///< of this gate in the process, counted from 1; never reused
+  const uint64_t number_;  ///< of this gate in the process, counted from 1; never reused
   const AsymmetricFence fence_;
   std::atomic<int> closures_{0};  ///< how many reasons there are for any gate to be closed
   Mutex mutex_;

@@ -44,7 +44,7 @@ class AsyncCommunicators {
 
   CallGate& gate_;
   std::atomic<bool> any_{false};
-  Mutex turns_;
+  Mutex turns_;  // allow: it is for calls of NCCL about one communicator
 };
 
 }  // namespace amem
