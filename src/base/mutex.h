@@ -17,6 +17,8 @@
 #define AMEM_GUARDED_BY(m) AMEM_TSA(guarded_by(m))
 #define AMEM_REQUIRES(...) AMEM_TSA(requires_capability(__VA_ARGS__))
 #define AMEM_EXCLUDES(...) AMEM_TSA(locks_excluded(__VA_ARGS__))
+// For a function where one mutex goes by two names, which the analysis takes for two mutexes.
+#define AMEM_NOT_ANALYSED AMEM_TSA(no_thread_safety_analysis)
 
 namespace amem {
 

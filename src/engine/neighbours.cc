@@ -20,7 +20,8 @@ Status Neighbours::start() {
   return ok_status();
 }
 
-Result<int> Neighbours::make_token(Allocation& allocation) {
+// What exports_ and imports_ call context_ is ours.
+AMEM_NOT_ANALYSED Result<int> Neighbours::make_token(Allocation& allocation) {
   AMEM_TRY(start());
   context_.devices.prepare({allocation.device()});
   return exports_.make_token(allocation);
@@ -34,7 +35,7 @@ bool Neighbours::import_token(int fd, DriverHandle* handle, DriverResult* result
   return imports_.import_token(fd, handle, result);
 }
 
-void Neighbours::forget(const Allocation& allocation) {
+AMEM_NOT_ANALYSED void Neighbours::forget(const Allocation& allocation) {
   if (allocation.is_import) imports_.forget(allocation);
 }
 
