@@ -82,14 +82,16 @@ long long driver_calls(jobs::Job& job) {
 
 /// What the ranks' totals say before a pause.
 struct Held {
-  std::vector<uint64_t> allocated_bytes, fixed_bytes;
+  std::vector<uint64_t> allocated_bytes, fixed_bytes, driver_bytes;
   unsigned long long own_objects = 0, imported_objects = 0;  ///< of the rank with the most
 
   explicit Held(jobs::Job& job) {
     for (const std::string& answer : job.all("totals")) {
-      unsigned long long objects = 0, allocated = 0, fixed = 0, imports = 0;
-      sscanf(answer.c_str(), "%llu %llu %*u %*u %llu %llu", &objects, &allocated, &fixed, &imports);
+      unsigned long long allocated = 0, fixed = 0, objects = 0, bytes = 0, imports = 0;
+      sscanf(answer.c_str(), "%*u %llu %*u %*u %llu %*u %*u %llu %llu %llu", &allocated, &fixed,
+             &objects, &bytes, &imports);
       allocated_bytes.push_back(allocated);
+      driver_bytes.push_back(bytes);
       fixed_bytes.push_back(fixed);
       if (objects + imports > own_objects + imported_objects) {
         own_objects = objects;
@@ -117,7 +119,7 @@ class PauseBench {
     cycles_.pause_s.push_back(slowest(job.all("pause")));
     pause_calls_.push_back(static_cast<double>(driver_calls(job) - calls));
     freed_bytes_ = less(active, workload_.used_bytes());
-    freed_ratio_ = std::min(freed_ratio_, least_ratio(freed_bytes_, held_.allocated_bytes));
+    freed_ratio_ = std::min(freed_ratio_, least_ratio(freed_bytes_, held_.driver_bytes));
     calls = driver_calls(job);
     cycles_.resume_s.push_back(slowest(job.all("resume")));
     resume_calls_.push_back(static_cast<double>(driver_calls(job) - calls));
@@ -133,8 +135,9 @@ class PauseBench {
     out["counts"] = workload_.size().counts;
     out["allocated_bytes"] = held_.allocated_bytes;
     out["fixed_bytes"] = held_.fixed_bytes;
+    out["driver_bytes"] = held_.driver_bytes;
     out["freed_bytes"] = freed_bytes_;
-    out["freed_of_allocated"] = freed_ratio_;
+    out["freed_of_held"] = freed_ratio_;
     out["own_objects"] = held_.own_objects;
     out["imported_objects"] = held_.imported_objects;
     out.update(most_bytes(times_.back()));

@@ -43,14 +43,14 @@ void print_pauses(const std::vector<json>& records) {
                r["first_resume_s"].get<double>(), spread(r["steady_pause_s"]),
                spread(r["steady_resume_s"]), r["verified"].get<bool>() ? "ok" : "WRONG");
 
-  fmt::print("\nWhat it moved, on the rank with the most, in MiB; allocations of NCCL\n\n");
-  fmt::print("  {:>5} | {:>9} {:>8} {:>7} | {:>9} {:>9} | {:>8} | {:>6} {:>8}\n", "comms",
-             "allocated", "freed", "freed %", "copied", "back", "host", "own", "imported");
+  fmt::print("\nWhat it moved, on the rank with the most, in MiB; objects of the driver\n\n");
+  fmt::print("  {:>5} | {:>9} {:>8} {:>7} | {:>9} {:>9} | {:>8} | {:>6} {:>8}\n", "comms", "held",
+             "freed", "freed %", "copied", "back", "host", "own", "imported");
   for (const json& r : records)
     fmt::print(
         "  {:>5} | {:>9.0f} {:>8.0f} {:>7.2f} | {:>9.1f} {:>9.1f} | {:>8.0f} | {:>6} {:>8}\n",
-        r["communicators"].get<int>(), most_mib(r["allocated_bytes"]), most_mib(r["freed_bytes"]),
-        100 * r["freed_of_allocated"].get<double>(), mib(r["pause_copied_bytes"]),
+        r["communicators"].get<int>(), most_mib(r["driver_bytes"]), most_mib(r["freed_bytes"]),
+        100 * r["freed_of_held"].get<double>(), mib(r["pause_copied_bytes"]),
         mib(r["resume_copied_bytes"]), mib(r["host_bytes"]), r["own_objects"].get<uint64_t>(),
         r["imported_objects"].get<uint64_t>());
 }

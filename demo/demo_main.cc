@@ -88,9 +88,9 @@ class Demo {
 
   void read_sizes(Job& job) {
     for (const std::string& answer : job.all("totals")) {
-      size_t objects = 0, allocated = 0;
-      sscanf(answer.c_str(), "%zu %zu", &objects, &allocated);
-      nccl_bytes_.push_back(allocated);
+      size_t driver_bytes = 0;
+      sscanf(answer.c_str(), "%*u %*u %*u %*u %*u %*u %*u %*u %zu", &driver_bytes);
+      nccl_bytes_.push_back(driver_bytes);
     }
   }
 

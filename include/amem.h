@@ -71,6 +71,17 @@ int amemGetTotals(int device, int kind, amemTotals_t* totals);
  * amemGetTotals(). */
 int amemGetImports(amemTotals_t* totals);
 
+/* What the driver has of NCCL's memory: its objects, of which one may carry many allocations
+ * (AMEM_SLAB). Their number is what a pause costs; their bytes are what it frees. */
+typedef struct {
+  uint64_t own;       /* objects of this process */
+  uint64_t own_bytes; /* their bytes, on the GPU or released; not less than what is allocated */
+  uint64_t imported;  /* objects of other processes that NCCL maps here */
+} amemDriverObjects_t;
+
+/* Returns as amemGetTotals(). */
+int amemGetDriverObjects(amemDriverObjects_t* objects);
+
 int amemGetTimes(amemTimes_t* times);
 
 /* What the last failed call of this process said: the call, the object, the peer's pid and what to

@@ -48,10 +48,13 @@ std::string totals(Words&) {
   amemTotals_t own{}, imports{};
   amemGetTotals(-1, -1, &own);
   amemGetImports(&imports);
+  amemDriverObjects_t objects{};
+  amemGetDriverObjects(&objects);
   return std::to_string(own.objects) + " " + std::to_string(own.allocated_bytes) + " " +
          std::to_string(own.resident_bytes) + " " + std::to_string(own.released_bytes) + " " +
          std::to_string(own.fixed_bytes) + " " + std::to_string(imports.objects) + " " +
-         std::to_string(imports.resident_bytes);
+         std::to_string(imports.resident_bytes) + " " + std::to_string(objects.own) + " " +
+         std::to_string(objects.own_bytes) + " " + std::to_string(objects.imported);
 }
 
 /// amemTimes_t, its members in their order.

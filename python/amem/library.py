@@ -32,6 +32,12 @@ class Totals(ctypes.Structure):
     ]
 
 
+class DriverObjects(ctypes.Structure):
+    """amemDriverObjects_t."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("own", "own_bytes", "imported")]
+
+
 class Times(ctypes.Structure):
     """amemTimes_t."""
 
@@ -62,6 +68,7 @@ _SIGNATURES = {
     "amemGetState": (ctypes.c_int, []),
     "amemGetTotals": (ctypes.c_int, [ctypes.c_int, ctypes.c_int, ctypes.POINTER(Totals)]),
     "amemGetImports": (ctypes.c_int, [ctypes.POINTER(Totals)]),
+    "amemGetDriverObjects": (ctypes.c_int, [ctypes.POINTER(DriverObjects)]),
     "amemGetTimes": (ctypes.c_int, [ctypes.POINTER(Times)]),
     "amemGetLastError": (ctypes.c_char_p, []),
     "amemGetVersion": (ctypes.c_char_p, []),

@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Any, Dict
 
-from .library import KINDS, STATES, Times, Totals, fields_of, require_library
+from .library import KINDS, STATES, DriverObjects, Times, Totals, fields_of, require_library
 
 _ALL = -1
 # More than a process can see; the search ends at the last device that has something.
@@ -44,6 +44,7 @@ def stats() -> Dict[str, Any]:
     devices: {ordinal: {"total": sums, and by kind, where there are any: "keep", "header", "zero",
         "pinned", "user": sums}};
     imports: sums of other processes' allocations that are mapped here;
+    driver_objects: what the driver has of it: own and imported objects, bytes of the own ones;
     times: the last completed pause and resume, in milliseconds and bytes.
 
     The parts are read one after another: while NCCL allocates, they may be of different moments.
@@ -53,8 +54,9 @@ def stats() -> Dict[str, Any]:
     state = STATES[library.amemGetState()]
     if state != "off":
         library.ncclGetGroupID(ctypes.byref(group))
-    imports, times = Totals(), Times()
+    imports, objects, times = Totals(), DriverObjects(), Times()
     library.amemGetImports(ctypes.byref(imports))
+    library.amemGetDriverObjects(ctypes.byref(objects))
     library.amemGetTimes(ctypes.byref(times))
     total = _totals(library, _ALL, _ALL)
     return {
@@ -65,5 +67,6 @@ def stats() -> Dict[str, Any]:
         "total": total,
         "devices": _devices(library, total["objects"]),
         "imports": fields_of(imports),
+        "driver_objects": fields_of(objects),
         "times": fields_of(times),
     }

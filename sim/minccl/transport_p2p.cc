@@ -34,12 +34,16 @@ class P2pEnd final : public ConnectionEnd {
   Access access_ = Access::none;
 };
 
+/// NCCL rounds its P2P buffers up to this itself (CUDA_IPC_MIN, p2p.cc:380,448@v2.28.9-1).
+constexpr size_t kP2pUnit = size_t{2} << 20;
+
 ncclResult_t P2pEnd::setup(ConnectInfo* ours) {
   CuMemHandle handle = 0;
-  MINCCL_TRY(device_alloc(own_bytes(), &own_, &handle));
+  const size_t size_bytes = (own_bytes() + kP2pUnit - 1) / kP2pUnit * kP2pUnit;
+  MINCCL_TRY(device_alloc(size_bytes, &own_, &handle));
   if (!link_.self.cumem) {
     // cuMemAlloc gives used memory as it is; NCCL clears its legacy buffers (p2p.cc:247@2.30.7).
-    MINCCL_CU(memset_async(device_pointer(own_), 0, own_bytes(), link_.side_stream));
+    MINCCL_CU(memset_async(device_pointer(own_), 0, size_bytes, link_.side_stream));
     MINCCL_CU(stream_synchronize(link_.side_stream));
   }
   // A reference for the rank of this process that will map the handle again, so that the memory
@@ -47,7 +51,7 @@ ncclResult_t P2pEnd::setup(ConnectInfo* ours) {
   if (link_.self.cumem && same_process() && !same_device()) MINCCL_CU(mem_retain(&handle, own_));
   *ours = {};
   ours->handle = handle;
-  ours->size_bytes = own_bytes();
+  ours->size_bytes = size_bytes;
   ours->address = device_pointer(own_);
   return ncclSuccess;
 }

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 
 namespace amem {
@@ -59,15 +58,16 @@ void read_integer(const Row& row, const char* text, long& out,
   out = value;
 }
 
-void read_cumem(const char* text, CumemMode& out, std::vector<std::string>& complaints) {
-  if (strcmp(text, "force") == 0) {
-    out = CumemMode::force;
-  } else if (strcmp(text, "respect") == 0) {
-    out = CumemMode::respect;
-  } else {
-    complaints.push_back(std::string("AMEM_CUMEM=") + text +
-                         " is neither force nor respect; using force");
-  }
+/// Reads one of two words, the first of which is the default: true for the second.
+bool read_choice(const Row& row, const char* text, std::vector<std::string>& complaints) {
+  const std::string_view range(row.range);
+  const size_t comma = range.find(", ");
+  const std::string first(range.substr(0, comma)), second(range.substr(comma + 2));
+  if (text == second) return true;
+  if (text != first)
+    complaints.push_back(std::string(row.name) + "=" + text + " is neither " + first + " nor " +
+                         second + "; using " + first);
+  return false;
 }
 
 }  // namespace
@@ -107,7 +107,12 @@ Environment read_environment(const char* const* environ_block) {
     } else if (name == "AMEM_LOG") {
       log = text;
     } else if (name == "AMEM_CUMEM") {
-      read_cumem(text, out.cumem, out.complaints);
+      const bool respect = read_choice(*row, text, out.complaints);
+      out.cumem = respect ? CumemMode::respect : CumemMode::force;
+    } else if (name == "AMEM_SLAB") {
+      read_integer(*row, text, out.slab, out.complaints);
+    } else if (name == "AMEM_OFFLOAD") {
+      out.offload_all = read_choice(*row, text, out.complaints);
     } else if (name == "AMEM_NCCL_PATH") {
       out.nccl_path = text;
     }

@@ -20,6 +20,8 @@ struct Environment {
   CumemMode cumem = CumemMode::force;
   std::string nccl_path;
   long timeout_ms = 60000;
+  long slab = 1;
+  bool offload_all = false;
   /// One sentence for each variable that was not usable; the default stands in its place.
   std::vector<std::string> complaints;
 };

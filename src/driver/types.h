@@ -27,6 +27,7 @@ inline constexpr DriverResult kOutOfMemory = 2;
 inline constexpr DriverResult kNotInitialized = 3;
 inline constexpr DriverResult kNotFound = 500;
 inline constexpr DriverResult kNotReady = 600;
+inline constexpr DriverResult kNotSupported = 801;
 inline constexpr DriverResult kUnknown = 999;
 }  // namespace driver_result
 
@@ -57,6 +58,7 @@ struct Access {
 };
 
 inline constexpr int kHandleTypeFd = 1;            ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kGranularityMinimum = 0;      ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr int kCaptureModeRelaxed = 2;      ///< CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kCaptureStatusNone = 0;       ///< CU_STREAM_CAPTURE_STATUS_NONE
 inline constexpr unsigned kStreamNonBlocking = 1;  ///< CU_STREAM_NON_BLOCKING

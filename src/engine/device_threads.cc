@@ -154,6 +154,22 @@ Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) 
   return run_tasks(std::move(jobs), true, "the work that was queued on it", deadline);
 }
 
+Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
+                           Deadline deadline) {
+  const Job job = [this, address, size_bytes]() -> Status {
+    DriverStream stream = nullptr;
+    DriverResult result = driver_.cuStreamCreate(&stream, kStreamNonBlocking);
+    if (result != driver_result::kSuccess) return driver_error(driver_, result, "cuStreamCreate()");
+    result = driver_.cuMemsetD8Async(address, 0, size_bytes, stream);
+    const DriverResult ended = driver_.cuStreamSynchronize(stream);
+    driver_.cuStreamDestroy_v2(stream);
+    if (result == driver_result::kSuccess) result = ended;
+    if (result == driver_result::kSuccess) return ok_status();
+    return driver_error(driver_, result, "cuMemsetD8Async(%zu bytes)", size_bytes);
+  };
+  return run({{device, job}}, "zeroing its memory", deadline);
+}
+
 DeviceThreads::DeviceThreads(const Driver& driver, const ExitFlag& exiting)
     : driver_(driver), exiting_(exiting) {}
 

@@ -50,6 +50,9 @@ class DeviceThreads {
   /// docs/decisions/0004-drain.md).
   Status drain(const std::vector<int>& devices, Deadline deadline);
 
+  /// Zeroes memory and waits for it, without disturbing a capture.
+  Status zero(int device, DeviceAddress address, size_t size_bytes, Deadline deadline);
+
  private:
   struct Answer;
   struct Task;

@@ -3,28 +3,28 @@
 #include "engine/executor.h"
 
 #include "base/seeded_fault.h"
-#include "engine/memory_steps.h"
 #include "engine/step_point.h"
-#include "registry/allocation_state.h"
+#include "registry/backing_state.h"
+#include "registry/backing_steps.h"
 
 namespace amem {
 
 using Action = Step::Action;
-using enum AllocationState;
+using enum BackingState;
 
-/// One allocation's part of a save or a fill.
+/// One backing's part of a save or a fill.
 struct Executor::Copy {
-  AllocationId allocation;
+  BackingId backing;
   DeviceAddress address;
-  size_t size_bytes;       ///< of the allocation
-  unsigned char* on_host;  ///< nullptr: nothing was kept
-  size_t kept_bytes;       ///< of it, from the start
+  size_t size_bytes;          ///< of the backing
+  unsigned char* on_host;     ///< nullptr: nothing was kept
+  std::vector<Piece> pieces;  ///< what was, on the host one behind the other
 };
 
 namespace {
 
-DeviceAddress first_address(const Allocation& allocation) {
-  return allocation.mappings.empty() ? 0 : allocation.mappings.front();
+DeviceAddress first_address(const Backing& backing) {
+  return backing.placements.empty() ? 0 : backing.placements.front().address;
 }
 
 }  // namespace
@@ -34,10 +34,9 @@ Status Executor::reserve(const std::vector<Step>& plan, Deadline deadline) {
   int device = -1;
   {
     MutexLock lock(registry_.mutex);
-    need = host_need(plan, registry_.allocations());
+    need = host_need(plan, registry_.backings(), registry_.allocations(), kinds_);
     for (const Step& step : plan)
-      if (step.action == Action::save)
-        device = registry_.allocations().at(step.allocation).device();
+      if (step.action == Action::save) device = registry_.backings().at(step.backing).device();
   }
   if (device < 0) return ok_status();
   return devices_.run(
@@ -74,33 +73,44 @@ Status Executor::run_copies(const CopiesByDevice& copies, CopyFunction copy, con
 
 Status Executor::begin_save(const Step& step, CopiesByDevice* copies) {
   MutexLock lock(registry_.mutex);
-  Allocation* allocation = registry_.find(step.allocation);
-  if (allocation == nullptr || allocation->state != resident) return ok_status();
-  const size_t kept_bytes = saved_bytes(step.kind, allocation->size_bytes);
-  const DeviceAddress address = first_address(*allocation);
-  AMEM_TRY(change_state(*allocation, saving));
-  allocation->saved = nullptr;
-  allocation->saved_as = step.kind;
-  // What NCCL has mapped nowhere it cannot have written either; it is created fresh.
+  Backing* backing = registry_.find_backing(step.backing);
+  if (backing == nullptr || backing->state != resident) return ok_status();
+  std::vector<Piece> pieces = pieces_to_save(*backing, registry_.allocations(), kinds_);
+  for (const auto& [offset_bytes, id] : backing->allocations) {
+    Allocation& allocation = *registry_.find(id);
+    allocation.saved_as = kind_for_pause(allocation, kinds_);
+  }
+  const size_t kept_bytes = total_bytes(pieces);
+  const DeviceAddress address = first_address(*backing);
+  AMEM_TRY(change_state(*backing, saving));
+  backing->saved = nullptr;
+  backing->saved_pieces.clear();
+  // What is mapped nowhere NCCL cannot have written either; it is created fresh.
   if (kept_bytes == 0 || address == 0) return ok_status();
   unsigned char* const block = store_.take(kept_bytes);
   if (block == nullptr)
     return make_error(ErrorKind::os, 0,
                       "NCCL allocated %zu bytes while the pause was under way; call it again",
                       kept_bytes);
-  allocation->saved = block;
-  allocation->copying = true;
-  (*copies)[allocation->device()].push_back(
-      {allocation->id, address, allocation->size_bytes, block, kept_bytes});
+  backing->saved = block;
+  backing->saved_pieces = pieces;
+  backing->copying = true;
+  (*copies)[backing->device()].push_back(
+      {backing->id, address, backing->size_bytes, block, std::move(pieces)});
   copied_bytes_ += kept_bytes;
   return ok_status();
 }
 
 Status Executor::copy_to_host(const Driver& driver, const Copy& copy, DriverStream stream) {
-  const DriverResult result =
-      driver.cuMemcpyDtoHAsync_v2(copy.on_host, copy.address, copy.kept_bytes, stream);
-  if (result == driver_result::kSuccess) return ok_status();
-  return driver_error(driver, result, "cuMemcpyDtoHAsync(%zu bytes)", copy.kept_bytes);
+  unsigned char* on_host = copy.on_host;
+  for (const Piece& piece : copy.pieces) {
+    const DriverResult result = driver.cuMemcpyDtoHAsync_v2(
+        on_host, copy.address + piece.offset_bytes, piece.size_bytes, stream);
+    if (result != driver_result::kSuccess)
+      return driver_error(driver, result, "cuMemcpyDtoHAsync(%zu bytes)", piece.size_bytes);
+    on_host += piece.size_bytes;
+  }
+  return ok_status();
 }
 
 Status Executor::save(const std::vector<Step>& plan, Deadline deadline) {
@@ -125,39 +135,43 @@ void Executor::end_copies(const CopiesByDevice& copies) {
 
 void Executor::end_copies(const std::vector<Copy>& list) {
   MutexLock lock(registry_.mutex);
-  for (const Copy& copy : list)
-    if (Allocation* allocation = registry_.find(copy.allocation)) allocation->copying = false;
+  for (const Copy& copy : list) {
+    Backing* backing = registry_.find_backing(copy.backing);
+    if (backing == nullptr) continue;
+    backing->copying = false;
+    if (!exiting_) erase_if_empty(driver_, registry_, *backing);
+  }
   registry_.notify_copied();
 }
 
 void Executor::cancel_saves(const std::vector<Step>& plan) {
   MutexLock lock(registry_.mutex);
   for (const Step& step : plan) {
-    Allocation* allocation =
-        step.action == Action::save ? registry_.find(step.allocation) : nullptr;
-    if (allocation == nullptr || allocation->state != saving) continue;
-    allocation->state = resident;
-    allocation->saved = nullptr;
+    Backing* backing = step.action == Action::save ? registry_.find_backing(step.backing) : nullptr;
+    if (backing == nullptr || backing->state != saving) continue;
+    backing->state = resident;
+    backing->saved = nullptr;
   }
 }
 
 Status Executor::run_one(const Step& step) {
   MutexLock lock(registry_.mutex);
-  Allocation* allocation = registry_.find(step.allocation);
-  if (allocation == nullptr) return ok_status();
+  Backing* backing = registry_.find_backing(step.backing);
+  if (backing == nullptr) return ok_status();
   if (step.action == Action::drop) {
-    if (allocation->state != mapped && allocation->state != let_go) return ok_status();
-    Status unmapped = unmap_backing(driver_, registry_, *allocation);
-    AMEM_TRY(change_state(*allocation, dropped));
+    if (backing->state != mapped && backing->state != let_go) return ok_status();
+    Status unmapped = unmap_backing(driver_, *backing);
+    AMEM_TRY(change_state(*backing, dropped));
     return unmapped;
   }
-  if (allocation->state != saving) return ok_status();
-  if (allocation->kind == Kind::pinned) {  // since the plan was made: its pages must stay
-    allocation->saved = nullptr;
-    return change_state(*allocation, resident);
+  if (backing->state != saving) return ok_status();
+  // Since the plan was made: its pages must stay.
+  if (is_fixed(*backing, registry_.allocations(), kinds_)) {
+    backing->saved = nullptr;
+    return change_state(*backing, resident);
   }
-  Status unmapped = unmap_backing(driver_, registry_, *allocation);
-  AMEM_TRY(change_state(*allocation, unmapped.ok() ? released : restoring));
+  Status unmapped = unmap_backing(driver_, *backing);
+  AMEM_TRY(change_state(*backing, unmapped.ok() ? released : restoring));
   return unmapped;
 }
 
@@ -182,13 +196,12 @@ Status Executor::create(const std::vector<Step>& plan) {
     Status status = ok_status();
     {
       MutexLock lock(registry_.mutex);
-      Allocation* allocation = registry_.find(step.allocation);
-      if (allocation == nullptr ||
-          (allocation->state != released && allocation->state != restoring))
+      Backing* backing = registry_.find_backing(step.backing);
+      if (backing == nullptr || (backing->state != released && backing->state != restoring))
         continue;
-      allocation->state = restoring;
+      backing->state = restoring;
       status = exiting_.check();
-      if (status.ok()) status = create_backing(driver_, registry_, *allocation);
+      if (status.ok()) status = create_backing(driver_, *backing);
     }
     begun.push_back(step);
     step_point(StepPoint::resume_half_created);
@@ -202,40 +215,46 @@ Status Executor::create(const std::vector<Step>& plan) {
 void Executor::give_back(const std::vector<Step>& begun) {
   MutexLock lock(registry_.mutex);
   for (const Step& step : begun) {
-    Allocation* allocation = registry_.find(step.allocation);
-    if (allocation == nullptr || allocation->state != restoring || exiting_) continue;
-    if (unmap_backing(driver_, registry_, *allocation).ok()) allocation->state = released;
+    Backing* backing = registry_.find_backing(step.backing);
+    if (backing == nullptr || backing->state != restoring || exiting_) continue;
+    if (unmap_backing(driver_, *backing).ok()) backing->state = released;
   }
 }
 
 void Executor::begin_fill(const Step& step, CopiesByDevice* copies) {
   MutexLock lock(registry_.mutex);
-  Allocation* allocation = registry_.find(step.allocation);
-  if (allocation == nullptr || allocation->state != restoring) return;
-  const DeviceAddress address = first_address(*allocation);
+  Backing* backing = registry_.find_backing(step.backing);
+  if (backing == nullptr || backing->state != restoring) return;
+  const DeviceAddress address = first_address(*backing);
   if (address == 0) return;
-  size_t kept_bytes =
-      allocation->saved == nullptr ? 0 : saved_bytes(step.kind, allocation->size_bytes);
-  if (seeded_fault("skip_restore")) kept_bytes = 0;
-  allocation->copying = true;
-  (*copies)[allocation->device()].push_back(
-      {allocation->id, address, allocation->size_bytes, allocation->saved, kept_bytes});
-  copied_bytes_ += kept_bytes;
+  std::vector<Piece> pieces;
+  if (backing->saved != nullptr) pieces = backing->saved_pieces;
+  if (seeded_fault("skip_restore")) pieces.clear();
+  if (seeded_fault("skip_headers"))
+    std::erase_if(pieces, [](const Piece& piece) { return piece.size_bytes == kHeaderBytes; });
+  backing->copying = true;
+  copied_bytes_ += total_bytes(pieces);
+  (*copies)[backing->device()].push_back(
+      {backing->id, address, backing->size_bytes, backing->saved, std::move(pieces)});
 }
 
 Status Executor::copy_to_device(const Driver& driver, const Copy& copy, DriverStream stream) {
   // The driver does not promise zeroed memory, and a stale flag in a payload is taken for data
   // (prims_ll.h:56@v2.30.7-1).
-  if (copy.kept_bytes < copy.size_bytes) {
+  if (total_bytes(copy.pieces) < copy.size_bytes) {
     const DriverResult result = driver.cuMemsetD8Async(copy.address, 0, copy.size_bytes, stream);
     if (result != driver_result::kSuccess)
       return driver_error(driver, result, "cuMemsetD8Async(%zu bytes)", copy.size_bytes);
   }
-  if (copy.kept_bytes == 0) return ok_status();
-  const DriverResult result =
-      driver.cuMemcpyHtoDAsync_v2(copy.address, copy.on_host, copy.kept_bytes, stream);
-  if (result == driver_result::kSuccess) return ok_status();
-  return driver_error(driver, result, "cuMemcpyHtoDAsync(%zu bytes)", copy.kept_bytes);
+  const unsigned char* on_host = copy.on_host;
+  for (const Piece& piece : copy.pieces) {
+    const DriverResult result = driver.cuMemcpyHtoDAsync_v2(copy.address + piece.offset_bytes,
+                                                            on_host, piece.size_bytes, stream);
+    if (result != driver_result::kSuccess)
+      return driver_error(driver, result, "cuMemcpyHtoDAsync(%zu bytes)", piece.size_bytes);
+    on_host += piece.size_bytes;
+  }
+  return ok_status();
 }
 
 Status Executor::fill(const std::vector<Step>& plan, Deadline deadline) {
@@ -245,18 +264,20 @@ Status Executor::fill(const std::vector<Step>& plan, Deadline deadline) {
     if (step.action == Action::fill) begin_fill(step, &copies);
   if (seeded_fault("other_address"))
     for (auto& [device, list] : copies)
-      for (size_t i = 1; i < list.size(); i += 2) std::swap(list[i - 1].on_host, list[i].on_host);
+      for (Copy& copy : list)
+        for (size_t i = 1; i < copy.pieces.size(); ++i)
+          if (copy.pieces[i - 1].size_bytes == copy.pieces[i].size_bytes)
+            std::swap(copy.pieces[i - 1].offset_bytes, copy.pieces[i].offset_bytes);
   const Status status = run_copies(copies, copy_to_device, "the copies from the host", deadline);
   if (status.ok() || status.error().kind != ErrorKind::timeout) end_copies(copies);
   if (!status.ok()) return status;
 
   MutexLock lock(registry_.mutex);
   for (const Step& step : plan) {
-    Allocation* allocation =
-        step.action == Action::fill ? registry_.find(step.allocation) : nullptr;
-    if (allocation == nullptr || allocation->state != restoring) continue;
-    allocation->state = resident;
-    allocation->saved = nullptr;
+    Backing* backing = step.action == Action::fill ? registry_.find_backing(step.backing) : nullptr;
+    if (backing == nullptr || backing->state != restoring) continue;
+    backing->state = resident;
+    backing->saved = nullptr;
   }
   return ok_status();
 }

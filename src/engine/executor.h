@@ -14,7 +14,7 @@ namespace amem {
 
 /// Runs the steps of a plan that concern this process alone: save, drop, release, create, fill.
 ///
-/// Each step looks its allocation up anew, because NCCL may free while a pause runs (destroying a
+/// Each step looks its backing up anew, because NCCL may free while a pause runs (destroying a
 /// communicator is always legal); one that is gone is no longer a step. Contents are safe at every
 /// moment: nothing is released before its copy is complete, and a copy is kept until the contents
 /// are back. When exit() begins, what is under way stops before its next step.
@@ -23,8 +23,13 @@ namespace amem {
 class Executor {
  public:
   Executor(const Driver& driver, Registry& registry, DeviceThreads& devices, HostStore& store,
-           const ExitFlag& exiting)
-      : driver_(driver), registry_(registry), devices_(devices), store_(store), exiting_(exiting) {}
+           const KindSettings& kinds, const ExitFlag& exiting)
+      : driver_(driver),
+        registry_(registry),
+        devices_(devices),
+        store_(store),
+        kinds_(kinds),
+        exiting_(exiting) {}
 
   /// Makes room on the host for what the plan saves.
   Status reserve(const std::vector<Step>& plan, Deadline deadline);
@@ -34,7 +39,7 @@ class Executor {
   /// Drops imports and releases memory. Adds each step that was begun to `begun`, also the one at
   /// which it stops for an error.
   Status release(const std::vector<Step>& plan, std::vector<Step>* begun);
-  /// Ends the saving of allocations that were not released: back to resident.
+  /// Ends the saving of backings that were not released: back to resident.
   void cancel_saves(const std::vector<Step>& plan);
 
   /// Makes memory again, also what an earlier call left unfinished. On error everything is given
@@ -66,6 +71,7 @@ class Executor {
   Registry& registry_;
   DeviceThreads& devices_;
   HostStore& store_;
+  const KindSettings& kinds_;
   const ExitFlag& exiting_;
   std::map<int, DriverStream> streams_;  ///< one for copies on each device, its thread's own
   size_t copied_bytes_ = 0;

@@ -5,13 +5,15 @@
 #include <fcntl.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
 #include "engine/step_point.h"
 #include "peers/token.h"
-#include "registry/allocation_state.h"
+#include "registry/backing_state.h"
+#include "registry/backing_steps.h"
 
 namespace amem {
 
@@ -87,7 +89,12 @@ struct Exports::Parcel {
 
 Result<int> Exports::make_token(Allocation& allocation) {
   while (allocation.nonce == 0) allocation.nonce = random_instance_id().bits[0];
-  const Token token{context_.self, allocation.id, allocation.nonce, getpid()};
+  const Backing& backing = context_.registry.backing_of(allocation);
+  Token token{context_.self, allocation.id, allocation.nonce, getpid()};
+  token.backing = backing.id;
+  token.slab_bytes = backing.is_slab ? backing.size_bytes : 0;
+  token.offset_bytes = allocation.offset_bytes;
+  token.size_bytes = allocation.size_bytes;
   Result<UniqueFd> fd = amem::make_token(token);
   if (!fd.ok()) return std::move(fd.error());
   return fd.value().release();
@@ -108,16 +115,19 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
       allocation->importers.insert(from.instance);
       outcome = Fetched::Outcome::away;
       int fd = -1;
-      if (!away_ && !context_.exiting && allocation->backing.is_here()) {
-        const DriverResult result = context_.driver.cuMemExportToShareableHandle(
-            &fd, allocation->backing.handle, kHandleTypeFd, 0);
+      const Backing& backing = context_.registry.backing_of(*allocation);
+      if (!away_ && !context_.exiting && backing.is_here() && item.has_backing) {
+        outcome = Fetched::Outcome::noted;
+      } else if (!away_ && !context_.exiting && backing.is_here()) {
+        const DriverResult result =
+            context_.driver.cuMemExportToShareableHandle(&fd, backing.handle, kHandleTypeFd, 0);
         if (result == driver_result::kSuccess) {
           outcome = Fetched::Outcome::here;
           fds.emplace_back(fd);
         } else {
           const Error error =
               driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
-                           allocation->size_bytes);
+                           backing.size_bytes);
           answer.reason = error.message;
           outcome = Fetched::Outcome::failed;
         }
@@ -132,17 +142,27 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
   context_.peers.load()->reply(from.instance, request_id, std::move(answer), std::move(fds));
 }
 
+// A place in a slab is free when its last importer is gone too.
+void Exports::forget_importer_of(const InstanceId& importer, Allocation& allocation) {
+  if (allocation.importers.erase(importer) > 0 && context_.registry.is_unused(allocation))
+    erase_unused(context_.driver, context_.registry, allocation);
+}
+
 void Exports::forget_imports(const InstanceId& importer, const Drop& drop) {
   MutexLock lock(context_.registry.mutex);
   for (AllocationId id : drop.allocations)
-    if (Allocation* allocation = context_.registry.find(id)) allocation->importers.erase(importer);
+    if (Allocation* allocation = context_.registry.find(id))
+      forget_importer_of(importer, *allocation);
 }
 
 void Exports::forget_importer(const InstanceId& importer) {
   MutexLock lock(context_.registry.mutex);
   told_.erase(importer);
-  for (auto& [id, allocation] : context_.registry.allocations())
-    allocation.importers.erase(importer);
+  auto& allocations = context_.registry.allocations();
+  for (auto next = allocations.begin(); next != allocations.end();) {
+    Allocation& allocation = (next++)->second;
+    forget_importer_of(importer, allocation);
+  }
 }
 
 std::set<InstanceId> Exports::importers() {
@@ -192,37 +212,43 @@ Status Exports::ask_to_let_go(Deadline deadline) {
   return closed->wait_until_ended(deadline);
 }
 
-Result<int> Exports::export_fd(const Allocation& allocation,
-                               std::map<AllocationId, UniqueFd>* exported) {
+Result<int> Exports::export_fd(const Backing& backing, std::map<BackingId, UniqueFd>* exported) {
   AMEM_TRY(context_.exiting.check());
-  UniqueFd& original = (*exported)[allocation.id];
+  UniqueFd& original = (*exported)[backing.id];
   if (!original.valid()) {
     int fd = -1;
-    const DriverResult result = context_.driver.cuMemExportToShareableHandle(
-        &fd, allocation.backing.handle, kHandleTypeFd, 0);
+    const DriverResult result =
+        context_.driver.cuMemExportToShareableHandle(&fd, backing.handle, kHandleTypeFd, 0);
     if (result != driver_result::kSuccess)
       return driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
-                          allocation.size_bytes);
+                          backing.size_bytes);
     original.reset(fd);
   }
   const int copy = fcntl(original.get(), F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return os_error(errno, "dup of an exported allocation");
+  if (copy < 0) return os_error(errno, "dup of an exported backing");
   return copy;
 }
 
 Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels,
-                     std::map<AllocationId, UniqueFd>* exported) {
+                     std::map<BackingId, UniqueFd>* exported) {
   parcels->emplace_back();
-  for (const auto& [id, allocation] : context_.registry.allocations()) {
-    if (!allocation.importers.contains(importer) || !allocation.backing.is_here()) continue;
-    if (parcels->back().message.allocations.size() == kMaxFds) parcels->emplace_back();
-    Result<int> fd = export_fd(allocation, exported);
+  for (const auto& [id, backing] : context_.registry.backings()) {
+    if (!backing.is_here() || !is_imported_by(importer, backing)) continue;
+    if (parcels->back().message.backings.size() == kMaxFds) parcels->emplace_back();
+    Result<int> fd = export_fd(backing, exported);
     if (!fd.ok()) return std::move(fd.error());
-    parcels->back().message.allocations.push_back(id);
+    parcels->back().message.backings.push_back(id);
     parcels->back().fds.emplace_back(fd.value());
   }
   parcels->back().message.last = true;
   return ok_status();
+}
+
+bool Exports::is_imported_by(const InstanceId& importer, const Backing& backing) {
+  return std::any_of(backing.allocations.begin(), backing.allocations.end(),
+                     [&](const auto& entry) AMEM_REQUIRES(context_.registry.mutex) {
+                       return context_.registry.find(entry.second)->importers.contains(importer);
+                     });
 }
 
 void Exports::tell_again(const InstanceId& importer) {
@@ -245,7 +271,7 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
   all.insert(told_.begin(), told_.end());
   away_ = false;
   told_.clear();
-  std::map<AllocationId, UniqueFd> exported;
+  std::map<BackingId, UniqueFd> exported;
   for (const InstanceId& importer : all) {
     const std::string name = name_of_peer(context_, importer);
     std::vector<Parcel> parcels;

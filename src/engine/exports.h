@@ -45,11 +45,15 @@ class Exports {
   void tell_again(const InstanceId& importer);
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
   Status pack(const InstanceId& importer, std::vector<Parcel>* parcels,
-              std::map<AllocationId, UniqueFd>* exported) AMEM_REQUIRES(context_.registry.mutex);
+              std::map<BackingId, UniqueFd>* exported) AMEM_REQUIRES(context_.registry.mutex);
+  bool is_imported_by(const InstanceId& importer, const Backing& backing)
+      AMEM_REQUIRES(context_.registry.mutex);
+  void forget_importer_of(const InstanceId& importer, Allocation& allocation)
+      AMEM_REQUIRES(context_.registry.mutex);
   /// Returns who is told in this way.
   std::set<InstanceId> bring_back_imports(Deadline deadline,
                                           const std::shared_ptr<Replies>& replies);
-  Result<int> export_fd(const Allocation& allocation, std::map<AllocationId, UniqueFd>* exported)
+  Result<int> export_fd(const Backing& backing, std::map<BackingId, UniqueFd>* exported)
       AMEM_REQUIRES(context_.registry.mutex);
 
   EngineContext& context_;

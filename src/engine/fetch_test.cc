@@ -49,19 +49,19 @@ class FetchTest : public testing::Test {
     context_.peers = service.value().release();
     MutexLock lock(registry_.mutex);
     for (Token* token : {&token_, &other_token_}) {
-      Allocation& shared = registry_.add_local(1 << 21, {}, 0x1000);
+      Allocation& shared = registry_.add_local(1 << 21, {}, 0x1000, 1 << 21);
       Result<int> fd = exports_.make_token(shared);
       EXPECT_TRUE(fd.ok());
       *token = read_token(UniqueFd(fd.value()).get()).value_or(Token{});
     }
-    unshared_ = registry_.add_local(1 << 21, {}, 0x2000).id;
+    unshared_ = registry_.add_local(1 << 21, {}, 0x2000, 1 << 21).id;
   }
   // Production leaves the service to the end of the process.
   ~FetchTest() override { const std::unique_ptr<PeerService> service(context_.peers.load()); }
 
   /// What comes back for one item: the outcome, and how many descriptors.
   std::pair<Fetched::Outcome, size_t> fetch(Node& from, AllocationId allocation, uint64_t nonce) {
-    Result<Received> reply = from.ask(context_.self, Fetch{{{allocation, nonce}}});
+    Result<Received> reply = from.ask(context_.self, Fetch{{{allocation, nonce, false}}});
     if (!reply.ok()) return {Fetched::Outcome::failed, 99};
     return {std::get<Fetched>(reply.value().message).outcomes.at(0), reply.value().fds.size()};
   }
@@ -88,6 +88,17 @@ TEST_F(FetchTest, WithTheNonceOfTheTokenGetsADescriptor) {
   EXPECT_EQ(g_exports, 1);
 }
 
+TEST_F(FetchTest, WhoHasTheBackingGetsNoDescriptorAndIsNoted) {
+  Result<Received> reply =
+      importer_.ask(context_.self, Fetch{{{token_.allocation, token_.nonce, true}}});
+  ASSERT_TRUE(reply.ok()) << reply.error().message;
+  EXPECT_EQ(std::get<Fetched>(reply.value().message).outcomes,
+            std::vector{Fetched::Outcome::noted});
+  EXPECT_TRUE(reply.value().fds.empty());
+  MutexLock lock(registry_.mutex);
+  EXPECT_EQ(registry_.find(token_.allocation)->importers.size(), 1u) << "a pause asks it to let go";
+}
+
 TEST_F(FetchTest, WithAnotherNonceGetsNone) {
   for (int bit = 0; bit < 64; ++bit)
     EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce ^ (uint64_t{1} << bit)), kRefused)
@@ -106,7 +117,8 @@ TEST_F(FetchTest, OfWhatWasNeverSharedGetsNone) {
 }
 
 TEST_F(FetchTest, OneWrongNonceAmongRightOnesGetsNoneForItself) {
-  const Fetch::Item right{token_.allocation, token_.nonce}, wrong{token_.allocation, 1};
+  const Fetch::Item right{token_.allocation, token_.nonce, false},
+      wrong{token_.allocation, 1, false};
   Result<Received> reply = importer_.ask(context_.self, Fetch{{wrong, right, wrong}});
   ASSERT_TRUE(reply.ok()) << reply.error().message;
   EXPECT_EQ(std::get<Fetched>(reply.value().message).outcomes,

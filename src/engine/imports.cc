@@ -7,14 +7,14 @@
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
-#include "engine/memory_steps.h"
 #include "engine/step_point.h"
 #include "peers/token.h"
-#include "registry/allocation_state.h"
+#include "registry/backing_state.h"
+#include "registry/backing_steps.h"
 
 namespace amem {
 
-using enum AllocationState;
+using enum BackingState;
 
 // --- The first import
 // -------------------------------------------------------------------------------------------------
@@ -22,8 +22,11 @@ using enum AllocationState;
 bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   const std::optional<Token> token = read_token(fd);
   if (!token.has_value()) return false;
-  const ImportOrigin origin{token->owner, token->allocation, token->nonce};
+  const ImportOrigin origin{token->owner,     token->allocation, token->nonce,
+                            token->backing,   token->slab_bytes, token->offset_bytes,
+                            token->size_bytes};
   AllocationId local = 0;
+  Fetch::Item item{origin.allocation, origin.nonce, false};
   {
     MutexLock lock(context_.registry.mutex);
     if (origin.owner == context_.self) {
@@ -37,7 +40,10 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
     }
     Allocation& import = context_.registry.add_import(origin);
     local = import.id;
-    if (import.state == mapped) {
+    const Backing& backing = context_.registry.backing_of(import);
+    item.has_backing = backing.state == mapped;
+    // Known to the owner since it was first imported.
+    if (item.has_backing && import.handle_references + import.mappings.size() > 1) {
       *handle = handle_of(local);
       *result = driver_result::kSuccess;
       return true;
@@ -45,41 +51,43 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   }
   auto replies = std::make_shared<Replies>();
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  request(origin.owner, {{local, {origin.allocation, origin.nonce}}}, deadline, replies);
+  request(origin.owner, {{local, item}}, deadline, replies);
   const Status fetched = replies->wait(deadline);
   if (!fetched.ok())
     AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,
              fetched.error().message.c_str());
-  *result = finish_import(local, handle);
+  *result = finish_import(local, fetched.ok(), handle);
   return true;
 }
 
-DriverResult Imports::finish_import(AllocationId local, DriverHandle* handle) {
+DriverResult Imports::finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle) {
   MutexLock lock(context_.registry.mutex);
   Allocation* import = context_.registry.find(local);
   if (import == nullptr) return driver_result::kInvalidValue;
-  Status status = map_arrived(local);
-  if (status.ok() && import->state == mapped)
-    context_.driver.cuMemGetAllocationPropertiesFromHandle(&import->properties,
-                                                           import->backing.handle);
+  Backing& backing = context_.registry.backing_of(*import);
+  Status status = map_arrived(backing);
+  if (status.ok() && backing.state == mapped)
+    context_.driver.cuMemGetAllocationPropertiesFromHandle(&backing.properties, backing.handle);
+  import->properties = backing.properties;
   // An owner that is away keeps its import let go; it brings it back. Everything else is a failed
   // import.
-  if (status.ok() && (import->state == mapped || import->state == let_go)) {
+  if (status.ok() && known_to_owner && (backing.state == mapped || backing.state == let_go)) {
     *handle = handle_of(local);
     return driver_result::kSuccess;
   }
   if (!status.ok()) AMEM_LOG(error, -1, "%s", status.error().message.c_str());
   if (--import->handle_references == 0 && import->mappings.empty()) {
     forget(*import);
-    context_.registry.erase(local);
+    erase_unused(context_.driver, context_.registry, *import);
   }
   return status.ok() ? driver_result::kInvalidValue : status.error().code;
 }
 
 void Imports::forget(const Allocation& import) {
-  arrived_.erase(import.id);
+  const Backing& backing = context_.registry.backing_of(import);
+  if (backing.allocations.size() == 1) arrived_.erase(backing.id);
   PeerService* const peers = context_.peers.load();
-  if (import.state == lost || peers == nullptr || context_.exiting) return;
+  if (backing.state == lost || peers == nullptr || context_.exiting) return;
   peers->send(import.origin.owner, Drop{{import.origin.allocation}}, {});
 }
 
@@ -109,8 +117,8 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
         // The owner has ended, and its memory with it.
         MutexLock lock(context_.registry.mutex);
         for (const Wanted& one : wanted)
-          if (Allocation* import = context_.registry.find(one.local))
-            (void)change_state(*import, lost);
+          if (const Allocation* import = context_.registry.find(one.local))
+            (void)change_state(context_.registry.backing_of(*import), lost);
         AMEM_LOG(warn, -1, "the owner of %zu imported allocations has ended: %s", wanted.size(),
                  reply.error().message.c_str());
         replies->succeeded(ticket);
@@ -126,17 +134,22 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     const Fetched::Outcome outcome = answer.outcomes[i];
     UniqueFd fd;
     if (outcome == Fetched::Outcome::here) fd = std::move(fds[next_fd++]);
-    Allocation* import = context_.registry.find(wanted[i].local);
+    const Allocation* import = context_.registry.find(wanted[i].local);
     if (import == nullptr) continue;
+    Backing& backing = context_.registry.backing_of(*import);
     if (outcome == Fetched::Outcome::here) {
-      arrived_[import->id] = std::move(fd);
+      arrived_[backing.id] = std::move(fd);
     } else if (outcome == Fetched::Outcome::away) {
       away = true;
-      if (import->state == dropped) (void)change_state(*import, let_go);
+      if (backing.state == dropped) (void)change_state(backing, let_go);
     } else if (outcome == Fetched::Outcome::failed) {
       ++failed;
-    } else {
-      (void)change_state(*import, lost);
+    } else if (outcome == Fetched::Outcome::unknown && backing.allocations.size() > 1 &&
+               import->mappings.empty()) {
+      answer.reason = "it does not know one of them";
+      ++failed;
+    } else if (outcome == Fetched::Outcome::unknown) {
+      (void)change_state(backing, lost);
     }
   }
   if (away) {
@@ -148,16 +161,15 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
                     name_of_peer(context_, owner).c_str(), failed, answer.reason.c_str());
 }
 
-Status Imports::map_arrived(AllocationId local) {
-  auto arrived = arrived_.find(local);
+Status Imports::map_arrived(Backing& backing) {
+  auto arrived = arrived_.find(backing.id);
   if (arrived == arrived_.end()) return ok_status();
   const UniqueFd fd = std::move(arrived->second);
   arrived_.erase(arrived);
-  Allocation* import = context_.registry.find(local);
-  if (import == nullptr || import->state == mapped) return ok_status();
+  if (backing.state == mapped) return ok_status();
   AMEM_TRY(context_.exiting.check());
-  AMEM_TRY(import_backing(context_.driver, context_.registry, *import, fd.get()));
-  return change_state(*import, mapped);
+  AMEM_TRY(import_backing(context_.driver, backing, fd.get()));
+  return change_state(backing, mapped);
 }
 
 Status Imports::fetch(const std::vector<Step>& plan, Deadline deadline) {
@@ -165,11 +177,14 @@ Status Imports::fetch(const std::vector<Step>& plan, Deadline deadline) {
   {
     MutexLock lock(context_.registry.mutex);
     for (const Step& step : plan) {
-      const Allocation* import =
-          step.action == Step::Action::fetch ? context_.registry.find(step.allocation) : nullptr;
-      if (import == nullptr || import->state != dropped) continue;
-      by_owner[import->origin.owner].push_back(
-          {import->id, {import->origin.allocation, import->origin.nonce}});
+      const Backing* backing = step.action == Step::Action::fetch
+                                   ? context_.registry.find_backing(step.backing)
+                                   : nullptr;
+      if (backing == nullptr || backing->state != dropped) continue;
+      // Any allocation of it proves that we may have it.
+      const Allocation& import = *context_.registry.find(backing->allocations.begin()->second);
+      by_owner[backing->owner].push_back(
+          {import.id, {import.origin.allocation, import.origin.nonce, false}});
     }
   }
   auto replies = std::make_shared<Replies>();
@@ -182,12 +197,14 @@ Status Imports::fetch(const std::vector<Step>& plan, Deadline deadline) {
               deadline, replies);
     }
   Status status = replies->wait(deadline);
-  for (const auto& [owner, wanted] : by_owner)
-    for (const Wanted& one : wanted) {
-      MutexLock lock(context_.registry.mutex);
-      Status mapped_again = map_arrived(one.local);
-      if (!mapped_again.ok() && status.ok()) status = std::move(mapped_again);
-    }
+  for (const Step& step : plan) {
+    if (step.action != Step::Action::fetch) continue;
+    MutexLock lock(context_.registry.mutex);
+    Backing* backing = context_.registry.find_backing(step.backing);
+    if (backing == nullptr) continue;
+    Status mapped_again = map_arrived(*backing);
+    if (!mapped_again.ok() && status.ok()) status = std::move(mapped_again);
+  }
   return status;
 }
 
@@ -215,11 +232,11 @@ void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo reques
                 });
 }
 
-std::vector<AllocationId> Imports::imports_of(const InstanceId& owner) {
-  std::vector<AllocationId> ids;
-  for (const auto& [id, allocation] : context_.registry.allocations())
-    if (allocation.is_import && allocation.origin.owner == owner) ids.push_back(id);
-  return ids;
+std::vector<Backing*> Imports::imports_of(const InstanceId& owner) {
+  std::vector<Backing*> imports;
+  for (auto& [id, backing] : context_.registry.backings())
+    if (backing.is_import && backing.owner == owner) imports.push_back(&backing);
+  return imports;
 }
 
 Status Imports::let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
@@ -235,13 +252,12 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
   step_point(StepPoint::let_go_drained);
 
   MutexLock lock(context_.registry.mutex);
-  for (AllocationId id : imports_of(owner)) {
-    arrived_.erase(id);
-    Allocation& import = *context_.registry.find(id);
-    if (!import.backing.is_here()) continue;
+  for (Backing* import : imports_of(owner)) {
+    arrived_.erase(import->id);
+    if (!import->is_here()) continue;
     AMEM_TRY(context_.exiting.check());
-    AMEM_TRY(unmap_backing(context_.driver, context_.registry, import));
-    if (import.state == mapped) AMEM_TRY(change_state(import, let_go));
+    AMEM_TRY(unmap_backing(context_.driver, *import));
+    if (import->state == mapped) AMEM_TRY(change_state(*import, let_go));
     step_point(StepPoint::let_go_half_unmapped);
   }
   return ok_status();
@@ -263,32 +279,28 @@ void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
 
 Status Imports::take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds) {
   MutexLock lock(context_.registry.mutex);
-  for (size_t i = 0; i < message.allocations.size(); ++i) {
-    Allocation* import = context_.registry.find_import(owner, message.allocations[i]);
+  for (size_t i = 0; i < message.backings.size(); ++i) {
+    Backing* import = context_.registry.find_import(owner, message.backings[i]);
     // One that we dropped ourselves is fetched when we resume. One that is mapped may lack some of
-    // its mappings, when letting go of it has failed.
+    // its placements, when letting go of it has failed.
     if (import == nullptr || (import->state != let_go && import->state != mapped)) continue;
     AMEM_TRY(context_.exiting.check());
-    AMEM_TRY(import_backing(context_.driver, context_.registry, *import, fds[i].get()));
+    AMEM_TRY(import_backing(context_.driver, *import, fds[i].get()));
     if (import->state == let_go) AMEM_TRY(change_state(*import, mapped));
     step_point(StepPoint::back_half_mapped);
   }
   if (!message.last) return ok_status();
-  for (AllocationId id : imports_of(owner)) {
-    Allocation& import = *context_.registry.find(id);
-    if (import.state == let_go && !arrived_.contains(id)) (void)change_state(import, lost);
-  }
+  for (Backing* import : imports_of(owner))
+    if (import->state == let_go && !arrived_.contains(import->id))
+      (void)change_state(*import, lost);
   context_.gate.member_back(owner);
   return ok_status();
 }
 
 void Imports::on_owner_gone(const PeerInfo& owner) {
   MutexLock lock(context_.registry.mutex);
-  for (AllocationId id : imports_of(owner.instance)) {
-    Allocation& import = *context_.registry.find(id);
-    if (import.state != let_go) continue;
-    (void)change_state(import, lost);
-  }
+  for (Backing* import : imports_of(owner.instance))
+    if (import->state == let_go) (void)change_state(*import, lost);
   context_.gate.member_ended(owner.instance,
                              "process " + std::to_string(owner.pid) + ", has ended");
 }

@@ -48,18 +48,17 @@ class Imports {
                const std::shared_ptr<Replies>& replies);
   Status on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Fetched answer,
                     std::vector<UniqueFd> fds);
-  Status map_arrived(AllocationId local) AMEM_REQUIRES(context_.registry.mutex);
-  DriverResult finish_import(AllocationId local, DriverHandle* handle);
+  Status map_arrived(Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
+  DriverResult finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle);
 
   /// `shared`: the communicators that the owner is a member of.
   Status let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
                    Deadline deadline);
   Status take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds);
-  std::vector<AllocationId> imports_of(const InstanceId& owner)
-      AMEM_REQUIRES(context_.registry.mutex);
+  std::vector<Backing*> imports_of(const InstanceId& owner) AMEM_REQUIRES(context_.registry.mutex);
 
   EngineContext& context_;
-  std::map<AllocationId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
+  std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
   ServiceWorkers workers_;
 };
 

@@ -10,49 +10,63 @@ namespace amem {
 
 using Action = Step::Action;
 
-size_t saved_bytes(Kind kind, size_t size_bytes) {
-  switch (kind) {
-    case Kind::keep:
-      return size_bytes;
-    case Kind::header:
-      return std::min(kHeaderBytes, size_bytes);
-    case Kind::zero:
-    case Kind::pinned:
-    case Kind::user:
-      return 0;
-  }
-  return size_bytes;
+bool is_fixed(const Backing& backing, const AllocationMap& allocations,
+              const KindSettings& settings) {
+  return std::any_of(backing.allocations.begin(), backing.allocations.end(),
+                     [&](const auto& entry) {
+                       return is_fixed(kind_for_pause(allocations.at(entry.second), settings));
+                     });
 }
 
-std::vector<Step> plan_pause(const AllocationMap& allocations, const KindSettings& settings) {
+std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
+                                  const KindSettings& settings) {
+  std::vector<Piece> pieces;
+  for (const auto& [offset_bytes, id] : backing.allocations) {
+    const Allocation& allocation = allocations.at(id);
+    const size_t bytes = saved_bytes(kind_for_pause(allocation, settings), allocation.size_bytes);
+    if (bytes == 0) continue;
+    if (!pieces.empty() && pieces.back().offset_bytes + pieces.back().size_bytes == offset_bytes)
+      pieces.back().size_bytes += bytes;
+    else
+      pieces.push_back({offset_bytes, bytes});
+  }
+  return pieces;
+}
+
+size_t total_bytes(const std::vector<Piece>& pieces) {
+  size_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.size_bytes;
+  return sum;
+}
+
+std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations,
+                             const KindSettings& settings) {
   std::vector<Step> saves, drops, releases;
-  for (const auto& [id, allocation] : allocations) {
-    if (allocation.is_import) {
-      if (allocation.state == AllocationState::mapped ||
-          allocation.state == AllocationState::let_go)
+  for (const auto& [id, backing] : backings) {
+    if (backing.is_import) {
+      if (backing.state == BackingState::mapped || backing.state == BackingState::let_go)
         drops.push_back({Action::drop, id});
       continue;
     }
-    const Kind kind = kind_for_pause(allocation, settings);
-    if (allocation.state != AllocationState::resident || kind == Kind::pinned || kind == Kind::user)
+    if (backing.state != BackingState::resident || is_fixed(backing, allocations, settings))
       continue;
-    saves.push_back({Action::save, id, kind});
-    releases.push_back({Action::release, id, kind});
+    saves.push_back({Action::save, id});
+    releases.push_back({Action::release, id});
   }
   saves.insert(saves.end(), drops.begin(), drops.end());
   saves.insert(saves.end(), releases.begin(), releases.end());
   return saves;
 }
 
-std::vector<Step> plan_resume(const AllocationMap& allocations) {
+std::vector<Step> plan_resume(const BackingMap& backings) {
   std::vector<Step> creates, fills, fetches;
-  for (const auto& [id, allocation] : allocations) {
-    if (allocation.state == AllocationState::dropped) {
+  for (const auto& [id, backing] : backings) {
+    if (backing.state == BackingState::dropped) {
       fetches.push_back({Action::fetch, id});
-    } else if (allocation.state == AllocationState::released ||
-               allocation.state == AllocationState::restoring) {
-      creates.push_back({Action::create, id, allocation.saved_as});
-      fills.push_back({Action::fill, id, allocation.saved_as});
+    } else if (backing.state == BackingState::released ||
+               backing.state == BackingState::restoring) {
+      creates.push_back({Action::create, id});
+      fills.push_back({Action::fill, id});
     }
   }
   creates.insert(creates.end(), fills.begin(), fills.end());
@@ -64,10 +78,10 @@ std::vector<Step> inverse(const std::vector<Step>& begun) {
   std::vector<Step> creates, fills, fetches;
   for (const Step& step : begun) {
     if (step.action == Action::release) {
-      creates.push_back({Action::create, step.allocation, step.kind});
-      fills.push_back({Action::fill, step.allocation, step.kind});
+      creates.push_back({Action::create, step.backing});
+      fills.push_back({Action::fill, step.backing});
     } else if (step.action == Action::drop) {
-      fetches.push_back({Action::fetch, step.allocation});
+      fetches.push_back({Action::fetch, step.backing});
     }
   }
   creates.insert(creates.end(), fills.begin(), fills.end());
@@ -75,13 +89,14 @@ std::vector<Step> inverse(const std::vector<Step>& begun) {
   return creates;
 }
 
-HostNeed host_need(const std::vector<Step>& plan, const AllocationMap& allocations) {
+HostNeed host_need(const std::vector<Step>& plan, const BackingMap& backings,
+                   const AllocationMap& allocations, const KindSettings& settings) {
   HostNeed need;
   for (const Step& step : plan) {
-    if (step.action != Action::save) continue;
-    auto found = allocations.find(step.allocation);
-    if (found == allocations.end()) continue;
-    const size_t block = HostStore::block_bytes(saved_bytes(step.kind, found->second.size_bytes));
+    const auto found = step.action == Action::save ? backings.find(step.backing) : backings.end();
+    if (found == backings.end()) continue;
+    const size_t block =
+        HostStore::block_bytes(total_bytes(pieces_to_save(found->second, allocations, settings)));
     need.size_bytes += block;
     need.largest_bytes = std::max(need.largest_bytes, block);
   }

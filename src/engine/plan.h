@@ -9,35 +9,42 @@
 
 namespace amem {
 
-/// One thing to do with one allocation. A pause runs save, drop, release; a resume runs create,
-/// fill, fetch.
+/// One thing to do with one backing. A pause runs save, drop, release; a resume runs create, fill,
+/// fetch.
 struct Step {
   enum class Action {
     save,     ///< copy what must be kept to the host
     drop,     ///< unmap and release an import
-    release,  ///< unmap and release an allocation of ours; its contents are saved
+    release,  ///< unmap and release a backing of ours; its contents are saved
     create,   ///< make the memory again, mapped where it was
     fill,     ///< give it its contents, or zero
     fetch,    ///< ask an import's owner for it, and map it
   };
   Action action;
-  AllocationId allocation;
-  Kind kind = Kind::keep;  ///< of save, release, create and fill
+  BackingId backing;
   bool operator==(const Step&) const = default;
 };
 
-/// Bytes of an allocation that are copied to the host and back.
-size_t saved_bytes(Kind kind, size_t size_bytes);
-
 using AllocationMap = std::map<AllocationId, Allocation>;
+using BackingMap = std::map<BackingId, Backing>;
+
+/// True when something in the backing must never leave, and so all of it.
+bool is_fixed(const Backing& backing, const AllocationMap& allocations,
+              const KindSettings& settings);
+
+/// What of the backing's bytes is copied to the host, in order; neighbours are one piece. Pure.
+std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
+                                  const KindSettings& settings);
+size_t total_bytes(const std::vector<Piece>& pieces);
 
 /// What a pause does, in order: all saves, then all drops, then all releases. Pure. Nothing appears
 /// that never leaves (pinned, user) or is away already.
-std::vector<Step> plan_pause(const AllocationMap& allocations, const KindSettings& settings);
+std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations,
+                             const KindSettings& settings);
 
 /// What a resume does, in order: all creates, then all fills, then all fetches. Pure; also right
 /// after a resume that broke off.
-std::vector<Step> plan_resume(const AllocationMap& allocations);
+std::vector<Step> plan_resume(const BackingMap& backings);
 
 /// What brings back the state before `begun`, steps of a pause of which the last may have broken
 /// off: pure.
@@ -48,6 +55,7 @@ struct HostNeed {
   size_t size_bytes = 0;
   size_t largest_bytes = 0;
 };
-HostNeed host_need(const std::vector<Step>& plan, const AllocationMap& allocations);
+HostNeed host_need(const std::vector<Step>& plan, const BackingMap& backings,
+                   const AllocationMap& allocations, const KindSettings& settings);
 
 }  // namespace amem

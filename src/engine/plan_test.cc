@@ -6,60 +6,65 @@
 
 #include <string>
 
-#include "registry/allocation_state.h"
+#include "registry/backing_state.h"
 
 namespace amem {
 namespace {
 
 using Action = Step::Action;
-using enum AllocationState;
+using enum BackingState;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-/// "save 1 keep, drop 2": what a failing test shows.
+/// "save 1, drop 2": what a failing test shows.
 std::string text(const std::vector<Step>& plan) {
   static constexpr const char* kNames[] = {"save", "drop", "release", "create", "fill", "fetch"};
   std::string all;
   for (const Step& step : plan) {
     if (!all.empty()) all += ", ";
-    all +=
-        std::string(kNames[static_cast<int>(step.action)]) + " " + std::to_string(step.allocation);
-    if (step.action != Action::drop && step.action != Action::fetch)
-      all += std::string(" ") + kind_name(step.kind);
+    all += std::string(kNames[static_cast<int>(step.action)]) + " " + std::to_string(step.backing);
   }
   return all;
 }
 
 class PlanTest : public testing::Test {
  protected:
-  /// The next allocation, 1 at first, of this process.
-  Allocation& own(Kind kind = Kind::keep, AllocationState state = resident,
-                  size_t size_bytes = 2 * kMiB) {
-    Allocation& allocation = add(state);
-    allocation.kind = allocation.saved_as = kind;
-    allocation.size_bytes = size_bytes;
-    return allocation;
+  /// The next backing, 1 at first, of this process, with one allocation.
+  Backing& own(Kind kind = Kind::keep, BackingState state = resident,
+               size_t size_bytes = 2 * kMiB) {
+    Backing& backing = add(state, size_bytes);
+    place(backing, 0, size_bytes, kind);
+    return backing;
   }
-  Allocation& import(AllocationState state) {
-    Allocation& allocation = add(state);
-    allocation.is_import = true;
-    return allocation;
+  Backing& import(BackingState state) {
+    Backing& backing = add(state, 2 * kMiB);
+    backing.is_import = true;
+    return backing;
   }
-  std::string pause_text(const KindSettings& settings = {}) const {
-    return text(plan_pause(allocations_, settings));
+  Backing& add(BackingState state, size_t size_bytes) {
+    const BackingId id = backings_.size() + 1;
+    Backing& backing = backings_[id];
+    backing.id = id;
+    backing.state = state;
+    backing.size_bytes = size_bytes;
+    return backing;
   }
-  std::string resume_text() const { return text(plan_resume(allocations_)); }
-
-  AllocationMap allocations_;
-
- private:
-  Allocation& add(AllocationState state) {
-    const AllocationId id = allocations_.size() + 1;
+  Allocation& place(Backing& backing, size_t offset_bytes, size_t size_bytes,
+                    Kind kind = Kind::keep) {
+    const AllocationId id = 100 + allocations_.size();
     Allocation& allocation = allocations_[id];
     allocation.id = id;
-    allocation.state = state;
+    allocation.kind = kind;
+    allocation.size_bytes = size_bytes;
+    allocation.backing = backing.id;
+    backing.allocations[offset_bytes] = id;
     return allocation;
   }
+  std::string pause_text() const { return text(plan_pause(backings_, allocations_, {})); }
+  std::string resume_text() const { return text(plan_resume(backings_)); }
+
+  AllocationMap allocations_;
+  BackingMap backings_;
 };
 
 TEST_F(PlanTest, PauseSavesAllThenDropsImportsThenReleases) {
@@ -67,36 +72,28 @@ TEST_F(PlanTest, PauseSavesAllThenDropsImportsThenReleases) {
   import(mapped);
   own();
 
-  EXPECT_EQ(pause_text(), "save 1 keep, save 3 keep, drop 2, release 1 keep, release 3 keep");
+  EXPECT_EQ(pause_text(), "save 1, save 3, drop 2, release 1, release 3");
 }
 
 TEST_F(PlanTest, KindDecidesWhoLeaves) {
   for (const Kind kind : {Kind::keep, Kind::header, Kind::zero, Kind::pinned, Kind::user})
     own(kind);
 
-  EXPECT_EQ(pause_text(),
-            "save 1 keep, save 2 header, save 3 zero, release 1 keep, release 2 header, "
-            "release 3 zero");
+  EXPECT_EQ(pause_text(), "save 1, save 2, save 3, release 1, release 2, release 3");
 }
 
-TEST_F(PlanTest, SettingsMakeHeadersOfExportedP2pBuffers) {
-  own(Kind::keep, resident, 6 * kMiB).nonce = 77;
-  own(Kind::keep, resident, 6 * kMiB);
+TEST_F(PlanTest, SlabStaysWithTheOneThatMustStay) {
+  Backing& slab = add(resident, 4 * kMiB);
+  place(slab, 0, kMiB);
+  place(slab, kMiB, kMiB, Kind::pinned);
+  own();
 
-  EXPECT_EQ(pause_text({true}), "save 1 header, save 2 keep, release 1 header, release 2 keep");
-}
-
-// Pinned or exported while it was away: its contents are on the host as the pause found them.
-TEST_F(PlanTest, ResumeFillsWhatThePauseKept) {
-  own(Kind::keep, released).kind = Kind::pinned;
-  own(Kind::keep, released, 6 * kMiB).nonce = 77;
-
-  EXPECT_EQ(resume_text(), "create 1 keep, create 2 keep, fill 1 keep, fill 2 keep");
+  EXPECT_EQ(pause_text(), "save 2, release 2");
 }
 
 TEST_F(PlanTest, PauseLeavesOutWhatIsAwayAlready) {
-  for (const AllocationState state : {saving, released, restoring}) own(Kind::keep, state);
-  for (const AllocationState state : {dropped, lost}) import(state);
+  for (const BackingState state : {saving, released, restoring}) own(Kind::keep, state);
+  for (const BackingState state : {dropped, lost}) import(state);
   EXPECT_EQ(pause_text(), "");
 
   // Let go by us for its owner; while we are paused it must not come back by itself.
@@ -107,11 +104,11 @@ TEST_F(PlanTest, PauseLeavesOutWhatIsAwayAlready) {
 TEST_F(PlanTest, ResumeCreatesAllThenFillsThenFetches) {
   import(dropped);
   own(Kind::keep, released);
-  own(Kind::zero, released);
+  // Pinned while it was away: it has to come back all the same.
+  own(Kind::pinned, released);
   import(dropped);
 
-  EXPECT_EQ(resume_text(),
-            "create 2 keep, create 3 zero, fill 2 keep, fill 3 zero, fetch 1, fetch 4");
+  EXPECT_EQ(resume_text(), "create 2, create 3, fill 2, fill 3, fetch 1, fetch 4");
 }
 
 // Some of its memory may be here; only the step itself knows which.
@@ -120,31 +117,29 @@ TEST_F(PlanTest, ResumeTakesUpWhatAnotherLeftUnfinished) {
   own(Kind::keep, released);
   own(Kind::keep, resident);
 
-  EXPECT_EQ(resume_text(), "create 1 header, create 2 keep, fill 1 header, fill 2 keep");
+  EXPECT_EQ(resume_text(), "create 1, create 2, fill 1, fill 2");
 }
 
 TEST_F(PlanTest, ResumeLeavesOutWhatIsHereOrComesBackByItself) {
-  for (const AllocationState state : {resident, saving}) own(Kind::keep, state);
+  for (const BackingState state : {resident, saving}) own(Kind::keep, state);
   own(Kind::pinned);
   own(Kind::user);
-  for (const AllocationState state : {mapped, let_go, lost}) import(state);
+  for (const BackingState state : {mapped, let_go, lost}) import(state);
 
   EXPECT_EQ(resume_text(), "");
 }
 
-TEST_F(PlanTest, NothingIsPlannedWithoutAllocations) {
+TEST_F(PlanTest, NothingIsPlannedWithoutBackings) {
   EXPECT_EQ(pause_text(), "");
   EXPECT_EQ(resume_text(), "");
   EXPECT_EQ(text(inverse({})), "");
 }
 
 TEST_F(PlanTest, InverseTakesNothingBackThatWasOnlySaved) {
-  const std::vector<Step> begun{{Action::save, 1, Kind::keep},
-                                {Action::save, 2, Kind::header},
-                                {Action::drop, 3},
-                                {Action::release, 1, Kind::keep}};
+  const std::vector<Step> begun{
+      {Action::save, 1}, {Action::save, 2}, {Action::drop, 3}, {Action::release, 1}};
 
-  EXPECT_EQ(text(inverse(begun)), "create 1 keep, fill 1 keep, fetch 3");
+  EXPECT_EQ(text(inverse(begun)), "create 1, fill 1, fetch 3");
 }
 
 // A pause may stop behind any of its steps, and in the middle of one: the way back is then the
@@ -157,19 +152,19 @@ TEST_F(PlanTest, InverseOfEveryPartOfAPauseIsTheResumeFromThere) {
   own(Kind::zero);
   own(Kind::pinned);
   own(Kind::keep);
-  const std::vector<Step> plan = plan_pause(allocations_, {});
+  const std::vector<Step> plan = plan_pause(backings_, allocations_, {});
   ASSERT_EQ(plan.size(), 10u);
 
   for (size_t count = 0; count <= plan.size(); ++count) {
     const std::vector<Step> begun(plan.begin(), plan.begin() + static_cast<ptrdiff_t>(count));
-    AllocationMap after = allocations_;
+    BackingMap after = backings_;
     for (const Step& step : begun)
       if (step.action != Action::save)
-        after[step.allocation].state = step.action == Action::drop ? dropped : released;
+        after[step.backing].state = step.action == Action::drop ? dropped : released;
     EXPECT_EQ(text(inverse(begun)), text(plan_resume(after))) << "after " << text(begun);
 
     if (begun.empty() || begun.back().action != Action::release) continue;
-    after[begun.back().allocation].state = restoring;
+    after[begun.back().backing].state = restoring;
     EXPECT_EQ(text(inverse(begun)), text(plan_resume(after))) << "in " << text(begun);
   }
 }
@@ -179,14 +174,28 @@ TEST_F(PlanTest, HostNeedIsTheBlocksOfTheSaves) {
   own(Kind::header, resident, 6 * kMiB);
   own(Kind::zero, resident, 8 * kMiB);
   own(Kind::pinned, resident, 8 * kMiB);
-  std::vector<Step> plan = plan_pause(allocations_, {});
+  std::vector<Step> plan = plan_pause(backings_, allocations_, {});
   // NCCL may have freed it since.
-  plan.push_back({Action::save, 99, Kind::keep});
+  plan.push_back({Action::save, 99});
 
-  const HostNeed need = host_need(plan, allocations_);
+  const HostNeed need = host_need(plan, backings_, allocations_, {});
 
   EXPECT_EQ(need.size_bytes, 1024u + 4096u);
   EXPECT_EQ(need.largest_bytes, 4096u);
+}
+
+TEST_F(PlanTest, PiecesAreWhatTheKindsKeepAndNeighboursAreOne) {
+  Backing& slab = add(resident, 8 * kMiB);
+  place(slab, 0, kMiB);
+  place(slab, kMiB, kMiB);
+  place(slab, 2 * kMiB, kMiB, Kind::zero);
+  place(slab, 3 * kMiB, kMiB, Kind::header);
+  place(slab, 4 * kMiB, kMiB, Kind::keep);
+  place(slab, 6 * kMiB, kMiB, Kind::keep);
+
+  EXPECT_EQ(pieces_to_save(slab, allocations_, {}),
+            (std::vector<Piece>{
+                {0, 2 * kMiB}, {3 * kMiB, kHeaderBytes}, {4 * kMiB, kMiB}, {6 * kMiB, kMiB}}));
 }
 
 TEST(SavedBytes, AreThoseThatTheKindKeeps) {

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/seeded_fault.h"
 #include "driver/memory_holders.h"
-#include "engine/memory_steps.h"
 #include "engine/step_point.h"
+#include "registry/backing_steps.h"
 
 namespace amem {
 namespace {
@@ -81,12 +81,12 @@ void Session::leave(SessionState state) {
 
 std::vector<Step> Session::pause_plan() {
   MutexLock lock(context_.registry.mutex);
-  return plan_pause(context_.registry.allocations(), context_.kinds);
+  return plan_pause(context_.registry.backings(), context_.registry.allocations(), context_.kinds);
 }
 
 std::vector<Step> Session::resume_plan() {
   MutexLock lock(context_.registry.mutex);
-  return plan_resume(context_.registry.allocations());
+  return plan_resume(context_.registry.backings());
 }
 
 // --- Pause
@@ -246,8 +246,8 @@ Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) 
     MutexLock lock(context_.registry.mutex);
     for (const Step& step : plan)
       if (step.action == Step::Action::create)
-        if (const Allocation* allocation = context_.registry.find(step.allocation))
-          wanted[allocation->device()] += allocation->size_bytes;
+        if (const Backing* backing = context_.registry.find_backing(step.backing))
+          wanted[backing->device()] += backing->size_bytes;
   }
   std::string text = error.message;
   for (const auto& [device, bytes] : wanted) {

@@ -35,7 +35,8 @@ class Session {
         neighbours_(neighbours),
         nccl_(nccl),
         store_(context.driver),
-        executor_(context.driver, context.registry, context.devices, store_, context.exiting) {}
+        executor_(context.driver, context.registry, context.devices, store_, context.kinds,
+                  context.exiting) {}
 
   /// Returns when NCCL's memory has left the GPUs and this process' references to others' are
   /// dropped. On error nothing was lost: the process is active again, or, when memory could not be

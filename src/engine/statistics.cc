@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "engine/plan.h"
-#include "registry/allocation_state.h"
+#include "registry/backing_state.h"
 
 namespace amem {
 namespace {
@@ -26,15 +26,14 @@ Caller caller_of(const Allocation& allocation, Kind kind) {
   return allocation.nonce != 0 ? Caller::shared_memory : Caller::private_memory;
 }
 
-MemoryTotals totals_of(const Allocation& allocation, Kind kind) {
+MemoryTotals totals_of(const Allocation& allocation, const Backing& backing, Kind kind) {
   MemoryTotals totals;
   totals.objects = 1;
   totals.allocated_bytes = allocation.size_bytes;
-  const bool here = allocation.backing.is_here();
-  (here ? totals.resident_bytes : totals.released_bytes) = allocation.size_bytes;
-  if (!here && allocation.saved != nullptr)
+  (backing.is_here() ? totals.resident_bytes : totals.released_bytes) = allocation.size_bytes;
+  if (!backing.is_here() && backing.saved != nullptr)
     totals.saved_bytes = saved_bytes(allocation.saved_as, allocation.size_bytes);
-  if (kind == Kind::pinned || kind == Kind::user) totals.fixed_bytes = allocation.size_bytes;
+  if (is_fixed(kind)) totals.fixed_bytes = allocation.size_bytes;
   return totals;
 }
 
@@ -52,9 +51,16 @@ void MemoryTotals::add(const MemoryTotals& other) {
 Statistics take_statistics(Registry& registry, const KindSettings& settings) {
   Statistics statistics;
   MutexLock lock(registry.mutex);
+  for (const auto& [id, backing] : registry.backings()) {
+    DriverObjects& objects = statistics.driver_objects;
+    ++(backing.is_import ? objects.imported : objects.own);
+    if (!backing.is_import) objects.own_bytes += backing.size_bytes;
+  }
   for (const auto& [id, allocation] : registry.allocations()) {
+    // NCCL has freed it; its place in a slab waits for an importer.
+    if (allocation.handle_references == 0 && allocation.mappings.empty()) continue;
     const Kind kind = kind_for_pause(allocation, settings);
-    const MemoryTotals totals = totals_of(allocation, kind);
+    const MemoryTotals totals = totals_of(allocation, registry.backing_of(allocation), kind);
     statistics.by_caller[caller_of(allocation, kind)] += allocation.size_bytes;
     if (allocation.is_import) {
       statistics.imports.add(totals);
@@ -90,6 +96,10 @@ std::vector<std::string> format_statistics(const Statistics& statistics, long gr
         line("AMEM groupID:%ld pid:%d imported objects:%zu mappedBytes:%zu unmappedBytes:%zu",
              group, pid, statistics.imports.objects, statistics.imports.resident_bytes,
              statistics.imports.released_bytes));
+  const DriverObjects& objects = statistics.driver_objects;
+  if (objects.own + objects.imported > 0)
+    lines.push_back(line("AMEM groupID:%ld pid:%d driver objects:%zu bytes:%zu imported:%zu", group,
+                         pid, objects.own, objects.own_bytes, objects.imported));
   for (const auto& [reason, bytes] : statistics.fixed_reasons)
     lines.push_back(line("AMEM groupID:%ld pid:%d neverReleasedBytes:%zu because:%s", group, pid,
                          bytes, reason.c_str()));
@@ -104,10 +114,13 @@ std::string statistics_json(const Statistics& statistics, long group, int pid, c
       "%zu, "
       "\"resident_bytes\": %zu, \"released_bytes\": %zu, \"saved_bytes\": %zu, "
       "\"fixed_bytes\": %zu, "
-      "\"imported_objects\": %zu, \"imported_bytes\": %zu}",
+      "\"imported_objects\": %zu, \"imported_bytes\": %zu, "
+      "\"driver_objects\": %zu, \"driver_bytes\": %zu}",
       pid, group, state, own.objects, own.allocated_bytes, own.resident_bytes, own.released_bytes,
       own.saved_bytes, own.fixed_bytes, statistics.imports.objects,
-      statistics.imports.allocated_bytes);
+      statistics.imports.allocated_bytes,
+      statistics.driver_objects.own + statistics.driver_objects.imported,
+      statistics.driver_objects.own_bytes);
 }
 
 }  // namespace amem

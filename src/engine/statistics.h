@@ -32,9 +32,17 @@ enum class Caller {
   imported_memory = 7,  ///< other processes' memory, mapped here
 };
 
+/// What the driver has of it, fixed backings included.
+struct DriverObjects {
+  size_t own = 0;
+  size_t own_bytes = 0;  ///< on the GPU or released
+  size_t imported = 0;
+};
+
 struct Statistics {
   std::map<std::pair<int, Kind>, MemoryTotals> by_device_and_kind;  ///< what this process owns
   MemoryTotals imports;
+  DriverObjects driver_objects;
   std::map<Caller, size_t> by_caller;
   std::map<std::string, size_t> fixed_reasons;  ///< why bytes are never released
 };

@@ -22,28 +22,29 @@ class StatisticsTest : public testing::Test {
  protected:
   StatisticsTest() {
     MutexLock lock(registry_.mutex);
-    registry_.add_local(4 * kMiB, on_device(0), 1);
-    Allocation& shared = registry_.add_local(6 * kMiB, on_device(0), 2);
+    registry_.add_local(4 * kMiB, on_device(0), 1, 4 * kMiB);
+    Allocation& shared = registry_.add_local(6 * kMiB, on_device(0), 2, 6 * kMiB);
     shared.nonce = 77;
     shared_ = shared.id;
-    registry_.add_local(5 * kMiB, on_device(1), 3).kind = Kind::user;
-    pin(registry_.add_local(3 * kMiB, on_device(1), 4), "registered with a NIC");
-    add_import(5, 8 * kMiB, AllocationState::mapped, 5);
-    add_import(6, 2 * kMiB, AllocationState::dropped, 0);
+    registry_.add_local(5 * kMiB, on_device(1), 3, 5 * kMiB).kind = Kind::user;
+    pin(registry_.add_local(3 * kMiB, on_device(1), 4, 3 * kMiB), "registered with a NIC");
+    add_import(5, 8 * kMiB, BackingState::mapped, 5);
+    add_import(6, 2 * kMiB, BackingState::dropped, 0);
   }
-  void add_import(AllocationId remote, size_t size_bytes, AllocationState state,
-                  DriverHandle backing) AMEM_REQUIRES(registry_.mutex) {
-    Allocation& import = registry_.add_import({InstanceId{{1, 2}}, remote, 7});
-    import.size_bytes = size_bytes;
-    import.state = state;
-    import.backing.handle = backing;
+  void add_import(AllocationId remote, size_t size_bytes, BackingState state, DriverHandle backing)
+      AMEM_REQUIRES(registry_.mutex) {
+    const Allocation& import =
+        registry_.add_import({InstanceId{{1, 2}}, remote, 7, remote, 0, 0, size_bytes});
+    registry_.backing_of(import).state = state;
+    registry_.backing_of(import).handle = backing;
   }
   void release_shared(Kind saved_as = Kind::keep) {
     MutexLock lock(registry_.mutex);
     Allocation& shared = *registry_.find(shared_);
-    shared.state = AllocationState::released;
-    shared.backing.handle = 0;
-    shared.saved = &saved_;
+    Backing& backing = registry_.backing_of(shared);
+    backing.state = BackingState::released;
+    backing.handle = 0;
+    backing.saved = &saved_;
     shared.saved_as = saved_as;
   }
   std::vector<std::string> lines(const KindSettings& settings) {
@@ -69,6 +70,7 @@ TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
       "AMEM groupID:3 pid:42 device:1 kind:user objects:1 residentBytes:5242880 releasedBytes:0 "
       "savedOnHostBytes:0",
       "AMEM groupID:3 pid:42 imported objects:2 mappedBytes:8388608 unmappedBytes:2097152",
+      "AMEM groupID:3 pid:42 driver objects:4 bytes:18874368 imported:2",
       "AMEM groupID:3 pid:42 neverReleasedBytes:3145728 because:registered with a NIC",
       "AMEM groupID:3 pid:42 neverReleasedBytes:5242880 because:the application's own "
       "(ncclMemAlloc)",
@@ -88,7 +90,7 @@ TEST_F(StatisticsTest, ReleasedMemoryCountsWithWhatTheHostKeepsOfIt) {
 
   // 6 MiB and exported: a P2P buffer.
   release_shared(Kind::header);
-  const std::vector<std::string> header = lines({true});
+  const std::vector<std::string> header = lines({KindSettings::Payload::dropped, {}});
   EXPECT_EQ(header.at(5), device +
                               "kind:keep objects:1 residentBytes:4194304 releasedBytes:0 "
                               "savedOnHostBytes:0");
@@ -102,8 +104,9 @@ TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
   release_shared();
   {
     MutexLock lock(registry_.mutex);
-    registry_.find(shared_)->state = AllocationState::restoring;
-    registry_.find(shared_)->backing.handle = 2;
+    Backing& backing = registry_.backing_of(*registry_.find(shared_));
+    backing.state = BackingState::restoring;
+    backing.handle = 2;
   }
 
   EXPECT_EQ(lines({}).at(5),
@@ -119,7 +122,8 @@ TEST_F(StatisticsTest, JsonHasTheSameSums) {
             "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
             "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
             "\"fixed_bytes\": 8388608, \"imported_objects\": 2, "
-            "\"imported_bytes\": 10485760}");
+            "\"imported_bytes\": 10485760, \"driver_objects\": 6, "
+            "\"driver_bytes\": 18874368}");
 }
 
 TEST(EmptyStatistics, SayZero) {
@@ -132,7 +136,7 @@ TEST(EmptyStatistics, SayZero) {
             "{\"pid\": 42, \"group\": -1, \"state\": \"active\", \"objects\": 0, "
             "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
             "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"imported_objects\": 0, "
-            "\"imported_bytes\": 0}");
+            "\"imported_bytes\": 0, \"driver_objects\": 0, \"driver_bytes\": 0}");
 }
 
 // A cut text would be no JSON.
@@ -141,11 +145,12 @@ TEST(LargestStatistics, AreNotCut) {
   Statistics statistics;
   statistics.by_device_and_kind[{0, Kind::keep}] = {kMost, kMost, kMost, kMost, kMost, kMost};
   statistics.imports = {kMost, kMost, kMost, kMost, kMost, kMost};
+  statistics.driver_objects = {kMost, kMost, 0};
 
   const std::string json = statistics_json(statistics, std::numeric_limits<long>::min(),
                                            std::numeric_limits<int>::min(), "resuming");
 
-  EXPECT_TRUE(json.ends_with("\"imported_bytes\": 18446744073709551615}")) << json;
+  EXPECT_TRUE(json.ends_with("\"driver_bytes\": 18446744073709551615}")) << json;
 }
 
 }  // namespace

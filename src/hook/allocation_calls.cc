@@ -1,27 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Hooks on handles: create, release, retain, properties.
+// Hooks on handles: granularity, create, release, retain, properties.
 #include "hook/entry_points.h"
 #include "hook/hook_context.h"
+#include "hook/slab_calls.h"
+#include "registry/slab.h"
 
 namespace amem {
+namespace {
 
-DriverResult hooked_cuMemCreate(DriverHandle* handle, size_t size_bytes,
-                                const AllocationProperties* properties, unsigned long long flags) {
-  HookContext& context = *hook_context();
-  // Host memory (NCCL's SHM transport) holds nothing of a GPU and keeps the driver's own handle.
-  const bool tracked = !context.forward_only && handle != nullptr && properties != nullptr &&
-                       properties->location.type == kLocationDevice;
+/// Memory of a device that can be shared by descriptor and in no other way.
+bool fits_a_slab(const AllocationProperties& properties) {
+  return properties.location.type == kLocationDevice &&
+         properties.requested_handle_types == kHandleTypeFd && !UserAllocationScope::active();
+}
+
+/// Memory with a backing of its own, as the driver gives it.
+DriverResult create_own(HookContext& context, DriverHandle* handle, size_t size_bytes,
+                        const AllocationProperties& properties, unsigned long long flags,
+                        bool is_buffer) {
   DriverHandle real = 0;
-  const DriverResult result =
-      context.driver->cuMemCreate(tracked ? &real : handle, size_bytes, properties, flags);
-  if (!tracked || result != driver_result::kSuccess) return result;
+  const size_t bytes = is_buffer ? driver_bytes(context, size_bytes) : size_bytes;
+  const DriverResult result = context.driver->cuMemCreate(&real, bytes, &properties, flags);
+  if (result != driver_result::kSuccess) return result;
 
   MutexLock lock(context.registry->mutex);
-  Allocation& allocation = context.registry->add_local(size_bytes, *properties, real);
+  Allocation& allocation = context.registry->add_local(size_bytes, properties, real, bytes);
+  allocation.is_buffer = is_buffer;
   if (UserAllocationScope::active()) {
     allocation.kind = Kind::user;
-  } else if (properties->requested_handle_types == 0) {
+  } else if (properties.requested_handle_types == 0) {
     // GIN and RMA allocate so what they register with a NIC; NCCL's own buffers are always
     // exportable (alloc.h:298).
     allocation.kind = Kind::pinned;
@@ -29,6 +37,43 @@ DriverResult hooked_cuMemCreate(DriverHandle* handle, size_t size_bytes,
   }
   *handle = handle_of(allocation.id);
   return result;
+}
+
+}  // namespace
+
+DriverResult hooked_cuMemGetAllocationGranularity(size_t* granularity_bytes,
+                                                  const AllocationProperties* properties,
+                                                  int option) {
+  HookContext& context = *hook_context();
+  const DriverResult result =
+      context.driver->cuMemGetAllocationGranularity(granularity_bytes, properties, option);
+  const bool for_buffer = result == driver_result::kSuccess && !context.forward_only &&
+                          option == kGranularityMinimum && fits_a_slab(*properties);
+  note_granularity_question(for_buffer);
+  if (!for_buffer || !context.slabs || *granularity_bytes % kSlotBytes != 0) return result;
+  context.granularity_bytes.store(*granularity_bytes, std::memory_order_relaxed);
+  *granularity_bytes = kSlotBytes;
+  return result;
+}
+
+DriverResult hooked_cuMemCreate(DriverHandle* handle, size_t size_bytes,
+                                const AllocationProperties* properties, unsigned long long flags) {
+  HookContext& context = *hook_context();
+  // Host memory (NCCL's SHM transport) holds nothing of a GPU and keeps the driver's own handle.
+  if (context.forward_only || handle == nullptr || properties == nullptr ||
+      properties->location.type != kLocationDevice)
+    return context.driver->cuMemCreate(handle, size_bytes, properties, flags);
+
+  const bool is_buffer = take_buffer_expected() && fits_a_slab(*properties);
+  if (context.slabs && is_buffer && flags == 0 && size_bytes > 0 && size_bytes <= kLargestSlot &&
+      context.granularity_bytes != 0 && size_bytes % kSlotBytes == 0) {
+    if (const DriverHandle placed = allocate_in_slab(context, size_bytes, *properties)) {
+      expect_mapping_of(placed);
+      *handle = placed;
+      return driver_result::kSuccess;
+    }
+  }
+  return create_own(context, handle, size_bytes, *properties, flags, is_buffer);
 }
 
 DriverResult hooked_cuMemRelease(DriverHandle handle) {
@@ -65,12 +110,13 @@ DriverResult hooked_cuMemGetAllocationPropertiesFromHandle(AllocationProperties*
   if (context.forward_only || !is_our_handle(handle))
     return context.driver->cuMemGetAllocationPropertiesFromHandle(properties, handle);
 
+  expect_mapping_of(handle);
   MutexLock lock(context.registry->mutex);
   const Allocation* allocation = context.registry->find_handle(handle);
   if (allocation == nullptr || properties == nullptr) return driver_result::kInvalidValue;
-  if (allocation->backing.is_here())
-    return context.driver->cuMemGetAllocationPropertiesFromHandle(properties,
-                                                                  allocation->backing.handle);
+  const Backing& backing = context.registry->backing_of(*allocation);
+  if (backing.is_here())
+    return context.driver->cuMemGetAllocationPropertiesFromHandle(properties, backing.handle);
   *properties = allocation->properties;
   return driver_result::kSuccess;
 }

@@ -97,11 +97,11 @@ TEST_F(Hooks, NcclsOrderOfFreeingWorksWhileResidentAndWhileAway) {
   for (const bool away : {false, true}) {
     const DriverHandle handle = create_mapped();
     if (away) {
-      find(handle).state = AllocationState::released;
-      find(handle).backing.handle = 0;
       MutexLock lock(registry_.mutex);
-      Mapping& mapping = *registry_.find_mapping(kAddress);
-      mapping.mapped = mapping.accessible = false;
+      Backing& backing = registry_.backing_of(*registry_.find_handle(handle));
+      backing.state = BackingState::released;
+      backing.handle = 0;
+      backing.placements[0].mapped = backing.placements[0].accessible = false;
     }
     const int unmaps = g_unmaps, releases = g_releases;
     DriverHandle retained = 0;

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "hook/hook_context.h"
 
+#include "registry/backing_steps.h"
 #include "registry/kind_policy.h"
 
 namespace amem {
@@ -16,10 +17,9 @@ HookContext* hook_context() { return g_context.load(std::memory_order_acquire); 
 void install_hooks(HookContext* context) { g_context.store(context, std::memory_order_release); }
 
 void erase_if_unused(HookContext& context, Allocation& allocation) {
-  if (!Registry::is_unused(allocation)) return;
-  if (allocation.backing.is_here()) context.driver->cuMemRelease(allocation.backing.handle);
+  if (!context.registry->is_unused(allocation)) return;
   context.exchange->forget(allocation);
-  context.registry->erase(allocation.id);
+  erase_unused(*context.driver, *context.registry, allocation);
 }
 
 void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 
 #include "driver/driver.h"
 #include "registry/capture_watch.h"
@@ -19,6 +20,13 @@ struct HookContext {
   Exchange* exchange = nullptr;
   CaptureWatch* captures = nullptr;
   long timeout_ms = 60000;
+  /// NCCL's buffers are placed in slabs (AMEM_SLAB).
+  bool slabs = false;
+  /// Zeroes memory of a device, and waits for it up to the deadline of the process. No lock is
+  /// held.
+  std::function<Status(int device, DeviceAddress address, size_t size_bytes)> zero;
+  /// What the driver's allocations are multiples of; 0 until NCCL was told of a smaller unit.
+  std::atomic<size_t> granularity_bytes{0};
   /// Set in a forked child, where the tables may be locked for ever by a thread that is not there:
   /// hooks only forward.
   std::atomic<bool> forward_only{false};
@@ -43,8 +51,8 @@ class UserAllocationScope {
   }
 };
 
-/// Releases what an allocation holds and erases it, once NCCL has neither a handle nor a mapping of
-/// it.
+/// Erases an allocation, and with it what the driver has of it, once neither NCCL nor another
+/// process needs it.
 void erase_if_unused(HookContext& context, Allocation& allocation)
     AMEM_REQUIRES(context.registry->mutex);
 

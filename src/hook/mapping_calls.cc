@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Hooks on addresses: map, unmap, access, address range.
+// Hooks on addresses: reserve, free, map, unmap, access, address range.
+#include <algorithm>
+
+#include "base/log.h"
 #include "hook/entry_points.h"
 #include "hook/hook_context.h"
+#include "hook/slab_calls.h"
+#include "registry/backing_steps.h"
 
 namespace amem {
 namespace {
@@ -17,7 +22,94 @@ void wait_copied(HookContext& context, DeviceAddress address, size_t size_bytes)
   }
 }
 
+Placement* placement_at(Backing& backing, DeviceAddress address) {
+  for (Placement& placement : backing.placements)
+    if (address >= placement.address && address < placement.end()) return &placement;
+  return nullptr;
+}
+
+DriverResult log_of(const Error& error, int device) {
+  AMEM_LOG(error, device, "%s", error.message.c_str());
+  return error.kind == ErrorKind::driver ? error.code : driver_result::kUnknown;
+}
+
+/// A backing of its own is placed where NCCL maps the allocation.
+DriverResult map_own(HookContext& context, Allocation& allocation, DeviceAddress address,
+                     size_t size_bytes, size_t offset, unsigned long long flags)
+    AMEM_REQUIRES(context.registry->mutex) {
+  Backing& backing = context.registry->backing_of(allocation);
+  const size_t bytes = driver_bytes(context, size_bytes);
+  if (backing.is_here()) {
+    const DriverResult result =
+        context.driver->cuMemMap(address, bytes, offset, backing.handle, flags);
+    if (result != driver_result::kSuccess) return result;
+  } else if (offset != 0 || !context.registry->mappings_in(address, size_bytes).empty()) {
+    return driver_result::kInvalidValue;
+  }
+  // An import's size is known when it is first mapped.
+  if (allocation.size_bytes == 0) allocation.size_bytes = size_bytes;
+  if (backing.size_bytes == 0) backing.size_bytes = bytes;
+  context.registry->add_placement(backing, address, bytes).mapped = backing.is_here();
+  context.registry->add_mapping(allocation, address, size_bytes);
+  return driver_result::kSuccess;
+}
+
+/// In a slab nothing is left to do but the record.
+DriverResult unmap_in_slab(HookContext& context, DeviceAddress address)
+    AMEM_REQUIRES(context.registry->mutex) {
+  const Mapping* mapping = context.registry->find_mapping(address);
+  if (mapping == nullptr) return driver_result::kInvalidValue;
+  Allocation& allocation = *context.registry->find(mapping->allocation);
+  context.registry->remove_mapping(*mapping);
+  erase_if_unused(context, allocation);
+  return driver_result::kSuccess;
+}
+
+/// Access to one allocation of a slab is access to the slab: the driver knows no smaller unit.
+DriverResult grant_in_slab(const Driver& driver, Backing& slab, DeviceAddress address,
+                           const Access* access, size_t count) {
+  Placement& placement = *placement_at(slab, address);
+  for (size_t i = 0; i < count; ++i)
+    if (widen_access(placement.access, access[i])) placement.accessible = false;
+  const Status granted = map_placement(driver, slab, placement);
+  return granted.ok() ? driver_result::kSuccess : log_of(granted.error(), slab.device());
+}
+
 }  // namespace
+
+DriverResult hooked_cuMemAddressReserve(DeviceAddress* address, size_t size_bytes, size_t alignment,
+                                        DeviceAddress wanted, unsigned long long flags) {
+  HookContext& context = *hook_context();
+  if (context.forward_only)
+    return context.driver->cuMemAddressReserve(address, size_bytes, alignment, wanted, flags);
+  const AllocationId expected = take_mapping_expected();
+  if (expected != 0 && address != nullptr && wanted == 0 && flags == 0) {
+    MutexLock lock(context.registry->mutex);
+    Allocation* allocation = context.registry->find(expected);
+    if (allocation != nullptr && size_bytes == allocation->size_bytes) {
+      if (const DeviceAddress placed = address_in_slab(context, *allocation)) {
+        context.registry->add_reservation(placed);
+        *address = placed;
+        return driver_result::kSuccess;
+      }
+    }
+  }
+  // An alignment by our unit is met by every address of the driver's.
+  const size_t unit = context.granularity_bytes.load(std::memory_order_relaxed);
+  return context.driver->cuMemAddressReserve(address, driver_bytes(context, size_bytes),
+                                             alignment < unit ? 0 : alignment, wanted, flags);
+}
+
+DriverResult hooked_cuMemAddressFree(DeviceAddress address, size_t size_bytes) {
+  HookContext& context = *hook_context();
+  if (context.forward_only) return context.driver->cuMemAddressFree(address, size_bytes);
+  MutexLock lock(context.registry->mutex);
+  AddressRange unused;
+  if (!context.registry->remove_reservation(address, &unused))
+    return context.driver->cuMemAddressFree(address, driver_bytes(context, size_bytes));
+  if (unused.size_bytes == 0) return driver_result::kSuccess;
+  return context.driver->cuMemAddressFree(unused.address, unused.size_bytes);
+}
 
 DriverResult hooked_cuMemMap(DeviceAddress address, size_t size_bytes, size_t offset,
                              DriverHandle handle, unsigned long long flags) {
@@ -29,15 +121,19 @@ DriverResult hooked_cuMemMap(DeviceAddress address, size_t size_bytes, size_t of
   context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
   Allocation* allocation = context.registry->find_handle(handle);
   if (allocation == nullptr) return driver_result::kInvalidValue;
-  if (allocation->backing.is_here()) {
-    const DriverResult result =
-        context.driver->cuMemMap(address, size_bytes, offset, allocation->backing.handle, flags);
-    if (result != driver_result::kSuccess) return result;
-  } else if (offset != 0 || !context.registry->mappings_in(address, size_bytes).empty()) {
-    return driver_result::kInvalidValue;
+  Backing& backing = context.registry->backing_of(*allocation);
+  if (backing.is_slab) {
+    const Placement* placement = placement_at(backing, address);
+    if (placement != nullptr && address == placement->address + allocation->offset_bytes) {
+      if (offset != 0 || context.registry->find_mapping(address) != nullptr)
+        return driver_result::kInvalidValue;
+      context.registry->add_mapping(*allocation, address, size_bytes);
+      return driver_result::kSuccess;
+    }
+    const DriverResult left = leave_slab(context, *allocation);
+    if (left != driver_result::kSuccess) return left;
   }
-  context.registry->add_mapping(*allocation, address, size_bytes);
-  return driver_result::kSuccess;
+  return map_own(context, *allocation, address, size_bytes, offset, flags);
 }
 
 DriverResult hooked_cuMemUnmap(DeviceAddress address, size_t size_bytes) {
@@ -46,23 +142,28 @@ DriverResult hooked_cuMemUnmap(DeviceAddress address, size_t size_bytes) {
 
   MutexLock lock(context.registry->mutex);
   wait_copied(context, address, size_bytes);
-  const std::vector<Mapping*> mappings = context.registry->mappings_in(address, size_bytes);
+  if (context.registry->slab_at(address) != nullptr) return unmap_in_slab(context, address);
+  const size_t bytes = driver_bytes(context, size_bytes);
+  const std::vector<Mapping*> mappings = context.registry->mappings_in(address, bytes);
   size_t away_bytes = 0;
   for (const Mapping* mapping : mappings) {
-    if (mapping->address < address || mapping->end() > address + size_bytes)
+    if (mapping->address < address || mapping->end() > address + bytes)
       return driver_result::kInvalidValue;
-    if (!mapping->mapped) away_bytes += mapping->size_bytes;
+    const Backing& backing =
+        context.registry->backing_of(*context.registry->find(mapping->allocation));
+    if (!backing.is_here()) away_bytes += driver_bytes(context, mapping->size_bytes);
   }
   // NCCL unmaps ranges with many mappings and gaps in one call (dev_runtime.cc:197@v2.30.7-1); the
   // driver accepts holes.
-  if (away_bytes < size_bytes) {
-    const DriverResult result = context.driver->cuMemUnmap(address, size_bytes);
+  if (away_bytes < bytes) {
+    const DriverResult result = context.driver->cuMemUnmap(address, bytes);
     if (result != driver_result::kSuccess) return result;
   }
   for (const Mapping* mapping : mappings) {
-    Allocation* allocation = context.registry->find(mapping->allocation);
+    Allocation& allocation = *context.registry->find(mapping->allocation);
+    context.registry->remove_placement(context.registry->backing_of(allocation), mapping->address);
     context.registry->remove_mapping(*mapping);
-    if (allocation != nullptr) erase_if_unused(context, *allocation);
+    erase_if_unused(context, allocation);
   }
   return driver_result::kSuccess;
 }
@@ -75,17 +176,23 @@ DriverResult hooked_cuMemSetAccess(DeviceAddress address, size_t size_bytes, con
 
   MutexLock lock(context.registry->mutex);
   wait_copied(context, address, size_bytes);
-  const std::vector<Mapping*> mappings = context.registry->mappings_in(address, size_bytes);
+  if (Backing* slab = context.registry->slab_at(address))
+    return grant_in_slab(*context.driver, *slab, address, access, count);
+  const size_t bytes = driver_bytes(context, size_bytes);
+  std::vector<Placement*> placements;
   size_t away_bytes = 0;
-  for (const Mapping* mapping : mappings)
-    if (!mapping->mapped) away_bytes += mapping->size_bytes;
-  if (away_bytes < size_bytes) {
-    const DriverResult result = context.driver->cuMemSetAccess(address, size_bytes, access, count);
+  for (const Mapping* mapping : context.registry->mappings_in(address, bytes)) {
+    Backing& backing = context.registry->backing_of(*context.registry->find(mapping->allocation));
+    placements.push_back(placement_at(backing, mapping->address));
+    if (!placements.back()->mapped) away_bytes += placements.back()->size_bytes;
+  }
+  if (away_bytes < bytes) {
+    const DriverResult result = context.driver->cuMemSetAccess(address, bytes, access, count);
     if (result != driver_result::kSuccess) return result;
   }
-  for (Mapping* mapping : mappings) {
-    for (size_t i = 0; i < count; ++i) merge_access(mapping->access, access[i]);
-    mapping->accessible = mapping->mapped;
+  for (Placement* placement : placements) {
+    for (size_t i = 0; i < count; ++i) merge_access(placement->access, access[i]);
+    placement->accessible = placement->mapped;
   }
   return driver_result::kSuccess;
 }
@@ -100,6 +207,7 @@ DriverResult hooked_cuMemGetAddressRange_v2(DeviceAddress* base, size_t* size_by
       if (size_bytes != nullptr) *size_bytes = mapping->size_bytes;
       return driver_result::kSuccess;
     }
+    if (context.registry->slab_at(address) != nullptr) return driver_result::kNotFound;
   }
   return context.driver->cuMemGetAddressRange_v2(base, size_bytes, address);
 }

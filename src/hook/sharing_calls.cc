@@ -6,20 +6,23 @@
 #include "base/log.h"
 #include "hook/entry_points.h"
 #include "hook/hook_context.h"
+#include "hook/slab_calls.h"
 #include "registry/kind_policy.h"
 
 namespace amem {
 namespace {
 
-/// The driver's handle of one of our allocations after pinning it, or 0 when its memory is not
-/// here.
-DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const char* because) {
+/// The driver's handle of the backing of one of our allocations after pinning it, and where in it
+/// the allocation is; 0 when its memory is not here.
+DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const char* because,
+                            size_t* offset_bytes) {
   MutexLock lock(context.registry->mutex);
   context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
   Allocation* allocation = context.registry->find_handle(handle);
-  if (allocation == nullptr || !allocation->backing.is_here()) return 0;
+  if (allocation == nullptr || !context.registry->backing_of(*allocation).is_here()) return 0;
   pin(*allocation, because);
-  return allocation->backing.handle;
+  *offset_bytes = allocation->offset_bytes;
+  return context.registry->backing_of(*allocation).handle;
 }
 
 }  // namespace
@@ -32,8 +35,10 @@ DriverResult hooked_cuMemExportToShareableHandle(void* shareable, DriverHandle h
   if (type != kHandleTypeFd) {
     // A fabric handle says nothing about who imports it (facts: MNNVL needs a control plane across
     // nodes).
-    const DriverHandle backing = pinned_backing(context, handle, "exported as a fabric handle");
-    return backing == 0
+    size_t offset_bytes = 0;
+    const DriverHandle backing =
+        pinned_backing(context, handle, "exported as a fabric handle", &offset_bytes);
+    return backing == 0 || offset_bytes != 0
                ? driver_result::kInvalidValue
                : context.driver->cuMemExportToShareableHandle(shareable, backing, type, flags);
   }
@@ -43,9 +48,9 @@ DriverResult hooked_cuMemExportToShareableHandle(void* shareable, DriverHandle h
   if (allocation == nullptr || shareable == nullptr) return driver_result::kInvalidValue;
   // What was not asked for at its creation, and imports, the driver does not export; the error is
   // its own.
+  const Backing& backing = context.registry->backing_of(*allocation);
   if (allocation->is_import || (allocation->properties.requested_handle_types & kHandleTypeFd) == 0)
-    return context.driver->cuMemExportToShareableHandle(shareable, allocation->backing.handle, type,
-                                                        flags);
+    return context.driver->cuMemExportToShareableHandle(shareable, backing.handle, type, flags);
   Result<int> token = context.exchange->make_token(*allocation);
   if (!token.ok()) {
     AMEM_LOG(error, allocation->device(), "cannot export an allocation of NCCL: %s",
@@ -62,7 +67,10 @@ DriverResult hooked_cuMemImportFromShareableHandle(DriverHandle* handle, void* s
   if (!context.forward_only && handle != nullptr && type == kHandleTypeFd) {
     const int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
     DriverResult result = driver_result::kSuccess;
-    if (context.exchange->import_token(fd, handle, &result)) return result;
+    if (context.exchange->import_token(fd, handle, &result)) {
+      if (result == driver_result::kSuccess) expect_mapping_of(*handle);
+      return result;
+    }
   }
   return context.driver->cuMemImportFromShareableHandle(handle, shareable, type);
 }
@@ -88,8 +96,10 @@ DriverResult hooked_cuMulticastBindMem(DriverHandle multicast, size_t multicast_
                                        unsigned long long flags) {
   HookContext& context = *hook_context();
   if (!context.forward_only && is_our_handle(memory)) {
-    memory = pinned_backing(context, memory, "bound to multicast (NVLS)");
+    size_t offset_bytes = 0;
+    memory = pinned_backing(context, memory, "bound to multicast (NVLS)", &offset_bytes);
     if (memory == 0) return driver_result::kInvalidValue;
+    memory_offset += offset_bytes;
   }
   return context.driver->cuMulticastBindMem(multicast, multicast_offset, memory, memory_offset,
                                             size_bytes, flags);

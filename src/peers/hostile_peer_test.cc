@@ -57,7 +57,7 @@ TEST(HostilePeer, BytesThatAreNoHelloEndTheConnection) {
   const std::vector<std::vector<uint8_t>> openings = {{0},
                                                       {1, 2, 3},
                                                       std::vector<uint8_t>(kMaxMessageBytes, 0xff),
-                                                      of_version(2),
+                                                      of_version(kWireVersion + 1),
                                                       of_version(0),
                                                       encode(0, Drop{{1}}).value(),
                                                       encode(1, StatusQuery{}).value()};
@@ -121,14 +121,14 @@ TEST(HostilePeer, OfAnotherVersionIsAProtocolErrorThatSaysSo) {
 TEST(HostilePeer, OfAnotherVersionIsLoggedOnce) {
   testing::internal::CaptureStderr();
   Node a;
-  for (const uint8_t version : std::vector<uint8_t>{2, 3, 4}) {
+  for (const uint8_t version : std::vector<uint8_t>{7, 8, 9}) {
     const auto raw = RawPeer::dial_to(a.id);
     raw->send_bytes(of_version(version));
     EXPECT_TRUE(raw->sees_the_end());
   }
   const std::string log = testing::internal::GetCapturedStderr();
 
-  const size_t line = log.find("speaks wire version 2");
+  const size_t line = log.find("speaks wire version 7");
   ASSERT_NE(line, log.npos) << log;
   EXPECT_EQ(log.find("speaks wire version", line + 1), log.npos) << log;
 }

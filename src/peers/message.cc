@@ -25,13 +25,14 @@ void walk(Stream& stream, Fetch& m) {
   stream.list(m.items, kMaxFds, [&](Fetch::Item& item) {
     stream.number(item.allocation);
     stream.number(item.nonce);
+    stream.flag(item.has_backing);
   });
 }
 
 template <typename Stream>
 void walk(Stream& stream, Fetched& m) {
   stream.list(m.outcomes, kMaxFds,
-              [&](Fetched::Outcome& outcome) { stream.choice(outcome, Fetched::Outcome::failed); });
+              [&](Fetched::Outcome& outcome) { stream.choice(outcome, Fetched::Outcome::noted); });
   stream.list(m.away_communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
   stream.sentence(m.reason, kMaxReasonBytes);
 }
@@ -50,7 +51,7 @@ void walk(Stream& stream, Gone& m) {
 
 template <typename Stream>
 void walk(Stream& stream, Back& m) {
-  stream.list(m.allocations, kMaxFds, [&](AllocationId& id) { stream.number(id); });
+  stream.list(m.backings, kMaxFds, [&](uint64_t& id) { stream.number(id); });
   stream.flag(m.last);
 }
 
@@ -116,7 +117,7 @@ bool answers(const Message& reply, const Message& request) {
 }
 
 size_t fds_of(const Message& message) {
-  if (const auto* back = std::get_if<Back>(&message)) return back->allocations.size();
+  if (const auto* back = std::get_if<Back>(&message)) return back->backings.size();
   if (const auto* fetched = std::get_if<Fetched>(&message))
     return static_cast<size_t>(
         std::count(fetched->outcomes.begin(), fetched->outcomes.end(), Fetched::Outcome::here));

@@ -17,7 +17,7 @@ namespace amem {
 // What amem processes of one host say to each other; docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes of different versions do not talk.
-inline constexpr uint8_t kWireVersion = 1;
+inline constexpr uint8_t kWireVersion = 2;
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
@@ -34,11 +34,13 @@ struct Hello {
   bool operator==(const Hello&) const = default;
 };
 
-/// Importer to owner: the real fds of these allocations, please. At most kMaxFds items.
+/// Importer to owner: the real fds of these allocations' backings, please. At most kMaxFds items.
 struct Fetch {
   struct Item {
     AllocationId allocation = 0;
     uint64_t nonce = 0;
+    /// The importer has the backing already, and only tells of one more allocation in it.
+    bool has_backing = false;
     bool operator==(const Item&) const = default;
   };
   std::vector<Item> items;
@@ -52,6 +54,7 @@ struct Fetched {
     away,
     unknown,
     failed,  ///< the owner could not export it just now
+    noted,   ///< here, of an item that has its backing
   };
   std::vector<Outcome> outcomes;
   /// The owner's communicators, when something is away; at most kMaxCommunicators.
@@ -77,7 +80,7 @@ struct Gone {
 
 /// Owner to importer: these are back, one fd each. At most kMaxFds; `last` ends the series.
 struct Back {
-  std::vector<AllocationId> allocations;
+  std::vector<uint64_t> backings;  ///< as tokens name them
   bool last = false;
   bool operator==(const Back&) const = default;
 };

@@ -68,7 +68,7 @@ TEST(PeerService, AFullLoadOfFdsArrivesInOrder) {
     fstat(ends[0], &status);
     sent.push_back(status.st_ino);
     fds.emplace_back(ends[0]);
-    back.allocations.push_back(i);
+    back.backings.push_back(i);
   }
 
   a.service->call(b.id, back, std::move(fds), patience(), outcomes.add());
@@ -106,7 +106,7 @@ TEST(PeerService, EverythingToOnePeerStaysInOrder) {
     uint64_t number = 0;
     if (i % 3 == 0) number = std::get<Drop>(message).allocations[0];
     if (i % 3 == 1) number = std::get<LetGo>(message).timeout_ms;
-    if (i % 3 == 2) number = std::get<Back>(message).allocations[0];
+    if (i % 3 == 2) number = std::get<Back>(message).backings[0];
     ASSERT_EQ(number, i);
   }
 }

@@ -23,8 +23,8 @@ namespace amem {
 namespace {
 
 constexpr uint64_t kMagic = 0x6e6b6f746d656d61;  // the bytes "amemtokn"
-constexpr uint32_t kVersion = 1;
-constexpr size_t kTokenBytes = 8 + 4 + 16 + 8 + 8 + 4;
+constexpr uint32_t kVersion = 2;
+constexpr size_t kTokenBytes = 8 + 4 + 16 + 8 + 8 + 4 + 4 * 8;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 template <typename Stream, typename TokenRef>
@@ -33,6 +33,10 @@ void walk(Stream& stream, TokenRef& token) {
   stream.number(token.allocation);
   stream.number(token.nonce);
   stream.number(token.owner_pid);
+  stream.number(token.backing);
+  stream.number(token.slab_bytes);
+  stream.number(token.offset_bytes);
+  stream.number(token.size_bytes);
 }
 
 }  // namespace
@@ -55,6 +59,10 @@ std::optional<Token> decode_token(std::span<const uint8_t> bytes) {
   Token token;
   walk(reader, token);
   if (!reader.ok() || (!reader.at_end() && !seeded_fault("token_tail"))) return std::nullopt;
+  // A place that is not in its slab would be mapped over something else.
+  if (token.slab_bytes != 0 && (token.offset_bytes > token.slab_bytes ||
+                                token.size_bytes > token.slab_bytes - token.offset_bytes))
+    return std::nullopt;
   return token;
 }
 

@@ -24,6 +24,12 @@ struct Token {
   uint64_t nonce = 0;
   /// For messages to people only; `owner` is the identity.
   int32_t owner_pid = 0;
+  /// Where the bytes are: the owner's name of the driver object; its size when it is a slab,
+  /// otherwise 0; the place in it; how many.
+  uint64_t backing = 0;
+  uint64_t slab_bytes = 0;
+  uint64_t offset_bytes = 0;
+  uint64_t size_bytes = 0;
 
   bool operator==(const Token&) const = default;
 };

@@ -20,7 +20,14 @@
 namespace amem {
 namespace {
 
-const Token kToken{{{0x1122334455667788, 0x99aabbccddeeff00}}, 42, 0xfeedfacecafebeef, 4711};
+const Token kToken{{{0x1122334455667788, 0x99aabbccddeeff00}},
+                   42,
+                   0xfeedfacecafebeef,
+                   4711,
+                   7,
+                   4 << 20,
+                   65536,
+                   131072};
 
 UniqueFd token_fd() {
   Result<UniqueFd> fd = make_token(kToken);

@@ -10,6 +10,7 @@
 
 #include "base/identity.h"
 #include "driver/types.h"
+#include "registry/backing.h"
 
 namespace amem {
 
@@ -29,54 +30,38 @@ inline constexpr int kKinds = 5;
 /// (comm.h:53-77@v2.30.7-1).
 inline constexpr size_t kHeaderBytes = 4096;
 
-/// Where the bytes of an allocation are. The legal changes are one table, allocation_state.cc.
-enum class AllocationState {
-  // Of an allocation that this process owns:
-  resident,   ///< on the GPU
-  saving,     ///< on the GPU, being copied to the host
-  released,   ///< on the host only
-  restoring,  ///< some of its memory may be here; its contents are on the host
-  // Of an import, another process' allocation mapped here:
-  mapped,   ///< on the owner's GPU, mapped here
-  let_go,   ///< the owner is away: not mapped here until it is back
-  dropped,  ///< we are away: not mapped here until we resume
-  lost,     ///< the owner has ended or freed it: never mapped again
-};
-
-/// The driver object that really carries bytes. One for each allocation today, so a field of it;
-/// kept apart because one slab will back many (docs/decisions/0003-backing.md).
-struct Backing {
-  DriverHandle handle = 0;  ///< 0: none, the memory is not here
-
-  bool is_here() const { return handle != 0; }
-};
-
-/// Who owns an import, and its name there.
+/// Who owns an import, its name there, and where its bytes are in which backing of the owner.
 struct ImportOrigin {
   InstanceId owner;
   AllocationId allocation = 0;
   uint64_t nonce = 0;
+  BackingId backing = 0;
+  size_t slab_bytes = 0;    ///< of the backing when it is a slab, otherwise 0
+  size_t offset_bytes = 0;  ///< in the slab
+  size_t size_bytes = 0;
 };
 
 /// What NCCL thinks it created or imported.
 struct Allocation {
   AllocationId id = 0;
-  size_t size_bytes = 0;  ///< an import's is known when it is first mapped
+  size_t size_bytes = 0;  ///< as NCCL asked for it
   AllocationProperties properties{};
   int handle_references = 0;  ///< how often NCCL holds the handle
   Kind kind = Kind::keep;
   const char* pinned_because = nullptr;  ///< of Kind::pinned: a phrase for statistics
-  AllocationState state = AllocationState::resident;
-  Backing backing;
+  /// Made by the function of NCCL that makes all its own buffers and nothing else
+  /// (ncclCuMemAlloc, alloc.h:212@v2.28.9-1).
+  bool is_buffer = false;
+  BackingId backing = 0;
+  size_t offset_bytes = 0;  ///< in the backing
+  bool was_mapped = false;
   std::vector<DeviceAddress> mappings;  ///< start addresses, in the order in which NCCL mapped
 
   // Of an allocation that this process owns:
   uint64_t nonce = 0;  ///< what a fetch must know; 0 until exported
   std::set<InstanceId>
-      importers;  ///< processes that hold a reference, or will again when we are back
-  unsigned char* saved = nullptr;  ///< in the host store, of released ones with contents
-  Kind saved_as = Kind::keep;      ///< what the pause took it for; `kind` may have changed since
-  bool copying = false;            ///< a copy of the engine is under way: it may not be unmapped
+      importers;               ///< processes that hold a reference, or will again when we are back
+  Kind saved_as = Kind::keep;  ///< what the pause took it for; `kind` may have changed since
 
   // Of an import:
   bool is_import = false;
@@ -85,18 +70,11 @@ struct Allocation {
   int device() const { return properties.location.id; }
 };
 
-/// An address range that NCCL mapped to an allocation, with the access it granted, merged per
-/// location.
+/// An address range that NCCL mapped to an allocation.
 struct Mapping {
   DeviceAddress address = 0;
   size_t size_bytes = 0;
   AllocationId allocation = 0;
-  std::vector<Access> access;
-
-  // What the driver has of it now. Kept apart from the allocation's state, so that a step that
-  // broke off in the middle can be taken up again.
-  bool mapped = false;
-  bool accessible = false;  ///< with all of `access`; true only when mapped
 
   DeviceAddress end() const { return address + size_bytes; }
 };

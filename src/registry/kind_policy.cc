@@ -2,25 +2,54 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "registry/kind_policy.h"
 
+#include <algorithm>
+
 namespace amem {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
+/// NCCL rounds its P2P buffers up to this itself (CUDA_IPC_MIN, p2p.cc@v2.28.9-1).
+constexpr size_t kP2pUnit = size_t{2} << 20;
 
-/// The sizes of NCCL's P2P buffers with the default buffer sizes: 4096 + 4 MiB on the sending side
-/// in read mode, 4096 + 512 KiB + 4.6875 MiB + 4 MiB on the receiving side, both rounded up to 2
-/// MiB (p2p.cc:410,491@v2.30.7-1). The 2 MiB objects are left out: sending sides in write mode look
-/// like windows and signals that must be kept.
-bool is_p2p_size(size_t size_bytes) { return size_bytes == 6 * kMiB || size_bytes == 10 * kMiB; }
+bool holds(size_t size_bytes, size_t payload_bytes) {
+  return size_bytes == (kHeaderBytes + payload_bytes + kP2pUnit - 1) / kP2pUnit * kP2pUnit;
+}
+
+/// A P2P buffer that holds a FIFO: a header and the FIFOs of those protocols that are read where
+/// they lie. Sending sides in read mode have that of the simple protocol; receiving sides have all,
+/// or in read mode the other two (p2p.cc:410,491@v2.30.7-1).
+bool has_fifo_size(size_t size_bytes, const FifoSizes& fifos) {
+  const size_t flagged = fifos.ll_bytes + fifos.ll128_bytes;
+  return holds(size_bytes, fifos.simple_bytes) || holds(size_bytes, flagged) ||
+         holds(size_bytes, flagged + fifos.simple_bytes);
+}
 
 }  // namespace
 
 Kind kind_for_pause(const Allocation& allocation, const KindSettings& settings) {
-  if (allocation.kind != Kind::keep) return allocation.kind;
-  const bool exported = allocation.nonce != 0;
-  if (settings.free_p2p_payload && exported && is_p2p_size(allocation.size_bytes))
-    return Kind::header;
-  return Kind::keep;
+  using enum KindSettings::Payload;
+  if (allocation.kind != Kind::keep || settings.payload == kept) return allocation.kind;
+  if (allocation.nonce == 0) return Kind::keep;
+  // Sending sides in write mode have a header only; windows and signals, which must be kept, have
+  // their size, but are not made as buffers are.
+  const size_t size_bytes = allocation.size_bytes;
+  const bool is_header_only = allocation.is_buffer && holds(size_bytes, 0);
+  const bool sure = allocation.is_buffer || settings.payload == dropped;
+  return is_header_only || (sure && has_fifo_size(size_bytes, settings.fifos)) ? Kind::header
+                                                                               : Kind::keep;
+}
+
+size_t saved_bytes(Kind kind, size_t size_bytes) {
+  switch (kind) {
+    case Kind::keep:
+      return size_bytes;
+    case Kind::header:
+      return std::min(kHeaderBytes, size_bytes);
+    case Kind::zero:
+    case Kind::pinned:
+    case Kind::user:
+      return 0;
+  }
+  return size_bytes;
 }
 
 void pin(Allocation& allocation, const char* because) {

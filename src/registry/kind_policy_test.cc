@@ -7,34 +7,52 @@
 namespace amem {
 namespace {
 
-Allocation exported(size_t mib) {
+using Payload = KindSettings::Payload;
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kAllFifos = 10 * kMiB;  // a receiving side with the FIFOs of all protocols
+
+Allocation exported(size_t size_bytes, bool is_buffer = true) {
   Allocation allocation;
-  allocation.size_bytes = mib << 20;
+  allocation.size_bytes = size_bytes;
   allocation.nonce = 1;
+  allocation.is_buffer = is_buffer;
   return allocation;
 }
 
-TEST(KindPolicy, EverythingIsKeptByDefault) {
-  for (size_t mib : {2, 6, 10, 64}) EXPECT_EQ(kind_for_pause(exported(mib), {}), Kind::keep);
+TEST(KindPolicy, PayloadOfP2pBuffersIsDroppedWhereItIsSure) {
+  for (const size_t size_bytes : {kAllFifos, 6 * kMiB, 2 * kMiB})
+    EXPECT_EQ(kind_for_pause(exported(size_bytes), {}), Kind::header) << size_bytes;
 }
 
-TEST(KindPolicy, FreeTagDropsThePayloadOfExportedP2pBuffersOnly) {
-  const KindSettings free_payload{true};
-  EXPECT_EQ(kind_for_pause(exported(10), free_payload), Kind::header);
-  EXPECT_EQ(kind_for_pause(exported(6), free_payload), Kind::header);
-  EXPECT_EQ(kind_for_pause(exported(2), free_payload), Kind::keep);
-
-  Allocation local = exported(10);
+TEST(KindPolicy, EverythingElseIsKept) {
+  for (const size_t size_bytes : {kSlotBytes, 4 * kMiB, 8 * kMiB, 12 * kMiB})
+    EXPECT_EQ(kind_for_pause(exported(size_bytes), {}), Kind::keep) << size_bytes;
+  Allocation local = exported(kAllFifos);
   local.nonce = 0;
-  EXPECT_EQ(kind_for_pause(local, free_payload), Kind::keep);
+  EXPECT_EQ(kind_for_pause(local, {}), Kind::keep);
+  // Windows and signals.
+  for (const size_t size_bytes : {kAllFifos, 2 * kMiB})
+    EXPECT_EQ(kind_for_pause(exported(size_bytes, false), {}), Kind::keep) << size_bytes;
+}
+
+TEST(KindPolicy, SettingsForceAndForbid) {
+  EXPECT_EQ(kind_for_pause(exported(kAllFifos, false), {Payload::dropped, {}}), Kind::header);
+  EXPECT_EQ(kind_for_pause(exported(2 * kMiB, false), {Payload::dropped, {}}), Kind::keep);
+  EXPECT_EQ(kind_for_pause(exported(kAllFifos), {Payload::kept, {}}), Kind::keep);
+}
+
+TEST(KindPolicy, SizesFollowTheFifosOfTheEnvironment) {
+  const KindSettings small{Payload::dropped_if_sure, {1 << 15, 1 << 16, 1 << 17}};
+  EXPECT_EQ(kind_for_pause(exported(kAllFifos), small), Kind::keep);
+  EXPECT_EQ(kind_for_pause(exported(2 * kMiB), small), Kind::header);
 }
 
 TEST(KindPolicy, PinnedStaysPinnedForItsFirstReason) {
-  Allocation allocation = exported(10);
+  Allocation allocation = exported(kAllFifos);
   pin(allocation, "registered with a NIC");
   pin(allocation, "multicast");
 
-  EXPECT_EQ(kind_for_pause(allocation, {true}), Kind::pinned);
+  EXPECT_EQ(kind_for_pause(allocation, {}), Kind::pinned);
   EXPECT_STREQ(allocation.pinned_because, "registered with a NIC");
 }
 

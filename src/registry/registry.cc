@@ -3,39 +3,89 @@
 #include "registry/registry.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace amem {
 
-Allocation& Registry::add_local(size_t size_bytes, const AllocationProperties& properties,
-                                DriverHandle backing) {
+Backing& Registry::add_backing(size_t size_bytes, const AllocationProperties& properties,
+                               DriverHandle handle) {
+  const BackingId id = next_backing_++;
+  Backing& backing = backings_[id];
+  backing.id = id;
+  backing.size_bytes = size_bytes;
+  backing.properties = properties;
+  backing.handle = handle;
+  return backing;
+}
+
+Allocation& Registry::add_allocation(Backing& backing, size_t offset_bytes, size_t size_bytes) {
   used_.store(true, std::memory_order_relaxed);
   const AllocationId id = next_id_++;
   Allocation& allocation = allocations_[id];
   allocation.id = id;
   allocation.size_bytes = size_bytes;
-  allocation.properties = properties;
+  allocation.properties = backing.properties;
   allocation.handle_references = 1;
-  allocation.backing.handle = backing;
+  allocation.backing = backing.id;
+  allocation.offset_bytes = offset_bytes;
+  backing.allocations[offset_bytes] = id;
+  backing.used_end_bytes = std::max(backing.used_end_bytes, whole_slots(offset_bytes + size_bytes));
+  backing.filled_bytes += whole_slots(size_bytes);
   return allocation;
 }
 
+Allocation& Registry::add_local(size_t size_bytes, const AllocationProperties& properties,
+                                DriverHandle handle, size_t backing_bytes) {
+  return add_allocation(add_backing(backing_bytes, properties, handle), 0, size_bytes);
+}
+
+Allocation& Registry::add_to_slab(Backing& slab, size_t offset_bytes, size_t size_bytes) {
+  return add_allocation(slab, offset_bytes, size_bytes);
+}
+
+Backing& Registry::add_slab(size_t size_bytes, const AllocationProperties& properties,
+                            DriverHandle handle) {
+  Backing& slab = add_backing(size_bytes, properties, handle);
+  slab.is_slab = true;
+  return slab;
+}
+
 Allocation& Registry::add_import(const ImportOrigin& origin) {
-  used_.store(true, std::memory_order_relaxed);
-  const auto key = std::make_pair(origin.owner, origin.allocation);
-  if (auto known = imports_.find(key); known != imports_.end()) {
-    Allocation& allocation = allocations_[known->second];
+  Backing* backing = find_import(origin.owner, origin.backing);
+  if (backing == nullptr) {
+    backing = &add_backing(origin.slab_bytes, {}, 0);
+    backing->is_slab = origin.slab_bytes != 0;
+    backing->state = BackingState::let_go;
+    backing->is_import = true;
+    backing->owner = origin.owner;
+    backing->id_at_owner = origin.backing;
+    imports_[{origin.owner, origin.backing}] = backing->id;
+  }
+  const auto known = backing->allocations.find(origin.offset_bytes);
+  if (known != backing->allocations.end()) {
+    Allocation& allocation = allocations_.at(known->second);
     ++allocation.handle_references;
     return allocation;
   }
-  const AllocationId id = next_id_++;
-  imports_[key] = id;
-  Allocation& allocation = allocations_[id];
-  allocation.id = id;
-  allocation.handle_references = 1;
+  Allocation& allocation = add_allocation(*backing, origin.offset_bytes, origin.size_bytes);
   allocation.is_import = true;
   allocation.origin = origin;
-  allocation.state = AllocationState::let_go;
   return allocation;
+}
+
+void Registry::leave_backing(const Allocation& allocation) {
+  Backing& backing = backing_of(allocation);
+  backing.allocations.erase(allocation.offset_bytes);
+  backing.filled_bytes -= whole_slots(allocation.size_bytes);
+}
+
+void Registry::move_out_of_slab(Allocation& allocation, DriverHandle handle, size_t backing_bytes) {
+  leave_backing(allocation);
+  Backing& own = add_backing(backing_bytes, allocation.properties, handle);
+  own.allocations[0] = allocation.id;
+  own.filled_bytes = own.used_end_bytes = whole_slots(allocation.size_bytes);
+  allocation.backing = own.id;
+  allocation.offset_bytes = 0;
 }
 
 Allocation* Registry::find_handle(DriverHandle handle) {
@@ -47,9 +97,14 @@ Allocation* Registry::find(AllocationId id) {
   return found == allocations_.end() ? nullptr : &found->second;
 }
 
-Allocation* Registry::find_import(const InstanceId& owner, AllocationId allocation) {
-  auto found = imports_.find({owner, allocation});
-  return found == imports_.end() ? nullptr : find(found->second);
+Backing* Registry::find_backing(BackingId id) {
+  auto found = backings_.find(id);
+  return found == backings_.end() ? nullptr : &found->second;
+}
+
+Backing* Registry::find_import(const InstanceId& owner, BackingId id_at_owner) {
+  auto found = imports_.find({owner, id_at_owner});
+  return found == imports_.end() ? nullptr : find_backing(found->second);
 }
 
 Mapping* Registry::mapping_at(DeviceAddress address) {
@@ -69,11 +124,9 @@ std::vector<Mapping*> Registry::mappings_in(DeviceAddress address, size_t size_b
 }
 
 Mapping& Registry::add_mapping(Allocation& allocation, DeviceAddress address, size_t size_bytes) {
-  if (allocation.size_bytes == 0) allocation.size_bytes = size_bytes;
+  allocation.was_mapped = true;
   allocation.mappings.push_back(address);
-  Mapping& mapping = mappings_[address];
-  mapping = Mapping{address, size_bytes, allocation.id, {}, allocation.backing.is_here()};
-  return mapping;
+  return mappings_[address] = Mapping{address, size_bytes, allocation.id};
 }
 
 void Registry::remove_mapping(const Mapping& mapping) {
@@ -82,41 +135,113 @@ void Registry::remove_mapping(const Mapping& mapping) {
   mappings_.erase(address);
 }
 
-void Registry::erase(AllocationId id) {
-  const Allocation* allocation = find(id);
-  if (allocation == nullptr) return;
-  if (allocation->is_import)
-    imports_.erase({allocation->origin.owner, allocation->origin.allocation});
-  allocations_.erase(id);
-}
-
-std::vector<AllocationId> Registry::ids() const {
-  std::vector<AllocationId> all;
-  all.reserve(allocations_.size());
-  for (const auto& [id, allocation] : allocations_) all.push_back(id);
-  return all;
-}
-
 Mapping* Registry::find_mapping(DeviceAddress start) {
   auto found = mappings_.find(start);
   return found == mappings_.end() ? nullptr : &found->second;
 }
 
+Placement& Registry::add_placement(Backing& backing, DeviceAddress address, size_t size_bytes) {
+  if (backing.is_slab) slab_addresses_[address] = {size_bytes, backing.id, 0};
+  return backing.placements.emplace_back(Placement{address, size_bytes, {}, false, false});
+}
+
+void Registry::remove_placement(Backing& backing, DeviceAddress address) {
+  std::erase_if(backing.placements,
+                [&](const Placement& placement) { return placement.address == address; });
+  if (backing.is_slab) slab_addresses_.erase(address);
+}
+
+std::map<DeviceAddress, Registry::SlabAddresses>::iterator Registry::slab_addresses(
+    DeviceAddress address) {
+  auto after = slab_addresses_.upper_bound(address);
+  if (after == slab_addresses_.begin()) return slab_addresses_.end();
+  const auto found = std::prev(after);
+  return address < found->first + found->second.size_bytes ? found : slab_addresses_.end();
+}
+
+Backing* Registry::slab_at(DeviceAddress address) {
+  const auto found = slab_addresses(address);
+  return found == slab_addresses_.end() ? nullptr : find_backing(found->second.slab);
+}
+
+void Registry::add_reservation(DeviceAddress address) {
+  ++slab_addresses(address)->second.reservations;
+}
+
+bool Registry::remove_reservation(DeviceAddress address, AddressRange* unused) {
+  const auto found = slab_addresses(address);
+  if (found == slab_addresses_.end()) return false;
+  SlabAddresses& addresses = found->second;
+  if (addresses.reservations > 0) --addresses.reservations;
+  if (addresses.reservations > 0 || addresses.slab != 0) return true;
+  *unused = {found->first, addresses.size_bytes};
+  slab_addresses_.erase(found);
+  return true;
+}
+
+bool Registry::is_unused(const Allocation& allocation) {
+  if (allocation.handle_references > 0 || !allocation.mappings.empty()) return false;
+  // A late write of an importer would hit who gets its place next.
+  return allocation.importers.empty() || !backing_of(allocation).is_slab;
+}
+
+void Registry::erase(AllocationId id) {
+  const Allocation* allocation = find(id);
+  if (allocation == nullptr) return;
+  leave_backing(*allocation);
+  allocations_.erase(id);
+}
+
+std::vector<AddressRange> Registry::erase_backing(BackingId id) {
+  std::vector<AddressRange> unused;
+  const Backing* backing = find_backing(id);
+  if (backing == nullptr) return unused;
+  if (backing->is_import) imports_.erase({backing->owner, backing->id_at_owner});
+  for (const Placement& placement : backing->placements) {
+    const auto addresses = slab_addresses_.find(placement.address);
+    if (!backing->is_slab || addresses == slab_addresses_.end()) continue;
+    addresses->second.slab = 0;
+    if (addresses->second.reservations > 0) continue;
+    unused.push_back({placement.address, placement.size_bytes});
+    slab_addresses_.erase(addresses);
+  }
+  backings_.erase(id);
+  return unused;
+}
+
 bool Registry::wait_copied(AllocationId id, Deadline deadline) {
   return copied_.wait_until(mutex, deadline, [&]() AMEM_REQUIRES(mutex) {
     const Allocation* allocation = find(id);
-    return allocation == nullptr || !allocation->copying;
+    return allocation == nullptr || !backing_of(*allocation).copying;
   });
 }
 
+namespace {
+
+Access* find_access(std::vector<Access>& list, const Location& location) {
+  for (Access& known : list)
+    if (known.location == location) return &known;
+  return nullptr;
+}
+
+}  // namespace
+
 void merge_access(std::vector<Access>& list, const Access& access) {
-  for (Access& known : list) {
-    if (known.location == access.location) {
-      known.flags = access.flags;
-      return;
-    }
+  if (Access* known = find_access(list, access.location))
+    known->flags = access.flags;
+  else
+    list.push_back(access);
+}
+
+// The flags are bits: none, read, read and write (CUDA Driver API, CUmemAccess_flags).
+bool widen_access(std::vector<Access>& list, const Access& access) {
+  Access* known = find_access(list, access.location);
+  if (known == nullptr) {
+    list.push_back(access);
+    return true;
   }
-  list.push_back(access);
+  const int32_t both = known->flags | access.flags;
+  return std::exchange(known->flags, both) != both;
 }
 
 }  // namespace amem

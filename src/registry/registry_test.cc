@@ -14,7 +14,7 @@ class RegistryTest : public testing::Test {
 
 TEST_F(RegistryTest, HandleFindsItsAllocationAndForeignOnesFindNothing) {
   MutexLock lock(registry_.mutex);
-  Allocation& made = registry_.add_local(2 << 20, {}, 0x1234);
+  Allocation& made = registry_.add_local(2 << 20, {}, 0x1234, 2 << 20);
 
   EXPECT_EQ(registry_.find_handle(handle_of(made.id)), &made);
   EXPECT_EQ(registry_.find_handle(0x1234), nullptr);
@@ -25,7 +25,7 @@ TEST_F(RegistryTest, HandleFindsItsAllocationAndForeignOnesFindNothing) {
 
 TEST_F(RegistryTest, MappingIsFoundByInteriorAddressOnly) {
   MutexLock lock(registry_.mutex);
-  Allocation& made = registry_.add_local(0x1000, {}, 1);
+  Allocation& made = registry_.add_local(0x1000, {}, 1, 0x1000);
   registry_.add_mapping(made, 0x10000, 0x1000);
 
   EXPECT_EQ(registry_.mapping_at(0x0ffff), nullptr);
@@ -36,7 +36,7 @@ TEST_F(RegistryTest, MappingIsFoundByInteriorAddressOnly) {
 
 TEST_F(RegistryTest, RangeFindsEveryOverlappingMappingInOrder) {
   MutexLock lock(registry_.mutex);
-  Allocation& made = registry_.add_local(0x1000, {}, 1);
+  Allocation& made = registry_.add_local(0x1000, {}, 1, 0x1000);
   for (DeviceAddress at : {0x30000, 0x10000, 0x20000}) registry_.add_mapping(made, at, 0x1000);
 
   const auto found = registry_.mappings_in(0x10800, 0x1f801);
@@ -49,26 +49,26 @@ TEST_F(RegistryTest, RangeFindsEveryOverlappingMappingInOrder) {
 
 TEST_F(RegistryTest, SecondImportOfTheSameMemoryIsTheSameAllocation) {
   MutexLock lock(registry_.mutex);
-  const ImportOrigin origin{random_instance_id(), 5, 77};
+  const ImportOrigin origin{random_instance_id(), 5, 77, 8};
 
   Allocation& first = registry_.add_import(origin);
   Allocation& second = registry_.add_import(origin);
 
   EXPECT_EQ(&first, &second);
   EXPECT_EQ(first.handle_references, 2);
-  EXPECT_EQ(registry_.find_import(origin.owner, 5), &first);
-  EXPECT_EQ(registry_.find_import(random_instance_id(), 5), nullptr);
+  EXPECT_EQ(registry_.find_import(origin.owner, 8), &registry_.backing_of(first));
+  EXPECT_EQ(registry_.find_import(random_instance_id(), 8), nullptr);
 }
 
 TEST_F(RegistryTest, AllocationLivesUntilHandleAndMappingsAreGone) {
   MutexLock lock(registry_.mutex);
-  Allocation& made = registry_.add_local(0x1000, {}, 1);
+  Allocation& made = registry_.add_local(0x1000, {}, 1, 0x1000);
   Mapping& mapping = registry_.add_mapping(made, 0x10000, 0x1000);
   made.handle_references = 0;
-  EXPECT_FALSE(Registry::is_unused(made));
+  EXPECT_FALSE(registry_.is_unused(made));
 
   registry_.remove_mapping(mapping);
-  EXPECT_TRUE(Registry::is_unused(made));
+  EXPECT_TRUE(registry_.is_unused(made));
 
   const AllocationId id = made.id;
   registry_.erase(id);
@@ -77,11 +77,52 @@ TEST_F(RegistryTest, AllocationLivesUntilHandleAndMappingsAreGone) {
 
 TEST_F(RegistryTest, WaitCopiedGivesUpAtItsDeadline) {
   MutexLock lock(registry_.mutex);
-  Allocation& made = registry_.add_local(0x1000, {}, 1);
+  Allocation& made = registry_.add_local(0x1000, {}, 1, 0x1000);
   EXPECT_TRUE(registry_.wait_copied(made.id, Deadline::after_ms(0)));
 
-  made.copying = true;
+  registry_.backing_of(made).copying = true;
   EXPECT_FALSE(registry_.wait_copied(made.id, Deadline::after_ms(1)));
+}
+
+TEST_F(RegistryTest, ImportsOfOneSlabShareItsImport) {
+  MutexLock lock(registry_.mutex);
+  ImportOrigin origin{random_instance_id(), 5, 77, 8, 4 << 20, 0, kSlotBytes};
+  Allocation& first = registry_.add_import(origin);
+  origin.allocation = 6;
+  origin.offset_bytes = kSlotBytes;
+  Allocation& second = registry_.add_import(origin);
+
+  EXPECT_NE(first.id, second.id);
+  EXPECT_EQ(first.backing, second.backing);
+  EXPECT_TRUE(registry_.backing_of(first).is_slab);
+  EXPECT_EQ(registry_.backing_of(first).size_bytes, size_t{4} << 20);
+}
+
+TEST_F(RegistryTest, PlaceInASlabIsInUseUntilItsLastImporterIsGone) {
+  MutexLock lock(registry_.mutex);
+  Backing& slab = registry_.add_slab(4 << 20, {}, 1);
+  Allocation& made = registry_.add_to_slab(slab, 0, kSlotBytes);
+  const InstanceId importer = random_instance_id();
+  made.importers.insert(importer);
+  made.handle_references = 0;
+  EXPECT_FALSE(registry_.is_unused(made));
+
+  made.importers.clear();
+  EXPECT_TRUE(registry_.is_unused(made));
+}
+
+TEST_F(RegistryTest, SlabIsFoundByEveryAddressOfItsPlacements) {
+  MutexLock lock(registry_.mutex);
+  Backing& slab = registry_.add_slab(0x200000, {}, 1);
+  registry_.add_placement(slab, 0x10000000, 0x200000);
+  registry_.add_placement(slab, 0x20000000, 0x200000);
+
+  EXPECT_EQ(registry_.slab_at(0x0fffffff), nullptr);
+  EXPECT_EQ(registry_.slab_at(0x10000000), &slab);
+  EXPECT_EQ(registry_.slab_at(0x201fffff), &slab);
+  EXPECT_EQ(registry_.slab_at(0x20200000), nullptr);
+  registry_.remove_placement(slab, 0x10000000);
+  EXPECT_EQ(registry_.slab_at(0x10000000), nullptr);
 }
 
 TEST(MergeAccess, LastFlagsForALocationWin) {
@@ -92,6 +133,16 @@ TEST(MergeAccess, LastFlagsForALocationWin) {
 
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0].flags, 1);
+}
+
+TEST(WidenAccess, TakesNothingAway) {
+  std::vector<Access> list;
+  EXPECT_TRUE(widen_access(list, {{kLocationDevice, 0}, 1}));
+  EXPECT_TRUE(widen_access(list, {{kLocationDevice, 0}, 3}));
+  EXPECT_FALSE(widen_access(list, {{kLocationDevice, 0}, 1}));
+
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].flags, 3);
 }
 
 }  // namespace

@@ -30,6 +30,27 @@ void choose_cumem() {
   setenv("NCCL_CUMEM_ENABLE", "1", 1);
 }
 
+/// A FIFO's size as NCCL takes it from its environment; anything odd leaves the default, and a
+/// buffer whose size is not foreseen is kept whole.
+void read_fifo_size(const char* variable, size_t* size_bytes) {
+  const char* text = getenv(variable);  // allow: NCCL's variable, not ours
+  if (text == nullptr) return;
+  char* end = nullptr;
+  const long long value = strtoll(text, &end, 0);
+  if (end != text && *end == '\0' && value > 0) *size_bytes = static_cast<size_t>(value);
+}
+
+KindSettings kind_settings() {
+  using enum KindSettings::Payload;
+  KindSettings settings;
+  if (environment().free_tag == 7) settings.payload = dropped;
+  if (environment().offload_all) settings.payload = kept;
+  read_fifo_size("NCCL_LL_BUFFSIZE", &settings.fifos.ll_bytes);
+  read_fifo_size("NCCL_LL128_BUFFSIZE", &settings.fifos.ll128_bytes);
+  read_fifo_size("NCCL_BUFFSIZE", &settings.fifos.simple_bytes);
+  return settings;
+}
+
 }  // namespace
 
 Process::Process(const Driver& driver)
@@ -40,12 +61,16 @@ Process::Process(const Driver& driver)
       session_(engine_, neighbours_, *this) {
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
-  engine_.kinds.free_p2p_payload = environment().free_tag == 7;
+  engine_.kinds = kind_settings();
   hooks_.driver = &driver_;
   hooks_.registry = &registry_;
   hooks_.exchange = &neighbours_;
   hooks_.captures = &captures_;
   hooks_.timeout_ms = environment().timeout_ms;
+  hooks_.slabs = environment().slab == 1;
+  hooks_.zero = [this](int device, DeviceAddress address, size_t size_bytes) {
+    return devices_.zero(device, address, size_bytes, Deadline::after_ms(engine_.timeout_ms));
+  };
 }
 
 Process* Process::build() {

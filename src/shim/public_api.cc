@@ -142,6 +142,17 @@ AMEM_API int amemGetImports(amemTotals_t* totals) {
   return 0;
 }
 
+AMEM_API int amemGetDriverObjects(amemDriverObjects_t* objects) {
+  if (objects == nullptr) return -1;
+  *objects = {};
+  amem::Process* const process = amem::process_that_works();
+  if (process == nullptr) return -1;
+  const amem::DriverObjects found =
+      take_statistics(process->registry(), process->engine().kinds).driver_objects;
+  *objects = {found.own, found.own_bytes, found.imported};
+  return 0;
+}
+
 AMEM_API int amemGetTimes(amemTimes_t* times) {
   if (times == nullptr) return -1;
   *times = {};

@@ -47,7 +47,7 @@ TEST_P(DriverCall, FailsAndNothingIsLost) {
   }
   RecordProperty("tried", tried_);
   RecordProperty("refused", refused_);
-  EXPECT_GT(refused_, 10);
+  EXPECT_GE(refused_, 10);
   end(job);
 }
 

@@ -44,9 +44,9 @@ TEST_F(Children, WithAnotherProgramInheritNothing) {
     expect_nothing_inherited(child);
     if (state == std::string("active")) {
       const size_t used_before = used_bytes((*job)[0]);
-      const size_t allocated = totals((*job)[0]).allocated;
+      const size_t driver_bytes = totals((*job)[0]).driver_bytes;
       (*job)[0].ask("pause");
-      expect_freed(used_before, used_bytes((*job)[0]), allocated);
+      expect_freed(used_before, used_bytes((*job)[0]), driver_bytes);
       (*job)[0].ask("resume");
     } else {
       job->all("resume");

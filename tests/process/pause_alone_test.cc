@@ -32,7 +32,7 @@ TEST_F(PauseAlone, NeighboursGoOnWithoutABreak) {
   const size_t used_before = used_bytes(job[0]);
   ASSERT_GT(before.allocated, 0u);
   job[0].ask("pause");
-  expect_freed(used_before, used_bytes(job[0]), before.allocated);
+  expect_freed(used_before, used_bytes(job[0]), before.driver_bytes);
   EXPECT_EQ(totals(job[0]).resident, 0u);
   EXPECT_GT(totals(job[1]).resident, 0u);
   wait_for_loops(job[1], 20);
@@ -128,7 +128,7 @@ TEST_F(PauseAlone, GroupsOnTheSameGpusTakeTurns) {
     job.some(working, background(name));
     wait_for_loops(job[working[0]], 5);
     const size_t used_before = used_bytes(job[working[0]]);
-    const size_t held = totals(job[away[0]]).allocated;
+    const size_t held = totals(job[away[0]]).driver_bytes;
     job.some(away, "pause");
     expect_freed(used_before, used_bytes(job[working[0]]), held);
     wait_for_loops(job[working[0]], 20);

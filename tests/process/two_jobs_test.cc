@@ -69,7 +69,7 @@ class TwoJobs : public JobTest {
     const Totals others = totals(stays[0]);
     const size_t used_before = used_bytes(leaves[0]);
     Addresses gone = pause(leaves);
-    expect_freed(used_before, used_bytes(leaves[0]), own.resident);
+    expect_freed(used_before, used_bytes(leaves[0]), own.driver_bytes);
     EXPECT_EQ(totals(leaves[0]).resident, 0u);
     EXPECT_EQ(totals(stays[0]).resident, others.resident);
     stays.all("check world 17 16384");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "registry/allocation_state.h"
+#include "registry/backing_state.h"
 
 #include <cinttypes>
 
@@ -8,10 +8,10 @@ namespace amem {
 namespace {
 
 struct Change {
-  AllocationState from, to;
+  BackingState from, to;
 };
 
-using enum AllocationState;
+using enum BackingState;
 constexpr Change kLegal[] = {
     // Pause of the owner, and the way back when it fails.
     {resident, saving},
@@ -38,7 +38,7 @@ constexpr Change kLegal[] = {
 
 }  // namespace
 
-const char* state_name(AllocationState state) {
+const char* state_name(BackingState state) {
   switch (state) {
     case resident:
       return "resident";
@@ -76,17 +76,17 @@ const char* kind_name(Kind kind) {
   return "?";
 }
 
-bool is_legal(AllocationState from, AllocationState to) {
+bool is_legal(BackingState from, BackingState to) {
   for (const Change& change : kLegal)
     if (change.from == from && change.to == to) return true;
   return false;
 }
 
-Status change_state(Allocation& allocation, AllocationState to) {
-  if (!is_legal(allocation.state, to))
-    return make_error(ErrorKind::misuse, 0, "allocation %" PRIu64 " cannot go from %s to %s",
-                      allocation.id, state_name(allocation.state), state_name(to));
-  allocation.state = to;
+Status change_state(Backing& backing, BackingState to) {
+  if (!is_legal(backing.state, to))
+    return make_error(ErrorKind::misuse, 0, "backing %" PRIu64 " cannot go from %s to %s",
+                      backing.id, state_name(backing.state), state_name(to));
+  backing.state = to;
   return ok_status();
 }
 

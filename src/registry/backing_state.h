@@ -7,13 +7,13 @@
 
 namespace amem {
 
-const char* state_name(AllocationState state);
+const char* state_name(BackingState state);
 const char* kind_name(Kind kind);
 
-/// True when the table of allocation_state.cc has this change.
-bool is_legal(AllocationState from, AllocationState to);
+/// True when the table of backing_state.cc has this change.
+bool is_legal(BackingState from, BackingState to);
 
 /// Changes the state, or says by name why it cannot be.
-Status change_state(Allocation& allocation, AllocationState to);
+Status change_state(Backing& backing, BackingState to);
 
 }  // namespace amem
