@@ -22,16 +22,21 @@ void Bystanders::find_processes(const std::vector<CommunicatorId>& communicators
   looked_for_ = communicators;
 }
 
-void Bystanders::announce_away(const std::vector<CommunicatorId>& communicators,
-                               const std::set<InstanceId>& informed) {
+std::shared_ptr<Replies> Bystanders::announce_away(const std::vector<CommunicatorId>& communicators,
+                                                   const std::set<InstanceId>& informed,
+                                                   Deadline deadline) {
+  auto heard = std::make_shared<Replies>();
   PeerService* const peers = context_.peers.load();
-  if (peers == nullptr || communicators.empty()) return;
+  if (peers == nullptr || communicators.empty()) return heard;
   find_processes(communicators);
   for (const InstanceId& process : processes_) {
     if (informed.contains(process)) continue;
-    peers->send(process, Away{communicators}, {});
+    const Replies::Ticket ticket = heard->expect(name_of_peer(context_, process));
+    peers->call(process, Away{communicators}, {}, deadline,
+                [heard, ticket](const Result<Received>&) { heard->succeeded(ticket); });
     told_.insert(process);
   }
+  return heard;
 }
 
 /// Again when its connection broke on the way: its calls would wait for us for ever.

@@ -2,10 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <memory>
 #include <set>
 #include <vector>
 
 #include "engine/engine_context.h"
+#include "engine/replies.h"
 
 namespace amem {
 
@@ -15,17 +17,22 @@ namespace amem {
 /// cannot end.
 ///
 /// Nobody knows who they are, so every amem process of this user on this host is told the
-/// identities of our communicators; one that knows none of them is not affected. No answer is
-/// waited for: a call that slips in before the message waits on the GPU, as it would in plain NCCL.
+/// identities of our communicators; one that knows none of them is not affected. Their answers are
+/// waited for only for a moment, since one that is stopped may be no member at all: a call that
+/// slips in before the message waits on the GPU, as it would in plain NCCL.
 ///
 /// Threads: the session's. The member that receives acts in Neighbours.
 class Bystanders {
  public:
   explicit Bystanders(EngineContext& context) : context_(context) {}
 
-  /// Tells all but `informed`, who hear it another way.
-  void announce_away(const std::vector<CommunicatorId>& communicators,
-                     const std::set<InstanceId>& informed);
+  /// How long a pause waits for a process that does not answer and may be a member.
+  static constexpr int kMomentMs = 200;
+
+  /// Tells all but `informed`, who hear it another way. Wait for them, no longer than a moment,
+  /// with the replies it returns.
+  std::shared_ptr<Replies> announce_away(const std::vector<CommunicatorId>& communicators,
+                                         const std::set<InstanceId>& informed, Deadline deadline);
   /// Tells those who were told, but for `informed`.
   void announce_back(const std::set<InstanceId>& informed);
 

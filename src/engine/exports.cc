@@ -205,10 +205,13 @@ Status Exports::ask_to_let_go(Deadline deadline) {
                                       (gone != nullptr ? gone->reason : "unexpected answer"));
         });
   }
-  bystanders_.announce_away(request.communicators, asked);
+  const std::shared_ptr<Replies> heard =
+      bystanders_.announce_away(request.communicators, asked, deadline);
   step_point(StepPoint::pause_asked);
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   AMEM_TRY(replies->wait(deadline));
+  if (deadline.left_ms() > Bystanders::kMomentMs)
+    (void)heard->wait(Deadline::after_ms(Bystanders::kMomentMs));
   return closed->wait_until_ended(deadline);
 }
 

@@ -52,6 +52,7 @@ void Neighbours::on_message(const PeerInfo& from, uint64_t request_id, Received 
   } else if (const auto* away = std::get_if<Away>(&message)) {
     if (!seeded_fault("leave_gate_open"))
       context_.gate.member_away({from.instance, paused_text(from.pid), false}, away->communicators);
+    context_.peers.load()->reply(from.instance, request_id, AwayHeard{}, {});
   } else if (std::holds_alternative<StatusQuery>(message)) {
     context_.peers.load()->reply(from.instance, request_id, StatusReply{status_()}, {});
   }

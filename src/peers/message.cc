@@ -72,6 +72,9 @@ void walk(Stream& stream, Away& m) {
 }
 
 template <typename Stream>
+void walk(Stream&, AwayHeard&) {}
+
+template <typename Stream>
 void walk(Stream&, StatusQuery&) {}
 
 template <typename Stream>
@@ -95,7 +98,8 @@ constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
     {"Drop", Role::notice},
     {"StatusQuery", Role::request},
     {"StatusReply", Role::reply},
-    {"Away", Role::notice},
+    {"Away", Role::request},
+    {"AwayHeard", Role::reply},
 }};
 
 /// An empty message of the type numbered `index`, which must be below the number of types.

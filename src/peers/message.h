@@ -98,11 +98,16 @@ struct Drop {
   bool operator==(const Drop&) const = default;
 };
 
-/// To members of my communicators that import nothing of mine, one way: I am away until a Back that
-/// is the last. At most kMaxCommunicators.
+/// To members of my communicators that import nothing of mine: I am away until a Back that is the
+/// last. At most kMaxCommunicators.
 struct Away {
   std::vector<CommunicatorId> communicators;
   bool operator==(const Away&) const = default;
+};
+
+/// Reply to Away.
+struct AwayHeard {
+  bool operator==(const AwayHeard&) const = default;
 };
 
 /// The `amem` command asks.
@@ -118,7 +123,7 @@ struct StatusReply {
 
 /// The order is the wire's: a message's type byte is its index plus one.
 using Message = std::variant<Hello, Fetch, Fetched, LetGo, Gone, Back, BackDone, Drop, StatusQuery,
-                             StatusReply, Away>;
+                             StatusReply, Away, AwayHeard>;
 
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);
