@@ -144,7 +144,8 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
 
 // A place in a slab is free when its last importer is gone too.
 void Exports::forget_importer_of(const InstanceId& importer, Allocation& allocation) {
-  if (allocation.importers.erase(importer) > 0 && context_.registry.is_unused(allocation))
+  if (allocation.importers.erase(importer) > 0 && context_.registry.is_unused(allocation) &&
+      !context_.exiting)
     erase_unused(context_.driver, context_.registry, allocation);
 }
 

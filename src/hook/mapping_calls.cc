@@ -82,6 +82,7 @@ DriverResult hooked_cuMemAddressReserve(DeviceAddress* address, size_t size_byte
   HookContext& context = *hook_context();
   if (context.forward_only)
     return context.driver->cuMemAddressReserve(address, size_bytes, alignment, wanted, flags);
+  (void)take_buffer_expected();  // the question was for a second mapping
   const AllocationId expected = take_mapping_expected();
   if (expected != 0 && address != nullptr && wanted == 0 && flags == 0) {
     MutexLock lock(context.registry->mutex);

@@ -64,6 +64,7 @@ DriverResult hooked_cuMemExportToShareableHandle(void* shareable, DriverHandle h
 DriverResult hooked_cuMemImportFromShareableHandle(DriverHandle* handle, void* shareable,
                                                    int type) {
   HookContext& context = *hook_context();
+  (void)take_buffer_expected();  // the question was for the import
   if (!context.forward_only && handle != nullptr && type == kHandleTypeFd) {
     const int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
     DriverResult result = driver_result::kSuccess;

@@ -213,6 +213,25 @@ TEST_F(SlabCalls, WhoeverAsksForTheRecommendedUnitGetsTheDriversOwn) {
   EXPECT_EQ(ask_granularity(), kDriverUnit);
 }
 
+// The question was for an import, or for a second mapping; what is made later asked nothing.
+TEST_F(SlabCalls, QuestionIsForOneThingOnly) {
+  ask_granularity();
+  DriverHandle imported = 0;
+  driver_.cuMemImportFromShareableHandle = [](DriverHandle* handle, void*, int) {
+    return *handle = 5, 0;
+  };
+  EXPECT_EQ(hooked_cuMemImportFromShareableHandle(&imported, nullptr, kHandleTypeFd), 0);
+  Buffer buffer{create(kDriverUnit), reserve(kDriverUnit), kDriverUnit};
+  EXPECT_EQ(map(buffer), 0);
+  EXPECT_EQ(g_fake.mapped.count(buffer.address), 1u);
+
+  ask_granularity();
+  reserve(kDriverUnit);
+  buffer = {create(kDriverUnit), reserve(kDriverUnit), kDriverUnit};
+  EXPECT_EQ(map(buffer), 0);
+  EXPECT_EQ(g_fake.mapped.count(buffer.address), 1u);
+}
+
 TEST_F(SlabCalls, WithoutSlabsNothingIsDifferent) {
   context_.slabs = false;
   EXPECT_EQ(ask_granularity(), kDriverUnit);
