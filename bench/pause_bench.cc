@@ -84,12 +84,14 @@ long long driver_calls(jobs::Job& job) {
 struct Held {
   std::vector<uint64_t> allocated_bytes, fixed_bytes, driver_bytes;
   unsigned long long own_objects = 0, imported_objects = 0;  ///< of the rank with the most
+  unsigned long long allocations = 0;                        ///< of the rank with the most
 
   explicit Held(jobs::Job& job) {
     for (const std::string& answer : job.all("totals")) {
-      unsigned long long allocated = 0, fixed = 0, objects = 0, bytes = 0, imports = 0;
-      sscanf(answer.c_str(), "%*u %llu %*u %*u %llu %*u %*u %llu %llu %llu", &allocated, &fixed,
-             &objects, &bytes, &imports);
+      unsigned long long made = 0, allocated = 0, fixed = 0, objects = 0, bytes = 0, imports = 0;
+      sscanf(answer.c_str(), "%llu %llu %*u %*u %llu %*u %*u %llu %llu %llu", &made, &allocated,
+             &fixed, &objects, &bytes, &imports);
+      allocations = std::max(allocations, made);
       allocated_bytes.push_back(allocated);
       driver_bytes.push_back(bytes);
       fixed_bytes.push_back(fixed);
@@ -138,6 +140,7 @@ class PauseBench {
     out["driver_bytes"] = held_.driver_bytes;
     out["freed_bytes"] = freed_bytes_;
     out["freed_of_held"] = freed_ratio_;
+    out["allocations"] = held_.allocations;
     out["own_objects"] = held_.own_objects;
     out["imported_objects"] = held_.imported_objects;
     out.update(most_bytes(times_.back()));
