@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/executor.h"
 
+#include <cstring>
+
 #include "base/seeded_fault.h"
 #include "engine/step_point.h"
 #include "registry/backing_state.h"
@@ -22,6 +24,14 @@ struct Executor::Copy {
 };
 
 namespace {
+
+/// For a seeded fault: P2P buffers come back without their counters, all else as it was.
+void zero_headers(unsigned char* on_host, const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    if (piece.size_bytes == kHeaderBytes) memset(on_host, 0, kHeaderBytes);
+    on_host += piece.size_bytes;
+  }
+}
 
 DeviceAddress first_address(const Backing& backing) {
   return backing.placements.empty() ? 0 : backing.placements.front().address;
@@ -230,8 +240,7 @@ void Executor::begin_fill(const Step& step, CopiesByDevice* copies) {
   std::vector<Piece> pieces;
   if (backing->saved != nullptr) pieces = backing->saved_pieces;
   if (seeded_fault("skip_restore")) pieces.clear();
-  if (seeded_fault("skip_headers"))
-    std::erase_if(pieces, [](const Piece& piece) { return piece.size_bytes == kHeaderBytes; });
+  if (seeded_fault("skip_headers")) zero_headers(backing->saved, pieces);
   backing->copying = true;
   copied_bytes_ += total_bytes(pieces);
   (*copies)[backing->device()].push_back(

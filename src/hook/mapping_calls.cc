@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Hooks on addresses: reserve, free, map, unmap, access, address range.
-#include <algorithm>
-
 #include "base/log.h"
 #include "hook/entry_points.h"
 #include "hook/hook_context.h"
