@@ -114,22 +114,16 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
         allocation->nonce == item.nonce) {
       allocation->importers.insert(from.instance);
       outcome = Fetched::Outcome::away;
-      int fd = -1;
       const Backing& backing = context_.registry.backing_of(*allocation);
       if (!away_ && !context_.exiting && backing.is_here() && item.has_backing) {
         outcome = Fetched::Outcome::noted;
       } else if (!away_ && !context_.exiting && backing.is_here()) {
-        const DriverResult result =
-            context_.driver.cuMemExportToShareableHandle(&fd, backing.handle, kHandleTypeFd, 0);
-        if (result == driver_result::kSuccess) {
-          outcome = Fetched::Outcome::here;
-          fds.emplace_back(fd);
+        Result<UniqueFd> fd = export_fd(backing);
+        outcome = fd.ok() ? Fetched::Outcome::here : Fetched::Outcome::failed;
+        if (fd.ok()) {
+          fds.push_back(std::move(fd.value()));
         } else {
-          const Error error =
-              driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
-                           backing.size_bytes);
-          answer.reason = error.message;
-          outcome = Fetched::Outcome::failed;
+          answer.reason = fd.error().message;
         }
       }
     }
@@ -216,33 +210,39 @@ Status Exports::ask_to_let_go(Deadline deadline) {
   return closed->wait_until_ended(deadline);
 }
 
-Result<int> Exports::export_fd(const Backing& backing, std::map<BackingId, UniqueFd>* exported) {
+Result<UniqueFd> Exports::export_fd(const Backing& backing) {
   AMEM_TRY(context_.exiting.check());
-  UniqueFd& original = (*exported)[backing.id];
-  if (!original.valid()) {
+  UniqueFd* const shared =
+      shared_exports_.has_value() ? &(*shared_exports_)[backing.id] : nullptr;
+  if (shared == nullptr || !shared->valid()) {
     int fd = -1;
     const DriverResult result =
         context_.driver.cuMemExportToShareableHandle(&fd, backing.handle, kHandleTypeFd, 0);
     if (result != driver_result::kSuccess)
       return driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
                           backing.size_bytes);
-    original.reset(fd);
+    if (shared == nullptr) return UniqueFd(fd);
+    shared->reset(fd);
   }
-  const int copy = fcntl(original.get(), F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return os_error(errno, "dup of an exported backing");
+  UniqueFd copy(fcntl(shared->get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return os_error(errno, "dup of an exported backing");
   return copy;
 }
 
-Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels,
-                     std::map<BackingId, UniqueFd>* exported) {
+void Exports::stop_sharing_exports() {
+  MutexLock lock(context_.registry.mutex);
+  shared_exports_.reset();
+}
+
+Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels) {
   parcels->emplace_back();
   for (const auto& [id, backing] : context_.registry.backings()) {
     if (!backing.is_here() || !is_imported_by(importer, backing)) continue;
     if (parcels->back().message.backings.size() == kMaxFds) parcels->emplace_back();
-    Result<int> fd = export_fd(backing, exported);
+    Result<UniqueFd> fd = export_fd(backing);
     if (!fd.ok()) return std::move(fd.error());
     parcels->back().message.backings.push_back(id);
-    parcels->back().fds.emplace_back(fd.value());
+    parcels->back().fds.push_back(std::move(fd.value()));
   }
   parcels->back().message.last = true;
   return ok_status();
@@ -275,11 +275,11 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
   all.insert(told_.begin(), told_.end());
   away_ = false;
   told_.clear();
-  std::map<BackingId, UniqueFd> exported;
+  shared_exports_.emplace();
   for (const InstanceId& importer : all) {
     const std::string name = name_of_peer(context_, importer);
     std::vector<Parcel> parcels;
-    if (Status packed = pack(importer, &parcels, &exported); !packed.ok()) {
+    if (Status packed = pack(importer, &parcels); !packed.ok()) {
       replies->failed(replies->expect(name),
                       name + " could not be given its memory back: " + packed.error().message);
       told_.insert(importer);

@@ -2,7 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "engine/bystanders.h"
@@ -36,16 +38,21 @@ class Exports {
   Status ask_to_let_go(Deadline deadline);
 
   /// We are back: sends every importer what it had, and opens the gates of all who were told. Wait
-  /// for the importers with the replies it returns.
+  /// for the importers with the replies it returns. Until stop_sharing_exports() each backing is
+  /// exported once, for all who ask: an export costs 0.7 to 1 ms when four processes resume together
+  /// (H200, driver 580).
   std::shared_ptr<Replies> bring_back(Deadline deadline);
+  /// Closes the descriptors that bring_back() made: a child made by fork() would keep them, and with
+  /// them memory that a pause wants to release.
+  void stop_sharing_exports();
 
  private:
   struct Parcel;
   /// The next bring_back() is for this one too.
   void tell_again(const InstanceId& importer);
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
-  Status pack(const InstanceId& importer, std::vector<Parcel>* parcels,
-              std::map<BackingId, UniqueFd>* exported) AMEM_REQUIRES(context_.registry.mutex);
+  Status pack(const InstanceId& importer, std::vector<Parcel>* parcels)
+      AMEM_REQUIRES(context_.registry.mutex);
   bool is_imported_by(const InstanceId& importer, const Backing& backing)
       AMEM_REQUIRES(context_.registry.mutex);
   void forget_importer_of(const InstanceId& importer, Allocation& allocation)
@@ -53,13 +60,15 @@ class Exports {
   /// Returns who is told in this way.
   std::set<InstanceId> bring_back_imports(Deadline deadline,
                                           const std::shared_ptr<Replies>& replies);
-  Result<int> export_fd(const Backing& backing, std::map<BackingId, UniqueFd>* exported)
-      AMEM_REQUIRES(context_.registry.mutex);
+  Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 
   EngineContext& context_;
   Bystanders bystanders_;
   /// Between ask_to_let_go() and bring_back().
   bool away_ AMEM_GUARDED_BY(context_.registry.mutex) = false;
+  /// Between bring_back() and stop_sharing_exports(): what was exported.
+  std::optional<std::map<BackingId, UniqueFd>> shared_exports_
+      AMEM_GUARDED_BY(context_.registry.mutex);
   /// Who was told that we are away, and so must be told that we are back.
   std::set<InstanceId> told_ AMEM_GUARDED_BY(context_.registry.mutex);
 };

@@ -180,8 +180,9 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
                               "), so this process is paused: call ncclResume() when there is room";
     return status;
   }
-  if (Status told = neighbours_.exports().bring_back(undo_deadline)->wait(undo_deadline);
-      !told.ok()) {
+  const Status told = neighbours_.exports().bring_back(undo_deadline)->wait(undo_deadline);
+  neighbours_.exports().stop_sharing_exports();
+  if (!told.ok()) {
     status.error().message += "; and " + told.error().message;
     // One that does not answer has it in writing. One that failed has to be told again.
     if (told.error().kind != ErrorKind::timeout) {
@@ -276,13 +277,19 @@ Status Session::move_in(Deadline deadline, SessionReport* report) {
   step_point(StepPoint::resume_filled);
   report->copied_bytes = executor_.copied_bytes();
   watch.lap(&report->copy_ms);
+  const Status met = meet_neighbours(plan, deadline);
+  neighbours_.exports().stop_sharing_exports();
+  watch.lap(&report->peers_ms);
+  return met;
+}
+
+Status Session::meet_neighbours(const std::vector<Step>& plan, Deadline deadline) {
   const std::shared_ptr<Replies> told = neighbours_.exports().bring_back(deadline);
   step_point(StepPoint::resume_told);
   AMEM_TRY(neighbours_.imports().fetch(plan, deadline));
   step_point(StepPoint::resume_fetched);
   AMEM_TRY(told->wait(deadline));
   step_point(StepPoint::resume_done);
-  watch.lap(&report->peers_ms);
   return ok_status();
 }
 

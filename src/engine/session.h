@@ -65,6 +65,7 @@ class Session {
   Status move_out(Deadline deadline, SessionReport* report, bool* lost_way_back);
   Status undo(const std::vector<Step>& plan, const std::vector<Step>& begun, Deadline deadline);
   Status move_in(Deadline deadline, SessionReport* report);
+  Status meet_neighbours(const std::vector<Step>& plan, Deadline deadline);
   size_t free_bytes(int device);
   Error out_of_memory(const Error& error, const std::vector<Step>& plan);
   std::vector<Step> pause_plan();

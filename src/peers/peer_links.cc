@@ -178,12 +178,14 @@ void PeerLinks::flush(Link& link) {
   if (std::exchange(link.wants_writable, blocked) != blocked) watch(link);
 }
 
-void PeerLinks::watch(const Link& link) {
+void PeerLinks::watch(Link& link) {
   epoll_event event{};
   if (!link.read_again_at) event.events |= EPOLLIN;
   if (link.wants_writable) event.events |= EPOLLOUT;
   event.data.u64 = link.token;
-  epoll_ctl(around_.epoll, EPOLL_CTL_MOD, link.connection.fd(), &event);
+  // Otherwise a packet that waits for room, or for us, would wait for ever.
+  if (epoll_ctl(around_.epoll, EPOLL_CTL_MOD, link.connection.fd(), &event) != 0)
+    link.read_again_at = in_ms(kStarvedPauseMs);
 }
 
 void PeerLinks::on_event(uint64_t token, uint32_t events) {

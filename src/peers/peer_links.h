@@ -90,7 +90,7 @@ class PeerLinks {
     bool finished = false;
     bool wants_writable = false;
     std::optional<TimePoint> flush_again_at;
-    /// Not watched for packets until then.
+    /// Not watched for packets until then; epoll is told anew.
     std::optional<TimePoint> read_again_at;
     /// Of an accepted connection without a Hello.
     std::optional<TimePoint> hello_by;
@@ -133,7 +133,7 @@ class PeerLinks {
   void push(Link& link, OutPacket packet);
   void flush(Link& link);
   /// Tells epoll what the link waits for.
-  void watch(const Link& link);
+  void watch(Link& link);
 
   /// Takes one packet; false when there is none to take (any more).
   bool read_one(uint64_t token);

@@ -158,11 +158,14 @@ void ServiceLoop::watch_listener() {
   if (accept_again_ && accept_again_->passed()) accept_again_.reset();
   const bool listen = links_->has_room() && !accept_again_;
   if (listen == listening_) return;
-  listening_ = listen;
   epoll_event event{};
   if (listen) event.events = EPOLLIN;
   event.data.u64 = kListenerToken;
-  epoll_ctl(epoll_->get(), EPOLL_CTL_MOD, listener_->get(), &event);
+  if (epoll_ctl(epoll_->get(), EPOLL_CTL_MOD, listener_->get(), &event) == 0) {
+    listening_ = listen;
+  } else {
+    accept_again_ = Deadline::after_ms(kAcceptPauseMs);
+  }
 }
 
 void ServiceLoop::carry_out(Order order) {

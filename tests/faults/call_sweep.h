@@ -50,6 +50,13 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     if (sweep().order == std::string("resume")) job[0].ask("pause");
   }
 
+  /// Once for all faults: a neighbour that was deaf may let go, and come back, after the order has
+  /// ended.
+  void connect(jobs::Job& job) {
+    FaultTest::connect(job);
+    for (int rank : {0, 1}) before_[rank] = totals(job[rank]);
+  }
+
   Calls calls_of(jobs::RankProcess& rank) {
     Calls calls;
     for (const std::string& function : functions()) calls[function] = calls_of(rank, function);
@@ -71,7 +78,6 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   /// before.
   void fail_call(jobs::Job& job, const std::string& function, long n) {
     const size_t used_before = used_bytes(job[0]);
-    const Totals before[] = {totals(job[0]), totals(job[1])};
     prepare(job);
     jobs::RankProcess& victim = job[sweep().victim];
     set_fault(victim, function, n);
@@ -93,11 +99,10 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     ASSERT_EQ(state(job[0]), kActive) << outcome.text;
 
     job.all("all_reduce world 2000");
-    // A neighbour that was deaf hears now that it shall let go, and that it may come back.
     for (int rank : {0, 1})
       wait_for("rank " + std::to_string(rank) + " has what it had: " + outcome.text, [&] {
         const Totals now = totals(job[rank]);
-        return now.resident == before[rank].resident && now.mapped == before[rank].mapped;
+        return now.resident == before_[rank].resident && now.mapped == before_[rank].mapped;
       });
     ASSERT_EQ(used_bytes(job[0]), used_before) << outcome.text;
   }
@@ -108,6 +113,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     EXPECT_EQ(totals(job[0]).objects, 0u);
   }
 
+  Totals before_[2] = {};
   int tried_ = 0, refused_ = 0;
 };
 
