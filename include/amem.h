@@ -84,6 +84,12 @@ int amemGetDriverObjects(amemDriverObjects_t* objects);
 
 int amemGetTimes(amemTimes_t* times);
 
+/* Gives back the pinned host memory that a pause has made to keep contents in, and that is kept for
+ * the next one; *bytes, which may be NULL, is how much. Returns 0, or -1 when amem is off, when
+ * this process is paused (its contents are there), or when the GPUs have not ended the work that
+ * was queued on them within AMEM_TIMEOUT_MS; amemGetLastError() says which. */
+int amemTrimHostMemory(uint64_t* bytes);
+
 /* What the last failed call of this process said: the call, the object, the peer's pid and what to
  * do. "" when none failed. Valid until the calling thread calls it again. */
 const char* amemGetLastError(void);

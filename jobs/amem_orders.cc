@@ -71,6 +71,12 @@ std::string times(Words&) {
   return text;
 }
 
+std::string trim(Words&) {
+  uint64_t bytes = 0;
+  check_amem(static_cast<ncclResult_t>(amemTrimHostMemory(&bytes)), "amemTrimHostMemory");
+  return std::to_string(bytes);
+}
+
 /// In a forked child, which must only forward: the answer is the child's own of pause.
 std::string fork_pause(Words&) {
   const pid_t child = ::fork();
@@ -84,8 +90,9 @@ std::string fork_pause(Words&) {
 
 Orders amem_orders() {
   return {
-      {"pause", pause},         {"resume", resume}, {"state", state}, {"stats", stats},
-      {"set_group", set_group}, {"totals", totals}, {"times", times}, {"fork_pause", fork_pause},
+      {"pause", pause}, {"resume", resume},         {"state", state},
+      {"stats", stats}, {"set_group", set_group},   {"totals", totals},
+      {"times", times}, {"fork_pause", fork_pause}, {"trim", trim},
   };
 }
 

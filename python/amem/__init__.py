@@ -14,7 +14,7 @@ Pausing concerns this process alone: no other rank has to call anything.
 
 from .errors import AmemError
 from .launch import environment, preload_path
-from .session import enabled, last_error, pause, paused, resume, set_group, state
+from .session import enabled, last_error, pause, paused, resume, set_group, state, trim_host_memory
 from .statistics import stats
 
 __version__ = "0.1.0"
@@ -31,4 +31,5 @@ __all__ = [
     "set_group",
     "state",
     "stats",
+    "trim_host_memory",
 ]

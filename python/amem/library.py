@@ -70,6 +70,7 @@ _SIGNATURES = {
     "amemGetImports": (ctypes.c_int, [ctypes.POINTER(Totals)]),
     "amemGetDriverObjects": (ctypes.c_int, [ctypes.POINTER(DriverObjects)]),
     "amemGetTimes": (ctypes.c_int, [ctypes.POINTER(Times)]),
+    "amemTrimHostMemory": (ctypes.c_int, [ctypes.POINTER(ctypes.c_uint64)]),
     "amemGetLastError": (ctypes.c_char_p, []),
     "amemGetVersion": (ctypes.c_char_p, []),
 }

@@ -3,6 +3,7 @@
 """Pause, resume, and what they need to know. Every function may be called from any thread."""
 
 import contextlib
+import ctypes
 from typing import Iterator
 
 from .errors import AmemError
@@ -10,7 +11,7 @@ from .library import STATES, find_library, require_library
 
 
 def _call(name: str, *arguments: object) -> None:
-    """Calls one of the five functions of nccl.h; raises AmemError with the library's own words."""
+    """Calls a function that returns 0 when it has succeeded; raises AmemError with the library's own words."""
     library = require_library()
     code = getattr(library, name)(*arguments)
     if code != 0:
@@ -68,6 +69,17 @@ def state() -> str:
 def enabled() -> bool:
     """True when pause() can work: amem is in this process and not off. Never raises."""
     return state() != "off"
+
+
+def trim_host_memory() -> int:
+    """Gives back the pinned host memory that a pause has made, which is kept for the next one.
+
+    Returns how many bytes it was. Raises AmemError while the process is paused: its contents are
+    there.
+    """
+    size = ctypes.c_uint64(0)
+    _call("amemTrimHostMemory", ctypes.byref(size))
+    return size.value
 
 
 def last_error() -> str:

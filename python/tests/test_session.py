@@ -55,6 +55,10 @@ except amem.AmemError as error:
     assert "-1" in text
 
 
+def test_host_memory_that_no_pause_has_made_is_nothing_to_give_back(build):
+    assert build.job("import amem; print(amem.trim_host_memory())") == "0"
+
+
 def test_other_threads_run_while_one_is_paused_or_pausing(build):
     code = """
 import threading

@@ -111,6 +111,10 @@ Environment read_environment(const char* const* environ_block) {
       out.cumem = respect ? CumemMode::respect : CumemMode::force;
     } else if (name == "AMEM_SLAB") {
       read_integer(*row, text, out.slab, out.complaints);
+    } else if (name == "AMEM_HOST_LIMIT") {
+      read_integer(*row, text, out.host_limit_mib, out.complaints);
+    } else if (name == "AMEM_HOST_PREALLOC") {
+      read_integer(*row, text, out.host_prealloc_mib, out.complaints);
     } else if (name == "AMEM_OFFLOAD") {
       out.offload_all = read_choice(*row, text, out.complaints);
     } else if (name == "AMEM_NCCL_PATH") {

@@ -118,20 +118,18 @@ void DeviceThreads::prepare(const std::vector<int>& devices) {
   for (int device : devices) (void)lane_of(device);
 }
 
-Status DeviceThreads::run(std::map<int, Job> jobs, const char* what, Deadline deadline) {
-  return run_tasks(std::move(jobs), false, what, deadline);
+DeviceThreads::Started DeviceThreads::start(std::map<int, Job>&& jobs, bool optional) {
+  Started started;
+  for (auto& [device, job] : jobs) started[device] = post(device, std::move(job), optional);
+  return started;
 }
 
-Status DeviceThreads::run_tasks(std::map<int, Job>&& jobs, bool optional, const char* what,
-                                Deadline deadline) {
+Status DeviceThreads::wait(const Started& started, const char* what, Deadline deadline) {
   Status status = ok_status();
-  std::map<int, std::shared_ptr<Answer>> answers;
-  for (auto& [device, job] : jobs) {
-    answers[device] = post(device, std::move(job), optional);
-    if (answers[device] == nullptr && status.ok())
+  for (const auto& [device, answer] : started)
+    if (answer == nullptr && status.ok())
       status = os_error(EAGAIN, "cannot start a thread for device %d", device);
-  }
-  for (const auto& [device, answer] : answers) {
+  for (const auto& [device, answer] : started) {
     if (answer == nullptr) continue;
     Answer& of_device = *answer;
     MutexLock lock(of_device.mutex);
@@ -151,7 +149,7 @@ Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) 
   std::map<int, Job> jobs;
   for (int device : devices)
     jobs[device] = [this, device] { return wait_for_work(driver_, exiting_, device); };
-  return run_tasks(std::move(jobs), true, "the work that was queued on it", deadline);
+  return wait(start(std::move(jobs), true), "the work that was queued on it", deadline);
 }
 
 Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,

@@ -39,7 +39,15 @@ class DeviceThreads {
   /// Runs a job on each device's thread, side by side, each after what was asked of its thread
   /// before. The first error in order of devices; unsupported for a device whose primary context is
   /// not active; timeout, which names the device and `what`, at the deadline.
-  Status run(std::map<int, Job> jobs, const char* what, Deadline deadline);
+  Status run(std::map<int, Job> jobs, const char* what, Deadline deadline) {
+    return wait(start(std::move(jobs)), what, deadline);
+  }
+
+  /// run() in two, for a caller that has something to do meanwhile.
+  struct Answer;
+  using Started = std::map<int, std::shared_ptr<Answer>>;
+  Started start(std::map<int, Job> jobs) { return start(std::move(jobs), false); }
+  static Status wait(const Started& started, const char* what, Deadline deadline);
 
   /// Waits for all work that was queued on these devices before the call, without disturbing a
   /// stream capture anywhere in the process. Devices without an active context have none.
@@ -54,12 +62,11 @@ class DeviceThreads {
   Status zero(int device, DeviceAddress address, size_t size_bytes, Deadline deadline);
 
  private:
-  struct Answer;
   struct Task;
   struct Lane;
   Lane* lane_of(int device) AMEM_REQUIRES(mutex_);
   std::shared_ptr<Answer> post(int device, Job job, bool optional);
-  Status run_tasks(std::map<int, Job>&& jobs, bool optional, const char* what, Deadline deadline);
+  Started start(std::map<int, Job>&& jobs, bool optional);
   static void* serve(void* lane);
 
   const Driver& driver_;

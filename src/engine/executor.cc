@@ -50,12 +50,12 @@ Status Executor::reserve(const std::vector<Step>& plan, Deadline deadline) {
   }
   if (device < 0) return ok_status();
   return devices_.run(
-      {{device, [this, need] { return store_.reserve(need.size_bytes, need.largest_bytes); }}},
+      {{device, [this, need,
+                 device] { return store_.reserve(need.size_bytes, need.largest_bytes, device); }}},
       "making room on the host", deadline);
 }
 
-Status Executor::run_copies(const CopiesByDevice& copies, CopyFunction copy, const char* what,
-                            Deadline deadline) {
+DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies, CopyFunction copy) {
   std::map<int, DeviceThreads::Job> jobs;
   for (const auto& [device, list] : copies)
     jobs[device] = [this, copy, list = list, stream = &streams_[device]]() -> Status {
@@ -75,7 +75,7 @@ Status Executor::run_copies(const CopiesByDevice& copies, CopyFunction copy, con
       end_copies(list);
       return status;
     };
-  return devices_.run(std::move(jobs), what, deadline);
+  return devices_.start(std::move(jobs));
 }
 
 // --- Pause
@@ -123,7 +123,7 @@ Status Executor::copy_to_host(const Driver& driver, const Copy& copy, DriverStre
   return ok_status();
 }
 
-Status Executor::save(const std::vector<Step>& plan, Deadline deadline) {
+Status Executor::save(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline) {
   copied_bytes_ = 0;
   CopiesByDevice copies;
   Status status = ok_status();
@@ -132,7 +132,12 @@ Status Executor::save(const std::vector<Step>& plan, Deadline deadline) {
     status = begin_save(step, &copies);
     if (!status.ok()) break;
   }
-  if (status.ok()) status = run_copies(copies, copy_to_host, "the copies to the host", deadline);
+  if (status.ok()) {
+    const DeviceThreads::Started started = start_copies(copies, copy_to_host);
+    Status dropped = run_steps(plan, Action::drop, begun);
+    status = DeviceThreads::wait(started, "the copies to the host", deadline);
+    if (status.ok()) status = std::move(dropped);
+  }
   // A job that goes on behind its deadline ends its copies itself.
   if (status.ok() || status.error().kind != ErrorKind::timeout) end_copies(copies);
   if (!status.ok()) cancel_saves(plan);
@@ -186,8 +191,12 @@ Status Executor::run_one(const Step& step) {
 }
 
 Status Executor::release(const std::vector<Step>& plan, std::vector<Step>* begun) {
+  return run_steps(plan, Action::release, begun);
+}
+
+Status Executor::run_steps(const std::vector<Step>& plan, Action action, std::vector<Step>* begun) {
   for (const Step& step : plan) {
-    if (step.action != Action::drop && step.action != Action::release) continue;
+    if (step.action != action) continue;
     AMEM_TRY(exiting_.check());
     begun->push_back(step);
     AMEM_TRY(run_one(step));
@@ -266,7 +275,8 @@ Status Executor::copy_to_device(const Driver& driver, const Copy& copy, DriverSt
   return ok_status();
 }
 
-Status Executor::fill(const std::vector<Step>& plan, Deadline deadline) {
+Status Executor::fill(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
+                      Deadline deadline) {
   copied_bytes_ = 0;
   CopiesByDevice copies;
   for (const Step& step : plan)
@@ -277,7 +287,9 @@ Status Executor::fill(const std::vector<Step>& plan, Deadline deadline) {
         for (size_t i = 1; i < copy.pieces.size(); ++i)
           if (copy.pieces[i - 1].size_bytes == copy.pieces[i].size_bytes)
             std::swap(copy.pieces[i - 1].offset_bytes, copy.pieces[i].offset_bytes);
-  const Status status = run_copies(copies, copy_to_device, "the copies from the host", deadline);
+  const DeviceThreads::Started started = start_copies(copies, copy_to_device);
+  meanwhile();
+  const Status status = DeviceThreads::wait(started, "the copies from the host", deadline);
   if (status.ok() || status.error().kind != ErrorKind::timeout) end_copies(copies);
   if (!status.ok()) return status;
 

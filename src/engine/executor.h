@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -34,10 +35,10 @@ class Executor {
   /// Makes room on the host for what the plan saves.
   Status reserve(const std::vector<Step>& plan, Deadline deadline);
 
-  /// Copies what is kept. On error everything is as before.
-  Status save(const std::vector<Step>& plan, Deadline deadline);
-  /// Drops imports and releases memory. Adds each step that was begun to `begun`, also the one at
-  /// which it stops for an error.
+  /// Copies what is kept, and drops imports meanwhile. On error what is ours is as before. Adds
+  /// each step that was begun to `begun`, also the one at which it stops for an error.
+  Status save(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline);
+  /// Releases memory. Adds to `begun` likewise.
   Status release(const std::vector<Step>& plan, std::vector<Step>* begun);
   /// Ends the saving of backings that were not released: back to resident.
   void cancel_saves(const std::vector<Step>& plan);
@@ -45,8 +46,10 @@ class Executor {
   /// Makes memory again, also what an earlier call left unfinished. On error everything is given
   /// back, so that it can be made again later.
   Status create(const std::vector<Step>& plan);
-  /// Gives the memory its contents. On error it can be called again.
-  Status fill(const std::vector<Step>& plan, Deadline deadline);
+  /// Gives the memory its contents, and calls `meanwhile` while copies run. On error it can be
+  /// called again.
+  Status fill(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
+              Deadline deadline);
 
   /// Sums of the last save or fill, for the log.
   size_t copied_bytes() const { return copied_bytes_; }
@@ -60,8 +63,8 @@ class Executor {
 
   Status begin_save(const Step& step, CopiesByDevice* copies);
   void begin_fill(const Step& step, CopiesByDevice* copies);
-  Status run_copies(const CopiesByDevice& copies, CopyFunction copy, const char* what,
-                    Deadline deadline);
+  DeviceThreads::Started start_copies(const CopiesByDevice& copies, CopyFunction copy);
+  Status run_steps(const std::vector<Step>& plan, Step::Action action, std::vector<Step>* begun);
   Status run_one(const Step& step);
   void end_copies(const CopiesByDevice& copies);
   void end_copies(const std::vector<Copy>& list);

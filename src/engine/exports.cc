@@ -212,8 +212,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
 
 Result<UniqueFd> Exports::export_fd(const Backing& backing) {
   AMEM_TRY(context_.exiting.check());
-  UniqueFd* const shared =
-      shared_exports_.has_value() ? &(*shared_exports_)[backing.id] : nullptr;
+  UniqueFd* const shared = shared_exports_.has_value() ? &(*shared_exports_)[backing.id] : nullptr;
   if (shared == nullptr || !shared->valid()) {
     int fd = -1;
     const DriverResult result =
@@ -229,9 +228,28 @@ Result<UniqueFd> Exports::export_fd(const Backing& backing) {
   return copy;
 }
 
-void Exports::stop_sharing_exports() {
+void Exports::begin_sharing() {
+  MutexLock lock(context_.registry.mutex);
+  shared_exports_.emplace();
+}
+
+void Exports::end_sharing() {
   MutexLock lock(context_.registry.mutex);
   shared_exports_.reset();
+}
+
+void Exports::export_imported() {
+  std::vector<BackingId> imported;
+  {
+    MutexLock lock(context_.registry.mutex);
+    for (const auto& [id, backing] : context_.registry.backings())
+      if (is_imported(backing)) imported.push_back(id);
+  }
+  for (BackingId id : imported) {
+    MutexLock lock(context_.registry.mutex);
+    const Backing* backing = context_.registry.find_backing(id);
+    if (backing != nullptr && backing->is_here() && !export_fd(*backing).ok()) return;
+  }
 }
 
 Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels) {
@@ -246,6 +264,13 @@ Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels) {
   }
   parcels->back().message.last = true;
   return ok_status();
+}
+
+bool Exports::is_imported(const Backing& backing) {
+  return std::any_of(backing.allocations.begin(), backing.allocations.end(),
+                     [&](const auto& entry) AMEM_REQUIRES(context_.registry.mutex) {
+                       return !context_.registry.find(entry.second)->importers.empty();
+                     });
 }
 
 bool Exports::is_imported_by(const InstanceId& importer, const Backing& backing) {
@@ -275,7 +300,6 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
   all.insert(told_.begin(), told_.end());
   away_ = false;
   told_.clear();
-  shared_exports_.emplace();
   for (const InstanceId& importer : all) {
     const std::string name = name_of_peer(context_, importer);
     std::vector<Parcel> parcels;

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "engine/host_memory.h"
+
 namespace amem {
 namespace {
 
@@ -20,6 +22,10 @@ constexpr unsigned kRegisterPortable =
     1;  // CU_MEMHOSTREGISTER_PORTABLE: for every context of the process
 constexpr int kMostTouchers =
     8;  // beyond that the kernel's page zeroing does not get faster (measured)
+
+size_t whole_region(size_t size_bytes) {
+  return (std::max(size_bytes, kSmallestRegion) + kHugePage - 1) / kHugePage * kHugePage;
+}
 
 struct Touch {
   unsigned char* from;
@@ -56,41 +62,98 @@ void populate(unsigned char* base, size_t size_bytes) {
 }  // namespace
 
 HostStore::~HostStore() {
+  MutexLock lock(mutex_);
+  give_back();
+}
+
+void HostStore::give_back() {
   for (const Region& region : regions_) {
     driver_.cuMemHostUnregister(region.base);
     munmap(region.base, region.size_bytes);
   }
+  regions_.clear();
+  device_ = -1;
 }
 
 size_t HostStore::block_bytes(size_t size_bytes) {
   return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-size_t HostStore::capacity_bytes() const {
+size_t HostStore::capacity() const {
   size_t sum = 0;
   for (const Region& region : regions_) sum += region.size_bytes;
   return sum;
 }
 
-Status HostStore::reserve(size_t size_bytes, size_t largest_bytes) {
-  used_bytes_ = 0;
+size_t HostStore::capacity_bytes() const {
+  MutexLock lock(mutex_);
+  return capacity();
+}
+
+size_t HostStore::used_bytes() const {
+  MutexLock lock(mutex_);
+  size_t sum = 0;
+  for (const Region& region : regions_) sum += region.used_bytes;
+  return sum;
+}
+
+int HostStore::device() const {
+  MutexLock lock(mutex_);
+  return device_;
+}
+
+Status HostStore::reserve(size_t size_bytes, size_t largest_bytes, int device) {
+  MutexLock lock(mutex_);
+  in_use_ = true;
   for (Region& region : regions_) region.used_bytes = 0;
   // A block lies in one region, so the end of each may stay unused.
   const size_t need = size_bytes + regions_.size() * largest_bytes;
-  const size_t have = capacity_bytes();
+  const size_t have = capacity();
   if (size_bytes == 0 || have >= need) return ok_status();
-  return grow(need - have + largest_bytes);
+  const size_t more = need - have + largest_bytes;
+  if (limit_bytes_ == 0 || have + whole_region(more) <= limit_bytes_ || size_bytes > limit_bytes_)
+    return grow(more, device);
+  // In one region nothing stays unused.
+  give_back();
+  return grow(size_bytes, device);
 }
 
-Status HostStore::grow(size_t size_bytes) {
-  const size_t rounded =
-      (std::max(size_bytes, kSmallestRegion) + kHugePage - 1) / kHugePage * kHugePage;
+Status HostStore::prepare(size_t size_bytes, int device) {
+  MutexLock lock(mutex_);
+  const size_t have = capacity();
+  return have >= size_bytes ? ok_status() : grow(size_bytes - have, device);
+}
+
+Status HostStore::check_room(size_t size_bytes) const {
+  const size_t in_all = capacity() + size_bytes;
+  if (limit_bytes_ != 0 && in_all > limit_bytes_)
+    return make_error(ErrorKind::os, ENOMEM,
+                      "keeping NCCL's contents takes %zu MiB of host memory, and AMEM_HOST_LIMIT "
+                      "allows %zu MiB: raise it",
+                      in_all >> 20, limit_bytes_ >> 20);
+  const size_t available = available_host_bytes();
+  if (size_bytes > available)
+    return make_error(ErrorKind::os, ENOMEM,
+                      "keeping NCCL's contents takes %zu MiB of host memory, and the machine (or "
+                      "this process' cgroup) has %zu MiB left",
+                      size_bytes >> 20, available >> 20);
+  return ok_status();
+}
+
+Status HostStore::grow(size_t size_bytes, int device) {
+  size_t rounded = whole_region(size_bytes);
+  // What is left below a limit may be less than we like to take.
+  const size_t left = limit_bytes_ - std::min(limit_bytes_, capacity());
+  if (limit_bytes_ != 0 && rounded > left && size_bytes <= left)
+    rounded = (size_bytes + kHugePage - 1) / kHugePage * kHugePage;
+  AMEM_TRY(check_room(rounded));
   void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return os_error(errno, "cannot get %zu MiB of host memory to keep NCCL's contents in",
                     rounded >> 20);
   madvise(memory, rounded, MADV_HUGEPAGE);  // refused by some kernels; only slower then
   madvise(memory, rounded, MADV_DONTFORK);  // pinned pages and copy-on-write do not go together
+  prefer_numa_node(memory, rounded, nearest_numa_node(driver_, device));
   auto* base = static_cast<unsigned char*>(memory);
   populate(base, rounded);
   const DriverResult result = driver_.cuMemHostRegister_v2(base, rounded, kRegisterPortable);
@@ -99,19 +162,34 @@ Status HostStore::grow(size_t size_bytes) {
     return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", rounded >> 20);
   }
   regions_.push_back({base, rounded, 0});
+  device_ = device;
   return ok_status();
 }
 
 unsigned char* HostStore::take(size_t size_bytes) {
+  MutexLock lock(mutex_);
   const size_t block = block_bytes(size_bytes);
   for (Region& region : regions_) {
     if (region.size_bytes - region.used_bytes < block) continue;
     unsigned char* const at = region.base + region.used_bytes;
     region.used_bytes += block;
-    used_bytes_ += block;
     return at;
   }
   return nullptr;
+}
+
+void HostStore::forget_blocks() {
+  MutexLock lock(mutex_);
+  in_use_ = false;
+  for (Region& region : regions_) region.used_bytes = 0;
+}
+
+size_t HostStore::trim() {
+  MutexLock lock(mutex_);
+  if (in_use_) return 0;
+  const size_t given = capacity();
+  give_back();
+  return given;
 }
 
 }  // namespace amem

@@ -13,6 +13,8 @@ namespace amem {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kNoLimit = 0;
+constexpr int kDevice = 0;
 constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
 
 /// What the driver has registered, by address, and how it answers.
@@ -45,6 +47,7 @@ class HostStoreTest : public testing::Test {
       g_driver.ranges[g_driver.last_asked] = {size_bytes, flags};
       return driver_result::kSuccess;
     };
+    driver_.cuDeviceGetAttribute = [](int*, int, int) { return driver_result::kInvalidValue; };
     driver_.cuMemHostUnregister = [](void* base) {
       const bool known = g_driver.ranges.erase(static_cast<unsigned char*>(base)) == 1;
       return known ? driver_result::kSuccess : driver_result::kInvalidValue;
@@ -86,9 +89,9 @@ TEST_F(HostStoreTest, BlocksAreRoundedUpForCopies) {
 }
 
 TEST_F(HostStoreTest, NothingToKeepTakesNoMemory) {
-  HostStore store(driver_);
+  HostStore store(driver_, kNoLimit);
 
-  EXPECT_TRUE(store.reserve(0, 0).ok());
+  EXPECT_TRUE(store.reserve(0, 0, kDevice).ok());
 
   EXPECT_EQ(store.capacity_bytes(), 0u);
   EXPECT_EQ(g_driver.last_asked, nullptr);
@@ -96,9 +99,9 @@ TEST_F(HostStoreTest, NothingToKeepTakesNoMemory) {
 }
 
 TEST_F(HostStoreTest, ReservedRoomIsPinnedForEveryContext) {
-  HostStore store(driver_);
+  HostStore store(driver_, kNoLimit);
 
-  ASSERT_TRUE(store.reserve(3 * kMiB + 256, 2 * kMiB).ok());
+  ASSERT_TRUE(store.reserve(3 * kMiB + 256, 2 * kMiB, kDevice).ok());
 
   EXPECT_GE(store.capacity_bytes(), 3 * kMiB + 256);
   EXPECT_EQ(registered_bytes(), store.capacity_bytes());
@@ -109,8 +112,8 @@ TEST_F(HostStoreTest, ReservedRoomIsPinnedForEveryContext) {
 }
 
 TEST_F(HostStoreTest, BlocksKeepWhatIsWrittenToThem) {
-  HostStore store(driver_);
-  ASSERT_TRUE(store.reserve(2 * kMiB, kMiB).ok());
+  HostStore store(driver_, kNoLimit);
+  ASSERT_TRUE(store.reserve(2 * kMiB, kMiB, kDevice).ok());
   unsigned char* const first = store.take(kMiB);
   unsigned char* const second = store.take(kMiB);
 
@@ -124,14 +127,14 @@ TEST_F(HostStoreTest, BlocksKeepWhatIsWrittenToThem) {
 }
 
 TEST_F(HostStoreTest, NextPauseUsesTheSameMemoryAgain) {
-  HostStore store(driver_);
-  ASSERT_TRUE(store.reserve(70 * kMiB, 10 * kMiB).ok());
+  HostStore store(driver_, kNoLimit);
+  ASSERT_TRUE(store.reserve(70 * kMiB, 10 * kMiB, kDevice).ok());
   const size_t capacity_bytes = store.capacity_bytes();
   unsigned char* const first = store.take(10 * kMiB);
   g_driver.last_asked = nullptr;
 
   for (int pause = 0; pause < 3; ++pause) {
-    ASSERT_TRUE(store.reserve(70 * kMiB, 10 * kMiB).ok());
+    ASSERT_TRUE(store.reserve(70 * kMiB, 10 * kMiB, kDevice).ok());
     EXPECT_EQ(store.used_bytes(), 0u);
     EXPECT_EQ(store.take(10 * kMiB), first);
   }
@@ -141,12 +144,12 @@ TEST_F(HostStoreTest, NextPauseUsesTheSameMemoryAgain) {
 }
 
 TEST_F(HostStoreTest, GrowsByWhatIsMissingAndKeepsWhatItHas) {
-  HostStore store(driver_);
-  ASSERT_TRUE(store.reserve(kMiB, kMiB).ok());
+  HostStore store(driver_, kNoLimit);
+  ASSERT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
   const size_t before = store.capacity_bytes();
   unsigned char* const base = g_driver.last_asked;
 
-  ASSERT_TRUE(store.reserve(80 * kMiB, 40 * kMiB).ok());
+  ASSERT_TRUE(store.reserve(80 * kMiB, 40 * kMiB, kDevice).ok());
 
   EXPECT_EQ(g_driver.ranges.size(), 2u);
   EXPECT_EQ(g_driver.ranges.count(base), 1u);
@@ -157,19 +160,19 @@ TEST_F(HostStoreTest, GrowsByWhatIsMissingAndKeepsWhatItHas) {
 
 // A block lies in one region: 120 MiB of blocks do not fit into two regions of 64.
 TEST_F(HostStoreTest, ReservedRoomIsEnoughWhereverTheRegionsEnd) {
-  HostStore store(driver_);
-  ASSERT_TRUE(store.reserve(kMiB, kMiB).ok());
-  ASSERT_TRUE(store.reserve(70 * kMiB, 2 * kMiB).ok());
+  HostStore store(driver_, kNoLimit);
+  ASSERT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
+  ASSERT_TRUE(store.reserve(70 * kMiB, 2 * kMiB, kDevice).ok());
   ASSERT_EQ(store.capacity_bytes(), 128 * kMiB);
 
-  ASSERT_TRUE(store.reserve(120 * kMiB, 40 * kMiB).ok());
+  ASSERT_TRUE(store.reserve(120 * kMiB, 40 * kMiB, kDevice).ok());
 
   expect_room(store, {40 * kMiB, 40 * kMiB, 40 * kMiB});
 }
 
 TEST_F(HostStoreTest, MoreThanWasReservedIsNotGiven) {
-  HostStore store(driver_);
-  ASSERT_TRUE(store.reserve(kMiB, kMiB).ok());
+  HostStore store(driver_, kNoLimit);
+  ASSERT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
 
   EXPECT_EQ(store.take(store.capacity_bytes() + 1), nullptr);
   EXPECT_EQ(store.used_bytes(), 0u);
@@ -178,10 +181,10 @@ TEST_F(HostStoreTest, MoreThanWasReservedIsNotGiven) {
 }
 
 TEST_F(HostStoreTest, MemoryThatCannotBePinnedIsGivenBack) {
-  HostStore store(driver_);
+  HostStore store(driver_, kNoLimit);
   g_driver.result = driver_result::kOutOfMemory;
 
-  const Status status = store.reserve(kMiB, kMiB);
+  const Status status = store.reserve(kMiB, kMiB, kDevice);
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::driver);
@@ -193,40 +196,88 @@ TEST_F(HostStoreTest, MemoryThatCannotBePinnedIsGivenBack) {
 }
 
 TEST_F(HostStoreTest, RefusedGrowthLeavesWhatThereWas) {
-  HostStore store(driver_);
-  ASSERT_TRUE(store.reserve(kMiB, kMiB).ok());
+  HostStore store(driver_, kNoLimit);
+  ASSERT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
   const size_t capacity_bytes = store.capacity_bytes();
   g_driver.result = driver_result::kOutOfMemory;
 
-  EXPECT_FALSE(store.reserve(80 * kMiB, 80 * kMiB).ok());
+  EXPECT_FALSE(store.reserve(80 * kMiB, 80 * kMiB, kDevice).ok());
 
   EXPECT_EQ(store.capacity_bytes(), capacity_bytes);
-  EXPECT_TRUE(store.reserve(kMiB, kMiB).ok());
+  EXPECT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
   expect_room(store, {kMiB});
 }
 
-// More than the address space of a process: no setting of the kernel grants it.
-TEST_F(HostStoreTest, MemoryThatCannotBeHadIsAnErrorWithItsSize) {
-  HostStore store(driver_);
+TEST_F(HostStoreTest, MoreThanTheMachineHasIsRefusedBeforeTheKernelMustEndSomebody) {
+  HostStore store(driver_, kNoLimit);
 
-  const Status status = store.reserve(size_t{1} << 60, kMiB);
+  const Status status = store.reserve(size_t{1} << 60, kMiB, kDevice);
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::os);
   EXPECT_EQ(status.error().code, ENOMEM);
-  EXPECT_NE(status.error().message.find("cannot get 1099511627778 MiB of host memory"),
+  EXPECT_NE(status.error().message.find("takes 1099511627778 MiB of host memory, and the machine"),
             std::string::npos)
       << status.error().message;
   EXPECT_EQ(store.capacity_bytes(), 0u);
   EXPECT_EQ(g_driver.last_asked, nullptr);
 }
 
+TEST_F(HostStoreTest, NeverBecomesLargerThanItsLimit) {
+  HostStore store(driver_, 100 * kMiB);
+  ASSERT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
+  ASSERT_TRUE(store.reserve(80 * kMiB, 40 * kMiB, kDevice).ok());
+  expect_room(store, {40 * kMiB, 40 * kMiB});
+  ASSERT_TRUE(store.reserve(100 * kMiB, 100 * kMiB, kDevice).ok());
+  expect_room(store, {100 * kMiB});
+
+  const Status status = store.reserve(101 * kMiB, kMiB, kDevice);
+
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("AMEM_HOST_LIMIT allows 100 MiB: raise it"),
+            std::string::npos)
+      << status.error().message;
+  EXPECT_EQ(store.capacity_bytes(), 100 * kMiB);
+  EXPECT_TRUE(store.reserve(100 * kMiB, 100 * kMiB, kDevice).ok());
+}
+
+TEST_F(HostStoreTest, WhatIsMadeReadyIsUsedByTheNextPause) {
+  HostStore store(driver_, kNoLimit);
+  ASSERT_TRUE(store.prepare(70 * kMiB, kDevice).ok());
+  EXPECT_EQ(registered_bytes(), store.capacity_bytes());
+  g_driver.last_asked = nullptr;
+
+  EXPECT_TRUE(store.prepare(60 * kMiB, kDevice).ok());
+  ASSERT_TRUE(store.reserve(60 * kMiB, 10 * kMiB, kDevice).ok());
+
+  EXPECT_EQ(g_driver.last_asked, nullptr) << "registered anew";
+  expect_room(store, {10 * kMiB, 10 * kMiB, 40 * kMiB});
+}
+
+TEST_F(HostStoreTest, IsTrimmedOnlyWhileNothingIsKept) {
+  HostStore store(driver_, kNoLimit);
+  EXPECT_EQ(store.trim(), 0u);
+  ASSERT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
+  unsigned char* const base = g_driver.last_asked;
+  EXPECT_EQ(store.trim(), 0u);
+  EXPECT_TRUE(is_mapped(base));
+
+  store.forget_blocks();
+
+  EXPECT_EQ(store.trim(), 64 * kMiB);
+  EXPECT_TRUE(g_driver.ranges.empty());
+  EXPECT_FALSE(is_mapped(base));
+  EXPECT_EQ(store.device(), -1);
+  ASSERT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
+  expect_room(store, {kMiB});
+}
+
 TEST_F(HostStoreTest, DestructorGivesEverythingBack) {
   std::vector<unsigned char*> bases;
   {
-    HostStore store(driver_);
-    ASSERT_TRUE(store.reserve(kMiB, kMiB).ok());
-    ASSERT_TRUE(store.reserve(80 * kMiB, 40 * kMiB).ok());
+    HostStore store(driver_, kNoLimit);
+    ASSERT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
+    ASSERT_TRUE(store.reserve(80 * kMiB, 40 * kMiB, kDevice).ok());
     for (const auto& [base, range] : g_driver.ranges) bases.push_back(base);
     ASSERT_EQ(bases.size(), 2u);
     EXPECT_TRUE(is_mapped(bases[0]));

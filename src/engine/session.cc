@@ -31,6 +31,18 @@ class Stopwatch {
 
 constexpr double kMiB = 1 << 20;
 
+/// While it lives, each backing is exported once for all who ask.
+class SharedExports {
+ public:
+  explicit SharedExports(Exports& exports) : exports_(exports) { exports_.begin_sharing(); }
+  ~SharedExports() { exports_.end_sharing(); }
+  SharedExports(const SharedExports&) = delete;
+  void make_ready() { exports_.export_imported(); }
+
+ private:
+  Exports& exports_;
+};
+
 }  // namespace
 
 const char* session_state_name(SessionState state) {
@@ -74,6 +86,7 @@ Status Session::enter(SessionState from, SessionState to, SessionState done, Dea
 }
 
 void Session::leave(SessionState state) {
+  if (state == SessionState::active) store_.forget_blocks();
   MutexLock lock(mutex_);
   state_ = state;
   changed_.notify_all();
@@ -135,7 +148,6 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   // Everything that could fail is reserved before any neighbour is asked for anything; after the
   // drain, because pinning waits for the device too and would be blamed for its work.
   AMEM_TRY(executor_.reserve(pause_plan(), deadline));
-  host_capacity_bytes_ = store_.capacity_bytes();
   watch.lap(&report->wait_ms);
   return ok_status();
 }
@@ -145,7 +157,8 @@ Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& beg
   executor_.cancel_saves(plan);
   const std::vector<Step> back = inverse(begun);
   AMEM_TRY(executor_.create(back));
-  AMEM_TRY(executor_.fill(back, deadline));
+  AMEM_TRY(executor_.fill(
+      back, [] {}, deadline));
   return neighbours_.imports().fetch(back, deadline);
 }
 
@@ -160,7 +173,7 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
   std::vector<Step> begun;
   if (status.ok()) {
     step_point(StepPoint::pause_let_go);
-    status = executor_.save(plan, deadline);
+    status = executor_.save(plan, &begun, deadline);
     step_point(StepPoint::pause_saved);
     report->copied_bytes = executor_.copied_bytes();
     watch.lap(&report->copy_ms);
@@ -180,9 +193,9 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
                               "), so this process is paused: call ncclResume() when there is room";
     return status;
   }
-  const Status told = neighbours_.exports().bring_back(undo_deadline)->wait(undo_deadline);
-  neighbours_.exports().stop_sharing_exports();
-  if (!told.ok()) {
+  const SharedExports shared(neighbours_.exports());
+  if (Status told = neighbours_.exports().bring_back(undo_deadline)->wait(undo_deadline);
+      !told.ok()) {
     status.error().message += "; and " + told.error().message;
     // One that does not answer has it in writing. One that failed has to be told again.
     if (told.error().kind != ErrorKind::timeout) {
@@ -223,6 +236,42 @@ Status Session::pause() {
            report.total_ms, report.wait_ms, report.peers_ms, report.copy_ms,
            static_cast<double>(report.copied_bytes) / kMiB, report.memory_ms);
   return status;
+}
+
+// --- Host memory
+// ------------------------------------------------------------------------------------------------------
+
+void Session::prepare_host_memory(int device, size_t size_bytes) {
+  (void)context_.devices.start({{device, [this, device, size_bytes] {
+                                   const Status ready = store_.prepare(size_bytes, device);
+                                   if (!ready.ok())
+                                     AMEM_LOG(warn, device, "%s", ready.error().message.c_str());
+                                   return ok_status();
+                                 }}});
+}
+
+Result<size_t> Session::trim_host_memory() {
+  const int device = store_.device();
+  if (device < 0) return size_t{0};
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  std::vector<int> devices;
+  {
+    MutexLock lock(context_.registry.mutex);
+    devices = devices_in_use(context_.registry);
+  }
+  // A copy of a pause that ran into its deadline may still be under way.
+  AMEM_TRY(context_.devices.drain(devices, deadline));
+  const auto given = std::make_shared<size_t>(0);
+  AMEM_TRY(context_.devices.run({{device,
+                                  [this, given] {
+                                    *given = store_.trim();
+                                    return ok_status();
+                                  }}},
+                                "unpinning host memory", deadline));
+  if (*given == 0 && store_.capacity_bytes() > 0)
+    return make_error(ErrorKind::misuse, 0,
+                      "the host memory holds what was on the GPU; call ncclResume() first");
+  return *given;
 }
 
 // --- Resume
@@ -273,23 +322,19 @@ Status Session::move_in(Deadline deadline, SessionReport* report) {
   }
   watch.lap(&report->memory_ms);
   step_point(StepPoint::resume_created);
-  AMEM_TRY(executor_.fill(plan, deadline));
+  SharedExports shared(neighbours_.exports());
+  AMEM_TRY(executor_.fill(
+      plan, [&shared] { shared.make_ready(); }, deadline));
   step_point(StepPoint::resume_filled);
   report->copied_bytes = executor_.copied_bytes();
   watch.lap(&report->copy_ms);
-  const Status met = meet_neighbours(plan, deadline);
-  neighbours_.exports().stop_sharing_exports();
-  watch.lap(&report->peers_ms);
-  return met;
-}
-
-Status Session::meet_neighbours(const std::vector<Step>& plan, Deadline deadline) {
   const std::shared_ptr<Replies> told = neighbours_.exports().bring_back(deadline);
   step_point(StepPoint::resume_told);
   AMEM_TRY(neighbours_.imports().fetch(plan, deadline));
   step_point(StepPoint::resume_fetched);
   AMEM_TRY(told->wait(deadline));
   step_point(StepPoint::resume_done);
+  watch.lap(&report->peers_ms);
   return ok_status();
 }
 

@@ -34,7 +34,7 @@ class Session {
       : context_(context),
         neighbours_(neighbours),
         nccl_(nccl),
-        store_(context.driver),
+        store_(context.driver, context.host_limit_bytes),
         executor_(context.driver, context.registry, context.devices, store_, context.kinds,
                   context.exiting) {}
 
@@ -50,7 +50,14 @@ class Session {
   SessionState state() const { return state_.load(); }
   SessionReport last_pause();
   SessionReport last_resume();
-  size_t host_capacity_bytes() const { return host_capacity_bytes_.load(); }
+  size_t host_capacity_bytes() const { return store_.capacity_bytes(); }
+
+  /// Makes host memory for contents ready, near this device, so that the first pause does not have
+  /// to. Returns at once.
+  void prepare_host_memory(int device, size_t size_bytes);
+  /// Gives the host memory back that a pause had made; the next one makes it again. How much it
+  /// was; misuse while this process is paused, or is about to be: its contents are there.
+  Result<size_t> trim_host_memory();
 
   /// In a forked child: pause and resume are refused from now on.
   void disable(const char* because) { disabled_because_.store(because); }
@@ -65,7 +72,6 @@ class Session {
   Status move_out(Deadline deadline, SessionReport* report, bool* lost_way_back);
   Status undo(const std::vector<Step>& plan, const std::vector<Step>& begun, Deadline deadline);
   Status move_in(Deadline deadline, SessionReport* report);
-  Status meet_neighbours(const std::vector<Step>& plan, Deadline deadline);
   size_t free_bytes(int device);
   Error out_of_memory(const Error& error, const std::vector<Step>& plan);
   std::vector<Step> pause_plan();
@@ -74,14 +80,13 @@ class Session {
   EngineContext& context_;
   Neighbours& neighbours_;
   NcclState& nccl_;
-  HostStore store_;    // allow: of the one thread that is pausing or resuming
-  Executor executor_;  // allow: see store_
+  HostStore store_;    // allow: locks itself
+  Executor executor_;  // allow: of the one thread that is pausing or resuming
 
   Mutex mutex_;
   Condition changed_;
   std::atomic<SessionState> state_{SessionState::active};
   std::atomic<const char*> disabled_because_{nullptr};
-  std::atomic<size_t> host_capacity_bytes_{0};
   SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
   SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);
 };

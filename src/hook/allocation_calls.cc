@@ -50,6 +50,8 @@ DriverResult hooked_cuMemGetAllocationGranularity(size_t* granularity_bytes,
   const bool for_buffer = result == driver_result::kSuccess && !context.forward_only &&
                           option == kGranularityMinimum && fits_a_slab(*properties);
   note_granularity_question(for_buffer);
+  if (for_buffer && context.on_first_buffer && !context.had_buffer.exchange(true))
+    context.on_first_buffer(properties->location.id);
   if (!for_buffer || !context.slabs || *granularity_bytes % kSlotBytes != 0) return result;
   context.granularity_bytes.store(*granularity_bytes, std::memory_order_relaxed);
   *granularity_bytes = kSlotBytes;

@@ -25,6 +25,9 @@ struct HookContext {
   /// Zeroes memory of a device, and waits for it up to the deadline of the process. No lock is
   /// held.
   std::function<Status(int device, DeviceAddress address, size_t size_bytes)> zero;
+  /// Told of the device, once, when NCCL is about to make its first buffer. May be empty.
+  std::function<void(int device)> on_first_buffer;
+  std::atomic<bool> had_buffer{false};
   /// What the driver's allocations are multiples of; 0 until NCCL was told of a smaller unit.
   std::atomic<size_t> granularity_bytes{0};
   /// Set in a forked child, where the tables may be locked for ever by a thread that is not there:

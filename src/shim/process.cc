@@ -56,7 +56,13 @@ KindSettings kind_settings() {
 Process::Process(const Driver& driver)
     : driver_(driver),
       devices_(driver_, exiting_),
-      engine_{driver_, registry_, gate_, devices_, exiting_, random_instance_id()},
+      engine_{driver_,
+              registry_,
+              gate_,
+              devices_,
+              exiting_,
+              random_instance_id(),
+              static_cast<size_t>(environment().host_limit_mib) << 20},
       neighbours_(engine_, [this] { return status_text(); }),
       session_(engine_, neighbours_, *this) {
   engine_.group = static_cast<int32_t>(environment().group_id);
@@ -68,6 +74,10 @@ Process::Process(const Driver& driver)
   hooks_.captures = &captures_;
   hooks_.timeout_ms = environment().timeout_ms;
   hooks_.slabs = environment().slab == 1;
+  if (const long mib = environment().host_prealloc_mib; mib > 0)
+    hooks_.on_first_buffer = [this, bytes = static_cast<size_t>(mib) << 20](int device) {
+      session_.prepare_host_memory(device, bytes);
+    };
   hooks_.zero = [this](int device, DeviceAddress address, size_t size_bytes) {
     return devices_.zero(device, address, size_bytes, Deadline::after_ms(engine_.timeout_ms));
   };

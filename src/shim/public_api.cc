@@ -175,6 +175,20 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
   return 0;
 }
 
+AMEM_API int amemTrimHostMemory(uint64_t* bytes) {
+  if (bytes != nullptr) *bytes = 0;
+  amem::Process* const process = amem::process_that_works();
+  const amem::Result<size_t> given = process != nullptr
+                                         ? process->session().trim_host_memory()
+                                         : amem::Result<size_t>(amem::why_forwarding());
+  if (!given.ok()) {
+    amem::report_error("amemTrimHostMemory", given.error());
+    return -1;
+  }
+  if (bytes != nullptr) *bytes = given.value();
+  return 0;
+}
+
 AMEM_API const char* amemGetLastError(void) { return amem::last_error_text(); }
 
 AMEM_API const char* amemGetVersion(void) { return AMEM_VERSION; }

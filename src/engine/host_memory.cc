@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/host_memory.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+namespace amem {
+namespace {
+
+constexpr int kHostNumaId = 134;     // CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID
+constexpr int kPolicyPreferred = 1;  // MPOL_PREFERRED, set_mempolicy(2)
+
+using File = std::unique_ptr<FILE, int (*)(FILE*)>;
+File open_text(const std::string& path) { return {fopen(path.c_str(), "re"), &fclose}; }
+
+/// The number in the line that begins with this word.
+std::optional<size_t> number_after(const std::string& path, const char* word) {
+  const File file = open_text(path);
+  char line[256];
+  const size_t length = strlen(word);
+  while (file != nullptr && fgets(line, sizeof line, file.get()) != nullptr) {
+    size_t number = 0;
+    if (strncmp(line, word, length) == 0 && sscanf(line + length, "%zu", &number) == 1)
+      return number;
+  }
+  return std::nullopt;
+}
+
+/// Of the process' cgroup; begins with a slash, or is empty.
+std::string cgroup_path(const std::string& root) {
+  const File file = open_text(root + "/proc/self/cgroup");
+  char line[1024], path[1024];
+  while (file != nullptr && fgets(line, sizeof line, file.get()) != nullptr)
+    if (sscanf(line, "0::%1023s", path) == 1 && *path == '/') return path;
+  return {};
+}
+
+/// Room below the limit of one cgroup; nothing where it has none.
+std::optional<size_t> cgroup_room(const std::string& folder) {
+  const auto most = number_after(folder + "/memory.max", "");
+  const auto used = number_after(folder + "/memory.current", "");
+  if (!most.has_value() || !used.has_value()) return std::nullopt;
+  const size_t cache = number_after(folder + "/memory.stat", "active_file ").value_or(0) +
+                       number_after(folder + "/memory.stat", "inactive_file ").value_or(0);
+  const size_t taken = *used - std::min(*used, cache);
+  return *most - std::min(*most, taken);
+}
+
+}  // namespace
+
+size_t available_host_bytes(const std::string& root) {
+  constexpr size_t kKiB = 1024;
+  size_t available = SIZE_MAX;
+  if (const auto free_kib = number_after(root + "/proc/meminfo", "MemAvailable:"))
+    available = *free_kib * kKiB;
+  // A limit holds for all cgroups below it.
+  for (std::string path = cgroup_path(root);; path.resize(path.rfind('/'))) {
+    if (const auto room = cgroup_room(root + "/sys/fs/cgroup" + path))
+      available = std::min(available, *room);
+    if (path.empty()) break;
+  }
+  return available;
+}
+
+int nearest_numa_node(const Driver& driver, int device) {
+  int node = -1;
+  if (driver.cuDeviceGetAttribute(&node, kHostNumaId, device) != driver_result::kSuccess) return -1;
+  return node;
+}
+
+void prefer_numa_node(void* base, size_t size_bytes, int node) {
+  constexpr int kMostNodes = 1024;
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  if (node < 0 || node >= kMostNodes) return;
+  std::array<unsigned long, kMostNodes / kBits> nodes{};
+  nodes[static_cast<size_t>(node / kBits)] = 1UL << (node % kBits);
+  // Without libnuma, for one call. The kernel wants one bit more than there are.
+  (void)syscall(SYS_mbind, base, size_bytes, kPolicyPreferred, nodes.data(), kMostNodes + 1UL, 0U);
+}
+
+}  // namespace amem

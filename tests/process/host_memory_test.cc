@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The host memory that contents are kept in: its limit, made ready ahead, given back.
+#include "tests/process/progress.h"
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+class HostMemory : public JobTest {
+ protected:
+  /// Pinned for contents, by amem.h.
+  static size_t capacity_bytes(jobs::RankProcess& rank) {
+    const std::string times = rank.ask("times");
+    return std::stoul(times.substr(times.rfind(' ')));
+  }
+  static void connect(jobs::Job& job) {
+    job.use_devices(first_devices(job.size()));
+    job.make("world");
+    job.all("check world" + counts());
+  }
+};
+
+TEST_F(HostMemory, PauseThatNeedsMoreThanTheLimitIsRefused) {
+  AMEM_NEEDS_GPUS(2);
+  setup_.environment["AMEM_HOST_LIMIT"] = "1";
+  setup_.environment["AMEM_OFFLOAD"] = "all";
+  jobs::Job job(setup_, 2);
+  connect(job);
+  const Totals before = totals(job[0]);
+
+  job[0].order("pause");
+  const jobs::RankProcess::Outcome outcome = job[0].outcome();
+
+  ASSERT_FALSE(outcome.ok);
+  EXPECT_NE(outcome.text.find("AMEM_HOST_LIMIT allows 1 MiB: raise it"), std::string::npos)
+      << outcome.text;
+  EXPECT_EQ(job[0].ask("state"), "0");
+  EXPECT_EQ(totals(job[0]).resident, before.resident);
+  EXPECT_EQ(capacity_bytes(job[0]), 0u);
+  job.all("check world" + counts());
+}
+
+TEST_F(HostMemory, IsReadyBeforeTheFirstPause) {
+  AMEM_NEEDS_GPUS(2);
+  constexpr size_t kReady = size_t{512} << 20;
+  setup_.environment["AMEM_HOST_PREALLOC"] = "512";
+  jobs::Job job(setup_, 2);
+  connect(job);
+  wait_for("host memory is ready", [&] { return capacity_bytes(job[0]) >= kReady; });
+
+  job.all("pause");
+  EXPECT_EQ(capacity_bytes(job[0]), kReady);
+  job.all("resume");
+  job.all("check world" + counts());
+}
+
+TEST_F(HostMemory, IsGivenBackOnRequestButNotWhileItIsNeeded) {
+  AMEM_NEEDS_GPUS(2);
+  jobs::Job job(setup_, 2);
+  connect(job);
+  EXPECT_EQ(job[0].ask("trim"), "0");
+  job.all("pause");
+  const size_t kept = capacity_bytes(job[0]);
+  ASSERT_GT(kept, 0u);
+
+  job[0].order("trim");
+  const jobs::RankProcess::Outcome refused = job[0].outcome();
+  EXPECT_FALSE(refused.ok);
+  EXPECT_NE(refused.text.find("the host memory holds what was on the GPU; call ncclResume() first"),
+            std::string::npos)
+      << refused.text;
+
+  job.all("resume");
+  EXPECT_EQ(job[0].ask("trim"), std::to_string(kept));
+  EXPECT_EQ(capacity_bytes(job[0]), 0u);
+  job.all("pause");
+  job.all("resume");
+  job.all("check world" + counts());
+}
+
+}  // namespace
+}  // namespace amem
