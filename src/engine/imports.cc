@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
+#include "engine/nvtx_range.h"
 #include "engine/step_point.h"
 #include "peers/token.h"
 #include "registry/backing_state.h"
@@ -220,6 +221,7 @@ void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo reques
                 [this, owner, request_id, deadline, shared = std::move(request.communicators)] {
                   if (context_.exiting) return;
                   step_point(StepPoint::let_go_asked);
+                  const NvtxRange range("let go");
                   const Status status = let_go_of(owner.instance, shared, deadline);
                   if (!status.ok() && context_.exiting) return;
                   step_point(StepPoint::let_go_unmapped);
@@ -269,6 +271,7 @@ void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
   workers_.post(owner.instance, [this, owner, request_id, message = std::move(message), shared] {
     if (context_.exiting) return;
     step_point(StepPoint::back_arrived);
+    const NvtxRange range("take back");
     const Status status = take_back(owner.instance, message, std::move(*shared));
     if (!status.ok() && context_.exiting) return;
     step_point(StepPoint::back_mapped);

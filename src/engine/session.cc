@@ -4,30 +4,17 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cinttypes>
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
 #include "driver/memory_holders.h"
+#include "engine/phase.h"
 #include "engine/step_point.h"
 #include "registry/backing_steps.h"
 
 namespace amem {
 namespace {
-
-/// Adds the time since its making, or since the last lap, to a figure.
-class Stopwatch {
- public:
-  void lap(double* ms) {
-    const auto now = std::chrono::steady_clock::now();
-    *ms += std::chrono::duration<double, std::milli>(now - last_).count();
-    last_ = now;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 constexpr double kMiB = 1 << 20;
 
@@ -128,7 +115,7 @@ Status Session::check_pause() {
 }
 
 Status Session::quiesce(Deadline deadline, SessionReport* report) {
-  Stopwatch watch;
+  const Phase phase("pause: wait", &report->wait_ms);
   if (!seeded_fault("leave_gate_open"))
     context_.gate.close_process("this process is paused; call ncclResume() first");
   AMEM_TRY(context_.gate.wait_until_outside(nullptr, deadline));
@@ -147,9 +134,7 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   step_point(StepPoint::pause_drained);
   // Everything that could fail is reserved before any neighbour is asked for anything; after the
   // drain, because pinning waits for the device too and would be blamed for its work.
-  AMEM_TRY(executor_.reserve(pause_plan(), deadline));
-  watch.lap(&report->wait_ms);
-  return ok_status();
+  return executor_.reserve(pause_plan(), deadline);
 }
 
 Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& begun,
@@ -163,9 +148,11 @@ Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& beg
 }
 
 Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_way_back) {
-  Stopwatch watch;
-  Status status = neighbours_.exports().ask_to_let_go(deadline);
-  watch.lap(&report->peers_ms);
+  Status status = ok_status();
+  {
+    const Phase phase("pause: neighbours", &report->peers_ms);
+    status = neighbours_.exports().ask_to_let_go(deadline);
+  }
 
   // A peer's last counter update arrives through its own mapping, so nothing is saved before all
   // have let go.
@@ -173,12 +160,14 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
   std::vector<Step> begun;
   if (status.ok()) {
     step_point(StepPoint::pause_let_go);
+    const Phase phase("pause: copy", &report->copy_ms);
     status = executor_.save(plan, &begun, deadline);
     step_point(StepPoint::pause_saved);
     report->copied_bytes = executor_.copied_bytes();
-    watch.lap(&report->copy_ms);
-    if (status.ok()) status = executor_.release(plan, &begun);
-    watch.lap(&report->memory_ms);
+  }
+  if (status.ok()) {
+    const Phase phase("pause: release", &report->memory_ms);
+    status = executor_.release(plan, &begun);
   }
   if (status.ok()) {
     step_point(StepPoint::pause_released);
@@ -214,13 +203,15 @@ Status Session::pause() {
   if (already) return ok_status();
 
   SessionReport report;
-  Stopwatch watch;
   bool lost_way_back = false;
-  step_point(StepPoint::pause_begun);
-  Status status = check_pause();
-  if (status.ok()) status = quiesce(deadline, &report);
-  if (status.ok()) status = move_out(deadline, &report, &lost_way_back);
-  watch.lap(&report.total_ms);
+  Status status = ok_status();
+  {
+    const Phase phase("pause", &report.total_ms);
+    step_point(StepPoint::pause_begun);
+    status = check_pause();
+    if (status.ok()) status = quiesce(deadline, &report);
+    if (status.ok()) status = move_out(deadline, &report, &lost_way_back);
+  }
   if (!status.ok() && !lost_way_back) {
     context_.gate.open_process();
     leave(SessionState::active);
@@ -310,31 +301,35 @@ Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) 
                text + "; this process stays paused: free memory, then call ncclResume() again"};
 }
 
+Status Session::create(const std::vector<Step>& plan, SessionReport* report) {
+  const Phase phase("resume: create", &report->memory_ms);
+  Status created = executor_.create(plan);
+  if (!created.ok() && created.error().kind == ErrorKind::driver &&
+      created.error().code == driver_result::kOutOfMemory)
+    return out_of_memory(created.error(), plan);
+  return created;
+}
+
 Status Session::move_in(Deadline deadline, SessionReport* report) {
-  Stopwatch watch;
   step_point(StepPoint::resume_begun);
   const std::vector<Step> plan = resume_plan();
-  if (Status created = executor_.create(plan); !created.ok()) {
-    if (created.error().kind == ErrorKind::driver &&
-        created.error().code == driver_result::kOutOfMemory)
-      return out_of_memory(created.error(), plan);
-    return created;
-  }
-  watch.lap(&report->memory_ms);
+  AMEM_TRY(create(plan, report));
   step_point(StepPoint::resume_created);
   SharedExports shared(neighbours_.exports());
-  AMEM_TRY(executor_.fill(
-      plan, [&shared] { shared.make_ready(); }, deadline));
+  {
+    const Phase phase("resume: copy", &report->copy_ms);
+    AMEM_TRY(executor_.fill(
+        plan, [&shared] { shared.make_ready(); }, deadline));
+    report->copied_bytes = executor_.copied_bytes();
+  }
   step_point(StepPoint::resume_filled);
-  report->copied_bytes = executor_.copied_bytes();
-  watch.lap(&report->copy_ms);
+  const Phase phase("resume: neighbours", &report->peers_ms);
   const std::shared_ptr<Replies> told = neighbours_.exports().bring_back(deadline);
   step_point(StepPoint::resume_told);
   AMEM_TRY(neighbours_.imports().fetch(plan, deadline));
   step_point(StepPoint::resume_fetched);
   AMEM_TRY(told->wait(deadline));
   step_point(StepPoint::resume_done);
-  watch.lap(&report->peers_ms);
   return ok_status();
 }
 
@@ -346,9 +341,11 @@ Status Session::resume() {
   if (already) return ok_status();
 
   SessionReport report;
-  Stopwatch watch;
-  const Status status = move_in(deadline, &report);
-  watch.lap(&report.total_ms);
+  Status status = ok_status();
+  {
+    const Phase phase("resume", &report.total_ms);
+    status = move_in(deadline, &report);
+  }
   if (!status.ok()) {
     leave(SessionState::paused);
     return status;

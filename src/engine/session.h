@@ -71,6 +71,7 @@ class Session {
   Status quiesce(Deadline deadline, SessionReport* report);
   Status move_out(Deadline deadline, SessionReport* report, bool* lost_way_back);
   Status undo(const std::vector<Step>& plan, const std::vector<Step>& begun, Deadline deadline);
+  Status create(const std::vector<Step>& plan, SessionReport* report);
   Status move_in(Deadline deadline, SessionReport* report);
   size_t free_bytes(int device);
   Error out_of_memory(const Error& error, const std::vector<Step>& plan);

@@ -11,13 +11,17 @@ build_needs=(
   "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
   "libcli11-dev header CLI/CLI.hpp"
   "libfmt-dev header fmt/format.h" "libspdlog-dev header spdlog/spdlog.h"
-  "nlohmann-json3-dev header nlohmann/json.hpp" "python3-pytest module pytest"
+  "nlohmann-json3-dev header nlohmann/json.hpp" "python3-pytest module pytest" "python3-pip module pip"
   "clang-format style clang-format"
 )
 style_needs=(
   "clang cmd clang++" "clang-format cmd clang-format" "clang-tidy cmd clang-tidy"
   "libclang-rt-14-dev file /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 )
+
+# NVTX's headers, where no CUDA toolkit has them: ranges for profilers.
+nvtx_wheel=nvidia-nvtx-cu12==12.9.79
+nvtx_folder=build/needs/nvtx
 
 say() { printf '%s\n' "dev: $*" >&2; }
 
@@ -40,6 +44,16 @@ is_there() {
   esac
 }
 
+# Tried once: without them amem is built all the same, so that whatever fails here only says so.
+bring_nvtx() {
+  [[ -e $nvtx_folder || -e ${CUDA_HOME:-/usr/local/cuda}/include/nvtx3/nvToolsExt.h ]] && return
+  mkdir -p "$nvtx_folder"
+  if ! { python3 -m pip download --retries 1 --no-deps --only-binary :all: --dest "$nvtx_folder" "$nvtx_wheel" &&
+    python3 -m zipfile -e "$nvtx_folder"/*.whl "$nvtx_folder"; } >"$nvtx_folder/log" 2>&1; then
+    say "NVTX's headers could not be had ($nvtx_folder/log): profilers will see no ranges of amem"
+  fi
+}
+
 case ${1:?build or style} in
   build) needs=("${build_needs[@]}") ;;
   style) needs=("${style_needs[@]}") ;;
@@ -51,6 +65,7 @@ for need in "${needs[@]}"; do
   is_there "$kind" "$name" && continue
   if [[ $kind == style ]]; then optional+=("$package"); else missing+=("$package"); fi
 done
+if [[ $1 == build && ! " ${missing[*]} " =~ " python3-pip " ]]; then bring_nvtx; fi
 [[ ${#missing[@]} -gt 0 || ${#optional[@]} -gt 0 ]] || exit 0
 
 # shellcheck source=/dev/null
@@ -84,3 +99,4 @@ if ! { "${as_root[@]}" apt-get update &&
   say "apt-get could not install ${missing[*]}"
   exit 1
 fi
+if [[ $1 == build ]]; then bring_nvtx; fi
