@@ -5,23 +5,28 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
 
 #include "bench/bandwidth_bench.h"
+#include "bench/bystander_bench.h"
 #include "bench/options.h"
 #include "bench/pause_bench.h"
 #include "bench/report.h"
 #include "bench/rivals.h"
 #include "bench/run_facts.h"
 #include "bench/summary.h"
+#include "bench/timeline_bench.h"
 
 namespace {
 
 using bench::Contender;
+using bench::Way;
 using bench::Workload;
 
 class Bench {
@@ -34,6 +39,7 @@ class Bench {
 
   bool run() {
     for (int communicators : options_.communicators) run_communicators(communicators);
+    if (options_.wants("timeline")) run_timelines();
     if (options_.wants("bandwidth")) {
       say("all_reduce in turns");
       report_.add(bench::measure_bandwidth(contenders_, options_.gpus, options_.bandwidth));
@@ -46,11 +52,14 @@ class Bench {
  private:
   static void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
 
+  bench::WorkloadSize size_of(int communicators) const {
+    return {options_.gpus, communicators, options_.counts_text};
+  }
+
   /// A workload that is set up; its set-up time and memory are kept for record_setups().
   std::unique_ptr<Workload> set_up(const Contender& contender, int communicators) {
     say(fmt::format("{} communicators, {}: setting up", communicators, contender.name));
-    auto workload = std::make_unique<Workload>(
-        contender, bench::WorkloadSize{options_.gpus, communicators, options_.counts_text});
+    auto workload = std::make_unique<Workload>(contender, size_of(communicators));
     setup_s_[contender.name].push_back(workload->set_up());
     memory_bytes_[contender.name] = workload->used_since_start_bytes();
     return workload;
@@ -71,11 +80,17 @@ class Bench {
       auto workload = set_up(contenders_.plain, communicators);
       if (rivals) {
         say(fmt::format("{} communicators: destroy and recreate", communicators));
-        report_.add(bench::measure_recreate(*workload, options_.rival_cycles));
+        report_.add(bench::measure_rival(bench::recreate_way(), *workload, options_.rival_cycles));
       }
     }
-    if (rivals) run_native_suspend(communicators);
+    if (rivals)
+      with_native_suspend("rival", communicators, [&](const Contender& contender) {
+        Workload workload(contender, size_of(communicators));
+        workload.set_up();
+        return bench::measure_rival(bench::suspend_way(), workload, options_.rival_cycles);
+      });
     if (setup) record_setups(communicators);
+    if (options_.wants("bystander")) run_bystander(communicators);
   }
 
   void record_setups(int communicators) {
@@ -91,34 +106,59 @@ class Bench {
                    {"memory_bytes", memory_bytes_[contender->name]}});
   }
 
-  /// A rival that fails is not our failure: the record says so and the run goes on.
-  void run_native_suspend(int communicators) {
+  /// A workload of its own, so that the first pause in it is the first of the bystanders' lives.
+  void run_bystander(int communicators) {
+    say(fmt::format("{} communicators, amem: bystanders of {} cycles", communicators,
+                    options_.cycles));
+    Workload workload(contenders_.amem, size_of(communicators));
+    workload.set_up();
+    report_.add(bench::measure_bystander(workload, options_.cycles));
+  }
+
+  void run_timelines() {
+    const int communicators =
+        *std::max_element(options_.communicators.begin(), options_.communicators.end());
+    const auto timeline = [&](const Contender& contender, const Way& way) {
+      say(fmt::format("{} communicators, {}: timeline", communicators, way.contender));
+      return bench::measure_timeline(contenders_.plain, contender, size_of(communicators), way,
+                                     options_.timeline);
+    };
+    report_.add(timeline(contenders_.amem, bench::amem_way()));
+    report_.add(timeline(contenders_.plain, bench::recreate_way()));
+    with_native_suspend("timeline", communicators, [&](const Contender& contender) {
+      return timeline(contender, bench::suspend_way());
+    });
+  }
+
+  /// Records what `measure` finds out about NCCL's own suspend, or why it was not measured. A rival
+  /// that fails is not our failure: the record says so and the run goes on.
+  void with_native_suspend(const char* figures, int communicators,
+                           const std::function<nlohmann::json(const Contender&)>& measure) {
     nlohmann::json record = {
-        {"figures", "rival"}, {"contender", "suspend"}, {"communicators", communicators}};
-    if (communicators > options_.suspend_up_to) {
-      record["note"] = "not run: more than --suspend-up-to";
-    } else {
-      try {
-        record.update(native_suspend(communicators));
-      } catch (const std::exception& error) {
-        record["note"] = fmt::format("failed: {}", error.what());
+        {"figures", figures}, {"contender", "suspend"}, {"communicators", communicators}};
+    try {
+      if (communicators > options_.suspend_up_to) {
+        record["note"] = "not run: more than --suspend-up-to";
+      } else if (const Contender contender = native_contender();
+                 !bench::has_native_suspend(contender)) {
+        record["note"] = "not in this NCCL (AMEM_BENCH_NCCL names one of 2.29.7 or later)";
+      } else {
+        say(fmt::format("{} communicators: NCCL's own suspend", communicators));
+        record.update(measure(contender));
+        jobs::RankProcess probe(contender.setup, {});
+        record["nccl"] = bench::version_text(std::stoi(probe.ask("version")));
       }
+    } catch (const std::exception& error) {
+      record["note"] = fmt::format("failed: {}", error.what());
     }
     report_.add(record);
   }
 
-  nlohmann::json native_suspend(int communicators) {
+  /// Ranks on the NCCL whose own suspend is measured.
+  Contender native_contender() const {
     const std::string& file =
         options_.suspend_nccl.empty() ? contenders_.nccl_file : options_.suspend_nccl;
-    const Contender contender = bench::without_amem(machine_, "suspend", file);
-    if (!bench::has_native_suspend(contender))
-      return {{"note", "not in this NCCL (AMEM_BENCH_NCCL names one of 2.29.7 or later)"}};
-    say(fmt::format("{} communicators: NCCL's own suspend", communicators));
-    Workload workload(contender, {options_.gpus, communicators, options_.counts_text});
-    workload.set_up();
-    nlohmann::json record = bench::measure_native_suspend(workload, options_.rival_cycles);
-    record["nccl"] = bench::version_text(std::stoi(workload.job()[0].ask("version")));
-    return record;
+    return bench::without_amem(machine_, "suspend", file);
   }
 
   const bench::Options options_;

@@ -3,19 +3,21 @@
 #include "bench/options.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 namespace bench {
 
 void Options::add_to(CLI::App& app) {
-  app.add_option("--what", what, "parts: pause, setup, rivals, bandwidth; all by default")
+  app.add_option("--what", what, fmt::format("parts: {}; all by default", fmt::join(what, ", ")))
       ->delimiter(',')
-      ->check(CLI::IsMember({"pause", "setup", "rivals", "bandwidth"}));
+      ->check(CLI::IsMember(what));
   app.add_option("--gpus", gpus, "GPUs, one process each; all, at most 4, simulated 2")
       ->check(CLI::Range(2, 16));
   app.add_option("--communicators", communicators,
-                 "workloads, each of so many communicators; 1,4,9,20, simulated 1,4")
+                 "workloads, each of so many communicators, the timeline's of the most; 1,4,9,20, "
+                 "simulated 1,4")
       ->delimiter(',')
       ->check(CLI::Range(1, 256));
   app.add_option("--counts", counts,
@@ -41,6 +43,10 @@ void Options::add_to(CLI::App& app) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--block-ms", bandwidth.block_ms,
                  "about how long one measurement is; 20, simulated 50");
+  app.add_option("--away-ms", away_ms,
+                 "how long the timeline's ranks stay paused, and twice what they work; 1000, "
+                 "simulated 200")
+      ->check(CLI::Range(1, 600000));
   app.add_flag("--simulate", simulate, "simulated GPUs although there are real ones");
   app.add_option("--json", json_path, "where the figures go, one JSON object a line")
       ->capture_default_str();
@@ -54,6 +60,8 @@ void Options::fill_in(const demo::Machine& machine) {
     communicators = simulated ? std::vector{1, 4} : std::vector{1, 4, 9, 20};
   for (size_t count : counts) counts_text += fmt::format(" {}", count);
   if (counts.empty()) counts_text = machine.counts;
+  if (away_ms == 0) away_ms = simulated ? 200 : 1000;
+  timeline = {away_ms / 2e3, away_ms / 1e3};
   if (bandwidth.largest_bytes == 0) bandwidth.largest_bytes = size_t{1} << (simulated ? 20 : 28);
   if (bandwidth.rounds == 0) bandwidth.rounds = simulated ? 3 : 9;
   if (bandwidth.block_ms == 0) bandwidth.block_ms = simulated ? 50 : 20;

@@ -4,18 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/workload.h"
+#include "bench/ways.h"
 
 namespace bench {
 
-/// What a job without amem can do today: destroy its communicators and later make and connect them
-/// again. The workload is set up; `cycles` is 2 or more.
-nlohmann::json measure_recreate(Workload& workload, int cycles);
-
-/// Whether ranks of this contender have NCCL's own ncclCommSuspend (2.29.7 and later).
-bool has_native_suspend(const Contender& contender);
-
-/// NCCL's own suspend and resume, all communicators in one group, as its documentation has it.
-nlohmann::json measure_native_suspend(Workload& workload, int cycles);
+/// Pauses and resumes a workload in a way that is not amem's, `cycles` (2 or more) times. The
+/// workload is set up.
+nlohmann::json measure_rival(const Way& way, Workload& workload, int cycles);
 
 }  // namespace bench

@@ -106,14 +106,19 @@ void print_setups(const std::vector<json>& records) {
   }
 }
 
+/// The contender, and its NCCL where that is another one than the rest's.
+std::string name_with_nccl(const json& record) {
+  const std::string name = record["contender"];
+  return record.contains("nccl") ? name + " " + record["nccl"].get<std::string>() : name;
+}
+
 void print_rivals(const std::vector<json>& records) {
   if (records.empty()) return;
   fmt::print("\nRivals: destroy and recreate; NCCL's own suspend and resume. Seconds\n\n");
   fmt::print("  {:>5} | {:<15} | {:>9} {:>10} | {:>21} {:>21} | {:>9} | {:>7}\n", "comms", "",
              "1st pause", "1st resume", "steady pause", "steady resume", "freed MiB", "checked");
   for (const json& r : records) {
-    std::string name = r["contender"];
-    if (r.contains("nccl")) name = fmt::format("{} {}", name, r["nccl"].get<std::string>());
+    const std::string name = name_with_nccl(r);
     if (r.contains("note")) {
       fmt::print("  {:>5} | {:<15} | {}\n", r["communicators"].get<int>(), name,
                  r["note"].get<std::string>());
@@ -124,6 +129,64 @@ void print_rivals(const std::vector<json>& records) {
                r["first_resume_s"].get<double>(), spread(r["steady_pause_s"]),
                spread(r["steady_resume_s"]), most_mib(r["freed_bytes"]),
                r["verified"].get<bool>() ? "ok" : "WRONG");
+  }
+}
+
+void print_bystanders(const std::vector<json>& records) {
+  if (records.empty()) return;
+  fmt::print(
+      "\nRanks that go on while their neighbours pause: milliseconds between two rounds, median "
+      "and "
+      "most of the cycles\n\n");
+  fmt::print("  {:>5} | {:>10} | {:<6} | {:>8} {:>7} | {:>9} | {:>9} {:>9} | {:>9} {:>9}\n",
+             "comms", "bystanders", "phase", "lasts", "rounds", "typical", "longest", "most",
+             "added", "most");
+  for (const json& r : records) {
+    for (const char* name : {"before", "pause", "away", "resume"}) {
+      const json& phase = r["phases"][name];
+      const auto of = [&](const char* key, const char* value) {
+        return phase[key][value].get<double>();
+      };
+      fmt::print(
+          "  {:>5} | {:>10} | {:<6} | {:>8.1f} {:>7} | {:>9.3f} | {:>9.3f} {:>9.3f} | {:>9.3f} "
+          "{:>9.3f}\n",
+          r["communicators"].get<int>(), r["bystanders"].get<int>(), name,
+          1e3 * of("seconds", "median"), phase["rounds"].get<long>(), of("round_ms", "median"),
+          of("longest_gap_ms", "median"), of("longest_gap_ms", "max"), of("added_ms", "median"),
+          of("added_ms", "max"));
+    }
+    fmt::print("  {} of {} ranks pause; a round: {}; results {}\n", r["pausing"].get<int>(),
+               r["pausing"].get<int>() + r["bystanders"].get<int>(), r["work"].get<std::string>(),
+               r["verified"].get<bool>() ? "ok" : "WRONG");
+  }
+}
+
+/// What was in use when the last event of this name ended.
+double mib_at_end(const json& timeline, const std::string& event) {
+  double end_s = 0, bytes = 0;
+  for (const json& each : timeline["events"])
+    if (each["name"] == event) end_s = each["end_s"];
+  for (const json& sample : timeline["samples"])
+    if (sample[0].get<double>() <= end_s) bytes = sample[1];
+  return bytes / (1 << 20);
+}
+
+void print_timelines(const std::vector<json>& records) {
+  if (records.empty()) return;
+  fmt::print(
+      "\nMemory in use on GPU 0 by the whole job, at the end of work and of the pause, in MiB\n\n");
+  fmt::print("  {:>5} | {:<15} | {:>9} {:>9} | {:>8} | {:>7}\n", "comms", "", "working", "paused",
+             "samples", "checked");
+  for (const json& r : records) {
+    const std::string name = name_with_nccl(r);
+    if (r.contains("note")) {
+      fmt::print("  {:>5} | {:<15} | {}\n", r["communicators"].get<int>(), name,
+                 r["note"].get<std::string>());
+      continue;
+    }
+    fmt::print("  {:>5} | {:<15} | {:>9.0f} {:>9.0f} | {:>8} | {:>7}\n",
+               r["communicators"].get<int>(), name, mib_at_end(r, "work"), mib_at_end(r, "away"),
+               r["samples"].size(), r["verified"].get<bool>() ? "ok" : "WRONG");
   }
 }
 
@@ -162,6 +225,8 @@ void print_tables(const Report& report) {
   print_phases(pauses);
   print_setups(those(report, "setup"));
   print_rivals(those(report, "rival"));
+  print_bystanders(those(report, "bystander"));
+  print_timelines(those(report, "timeline"));
   print_bandwidth(those(report, "bandwidth"));
 }
 

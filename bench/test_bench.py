@@ -6,9 +6,11 @@ The clock is not looked at. What is held is what does not depend on the machine:
 driver calls.
 """
 
+import copy
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ COMMUNICATORS = (1, 2)
 LARGEST_BYTES = 8192
 SMALL = ["--gpus", "2", "--communicators", "1,2", "--cycles", str(CYCLES), "--counts", "17,16384"]
 SMALL += ["--largest", str(LARGEST_BYTES), "--rounds", "2", "--block-ms", "5"]
+PHASES = ("before", "pause", "away", "resume")
 
 
 def run_bench(json_path, *options, **variables):
@@ -36,13 +39,22 @@ def run_bench(json_path, *options, **variables):
     )
 
 
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module", name="lines")
+def fixture_lines(tmp_path_factory):
+    """Where the lines of the fixture "bench" go."""
+    return tmp_path_factory.mktemp("bench") / "bench.jsonl"
+
+
 @pytest.fixture(scope="module", name="bench")
-def fixture_bench(tmp_path_factory):
+def fixture_bench(lines):
     """(the finished program, its records)"""
-    path = tmp_path_factory.mktemp("bench") / "bench.jsonl"
-    done = run_bench(path, *SMALL)
+    done = run_bench(lines, *SMALL)
     assert done.returncode == 0, done.stderr
-    return done, [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return done, read_lines(lines)
 
 
 def those(bench, figures, **wanted):
@@ -127,9 +139,144 @@ def test_bandwidth_is_compared_at_every_size(bench):
     assert record["amem_of_plain"]["min"] == least <= record["amem_of_plain"]["geometric_mean"]
 
 
+def used_at(timeline, at_s):
+    return [used_bytes for sample_s, used_bytes in timeline["samples"] if sample_s <= at_s][-1]
+
+
+def assert_leaves_and_returns(timeline, freed_bytes):
+    """That at least so much is gone at the end of each stay away, and all is back after the next work."""
+    events = timeline["events"]
+    for i, event in enumerate(events):
+        if event["name"] == "away":
+            before = used_at(timeline, events[i - 1]["begin_s"])
+            assert before - used_at(timeline, event["end_s"]) >= freed_bytes > 0
+            assert used_at(timeline, events[i + 2]["end_s"]) == before
+
+
+def test_every_contender_that_ran_has_a_timeline(bench):
+    amem, recreate, suspend = those(bench, "timeline")
+    assert [one["contender"] for one in (amem, recreate, suspend)] == ["amem", "recreate", "suspend"]
+    assert "not in this NCCL" in suspend["note"]
+    for timeline in (amem, recreate):
+        assert timeline["verified"] is True and timeline["communicators"] == max(COMMUNICATORS)
+
+
+def test_the_events_of_a_timeline_follow_one_another(bench):
+    for timeline in those(bench, "timeline")[:2]:
+        events = timeline["events"]
+        assert [one["name"] for one in events] == ["work", *("pause", "away", "resume", "work") * 2]
+        times = [event[key] for event in events for key in ("begin_s", "end_s")]
+        assert times[0] == 0 and times == sorted(times)
+
+
+def test_samples_go_from_the_first_event_to_the_last(bench):
+    for timeline in those(bench, "timeline")[:2]:
+        times = [at_s for at_s, _ in timeline["samples"]]
+        assert times == sorted(set(times))
+        assert times[0] <= 0 and times[-1] >= timeline["events"][-1]["begin_s"]
+        used = [used_bytes for _, used_bytes in timeline["samples"]]
+        assert not any(one == two == three for one, two, three in zip(used, used[1:], used[2:]))
+
+
+def test_memory_leaves_in_each_pause_of_a_timeline_and_returns(bench):
+    amem, recreate = those(bench, "timeline")[:2]
+    (pause,) = those(bench, "pause", communicators=max(COMMUNICATORS))
+    assert_leaves_and_returns(amem, pause["freed_bytes"][0])
+    (rival,) = those(bench, "rival", communicators=max(COMMUNICATORS), contender="recreate")
+    assert_leaves_and_returns(recreate, rival["freed_bytes"][0])
+
+
+def test_a_timeline_in_which_memory_stays_is_noticed(bench):
+    amem = those(bench, "timeline")[0]
+    (pause,) = those(bench, "pause", communicators=max(COMMUNICATORS))
+    spoilt = copy.deepcopy(amem)
+    begin_s, end_s = (amem["events"][2][key] for key in ("begin_s", "end_s"))
+    for sample in spoilt["samples"]:
+        if begin_s <= sample[0] <= end_s:
+            sample[1] += 1
+    with pytest.raises(AssertionError):
+        assert_leaves_and_returns(spoilt, pause["freed_bytes"][0])
+
+
+def assert_went_on(record, cycles):
+    """That a bystander worked all the while: results right, rounds and gaps in every phase."""
+    assert record["verified"] is True and record["cycles"] == cycles
+    assert sorted(record["phases"]) == sorted(PHASES)
+    for phase in record["phases"].values():
+        for key in ("seconds", "round_ms", "longest_gap_ms", "added_ms"):
+            assert len(phase[key]["values"]) == cycles
+        for longest_ms, round_ms in zip(phase["longest_gap_ms"]["values"], phase["round_ms"]["values"]):
+            assert longest_ms >= round_ms > 0
+    for name in ("before", "away"):
+        assert record["phases"][name]["rounds"] >= 3 * cycles
+
+
+def test_a_bystander_alone_goes_on(bench):
+    records = those(bench, "bystander")
+    assert [record["communicators"] for record in records] == list(COMMUNICATORS)
+    for record in records:
+        assert_went_on(record, CYCLES)
+        assert (record["pausing"], record["bystanders"]) == (1, 1) and "one rank" in record["work"]
+
+
+def test_bystanders_go_on_together(tmp_path):
+    options = ["--gpus", "3", "--communicators", "1", "--what", "bystander", "--counts", "17,16384"]
+    done = run_bench(tmp_path / "b.jsonl", *options, "--cycles", str(CYCLES))
+    assert done.returncode == 0, done.stderr
+    (record,) = read_lines(tmp_path / "b.jsonl")
+    assert_went_on(record, CYCLES)
+    assert (record["pausing"], record["bystanders"]) == (1, 2) and "2 GPUs" in record["work"]
+
+
+def test_gaps_are_as_long_as_what_delays_the_rounds(tmp_path):
+    """Each round reads its result back once, which is made to take 20 ms."""
+    options = ["--gpus", "2", "--communicators", "1", "--what", "bystander", "--counts", "17"]
+    done = run_bench(
+        tmp_path / "b.jsonl", *options, "--cycles", "2", AMEM_SIM_DELAY_US="cuMemcpyDtoH=20000"
+    )
+    assert done.returncode == 0, done.stderr
+    (record,) = read_lines(tmp_path / "b.jsonl")
+    assert record["round_ms"] >= 20
+    for name in PHASES:
+        phase = record["phases"][name]
+        assert phase["longest_gap_ms"]["min"] >= phase["round_ms"]["min"] >= 20
+        # One of them may have begun before the phase.
+        assert phase["rounds"] <= sum(s // 0.020 + 1 for s in phase["seconds"]["values"])
+
+
+def run_plot(*arguments):
+    plot = Path(__file__).with_name("plot.py")
+    return subprocess.run(
+        [sys.executable, plot, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def is_png(path):
+    return path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size > 10000
+
+
+def test_both_pictures_are_drawn(bench, lines, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert bench[0].returncode == 0
+    done = run_plot(lines, "--out", tmp_path / "all.png")
+    assert done.returncode == 0, done.stderr
+    assert is_png(tmp_path / "all-times.png") and is_png(tmp_path / "all-timeline.png")
+
+
+def test_a_picture_without_figures_is_refused(bench, lines, tmp_path):
+    pytest.importorskip("matplotlib")
+    only_pauses = [record for record in bench[1] if record["figures"] == "pause"]
+    path = tmp_path / "pauses.jsonl"
+    path.write_text("\n".join(json.dumps(record) for record in only_pauses), encoding="utf-8")
+    assert run_plot(path, "--picture", "timeline", "--out", tmp_path / "x.png").returncode == 1
+    done = run_plot(path, lines, "--picture", "timeline", "--out", tmp_path / "y.png")
+    assert done.returncode == 0, done.stderr
+    assert sorted(one.name for one in tmp_path.glob("*.png")) == ["y.png"] and is_png(tmp_path / "y.png")
+
+
 def test_the_tables_are_on_standard_output(bench):
     done = bench[0]
-    for words in ("Pause and resume with amem", "Rivals", "all_reduce", "checked"):
+    for words in ("Pause and resume with amem", "Rivals", "neighbours pause", "GPU 0", "all_reduce", "checked"):
         assert words in done.stdout
     assert "setting up" in done.stderr and "setting up" not in done.stdout
 

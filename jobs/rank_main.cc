@@ -11,7 +11,9 @@
 #include "jobs/communicator_orders.h"
 #include "jobs/ending_orders.h"
 #include "jobs/fault_orders.h"
+#include "jobs/gap_loop.h"
 #include "jobs/memory_orders.h"
+#include "jobs/memory_sampler.h"
 #include "jobs/order_loop.h"
 #include "jobs/signal_orders.h"
 #include "jobs/thread_orders.h"
@@ -22,6 +24,8 @@ int main(int argc, char** argv) {
   jobs::MemoryOrders memory;
   jobs::BusyDevice busy;
   jobs::CallOrders calls(communicators);
+  jobs::GapLoop gaps(communicators);
+  jobs::MemorySampler sampler;
   jobs::Orders orders;
   jobs::ThreadOrders threads(orders);
   orders.merge(jobs::ending_orders(orders));
@@ -32,7 +36,9 @@ int main(int argc, char** argv) {
   orders.merge(busy.orders());
   orders.merge(calls.orders());
   orders.merge(communicators.orders());
+  orders.merge(gaps.orders());
   orders.merge(memory.orders());
+  orders.merge(sampler.orders());
   orders.merge(threads.orders());
   jobs::follow_orders(orders);
 }
