@@ -52,11 +52,12 @@ DriverResult map_own(HookContext& context, Allocation& allocation, DeviceAddress
   return driver_result::kSuccess;
 }
 
-/// In a slab nothing is left to do but the record.
-DriverResult unmap_in_slab(HookContext& context, DeviceAddress address)
+/// In a slab nothing is left to do but the record. As the driver refuses a part, we do.
+DriverResult unmap_in_slab(HookContext& context, DeviceAddress address, size_t size_bytes)
     AMEM_REQUIRES(context.registry->mutex) {
   const Mapping* mapping = context.registry->find_mapping(address);
-  if (mapping == nullptr) return driver_result::kInvalidValue;
+  if (mapping == nullptr || whole_slots(size_bytes) != whole_slots(mapping->size_bytes))
+    return driver_result::kInvalidValue;
   Allocation& allocation = *context.registry->find(mapping->allocation);
   context.registry->remove_mapping(*mapping);
   erase_if_unused(context, allocation);
@@ -103,6 +104,9 @@ DriverResult hooked_cuMemAddressFree(DeviceAddress address, size_t size_bytes) {
   HookContext& context = *hook_context();
   if (context.forward_only) return context.driver->cuMemAddressFree(address, size_bytes);
   MutexLock lock(context.registry->mutex);
+  if (context.registry->slab_at(address) != nullptr &&
+      context.registry->find_mapping(address) != nullptr)
+    return driver_result::kInvalidValue;
   AddressRange unused;
   if (!context.registry->remove_reservation(address, &unused))
     return context.driver->cuMemAddressFree(address, driver_bytes(context, size_bytes));
@@ -124,8 +128,10 @@ DriverResult hooked_cuMemMap(DeviceAddress address, size_t size_bytes, size_t of
   if (backing.is_slab) {
     const Placement* placement = placement_at(backing, address);
     if (placement != nullptr && address == placement->address + allocation->offset_bytes) {
-      if (offset != 0 || context.registry->find_mapping(address) != nullptr)
-        return driver_result::kInvalidValue;
+      if (context.registry->find_mapping(address) != nullptr) return driver_result::kInvalidValue;
+      // The owner may round otherwise than an importer that runs without slabs.
+      if (offset != 0 || (!allocation->is_import && size_bytes != allocation->size_bytes))
+        return driver_result::kNotSupported;
       context.registry->add_mapping(*allocation, address, size_bytes);
       return driver_result::kSuccess;
     }
@@ -141,7 +147,8 @@ DriverResult hooked_cuMemUnmap(DeviceAddress address, size_t size_bytes) {
 
   MutexLock lock(context.registry->mutex);
   wait_copied(context, address, size_bytes);
-  if (context.registry->slab_at(address) != nullptr) return unmap_in_slab(context, address);
+  if (context.registry->slab_at(address) != nullptr)
+    return unmap_in_slab(context, address, size_bytes);
   const size_t bytes = driver_bytes(context, size_bytes);
   const std::vector<Mapping*> mappings = context.registry->mappings_in(address, bytes);
   size_t away_bytes = 0;

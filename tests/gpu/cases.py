@@ -19,7 +19,8 @@ CYCLES = {"Cycles": 1000, "TwoJobs": 20}
 PROTOCOLS = ("LL", "LL128", "Simple")
 MOST_RANKS = 4
 
-# What a build folder needs to have; a copy of these alone will do.
+# What a build folder needs to have; a copy of these alone will do (and of tests/libamem_nvtx_recorder.so, where NVTX
+# was there to build it with).
 NEEDED = (
     "bin/amem",
     "bin/amem_demo",

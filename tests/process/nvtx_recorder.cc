@@ -26,7 +26,9 @@ nvtxDomainHandle_t create_domain(const char* name) {
 }
 
 int push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* event) {
-  t_open.emplace_back(event->message.ascii);
+  // NCCL's own ranges are there too; they name registered strings.
+  const bool has_text = event->messageType == NVTX_MESSAGE_TYPE_ASCII;
+  t_open.emplace_back(has_text ? event->message.ascii : "?");
   write_line(reinterpret_cast<const char*>(domain), "begin", t_open.back());
   return static_cast<int>(t_open.size()) - 1;
 }
