@@ -54,7 +54,8 @@ std::string totals(Words&) {
          std::to_string(own.resident_bytes) + " " + std::to_string(own.released_bytes) + " " +
          std::to_string(own.fixed_bytes) + " " + std::to_string(imports.objects) + " " +
          std::to_string(imports.resident_bytes) + " " + std::to_string(objects.own) + " " +
-         std::to_string(objects.own_bytes) + " " + std::to_string(objects.imported);
+         std::to_string(objects.own_bytes) + " " + std::to_string(objects.imported) + " " +
+         std::to_string(own.saved_bytes);
 }
 
 /// amemTimes_t, its members in their order.

@@ -11,6 +11,8 @@ struct CUevent_st;
 struct CUgraph_st;
 struct CUgraphNode_st;
 struct CUgraphExec_st;
+struct CUmod_st;
+struct CUfunc_st;
 
 /// The types and values of the CUDA driver's ABI that the simulated driver and the contract suite
 /// need, in our own declarations, so that both build without CUDA installed. cuda_abi_test.cc holds
@@ -26,6 +28,8 @@ using CuEvent = ::CUevent_st*;
 using CuGraph = ::CUgraph_st*;
 using CuGraphNode = ::CUgraphNode_st*;
 using CuGraphExec = ::CUgraphExec_st*;
+using CuModule = ::CUmod_st*;
+using CuFunction = ::CUfunc_st*;
 using CuHostFn = void (*)(void*);
 
 enum CuResult : int {
@@ -36,6 +40,7 @@ enum CuResult : int {
   kErrorStubLibrary = 34,
   kErrorNoDevice = 100,
   kErrorInvalidDevice = 101,
+  kErrorInvalidImage = 200,
   kErrorInvalidContext = 201,
   kErrorOperatingSystem = 304,
   kErrorInvalidHandle = 400,
@@ -49,6 +54,7 @@ enum CuResult : int {
   kErrorContextIsDestroyed = 709,
   kErrorHostMemoryAlreadyRegistered = 712,
   kErrorHostMemoryNotRegistered = 713,
+  kErrorMisalignedAddress = 716,
   kErrorNotPermitted = 800,
   kErrorNotSupported = 801,
   kErrorStreamCaptureUnsupported = 900,

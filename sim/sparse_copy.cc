@@ -81,4 +81,13 @@ void sparse_zero(CuDevicePtr to, size_t size_bytes) {
   }
 }
 
+bool sparse_is_zero(CuDevicePtr from, size_t size_bytes) {
+  for (size_t done = 0; done < size_bytes;) {
+    const Run run = run_at(from + done, size_bytes - done);
+    if (run.written && !all_zero(bytes_at(from + done), run.size_bytes)) return false;
+    done += run.size_bytes;
+  }
+  return true;
+}
+
 }  // namespace amem::sim

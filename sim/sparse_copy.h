@@ -17,4 +17,7 @@ void sparse_move(CuDevicePtr to, CuDevicePtr from, size_t size_bytes);
 /// As memset with 0.
 void sparse_zero(CuDevicePtr to, size_t size_bytes);
 
+/// True if every byte is 0. Memory that nobody has written is not read, which would give it pages.
+bool sparse_is_zero(CuDevicePtr from, size_t size_bytes);
+
 }  // namespace amem::sim

@@ -24,6 +24,7 @@ static_assert(sizeof(DriverResult) == sizeof(CUresult));
 static_assert(sizeof(DriverHandle) == sizeof(CUmemGenericAllocationHandle));
 static_assert(sizeof(DeviceAddress) == sizeof(CUdeviceptr));
 static_assert(std::is_same_v<DriverContext, CUcontext> && std::is_same_v<DriverStream, CUstream>);
+static_assert(std::is_same_v<DriverModule, CUmodule> && std::is_same_v<DriverKernel, CUfunction>);
 static_assert(sizeof(Location) == sizeof(CUmemLocation) &&
               offsetof(Location, id) == offsetof(CUmemLocation, id));
 static_assert(sizeof(Access) == sizeof(CUmemAccessDesc) &&

@@ -7,6 +7,8 @@
 
 struct CUctx_st;
 struct CUstream_st;
+struct CUmod_st;
+struct CUfunc_st;
 
 /// The few types of the CUDA driver that we pass through, in our own declarations, so that
 /// everything builds without CUDA installed. cuda_abi_check.cc holds them against the toolkit's
@@ -18,6 +20,8 @@ using DriverHandle = uint64_t;        ///< CUmemGenericAllocationHandle
 using DeviceAddress = uint64_t;       ///< CUdeviceptr
 using DriverContext = ::CUctx_st*;    ///< CUcontext
 using DriverStream = ::CUstream_st*;  ///< CUstream
+using DriverModule = ::CUmod_st*;     ///< CUmodule
+using DriverKernel = ::CUfunc_st*;    ///< CUfunction
 
 /// The results we decide by; every other value is passed on as it is.
 namespace driver_result {

@@ -21,6 +21,7 @@ struct Executor::Copy {
   size_t size_bytes;          ///< of the backing
   unsigned char* on_host;     ///< nullptr: nothing was kept
   std::vector<Piece> pieces;  ///< what was, on the host one behind the other
+  bool readable = false;      ///< by a kernel of the backing's own device
 };
 
 namespace {
@@ -55,21 +56,24 @@ Status Executor::reserve(const std::vector<Step>& plan, Deadline deadline) {
       "making room on the host", deadline);
 }
 
-DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies, CopyFunction copy) {
+DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies, Direction direction) {
   std::map<int, DeviceThreads::Job> jobs;
-  for (const auto& [device, list] : copies)
-    jobs[device] = [this, copy, list = list, stream = &streams_[device]]() -> Status {
-      if (*stream == nullptr) {
-        const DriverResult made = driver_.cuStreamCreate(stream, kStreamNonBlocking);
+  for (const auto& [device, of_device] : copies)
+    jobs[device] = [this, direction, device, copier = &copiers_[device],
+                    list = of_device]() mutable -> Status {
+      if (copier->stream == nullptr) {
+        const DriverResult made = driver_.cuStreamCreate(&copier->stream, kStreamNonBlocking);
         if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
       }
-      Status status = ok_status();
+      const bool to_host = direction == Direction::to_host;
+      Status status = to_host ? leave_out_zero_pages(device, *copier, list) : ok_status();
       for (size_t i = 0; i < list.size() && status.ok() && !exiting_; ++i)
-        status = copy(driver_, list[i], *stream);
+        status = to_host ? copy_to_host(driver_, list[i], copier->stream)
+                         : copy_to_device(driver_, list[i], copier->stream);
       if (status.ok()) status = exiting_.check();
       // Waits for those that were queued, after an error too: their memory must outlive them.
       const DriverResult ended =
-          exiting_ ? driver_result::kSuccess : driver_.cuStreamSynchronize(*stream);
+          exiting_ ? driver_result::kSuccess : driver_.cuStreamSynchronize(copier->stream);
       if (ended != driver_result::kSuccess && status.ok())
         status = driver_error(driver_, ended, "cuStreamSynchronize() after copying");
       end_copies(list);
@@ -86,29 +90,63 @@ Status Executor::begin_save(const Step& step, CopiesByDevice* copies) {
   Backing* backing = registry_.find_backing(step.backing);
   if (backing == nullptr || backing->state != resident) return ok_status();
   std::vector<Piece> pieces = pieces_to_save(*backing, registry_.allocations(), kinds_);
-  for (const auto& [offset_bytes, id] : backing->allocations) {
-    Allocation& allocation = *registry_.find(id);
-    allocation.saved_as = kind_for_pause(allocation, kinds_);
-  }
-  const size_t kept_bytes = total_bytes(pieces);
+  // With the zero pages, which only the GPU can tell.
+  const size_t most_bytes = total_bytes(pieces);
   const DeviceAddress address = first_address(*backing);
   AMEM_TRY(change_state(*backing, saving));
   backing->saved = nullptr;
   backing->saved_pieces.clear();
   // What is mapped nowhere NCCL cannot have written either; it is created fresh.
-  if (kept_bytes == 0 || address == 0) return ok_status();
-  unsigned char* const block = store_.take(kept_bytes);
+  if (most_bytes == 0 || address == 0) return ok_status();
+  unsigned char* const block = store_.take(most_bytes);
   if (block == nullptr)
     return make_error(ErrorKind::os, 0,
                       "NCCL allocated %zu bytes while the pause was under way; call it again",
-                      kept_bytes);
+                      most_bytes);
   backing->saved = block;
   backing->saved_pieces = pieces;
   backing->copying = true;
+  const bool readable = is_readable(backing->placements.front(), backing->device());
   (*copies)[backing->device()].push_back(
-      {backing->id, address, backing->size_bytes, block, std::move(pieces)});
-  copied_bytes_ += kept_bytes;
+      {backing->id, address, backing->size_bytes, block, std::move(pieces), readable});
   return ok_status();
+}
+
+// Only of what is copied, so that nothing is looked at that the kinds do not keep.
+Status Executor::leave_out_zero_pages(int device, Copier& copier, std::vector<Copy>& list) {
+  std::vector<DeviceAddress> pages;
+  // The blocks are still empty: the largest has room for the table.
+  ZeroPages::Scratch scratch{nullptr, 0};
+  for (const Copy& copy : list) {
+    if (copy.readable) add_pages(copy.address, copy.pieces, &pages);
+    const size_t block_bytes = HostStore::block_bytes(total_bytes(copy.pieces));
+    if (block_bytes > scratch.size_bytes) scratch = {copy.on_host, block_bytes};
+  }
+  if (pages.empty()) return ok_status();
+  std::vector<bool> is_zero;
+  AMEM_TRY(
+      copier.zero_pages.find(driver_, device, pages, scratch, copier.stream, exiting_, &is_zero));
+  if (is_zero.empty()) return ok_status();
+
+  auto next = is_zero.cbegin();
+  MutexLock lock(registry_.mutex);
+  for (Copy& copy : list) {
+    if (!copy.readable) continue;
+    copy.pieces = without_zero_pages(copy.address, copy.pieces, &next);
+    Backing* backing = registry_.find_backing(copy.backing);
+    if (backing != nullptr && backing->saved == copy.on_host) backing->saved_pieces = copy.pieces;
+  }
+  return ok_status();
+}
+
+size_t Executor::kept_bytes(const CopiesByDevice& copies) {
+  size_t sum = 0;
+  MutexLock lock(registry_.mutex);
+  for (const auto& [device, list] : copies)
+    for (const Copy& copy : list)
+      if (const Backing* backing = registry_.find_backing(copy.backing))
+        sum += total_bytes(backing->saved_pieces);
+  return sum;
 }
 
 Status Executor::copy_to_host(const Driver& driver, const Copy& copy, DriverStream stream) {
@@ -133,9 +171,10 @@ Status Executor::save(const std::vector<Step>& plan, std::vector<Step>* begun, D
     if (!status.ok()) break;
   }
   if (status.ok()) {
-    const DeviceThreads::Started started = start_copies(copies, copy_to_host);
+    const DeviceThreads::Started started = start_copies(copies, Direction::to_host);
     Status dropped = run_steps(plan, Action::drop, begun);
     status = DeviceThreads::wait(started, "the copies to the host", deadline);
+    if (status.ok()) copied_bytes_ = kept_bytes(copies);
     if (status.ok()) status = std::move(dropped);
   }
   // A job that goes on behind its deadline ends its copies itself.
@@ -287,7 +326,7 @@ Status Executor::fill(const std::vector<Step>& plan, const std::function<void()>
         for (size_t i = 1; i < copy.pieces.size(); ++i)
           if (copy.pieces[i - 1].size_bytes == copy.pieces[i].size_bytes)
             std::swap(copy.pieces[i - 1].offset_bytes, copy.pieces[i].offset_bytes);
-  const DeviceThreads::Started started = start_copies(copies, copy_to_device);
+  const DeviceThreads::Started started = start_copies(copies, Direction::to_device);
   meanwhile();
   const Status status = DeviceThreads::wait(started, "the copies from the host", deadline);
   if (status.ok() || status.error().kind != ErrorKind::timeout) end_copies(copies);

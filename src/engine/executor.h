@@ -9,6 +9,7 @@
 #include "engine/device_threads.h"
 #include "engine/host_store.h"
 #include "engine/plan.h"
+#include "engine/zero_pages.h"
 #include "registry/registry.h"
 
 namespace amem {
@@ -35,8 +36,8 @@ class Executor {
   /// Makes room on the host for what the plan saves.
   Status reserve(const std::vector<Step>& plan, Deadline deadline);
 
-  /// Copies what is kept, and drops imports meanwhile. On error what is ours is as before. Adds
-  /// each step that was begun to `begun`, also the one at which it stops for an error.
+  /// Copies what is kept and is not zero, and drops imports meanwhile. On error what is ours is as
+  /// before. Adds each step that was begun to `begun`, also the one at which it stops for an error.
   Status save(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline);
   /// Releases memory. Adds to `begun` likewise.
   Status release(const std::vector<Step>& plan, std::vector<Step>* begun);
@@ -57,13 +58,20 @@ class Executor {
  private:
   struct Copy;
   using CopiesByDevice = std::map<int, std::vector<Copy>>;
-  using CopyFunction = Status (*)(const Driver&, const Copy&, DriverStream);
+  enum class Direction { to_host, to_device };
+  /// What copies on one device use; its thread's own.
+  struct Copier {
+    DriverStream stream = nullptr;
+    ZeroPages zero_pages;
+  };
   static Status copy_to_host(const Driver& driver, const Copy& copy, DriverStream stream);
   static Status copy_to_device(const Driver& driver, const Copy& copy, DriverStream stream);
 
   Status begin_save(const Step& step, CopiesByDevice* copies);
   void begin_fill(const Step& step, CopiesByDevice* copies);
-  DeviceThreads::Started start_copies(const CopiesByDevice& copies, CopyFunction copy);
+  DeviceThreads::Started start_copies(const CopiesByDevice& copies, Direction direction);
+  Status leave_out_zero_pages(int device, Copier& copier, std::vector<Copy>& list);
+  size_t kept_bytes(const CopiesByDevice& copies);
   Status run_steps(const std::vector<Step>& plan, Step::Action action, std::vector<Step>* begun);
   Status run_one(const Step& step);
   void end_copies(const CopiesByDevice& copies);
@@ -76,7 +84,7 @@ class Executor {
   HostStore& store_;
   const KindSettings& kinds_;
   const ExitFlag& exiting_;
-  std::map<int, DriverStream> streams_;  ///< one for copies on each device, its thread's own
+  std::map<int, Copier> copiers_;
   size_t copied_bytes_ = 0;
 };
 

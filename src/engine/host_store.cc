@@ -18,8 +18,9 @@ constexpr size_t kAlignment = 256;
 constexpr size_t kHugePage = size_t{2} << 20;
 /// Many small regions would be registered one by one.
 constexpr size_t kSmallestRegion = size_t{64} << 20;
-constexpr unsigned kRegisterPortable =
-    1;  // CU_MEMHOSTREGISTER_PORTABLE: for every context of the process
+// CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP: for every context of the process, and for kernels
+// too.
+constexpr unsigned kRegisterFlags = 1 | 2;
 constexpr int kMostTouchers =
     8;  // beyond that the kernel's page zeroing does not get faster (measured)
 
@@ -156,7 +157,7 @@ Status HostStore::grow(size_t size_bytes, int device) {
   prefer_numa_node(memory, rounded, nearest_numa_node(driver_, device));
   auto* base = static_cast<unsigned char*>(memory);
   populate(base, rounded);
-  const DriverResult result = driver_.cuMemHostRegister_v2(base, rounded, kRegisterPortable);
+  const DriverResult result = driver_.cuMemHostRegister_v2(base, rounded, kRegisterFlags);
   if (result != driver_result::kSuccess) {
     munmap(memory, rounded);
     return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", rounded >> 20);

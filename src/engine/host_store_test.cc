@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kNoLimit = 0;
 constexpr int kDevice = 0;
-constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
+constexpr unsigned kPortableForKernels = 3;  // CU_MEMHOSTREGISTER_PORTABLE, _DEVICEMAP
 
 /// What the driver has registered, by address, and how it answers.
 struct Registered {
@@ -98,7 +98,7 @@ TEST_F(HostStoreTest, NothingToKeepTakesNoMemory) {
   EXPECT_EQ(store.take(1), nullptr);
 }
 
-TEST_F(HostStoreTest, ReservedRoomIsPinnedForEveryContext) {
+TEST_F(HostStoreTest, ReservedRoomIsPinnedForEveryContextAndForKernels) {
   HostStore store(driver_, kNoLimit);
 
   ASSERT_TRUE(store.reserve(3 * kMiB + 256, 2 * kMiB, kDevice).ok());
@@ -106,7 +106,7 @@ TEST_F(HostStoreTest, ReservedRoomIsPinnedForEveryContext) {
   EXPECT_GE(store.capacity_bytes(), 3 * kMiB + 256);
   EXPECT_EQ(registered_bytes(), store.capacity_bytes());
   ASSERT_EQ(g_driver.ranges.size(), 1u);
-  EXPECT_EQ(g_driver.ranges.begin()->second.flags, kPortable);
+  EXPECT_EQ(g_driver.ranges.begin()->second.flags, kPortableForKernels);
   expect_room(store, {2 * kMiB, 100, kMiB});
   EXPECT_EQ(store.used_bytes(), 3 * kMiB + 256);
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/statistics.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -26,13 +27,25 @@ Caller caller_of(const Allocation& allocation, Kind kind) {
   return allocation.nonce != 0 ? Caller::shared_memory : Caller::private_memory;
 }
 
+/// How much of the allocation lies on the host.
+size_t kept_bytes(const Allocation& allocation, const Backing& backing) {
+  const size_t end = allocation.offset_bytes + allocation.size_bytes;
+  size_t sum = 0;
+  for (const Piece& piece : backing.saved_pieces) {
+    const size_t from = std::max(allocation.offset_bytes, piece.offset_bytes);
+    const size_t to = std::min(end, piece.offset_bytes + piece.size_bytes);
+    if (from < to) sum += to - from;
+  }
+  return sum;
+}
+
 MemoryTotals totals_of(const Allocation& allocation, const Backing& backing, Kind kind) {
   MemoryTotals totals;
   totals.objects = 1;
   totals.allocated_bytes = allocation.size_bytes;
   (backing.is_here() ? totals.resident_bytes : totals.released_bytes) = allocation.size_bytes;
   if (!backing.is_here() && backing.saved != nullptr)
-    totals.saved_bytes = saved_bytes(allocation.saved_as, allocation.size_bytes);
+    totals.saved_bytes = kept_bytes(allocation, backing);
   if (is_fixed(kind)) totals.fixed_bytes = allocation.size_bytes;
   return totals;
 }

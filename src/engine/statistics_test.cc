@@ -38,14 +38,14 @@ class StatisticsTest : public testing::Test {
     registry_.backing_of(import).state = state;
     registry_.backing_of(import).handle = backing;
   }
-  void release_shared(Kind saved_as = Kind::keep) {
+  void release_shared(std::vector<Piece> kept = {{0, 6 * kMiB}}) {
     MutexLock lock(registry_.mutex);
     Allocation& shared = *registry_.find(shared_);
     Backing& backing = registry_.backing_of(shared);
     backing.state = BackingState::released;
     backing.handle = 0;
     backing.saved = &saved_;
-    shared.saved_as = saved_as;
+    backing.saved_pieces = std::move(kept);
   }
   std::vector<std::string> lines(const KindSettings& settings) {
     return format_statistics(take_statistics(registry_, settings), 3, 42);
@@ -89,7 +89,7 @@ TEST_F(StatisticsTest, ReleasedMemoryCountsWithWhatTheHostKeepsOfIt) {
                             "savedOnHostBytes:6291456");
 
   // 6 MiB and exported: a P2P buffer.
-  release_shared(Kind::header);
+  release_shared({{0, kHeaderBytes}});
   const std::vector<std::string> header = lines({KindSettings::Payload::dropped, {}});
   EXPECT_EQ(header.at(5), device +
                               "kind:keep objects:1 residentBytes:4194304 releasedBytes:0 "
@@ -97,6 +97,27 @@ TEST_F(StatisticsTest, ReleasedMemoryCountsWithWhatTheHostKeepsOfIt) {
   EXPECT_EQ(header.at(6), device +
                               "kind:header objects:1 residentBytes:0 releasedBytes:6291456 "
                               "savedOnHostBytes:4096");
+}
+
+// Zero pages are not kept, and what is kept of neighbours in a slab may be one piece.
+TEST_F(StatisticsTest, OnlyWhatIsKeptOfAnAllocationIsCounted) {
+  {
+    MutexLock lock(registry_.mutex);
+    Backing& slab = registry_.add_slab(8 * kSlotBytes, on_device(2), 9);
+    registry_.add_to_slab(slab, 0, 3 * kSlotBytes);
+    pin(registry_.add_to_slab(slab, 3 * kSlotBytes, 4 * kSlotBytes), "to tell it from the other");
+    slab.state = BackingState::released;
+    slab.handle = 0;
+    slab.saved = &saved_;
+    slab.saved_pieces = {
+        {0, kHeaderBytes}, {2 * kSlotBytes, 2 * kSlotBytes}, {6 * kSlotBytes, 100}};
+  }
+
+  const Statistics statistics = take_statistics(registry_, {});
+
+  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::keep}).saved_bytes,
+            kHeaderBytes + kSlotBytes);
+  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::pinned}).saved_bytes, kSlotBytes + 100);
 }
 
 // The host's copy is kept until the contents are back; it is not the memory's place any more.

@@ -60,8 +60,7 @@ struct Allocation {
   // Of an allocation that this process owns:
   uint64_t nonce = 0;  ///< what a fetch must know; 0 until exported
   std::set<InstanceId>
-      importers;               ///< processes that hold a reference, or will again when we are back
-  Kind saved_as = Kind::keep;  ///< what the pause took it for; `kind` may have changed since
+      importers;  ///< processes that hold a reference, or will again when we are back
 
   // Of an import:
   bool is_import = false;

@@ -59,6 +59,11 @@ TEST_F(SeededFault, ContentsThatAreNotRestored) { expect_noticed("skip_restore",
 // What is left of P2P buffers: without their counters the next collective waits for ever.
 TEST_F(SeededFault, HeadersThatAreNotRestored) { expect_noticed("skip_headers", one_cycle); }
 
+TEST_F(SeededFault, ContentsThatAreTakenForZero) {
+  setup_.environment["AMEM_OFFLOAD"] = "all";
+  expect_noticed("take_all_for_zero", one_cycle);
+}
+
 TEST_F(SeededFault, ContentsOfAnotherAllocation) { expect_noticed("other_address", one_cycle); }
 
 TEST_F(SeededFault, PauseThatDoesNotWaitForItsNeighbours) {

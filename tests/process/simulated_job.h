@@ -122,12 +122,13 @@ class JobTest : public testing::Test {
   struct Totals {
     size_t objects, allocated, resident, released, fixed, imports, mapped;
     size_t driver_objects, driver_bytes, driver_imports;
+    size_t saved;
   };
   static Totals totals(jobs::RankProcess& rank) {
     Totals t{};
-    sscanf(rank.ask("totals").c_str(), "%zu %zu %zu %zu %zu %zu %zu %zu %zu %zu", &t.objects,
+    sscanf(rank.ask("totals").c_str(), "%zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu", &t.objects,
            &t.allocated, &t.resident, &t.released, &t.fixed, &t.imports, &t.mapped,
-           &t.driver_objects, &t.driver_bytes, &t.driver_imports);
+           &t.driver_objects, &t.driver_bytes, &t.driver_imports, &t.saved);
     return t;
   }
 

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <string_view>
+
+#include "sim/stream.h"
+
+/// Kernels. The simulated GPU does not run their code: it knows the kernels of amem by their names
+/// and does natively what they do.
+namespace amem::sim {
+
+struct Grid {
+  unsigned blocks[3];
+  unsigned threads[3];
+};
+
+/// Checks a launch, and makes the work of it; `parameters` are read at once, as the driver does.
+struct Kernel {
+  const char* name;
+  CuResult (*launch)(const Grid& grid, void** parameters, Operation* operation);
+};
+
+/// The kernel that this PTX text defines first; null if the simulated GPU knows none of them.
+const Kernel* kernel_in(std::string_view image);
+
+}  // namespace amem::sim

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <vector>
+
+#include "base/exit_flag.h"
+#include "driver/driver.h"
+#include "registry/backing.h"
+
+namespace amem {
+
+/// True when a kernel on the device can read there. A copy from where it cannot is an error; a
+/// kernel would end the context.
+bool is_readable(const Placement& placement, int device);
+
+/// Appends the addresses of the whole pages of these pieces of a backing that can be looked at:
+/// those that start at a multiple of 16. A header has none. Pure.
+void add_pages(DeviceAddress backing, const std::vector<Piece>& pieces,
+               std::vector<DeviceAddress>* pages);
+
+/// A zero page between two that are not costs its copy, or a call more. From so many on they are
+/// left out: 512 KiB take 10 us to copy at 55 GB/s, which is more than a call.
+inline constexpr size_t kFewestZeroPages = 8;
+
+/// What is left of the pieces without their zero pages, in order: none at the ends of a piece, and
+/// no run of kFewestZeroPages or more inside. What follows a piece's last whole page is kept.
+/// `is_zero` points at the answer for the first page that add_pages() gave for these pieces, and is
+/// moved on behind that for their last. Pure.
+std::vector<Piece> without_zero_pages(DeviceAddress backing, const std::vector<Piece>& pieces,
+                                      std::vector<bool>::const_iterator* is_zero);
+
+/// Finds the pages of a device that are all zero, on the device itself: the one kernel that amem
+/// has (zero_pages_kernel.h). Of one device, for the thread of that device in its context.
+class ZeroPages {
+ public:
+  /// Pinned host memory for the table that goes there and back: 8 bytes a page, and as many
+  /// launches as it takes when it is smaller. At least one page's.
+  struct Scratch {
+    void* base;
+    size_t size_bytes;
+  };
+
+  /// Tells for each page whether it is zero, and waits for that. `is_zero` is empty, which is no
+  /// error, where the device cannot be asked: everything has to be copied then, and the log says
+  /// so, once. Errors: driver, from waiting, which is what copies would meet too; misuse once
+  /// exit() has begun.
+  Status find(const Driver& driver, int device, const std::vector<DeviceAddress>& pages,
+              const Scratch& scratch, DriverStream stream, const ExitFlag& exiting,
+              std::vector<bool>* is_zero);
+
+ private:
+  Status load(const Driver& driver);
+  Status launch(const Driver& driver, DeviceAddress table, size_t page_count, DriverStream stream);
+
+  DriverKernel kernel_ = nullptr;  ///< lives as long as the context
+  bool said_ = false;
+};
+
+}  // namespace amem

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/zero_pages.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "engine/plan.h"
+#include "engine/zero_pages_kernel.h"
+
+namespace amem {
+namespace {
+
+constexpr size_t kPage = kSlotBytes;
+constexpr DeviceAddress kBacking = 0x7000'0000;
+
+/// "z.z": a zero page, one that is not, a zero page.
+std::vector<bool> answers(const std::string& text) {
+  std::vector<bool> is_zero;
+  for (const char page : text) is_zero.push_back(page == 'z');
+  return is_zero;
+}
+
+std::vector<Piece> cut(const std::vector<Piece>& pieces, const std::string& text) {
+  const std::vector<bool> is_zero = answers(text);
+  std::vector<DeviceAddress> pages;
+  add_pages(kBacking, pieces, &pages);
+  EXPECT_EQ(pages.size(), is_zero.size()) << text;
+  auto next = is_zero.cbegin();
+  std::vector<Piece> left = without_zero_pages(kBacking, pieces, &next);
+  EXPECT_EQ(next, is_zero.cend()) << text;
+  return left;
+}
+
+TEST(WithoutZeroPages, NothingIsLeftOfZeros) {
+  EXPECT_EQ(cut({{0, 4 * kPage}, {9 * kPage, 2 * kPage}}, "zzzzzz"), std::vector<Piece>{});
+}
+
+TEST(WithoutZeroPages, AllIsLeftOfWhatIsNotZero) {
+  const std::vector<Piece> pieces{{kPage, 3 * kPage}, {9 * kPage, kPage}};
+  EXPECT_EQ(cut(pieces, "...."), pieces);
+}
+
+TEST(WithoutZeroPages, EndsOfAPieceGoHoweverShort) {
+  EXPECT_EQ(cut({{kPage, 4 * kPage}}, "z..z"), (std::vector<Piece>{{2 * kPage, 2 * kPage}}));
+}
+
+TEST(WithoutZeroPages, ShortRunInsideIsCopiedAndALongOneIsNot) {
+  const std::string run(kFewestZeroPages, 'z');
+  const size_t pages = 2 + kFewestZeroPages;
+
+  EXPECT_EQ(cut({{0, (pages - 1) * kPage}}, "." + run.substr(1) + "."),
+            (std::vector<Piece>{{0, (pages - 1) * kPage}}));
+  EXPECT_EQ(cut({{0, pages * kPage}}, "." + run + "."),
+            (std::vector<Piece>{{0, kPage}, {(pages - 1) * kPage, kPage}}));
+}
+
+TEST(WithoutZeroPages, PiecesStayApart) {
+  EXPECT_EQ(cut({{0, 2 * kPage}, {3 * kPage, 2 * kPage}}, ".zz."),
+            (std::vector<Piece>{{0, kPage}, {4 * kPage, kPage}}));
+}
+
+// A header has no page, and neither has what follows the last whole page.
+TEST(WithoutZeroPages, WhatIsNoWholePageIsKept) {
+  const std::vector<Piece> pieces{
+      {0, kHeaderBytes}, {kPage, 2 * kPage + 100}, {9 * kPage, 20 * kPage + 1}};
+  EXPECT_EQ(cut(pieces, "zz" + std::string(20, 'z')),
+            (std::vector<Piece>{{0, kHeaderBytes}, {3 * kPage, 100}, {29 * kPage, 1}}));
+}
+
+TEST(WithoutZeroPages, PieceThatTheKernelCannotReadIsKept) {
+  const std::vector<Piece> pieces{{8, 2 * kPage}, {4 * kPage, kPage}};
+  EXPECT_EQ(cut(pieces, "z"), (std::vector<Piece>{{8, 2 * kPage}}));
+}
+
+// A buffer may have lost its owner's mapping and still have that for another GPU.
+TEST(IsReadable, OnlyWithAccessOfThatDeviceThatWasGranted) {
+  constexpr int32_t kNone = 0, kRead = 1, kReadWrite = 3;
+  const auto placement = [](bool accessible, std::vector<Access> access) {
+    return Placement{kBacking, kPage, std::move(access), true, accessible};
+  };
+  const Access other{{kLocationDevice, 1}, kReadWrite};
+
+  EXPECT_TRUE(is_readable(placement(true, {other, {{kLocationDevice, 0}, kReadWrite}}), 0));
+  EXPECT_TRUE(is_readable(placement(true, {{{kLocationDevice, 0}, kRead}}), 0));
+  EXPECT_FALSE(is_readable(placement(true, {}), 0));
+  EXPECT_FALSE(is_readable(placement(true, {other}), 0));
+  EXPECT_FALSE(is_readable(placement(true, {other, {{kLocationDevice, 0}, kNone}}), 0));
+  EXPECT_FALSE(is_readable(placement(true, {{{kLocationDevice + 1, 0}, kReadWrite}}), 0));
+  EXPECT_FALSE(is_readable(placement(false, {{{kLocationDevice, 0}, kReadWrite}}), 0));
+}
+
+/// What the fake driver has, and how it answers.
+struct {
+  std::set<DeviceAddress> zero;
+  std::string failing;  ///< a function
+  DeviceAddress* launched;
+  std::vector<unsigned> grids;
+  int loads, unloads, synchronized;
+} g_gpu;
+
+/// The host's memory as the GPU sees it.
+constexpr DeviceAddress kHostOnDevice = 0x1'0000'0000;
+char g_module, g_kernel;
+
+DriverResult answer(const char* function) {
+  return g_gpu.failing == function ? driver_result::kUnknown : driver_result::kSuccess;
+}
+
+Driver fake_driver() {
+  Driver driver;
+  driver.cuGetErrorName = [](DriverResult, const char** name) {
+    *name = "CUDA_ERROR_UNKNOWN";
+    return driver_result::kSuccess;
+  };
+  driver.cuModuleLoadData = [](DriverModule* module, const void* image) {
+    EXPECT_EQ(image, static_cast<const void*>(kZeroPagesPtx));
+    ++g_gpu.loads;
+    *module = reinterpret_cast<DriverModule>(&g_module);
+    return answer("cuModuleLoadData");
+  };
+  driver.cuModuleUnload = [](DriverModule module) {
+    EXPECT_EQ(module, reinterpret_cast<DriverModule>(&g_module));
+    ++g_gpu.unloads;
+    return driver_result::kSuccess;
+  };
+  driver.cuModuleGetFunction = [](DriverKernel* kernel, DriverModule, const char* name) {
+    EXPECT_STREQ(name, "amem_zero_pages");
+    *kernel = reinterpret_cast<DriverKernel>(&g_kernel);
+    return answer("cuModuleGetFunction");
+  };
+  driver.cuMemHostGetDevicePointer_v2 = [](DeviceAddress* address, void* host, unsigned) {
+    g_gpu.launched = static_cast<DeviceAddress*>(host);
+    *address = kHostOnDevice;
+    return answer("cuMemHostGetDevicePointer");
+  };
+  driver.cuLaunchKernel = [](DriverKernel kernel, unsigned blocks, unsigned, unsigned,
+                             unsigned threads, unsigned, unsigned, unsigned, DriverStream,
+                             void** parameters, void**) {
+    EXPECT_EQ(kernel, reinterpret_cast<DriverKernel>(&g_kernel));
+    EXPECT_EQ(threads, kZeroPagesThreads);
+    EXPECT_EQ(*static_cast<DeviceAddress*>(parameters[0]), kHostOnDevice);
+    g_gpu.grids.push_back(blocks);
+    return answer("cuLaunchKernel");
+  };
+  // As late as it may: the table is ready when the stream has been waited for.
+  driver.cuStreamSynchronize = [](DriverStream) {
+    ++g_gpu.synchronized;
+    for (unsigned i = 0; i < g_gpu.grids.back(); ++i)
+      if (g_gpu.zero.contains(g_gpu.launched[i])) g_gpu.launched[i] = 0;
+    return answer("cuStreamSynchronize");
+  };
+  return driver;
+}
+
+class ZeroPagesTest : public testing::Test {
+ protected:
+  ZeroPagesTest() {
+    g_gpu = {};
+    for (DeviceAddress page = 1; page <= 10; ++page) {
+      pages_.push_back(page * kPage);
+      if (page % 3 == 0) g_gpu.zero.insert(page * kPage);
+    }
+  }
+  Status find(size_t scratch_entries = 10) {
+    scratch_.assign(scratch_entries, 0);
+    return zero_pages_.find(driver_, 0, pages_,
+                            {scratch_.data(), scratch_.size() * sizeof scratch_[0]}, nullptr,
+                            exiting_, &is_zero_);
+  }
+
+  const Driver driver_ = fake_driver();
+  ExitFlag exiting_;
+  ZeroPages zero_pages_;
+  std::vector<DeviceAddress> pages_, scratch_;
+  std::vector<bool> is_zero_{true, true};
+};
+
+TEST_F(ZeroPagesTest, AreFoundInOneLaunch) {
+  ASSERT_TRUE(find().ok());
+
+  EXPECT_EQ(is_zero_, answers("..z..z..z."));
+  EXPECT_EQ(g_gpu.grids, std::vector<unsigned>{10});
+}
+
+TEST_F(ZeroPagesTest, SmallTableTakesSeveralLaunches) {
+  ASSERT_TRUE(find(4).ok());
+
+  EXPECT_EQ(is_zero_, answers("..z..z..z."));
+  EXPECT_EQ(g_gpu.grids, (std::vector<unsigned>{4, 4, 2}));
+}
+
+TEST_F(ZeroPagesTest, KernelIsLoadedOnce) {
+  ASSERT_TRUE(find().ok());
+  ASSERT_TRUE(find().ok());
+
+  EXPECT_EQ(g_gpu.loads, 1);
+  EXPECT_EQ(g_gpu.unloads, 0);
+}
+
+// Then everything is copied. Once, so that the next pause may find the driver in a better state.
+TEST_F(ZeroPagesTest, DeviceThatCannotBeAskedIsNoError) {
+  for (const char* function :
+       {"cuModuleLoadData", "cuModuleGetFunction", "cuMemHostGetDevicePointer", "cuLaunchKernel"}) {
+    g_gpu.failing = function;
+    EXPECT_TRUE(find().ok()) << function;
+    EXPECT_TRUE(is_zero_.empty()) << function;
+    EXPECT_EQ(g_gpu.synchronized, 0) << function;
+
+    g_gpu.failing = "";
+    EXPECT_TRUE(find().ok()) << function;
+    EXPECT_EQ(is_zero_, answers("..z..z..z.")) << function;
+    EXPECT_EQ(g_gpu.unloads, function == std::string("cuModuleGetFunction") ? 1 : 0) << function;
+    zero_pages_ = ZeroPages();
+    g_gpu.unloads = g_gpu.synchronized = 0;
+  }
+}
+
+TEST_F(ZeroPagesTest, LaunchThatFailsLaterForgetsWhatWasFound) {
+  ASSERT_TRUE(find(4).ok());
+  g_gpu.failing = "cuLaunchKernel";
+
+  EXPECT_TRUE(find(4).ok());
+
+  EXPECT_TRUE(is_zero_.empty());
+}
+
+TEST_F(ZeroPagesTest, WaitThatFailsIsTheErrorOfTheCopies) {
+  g_gpu.failing = "cuStreamSynchronize";
+
+  const Status status = find();
+
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::driver);
+  EXPECT_NE(status.error().message.find("cuStreamSynchronize() after looking for zero pages"),
+            std::string::npos)
+      << status.error().message;
+}
+
+TEST_F(ZeroPagesTest, DriverIsNotCalledOnceExitHasBegun) {
+  exiting_.raise();
+
+  EXPECT_FALSE(find().ok());
+
+  EXPECT_EQ(g_gpu.loads, 0);
+  EXPECT_TRUE(g_gpu.grids.empty());
+}
+
+}  // namespace
+}  // namespace amem
