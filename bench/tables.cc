@@ -112,6 +112,14 @@ std::string name_with_nccl(const json& record) {
   return record.contains("nccl") ? name + " " + record["nccl"].get<std::string>() : name;
 }
 
+/// Of a contender that was not measured: why. False for one that was.
+bool print_note(const json& record, const std::string& name) {
+  if (!record.contains("note")) return false;
+  fmt::print("  {:>5} | {:<15} | {}\n", record["communicators"].get<int>(), name,
+             record["note"].get<std::string>());
+  return true;
+}
+
 void print_rivals(const std::vector<json>& records) {
   if (records.empty()) return;
   fmt::print("\nRivals: destroy and recreate; NCCL's own suspend and resume. Seconds\n\n");
@@ -119,11 +127,7 @@ void print_rivals(const std::vector<json>& records) {
              "1st pause", "1st resume", "steady pause", "steady resume", "freed MiB", "checked");
   for (const json& r : records) {
     const std::string name = name_with_nccl(r);
-    if (r.contains("note")) {
-      fmt::print("  {:>5} | {:<15} | {}\n", r["communicators"].get<int>(), name,
-                 r["note"].get<std::string>());
-      continue;
-    }
+    if (print_note(r, name)) continue;
     fmt::print("  {:>5} | {:<15} | {:>9.3f} {:>10.3f} | {:>21} {:>21} | {:>9.0f} | {:>7}\n",
                r["communicators"].get<int>(), name, r["first_pause_s"].get<double>(),
                r["first_resume_s"].get<double>(), spread(r["steady_pause_s"]),
@@ -179,11 +183,7 @@ void print_timelines(const std::vector<json>& records) {
              "samples", "checked");
   for (const json& r : records) {
     const std::string name = name_with_nccl(r);
-    if (r.contains("note")) {
-      fmt::print("  {:>5} | {:<15} | {}\n", r["communicators"].get<int>(), name,
-                 r["note"].get<std::string>());
-      continue;
-    }
+    if (print_note(r, name)) continue;
     fmt::print("  {:>5} | {:<15} | {:>9.0f} {:>9.0f} | {:>8} | {:>7}\n",
                r["communicators"].get<int>(), name, mib_at_end(r, "work"), mib_at_end(r, "away"),
                r["samples"].size(), r["verified"].get<bool>() ? "ok" : "WRONG");
