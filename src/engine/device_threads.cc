@@ -118,6 +118,14 @@ void DeviceThreads::prepare(const std::vector<int>& devices) {
   for (int device : devices) (void)lane_of(device);
 }
 
+Status DeviceThreads::run(std::map<int, Job> jobs, const char* what, Deadline deadline) {
+  return wait(start(std::move(jobs), false), what, deadline);
+}
+
+DeviceThreads::Started DeviceThreads::start(std::map<int, Job> jobs) {
+  return start(std::move(jobs), false);
+}
+
 DeviceThreads::Started DeviceThreads::start(std::map<int, Job>&& jobs, bool optional) {
   Started started;
   for (auto& [device, job] : jobs) started[device] = post(device, std::move(job), optional);

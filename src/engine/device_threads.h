@@ -39,14 +39,12 @@ class DeviceThreads {
   /// Runs a job on each device's thread, side by side, each after what was asked of its thread
   /// before. The first error in order of devices; unsupported for a device whose primary context is
   /// not active; timeout, which names the device and `what`, at the deadline.
-  Status run(std::map<int, Job> jobs, const char* what, Deadline deadline) {
-    return wait(start(std::move(jobs)), what, deadline);
-  }
+  Status run(std::map<int, Job> jobs, const char* what, Deadline deadline);
 
   /// run() in two, for a caller that has something to do meanwhile.
   struct Answer;
   using Started = std::map<int, std::shared_ptr<Answer>>;
-  Started start(std::map<int, Job> jobs) { return start(std::move(jobs), false); }
+  Started start(std::map<int, Job> jobs);
   static Status wait(const Started& started, const char* what, Deadline deadline);
 
   /// Waits for all work that was queued on these devices before the call, without disturbing a
