@@ -212,16 +212,30 @@ Status Imports::fetch(const std::vector<Step>& plan, Deadline deadline) {
 // --- The owner goes away and comes back
 // -------------------------------------------------------------------------------
 
-void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo request) {
+void Imports::close_gates(const PeerInfo& owner, const std::vector<CommunicatorId>& shared) {
   if (!seeded_fault("leave_gate_open"))
-    context_.gate.member_away({owner.instance, paused_text(owner.pid), false},
-                              request.communicators);
+    context_.gate.member_away({owner.instance, paused_text(owner.pid), false}, shared);
+}
+
+// Both close the gates at once, so that calls wait from now on, and again in their turn: what waits
+// before them may be the owner's coming back from the time before, which opens them.
+void Imports::on_away(const PeerInfo& owner, uint64_t request_id, Away notice) {
+  close_gates(owner, notice.communicators);
+  workers_.post(owner.instance, [this, owner, shared = std::move(notice.communicators)] {
+    close_gates(owner, shared);
+  });
+  context_.peers.load()->reply(owner.instance, request_id, AwayHeard{}, {});
+}
+
+void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo request) {
+  close_gates(owner, request.communicators);
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
   workers_.post(owner.instance,
                 [this, owner, request_id, deadline, shared = std::move(request.communicators)] {
                   if (context_.exiting) return;
                   step_point(StepPoint::let_go_asked);
                   const NvtxRange range("let go");
+                  close_gates(owner, shared);
                   const Status status = let_go_of(owner.instance, shared, deadline);
                   if (!status.ok() && context_.exiting) return;
                   step_point(StepPoint::let_go_unmapped);
@@ -255,7 +269,10 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
 
   MutexLock lock(context_.registry.mutex);
   for (Backing* import : imports_of(owner)) {
-    arrived_.erase(import->id);
+    // Fetched by a resume of ours that has not mapped it yet, and never will: the owner brings it
+    // back.
+    if (arrived_.erase(import->id) > 0 && import->state == dropped)
+      AMEM_TRY(change_state(*import, let_go));
     if (!import->is_here()) continue;
     AMEM_TRY(context_.exiting.check());
     AMEM_TRY(unmap_backing(context_.driver, *import));

@@ -31,6 +31,7 @@ class Imports {
   /// NCCL gave an import up: its owner is told.
   void forget(const Allocation& import) AMEM_REQUIRES(context_.registry.mutex);
 
+  void on_away(const PeerInfo& owner, uint64_t request_id, Away notice);
   void on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo request);
   void on_back(const PeerInfo& owner, uint64_t request_id, Back message, std::vector<UniqueFd> fds);
   void on_owner_gone(const PeerInfo& owner);
@@ -51,6 +52,8 @@ class Imports {
   Status map_arrived(Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   DriverResult finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle);
 
+  /// Calls on the communicators that the owner is a member of wait for it from now on.
+  void close_gates(const PeerInfo& owner, const std::vector<CommunicatorId>& shared);
   /// `shared`: the communicators that the owner is a member of.
   Status let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
                    Deadline deadline);

@@ -3,7 +3,6 @@
 #include "engine/neighbours.h"
 
 #include "base/log.h"
-#include "base/seeded_fault.h"
 
 namespace amem {
 
@@ -49,10 +48,8 @@ void Neighbours::on_message(const PeerInfo& from, uint64_t request_id, Received 
     imports_.on_back(from, request_id, std::move(*back), std::move(received.fds));
   } else if (const auto* drop = std::get_if<Drop>(&message)) {
     exports_.forget_imports(from.instance, *drop);
-  } else if (const auto* away = std::get_if<Away>(&message)) {
-    if (!seeded_fault("leave_gate_open"))
-      context_.gate.member_away({from.instance, paused_text(from.pid), false}, away->communicators);
-    context_.peers.load()->reply(from.instance, request_id, AwayHeard{}, {});
+  } else if (auto* away = std::get_if<Away>(&message)) {
+    imports_.on_away(from, request_id, std::move(*away));
   } else if (std::holds_alternative<StatusQuery>(message)) {
     context_.peers.load()->reply(from.instance, request_id, StatusReply{status_()}, {});
   }

@@ -234,8 +234,10 @@ void CallGate::open_process() {
 
 void CallGate::member_away(const Closure& closure, const std::vector<CommunicatorId>& ids) {
   MutexLock lock(mutex_);
-  if (away_.insert_or_assign(closure.member, Away{closure, ids}).second)
-    closures_.fetch_add(1, std::memory_order_relaxed);
+  const auto [away, is_new] = away_.try_emplace(closure.member, Away{closure, ids});
+  if (is_new) closures_.fetch_add(1, std::memory_order_relaxed);
+  // One that has ended stays so, whatever of it is carried out later.
+  if (!away->second.closure.for_ever) away->second = Away{closure, ids};
   fence_.heavy();
   changed_.notify_all();
 }
