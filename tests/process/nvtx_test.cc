@@ -79,8 +79,9 @@ TEST_F(Nvtx, WhatIsDoneForANeighbourIsARange) {
   const std::vector<std::string> all = lines();
   const std::multiset<std::string> seen(all.begin(), all.end());
   for (const char* range : {"let go", "take back"}) {
-    EXPECT_EQ(seen.count(std::string("begin ") + range), 1u) << range;
-    EXPECT_EQ(seen.count(std::string("end ") + range), 1u) << range;
+    // Other jobs of this user may tell that they are back, too.
+    EXPECT_GE(seen.count(std::string("begin ") + range), 1u) << range;
+    EXPECT_EQ(seen.count(std::string("end ") + range), seen.count(std::string("begin ") + range));
   }
 }
 
