@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,11 @@ class Recorder : public PeerHandler {
   void respond_with(Respond respond) { respond_ = std::move(respond); }
 
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
+    if (is_notice_to_all(received.message)) {
+      MutexLock lock(mutex_);
+      other_jobs_.insert(from.instance);
+      return;
+    }
     if (respond_) respond_(from, request_id, received.message);
     MutexLock lock(mutex_);
     seen_.push_back(Seen{from, request_id, std::move(received)});
@@ -46,6 +52,7 @@ class Recorder : public PeerHandler {
   }
   void on_peer_gone(const PeerInfo& peer) override {
     MutexLock lock(mutex_);
+    if (other_jobs_.contains(peer.instance)) return;
     gone_.push_back(peer);
     changed_.notify_all();
   }
@@ -68,11 +75,18 @@ class Recorder : public PeerHandler {
   }
 
  private:
+  /// What a job tells every process of this user when it pauses and resumes: other tests run.
+  static bool is_notice_to_all(const Message& message) {
+    const auto* back = std::get_if<Back>(&message);
+    return std::holds_alternative<Away>(message) || (back != nullptr && back->backings.empty());
+  }
+
   Respond respond_;
   Mutex mutex_;
   Condition changed_;
   std::vector<Seen> seen_;
   std::vector<PeerInfo> gone_;
+  std::set<InstanceId> other_jobs_;
 };
 
 /// One amem process' worth of peers, within this process.
