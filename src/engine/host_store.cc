@@ -136,7 +136,7 @@ Status HostStore::check_room(size_t size_bytes) const {
   if (size_bytes > available)
     return make_error(ErrorKind::os, ENOMEM,
                       "keeping NCCL's contents takes %zu MiB of host memory, and the machine (or "
-                      "this process' cgroup) has %zu MiB left",
+                      "this process' cgroup) has %zu MiB left: free host memory",
                       size_bytes >> 20, available >> 20);
   return ok_status();
 }
