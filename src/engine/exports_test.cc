@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include "engine/engine_fixture.h"
 #include "registry/backing_steps.h"
 #include "registry/slab.h"
 
@@ -20,7 +21,7 @@ struct {
   DriverResult export_result;
 } g_calls;
 
-class ExportsTest : public testing::Test {
+class ExportsTest : public EngineTest {
  protected:
   ExportsTest() {
     g_calls = {};
@@ -76,12 +77,6 @@ class ExportsTest : public testing::Test {
     registry_.find_backing(slab_)->copying = now;
   }
 
-  Driver driver_{};
-  Registry registry_;
-  CallGate gate_;
-  ExitFlag exiting_;
-  DeviceThreads devices_{driver_, exiting_};
-  EngineContext context_{driver_, registry_, gate_, devices_, exiting_, random_instance_id()};
   Exports exports_{context_};
   const InstanceId a_ = random_instance_id(), b_ = random_instance_id();
   BackingId slab_ = 0;

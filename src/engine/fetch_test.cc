@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "engine/engine_fixture.h"
 #include "engine/exports.h"
 #include "peers/peer_fixture.h"
 #include "peers/token.h"
@@ -21,12 +22,6 @@ DriverResult export_handle(void* shareable, DriverHandle, int, unsigned long lon
   return driver_result::kSuccess;
 }
 
-Driver driver_that_exports() {
-  Driver driver{};
-  driver.cuMemExportToShareableHandle = export_handle;
-  return driver;
-}
-
 /// Hands the fetches that come to the exports.
 class Owner : public PeerHandler {
  public:
@@ -40,10 +35,11 @@ class Owner : public PeerHandler {
   Exports& exports_;
 };
 
-class FetchTest : public testing::Test {
+class FetchTest : public EngineTest {
  protected:
   FetchTest() {
     g_exports = 0;
+    driver_.cuMemExportToShareableHandle = export_handle;
     Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, owner_);
     EXPECT_TRUE(service.ok());
     context_.peers = service.value().release();
@@ -56,8 +52,7 @@ class FetchTest : public testing::Test {
     }
     unshared_ = registry_.add_local(1 << 21, {}, 0x2000, 1 << 21).id;
   }
-  // Production leaves the service to the end of the process.
-  ~FetchTest() override { const std::unique_ptr<PeerService> service(context_.peers.load()); }
+  ~FetchTest() override { end_service(); }
 
   /// What comes back for one item: the outcome, and how many descriptors.
   std::pair<Fetched::Outcome, size_t> fetch(Node& from, AllocationId allocation, uint64_t nonce) {
@@ -66,12 +61,6 @@ class FetchTest : public testing::Test {
     return {std::get<Fetched>(reply.value().message).outcomes.at(0), reply.value().fds.size()};
   }
 
-  Driver driver_ = driver_that_exports();
-  Registry registry_;
-  CallGate gate_;
-  ExitFlag exiting_;
-  DeviceThreads devices_{driver_, exiting_};
-  EngineContext context_{driver_, registry_, gate_, devices_, exiting_, random_instance_id()};
   Exports exports_{context_};
   Owner owner_{exports_};
   Token token_, other_token_;

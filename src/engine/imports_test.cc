@@ -10,6 +10,7 @@
 #include <atomic>
 #include <thread>
 
+#include "engine/engine_fixture.h"
 #include "peers/peer_fixture.h"
 #include "registry/communicator_id.h"
 
@@ -32,7 +33,7 @@ class Deaf : public PeerHandler {
   void on_peer_gone(const PeerInfo&) override {}
 };
 
-class ImportsTest : public testing::Test {
+class ImportsTest : public EngineTest {
  protected:
   ImportsTest() {
     driver_.cuMemImportFromShareableHandle = [](DriverHandle* handle, void*, int) {
@@ -59,8 +60,7 @@ class ImportsTest : public testing::Test {
     registry_.add_placement(backing, kAddress, kBytes);
     import_ = backing.id;
   }
-  // Production leaves the service to the end of the process.
-  ~ImportsTest() override { const std::unique_ptr<PeerService> service(context_.peers.load()); }
+  ~ImportsTest() override { end_service(); }
 
   void away() { imports_.on_away(owner_, 0, Away{{kWorld}}); }
   void let_go() { imports_.on_let_go(owner_, 0, LetGo{kTimeoutMs, {kWorld}}); }
@@ -98,12 +98,6 @@ class ImportsTest : public testing::Test {
 
   static constexpr uint32_t kTimeoutMs = 10000;
   static constexpr BackingId kBacking = 5;
-  Driver driver_{};
-  Registry registry_;
-  CallGate gate_;
-  ExitFlag exiting_;
-  DeviceThreads devices_{driver_, exiting_};
-  EngineContext context_{driver_, registry_, gate_, devices_, exiting_, random_instance_id()};
   Deaf deaf_;
   Imports imports_{context_};
   const PeerInfo owner_{random_instance_id(), 4711, 0};
