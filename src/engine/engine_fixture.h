@@ -13,9 +13,7 @@ class EngineTest : public testing::Test {
  protected:
   /// Ends the service, which production leaves to the end of the process. For the destructor of a
   /// test that has started one: before what it hands messages to.
-  void end_service() {
-    const std::unique_ptr<PeerService> service(context_.peers.exchange(nullptr));
-  }
+  void end_service() { const std::unique_ptr<PeerService> service(context_.peers.load()); }
 
   Driver driver_{};
   Registry registry_;

@@ -49,7 +49,7 @@ class ImportsTest : public EngineTest {
       return ++g_calls.unmaps, driver_result::kSuccess;
     };
     driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
-    EXPECT_TRUE(imports_.start().ok());
+    EXPECT_TRUE(imports_->start().ok());
     Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, deaf_);
     EXPECT_TRUE(service.ok());
     context_.peers = service.value().release();
@@ -60,17 +60,21 @@ class ImportsTest : public EngineTest {
     registry_.add_placement(backing, kAddress, kBytes);
     import_ = backing.id;
   }
-  ~ImportsTest() override { end_service(); }
+  // Its workers answer through the service.
+  ~ImportsTest() override {
+    imports_.reset();
+    end_service();
+  }
 
-  void away() { imports_.on_away(owner_, 0, Away{{kWorld}}); }
-  void let_go() { imports_.on_let_go(owner_, 0, LetGo{kTimeoutMs, {kWorld}}); }
+  void away() { imports_->on_away(owner_, 0, Away{{kWorld}}); }
+  void let_go() { imports_->on_let_go(owner_, 0, LetGo{kTimeoutMs, {kWorld}}); }
   void back() {
     std::vector<UniqueFd> fds;
     fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    imports_.on_back(owner_, 0, Back{{kBacking}, true}, std::move(fds));
+    imports_->on_back(owner_, 0, Back{{kBacking}, true}, std::move(fds));
   }
   /// Of a bystander, which shares no memory.
-  void back_without_memory() { imports_.on_back(owner_, 0, Back{{}, true}, {}); }
+  void back_without_memory() { imports_->on_back(owner_, 0, Back{{}, true}, {}); }
 
   bool is_open() {
     const bool entered = gate_.enter("ncclAllReduce", &gate_, 0).ok();
@@ -99,7 +103,7 @@ class ImportsTest : public EngineTest {
   static constexpr uint32_t kTimeoutMs = 10000;
   static constexpr BackingId kBacking = 5;
   Deaf deaf_;
-  Imports imports_{context_};
+  std::unique_ptr<Imports> imports_ = std::make_unique<Imports>(context_);
   const PeerInfo owner_{random_instance_id(), 4711, 0};
   BackingId import_ = 0;
 };
