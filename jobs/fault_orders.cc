@@ -41,6 +41,14 @@ std::string driver_fault(Words& words) {
   return "";
 }
 
+/// leftover WORD: as amemSimSetLeftover.
+std::string leftover(Words& words) {
+  unsigned word = 0;
+  words >> word;
+  simulator<void (*)(unsigned)>("amemSimSetLeftover")(word);
+  return "";
+}
+
 /// calls_of NAME...: calls of these driver functions by this process so far, together.
 std::string calls_of(Words& words) {
   const auto count = simulator<long long (*)(const char*)>("amemSimCallCount");
@@ -91,9 +99,10 @@ std::string open_files(Words& words) {
 }  // namespace
 
 Orders fault_orders() {
-  return {{"variable", variable},     {"driver_fault", driver_fault},
-          {"calls_of", calls_of},     {"host_fault", host_fault},
-          {"open_files", open_files}, {"host_calls_of", host_calls_of}};
+  return {{"variable", variable},          {"driver_fault", driver_fault},
+          {"leftover", leftover},          {"calls_of", calls_of},
+          {"host_fault", host_fault},      {"open_files", open_files},
+          {"host_calls_of", host_calls_of}};
 }
 
 }  // namespace jobs

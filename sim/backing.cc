@@ -3,6 +3,10 @@
 #include "sim/backing.h"
 
 #include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <vector>
 
 #include "sim/descriptor.h"
 #include "sim/machine.h"
@@ -17,6 +21,20 @@ bool on_host(const CuLocation& location) {
 }
 
 constexpr int kKnownHandleTypes = kHandleTypePosixFd | kHandleTypeFabric;
+
+constinit std::atomic<uint32_t> g_leftover = 0;
+
+/// Fills new memory, which is whole granules, with what another program left there.
+bool fill(int fd, uint64_t offset_bytes, uint64_t size_bytes, uint32_t word) {
+  const std::vector<uint32_t> granule(kGranularityBytes / sizeof word, word);
+  for (uint64_t done = 0; done < size_bytes; done += kGranularityBytes) {
+    const auto at = static_cast<off_t>(offset_bytes + done);
+    if (pwrite(fd, granule.data(), kGranularityBytes, at) !=
+        static_cast<ssize_t>(kGranularityBytes))
+      return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -44,10 +62,15 @@ CuResult create_physical_memory(uint64_t size_bytes, const CuAllocationProp& pro
   const CuResult allocated = pool.allocate(size_bytes, properties.gpu_direct_rdma_capable != 0,
                                            &description, &offset_bytes);
   if (allocated != kSuccess) return allocated;
+  const uint32_t leftover = g_leftover;
+  if (leftover != 0 && !fill(description.get(), offset_bytes, size_bytes, leftover))
+    return kErrorOperatingSystem;
   *backing =
       std::make_shared<Backing>(std::move(description), offset_bytes, size_bytes, properties);
   return kSuccess;
 }
+
+void set_leftover(uint32_t word) { g_leftover = word; }
 
 CuResult import_backing(int fd, BackingRef* backing) {
   const auto found = Machine::joined()->find(fd);

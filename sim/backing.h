@@ -45,9 +45,13 @@ class Backing {
 
 using BackingRef = std::shared_ptr<Backing>;
 
-/// New physical memory with these properties, checked as cuMemCreate checks them.
+/// New physical memory with these properties, checked as cuMemCreate checks them. It reads zero, or
+/// what set_leftover() says.
 CuResult create_physical_memory(uint64_t size_bytes, const CuAllocationProp& properties,
                                 BackingRef* backing);
+
+/// As amemSimSetLeftover (sim.h).
+void set_leftover(uint32_t word);
 
 /// Joins the memory or multicast object that a descriptor from an export stands for. The descriptor
 /// stays the caller's.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/api.h"
+#include "sim/backing.h"
 #include "sim/settings.h"
 #include "sim/sim.h"
 
@@ -209,4 +210,9 @@ AMEM_SIM_API long long amemSimCallCount(const char* name) {
   return name == nullptr ? -1 : amem::sim::Calls::instance().count(name);
 }
 
-AMEM_SIM_API void amemSimReset(void) { amem::sim::Calls::instance().reset(); }
+AMEM_SIM_API void amemSimSetLeftover(unsigned word) { amem::sim::set_leftover(word); }
+
+AMEM_SIM_API void amemSimReset(void) {
+  amem::sim::Calls::instance().reset();
+  amem::sim::set_leftover(0);
+}

@@ -38,7 +38,12 @@ int amemSimSetFault(const char* faults);
  * or the last amemSimReset, failed ones included; -1 for an unknown name. */
 long long amemSimCallCount(const char* name);
 
-/* Removes all faults and delays and sets the call counts to 0. */
+/* Memory that this process creates from now on is full of this 32-bit word: a driver that does not
+ * scrub hands out what another program left there. 0: it reads zero, as that of a driver that does.
+ */
+void amemSimSetLeftover(unsigned word);
+
+/* Removes all faults, delays and leftovers and sets the call counts to 0. */
 void amemSimReset(void);
 
 /* Bytes of this GPU's physical memory that are in use by any process; -1 if there is no such GPU.

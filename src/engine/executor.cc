@@ -298,7 +298,7 @@ void Executor::begin_fill(const Step& step, CopiesByDevice* copies) {
 Status Executor::copy_to_device(const Driver& driver, const Copy& copy, DriverStream stream) {
   // The driver does not promise zeroed memory, and a stale flag in a payload is taken for data
   // (prims_ll.h:56@v2.30.7-1).
-  if (total_bytes(copy.pieces) < copy.size_bytes) {
+  if (total_bytes(copy.pieces) < copy.size_bytes && !seeded_fault("skip_zeroing")) {
     const DriverResult result = driver.cuMemsetD8Async(copy.address, 0, copy.size_bytes, stream);
     if (result != driver_result::kSuccess)
       return driver_error(driver, result, "cuMemsetD8Async(%zu bytes)", copy.size_bytes);

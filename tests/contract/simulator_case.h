@@ -9,6 +9,7 @@ namespace amem::contract {
 /// What the simulated driver offers besides the driver's functions (sim/sim.h).
 struct SimulatorApi {
   int (*set_fault)(const char*);
+  void (*set_leftover)(unsigned);
   long long (*call_count)(const char*);
   void (*reset)();
   long long (*used_bytes)(int);
@@ -21,6 +22,7 @@ class SimulatorCase : public GpuTest {
     if (!driver_is_simulated()) GTEST_SKIP() << "this is a real driver";
     GpuTest::SetUp();
     api_ = {reinterpret_cast<int (*)(const char*)>(driver_symbol("amemSimSetFault")),
+            reinterpret_cast<void (*)(unsigned)>(driver_symbol("amemSimSetLeftover")),
             reinterpret_cast<long long (*)(const char*)>(driver_symbol("amemSimCallCount")),
             reinterpret_cast<void (*)()>(driver_symbol("amemSimReset")),
             reinterpret_cast<long long (*)(int)>(driver_symbol("amemSimUsedBytes"))};

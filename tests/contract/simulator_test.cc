@@ -68,6 +68,16 @@ TEST_F(Simulator, CountsUsedBytesExactly) {
   EXPECT_EQ(-1, api_.used_bytes(1000));
 }
 
+TEST_F(Simulator, HandsOutWhatAnotherProgramLeft) {
+  const size_t size_bytes = 3 * granularity();
+  for (const unsigned word : {0u, 7u, 0u}) {
+    api_.set_leftover(word);
+    const CuDevicePtr address = allocate(size_bytes);
+    EXPECT_TRUE(filled(address, word, size_bytes)) << word;
+    free(address, size_bytes);
+  }
+}
+
 TEST_F(Simulator, HandsOutAllOfItsMemoryAndNoMore) {
   const size_t free = free_bytes();
   const CuMemHandle all = create(free);

@@ -29,6 +29,10 @@ NEEDED = (
     "lib/libnccl.so.2",
     "tests/driver_contract_test",
     "tests/process_test",
+    "tests/seeded/bin/amem_rank",
+    "tests/seeded/lib/libamem_nccl.so",
+    "tests/seeded/lib/libnccl.so.2",
+    "tests/seeded_fault_test",
 )
 
 
@@ -64,6 +68,15 @@ def _process(build: Path, logs: Path) -> list[Case]:
         cycles = {"AMEM_TEST_CYCLES": str(CYCLES[suite])} if suite in CYCLES else {}
         cases.append(Case(name, command, 600, 1, {**variables, **cycles}, report, read_gtest))
     return cases
+
+
+def _seeded(build: Path, logs: Path) -> Case:
+    """What a job notices when the library breaks a rule on purpose, under a stock NCCL."""
+    report = logs / "seeded_faults.xml"
+    command = [str(build / "tests" / "seeded_fault_test"), f"--gtest_output=xml:{report}"]
+    rank_program = str(build / "tests" / "seeded" / "bin" / "amem_rank")
+    variables = {"AMEM_TEST_REAL_GPU": "1", "AMEM_TEST_SEEDED_RANK_PROGRAM": rank_program}
+    return Case("seeded_faults", command, 300, 2, variables, report, read_gtest)
 
 
 def _demo(build: Path, logs: Path, ranks: int) -> list[Case]:
@@ -106,4 +119,4 @@ def _torch(build: Path, ranks: int) -> list[Case]:
 def every_case(build: Path, gpus: int, logs: Path) -> list[Case]:
     """The cases for a machine with this many GPUs; they use 4 at most."""
     ranks = min(gpus, MOST_RANKS)
-    return [*_contract(build, logs), *_demo(build, logs, ranks), *_process(build, logs), *_torch(build, ranks)]
+    return [*_contract(build, logs), *_demo(build, logs, ranks), *_process(build, logs), _seeded(build, logs), *_torch(build, ranks)]

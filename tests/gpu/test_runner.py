@@ -222,6 +222,10 @@ class Build:
         "bin/amem_demo": 'while [ "$1" != --json ]; do shift; done; echo "$DEMO" > "$2"',
         "tests/process_test": 'case $1 in *list_tests) printf "main from a.cc\\nSuite.\\n  Test\\n";; *) echo "$GTEST" > "${2#*:}";; esac',
         "tests/driver_contract_test": 'echo "$GTEST" > "${2#*:}"',
+        "tests/seeded_fault_test": 'echo "$GTEST" > "${1#*:}"',
+        "tests/seeded/bin/amem_rank": "",
+        "tests/seeded/lib/libnccl.so.2": "",
+        "tests/seeded/lib/libamem_nccl.so": "",
         "lib/libnccl.so.2": "",
         "lib/libamem_nccl.so": "",
     }
@@ -260,7 +264,7 @@ def build(tmp_path):
     return Build(tmp_path)
 
 
-WITHOUT_TORCH = ("--only", r"^(contract|process|demo\.3)")
+WITHOUT_TORCH = ("--only", r"^(contract|process|seeded|demo\.3)")
 
 
 def test_prints_one_table_and_writes_the_report(build):
@@ -268,23 +272,23 @@ def test_prints_one_table_and_writes_the_report(build):
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 GPUs, NCCL 2.28.9\n")
-    assert done.stdout.endswith("6 ok, 0 FAIL, 0 skip\n")
+    assert done.stdout.endswith("7 ok, 0 FAIL, 0 skip\n")
     report = json.loads((build.folder / "gpu.json").read_text(encoding="utf-8"))
-    assert (report["gpus"], report["nccl"], len(report["rows"])) == (2, "2.28.9", 6)
+    assert (report["gpus"], report["nccl"], len(report["rows"])) == (2, "2.28.9", 7)
 
 
 def test_one_failure_fails_and_shows_its_output(build):
     done = build.run(*WITHOUT_TORCH, DEMO="{}")
 
     assert done.returncode == 1
-    assert "2 ok, 4 FAIL, 0 skip" in done.stdout
+    assert "3 ok, 4 FAIL, 0 skip" in done.stdout
     assert "demo.3_communicators.log" in done.stderr
 
 
 def test_one_gpu_is_said_and_counted(build):
     done = build.run(*WITHOUT_TORCH, AMEM_SIM_DEVICES="1")
 
-    assert "2 ok, 0 FAIL, 4 skip" in done.stdout
+    assert "2 ok, 0 FAIL, 5 skip" in done.stdout
     assert "needs 2 GPUs, there are 1" in done.stdout
 
 

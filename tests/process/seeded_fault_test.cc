@@ -16,7 +16,8 @@ class SeededFault : public JobTest {
   using Scenario = std::function<void(jobs::Job&)>;
 
   SeededFault() {
-    setup_.rank_program = AMEM_SEEDED_RANK;
+    const char* const rank_program = getenv("AMEM_TEST_SEEDED_RANK_PROGRAM");
+    setup_.rank_program = rank_program != nullptr ? rank_program : AMEM_SEEDED_RANK;
     setup_.deadline_ms = 8000 * kSlowdown;
     setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(1500);
   }
@@ -58,6 +59,25 @@ TEST_F(SeededFault, ContentsThatAreNotRestored) { expect_noticed("skip_restore",
 
 // What is left of P2P buffers: without their counters the next collective waits for ever.
 TEST_F(SeededFault, HeadersThatAreNotRestored) { expect_noticed("skip_headers", one_cycle); }
+
+// What another program left in the memory: with LL, words that are the flag of the step to come, so
+// that the rank that looks before its neighbour has written takes them for data
+// (prims_ll.h:56@v2.30.7-1).
+TEST_F(SeededFault, PayloadThatAnotherProgramLeft) {
+  if (real_gpu()) GTEST_SKIP() << "a real driver does not hand out what others left";
+  setup_.environment["NCCL_PROTO"] = "LL";
+  expect_noticed("skip_zeroing", [](jobs::Job& job) {
+    job.make("third");
+    job.all("all_reduce third 17");
+    // Two steps each with two ranks; a step's flag is one more.
+    for (int steps = 2; steps <= 8; steps += 2) {
+      job.all("pause");
+      job.all("leftover " + std::to_string(steps + 1));
+      job.all("resume");
+      job.all("all_reduce third 17");
+    }
+  });
+}
 
 TEST_F(SeededFault, ContentsThatAreTakenForZero) {
   setup_.environment["AMEM_OFFLOAD"] = "all";
