@@ -3,11 +3,12 @@
 // Waiting for devices whose work ends when the test says so.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 
-#include <cerrno>
+#include <cstdlib>
+#include <functional>
 #include <future>
 #include <set>
+#include <utility>
 
 #include "engine/device_threads.h"
 
@@ -21,14 +22,14 @@ constexpr int kWithoutContext = 1, kBusy = 2, kIdle = 3;
 
 Deadline patience() { return Deadline::after_ms(20000); }
 
-/// What a device saw of its drains: calls of cuMemHostRegister.
+/// What a device saw of its drains: calls of cuMemFreeHost.
 struct FakeDevice {
   int begun = 0;
   int allowed = 1 << 30;                ///< drains beyond that wait for the device's work
   std::map<int, DriverResult> results;  ///< by number of the drain; success where none is set
-  DriverResult unregister_result = driver_result::kSuccess;
-  std::set<void*> pages;  ///< registered now
-  void* last_page = nullptr;
+  DriverResult alloc_result = driver_result::kSuccess;
+  std::set<void*> pinned;  ///< now
+  std::function<void()> while_pinning;
   int capture_mode = -1;  ///< of the last caller
   sigset_t blocked{};
 };
@@ -46,36 +47,33 @@ thread_local int t_capture_mode = kCaptureModeGlobal;
 
 int current_device() { return static_cast<int>(reinterpret_cast<uintptr_t>(t_current)); }
 
-DriverResult register_page(void* page, size_t size_bytes, unsigned) {
+DriverResult alloc_pinned(void** address, size_t size_bytes, unsigned) {
   Machine& machine = *g_machine;
-  if (t_current == nullptr || size_bytes != 4096 || reinterpret_cast<uintptr_t>(page) % 4096 != 0)
-    return driver_result::kInvalidValue;
+  if (t_current == nullptr || size_bytes == 0) return driver_result::kInvalidValue;
+  MutexLock lock(machine.mutex);
+  FakeDevice& device = machine.devices[current_device()];
+  if (device.while_pinning) device.while_pinning();
+  if (device.alloc_result != driver_result::kSuccess) return device.alloc_result;
+  *address = malloc(size_bytes);
+  device.pinned.insert(*address);
+  return driver_result::kSuccess;
+}
+
+DriverResult free_pinned(void* address) {
+  Machine& machine = *g_machine;
   MutexLock lock(machine.mutex);
   FakeDevice& device = machine.devices[current_device()];
   const int number = ++device.begun;
-  device.last_page = page;
   device.capture_mode = t_capture_mode;
   pthread_sigmask(SIG_SETMASK, nullptr, &device.blocked);
   machine.changed.notify_all();
   machine.changed.wait_until(machine.mutex, patience(), [&]() AMEM_REQUIRES(machine.mutex) {
     return device.allowed >= number;
   });
+  if (device.pinned.erase(address) != 1) return driver_result::kInvalidValue;
+  free(address);
   const auto result = device.results.find(number);
-  if (result != device.results.end()) return result->second;
-  device.pages.insert(page);
-  return driver_result::kSuccess;
-}
-
-DriverResult unregister_page(void* page) {
-  Machine& machine = *g_machine;
-  MutexLock lock(machine.mutex);
-  FakeDevice& device = machine.devices[current_device()];
-  return device.pages.erase(page) == 1 ? device.unregister_result : driver_result::kInvalidValue;
-}
-
-bool is_mapped(void* page) {
-  unsigned char resident;
-  return mincore(page, 4096, &resident) == 0 || errno != ENOMEM;
+  return result == device.results.end() ? driver_result::kSuccess : result->second;
 }
 
 Driver fake_driver() {
@@ -100,8 +98,8 @@ Driver fake_driver() {
     std::swap(*mode, t_capture_mode);
     return driver_result::kSuccess;
   };
-  driver.cuMemHostRegister_v2 = register_page;
-  driver.cuMemHostUnregister = unregister_page;
+  driver.cuMemHostAlloc = alloc_pinned;
+  driver.cuMemFreeHost = free_pinned;
   return driver;
 }
 
@@ -109,7 +107,11 @@ class DeviceDrainTest : public testing::Test {
  protected:
   DeviceDrainTest() { g_machine = &machine_; }
   ~DeviceDrainTest() override {
-    for (const int device : {kIdle, kBusy}) allow(device, 1 << 30);
+    for (const int device : {kIdle, kBusy}) {
+      allow(device, 1 << 30);
+      MutexLock lock(machine_.mutex);
+      for (void* const address : std::exchange(machine_.devices[device].pinned, {})) free(address);
+    }
   }
 
   /// The device's work lets this many drains end, counted from the first.
@@ -155,8 +157,6 @@ TEST_F(DeviceDrainTest, AnswersWhenTheWorkOfAllDevicesIsDone) {
 
   EXPECT_TRUE(asker.get());
   EXPECT_EQ(seen(kIdle).begun, 1);
-  EXPECT_TRUE(seen(kIdle).pages.empty());
-  EXPECT_TRUE(seen(kBusy).pages.empty());
 }
 
 TEST_F(DeviceDrainTest, DeadlineNamesTheDeviceThatStillWorks) {
@@ -181,24 +181,24 @@ TEST_F(DeviceDrainTest, ErrorOfTheDriverIsReportedOnce) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::driver);
   EXPECT_EQ(status.error().code, kLaunchFailed);
-  EXPECT_EQ(status.error().message,
-            "cuMemHostRegister() to wait for the work of device 2 failed: CUDA_ERROR_LAUNCH_FAILED "
-            "(719)");
+  EXPECT_EQ(
+      status.error().message,
+      "cuMemFreeHost() to wait for the work of device 2 failed: CUDA_ERROR_LAUNCH_FAILED (719)");
   EXPECT_TRUE(threads_.drain({kBusy}, patience()).ok());
 }
 
-// Work that fails while the page is given back is work of the device too.
-TEST_F(DeviceDrainTest, ErrorOfUnregisteringIsReported) {
+TEST_F(DeviceDrainTest, WithoutPinnedMemoryThereIsNoWaiting) {
   {
     MutexLock lock(machine_.mutex);
-    machine_.devices[kBusy].unregister_result = kLaunchFailed;
+    machine_.devices[kBusy].alloc_result = kLaunchFailed;
   }
 
   const Status status = threads_.drain({kBusy}, patience());
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, kLaunchFailed);
-  EXPECT_EQ(status.error().message.find("cuMemHostUnregister()"), 0u) << status.error().message;
+  EXPECT_EQ(status.error().message.find("cuMemHostAlloc()"), 0u) << status.error().message;
+  EXPECT_EQ(seen(kBusy).begun, 0);
 }
 
 // Whoever waits for two devices looks at the second late, when others may have asked it again.
@@ -249,20 +249,17 @@ TEST_F(DeviceDrainTest, DeviceWithoutAContextHasNoWork) {
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
 }
 
-// The page stays registered, so it has to stay mapped too.
 TEST_F(DeviceDrainTest, ExitThatBeginsMeanwhileEndsItWithoutAnotherCall) {
-  allow(kBusy, 0);
-  auto asker = std::async(std::launch::async, [&] { return threads_.drain({kBusy}, patience()); });
-  ASSERT_TRUE(begun(kBusy, 1));
+  {
+    MutexLock lock(machine_.mutex);
+    machine_.devices[kIdle].while_pinning = [this] { exiting_.raise(); };
+  }
 
-  exiting_.raise();
-  allow(kBusy, 1);
+  const Status status = threads_.drain({kIdle}, patience());
 
-  const Status status = asker.get();
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::misuse);
-  ASSERT_EQ(seen(kBusy).pages.size(), 1u);
-  EXPECT_TRUE(is_mapped(*seen(kBusy).pages.begin()));
+  EXPECT_EQ(seen(kIdle).begun, 0);
 }
 
 // Its context is there, and may have work in it.
@@ -278,21 +275,14 @@ TEST_F(DeviceDrainTest, ContextThatCannotBeEnteredIsNoEmptyOne) {
   EXPECT_EQ(status.error().code, kLaunchFailed);
 }
 
-// What is registered and not mapped would be somebody else's memory next.
-TEST_F(DeviceDrainTest, PageIsGivenBackUnlessItIsStillRegistered) {
-  ASSERT_TRUE(threads_.drain({kIdle}, patience()).ok());
-  EXPECT_FALSE(is_mapped(seen(kIdle).last_page));
-
-  set_result(kIdle, 2, kLaunchFailed);
-  EXPECT_FALSE(threads_.drain({kIdle}, patience()).ok());
-  EXPECT_FALSE(is_mapped(seen(kIdle).last_page));
-
-  {
-    MutexLock lock(machine_.mutex);
-    machine_.devices[kIdle].unregister_result = kLaunchFailed;
+// With the last piece the driver would give up its block, and other threads' launches would wait
+// for that.
+TEST_F(DeviceDrainTest, OnePieceOfPinnedMemoryStays) {
+  for (int drains = 1; drains <= 3; ++drains) {
+    ASSERT_TRUE(threads_.drain({kIdle}, patience()).ok());
+    EXPECT_EQ(seen(kIdle).begun, drains);
+    EXPECT_EQ(seen(kIdle).pinned.size(), 1u);
   }
-  EXPECT_FALSE(threads_.drain({kIdle}, patience()).ok());
-  EXPECT_TRUE(is_mapped(seen(kIdle).last_page));
 }
 
 // A capture in another thread goes on only if this thread is relaxed, and the application's signal

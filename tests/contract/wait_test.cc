@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Which calls wait for the device, and for how much of its work.
 #include <poll.h>
-#include <sys/mman.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -15,20 +14,6 @@
 
 namespace amem::contract {
 namespace {
-
-/// One page of the process for cuMemHostRegister.
-class Page {
- public:
-  Page() : at_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
-  ~Page() { munmap(at_, kBytes); }
-  Page(const Page&) = delete;
-
-  static constexpr size_t kBytes = 4096;
-  void* at() const { return at_; }
-
- private:
-  void* at_;
-};
 
 class Waiting : public CaptureCase {
  protected:
@@ -71,12 +56,6 @@ TEST_F(Waiting, IsDoneByCuMemFreeHost) {
   expect_wait([pinned] { return driver().cuMemFreeHost(pinned); });
 }
 
-TEST_F(Waiting, IsDoneByCuMemHostUnregister) {
-  const Page page;
-  ASSERT_EQ(kSuccess, driver().cuMemHostRegister(page.at(), Page::kBytes, 0));
-  expect_wait([&] { return driver().cuMemHostUnregister(page.at()); });
-}
-
 TEST_F(Waiting, IsDoneByCuCtxSynchronize) {
   expect_wait([] { return driver().cuCtxSynchronize(); });
 }
@@ -101,17 +80,21 @@ TEST_F(Waiting, IsDoneForStreamsThatWereDestroyed) {
   waiter.join();
 }
 
-// So the engine waits for a device while the program captures (cuCtxSynchronize would spoil it).
-TEST_F(Waiting, WithARegisteredPageLeavesACaptureAlone) {
+// So the engine waits for a device while the program captures (cuCtxSynchronize would spoil it):
+// with pinned memory of which some is in use all the time.
+TEST_F(Waiting, WithPinnedMemoryLeavesACaptureAlone) {
+  void* stays = nullptr;
+  ASSERT_EQ(kSuccess, driver().cuMemHostAlloc(&stays, 64, 0));
   for (const int mode : {kCaptureGlobal, kCaptureThreadLocal, kCaptureRelaxed}) {
-    const Page page;
     begin(mode);
-    expect_wait([&] {
-      const CuResult registered = driver().cuMemHostRegister(page.at(), Page::kBytes, 0);
-      return registered == kSuccess ? driver().cuMemHostUnregister(page.at()) : registered;
+    expect_wait([] {
+      void* pinned = nullptr;
+      const CuResult allocated = driver().cuMemHostAlloc(&pinned, 64, 0);
+      return allocated == kSuccess ? driver().cuMemFreeHost(pinned) : allocated;
     });
     end_well();
   }
+  EXPECT_EQ(kSuccess, driver().cuMemFreeHost(stays));
 }
 
 TEST_F(Waiting, IsNotDoneByCuMemUnmap) {
@@ -190,10 +173,13 @@ class Feeder {
 };
 
 TEST_F(Waiting, EndsAlthoughMoreWorkKeepsComing) {
+  void* pinned = nullptr;
+  ASSERT_EQ(kSuccess, driver().cuMemHostAlloc(&pinned, 64, 0));
   Feeder feeder(context_, other_);
   ASSERT_TRUE(feeder.wait_until_busy());
 
   EXPECT_EQ(kSuccess, driver().cuCtxSynchronize());
+  EXPECT_EQ(kSuccess, driver().cuMemFreeHost(pinned));
 
   EXPECT_TRUE(feeder.stop()) << "it returned only when no more work came";
 }

@@ -150,7 +150,7 @@ class ExitMeanwhile : public Exit {
   }
 
   static long drains(jobs::RankProcess& rank) {
-    return std::stol(rank.ask("calls_of cuMemHostRegister"));
+    return std::stol(rank.ask("calls_of cuMemFreeHost"));
   }
   /// `begin` starts what waits for rank 0's device. Returns when rank 0 is inside exit() and its
   /// device is idle; at_exit orders that follow the first count and "next_line" are `then`.
