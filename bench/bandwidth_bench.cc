@@ -15,6 +15,7 @@ namespace bench {
 namespace {
 
 constexpr int kWarmUps = 3;
+constexpr int kEmptyCalls = 20000;
 
 /// One communicator of one contender, ready to be timed.
 class Runner {
@@ -44,6 +45,31 @@ std::vector<size_t> sizes_up_to(size_t largest_bytes) {
   return sizes;
 }
 
+/// Seconds of one all_reduce in every round, for each runner.
+std::vector<std::vector<double>> in_turns(std::vector<Runner>& runners, size_t size_bytes,
+                                          int repeats, int rounds) {
+  std::vector<std::vector<double>> seconds(runners.size());
+  for (int round = 0; round < rounds; ++round)
+    for (size_t turn = 0; turn < runners.size(); ++turn) {
+      const size_t i = round % 2 == 0 ? turn : runners.size() - 1 - turn;
+      seconds[i].push_back(runners[i].seconds(size_bytes, repeats));
+    }
+  return seconds;
+}
+
+/// Nanoseconds of a call of ncclAllReduce() for no floats: {"<contender>": {...}}. It launches
+/// nothing, so what differs is what the calls pass through.
+nlohmann::json measure_empty_calls(std::vector<Runner>& runners, int rounds) {
+  const std::vector<std::vector<double>> seconds = in_turns(runners, 0, kEmptyCalls, rounds);
+  nlohmann::json row;
+  for (size_t i = 0; i < runners.size(); ++i) {
+    std::vector<double> nanoseconds;
+    for (const double of_round : seconds[i]) nanoseconds.push_back(of_round * 1e9);
+    row[runners[i].name()] = summary(nanoseconds);
+  }
+  return row;
+}
+
 /// One size with every contender: {"bytes", "<contender>": {...}}.
 nlohmann::json measure_size(std::vector<Runner>& runners, size_t size_bytes,
                             const BandwidthOptions& options) {
@@ -52,13 +78,8 @@ nlohmann::json measure_size(std::vector<Runner>& runners, size_t size_bytes,
   const double wanted = options.block_ms / 1e3 / std::max(fastest, 1e-7);
   const int repeats = static_cast<int>(std::clamp(wanted, 5.0, 5000.0));
 
-  std::vector<std::vector<double>> seconds(runners.size());
-  for (int round = 0; round < options.rounds; ++round)
-    for (size_t turn = 0; turn < runners.size(); ++turn) {
-      const size_t i = round % 2 == 0 ? turn : runners.size() - 1 - turn;
-      seconds[i].push_back(runners[i].seconds(size_bytes, repeats));
-    }
-
+  const std::vector<std::vector<double>> seconds =
+      in_turns(runners, size_bytes, repeats, options.rounds);
   nlohmann::json row = {{"bytes", size_bytes}, {"repeats", repeats}};
   for (size_t i = 0; i < runners.size(); ++i) {
     std::vector<double> of_plain;
@@ -103,6 +124,7 @@ nlohmann::json measure_bandwidth(const Contenders& contenders, int gpus,
           {"collective", "all_reduce"},
           {"rounds", options.rounds},
           {"sizes", sizes},
+          {"empty_call_ns", measure_empty_calls(runners, options.rounds)},
           {"amem_of_plain", over_sizes(sizes, contenders.amem.name)},
           {"forwarding_of_plain", over_sizes(sizes, contenders.forwarding.name)}};
 }

@@ -210,6 +210,10 @@ void print_bandwidth(const std::vector<json>& records) {
       fmt::print("  {} of plain over all sizes: geometric mean {:.4f}, least {:.4f}\n", who,
                  all["geometric_mean"].get<double>(), all["min"].get<double>());
     }
+    fmt::print("  a call that launches nothing, in ns:");
+    for (const char* who : {"plain", "forwarding", "amem"})
+      fmt::print(" {} {:.0f}", who, r["empty_call_ns"][who]["median"].get<double>());
+    fmt::print("\n");
   }
 }
 

@@ -135,6 +135,7 @@ def test_bandwidth_is_compared_at_every_size(bench):
         assert row["plain"]["of_plain"]["median"] == 1
         for contender in ("amem", "forwarding"):
             assert row[contender]["of_plain"]["median"] > 0 and row[contender]["gb_per_s"] > 0
+    assert all(record["empty_call_ns"][who]["median"] > 0 for who in ("plain", "forwarding", "amem"))
     least = min(row["amem"]["of_plain"]["median"] for row in sizes)
     assert record["amem_of_plain"]["min"] == least <= record["amem_of_plain"]["geometric_mean"]
 
