@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 
 #include "engine/engine_fixture.h"
@@ -26,12 +27,28 @@ struct {
   std::atomic<int> unmaps;
 } g_calls;
 
-/// Answers nothing: the messages are handed to the imports by the test.
-class Deaf : public PeerHandler {
+/// Hands let-gos and returns to the imports, as the session does.
+class Importer : public PeerHandler {
  public:
-  void on_message(const PeerInfo&, uint64_t, Received) override {}
+  explicit Importer(const std::unique_ptr<Imports>& imports) : imports_(imports) {}
+  void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
+    if (auto* let_go = std::get_if<LetGo>(&received.message))
+      imports_->on_let_go(from, request_id, std::move(*let_go));
+    auto* back = std::get_if<Back>(&received.message);
+    if (back != nullptr && !back->backings.empty())
+      imports_->on_back(from, request_id, std::move(*back), std::move(received.fds));
+  }
   void on_peer_gone(const PeerInfo&) override {}
+
+ private:
+  const std::unique_ptr<Imports>& imports_;
 };
+
+std::vector<UniqueFd> descriptor() {
+  std::vector<UniqueFd> fds;
+  fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return fds;
+}
 
 class ImportsTest : public EngineTest {
  protected:
@@ -50,15 +67,11 @@ class ImportsTest : public EngineTest {
     };
     driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
     EXPECT_TRUE(imports_->start().ok());
-    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, deaf_);
+    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, importer_);
     EXPECT_TRUE(service.ok());
     context_.peers = service.value().release();
     gate_.add_communicator(&gate_, kWorld);
-    MutexLock lock(registry_.mutex);
-    Allocation& import = registry_.add_import({owner_.instance, 1, 2, kBacking, 0, 0, kBytes});
-    Backing& backing = registry_.backing_of(import);
-    registry_.add_placement(backing, kAddress, kBytes);
-    import_ = backing.id;
+    import_ = add_import(owner_.instance, kAddress);
   }
   // Its workers answer through the service.
   ~ImportsTest() override {
@@ -66,13 +79,17 @@ class ImportsTest : public EngineTest {
     end_service();
   }
 
+  BackingId add_import(const InstanceId& owner, DeviceAddress address) {
+    MutexLock lock(registry_.mutex);
+    Allocation& import = registry_.add_import({owner, 1, 2, kBacking, 0, 0, kBytes});
+    Backing& backing = registry_.backing_of(import);
+    registry_.add_placement(backing, address, kBytes);
+    return backing.id;
+  }
+
   void away() { imports_->on_away(owner_, 0, Away{{kWorld}}); }
   void let_go() { imports_->on_let_go(owner_, 0, LetGo{kTimeoutMs, {kWorld}}); }
-  void back() {
-    std::vector<UniqueFd> fds;
-    fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    imports_->on_back(owner_, 0, Back{{kBacking}, true}, std::move(fds));
-  }
+  void back() { imports_->on_back(owner_, 0, Back{{kBacking}, true}, descriptor()); }
   /// Of a bystander, which shares no memory.
   void back_without_memory() { imports_->on_back(owner_, 0, Back{{}, true}, {}); }
 
@@ -81,13 +98,15 @@ class ImportsTest : public EngineTest {
     if (entered) gate_.leave();
     return entered;
   }
-  BackingState state() {
+  BackingState state() { return state_of(import_); }
+  BackingState state_of(BackingId id) {
     MutexLock lock(registry_.mutex);
-    return registry_.find_backing(import_)->state;
+    return registry_.find_backing(id)->state;
   }
-  void set_state(BackingState state) {
+  void set_state(BackingState state) { set_state(import_, state); }
+  void set_state(BackingId id, BackingState state) {
     MutexLock lock(registry_.mutex);
-    Backing& import = *registry_.find_backing(import_);
+    Backing& import = *registry_.find_backing(id);
     import.state = state;
     import.handle = state == BackingState::mapped ? 7 : 0;
     import.placements.front().mapped = state == BackingState::mapped;
@@ -102,8 +121,8 @@ class ImportsTest : public EngineTest {
 
   static constexpr uint32_t kTimeoutMs = 10000;
   static constexpr BackingId kBacking = 5;
-  Deaf deaf_;
   std::unique_ptr<Imports> imports_ = std::make_unique<Imports>(context_);
+  Importer importer_{imports_};
   const PeerInfo owner_{random_instance_id(), 4711, 0};
   BackingId import_ = 0;
 };
@@ -159,6 +178,45 @@ TEST_F(ImportsTest, ImportOfAPausedProcessStaysDropped) {
   back();
   EXPECT_TRUE(becomes([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::dropped);
+}
+
+// A resume maps what it has fetched when all owners have answered. One of them may have left again
+// by then, and waits for nobody to map its memory.
+TEST_F(ImportsTest, WhatWasFetchedIsLetGoOfWhenItsOwnerLeavesBeforeItIsMapped) {
+  Node slow;
+  Node quick({}, [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
+    if (std::holds_alternative<Fetch>(message))
+      quick.service->reply(from.instance, request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
+                           descriptor());
+  });
+  const BackingId of_quick = add_import(quick.id, kAddress + kBytes);
+  const BackingId of_slow = add_import(slow.id, kAddress + 2 * kBytes);
+  for (const BackingId id : {of_quick, of_slow}) set_state(id, BackingState::dropped);
+  auto resume = std::async(std::launch::async, [&] {
+    return imports_->fetch({{Step::Action::fetch, of_quick}, {Step::Action::fetch, of_slow}},
+                           patience());
+  });
+  ASSERT_TRUE(quick.recorder.wait_seen(1));
+  ASSERT_TRUE(slow.recorder.wait_seen(1));
+
+  // Behind its answer, on the same connection.
+  const Result<Received> gone = quick.ask(context_.self, LetGo{kTimeoutMs, {kWorld}});
+  ASSERT_TRUE(gone.ok());
+  EXPECT_TRUE(std::get<Gone>(gone.value().message).gone);
+  EXPECT_EQ(state_of(of_quick), BackingState::let_go);
+  const Recorder::Seen asked = std::move(slow.recorder.take_seen().front());
+  slow.service->reply(context_.self, asked.request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
+                      descriptor());
+
+  EXPECT_TRUE(resume.get().ok());
+  EXPECT_EQ(state_of(of_slow), BackingState::mapped);
+  EXPECT_EQ(state_of(of_quick), BackingState::let_go);
+  EXPECT_FALSE(is_open());
+  const Result<Received> taken =
+      quick.service->call_and_wait(context_.self, Back{{kBacking}, true}, descriptor(), patience());
+  EXPECT_TRUE(taken.ok());
+  EXPECT_EQ(state_of(of_quick), BackingState::mapped);
+  EXPECT_TRUE(is_open());
 }
 
 }  // namespace
