@@ -52,15 +52,22 @@ DriverResult map_own(HookContext& context, Allocation& allocation, DeviceAddress
   return driver_result::kSuccess;
 }
 
-/// In a slab nothing is left to do but the record. As the driver refuses a part, we do.
-DriverResult unmap_in_slab(HookContext& context, DeviceAddress address, size_t size_bytes)
-    AMEM_REQUIRES(context.registry->mutex) {
-  const Mapping* mapping = context.registry->find_mapping(address);
-  if (mapping == nullptr || whole_slots(size_bytes) != whole_slots(mapping->size_bytes))
-    return driver_result::kInvalidValue;
-  Allocation& allocation = *context.registry->find(mapping->allocation);
-  context.registry->remove_mapping(*mapping);
-  erase_if_unused(context, allocation);
+/// In a slab nothing is left to do but the record. As the driver does, we take several mappings and
+/// holes in one call, and refuse a part of one.
+DriverResult unmap_in_slab(HookContext& context, const Backing& slab, DeviceAddress address,
+                           size_t size_bytes) AMEM_REQUIRES(context.registry->mutex) {
+  const DeviceAddress end = address + whole_slots(size_bytes);
+  const std::vector<Mapping*> mappings = context.registry->mappings_in(address, end - address);
+  if (mappings.empty()) return driver_result::kInvalidValue;
+  for (const Mapping* mapping : mappings)
+    if (mapping->address < address || mapping->address + whole_slots(mapping->size_bytes) > end ||
+        context.registry->slab_at(mapping->address) != &slab)
+      return driver_result::kInvalidValue;
+  for (const Mapping* mapping : mappings) {
+    Allocation& allocation = *context.registry->find(mapping->allocation);
+    context.registry->remove_mapping(*mapping);
+    erase_if_unused(context, allocation);
+  }
   return driver_result::kSuccess;
 }
 
@@ -147,8 +154,8 @@ DriverResult hooked_cuMemUnmap(DeviceAddress address, size_t size_bytes) {
 
   MutexLock lock(context.registry->mutex);
   wait_copied(context, address, size_bytes);
-  if (context.registry->slab_at(address) != nullptr)
-    return unmap_in_slab(context, address, size_bytes);
+  if (const Backing* slab = context.registry->slab_at(address))
+    return unmap_in_slab(context, *slab, address, size_bytes);
   const size_t bytes = driver_bytes(context, size_bytes);
   const std::vector<Mapping*> mappings = context.registry->mappings_in(address, bytes);
   size_t away_bytes = 0;

@@ -24,6 +24,7 @@ struct FakeDriver {
   std::map<DeviceAddress, size_t> reserved;
   std::map<DeviceAddress, DriverHandle> mapped;
   int creates = 0, maps = 0, grants = 0;
+  std::vector<Access> granted;  ///< by the last call
   DriverResult create_result = driver_result::kSuccess;
   DriverHandle next_handle = 0x7f0000001000;
   DeviceAddress next_address = 0x300000000;
@@ -82,7 +83,8 @@ Driver fake_driver() {
   driver.cuMemUnmap = [](DeviceAddress address, size_t) {
     return g_fake.mapped.erase(address) == 1 ? 0 : driver_result::kInvalidValue;
   };
-  driver.cuMemSetAccess = [](DeviceAddress, size_t, const Access*, size_t) {
+  driver.cuMemSetAccess = [](DeviceAddress, size_t, const Access* access, size_t count) {
+    g_fake.granted.assign(access, access + count);
     return ++g_fake.grants, 0;
   };
   driver.cuMemGetAddressRange_v2 = [](DeviceAddress*, size_t*, DeviceAddress) {
@@ -342,6 +344,42 @@ TEST_F(SlabCalls, AddressesInASlabBelongToWhatIsMappedThere) {
       hooked_cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(buffer.address + 4097)),
       0);
   EXPECT_EQ(retained, buffer.handle);
+}
+
+// The driver knows no smaller unit: access to one buffer is access to its slab, once for each
+// device.
+TEST_F(SlabCalls, AccessOfAnotherDeviceToOneBufferIsGrantedForTheSlab) {
+  const Buffer first = allocate(kSlotBytes), second = allocate(kSlotBytes);
+  const int grants = g_fake.grants;
+  const Access other_device{{kLocationDevice, 1}, 3};
+  for (const Buffer& buffer : {first, second, first})
+    EXPECT_EQ(hooked_cuMemSetAccess(buffer.address, buffer.size_bytes, &other_device, 1), 0);
+  EXPECT_EQ(g_fake.grants, grants + 1);
+  EXPECT_EQ(g_fake.granted.size(), 2u) << "the first device has lost its access";
+  for (const Buffer& buffer : {first, second}) free(buffer);
+  expect_nothing_left();
+}
+
+// As of the driver: whole ones, holes between them, never a part (contract tests,
+// AdjacentMappings).
+TEST_F(SlabCalls, SeveralAreUnmappedByOneCall) {
+  const Buffer first = allocate(kSlotBytes), hole = allocate(kSlotBytes),
+               last = allocate(2 * kSlotBytes);
+  ASSERT_EQ(hole.address, first.address + kSlotBytes);
+  ASSERT_EQ(last.address, hole.address + kSlotBytes);
+  free(hole);
+  EXPECT_EQ(hooked_cuMemUnmap(first.address, 3 * kSlotBytes), driver_result::kInvalidValue);
+
+  EXPECT_EQ(hooked_cuMemUnmap(first.address, 4 * kSlotBytes), 0);
+
+  DeviceAddress base = 0;
+  for (const Buffer& buffer : {first, last}) {
+    EXPECT_EQ(hooked_cuMemGetAddressRange_v2(&base, nullptr, buffer.address),
+              driver_result::kNotFound);
+    EXPECT_EQ(hooked_cuMemAddressFree(buffer.address, buffer.size_bytes), 0);
+  }
+  for (const Buffer& buffer : {first, last}) EXPECT_EQ(hooked_cuMemRelease(buffer.handle), 0);
+  expect_nothing_left();
 }
 
 }  // namespace
