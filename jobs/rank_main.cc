@@ -15,6 +15,7 @@
 #include "jobs/memory_orders.h"
 #include "jobs/memory_sampler.h"
 #include "jobs/order_loop.h"
+#include "jobs/several_devices.h"
 #include "jobs/signal_orders.h"
 #include "jobs/thread_orders.h"
 
@@ -26,6 +27,7 @@ int main(int argc, char** argv) {
   jobs::CallOrders calls(communicators);
   jobs::GapLoop gaps(communicators);
   jobs::MemorySampler sampler;
+  jobs::SeveralDevices devices;
   jobs::Orders orders;
   jobs::ThreadOrders threads(orders);
   orders.merge(jobs::ending_orders(orders));
@@ -36,6 +38,7 @@ int main(int argc, char** argv) {
   orders.merge(busy.orders());
   orders.merge(calls.orders());
   orders.merge(communicators.orders());
+  orders.merge(devices.orders());
   orders.merge(gaps.orders());
   orders.merge(memory.orders());
   orders.merge(sampler.orders());
