@@ -67,6 +67,12 @@ def _process(build: Path, logs: Path) -> list[Case]:
         command = [str(program), f"--gtest_filter={suite}.*", f"--gtest_output=xml:{report}"]
         cycles = {"AMEM_TEST_CYCLES": str(CYCLES[suite])} if suite in CYCLES else {}
         cases.append(Case(name, command, 600, 1, {**variables, **cycles}, report, read_gtest))
+    # All of them once more with a driver object for each buffer.
+    report = logs / "process.without_slabs.xml"
+    command = [str(program), "--gtest_filter=-Cycles.*:Orders.*", f"--gtest_output=xml:{report}"]
+    cases.append(
+        Case("process.without_slabs", command, 900, 1, {**variables, "AMEM_SLAB": "0"}, report, read_gtest)
+    )
     return cases
 
 

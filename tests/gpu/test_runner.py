@@ -272,23 +272,23 @@ def test_prints_one_table_and_writes_the_report(build):
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 GPUs, NCCL 2.28.9\n")
-    assert done.stdout.endswith("7 ok, 0 FAIL, 0 skip\n")
+    assert done.stdout.endswith("8 ok, 0 FAIL, 0 skip\n")
     report = json.loads((build.folder / "gpu.json").read_text(encoding="utf-8"))
-    assert (report["gpus"], report["nccl"], len(report["rows"])) == (2, "2.28.9", 7)
+    assert (report["gpus"], report["nccl"], len(report["rows"])) == (2, "2.28.9", 8)
 
 
 def test_one_failure_fails_and_shows_its_output(build):
     done = build.run(*WITHOUT_TORCH, DEMO="{}")
 
     assert done.returncode == 1
-    assert "3 ok, 4 FAIL, 0 skip" in done.stdout
+    assert "4 ok, 4 FAIL, 0 skip" in done.stdout
     assert "demo.3_communicators.log" in done.stderr
 
 
 def test_one_gpu_is_said_and_counted(build):
     done = build.run(*WITHOUT_TORCH, AMEM_SIM_DEVICES="1")
 
-    assert "2 ok, 0 FAIL, 5 skip" in done.stdout
+    assert "3 ok, 0 FAIL, 5 skip" in done.stdout
     assert "needs 2 GPUs, there are 1" in done.stdout
 
 
