@@ -54,6 +54,7 @@ DriverResult alloc_pinned(void** address, size_t size_bytes, unsigned) {
   FakeDevice& device = machine.devices[current_device()];
   if (device.while_pinning) device.while_pinning();
   if (device.alloc_result != driver_result::kSuccess) return device.alloc_result;
+  if (t_capture_mode != kCaptureModeRelaxed) return driver_result::kInvalidValue;
   *address = malloc(size_bytes);
   device.pinned.insert(*address);
   return driver_result::kSuccess;
@@ -70,10 +71,11 @@ DriverResult free_pinned(void* address) {
   machine.changed.wait_until(machine.mutex, patience(), [&]() AMEM_REQUIRES(machine.mutex) {
     return device.allowed >= number;
   });
+  const auto result = device.results.find(number);
+  if (result != device.results.end()) return result->second;
   if (device.pinned.erase(address) != 1) return driver_result::kInvalidValue;
   free(address);
-  const auto result = device.results.find(number);
-  return result == device.results.end() ? driver_result::kSuccess : result->second;
+  return driver_result::kSuccess;
 }
 
 Driver fake_driver() {
@@ -283,6 +285,15 @@ TEST_F(DeviceDrainTest, OnePieceOfPinnedMemoryStays) {
     EXPECT_EQ(seen(kIdle).begun, drains);
     EXPECT_EQ(seen(kIdle).pinned.size(), 1u);
   }
+}
+
+TEST_F(DeviceDrainTest, PieceThatCouldNotBeFreedIsTheNextToGo) {
+  set_result(kIdle, 1, kLaunchFailed);
+  EXPECT_FALSE(threads_.drain({kIdle}, patience()).ok());
+  EXPECT_EQ(seen(kIdle).pinned.size(), 2u);
+
+  EXPECT_TRUE(threads_.drain({kIdle}, patience()).ok());
+  EXPECT_EQ(seen(kIdle).pinned.size(), 1u);
 }
 
 // A capture in another thread goes on only if this thread is relaxed, and the application's signal

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 
 #include <cerrno>
 #include <deque>
@@ -43,26 +42,29 @@ struct DeviceThreads::Lane {
 
 namespace {
 
-/// Freeing pinned memory waits for the work that is queued on the device, disturbs no capture, and,
-/// unlike registering and unregistering, holds up nobody's launches (decision 0004).
+/// Freeing pinned memory waits for the work that is queued on the device, disturbs no capture, and
+/// hardly holds up launches, unlike registering and unregistering (decision 0004).
 Status wait_for_work(const Driver& driver, const ExitFlag& exiting, int device) {
   constexpr size_t kBytes = 64;
   // The driver gives out pinned memory from blocks, and making or ending one takes a lock that
-  // launches wait for. One piece stays, and so does its block. This thread is its device's only
-  // one.
+  // launches wait for. One piece stays, and so does its block. The other comes and goes; one that
+  // could not be freed is the next to go. This thread is its device's only one.
   static constinit thread_local void* t_stays = nullptr;
+  static constinit thread_local void* t_goes = nullptr;
   const char* call = "cuMemHostAlloc()";
-  void* freed = nullptr;
   DriverResult result = driver_result::kSuccess;
-  if (t_stays == nullptr) result = driver.cuMemHostAlloc(&t_stays, kBytes, 0);
-  if (result == driver_result::kSuccess) result = driver.cuMemHostAlloc(&freed, kBytes, 0);
+  for (void** const piece : {&t_stays, &t_goes})
+    if (*piece == nullptr && result == driver_result::kSuccess)
+      result = driver.cuMemHostAlloc(piece, kBytes, 0);
   if (result == driver_result::kSuccess) {
     AMEM_TRY(exiting.check());
     call = "cuMemFreeHost()";
-    result = driver.cuMemFreeHost(freed);
+    result = driver.cuMemFreeHost(t_goes);
   }
-  if (result == driver_result::kSuccess) return ok_status();
-  return driver_error(driver, result, "%s to wait for the work of device %d", call, device);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "%s to wait for the work of device %d", call, device);
+  t_goes = nullptr;
+  return ok_status();
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ class DeviceThreads {
   /// stream capture anywhere in the process. Devices without an active context have none.
   ///
   /// cuCtxSynchronize would not do: it invalidates every capture in progress, whatever the mode of
-  /// the capture and of the calling thread. Registering and unregistering one page of host memory
-  /// in relaxed mode waits for all work of the context and leaves captures alone (measured;
+  /// the capture and of the calling thread. Freeing a little pinned memory in relaxed mode waits
+  /// for all work of the context and leaves captures alone (measured;
   /// docs/decisions/0004-drain.md).
   Status drain(const std::vector<int>& devices, Deadline deadline);
 

@@ -174,6 +174,8 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
     return status;
   }
 
+  // The caller has waited long. Our memory may take as long again; neighbours that do not answer
+  // have it in writing, and are not waited for as long.
   const Deadline undo_deadline = Deadline::after_ms(context_.timeout_ms);
   if (Status undone = undo(plan, begun, undo_deadline); !undone.ok()) {
     *lost_way_back = true;
@@ -183,7 +185,8 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
     return status;
   }
   const SharedExports shared(neighbours_.exports());
-  if (Status told = neighbours_.exports().bring_back(undo_deadline)->wait(undo_deadline);
+  const Deadline told_deadline = Deadline::after_ms(context_.timeout_ms / 4);
+  if (Status told = neighbours_.exports().bring_back(told_deadline)->wait(told_deadline);
       !told.ok()) {
     status.error().message += "; and " + told.error().message;
     // One that does not answer has it in writing. One that failed has to be told again.

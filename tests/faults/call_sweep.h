@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/faults/fault_test.h"
+#include "tests/process/held.h"
 #include "tests/process/progress.h"
 
 namespace amem {
@@ -37,11 +38,18 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   virtual std::vector<std::string> functions() const = 0;
   /// Calls of a function by this rank so far.
   virtual long calls_of(jobs::RankProcess& rank, const std::string& function) = 0;
-  /// The n-th call from now on fails; from then on if the sweep is a lasting one.
-  virtual void set_fault(jobs::RankProcess& rank, const std::string& function, long n) = 0;
+  /// The n-th call from now on fails in this way; from then on if the sweep is a lasting one.
+  virtual void set_fault(jobs::RankProcess& rank, const std::string& function, long n, int way) = 0;
   virtual void clear_fault(jobs::RankProcess& rank) = 0;
   /// What an error says of the call that failed.
   virtual void expect_names_call(const std::string& text, const std::string& function) = 0;
+
+  /// In how many ways a call fails; they are numbered from 0.
+  virtual int ways() const { return 1; }
+
+  CallSweep() {
+    for (const auto& [name, value] : without_hoarding()) setup_.environment[name] = value;
+  }
 
   static const Sweep& sweep() { return GetParam(); }
 
@@ -74,21 +82,28 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     return calls;
   }
 
-  /// The n-th call fails. Afterwards rank 0 is active, or is paused and resumes, and all is as
-  /// before.
-  void fail_call(jobs::Job& job, const std::string& function, long n) {
-    const size_t used_before = used_bytes(job[0]);
+  /// The order of rank 0, while the n-th call fails.
+  jobs::RankProcess::Outcome order_with_fault(jobs::Job& job, const std::string& function, long n,
+                                              int way) {
     prepare(job);
     jobs::RankProcess& victim = job[sweep().victim];
-    set_fault(victim, function, n);
+    set_fault(victim, function, n, way);
     job[0].order(sweep().order);
-    const jobs::RankProcess::Outcome outcome = job[0].outcome();
+    jobs::RankProcess::Outcome outcome = job[0].outcome();
     clear_fault(victim);
     ++tried_;
     if (!outcome.ok) {
       ++refused_;
       expect_names_call(outcome.text, function);
     }
+    return outcome;
+  }
+
+  /// The n-th call fails. Afterwards rank 0 is active, or is paused and resumes, and all is as
+  /// before.
+  void fail_call(jobs::Job& job, const std::string& function, long n, int way) {
+    const size_t used_before = used_bytes(job[0]);
+    const jobs::RankProcess::Outcome outcome = order_with_fault(job, function, n, way);
     const int reached = state(job[0]);
     if (sweep().order == std::string("resume")) {
       EXPECT_EQ(reached, outcome.ok ? kActive : kPaused) << outcome.text;
@@ -107,10 +122,53 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     ASSERT_EQ(used_bytes(job[0]), used_before) << outcome.text;
   }
 
+  /// Each call of a job that has paused before, in every way, but of those whose number is a matter
+  /// of time only the first few. Nothing grows.
+  void sweep_steady(jobs::Job& job, const Calls& steady, long most) {
+    const HeldByRank before = held(job);
+    for (const auto& [function, count] : steady)
+      for (long n = 1; n <= std::min(count, most); ++n)
+        for (int way = 0; way < ways(); ++way) {
+          SCOPED_TRACE(trace(function, n, count, way));
+          fail_call(job, function, n, way);
+          if (HasFailure()) return;
+        }
+    // A neighbour that was asked while it was deaf serves with one worker more. What the last
+    // failed order had to send may still be on its way.
+    std::string more;
+    EXPECT_NO_THROW(wait_for("nothing has grown", [&] {
+      more = growth(before, held(job), {size_t{1} << 20, 2});
+      return more.empty();
+    })) << more;
+  }
+
+  /// Calls that only a first pause or resume makes, each in a job of its own.
+  void sweep_first(const Calls& first, const Calls& steady, long most) {
+    int way = 0;
+    for (const auto& [function, count] : first) {
+      if (count <= steady.at(function)) continue;
+      for (long n = 1; n <= std::min(count, most); ++n, way = (way + 1) % ways()) {
+        SCOPED_TRACE(trace(function, n, count, way) + ", the first time");
+        jobs::Job job(setup_, 2);
+        connect(job);
+        fail_call(job, function, n, way);
+        if (HasFailure()) return;
+      }
+    }
+  }
+
+  static std::string trace(const std::string& function, long n, long count, int way) {
+    return function + " fails at call " + std::to_string(n) + " of " + std::to_string(count) +
+           ", way " + std::to_string(way);
+  }
+
   /// The job ends as it would have.
   static void end(jobs::Job& job) {
     job.all("destroy world");
-    EXPECT_EQ(totals(job[0]).objects, 0u);
+    for (int rank : {0, 1}) {
+      EXPECT_EQ(totals(job[rank]).objects, 0u);
+      EXPECT_EQ(totals(job[rank]).imports, 0u);
+    }
   }
 
   Totals before_[2] = {};

@@ -26,7 +26,7 @@ class HostCall : public CallSweep {
   long calls_of(jobs::RankProcess& rank, const std::string& function) override {
     return std::stol(rank.ask("host_calls_of " + function));
   }
-  void set_fault(jobs::RankProcess& rank, const std::string& function, long n) override {
+  void set_fault(jobs::RankProcess& rank, const std::string& function, long n, int) override {
     rank.ask("host_fault " + function + ":" + std::to_string(n) + (sweep().lasting ? ".." : ""));
   }
   void clear_fault(jobs::RankProcess& rank) override { rank.ask("host_fault"); }
@@ -37,35 +37,6 @@ class HostCall : public CallSweep {
                 text.find("host memory") != std::string::npos)
         << "names neither the call nor a process: " << text;
   }
-
-  /// Each call of a job that has paused before.
-  void sweep_steady(jobs::Job& job, const Calls& steady) {
-    // How often a thread looks for more is a matter of time.
-    constexpr long kMost = 12;
-    for (const auto& [function, count] : steady) {
-      for (long n = 1; n <= std::min(count, kMost); ++n) {
-        SCOPED_TRACE(function + " fails at call " + std::to_string(n) + " of " +
-                     std::to_string(count));
-        fail_call(job, function, n);
-        if (HasFailure()) return;
-      }
-    }
-  }
-
-  /// Calls that only a first pause or resume makes, each in a job of its own.
-  void sweep_first(const Calls& first, const Calls& steady) {
-    for (const auto& [function, count] : first) {
-      if (count <= steady.at(function)) continue;
-      for (long n = 1; n <= std::min(count, 6L); ++n) {
-        SCOPED_TRACE(function + " fails at call " + std::to_string(n) + " of " +
-                     std::to_string(count) + ", the first time");
-        jobs::Job job(setup_, 2);
-        connect(job);
-        fail_call(job, function, n);
-        if (HasFailure()) return;
-      }
-    }
-  }
 };
 
 TEST_P(HostCall, FailsAndNothingIsLost) {
@@ -75,9 +46,10 @@ TEST_P(HostCall, FailsAndNothingIsLost) {
   const Calls steady = count_calls(job);
   for (const auto& [function, count] : first)
     if (count > 0) printf("%s: %ld, then %ld\n", function.c_str(), count, steady.at(function));
-  sweep_steady(job, steady);
+  // How often a thread looks for more is a matter of time.
+  sweep_steady(job, steady, 12);
   if (HasFailure()) return;
-  sweep_first(first, steady);
+  sweep_first(first, steady, 6);
   RecordProperty("tried", tried_);
   RecordProperty("refused", refused_);
   // A neighbour waits, reads, maps and answers, each at least once; more is a matter of time.

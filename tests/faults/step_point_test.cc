@@ -35,7 +35,8 @@ std::string name_of(const testing::TestParamInfo<Point>& info) { return info.par
 /// that life goes on.
 class StepPointTest : public FaultTest, public testing::WithParamInterface<Point> {
  protected:
-  static constexpr auto kInTime = std::chrono::milliseconds(3 * kTimeoutMs);
+  /// A quarter of the deadline more to take a pause back; the rest is what a busy machine may take.
+  static constexpr auto kInTime = std::chrono::milliseconds(2 * kTimeoutMs);
 
   StepPointTest() : job_(setup_, 3) {
     connect(job_);
@@ -106,7 +107,8 @@ TEST_P(Death, SurvivorsGoOn) {
   if (victim() == 0) {
     job_[0].order(order());
   } else {
-    in_time(0, order());
+    const jobs::RankProcess::Outcome outcome = in_time(0, order());
+    EXPECT_TRUE(outcome.ok || has(outcome.text, pid_of(victim()))) << outcome.text;
   }
   ASSERT_TRUE(wait_for_state(job_[victim()].pid(), 'Z')) << "the point was not reached";
   if (victim() != 0) bring_back(0);
