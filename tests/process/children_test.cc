@@ -14,8 +14,11 @@ class Children : public JobTest {
   /// What the descriptors of a process lead to.
   static std::vector<std::string> open_files(const std::string& pid) {
     std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + pid + "/fd"))
-      files.push_back(std::filesystem::read_symlink(entry.path()).string());
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + pid + "/fd")) {
+      std::error_code closed_since;
+      const auto file = std::filesystem::read_symlink(entry.path(), closed_since);
+      if (!closed_since) files.push_back(file.string());
+    }
     return files;
   }
   /// Nothing of amem and minccl, nor of the simulated GPUs. The first three and what this test's
