@@ -44,23 +44,6 @@ sanitized() {
       -L '^(unit|process|sim|contract)$' -E '^checks\.' -j "$(nproc)"
 }
 
-# Every decoder of bytes that others wrote, under libFuzzer with ASan and UBSan. What it finds of
-# interest stays in build/fuzz for the next time; what it finds wrong too, and the log names it.
-fuzzed() {
-  cmake --preset fuzz && cmake --build build/fuzz --parallel "$(nproc)" --target fuzzers || return 1
-  local fuzzer decoder found=0
-  for fuzzer in build/fuzz/fuzzers/*_fuzzer; do
-    decoder=$(basename "${fuzzer%_fuzzer}")
-    mkdir -p "build/fuzz/corpus/$decoder"
-    echo "== $decoder"
-    "$fuzzer" -runs="$fuzz_runs" -max_len=1024 -print_final_stats=1 \
-      -artifact_prefix="build/fuzz/$decoder-" \
-      "build/fuzz/corpus/$decoder" "tests/fuzz/corpus/$decoder" || return 1
-    found=$((found + 1))
-  done
-  [[ $found -gt 0 ]] || { echo "no fuzzer was built" && return 1; }
-}
-
 # What ./dev test samples, whole: SIGSTOP at every point, every order of leaving and returning. The programs
 # themselves: ctest knows only the sample that they named when they were built.
 every_fault() {
@@ -80,7 +63,7 @@ done
 run_check selftest python3 tools/selftest/test_checks.py
 run_check tidy tidy
 if [[ $fast != 1 ]]; then
-  run_check fuzz fuzzed
+  run_check fuzz bash tools/dev/fuzz.sh "$fuzz_runs"
   run_check asan sanitized asan
   run_check tsan sanitized tsan
 fi

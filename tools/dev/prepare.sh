@@ -12,7 +12,8 @@ build_needs=(
   "libcli11-dev header CLI/CLI.hpp"
   "libfmt-dev header fmt/format.h" "libspdlog-dev header spdlog/spdlog.h"
   "nlohmann-json3-dev header nlohmann/json.hpp" "python3-pytest module pytest" "python3-pip module pip"
-  "clang-format style clang-format"
+  "clang-format style clang-format" "clang style clang++"
+  "libclang-rt-14-dev fuzzer /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 )
 style_needs=(
   "clang cmd clang++" "clang-format cmd clang-format" "clang-tidy cmd clang-tidy"
@@ -40,7 +41,7 @@ is_there() {
     style) command -v "$2" >/dev/null || command -v "$2-14" >/dev/null ;;
     header) header_is_there "$2" ;;
     module) command -v python3 >/dev/null && python3 -c "import $2" 2>/dev/null ;;
-    file) compgen -G "$2" >/dev/null ;;
+    file | fuzzer) compgen -G "$2" >/dev/null ;;
   esac
 }
 
@@ -63,7 +64,7 @@ missing=() optional=()
 for need in "${needs[@]}"; do
   read -r package kind name <<<"$need"
   is_there "$kind" "$name" && continue
-  if [[ $kind == style ]]; then optional+=("$package"); else missing+=("$package"); fi
+  if [[ $kind == style || $kind == fuzzer ]]; then optional+=("$package"); else missing+=("$package"); fi
 done
 if [[ $1 == build && ! " ${missing[*]} " =~ " python3-pip " ]]; then bring_nvtx; fi
 [[ ${#missing[@]} -gt 0 || ${#optional[@]} -gt 0 ]] || exit 0
@@ -75,7 +76,7 @@ if [[ $system != debian ]]; then
     say "missing: ${missing[*]} (names as in Debian); install them and run this again"
     exit 1
   fi
-  say "missing: ${optional[*]}; going on without the check of the code's format"
+  say "missing: ${optional[*]}; going on without what they check: the code's format, or the decoders under libFuzzer"
   exit 0
 fi
 
