@@ -36,8 +36,10 @@ class JobTest : public testing::Test {
     setup_.environment = {
         {"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", milliseconds(20000)}};
     if (real_gpu()) return;
-    gpus_ = folder_for_gpus() / ("amem-gpus-" + std::to_string(getpid()) + "-" +
-                                 testing::UnitTest::GetInstance()->current_test_info()->name());
+    // Of a test with parameters the name has a slash, which would make a folder in a folder.
+    std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::replace(test.begin(), test.end(), '/', '-');
+    gpus_ = folder_for_gpus() / ("amem-gpus-" + std::to_string(getpid()) + "-" + test);
     std::filesystem::remove_all(gpus_);
     std::filesystem::create_directories(gpus_);
     setup_.environment["LD_LIBRARY_PATH"] = (build / "sim").string();
