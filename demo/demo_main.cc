@@ -153,7 +153,7 @@ class Demo {
     };
     std::vector<size_t> freed_bytes;
     for (const GpuRow& each : rows_)
-      freed_bytes.push_back(static_cast<size_t>((each.before_mib - each.paused_mib) * kMiB + 0.5));
+      freed_bytes.push_back(static_cast<size_t>(std::lround((each.before_mib - each.paused_mib) * kMiB)));
     const nlohmann::json result = {{"gpu", machine_.gpu},
                                    {"ranks", options_.ranks},
                                    {"communicators", options_.communicators},

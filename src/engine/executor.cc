@@ -59,7 +59,7 @@ Status Executor::reserve(const std::vector<Step>& plan, Deadline deadline) {
 DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies, Direction direction) {
   std::map<int, DeviceThreads::Job> jobs;
   for (const auto& [device, of_device] : copies)
-    jobs[device] = [this, direction, device, copier = &copiers_[device],
+    jobs[device] = [this, direction, device = device, copier = &copiers_[device],
                     list = of_device]() mutable -> Status {
       if (copier->stream == nullptr) {
         const DriverResult made = driver_.cuStreamCreate(&copier->stream, kStreamNonBlocking);

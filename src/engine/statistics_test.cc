@@ -57,23 +57,21 @@ class StatisticsTest : public testing::Test {
 };
 
 TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
+  const std::string us = "AMEM groupID:3 pid:42 ";
   const std::vector<std::string> expected{
-      "AMEM groupID:3 pid:42 caller_1 allocBytes:7340032",
-      "AMEM groupID:3 pid:42 caller_3 allocBytes:6291456",
-      "AMEM groupID:3 pid:42 caller_5 allocBytes:5242880",
-      "AMEM groupID:3 pid:42 caller_7 allocBytes:10485760",
-      "AMEM groupID:3 pid:42 total allocBytes:29360128 (28 MB)",
-      "AMEM groupID:3 pid:42 device:0 kind:keep objects:2 residentBytes:10485760 releasedBytes:0 "
-      "savedOnHostBytes:0",
-      "AMEM groupID:3 pid:42 device:1 kind:pinned objects:1 residentBytes:3145728 releasedBytes:0 "
-      "savedOnHostBytes:0",
-      "AMEM groupID:3 pid:42 device:1 kind:user objects:1 residentBytes:5242880 releasedBytes:0 "
-      "savedOnHostBytes:0",
-      "AMEM groupID:3 pid:42 imported objects:2 mappedBytes:8388608 unmappedBytes:2097152",
-      "AMEM groupID:3 pid:42 driver objects:4 bytes:18874368 imported:2",
-      "AMEM groupID:3 pid:42 neverReleasedBytes:3145728 because:registered with a NIC",
-      "AMEM groupID:3 pid:42 neverReleasedBytes:5242880 because:the application's own "
-      "(ncclMemAlloc)",
+      us + "caller_1 allocBytes:7340032",
+      us + "caller_3 allocBytes:6291456",
+      us + "caller_5 allocBytes:5242880",
+      us + "caller_7 allocBytes:10485760",
+      us + "total allocBytes:29360128 (28 MB)",
+      us + "device:0 kind:keep objects:2 residentBytes:10485760 releasedBytes:0 savedOnHostBytes:0",
+      us +
+          "device:1 kind:pinned objects:1 residentBytes:3145728 releasedBytes:0 savedOnHostBytes:0",
+      us + "device:1 kind:user objects:1 residentBytes:5242880 releasedBytes:0 savedOnHostBytes:0",
+      us + "imported objects:2 mappedBytes:8388608 unmappedBytes:2097152",
+      us + "driver objects:4 bytes:18874368 imported:2",
+      us + "neverReleasedBytes:3145728 because:registered with a NIC",
+      us + "neverReleasedBytes:5242880 because:the application's own (ncclMemAlloc)",
   };
 
   EXPECT_EQ(lines({}), expected);

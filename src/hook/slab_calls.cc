@@ -23,13 +23,10 @@ Sequence& sequence() {
 }
 
 /// A further slab, or an error: then NCCL gets memory as it would without slabs.
-Result<BackingId> make_slab(HookContext& context, size_t size_bytes,
-                            const AllocationProperties& properties)
-    AMEM_REQUIRES(context.registry->mutex) {
-  const Driver& driver = *context.driver;
-  Registry& registry = *context.registry;
-  const size_t slab_bytes =
-      next_slab_bytes(registry, size_bytes, properties, context.granularity_bytes.load());
+Result<BackingId> make_slab(const Driver& driver, Registry& registry, size_t size_bytes,
+                            const AllocationProperties& properties, size_t granularity_bytes)
+    AMEM_REQUIRES(registry.mutex) {
+  const size_t slab_bytes = next_slab_bytes(registry, size_bytes, properties, granularity_bytes);
   DriverHandle handle = 0;
   const DriverResult result = driver.cuMemCreate(&handle, slab_bytes, &properties, 0);
   if (result != driver_result::kSuccess)
@@ -63,7 +60,8 @@ DriverHandle allocate_in_slab(HookContext& context, size_t size_bytes,
     MutexLock lock(registry.mutex);
     std::optional<Slot> slot = find_slot(registry, size_bytes, properties);
     if (!slot.has_value()) {
-      Result<BackingId> made = make_slab(context, size_bytes, properties);
+      Result<BackingId> made = make_slab(*context.driver, registry, size_bytes, properties,
+                                         context.granularity_bytes.load());
       if (!made.ok()) return 0;
       slot = Slot{made.value(), 0, false};
     }
@@ -85,14 +83,13 @@ DriverHandle allocate_in_slab(HookContext& context, size_t size_bytes,
 }
 
 DeviceAddress address_in_slab(HookContext& context, Allocation& allocation) {
-  Registry& registry = *context.registry;
-  Backing& slab = registry.backing_of(allocation);
+  Backing& slab = context.registry->backing_of(allocation);
   if (!slab.is_slab) return 0;
   for (const Placement& placement : slab.placements) {
     const DeviceAddress address = placement.address + allocation.offset_bytes;
-    if (registry.find_mapping(address) == nullptr) return address;
+    if (context.registry->find_mapping(address) == nullptr) return address;
   }
-  Result<DeviceAddress> placed = place_slab(*context.driver, registry, slab);
+  Result<DeviceAddress> placed = place_slab(*context.driver, *context.registry, slab);
   if (placed.ok()) return placed.value() + allocation.offset_bytes;
   AMEM_LOG(error, slab.device(), "%s", placed.error().message.c_str());
   return 0;
