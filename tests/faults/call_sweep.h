@@ -123,9 +123,20 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   }
 
   /// Each call of a job that has paused before, in every way, but of those whose number is a matter
-  /// of time only the first few. Nothing grows.
+  /// of time only the first few. Nothing grows: what leaks does so in every sweep, unlike the
+  /// connections to other jobs of this user, which come and go (see Cycles).
   void sweep_steady(jobs::Job& job, const Calls& steady, long most) {
-    const HeldByRank before = held(job);
+    std::string more = "no sweep ran";
+    for (int sweeps = 0; sweeps < 3 && !more.empty(); ++sweeps) {
+      const HeldByRank before = held(job);
+      sweep_once(job, steady, most);
+      if (HasFailure()) return;
+      more = growth_since(before, job);
+    }
+    EXPECT_EQ(more, "");
+  }
+
+  void sweep_once(jobs::Job& job, const Calls& steady, long most) {
     for (const auto& [function, count] : steady)
       for (long n = 1; n <= std::min(count, most); ++n)
         for (int way = 0; way < ways(); ++way) {
@@ -133,13 +144,17 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
           fail_call(job, function, n, way);
           if (HasFailure()) return;
         }
-    // A neighbour that was asked while it was deaf serves with one worker more. What the last
-    // failed order had to send may still be on its way.
-    std::string more;
-    EXPECT_NO_THROW(wait_for("nothing has grown", [&] {
-      more = growth(before, held(job), {size_t{1} << 20, 2});
-      return more.empty();
-    })) << more;
+  }
+
+  /// What the last failed order had to send may still be on its way. A neighbour that was asked
+  /// while it was deaf serves with one worker more.
+  static std::string growth_since(const HeldByRank& before, jobs::Job& job) {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(2 * kTimeoutMs);
+    for (;;) {
+      std::string more = growth(before, held(job), {size_t{1} << 20, 2});
+      if (more.empty() || std::chrono::steady_clock::now() > deadline) return more;
+    }
   }
 
   /// Calls that only a first pause or resume makes, each in a job of its own.
