@@ -111,13 +111,6 @@ class ImportsTest : public EngineTest {
     import.handle = state == BackingState::mapped ? 7 : 0;
     import.placements.front().mapped = state == BackingState::mapped;
   }
-  /// True when it is so before long.
-  bool becomes(const std::function<bool()>& holds) {
-    const Deadline deadline = Deadline::after_ms(kTimeoutMs);
-    while (!holds())
-      if (deadline.passed()) return false;
-    return true;
-  }
 
   static constexpr uint32_t kTimeoutMs = 10000;
   static constexpr BackingId kBacking = 5;
@@ -130,12 +123,12 @@ class ImportsTest : public EngineTest {
 TEST_F(ImportsTest, OwnerThatIsBackIsMappedAndItsGatesAreOpen) {
   set_state(BackingState::mapped);
   let_go();
-  EXPECT_TRUE(becomes([&] { return state() == BackingState::let_go; }));
+  EXPECT_TRUE(eventually([&] { return state() == BackingState::let_go; }));
   EXPECT_FALSE(is_open());
 
   back();
 
-  EXPECT_TRUE(becomes([&] { return is_open(); }));
+  EXPECT_TRUE(eventually([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::mapped);
 }
 
@@ -149,12 +142,12 @@ TEST_F(ImportsTest, GateStaysClosedWhenAnEarlierReturnIsCarriedOutLate) {
   let_go();
   g_calls.hold = false;
 
-  ASSERT_TRUE(becomes([&] { return g_calls.unmaps == 2; }));
+  ASSERT_TRUE(eventually([&] { return g_calls.unmaps == 2; }));
   EXPECT_EQ(state(), BackingState::let_go);
   EXPECT_FALSE(is_open());
 
   back();
-  EXPECT_TRUE(becomes([&] { return is_open(); }));
+  EXPECT_TRUE(eventually([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::mapped);
 }
 
@@ -166,17 +159,17 @@ TEST_F(ImportsTest, GateOfABystanderStaysClosedLikewise) {
   away();
   g_calls.hold = false;
 
-  ASSERT_TRUE(becomes([&] { return state() == BackingState::mapped; }));
-  EXPECT_TRUE(becomes([&] { return !is_open(); }));
+  ASSERT_TRUE(eventually([&] { return state() == BackingState::mapped; }));
+  EXPECT_TRUE(eventually([&] { return !is_open(); }));
   back_without_memory();
-  EXPECT_TRUE(becomes([&] { return is_open(); }));
+  EXPECT_TRUE(eventually([&] { return is_open(); }));
 }
 
 TEST_F(ImportsTest, ImportOfAPausedProcessStaysDropped) {
   set_state(BackingState::dropped);
   let_go();
   back();
-  EXPECT_TRUE(becomes([&] { return is_open(); }));
+  EXPECT_TRUE(eventually([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::dropped);
 }
 

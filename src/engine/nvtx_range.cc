@@ -33,7 +33,8 @@ NvtxRange::~NvtxRange() { nvtxDomainRangePop(domain()); }
 
 namespace amem {
 NvtxRange::NvtxRange(const char*) {}
-NvtxRange::~NvtxRange() { /* there is nothing to end */
+NvtxRange::~NvtxRange() {
+  // There is nothing to end.
 }
 }  // namespace amem
 
