@@ -64,6 +64,9 @@ TEST_P(DriverCall, FailsAndTheCommunicatorCanBeDestroyed) {
     end(job);
     if (HasFailure()) return;
   }
+  RecordProperty("tried", tried_);
+  RecordProperty("refused", refused_);
+  EXPECT_GE(refused_, 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DriverCall, testing::ValuesIn(kSweeps), name_of);

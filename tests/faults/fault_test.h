@@ -9,9 +9,6 @@
 
 namespace amem {
 
-/// Long sweeps try every point; short ones, for every test run, a sample of the costly ones.
-inline bool long_sweeps() { return getenv("AMEM_TEST_LONG") != nullptr; }
-
 /// A job whose library is built with AMEM_SEEDED_FAULTS, on the simulated GPU.
 class FaultTest : public JobTest {
  protected:

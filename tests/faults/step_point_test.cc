@@ -171,7 +171,7 @@ TEST_P(Stop, IsAnErrorInTimeAndTheJobRecovers) {
 std::vector<Point> points_to_stop_at() {
   std::vector<Point> points;
   for (size_t i = 0; i < std::size(kPoints); ++i)
-    if (long_sweeps() || i % 3 == 0) points.push_back(kPoints[i]);
+    if (is_long() || i % 3 == 0) points.push_back(kPoints[i]);
   return points;
 }
 

@@ -23,6 +23,9 @@
 
 namespace amem {
 
+/// Everything instead of a sample, where that takes long: AMEM_TEST_LONG.
+inline bool is_long() { return getenv("AMEM_TEST_LONG") != nullptr; }
+
 /// A job on GPUs of its own: simulated ones with minccl, or the machine's with a stock NCCL when
 /// AMEM_TEST_REAL_GPU=1. Simulated GPUs live in a directory that goes with the test.
 class JobTest : public testing::Test {
@@ -61,9 +64,6 @@ class JobTest : public testing::Test {
   static bool has(const std::string& text, const std::string& part) {
     return text.find(part) != text.npos;
   }
-
-  /// Takes longer where AMEM_TEST_LONG is set: everything instead of a sample.
-  static bool is_long() { return getenv("AMEM_TEST_LONG") != nullptr; }
 
   /// A deadline as a variable has it.
   static std::string milliseconds(long ms) { return std::to_string(ms * kSlowdown); }
