@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Modules, their functions, and launches of them.
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "sim/api.h"
@@ -14,30 +15,38 @@ using namespace amem::sim;
 
 namespace {
 
-/// A loaded image. Its one function has the same handle.
-struct Module {
+struct LoadedKernel {
   const Context* context;
   const Kernel* kernel;
+};
+
+/// A loaded image: its functions' handles by name.
+struct Module {
+  std::map<std::string_view, void*> functions;
 };
 
 CuResult load(CuModule* module, const char* image) {
   Context* context = nullptr;
   if (module == nullptr || image == nullptr) return kErrorInvalidValue;
   if (const CuResult current = current_context(&context); current != kSuccess) return current;
-  const Kernel* kernel = kernel_in(image);
-  if (kernel == nullptr) return kErrorInvalidImage;
-  auto loaded = std::make_shared<Module>(Module{context, kernel});
+  const std::vector<const Kernel*> kernels = kernels_in(image);
+  if (kernels.empty()) return kErrorInvalidImage;
+  auto loaded = std::make_shared<Module>();
+  for (const Kernel* kernel : kernels) {
+    auto function = std::make_shared<LoadedKernel>(LoadedKernel{context, kernel});
+    loaded->functions[kernel->name] = Registry<LoadedKernel>::instance().add(std::move(function));
+  }
   *module = static_cast<CuModule>(Registry<Module>::instance().add(std::move(loaded)));
   return kSuccess;
 }
 
 CuResult launch(CuFunction function, const Grid& grid, CuStream handle, void** parameters) {
   constexpr unsigned kMostThreads = 1024;
-  const auto module = Registry<Module>::instance().find(function);
+  const auto loaded = Registry<LoadedKernel>::instance().find(function);
   StreamRef stream;
-  if (module == nullptr) return kErrorInvalidHandle;
+  if (loaded == nullptr) return kErrorInvalidHandle;
   if (const CuResult known = stream_of(handle, &stream); known != kSuccess) return known;
-  if (&stream->context() != module->context) return kErrorInvalidHandle;
+  if (&stream->context() != loaded->context) return kErrorInvalidHandle;
   const unsigned threads = grid.threads[0] * grid.threads[1] * grid.threads[2];
   const bool empty = std::min({grid.blocks[0], grid.blocks[1], grid.blocks[2]}) == 0;
   if (empty || threads == 0 || threads > kMostThreads || parameters == nullptr) {
@@ -45,7 +54,7 @@ CuResult launch(CuFunction function, const Grid& grid, CuStream handle, void** p
   }
   if (const CuResult failed = stream->context().failure(); failed != kSuccess) return failed;
   Operation operation;
-  const CuResult checked = module->kernel->launch(grid, parameters, &operation);
+  const CuResult checked = loaded->kernel->launch(grid, parameters, &operation);
   return checked == kSuccess ? submit(stream, std::move(operation)) : checked;
 }
 
@@ -58,7 +67,11 @@ AMEM_SIM_API CuResult cuModuleLoadData(CuModule* module, const void* image) {
 
 AMEM_SIM_API CuResult cuModuleUnload(CuModule module) {
   return driver_call(Function::cuModuleUnload, [&] {
-    return Registry<Module>::instance().remove(module) ? kSuccess : kErrorInvalidHandle;
+    const auto unloaded = Registry<Module>::instance().remove(module);
+    if (unloaded == nullptr) return kErrorInvalidHandle;
+    for (const auto& [name, function] : unloaded->functions)
+      Registry<LoadedKernel>::instance().remove(function);
+    return kSuccess;
   });
 }
 
@@ -67,8 +80,9 @@ AMEM_SIM_API CuResult cuModuleGetFunction(CuFunction* function, CuModule handle,
     if (function == nullptr || name == nullptr) return kErrorInvalidValue;
     const auto module = Registry<Module>::instance().find(handle);
     if (module == nullptr) return kErrorInvalidHandle;
-    if (std::string_view(name) != module->kernel->name) return kErrorNotFound;
-    *function = reinterpret_cast<CuFunction>(handle);
+    const auto found = module->functions.find(name);
+    if (found == module->functions.end()) return kErrorNotFound;
+    *function = static_cast<CuFunction>(found->second);
     return kSuccess;
   });
 }

@@ -36,28 +36,62 @@ CuResult run_zero_pages(CuDevicePtr table, size_t page_count) {
   return kSuccess;
 }
 
+// Others are legal on a GPU, but not what the kernels are written for.
+bool is_row_of(const Grid& grid, unsigned threads) {
+  return grid.blocks[1] == 1 && grid.blocks[2] == 1 && grid.threads[0] == threads &&
+         grid.threads[1] == 1 && grid.threads[2] == 1;
+}
+
 CuResult launch_zero_pages(const Grid& grid, void** parameters, Operation* operation) {
-  constexpr unsigned kThreads = 256;
-  if (grid.blocks[1] != 1 || grid.blocks[2] != 1 || grid.threads[0] != kThreads ||
-      grid.threads[1] != 1 || grid.threads[2] != 1) {
-    return kErrorNotSupported;  // legal on a GPU, but not what the kernel is written for
-  }
+  if (!is_row_of(grid, 256)) return kErrorNotSupported;
   const CuDevicePtr table = *static_cast<const CuDevicePtr*>(parameters[0]);
   const size_t page_count = grid.blocks[0];
   operation->run = [table, page_count] { return run_zero_pages(table, page_count); };
   return kSuccess;
 }
 
-constexpr Kernel kKernels[] = {{"amem_zero_pages", launch_zero_pages}};
+struct HeaderCopy {
+  CuDevicePtr from, to;
+};
+
+// Each block moves 4 KiB; its 256 threads read and write 16 bytes each.
+CuResult run_copy_headers(const std::vector<HeaderCopy>& copies) {
+  constexpr size_t kHeaderBytes = 4 << 10;
+  constexpr CuDevicePtr kLoadBytes = 16;
+  for (const HeaderCopy& copy : copies) {
+    if (copy.from % kLoadBytes != 0 || copy.to % kLoadBytes != 0) return kErrorMisalignedAddress;
+    if (!accessible(copy.from, kHeaderBytes, kAccessRead) ||
+        !accessible(copy.to, kHeaderBytes, kAccessReadWrite))
+      return kErrorIllegalAddress;
+    sparse_move(copy.to, copy.from, kHeaderBytes);
+  }
+  return kSuccess;
+}
+
+CuResult launch_copy_headers(const Grid& grid, void** parameters, Operation* operation) {
+  constexpr size_t kMostCopies = 255;
+  const size_t count = grid.blocks[0];
+  if (!is_row_of(grid, 256) || count > kMostCopies) return kErrorNotSupported;
+  const auto* const list = static_cast<const HeaderCopy*>(parameters[0]);
+  operation->run = [copies = std::vector<HeaderCopy>(list, list + count)] {
+    return run_copy_headers(copies);
+  };
+  return kSuccess;
+}
+
+constexpr Kernel kKernels[] = {{"amem_zero_pages", launch_zero_pages},
+                               {"amem_copy_headers", launch_copy_headers}};
 
 }  // namespace
 
-const Kernel* kernel_in(std::string_view image) {
-  if (image.find(".version") == image.npos || image.find(".target") == image.npos) return nullptr;
+std::vector<const Kernel*> kernels_in(std::string_view image) {
+  std::vector<const Kernel*> found;
+  if (image.find(".version") == image.npos || image.find(".target") == image.npos) return found;
   for (const Kernel& kernel : kKernels) {
-    if (image.find(".entry " + std::string(kernel.name) + "(") != image.npos) return &kernel;
+    const std::string entry = ".entry " + std::string(kernel.name) + "(";
+    if (image.find(entry) != image.npos) found.push_back(&kernel);
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace amem::sim

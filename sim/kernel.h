@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "sim/stream.h"
 
@@ -21,7 +22,7 @@ struct Kernel {
   CuResult (*launch)(const Grid& grid, void** parameters, Operation* operation);
 };
 
-/// The kernel that this PTX text defines first; null if the simulated GPU knows none of them.
-const Kernel* kernel_in(std::string_view image);
+/// The kernels of this PTX text that the simulated GPU knows.
+std::vector<const Kernel*> kernels_in(std::string_view image);
 
 }  // namespace amem::sim

@@ -21,7 +21,7 @@ struct Executor::Copy {
   size_t size_bytes;          ///< of the backing
   unsigned char* on_host;     ///< nullptr: nothing was kept
   std::vector<Piece> pieces;  ///< what was, on the host one behind the other
-  bool readable = false;      ///< by a kernel of the backing's own device
+  bool kernel_can_go;         ///< one of the backing's own device
 };
 
 namespace {
@@ -56,29 +56,40 @@ Status Executor::reserve(const std::vector<Step>& plan, Deadline deadline) {
       "making room on the host", deadline);
 }
 
-DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies, Direction direction) {
+Status Executor::queue_copies(int device, CopyDirection direction, Copier& copier,
+                              std::vector<Copy>& list) {
+  if (copier.stream == nullptr) {
+    const DriverResult made = driver_.cuStreamCreate(&copier.stream, kStreamNonBlocking);
+    if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
+  }
+  if (direction == CopyDirection::to_host) AMEM_TRY(leave_out_zero_pages(copier, list));
+  CopyQueue queue(driver_, copier.kernels, device, direction, copier.stream, exiting_);
+  for (const Copy& copy : list) {
+    if (direction == CopyDirection::to_device) AMEM_TRY(zero(copy, copier.stream));
+    AMEM_TRY(queue.add(copy.address, copy.on_host, copy.pieces, copy.kernel_can_go));
+  }
+  return queue.flush();
+}
+
+DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies,
+                                              CopyDirection direction) {
   std::map<int, DeviceThreads::Job> jobs;
-  for (const auto& [device, of_device] : copies)
-    jobs[device] = [this, direction, device = device, copier = &copiers_[device],
+  for (const auto& [device, of_device] : copies) {
+    Copier& copier = copiers_.try_emplace(device, driver_, device, exiting_).first->second;
+    jobs[device] = [this, direction, device = device, &copier,
                     list = of_device]() mutable -> Status {
-      if (copier->stream == nullptr) {
-        const DriverResult made = driver_.cuStreamCreate(&copier->stream, kStreamNonBlocking);
-        if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
-      }
-      const bool to_host = direction == Direction::to_host;
-      Status status = to_host ? leave_out_zero_pages(device, *copier, list) : ok_status();
-      for (size_t i = 0; i < list.size() && status.ok() && !exiting_; ++i)
-        status = to_host ? copy_to_host(driver_, list[i], copier->stream)
-                         : copy_to_device(driver_, list[i], copier->stream);
-      if (status.ok()) status = exiting_.check();
+      Status status = exiting_.check();
+      if (status.ok()) status = queue_copies(device, direction, copier, list);
       // Waits for those that were queued, after an error too: their memory must outlive them.
-      const DriverResult ended =
-          exiting_ ? driver_result::kSuccess : driver_.cuStreamSynchronize(copier->stream);
+      const DriverResult ended = exiting_ || copier.stream == nullptr
+                                     ? driver_result::kSuccess
+                                     : driver_.cuStreamSynchronize(copier.stream);
       if (ended != driver_result::kSuccess && status.ok())
         status = driver_error(driver_, ended, "cuStreamSynchronize() after copying");
       end_copies(list);
       return status;
     };
+  }
   return devices_.start(std::move(jobs));
 }
 
@@ -106,32 +117,31 @@ Status Executor::begin_save(const Step& step, CopiesByDevice* copies) {
   backing->saved = block;
   backing->saved_pieces = pieces;
   backing->copying = true;
-  const bool readable = is_readable(backing->placements.front(), backing->device());
   (*copies)[backing->device()].push_back(
-      {backing->id, address, backing->size_bytes, block, std::move(pieces), readable});
+      {backing->id, address, backing->size_bytes, block, std::move(pieces),
+       is_readable(backing->placements.front(), backing->device())});
   return ok_status();
 }
 
 // Only of what is copied, so that nothing is looked at that the kinds do not keep.
-Status Executor::leave_out_zero_pages(int device, Copier& copier, std::vector<Copy>& list) {
+Status Executor::leave_out_zero_pages(Copier& copier, std::vector<Copy>& list) {
   std::vector<DeviceAddress> pages;
   // The blocks are still empty: the largest has room for the table.
   ZeroPages::Scratch scratch{nullptr, 0};
   for (const Copy& copy : list) {
-    if (copy.readable) add_pages(copy.address, copy.pieces, &pages);
+    if (copy.kernel_can_go) add_pages(copy.address, copy.pieces, &pages);
     const size_t block_bytes = HostStore::block_bytes(total_bytes(copy.pieces));
     if (block_bytes > scratch.size_bytes) scratch = {copy.on_host, block_bytes};
   }
   if (pages.empty()) return ok_status();
   std::vector<bool> is_zero;
-  AMEM_TRY(
-      copier.zero_pages.find(driver_, device, pages, scratch, copier.stream, exiting_, &is_zero));
+  AMEM_TRY(copier.zero_pages.find(pages, scratch, copier.stream, &is_zero));
   if (is_zero.empty()) return ok_status();
 
   auto next = is_zero.cbegin();
   MutexLock lock(registry_.mutex);
   for (Copy& copy : list) {
-    if (!copy.readable) continue;
+    if (!copy.kernel_can_go) continue;
     copy.pieces = without_zero_pages(copy.address, copy.pieces, &next);
     Backing* backing = registry_.find_backing(copy.backing);
     if (backing != nullptr && backing->saved == copy.on_host) backing->saved_pieces = copy.pieces;
@@ -149,18 +159,6 @@ size_t Executor::kept_bytes(const CopiesByDevice& copies) {
   return sum;
 }
 
-Status Executor::copy_to_host(const Driver& driver, const Copy& copy, DriverStream stream) {
-  unsigned char* on_host = copy.on_host;
-  for (const Piece& piece : copy.pieces) {
-    const DriverResult result = driver.cuMemcpyDtoHAsync_v2(
-        on_host, copy.address + piece.offset_bytes, piece.size_bytes, stream);
-    if (result != driver_result::kSuccess)
-      return driver_error(driver, result, "cuMemcpyDtoHAsync(%zu bytes)", piece.size_bytes);
-    on_host += piece.size_bytes;
-  }
-  return ok_status();
-}
-
 Status Executor::save(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline) {
   copied_bytes_ = 0;
   CopiesByDevice copies;
@@ -171,7 +169,7 @@ Status Executor::save(const std::vector<Step>& plan, std::vector<Step>* begun, D
     if (!status.ok()) break;
   }
   if (status.ok()) {
-    const DeviceThreads::Started started = start_copies(copies, Direction::to_host);
+    const DeviceThreads::Started started = start_copies(copies, CopyDirection::to_host);
     Status dropped = run_steps(plan, Action::drop, begun);
     status = DeviceThreads::wait(started, "the copies to the host", deadline);
     if (status.ok()) copied_bytes_ = kept_bytes(copies);
@@ -292,26 +290,19 @@ void Executor::begin_fill(const Step& step, CopiesByDevice* copies) {
   backing->copying = true;
   copied_bytes_ += total_bytes(pieces);
   (*copies)[backing->device()].push_back(
-      {backing->id, address, backing->size_bytes, backing->saved, std::move(pieces)});
+      {backing->id, address, backing->size_bytes, backing->saved, std::move(pieces),
+       is_writable(backing->placements.front(), backing->device())});
 }
 
-Status Executor::copy_to_device(const Driver& driver, const Copy& copy, DriverStream stream) {
-  // The driver does not promise zeroed memory, and a stale flag in a payload is taken for data
-  // (prims_ll.h:56@v2.30.7-1).
-  if (total_bytes(copy.pieces) < copy.size_bytes && !seeded_fault("skip_zeroing")) {
-    const DriverResult result = driver.cuMemsetD8Async(copy.address, 0, copy.size_bytes, stream);
-    if (result != driver_result::kSuccess)
-      return driver_error(driver, result, "cuMemsetD8Async(%zu bytes)", copy.size_bytes);
-  }
-  const unsigned char* on_host = copy.on_host;
-  for (const Piece& piece : copy.pieces) {
-    const DriverResult result = driver.cuMemcpyHtoDAsync_v2(copy.address + piece.offset_bytes,
-                                                            on_host, piece.size_bytes, stream);
-    if (result != driver_result::kSuccess)
-      return driver_error(driver, result, "cuMemcpyHtoDAsync(%zu bytes)", piece.size_bytes);
-    on_host += piece.size_bytes;
-  }
-  return ok_status();
+// The driver does not promise zeroed memory, and a stale flag in a payload is taken for data
+// (prims_ll.h:56@v2.30.7-1).
+Status Executor::zero(const Copy& copy, DriverStream stream) {
+  if (total_bytes(copy.pieces) == copy.size_bytes || seeded_fault("skip_zeroing"))
+    return ok_status();
+  AMEM_TRY(exiting_.check());
+  const DriverResult result = driver_.cuMemsetD8Async(copy.address, 0, copy.size_bytes, stream);
+  if (result == driver_result::kSuccess) return ok_status();
+  return driver_error(driver_, result, "cuMemsetD8Async(%zu bytes)", copy.size_bytes);
 }
 
 Status Executor::fill(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
@@ -326,7 +317,7 @@ Status Executor::fill(const std::vector<Step>& plan, const std::function<void()>
         for (size_t i = 1; i < copy.pieces.size(); ++i)
           if (copy.pieces[i - 1].size_bytes == copy.pieces[i].size_bytes)
             std::swap(copy.pieces[i - 1].offset_bytes, copy.pieces[i].offset_bytes);
-  const DeviceThreads::Started started = start_copies(copies, Direction::to_device);
+  const DeviceThreads::Started started = start_copies(copies, CopyDirection::to_device);
   meanwhile();
   const Status status = DeviceThreads::wait(started, "the copies from the host", deadline);
   if (status.ok() || status.error().kind != ErrorKind::timeout) end_copies(copies);

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "engine/copy_queue.h"
 #include "engine/device_threads.h"
 #include "engine/host_store.h"
 #include "engine/plan.h"
@@ -58,19 +59,21 @@ class Executor {
  private:
   struct Copy;
   using CopiesByDevice = std::map<int, std::vector<Copy>>;
-  enum class Direction { to_host, to_device };
   /// What copies on one device use; its thread's own.
   struct Copier {
+    Copier(const Driver& driver, int device, const ExitFlag& exiting)
+        : kernels(driver), zero_pages(driver, kernels, device, exiting) {}
     DriverStream stream = nullptr;
+    Kernels kernels;
     ZeroPages zero_pages;
   };
-  static Status copy_to_host(const Driver& driver, const Copy& copy, DriverStream stream);
-  static Status copy_to_device(const Driver& driver, const Copy& copy, DriverStream stream);
 
   Status begin_save(const Step& step, CopiesByDevice* copies);
   void begin_fill(const Step& step, CopiesByDevice* copies);
-  DeviceThreads::Started start_copies(const CopiesByDevice& copies, Direction direction);
-  Status leave_out_zero_pages(int device, Copier& copier, std::vector<Copy>& list);
+  DeviceThreads::Started start_copies(const CopiesByDevice& copies, CopyDirection direction);
+  Status queue_copies(int device, CopyDirection direction, Copier& copier, std::vector<Copy>& list);
+  Status leave_out_zero_pages(Copier& copier, std::vector<Copy>& list);
+  Status zero(const Copy& copy, DriverStream stream);
   size_t kept_bytes(const CopiesByDevice& copies);
   Status run_steps(const std::vector<Step>& plan, Step::Action action, std::vector<Step>* begun);
   Status run_one(const Step& step);

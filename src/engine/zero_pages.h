@@ -5,14 +5,9 @@
 #include <vector>
 
 #include "base/exit_flag.h"
-#include "driver/driver.h"
-#include "registry/backing.h"
+#include "engine/kernels.h"
 
 namespace amem {
-
-/// True when a kernel on the device can read there. A copy from where it cannot is an error; a
-/// kernel would end the context.
-bool is_readable(const Placement& placement, int device);
 
 /// Appends the addresses of the whole pages of these pieces of a backing that can be looked at:
 /// those that start at a multiple of 16. A header has none. Pure.
@@ -31,10 +26,13 @@ inline constexpr size_t kFewestZeroPages = 8;
 std::vector<Piece> without_zero_pages(DeviceAddress backing, const std::vector<Piece>& pieces,
                                       std::vector<bool>::const_iterator* is_zero);
 
-/// Finds the pages of a device that are all zero, on the device itself: the one kernel that amem
-/// has (zero_pages_kernel.h). Of one device, for the thread of that device in its context.
+/// Finds the pages of a device that are all zero, on the device itself (kernels_ptx.h). Of one
+/// device, for the thread of that device in its context.
 class ZeroPages {
  public:
+  ZeroPages(const Driver& driver, Kernels& kernels, int device, const ExitFlag& exiting)
+      : driver_(driver), kernels_(kernels), device_(device), exiting_(exiting) {}
+
   /// Pinned host memory for the table that goes there and back: 8 bytes a page, and as many
   /// launches as it takes when it is smaller. At least one page's.
   struct Scratch {
@@ -46,15 +44,14 @@ class ZeroPages {
   /// error, where the device cannot be asked: everything has to be copied then, and the log says
   /// so, once. Errors: driver, from waiting, which is what copies would meet too; misuse once
   /// exit() has begun.
-  Status find(const Driver& driver, int device, const std::vector<DeviceAddress>& pages,
-              const Scratch& scratch, DriverStream stream, const ExitFlag& exiting,
+  Status find(const std::vector<DeviceAddress>& pages, const Scratch& scratch, DriverStream stream,
               std::vector<bool>* is_zero);
 
  private:
-  Status load(const Driver& driver);
-  Status launch(const Driver& driver, DeviceAddress table, size_t page_count, DriverStream stream);
-
-  DriverKernel kernel_ = nullptr;  ///< lives as long as the context
+  const Driver& driver_;
+  Kernels& kernels_;
+  const int device_;
+  const ExitFlag& exiting_;
   bool said_ = false;
 };
 

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "engine/plan.h"
-#include "engine/zero_pages_kernel.h"
 
 namespace amem {
 namespace {
@@ -77,35 +76,18 @@ TEST(WithoutZeroPages, PieceThatTheKernelCannotReadIsKept) {
   EXPECT_EQ(cut(pieces, "z"), (std::vector<Piece>{{8, 2 * kPage}}));
 }
 
-// A buffer may have lost its owner's mapping and still have that for another GPU.
-TEST(IsReadable, OnlyWithAccessOfThatDeviceThatWasGranted) {
-  constexpr int32_t kNone = 0, kRead = 1, kReadWrite = 3;
-  const auto placement = [](bool accessible, std::vector<Access> access) {
-    return Placement{kBacking, kPage, std::move(access), true, accessible};
-  };
-  const Access other{{kLocationDevice, 1}, kReadWrite};
-
-  EXPECT_TRUE(is_readable(placement(true, {other, {{kLocationDevice, 0}, kReadWrite}}), 0));
-  EXPECT_TRUE(is_readable(placement(true, {{{kLocationDevice, 0}, kRead}}), 0));
-  EXPECT_FALSE(is_readable(placement(true, {}), 0));
-  EXPECT_FALSE(is_readable(placement(true, {other}), 0));
-  EXPECT_FALSE(is_readable(placement(true, {other, {{kLocationDevice, 0}, kNone}}), 0));
-  EXPECT_FALSE(is_readable(placement(true, {{{kLocationDevice + 1, 0}, kReadWrite}}), 0));
-  EXPECT_FALSE(is_readable(placement(false, {{{kLocationDevice, 0}, kReadWrite}}), 0));
-}
-
 /// What the fake driver has, and how it answers.
 struct {
   std::set<DeviceAddress> zero;
   std::string failing;  ///< a function
   DeviceAddress* launched;
   std::vector<unsigned> grids;
-  int loads, unloads, synchronized;
+  int loads, synchronized;
 } g_gpu;
 
 /// The host's memory as the GPU sees it.
 constexpr DeviceAddress kHostOnDevice = 0x1'0000'0000;
-char g_module, g_kernel;
+char g_module, g_kernel, g_other_kernel;
 
 DriverResult answer(const char* function) {
   return g_gpu.failing == function ? driver_result::kUnknown : driver_result::kSuccess;
@@ -118,19 +100,15 @@ Driver fake_driver() {
     return driver_result::kSuccess;
   };
   driver.cuModuleLoadData = [](DriverModule* module, const void* image) {
-    EXPECT_EQ(image, static_cast<const void*>(kZeroPagesPtx));
+    EXPECT_EQ(image, static_cast<const void*>(kKernelsPtx));
     ++g_gpu.loads;
     *module = reinterpret_cast<DriverModule>(&g_module);
     return answer("cuModuleLoadData");
   };
-  driver.cuModuleUnload = [](DriverModule module) {
-    EXPECT_EQ(module, reinterpret_cast<DriverModule>(&g_module));
-    ++g_gpu.unloads;
-    return driver_result::kSuccess;
-  };
+  driver.cuModuleUnload = [](DriverModule) { return driver_result::kSuccess; };
   driver.cuModuleGetFunction = [](DriverKernel* kernel, DriverModule, const char* name) {
-    EXPECT_STREQ(name, "amem_zero_pages");
-    *kernel = reinterpret_cast<DriverKernel>(&g_kernel);
+    const bool wanted = name == std::string_view("amem_zero_pages");
+    *kernel = reinterpret_cast<DriverKernel>(wanted ? &g_kernel : &g_other_kernel);
     return answer("cuModuleGetFunction");
   };
   driver.cuMemHostGetDevicePointer_v2 = [](DeviceAddress* address, void* host, unsigned) {
@@ -157,9 +135,10 @@ Driver fake_driver() {
   return driver;
 }
 
-class ZeroPagesTest : public testing::Test {
+template <typename Base>
+class ZeroPagesCase : public Base {
  protected:
-  ZeroPagesTest() {
+  ZeroPagesCase() {
     g_gpu = {};
     for (DeviceAddress page = 1; page <= 10; ++page) {
       pages_.push_back(page * kPage);
@@ -168,17 +147,18 @@ class ZeroPagesTest : public testing::Test {
   }
   Status find(size_t scratch_entries = 10) {
     scratch_.assign(scratch_entries, 0);
-    return zero_pages_.find(driver_, 0, pages_,
-                            {scratch_.data(), scratch_.size() * sizeof scratch_[0]}, nullptr,
-                            exiting_, &is_zero_);
+    return zero_pages_.find(pages_, {scratch_.data(), scratch_.size() * sizeof scratch_[0]},
+                            nullptr, &is_zero_);
   }
 
   const Driver driver_ = fake_driver();
   ExitFlag exiting_;
-  ZeroPages zero_pages_;
+  Kernels kernels_{driver_};
+  ZeroPages zero_pages_{driver_, kernels_, 0, exiting_};
   std::vector<DeviceAddress> pages_, scratch_;
   std::vector<bool> is_zero_{true, true};
 };
+using ZeroPagesTest = ZeroPagesCase<testing::Test>;
 
 TEST_F(ZeroPagesTest, AreFoundInOneLaunch) {
   ASSERT_TRUE(find().ok());
@@ -194,31 +174,23 @@ TEST_F(ZeroPagesTest, SmallTableTakesSeveralLaunches) {
   EXPECT_EQ(g_gpu.grids, (std::vector<unsigned>{4, 4, 2}));
 }
 
-TEST_F(ZeroPagesTest, KernelIsLoadedOnce) {
-  ASSERT_TRUE(find().ok());
-  ASSERT_TRUE(find().ok());
-
-  EXPECT_EQ(g_gpu.loads, 1);
-  EXPECT_EQ(g_gpu.unloads, 0);
-}
-
 // Then everything is copied. Once, so that the next pause may find the driver in a better state.
-TEST_F(ZeroPagesTest, DeviceThatCannotBeAskedIsNoError) {
-  for (const char* function :
-       {"cuModuleLoadData", "cuModuleGetFunction", "cuMemHostGetDevicePointer", "cuLaunchKernel"}) {
-    g_gpu.failing = function;
-    EXPECT_TRUE(find().ok()) << function;
-    EXPECT_TRUE(is_zero_.empty()) << function;
-    EXPECT_EQ(g_gpu.synchronized, 0) << function;
+using ZeroPagesWithout = ZeroPagesCase<testing::TestWithParam<const char*>>;
+TEST_P(ZeroPagesWithout, AreNotFoundWhichIsNoError) {
+  g_gpu.failing = GetParam();
+  EXPECT_TRUE(find().ok());
+  EXPECT_TRUE(is_zero_.empty());
+  EXPECT_EQ(g_gpu.synchronized, 0);
 
-    g_gpu.failing = "";
-    EXPECT_TRUE(find().ok()) << function;
-    EXPECT_EQ(is_zero_, answers("..z..z..z.")) << function;
-    EXPECT_EQ(g_gpu.unloads, function == std::string("cuModuleGetFunction") ? 1 : 0) << function;
-    zero_pages_ = ZeroPages();
-    g_gpu.unloads = g_gpu.synchronized = 0;
-  }
+  g_gpu.failing = "";
+  EXPECT_TRUE(find().ok());
+  EXPECT_EQ(is_zero_, answers("..z..z..z."));
 }
+
+INSTANTIATE_TEST_SUITE_P(AllCalls, ZeroPagesWithout,
+                         testing::Values("cuModuleLoadData", "cuModuleGetFunction",
+                                         "cuMemHostGetDevicePointer", "cuLaunchKernel"),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST_F(ZeroPagesTest, LaunchThatFailsLaterForgetsWhatWasFound) {
   ASSERT_TRUE(find(4).ok());

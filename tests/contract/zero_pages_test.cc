@@ -1,58 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// amem's kernel: modules, launches, and that it finds exactly the pages that are all zero.
-#include <sys/mman.h>
+// amem's kernel that looks for zero pages: modules, launches, and that it finds exactly those that are.
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
-#include "engine/zero_pages_kernel.h"
-#include "tests/contract/capture_case.h"
+#include "tests/contract/kernels_case.h"
 
 namespace amem::contract {
 namespace {
 
 constexpr size_t kPageBytes = kZeroPagesPageBytes;
-constexpr unsigned kRegisterPortableAndMapped = 1 | 2;
 
-/// The kernel loaded, and pinned host memory as the host store has it.
-class ZeroPagesKernel : public CaptureCase {
+class ZeroPagesKernel : public KernelsCase {
  protected:
   using Pages = std::vector<CuDevicePtr>;
 
   void SetUp() override {
-    CaptureCase::SetUp();
-    ASSERT_EQ(kSuccess, driver().cuModuleLoadData(&module_, kZeroPagesPtx));
-    ASSERT_EQ(kSuccess, driver().cuModuleGetFunction(&function_, module_, kZeroPagesKernel));
-    host_ = static_cast<char*>(
-        mmap(nullptr, kHostBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    ASSERT_NE(MAP_FAILED, static_cast<void*>(host_));
-    ASSERT_EQ(kSuccess, driver().cuMemHostRegister(host_, kHostBytes, kRegisterPortableAndMapped));
+    KernelsCase::SetUp();
+    function_ = function(kZeroPagesKernel);
   }
 
-  void TearDown() override {
-    EXPECT_EQ(kSuccess, driver().cuMemHostUnregister(host_));
-    munmap(host_, kHostBytes);
-    EXPECT_EQ(kSuccess, driver().cuModuleUnload(module_));
-    CaptureCase::TearDown();
-  }
-
-  CuResult launch(CuDevicePtr table, size_t page_count, CuStream stream) {
-    void* parameters[] = {&table};
-    return driver().cuLaunchKernel(function_, static_cast<unsigned>(page_count), 1, 1,
-                                   kZeroPagesThreads, 1, 1, 0, stream, parameters, nullptr);
+  CuResult look(CuDevicePtr table, size_t page_count) {
+    return launch(function_, page_count, kZeroPagesThreads, &table);
   }
 
   /// What the kernel leaves in the table, which lies at an offset in the pinned memory.
   Pages after_looking_at(const Pages& pages, size_t offset_bytes = 0) {
     auto* const table = reinterpret_cast<CuDevicePtr*>(host_ + offset_bytes);
-    CuDevicePtr on_device = 0;
     EXPECT_LE(offset_bytes + pages.size() * sizeof *table, kHostBytes);
-    EXPECT_EQ(kSuccess, driver().cuMemHostGetDevicePointer(&on_device, table, 0));
     std::copy(pages.begin(), pages.end(), table);
-    EXPECT_EQ(kSuccess, launch(on_device, pages.size(), other_));
+    EXPECT_EQ(kSuccess, look(on_device(table), pages.size()));
     EXPECT_EQ(kSuccess, driver().cuStreamSynchronize(other_));
     return {table, table + pages.size()};
   }
@@ -68,10 +48,7 @@ class ZeroPagesKernel : public CaptureCase {
     ASSERT_EQ(kSuccess, driver().cuCtxSynchronize());  // the kernel's stream does not wait for it
   }
 
-  static constexpr size_t kHostBytes = 2 * kMb;
-  CuModule module_ = nullptr;
   CuFunction function_ = nullptr;
-  char* host_ = nullptr;
 };
 
 TEST_F(ZeroPagesKernel, ZeroPagesAreFoundAndOthersKeepTheirAddress) {
@@ -187,7 +164,7 @@ TEST_F(ZeroPagesKernel, LoadingAndLaunchingInARelaxedThreadLeavesACaptureAlone) 
   CuModule loaded_meanwhile = nullptr;
   begin(kCaptureGlobal);
   in_thread(kCaptureRelaxed, [&] {
-    ASSERT_EQ(kSuccess, driver().cuModuleLoadData(&loaded_meanwhile, kZeroPagesPtx));
+    ASSERT_EQ(kSuccess, driver().cuModuleLoadData(&loaded_meanwhile, kKernelsPtx));
     ASSERT_EQ(kSuccess,
               driver().cuModuleGetFunction(&function_, loaded_meanwhile, kZeroPagesKernel));
     const Pages all = pages_of(address_, 4);
@@ -203,7 +180,7 @@ TEST_F(ZeroPagesKernel, WhatIsNoKernelIsRefused) {
   EXPECT_NE(kSuccess, driver().cuModuleLoadData(&module, "this is no image"));
   EXPECT_EQ(kErrorNotFound, driver().cuModuleGetFunction(&function, module_, "no_such_kernel"));
   // An error that leaves the context as it was.
-  EXPECT_EQ(kErrorInvalidValue, launch(address_, 0, other_));
+  EXPECT_EQ(kErrorInvalidValue, look(address_, 0));
   EXPECT_EQ(Pages{0}, after_looking_at({address_}));
 }
 

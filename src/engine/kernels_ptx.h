@@ -3,11 +3,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace amem {
 
-/// The only code of ours that runs on a GPU. One block of kZeroPagesThreads threads looks at one
-/// page of kZeroPagesPageBytes; its number is that of an entry of the table:
+// The only code of ours that runs on a GPU: two kernels, for all the small things that there are too
+// many of to ask the driver for each. PTX because it needs no compiler when amem is built and runs
+// on every GPU from sm_60 on: the driver translates it when it is loaded.
+
+/// One block of kZeroPagesThreads threads looks at one page of kZeroPagesPageBytes; its number is
+/// that of an entry of the table:
 ///
 ///   table    one 64-bit entry a page, at an address that the GPU and the host have in common:
 ///            before, the page's address, a multiple of 16; after, 0 if each of its bytes is 0,
@@ -15,14 +20,29 @@ namespace amem {
 ///
 /// A kernel that never ran has thus found nothing. A block stops at the first round of 16 KiB that
 /// is not zero, so that memory which has contents is hardly read.
-///
-/// PTX because it needs no compiler when amem is built and runs on every GPU from sm_60 on: the
-/// driver translates it when it is loaded.
 inline constexpr char kZeroPagesKernel[] = "amem_zero_pages";
 inline constexpr unsigned kZeroPagesThreads = 256;
 inline constexpr size_t kZeroPagesPageBytes = size_t{64} << 10;
 
-inline constexpr char kZeroPagesPtx[] = R"ptx(
+/// One block of kCopyHeadersThreads threads copies kCopyHeadersBytes; its number is that of an
+/// entry of the list:
+///
+///   list     what to copy: from where and to where, addresses of the device or of host memory that
+///            it sees, multiples of 16. A parameter, so that no memory has to hold it: as many as
+///            4 KiB of parameters have room for (CUDA C++ Programming Guide, "Function Parameters").
+inline constexpr char kCopyHeadersKernel[] = "amem_copy_headers";
+inline constexpr unsigned kCopyHeadersThreads = 256;
+inline constexpr size_t kCopyHeadersBytes = size_t{4} << 10;
+inline constexpr size_t kCopyHeadersMost = 255;
+struct HeaderCopyEntry {
+  uint64_t from, to;
+};
+struct HeaderCopyList {
+  HeaderCopyEntry entries[kCopyHeadersMost];
+};
+static_assert(sizeof(HeaderCopyList) == 4080, "as the kernel declares its parameter");
+
+inline constexpr char kKernelsPtx[] = R"ptx(
 .version 6.0
 .target sm_60
 .address_size 64
@@ -83,6 +103,23 @@ look:
     mov.u64 %zero, 0;
     st.global.u64 [%entry], %zero;
 done:
+    ret;
+}
+
+.visible .entry amem_copy_headers(.param .align 16 .b8 list[4080])
+{
+    .reg .b32 %thread, %block, %w<4>;
+    .reg .b64 %entry, %from, %to;
+
+    mov.u32 %thread, %tid.x;
+    mov.u32 %block, %ctaid.x;
+    mov.b64 %entry, list;
+    mad.wide.u32 %entry, %block, 16, %entry;
+    ld.param.v2.u64 {%from, %to}, [%entry];
+    mad.wide.u32 %from, %thread, 16, %from;
+    mad.wide.u32 %to, %thread, 16, %to;
+    ld.global.v4.u32 {%w0, %w1, %w2, %w3}, [%from];
+    st.global.v4.u32 [%to], {%w0, %w1, %w2, %w3};
     ret;
 }
 )ptx";

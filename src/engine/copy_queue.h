@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <vector>
+
+#include "base/exit_flag.h"
+#include "engine/kernels.h"
+
+namespace amem {
+
+enum class CopyDirection { to_host, to_device };
+
+/// Copies between a device and the host store, queued in one stream. Headers of P2P buffers, of
+/// which there are hundreds on each device, go together by a kernel: 1084 take it 0.14 ms, where as
+/// many copies of the driver take 2.2 ms to the host and 2.5 ms back (H200, driver 580).
+///
+/// For one save or fill of one device, on the thread of that device in its context. Errors: driver;
+/// misuse once exit() has begun. What was queued before an error still runs.
+class CopyQueue {
+ public:
+  CopyQueue(const Driver& driver, Kernels& kernels, int device, CopyDirection direction,
+            DriverStream stream, const ExitFlag& exiting)
+      : driver_(driver),
+        kernels_(kernels),
+        device_(device),
+        direction_(direction),
+        stream_(stream),
+        exiting_(exiting) {}
+
+  /// Queues the copies of these pieces of a backing; on the host they lie one behind the other.
+  /// Those that wait for flush() are only of a backing where a kernel of the device can go.
+  Status add(DeviceAddress backing, unsigned char* on_host, const std::vector<Piece>& pieces,
+             bool kernel_can_go);
+  /// Queues the copies that wait: one by one where the kernel cannot be launched.
+  Status flush();
+
+ private:
+  struct Header {
+    DeviceAddress address;
+    unsigned char* on_host;
+    DeviceAddress on_host_for_kernel;
+  };
+  Status copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes);
+  Status copy_by_kernel(const Header* headers, size_t count);
+
+  const Driver& driver_;
+  Kernels& kernels_;
+  const int device_;
+  const CopyDirection direction_;
+  DriverStream const stream_;
+  const ExitFlag& exiting_;
+  std::vector<Header> headers_;
+};
+
+}  // namespace amem
