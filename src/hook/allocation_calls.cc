@@ -95,13 +95,15 @@ DriverResult hooked_cuMemRelease(DriverHandle handle) {
 DriverResult hooked_cuMemRetainAllocationHandle(DriverHandle* handle, void* address) {
   HookContext& context = *hook_context();
   if (!context.forward_only && handle != nullptr) {
+    const auto at = reinterpret_cast<DeviceAddress>(address);
     MutexLock lock(context.registry->mutex);
-    if (const Mapping* mapping =
-            context.registry->mapping_at(reinterpret_cast<DeviceAddress>(address))) {
+    if (const Mapping* mapping = context.registry->mapping_at(at)) {
       ++context.registry->find(mapping->allocation)->handle_references;
       *handle = handle_of(mapping->allocation);
       return driver_result::kSuccess;
     }
+    // Between allocations of a slab the driver has something, but NCCL has not.
+    if (context.registry->slab_at(at) != nullptr) return driver_result::kInvalidValue;
   }
   return context.driver->cuMemRetainAllocationHandle(handle, address);
 }

@@ -71,14 +71,20 @@ DriverResult unmap_in_slab(HookContext& context, const Backing& slab, DeviceAddr
   return driver_result::kSuccess;
 }
 
-/// Access to one allocation of a slab is access to the slab: the driver knows no smaller unit.
+/// Access to one allocation of a slab is access to the slab: the driver knows no smaller unit. What
+/// it refuses is not granted again later.
 DriverResult grant_in_slab(const Driver& driver, Backing& slab, DeviceAddress address,
                            const Access* access, size_t count) {
   Placement& placement = *placement_at(slab, address);
+  std::vector<Access> access_before = placement.access;
+  const bool accessible_before = placement.accessible;
   for (size_t i = 0; i < count; ++i)
     if (widen_access(placement.access, access[i])) placement.accessible = false;
   const Status granted = map_placement(driver, slab, placement);
-  return granted.ok() ? driver_result::kSuccess : log_of(granted.error(), slab.device());
+  if (granted.ok()) return driver_result::kSuccess;
+  placement.access = std::move(access_before);
+  placement.accessible = accessible_before && placement.mapped;
+  return log_of(granted.error(), slab.device());
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ struct FakeDriver {
   int creates = 0, maps = 0, grants = 0;
   std::vector<Access> granted;  ///< by the last call
   DriverResult create_result = driver_result::kSuccess;
+  DriverResult access_result = driver_result::kSuccess;
   DriverHandle next_handle = 0x7f0000001000;
   DeviceAddress next_address = 0x300000000;
 } g_fake;
@@ -84,8 +85,9 @@ Driver fake_driver() {
     return g_fake.mapped.erase(address) == 1 ? 0 : driver_result::kInvalidValue;
   };
   driver.cuMemSetAccess = [](DeviceAddress, size_t, const Access* access, size_t count) {
+    if (g_fake.access_result != driver_result::kSuccess) return g_fake.access_result;
     g_fake.granted.assign(access, access + count);
-    return ++g_fake.grants, 0;
+    return ++g_fake.grants, driver_result::kSuccess;
   };
   driver.cuMemGetAddressRange_v2 = [](DeviceAddress*, size_t*, DeviceAddress) {
     return driver_result::kNotFound;
@@ -344,14 +346,22 @@ TEST_F(SlabCalls, AddressesInASlabBelongToWhatIsMappedThere) {
       hooked_cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(buffer.address + 4097)),
       0);
   EXPECT_EQ(retained, buffer.handle);
+  EXPECT_EQ(hooked_cuMemRetainAllocationHandle(
+                &retained, reinterpret_cast<void*>(buffer.address + kSlotBytes)),
+            driver_result::kInvalidValue);
 }
 
 // The driver knows no smaller unit: access to one buffer is access to its slab, once for each
-// device.
+// device. What is refused, for lack of peer access say, is not asked for again with the next one.
 TEST_F(SlabCalls, AccessOfAnotherDeviceToOneBufferIsGrantedForTheSlab) {
-  const Buffer first = allocate(kSlotBytes), second = allocate(kSlotBytes);
-  const int grants = g_fake.grants;
   const Access other_device{{kLocationDevice, 1}, 3};
+  const Buffer first = allocate(kSlotBytes);
+  g_fake.access_result = driver_result::kInvalidValue;
+  EXPECT_NE(hooked_cuMemSetAccess(first.address, first.size_bytes, &other_device, 1), 0);
+  g_fake.access_result = driver_result::kSuccess;
+  const int grants = g_fake.grants;
+  const Buffer second = allocate(kSlotBytes);
+  EXPECT_EQ(g_fake.grants, grants);
   for (const Buffer& buffer : {first, second, first})
     EXPECT_EQ(hooked_cuMemSetAccess(buffer.address, buffer.size_bytes, &other_device, 1), 0);
   EXPECT_EQ(g_fake.grants, grants + 1);
