@@ -268,6 +268,7 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
   step_point(StepPoint::let_go_drained);
 
   MutexLock lock(context_.registry.mutex);
+  half_back_.erase(owner);  // of a return that was broken off
   for (Backing* import : imports_of(owner)) {
     // Fetched by a resume of ours that has not mapped it yet, and never will: the owner brings it
     // back.
@@ -297,8 +298,8 @@ void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
   });
 }
 
-Status Imports::take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds) {
-  MutexLock lock(context_.registry.mutex);
+Status Imports::map_parcel(const InstanceId& owner, const Back& message,
+                           const std::vector<UniqueFd>& fds) {
   for (size_t i = 0; i < message.backings.size(); ++i) {
     Backing* import = context_.registry.find_import(owner, message.backings[i]);
     // One that we dropped ourselves is fetched when we resume. One that is mapped may lack some of
@@ -309,7 +310,21 @@ Status Imports::take_back(const InstanceId& owner, const Back& message, std::vec
     if (import->state == let_go) AMEM_TRY(change_state(*import, mapped));
     step_point(StepPoint::back_half_mapped);
   }
-  if (!message.last) return ok_status();
+  return ok_status();
+}
+
+Status Imports::take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds) {
+  MutexLock lock(context_.registry.mutex);
+  Status status = map_parcel(owner, message, fds);
+  if (!message.last) {
+    if (!status.ok()) half_back_.insert(owner);
+    return status;
+  }
+  // What an earlier parcel could not map is not lost: the owner hears of it and brings all again.
+  const bool half_back = half_back_.erase(owner) > 0;
+  AMEM_TRY(std::move(status));
+  if (half_back)
+    return make_error(ErrorKind::protocol, 0, "an earlier part of what came back was not mapped");
   for (Backing* import : imports_of(owner))
     if (import->state == let_go && !arrived_.contains(import->id))
       (void)change_state(*import, lost);

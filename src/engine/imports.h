@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "engine/engine_context.h"
@@ -58,10 +59,14 @@ class Imports {
   Status let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
                    Deadline deadline);
   Status take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds);
+  Status map_parcel(const InstanceId& owner, const Back& message, const std::vector<UniqueFd>& fds)
+      AMEM_REQUIRES(context_.registry.mutex);
   std::vector<Backing*> imports_of(const InstanceId& owner) AMEM_REQUIRES(context_.registry.mutex);
 
   EngineContext& context_;
   std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
+  /// Owners of whose return, which comes in parcels, one that is not the last has failed.
+  std::set<InstanceId> half_back_ AMEM_GUARDED_BY(context_.registry.mutex);
   ServiceWorkers workers_;
 };
 

@@ -25,6 +25,8 @@ const CommunicatorId kWorld = communicator_from_bytes("world", 5);
 struct {
   std::atomic<bool> hold;  ///< unmapping takes as long
   std::atomic<int> unmaps;
+  std::atomic<int> maps;
+  std::atomic<DriverResult> map_result;
 } g_calls;
 
 /// Hands let-gos and returns to the imports, as the session does.
@@ -57,8 +59,14 @@ class ImportsTest : public EngineTest {
       return *handle = 7, driver_result::kSuccess;
     };
     driver_.cuMemMap = [](DeviceAddress, size_t, size_t, DriverHandle, unsigned long long) {
+      return ++g_calls.maps, g_calls.map_result.load();
+    };
+    driver_.cuGetErrorName = [](DriverResult, const char** name) {
+      *name = "CUDA_ERROR_UNKNOWN";
       return driver_result::kSuccess;
     };
+    g_calls.maps = 0;
+    g_calls.map_result = driver_result::kSuccess;
     g_calls.hold = false;
     g_calls.unmaps = 0;
     driver_.cuMemUnmap = [](DeviceAddress, size_t) {
@@ -79,9 +87,10 @@ class ImportsTest : public EngineTest {
     end_service();
   }
 
-  BackingId add_import(const InstanceId& owner, DeviceAddress address) {
+  BackingId add_import(const InstanceId& owner, DeviceAddress address,
+                       BackingId of_owner = kBacking) {
     MutexLock lock(registry_.mutex);
-    Allocation& import = registry_.add_import({owner, 1, 2, kBacking, 0, 0, kBytes});
+    Allocation& import = registry_.add_import({owner, 1, 2, of_owner, 0, 0, kBytes});
     Backing& backing = registry_.backing_of(import);
     registry_.add_placement(backing, address, kBytes);
     return backing.id;
@@ -130,6 +139,32 @@ TEST_F(ImportsTest, OwnerThatIsBackIsMappedAndItsGatesAreOpen) {
 
   EXPECT_TRUE(eventually([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::mapped);
+}
+
+// As many descriptors as a message carries, and then the others. What could not be mapped is not
+// lost, and nobody uses what is not there, until the owner has brought everything again.
+TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) {
+  constexpr BackingId kOther = kBacking + 1;
+  const BackingId other = add_import(owner_.instance, kAddress + kBytes, kOther);
+  for (const BackingId id : {import_, other}) set_state(id, BackingState::mapped);
+  let_go();
+  ASSERT_TRUE(eventually([&] { return state_of(other) == BackingState::let_go; }));
+
+  g_calls.map_result = driver_result::kOutOfMemory;
+  imports_->on_back(owner_, 0, Back{{kBacking}, false}, descriptor());
+  ASSERT_TRUE(eventually([] { return g_calls.maps == 1; }));
+  g_calls.map_result = driver_result::kSuccess;
+  imports_->on_back(owner_, 0, Back{{kOther}, true}, descriptor());
+
+  ASSERT_TRUE(eventually([&] { return state_of(other) == BackingState::mapped; }));
+  EXPECT_EQ(state(), BackingState::let_go);
+  EXPECT_FALSE(is_open());
+
+  imports_->on_back(owner_, 0, Back{{kBacking}, false}, descriptor());
+  imports_->on_back(owner_, 0, Back{{kOther}, true}, descriptor());
+  EXPECT_TRUE(eventually([&] { return is_open(); }));
+  EXPECT_EQ(state(), BackingState::mapped);
+  EXPECT_EQ(state_of(other), BackingState::mapped);
 }
 
 // A process that did not hear finds all of it in its socket at once. The first return must not open
