@@ -63,17 +63,21 @@ void populate(unsigned char* base, size_t size_bytes) {
 }  // namespace
 
 HostStore::~HostStore() {
-  MutexLock lock(mutex_);
+  MutexLock growing(growing_);
   give_back();
 }
 
 void HostStore::give_back() {
-  for (const Region& region : regions_) {
+  std::vector<Region> regions;
+  {
+    MutexLock lock(mutex_);
+    regions.swap(regions_);
+    device_ = -1;
+  }
+  for (const Region& region : regions) {
     driver_.cuMemHostUnregister(region.base);
     munmap(region.base, region.size_bytes);
   }
-  regions_.clear();
-  device_ = -1;
 }
 
 size_t HostStore::block_bytes(size_t size_bytes) {
@@ -104,14 +108,18 @@ int HostStore::device() const {
 }
 
 Status HostStore::reserve(size_t size_bytes, size_t largest_bytes, int device) {
-  MutexLock lock(mutex_);
-  in_use_ = true;
-  for (Region& region : regions_) region.used_bytes = 0;
-  // A block lies in one region, so the end of each may stay unused.
-  const size_t need = size_bytes + regions_.size() * largest_bytes;
-  const size_t have = capacity();
+  MutexLock growing(growing_);
+  size_t have = 0, need = size_bytes;
+  {
+    MutexLock lock(mutex_);
+    in_use_ = true;
+    for (Region& region : regions_) region.used_bytes = 0;
+    have = capacity();
+    // A block lies in one region, so the end of each but the last may stay unused.
+    if (regions_.size() > 1) need += (regions_.size() - 1) * largest_bytes;
+  }
   if (size_bytes == 0 || have >= need) return ok_status();
-  const size_t more = need - have + largest_bytes;
+  const size_t more = need - have + (have > 0 ? largest_bytes : 0);
   if (limit_bytes_ == 0 || have + whole_region(more) <= limit_bytes_ || size_bytes > limit_bytes_)
     return grow(more, device);
   // In one region nothing stays unused.
@@ -120,13 +128,13 @@ Status HostStore::reserve(size_t size_bytes, size_t largest_bytes, int device) {
 }
 
 Status HostStore::prepare(size_t size_bytes, int device) {
-  MutexLock lock(mutex_);
-  const size_t have = capacity();
+  MutexLock growing(growing_);
+  const size_t have = capacity_bytes();
   return have >= size_bytes ? ok_status() : grow(size_bytes - have, device);
 }
 
 Status HostStore::check_room(size_t size_bytes) const {
-  const size_t in_all = capacity() + size_bytes;
+  const size_t in_all = capacity_bytes() + size_bytes;
   if (limit_bytes_ != 0 && in_all > limit_bytes_)
     return make_error(ErrorKind::os, ENOMEM,
                       "keeping NCCL's contents takes %zu MiB of host memory, and AMEM_HOST_LIMIT "
@@ -144,7 +152,7 @@ Status HostStore::check_room(size_t size_bytes) const {
 Status HostStore::grow(size_t size_bytes, int device) {
   size_t rounded = whole_region(size_bytes);
   // What is left below a limit may be less than we like to take.
-  const size_t left = limit_bytes_ - std::min(limit_bytes_, capacity());
+  const size_t left = limit_bytes_ - std::min(limit_bytes_, capacity_bytes());
   if (limit_bytes_ != 0 && rounded > left && size_bytes <= left)
     rounded = (size_bytes + kHugePage - 1) / kHugePage * kHugePage;
   AMEM_TRY(check_room(rounded));
@@ -162,6 +170,7 @@ Status HostStore::grow(size_t size_bytes, int device) {
     munmap(memory, rounded);
     return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", rounded >> 20);
   }
+  MutexLock lock(mutex_);
   regions_.push_back({base, rounded, 0});
   device_ = device;
   return ok_status();
@@ -186,9 +195,13 @@ void HostStore::forget_blocks() {
 }
 
 size_t HostStore::trim() {
-  MutexLock lock(mutex_);
-  if (in_use_) return 0;
-  const size_t given = capacity();
+  MutexLock growing(growing_);
+  size_t given = 0;
+  {
+    MutexLock lock(mutex_);
+    if (in_use_) return 0;
+    given = capacity();
+  }
   give_back();
   return given;
 }

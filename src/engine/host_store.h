@@ -56,13 +56,15 @@ class HostStore {
     size_t size_bytes;
     size_t used_bytes;
   };
-  Status grow(size_t size_bytes, int device) AMEM_REQUIRES(mutex_);
-  Status check_room(size_t size_bytes) const AMEM_REQUIRES(mutex_);
+  Status grow(size_t size_bytes, int device) AMEM_REQUIRES(growing_);
+  Status check_room(size_t size_bytes) const;
   size_t capacity() const AMEM_REQUIRES(mutex_);
-  void give_back() AMEM_REQUIRES(mutex_);
+  void give_back() AMEM_REQUIRES(growing_);
 
   const Driver& driver_;
   const size_t limit_bytes_;
+  /// Held while the driver pins and unpins, which waits for devices; the other is not.
+  Mutex growing_;  // allow: for one at a time
   mutable Mutex mutex_;
   std::vector<Region> regions_ AMEM_GUARDED_BY(mutex_);
   int device_ AMEM_GUARDED_BY(mutex_) = -1;
