@@ -72,10 +72,11 @@ Status Session::enter(SessionState from, SessionState to, SessionState done, Dea
   return ok_status();
 }
 
-void Session::leave(SessionState state) {
+void Session::leave(SessionState state, bool stopped_half_way) {
   if (state == SessionState::active) store_.forget_blocks();
   MutexLock lock(mutex_);
   state_ = state;
+  stopped_half_way_ = stopped_half_way;
   changed_.notify_all();
 }
 
@@ -111,6 +112,21 @@ Status Session::check_pause() {
                       "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; "
                       "set AMEM_CUMEM=force or "
                       "NCCL_CUMEM_ENABLE=1 and start again");
+  return ok_status();
+}
+
+Status Session::check_all_is_away() {
+  {
+    MutexLock lock(mutex_);
+    if (!stopped_half_way_) return ok_status();
+  }
+  MutexLock lock(context_.registry.mutex);
+  for (const auto& [id, backing] : context_.registry.backings())
+    if (backing.is_here() &&
+        (backing.is_import || !is_fixed(backing, context_.registry.allocations(), context_.kinds)))
+      return make_error(ErrorKind::misuse, 0,
+                        "the last ncclResume() stopped half way, and memory of NCCL is on the GPU; "
+                        "call ncclResume() until it succeeds, then pause");
   return ok_status();
 }
 
@@ -203,7 +219,7 @@ Status Session::pause() {
   bool already = false;
   AMEM_TRY(
       enter(SessionState::active, SessionState::pausing, SessionState::paused, deadline, &already));
-  if (already) return ok_status();
+  if (already) return check_all_is_away();
 
   SessionReport report;
   bool lost_way_back = false;
@@ -224,7 +240,7 @@ Status Session::pause() {
     MutexLock lock(mutex_);
     last_pause_ = report;
   }
-  leave(SessionState::paused);
+  leave(SessionState::paused, lost_way_back);
   AMEM_LOG(info, -1,
            "paused in %.1f ms (work %.1f, neighbours %.1f, copy %.1f of %.0f MiB, release %.1f)",
            report.total_ms, report.wait_ms, report.peers_ms, report.copy_ms,
@@ -350,7 +366,7 @@ Status Session::resume() {
     status = move_in(deadline, &report);
   }
   if (!status.ok()) {
-    leave(SessionState::paused);
+    leave(SessionState::paused, true);
     return status;
   }
   context_.gate.open_process();

@@ -40,7 +40,8 @@ class Session {
 
   /// Returns when NCCL's memory has left the GPUs and this process' references to others' are
   /// dropped. On error nothing was lost: the process is active again, or, when memory could not be
-  /// taken back, still paused and the text says so.
+  /// taken back, still paused and the text says so. Misuse after a resume that failed with memory
+  /// on the GPU: that has to succeed first.
   Status pause();
 
   /// Returns when all of it is back. On error the process stays paused and the call can be made
@@ -65,9 +66,10 @@ class Session {
  private:
   Status enter(SessionState from, SessionState to, SessionState done, Deadline deadline,
                bool* already);
-  void leave(SessionState state);
+  void leave(SessionState state, bool stopped_half_way = false);
 
   Status check_pause();
+  Status check_all_is_away();
   Status quiesce(Deadline deadline, SessionReport* report);
   Status move_out(Deadline deadline, SessionReport* report, bool* lost_way_back);
   Status undo(const std::vector<Step>& plan, const std::vector<Step>& begun, Deadline deadline);
@@ -88,6 +90,8 @@ class Session {
   Condition changed_;
   std::atomic<SessionState> state_{SessionState::active};
   std::atomic<const char*> disabled_because_{nullptr};
+  /// Paused, but by a resume or a way back that stopped, so that memory may be here.
+  bool stopped_half_way_ AMEM_GUARDED_BY(mutex_) = false;
   SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
   SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);
 };

@@ -30,5 +30,30 @@ TEST_F(PauseResume, TwoRanksGoOnBitExactlyAfterEveryCycle) {
   }
 }
 
+// "Paused" must mean that the memory is free.
+using HalfResumed = JobTest;
+TEST_F(HalfResumed, IsNotTakenForPaused) {
+  if (real_gpu()) GTEST_SKIP() << "a real driver does not fail on request";
+  const auto job = pair();
+  const size_t used_before = used_bytes((*job)[0]);
+  (*job)[0].ask("pause");
+  const size_t used_paused = used_bytes((*job)[0]);
+  (*job)[1].ask("driver_fault cuMemImportFromShareableHandle:1..=2");
+  (*job)[0].ask_failing("resume");
+  ASSERT_GT(used_bytes((*job)[0]), used_paused) << "its own memory was made again";
+
+  const std::string text = (*job)[0].ask_failing("pause");
+
+  EXPECT_TRUE(has(text, "call ncclResume() until it succeeds")) << text;
+  (*job)[1].ask("driver_fault");
+  (*job)[0].ask("resume");
+  EXPECT_EQ(used_bytes((*job)[0]), used_before);
+  (*job)[0].ask("pause");
+  EXPECT_EQ(used_bytes((*job)[0]), used_paused);
+  (*job)[0].ask("pause");
+  (*job)[0].ask("resume");
+  job->all("check world" + counts());
+}
+
 }  // namespace
 }  // namespace amem
