@@ -78,25 +78,43 @@ def test_a_pause_frees_what_nccl_allocated(bench):
             assert held > 0 and freed >= 0.99 * held
 
 
-def test_a_pause_copies_no_more_than_it_frees(bench):
+def test_a_pause_copies_a_tenth_of_what_it_frees_at_most(bench):
+    """Most is zero, here too, where FIFOs are smaller and so headers a larger part."""
     for record in those(bench, "pause"):
-        allocated = max(record["allocated_bytes"])
-        assert 0 < record["pause_copied_bytes"] <= allocated
-        assert record["resume_copied_bytes"] <= record["pause_copied_bytes"]
+        assert 0 < record["pause_copied_bytes"] <= max(record["allocated_bytes"]) / 10
+        assert record["resume_copied_bytes"] == record["pause_copied_bytes"]
         assert record["host_bytes"] >= record["pause_copied_bytes"]
 
 
 def test_driver_calls_follow_the_number_of_objects(bench):
-    """The law: about six memory calls an object, own or imported, and cycle, and a copy each way for each
-    piece that is kept, of which an allocation has at most one. Slabs: many allocations to an object."""
+    """The law: six calls an object, own or imported, and cycle, and a few for all together, however
+    many allocations and copies there are."""
     for record in those(bench, "pause"):
         objects = 2 * (record["own_objects"] + record["imported_objects"])
-        allocations = 2 * record["allocations"]
-        assert record["own_objects"] <= record["allocations"] / 2
         for calls in ("pause_driver_calls", "resume_driver_calls"):
             assert len(record[calls]["values"]) == CYCLES - 1
         cycle = record["pause_driver_calls"]["max"] + record["resume_driver_calls"]["max"]
-        assert 0 < cycle <= 6 * objects + 2 * allocations
+        assert 0 < cycle <= 6 * objects + 16
+
+
+def test_slabs_carry_a_further_communicator_with_one_object_more(bench):
+    one, two = those(bench, "pause")
+    assert (one["communicators"], two["communicators"]) == (1, 2)
+    assert two["allocations"] == 2 * one["allocations"] >= 2 * one["own_objects"]
+    for objects in ("own_objects", "imported_objects"):
+        assert one[objects] < two[objects] <= one[objects] + 1
+
+
+def test_without_slabs_the_law_is_noticed_to_be_broken(lines, bench):
+    """As many objects as allocations, of the same job."""
+    broken = lines.with_name("without_slabs.jsonl")
+    done = run_bench(broken, *SMALL, "--what", "pause", AMEM_SLAB="0")
+    assert done.returncode == 0, done.stderr
+    records = (done, read_lines(broken))
+    with pytest.raises(AssertionError):
+        test_slabs_carry_a_further_communicator_with_one_object_more(records)
+    test_driver_calls_follow_the_number_of_objects(records)
+    assert len(those(bench, "pause")) == len(those(records, "pause"))
 
 
 def test_times_are_of_every_cycle(bench):

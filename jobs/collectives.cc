@@ -24,8 +24,10 @@ void Communicator::release_buffers() {
   send_floats_ = recv_floats_ = 0;
 }
 
-float Communicator::value(int rank, size_t index) const {
-  return static_cast<float>((index * 7 + static_cast<size_t>(rank) * 13 + round_ * 31) % 97);
+float Communicator::value(int rank, size_t index) const { return value_in(round_, rank, index); }
+
+float Communicator::value_in(unsigned round, int rank, size_t index) {
+  return static_cast<float>((index * 7 + static_cast<size_t>(rank) * 13 + round * 31) % 97);
 }
 
 void Communicator::reserve(size_t send_floats, size_t recv_floats) {
@@ -44,8 +46,12 @@ void Communicator::reserve(size_t send_floats, size_t recv_floats) {
 }
 
 void Communicator::put_inputs(size_t floats) {
+  put(floats, [this](size_t i) { return value(rank_, i); });
+}
+
+void Communicator::put(size_t floats, auto input) {
   host_.resize(floats);
-  for (size_t i = 0; i < floats; ++i) host_[i] = value(rank_, i);
+  for (size_t i = 0; i < floats; ++i) host_[i] = input(i);
   JOB_CUDA(to_device(send_, host_.data(), floats * sizeof(float)));
   // Neither the copy from pageable memory nor the fill before it need be complete when they return
   // (CUDA Driver API, "API synchronization behavior"), and our stream does not wait for theirs.
@@ -81,7 +87,7 @@ int Communicator::sum(int mine) {
   reserve(1, 1);
   const auto value = static_cast<float>(mine);
   JOB_CUDA(to_device(send_, &value, sizeof value));
-  JOB_CUDA(stream_synchronize(nullptr));  // see put_inputs()
+  JOB_CUDA(stream_synchronize(nullptr));  // see put()
   enqueue_all_reduce(1);
   JOB_CUDA(stream_synchronize(stream_));
   float total = 0;
@@ -133,6 +139,22 @@ void Communicator::send_recv_ring(size_t count) {
   put_inputs(count);
   enqueue_send_recv_ring(count);
   compare("send_recv", count, [&](size_t i) { return value(previous, i); });
+}
+
+void Communicator::send(size_t count, int receiver) {
+  reserve(count, count);
+  const unsigned message = ++sent_[receiver];
+  put(count, [&](size_t i) { return value_in(message, rank_, i); });
+  JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_), count, ncclFloat32, receiver, comm_, stream_));
+  JOB_CUDA(stream_synchronize(stream_));
+}
+
+void Communicator::receive(size_t count, int sender) {
+  reserve(count, count);
+  JOB_CUDA(stream_synchronize(nullptr));  // see put()
+  const unsigned message = ++received_[sender];
+  JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_), count, ncclFloat32, sender, comm_, stream_));
+  compare("receive", count, [&](size_t i) { return value_in(message, sender, i); });
 }
 
 void Communicator::check_all(const std::vector<size_t>& counts) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "jobs/device.h"
@@ -37,6 +38,10 @@ class Communicator {
   void broadcast(size_t count, int root);
   void all_to_all(size_t count);
   void send_recv_ring(size_t count);
+  /// The two halves of a message, each with its own wait: a small one is sent before it is
+  /// received.
+  void send(size_t count, int receiver);
+  void receive(size_t count, int sender);
 
   /// The sum of every rank's `mine` (a small integer): how ranks agree on something.
   int sum(int mine);
@@ -67,8 +72,10 @@ class Communicator {
   void reserve(size_t send_floats, size_t recv_floats);
   void release_buffers();
   void put_inputs(size_t floats);
+  void put(size_t floats, auto input);
   void compare(const char* what, size_t floats, auto expected);
   float value(int rank, size_t index) const;
+  static float value_in(unsigned round, int rank, size_t index);
 
   ncclComm_t comm_;
   int rank_, ranks_;
@@ -77,6 +84,7 @@ class Communicator {
   size_t send_floats_ = 0, recv_floats_ = 0;
   std::vector<float> host_;
   unsigned round_ = 0;
+  std::map<int, unsigned> sent_, received_;  ///< messages, by the other rank
 
   GraphExec graph_ = nullptr;
   Address graph_send_ = 0, graph_recv_ = 0;

@@ -38,6 +38,8 @@ Orders CommunicatorOrders::orders() {
       {"connect", &CommunicatorOrders::connect},
       {"all_reduce", &CommunicatorOrders::all_reduce},
       {"broadcast", &CommunicatorOrders::broadcast},
+      {"send", &CommunicatorOrders::send},
+      {"receive", &CommunicatorOrders::receive},
       {"enqueue", &CommunicatorOrders::enqueue},
       {"time", &CommunicatorOrders::time},
       {"capture", &CommunicatorOrders::capture},
@@ -197,6 +199,26 @@ std::string CommunicatorOrders::broadcast(Words& words) {
   int root = 0;
   words >> name >> count >> root;
   find(name).broadcast(count, root);
+  return "";
+}
+
+/// send NAME COUNT RECEIVER: returns when the kernel has ended, received or not.
+std::string CommunicatorOrders::send(Words& words) {
+  std::string name;
+  size_t count = 0;
+  int receiver = 0;
+  words >> name >> count >> receiver;
+  find(name).send(count, receiver);
+  return "";
+}
+
+/// receive NAME COUNT SENDER
+std::string CommunicatorOrders::receive(Words& words) {
+  std::string name;
+  size_t count = 0;
+  int sender = 0;
+  words >> name >> count >> sender;
+  find(name).receive(count, sender);
   return "";
 }
 

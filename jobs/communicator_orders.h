@@ -40,6 +40,8 @@ class CommunicatorOrders {
   std::string connect(Words& words);
   std::string all_reduce(Words& words);
   std::string broadcast(Words& words);
+  std::string send(Words& words);
+  std::string receive(Words& words);
   std::string enqueue(Words& words);
   std::string time(Words& words);
   std::string capture(Words& words);

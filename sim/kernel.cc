@@ -50,37 +50,37 @@ CuResult launch_zero_pages(const Grid& grid, void** parameters, Operation* opera
   return kSuccess;
 }
 
-struct HeaderCopy {
+struct SmallCopy {
   CuDevicePtr from, to;
 };
 
 // Each block moves 4 KiB; its 256 threads read and write 16 bytes each.
-CuResult run_copy_headers(const std::vector<HeaderCopy>& copies) {
-  constexpr size_t kHeaderBytes = 4 << 10;
+CuResult run_small_copies(const std::vector<SmallCopy>& copies) {
+  constexpr size_t kCopyBytes = 4 << 10;
   constexpr CuDevicePtr kLoadBytes = 16;
-  for (const HeaderCopy& copy : copies) {
+  for (const SmallCopy& copy : copies) {
     if (copy.from % kLoadBytes != 0 || copy.to % kLoadBytes != 0) return kErrorMisalignedAddress;
-    if (!accessible(copy.from, kHeaderBytes, kAccessRead) ||
-        !accessible(copy.to, kHeaderBytes, kAccessReadWrite))
+    if (!accessible(copy.from, kCopyBytes, kAccessRead) ||
+        !accessible(copy.to, kCopyBytes, kAccessReadWrite))
       return kErrorIllegalAddress;
-    sparse_move(copy.to, copy.from, kHeaderBytes);
+    sparse_move(copy.to, copy.from, kCopyBytes);
   }
   return kSuccess;
 }
 
-CuResult launch_copy_headers(const Grid& grid, void** parameters, Operation* operation) {
+CuResult launch_small_copies(const Grid& grid, void** parameters, Operation* operation) {
   constexpr size_t kMostCopies = 255;
   const size_t count = grid.blocks[0];
   if (!is_row_of(grid, 256) || count > kMostCopies) return kErrorNotSupported;
-  const auto* const list = static_cast<const HeaderCopy*>(parameters[0]);
-  operation->run = [copies = std::vector<HeaderCopy>(list, list + count)] {
-    return run_copy_headers(copies);
+  const auto* const list = static_cast<const SmallCopy*>(parameters[0]);
+  operation->run = [copies = std::vector<SmallCopy>(list, list + count)] {
+    return run_small_copies(copies);
   };
   return kSuccess;
 }
 
 constexpr Kernel kKernels[] = {{"amem_zero_pages", launch_zero_pages},
-                               {"amem_copy_headers", launch_copy_headers}};
+                               {"amem_small_copies", launch_small_copies}};
 
 }  // namespace
 

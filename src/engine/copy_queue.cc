@@ -5,11 +5,8 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "registry/allocation.h"
 
 namespace amem {
-
-static_assert(kCopyHeadersBytes == kHeaderBytes, "a block of the kernel copies one header");
 
 Status CopyQueue::copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes) {
   AMEM_TRY(exiting_.check());
@@ -26,49 +23,50 @@ Status CopyQueue::add(DeviceAddress backing, unsigned char* on_host,
                       const std::vector<Piece>& pieces, bool kernel_can_go) {
   AMEM_TRY(exiting_.check());
   DeviceAddress block = 0;
-  kernel_can_go = kernel_can_go && !pieces.empty() &&
-                  driver_.cuMemHostGetDevicePointer_v2(&block, on_host, 0) ==
-                      driver_result::kSuccess;
-  size_t offset_bytes = 0;
+  kernel_can_go =
+      kernel_can_go && !pieces.empty() &&
+      driver_.cuMemHostGetDevicePointer_v2(&block, on_host, 0) == driver_result::kSuccess;
   for (const Piece& piece : pieces) {
-    const Header header{backing + piece.offset_bytes, on_host + offset_bytes,
-                        block + offset_bytes};
-    const bool aligned = header.address % kKernelAlignment == 0 &&
-                         header.on_host_for_kernel % kKernelAlignment == 0;
-    if (kernel_can_go && aligned && piece.size_bytes == kHeaderBytes)
-      headers_.push_back(header);
+    const DeviceAddress address = backing + piece.offset_bytes;
+    const bool small = piece.size_bytes <= kLargestByKernel &&
+                       piece.size_bytes % kSmallCopyBytes == 0 && address % kKernelAlignment == 0 &&
+                       block % kKernelAlignment == 0;
+    if (kernel_can_go && small)
+      for (size_t at = 0; at < piece.size_bytes; at += kSmallCopyBytes)
+        small_.push_back({address + at, on_host + at, block + at});
     else
-      AMEM_TRY(copy(header.address, header.on_host, piece.size_bytes));
-    offset_bytes += piece.size_bytes;
+      AMEM_TRY(copy(address, on_host, piece.size_bytes));
+    on_host += piece.size_bytes;
+    block += piece.size_bytes;
   }
   return ok_status();
 }
 
-Status CopyQueue::copy_by_kernel(const Header* headers, size_t count) {
-  HeaderCopyList list;
+Status CopyQueue::copy_by_kernel(const Small* small, size_t count) {
+  SmallCopyList list;
   for (size_t i = 0; i < count; ++i)
     list.entries[i] = direction_ == CopyDirection::to_host
-                          ? HeaderCopyEntry{headers[i].address, headers[i].on_host_for_kernel}
-                          : HeaderCopyEntry{headers[i].on_host_for_kernel, headers[i].address};
-  return kernels_.copy_headers(list, count, stream_);
+                          ? SmallCopy{small[i].address, small[i].on_host_for_kernel}
+                          : SmallCopy{small[i].on_host_for_kernel, small[i].address};
+  return kernels_.make_small_copies(list, count, stream_);
 }
 
 Status CopyQueue::flush() {
   size_t done = 0;
-  while (done < headers_.size()) {
+  while (done < small_.size()) {
     AMEM_TRY(exiting_.check());
-    const size_t count = std::min(kCopyHeadersMost, headers_.size() - done);
-    const Status launched = copy_by_kernel(&headers_[done], count);
+    const size_t count = std::min(kSmallCopiesMost, small_.size() - done);
+    const Status launched = copy_by_kernel(&small_[done], count);
     if (!launched.ok()) {
-      AMEM_LOG(info, device_, "headers of buffers are copied one by one (%s)",
+      AMEM_LOG(info, device_, "small copies are made one by one (%s)",
                launched.error().message.c_str());
       break;
     }
     done += count;
   }
-  for (; done < headers_.size(); ++done)
-    AMEM_TRY(copy(headers_[done].address, headers_[done].on_host, kHeaderBytes));
-  headers_.clear();
+  for (; done < small_.size(); ++done)
+    AMEM_TRY(copy(small_[done].address, small_[done].on_host, kSmallCopyBytes));
+  small_.clear();
   return ok_status();
 }
 

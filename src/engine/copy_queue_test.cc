@@ -7,8 +7,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "registry/allocation.h"
-
 namespace amem {
 namespace {
 
@@ -17,10 +15,10 @@ constexpr DeviceAddress kSeenFurther = 0x1'0000'0000;
 
 /// What the fake driver was asked for, and how it answers.
 struct {
-  std::string failing;              ///< a function
-  size_t launches_before_failing;   ///< of cuLaunchKernel, that still succeed
-  std::vector<unsigned> launched;   ///< copies of each launch
-  std::vector<size_t> copied;       ///< bytes of each copy
+  std::string failing;             ///< a function
+  size_t launches_before_failing;  ///< of cuLaunchKernel, that still succeed
+  std::vector<unsigned> launched;  ///< copies of each launch
+  std::vector<size_t> copied;      ///< bytes of each copy
   size_t looked_up;
   bool to_host;
 } g_gpu;
@@ -57,11 +55,11 @@ Driver fake_driver() {
       if (result != driver_result::kSuccess) return result;
     }
     g_gpu.launched.push_back(blocks);
-    const auto& list = *static_cast<const HeaderCopyList*>(parameters[0]);
+    const auto& list = *static_cast<const SmallCopyList*>(parameters[0]);
     for (unsigned i = 0; i < blocks; ++i) {
       const auto [from, to] = list.entries[i];
       memcpy(memory_at(g_gpu.to_host ? to - kSeenFurther : to),
-             memory_at(g_gpu.to_host ? from : from - kSeenFurther), kHeaderBytes);
+             memory_at(g_gpu.to_host ? from : from - kSeenFurther), kSmallCopyBytes);
     }
     return driver_result::kSuccess;
   };
@@ -81,8 +79,9 @@ Driver fake_driver() {
 /// In both directions.
 class CopyQueueTest : public testing::TestWithParam<CopyDirection> {
  protected:
-  static constexpr size_t kSlot = 3 * kHeaderBytes;
+  static constexpr size_t kSlot = 3 * kSmallCopyBytes;
   static constexpr size_t kSlots = 300;
+  static constexpr size_t kLarge = CopyQueue::kLargestByKernel + kSmallCopyBytes;
 
   CopyQueueTest() : backing_(kSlots * kSlot), on_host_(kSlots * kSlot) {
     g_gpu = {};
@@ -92,10 +91,10 @@ class CopyQueueTest : public testing::TestWithParam<CopyDirection> {
       byte = static_cast<unsigned char>((random = random * 1664525u + 1013904223u) >> 24);
   }
 
-  /// Headers at the beginning of that many slots.
-  static std::vector<Piece> headers(size_t count) {
+  /// Pieces at the beginning of that many slots.
+  static std::vector<Piece> small(size_t count) {
     std::vector<Piece> pieces;
-    for (size_t i = 0; i < count; ++i) pieces.push_back({i * kSlot, kHeaderBytes});
+    for (size_t i = 0; i < count; ++i) pieces.push_back({i * kSlot, kSmallCopyBytes});
     return pieces;
   }
   Status queue(const std::vector<Piece>& pieces, bool kernel_can_go = true,
@@ -109,9 +108,8 @@ class CopyQueueTest : public testing::TestWithParam<CopyDirection> {
   /// On the host one piece lies behind the other.
   void expect_copied(const std::vector<Piece>& pieces, size_t host_offset_bytes = 0) {
     for (const Piece& piece : pieces) {
-      ASSERT_EQ(memcmp(&backing_[piece.offset_bytes], &on_host_[host_offset_bytes],
-                       piece.size_bytes),
-                0)
+      ASSERT_EQ(
+          memcmp(&backing_[piece.offset_bytes], &on_host_[host_offset_bytes], piece.size_bytes), 0)
           << "of the piece at " << piece.offset_bytes;
       host_offset_bytes += piece.size_bytes;
     }
@@ -126,75 +124,76 @@ class CopyQueueTest : public testing::TestWithParam<CopyDirection> {
   Kernels kernels_{driver_};
 };
 
-TEST_P(CopyQueueTest, HeadersGoTogetherAndOtherPiecesByThemselves) {
-  std::vector<Piece> pieces = headers(40);
-  pieces[7].size_bytes = kSlot;
-  pieces[30].size_bytes = kHeaderBytes / 2;
+TEST_P(CopyQueueTest, SmallPiecesGoTogetherAndOthersByThemselves) {
+  std::vector<Piece> pieces = small(40);
+  pieces[7].size_bytes = 2 * kSmallCopyBytes;
+  pieces[30].size_bytes = kSmallCopyBytes / 2;
+  pieces.push_back({50 * kSlot, kLarge});
 
   ASSERT_TRUE(queue(pieces).ok());
 
   expect_copied(pieces);
-  EXPECT_EQ(g_gpu.launched, std::vector<unsigned>{38});
-  EXPECT_EQ(g_gpu.copied, (std::vector<size_t>{kSlot, kHeaderBytes / 2}));
+  EXPECT_EQ(g_gpu.launched, std::vector<unsigned>{40});
+  EXPECT_EQ(g_gpu.copied, (std::vector<size_t>{kSmallCopyBytes / 2, kLarge}));
   EXPECT_EQ(g_gpu.looked_up, 1u);
 }
 
-TEST_P(CopyQueueTest, HeadersOfSeveralBackingsGoTogether) {
+TEST_P(CopyQueueTest, SmallPiecesOfSeveralBackingsGoTogether) {
   CopyQueue queue(driver_, kernels_, 0, GetParam(), nullptr, exiting_);
   const auto backing = reinterpret_cast<DeviceAddress>(backing_.data());
-  ASSERT_TRUE(queue.add(backing, on_host_.data(), headers(3), true).ok());
-  ASSERT_TRUE(queue.add(backing + 10 * kSlot, &on_host_[10 * kSlot], headers(2), true).ok());
+  ASSERT_TRUE(queue.add(backing, on_host_.data(), small(3), true).ok());
+  ASSERT_TRUE(queue.add(backing + 10 * kSlot, &on_host_[10 * kSlot], small(2), true).ok());
 
   ASSERT_TRUE(queue.flush().ok());
 
   EXPECT_EQ(g_gpu.launched, std::vector<unsigned>{5});
-  expect_copied(headers(3));
-  expect_copied({{10 * kSlot, kHeaderBytes}, {11 * kSlot, kHeaderBytes}}, 10 * kSlot);
+  expect_copied(small(3));
+  expect_copied({{10 * kSlot, kSmallCopyBytes}, {11 * kSlot, kSmallCopyBytes}}, 10 * kSlot);
 }
 
 TEST_P(CopyQueueTest, MoreThanAListHoldsTakeSeveralLaunches) {
-  ASSERT_TRUE(queue(headers(kSlots)).ok());
+  ASSERT_TRUE(queue(small(kSlots)).ok());
 
-  expect_copied(headers(kSlots));
+  expect_copied(small(kSlots));
   EXPECT_EQ(g_gpu.launched, (std::vector<unsigned>{255, 45}));
 }
 
 TEST_P(CopyQueueTest, NoKernelGoesWhereItCannot) {
-  ASSERT_TRUE(queue(headers(5), false).ok());
+  ASSERT_TRUE(queue(small(5), false).ok());
 
-  expect_copied(headers(5));
+  expect_copied(small(5));
   EXPECT_TRUE(g_gpu.launched.empty());
-  EXPECT_EQ(g_gpu.copied, std::vector<size_t>(5, kHeaderBytes));
+  EXPECT_EQ(g_gpu.copied, std::vector<size_t>(5, kSmallCopyBytes));
 }
 
 TEST_P(CopyQueueTest, WhatIsNotAlignedIsCopiedByTheDriver) {
-  ASSERT_TRUE(queue(headers(2), true, 8).ok());
-  expect_copied(headers(2), 8);
+  ASSERT_TRUE(queue(small(2), true, 8).ok());
+  expect_copied(small(2), 8);
   EXPECT_TRUE(g_gpu.launched.empty());
 
-  // A short piece before it moves the second header on the host.
-  const std::vector<Piece> pieces{
-      {0, kHeaderBytes}, {kSlot, 24}, {2 * kSlot, kHeaderBytes}, {3 * kSlot + 8, kHeaderBytes}};
+  // A short piece before it moves the next one on the host.
+  const std::vector<Piece> pieces{{0, kSmallCopyBytes},
+                                  {kSlot, 24},
+                                  {2 * kSlot, kSmallCopyBytes},
+                                  {3 * kSlot + 8, kSmallCopyBytes}};
   ASSERT_TRUE(queue(pieces).ok());
   expect_copied(pieces);
   EXPECT_EQ(g_gpu.launched, std::vector<unsigned>{1});
 }
 
-TEST_P(CopyQueueTest, HeadersAreCopiedOneByOneWhereTheKernelFails) {
-  for (const char* function :
-       {"cuModuleLoadData", "cuMemHostGetDevicePointer", "cuLaunchKernel"}) {
+TEST_P(CopyQueueTest, SmallPiecesAreCopiedOneByOneWhereTheKernelFails) {
+  for (const char* function : {"cuModuleLoadData", "cuMemHostGetDevicePointer", "cuLaunchKernel"}) {
     g_gpu.failing = function;
     g_gpu.copied.clear();
     for (unsigned char& byte : g_gpu.to_host ? on_host_ : backing_) byte = 0;
     Kernels fresh(driver_);
     CopyQueue queue(driver_, fresh, 0, GetParam(), nullptr, exiting_);
-    ASSERT_TRUE(queue
-                    .add(reinterpret_cast<DeviceAddress>(backing_.data()), on_host_.data(),
-                         headers(5), true)
-                    .ok());
+    ASSERT_TRUE(
+        queue.add(reinterpret_cast<DeviceAddress>(backing_.data()), on_host_.data(), small(5), true)
+            .ok());
     ASSERT_TRUE(queue.flush().ok()) << function;
-    expect_copied(headers(5));
-    EXPECT_EQ(g_gpu.copied, std::vector<size_t>(5, kHeaderBytes)) << function;
+    expect_copied(small(5));
+    EXPECT_EQ(g_gpu.copied, std::vector<size_t>(5, kSmallCopyBytes)) << function;
   }
 }
 
@@ -202,9 +201,9 @@ TEST_P(CopyQueueTest, LaunchThatFailsLaterLeavesTheRestToTheDriver) {
   g_gpu.failing = "cuLaunchKernel";
   g_gpu.launches_before_failing = 1;
 
-  ASSERT_TRUE(queue(headers(kSlots)).ok());
+  ASSERT_TRUE(queue(small(kSlots)).ok());
 
-  expect_copied(headers(kSlots));
+  expect_copied(small(kSlots));
   EXPECT_EQ(g_gpu.launched, std::vector<unsigned>{255});
   EXPECT_EQ(g_gpu.copied.size(), 45u);
 }
@@ -212,11 +211,11 @@ TEST_P(CopyQueueTest, LaunchThatFailsLaterLeavesTheRestToTheDriver) {
 TEST_P(CopyQueueTest, CopyThatFailsIsAnError) {
   g_gpu.failing = copy_call();
 
-  const Status status = queue({{0, kSlot}});
+  const Status status = queue({{0, kLarge}});
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::driver);
-  EXPECT_NE(status.error().message.find(std::string(copy_call()) + "(12288 bytes)"),
+  EXPECT_NE(status.error().message.find(std::string(copy_call()) + "(69632 bytes)"),
             std::string::npos)
       << status.error().message;
 }
@@ -225,10 +224,10 @@ TEST_P(CopyQueueTest, DriverIsNotCalledOnceExitHasBegun) {
   ExitFlag exiting;
   CopyQueue queue(driver_, kernels_, 0, GetParam(), nullptr, exiting);
   const auto backing = reinterpret_cast<DeviceAddress>(backing_.data());
-  ASSERT_TRUE(queue.add(backing, on_host_.data(), headers(1), true).ok());
+  ASSERT_TRUE(queue.add(backing, on_host_.data(), small(1), true).ok());
   exiting.raise();
 
-  EXPECT_FALSE(queue.add(backing, on_host_.data(), {{0, kSlot}}, true).ok());
+  EXPECT_FALSE(queue.add(backing, on_host_.data(), {{0, kLarge}}, true).ok());
   EXPECT_FALSE(queue.flush().ok());
 
   EXPECT_EQ(g_gpu.looked_up, 1u);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "engine/copy_queue.h"
@@ -34,11 +35,14 @@ class Executor {
         kinds_(kinds),
         exiting_(exiting) {}
 
-  /// Makes room on the host for what the plan saves.
+  /// Makes room on the host for what the last save kept; before the first for what of the plan's
+  /// saves is not zero now. Neighbours may still write, so save() makes more where that is too
+  /// little.
   Status reserve(const std::vector<Step>& plan, Deadline deadline);
 
-  /// Copies what is kept and is not zero, and drops imports meanwhile. On error what is ours is as
-  /// before. Adds each step that was begun to `begun`, also the one at which it stops for an error.
+  /// Finds what is kept and is not zero, drops imports meanwhile, and copies it. On error what is
+  /// ours is as before. Adds each step that was begun to `begun`, also the one at which it stops
+  /// for an error.
   Status save(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline);
   /// Releases memory. Adds to `begun` likewise.
   Status release(const std::vector<Step>& plan, std::vector<Step>* begun);
@@ -57,8 +61,23 @@ class Executor {
   size_t copied_bytes() const { return copied_bytes_; }
 
  private:
-  struct Copy;
+  /// One backing's part of a save or a fill.
+  struct Copy {
+    BackingId backing;
+    DeviceAddress address;
+    size_t size_bytes;          ///< of the backing
+    unsigned char* on_host;     ///< nullptr: nothing is kept, or there is no place for it yet
+    std::vector<Piece> pieces;  ///< what is, on the host one behind the other
+    bool kernel_can_go;         ///< one of the backing's own device
+  };
   using CopiesByDevice = std::map<int, std::vector<Copy>>;
+  using SharedCopies =
+      std::shared_ptr<CopiesByDevice>;  ///< a job may outlive its caller's deadline
+  /// Host memory that a save needs, in blocks of the host store.
+  struct HostNeed {
+    size_t size_bytes = 0;
+    size_t largest_bytes = 0;
+  };
   /// What copies on one device use; its thread's own.
   struct Copier {
     Copier(const Driver& driver, int device, const ExitFlag& exiting)
@@ -68,11 +87,23 @@ class Executor {
     ZeroPages zero_pages;
   };
 
-  Status begin_save(const Step& step, CopiesByDevice* copies);
+  Copier& copier_of(int device) {
+    return copiers_.try_emplace(device, driver_, device, exiting_).first->second;
+  }
+  Status make_stream(Copier& copier);
+  Status begin_save(const Step& step);
   void begin_fill(const Step& step, CopiesByDevice* copies);
-  DeviceThreads::Started start_copies(const CopiesByDevice& copies, CopyDirection direction);
-  Status queue_copies(int device, CopyDirection direction, Copier& copier, std::vector<Copy>& list);
+  void add_contents(const Step& step, CopiesByDevice* copies) AMEM_REQUIRES(registry_.mutex);
+  Result<SharedCopies> find_contents(const std::vector<Step>& plan,
+                                     const std::function<void()>& meanwhile, Deadline deadline);
   Status leave_out_zero_pages(Copier& copier, std::vector<Copy>& list);
+  static HostNeed need_of(const CopiesByDevice& copies);
+  Status make_room(HostNeed need, int device, Deadline deadline);
+  Status take_blocks(CopiesByDevice* copies);
+  Status copy_contents(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline);
+  DeviceThreads::Started start_copies(const CopiesByDevice& copies, CopyDirection direction);
+  Status queue_copies(int device, CopyDirection direction, Copier& copier,
+                      const std::vector<Copy>& list);
   Status zero(const Copy& copy, DriverStream stream);
   size_t kept_bytes(const CopiesByDevice& copies);
   Status run_steps(const std::vector<Step>& plan, Step::Action action, std::vector<Step>* begun);
@@ -88,6 +119,7 @@ class Executor {
   const KindSettings& kinds_;
   const ExitFlag& exiting_;
   std::map<int, Copier> copiers_;
+  HostNeed last_need_;
   size_t copied_bytes_ = 0;
 };
 

@@ -13,11 +13,10 @@ constexpr int32_t kReadWrite = 3;
 
 bool has_access(const Placement& placement, int device, int32_t flags) {
   const Location wanted{kLocationDevice, device};
-  return placement.accessible && std::any_of(placement.access.begin(), placement.access.end(),
-                                             [&](const Access& access) {
-                                               return access.location == wanted &&
-                                                      (access.flags & flags) == flags;
-                                             });
+  return placement.accessible &&
+         std::any_of(placement.access.begin(), placement.access.end(), [&](const Access& access) {
+           return access.location == wanted && (access.flags & flags) == flags;
+         });
 }
 
 }  // namespace
@@ -31,12 +30,12 @@ bool is_writable(const Placement& placement, int device) {
 }
 
 Status Kernels::load() {
-  if (copy_headers_ != nullptr) return ok_status();
+  if (small_copies_ != nullptr) return ok_status();
   DriverModule module = nullptr;
   DriverResult result = driver_.cuModuleLoadData(&module, kKernelsPtx);
   if (result != driver_result::kSuccess) return driver_error(driver_, result, "cuModuleLoadData()");
   DriverKernel kernels[2] = {};
-  const char* const names[] = {kZeroPagesKernel, kCopyHeadersKernel};
+  const char* const names[] = {kZeroPagesKernel, kSmallCopiesKernel};
   for (int i = 0; i < 2; ++i) {
     result = driver_.cuModuleGetFunction(&kernels[i], module, names[i]);
     if (result == driver_result::kSuccess) continue;
@@ -44,7 +43,7 @@ Status Kernels::load() {
     return driver_error(driver_, result, "cuModuleGetFunction(%s)", names[i]);
   }
   zero_pages_ = kernels[0];
-  copy_headers_ = kernels[1];
+  small_copies_ = kernels[1];
   return ok_status();
 }
 
@@ -63,9 +62,9 @@ Status Kernels::find_zero_pages(DeviceAddress table, size_t page_count, DriverSt
   return launch(zero_pages_, page_count, kZeroPagesThreads, &table, stream);
 }
 
-Status Kernels::copy_headers(HeaderCopyList& list, size_t count, DriverStream stream) {
+Status Kernels::make_small_copies(SmallCopyList& list, size_t count, DriverStream stream) {
   AMEM_TRY(load());
-  return launch(copy_headers_, count, kCopyHeadersThreads, &list, stream);
+  return launch(small_copies_, count, kSmallCopiesThreads, &list, stream);
 }
 
 }  // namespace amem

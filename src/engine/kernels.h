@@ -26,7 +26,7 @@ class Kernels {
   /// Queues a look at the pages that the table names.
   Status find_zero_pages(DeviceAddress table, size_t page_count, DriverStream stream);
   /// Queues the first `count` copies of a list.
-  Status copy_headers(HeaderCopyList& list, size_t count, DriverStream stream);
+  Status make_small_copies(SmallCopyList& list, size_t count, DriverStream stream);
 
  private:
   Status load();
@@ -35,7 +35,7 @@ class Kernels {
 
   const Driver& driver_;
   DriverKernel zero_pages_ = nullptr;  ///< lives as long as the context, as the next one does
-  DriverKernel copy_headers_ = nullptr;
+  DriverKernel small_copies_ = nullptr;
 };
 
 }  // namespace amem

@@ -7,9 +7,9 @@
 
 namespace amem {
 
-// The only code of ours that runs on a GPU: two kernels, for all the small things that there are too
-// many of to ask the driver for each. PTX because it needs no compiler when amem is built and runs
-// on every GPU from sm_60 on: the driver translates it when it is loaded.
+// The only code of ours that runs on a GPU: two kernels, for all the small things that there are
+// too many of to ask the driver for each. PTX because it needs no compiler when amem is built and
+// runs on every GPU from sm_60 on: the driver translates it when it is loaded.
 
 /// One block of kZeroPagesThreads threads looks at one page of kZeroPagesPageBytes; its number is
 /// that of an entry of the table:
@@ -24,23 +24,25 @@ inline constexpr char kZeroPagesKernel[] = "amem_zero_pages";
 inline constexpr unsigned kZeroPagesThreads = 256;
 inline constexpr size_t kZeroPagesPageBytes = size_t{64} << 10;
 
-/// One block of kCopyHeadersThreads threads copies kCopyHeadersBytes; its number is that of an
+/// One block of kSmallCopiesThreads threads copies kSmallCopyBytes, as much as a header of a P2P
+/// buffer; its number is that of an
 /// entry of the list:
 ///
 ///   list     what to copy: from where and to where, addresses of the device or of host memory that
 ///            it sees, multiples of 16. A parameter, so that no memory has to hold it: as many as
-///            4 KiB of parameters have room for (CUDA C++ Programming Guide, "Function Parameters").
-inline constexpr char kCopyHeadersKernel[] = "amem_copy_headers";
-inline constexpr unsigned kCopyHeadersThreads = 256;
-inline constexpr size_t kCopyHeadersBytes = size_t{4} << 10;
-inline constexpr size_t kCopyHeadersMost = 255;
-struct HeaderCopyEntry {
+///            4 KiB of parameters have room for (CUDA C++ Programming Guide, "Function
+///            Parameters").
+inline constexpr char kSmallCopiesKernel[] = "amem_small_copies";
+inline constexpr unsigned kSmallCopiesThreads = 256;
+inline constexpr size_t kSmallCopyBytes = size_t{4} << 10;
+inline constexpr size_t kSmallCopiesMost = 255;
+struct SmallCopy {
   uint64_t from, to;
 };
-struct HeaderCopyList {
-  HeaderCopyEntry entries[kCopyHeadersMost];
+struct SmallCopyList {
+  SmallCopy entries[kSmallCopiesMost];
 };
-static_assert(sizeof(HeaderCopyList) == 4080, "as the kernel declares its parameter");
+static_assert(sizeof(SmallCopyList) == 4080, "as the kernel declares its parameter");
 
 inline constexpr char kKernelsPtx[] = R"ptx(
 .version 6.0
@@ -106,7 +108,7 @@ done:
     ret;
 }
 
-.visible .entry amem_copy_headers(.param .align 16 .b8 list[4080])
+.visible .entry amem_small_copies(.param .align 16 .b8 list[4080])
 {
     .reg .b32 %thread, %block, %w<4>;
     .reg .b64 %entry, %from, %to;

@@ -43,7 +43,7 @@ struct {
 } g_gpu;
 
 char g_module, g_kernels[2];
-constexpr const char* kNames[] = {"amem_zero_pages", "amem_copy_headers"};
+constexpr const char* kNames[] = {"amem_zero_pages", "amem_small_copies"};
 
 DriverResult answer(const std::string& name) {
   return g_gpu.failing == name ? driver_result::kUnknown : driver_result::kSuccess;
@@ -86,15 +86,15 @@ class KernelsTest : public testing::Test {
 
   const Driver driver_ = fake_driver();
   Kernels kernels_{driver_};
-  HeaderCopyList list_{};
+  SmallCopyList list_{};
 };
 
 TEST_F(KernelsTest, AreLoadedOnce) {
   ASSERT_TRUE(kernels_.find_zero_pages(0x1000, 70, nullptr).ok());
-  ASSERT_TRUE(kernels_.copy_headers(list_, 3, nullptr).ok());
+  ASSERT_TRUE(kernels_.make_small_copies(list_, 3, nullptr).ok());
 
   EXPECT_EQ(g_gpu.launched,
-            (std::vector<std::string>{"amem_zero_pages 70x256", "amem_copy_headers 3x256"}));
+            (std::vector<std::string>{"amem_zero_pages 70x256", "amem_small_copies 3x256"}));
   EXPECT_EQ(g_gpu.loads, 1);
   EXPECT_EQ(g_gpu.unloads, 0);
 }
@@ -103,7 +103,7 @@ TEST_F(KernelsTest, AreLoadedOnce) {
 TEST_F(KernelsTest, AreLoadedAgainWhereThatFailed) {
   for (const char* failing : {"cuModuleLoadData", kNames[0], kNames[1]}) {
     g_gpu.failing = failing;
-    const Status status = kernels_.copy_headers(list_, 1, nullptr);
+    const Status status = kernels_.make_small_copies(list_, 1, nullptr);
     ASSERT_FALSE(status.ok()) << failing;
     EXPECT_EQ(status.error().kind, ErrorKind::driver);
     EXPECT_NE(status.error().message.find(failing), std::string::npos) << status.error().message;
@@ -113,7 +113,7 @@ TEST_F(KernelsTest, AreLoadedAgainWhereThatFailed) {
   EXPECT_EQ(g_gpu.unloads, 2);
 
   g_gpu.failing = "";
-  EXPECT_TRUE(kernels_.copy_headers(list_, 1, nullptr).ok());
+  EXPECT_TRUE(kernels_.make_small_copies(list_, 1, nullptr).ok());
 }
 
 TEST_F(KernelsTest, LaunchThatFailsSaysSo) {

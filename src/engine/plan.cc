@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "engine/host_store.h"
-
 namespace amem {
 
 using Action = Step::Action;
@@ -87,20 +85,6 @@ std::vector<Step> inverse(const std::vector<Step>& begun) {
   creates.insert(creates.end(), fills.begin(), fills.end());
   creates.insert(creates.end(), fetches.begin(), fetches.end());
   return creates;
-}
-
-HostNeed host_need(const std::vector<Step>& plan, const BackingMap& backings,
-                   const AllocationMap& allocations, const KindSettings& settings) {
-  HostNeed need;
-  for (const Step& step : plan) {
-    const auto found = step.action == Action::save ? backings.find(step.backing) : backings.end();
-    if (found == backings.end()) continue;
-    const size_t block =
-        HostStore::block_bytes(total_bytes(pieces_to_save(found->second, allocations, settings)));
-    need.size_bytes += block;
-    need.largest_bytes = std::max(need.largest_bytes, block);
-  }
-  return need;
 }
 
 }  // namespace amem

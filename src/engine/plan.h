@@ -50,12 +50,4 @@ std::vector<Step> plan_resume(const BackingMap& backings);
 /// off: pure.
 std::vector<Step> inverse(const std::vector<Step>& begun);
 
-/// Host memory that the saves of a plan need, in blocks of the host store.
-struct HostNeed {
-  size_t size_bytes = 0;
-  size_t largest_bytes = 0;
-};
-HostNeed host_need(const std::vector<Step>& plan, const BackingMap& backings,
-                   const AllocationMap& allocations, const KindSettings& settings);
-
 }  // namespace amem

@@ -169,21 +169,6 @@ TEST_F(PlanTest, InverseOfEveryPartOfAPauseIsTheResumeFromThere) {
   }
 }
 
-TEST_F(PlanTest, HostNeedIsTheBlocksOfTheSaves) {
-  own(Kind::keep, resident, 1000);
-  own(Kind::header, resident, 6 * kMiB);
-  own(Kind::zero, resident, 8 * kMiB);
-  own(Kind::pinned, resident, 8 * kMiB);
-  std::vector<Step> plan = plan_pause(backings_, allocations_, {});
-  // NCCL may have freed it since.
-  plan.push_back({Action::save, 99});
-
-  const HostNeed need = host_need(plan, backings_, allocations_, {});
-
-  EXPECT_EQ(need.size_bytes, 1024u + 4096u);
-  EXPECT_EQ(need.largest_bytes, 4096u);
-}
-
 TEST_F(PlanTest, PiecesAreWhatTheKindsKeepAndNeighboursAreOne) {
   Backing& slab = add(resident, 8 * kMiB);
   place(slab, 0, kMiB);

@@ -3,7 +3,6 @@
 #include "engine/zero_pages.h"
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 
 #include "base/log.h"
@@ -13,6 +12,7 @@ namespace amem {
 namespace {
 
 constexpr size_t kPageBytes = kZeroPagesPageBytes;
+constexpr unsigned kHostAllocForKernels = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP
 static_assert(kPageBytes == kSlotBytes, "pages begin where allocations in a slab do");
 
 size_t page_count(DeviceAddress backing, const Piece& piece) {
@@ -51,30 +51,37 @@ std::vector<Piece> without_zero_pages(DeviceAddress backing, const std::vector<P
   return left;
 }
 
-Status ZeroPages::find(const std::vector<DeviceAddress>& pages, const Scratch& scratch,
-                       DriverStream stream, std::vector<bool>* is_zero) {
+Status ZeroPages::load() {
+  if (table_on_device_ != 0) return ok_status();
+  if (table_ == nullptr) {
+    void* table = nullptr;
+    const DriverResult result =
+        driver_.cuMemHostAlloc(&table, kMostAtOnce * sizeof *table_, kHostAllocForKernels);
+    if (result != driver_result::kSuccess) return driver_error(driver_, result, "cuMemHostAlloc()");
+    table_ = static_cast<DeviceAddress*>(table);
+  }
+  const DriverResult result = driver_.cuMemHostGetDevicePointer_v2(&table_on_device_, table_, 0);
+  if (result == driver_result::kSuccess) return ok_status();
+  table_on_device_ = 0;
+  return driver_error(driver_, result, "cuMemHostGetDevicePointer()");
+}
+
+Status ZeroPages::find(const std::vector<DeviceAddress>& pages, DriverStream stream,
+                       std::vector<bool>* is_zero) {
   is_zero->clear();
   AMEM_TRY(exiting_.check());
-  DeviceAddress table_on_device = 0;
-  const DriverResult seen =
-      driver_.cuMemHostGetDevicePointer_v2(&table_on_device, scratch.base, 0);
-  Status able = seen == driver_result::kSuccess
-                    ? ok_status()
-                    : driver_error(driver_, seen, "cuMemHostGetDevicePointer()");
-  auto* const table = static_cast<DeviceAddress*>(scratch.base);
-  // As many blocks as a grid can have (CUDA C++ Programming Guide, "Compute Capabilities").
-  const size_t most = std::min<size_t>(scratch.size_bytes / sizeof *table, INT_MAX);
-  for (size_t first = 0; able.ok() && first < pages.size(); first += most) {
-    const size_t count = std::min(most, pages.size() - first);
-    std::copy_n(&pages[first], count, table);
+  Status able = load();
+  for (size_t first = 0; able.ok() && first < pages.size(); first += kMostAtOnce) {
+    const size_t count = std::min(kMostAtOnce, pages.size() - first);
+    std::copy_n(&pages[first], count, table_);
     AMEM_TRY(exiting_.check());
-    able = kernels_.find_zero_pages(table_on_device, count, stream);
+    able = kernels_.find_zero_pages(table_on_device_, count, stream);
     if (!able.ok()) break;
     AMEM_TRY(exiting_.check());
     const DriverResult ended = driver_.cuStreamSynchronize(stream);
     if (ended != driver_result::kSuccess)
       return driver_error(driver_, ended, "cuStreamSynchronize() after looking for zero pages");
-    for (size_t i = 0; i < count; ++i) is_zero->push_back(table[i] == 0);
+    for (size_t i = 0; i < count; ++i) is_zero->push_back(table_[i] == 0);
   }
   if (!able.ok()) {
     is_zero->clear();

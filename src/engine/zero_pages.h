@@ -33,25 +33,27 @@ class ZeroPages {
   ZeroPages(const Driver& driver, Kernels& kernels, int device, const ExitFlag& exiting)
       : driver_(driver), kernels_(kernels), device_(device), exiting_(exiting) {}
 
-  /// Pinned host memory for the table that goes there and back: 8 bytes a page, and as many
-  /// launches as it takes when it is smaller. At least one page's.
-  struct Scratch {
-    void* base;
-    size_t size_bytes;
-  };
-
   /// Tells for each page whether it is zero, and waits for that. `is_zero` is empty, which is no
   /// error, where the device cannot be asked: everything has to be copied then, and the log says
   /// so, once. Errors: driver, from waiting, which is what copies would meet too; misuse once
   /// exit() has begun.
-  Status find(const std::vector<DeviceAddress>& pages, const Scratch& scratch, DriverStream stream,
+  Status find(const std::vector<DeviceAddress>& pages, DriverStream stream,
               std::vector<bool>* is_zero);
 
+  /// Pages that are asked for at a time: the table for them, 8 bytes a page, takes 512 KiB.
+  static constexpr size_t kMostAtOnce = size_t{64} << 10;
+
  private:
+  Status load();
+
   const Driver& driver_;
   Kernels& kernels_;
   const int device_;
   const ExitFlag& exiting_;
+  /// The table that goes there and back, in pinned host memory that lives as long as the context;
+  /// and where the device sees it.
+  DeviceAddress* table_ = nullptr;
+  DeviceAddress table_on_device_ = 0;
   bool said_ = false;
 };
 

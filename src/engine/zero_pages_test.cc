@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 #include <string>
@@ -80,13 +81,13 @@ TEST(WithoutZeroPages, PieceThatTheKernelCannotReadIsKept) {
 struct {
   std::set<DeviceAddress> zero;
   std::string failing;  ///< a function
-  DeviceAddress* launched;
   std::vector<unsigned> grids;
-  int loads, synchronized;
+  int loads, synchronized, tables;
 } g_gpu;
 
 /// The host's memory as the GPU sees it.
 constexpr DeviceAddress kHostOnDevice = 0x1'0000'0000;
+std::array<DeviceAddress, ZeroPages::kMostAtOnce> g_table;
 char g_module, g_kernel, g_other_kernel;
 
 DriverResult answer(const char* function) {
@@ -111,8 +112,15 @@ Driver fake_driver() {
     *kernel = reinterpret_cast<DriverKernel>(wanted ? &g_kernel : &g_other_kernel);
     return answer("cuModuleGetFunction");
   };
+  driver.cuMemHostAlloc = [](void** host, size_t size_bytes, unsigned flags) {
+    EXPECT_EQ(flags, 3u);  // CU_MEMHOSTALLOC_PORTABLE, _DEVICEMAP
+    EXPECT_EQ(size_bytes, g_table.size() * sizeof g_table[0]);
+    *host = g_table.data();
+    ++g_gpu.tables;
+    return answer("cuMemHostAlloc");
+  };
   driver.cuMemHostGetDevicePointer_v2 = [](DeviceAddress* address, void* host, unsigned) {
-    g_gpu.launched = static_cast<DeviceAddress*>(host);
+    EXPECT_EQ(host, g_table.data());
     *address = kHostOnDevice;
     return answer("cuMemHostGetDevicePointer");
   };
@@ -129,7 +137,7 @@ Driver fake_driver() {
   driver.cuStreamSynchronize = [](DriverStream) {
     ++g_gpu.synchronized;
     for (unsigned i = 0; i < g_gpu.grids.back(); ++i)
-      if (g_gpu.zero.contains(g_gpu.launched[i])) g_gpu.launched[i] = 0;
+      if (g_gpu.zero.contains(g_table[i])) g_table[i] = 0;
     return answer("cuStreamSynchronize");
   };
   return driver;
@@ -145,17 +153,13 @@ class ZeroPagesCase : public Base {
       if (page % 3 == 0) g_gpu.zero.insert(page * kPage);
     }
   }
-  Status find(size_t scratch_entries = 10) {
-    scratch_.assign(scratch_entries, 0);
-    return zero_pages_.find(pages_, {scratch_.data(), scratch_.size() * sizeof scratch_[0]},
-                            nullptr, &is_zero_);
-  }
+  Status find() { return zero_pages_.find(pages_, nullptr, &is_zero_); }
 
   const Driver driver_ = fake_driver();
   ExitFlag exiting_;
   Kernels kernels_{driver_};
   ZeroPages zero_pages_{driver_, kernels_, 0, exiting_};
-  std::vector<DeviceAddress> pages_, scratch_;
+  std::vector<DeviceAddress> pages_;
   std::vector<bool> is_zero_{true, true};
 };
 using ZeroPagesTest = ZeroPagesCase<testing::Test>;
@@ -167,11 +171,18 @@ TEST_F(ZeroPagesTest, AreFoundInOneLaunch) {
   EXPECT_EQ(g_gpu.grids, std::vector<unsigned>{10});
 }
 
-TEST_F(ZeroPagesTest, SmallTableTakesSeveralLaunches) {
-  ASSERT_TRUE(find(4).ok());
+TEST_F(ZeroPagesTest, MoreThanTheTableHoldsTakeSeveralLaunches) {
+  constexpr size_t kMost = ZeroPages::kMostAtOnce;
+  pages_.resize(2 * kMost + 3, kPage);
+  pages_[kMost + 1] = pages_.back() = 3 * kPage;
 
-  EXPECT_EQ(is_zero_, answers("..z..z..z."));
-  EXPECT_EQ(g_gpu.grids, (std::vector<unsigned>{4, 4, 2}));
+  ASSERT_TRUE(find().ok());
+
+  EXPECT_EQ(g_gpu.grids, (std::vector<unsigned>{kMost, kMost, 3}));
+  ASSERT_EQ(is_zero_.size(), pages_.size());
+  for (size_t i = 0; i < pages_.size(); ++i)
+    ASSERT_EQ(is_zero_[i], pages_[i] % (3 * kPage) == 0) << i;
+  EXPECT_EQ(g_gpu.tables, 1);
 }
 
 // Then everything is copied. Once, so that the next pause may find the driver in a better state.
@@ -189,14 +200,15 @@ TEST_P(ZeroPagesWithout, AreNotFoundWhichIsNoError) {
 
 INSTANTIATE_TEST_SUITE_P(AllCalls, ZeroPagesWithout,
                          testing::Values("cuModuleLoadData", "cuModuleGetFunction",
-                                         "cuMemHostGetDevicePointer", "cuLaunchKernel"),
+                                         "cuMemHostAlloc", "cuMemHostGetDevicePointer",
+                                         "cuLaunchKernel"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_F(ZeroPagesTest, LaunchThatFailsLaterForgetsWhatWasFound) {
-  ASSERT_TRUE(find(4).ok());
+  ASSERT_TRUE(find().ok());
   g_gpu.failing = "cuLaunchKernel";
 
-  EXPECT_TRUE(find(4).ok());
+  EXPECT_TRUE(find().ok());
 
   EXPECT_TRUE(is_zero_.empty());
 }

@@ -84,6 +84,10 @@ struct Backing {
   BackingId id_at_owner = 0;
 
   bool is_here() const { return handle != 0; }
+  /// 0 where NCCL maps nothing of it.
+  DeviceAddress first_address() const {
+    return placements.empty() ? 0 : placements.front().address;
+  }
   int device() const { return properties.location.id; }
 };
 

@@ -29,13 +29,14 @@ Kind kind_for_pause(const Allocation& allocation, const KindSettings& settings) 
   using enum KindSettings::Payload;
   if (allocation.kind != Kind::keep || settings.payload == kept) return allocation.kind;
   if (allocation.nonce == 0) return Kind::keep;
+  const size_t size_bytes = allocation.size_bytes;
+  const bool has_fifo = has_fifo_size(size_bytes, settings.fifos);
+  // A message that was sent and not received yet lies in a FIFO, and a pause, which asks no other
+  // rank, cannot know that there is none.
+  if (has_fifo) return settings.payload == dropped ? Kind::header : Kind::keep;
   // Sending sides in write mode have a header only; windows and signals, which must be kept, have
   // their size, but are not made as buffers are.
-  const size_t size_bytes = allocation.size_bytes;
-  const bool is_header_only = allocation.is_buffer && holds(size_bytes, 0);
-  const bool sure = allocation.is_buffer || settings.payload == dropped;
-  return is_header_only || (sure && has_fifo_size(size_bytes, settings.fifos)) ? Kind::header
-                                                                               : Kind::keep;
+  return allocation.is_buffer && holds(size_bytes, 0) ? Kind::header : Kind::keep;
 }
 
 size_t saved_bytes(Kind kind, size_t size_bytes) {

@@ -18,11 +18,11 @@ struct FifoSizes {
 /// What the environment says about contents.
 struct KindSettings {
   enum class Payload {
-    dropped_if_sure,  ///< the default
-    dropped,          ///< AMEM_NCCL_OFFLOAD_FREE_TAG=7: of everything that has the size
-    kept,             ///< AMEM_OFFLOAD=all
+    needed,   ///< the default: kept, but for what never has any
+    dropped,  ///< AMEM_NCCL_OFFLOAD_FREE_TAG=7: of everything that has the size of a P2P buffer
+    kept,     ///< AMEM_OFFLOAD=all
   };
-  Payload payload = Payload::dropped_if_sure;
+  Payload payload = Payload::needed;
   FifoSizes fifos{};
 };
 

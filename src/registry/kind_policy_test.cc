@@ -19,9 +19,14 @@ Allocation exported(size_t size_bytes, bool is_buffer = true) {
   return allocation;
 }
 
-TEST(KindPolicy, PayloadOfP2pBuffersIsDroppedWhereItIsSure) {
-  for (const size_t size_bytes : {kAllFifos, 6 * kMiB, 2 * kMiB})
-    EXPECT_EQ(kind_for_pause(exported(size_bytes), {}), Kind::header) << size_bytes;
+TEST(KindPolicy, SendingSidesHaveNoPayload) {
+  EXPECT_EQ(kind_for_pause(exported(2 * kMiB), {}), Kind::header);
+}
+
+// A message that was sent may wait there for its receiver.
+TEST(KindPolicy, FifosAreKept) {
+  for (const size_t size_bytes : {kAllFifos, 6 * kMiB})
+    EXPECT_EQ(kind_for_pause(exported(size_bytes), {}), Kind::keep) << size_bytes;
 }
 
 TEST(KindPolicy, EverythingElseIsKept) {
@@ -36,15 +41,18 @@ TEST(KindPolicy, EverythingElseIsKept) {
 }
 
 TEST(KindPolicy, SettingsForceAndForbid) {
+  EXPECT_EQ(kind_for_pause(exported(kAllFifos), {Payload::dropped, {}}), Kind::header);
   EXPECT_EQ(kind_for_pause(exported(kAllFifos, false), {Payload::dropped, {}}), Kind::header);
   EXPECT_EQ(kind_for_pause(exported(2 * kMiB, false), {Payload::dropped, {}}), Kind::keep);
-  EXPECT_EQ(kind_for_pause(exported(kAllFifos), {Payload::kept, {}}), Kind::keep);
+  EXPECT_EQ(kind_for_pause(exported(2 * kMiB), {Payload::kept, {}}), Kind::keep);
 }
 
 TEST(KindPolicy, SizesFollowTheFifosOfTheEnvironment) {
-  const KindSettings small{Payload::dropped_if_sure, {1 << 15, 1 << 16, 1 << 17}};
-  EXPECT_EQ(kind_for_pause(exported(kAllFifos), small), Kind::keep);
-  EXPECT_EQ(kind_for_pause(exported(2 * kMiB), small), Kind::header);
+  const FifoSizes small{1 << 15, 1 << 16, 1 << 17};
+  EXPECT_EQ(kind_for_pause(exported(kAllFifos), {Payload::dropped, small}), Kind::keep);
+  EXPECT_EQ(kind_for_pause(exported(2 * kMiB), {Payload::dropped, small}), Kind::header);
+  EXPECT_EQ(kind_for_pause(exported(2 * kMiB), {Payload::needed, small}), Kind::keep)
+      << "it may be a receiving side";
 }
 
 TEST(KindPolicy, PinnedStaysPinnedForItsFirstReason) {

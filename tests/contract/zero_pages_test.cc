@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// amem's kernel that looks for zero pages: modules, launches, and that it finds exactly those that are.
+// amem's kernel that looks for zero pages: modules, launches, and that it finds exactly those that
+// are.
 #include <sys/stat.h>
 
 #include <algorithm>

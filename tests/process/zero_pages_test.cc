@@ -57,7 +57,7 @@ TEST_F(ZeroMemory, IsCopiedWhereItCannotBeFound) {
   const auto job = pair();
   const Totals before = totals((*job)[0]);
   for (const char* function :
-       {"cuModuleLoadData", "cuModuleGetFunction", "cuMemHostGetDevicePointer", "cuLaunchKernel"}) {
+       {"cuMemHostGetDevicePointer", "cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel"}) {
     (*job)[0].ask(std::string("driver_fault ") + function + ":1..=2");
     job->all("pause");
     EXPECT_EQ(copied((*job)[0]).pause, before.allocated) << function;
