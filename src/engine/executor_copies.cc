@@ -134,6 +134,7 @@ Status Executor::take_blocks(CopiesByDevice* copies) {
         return make_error(ErrorKind::os, 0, "%zu bytes of contents have no place on the host",
                           bytes);
       Backing& backing = *registry_.find_backing(copy.backing);
+      copy.kernel_can_go = is_readable(backing.placements.front(), device);
       backing.saved = copy.on_host;
       backing.saved_pieces = copy.pieces;
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <set>
 
 #include "engine/plan.h"
 #include "registry/backing_state.h"
@@ -64,7 +65,9 @@ void MemoryTotals::add(const MemoryTotals& other) {
 Statistics take_statistics(Registry& registry, const KindSettings& settings) {
   Statistics statistics;
   MutexLock lock(registry.mutex);
+  std::set<BackingId> fixed;
   for (const auto& [id, backing] : registry.backings()) {
+    if (!backing.is_import && is_fixed(backing, registry.allocations(), settings)) fixed.insert(id);
     DriverObjects& objects = statistics.driver_objects;
     ++(backing.is_import ? objects.imported : objects.own);
     if (!backing.is_import) objects.own_bytes += backing.size_bytes;
@@ -73,11 +76,16 @@ Statistics take_statistics(Registry& registry, const KindSettings& settings) {
     // NCCL has freed it; its place in a slab waits for an importer.
     if (allocation.handle_references == 0 && allocation.mappings.empty()) continue;
     const Kind kind = kind_for_pause(allocation, settings);
-    const MemoryTotals totals = totals_of(allocation, registry.backing_of(allocation), kind);
+    const Backing& backing = registry.backing_of(allocation);
+    MemoryTotals totals = totals_of(allocation, backing, kind);
     statistics.by_caller[caller_of(allocation, kind)] += allocation.size_bytes;
     if (allocation.is_import) {
       statistics.imports.add(totals);
       continue;
+    }
+    if (!is_fixed(kind) && fixed.contains(backing.id)) {
+      totals.fixed_bytes = allocation.size_bytes;
+      statistics.fixed_reasons["in a slab with what stays"] += allocation.size_bytes;
     }
     statistics.by_device_and_kind[{allocation.device(), kind}].add(totals);
     if (kind == Kind::pinned)

@@ -118,6 +118,23 @@ TEST_F(StatisticsTest, OnlyWhatIsKeptOfAnAllocationIsCounted) {
   EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::pinned}).saved_bytes, kSlotBytes + 100);
 }
 
+// The driver knows no smaller unit than the slab, and the figures must not promise more.
+TEST_F(StatisticsTest, WhatIsInASlabWithPinnedMemoryStaysToo) {
+  {
+    MutexLock lock(registry_.mutex);
+    Backing& slab = registry_.add_slab(8 * kSlotBytes, on_device(2), 9);
+    registry_.add_to_slab(slab, 0, 3 * kSlotBytes);
+    pin(registry_.add_to_slab(slab, 3 * kSlotBytes, 4 * kSlotBytes), "registered with a NIC");
+  }
+
+  const Statistics statistics = take_statistics(registry_, {});
+
+  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::keep}).fixed_bytes, 3 * kSlotBytes);
+  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::pinned}).fixed_bytes, 4 * kSlotBytes);
+  EXPECT_EQ(statistics.by_device_and_kind.at({0, Kind::keep}).fixed_bytes, 0u);
+  EXPECT_EQ(statistics.fixed_reasons.at("in a slab with what stays"), 3 * kSlotBytes);
+}
+
 // The host's copy is kept until the contents are back; it is not the memory's place any more.
 TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
   release_shared();
