@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cinttypes>
+#include <optional>
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
@@ -289,7 +290,9 @@ void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
   workers_.post(owner.instance, [this, owner, request_id, message = std::move(message), shared] {
     if (context_.exiting) return;
     step_point(StepPoint::back_arrived);
-    const NvtxRange range("take back");
+    // A notice of one that shares nothing, of another job say, is no work of ours.
+    std::optional<NvtxRange> range;
+    if (!message.backings.empty()) range.emplace("take back");
     const Status status = take_back(owner.instance, message, std::move(*shared));
     if (!status.ok() && context_.exiting) return;
     step_point(StepPoint::back_mapped);
