@@ -211,6 +211,9 @@ void Communicator::enqueue_send_recv_ring(size_t count) {
 void Communicator::use_all(const std::vector<size_t>& counts) {
   const size_t all = *std::max_element(counts.begin(), counts.end()) * static_cast<size_t>(ranks_);
   reserve(all, all);
+  // What NCCL holds afterwards must look as after a job: zeros would cost a pause nothing.
+  JOB_CUDA(fill8(send_, 0x3c, all * sizeof(float)));
+  JOB_CUDA(stream_synchronize(nullptr));  // see put()
   for (size_t count : counts) {
     enqueue_all_reduce(count);
     enqueue_all_gather(count);
