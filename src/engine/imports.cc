@@ -293,7 +293,7 @@ void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
     // A notice of one that shares nothing, of another job say, is no work of ours.
     std::optional<NvtxRange> range;
     if (!message.backings.empty()) range.emplace("take back");
-    const Status status = take_back(owner.instance, message, std::move(*shared));
+    const Status status = take_back(owner.instance, message, *shared);
     if (!status.ok() && context_.exiting) return;
     step_point(StepPoint::back_mapped);
     BackDone answer{status.ok(), status.ok() ? std::string() : status.error().message};
@@ -316,7 +316,8 @@ Status Imports::map_parcel(const InstanceId& owner, const Back& message,
   return ok_status();
 }
 
-Status Imports::take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds) {
+Status Imports::take_back(const InstanceId& owner, const Back& message,
+                          const std::vector<UniqueFd>& fds) {
   MutexLock lock(context_.registry.mutex);
   Status status = map_parcel(owner, message, fds);
   if (!message.last) {

@@ -58,7 +58,7 @@ class Imports {
   /// `shared`: the communicators that the owner is a member of.
   Status let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
                    Deadline deadline);
-  Status take_back(const InstanceId& owner, const Back& message, std::vector<UniqueFd> fds);
+  Status take_back(const InstanceId& owner, const Back& message, const std::vector<UniqueFd>& fds);
   Status map_parcel(const InstanceId& owner, const Back& message, const std::vector<UniqueFd>& fds)
       AMEM_REQUIRES(context_.registry.mutex);
   std::vector<Backing*> imports_of(const InstanceId& owner) AMEM_REQUIRES(context_.registry.mutex);
