@@ -41,8 +41,7 @@ typedef struct {
   uint64_t resident_bytes;  /* of these, on the GPU now */
   uint64_t released_bytes;  /* of these, not on the GPU now */
   uint64_t saved_bytes;     /* host memory that holds contents of released ones */
-  uint64_t
-      fixed_bytes; /* of the allocated ones, never released: pinned, user, in a slab with pinned */
+  uint64_t fixed_bytes;     /* of these, never released: pinned, user, in a slab with pinned */
 } amemTotals_t;
 
 /* The last completed pause and resume: milliseconds and bytes. */

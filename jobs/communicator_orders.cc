@@ -193,32 +193,25 @@ std::string CommunicatorOrders::all_reduce(Words& words) {
   return "";
 }
 
+/// broadcast NAME COUNT ROOT
 std::string CommunicatorOrders::broadcast(Words& words) {
-  std::string name;
-  size_t count = 0;
-  int root = 0;
-  words >> name >> count >> root;
-  find(name).broadcast(count, root);
-  return "";
+  return with_rank(words, &Communicator::broadcast);
 }
 
 /// send NAME COUNT RECEIVER: returns when the kernel has ended, received or not.
-std::string CommunicatorOrders::send(Words& words) {
-  std::string name;
-  size_t count = 0;
-  int receiver = 0;
-  words >> name >> count >> receiver;
-  find(name).send(count, receiver);
-  return "";
-}
+std::string CommunicatorOrders::send(Words& words) { return with_rank(words, &Communicator::send); }
 
 /// receive NAME COUNT SENDER
 std::string CommunicatorOrders::receive(Words& words) {
+  return with_rank(words, &Communicator::receive);
+}
+
+std::string CommunicatorOrders::with_rank(Words& words, void (Communicator::*method)(size_t, int)) {
   std::string name;
   size_t count = 0;
-  int sender = 0;
-  words >> name >> count >> sender;
-  find(name).receive(count, sender);
+  int rank = 0;
+  words >> name >> count >> rank;
+  (find(name).*method)(count, rank);
   return "";
 }
 

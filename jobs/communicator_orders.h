@@ -58,6 +58,7 @@ class CommunicatorOrders {
   std::string nccl_resume(Words&);
 
   std::string on_communicator(Words& words, void (Communicator::*method)());
+  std::string with_rank(Words& words, void (Communicator::*method)(size_t, int));
   /// In the order of their names, which is the same on every rank.
   std::vector<ncclComm_t> all() const;
 

@@ -20,7 +20,7 @@ enum class CopyDirection { to_host, to_device };
 /// misuse once exit() has begun. What was queued before an error still runs.
 class CopyQueue {
  public:
-  /// Of larger ones a copy of the driver takes no longer than the bytes do.
+  /// Larger ones are copied by the driver, each by itself.
   static constexpr size_t kLargestByKernel = size_t{64} << 10;
 
   CopyQueue(const Driver& driver, Kernels& kernels, int device, CopyDirection direction,

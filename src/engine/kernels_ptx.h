@@ -25,8 +25,7 @@ inline constexpr unsigned kZeroPagesThreads = 256;
 inline constexpr size_t kZeroPagesPageBytes = size_t{64} << 10;
 
 /// One block of kSmallCopiesThreads threads copies kSmallCopyBytes, as much as a header of a P2P
-/// buffer; its number is that of an
-/// entry of the list:
+/// buffer; its number is that of an entry of the list:
 ///
 ///   list     what to copy: from where and to where, addresses of the device or of host memory that
 ///            it sees, multiples of 16. A parameter, so that no memory has to hold it: as many as

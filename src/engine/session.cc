@@ -124,9 +124,10 @@ Status Session::check_all_is_away() {
   for (const auto& [id, backing] : context_.registry.backings())
     if (backing.is_here() &&
         (backing.is_import || !is_fixed(backing, context_.registry.allocations(), context_.kinds)))
-      return make_error(ErrorKind::misuse, 0,
-                        "the last ncclResume() stopped half way, and memory of NCCL is on the GPU; "
-                        "call ncclResume() until it succeeds, then pause");
+      return make_error(
+          ErrorKind::misuse, 0,
+          "the last ncclPause() or ncclResume() stopped half way, and memory of NCCL is on "
+          "the GPU; call ncclResume() until it succeeds, then pause");
   return ok_status();
 }
 

@@ -15,6 +15,12 @@ class MessageInFlight : public JobTest, public testing::WithParamInterface<const
  protected:
   MessageInFlight() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(8000); }
 
+  static void send(jobs::Job& job, int from, int to) {
+    job[from].ask(std::string("send world ") + GetParam() + " " + std::to_string(to));
+  }
+  static void receive(jobs::Job& job, int to, int from) {
+    job[to].ask(std::string("receive world ") + GetParam() + " " + std::to_string(from));
+  }
   static void cycle(jobs::Job& job, const std::vector<int>& ranks) {
     job.some(ranks, "pause");
     job.some(ranks, "resume");
@@ -25,9 +31,9 @@ TEST_P(MessageInFlight, OutlastsAPauseOfItsReceiver) {
   AMEM_NEEDS_GPUS(2);
   const auto job = pair();
   for (int round = 0; round < 3; ++round) {
-    (*job)[0].ask(std::string("send world ") + GetParam() + " 1");
+    send(*job, 0, 1);
     cycle(*job, {1});
-    (*job)[1].ask(std::string("receive world ") + GetParam() + " 0");
+    receive(*job, 1, 0);
   }
   job->all("check world" + counts());
 }
@@ -35,20 +41,20 @@ TEST_P(MessageInFlight, OutlastsAPauseOfItsReceiver) {
 TEST_P(MessageInFlight, OutlastsAPauseOfItsSender) {
   AMEM_NEEDS_GPUS(2);
   const auto job = pair();
-  (*job)[0].ask(std::string("send world ") + GetParam() + " 1");
+  send(*job, 0, 1);
   cycle(*job, {0});
-  (*job)[1].ask(std::string("receive world ") + GetParam() + " 0");
+  receive(*job, 1, 0);
   job->all("check world" + counts());
 }
 
 TEST_P(MessageInFlight, OutlastsAPauseOfBoth) {
   AMEM_NEEDS_GPUS(2);
   const auto job = pair();
-  (*job)[0].ask(std::string("send world ") + GetParam() + " 1");
-  (*job)[1].ask(std::string("send world ") + GetParam() + " 0");
+  send(*job, 0, 1);
+  send(*job, 1, 0);
   cycle(*job, {0, 1});
-  (*job)[1].ask(std::string("receive world ") + GetParam() + " 0");
-  (*job)[0].ask(std::string("receive world ") + GetParam() + " 1");
+  receive(*job, 1, 0);
+  receive(*job, 0, 1);
   job->all("check world" + counts());
 }
 
