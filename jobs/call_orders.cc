@@ -19,6 +19,14 @@ using Call = ncclResult_t (*)(Arguments&);
 constexpr size_t kCount = 16, kUserBytes = 2 << 20;
 constexpr int kFloat = ncclFloat32;
 
+/// ncclSimInfo_t as NCCL wants it from its caller (nccl.h.in@v2.28.9-1).
+struct SimulationInfo {
+  size_t size_bytes = sizeof(SimulationInfo);
+  unsigned magic = 0x74685283;
+  unsigned version = 22809;
+  float estimated_us = -1;
+};
+
 /// For functions that not every nccl.h declares and not every NCCL has.
 template <typename... Types>
 ncclResult_t by_name(const char* name, Types... arguments) {
@@ -68,6 +76,11 @@ const std::pair<const char*, Call> kCollectives[] = {
      }},
     {"ncclGroupStart", [](Arguments&) { return ncclGroupStart(); }},
     {"ncclGroupEnd", [](Arguments&) { return ncclGroupEnd(); }},
+    {"ncclGroupSimulateEnd",
+     [](Arguments&) {
+       SimulationInfo info;
+       return by_name("ncclGroupSimulateEnd", &info);
+     }},
 };
 
 const std::pair<const char*, Call> kCommunicators[] = {

@@ -162,3 +162,5 @@ MINCCL_API(ncclResult_t, ncclGroupStart) {
 }
 
 MINCCL_API(ncclResult_t, ncclGroupEnd) { return Group::current().end(); }
+
+MINCCL_API(ncclResult_t, ncclGroupSimulateEnd, void*) { return Group::current().end_simulated(); }

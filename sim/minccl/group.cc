@@ -44,7 +44,11 @@ ncclResult_t Group::end_call(ncclResult_t result) {
   return result != ncclSuccess ? result : at_end;
 }
 
-ncclResult_t Group::end() {
+ncclResult_t Group::end() { return end(false); }
+
+ncclResult_t Group::end_simulated() { return end(true); }
+
+ncclResult_t Group::end(bool simulated) {
   if (depth_ == 0) return fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   if (--depth_ > 0) return ncclSuccess;
   ncclResult_t result = std::exchange(error_, ncclSuccess);
@@ -55,7 +59,7 @@ ncclResult_t Group::end() {
   } else {
     for (const Initialization& job : initializations) give_up(job);
   }
-  if (result == ncclSuccess || result == ncclInProgress) {
+  if ((result == ncclSuccess || result == ncclInProgress) && !simulated) {
     if (ncclResult_t launched = run_operations(comms); launched != ncclSuccess) result = launched;
   } else {
     for (ncclComm* comm : comms) comm->drop_pending();

@@ -21,6 +21,8 @@ class Group {
   /// several communicators go side by side, because they wait for each other when they are ranks of
   /// one communicator. ncclInProgress when a communicator with blocking = 0 is being initialized.
   ncclResult_t end();
+  /// The same, but at the outermost level launches nothing.
+  ncclResult_t end_simulated();
   /// Ends a call that began the group and had this result so far; the group fails with the first
   /// failure in it.
   ncclResult_t end_call(ncclResult_t result);
@@ -37,6 +39,7 @@ class Group {
     std::function<ncclResult_t()> run;
   };
 
+  ncclResult_t end(bool simulated);
   static ncclResult_t run_initialization(const Initialization& job);
   static void give_up(const Initialization& job);
   static ncclResult_t run_initializations(const std::vector<Initialization>& initializations);
