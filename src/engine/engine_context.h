@@ -9,6 +9,7 @@
 #include "driver/driver.h"
 #include "engine/device_threads.h"
 #include "peers/peer_service.h"
+#include "registry/call_counter.h"
 #include "registry/call_gate.h"
 #include "registry/kind_policy.h"
 #include "registry/registry.h"
@@ -21,6 +22,7 @@ struct EngineContext {
   const Driver& driver;
   Registry& registry;
   CallGate& gate;
+  CallCounter& calls;
   DeviceThreads& devices;
   const ExitFlag& exiting;  ///< the same that the device threads look at
   InstanceId self;

@@ -81,6 +81,27 @@ pid_t pid_of(const EngineContext& context, const InstanceId& peer) {
 
 }  // namespace
 
+/// The importers with whom we are in step, by what they had called when they let go.
+class Exports::InStep {
+ public:
+  explicit InStep(CallCounts ours) : ours_(std::move(ours)) {}
+
+  void compare(const InstanceId& importer, const CallCounts& theirs) {
+    if (!are_in_step(ours_, theirs) && !seeded_fault("do_not_compare_calls")) return;
+    MutexLock lock(mutex_);
+    importers_.insert(importer);
+  }
+  std::set<InstanceId> importers() {
+    MutexLock lock(mutex_);
+    return importers_;
+  }
+
+ private:
+  const CallCounts ours_;
+  Mutex mutex_;
+  std::set<InstanceId> importers_ AMEM_GUARDED_BY(mutex_);
+};
+
 /// One packet's worth of what an importer gets back.
 struct Exports::Parcel {
   Back message;
@@ -112,7 +133,7 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
     Fetched::Outcome outcome = Fetched::Outcome::unknown;
     if (allocation != nullptr && !allocation->is_import && allocation->nonce != 0 &&
         allocation->nonce == item.nonce) {
-      allocation->importers.insert(from.instance);
+      if (allocation->importers.insert(from.instance).second) allocation->in_step = false;
       outcome = Fetched::Outcome::away;
       const Backing& backing = context_.registry.backing_of(*allocation);
       if (!away_ && !context_.exiting && backing.is_here() && item.has_backing) {
@@ -167,6 +188,27 @@ std::set<InstanceId> Exports::importers() {
   return all;
 }
 
+void Exports::mark_in_step(const std::set<InstanceId>* importers) {
+  for (auto& [id, allocation] : context_.registry.allocations()) {
+    const auto& all = allocation.importers;
+    allocation.in_step =
+        importers != nullptr && !all.empty() &&
+        std::includes(importers->begin(), importers->end(), all.begin(), all.end());
+  }
+}
+
+void Exports::expect_in_step() {
+  const bool likely = context_.calls.counts().sure;
+  MutexLock lock(context_.registry.mutex);
+  const std::set<InstanceId> all = importers();
+  mark_in_step(likely ? &all : nullptr);
+}
+
+void Exports::forget_in_step() {
+  MutexLock lock(context_.registry.mutex);
+  mark_in_step(nullptr);
+}
+
 Status Exports::ask_to_let_go(Deadline deadline) {
   std::set<InstanceId> asked;
   {
@@ -177,6 +219,8 @@ Status Exports::ask_to_let_go(Deadline deadline) {
   }
   auto replies = std::make_shared<Replies>();
   auto closed = std::make_shared<ClosedPeers>();
+  // Our gate is closed, so that what we have called stays what it is.
+  auto in_step = std::make_shared<InStep>(context_.calls.counts());
   // An importer answers with its reason a little before we would give up on it without one.
   const LetGo request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
                       context_.gate.communicator_ids()};
@@ -186,7 +230,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
     const Replies::Ticket ticket = replies->expect(name);
     context_.peers.load()->call(
         importer, request, {}, deadline,
-        [replies, closed, ticket, name, pid](Result<Received> reply) {
+        [replies, closed, in_step, importer, ticket, name, pid](Result<Received> reply) {
           if (!reply.ok() && reply.error().kind == ErrorKind::peer) {
             closed->add(pid);
             return replies->succeeded(ticket);
@@ -195,7 +239,10 @@ Status Exports::ask_to_let_go(Deadline deadline) {
             return replies->failed(ticket, name + " did not let go: " + reply.error().message,
                                    reply.error().kind);
           const auto* gone = std::get_if<Gone>(&reply.value().message);
-          if (gone != nullptr && gone->gone) return replies->succeeded(ticket);
+          if (gone != nullptr && gone->gone) {
+            in_step->compare(importer, gone->calls);
+            return replies->succeeded(ticket);
+          }
           replies->failed(ticket, name + " cannot let go: " +
                                       (gone != nullptr ? gone->reason : "unexpected answer"));
         });
@@ -205,6 +252,11 @@ Status Exports::ask_to_let_go(Deadline deadline) {
   step_point(StepPoint::pause_asked);
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   AMEM_TRY(replies->wait(deadline));
+  const std::set<InstanceId> importers_in_step = in_step->importers();
+  {
+    MutexLock lock(context_.registry.mutex);
+    mark_in_step(&importers_in_step);
+  }
   if (deadline.left_ms() > Bystanders::kMomentMs)
     (void)heard->wait(Deadline::after_ms(Bystanders::kMomentMs));
   return closed->wait_until_ended(deadline);
@@ -299,6 +351,7 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
   std::set<InstanceId> all = importers();
   all.insert(told_.begin(), told_.end());
   away_ = false;
+  mark_in_step(nullptr);
   told_.clear();
   for (const InstanceId& importer : all) {
     const std::string name = name_of_peer(context_, importer);

@@ -34,8 +34,11 @@ class Exports {
 
   /// From now on we are away: asks every importer to let go and waits until all have, and tells the
   /// other members of our communicators. On error some have let go, some have not: bring_back()
-  /// makes it undone for all.
+  /// makes it undone for all. Finds out which allocations are in step.
   Status ask_to_let_go(Deadline deadline);
+  /// Takes all allocations for in step when that is likely, for an estimate; and no longer.
+  void expect_in_step();
+  void forget_in_step();
 
   /// We are back: sends every importer what it had, and opens the gates of all who were told. Wait
   /// for the importers with the replies it returns.
@@ -51,11 +54,14 @@ class Exports {
 
  private:
   struct Parcel;
+  class InStep;
   /// The next bring_back() is for this one too.
   void tell_again(const InstanceId& importer);
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
   Status pack(const InstanceId& importer, std::vector<Parcel>* parcels)
       AMEM_REQUIRES(context_.registry.mutex);
+  /// Allocations are in step when all who import them are; nullptr: none are.
+  void mark_in_step(const std::set<InstanceId>* importers) AMEM_REQUIRES(context_.registry.mutex);
   bool is_imported(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   bool is_imported_by(const InstanceId& importer, const Backing& backing)
       AMEM_REQUIRES(context_.registry.mutex);

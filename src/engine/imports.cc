@@ -241,7 +241,9 @@ void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo reques
                   if (!status.ok() && context_.exiting) return;
                   step_point(StepPoint::let_go_unmapped);
                   Gone answer{status.ok(), {}};
-                  if (!status.ok()) {
+                  if (status.ok()) {
+                    answer.calls = context_.calls.counts();
+                  } else {
                     answer.reason = status.error().message;
                     context_.gate.member_back(owner.instance);
                   }

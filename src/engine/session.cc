@@ -151,7 +151,10 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   step_point(StepPoint::pause_drained);
   // Everything that could fail is reserved before any neighbour is asked for anything; after the
   // drain, because pinning waits for the device too and would be blamed for its work.
-  return executor_.reserve(pause_plan(), deadline);
+  neighbours_.exports().expect_in_step();
+  Status reserved = executor_.reserve(pause_plan(), deadline);
+  neighbours_.exports().forget_in_step();
+  return reserved;
 }
 
 Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& begun,

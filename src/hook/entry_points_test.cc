@@ -78,7 +78,8 @@ class Hooks : public testing::Test {
   static constexpr DeviceAddress kAddress = 0x10000000;
   Driver driver_;
   Registry registry_;
-  CaptureWatch captures_;
+  CallCounter calls_;
+  CaptureWatch captures_{calls_};
   NoNeighbours exchange_;
   HookContext context_;
 };

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/call_counts.h"
 #include "base/identity.h"
 #include "base/result.h"
 
@@ -17,7 +18,7 @@ namespace amem {
 // What amem processes of one host say to each other; docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes of different versions do not talk.
-inline constexpr uint8_t kWireVersion = 2;
+inline constexpr uint8_t kWireVersion = 3;
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
@@ -75,6 +76,8 @@ struct LetGo {
 struct Gone {
   bool gone = false;
   std::string reason;
+  /// When gone: what the importer has called until then. At most CallCounts::kMost of each.
+  CallCounts calls{};
   bool operator==(const Gone&) const = default;
 };
 

@@ -84,14 +84,16 @@ TEST(Message, WithAnyByteChangedIsRefusedOrReadWithoutLoss) {
 
 TEST(Message, CountsOverTheirLimitsAreRefused) {
   constexpr size_t kBody = 12;
-  EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());                // Fetch items
-  EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());                // outcomes
-  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxCommunicators + 1)).ok());  // away
-  EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxCommunicators + 1)).ok());  // LetGo
-  EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());    // Gone
-  EXPECT_FALSE(decode(with_count(5, kBody, kMaxFds + 1)).ok());                // Back
-  EXPECT_FALSE(decode(with_count(7, kBody, kMaxDrops + 1)).ok());              // Drop
-  EXPECT_FALSE(decode(with_count(9, kBody, kMaxJsonBytes + 1)).ok());          // StatusReply
+  EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());                 // Fetch items
+  EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());                 // outcomes
+  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxCommunicators + 1)).ok());   // away
+  EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxCommunicators + 1)).ok());   // LetGo
+  EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());     // Gone
+  EXPECT_FALSE(decode(with_count(4, kBody + 8, CallCounts::kMost + 1)).ok());   // members
+  EXPECT_FALSE(decode(with_count(4, kBody + 38, CallCounts::kMost + 1)).ok());  // pairs
+  EXPECT_FALSE(decode(with_count(5, kBody, kMaxFds + 1)).ok());                 // Back
+  EXPECT_FALSE(decode(with_count(7, kBody, kMaxDrops + 1)).ok());               // Drop
+  EXPECT_FALSE(decode(with_count(9, kBody, kMaxJsonBytes + 1)).ok());           // StatusReply
   EXPECT_FALSE(decode(std::vector<uint8_t>(kMaxMessageBytes + 1, 1)).ok());
 }
 
@@ -105,13 +107,16 @@ TEST(Message, TheLargestOfEachTypeFitsInAPacket) {
   drop.allocations.resize(kMaxDrops);
   Fetch fetch;
   fetch.items.resize(kMaxFds);
+  Gone gone{true, std::string(kMaxReasonBytes, 'x')};
+  gone.calls.members.resize(CallCounts::kMost);
+  gone.calls.pairs.resize(CallCounts::kMost);
   const std::vector<std::pair<uint64_t, Message>> largest = {
       {1, fetched},
       {1, let_go},
       {0, drop},
       {1, fetch},
       {1, StatusReply{std::string(kMaxJsonBytes, ' ')}},
-      {1, Gone{false, std::string(kMaxReasonBytes, 'x')}}};
+      {1, gone}};
 
   for (const auto& [request_id, message] : largest) {
     const auto bytes = encode(request_id, message);
@@ -126,9 +131,12 @@ TEST(Message, OverItsLimitsIsNotWritten) {
   fetch.items.resize(kMaxFds + 1);
   Drop drop;
   drop.allocations.resize(kMaxDrops + 1);
+  Gone gone;
+  gone.calls.pairs.resize(CallCounts::kMost + 1);
 
   EXPECT_EQ(encode(1, fetch).error().kind, ErrorKind::misuse);
   EXPECT_EQ(encode(0, drop).error().kind, ErrorKind::misuse);
+  EXPECT_EQ(encode(1, gone).error().kind, ErrorKind::misuse);
   EXPECT_EQ(encode(1, StatusReply{std::string(kMaxJsonBytes + 1, ' ')}).error().kind,
             ErrorKind::misuse);
 }
@@ -144,7 +152,8 @@ TEST(Message, ReasonsAreCutAndCleanedNotRefused) {
 
 TEST(Message, ReasonsWithControlCharactersAreRefused) {
   std::vector<uint8_t> bytes = sample_of(4);
-  bytes.back() = '\n';
+  constexpr size_t kFirstOfReason = 15;
+  bytes[kFirstOfReason] = '\n';
   EXPECT_FALSE(decode(bytes).ok());
 }
 

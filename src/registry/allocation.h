@@ -61,6 +61,9 @@ struct Allocation {
   uint64_t nonce = 0;  ///< what a fetch must know; 0 until exported
   std::set<InstanceId>
       importers;  ///< processes that hold a reference, or will again when we are back
+  /// During a pause: no message is under way between us and those who import it, so that none can
+  /// lie in its FIFOs. Engine: set for the pause that is under way, otherwise false.
+  bool in_step = false;
 
   // Of an import:
   bool is_import = false;

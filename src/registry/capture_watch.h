@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "driver/driver.h"
+#include "registry/call_counter.h"
 
 namespace amem {
 
@@ -16,9 +17,12 @@ namespace amem {
 /// Thread-safe.
 class CaptureWatch {
  public:
+  explicit CaptureWatch(CallCounter& calls) : calls_(calls) {}
+
   /// What the driver said of a stream, CUstreamCaptureStatus. Costs nothing while none is captured.
   void note(DriverStream stream, int status) {
     if (status == kCaptureStatusNone) return;
+    calls_.doubt("NCCL work was captured into a CUDA graph, and nobody sees how often that runs");
     MutexLock lock(mutex_);
     captured_.insert(stream);
   }
@@ -42,6 +46,7 @@ class CaptureWatch {
   std::atomic<bool> hooked{false};
 
  private:
+  CallCounter& calls_;
   Mutex mutex_;
   std::set<DriverStream> captured_ AMEM_GUARDED_BY(mutex_);
 };

@@ -31,9 +31,10 @@ Kind kind_for_pause(const Allocation& allocation, const KindSettings& settings) 
   if (allocation.nonce == 0) return Kind::keep;
   const size_t size_bytes = allocation.size_bytes;
   const bool has_fifo = has_fifo_size(size_bytes, settings.fifos);
-  // A message that was sent and not received yet lies in a FIFO, and a pause, which asks no other
-  // rank, cannot know that there is none.
-  if (has_fifo) return settings.payload == dropped ? Kind::header : Kind::keep;
+  // A message that was sent and not received yet lies in a FIFO. Whether there is one is known of
+  // NCCL's own buffers only: who writes into other memory is not counted.
+  if (has_fifo && settings.payload == dropped) return Kind::header;
+  if (has_fifo) return allocation.is_buffer && allocation.in_step ? Kind::header : Kind::keep;
   // Sending sides in write mode have a header only; windows and signals, which must be kept, have
   // their size, but are not made as buffers are.
   return allocation.is_buffer && holds(size_bytes, 0) ? Kind::header : Kind::keep;

@@ -29,6 +29,15 @@ TEST(KindPolicy, FifosAreKept) {
     EXPECT_EQ(kind_for_pause(exported(size_bytes), {}), Kind::keep) << size_bytes;
 }
 
+TEST(KindPolicy, FifosOfThoseInStepAreNot) {
+  Allocation buffer = exported(kAllFifos), window = exported(kAllFifos, false);
+  buffer.in_step = window.in_step = true;
+
+  EXPECT_EQ(kind_for_pause(buffer, {}), Kind::header);
+  EXPECT_EQ(kind_for_pause(buffer, {Payload::kept, {}}), Kind::keep);
+  EXPECT_EQ(kind_for_pause(window, {}), Kind::keep);
+}
+
 TEST(KindPolicy, EverythingElseIsKept) {
   for (const size_t size_bytes : {kSlotBytes, 4 * kMiB, 8 * kMiB, 12 * kMiB})
     EXPECT_EQ(kind_for_pause(exported(size_bytes), {}), Kind::keep) << size_bytes;

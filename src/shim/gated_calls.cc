@@ -59,6 +59,13 @@ int inside(const char* name, Comm communicator, Call call) {
   return result;
 }
 
+/// The result of a call that may have sent something, of which only success says that it has.
+int sent(int result) {
+  if (result != ncclSuccess)
+    Process::get()->calls().doubt("an NCCL call failed, or goes on after it has returned");
+  return result;
+}
+
 // --- Work on communicators
 // --------------------------------------------------------------------------------------------
 
@@ -68,13 +75,14 @@ int inside(const char* name, Comm communicator, Call call) {
   using Real_##name = int(*) parameters; \
   std::atomic<Real_##name> g_real_##name{nullptr};
 
-#define AMEM_NCCL_WORK(name, parameters, arguments, stream)         \
+#define AMEM_NCCL_WORK(name, parameters, arguments, stream, call)   \
   AMEM_REAL(name, parameters)                                       \
   int gated_##name parameters {                                     \
     if (passes(AMEM_CALLER)) return g_real_##name.load() arguments; \
     return inside(#name, comm, [&] {                                \
       Process::get()->note_stream(stream);                          \
-      return g_real_##name.load() arguments;                        \
+      Process::get()->calls().count(comm, CallCounter::Call::call); \
+      return sent(g_real_##name.load() arguments);                  \
     });                                                             \
   }
 #define AMEM_NCCL_COMM(name, parameters, arguments)                             \
@@ -97,10 +105,33 @@ struct PendingCommunicator {
 };
 using PendingCommunicators = std::vector<PendingCommunicator>;
 
-void add_pending(Process& process) {
+/// The newest NCCL whose functions were read for what they send: all of 2.30 (nccl.h.in@v2.30.7-1).
+constexpr int kNewestReadNccl = 23099;
+
+/// What NCCL answers to a question with one number for an answer; -1 when it does not.
+template <typename... About>
+int ask_nccl(const char* question, About... about) {
+  int answer = -1;
+  const Result<void*> symbol = real_nccl_symbol(question);
+  if (!symbol.ok() || symbol.value() == nullptr) return -1;
+  const auto real = reinterpret_cast<int (*)(About..., int*)>(symbol.value());
+  return real(about..., &answer) == ncclSuccess ? answer : -1;
+}
+
+/// A communicator was made. One that is not `ready` may not be asked yet.
+void add_communicator(Process& process, Comm comm, const CommunicatorId& id, bool ready) {
+  process.gate().add_communicator(comm, id);
+  static const int nccl_version = ask_nccl("ncclGetVersion");
+  if (nccl_version < 0 || nccl_version > kNewestReadNccl)
+    process.calls().doubt("this NCCL is newer than amem, and may send by calls it does not know");
+  const int rank = ready ? ask_nccl("ncclCommUserRank", comm) : -1;
+  process.calls().add(comm, id, rank, ready ? ask_nccl("ncclCommCount", comm) : -1);
+}
+
+void add_pending(Process& process, bool ready) {
   auto& all = thread_value<PendingCommunicators>();
   for (const PendingCommunicator& pending : all)
-    if (*pending.slot != nullptr) process.gate().add_communicator(*pending.slot, pending.id);
+    if (*pending.slot != nullptr) add_communicator(process, *pending.slot, pending.id, ready);
   all.clear();
 }
 
@@ -122,18 +153,33 @@ int gated_ncclGroupStart() {
   return result;
 }
 
-AMEM_REAL(ncclGroupEnd, ())
-int gated_ncclGroupEnd() {
-  const auto real = g_real_ncclGroupEnd.load();
-  if (passes(AMEM_CALLER)) return real();
+/// Ends the calling thread's innermost group by `end`.
+/// REQUIRES: the call does not pass.
+template <typename End>
+int ending_group(const char* name, End end) {
   const bool counted = t_groups.counted > 0;
-  const int result = counted ? inside("ncclGroupEnd", nullptr, real) : real();
+  const int result = counted ? inside(name, nullptr, [&] { return sent(end()); }) : end();
   if (t_groups.open > 0) --t_groups.open;
   if (!counted) return result;
   --t_groups.counted;
-  if (t_groups.open == 0) add_pending(*Process::get());
+  if (t_groups.open == 0) add_pending(*Process::get(), result == ncclSuccess);
   Process::get()->gate().group_ended();
   return result;
+}
+
+AMEM_REAL(ncclGroupEnd, ())
+int gated_ncclGroupEnd() {
+  const auto real = g_real_ncclGroupEnd.load();
+  return passes(AMEM_CALLER) ? real() : ending_group("ncclGroupEnd", real);
+}
+
+/// Tells how long the group's work would take, and ends it without doing any.
+AMEM_REAL(ncclGroupSimulateEnd, (void* info))
+int gated_ncclGroupSimulateEnd(void* info) {
+  const auto real = g_real_ncclGroupSimulateEnd.load();
+  if (passes(AMEM_CALLER)) return real(info);
+  Process::get()->calls().doubt("a group of calls was simulated, and none of them done");
+  return ending_group("ncclGroupSimulateEnd", [&] { return real(info); });
 }
 
 // --- Communicators begin and end
@@ -168,7 +214,7 @@ int making(const char* name, Comm parent, Comm* slot, const CommunicatorId& id, 
     const int result = make();
     if ((result != ncclSuccess && result != ncclInProgress) || slot == nullptr) return result;
     thread_value<PendingCommunicators>().push_back({slot, id});
-    if (t_groups.open == 0) add_pending(process);
+    if (t_groups.open == 0) add_pending(process, result == ncclSuccess);
     return result;
   });
 }
@@ -216,7 +262,7 @@ int gated_ncclCommInitAll(Comm* comms, int devices, const int* list) {
     // All ranks are in this process, so any name that nobody else has will do.
     const InstanceId unique = random_instance_id();
     for (int i = 0; i < devices; ++i)
-      Process::get()->gate().add_communicator(comms[i], CommunicatorId{unique.bits});
+      add_communicator(*Process::get(), comms[i], CommunicatorId{unique.bits}, true);
     return result;
   });
 }
@@ -244,6 +290,7 @@ int gated_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void
 int ending(const void* caller, Comm comm, int (*end)(Comm)) {
   if (passes(caller)) return end(comm);
   Process::get()->async_communicators().forget(comm);
+  Process::get()->calls().remove(comm);
   derivations().forget(comm);
   return end(comm);
 }
@@ -297,16 +344,18 @@ struct Wrapper {
   {#name, reinterpret_cast<void*>(&gated_##name), \
    [](void* real) { g_real_##name.store(reinterpret_cast<Real_##name>(real)); }},
 const Wrapper kWrappers[] = {
-#define AMEM_NCCL_WORK(name, parameters, arguments, stream) AMEM_WRAPPER(name)
+#define AMEM_NCCL_WORK(name, parameters, arguments, stream, call) AMEM_WRAPPER(name)
 #define AMEM_NCCL_COMM(name, parameters, arguments) AMEM_WRAPPER(name)
 #include "shim/nccl_functions.def"
 #undef AMEM_NCCL_WORK
 #undef AMEM_NCCL_COMM
-    AMEM_WRAPPER(ncclGroupStart) AMEM_WRAPPER(ncclGroupEnd) AMEM_WRAPPER(ncclCommInitRank)
-        AMEM_WRAPPER(ncclCommInitRankConfig) AMEM_WRAPPER(ncclCommInitRankScalable)
-            AMEM_WRAPPER(ncclCommInitAll) AMEM_WRAPPER(ncclCommSplit) AMEM_WRAPPER(ncclCommShrink)
-                AMEM_WRAPPER(ncclCommDestroy) AMEM_WRAPPER(ncclCommAbort) AMEM_WRAPPER(ncclMemAlloc)
-                    AMEM_WRAPPER(ncclCommGetAsyncError) AMEM_WRAPPER(ncclGetLastError)};
+    AMEM_WRAPPER(ncclGroupStart) AMEM_WRAPPER(ncclGroupEnd) AMEM_WRAPPER(ncclGroupSimulateEnd)
+        AMEM_WRAPPER(ncclCommInitRank) AMEM_WRAPPER(ncclCommInitRankConfig)
+            AMEM_WRAPPER(ncclCommInitRankScalable) AMEM_WRAPPER(ncclCommInitAll)
+                AMEM_WRAPPER(ncclCommSplit) AMEM_WRAPPER(ncclCommShrink)
+                    AMEM_WRAPPER(ncclCommDestroy) AMEM_WRAPPER(ncclCommAbort)
+                        AMEM_WRAPPER(ncclMemAlloc) AMEM_WRAPPER(ncclCommGetAsyncError)
+                            AMEM_WRAPPER(ncclGetLastError)};
 
 }  // namespace
 

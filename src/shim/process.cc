@@ -59,6 +59,7 @@ Process::Process(const Driver& driver)
       engine_{driver_,
               registry_,
               gate_,
+              calls_,
               devices_,
               exiting_,
               random_instance_id(),

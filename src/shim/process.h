@@ -27,6 +27,7 @@ class Process final : public NcclState {
   static std::string why_off();
 
   CallGate& gate() { return gate_; }
+  CallCounter& calls() { return calls_; }
   Session& session() { return session_; }
   Registry& registry() { return registry_; }
   EngineContext& engine() { return engine_; }
@@ -56,7 +57,8 @@ class Process final : public NcclState {
   const Driver driver_;
   Registry registry_;
   CallGate gate_;
-  CaptureWatch captures_;
+  CallCounter calls_;
+  CaptureWatch captures_{calls_};
   ExitFlag exiting_;
   DeviceThreads devices_;
   EngineContext engine_;

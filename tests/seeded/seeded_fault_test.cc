@@ -89,6 +89,16 @@ TEST_F(SeededFault, ContentsThatAreTakenForZero) {
   expect_noticed("take_all_for_zero", one_cycle);
 }
 
+// A message that was sent and not received is dropped with the FIFO in which it lies.
+TEST_F(SeededFault, FifosThatAreNotKept) {
+  expect_noticed("do_not_compare_calls", [](jobs::Job& job) {
+    job[0].ask("send second 17 1");
+    job[1].ask("pause");
+    job[1].ask("resume");
+    job[1].ask("receive second 17 0");
+  });
+}
+
 TEST_F(SeededFault, ContentsOfAnotherAllocation) { expect_noticed("other_address", one_cycle); }
 
 TEST_F(SeededFault, PauseThatDoesNotWaitForItsNeighbours) {

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Which allocations' FIFOs are dead, by what those who import them answer.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "engine/engine_fixture.h"
+#include "engine/exports.h"
+#include "peers/peer_fixture.h"
+
+namespace amem {
+namespace {
+
+const CommunicatorId kWorld{{1, 2}};
+
+class Nobody : public PeerHandler {
+ public:
+  void on_message(const PeerInfo&, uint64_t, Received) override {}
+  void on_peer_gone(const PeerInfo&) override {}
+};
+
+/// An importer that lets go of everything, and says that it has called so much.
+class LettingGo {
+ public:
+  LettingGo() = default;
+  CallCounter calls;
+  const InstanceId& id() const { return node_.id; }
+
+ private:
+  void answer(const PeerInfo& from, uint64_t request_id, const Message& message) {
+    if (std::holds_alternative<LetGo>(message))
+      node_.service->reply(from.instance, request_id, Gone{true, {}, calls.counts()}, {});
+    if (std::holds_alternative<Back>(message))
+      node_.service->reply(from.instance, request_id, BackDone{true, {}}, {});
+  }
+  Node node_{{}, [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
+               answer(from, request_id, message);
+             }};
+};
+
+class InStepTest : public EngineTest {
+ protected:
+  InStepTest() {
+    driver_.cuMemExportToShareableHandle = [](void* fd, DriverHandle, int, unsigned long long) {
+      *static_cast<int*>(fd) = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      return driver_result::kSuccess;
+    };
+    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, nobody_);
+    EXPECT_TRUE(service.ok());
+    context_.peers = service.value().release();
+    calls_.add(&gate_, kWorld, 0, 3);
+    a_.calls.add(&a_, kWorld, 1, 3);
+    b_.calls.add(&b_, kWorld, 2, 3);
+    MutexLock lock(registry_.mutex);
+    for (AllocationId* id : {&of_a_, &of_both_, &of_nobody_})
+      *id = registry_.add_local(kSlotBytes, {}, 1, kSlotBytes).id;
+    registry_.find(of_a_)->importers = {a_.id()};
+    registry_.find(of_both_)->importers = {a_.id(), b_.id()};
+  }
+  ~InStepTest() override { end_service(); }
+
+  void pause() { EXPECT_TRUE(exports_.ask_to_let_go(patience()).ok()); }
+  bool is_in_step(AllocationId id) {
+    MutexLock lock(registry_.mutex);
+    return registry_.find(id)->in_step;
+  }
+
+  Nobody nobody_;
+  LettingGo a_, b_;
+  Exports exports_{context_};
+  AllocationId of_a_ = 0, of_both_ = 0, of_nobody_ = 0;
+};
+
+TEST_F(InStepTest, WithAllWhoHaveCalledAsMuch) {
+  pause();
+
+  EXPECT_TRUE(is_in_step(of_a_));
+  EXPECT_TRUE(is_in_step(of_both_));
+  EXPECT_FALSE(is_in_step(of_nobody_)) << "who writes there was not asked";
+}
+
+TEST_F(InStepTest, EveryImporterHasToBe) {
+  b_.calls.count(&b_, CallCounter::Call::send_to(0));
+  pause();
+
+  EXPECT_TRUE(is_in_step(of_a_));
+  EXPECT_FALSE(is_in_step(of_both_));
+}
+
+TEST_F(InStepTest, NotInDoubtOfOurOwn) {
+  calls_.doubt("a graph was captured");
+  pause();
+
+  EXPECT_FALSE(is_in_step(of_a_));
+}
+
+TEST_F(InStepTest, NotOnceWeAreBack) {
+  pause();
+  ASSERT_TRUE(is_in_step(of_a_));
+  EXPECT_TRUE(exports_.bring_back(patience())->wait(patience()).ok());
+
+  EXPECT_FALSE(is_in_step(of_a_));
+}
+
+TEST_F(InStepTest, NotWithOneWhoImportsItMeanwhile) {
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.find(of_a_)->nonce = 7;
+  }
+  pause();
+  ASSERT_TRUE(is_in_step(of_a_));
+  exports_.answer_fetch({b_.id(), 0, 0}, 1, Fetch{{{of_a_, 7, false}}});
+
+  EXPECT_FALSE(is_in_step(of_a_));
+}
+
+TEST_F(InStepTest, TheNextPauseAsksAnew) {
+  pause();
+  (void)exports_.bring_back(patience())->wait(patience());
+  calls_.count(&gate_, CallCounter::Call::collective());
+  pause();
+
+  EXPECT_FALSE(is_in_step(of_a_));
+}
+
+TEST_F(InStepTest, ForAnEstimateAllAreUnlessWeDoubt) {
+  exports_.expect_in_step();
+  EXPECT_TRUE(is_in_step(of_both_));
+  EXPECT_FALSE(is_in_step(of_nobody_));
+  exports_.forget_in_step();
+  EXPECT_FALSE(is_in_step(of_both_));
+
+  calls_.doubt("a graph was captured");
+  exports_.expect_in_step();
+  EXPECT_FALSE(is_in_step(of_both_));
+}
+
+}  // namespace
+}  // namespace amem

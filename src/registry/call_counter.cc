@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "registry/call_counter.h"
+
+#include <map>
+#include <utility>
+
+#include "base/log.h"
+
+namespace amem {
+namespace {
+
+/// A member's traffic with others, by rank; what is not there is nothing.
+using PairsByPeer = std::map<uint32_t, CallCounts::Pair>;
+
+std::vector<PairsByPeer> pairs_by_member(const CallCounts& counts) {
+  std::vector<PairsByPeer> all(counts.members.size());
+  for (const CallCounts::Pair& pair : counts.pairs)
+    if (pair.member < all.size()) all[pair.member][pair.peer] = pair;
+  return all;
+}
+
+CallCounts::Pair with(const PairsByPeer& pairs, uint32_t peer) {
+  const auto found = pairs.find(peer);
+  return found == pairs.end() ? CallCounts::Pair{} : found->second;
+}
+
+}  // namespace
+
+uint64_t CallCounter::next_version() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+void CallCounter::add(const void* communicator, const CommunicatorId& id, int rank, int ranks) {
+  if (id == CommunicatorId{} || rank < 0 || rank >= ranks)
+    return doubt("a communicator was made that amem cannot tell from others");
+  MutexLock lock(mutex_);
+  live_[communicator] = &members_.emplace_back(id, rank, ranks);
+  version_.store(next_version(), std::memory_order_release);
+}
+
+void CallCounter::remove(const void* communicator) {
+  MutexLock lock(mutex_);
+  live_.erase(communicator);
+  version_.store(next_version(), std::memory_order_release);
+}
+
+CallCounter::Member* CallCounter::find(const void* communicator) {
+  struct Last {
+    uint64_t version;
+    const void* communicator;
+    Member* member;
+  };
+  static constinit thread_local Last t_last{};
+  const uint64_t version = version_.load(std::memory_order_acquire);
+  if (t_last.version == version && t_last.communicator == communicator) return t_last.member;
+  MutexLock lock(mutex_);
+  const auto found = live_.find(communicator);
+  t_last = {version_.load(std::memory_order_relaxed), communicator,
+            found == live_.end() ? nullptr : found->second};
+  return t_last.member;
+}
+
+void CallCounter::count(const void* communicator, Call call) {
+  Member* const member = find(communicator);
+  if (member == nullptr) return doubt("a communicator is in use that amem has not seen being made");
+  if (call.kind == Call::Kind::collective) {
+    member->collectives.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  // NCCL refuses a rank that is none.
+  if (call.peer < 0 || static_cast<size_t>(call.peer) >= member->peers.size()) return;
+  Peer& peer = member->peers[static_cast<size_t>(call.peer)];
+  (call.kind == Call::Kind::send ? peer.sends : peer.receives)
+      .fetch_add(1, std::memory_order_relaxed);
+}
+
+void CallCounter::doubt(const char* because) {
+  const char* none = nullptr;
+  if (doubt_.load(std::memory_order_relaxed) != nullptr ||
+      !doubt_.compare_exchange_strong(none, because))
+    return;
+  AMEM_LOG(info, -1, "pauses copy all FIFOs from now on: %s", because);
+}
+
+CallCounts CallCounter::counts() {
+  CallCounts counts;
+  MutexLock lock(mutex_);
+  for (const Member& member : members_) {
+    const auto index = static_cast<uint16_t>(counts.members.size());
+    counts.members.push_back({member.id, member.rank, member.collectives.load()});
+    for (uint32_t rank = 0; rank < member.peers.size(); ++rank) {
+      const uint64_t sends = member.peers[rank].sends, receives = member.peers[rank].receives;
+      if (sends > 0 || receives > 0) counts.pairs.push_back({index, rank, sends, receives});
+    }
+    if (counts.members.size() > CallCounts::kMost || counts.pairs.size() > CallCounts::kMost) {
+      doubt("there were too many communicators, or pairs of ranks that sent to each other");
+      break;
+    }
+  }
+  if (doubt_.load() != nullptr) return {};
+  counts.sure = true;
+  return counts;
+}
+
+bool are_in_step(const CallCounts& ours, const CallCounts& theirs) {
+  if (!ours.sure || !theirs.sure) return false;
+  std::multimap<CommunicatorId, size_t> theirs_by_id;
+  for (size_t i = 0; i < theirs.members.size(); ++i)
+    theirs_by_id.emplace(theirs.members[i].communicator, i);
+  const std::vector<PairsByPeer> our_pairs = pairs_by_member(ours);
+  const std::vector<PairsByPeer> their_pairs = pairs_by_member(theirs);
+  for (size_t i = 0; i < ours.members.size(); ++i) {
+    const CallCounts::Member& a = ours.members[i];
+    const auto [first, end] = theirs_by_id.equal_range(a.communicator);
+    for (auto other = first; other != end; ++other) {
+      const CallCounts::Member& b = theirs.members[other->second];
+      const CallCounts::Pair from_a = with(our_pairs[i], b.rank);
+      const CallCounts::Pair from_b = with(their_pairs[other->second], a.rank);
+      if (a.collectives != b.collectives || from_a.sends != from_b.receives ||
+          from_b.sends != from_a.receives)
+        return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace amem

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "base/call_counts.h"
+#include "base/mutex.h"
+
+namespace amem {
+
+/// Counts this process' calls by which messages travel through P2P buffers, so that a pause can
+/// know that none is under way (docs/decisions/0009-calls-are-counted.md).
+///
+/// Threads: everything may be called from any thread. count() takes no lock but on the first call
+/// after another communicator's; counts() sees what was counted by calls that the gate has let out.
+class CallCounter {
+ public:
+  /// By whom a call's message is received, or sent: by all members, or by one.
+  struct Call {
+    enum class Kind { collective, send, receive };
+    Kind kind = Kind::collective;
+    int peer = -1;
+
+    static constexpr Call collective() { return {}; }
+    static constexpr Call send_to(int peer) { return {Kind::send, peer}; }
+    static constexpr Call receive_from(int peer) { return {Kind::receive, peer}; }
+  };
+
+  CallCounter() = default;
+  CallCounter(const CallCounter&) = delete;
+
+  /// This process is `rank` of a communicator of `ranks`, which NCCL knows by this address.
+  void add(const void* communicator, const CommunicatorId& id, int rank, int ranks);
+  /// The communicator ends, and its address may become another's. What was counted stays: another
+  /// member may not have ended it yet.
+  void remove(const void* communicator);
+
+  void count(const void* communicator, Call call);
+
+  /// Something happened by which messages may travel uncounted: from now on counts() is not sure.
+  /// `because` is a phrase for the log, and stays.
+  void doubt(const char* because);
+
+  CallCounts counts();
+
+ private:
+  struct Peer {
+    std::atomic<uint64_t> sends{0}, receives{0};
+  };
+  struct Member {
+    Member(const CommunicatorId& id_in, int rank_in, int ranks)
+        : id(id_in), rank(static_cast<uint32_t>(rank_in)), peers(static_cast<size_t>(ranks)) {}
+    const CommunicatorId id;
+    const uint32_t rank;
+    std::atomic<uint64_t> collectives{0};
+    std::vector<Peer> peers;
+  };
+  Member* find(const void* communicator);
+  static uint64_t next_version();
+
+  std::atomic<const char*> doubt_{nullptr};
+  /// Changes with `live_`; never that of another CallCounter.
+  std::atomic<uint64_t> version_{next_version()};
+  Mutex mutex_;
+  std::deque<Member> members_ AMEM_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, Member*> live_ AMEM_GUARDED_BY(mutex_);
+};
+
+/// True when no message is under way between two processes that have called this much and whose
+/// devices are idle: on every communicator that both are members of they have called as many
+/// collectives, and each has received from the other what that has sent. Pure.
+bool are_in_step(const CallCounts& ours, const CallCounts& theirs);
+
+}  // namespace amem
