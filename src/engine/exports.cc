@@ -81,25 +81,42 @@ pid_t pid_of(const EngineContext& context, const InstanceId& peer) {
 
 }  // namespace
 
-/// The importers with whom we are in step, by what they had called when they let go.
+/// What importers had called when they let go, beside what we have.
 class Exports::InStep {
  public:
   explicit InStep(CallCounts ours) : ours_(std::move(ours)) {}
 
-  void compare(const InstanceId& importer, const CallCounts& theirs) {
-    if (!are_in_step(ours_, theirs) && !seeded_fault("do_not_compare_calls")) return;
+  void add(const InstanceId& importer, CallCounts theirs) {
     MutexLock lock(mutex_);
-    importers_.insert(importer);
+    calls_[importer] = std::move(theirs);
   }
-  std::set<InstanceId> importers() {
+
+  /// Are these in step with us, and with each other? NCCL lets two processes talk through the
+  /// buffer of a third where their GPUs have no link (p2p.cc:468@v2.28.9-1).
+  bool are(const std::set<InstanceId>& importers) {
     MutexLock lock(mutex_);
-    return importers_;
+    const auto [known, is_new] = known_.try_emplace(importers, false);
+    if (is_new) known->second = compare(importers) || seeded_fault("do_not_compare_calls");
+    return known->second;
   }
 
  private:
+  bool compare(const std::set<InstanceId>& importers) AMEM_REQUIRES(mutex_) {
+    std::vector<const CallCounts*> all = {&ours_};
+    for (const InstanceId& importer : importers) {
+      const auto found = calls_.find(importer);
+      if (found == calls_.end()) return false;
+      for (const CallCounts* other : all)
+        if (!are_in_step(*other, found->second)) return false;
+      all.push_back(&found->second);
+    }
+    return true;
+  }
+
   const CallCounts ours_;
   Mutex mutex_;
-  std::set<InstanceId> importers_ AMEM_GUARDED_BY(mutex_);
+  std::map<InstanceId, CallCounts> calls_ AMEM_GUARDED_BY(mutex_);
+  std::map<std::set<InstanceId>, bool> known_ AMEM_GUARDED_BY(mutex_);  ///< what was compared
 };
 
 /// One packet's worth of what an importer gets back.
@@ -188,25 +205,21 @@ std::set<InstanceId> Exports::importers() {
   return all;
 }
 
-void Exports::mark_in_step(const std::set<InstanceId>* importers) {
-  for (auto& [id, allocation] : context_.registry.allocations()) {
-    const auto& all = allocation.importers;
-    allocation.in_step =
-        importers != nullptr && !all.empty() &&
-        std::includes(importers->begin(), importers->end(), all.begin(), all.end());
-  }
+template <typename Are>
+void Exports::mark_in_step(Are are) {
+  for (auto& [id, allocation] : context_.registry.allocations())
+    allocation.in_step = !allocation.importers.empty() && are(allocation.importers);
 }
 
 void Exports::expect_in_step() {
   const bool likely = context_.calls.counts().sure;
   MutexLock lock(context_.registry.mutex);
-  const std::set<InstanceId> all = importers();
-  mark_in_step(likely ? &all : nullptr);
+  mark_in_step([&](const auto&) { return likely; });
 }
 
 void Exports::forget_in_step() {
   MutexLock lock(context_.registry.mutex);
-  mark_in_step(nullptr);
+  mark_in_step([](const auto&) { return false; });
 }
 
 Status Exports::ask_to_let_go(Deadline deadline) {
@@ -240,7 +253,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
                                    reply.error().kind);
           const auto* gone = std::get_if<Gone>(&reply.value().message);
           if (gone != nullptr && gone->gone) {
-            in_step->compare(importer, gone->calls);
+            in_step->add(importer, gone->calls);
             return replies->succeeded(ticket);
           }
           replies->failed(ticket, name + " cannot let go: " +
@@ -252,10 +265,9 @@ Status Exports::ask_to_let_go(Deadline deadline) {
   step_point(StepPoint::pause_asked);
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   AMEM_TRY(replies->wait(deadline));
-  const std::set<InstanceId> importers_in_step = in_step->importers();
   {
     MutexLock lock(context_.registry.mutex);
-    mark_in_step(&importers_in_step);
+    mark_in_step([&](const auto& importers) { return in_step->are(importers); });
   }
   if (deadline.left_ms() > Bystanders::kMomentMs)
     (void)heard->wait(Deadline::after_ms(Bystanders::kMomentMs));
@@ -351,7 +363,7 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
   std::set<InstanceId> all = importers();
   all.insert(told_.begin(), told_.end());
   away_ = false;
-  mark_in_step(nullptr);
+  mark_in_step([](const auto&) { return false; });
   told_.clear();
   for (const InstanceId& importer : all) {
     const std::string name = name_of_peer(context_, importer);

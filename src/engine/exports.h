@@ -60,8 +60,9 @@ class Exports {
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
   Status pack(const InstanceId& importer, std::vector<Parcel>* parcels)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// Allocations are in step when all who import them are; nullptr: none are.
-  void mark_in_step(const std::set<InstanceId>* importers) AMEM_REQUIRES(context_.registry.mutex);
+  /// Allocations are in step when `are` says so of all who import them.
+  template <typename Are>
+  void mark_in_step(Are are) AMEM_REQUIRES(context_.registry.mutex);
   bool is_imported(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   bool is_imported_by(const InstanceId& importer, const Backing& backing)
       AMEM_REQUIRES(context_.registry.mutex);

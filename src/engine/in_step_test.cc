@@ -87,6 +87,15 @@ TEST_F(InStepTest, EveryImporterHasToBe) {
   EXPECT_FALSE(is_in_step(of_both_));
 }
 
+// Through a buffer of ours, where NCCL finds no link between their GPUs.
+TEST_F(InStepTest, ImportersHaveToBeWithEachOther) {
+  a_.calls.count(&a_, CallCounter::Call::send_to(2));
+  pause();
+
+  EXPECT_TRUE(is_in_step(of_a_));
+  EXPECT_FALSE(is_in_step(of_both_));
+}
+
 TEST_F(InStepTest, NotInDoubtOfOurOwn) {
   calls_.doubt("a graph was captured");
   pause();

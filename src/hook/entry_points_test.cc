@@ -78,8 +78,9 @@ class Hooks : public testing::Test {
   static constexpr DeviceAddress kAddress = 0x10000000;
   Driver driver_;
   Registry registry_;
+  CallGate gate_;
   CallCounter calls_;
-  CaptureWatch captures_{calls_};
+  CaptureWatch captures_{gate_, calls_};
   NoNeighbours exchange_;
   HookContext context_;
 };
@@ -167,6 +168,45 @@ TEST_F(Hooks, CaptureThatNcclAsksForIsRemembered) {
   status_now = 1;
   hooked_cuStreamGetCaptureInfo_v3(nullptr, &answer, nullptr, nullptr, nullptr, nullptr, nullptr);
   EXPECT_TRUE(captures_.any(driver_));
+}
+
+// NCCL asks in every call that launches something; who asks outside of one was called past us.
+TEST_F(Hooks, CallsThatPassNoGateCastDoubtOnTheCounts) {
+  driver_.cuStreamGetCaptureInfo_v2 = [](DriverStream, int* status, uint64_t*, void*, void*,
+                                         size_t*) {
+    *status = kCaptureStatusNone;
+    return driver_result::kSuccess;
+  };
+  int answer = -1;
+  const auto ask = [&] {
+    hooked_cuStreamGetCaptureInfo_v2(nullptr, &answer, nullptr, nullptr, nullptr, nullptr);
+  };
+  ASSERT_TRUE(gate_.enter("ncclAllReduce", this, 0).ok());
+  ask();
+  gate_.leave();
+  EXPECT_TRUE(calls_.counts().sure);
+
+  ask();
+  EXPECT_FALSE(calls_.counts().sure);
+}
+
+TEST_F(Hooks, QuestionThatCannotBeSeenCastsDoubtOnTheCounts) {
+  constexpr uint64_t kPerThread = 2;
+  driver_.cuGetProcAddress_v2 = [](const char*, void** function, int, uint64_t, int*) {
+    *function = &g_binds;  // a form that nobody knows
+    return driver_result::kSuccess;
+  };
+  void* function = nullptr;
+  const auto look_up = [&](int version, uint64_t flags) {
+    hooked_cuGetProcAddress_v2("cuStreamGetCaptureInfo", &function, version, flags, nullptr);
+    EXPECT_EQ(function, &g_binds);
+  };
+  look_up(10000, 0);
+  look_up(13000, kPerThread);
+  EXPECT_TRUE(calls_.counts().sure);
+
+  look_up(13000, 0);
+  EXPECT_FALSE(calls_.counts().sure);
 }
 
 TEST_F(Hooks, NicRegistrationPins) {

@@ -14,6 +14,9 @@
 namespace amem {
 namespace {
 
+/// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
+constexpr uint64_t kPerThreadDefaultStream = 2;
+
 struct EntryPoint {
   const char* name;
   const char* symbol;
@@ -45,19 +48,25 @@ const EntryPoint kEntryPoints[] = {
 /// cuGetProcAddress answers with the very address that libcuda exports for that form (measured:
 /// H100, driver 580.159, 2026-11-21), so the form is known by its address. A form that we do not
 /// know is passed on untouched, and pausing is refused from then on: memory could come and go
-/// behind our back.
-void* answer_for(const char* name, int version, void* real) {
+/// behind our back. Of what is only watched, the form for per-thread default streams is nobody's:
+/// the runtime looks it up beside the other, and NCCL is not built to use it.
+void* answer_for(const char* name, int version, uint64_t flags, void* real) {
   HookContext& context = *hook_context();
   if (real == nullptr) return real;
-  bool named = false;
+  bool named = false, unseen = false;
   for (const EntryPoint& entry : kEntryPoints) {
     if (entry.wrapper == nullptr || strcmp(entry.name, name) != 0) continue;
     if (entry.real(*context.driver) == real) {
       if (entry.handling == Handling::watched) context.captures->hooked = true;
       return entry.wrapper;
     }
-    named = named || (version >= entry.since && entry.handling != Handling::watched);
+    if (version < entry.since) continue;
+    if (entry.handling != Handling::watched)
+      named = true;
+    else if ((flags & kPerThreadDefaultStream) == 0)
+      unseen = true;
   }
+  if (unseen) context.captures->note_unseen();
   if (named) {
     MutexLock lock(context.registry->mutex);
     if (context.registry->refusal.empty())
@@ -76,7 +85,7 @@ DriverResult hooked_cuGetProcAddress(const char* name, void** function, int vers
   const DriverResult result = context.driver->cuGetProcAddress(name, function, version, flags);
   if (result == driver_result::kSuccess && name != nullptr && function != nullptr &&
       !context.forward_only)
-    *function = answer_for(name, version, *function);
+    *function = answer_for(name, version, flags, *function);
   return result;
 }
 
@@ -87,7 +96,7 @@ DriverResult hooked_cuGetProcAddress_v2(const char* name, void** function, int v
       context.driver->cuGetProcAddress_v2(name, function, version, flags, status);
   if (result == driver_result::kSuccess && name != nullptr && function != nullptr &&
       !context.forward_only)
-    *function = answer_for(name, version, *function);
+    *function = answer_for(name, version, flags, *function);
   return result;
 }
 

@@ -35,7 +35,10 @@ uint64_t CallCounter::next_version() {
 void CallCounter::add(const void* communicator, const CommunicatorId& id, int rank, int ranks) {
   if (id == CommunicatorId{} || rank < 0 || rank >= ranks)
     return doubt("a communicator was made that amem cannot tell from others");
+  if (doubt_.load(std::memory_order_relaxed) != nullptr) return;
   MutexLock lock(mutex_);
+  if (members_.size() == CallCounts::kMost)
+    return doubt("there were too many communicators in the life of this process");
   live_[communicator] = &members_.emplace_back(id, rank, ranks);
   version_.store(next_version(), std::memory_order_release);
 }
@@ -63,6 +66,7 @@ CallCounter::Member* CallCounter::find(const void* communicator) {
 }
 
 void CallCounter::count(const void* communicator, Call call) {
+  if (doubt_.load(std::memory_order_relaxed) != nullptr) return;
   Member* const member = find(communicator);
   if (member == nullptr) return doubt("a communicator is in use that amem has not seen being made");
   if (call.kind == Call::Kind::collective) {
@@ -87,6 +91,8 @@ void CallCounter::doubt(const char* because) {
 CallCounts CallCounter::counts() {
   CallCounts counts;
   MutexLock lock(mutex_);
+  // Before the members: who has ended making has added its communicator.
+  const int making = making_.load(std::memory_order_acquire);
   for (const Member& member : members_) {
     const auto index = static_cast<uint16_t>(counts.members.size());
     counts.members.push_back({member.id, member.rank, member.collectives.load()});
@@ -94,12 +100,12 @@ CallCounts CallCounter::counts() {
       const uint64_t sends = member.peers[rank].sends, receives = member.peers[rank].receives;
       if (sends > 0 || receives > 0) counts.pairs.push_back({index, rank, sends, receives});
     }
-    if (counts.members.size() > CallCounts::kMost || counts.pairs.size() > CallCounts::kMost) {
-      doubt("there were too many communicators, or pairs of ranks that sent to each other");
+    if (counts.pairs.size() > CallCounts::kMost) {
+      doubt("there were too many pairs of ranks that sent to each other");
       break;
     }
   }
-  if (doubt_.load() != nullptr) return {};
+  if (doubt_.load() != nullptr || making > 0) return {};
   counts.sure = true;
   return counts;
 }
@@ -111,10 +117,12 @@ bool are_in_step(const CallCounts& ours, const CallCounts& theirs) {
     theirs_by_id.emplace(theirs.members[i].communicator, i);
   const std::vector<PairsByPeer> our_pairs = pairs_by_member(ours);
   const std::vector<PairsByPeer> their_pairs = pairs_by_member(theirs);
+  bool share_any = false;
   for (size_t i = 0; i < ours.members.size(); ++i) {
     const CallCounts::Member& a = ours.members[i];
     const auto [first, end] = theirs_by_id.equal_range(a.communicator);
     for (auto other = first; other != end; ++other) {
+      share_any = true;
       const CallCounts::Member& b = theirs.members[other->second];
       const CallCounts::Pair from_a = with(our_pairs[i], b.rank);
       const CallCounts::Pair from_b = with(their_pairs[other->second], a.rank);
@@ -123,7 +131,7 @@ bool are_in_step(const CallCounts& ours, const CallCounts& theirs) {
         return false;
     }
   }
-  return true;
+  return share_any;
 }
 
 }  // namespace amem

@@ -36,6 +36,11 @@ class CallCounter {
 
   /// This process is `rank` of a communicator of `ranks`, which NCCL knows by this address.
   void add(const void* communicator, const CommunicatorId& id, int rank, int ranks);
+  /// A communicator is being made, and has been added or was not: in between, messages may come to
+  /// lie in its buffers already, and counts() is not sure.
+  void begin_making() { making_.fetch_add(1, std::memory_order_relaxed); }
+  void end_making() { making_.fetch_sub(1, std::memory_order_release); }
+
   /// The communicator ends, and its address may become another's. What was counted stays: another
   /// member may not have ended it yet.
   void remove(const void* communicator);
@@ -64,6 +69,7 @@ class CallCounter {
   static uint64_t next_version();
 
   std::atomic<const char*> doubt_{nullptr};
+  std::atomic<int> making_{0};
   /// Changes with `live_`; never that of another CallCounter.
   std::atomic<uint64_t> version_{next_version()};
   Mutex mutex_;
@@ -72,8 +78,8 @@ class CallCounter {
 };
 
 /// True when no message is under way between two processes that have called this much and whose
-/// devices are idle: on every communicator that both are members of they have called as many
-/// collectives, and each has received from the other what that has sent. Pure.
+/// devices are idle: there are communicators that both are members of, and on each they have called
+/// as many collectives and each has received from the other what that has sent. Pure.
 bool are_in_step(const CallCounts& ours, const CallCounts& theirs);
 
 }  // namespace amem

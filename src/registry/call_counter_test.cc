@@ -127,9 +127,28 @@ TEST_F(CallCounterTest, SeveralRanksOfOneProcess) {
   EXPECT_FALSE(are_in_step(both.counts(), two_.counter.counts()));
 }
 
+TEST_F(CallCounterTest, WhoSharesNoCommunicatorIsNotInStep) {
+  CallCounter other;
+  other.add(&other, kPair, 0, 2);
+
+  EXPECT_FALSE(are_in_step(zero_.counter.counts(), other.counts()))
+      << "it shares memory with us, and we do not know by what";
+}
+
+TEST_F(CallCounterTest, NotSureWhileACommunicatorIsBeingMade) {
+  zero_.counter.begin_making();
+  EXPECT_FALSE(zero_.counter.counts().sure);
+
+  zero_.counter.end_making();
+  EXPECT_TRUE(zero_.counter.counts().sure);
+}
+
 TEST_F(CallCounterTest, DoubtIsForGood) {
   zero_.counter.doubt("a graph was captured");
-  EXPECT_FALSE(zero_.counter.counts().sure);
+  zero_.counter.add(&zero_.pair, kPair, 0, 2);
+  zero_.collective();
+
+  EXPECT_EQ(zero_.counter.counts(), CallCounts{});
   EXPECT_FALSE(zero_.in_step_with(one_));
 }
 

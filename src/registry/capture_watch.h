@@ -8,19 +8,24 @@
 #include "base/mutex.h"
 #include "driver/driver.h"
 #include "registry/call_counter.h"
+#include "registry/call_gate.h"
 
 namespace amem {
 
 /// Streams on which NCCL work was seen while they were being captured into a CUDA graph: a pause
-/// has to be refused as long as one of these captures goes on.
+/// has to be refused as long as one of these captures goes on. What is seen here and was not
+/// counted, or cannot be, casts doubt on the counts.
 ///
 /// Thread-safe.
 class CaptureWatch {
  public:
-  explicit CaptureWatch(CallCounter& calls) : calls_(calls) {}
+  CaptureWatch(const CallGate& gate, CallCounter& calls) : gate_(gate), calls_(calls) {}
 
-  /// What the driver said of a stream, CUstreamCaptureStatus. Costs nothing while none is captured.
+  /// What the driver said of a stream, CUstreamCaptureStatus, to NCCL, which asks on the thread of
+  /// its caller.
   void note(DriverStream stream, int status) {
+    if (!gate_.caller_is_inside())
+      calls_.doubt("an NCCL that was loaded by its path, past amem, is in use");
     if (status == kCaptureStatusNone) return;
     calls_.doubt("NCCL work was captured into a CUDA graph, and nobody sees how often that runs");
     MutexLock lock(mutex_);
@@ -44,8 +49,11 @@ class CaptureWatch {
   /// being captured (enqueue.cc, ncclCudaGetCapturingGraph@v2.28.9), and the answer passes our
   /// hook. Where NCCL's question could not be hooked, somebody else has to ask.
   std::atomic<bool> hooked{false};
+  /// NCCL may ask in a way that passes no hook.
+  void note_unseen() { calls_.doubt("NCCL's captures of streams cannot be seen"); }
 
  private:
+  const CallGate& gate_;
   CallCounter& calls_;
   Mutex mutex_;
   std::set<DriverStream> captured_ AMEM_GUARDED_BY(mutex_);

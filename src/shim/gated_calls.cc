@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "shim/gated_calls.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -130,8 +131,10 @@ void add_communicator(Process& process, Comm comm, const CommunicatorId& id, boo
 
 void add_pending(Process& process, bool ready) {
   auto& all = thread_value<PendingCommunicators>();
-  for (const PendingCommunicator& pending : all)
+  for (const PendingCommunicator& pending : all) {
     if (*pending.slot != nullptr) add_communicator(process, *pending.slot, pending.id, ready);
+    process.calls().end_making();
+  }
   all.clear();
 }
 
@@ -185,14 +188,15 @@ int gated_ncclGroupSimulateEnd(void* info) {
 // --- Communicators begin and end
 // --------------------------------------------------------------------------------------
 
-/// How often a communicator was derived from; every member counts alike.
+/// How often a communicator was derived from in the same way, which all who take part count alike:
+/// every member of a split, every member that stays of a shrink.
 struct Derivations {
   Mutex mutex;
-  std::map<Comm, uint64_t> count AMEM_GUARDED_BY(mutex);
+  std::map<Comm, std::map<std::vector<int>, uint64_t>> count AMEM_GUARDED_BY(mutex);
 
-  uint64_t next(Comm parent) {
+  uint64_t next(Comm parent, const std::vector<int>& excluded) {
     MutexLock lock(mutex);
-    return ++count[parent];
+    return ++count[parent][excluded];
   }
   void forget(Comm parent) {
     MutexLock lock(mutex);
@@ -204,31 +208,50 @@ Derivations& derivations() {
   return *instance;
 }
 
-/// Runs `make`, which fills `slot`, and remembers the new communicator's identity.
+/// Runs `make`, which fills `slot`, and remembers the new communicator's identity, which
+/// `identify` gives.
 /// REQUIRES: the call does not pass.
-template <typename Make>
-int making(const char* name, Comm parent, Comm* slot, const CommunicatorId& id, Make make) {
+template <typename Identify, typename Make>
+int making(const char* name, Comm parent, Comm* slot, Identify identify, Make make) {
   return inside(name, parent, [&] {
     Process& process = *Process::get();
     process.meet_neighbours();
+    // Here, for a call that was refused is none.
+    const CommunicatorId id = identify();
+    process.calls().begin_making();
     const int result = make();
-    if ((result != ncclSuccess && result != ncclInProgress) || slot == nullptr) return result;
+    if ((result != ncclSuccess && result != ncclInProgress) || slot == nullptr) {
+      process.calls().end_making();
+      return parent == nullptr ? result : sent(result);
+    }
     thread_value<PendingCommunicators>().push_back({slot, id});
     if (t_groups.open == 0) add_pending(process, result == ncclSuccess);
     return result;
   });
 }
 
-CommunicatorId derived_from(Comm parent, int64_t color) {
+/// Whose unique ids these are.
+auto named_by(const void* unique_ids, size_t size_bytes) {
+  return [=] { return communicator_from_bytes(unique_ids, size_bytes); };
+}
+
+/// What a communicator is called that is derived from `parent`, without the ranks `excluded`.
+CommunicatorId derived_from(Comm parent, int64_t color, const std::vector<int>& excluded) {
   CommunicatorId id;
   if (!Process::get()->gate().find_communicator(parent, &id)) return {};
-  return derived_communicator(id, derivations().next(parent), color);
+  if (!excluded.empty()) {
+    const CommunicatorId ranks =
+        communicator_from_bytes(excluded.data(), excluded.size() * sizeof excluded[0]);
+    id.bits[0] ^= ranks.bits[0];
+    id.bits[1] ^= ranks.bits[1];
+  }
+  return derived_communicator(id, derivations().next(parent, excluded), color);
 }
 
 AMEM_REAL(ncclCommInitRank, (Comm * comm, int ranks, ncclUniqueId id, int rank))
 int gated_ncclCommInitRank(Comm* comm, int ranks, ncclUniqueId id, int rank) {
   if (passes(AMEM_CALLER)) return g_real_ncclCommInitRank.load()(comm, ranks, id, rank);
-  return making("ncclCommInitRank", nullptr, comm, communicator_from_bytes(&id, sizeof id),
+  return making("ncclCommInitRank", nullptr, comm, named_by(&id, sizeof id),
                 [&] { return g_real_ncclCommInitRank.load()(comm, ranks, id, rank); });
 }
 
@@ -236,9 +259,9 @@ AMEM_REAL(ncclCommInitRankConfig, (Comm * comm, int ranks, ncclUniqueId id, int 
 int gated_ncclCommInitRankConfig(Comm* comm, int ranks, ncclUniqueId id, int rank, void* config) {
   if (passes(AMEM_CALLER))
     return g_real_ncclCommInitRankConfig.load()(comm, ranks, id, rank, config);
-  return making(
-      "ncclCommInitRankConfig", nullptr, comm, communicator_from_bytes(&id, sizeof id),
-      [&] { return g_real_ncclCommInitRankConfig.load()(comm, ranks, id, rank, config); });
+  return making("ncclCommInitRankConfig", nullptr, comm, named_by(&id, sizeof id), [&] {
+    return g_real_ncclCommInitRankConfig.load()(comm, ranks, id, rank, config);
+  });
 }
 
 AMEM_REAL(ncclCommInitRankScalable,
@@ -248,9 +271,9 @@ int gated_ncclCommInitRankScalable(Comm* comm, int ranks, int rank, int ids, ncc
   if (passes(AMEM_CALLER))
     return g_real_ncclCommInitRankScalable.load()(comm, ranks, rank, ids, id, config);
   const size_t size_bytes = id == nullptr || ids < 0 ? 0 : sizeof *id * static_cast<size_t>(ids);
-  return making(
-      "ncclCommInitRankScalable", nullptr, comm, communicator_from_bytes(id, size_bytes),
-      [&] { return g_real_ncclCommInitRankScalable.load()(comm, ranks, rank, ids, id, config); });
+  return making("ncclCommInitRankScalable", nullptr, comm, named_by(id, size_bytes), [&] {
+    return g_real_ncclCommInitRankScalable.load()(comm, ranks, rank, ids, id, config);
+  });
 }
 
 AMEM_REAL(ncclCommInitAll, (Comm * comms, int devices, const int* list))
@@ -270,8 +293,9 @@ int gated_ncclCommInitAll(Comm* comms, int devices, const int* list) {
 AMEM_REAL(ncclCommSplit, (Comm parent, int color, int key, Comm* comm, void* config))
 int gated_ncclCommSplit(Comm parent, int color, int key, Comm* comm, void* config) {
   if (passes(AMEM_CALLER)) return g_real_ncclCommSplit.load()(parent, color, key, comm, config);
-  return making("ncclCommSplit", parent, comm, derived_from(parent, color),
-                [&] { return g_real_ncclCommSplit.load()(parent, color, key, comm, config); });
+  return making(
+      "ncclCommSplit", parent, comm, [&] { return derived_from(parent, color, {}); },
+      [&] { return g_real_ncclCommSplit.load()(parent, color, key, comm, config); });
 }
 
 AMEM_REAL(ncclCommShrink,
@@ -280,7 +304,15 @@ int gated_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void
                          int flags) {
   if (passes(AMEM_CALLER))
     return g_real_ncclCommShrink.load()(parent, excluded, count, comm, config, flags);
-  return making("ncclCommShrink", parent, comm, derived_from(parent, -2), [&] {
+  constexpr int64_t kNoSplit = -2;  // the color of none
+  const auto identify = [&] {
+    // All who call name the same ranks, in any order.
+    std::vector<int> ranks;
+    if (excluded != nullptr && count > 0) ranks.assign(excluded, excluded + count);
+    std::sort(ranks.begin(), ranks.end());
+    return derived_from(parent, kNoSplit, ranks);
+  };
+  return making("ncclCommShrink", parent, comm, identify, [&] {
     return g_real_ncclCommShrink.load()(parent, excluded, count, comm, config, flags);
   });
 }

@@ -153,6 +153,7 @@ std::string Process::status_text() {
 
 void Process::note_stream(DriverStream stream) {
   if (captures_.hooked.load(std::memory_order_relaxed)) return;
+  captures_.note_unseen();
   int status = kCaptureStatusNone;
   if (driver_.cuStreamIsCapturing(stream, &status) == driver_result::kSuccess)
     captures_.note(stream, status);

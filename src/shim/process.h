@@ -58,7 +58,7 @@ class Process final : public NcclState {
   Registry registry_;
   CallGate gate_;
   CallCounter calls_;
-  CaptureWatch captures_{calls_};
+  CaptureWatch captures_{gate_, calls_};
   ExitFlag exiting_;
   DeviceThreads devices_;
   EngineContext engine_;

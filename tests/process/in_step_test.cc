@@ -78,6 +78,23 @@ TEST_F(InStep, OthersMessagesDoNotConcernUs) {
   job.all("check world" + counts());
 }
 
+// All ranks have to know the new communicator by the same name.
+TEST_F(InStep, SplitThatWasRefusedIsNone) {
+  AMEM_NEEDS_GPUS(2);
+  const auto job = pair();
+  (*job)[0].ask("pause");
+  (*job)[0].ask_failing("call ncclCommSplit world");
+  (*job)[0].ask("resume");
+  job->all("split world half 0 0");
+  job->all("check half" + counts());
+  const size_t none = copied_by_pause(*job, {0, 1});
+
+  (*job)[0].ask("send half 17 1");
+  expect_kept(copied_by_pause(*job, {1}), none);
+  (*job)[1].ask("receive half 17 0");
+  EXPECT_LT(copied_by_pause(*job, {0, 1}), none + (64 << 10));
+}
+
 /// After which calls are not counted any more.
 struct Doubt {
   const char* name;
