@@ -125,8 +125,9 @@ void add_communicator(Process& process, Comm comm, const CommunicatorId& id, boo
   static const int nccl_version = ask_nccl("ncclGetVersion");
   if (nccl_version < 0 || nccl_version > kNewestReadNccl)
     process.calls().doubt("this NCCL is newer than amem, and may send by calls it does not know");
-  const int rank = ready ? ask_nccl("ncclCommUserRank", comm) : -1;
-  process.calls().add(comm, id, rank, ready ? ask_nccl("ncclCommCount", comm) : -1);
+  if (!ready) return process.calls().doubt("a communicator was made without blocking");
+  process.calls().add(comm, id, ask_nccl("ncclCommUserRank", comm),
+                      ask_nccl("ncclCommCount", comm));
 }
 
 void add_pending(Process& process, bool ready) {

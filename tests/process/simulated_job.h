@@ -134,6 +134,17 @@ class JobTest : public testing::Test {
     return t;
   }
 
+  /// What the rank's last pause and resume copied.
+  struct Copied {
+    size_t pause, resume;
+  };
+  static Copied copied(jobs::RankProcess& rank) {
+    Copied bytes{};
+    sscanf(rank.ask("times").c_str(), "%*f %*f %*f %*f %*f %*f %*f %*f %*f %zu %zu", &bytes.pause,
+           &bytes.resume);
+    return bytes;
+  }
+
   jobs::Setup setup_;
   std::filesystem::path gpus_;
 };

@@ -10,15 +10,6 @@ class ZeroMemory : public JobTest {
  protected:
   ZeroMemory() { setup_.environment["AMEM_OFFLOAD"] = "all"; }
 
-  struct Copied {
-    size_t pause, resume;
-  };
-  static Copied copied(jobs::RankProcess& rank) {
-    Copied bytes{};
-    sscanf(rank.ask("times").c_str(), "%*f %*f %*f %*f %*f %*f %*f %*f %*f %zu %zu", &bytes.pause,
-           &bytes.resume);
-    return bytes;
-  }
   static int count_of(const std::string& text, const std::string& part) {
     int count = 0;
     for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
