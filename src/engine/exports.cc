@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
+#include "engine/in_step.h"
 #include "engine/step_point.h"
 #include "peers/token.h"
 #include "registry/backing_state.h"
@@ -80,44 +81,6 @@ pid_t pid_of(const EngineContext& context, const InstanceId& peer) {
 }
 
 }  // namespace
-
-/// What importers had called when they let go, beside what we have.
-class Exports::InStep {
- public:
-  explicit InStep(CallCounts ours) : ours_(std::move(ours)) {}
-
-  void add(const InstanceId& importer, CallCounts theirs) {
-    MutexLock lock(mutex_);
-    calls_[importer] = std::move(theirs);
-  }
-
-  /// Are these in step with us, and with each other? NCCL lets two processes talk through the
-  /// buffer of a third where their GPUs have no link (p2p.cc:468@v2.28.9-1).
-  bool are(const std::set<InstanceId>& importers) {
-    MutexLock lock(mutex_);
-    const auto [known, is_new] = known_.try_emplace(importers, false);
-    if (is_new) known->second = compare(importers) || seeded_fault("do_not_compare_calls");
-    return known->second;
-  }
-
- private:
-  bool compare(const std::set<InstanceId>& importers) AMEM_REQUIRES(mutex_) {
-    std::vector<const CallCounts*> all = {&ours_};
-    for (const InstanceId& importer : importers) {
-      const auto found = calls_.find(importer);
-      if (found == calls_.end()) return false;
-      for (const CallCounts* other : all)
-        if (!are_in_step(*other, found->second)) return false;
-      all.push_back(&found->second);
-    }
-    return true;
-  }
-
-  const CallCounts ours_;
-  Mutex mutex_;
-  std::map<InstanceId, CallCounts> calls_ AMEM_GUARDED_BY(mutex_);
-  std::map<std::set<InstanceId>, bool> known_ AMEM_GUARDED_BY(mutex_);  ///< what was compared
-};
 
 /// One packet's worth of what an importer gets back.
 struct Exports::Parcel {

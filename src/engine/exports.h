@@ -54,7 +54,6 @@ class Exports {
 
  private:
   struct Parcel;
-  class InStep;
   /// The next bring_back() is for this one too.
   void tell_again(const InstanceId& importer);
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Which allocations' FIFOs are dead, by what those who import them answer.
+#include "engine/in_step.h"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
