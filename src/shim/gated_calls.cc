@@ -2,11 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "shim/gated_calls.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <map>
+#include <utility>
 #include <vector>
 
 #include "amem_nccl_abi.h"
@@ -189,26 +188,6 @@ int gated_ncclGroupSimulateEnd(void* info) {
 // --- Communicators begin and end
 // --------------------------------------------------------------------------------------
 
-/// How often a communicator was derived from in the same way, which all who take part count alike:
-/// every member of a split, every member that stays of a shrink.
-struct Derivations {
-  Mutex mutex;
-  std::map<Comm, std::map<std::vector<int>, uint64_t>> count AMEM_GUARDED_BY(mutex);
-
-  uint64_t next(Comm parent, const std::vector<int>& excluded) {
-    MutexLock lock(mutex);
-    return ++count[parent][excluded];
-  }
-  void forget(Comm parent) {
-    MutexLock lock(mutex);
-    count.erase(parent);
-  }
-};
-Derivations& derivations() {
-  static Derivations* const instance = new Derivations;
-  return *instance;
-}
-
 /// Runs `make`, which fills `slot`, and remembers the new communicator's identity, which
 /// `identify` gives.
 /// REQUIRES: the call does not pass.
@@ -236,17 +215,13 @@ auto named_by(const void* unique_ids, size_t size_bytes) {
   return [=] { return communicator_from_bytes(unique_ids, size_bytes); };
 }
 
-/// What a communicator is called that is derived from `parent`, without the ranks `excluded`.
-CommunicatorId derived_from(Comm parent, int64_t color, const std::vector<int>& excluded) {
-  CommunicatorId id;
-  if (!Process::get()->gate().find_communicator(parent, &id)) return {};
-  if (!excluded.empty()) {
-    const CommunicatorId ranks =
-        communicator_from_bytes(excluded.data(), excluded.size() * sizeof excluded[0]);
-    id.bits[0] ^= ranks.bits[0];
-    id.bits[1] ^= ranks.bits[1];
-  }
-  return derived_communicator(id, derivations().next(parent, excluded), color);
+/// Whose identity `name` derives from that of `parent`.
+template <typename Name>
+auto derived_from(Comm parent, Name name) {
+  return [=] {
+    CommunicatorId id;
+    return Process::get()->gate().find_communicator(parent, &id) ? name(id) : CommunicatorId{};
+  };
 }
 
 AMEM_REAL(ncclCommInitRank, (Comm * comm, int ranks, ncclUniqueId id, int rank))
@@ -294,9 +269,11 @@ int gated_ncclCommInitAll(Comm* comms, int devices, const int* list) {
 AMEM_REAL(ncclCommSplit, (Comm parent, int color, int key, Comm* comm, void* config))
 int gated_ncclCommSplit(Comm parent, int color, int key, Comm* comm, void* config) {
   if (passes(AMEM_CALLER)) return g_real_ncclCommSplit.load()(parent, color, key, comm, config);
-  return making(
-      "ncclCommSplit", parent, comm, [&] { return derived_from(parent, color, {}); },
-      [&] { return g_real_ncclCommSplit.load()(parent, color, key, comm, config); });
+  const auto name = [=](const CommunicatorId& id) {
+    return Process::get()->derived_communicators().split(parent, id, color);
+  };
+  return making("ncclCommSplit", parent, comm, derived_from(parent, name),
+                [&] { return g_real_ncclCommSplit.load()(parent, color, key, comm, config); });
 }
 
 AMEM_REAL(ncclCommShrink,
@@ -305,15 +282,12 @@ int gated_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void
                          int flags) {
   if (passes(AMEM_CALLER))
     return g_real_ncclCommShrink.load()(parent, excluded, count, comm, config, flags);
-  constexpr int64_t kNoSplit = -2;  // the color of none
-  const auto identify = [&] {
-    // All who call name the same ranks, in any order.
+  const auto name = [=](const CommunicatorId& id) {
     std::vector<int> ranks;
     if (excluded != nullptr && count > 0) ranks.assign(excluded, excluded + count);
-    std::sort(ranks.begin(), ranks.end());
-    return derived_from(parent, kNoSplit, ranks);
+    return Process::get()->derived_communicators().shrink(parent, id, std::move(ranks));
   };
-  return making("ncclCommShrink", parent, comm, identify, [&] {
+  return making("ncclCommShrink", parent, comm, derived_from(parent, name), [&] {
     return g_real_ncclCommShrink.load()(parent, excluded, count, comm, config, flags);
   });
 }
@@ -324,7 +298,7 @@ int ending(const void* caller, Comm comm, int (*end)(Comm)) {
   if (passes(caller)) return end(comm);
   Process::get()->async_communicators().forget(comm);
   Process::get()->calls().remove(comm);
-  derivations().forget(comm);
+  Process::get()->derived_communicators().forget(comm);
   return end(comm);
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/session.h"
 #include "hook/hook_context.h"
+#include "registry/derived_communicators.h"
 #include "shim/async_communicators.h"
 
 namespace amem {
@@ -28,6 +29,7 @@ class Process final : public NcclState {
 
   CallGate& gate() { return gate_; }
   CallCounter& calls() { return calls_; }
+  DerivedCommunicators& derived_communicators() { return derived_communicators_; }
   Session& session() { return session_; }
   Registry& registry() { return registry_; }
   EngineContext& engine() { return engine_; }
@@ -58,6 +60,7 @@ class Process final : public NcclState {
   Registry registry_;
   CallGate gate_;
   CallCounter calls_;
+  DerivedCommunicators derived_communicators_;
   CaptureWatch captures_{gate_, calls_};
   ExitFlag exiting_;
   DeviceThreads devices_;
