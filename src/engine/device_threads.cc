@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "driver/device_context.h"
+#include "engine/device_work.h"
 
 namespace amem {
 
@@ -39,35 +40,6 @@ struct DeviceThreads::Lane {
   bool stop AMEM_GUARDED_BY(mutex) = false;
   pthread_t thread{};  // allow: set before anybody else knows of the lane
 };
-
-namespace {
-
-/// Freeing pinned memory waits for the work that is queued on the device, disturbs no capture, and
-/// hardly holds up launches, unlike registering and unregistering (decision 0004).
-Status wait_for_work(const Driver& driver, const ExitFlag& exiting, int device) {
-  constexpr size_t kBytes = 64;
-  // The driver gives out pinned memory from blocks, and making or ending one takes a lock that
-  // launches wait for. One piece stays, and so does its block. The other comes and goes; one that
-  // could not be freed is the next to go. This thread is its device's only one.
-  static constinit thread_local void* t_stays = nullptr;
-  static constinit thread_local void* t_goes = nullptr;
-  const char* call = "cuMemHostAlloc()";
-  DriverResult result = driver_result::kSuccess;
-  for (void** const piece : {&t_stays, &t_goes})
-    if (*piece == nullptr && result == driver_result::kSuccess)
-      result = driver.cuMemHostAlloc(piece, kBytes, 0);
-  if (result == driver_result::kSuccess) {
-    AMEM_TRY(exiting.check());
-    call = "cuMemFreeHost()";
-    result = driver.cuMemFreeHost(t_goes);
-  }
-  if (result != driver_result::kSuccess)
-    return driver_error(driver, result, "%s to wait for the work of device %d", call, device);
-  t_goes = nullptr;
-  return ok_status();
-}
-
-}  // namespace
 
 void* DeviceThreads::serve(void* argument) {
   Lane& lane = *static_cast<Lane*>(argument);
@@ -162,22 +134,21 @@ Status DeviceThreads::wait(const Started& started, const char* what, Deadline de
 Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) {
   std::map<int, Job> jobs;
   for (int device : devices)
-    jobs[device] = [this, device] { return wait_for_work(driver_, exiting_, device); };
+    jobs[device] = [this, device] { return wait_for_device(driver_, exiting_, device); };
   return wait(start(std::move(jobs), true), "the work that was queued on it", deadline);
 }
 
 Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
                            Deadline deadline) {
-  const Job job = [this, address, size_bytes]() -> Status {
+  const Job job = [this, device, address, size_bytes]() -> Status {
     DriverStream stream = nullptr;
-    DriverResult result = driver_.cuStreamCreate(&stream, kStreamNonBlocking);
-    if (result != driver_result::kSuccess) return driver_error(driver_, result, "cuStreamCreate()");
-    result = driver_.cuMemsetD8Async(address, 0, size_bytes, stream);
-    const DriverResult ended = driver_.cuStreamSynchronize(stream);
+    const DriverResult made = driver_.cuStreamCreate(&stream, kStreamNonBlocking);
+    if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
+    const DriverResult queued = driver_.cuMemsetD8Async(address, 0, size_bytes, stream);
+    Status ended = wait_for_stream(driver_, exiting_, device, stream, "zeroing memory");
     driver_.cuStreamDestroy_v2(stream);
-    if (result == driver_result::kSuccess) result = ended;
-    if (result == driver_result::kSuccess) return ok_status();
-    return driver_error(driver_, result, "cuMemsetD8Async(%zu bytes)", size_bytes);
+    if (queued == driver_result::kSuccess) return ended;
+    return driver_error(driver_, queued, "cuMemsetD8Async(%zu bytes)", size_bytes);
   };
   return run({{device, job}}, "zeroing its memory", deadline);
 }

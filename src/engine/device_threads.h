@@ -47,13 +47,8 @@ class DeviceThreads {
   Started start(std::map<int, Job> jobs);
   static Status wait(const Started& started, const char* what, Deadline deadline);
 
-  /// Waits for all work that was queued on these devices before the call, without disturbing a
-  /// stream capture anywhere in the process. Devices without an active context have none.
-  ///
-  /// cuCtxSynchronize would not do: it invalidates every capture in progress, whatever the mode of
-  /// the capture and of the calling thread. Freeing a little pinned memory in relaxed mode waits
-  /// for all work of the context and leaves captures alone (measured;
-  /// docs/decisions/0004-drain.md).
+  /// Waits for all work that was queued on these devices before the call (wait_for_device()).
+  /// Devices without an active context have none.
   Status drain(const std::vector<int>& devices, Deadline deadline);
 
   /// Zeroes memory and waits for it, without disturbing a capture.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/seeded_fault.h"
+#include "engine/device_work.h"
 #include "engine/executor.h"
 #include "registry/backing_state.h"
 #include "registry/backing_steps.h"
@@ -41,11 +42,10 @@ DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies,
       Status status = exiting_.check();
       if (status.ok()) status = queue_copies(device, direction, copier, list);
       // Waits for those that were queued, after an error too: their memory must outlive them.
-      const DriverResult ended = exiting_ || copier.stream == nullptr
-                                     ? driver_result::kSuccess
-                                     : driver_.cuStreamSynchronize(copier.stream);
-      if (ended != driver_result::kSuccess && status.ok())
-        status = driver_error(driver_, ended, "cuStreamSynchronize() after copying");
+      if (copier.stream != nullptr) {
+        Status ended = wait_for_stream(driver_, exiting_, device, copier.stream, "copying");
+        if (status.ok()) status = std::move(ended);
+      }
       end_copies(list);
       return status;
     };

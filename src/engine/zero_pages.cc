@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
+#include "engine/device_work.h"
 
 namespace amem {
 namespace {
@@ -77,10 +78,7 @@ Status ZeroPages::find(const std::vector<DeviceAddress>& pages, DriverStream str
     AMEM_TRY(exiting_.check());
     able = kernels_.find_zero_pages(table_on_device_, count, stream);
     if (!able.ok()) break;
-    AMEM_TRY(exiting_.check());
-    const DriverResult ended = driver_.cuStreamSynchronize(stream);
-    if (ended != driver_result::kSuccess)
-      return driver_error(driver_, ended, "cuStreamSynchronize() after looking for zero pages");
+    AMEM_TRY(wait_for_stream(driver_, exiting_, device_, stream, "looking for zero pages"));
     for (size_t i = 0; i < count; ++i) is_zero->push_back(table_[i] == 0);
   }
   if (!able.ok()) {

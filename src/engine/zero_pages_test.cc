@@ -82,13 +82,13 @@ struct {
   std::set<DeviceAddress> zero;
   std::string failing;  ///< a function
   std::vector<unsigned> grids;
-  int loads, synchronized, tables;
+  int loads, synchronized, tables, waits_for_device;
 } g_gpu;
 
 /// The host's memory as the GPU sees it.
 constexpr DeviceAddress kHostOnDevice = 0x1'0000'0000;
 std::array<DeviceAddress, ZeroPages::kMostAtOnce> g_table;
-char g_module, g_kernel, g_other_kernel;
+char g_module, g_kernel, g_other_kernel, g_small_piece;
 
 DriverResult answer(const char* function) {
   return g_gpu.failing == function ? driver_result::kUnknown : driver_result::kSuccess;
@@ -113,11 +113,19 @@ Driver fake_driver() {
     return answer("cuModuleGetFunction");
   };
   driver.cuMemHostAlloc = [](void** host, size_t size_bytes, unsigned flags) {
+    if (size_bytes < sizeof g_table) {  // to wait for the device
+      *host = &g_small_piece;
+      return driver_result::kSuccess;
+    }
     EXPECT_EQ(flags, 3u);  // CU_MEMHOSTALLOC_PORTABLE, _DEVICEMAP
     EXPECT_EQ(size_bytes, g_table.size() * sizeof g_table[0]);
     *host = g_table.data();
     ++g_gpu.tables;
     return answer("cuMemHostAlloc");
+  };
+  driver.cuMemFreeHost = [](void*) {
+    ++g_gpu.waits_for_device;
+    return driver_result::kSuccess;
   };
   driver.cuMemHostGetDevicePointer_v2 = [](DeviceAddress* address, void* host, unsigned) {
     EXPECT_EQ(host, g_table.data());
@@ -223,6 +231,8 @@ TEST_F(ZeroPagesTest, WaitThatFailsIsTheErrorOfTheCopies) {
   EXPECT_NE(status.error().message.find("cuStreamSynchronize() after looking for zero pages"),
             std::string::npos)
       << status.error().message;
+  // The kernel would read on while NCCL writes, and use the table of the next question.
+  EXPECT_EQ(g_gpu.waits_for_device, 1);
 }
 
 TEST_F(ZeroPagesTest, DriverIsNotCalledOnceExitHasBegun) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Waiting for devices whose work ends when the test says so.
+#include "engine/device_work.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <future>
@@ -28,7 +31,8 @@ struct FakeDevice {
   int allowed = 1 << 30;                ///< drains beyond that wait for the device's work
   std::map<int, DriverResult> results;  ///< by number of the drain; success where none is set
   DriverResult alloc_result = driver_result::kSuccess;
-  std::set<void*> pinned;  ///< now
+  DriverResult stream_result = driver_result::kSuccess;  ///< of waiting for a stream
+  std::set<void*> pinned;                                ///< now
   std::function<void()> while_pinning;
   int capture_mode = -1;  ///< of the last caller
   sigset_t blocked{};
@@ -78,6 +82,12 @@ DriverResult free_pinned(void* address) {
   return driver_result::kSuccess;
 }
 
+DriverResult wait_for_fake_stream(DriverStream) {
+  Machine& machine = *g_machine;
+  MutexLock lock(machine.mutex);
+  return machine.devices[current_device()].stream_result;
+}
+
 Driver fake_driver() {
   Driver driver;
   driver.cuGetErrorName = [](DriverResult code, const char** name) {
@@ -102,6 +112,7 @@ Driver fake_driver() {
   };
   driver.cuMemHostAlloc = alloc_pinned;
   driver.cuMemFreeHost = free_pinned;
+  driver.cuStreamSynchronize = wait_for_fake_stream;
   return driver;
 }
 
@@ -132,6 +143,17 @@ class DeviceDrainTest : public testing::Test {
   void set_result(int device, int drain, DriverResult result) {
     MutexLock lock(machine_.mutex);
     machine_.devices[device].results[drain] = result;
+  }
+  void set_stream_result(int device, DriverResult result) {
+    MutexLock lock(machine_.mutex);
+    machine_.devices[device].stream_result = result;
+  }
+  /// On the device's thread.
+  Status wait_for_stream_of(int device) {
+    const auto job = [this, device] {
+      return wait_for_stream(driver_, exiting_, device, nullptr, "copying");
+    };
+    return threads_.run({{device, job}}, "the test", patience());
   }
   FakeDevice seen(int device) {
     MutexLock lock(machine_.mutex);
@@ -312,6 +334,30 @@ TEST_F(DeviceDrainTest, DisturbsNeitherCapturesNorSignals) {
     EXPECT_EQ(sigismember(&device.blocked, signal), 1) << signal;
     EXPECT_EQ(sigismember(&after, signal), 0) << signal << " stays blocked in the caller";
   }
+}
+
+TEST_F(DeviceDrainTest, StreamIsWaitedForAlone) {
+  allow(kBusy, 0);
+
+  EXPECT_TRUE(wait_for_stream_of(kBusy).ok());
+
+  EXPECT_EQ(seen(kBusy).begun, 0);
+}
+
+// What is queued in it would go on, in memory that is used again.
+TEST_F(DeviceDrainTest, StreamThatCannotBeWaitedForEndsWithItsDevice) {
+  allow(kBusy, 0);
+  set_stream_result(kBusy, kLaunchFailed);
+  auto asker = std::async(std::launch::async, [&] { return wait_for_stream_of(kBusy); });
+  ASSERT_TRUE(begun(kBusy, 1));
+  EXPECT_EQ(asker.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+
+  allow(kBusy, 1);
+
+  const Status status = asker.get();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message,
+            "cuStreamSynchronize() after copying failed: CUDA_ERROR_LAUNCH_FAILED (719)");
 }
 
 }  // namespace
