@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "hook/hook_context.h"
 
 namespace amem {
@@ -168,6 +170,38 @@ TEST_F(Hooks, CaptureThatNcclAsksForIsRemembered) {
   status_now = 1;
   hooked_cuStreamGetCaptureInfo_v3(nullptr, &answer, nullptr, nullptr, nullptr, nullptr, nullptr);
   EXPECT_TRUE(captures_.any(driver_));
+}
+
+// The application may destroy it then, and the driver may not be asked about it any more.
+TEST_F(Hooks, StreamThatNcclIsToldIsNotCapturedAnyMoreIsForgotten) {
+  static std::vector<DriverStream> asked;
+  asked.clear();
+  driver_.cuStreamIsCapturing = [](DriverStream stream, int* status) {
+    asked.push_back(stream);
+    *status = 1;
+    return driver_result::kSuccess;
+  };
+  char names[2] = {};
+  const auto ended = reinterpret_cast<DriverStream>(&names[0]);
+  const auto captured = reinterpret_cast<DriverStream>(&names[1]);
+  const auto per_thread = reinterpret_cast<DriverStream>(uintptr_t{2});
+
+  captures_.note(ended, kCaptureStatusNone);
+  EXPECT_FALSE(captures_.any(driver_));
+  captures_.note(ended, 1);
+  captures_.note(captured, 1);
+  captures_.note(ended, kCaptureStatusNone);
+  EXPECT_TRUE(captures_.any(driver_));
+  EXPECT_EQ(asked, std::vector{captured});
+
+  captures_.note(captured, kCaptureStatusNone);
+  asked.clear();
+  EXPECT_FALSE(captures_.any(driver_));
+  EXPECT_TRUE(asked.empty());
+
+  captures_.note(per_thread, 1);
+  captures_.note(per_thread, kCaptureStatusNone);
+  EXPECT_TRUE(captures_.any(driver_)) << "two threads' streams go by this name";
 }
 
 // NCCL asks in every call that launches something; who asks outside of one was called past us.

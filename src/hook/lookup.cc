@@ -119,3 +119,17 @@ void* hooked_dlvsym(void* handle, const char* name, const char* version) {
 }
 
 }  // namespace amem
+
+amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept {
+  using namespace amem;
+  if (handle == RTLD_NEXT) return dlsym;
+  for (const EntryPoint& entry : kEntryPoints)
+    if (entry.wrapper != nullptr && strcmp(entry.symbol, name) == 0) return hooked_dlsym;
+  if (is_pinning_call(name)) return hooked_dlsym;
+  return dlsym;
+}
+
+amem::DlvsymFunction amem_dlvsym_route(void* handle, const char* name) noexcept {
+  if (handle == RTLD_NEXT || !amem::is_pinning_call(name)) return dlvsym;
+  return amem::hooked_dlvsym;
+}

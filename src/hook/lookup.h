@@ -4,13 +4,35 @@
 
 namespace amem {
 
-/// What stands in for the loader's dlsym in an image that holds NCCL: names of the driver's look-up
-/// functions and of hooked driver functions are answered with our entry points, names of functions
-/// that make memory immovable with ours in front of theirs, everything else as the loader answers.
-/// Callable from any thread.
+using DlsymFunction = void* (*)(void* handle, const char* name);
+using DlvsymFunction = void* (*)(void* handle, const char* name, const char* version);
+
+/// dlsym as an image that holds NCCL gets it for names that concern us: names of the driver's
+/// look-up functions and of hooked driver functions are answered with our entry points, names of
+/// functions that make memory immovable with ours in front of theirs, everything else as the loader
+/// answers. Callable from any thread.
 void* hooked_dlsym(void* handle, const char* name);
 
 /// The same for dlvsym, by which NCCL finds libibverbs (ibvsymbols.cc:93@v2.30.7-1).
 void* hooked_dlvsym(void* handle, const char* name, const char* version);
 
 }  // namespace amem
+
+extern "C" {
+
+/// What stand in for the loader's functions in an image that holds NCCL (lookup_entry.S): they ask
+/// the routes below where to go and jump there, with the caller's arguments and return address in
+/// place. Callable from any thread.
+///
+/// The real functions find out who asks from the return address: RTLD_NEXT means the libraries
+/// after the caller's own, as a wrapper of NCCL asks for what it wraps, and RTLD_DEFAULT also those
+/// that only the caller was loaded with. So nearly everything gets a jump to them, and the hooked
+/// functions only what we may have to answer: the names that concern us, and never by RTLD_NEXT, by
+/// which nobody looks for the driver. By RTLD_DEFAULT such a name is found as this library finds
+/// it.
+void* amem_dlsym_entry(void* handle, const char* name);
+void* amem_dlvsym_entry(void* handle, const char* name, const char* version);
+
+amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept;
+amem::DlvsymFunction amem_dlvsym_route(void* handle, const char* name) noexcept;
+}

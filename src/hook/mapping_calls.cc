@@ -117,8 +117,11 @@ DriverResult hooked_cuMemAddressFree(DeviceAddress address, size_t size_bytes) {
   HookContext& context = *hook_context();
   if (context.forward_only) return context.driver->cuMemAddressFree(address, size_bytes);
   MutexLock lock(context.registry->mutex);
+  // Who unmapped and released first may give its reservation back when the place, and with it the
+  // address, has become another thread's: the mapping there then has a reservation of its own.
   if (context.registry->slab_at(address) != nullptr &&
-      context.registry->find_mapping(address) != nullptr)
+      context.registry->find_mapping(address) != nullptr &&
+      context.registry->reservations_of(address) <= 1)
     return driver_result::kInvalidValue;
   AddressRange unused;
   if (!context.registry->remove_reservation(address, &unused))

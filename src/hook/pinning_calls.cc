@@ -86,4 +86,10 @@ void* pinning_wrapper(const char* name, void* real) {
   return real;
 }
 
+bool is_pinning_call(const char* name) {
+  for (const Row& row : kRows)
+    if (strcmp(row.name, name) == 0) return true;
+  return false;
+}
+
 }  // namespace amem

@@ -8,5 +8,7 @@ namespace amem {
 /// (libibverbs) and mapping for the CPU (gdrcopy). Returns ours for a name of that table,
 /// remembering `real`; else `real` itself.
 void* pinning_wrapper(const char* name, void* real);
+/// Is it a name of that table?
+bool is_pinning_call(const char* name);
 
 }  // namespace amem

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <set>
 
 #include "base/mutex.h"
@@ -26,22 +27,25 @@ class CaptureWatch {
   void note(DriverStream stream, int status) {
     if (!gate_.caller_is_inside())
       calls_.doubt("an NCCL that was loaded by its path, past amem, is in use");
-    if (status == kCaptureStatusNone) return;
+    if (status == kCaptureStatusNone) return forget(stream);
     calls_.doubt("NCCL work was captured into a CUDA graph, and nobody sees how often that runs");
     MutexLock lock(mutex_);
     captured_.insert(stream);
+    remembers_.store(true, std::memory_order_relaxed);
   }
 
   /// Is one of them still being captured? Streams whose capture has ended are forgotten.
   bool any(const Driver& driver) {
     MutexLock lock(mutex_);
-    // A stream cannot be destroyed in the middle of its capture without ending it first, and
-    // frameworks keep theirs.
+    // Left is a stream that is destroyed after its capture without another NCCL call on it: the
+    // driver is asked about what is no stream any more, which CUDA leaves undefined. Frameworks
+    // keep theirs.
     std::erase_if(captured_, [&](DriverStream stream) {
       int status = kCaptureStatusNone;
       return driver.cuStreamIsCapturing(stream, &status) != driver_result::kSuccess ||
              status == kCaptureStatusNone;
     });
+    remembers_.store(!captured_.empty(), std::memory_order_relaxed);
     return !captured_.empty();
   }
 
@@ -53,10 +57,24 @@ class CaptureWatch {
   void note_unseen() { calls_.doubt("NCCL's captures of streams cannot be seen"); }
 
  private:
+  static constexpr uintptr_t kPerThreadStream = 2;  ///< CU_STREAM_PER_THREAD
+
+  /// NCCL has learnt that the stream's capture, if there was one, is over. At every launch, so it
+  /// costs a load as long as nothing is remembered.
+  void forget(DriverStream stream) {
+    if (!remembers_.load(std::memory_order_relaxed)) return;
+    // One name for a stream of each thread, and another's may still be captured.
+    if (reinterpret_cast<uintptr_t>(stream) == kPerThreadStream) return;
+    MutexLock lock(mutex_);
+    captured_.erase(stream);
+    remembers_.store(!captured_.empty(), std::memory_order_relaxed);
+  }
+
   const CallGate& gate_;
   CallCounter& calls_;
   Mutex mutex_;
   std::set<DriverStream> captured_ AMEM_GUARDED_BY(mutex_);
+  std::atomic<bool> remembers_{false};  ///< is any captured_? Written with the mutex held.
 };
 
 }  // namespace amem

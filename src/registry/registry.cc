@@ -141,7 +141,7 @@ Mapping* Registry::find_mapping(DeviceAddress start) {
 }
 
 Placement& Registry::add_placement(Backing& backing, DeviceAddress address, size_t size_bytes) {
-  if (backing.is_slab) slab_addresses_[address] = {size_bytes, backing.id, 0};
+  if (backing.is_slab) slab_addresses_[address] = {size_bytes, backing.id, {}};
   return backing.placements.emplace_back(Placement{address, size_bytes, {}, false, false});
 }
 
@@ -165,18 +165,28 @@ Backing* Registry::slab_at(DeviceAddress address) {
 }
 
 void Registry::add_reservation(DeviceAddress address) {
-  ++slab_addresses(address)->second.reservations;
+  ++slab_addresses(address)->second.reservations[address];
 }
 
 bool Registry::remove_reservation(DeviceAddress address, AddressRange* unused) {
   const auto found = slab_addresses(address);
   if (found == slab_addresses_.end()) return false;
   SlabAddresses& addresses = found->second;
-  if (addresses.reservations > 0) --addresses.reservations;
-  if (addresses.reservations > 0 || addresses.slab != 0) return true;
+  // One that NCCL does not have is not taken from another address.
+  const auto counted = addresses.reservations.find(address);
+  if (counted != addresses.reservations.end() && --counted->second == 0)
+    addresses.reservations.erase(counted);
+  if (!addresses.reservations.empty() || addresses.slab != 0) return true;
   *unused = {found->first, addresses.size_bytes};
   slab_addresses_.erase(found);
   return true;
+}
+
+int Registry::reservations_of(DeviceAddress address) {
+  const auto found = slab_addresses(address);
+  if (found == slab_addresses_.end()) return 0;
+  const auto counted = found->second.reservations.find(address);
+  return counted == found->second.reservations.end() ? 0 : counted->second;
 }
 
 bool Registry::is_unused(const Allocation& allocation) {
@@ -201,7 +211,7 @@ std::vector<AddressRange> Registry::erase_backing(BackingId id) {
     const auto addresses = slab_addresses_.find(placement.address);
     if (!backing->is_slab || addresses == slab_addresses_.end()) continue;
     addresses->second.slab = 0;
-    if (addresses->second.reservations > 0) continue;
+    if (!addresses->second.reservations.empty()) continue;
     unused.push_back({placement.address, placement.size_bytes});
     slab_addresses_.erase(addresses);
   }

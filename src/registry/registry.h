@@ -80,6 +80,8 @@ class Registry {
   /// NCCL gives one back. False when it is no address of a slab. `*unused`, of size 0 at first, is
   /// the range that nobody needs any more, if there is one now.
   bool remove_reservation(DeviceAddress address, AddressRange* unused) AMEM_REQUIRES(mutex);
+  /// How many NCCL has of this very address.
+  int reservations_of(DeviceAddress address) AMEM_REQUIRES(mutex);
 
   /// True when neither NCCL's handles nor its mappings need the allocation any more, and nobody
   /// else uses its place in a slab.
@@ -124,7 +126,7 @@ class Registry {
   struct SlabAddresses {
     size_t size_bytes;
     BackingId slab;
-    int reservations;
+    std::map<DeviceAddress, int> reservations;  ///< of each address that has any
   };
   std::map<DeviceAddress, SlabAddresses>::iterator slab_addresses(DeviceAddress address)
       AMEM_REQUIRES(mutex);

@@ -125,6 +125,30 @@ TEST_F(RegistryTest, SlabIsFoundByEveryAddressOfItsPlacements) {
   EXPECT_EQ(registry_.slab_at(0x10000000), nullptr);
 }
 
+TEST_F(RegistryTest, ReservationsAreCountedAddressByAddress) {
+  MutexLock lock(registry_.mutex);
+  Backing& slab = registry_.add_slab(0x200000, {}, 1);
+  registry_.add_placement(slab, 0x10000000, 0x200000);
+  const DeviceAddress first = 0x10000000, second = first + kSlotBytes;
+  for (const DeviceAddress address : {first, first, second}) registry_.add_reservation(address);
+  EXPECT_EQ(registry_.reservations_of(first), 2);
+  EXPECT_EQ(registry_.reservations_of(second), 1);
+  EXPECT_EQ(registry_.reservations_of(second + kSlotBytes), 0);
+  EXPECT_EQ(registry_.reservations_of(0x20000000), 0) << "no address of a slab";
+
+  EXPECT_TRUE(registry_.erase_backing(slab.id).empty());
+
+  AddressRange unused;
+  for (const DeviceAddress address : {second, second, second + kSlotBytes, first}) {
+    EXPECT_TRUE(registry_.remove_reservation(address, &unused));
+    EXPECT_EQ(unused.size_bytes, 0u) << "NCCL has the first address still";
+  }
+  EXPECT_TRUE(registry_.remove_reservation(first, &unused));
+  EXPECT_EQ(unused.address, first);
+  EXPECT_EQ(unused.size_bytes, 0x200000u);
+  EXPECT_FALSE(registry_.remove_reservation(first, &unused));
+}
+
 TEST(MergeAccess, LastFlagsForALocationWin) {
   std::vector<Access> list;
   merge_access(list, {{kLocationDevice, 0}, 3});

@@ -135,8 +135,8 @@ void Process::hook_loaded_nccl() {
     // The shim answers by jumping; it looks nothing up.
     if (image.view.exports("amemShimMarker")) continue;
     const Result<int> slots =
-        redirect_import(image, "dlsym", reinterpret_cast<void*>(&hooked_dlsym), nullptr);
-    (void)redirect_import(image, "dlvsym", reinterpret_cast<void*>(&hooked_dlvsym), nullptr);
+        redirect_import(image, "dlsym", reinterpret_cast<void*>(&amem_dlsym_entry), nullptr);
+    (void)redirect_import(image, "dlvsym", reinterpret_cast<void*>(&amem_dlvsym_entry), nullptr);
     if (slots.ok() && slots.value() > 0) continue;
     MutexLock lock(registry_.mutex);
     registry_.refusal =
