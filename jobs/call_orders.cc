@@ -30,7 +30,10 @@ struct SimulationInfo {
 /// For functions that not every nccl.h declares and not every NCCL has.
 template <typename... Types>
 ncclResult_t by_name(const char* name, Types... arguments) {
-  void* const function = dlsym(RTLD_DEFAULT, name);
+  void* function = dlsym(RTLD_DEFAULT, name);
+  // Our libnccl.so.2 exports what the NCCL of its build does; a later one's trampolines ask this.
+  const auto forward = reinterpret_cast<void* (*)(const char*)>(dlsym(RTLD_DEFAULT, "amemForward"));
+  if (function == nullptr && forward != nullptr) function = forward(name);
   if (function == nullptr) throw std::runtime_error(std::string(name) + " is not in this NCCL");
   return reinterpret_cast<ncclResult_t (*)(Types...)>(function)(arguments...);
 }
@@ -73,6 +76,19 @@ const std::pair<const char*, Call> kCollectives[] = {
     {"ncclScatter",
      [](Arguments& a) {
        return by_name("ncclScatter", a.buffer, a.buffer, kCount, kFloat, 0, a.comm, a.stream);
+     }},
+    {"ncclPutSignal",
+     [](Arguments& a) {
+       const size_t offset_bytes = 0;
+       return by_name("ncclPutSignal", a.buffer, kCount, kFloat, 0, a.window, offset_bytes, 0, 0,
+                      0u, a.comm, a.stream);
+     }},
+    {"ncclSignal",
+     [](Arguments& a) { return by_name("ncclSignal", 0, 0, 0, 0u, a.comm, a.stream); }},
+    {"ncclWaitSignal",
+     [](Arguments& a) {
+       int signals[] = {1, 0, 0, 0};  // one, of rank 0
+       return by_name("ncclWaitSignal", 1, &signals[0], a.comm, a.stream);
      }},
     {"ncclGroupStart", [](Arguments&) { return ncclGroupStart(); }},
     {"ncclGroupEnd", [](Arguments&) { return ncclGroupEnd(); }},
@@ -125,6 +141,14 @@ const std::pair<const char*, Call> kCommunicators[] = {
        void* const config = nullptr;
        return by_name("ncclCommShrink", a.comm, &excluded, 1, &made, config, 0);
      }},
+    {"ncclCommGrow",
+     [](Arguments& a) {
+       ncclComm_t made = nullptr;
+       void *const id = nullptr, *const config = nullptr;
+       return by_name("ncclCommGrow", a.comm, 3, id, -1, &made, config);
+     }},
+    {"ncclCommSuspend", [](Arguments& a) { return by_name("ncclCommSuspend", a.comm, 1); }},
+    {"ncclCommResume", [](Arguments& a) { return by_name("ncclCommResume", a.comm); }},
     {"ncclCommCount",
      [](Arguments& a) {
        int count = 0;

@@ -31,7 +31,8 @@ struct CallCounts {
     bool operator==(const Pair&) const = default;
   };
 
-  /// Was everything counted by which a message can come to lie in a buffer?
+  /// Was everything counted by which a message can come to lie in a buffer? Then no communicator is
+  /// missing either; otherwise those in `members` are some.
   bool sure = false;
   std::vector<Member> members;
   std::vector<Pair> pairs;

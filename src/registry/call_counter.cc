@@ -35,7 +35,6 @@ uint64_t CallCounter::next_version() {
 void CallCounter::add(const void* communicator, const CommunicatorId& id, int rank, int ranks) {
   if (id == CommunicatorId{} || rank < 0 || rank >= ranks)
     return doubt("a communicator was made that amem cannot tell from others");
-  if (doubt_.load(std::memory_order_relaxed) != nullptr) return;
   MutexLock lock(mutex_);
   if (members_.size() == CallCounts::kMost)
     return doubt("there were too many communicators in the life of this process");
@@ -67,6 +66,7 @@ CallCounter::Member* CallCounter::find(const void* communicator) {
 
 void CallCounter::count(const void* communicator, Call call) {
   if (doubt_.load(std::memory_order_relaxed) != nullptr) return;
+  if (call.kind == Call::Kind::one_sided) return doubt("one-sided calls are not counted");
   Member* const member = find(communicator);
   if (member == nullptr) return doubt("a communicator is in use that amem has not seen being made");
   if (call.kind == Call::Kind::collective) {
@@ -100,14 +100,19 @@ CallCounts CallCounter::counts() {
       const uint64_t sends = member.peers[rank].sends, receives = member.peers[rank].receives;
       if (sends > 0 || receives > 0) counts.pairs.push_back({index, rank, sends, receives});
     }
-    if (counts.pairs.size() > CallCounts::kMost) {
-      doubt("there were too many pairs of ranks that sent to each other");
-      break;
-    }
   }
-  if (doubt_.load() != nullptr || making > 0) return {};
-  counts.sure = true;
+  if (counts.pairs.size() > CallCounts::kMost)
+    doubt("there were too many pairs of ranks that sent to each other");
+  counts.sure = doubt_.load() == nullptr && making == 0;
+  if (!counts.sure) counts.pairs.clear();
   return counts;
+}
+
+size_t CallCounter::size_of(const CommunicatorId& id) {
+  MutexLock lock(mutex_);
+  for (const Member& member : members_)
+    if (member.id == id) return member.peers.size();
+  return 0;
 }
 
 bool are_in_step(const CallCounts& ours, const CallCounts& theirs) {

@@ -20,15 +20,17 @@ namespace amem {
 /// after another communicator's; counts() sees what was counted by calls that the gate has let out.
 class CallCounter {
  public:
-  /// By whom a call's message is received, or sent: by all members, or by one.
+  /// By whom a call's message is received, or sent: by all members, or by one. One-sided calls go
+  /// through windows and have no call on the other side that counts: they are doubted.
   struct Call {
-    enum class Kind { collective, send, receive };
+    enum class Kind { collective, send, receive, one_sided };
     Kind kind = Kind::collective;
     int peer = -1;
 
     static constexpr Call collective() { return {}; }
     static constexpr Call send_to(int peer) { return {Kind::send, peer}; }
     static constexpr Call receive_from(int peer) { return {Kind::receive, peer}; }
+    static constexpr Call one_sided() { return {Kind::one_sided, -1}; }
   };
 
   CallCounter() = default;
@@ -51,7 +53,10 @@ class CallCounter {
   /// `because` is a phrase for the log, and stays.
   void doubt(const char* because);
 
+  /// Where it is not sure, what it has of members is true all the same.
   CallCounts counts();
+  /// The number of ranks of a communicator; 0 of one that add() has not seen.
+  size_t size_of(const CommunicatorId& id);
 
  private:
   struct Peer {

@@ -148,7 +148,10 @@ TEST_F(CallCounterTest, DoubtIsForGood) {
   zero_.counter.add(&zero_.pair, kPair, 0, 2);
   zero_.collective();
 
-  EXPECT_EQ(zero_.counter.counts(), CallCounts{});
+  const CallCounts counts = zero_.counter.counts();
+  EXPECT_FALSE(counts.sure);
+  EXPECT_TRUE(counts.pairs.empty());
+  EXPECT_EQ(counts.members.back().communicator, kPair) << "of what it is a member stays true";
   EXPECT_FALSE(zero_.in_step_with(one_));
 }
 
@@ -160,6 +163,13 @@ TEST_F(CallCounterTest, WhatItHasNotSeenBeingMadeIsDoubted) {
   EXPECT_FALSE(one_.counter.counts().sure);
   two_.counter.add(&two_.pair, kPair, -1, 2);
   EXPECT_FALSE(two_.counter.counts().sure);
+}
+
+TEST_F(CallCounterTest, OneSidedCallIsDoubted) {
+  zero_.counter.count(&zero_.world, Call::one_sided());
+
+  EXPECT_FALSE(zero_.counter.counts().sure);
+  EXPECT_FALSE(zero_.in_step_with(one_));
 }
 
 TEST_F(CallCounterTest, RanksThatAreNoneAreNotCounted) {

@@ -16,8 +16,9 @@ namespace {
 
 constexpr size_t kCommunicatorsInGroup = 32;
 
-bool contains(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
+/// Can this be one of `ids`? What has no name can be any.
+bool may_contain(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
+  return id == CommunicatorId{} || std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 uint64_t next_number() {
@@ -82,15 +83,27 @@ bool CallGate::caller_is_inside() const {
   return thread.depth > 0 || thread.group_depth > 0;
 }
 
+bool CallGate::has_name(const void* communicator) {
+  const auto known = known_.find(communicator);
+  return known != known_.end() && known->second != CommunicatorId{};
+}
+
+// A call that we do not know may have made it, and a kernel that finds no memory loses the context.
+bool CallGate::may_be_one_of(const std::vector<CommunicatorId>& ids, const void* communicator) {
+  if (communicator == nullptr) return false;
+  const auto known = known_.find(communicator);
+  return known == known_.end() || may_contain(ids, known->second);
+}
+
 bool CallGate::blocks(const void* communicator, Closure* closure) {
-  auto known = known_.find(communicator);
-  if (known == known_.end()) return false;
+  bool blocked = false;
   for (const auto& [member, away] : away_) {
-    if (!contains(away.ids, known->second)) continue;
-    *closure = away.closure;
-    return true;
+    if (!may_be_one_of(away.ids, communicator)) continue;
+    // To wait for the others helps nobody when one has ended.
+    if (!blocked || away.closure.for_ever) *closure = away.closure;
+    blocked = true;
   }
-  return false;
+  return blocked;
 }
 
 void CallGate::step_out(Thread& thread) {
@@ -126,6 +139,7 @@ Status CallGate::enter(const char* call, const void* communicator, long timeout_
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   MutexLock lock(mutex_);
   Closure closure;
+  const char* const doubt = has_name(communicator) ? "" : " (if it is one)";
   const auto step_back = [&] {
     thread.count.store(before, std::memory_order_relaxed);
     thread.call.store(outer, std::memory_order_release);
@@ -146,8 +160,8 @@ Status CallGate::enter(const char* call, const void* communicator, long timeout_
     step_back();
     if (closure.for_ever)
       return make_error(ErrorKind::peer, 0,
-                        "%s: a member of this communicator, %s; destroy the communicator", call,
-                        closure.text.c_str());
+                        "%s: a member of this communicator, %s%s; destroy the communicator", call,
+                        closure.text.c_str(), doubt);
     const bool opened = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
       Closure now;
       return !process_closed_.empty() || !blocks(communicator, &now) || now.for_ever;
@@ -155,8 +169,8 @@ Status CallGate::enter(const char* call, const void* communicator, long timeout_
     if (!opened)
       return make_error(
           ErrorKind::timeout, 0,
-          "%s waited %ld ms for a member of this communicator: %s; resume it, then call again",
-          call, timeout_ms, closure.text.c_str());
+          "%s waited %ld ms for a member of this communicator: %s%s; resume it, then call again",
+          call, timeout_ms, closure.text.c_str(), doubt);
   }
 }
 
@@ -188,7 +202,7 @@ void CallGate::forget_ended() {
   const auto concerns_nobody = [&](const auto& entry) AMEM_REQUIRES(mutex_) {
     return entry.second.closure.for_ever &&
            std::none_of(known_.begin(), known_.end(), [&](const auto& known) {
-             return contains(entry.second.ids, known.second);
+             return may_contain(entry.second.ids, known.second);
            });
   };
   closures_.fetch_sub(static_cast<int>(std::erase_if(away_, concerns_nobody)),
@@ -258,16 +272,28 @@ void CallGate::member_ended(const InstanceId& member, std::string text) {
   changed_.notify_all();
 }
 
+void CallGate::member_lost(const InstanceId& member, std::string text,
+                           std::vector<CommunicatorId> ids) {
+  MutexLock lock(mutex_);
+  const auto [away, is_new] = away_.try_emplace(member);
+  if (is_new) {
+    closures_.fetch_add(1, std::memory_order_relaxed);
+    away->second.ids = std::move(ids);
+  }
+  away->second.closure = Closure{member, std::move(text), true};
+  fence_.heavy();
+  forget_ended();
+  changed_.notify_all();
+}
+
 std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids) {
   for (const auto& thread : threads_) {
     const char* call = thread->call.load(std::memory_order_acquire);
     if (call == nullptr) continue;
     const size_t count = thread->count.load(std::memory_order_relaxed);
     bool concerned = ids == nullptr || count > kCommunicatorsInGroup;
-    for (size_t i = 0; !concerned && i < count; ++i) {
-      auto known = known_.find(thread->communicators[i].load(std::memory_order_relaxed));
-      concerned = known != known_.end() && contains(*ids, known->second);
-    }
+    for (size_t i = 0; !concerned && i < count; ++i)
+      concerned = may_be_one_of(*ids, thread->communicators[i].load(std::memory_order_relaxed));
     if (concerned) return "thread " + std::to_string(thread->tid.load()) + " is inside " + call;
   }
   return {};

@@ -56,6 +56,10 @@ class CallGate {
 
   // --- Communicators
   // -----------------------------------------------------------------------------------------------
+  //
+  // One that has no name, because nobody added it or because what it was added with is
+  // CommunicatorId{}, may have any members: it is closed while any member of any communicator is
+  // away, and who waits for calls on some communicators waits for those on it.
 
   void add_communicator(const void* communicator, const CommunicatorId& id);
   void remove_communicator(const void* communicator);
@@ -77,6 +81,9 @@ class CallGate {
   /// A member that is away will not come back: calls on its communicators fail from now on, until
   /// these are gone.
   void member_ended(const InstanceId& member, std::string text);
+  /// A process has ended that was not away, and memory of its is mapped no more: calls on its
+  /// communicators fail likewise.
+  void member_lost(const InstanceId& member, std::string text, std::vector<CommunicatorId> ids);
 
   /// Waits until no other thread is inside a call on one of `ids` (all calls when `ids` is
   /// nullptr). On the deadline: an error that names the thread and the call. The calling thread
@@ -92,6 +99,9 @@ class CallGate {
   struct Thread;
   Thread& this_thread();
   void forget_ended() AMEM_REQUIRES(mutex_);
+  bool has_name(const void* communicator) AMEM_REQUIRES(mutex_);
+  bool may_be_one_of(const std::vector<CommunicatorId>& ids, const void* communicator)
+      AMEM_REQUIRES(mutex_);
   bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
   void step_out(Thread& thread);
   std::string find_inside(const std::vector<CommunicatorId>* ids) AMEM_REQUIRES(mutex_);

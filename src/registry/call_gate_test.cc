@@ -84,6 +84,73 @@ TEST_F(CallGateTest, EndedMemberFailsWaitersAtOnce) {
   EXPECT_EQ(status.error().kind, ErrorKind::peer);
 }
 
+TEST_F(CallGateTest, EndedMemberCountsBeforeThoseThatAreAway) {
+  for (int i = 0; i < 8; ++i)
+    gate_.member_away({random_instance_id(), "process 8 is paused", false}, {kFirst});
+  gate_.member_away({member_, "process 7, has ended", true}, {kFirst});
+
+  const Status status = gate_.enter("ncclAllReduce", comm(1), 1);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::peer);
+}
+
+TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForAnyMember) {
+  gate_.add_communicator(comm(4), CommunicatorId{});
+  gate_.member_away(closure_, {kFirst});
+  for (const void* nameless : {comm(3), comm(4)}) {
+    const Status status = gate_.enter("ncclAllReduce", nameless, 1);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().message,
+              "ncclAllReduce waited 1 ms for a member of this communicator: process 7 is paused "
+              "(if it is one); resume it, then call again");
+  }
+  EXPECT_TRUE(gate_.enter("ncclMemAlloc", nullptr, 0).ok()) << "a call without a communicator";
+  gate_.leave();
+
+  gate_.member_back(member_);
+  for (const void* nameless : {comm(3), comm(4)}) {
+    EXPECT_TRUE(gate_.enter("ncclAllReduce", nameless, 0).ok());
+    gate_.leave();
+  }
+}
+
+TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberThatEnded) {
+  gate_.add_communicator(comm(4), CommunicatorId{});
+  gate_.member_away(closure_, {kFirst});
+  gate_.member_ended(member_, "process 7, has ended");
+  for (const void* nameless : {comm(3), comm(4)}) {
+    const Status status = gate_.enter("ncclAllReduce", nameless, 1);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().message,
+              "ncclAllReduce: a member of this communicator, process 7, has ended (if it is "
+              "one); destroy the communicator");
+  }
+
+  gate_.remove_communicator(comm(1));
+  EXPECT_FALSE(gate_.enter("ncclAllReduce", comm(4), 1).ok());
+
+  gate_.remove_communicator(comm(4));
+  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(3), 0).ok());
+  gate_.leave();
+}
+
+TEST_F(CallGateTest, CloserWaitsForCallsOnCommunicatorsWithoutAName) {
+  std::promise<void> entered, may_leave;
+  auto call = std::async(std::launch::async, [&] {
+    ASSERT_TRUE(gate_.enter("ncclAllReduce", comm(3), 0).ok());
+    entered.set_value();
+    may_leave.get_future().wait();
+    gate_.leave();
+  });
+  entered.get_future().wait();
+  const std::vector<CommunicatorId> first{kFirst};
+
+  const Status status = gate_.wait_until_outside(&first, Deadline::after_ms(1));
+  may_leave.set_value();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("is inside ncclAllReduce"), std::string::npos);
+}
+
 TEST_F(CallGateTest, CloserWaitsForTheCallsThatAreInside) {
   std::promise<void> entered, may_leave;
   auto call = std::async(std::launch::async, [&] {

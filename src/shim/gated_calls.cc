@@ -215,12 +215,14 @@ auto named_by(const void* unique_ids, size_t size_bytes) {
   return [=] { return communicator_from_bytes(unique_ids, size_bytes); };
 }
 
-/// Whose identity `name` derives from that of `parent`.
+/// Whose identity `name` derives from that of `parent`; none if that has none.
 template <typename Name>
 auto derived_from(Comm parent, Name name) {
   return [=] {
     CommunicatorId id;
-    return Process::get()->gate().find_communicator(parent, &id) ? name(id) : CommunicatorId{};
+    const bool named =
+        Process::get()->gate().find_communicator(parent, &id) && id != CommunicatorId{};
+    return named ? name(id) : CommunicatorId{};
   };
 }
 
@@ -292,6 +294,18 @@ int gated_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void
   });
 }
 
+/// Whoever joins has no parent, and of the others only one has the unique id: no identity can be
+/// derived alike by all.
+AMEM_REAL(ncclCommGrow,
+          (Comm parent, int ranks, const ncclUniqueId* id, int rank, Comm* comm, void* config))
+int gated_ncclCommGrow(Comm parent, int ranks, const ncclUniqueId* id, int rank, Comm* comm,
+                       void* config) {
+  if (passes(AMEM_CALLER)) return g_real_ncclCommGrow.load()(parent, ranks, id, rank, comm, config);
+  const auto nameless = [] { return CommunicatorId{}; };
+  return making("ncclCommGrow", parent, comm, nameless,
+                [&] { return g_real_ncclCommGrow.load()(parent, ranks, id, rank, comm, config); });
+}
+
 /// Ending a communicator is legal at any time: while it runs it works on the tables alone if its
 /// memory is away.
 int ending(const void* caller, Comm comm, int (*end)(Comm)) {
@@ -359,7 +373,7 @@ const Wrapper kWrappers[] = {
     AMEM_WRAPPER(ncclGroupStart) AMEM_WRAPPER(ncclGroupEnd) AMEM_WRAPPER(ncclGroupSimulateEnd)
         AMEM_WRAPPER(ncclCommInitRank) AMEM_WRAPPER(ncclCommInitRankConfig)
             AMEM_WRAPPER(ncclCommInitRankScalable) AMEM_WRAPPER(ncclCommInitAll)
-                AMEM_WRAPPER(ncclCommSplit) AMEM_WRAPPER(ncclCommShrink)
+                AMEM_WRAPPER(ncclCommSplit) AMEM_WRAPPER(ncclCommShrink) AMEM_WRAPPER(ncclCommGrow)
                     AMEM_WRAPPER(ncclCommDestroy) AMEM_WRAPPER(ncclCommAbort)
                         AMEM_WRAPPER(ncclMemAlloc) AMEM_WRAPPER(ncclCommGetAsyncError)
                             AMEM_WRAPPER(ncclGetLastError)};

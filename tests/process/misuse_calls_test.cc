@@ -59,6 +59,41 @@ TEST_F(CallsWhilePaused, ThatStartWorkOrTakeMemoryAreRefused) {
   job->all("check world" + counts());
 }
 
+/// What came after the NCCL that ours was built for, whose libnccl.so.2 has more trampolines.
+const std::vector<std::string> kLater = {"ncclPutSignal", "ncclSignal",      "ncclWaitSignal",
+                                         "ncclCommGrow",  "ncclCommSuspend", "ncclCommResume"};
+
+TEST_F(CallsWhilePaused, OfLaterVersionsAreRefusedToo) {
+  auto job = pair();
+  job->all("pause");
+  for (const std::string& function : kLater) {
+    if (real_gpu() && (*job)[0].ask("exports " + function) == "0") continue;
+    const std::string text = (*job)[0].ask_failing("call " + function + " world");
+    EXPECT_TRUE(has(text, "this process is paused; call ncclResume() first")) << text;
+  }
+  job->all("resume");
+  job->all("check world" + counts());
+}
+
+TEST_F(CallsWhilePaused, OfLaterVersionsWaitForAMember) {
+  auto job = pair({{"AMEM_TIMEOUT_MS", milliseconds(1500)}, {"GMM_LOG", "3"}});
+  (*job)[0].ask("pause");
+  for (const std::string& function : kLater) {
+    if (real_gpu() && (*job)[1].ask("exports " + function) == "0") continue;
+    const std::string text = (*job)[1].ask_failing("call " + function + " world");
+    EXPECT_TRUE(has(text, "waited")) << text;
+    EXPECT_TRUE(has(text, std::to_string((*job)[0].pid()))) << text;
+  }
+  (*job)[0].ask("resume");
+  job->all("check world" + counts());
+  if (real_gpu()) return;  // a stock NCCL wants windows for them
+  for (const std::string& function : kLater)
+    if (function != "ncclCommGrow") job->all("call " + function + " world");
+  EXPECT_TRUE(has((*job)[1].log(), "one-sided calls are not counted"));
+  EXPECT_TRUE(has((*job)[1].ask_failing("call ncclCommGrow world"), "not simulated"));
+  job->all("check world" + counts());
+}
+
 /// A group may contain what is legal, and nothing else.
 TEST_F(CallsWhilePaused, GroupsAreEmpty) {
   auto job = pair();
