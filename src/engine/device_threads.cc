@@ -146,7 +146,7 @@ Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
     if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
     const DriverResult queued = driver_.cuMemsetD8Async(address, 0, size_bytes, stream);
     Status ended = wait_for_stream(driver_, exiting_, device, stream, "zeroing memory");
-    driver_.cuStreamDestroy_v2(stream);
+    if (!exiting_) driver_.cuStreamDestroy_v2(stream);
     if (queued == driver_result::kSuccess) return ended;
     return driver_error(driver_, queued, "cuMemsetD8Async(%zu bytes)", size_bytes);
   };

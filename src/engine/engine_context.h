@@ -8,10 +8,12 @@
 #include "base/identity.h"
 #include "driver/driver.h"
 #include "engine/device_threads.h"
+#include "engine/nccl_state.h"
 #include "peers/peer_service.h"
 #include "registry/call_counter.h"
 #include "registry/call_gate.h"
 #include "registry/kind_policy.h"
+#include "registry/membership.h"
 #include "registry/registry.h"
 
 namespace amem {
@@ -30,6 +32,8 @@ struct EngineContext {
   int32_t group = 0;
   long timeout_ms = 60000;
   KindSettings kinds{};
+  Membership members{};
+  NcclState* nccl = nullptr;  ///< never nullptr once a communicator can be made
   std::atomic<PeerService*> peers{nullptr};
 };
 

@@ -95,8 +95,6 @@ Status Executor::copy_contents(const std::vector<Step>& plan, std::vector<Step>*
   AMEM_TRY(take_blocks(&copies));
   const DeviceThreads::Started started = start_copies(copies, CopyDirection::to_host);
   const Status copied = DeviceThreads::wait(started, "the copies to the host", deadline);
-  // A job that goes on behind its deadline ends its copies itself.
-  if (copied.ok() || copied.error().kind != ErrorKind::timeout) end_copies(copies);
   if (copied.ok()) copied_bytes_ = kept_bytes(copies);
   return copied;
 }
@@ -199,7 +197,7 @@ void Executor::begin_fill(const Step& step, CopiesByDevice* copies) {
   if (backing->saved != nullptr) pieces = backing->saved_pieces;
   if (seeded_fault("skip_restore")) pieces.clear();
   if (seeded_fault("skip_headers")) zero_headers(*backing, registry_.allocations());
-  backing->copying = true;
+  ++backing->copying;
   copied_bytes_ += total_bytes(pieces);
   (*copies)[backing->device()].push_back(
       {backing->id, address, backing->size_bytes, backing->saved, std::move(pieces),
@@ -218,7 +216,6 @@ Status Executor::fill(const std::vector<Step>& plan, const std::function<void()>
   const DeviceThreads::Started started = start_copies(copies, CopyDirection::to_device);
   meanwhile();
   const Status status = DeviceThreads::wait(started, "the copies from the host", deadline);
-  if (status.ok() || status.error().kind != ErrorKind::timeout) end_copies(copies);
   if (!status.ok()) return status;
 
   MutexLock lock(registry_.mutex);

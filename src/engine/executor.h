@@ -87,6 +87,10 @@ class Executor {
     ZeroPages zero_pages;
   };
 
+  /// Copies of one device that are under way: from their announcement until the job that makes
+  /// them has ended, whether it was run or not, and whoever still waits for it.
+  class Copying;
+
   Copier& copier_of(int device) {
     return copiers_.try_emplace(device, driver_, device, exiting_).first->second;
   }
@@ -108,8 +112,7 @@ class Executor {
   size_t kept_bytes(const CopiesByDevice& copies);
   Status run_steps(const std::vector<Step>& plan, Step::Action action, std::vector<Step>* begun);
   Status run_one(const Step& step);
-  void end_copies(const CopiesByDevice& copies);
-  void end_copies(const std::vector<Copy>& list);
+  void end_copies(const std::vector<BackingId>& backings);
   void give_back(const std::vector<Step>& begun);
 
   const Driver& driver_;

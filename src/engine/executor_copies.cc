@@ -33,12 +33,26 @@ Status Executor::queue_copies(int device, CopyDirection direction, Copier& copie
   return queue.flush();
 }
 
+class Executor::Copying {
+ public:
+  Copying(Executor& executor, const std::vector<Copy>& list) : executor_(executor) {
+    for (const Copy& copy : list) backings_.push_back(copy.backing);
+  }
+  ~Copying() { executor_.end_copies(backings_); }
+  Copying(const Copying&) = delete;
+
+ private:
+  Executor& executor_;
+  std::vector<BackingId> backings_;
+};
+
 DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies,
                                               CopyDirection direction) {
   std::map<int, DeviceThreads::Job> jobs;
   for (const auto& [device, of_device] : copies) {
-    jobs[device] = [this, direction, device = device, &copier = copier_of(device),
-                    list = of_device]() -> Status {
+    const auto copying = std::make_shared<const Copying>(*this, of_device);
+    jobs[device] = [this, direction, device = device, &copier = copier_of(device), list = of_device,
+                    copying]() -> Status {
       Status status = exiting_.check();
       if (status.ok()) status = queue_copies(device, direction, copier, list);
       // Waits for those that were queued, after an error too: their memory must outlive them.
@@ -46,7 +60,6 @@ DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies,
         Status ended = wait_for_stream(driver_, exiting_, device, copier.stream, "copying");
         if (status.ok()) status = std::move(ended);
       }
-      end_copies(list);
       return status;
     };
   }
@@ -60,7 +73,7 @@ void Executor::add_contents(const Step& step, CopiesByDevice* copies) {
   const DeviceAddress address = backing->first_address();
   // What is mapped nowhere NCCL cannot have written either; it is created fresh.
   if (pieces.empty() || address == 0) return;
-  backing->copying = true;
+  ++backing->copying;
   (*copies)[backing->device()].push_back(
       {backing->id, address, backing->size_bytes, nullptr, std::move(pieces),
        is_readable(backing->placements.front(), backing->device())});
@@ -77,15 +90,15 @@ Result<Executor::SharedCopies> Executor::find_contents(const std::vector<Step>& 
       if (step.action == Action::save) add_contents(step, copies.get());
   }
   std::map<int, DeviceThreads::Job> jobs;
-  for (const auto& [device, of_device] : *copies)
-    jobs[device] = [this, copies, device = device, &copier = copier_of(device)]() -> Status {
-      std::vector<Copy>& list = copies->at(device);
-      Status status = exiting_.check();
-      if (status.ok()) status = make_stream(copier);
-      if (status.ok()) status = leave_out_zero_pages(copier, list);
-      end_copies(list);
-      return status;
+  for (const auto& [device, of_device] : *copies) {
+    const auto copying = std::make_shared<const Copying>(*this, of_device);
+    jobs[device] = [this, copies, device = device, &copier = copier_of(device),
+                    copying]() -> Status {
+      AMEM_TRY(exiting_.check());
+      AMEM_TRY(make_stream(copier));
+      return leave_out_zero_pages(copier, copies->at(device));
     };
+  }
   const DeviceThreads::Started started = devices_.start(std::move(jobs));
   meanwhile();
   AMEM_TRY(DeviceThreads::wait(started, "looking for what is not zero", deadline));
@@ -140,7 +153,7 @@ Status Executor::take_blocks(CopiesByDevice* copies) {
     }
   }
   for (const auto& [device, list] : *copies)
-    for (const Copy& copy : list) registry_.find_backing(copy.backing)->copying = true;
+    for (const Copy& copy : list) ++registry_.find_backing(copy.backing)->copying;
   return ok_status();
 }
 
@@ -154,16 +167,12 @@ size_t Executor::kept_bytes(const CopiesByDevice& copies) {
   return sum;
 }
 
-void Executor::end_copies(const CopiesByDevice& copies) {
-  for (const auto& [device, list] : copies) end_copies(list);
-}
-
-void Executor::end_copies(const std::vector<Copy>& list) {
+void Executor::end_copies(const std::vector<BackingId>& backings) {
   MutexLock lock(registry_.mutex);
-  for (const Copy& copy : list) {
-    Backing* backing = registry_.find_backing(copy.backing);
+  for (const BackingId id : backings) {
+    Backing* backing = registry_.find_backing(id);
     if (backing == nullptr) continue;
-    backing->copying = false;
+    --backing->copying;
     if (!exiting_) erase_if_empty(driver_, registry_, *backing);
   }
   registry_.notify_copied();

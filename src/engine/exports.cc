@@ -193,6 +193,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
     asked = importers();
     told_.insert(asked.begin(), asked.end());
   }
+  context_.members.forget();
   auto replies = std::make_shared<Replies>();
   auto closed = std::make_shared<ClosedPeers>();
   // Our gate is closed, so that what we have called stays what it is.
@@ -206,7 +207,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
     const Replies::Ticket ticket = replies->expect(name);
     context_.peers.load()->call(
         importer, request, {}, deadline,
-        [replies, closed, in_step, importer, ticket, name, pid](Result<Received> reply) {
+        [this, replies, closed, in_step, importer, ticket, name, pid](Result<Received> reply) {
           if (!reply.ok() && reply.error().kind == ErrorKind::peer) {
             closed->add(pid);
             return replies->succeeded(ticket);
@@ -216,6 +217,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
                                    reply.error().kind);
           const auto* gone = std::get_if<Gone>(&reply.value().message);
           if (gone != nullptr && gone->gone) {
+            context_.members.note(importer, gone->calls);
             in_step->add(importer, gone->calls);
             return replies->succeeded(ticket);
           }

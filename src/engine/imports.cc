@@ -18,15 +18,21 @@ namespace amem {
 
 using enum BackingState;
 
+namespace {
+
+std::string ended_text(pid_t pid) { return "process " + std::to_string(pid) + ", has ended"; }
+
+}  // namespace
+
 // --- The first import
 // -------------------------------------------------------------------------------------------------
 
 bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   const std::optional<Token> token = read_token(fd);
   if (!token.has_value()) return false;
-  const ImportOrigin origin{token->owner,     token->allocation, token->nonce,
-                            token->backing,   token->slab_bytes, token->offset_bytes,
-                            token->size_bytes};
+  const ImportOrigin origin{token->owner,      token->allocation, token->nonce,
+                            token->backing,    token->slab_bytes, token->offset_bytes,
+                            token->size_bytes, token->owner_pid};
   AllocationId local = 0;
   Fetch::Item item{origin.allocation, origin.nonce, false};
   {
@@ -82,7 +88,9 @@ DriverResult Imports::finish_import(AllocationId local, bool known_to_owner, Dri
     forget(*import);
     erase_unused(context_.driver, context_.registry, *import);
   }
-  return status.ok() ? driver_result::kInvalidValue : status.error().code;
+  // Only of the driver's errors is the code one of its.
+  return !status.ok() && status.error().kind == ErrorKind::driver ? status.error().code
+                                                                  : driver_result::kInvalidValue;
 }
 
 void Imports::forget(const Allocation& import) {
@@ -116,15 +124,30 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
         }
         if (reply.error().kind != ErrorKind::peer)
           return replies->failed(ticket, reply.error().message, reply.error().kind);
-        // The owner has ended, and its memory with it.
-        MutexLock lock(context_.registry.mutex);
-        for (const Wanted& one : wanted)
-          if (const Allocation* import = context_.registry.find(one.local))
-            (void)change_state(context_.registry.backing_of(*import), lost);
-        AMEM_LOG(warn, -1, "the owner of %zu imported allocations has ended: %s", wanted.size(),
-                 reply.error().message.c_str());
+        lose(owner, wanted);
         replies->succeeded(ticket);
       });
+}
+
+// Without us NCCL would wait for the owner for ever; with us its kernels would meet addresses where
+// nothing is mapped any more.
+void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted) {
+  MutexLock lock(context_.registry.mutex);
+  pid_t pid = 0;
+  bool had_it = false;
+  for (const Wanted& one : wanted) {
+    const Allocation* import = context_.registry.find(one.local);
+    if (import == nullptr) continue;
+    pid = import->origin.owner_pid;
+    had_it = had_it || !import->mappings.empty();
+    (void)change_state(context_.registry.backing_of(*import), lost);
+  }
+  AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, has ended", pid,
+           wanted.size());
+  if (!had_it) return;
+  context_.gate.member_lost(
+      owner, ended_text(pid),
+      context_.members.may_include(owner, context_.gate.communicator_ids(), context_.calls));
 }
 
 Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted,
@@ -168,7 +191,7 @@ Status Imports::map_arrived(Backing& backing) {
   if (arrived == arrived_.end()) return ok_status();
   const UniqueFd fd = std::move(arrived->second);
   arrived_.erase(arrived);
-  if (backing.state == mapped) return ok_status();
+  if (backing.state == mapped || backing.state == lost) return ok_status();
   AMEM_TRY(context_.exiting.check());
   AMEM_TRY(import_backing(context_.driver, backing, fd.get()));
   return change_state(backing, mapped);
@@ -237,7 +260,8 @@ void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo reques
                   step_point(StepPoint::let_go_asked);
                   const NvtxRange range("let go");
                   close_gates(owner, shared);
-                  const Status status = let_go_of(owner.instance, shared, deadline);
+                  bool untouched = true;
+                  const Status status = let_go_of(owner.instance, shared, deadline, &untouched);
                   if (!status.ok() && context_.exiting) return;
                   step_point(StepPoint::let_go_unmapped);
                   Gone answer{status.ok(), {}};
@@ -245,7 +269,8 @@ void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo reques
                     answer.calls = context_.calls.counts();
                   } else {
                     answer.reason = status.error().message;
-                    context_.gate.member_back(owner.instance);
+                    // The owner's pause has failed, and it brings back what was unmapped.
+                    if (untouched) context_.gate.member_back(owner.instance);
                   }
                   context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
                 });
@@ -259,7 +284,7 @@ std::vector<Backing*> Imports::imports_of(const InstanceId& owner) {
 }
 
 Status Imports::let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
-                          Deadline deadline) {
+                          Deadline deadline, bool* untouched) {
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
@@ -267,6 +292,7 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
   }
   if (!seeded_fault("leave_gate_open"))
     AMEM_TRY(context_.gate.wait_until_outside(&shared, deadline));
+  AMEM_TRY(context_.nccl->wait_until_settled(&shared, deadline));
   AMEM_TRY(context_.devices.drain(devices, deadline));
   step_point(StepPoint::let_go_drained);
 
@@ -279,6 +305,7 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
       AMEM_TRY(change_state(*import, let_go));
     if (!import->is_here()) continue;
     AMEM_TRY(context_.exiting.check());
+    *untouched = false;
     AMEM_TRY(unmap_backing(context_.driver, *import));
     if (import->state == mapped) AMEM_TRY(change_state(*import, let_go));
     step_point(StepPoint::let_go_half_unmapped);
@@ -342,8 +369,7 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
   MutexLock lock(context_.registry.mutex);
   for (Backing* import : imports_of(owner.instance))
     if (import->state == let_go) (void)change_state(*import, lost);
-  context_.gate.member_ended(owner.instance,
-                             "process " + std::to_string(owner.pid) + ", has ended");
+  context_.gate.member_ended(owner.instance, ended_text(owner.pid));
 }
 
 }  // namespace amem

@@ -48,6 +48,8 @@ class Imports {
   };
   void request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
                const std::shared_ptr<Replies>& replies);
+  /// The owner has ended, and its memory with it.
+  void lose(const InstanceId& owner, const std::vector<Wanted>& wanted);
   Status on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Fetched answer,
                     std::vector<UniqueFd> fds);
   Status map_arrived(Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
@@ -55,9 +57,10 @@ class Imports {
 
   /// Calls on the communicators that the owner is a member of wait for it from now on.
   void close_gates(const PeerInfo& owner, const std::vector<CommunicatorId>& shared);
-  /// `shared`: the communicators that the owner is a member of.
+  /// `shared`: the communicators that the owner is a member of. `*untouched` becomes false when
+  /// something was unmapped, or nearly.
   Status let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
-                   Deadline deadline);
+                   Deadline deadline, bool* untouched);
   Status take_back(const InstanceId& owner, const Back& message, const std::vector<UniqueFd>& fds);
   Status map_parcel(const InstanceId& owner, const Back& message, const std::vector<UniqueFd>& fds)
       AMEM_REQUIRES(context_.registry.mutex);

@@ -13,6 +13,7 @@
 
 #include "engine/engine_fixture.h"
 #include "peers/peer_fixture.h"
+#include "peers/token.h"
 #include "registry/communicator_id.h"
 
 namespace amem {
@@ -27,7 +28,18 @@ struct {
   std::atomic<int> unmaps;
   std::atomic<int> maps;
   std::atomic<DriverResult> map_result;
+  std::atomic<int> failing_unmap;  ///< its number; 0: none
 } g_calls;
+
+/// One that launches what was called a while ago, as it does for communicators that do not block.
+class BusyNccl : public QuietNccl {
+ public:
+  Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline) override {
+    EXPECT_EQ(*ids, std::vector<CommunicatorId>{kWorld});
+    EXPECT_EQ(g_calls.unmaps, 0);
+    return make_error(ErrorKind::timeout, 0, "a non-blocking communicator is still working");
+  }
+};
 
 /// Hands let-gos and returns to the imports, as the session does.
 class Importer : public PeerHandler {
@@ -69,9 +81,11 @@ class ImportsTest : public EngineTest {
     g_calls.map_result = driver_result::kSuccess;
     g_calls.hold = false;
     g_calls.unmaps = 0;
+    g_calls.failing_unmap = 0;
     driver_.cuMemUnmap = [](DeviceAddress, size_t) {
       while (g_calls.hold) std::this_thread::yield();
-      return ++g_calls.unmaps, driver_result::kSuccess;
+      return ++g_calls.unmaps == g_calls.failing_unmap ? driver_result::kUnknown
+                                                       : driver_result::kSuccess;
     };
     driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
     EXPECT_TRUE(imports_->start().ok());
@@ -90,7 +104,8 @@ class ImportsTest : public EngineTest {
   BackingId add_import(const InstanceId& owner, DeviceAddress address,
                        BackingId of_owner = kBacking) {
     MutexLock lock(registry_.mutex);
-    Allocation& import = registry_.add_import({owner, 1, 2, of_owner, 0, 0, kBytes});
+    Allocation& import = registry_.add_import({owner, 1, 2, of_owner, 0, 0, kBytes, kOwnerPid});
+    registry_.add_mapping(import, address, kBytes);
     Backing& backing = registry_.backing_of(import);
     registry_.add_placement(backing, address, kBytes);
     return backing.id;
@@ -123,9 +138,10 @@ class ImportsTest : public EngineTest {
 
   static constexpr uint32_t kTimeoutMs = 10000;
   static constexpr BackingId kBacking = 5;
+  static constexpr pid_t kOwnerPid = 4711;
   std::unique_ptr<Imports> imports_ = std::make_unique<Imports>(context_);
   Importer importer_{imports_};
-  const PeerInfo owner_{random_instance_id(), 4711, 0};
+  const PeerInfo owner_{random_instance_id(), kOwnerPid, 0};
   BackingId import_ = 0;
 };
 
@@ -206,6 +222,95 @@ TEST_F(ImportsTest, ImportOfAPausedProcessStaysDropped) {
   back();
   EXPECT_TRUE(eventually([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::dropped);
+}
+
+// It was not away itself, so that nobody has closed a gate for it. What it had here is not mapped
+// any more, and a kernel that touches that would cost us the context.
+TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
+  set_state(BackingState::dropped);
+
+  EXPECT_TRUE(imports_->fetch({{Step::Action::fetch, import_}}, patience()).ok());
+
+  EXPECT_EQ(state(), BackingState::lost);
+  const Status refused = gate_.enter("ncclAllReduce", &gate_, kPatienceMs);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::peer);
+  EXPECT_EQ(refused.error().message,
+            "ncclAllReduce: a member of this communicator, process 4711, has ended; destroy the "
+            "communicator");
+}
+
+TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
+  set_state(BackingState::dropped);
+  context_.members.note(owner_.instance, {true, {{communicator_from_bytes("other", 5), 0, 0}}, {}});
+
+  EXPECT_TRUE(imports_->fetch({{Step::Action::fetch, import_}}, patience()).ok());
+
+  EXPECT_EQ(state(), BackingState::lost);
+  EXPECT_TRUE(is_open());
+}
+
+// Nobody is inside a call and no device has work, and yet a kernel is going to use the memory.
+TEST_F(ImportsTest, NothingIsLetGoOfWhileNcclHasYetToLaunch) {
+  BusyNccl busy;
+  context_.nccl = &busy;
+  Node owner;
+  const BackingId import = add_import(owner.id, kAddress + kBytes);
+  set_state(import, BackingState::mapped);
+
+  const Result<Received> reply = owner.ask(context_.self, LetGo{kTimeoutMs, {kWorld}});
+
+  ASSERT_TRUE(reply.ok());
+  const auto& gone = std::get<Gone>(reply.value().message);
+  EXPECT_FALSE(gone.gone);
+  EXPECT_EQ(gone.reason, "a non-blocking communicator is still working");
+  EXPECT_EQ(g_calls.unmaps, 0);
+  EXPECT_TRUE(is_open());
+}
+
+// Its pause has failed, and it brings all back. Until then what was unmapped is not there.
+TEST_F(ImportsTest, GateStaysClosedAfterLettingGoOfHalf) {
+  constexpr BackingId kOther = kBacking + 1;
+  Node owner;
+  const BackingId first = add_import(owner.id, kAddress + kBytes);
+  const BackingId second = add_import(owner.id, kAddress + 2 * kBytes, kOther);
+  for (const BackingId id : {first, second}) set_state(id, BackingState::mapped);
+  g_calls.failing_unmap = 2;
+
+  const Result<Received> reply = owner.ask(context_.self, LetGo{kTimeoutMs, {kWorld}});
+
+  ASSERT_TRUE(reply.ok());
+  EXPECT_FALSE(std::get<Gone>(reply.value().message).gone);
+  EXPECT_EQ(state_of(first), BackingState::let_go);
+  EXPECT_FALSE(is_open());
+
+  std::vector<UniqueFd> fds = descriptor();
+  fds.push_back(std::move(descriptor().front()));
+  const Result<Received> taken = owner.service->call_and_wait(
+      context_.self, Back{{kBacking, kOther}, true}, std::move(fds), patience());
+  ASSERT_TRUE(taken.ok());
+  EXPECT_EQ(state_of(first), BackingState::mapped);
+  EXPECT_TRUE(is_open());
+}
+
+// Of all errors only the driver's have codes that NCCL may be given; those of others may be 0.
+TEST_F(ImportsTest, FirstImportThatFailsIsNoSuccess) {
+  Node owner({}, [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
+    if (!std::holds_alternative<Fetch>(message)) return;
+    exiting_.raise();
+    owner.service->reply(from.instance, request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
+                         descriptor());
+  });
+  const Result<UniqueFd> token =
+      make_token({owner.id, 1, 2, kOwnerPid, kBacking + 2, 0, 0, kBytes});
+  ASSERT_TRUE(token.ok());
+  DriverHandle handle = 0;
+  DriverResult result = driver_result::kSuccess;
+
+  ASSERT_TRUE(imports_->import_token(token.value().get(), &handle, &result));
+
+  EXPECT_EQ(result, driver_result::kInvalidValue);
+  EXPECT_EQ(handle, 0u);
 }
 
 // A resume maps what it has fetched when all owners have answered. One of them may have left again

@@ -2,9 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <string>
+#include <vector>
 
 #include "base/deadline.h"
+#include "base/identity.h"
 #include "base/result.h"
 
 namespace amem {
@@ -14,9 +15,10 @@ class NcclState {
  public:
   virtual ~NcclState() = default;
 
-  /// Waits until no communicator has an asynchronous operation in progress (ncclConfig_t::blocking
-  /// 0).
-  virtual Status wait_until_settled(Deadline deadline) = 0;
+  /// Waits until none of these communicators, of all when `ids` is nullptr, has an asynchronous
+  /// operation in progress (ncclConfig_t::blocking 0): NCCL launches what was called later, on a
+  /// thread of its own. Timeout at the deadline.
+  virtual Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline deadline) = 0;
 
   /// Is a stream with NCCL work on it being captured? A capture without any is not disturbed by a
   /// pause.

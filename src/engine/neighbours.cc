@@ -38,7 +38,13 @@ AMEM_NOT_ANALYSED void Neighbours::forget(const Allocation& allocation) {
   if (allocation.is_import) imports_.forget(allocation);
 }
 
+void Neighbours::wait_until_started() {
+  if (context_.peers.load(std::memory_order_acquire) != nullptr) return;
+  MutexLock lock(start_mutex_);
+}
+
 void Neighbours::on_message(const PeerInfo& from, uint64_t request_id, Received received) {
+  wait_until_started();
   Message& message = received.message;
   if (const auto* fetch = std::get_if<Fetch>(&message)) {
     exports_.answer_fetch(from, request_id, *fetch);
@@ -56,6 +62,7 @@ void Neighbours::on_message(const PeerInfo& from, uint64_t request_id, Received 
 }
 
 void Neighbours::on_peer_gone(const PeerInfo& peer) {
+  wait_until_started();
   exports_.forget_importer(peer.instance);
   imports_.on_owner_gone(peer);
 }

@@ -35,6 +35,9 @@ class Neighbours final : public Exchange, public PeerHandler {
   Status start();
 
  private:
+  /// The service thread may have a message before start() has kept the service.
+  void wait_until_started();
+
   EngineContext& context_;
   Exports exports_;  // allow: guards its own, as the next one does
   Imports imports_;  // allow: see exports_

@@ -103,7 +103,7 @@ Status Session::check_pause() {
     return make_error(
         ErrorKind::misuse, 0,
         "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
-  if (nccl_.is_capturing())
+  if (context_.nccl->is_capturing())
     return make_error(
         ErrorKind::misuse, 0,
         "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
@@ -137,8 +137,8 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
     context_.gate.close_process("this process is paused; call ncclResume() first");
   AMEM_TRY(context_.gate.wait_until_outside(nullptr, deadline));
   step_point(StepPoint::pause_gate_closed);
-  AMEM_TRY(nccl_.wait_until_settled(deadline));
-  if (nccl_.is_capturing())
+  AMEM_TRY(context_.nccl->wait_until_settled(nullptr, deadline));
+  if (context_.nccl->is_capturing())
     return make_error(
         ErrorKind::misuse, 0,
         "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");

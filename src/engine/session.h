@@ -6,7 +6,6 @@
 #include <string>
 
 #include "engine/executor.h"
-#include "engine/nccl_state.h"
 #include "engine/neighbours.h"
 
 namespace amem {
@@ -30,10 +29,9 @@ struct SessionReport {
 /// work done. No lock is held while waiting for calls, devices or peers.
 class Session {
  public:
-  Session(EngineContext& context, Neighbours& neighbours, NcclState& nccl)
+  Session(EngineContext& context, Neighbours& neighbours)
       : context_(context),
         neighbours_(neighbours),
-        nccl_(nccl),
         store_(context.driver, context.host_limit_bytes),
         executor_(context.driver, context.registry, context.devices, store_, context.kinds,
                   context.exiting) {}
@@ -82,7 +80,6 @@ class Session {
 
   EngineContext& context_;
   Neighbours& neighbours_;
-  NcclState& nccl_;
   HostStore store_;    // allow: locks itself
   Executor executor_;  // allow: of the one thread that is pausing or resuming
 

@@ -39,6 +39,7 @@ struct ImportOrigin {
   size_t slab_bytes = 0;    ///< of the backing when it is a slab, otherwise 0
   size_t offset_bytes = 0;  ///< in the slab
   size_t size_bytes = 0;
+  pid_t owner_pid = 0;  ///< for messages
 };
 
 /// What NCCL thinks it created or imported.

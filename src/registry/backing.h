@@ -72,7 +72,7 @@ struct Backing {
   std::map<size_t, AllocationId> allocations;  ///< by their offset
   size_t used_end_bytes = 0;                   ///< nothing behind it was ever used; whole slots
   size_t filled_bytes = 0;                     ///< of them, with an allocation now
-  bool copying = false;  ///< a copy of the engine is under way: it may not be unmapped
+  int copying = 0;  ///< copies of the engine that are under way: until they end it stays mapped
 
   // Of one that this process owns, while it is away:
   unsigned char* saved = nullptr;   ///< in the host store, when contents are kept

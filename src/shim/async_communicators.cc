@@ -4,6 +4,8 @@
 
 #include <time.h>
 
+#include <algorithm>
+
 #include "shim/real_nccl.h"
 
 namespace amem {
@@ -18,22 +20,27 @@ void AsyncCommunicators::forget(ncclComm_t communicator) {
   gate_.remove_communicator(communicator);
 }
 
-bool AsyncCommunicators::is_working(AskFunction real, ncclComm_t communicator) {
+bool AsyncCommunicators::is_working(AskFunction real, ncclComm_t communicator,
+                                    const std::vector<CommunicatorId>* ids) {
   MutexLock lock(turns_);
   CommunicatorId id;
   int state = ncclSuccess;
-  return gate_.find_communicator(communicator, &id) && real(communicator, &state) == ncclSuccess &&
-         state == ncclInProgress;
+  if (!gate_.find_communicator(communicator, &id)) return false;
+  // One without a name may be any of them.
+  if (ids != nullptr && id != CommunicatorId{} && !std::count(ids->begin(), ids->end(), id))
+    return false;
+  return real(communicator, &state) == ncclSuccess && state == ncclInProgress;
 }
 
-Status AsyncCommunicators::wait_until_settled(Deadline deadline) {
+Status AsyncCommunicators::wait_until_settled(const std::vector<CommunicatorId>* ids,
+                                              Deadline deadline) {
   if (!any_.load(std::memory_order_relaxed)) return ok_status();
   const Result<void*> symbol = real_nccl_symbol("ncclCommGetAsyncError");
   if (!symbol.ok() || symbol.value() == nullptr) return ok_status();
   const auto real = reinterpret_cast<AskFunction>(symbol.value());
   for (const void* known : gate_.communicators()) {
     const auto communicator = static_cast<ncclComm_t>(const_cast<void*>(known));
-    while (is_working(real, communicator)) {
+    while (is_working(real, communicator, ids)) {
       if (deadline.passed())
         return make_error(ErrorKind::timeout, 0,
                           "a non-blocking communicator is still working (ncclInProgress)");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "amem_nccl_abi.h"
 #include "base/deadline.h"
@@ -35,12 +36,14 @@ class AsyncCommunicators {
   /// The application ends a communicator: nobody asks for it any more.
   void forget(ncclComm_t communicator);
 
-  /// Waits until no communicator is at work behind its caller's back. Timeout at the deadline.
-  Status wait_until_settled(Deadline deadline);
+  /// Waits until none of these communicators (all when `ids` is nullptr) is at work behind its
+  /// caller's back. Timeout at the deadline.
+  Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline deadline);
 
  private:
-  /// Is it known and still at work?
-  bool is_working(AskFunction real, ncclComm_t communicator);
+  /// Is it known, one of these, and still at work?
+  bool is_working(AskFunction real, ncclComm_t communicator,
+                  const std::vector<CommunicatorId>* ids);
 
   CallGate& gate_;
   std::atomic<bool> any_{false};

@@ -65,7 +65,8 @@ Process::Process(const Driver& driver)
               random_instance_id(),
               static_cast<size_t>(environment().host_limit_mib) << 20},
       neighbours_(engine_, [this] { return status_text(); }),
-      session_(engine_, neighbours_, *this) {
+      session_(engine_, neighbours_) {
+  engine_.nccl = this;
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
   engine_.kinds = kind_settings();

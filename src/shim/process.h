@@ -46,8 +46,8 @@ class Process final : public NcclState {
   void note_stream(DriverStream stream);
   AsyncCommunicators& async_communicators() { return async_; }
 
-  Status wait_until_settled(Deadline deadline) override {
-    return async_.wait_until_settled(deadline);
+  Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline deadline) override {
+    return async_.wait_until_settled(ids, deadline);
   }
   bool is_capturing() override;
 
