@@ -13,6 +13,7 @@
 #include "peers/token.h"
 #include "registry/backing_state.h"
 #include "registry/backing_steps.h"
+#include "registry/communicator_id.h"
 
 namespace amem {
 
@@ -124,14 +125,14 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
         }
         if (reply.error().kind != ErrorKind::peer)
           return replies->failed(ticket, reply.error().message, reply.error().kind);
-        lose(owner, wanted);
+        lose(owner, wanted, reply.error());
         replies->succeeded(ticket);
       });
 }
 
 // Without us NCCL would wait for the owner for ever; with us its kernels would meet addresses where
 // nothing is mapped any more.
-void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted) {
+void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, const Error& why) {
   MutexLock lock(context_.registry.mutex);
   pid_t pid = 0;
   bool had_it = false;
@@ -139,15 +140,18 @@ void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted) {
     const Allocation* import = context_.registry.find(one.local);
     if (import == nullptr) continue;
     pid = import->origin.owner_pid;
-    had_it = had_it || !import->mappings.empty();
-    (void)change_state(context_.registry.backing_of(*import), lost);
+    Backing& backing = context_.registry.backing_of(*import);
+    for (const auto& [offset_bytes, id] : backing.allocations)
+      had_it = had_it || !context_.registry.find(id)->mappings.empty();
+    (void)change_state(backing, lost);
   }
-  AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, has ended", pid,
-           wanted.size());
+  if (pid == 0) return;
+  AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, has ended: %s", pid,
+           wanted.size(), why.message.c_str());
   if (!had_it) return;
-  context_.gate.member_lost(
-      owner, ended_text(pid),
-      context_.members.may_include(owner, context_.gate.communicator_ids(), context_.calls));
+  Membership::Communicators its =
+      context_.members.may_include(owner, context_.gate.communicator_ids(), context_.calls);
+  context_.gate.member_lost({owner, ended_text(pid), true, its.is_guess}, std::move(its.ids));
 }
 
 Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted,
@@ -178,6 +182,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     }
   }
   if (away) {
+    answer.away_communicators.push_back(kNameless);
     const std::string text = name_of_peer(context_, owner) + " is paused";
     context_.gate.member_away({owner, text, false}, answer.away_communicators);
   }
@@ -244,6 +249,8 @@ void Imports::close_gates(const PeerInfo& owner, const std::vector<CommunicatorI
 // Both close the gates at once, so that calls wait from now on, and again in their turn: what waits
 // before them may be the owner's coming back from the time before, which opens them.
 void Imports::on_away(const PeerInfo& owner, uint64_t request_id, Away notice) {
+  // Every process of this user hears it, those of other jobs too.
+  if (context_.gate.knows_any(notice.communicators)) notice.communicators.push_back(kNameless);
   close_gates(owner, notice.communicators);
   workers_.post(owner.instance, [this, owner, shared = std::move(notice.communicators)] {
     close_gates(owner, shared);
@@ -252,6 +259,7 @@ void Imports::on_away(const PeerInfo& owner, uint64_t request_id, Away notice) {
 }
 
 void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo request) {
+  request.communicators.push_back(kNameless);
   close_gates(owner, request.communicators);
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
   workers_.post(owner.instance,

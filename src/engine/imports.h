@@ -49,7 +49,7 @@ class Imports {
   void request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
                const std::shared_ptr<Replies>& replies);
   /// The owner has ended, and its memory with it.
-  void lose(const InstanceId& owner, const std::vector<Wanted>& wanted);
+  void lose(const InstanceId& owner, const std::vector<Wanted>& wanted, const Error& why);
   Status on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Fetched answer,
                     std::vector<UniqueFd> fds);
   Status map_arrived(Backing& backing) AMEM_REQUIRES(context_.registry.mutex);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "registry/communicator_id.h"
 
 namespace amem {
 namespace {
@@ -33,7 +34,7 @@ uint64_t CallCounter::next_version() {
 }
 
 void CallCounter::add(const void* communicator, const CommunicatorId& id, int rank, int ranks) {
-  if (id == CommunicatorId{} || rank < 0 || rank >= ranks)
+  if (id == kNameless || rank < 0 || rank >= ranks)
     return doubt("a communicator was made that amem cannot tell from others");
   MutexLock lock(mutex_);
   if (members_.size() == CallCounts::kMost)

@@ -10,15 +10,15 @@
 #include <array>
 
 #include "base/thread_value.h"
+#include "registry/communicator_id.h"
 
 namespace amem {
 namespace {
 
 constexpr size_t kCommunicatorsInGroup = 32;
 
-/// Can this be one of `ids`? What has no name can be any.
-bool may_contain(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
-  return id == CommunicatorId{} || std::find(ids.begin(), ids.end(), id) != ids.end();
+bool contains(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 uint64_t next_number() {
@@ -83,22 +83,20 @@ bool CallGate::caller_is_inside() const {
   return thread.depth > 0 || thread.group_depth > 0;
 }
 
-bool CallGate::has_name(const void* communicator) {
+CommunicatorId CallGate::name_of(const void* communicator) {
   const auto known = known_.find(communicator);
-  return known != known_.end() && known->second != CommunicatorId{};
+  return known == known_.end() ? kNameless : known->second;
 }
 
-// A call that we do not know may have made it, and a kernel that finds no memory loses the context.
-bool CallGate::may_be_one_of(const std::vector<CommunicatorId>& ids, const void* communicator) {
-  if (communicator == nullptr) return false;
-  const auto known = known_.find(communicator);
-  return known == known_.end() || may_contain(ids, known->second);
+bool CallGate::contains_communicator(const std::vector<CommunicatorId>& ids,
+                                     const void* communicator) {
+  return communicator != nullptr && contains(ids, name_of(communicator));
 }
 
 bool CallGate::blocks(const void* communicator, Closure* closure) {
   bool blocked = false;
   for (const auto& [member, away] : away_) {
-    if (!may_be_one_of(away.ids, communicator)) continue;
+    if (!contains_communicator(away.ids, communicator)) continue;
     // To wait for the others helps nobody when one has ended.
     if (!blocked || away.closure.for_ever) *closure = away.closure;
     blocked = true;
@@ -139,7 +137,7 @@ Status CallGate::enter(const char* call, const void* communicator, long timeout_
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   MutexLock lock(mutex_);
   Closure closure;
-  const char* const doubt = has_name(communicator) ? "" : " (if it is one)";
+  const bool nameless = name_of(communicator) == kNameless;
   const auto step_back = [&] {
     thread.count.store(before, std::memory_order_relaxed);
     thread.call.store(outer, std::memory_order_release);
@@ -158,6 +156,7 @@ Status CallGate::enter(const char* call, const void* communicator, long timeout_
       return ok_status();
     }
     step_back();
+    const char* const doubt = nameless || closure.is_guess ? " (if it is one)" : "";
     if (closure.for_ever)
       return make_error(ErrorKind::peer, 0,
                         "%s: a member of this communicator, %s%s; destroy the communicator", call,
@@ -200,13 +199,24 @@ void CallGate::remove_communicator(const void* communicator) {
 
 void CallGate::forget_ended() {
   const auto concerns_nobody = [&](const auto& entry) AMEM_REQUIRES(mutex_) {
-    return entry.second.closure.for_ever &&
-           std::none_of(known_.begin(), known_.end(), [&](const auto& known) {
-             return may_contain(entry.second.ids, known.second);
-           });
+    const std::vector<CommunicatorId>& ids = entry.second.ids;
+    return entry.second.closure.for_ever && !(some_are_unseen_ && contains(ids, kNameless)) &&
+           std::none_of(known_.begin(), known_.end(),
+                        [&](const auto& known) { return contains(ids, known.second); });
   };
   closures_.fetch_sub(static_cast<int>(std::erase_if(away_, concerns_nobody)),
                       std::memory_order_relaxed);
+}
+
+void CallGate::note_unseen_communicator() {
+  MutexLock lock(mutex_);
+  some_are_unseen_ = true;
+}
+
+bool CallGate::knows_any(const std::vector<CommunicatorId>& ids) {
+  MutexLock lock(mutex_);
+  return std::any_of(known_.begin(), known_.end(),
+                     [&](const auto& known) { return contains(ids, known.second); });
 }
 
 std::vector<CommunicatorId> CallGate::communicator_ids() {
@@ -258,7 +268,11 @@ void CallGate::member_away(const Closure& closure, const std::vector<Communicato
 
 void CallGate::member_back(const InstanceId& member) {
   MutexLock lock(mutex_);
-  if (away_.erase(member) > 0) closures_.fetch_sub(1, std::memory_order_relaxed);
+  const auto away = away_.find(member);
+  // What it had here may be lost for all that it says now.
+  if (away == away_.end() || away->second.closure.for_ever) return;
+  away_.erase(away);
+  closures_.fetch_sub(1, std::memory_order_relaxed);
   changed_.notify_all();
 }
 
@@ -272,15 +286,15 @@ void CallGate::member_ended(const InstanceId& member, std::string text) {
   changed_.notify_all();
 }
 
-void CallGate::member_lost(const InstanceId& member, std::string text,
-                           std::vector<CommunicatorId> ids) {
+void CallGate::member_lost(Closure closure, std::vector<CommunicatorId> ids) {
   MutexLock lock(mutex_);
-  const auto [away, is_new] = away_.try_emplace(member);
+  const auto [away, is_new] = away_.try_emplace(closure.member);
   if (is_new) {
     closures_.fetch_add(1, std::memory_order_relaxed);
     away->second.ids = std::move(ids);
   }
-  away->second.closure = Closure{member, std::move(text), true};
+  closure.for_ever = true;
+  away->second.closure = std::move(closure);
   fence_.heavy();
   forget_ended();
   changed_.notify_all();
@@ -293,7 +307,7 @@ std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids) {
     const size_t count = thread->count.load(std::memory_order_relaxed);
     bool concerned = ids == nullptr || count > kCommunicatorsInGroup;
     for (size_t i = 0; !concerned && i < count; ++i)
-      concerned = may_be_one_of(*ids, thread->communicators[i].load(std::memory_order_relaxed));
+      concerned = contains_communicator(*ids, thread->communicators[i].load());
     if (concerned) return "thread " + std::to_string(thread->tid.load()) + " is inside " + call;
   }
   return {};

@@ -34,6 +34,7 @@ class CallGate {
     InstanceId member;
     std::string text;       ///< "process 1234 is paused"
     bool for_ever = false;  ///< the member has ended: do not wait
+    bool is_guess = false;  ///< it may be no member of some of the communicators
   };
 
   CallGate();
@@ -57,12 +58,14 @@ class CallGate {
   // --- Communicators
   // -----------------------------------------------------------------------------------------------
   //
-  // One that has no name, because nobody added it or because what it was added with is
-  // CommunicatorId{}, may have any members: it is closed while any member of any communicator is
-  // away, and who waits for calls on some communicators waits for those on it.
+  // One that nobody added is nameless, as is one that was added so: it is closed, and waited for,
+  // with those lists of communicators in which kNameless stands (registry/communicator_id.h).
 
   void add_communicator(const void* communicator, const CommunicatorId& id);
   void remove_communicator(const void* communicator);
+  /// One was made that may come into use without having been added.
+  void note_unseen_communicator();
+  bool knows_any(const std::vector<CommunicatorId>& ids);
   std::vector<CommunicatorId> communicator_ids();
   /// The identity of a communicator, if it is known.
   bool find_communicator(const void* communicator, CommunicatorId* id);
@@ -77,13 +80,14 @@ class CallGate {
 
   /// A member of communicators went away; calls on these wait. It came back: they go on.
   void member_away(const Closure& closure, const std::vector<CommunicatorId>& ids);
+  /// One that has ended stays so.
   void member_back(const InstanceId& member);
   /// A member that is away will not come back: calls on its communicators fail from now on, until
   /// these are gone.
   void member_ended(const InstanceId& member, std::string text);
   /// A process has ended that was not away, and memory of its is mapped no more: calls on its
   /// communicators fail likewise.
-  void member_lost(const InstanceId& member, std::string text, std::vector<CommunicatorId> ids);
+  void member_lost(Closure closure, std::vector<CommunicatorId> ids);
 
   /// Waits until no other thread is inside a call on one of `ids` (all calls when `ids` is
   /// nullptr). On the deadline: an error that names the thread and the call. The calling thread
@@ -99,8 +103,9 @@ class CallGate {
   struct Thread;
   Thread& this_thread();
   void forget_ended() AMEM_REQUIRES(mutex_);
-  bool has_name(const void* communicator) AMEM_REQUIRES(mutex_);
-  bool may_be_one_of(const std::vector<CommunicatorId>& ids, const void* communicator)
+  CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
+  /// True for no call without a communicator.
+  bool contains_communicator(const std::vector<CommunicatorId>& ids, const void* communicator)
       AMEM_REQUIRES(mutex_);
   bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
   void step_out(Thread& thread);
@@ -113,6 +118,7 @@ class CallGate {
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
+  bool some_are_unseen_ AMEM_GUARDED_BY(mutex_) = false;
   struct Away {
     Closure closure;
     std::vector<CommunicatorId> ids;

@@ -14,6 +14,7 @@ namespace {
 
 const CommunicatorId kFirst = communicator_from_bytes("first", 5);
 const CommunicatorId kSecond = communicator_from_bytes("second", 6);
+const CommunicatorId kUnknown = communicator_from_bytes("unknown", 7);
 
 class CallGateTest : public testing::Test {
  protected:
@@ -94,9 +95,10 @@ TEST_F(CallGateTest, EndedMemberCountsBeforeThoseThatAreAway) {
   EXPECT_EQ(status.error().kind, ErrorKind::peer);
 }
 
-TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForAnyMember) {
-  gate_.add_communicator(comm(4), CommunicatorId{});
-  gate_.member_away(closure_, {kFirst});
+TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
+  gate_.add_communicator(comm(4), kNameless);
+  gate_.member_away({random_instance_id(), "one of another job is paused", false}, {kUnknown});
+  gate_.member_away(closure_, {kFirst, kNameless});
   for (const void* nameless : {comm(3), comm(4)}) {
     const Status status = gate_.enter("ncclAllReduce", nameless, 1);
     ASSERT_FALSE(status.ok());
@@ -115,8 +117,8 @@ TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForAnyMember) {
 }
 
 TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberThatEnded) {
-  gate_.add_communicator(comm(4), CommunicatorId{});
-  gate_.member_away(closure_, {kFirst});
+  gate_.add_communicator(comm(4), kNameless);
+  gate_.member_away(closure_, {kFirst, kNameless});
   gate_.member_ended(member_, "process 7, has ended");
   for (const void* nameless : {comm(3), comm(4)}) {
     const Status status = gate_.enter("ncclAllReduce", nameless, 1);
@@ -134,6 +136,39 @@ TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberTha
   gate_.leave();
 }
 
+// It may be in use when nothing that we know of is any more.
+TEST_F(CallGateTest, OneThatWasNotSeenIsRefusedForEver) {
+  gate_.note_unseen_communicator();
+  gate_.member_away(closure_, {kFirst, kNameless});
+  gate_.remove_communicator(comm(1));
+  gate_.member_ended(member_, "process 7, has ended");
+
+  EXPECT_FALSE(gate_.enter("ncclAllReduce", comm(3), 1).ok());
+  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(2), 1).ok());
+  gate_.leave();
+}
+
+TEST_F(CallGateTest, MemberThatHasEndedIsNeverBack) {
+  gate_.member_away(closure_, {kFirst});
+  gate_.member_ended(member_, "process 7, has ended");
+
+  gate_.member_back(member_);
+
+  EXPECT_FALSE(gate_.enter("ncclAllReduce", comm(1), 1).ok());
+}
+
+TEST_F(CallGateTest, LostMemberClosesItsCommunicatorsForEver) {
+  gate_.member_lost({member_, "process 7, has ended", true, true}, {kFirst});
+
+  const Status status = gate_.enter("ncclAllReduce", comm(1), 30000);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message,
+            "ncclAllReduce: a member of this communicator, process 7, has ended (if it is one); "
+            "destroy the communicator");
+  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(2), 0).ok());
+  gate_.leave();
+}
+
 TEST_F(CallGateTest, CloserWaitsForCallsOnCommunicatorsWithoutAName) {
   std::promise<void> entered, may_leave;
   auto call = std::async(std::launch::async, [&] {
@@ -143,9 +178,10 @@ TEST_F(CallGateTest, CloserWaitsForCallsOnCommunicatorsWithoutAName) {
     gate_.leave();
   });
   entered.get_future().wait();
-  const std::vector<CommunicatorId> first{kFirst};
+  const std::vector<CommunicatorId> named{kFirst}, all{kFirst, kNameless};
 
-  const Status status = gate_.wait_until_outside(&first, Deadline::after_ms(1));
+  EXPECT_TRUE(gate_.wait_until_outside(&named, Deadline::after_ms(0)).ok());
+  const Status status = gate_.wait_until_outside(&all, Deadline::after_ms(1));
   may_leave.set_value();
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("is inside ncclAllReduce"), std::string::npos);

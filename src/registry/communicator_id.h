@@ -9,6 +9,10 @@
 
 namespace amem {
 
+/// Of a communicator that amem cannot name alike on all ranks, or has not seen being made. In a
+/// list it stands for all of these: they may have any members.
+inline constexpr CommunicatorId kNameless{};
+
 /// The identity of a communicator made from unique ids (ncclCommInitRank): equal on all ranks,
 /// because all were given the same bytes. ncclUniqueId holds a random magic and the root's address,
 /// so two communicators never share it.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "registry/communicator_id.h"
+
 namespace amem {
 namespace {
 
@@ -27,14 +29,16 @@ void Membership::note(const InstanceId& process, const CallCounts& said) {
   said_[process] = said;
 }
 
-std::vector<CommunicatorId> Membership::may_include(const InstanceId& process,
-                                                    const std::vector<CommunicatorId>& ids,
-                                                    CallCounter& calls) {
+Membership::Communicators Membership::may_include(const InstanceId& process,
+                                                  const std::vector<CommunicatorId>& ids,
+                                                  CallCounter& calls) {
   const CallCounts ours = calls.counts();
-  std::vector<CommunicatorId> may;
   MutexLock lock(mutex_);
   const auto its = said_.find(process);
   const bool told_all = its != said_.end() && its->second.sure;
+  Communicators may;
+  may.is_guess = !told_all;
+  if (!told_all) may.ids.push_back(kNameless);
   for (const CommunicatorId& id : ids) {
     Ranks its_ranks, others;
     add_ranks(ours, id, &others);
@@ -42,7 +46,7 @@ std::vector<CommunicatorId> Membership::may_include(const InstanceId& process,
       add_ranks(said, id, who == process ? &its_ranks : &others);
     const size_t size = calls.size_of(id);
     const bool all_are_others = size > 0 && others.size() == size;
-    if (told_all ? !its_ranks.empty() : !all_are_others) may.push_back(id);
+    if (told_all ? !its_ranks.empty() : !all_are_others) may.ids.push_back(id);
   }
   return may;
 }

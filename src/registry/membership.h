@@ -21,11 +21,14 @@ class Membership {
   void forget();
   void note(const InstanceId& process, const CallCounts& said);
 
+  struct Communicators {
+    std::vector<CommunicatorId> ids;
+    bool is_guess = false;  ///< it may not be a member of all of these
+  };
   /// Which of `ids`, communicators of ours, the process may be a member of. Not one of which all
-  /// ranks are ours or others', and when it has told all of its own, no other.
-  std::vector<CommunicatorId> may_include(const InstanceId& process,
-                                          const std::vector<CommunicatorId>& ids,
-                                          CallCounter& calls);
+  /// ranks are ours or others'; when it has told all of its own, no other; else nameless ones too.
+  Communicators may_include(const InstanceId& process, const std::vector<CommunicatorId>& ids,
+                            CallCounter& calls);
 
  private:
   Mutex mutex_;

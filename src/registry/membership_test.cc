@@ -24,12 +24,17 @@ class MembershipTest : public testing::Test {
   static CallCounts said(bool sure, std::vector<CallCounts::Member> members) {
     return {sure, std::move(members), {}};
   }
-  Ids of(const InstanceId& process) {
-    return members_.may_include(process, {kWorld, kPair}, calls_);
+  /// kNameless is in it when it is a guess, and only then.
+  Ids of(const InstanceId& process, const Ids& ids = {kWorld, kPair}) {
+    Membership::Communicators may = members_.may_include(process, ids, calls_);
+    EXPECT_EQ(std::erase(may.ids, kNameless), may.is_guess ? 1u : 0u);
+    EXPECT_EQ(may.is_guess, process == ended_ && !ended_has_told_all_);
+    return may.ids;
   }
 
   CallCounter calls_;
   Membership members_;
+  bool ended_has_told_all_ = false;
   const InstanceId ended_ = random_instance_id(), other_ = random_instance_id();
 };
 
@@ -45,6 +50,7 @@ TEST_F(MembershipTest, CommunicatorWhoseRanksAreAllOthersIsNotIts) {
 
 TEST_F(MembershipTest, OneThatHasToldAllIsTakenAtItsWord) {
   members_.note(ended_, said(true, {{kPair, 1, 0}, {kUnseen, 0, 0}}));
+  ended_has_told_all_ = true;
 
   EXPECT_EQ(of(ended_), Ids{kPair});
 }
@@ -64,7 +70,7 @@ TEST_F(MembershipTest, WhatWasSaidIsForgotten) {
 
 // Its size is not known: another NCCL call may have made it.
 TEST_F(MembershipTest, CommunicatorThatWasNotSeenBeingMadeMayHaveAnybody) {
-  EXPECT_EQ(members_.may_include(ended_, {kUnseen}, calls_), Ids{kUnseen});
+  EXPECT_EQ(of(ended_, {kUnseen}), Ids{kUnseen});
 }
 
 // After a doubt too it is known who is where.
@@ -72,7 +78,7 @@ TEST_F(MembershipTest, DoubtOfTheCountsIsNoneOfRanks) {
   calls_.doubt("a test says so");
   calls_.add(&kUnseen, kUnseen, 0, 1);
 
-  EXPECT_EQ(members_.may_include(ended_, {kUnseen}, calls_), Ids{});
+  EXPECT_EQ(of(ended_, {kUnseen}), Ids{});
 }
 
 }  // namespace

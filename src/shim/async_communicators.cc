@@ -26,9 +26,7 @@ bool AsyncCommunicators::is_working(AskFunction real, ncclComm_t communicator,
   CommunicatorId id;
   int state = ncclSuccess;
   if (!gate_.find_communicator(communicator, &id)) return false;
-  // One without a name may be any of them.
-  if (ids != nullptr && id != CommunicatorId{} && !std::count(ids->begin(), ids->end(), id))
-    return false;
+  if (ids != nullptr && std::find(ids->begin(), ids->end(), id) == ids->end()) return false;
   return real(communicator, &state) == ncclSuccess && state == ncclInProgress;
 }
 

@@ -102,6 +102,7 @@ int sent(int result) {
 struct PendingCommunicator {
   Comm* slot;
   CommunicatorId id;
+  bool has_parent;
 };
 using PendingCommunicators = std::vector<PendingCommunicator>;
 
@@ -132,7 +133,12 @@ void add_communicator(Process& process, Comm comm, const CommunicatorId& id, boo
 void add_pending(Process& process, bool ready) {
   auto& all = thread_value<PendingCommunicators>();
   for (const PendingCommunicator& pending : all) {
-    if (*pending.slot != nullptr) add_communicator(process, *pending.slot, pending.id, ready);
+    // NCCL fills the slot of one with a parent when it is ready, some time later. Whether it is
+    // filled by now differs from rank to rank, and its name must not.
+    if (!ready && (pending.has_parent || pending.id == kNameless))
+      process.gate().note_unseen_communicator();
+    else if (*pending.slot != nullptr)
+      add_communicator(process, *pending.slot, pending.id, ready);
     process.calls().end_making();
   }
   all.clear();
@@ -204,7 +210,7 @@ int making(const char* name, Comm parent, Comm* slot, Identify identify, Make ma
       process.calls().end_making();
       return parent == nullptr ? result : sent(result);
     }
-    thread_value<PendingCommunicators>().push_back({slot, id});
+    thread_value<PendingCommunicators>().push_back({slot, id, parent != nullptr});
     if (t_groups.open == 0) add_pending(process, result == ncclSuccess);
     return result;
   });
@@ -220,9 +226,8 @@ template <typename Name>
 auto derived_from(Comm parent, Name name) {
   return [=] {
     CommunicatorId id;
-    const bool named =
-        Process::get()->gate().find_communicator(parent, &id) && id != CommunicatorId{};
-    return named ? name(id) : CommunicatorId{};
+    const bool named = Process::get()->gate().find_communicator(parent, &id) && id != kNameless;
+    return named ? name(id) : kNameless;
   };
 }
 
@@ -301,7 +306,7 @@ AMEM_REAL(ncclCommGrow,
 int gated_ncclCommGrow(Comm parent, int ranks, const ncclUniqueId* id, int rank, Comm* comm,
                        void* config) {
   if (passes(AMEM_CALLER)) return g_real_ncclCommGrow.load()(parent, ranks, id, rank, comm, config);
-  const auto nameless = [] { return CommunicatorId{}; };
+  const auto nameless = [] { return kNameless; };
   return making("ncclCommGrow", parent, comm, nameless,
                 [&] { return g_real_ncclCommGrow.load()(parent, ranks, id, rank, comm, config); });
 }

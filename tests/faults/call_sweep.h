@@ -110,7 +110,12 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     } else if (outcome.ok) {
       EXPECT_EQ(reached, kPaused);
     }
-    if (reached != kActive) job[0].ask("resume");
+    // Made again, without a fault, a pause that was refused succeeds; once for all ways.
+    if (sweep().order == std::string("pause") && reached == kActive && way == 0) {
+      job[0].ask("pause");
+      EXPECT_EQ(totals(job[0]).resident, 0u) << outcome.text;
+    }
+    if (state(job[0]) != kActive) job[0].ask("resume");
     ASSERT_EQ(state(job[0]), kActive) << outcome.text;
 
     job.all("all_reduce world 2000");

@@ -86,7 +86,7 @@ class FileNumbers : public HostCall {
 TEST_P(FileNumbers, RunOutAndNothingIsLost) {
   jobs::Job job(setup_, 2);
   connect(job);
-  try_with_limit(job, 64);
+  EXPECT_TRUE(try_with_limit(job, 64));
   // To resume takes descriptors of every allocation; to pause takes none.
   EXPECT_EQ(try_with_limit(job, 4), sweep().order == std::string("pause"));
   job[0].ask("pause");

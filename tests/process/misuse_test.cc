@@ -135,8 +135,34 @@ TEST_F(Misuse, ResumeWithoutRoomStaysPausedAndSaysHowMuch) {
   }
   EXPECT_EQ((*job)[0].ask("state"), "2");
   EXPECT_EQ(totals((*job)[0]).resident, 0u);
+  // The other rank has room, and is neither held up nor broken.
+  (*job)[1].ask("resume");
+  EXPECT_EQ((*job)[1].ask("state"), "0");
   tenant.all("drain");
+  (*job)[0].ask("resume");
+  job->all("check world" + counts());
+}
+
+// With an object of the driver for each buffer there are many, and some can be had.
+TEST_F(Misuse, ResumeThatRunsOutHalfWayGivesBackWhatItTook) {
+  if (real_gpu()) GTEST_SKIP() << "a real driver does not fail on request";
+  auto job = pair({{"AMEM_SLAB", "0"}});
+  const size_t used_active = used_bytes((*job)[0]);
+  job->all("pause");
+  const size_t used_paused = used_bytes((*job)[0]);
+  ASSERT_LT(used_paused, used_active);
+  for (const char* call : {"cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    SCOPED_TRACE(call);
+    (*job)[0].ask("driver_fault " + std::string(call) + ":3..=2");
+    const std::string text = (*job)[0].ask_failing("resume");
+    EXPECT_TRUE(has(text, call)) << text;
+    EXPECT_EQ((*job)[0].ask("state"), "2");
+    EXPECT_EQ(totals((*job)[0]).resident, 0u);
+    EXPECT_EQ(used_bytes((*job)[0]), used_paused);
+    (*job)[0].ask("driver_fault");
+  }
   job->all("resume");
+  EXPECT_EQ(used_bytes((*job)[0]), used_active);
   job->all("check world" + counts());
 }
 

@@ -91,7 +91,8 @@ TEST_F(TwoJobs, PauseAndResumeIndependently) {
     // Both had it at the beginning of this cycle: what was there was the one's and the other's.
     const size_t common = count_common(trainers_had, rollouts_had);
     if (!real_gpu()) {
-      EXPECT_GT(common, trainers_had.size() / 2) << "the jobs' addresses are not the same";
+      EXPECT_GE(common * 10, trainers_had.size() * 9)
+          << common << " of " << trainers_had.size() << " are the same";
     }
     trainers->all("resume");
     trainers->all("check world 17 16384");
