@@ -4,6 +4,7 @@
 # prepare.sh build|style: looks for what building (or checking the style) needs, and installs on
 # Debian exactly what is missing. Elsewhere it goes on when nothing is missing and says what is.
 set -euo pipefail
+tools=$(dirname "${BASH_SOURCE[0]}")
 
 # Package, and what shows that it is there however it came: a command, a header, a Python module.
 build_needs=(
@@ -40,7 +41,7 @@ is_there() {
     cmd) command -v "$2" >/dev/null ;;
     style) command -v "$2" >/dev/null || command -v "$2-14" >/dev/null ;;
     header) header_is_there "$2" ;;
-    module) command -v python3 >/dev/null && python3 -c "import $2" 2>/dev/null ;;
+    module) bash "$tools/python_with.sh" "$2" >/dev/null ;;
     file | fuzzer) compgen -G "$2" >/dev/null ;;
   esac
 }
@@ -49,8 +50,10 @@ is_there() {
 bring_nvtx() {
   [[ -e $nvtx_folder || -e ${CUDA_HOME:-/usr/local/cuda}/include/nvtx3/nvToolsExt.h ]] && return
   mkdir -p "$nvtx_folder"
-  if ! { python3 -m pip download --retries 1 --no-deps --only-binary :all: --dest "$nvtx_folder" "$nvtx_wheel" &&
-    python3 -m zipfile -e "$nvtx_folder"/*.whl "$nvtx_folder"; } >"$nvtx_folder/log" 2>&1; then
+  local python
+  python=$(bash "$tools/python_with.sh" pip) || return 0
+  if ! { "$python" -m pip download --retries 1 --no-deps --only-binary :all: --dest "$nvtx_folder" "$nvtx_wheel" &&
+    "$python" -m zipfile -e "$nvtx_folder"/*.whl "$nvtx_folder"; } >"$nvtx_folder/log" 2>&1; then
     say "NVTX's headers could not be had ($nvtx_folder/log): profilers will see no ranges of amem"
   fi
 }
