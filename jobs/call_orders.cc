@@ -147,8 +147,6 @@ const std::pair<const char*, Call> kCommunicators[] = {
        void *const id = nullptr, *const config = nullptr;
        return by_name("ncclCommGrow", a.comm, 3, id, -1, &made, config);
      }},
-    {"ncclCommSuspend", [](Arguments& a) { return by_name("ncclCommSuspend", a.comm, 1); }},
-    {"ncclCommResume", [](Arguments& a) { return by_name("ncclCommResume", a.comm); }},
     {"ncclCommCount",
      [](Arguments& a) {
        int count = 0;
