@@ -374,10 +374,16 @@ Status Imports::take_back(const InstanceId& owner, const Back& message,
 }
 
 void Imports::on_owner_gone(const PeerInfo& owner) {
-  MutexLock lock(context_.registry.mutex);
-  for (Backing* import : imports_of(owner.instance))
-    if (import->state == let_go) (void)change_state(*import, lost);
-  context_.gate.member_ended(owner.instance, ended_text(owner.pid));
+  const auto end = [this, owner] {
+    if (context_.exiting) return;
+    MutexLock lock(context_.registry.mutex);
+    for (Backing* import : imports_of(owner.instance))
+      if (import->state == let_go) (void)change_state(*import, lost);
+    context_.gate.member_ended(owner.instance, ended_text(owner.pid));
+  };
+  end();
+  // What it sent before is carried out in its turn, and may let go and close gates once more.
+  workers_.post(owner.instance, end);
 }
 
 }  // namespace amem

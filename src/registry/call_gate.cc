@@ -16,6 +16,7 @@ namespace amem {
 namespace {
 
 constexpr size_t kCommunicatorsInGroup = 32;
+constexpr size_t kMostUnseen = 1000;  ///< what a message says has to be one packet
 
 bool contains(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
@@ -200,7 +201,7 @@ void CallGate::remove_communicator(const void* communicator) {
 void CallGate::forget_ended() {
   const auto concerns_nobody = [&](const auto& entry) AMEM_REQUIRES(mutex_) {
     const std::vector<CommunicatorId>& ids = entry.second.ids;
-    return entry.second.closure.for_ever && !(some_are_unseen_ && contains(ids, kNameless)) &&
+    return entry.second.closure.for_ever &&
            std::none_of(known_.begin(), known_.end(),
                         [&](const auto& known) { return contains(ids, known.second); });
   };
@@ -208,21 +209,29 @@ void CallGate::forget_ended() {
                       std::memory_order_relaxed);
 }
 
-void CallGate::note_unseen_communicator() {
+void CallGate::add_unseen(const CommunicatorId& id) {
   MutexLock lock(mutex_);
-  some_are_unseen_ = true;
+  if (id != kNameless && unseen_.size() < kMostUnseen) unseen_.push_back(id);
+  some_are_unseen_.store(true, std::memory_order_relaxed);
+}
+
+void CallGate::see(const void* communicator) {
+  if (!some_are_unseen_.load(std::memory_order_relaxed) || communicator == nullptr) return;
+  MutexLock lock(mutex_);
+  known_.try_emplace(communicator, kNameless);
 }
 
 bool CallGate::knows_any(const std::vector<CommunicatorId>& ids) {
-  MutexLock lock(mutex_);
-  return std::any_of(known_.begin(), known_.end(),
-                     [&](const auto& known) { return contains(ids, known.second); });
+  const std::vector<CommunicatorId> ours = communicator_ids();
+  return std::any_of(ours.begin(), ours.end(),
+                     [&](const CommunicatorId& id) { return contains(ids, id); });
 }
 
 std::vector<CommunicatorId> CallGate::communicator_ids() {
   MutexLock lock(mutex_);
-  std::vector<CommunicatorId> ids;
-  for (const auto& [communicator, id] : known_) ids.push_back(id);
+  std::vector<CommunicatorId> ids = unseen_;
+  for (const auto& [communicator, id] : known_)
+    if (id != kNameless) ids.push_back(id);
   return ids;
 }
 
@@ -260,8 +269,12 @@ void CallGate::member_away(const Closure& closure, const std::vector<Communicato
   MutexLock lock(mutex_);
   const auto [away, is_new] = away_.try_emplace(closure.member, Away{closure, ids});
   if (is_new) closures_.fetch_add(1, std::memory_order_relaxed);
-  // One that has ended stays so, whatever of it is carried out later.
-  if (!away->second.closure.for_ever) away->second = Away{closure, ids};
+  // One that has ended stays so, whatever of it is carried out later. One that only seemed to have
+  // ended may have more communicators by now.
+  if (!away->second.closure.for_ever)
+    away->second = Away{closure, ids};
+  else
+    away->second.ids.insert(away->second.ids.end(), ids.begin(), ids.end());
   fence_.heavy();
   changed_.notify_all();
 }

@@ -63,9 +63,15 @@ class CallGate {
 
   void add_communicator(const void* communicator, const CommunicatorId& id);
   void remove_communicator(const void* communicator);
-  /// One was made that may come into use without having been added.
-  void note_unseen_communicator();
+  /// One of this name was made, and NCCL will say later where it is: it comes into use without
+  /// having been added, and has a name for other processes only.
+  void add_unseen(const CommunicatorId& id);
+  /// A call is made on this communicator. From now on it is one of those that were added, without a
+  /// name if it has none yet.
+  void see(const void* communicator);
+  /// Is one of `ids` ours? kNameless is nobody's.
   bool knows_any(const std::vector<CommunicatorId>& ids);
+  /// All names, also of those that are unseen.
   std::vector<CommunicatorId> communicator_ids();
   /// The identity of a communicator, if it is known.
   bool find_communicator(const void* communicator, CommunicatorId* id);
@@ -118,7 +124,8 @@ class CallGate {
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
-  bool some_are_unseen_ AMEM_GUARDED_BY(mutex_) = false;
+  std::vector<CommunicatorId> unseen_ AMEM_GUARDED_BY(mutex_);
+  std::atomic<bool> some_are_unseen_{false};  ///< has unseen_ any? Never reset.
   struct Away {
     Closure closure;
     std::vector<CommunicatorId> ids;

@@ -136,16 +136,34 @@ TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberTha
   gate_.leave();
 }
 
-// It may be in use when nothing that we know of is any more.
-TEST_F(CallGateTest, OneThatWasNotSeenIsRefusedForEver) {
-  gate_.note_unseen_communicator();
+// NCCL says where it is when its maker is no longer there to hear. Others may have seen it sooner.
+TEST_F(CallGateTest, UnseenCommunicatorIsNamedToOthersAndSeenAtItsFirstCall) {
+  gate_.see(comm(3));
+  EXPECT_EQ(gate_.communicators().size(), 2u) << "all were seen being made";
+
+  gate_.add_unseen(kUnknown);
+  gate_.see(comm(3));
+
+  EXPECT_TRUE(gate_.knows_any({kUnknown}));
+  EXPECT_FALSE(gate_.knows_any({kNameless}));
+  EXPECT_EQ(gate_.communicator_ids().size(), 3u);
   gate_.member_away(closure_, {kFirst, kNameless});
   gate_.remove_communicator(comm(1));
   gate_.member_ended(member_, "process 7, has ended");
-
   EXPECT_FALSE(gate_.enter("ncclAllReduce", comm(3), 1).ok());
-  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(2), 1).ok());
+
+  gate_.remove_communicator(comm(3));
+  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(5), 0).ok()) << "made without the dead";
   gate_.leave();
+}
+
+// A connection that broke, say. What there was is lost, and what there is since is not known.
+TEST_F(CallGateTest, MemberThatSeemedToHaveEndedIsRefusedOnLaterCommunicatorsToo) {
+  gate_.member_lost({member_, "process 7, has ended", true}, {kFirst});
+
+  gate_.member_away(closure_, {kFirst, kSecond});
+
+  EXPECT_FALSE(gate_.enter("ncclAllReduce", comm(2), 1).ok());
 }
 
 TEST_F(CallGateTest, MemberThatHasEndedIsNeverBack) {

@@ -52,6 +52,7 @@ int inside(const char* name, Comm communicator, Call call) {
       !entered.ok())
     return report_error(name, entered.error());
   t_groups.count_all(process.gate());
+  process.gate().see(communicator);
   note_call_passed();
   const int result = call();
   if (result == ncclInProgress) process.async_communicators().note();
@@ -102,7 +103,6 @@ int sent(int result) {
 struct PendingCommunicator {
   Comm* slot;
   CommunicatorId id;
-  bool has_parent;
 };
 using PendingCommunicators = std::vector<PendingCommunicator>;
 
@@ -133,12 +133,12 @@ void add_communicator(Process& process, Comm comm, const CommunicatorId& id, boo
 void add_pending(Process& process, bool ready) {
   auto& all = thread_value<PendingCommunicators>();
   for (const PendingCommunicator& pending : all) {
-    // NCCL fills the slot of one with a parent when it is ready, some time later. Whether it is
-    // filled by now differs from rank to rank, and its name must not.
-    if (!ready && (pending.has_parent || pending.id == kNameless))
-      process.gate().note_unseen_communicator();
-    else if (*pending.slot != nullptr)
+    // Of a communicator with a parent that does not block, NCCL fills the slot some time later, and
+    // the split may have returned ncclSuccess (init.cc@v2.28.9-1).
+    if (*pending.slot != nullptr)
       add_communicator(process, *pending.slot, pending.id, ready);
+    else
+      process.gate().add_unseen(pending.id);
     process.calls().end_making();
   }
   all.clear();
@@ -210,7 +210,7 @@ int making(const char* name, Comm parent, Comm* slot, Identify identify, Make ma
       process.calls().end_making();
       return parent == nullptr ? result : sent(result);
     }
-    thread_value<PendingCommunicators>().push_back({slot, id, parent != nullptr});
+    thread_value<PendingCommunicators>().push_back({slot, id});
     if (t_groups.open == 0) add_pending(process, result == ncclSuccess);
     return result;
   });
@@ -279,7 +279,9 @@ int gated_ncclCommSplit(Comm parent, int color, int key, Comm* comm, void* confi
   const auto name = [=](const CommunicatorId& id) {
     return Process::get()->derived_communicators().split(parent, id, color);
   };
-  return making("ncclCommSplit", parent, comm, derived_from(parent, name),
+  // Whoever is of no colour gets no communicator.
+  Comm* const slot = color < 0 ? nullptr : comm;
+  return making("ncclCommSplit", parent, slot, derived_from(parent, name),
                 [&] { return g_real_ncclCommSplit.load()(parent, color, key, comm, config); });
 }
 
