@@ -135,19 +135,21 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
 void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, const Error& why) {
   MutexLock lock(context_.registry.mutex);
   pid_t pid = 0;
+  size_t count = 0;
   bool had_it = false;
   for (const Wanted& one : wanted) {
     const Allocation* import = context_.registry.find(one.local);
     if (import == nullptr) continue;
     pid = import->origin.owner_pid;
+    ++count;
     Backing& backing = context_.registry.backing_of(*import);
     for (const auto& [offset_bytes, id] : backing.allocations)
       had_it = had_it || !context_.registry.find(id)->mappings.empty();
     (void)change_state(backing, lost);
   }
-  if (pid == 0) return;
-  AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, has ended: %s", pid,
-           wanted.size(), why.message.c_str());
+  if (count == 0) return;
+  AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, has ended: %s", pid, count,
+           why.message.c_str());
   if (!had_it) return;
   Membership::Communicators its =
       context_.members.may_include(owner, context_.gate.communicator_ids(), context_.calls);

@@ -306,7 +306,6 @@ void CallGate::member_lost(Closure closure, std::vector<CommunicatorId> ids) {
     closures_.fetch_add(1, std::memory_order_relaxed);
     away->second.ids = std::move(ids);
   }
-  closure.for_ever = true;
   away->second.closure = std::move(closure);
   fence_.heavy();
   forget_ended();

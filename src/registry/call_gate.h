@@ -92,7 +92,7 @@ class CallGate {
   /// these are gone.
   void member_ended(const InstanceId& member, std::string text);
   /// A process has ended that was not away, and memory of its is mapped no more: calls on its
-  /// communicators fail likewise.
+  /// communicators fail likewise. REQUIRES: closure.for_ever.
   void member_lost(Closure closure, std::vector<CommunicatorId> ids);
 
   /// Waits until no other thread is inside a call on one of `ids` (all calls when `ids` is
@@ -125,7 +125,7 @@ class CallGate {
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
   std::vector<CommunicatorId> unseen_ AMEM_GUARDED_BY(mutex_);
-  std::atomic<bool> some_are_unseen_{false};  ///< has unseen_ any? Never reset.
+  std::atomic<bool> some_are_unseen_{false};  ///< was one ever made? Also one without a name.
   struct Away {
     Closure closure;
     std::vector<CommunicatorId> ids;

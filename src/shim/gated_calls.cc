@@ -134,7 +134,7 @@ void add_pending(Process& process, bool ready) {
   auto& all = thread_value<PendingCommunicators>();
   for (const PendingCommunicator& pending : all) {
     // Of a communicator with a parent that does not block, NCCL fills the slot some time later, and
-    // the split may have returned ncclSuccess (init.cc@v2.28.9-1).
+    // the split may have returned ncclSuccess (init.cc of NCCL 2.31).
     if (*pending.slot != nullptr)
       add_communicator(process, *pending.slot, pending.id, ready);
     else

@@ -51,8 +51,8 @@ bring_nvtx() {
   [[ -e $nvtx_folder || -e ${CUDA_HOME:-/usr/local/cuda}/include/nvtx3/nvToolsExt.h ]] && return
   mkdir -p "$nvtx_folder"
   local python
-  python=$(bash "$tools/python_with.sh" pip) || return 0
-  if ! { "$python" -m pip download --retries 1 --no-deps --only-binary :all: --dest "$nvtx_folder" "$nvtx_wheel" &&
+  if ! { python=$(bash "$tools/python_with.sh" pip) &&
+    "$python" -m pip download --retries 1 --no-deps --only-binary :all: --dest "$nvtx_folder" "$nvtx_wheel" &&
     "$python" -m zipfile -e "$nvtx_folder"/*.whl "$nvtx_folder"; } >"$nvtx_folder/log" 2>&1; then
     say "NVTX's headers could not be had ($nvtx_folder/log): profilers will see no ranges of amem"
   fi
