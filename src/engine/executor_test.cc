@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// What stays of a pause that could not make its copies.
+// What stays of a pause that could not make its copies, and what goes on while the GPU is at work.
 #include "engine/executor.h"
 
 #include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 
 #include "engine/engine_fixture.h"
 
@@ -13,6 +17,25 @@ namespace {
 constexpr DeviceAddress kAddress = 0x10000000;
 constexpr size_t kBytes = size_t{2} << 20;
 constexpr DriverResult kNotPermitted = 800;
+
+/// Where two threads meet that are at work at the same time; two in turn never do.
+class Meeting {
+ public:
+  /// Waits for the other one. False when it does not come.
+  bool come() {
+    std::unique_lock lock(mutex_);
+    ++here_;
+    changed_.notify_all();
+    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return here_ == 2; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int here_ = 0;
+};
+Meeting* g_meeting = nullptr;
+bool g_gpu_met = false, g_unmap_met = false;
 
 class ExecutorTest : public EngineTest {
  protected:
@@ -71,6 +94,55 @@ TEST_F(ExecutorTest, SaveWhoseJobDoesNotRunLeavesNoCopyUnderWay) {
 
   EXPECT_EQ(backing().copying, 0);
   EXPECT_EQ(backing().state, BackingState::resident);
+}
+
+// The GPU's part begins by making its stream; both ends of the meeting wait for the other, so that
+// neither order of one after the other passes.
+class ExecutorOverlapTest : public ExecutorTest {
+ protected:
+  ExecutorOverlapTest() {
+    g_meeting = &meeting_;
+    g_gpu_met = g_unmap_met = false;
+    driver_.cuStreamCreate = [](DriverStream*, unsigned) {
+      g_gpu_met = g_meeting->come();
+      return kNotPermitted;
+    };
+    driver_.cuMemUnmap = [](DeviceAddress, size_t) {
+      g_unmap_met = g_meeting->come();
+      return driver_result::kSuccess;
+    };
+    driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
+  }
+
+  Meeting meeting_;
+};
+
+TEST_F(ExecutorOverlapTest, ImportsAreDroppedWhileContentsAreLookedFor) {
+  BackingId import = 0;
+  {
+    MutexLock lock(registry_.mutex);
+    Allocation& allocation = registry_.add_import({random_instance_id(), 1, 2, 8, 0, 0, kBytes, 3});
+    registry_.add_mapping(allocation, kAddress + kBytes, kBytes);
+    Backing& backing = registry_.backing_of(allocation);
+    registry_.add_placement(backing, kAddress + kBytes, kBytes).mapped = true;
+    import = backing.id;
+  }
+  std::vector<Step> begun;
+  (void)executor_.save({{Step::Action::save, backing_}, {Step::Action::drop, import}}, &begun,
+                       Deadline::after_ms(20000));
+  EXPECT_TRUE(g_gpu_met && g_unmap_met);
+}
+
+TEST_F(ExecutorOverlapTest, ExportsAreMadeWhileContentsComeBack) {
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.find_backing(backing_)->state = BackingState::restoring;
+  }
+  bool exports_met = false;
+  (void)executor_.fill(
+      {{Step::Action::fill, backing_}}, [&] { exports_met = meeting_.come(); },
+      Deadline::after_ms(20000));
+  EXPECT_TRUE(g_gpu_met && exports_met);
 }
 
 }  // namespace

@@ -17,9 +17,13 @@ int g_creates, g_releases, g_maps, g_unmaps, g_binds;
 
 class NoNeighbours final : public Exchange {
  public:
-  Result<int> make_token(Allocation&) override { return 77; }
+  Result<int> make_token(Allocation&) override {
+    if (file_numbers_left) return 77;
+    return os_error(EMFILE, "memfd_create(amem-token)");
+  }
   bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
   void forget(const Allocation&) override { ++forgotten; }
+  bool file_numbers_left = true;
   int forgotten = 0;
 };
 
@@ -261,6 +265,19 @@ TEST_F(Hooks, ExportHandsOutATokenAndForkedChildrenOnlyForward) {
   EXPECT_EQ(hooked_cuMemRelease(handle), 0);
   EXPECT_EQ(g_releases, 1);
   EXPECT_EQ(find(handle).handle_references, 1);
+}
+
+TEST_F(Hooks, ExportWithoutATokenFailsAndCanBeMadeAgain) {
+  const DriverHandle handle = create();
+  int fd = -1;
+  exchange_.file_numbers_left = false;
+  EXPECT_EQ(hooked_cuMemExportToShareableHandle(&fd, handle, kHandleTypeFd, 0),
+            driver_result::kUnknown);
+  EXPECT_EQ(fd, -1);
+
+  exchange_.file_numbers_left = true;
+  EXPECT_EQ(hooked_cuMemExportToShareableHandle(&fd, handle, kHandleTypeFd, 0), 0);
+  EXPECT_EQ(fd, 77);
 }
 
 TEST_F(Hooks, UserMemoryIsTheApplicationsOwn) {

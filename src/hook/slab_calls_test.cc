@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <set>
 
 #include "hook/entry_points.h"
@@ -29,6 +31,50 @@ TEST_F(SlabCalls, ManyBuffersAreOneObjectAtAddressesOfTheirOwn) {
 
   for (const Buffer& buffer : buffers) free(buffer);
   expect_nothing_left();
+}
+
+// What is freed is gone and the others are there as before, whoever of them goes first; and a
+// handle may be released before its mapping goes, or after its address is free.
+TEST_F(SlabCalls, BuffersAreFreedInEveryOrder) {
+  enum Call { kUnmap, kRelease, kFreeAddress };
+  constexpr Call kLegal[][3] = {{kUnmap, kRelease, kFreeAddress},
+                                {kUnmap, kFreeAddress, kRelease},
+                                {kRelease, kUnmap, kFreeAddress}};
+  constexpr size_t kSizes[] = {1000, kMiB, 3 * kSlotBytes, 5 * kSlotBytes};
+  for (const auto& calls : kLegal) {
+    std::array<size_t, std::size(kSizes)> order = {0, 1, 2, 3};
+    do {
+      SCOPED_TRACE(testing::PrintToString(order) + testing::PrintToString(calls));
+      std::vector<Buffer> buffers;
+      for (const size_t size_bytes : kSizes) buffers.push_back(allocate(size_bytes));
+      ASSERT_EQ(g_fake.objects.size(), 1u) << "all of them are in one slab";
+      std::set<size_t> left(order.begin(), order.end());
+      for (const size_t one : order) {
+        const Buffer& gone = buffers[one];
+        for (const Call call : calls)
+          EXPECT_EQ(call == kUnmap     ? hooked_cuMemUnmap(gone.address, gone.size_bytes)
+                    : call == kRelease ? hooked_cuMemRelease(gone.handle)
+                                       : hooked_cuMemAddressFree(gone.address, gone.size_bytes),
+                    driver_result::kSuccess);
+        left.erase(one);
+        for (size_t i = 0; i < buffers.size(); ++i) {
+          DeviceAddress base = 0;
+          size_t size_bytes = 0;
+          const DeviceAddress last = buffers[i].address + buffers[i].size_bytes - 1;
+          const DriverResult found = hooked_cuMemGetAddressRange_v2(&base, &size_bytes, last);
+          if (!left.contains(i)) {
+            EXPECT_EQ(found, driver_result::kNotFound);
+            continue;
+          }
+          EXPECT_EQ(found, driver_result::kSuccess);
+          EXPECT_EQ(base, buffers[i].address);
+          EXPECT_EQ(size_bytes, buffers[i].size_bytes);
+        }
+      }
+      expect_nothing_left();
+      if (HasFailure()) return;
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
 }
 
 TEST_F(SlabCalls, SlabsGrowWithUseAndLeaveLittleUnused) {

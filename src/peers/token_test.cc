@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -146,6 +147,19 @@ TEST(Token, ACopyCountsOnlyWithAllSealsAndEveryByteInPlace) {
 TEST(Token, LeavesNoFdOpenWhenItIsDropped) {
   const int before = token_fd().get();
   for (int i = 0; i < 10; ++i) EXPECT_EQ(token_fd().get(), before);
+}
+
+TEST(Token, WithoutAFileNumberIsAnErrorThatNamesTheCall) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Result<UniqueFd> refused = make_token(kToken);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("memfd_create"), std::string::npos);
+  EXPECT_EQ(read_token(token_fd().get()), kToken) << "afterwards it is made";
 }
 
 }  // namespace

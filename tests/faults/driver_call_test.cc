@@ -55,15 +55,16 @@ TEST_P(DriverCall, FailsAndTheCommunicatorCanBeDestroyed) {
     connect(job);
     calls = count_calls(job);
   }
-  for (const auto& [function, count] : calls) {
-    if (count == 0) continue;
-    SCOPED_TRACE(trace(function, 1, count, 0));
-    jobs::Job job(setup_, 2);
-    connect(job);
-    order_with_fault(job, function, 1, 0);
-    end(job);
-    if (HasFailure()) return;
-  }
+  int way = 0;
+  for (const auto& [function, count] : calls)
+    for (long n = 1; n <= count; ++n, way = (way + 1) % ways()) {
+      SCOPED_TRACE(trace(function, n, count, way));
+      jobs::Job job(setup_, 2);
+      connect(job);
+      order_with_fault(job, function, n, way);
+      end(job);
+      if (HasFailure()) return;
+    }
   RecordProperty("tried", tried_);
   RecordProperty("refused", refused_);
   EXPECT_GE(refused_, 4);

@@ -27,7 +27,10 @@ NEEDED = (
     "bin/amem_rank",
     "lib/libamem_nccl.so",
     "lib/libnccl.so.2",
+    "tests/contract.hooked.flags",
+    "tests/contract.in_slabs.flags",
     "tests/driver_contract_test",
+    "tests/hooked_contract_test",
     "tests/process_test",
     "tests/seeded/bin/amem_rank",
     "tests/seeded/lib/libamem_nccl.so",
@@ -37,11 +40,22 @@ NEEDED = (
 
 
 def _contract(build: Path, logs: Path) -> list[Case]:
-    report = logs / "contract.xml"
+    """The driver as amem relies on it, and as NCCL sees it under amem: without slabs and in them."""
     # What only the simulated driver has is tested without GPUs.
-    options = ["--gtest_filter=-Simulator*", f"--gtest_output=xml:{report}"]
-    program = str(build / "tests" / "driver_contract_test")
-    return [Case("contract", [program, *options], 120, gpus=1, report=report, read_report=read_gtest)]
+    cases = [_contract_case("contract", build, logs, "driver_contract_test", "--gtest_filter=-Simulator*")]
+    for name, slab in (("contract.hooked", "0"), ("contract.in_slabs", "1")):
+        left_out = f"--gtest_flagfile={build / 'tests' / name}.flags"
+        variables = {"AMEM_ENABLE": "1", "AMEM_SLAB": slab}
+        cases.append(_contract_case(name, build, logs, "hooked_contract_test", left_out, variables))
+    return cases
+
+
+def _contract_case(
+    name: str, build: Path, logs: Path, program: str, option: str, variables: dict[str, str] | None = None
+) -> Case:
+    report = logs / f"{name}.xml"
+    command = [str(build / "tests" / program), option, f"--gtest_output=xml:{report}"]
+    return Case(name, command, 120, 1, variables or {}, report, read_gtest)
 
 
 def _suites(program: Path) -> list[str]:

@@ -222,6 +222,9 @@ class Build:
         "bin/amem_demo": 'while [ "$1" != --json ]; do shift; done; echo "$DEMO" > "$2"',
         "tests/process_test": 'case $1 in *list_tests) printf "main from a.cc\\nSuite.\\n  Test\\n";; *) echo "$GTEST" > "${2#*:}";; esac',
         "tests/driver_contract_test": 'echo "$GTEST" > "${2#*:}"',
+        "tests/hooked_contract_test": 'echo "$GTEST" > "${2#*:}"',
+        "tests/contract.hooked.flags": "",
+        "tests/contract.in_slabs.flags": "",
         "tests/seeded_fault_test": 'echo "$GTEST" > "${1#*:}"',
         "tests/seeded/bin/amem_rank": "",
         "tests/seeded/lib/libnccl.so.2": "",
@@ -272,23 +275,23 @@ def test_prints_one_table_and_writes_the_report(build):
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 GPUs, NCCL 2.28.9\n")
-    assert done.stdout.endswith("8 ok, 0 FAIL, 0 skip\n")
+    assert done.stdout.endswith("10 ok, 0 FAIL, 0 skip\n")
     report = json.loads((build.folder / "gpu.json").read_text(encoding="utf-8"))
-    assert (report["gpus"], report["nccl"], len(report["rows"])) == (2, "2.28.9", 8)
+    assert (report["gpus"], report["nccl"], len(report["rows"])) == (2, "2.28.9", 10)
 
 
 def test_one_failure_fails_and_shows_its_output(build):
     done = build.run(*WITHOUT_TORCH, DEMO="{}")
 
     assert done.returncode == 1
-    assert "4 ok, 4 FAIL, 0 skip" in done.stdout
+    assert "6 ok, 4 FAIL, 0 skip" in done.stdout
     assert "demo.3_communicators.log" in done.stderr
 
 
 def test_one_gpu_is_said_and_counted(build):
     done = build.run(*WITHOUT_TORCH, AMEM_SIM_DEVICES="1")
 
-    assert "3 ok, 0 FAIL, 5 skip" in done.stdout
+    assert "5 ok, 0 FAIL, 5 skip" in done.stdout
     assert "needs 2 GPUs, there are 1" in done.stdout
 
 
@@ -322,7 +325,7 @@ def test_ended_from_outside_leaves_nothing_and_tells_what_is_known(build):
     os.mkfifo(fifo)
     hanging = f"#!/bin/sh\nsetsid sh -c 'echo $$ > {fifo}; exec tail -f /dev/null'\n"
     (build.folder / "bin" / "amem_demo").write_text(hanging, encoding="utf-8")
-    command = build.command("--only", "contract|demo")
+    command = build.command("--only", "contract$|demo")
     with subprocess.Popen(command, env=build.variables, stdout=subprocess.PIPE, text=True) as runner:
         pid = int(fifo.read_text(encoding="utf-8"))
 
