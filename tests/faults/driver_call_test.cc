@@ -40,7 +40,7 @@ TEST_P(DriverCall, FailsAndNothingIsLost) {
   const Calls steady = count_calls(job);
   sweep_steady(job, steady, 400);
   if (HasFailure()) return;
-  sweep_first(first, steady, 400);
+  sweep_first(job, first, steady, 400);
   RecordProperty("tried", tried_);
   RecordProperty("refused", refused_);
   EXPECT_GE(refused_, 10);

@@ -55,7 +55,7 @@ TEST_P(HostCall, FailsAndNothingIsLost) {
   // How often a thread looks for more is a matter of time.
   sweep_steady(job, steady, 12);
   if (HasFailure()) return;
-  sweep_first(first, steady, 6);
+  sweep_first(job, first, steady, 6);
   RecordProperty("tried", tried_);
   RecordProperty("refused", refused_);
   // A neighbour waits, reads, maps and answers, each at least once; more is a matter of time.
