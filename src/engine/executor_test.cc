@@ -5,10 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-
+#include "base/mutex.h"
 #include "engine/engine_fixture.h"
 
 namespace amem {
@@ -23,16 +20,17 @@ class Meeting {
  public:
   /// Waits for the other one. False when it does not come.
   bool come() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     ++here_;
     changed_.notify_all();
-    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return here_ == 2; });
+    return changed_.wait_until(mutex_, Deadline::after_ms(5000),
+                               [&]() AMEM_REQUIRES(mutex_) { return here_ == 2; });
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int here_ = 0;
+  Mutex mutex_;
+  Condition changed_;
+  int here_ AMEM_GUARDED_BY(mutex_) = 0;
 };
 Meeting* g_meeting = nullptr;
 bool g_gpu_met = false, g_unmap_met = false;

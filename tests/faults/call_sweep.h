@@ -176,7 +176,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
           fail_call(job, function, n, way);
         }
         if (HasFailure()) return;
-        // A busy machine may free what a process had a moment after its end.
+        // The next job counts what is in use before its fault, and must not count this one's.
         wait_for("the job has left nothing", [&] { return used_bytes(beside[0]) == used_beside; });
       }
     }
