@@ -32,12 +32,14 @@ if(AMEM_SANITIZE)
 endif()
 
 # amem_library(<folder name> SOURCES ... DEPENDS ...): the static library amem_<name>.
-# It lives in other people's processes: hidden symbols, no exceptions, no RTTI.
+# It lives in other people's processes: hidden symbols, no exceptions, no RTTI. Thread-local variables are in the block that
+# each thread has from its start (initial-exec): in the other models the first use of one allocates, which signal handlers
+# and a malloc that calls us cannot bear, and every use is a call.
 function(amem_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(amem_${name} STATIC ${arg_SOURCES})
   target_include_directories(amem_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
-  target_compile_options(amem_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti>)
+  target_compile_options(amem_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -ftls-model=initial-exec>)
   set_target_properties(amem_${name} PROPERTIES
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_link_libraries(amem_${name} PRIVATE amem_flags)

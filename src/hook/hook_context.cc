@@ -6,15 +6,10 @@
 #include "registry/kind_policy.h"
 
 namespace amem {
-namespace {
 
-std::atomic<HookContext*> g_context{nullptr};
-
-}  // namespace
-
-HookContext* hook_context() { return g_context.load(std::memory_order_acquire); }
-
-void install_hooks(HookContext* context) { g_context.store(context, std::memory_order_release); }
+void install_hooks(HookContext* context) {
+  g_hook_context.store(context, std::memory_order_release);
+}
 
 void erase_if_unused(HookContext& context, Allocation& allocation) {
   if (!context.registry->is_unused(allocation)) return;

@@ -15,10 +15,14 @@ namespace amem {
 /// What every hook works on. One in a process, set before NCCL's first look-up and never taken
 /// away.
 struct HookContext {
+  // What NCCL's question at every launch needs comes first: one line of the cache.
   const Driver* driver = nullptr;
+  CaptureWatch* captures = nullptr;
+  /// Set in a forked child, where the tables may be locked for ever by a thread that is not there:
+  /// hooks only forward.
+  std::atomic<bool> forward_only{false};
   Registry* registry = nullptr;
   Exchange* exchange = nullptr;
-  CaptureWatch* captures = nullptr;
   long timeout_ms = 60000;
   /// NCCL's buffers are placed in slabs (AMEM_SLAB).
   bool slabs = false;
@@ -30,13 +34,11 @@ struct HookContext {
   std::atomic<bool> had_buffer{false};
   /// What the driver's allocations are multiples of; 0 until NCCL was told of a smaller unit.
   std::atomic<size_t> granularity_bytes{0};
-  /// Set in a forked child, where the tables may be locked for ever by a thread that is not there:
-  /// hooks only forward.
-  std::atomic<bool> forward_only{false};
 };
 
+inline constinit std::atomic<HookContext*> g_hook_context{nullptr};
 /// The context, for the hooks. Null before install_hooks().
-HookContext* hook_context();
+inline HookContext* hook_context() { return g_hook_context.load(std::memory_order_acquire); }
 void install_hooks(HookContext* context);
 
 /// While one lives, what the calling thread allocates is the application's own memory

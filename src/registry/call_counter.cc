@@ -49,36 +49,12 @@ void CallCounter::remove(const void* communicator) {
   version_.store(next_version(), std::memory_order_release);
 }
 
-CallCounter::Member* CallCounter::find(const void* communicator) {
-  struct Last {
-    uint64_t version;
-    const void* communicator;
-    Member* member;
-  };
-  static constinit thread_local Last t_last{};
-  const uint64_t version = version_.load(std::memory_order_acquire);
-  if (t_last.version == version && t_last.communicator == communicator) return t_last.member;
+CallCounter::Member* CallCounter::find_another(const void* communicator) {
   MutexLock lock(mutex_);
   const auto found = live_.find(communicator);
-  t_last = {version_.load(std::memory_order_relaxed), communicator,
-            found == live_.end() ? nullptr : found->second};
-  return t_last.member;
-}
-
-void CallCounter::count(const void* communicator, Call call) {
-  if (doubt_.load(std::memory_order_relaxed) != nullptr) return;
-  if (call.kind == Call::Kind::one_sided) return doubt("one-sided calls are not counted");
-  Member* const member = find(communicator);
-  if (member == nullptr) return doubt("a communicator is in use that amem has not seen being made");
-  if (call.kind == Call::Kind::collective) {
-    member->collectives.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  // NCCL refuses a rank that is none.
-  if (call.peer < 0 || static_cast<size_t>(call.peer) >= member->peers.size()) return;
-  Peer& peer = member->peers[static_cast<size_t>(call.peer)];
-  (call.kind == Call::Kind::send ? peer.sends : peer.receives)
-      .fetch_add(1, std::memory_order_relaxed);
+  t_last_ = {version_.load(std::memory_order_relaxed), communicator,
+             found == live_.end() ? nullptr : found->second};
+  return t_last_.member;
 }
 
 void CallCounter::doubt(const char* because) {

@@ -47,11 +47,26 @@ class CallCounter {
   /// member may not have ended it yet.
   void remove(const void* communicator);
 
-  void count(const void* communicator, Call call);
+  void count(const void* communicator, Call call) {
+    if (doubt_.load(std::memory_order_relaxed) != nullptr) return;
+    if (call.kind == Call::Kind::one_sided) return doubt("one-sided calls are not counted");
+    Member* const member = find(communicator);
+    if (member == nullptr) [[unlikely]]
+      return doubt("a communicator is in use that amem has not seen being made");
+    if (call.kind == Call::Kind::collective) {
+      member->collectives.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    // NCCL refuses a rank that is none.
+    if (call.peer < 0 || static_cast<size_t>(call.peer) >= member->peers.size()) return;
+    Peer& peer = member->peers[static_cast<size_t>(call.peer)];
+    (call.kind == Call::Kind::send ? peer.sends : peer.receives)
+        .fetch_add(1, std::memory_order_relaxed);
+  }
 
   /// Something happened by which messages may travel uncounted: from now on counts() is not sure.
   /// `because` is a phrase for the log, and stays.
-  void doubt(const char* because);
+  [[gnu::cold]] void doubt(const char* because);
 
   /// Where it is not sure, what it has of members is true all the same.
   CallCounts counts();
@@ -70,7 +85,20 @@ class CallCounter {
     std::atomic<uint64_t> collectives{0};
     std::vector<Peer> peers;
   };
-  Member* find(const void* communicator);
+  /// The communicator of the calling thread's last call, by any CallCounter.
+  struct Last {
+    uint64_t version;  ///< 0: of none
+    const void* communicator;
+    Member* member;
+  };
+  static inline constinit thread_local Last t_last_{};
+
+  Member* find(const void* communicator) {
+    const uint64_t version = version_.load(std::memory_order_acquire);
+    if (t_last_.version == version && t_last_.communicator == communicator) return t_last_.member;
+    return find_another(communicator);
+  }
+  Member* find_another(const void* communicator);
   static uint64_t next_version();
 
   std::atomic<const char*> doubt_{nullptr};

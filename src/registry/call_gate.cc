@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/thread_value.h"
 #include "registry/communicator_id.h"
@@ -15,7 +14,6 @@
 namespace amem {
 namespace {
 
-constexpr size_t kCommunicatorsInGroup = 32;
 constexpr size_t kMostUnseen = 1000;  ///< what a message says has to be one packet
 
 bool contains(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
@@ -29,39 +27,26 @@ uint64_t next_number() {
 
 }  // namespace
 
-/// What one thread is doing inside NCCL. Written by that thread only, read by whoever waits for
-/// gates to empty. Reused when the thread has ended. The gate and the thread own it together, since
-/// either may end first.
-struct CallGate::Thread {
-  std::atomic<bool> owned{true};
-  std::atomic<long> tid{0};
-  int depth = 0;                           ///< nested calls, the thread's own
-  int group_depth = 0;                     ///< open NCCL groups, the thread's own
-  std::atomic<const char*> call{nullptr};  ///< not nullptr: inside
-  std::atomic<size_t> count{0};  ///< communicators in use; more than the array holds means all
-  std::array<std::atomic<const void*>, kCommunicatorsInGroup> communicators{};
-};
-
 CallGate::CallGate() : number_(next_number()) {}
 CallGate::~CallGate() = default;
 
-CallGate::Thread& CallGate::this_thread() {
-  // One gate a process in production; tests make several, hence the check that the record is this
-  // gate's own. By number: a later gate may have the address of one that is gone.
-  struct Slot {
-    uint64_t gate = 0;
-    std::shared_ptr<Thread> thread;
-    ~Slot() {
+GateThread& CallGate::first_of_thread() const {
+  struct Owner {
+    std::shared_ptr<GateThread> thread;
+    void give_back() {
       if (thread != nullptr) thread->owned.store(false, std::memory_order_release);
+    }
+    ~Owner() {
+      t_last_gate = {};
+      give_back();
     }
   };
   // Not thread_local: applications end communicators in exit handlers.
-  Slot& slot = thread_value<Slot>();
-  if (slot.gate == number_) return *slot.thread;
-  if (slot.thread != nullptr) slot.thread->owned.store(false, std::memory_order_release);
+  Owner& owner = thread_value<Owner>();
+  owner.give_back();
 
   MutexLock lock(mutex_);
-  std::shared_ptr<Thread> mine;
+  std::shared_ptr<GateThread> mine;
   for (const auto& thread : threads_) {
     bool expected = false;
     if (thread->owned.compare_exchange_strong(expected, true)) {
@@ -69,19 +54,14 @@ CallGate::Thread& CallGate::this_thread() {
       break;
     }
   }
-  if (mine == nullptr) mine = threads_.emplace_back(std::make_shared<Thread>());
+  if (mine == nullptr) mine = threads_.emplace_back(std::make_shared<GateThread>());
   mine->depth = mine->group_depth = 0;
   mine->call.store(nullptr);
   mine->count.store(0);
   mine->tid.store(syscall(SYS_gettid));
-  slot.gate = number_;
-  slot.thread = std::move(mine);
-  return *slot.thread;
-}
-
-bool CallGate::caller_is_inside() const {
-  Thread& thread = const_cast<CallGate*>(this)->this_thread();
-  return thread.depth > 0 || thread.group_depth > 0;
+  owner.thread = std::move(mine);
+  t_last_gate = {number_, owner.thread.get()};
+  return *owner.thread;
 }
 
 CommunicatorId CallGate::name_of(const void* communicator) {
@@ -105,43 +85,20 @@ bool CallGate::blocks(const void* communicator, Closure* closure) {
   return blocked;
 }
 
-void CallGate::step_out(Thread& thread) {
-  thread.count.store(0, std::memory_order_relaxed);
-  thread.call.store(nullptr, std::memory_order_release);
-  // Pairs with the heavy fence of closing: whoever closed a gate before this load is told that we
-  // are outside.
-  fence_.light();
-  if (closures_.load(std::memory_order_relaxed) == 0) return;
+void CallGate::tell_outside() {
   MutexLock lock(mutex_);
   changed_.notify_all();
 }
 
-Status CallGate::enter(const char* call, const void* communicator, long timeout_ms) {
-  Thread& thread = this_thread();
-  if (thread.depth > 0) {
-    ++thread.depth;
-    return ok_status();
-  }
-  const size_t before = thread.count.load(std::memory_order_relaxed);
-  if (before < kCommunicatorsInGroup)
-    thread.communicators[before].store(communicator, std::memory_order_relaxed);
-  thread.count.store(before + 1, std::memory_order_relaxed);
-  const char* const outer = thread.call.load(std::memory_order_relaxed);
-  thread.call.store(call, std::memory_order_relaxed);
-  // Either the closer sees us inside, or we see its closure: both store, then both load (Dekker).
-  fence_.light();
-  if (closures_.load(std::memory_order_relaxed) == 0) {
-    thread.depth = 1;
-    return ok_status();
-  }
-
+Status CallGate::enter_closed(GateThread& thread, Outside outside, const char* call,
+                              const void* communicator, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   MutexLock lock(mutex_);
   Closure closure;
   const bool nameless = name_of(communicator) == kNameless;
   const auto step_back = [&] {
-    thread.count.store(before, std::memory_order_relaxed);
-    thread.call.store(outer, std::memory_order_release);
+    thread.count.store(outside.count, std::memory_order_relaxed);
+    thread.call.store(outside.call, std::memory_order_release);
     changed_.notify_all();
   };
   for (;;) {
@@ -151,7 +108,7 @@ Status CallGate::enter(const char* call, const void* communicator, long timeout_
       return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
     }
     if (!blocks(communicator, &closure)) {
-      thread.count.store(before + 1, std::memory_order_relaxed);
+      thread.count.store(outside.count + 1, std::memory_order_relaxed);
       thread.call.store(call, std::memory_order_release);
       thread.depth = 1;
       return ok_status();
@@ -174,15 +131,10 @@ Status CallGate::enter(const char* call, const void* communicator, long timeout_
   }
 }
 
-void CallGate::leave() {
-  Thread& thread = this_thread();
-  if (--thread.depth == 0 && thread.group_depth == 0) step_out(thread);
-}
-
 void CallGate::group_started() { ++this_thread().group_depth; }
 
 void CallGate::group_ended() {
-  Thread& thread = this_thread();
+  GateThread& thread = this_thread();
   if (thread.group_depth > 0 && --thread.group_depth == 0 && thread.depth == 0) step_out(thread);
 }
 
@@ -215,8 +167,8 @@ void CallGate::add_unseen(const CommunicatorId& id) {
   some_are_unseen_.store(true, std::memory_order_relaxed);
 }
 
-void CallGate::see(const void* communicator) {
-  if (!some_are_unseen_.load(std::memory_order_relaxed) || communicator == nullptr) return;
+void CallGate::see_first(const void* communicator) {
+  if (communicator == nullptr) return;
   MutexLock lock(mutex_);
   known_.try_emplace(communicator, kNameless);
 }
@@ -317,7 +269,7 @@ std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids) {
     const char* call = thread->call.load(std::memory_order_acquire);
     if (call == nullptr) continue;
     const size_t count = thread->count.load(std::memory_order_relaxed);
-    bool concerned = ids == nullptr || count > kCommunicatorsInGroup;
+    bool concerned = ids == nullptr || count > GateThread::kCommunicatorsInGroup;
     for (size_t i = 0; !concerned && i < count; ++i)
       concerned = contains_communicator(*ids, thread->communicators[i].load());
     if (concerned) return "thread " + std::to_string(thread->tid.load()) + " is inside " + call;

@@ -15,6 +15,7 @@
 #include "base/identity.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "registry/gate_thread.h"
 
 namespace amem {
 
@@ -24,7 +25,9 @@ namespace amem {
 /// A call that passes is counted in until it returns (calls of an open NCCL group until its end),
 /// so that whoever closes a gate can wait until nobody is inside. Passing an open gate costs a
 /// few stores to a cache line of this thread's own and one load of a shared flag, no fence and no
-/// lock (base/asymmetric_fence.h).
+/// lock (base/asymmetric_fence.h). That way is in this header, so that it becomes part of the call:
+/// what it costs are the lines of code and data that a launch has driven out of the cache
+/// (docs/decisions/0006-call-gate.md).
 ///
 /// Threads: everything may be called from any thread.
 class CallGate {
@@ -47,8 +50,22 @@ class CallGate {
   /// `communicator` is NCCL's pointer, or nullptr for a call without one. Calls made by NCCL from
   /// within a call (its own public symbols reached through the PLT, facts: 19 of them in 2.28.9)
   /// pass at once. Every enter that returns success is followed by leave().
-  Status enter(const char* call, const void* communicator, long timeout_ms);
-  void leave();
+  Status enter(const char* call, const void* communicator, long timeout_ms) {
+    GateThread& thread = this_thread();
+    if (thread.depth > 0) {
+      ++thread.depth;
+      return ok_status();
+    }
+    const Outside outside = step_in(thread, call, communicator);
+    if (closures_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      return enter_closed(thread, outside, call, communicator, timeout_ms);
+    thread.depth = 1;
+    return ok_status();
+  }
+  void leave() {
+    GateThread& thread = this_thread();
+    if (--thread.depth == 0 && thread.group_depth == 0) step_out(thread);
+  }
 
   /// The calling thread opened or closed an NCCL group; inside one, calls stay counted until the
   /// outermost end.
@@ -68,7 +85,10 @@ class CallGate {
   void add_unseen(const CommunicatorId& id);
   /// A call is made on this communicator. From now on it is one of those that were added, without a
   /// name if it has none yet.
-  void see(const void* communicator);
+  void see(const void* communicator) {
+    if (some_are_unseen_.load(std::memory_order_relaxed)) [[unlikely]]
+      see_first(communicator);
+  }
   /// Is one of `ids` ours? kNameless is nobody's.
   bool knows_any(const std::vector<CommunicatorId>& ids);
   /// All names, also of those that are unseen.
@@ -103,35 +123,71 @@ class CallGate {
   std::string who_is_inside(const std::vector<CommunicatorId>* ids);
 
   /// Is the calling thread inside an NCCL call or an open group?
-  bool caller_is_inside() const;
+  bool caller_is_inside() const {
+    const GateThread& thread = this_thread();
+    return thread.depth > 0 || thread.group_depth > 0;
+  }
 
  private:
-  struct Thread;
-  Thread& this_thread();
+  /// What a thread's record said before the thread stepped in.
+  struct Outside {
+    size_t count;
+    const char* call;
+  };
+
+  // One gate a process in production; tests make several, hence the check that the record is this
+  // gate's own. By number: a later gate may have the address of one that is gone.
+  GateThread& this_thread() const {
+    return t_last_gate.gate == number_ ? *t_last_gate.thread : first_of_thread();
+  }
+  [[gnu::cold]] GateThread& first_of_thread() const;
+  Outside step_in(GateThread& thread, const char* call, const void* communicator) const {
+    const size_t before = thread.count.load(std::memory_order_relaxed);
+    if (before < GateThread::kCommunicatorsInGroup)
+      thread.communicators[before].store(communicator, std::memory_order_relaxed);
+    thread.count.store(before + 1, std::memory_order_relaxed);
+    const char* const outer = thread.call.load(std::memory_order_relaxed);
+    thread.call.store(call, std::memory_order_relaxed);
+    // Either the closer sees us inside, or we see its closure: both store, then both load (Dekker).
+    fence_.light();
+    return {before, outer};
+  }
+  [[gnu::cold]] Status enter_closed(GateThread& thread, Outside outside, const char* call,
+                                    const void* communicator, long timeout_ms);
+  void step_out(GateThread& thread) {
+    thread.count.store(0, std::memory_order_relaxed);
+    thread.call.store(nullptr, std::memory_order_release);
+    // Pairs with the heavy fence of closing: whoever closed a gate before this load is told that
+    // we are outside.
+    fence_.light();
+    if (closures_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      tell_outside();
+  }
+  [[gnu::cold]] void tell_outside();
+  [[gnu::cold]] void see_first(const void* communicator);
   void forget_ended() AMEM_REQUIRES(mutex_);
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
   /// True for no call without a communicator.
   bool contains_communicator(const std::vector<CommunicatorId>& ids, const void* communicator)
       AMEM_REQUIRES(mutex_);
   bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
-  void step_out(Thread& thread);
   std::string find_inside(const std::vector<CommunicatorId>* ids) AMEM_REQUIRES(mutex_);
 
   const uint64_t number_;  ///< of this gate in the process, counted from 1; never reused
   const AsymmetricFence fence_;
   std::atomic<int> closures_{0};  ///< how many reasons there are for any gate to be closed
-  Mutex mutex_;
+  std::atomic<bool> some_are_unseen_{false};  ///< was one ever made? Also one without a name.
+  mutable Mutex mutex_;
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
   std::vector<CommunicatorId> unseen_ AMEM_GUARDED_BY(mutex_);
-  std::atomic<bool> some_are_unseen_{false};  ///< was one ever made? Also one without a name.
   struct Away {
     Closure closure;
     std::vector<CommunicatorId> ids;
   };
   std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<Thread>> threads_ AMEM_GUARDED_BY(mutex_);
+  mutable std::vector<std::shared_ptr<GateThread>> threads_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

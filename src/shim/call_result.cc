@@ -30,10 +30,6 @@ LastError& last_error() {
   return later != nullptr ? *later : *first;
 }
 
-// initial-exec, because in the other models a signal handler that is a thread's first user of it
-// would allocate.
-[[gnu::tls_model("initial-exec")]] constinit thread_local bool t_refused = false;
-
 ncclResult_t result_for(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::driver:
@@ -90,9 +86,5 @@ const char* last_error_text() {
 void unlock_error_text_after_fork() {
   g_last_error.store(std::make_unique<LastError>().release(), std::memory_order_release);
 }
-
-bool last_call_was_refused() { return t_refused; }
-
-void note_call_passed() { t_refused = false; }
 
 }  // namespace amem

@@ -22,8 +22,12 @@ void unlock_error_text_after_fork();
 
 /// Was the last NCCL call of the calling thread refused by us? ncclGetLastError() gives our text
 /// then.
-bool last_call_was_refused();
+inline bool last_call_was_refused();
 /// The calling thread's call was let through.
-void note_call_passed();
+inline void note_call_passed();
+
+inline constinit thread_local bool t_refused = false;  // of the calling thread's last call
+bool last_call_was_refused() { return t_refused; }
+void note_call_passed() { t_refused = false; }
 
 }  // namespace amem

@@ -15,11 +15,10 @@ namespace amem {
 namespace {
 
 // True while this thread is inside dlsym for the first search below.
-[[gnu::tls_model("initial-exec")]] constinit thread_local bool searching = false;
+constinit thread_local bool searching = false;
 // Depth of our own code below a call of dlopen on this thread. The look-ups below allocate, and a
-// preloaded malloc may well call dlopen for its own purposes. initial-exec, because the other
-// models may allocate at first use.
-[[gnu::tls_model("initial-exec")]] constinit thread_local int depth = 0;
+// preloaded malloc may well call dlopen for its own purposes.
+constinit thread_local int depth = 0;
 struct Nested {
   Nested() { ++depth; }
   ~Nested() { --depth; }

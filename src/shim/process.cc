@@ -17,7 +17,6 @@
 namespace amem {
 namespace {
 
-std::atomic<Process*> g_process{nullptr};
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 std::string* g_why_off = nullptr;  // set in the once, constant after it
 
@@ -98,7 +97,7 @@ Process* Process::build() {
   static Process* const process = new Process(driver.value());
   install_hooks(&process->hooks_);
   pthread_atfork(nullptr, nullptr, [] {
-    Process* self = g_process.load();
+    Process* self = made_.load();
     if (self == nullptr) return;
     self->hooks_.forward_only = true;
     self->session_.disable("this is a forked child: only the parent's NCCL can be paused");
@@ -106,19 +105,16 @@ Process* Process::build() {
     if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
   });
   atexit([] {
-    if (Process* self = g_process.load()) self->exiting_.raise();
+    if (Process* self = made_.load()) self->exiting_.raise();
   });
   return process;
 }
 
-Process* Process::get() {
-  if (Process* made = g_process.load(std::memory_order_acquire)) return made;
+Process* Process::get_first() {
   if (!environment().enable) return nullptr;
-  pthread_once(&g_once, [] { g_process.store(build(), std::memory_order_release); });
-  return g_process.load(std::memory_order_acquire);
+  pthread_once(&g_once, [] { made_.store(build(), std::memory_order_release); });
+  return made_.load(std::memory_order_acquire);
 }
-
-Process* Process::built() { return g_process.load(std::memory_order_acquire); }
 
 std::string Process::why_off() {
   if (!environment().enable) return "amem is off: start the job with AMEM_ENABLE=1 (amem run does)";
@@ -152,8 +148,7 @@ std::string Process::status_text() {
                          session_state_name(session_.state()));
 }
 
-void Process::note_stream(DriverStream stream) {
-  if (captures_.hooked.load(std::memory_order_relaxed)) return;
+void Process::ask_about(DriverStream stream) {
   captures_.note_unseen();
   int status = kCaptureStatusNone;
   if (driver_.cuStreamIsCapturing(stream, &status) == driver_result::kSuccess)

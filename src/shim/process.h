@@ -22,9 +22,12 @@ class Process final : public NcclState {
  public:
   /// The one object; nullptr while AMEM_ENABLE is not 1, or when there is no CUDA driver (why_off()
   /// says which). Thread-safe. Makes no driver call.
-  static Process* get();
+  static Process* get() {
+    Process* const made = made_.load(std::memory_order_acquire);
+    return made != nullptr ? made : get_first();
+  }
   /// The same, but builds nothing: nullptr before somebody did. Async-signal-safe.
-  static Process* built();
+  static Process* built() { return made_.load(std::memory_order_acquire); }
   static std::string why_off();
 
   CallGate& gate() { return gate_; }
@@ -43,7 +46,10 @@ class Process final : public NcclState {
 
   /// A call with this stream passes; asks whether it is being captured where NCCL's own question
   /// cannot be seen.
-  void note_stream(DriverStream stream);
+  void note_stream(DriverStream stream) {
+    if (!captures_.hooked.load(std::memory_order_relaxed)) [[unlikely]]
+      ask_about(stream);
+  }
   AsyncCommunicators& async_communicators() { return async_; }
 
   Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline deadline) override {
@@ -54,7 +60,11 @@ class Process final : public NcclState {
  private:
   explicit Process(const Driver& driver);
   static Process* build();
+  [[gnu::cold]] static Process* get_first();
+  [[gnu::cold]] void ask_about(DriverStream stream);
   std::string status_text();
+
+  static inline constinit std::atomic<Process*> made_{nullptr};
 
   const Driver driver_;
   Registry registry_;

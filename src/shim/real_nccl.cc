@@ -6,7 +6,6 @@
 #include <link.h>
 
 #include <atomic>
-#include <cstdint>
 
 #include "hook/loaded_image.h"
 #include "shim/dlopen_door.h"
@@ -21,16 +20,14 @@ struct RealNccl {
 using Loaded = Result<RealNccl>;
 
 constinit LoadCallbacks load_callbacks;
-// Of the loaded library, [begin, end).
-constinit std::atomic<uintptr_t> image_begin{0}, image_end{0};
 
 void remember_image(void* handle) {
   const link_map* map = nullptr;
   if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return;
   for (const LoadedImage& image : loaded_images()) {
     if (image.load_bias != map->l_addr || image.is_executable) continue;
-    image_begin = image.begin;
-    image_end = image.end;
+    g_real_nccl_image.begin = image.begin;
+    g_real_nccl_image.end = image.end;
   }
 }
 
@@ -73,12 +70,6 @@ Result<void*> real_nccl_symbol(const char* name) {
   const Loaded& nccl = loaded_once();
   if (!nccl.ok()) return nccl.error();
   return dlsym(nccl.value().handle, name);
-}
-
-bool is_in_real_nccl(const void* address) {
-  const auto value = reinterpret_cast<uintptr_t>(address);
-  return value >= image_begin.load(std::memory_order_relaxed) &&
-         value < image_end.load(std::memory_order_relaxed);
 }
 
 std::string real_nccl_path() {

@@ -122,6 +122,11 @@ class Constructors(unittest.TestCase):
         self.assertEqual(check_symbols.wrong_needs("x", ["libc.so.6", "libcuda.so.1"], {"libc.so.6"}),
                          ["x needs libcuda.so.1"])
 
+    def test_thread_local_variables_that_are_calls_are_found(self):
+        loader = "ld-linux-x86-64.so.2"
+        self.assertEqual(check_symbols.wrong_needs("x", ["libc.so.6", loader], check_symbols.ENGINE_NEEDS),
+                         [f"x needs {loader}"])
+
 
 class Generator(unittest.TestCase):
     def test_committed_list_is_complete(self):
