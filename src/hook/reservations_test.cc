@@ -13,10 +13,10 @@ using Reservations = SlabCalls;
 
 // ncclCuMemFree of one thread and ncclCuMemAlloc of another, which gets the place in between.
 TEST_F(Reservations, OneIsGivenBackWhileTheNextOwnerOfItsAddressIsMapped) {
-  const Buffer first = allocate(kMiB), other = allocate(kMiB);
+  const Buffer first = allocate(kHalfSlab), other = allocate(kHalfSlab);
   EXPECT_EQ(hooked_cuMemUnmap(first.address, first.size_bytes), 0);
   EXPECT_EQ(hooked_cuMemRelease(first.handle), 0);
-  const Buffer next = allocate(kMiB);
+  const Buffer next = allocate(kHalfSlab);
   ASSERT_EQ(next.address, first.address);
 
   EXPECT_EQ(hooked_cuMemAddressFree(first.address, first.size_bytes), 0);
@@ -29,7 +29,7 @@ TEST_F(Reservations, OneIsGivenBackWhileTheNextOwnerOfItsAddressIsMapped) {
 }
 
 TEST_F(Reservations, LastOneIsRefusedUntilItsAddressIsUnmapped) {
-  const Buffer buffer = allocate(kMiB), other = allocate(kMiB);
+  const Buffer buffer = allocate(kHalfSlab), other = allocate(kHalfSlab);
 
   EXPECT_EQ(hooked_cuMemAddressFree(buffer.address, buffer.size_bytes),
             driver_result::kInvalidValue)

@@ -48,6 +48,7 @@ TEST_F(SlabCalls, BuffersAreFreedInEveryOrder) {
       std::vector<Buffer> buffers;
       for (const size_t size_bytes : kSizes) buffers.push_back(allocate(size_bytes));
       ASSERT_EQ(g_fake.objects.size(), 1u) << "all of them are in one slab";
+      ASSERT_EQ(g_fake.objects.begin()->second, kSmallestSlab);
       std::set<size_t> left(order.begin(), order.end());
       for (const size_t one : order) {
         const Buffer& gone = buffers[one];
@@ -174,16 +175,16 @@ TEST_F(SlabCalls, SecondMappingIsAnotherPlacementOfTheSlab) {
 }
 
 TEST_F(SlabCalls, UsedPlaceIsZeroedBeforeItIsGivenOutAgain) {
-  const Buffer first = allocate(kMiB), second = allocate(kMiB);
+  const Buffer first = allocate(kHalfSlab), second = allocate(kHalfSlab);
   free(first);
   EXPECT_TRUE(zeroed_.empty());
-  const Buffer again = allocate(kMiB);
+  const Buffer again = allocate(kHalfSlab);
   EXPECT_EQ(again.address, first.address);
   EXPECT_EQ(zeroed_, std::vector{first.address});
 
   free(again);
   zero_works_ = false;
-  const Buffer own = allocate(kMiB);
+  const Buffer own = allocate(kHalfSlab);
   EXPECT_EQ(g_fake.mapped.count(own.address), 1u) << "what cannot be zeroed is not given out";
   free(own);
   free(second);
@@ -191,14 +192,14 @@ TEST_F(SlabCalls, UsedPlaceIsZeroedBeforeItIsGivenOutAgain) {
 }
 
 TEST_F(SlabCalls, PlaceOfAnExportedBufferWaitsForItsImporters) {
-  const Buffer shared = allocate(kMiB), other = allocate(kMiB);
+  const Buffer shared = allocate(kHalfSlab), other = allocate(kHalfSlab);
   const InstanceId importer = random_instance_id();
   {
     MutexLock lock(registry_.mutex);
     registry_.find_handle(shared.handle)->importers.insert(importer);
   }
   free(shared);
-  const Buffer next = allocate(kMiB);
+  const Buffer next = allocate(kHalfSlab);
   EXPECT_NE(next.address, shared.address);
   free(next);
   free(other);

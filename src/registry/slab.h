@@ -14,6 +14,10 @@ namespace amem {
 /// Larger ones gain nothing in a slab.
 inline constexpr size_t kLargestSlot = size_t{32} << 20;
 
+/// Smaller first slabs are more objects and no less unused memory in the end: NCCL makes about 100
+/// small buffers for each communicator before any large one.
+inline constexpr size_t kSmallestSlab = size_t{4} << 20;
+
 /// A place for an allocation.
 struct Slot {
   BackingId slab = 0;
@@ -27,8 +31,9 @@ std::optional<Slot> find_slot(Registry& registry, size_t size_bytes,
 
 /// The size of a further slab for memory with these properties, which must hold `size_bytes`:
 /// half of what there is, so that memory without use stays below a third, in whole
-/// `granularity_bytes`; 256 MiB at most, because the driver takes 1 ms to grant access to 512 MiB
-/// (measured on H200), and 512 MiB from 8 GiB on, where the number of slabs costs more than that.
+/// `granularity_bytes`; kSmallestSlab at least; 256 MiB at most, because the driver takes 1 ms to
+/// grant access to 512 MiB (measured on H200), and 512 MiB from 8 GiB on, where the number of slabs
+/// costs more than that.
 size_t next_slab_bytes(Registry& registry, size_t size_bytes,
                        const AllocationProperties& properties, size_t granularity_bytes)
     AMEM_REQUIRES(registry.mutex);

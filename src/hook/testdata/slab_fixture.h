@@ -16,6 +16,7 @@ namespace amem {
 
 inline constexpr size_t kMiB = size_t{1} << 20;
 inline constexpr size_t kDriverUnit = 2 * kMiB;
+inline constexpr size_t kHalfSlab = kSmallestSlab / 2;  ///< two fill the first slab
 
 /// A driver that refuses what the real one refuses: an unknown handle, a part of an object, an
 /// address that is not reserved.
