@@ -4,9 +4,28 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "engine/engine_context.h"
 
 namespace amem {
+
+/// Where two threads meet that are at work at the same time; two in turn never do.
+class Meeting {
+ public:
+  /// Waits for the other one. False when it does not come.
+  bool come() {
+    MutexLock lock(mutex_);
+    ++here_;
+    changed_.notify_all();
+    return changed_.wait_until(mutex_, Deadline::after_ms(5000),
+                               [&]() AMEM_REQUIRES(mutex_) { return here_ == 2; });
+  }
+
+ private:
+  Mutex mutex_;
+  Condition changed_;
+  int here_ AMEM_GUARDED_BY(mutex_) = 0;
+};
 
 /// An NCCL whose calls have all been carried out when they return.
 class QuietNccl : public NcclState {

@@ -53,30 +53,23 @@ Status Executor::begin_save(const Step& step) {
   return ok_status();
 }
 
-Status Executor::make_room(HostNeed need, int device, Deadline deadline) {
-  return devices_.run(
-      {{device, [this, need,
-                 device] { return store_.reserve(need.size_bytes, need.largest_bytes, device); }}},
-      "making room on the host", deadline);
-}
-
-Status Executor::reserve(const std::vector<Step>& plan, Deadline deadline) {
-  int device = -1;
-  {
-    MutexLock lock(registry_.mutex);
-    for (const Step& step : plan)
-      if (const Backing* backing = registry_.find_backing(step.backing);
-          backing != nullptr && step.action == Action::save)
-        device = backing->device();
-  }
-  if (device < 0) return ok_status();
+Status Executor::plan_room(const std::vector<Step>& plan, Deadline deadline) {
   if (last_need_.size_bytes == 0) {
     Result<SharedCopies> found = find_contents(
         plan, [] {}, deadline);
     if (!found.ok()) return std::move(found.error());
     last_need_ = need_of(*found.value());
   }
-  return make_room(last_need_, device, deadline);
+  return store_.check(last_need_.size_bytes, last_need_.largest_bytes);
+}
+
+Status Executor::make_room(Deadline deadline) {
+  const HostNeed need = last_need_;
+  if (need.device < 0) return ok_status();
+  return devices_.run(
+      {{need.device,
+        [this, need] { return store_.reserve(need.size_bytes, need.largest_bytes, need.device); }}},
+      "making room on the host", deadline);
 }
 
 Status Executor::copy_contents(const std::vector<Step>& plan, std::vector<Step>* begun,
@@ -91,7 +84,7 @@ Status Executor::copy_contents(const std::vector<Step>& plan, std::vector<Step>*
   CopiesByDevice copies = std::move(*found.value());
   last_need_ = need_of(copies);
   if (copies.empty()) return ok_status();
-  AMEM_TRY(make_room(last_need_, copies.begin()->first, deadline));
+  AMEM_TRY(make_room(deadline));
   AMEM_TRY(take_blocks(&copies));
   const DeviceThreads::Started started = start_copies(copies, CopyDirection::to_host);
   const Status copied = DeviceThreads::wait(started, "the copies to the host", deadline);

@@ -35,10 +35,12 @@ class Executor {
         kinds_(kinds),
         exiting_(exiting) {}
 
-  /// Makes room on the host for what the last save kept; before the first for what of the plan's
-  /// saves is not zero now. Neighbours may still write, so save() makes more where that is too
-  /// little.
-  Status reserve(const std::vector<Step>& plan, Deadline deadline);
+  /// Finds how much room on the host the plan's saves take: what the last save kept; before the
+  /// first what is not zero now. Refuses what the store's limit or the machine does not allow.
+  /// Neighbours may still write, so save() makes more where that is too little.
+  Status plan_room(const std::vector<Step>& plan, Deadline deadline);
+  /// Makes that room, which takes time when it is more than there is.
+  Status make_room(Deadline deadline);
 
   /// Finds what is kept and is not zero, drops imports meanwhile, and copies it. On error what is
   /// ours is as before. Adds each step that was begun to `begun`, also the one at which it stops
@@ -77,6 +79,7 @@ class Executor {
   struct HostNeed {
     size_t size_bytes = 0;
     size_t largest_bytes = 0;
+    int device = -1;  ///< the one that it shall be near; -1: nothing is saved
   };
   /// What copies on one device use; its thread's own.
   struct Copier {
@@ -102,7 +105,6 @@ class Executor {
                                      const std::function<void()>& meanwhile, Deadline deadline);
   Status leave_out_zero_pages(Copier& copier, std::vector<Copy>& list);
   static HostNeed need_of(const CopiesByDevice& copies);
-  Status make_room(HostNeed need, int device, Deadline deadline);
   Status take_blocks(CopiesByDevice* copies);
   Status copy_contents(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline);
   DeviceThreads::Started start_copies(const CopiesByDevice& copies, CopyDirection direction);

@@ -122,6 +122,7 @@ Status Executor::leave_out_zero_pages(Copier& copier, std::vector<Copy>& list) {
 
 Executor::HostNeed Executor::need_of(const CopiesByDevice& copies) {
   HostNeed need;
+  if (!copies.empty()) need.device = copies.begin()->first;
   for (const auto& [device, list] : copies)
     for (const Copy& copy : list) {
       const size_t block = HostStore::block_bytes(total_bytes(copy.pieces));

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/mutex.h"
 #include "engine/engine_fixture.h"
 
 namespace amem {
@@ -15,23 +14,6 @@ constexpr DeviceAddress kAddress = 0x10000000;
 constexpr size_t kBytes = size_t{2} << 20;
 constexpr DriverResult kNotPermitted = 800;
 
-/// Where two threads meet that are at work at the same time; two in turn never do.
-class Meeting {
- public:
-  /// Waits for the other one. False when it does not come.
-  bool come() {
-    MutexLock lock(mutex_);
-    ++here_;
-    changed_.notify_all();
-    return changed_.wait_until(mutex_, Deadline::after_ms(5000),
-                               [&]() AMEM_REQUIRES(mutex_) { return here_ == 2; });
-  }
-
- private:
-  Mutex mutex_;
-  Condition changed_;
-  int here_ AMEM_GUARDED_BY(mutex_) = 0;
-};
 Meeting* g_meeting = nullptr;
 bool g_gpu_met = false, g_unmap_met = false;
 

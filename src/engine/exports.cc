@@ -185,7 +185,7 @@ void Exports::forget_in_step() {
   mark_in_step([](const auto&) { return false; });
 }
 
-Status Exports::ask_to_let_go(Deadline deadline) {
+Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile) {
   std::set<InstanceId> asked;
   {
     MutexLock lock(context_.registry.mutex);
@@ -228,6 +228,7 @@ Status Exports::ask_to_let_go(Deadline deadline) {
   const std::shared_ptr<Replies> heard =
       bystanders_.announce_away(request.communicators, asked, deadline);
   step_point(StepPoint::pause_asked);
+  AMEM_TRY(meanwhile());
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   AMEM_TRY(replies->wait(deadline));
   {

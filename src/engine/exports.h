@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,10 +33,11 @@ class Exports {
   void forget_imports(const InstanceId& importer, const Drop& drop);
   void forget_importer(const InstanceId& importer);
 
-  /// From now on we are away: asks every importer to let go and waits until all have, and tells the
-  /// other members of our communicators. On error some have let go, some have not: bring_back()
-  /// makes it undone for all. Finds out which allocations are in step.
-  Status ask_to_let_go(Deadline deadline);
+  /// From now on we are away: asks every importer to let go, tells the other members of our
+  /// communicators, does what there is to do `meanwhile`, and waits until all have let go. On
+  /// error, also of `meanwhile`, some have let go, some have not: bring_back() makes it undone for
+  /// all. Finds out which allocations are in step.
+  Status ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile);
   /// Takes all allocations for in step when that is likely, for an estimate; and no longer.
   void expect_in_step();
   void forget_in_step();

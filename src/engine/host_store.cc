@@ -107,24 +107,40 @@ int HostStore::device() const {
   return device_;
 }
 
-Status HostStore::reserve(size_t size_bytes, size_t largest_bytes, int device) {
-  MutexLock growing(growing_);
+HostStore::Growth HostStore::growth_for(size_t size_bytes, size_t largest_bytes) const {
   size_t have = 0, need = size_bytes;
   {
     MutexLock lock(mutex_);
-    in_use_ = true;
-    for (Region& region : regions_) region.used_bytes = 0;
     have = capacity();
     // A block lies in one region, so the end of each but the last may stay unused.
     if (regions_.size() > 1) need += (regions_.size() - 1) * largest_bytes;
   }
-  if (size_bytes == 0 || have >= need) return ok_status();
+  if (size_bytes == 0 || have >= need) return {0, false};
   const size_t more = need - have + (have > 0 ? largest_bytes : 0);
   if (limit_bytes_ == 0 || have + whole_region(more) <= limit_bytes_ || size_bytes > limit_bytes_)
-    return grow(more, device);
+    return {more, false};
   // In one region nothing stays unused.
-  give_back();
-  return grow(size_bytes, device);
+  return {size_bytes, true};
+}
+
+Status HostStore::check(size_t size_bytes, size_t largest_bytes) const {
+  const Growth growth = growth_for(size_bytes, largest_bytes);
+  if (growth.size_bytes == 0) return ok_status();
+  const size_t have = growth.in_place_of_all ? 0 : capacity_bytes();
+  return check_region(region_bytes(growth.size_bytes, have), have);
+}
+
+Status HostStore::reserve(size_t size_bytes, size_t largest_bytes, int device) {
+  MutexLock growing(growing_);
+  {
+    MutexLock lock(mutex_);
+    in_use_ = true;
+    for (Region& region : regions_) region.used_bytes = 0;
+  }
+  const Growth growth = growth_for(size_bytes, largest_bytes);
+  if (growth.size_bytes == 0) return ok_status();
+  if (growth.in_place_of_all) give_back();
+  return grow(growth.size_bytes, device);
 }
 
 Status HostStore::prepare(size_t size_bytes, int device) {
@@ -133,29 +149,36 @@ Status HostStore::prepare(size_t size_bytes, int device) {
   return have >= size_bytes ? ok_status() : grow(size_bytes - have, device);
 }
 
-Status HostStore::check_room(size_t size_bytes) const {
-  const size_t in_all = capacity_bytes() + size_bytes;
+size_t HostStore::region_bytes(size_t size_bytes, size_t have_bytes) const {
+  const size_t rounded = whole_region(size_bytes);
+  // What is left below a limit may be less than we like to take.
+  const size_t left = limit_bytes_ - std::min(limit_bytes_, have_bytes);
+  if (limit_bytes_ != 0 && rounded > left && size_bytes <= left)
+    return (size_bytes + kHugePage - 1) / kHugePage * kHugePage;
+  return rounded;
+}
+
+Status HostStore::check_region(size_t region_bytes, size_t have_bytes) const {
+  const size_t in_all = have_bytes + region_bytes;
   if (limit_bytes_ != 0 && in_all > limit_bytes_)
     return make_error(ErrorKind::os, ENOMEM,
                       "keeping NCCL's contents takes %zu MiB of host memory, and AMEM_HOST_LIMIT "
                       "allows %zu MiB: raise it",
                       in_all >> 20, limit_bytes_ >> 20);
-  const size_t available = available_host_bytes();
-  if (size_bytes > available)
+  // What would be given back first is there too.
+  const size_t available = available_host_bytes() + (capacity_bytes() - have_bytes);
+  if (region_bytes > available)
     return make_error(ErrorKind::os, ENOMEM,
                       "keeping NCCL's contents takes %zu MiB of host memory, and the machine (or "
                       "this process' cgroup) has %zu MiB left: free host memory",
-                      size_bytes >> 20, available >> 20);
+                      region_bytes >> 20, available >> 20);
   return ok_status();
 }
 
 Status HostStore::grow(size_t size_bytes, int device) {
-  size_t rounded = whole_region(size_bytes);
-  // What is left below a limit may be less than we like to take.
-  const size_t left = limit_bytes_ - std::min(limit_bytes_, capacity_bytes());
-  if (limit_bytes_ != 0 && rounded > left && size_bytes <= left)
-    rounded = (size_bytes + kHugePage - 1) / kHugePage * kHugePage;
-  AMEM_TRY(check_room(rounded));
+  const size_t have = capacity_bytes();
+  const size_t rounded = region_bytes(size_bytes, have);
+  AMEM_TRY(check_region(rounded, have));
   void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return os_error(errno, "cannot get %zu MiB of host memory to keep NCCL's contents in",

@@ -30,6 +30,9 @@ class HostStore {
   /// who has it not: the limit or the machine; driver.
   Status reserve(size_t size_bytes, size_t largest_bytes, int device);
 
+  /// What reserve() would refuse for its limit or for want of memory, without making any room.
+  Status check(size_t size_bytes, size_t largest_bytes) const;
+
   /// Makes this much ready, for a reserve() to come.
   Status prepare(size_t size_bytes, int device);
 
@@ -56,8 +59,16 @@ class HostStore {
     size_t size_bytes;
     size_t used_bytes;
   };
+  /// What has to be added for a reserve().
+  struct Growth {
+    size_t size_bytes;     ///< 0: nothing
+    bool in_place_of_all;  ///< what there is is given back first
+  };
+  Growth growth_for(size_t size_bytes, size_t largest_bytes) const;
+  /// The size of a region that holds so much beside `have_bytes`.
+  size_t region_bytes(size_t size_bytes, size_t have_bytes) const;
+  Status check_region(size_t region_bytes, size_t have_bytes) const;
   Status grow(size_t size_bytes, int device) AMEM_REQUIRES(growing_);
-  Status check_room(size_t size_bytes) const;
   size_t capacity() const AMEM_REQUIRES(mutex_);
   void give_back() AMEM_REQUIRES(growing_);
 

@@ -241,6 +241,23 @@ TEST_F(HostStoreTest, NeverBecomesLargerThanItsLimit) {
   EXPECT_TRUE(store.reserve(100 * kMiB, 100 * kMiB, kDevice).ok());
 }
 
+TEST_F(HostStoreTest, WhatItWouldRefuseIsKnownBefore) {
+  HostStore store(driver_, 100 * kMiB);
+  EXPECT_TRUE(store.check(80 * kMiB, 40 * kMiB).ok());
+  ASSERT_TRUE(store.reserve(kMiB, kMiB, kDevice).ok());
+  const size_t capacity_bytes = store.capacity_bytes();
+  EXPECT_TRUE(store.check(80 * kMiB, 40 * kMiB).ok());
+  EXPECT_TRUE(store.check(100 * kMiB, 100 * kMiB).ok()) << "in place of what there is";
+
+  const Status checked = store.check(101 * kMiB, kMiB);
+  EXPECT_EQ(store.capacity_bytes(), capacity_bytes) << "nothing was made or given back";
+  const Status refused = store.reserve(101 * kMiB, kMiB, kDevice);
+
+  ASSERT_TRUE(!checked.ok() && !refused.ok());
+  EXPECT_EQ(checked.error().message, refused.error().message);
+  EXPECT_FALSE(HostStore(driver_, kNoLimit).check(size_t{1} << 60, kMiB).ok());
+}
+
 // However close to the limit: pinning takes longer than everything else in a pause.
 TEST_F(HostStoreTest, PauseAfterPauseUsesTheSameMemoryBelowALimitToo) {
   HostStore store(driver_, 100 * kMiB);

@@ -61,7 +61,7 @@ class InStepTest : public EngineTest {
   }
   ~InStepTest() override { end_service(); }
 
-  void pause() { EXPECT_TRUE(exports_.ask_to_let_go(patience()).ok()); }
+  void pause() { EXPECT_TRUE(exports_.ask_to_let_go(patience(), ok_status).ok()); }
   bool is_in_step(AllocationId id) {
     MutexLock lock(registry_.mutex);
     return registry_.find(id)->in_step;

@@ -149,12 +149,11 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   }
   AMEM_TRY(context_.devices.drain(devices, deadline));
   step_point(StepPoint::pause_drained);
-  // Everything that could fail is reserved before any neighbour is asked for anything; after the
-  // drain, because pinning waits for the device too and would be blamed for its work.
+  // What is not allowed or not there is refused before any neighbour is asked for anything.
   neighbours_.exports().expect_in_step();
-  Status reserved = executor_.reserve(pause_plan(), deadline);
+  Status planned = executor_.plan_room(pause_plan(), deadline);
   neighbours_.exports().forget_in_step();
-  return reserved;
+  return planned;
 }
 
 Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& begun,
@@ -171,7 +170,9 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
   Status status = ok_status();
   {
     const Phase phase("pause: neighbours", &report->peers_ms);
-    status = neighbours_.exports().ask_to_let_go(deadline);
+    // Pinning waits for the device, whose work is done by now.
+    status = neighbours_.exports().ask_to_let_go(
+        deadline, [this, deadline] { return executor_.make_room(deadline); });
   }
 
   // A peer's last counter update arrives through its own mapping, so nothing is saved before all

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// What a pause does while its neighbours let go.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "engine/engine_fixture.h"
+#include "engine/exports.h"
+#include "peers/peer_fixture.h"
+
+namespace amem {
+namespace {
+
+class Nobody : public PeerHandler {
+ public:
+  void on_message(const PeerInfo&, uint64_t, Received) override {}
+  void on_peer_gone(const PeerInfo&) override {}
+};
+
+class AskToLetGoTest : public EngineTest {
+ protected:
+  AskToLetGoTest() {
+    driver_.cuMemExportToShareableHandle = [](void* fd, DriverHandle, int, unsigned long long) {
+      *static_cast<int*>(fd) = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      return driver_result::kSuccess;
+    };
+    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, nobody_);
+    EXPECT_TRUE(service.ok());
+    context_.peers = service.value().release();
+    MutexLock lock(registry_.mutex);
+    registry_.add_local(kSlotBytes, {}, 1, kSlotBytes).importers = {importer_.id};
+  }
+  ~AskToLetGoTest() override { end_service(); }
+
+  Nobody nobody_;
+  Meeting meeting_;
+  std::atomic<bool> importer_met_{false};
+  std::atomic<int> backs_{0};
+  Node importer_{{}, [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
+                   if (std::holds_alternative<LetGo>(message)) {
+                     importer_met_ = meeting_.come();
+                     importer_.service->reply(from.instance, request_id, Gone{true, {}, {}}, {});
+                   }
+                   if (std::holds_alternative<Back>(message)) {
+                     ++backs_;
+                     importer_.service->reply(from.instance, request_id, BackDone{true, {}}, {});
+                   }
+                 }};
+  Exports exports_{context_};
+};
+
+TEST_F(AskToLetGoTest, TheirTimeIsUsed) {
+  bool met = false;
+  const Status status = exports_.ask_to_let_go(patience(), [&] {
+    met = meeting_.come();
+    return ok_status();
+  });
+
+  EXPECT_TRUE(status.ok());
+  EXPECT_TRUE(met && importer_met_) << "one was over before the other began";
+}
+
+TEST_F(AskToLetGoTest, WhatFailsMeanwhileIsTheAnswerAndTheyGetTheirsBack) {
+  const Status status = exports_.ask_to_let_go(patience(), [&]() -> Status {
+    meeting_.come();
+    return make_error(ErrorKind::os, ENOMEM, "no room");
+  });
+
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message, "no room");
+  EXPECT_TRUE(exports_.bring_back(patience())->wait(patience()).ok());
+  EXPECT_EQ(backs_, 1);
+}
+
+}  // namespace
+}  // namespace amem
