@@ -15,6 +15,7 @@
 
 #include "bench/bandwidth_bench.h"
 #include "bench/bystander_bench.h"
+#include "bench/call_bench.h"
 #include "bench/options.h"
 #include "bench/pause_bench.h"
 #include "bench/report.h"
@@ -43,6 +44,10 @@ class Bench {
     if (options_.wants("bandwidth")) {
       say("all_reduce in turns");
       report_.add(bench::measure_bandwidth(contenders_, options_.gpus, options_.bandwidth));
+    }
+    if (options_.wants("calls")) {
+      say("calls through amem and past it, in turns");
+      report_.add(bench::measure_calls(contenders_, options_.gpus, options_.calls));
     }
     bench::print_tables(report_);
     fmt::print("\nwritten: {}\n", options_.json_path);

@@ -43,6 +43,9 @@ void Options::add_to(CLI::App& app) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--block-ms", bandwidth.block_ms,
                  "about how long one measurement is; 20, simulated 50");
+  app.add_option("--call-rounds", calls.rounds,
+                 "pairs of measurements of each size of calls; 401, simulated 5")
+      ->check(CLI::Range(1, 100000));
   app.add_option("--away-ms", away_ms,
                  "how long the timeline's ranks stay paused, and twice what they work; 1000, "
                  "simulated 200")
@@ -65,6 +68,10 @@ void Options::fill_in(const demo::Machine& machine) {
   if (bandwidth.largest_bytes == 0) bandwidth.largest_bytes = size_t{1} << (simulated ? 20 : 28);
   if (bandwidth.rounds == 0) bandwidth.rounds = simulated ? 3 : 9;
   if (bandwidth.block_ms == 0) bandwidth.block_ms = simulated ? 50 : 20;
+  // Of larger ones the launch is a small part.
+  calls.largest_bytes = std::min(bandwidth.largest_bytes, size_t{1} << 19);
+  calls.repeats = simulated ? 20 : 200;
+  if (calls.rounds == 0) calls.rounds = simulated ? 5 : 401;
 }
 
 bool Options::wants(const std::string& part) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/bandwidth_bench.h"
+#include "bench/call_bench.h"
 #include "bench/timeline_bench.h"
 #include "demo/machine.h"
 
@@ -18,13 +19,14 @@ struct Options {
   std::vector<int> communicators;
   std::vector<size_t> counts;
   std::string counts_text;  ///< the same as they stand in an order
-  std::vector<std::string> what = {"pause",     "setup",    "rivals",
-                                   "bystander", "timeline", "bandwidth"};
+  std::vector<std::string> what = {"pause",    "setup",     "rivals", "bystander",
+                                   "timeline", "bandwidth", "calls"};
   int cycles = 6;
   int setups = 1;
   int rival_cycles = 2;
   int suspend_up_to = 9;
   BandwidthOptions bandwidth;
+  CallOptions calls;
   int away_ms = 0;
   TimelineOptions timeline;
   bool simulate = false;

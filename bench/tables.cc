@@ -217,6 +217,32 @@ void print_bandwidth(const std::vector<json>& records) {
   }
 }
 
+void print_calls(const std::vector<json>& records) {
+  for (const json& r : records) {
+    fmt::print(
+        "\n{} through amem against NCCL's own function, in turns: ns a call, and the share of its "
+        "rate or latency\n\n",
+        r["collective"].get<std::string>());
+    fmt::print("  {:>10} | {:>29} | {:>29}\n  {:>10}", "", "queued (quartiles)",
+               "waited for (quartiles)", "bytes");
+    for (int i = 0; i < 2; ++i) fmt::print(" | {:>8} {:>6} {:>13}", "ns", "share", "");
+    fmt::print("\n");
+    for (const json& row : r["sizes"]) {
+      fmt::print("  {:>10}", row["bytes"].get<size_t>());
+      for (const char* how : {"queued", "waited"}) {
+        const json& share = row[how]["of_direct"];
+        fmt::print(" | {:>8.0f} {:>6.4f} {:.3f} - {:.3f}",
+                   row[how]["amem_ns"]["median"].get<double>(), share["median"].get<double>(),
+                   share["lower_quartile"].get<double>(), share["upper_quartile"].get<double>());
+      }
+      fmt::print("\n");
+    }
+    fmt::print("  a call that launches nothing: {:.0f} ns past amem, {:.1f} ns more through it\n",
+               r["empty"]["direct_ns"]["median"].get<double>(),
+               r["empty"]["added_ns"]["median"].get<double>());
+  }
+}
+
 }  // namespace
 
 void print_tables(const Report& report) {
@@ -232,6 +258,7 @@ void print_tables(const Report& report) {
   print_bystanders(those(report, "bystander"));
   print_timelines(those(report, "timeline"));
   print_bandwidth(those(report, "bandwidth"));
+  print_calls(those(report, "calls"));
 }
 
 }  // namespace bench

@@ -158,6 +158,15 @@ def test_bandwidth_is_compared_at_every_size(bench):
     assert record["amem_of_plain"]["min"] == least <= record["amem_of_plain"]["geometric_mean"]
 
 
+def test_calls_are_compared_in_one_process(bench):
+    (record,) = those(bench, "calls")
+    assert [row["bytes"] for row in record["sizes"]] == [8, 32, 128, 512, 2048, LARGEST_BYTES]
+    for measured in [record["empty"], *(row[how] for row in record["sizes"] for how in ("queued", "waited"))]:
+        for figure in ("direct_ns", "amem_ns", "of_direct"):
+            spread = measured[figure]
+            assert 0 < spread["lower_quartile"] <= spread["median"] <= spread["upper_quartile"]
+
+
 def used_at(timeline, at_s):
     return [used_bytes for sample_s, used_bytes in timeline["samples"] if sample_s <= at_s][-1]
 
@@ -294,7 +303,7 @@ def test_a_picture_without_figures_is_refused(bench, lines, tmp_path):
 
 def test_the_tables_are_on_standard_output(bench):
     done = bench[0]
-    for words in ("Pause and resume with amem", "Rivals", "neighbours pause", "GPU 0", "all_reduce", "checked"):
+    for words in ("Pause and resume with amem", "Rivals", "neighbours pause", "GPU 0", "all_reduce", "launches nothing", "checked"):
         assert words in done.stdout
     assert "setting up" in done.stderr and "setting up" not in done.stdout
 

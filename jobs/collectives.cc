@@ -230,8 +230,15 @@ double Communicator::time_all_reduce(size_t count, int repeats, int warm_ups) {
   reserve(count, count);
   for (int i = 0; i < warm_ups; ++i) enqueue_all_reduce(count);
   JOB_CUDA(stream_synchronize(stream_));
+  return time_calls(&ncclAllReduce, count, repeats);
+}
+
+double Communicator::time_calls(AllReduce call, size_t count, int repeats) {
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) enqueue_all_reduce(count);
+  for (int i = 0; i < repeats; ++i)
+    check_nccl(call(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                    ncclFloat32, ncclSum, comm_, stream_),
+               "ncclAllReduce");
   JOB_CUDA(stream_synchronize(stream_));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

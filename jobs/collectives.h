@@ -60,6 +60,11 @@ class Communicator {
   /// Queues `repeats` all_reduces without checking, for load and timing; returns seconds until they
   /// were done. The warm-ups before them are not timed, and let the ranks begin together.
   double time_all_reduce(size_t count, int repeats, int warm_ups = 0);
+  /// ncclAllReduce(), or the function of that name in another library.
+  using AllReduce = decltype(&ncclAllReduce);
+  /// The same for one way of calling it. REQUIRES: make_buffers() with this count.
+  double time_calls(AllReduce call, size_t count, int repeats);
+  void make_buffers(size_t count) { reserve(count, count); }
   /// One all_reduce without waiting for it.
   void enqueue_all_reduce(size_t count);
 

@@ -7,6 +7,7 @@
 #include "jobs/amem_orders.h"
 #include "jobs/busy_device.h"
 #include "jobs/call_orders.h"
+#include "jobs/call_timing.h"
 #include "jobs/child_orders.h"
 #include "jobs/communicator_orders.h"
 #include "jobs/ending_orders.h"
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   jobs::MemoryOrders memory;
   jobs::BusyDevice busy;
   jobs::CallOrders calls(communicators);
+  jobs::CallTiming timing(communicators);
   jobs::GapLoop gaps(communicators);
   jobs::MemorySampler sampler;
   jobs::SeveralDevices devices;
@@ -43,5 +45,6 @@ int main(int argc, char** argv) {
   orders.merge(memory.orders());
   orders.merge(sampler.orders());
   orders.merge(threads.orders());
+  orders.merge(timing.orders());
   jobs::follow_orders(orders);
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "bench/call_bench.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "bench/summary.h"
+#include "bench/workload.h"
+
+namespace bench {
+
+namespace {
+
+/// Nanoseconds of an all_reduce, of the slowest rank in each round.
+struct Rounds {
+  std::vector<double> direct, amem;
+};
+
+Rounds measure(Workload& workload, const std::string& nccl_file, size_t bytes, int repeats,
+               int rounds) {
+  const std::vector<std::string> answers =
+      workload.job().all(fmt::format("time_calls {} {} {} {} {}", Workload::name(0),
+                                     bytes / sizeof(float), repeats, rounds, nccl_file));
+  const auto size = static_cast<size_t>(rounds);
+  Rounds slowest{std::vector<double>(size), std::vector<double>(size)};
+  for (const std::string& answer : answers) {
+    std::istringstream words(answer);
+    double direct = 0, amem = 0;
+    for (size_t round = 0; words >> direct >> amem; ++round) {
+      slowest.direct.at(round) = std::max(slowest.direct[round], direct);
+      slowest.amem.at(round) = std::max(slowest.amem[round], amem);
+    }
+  }
+  return slowest;
+}
+
+/// {"median", "lower_quartile", "upper_quartile"}: there are hundreds of values.
+nlohmann::json spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {{"median", median(values)},
+          {"lower_quartile", values[values.size() / 4]},
+          {"upper_quartile", values[values.size() * 3 / 4]}};
+}
+
+nlohmann::json record_of(const Rounds& rounds) {
+  std::vector<double> shares, added_ns;
+  for (size_t i = 0; i < rounds.direct.size(); ++i) {
+    shares.push_back(rounds.direct[i] / rounds.amem[i]);
+    added_ns.push_back(rounds.amem[i] - rounds.direct[i]);
+  }
+  return {{"direct_ns", spread(rounds.direct)},
+          {"amem_ns", spread(rounds.amem)},
+          {"added_ns", spread(added_ns)},
+          {"of_direct", spread(shares)}};
+}
+
+}  // namespace
+
+nlohmann::json measure_calls(const Contenders& contenders, int gpus, const CallOptions& options) {
+  constexpr int kWaitedRoundsForEach = 4;  // one call is a short measurement
+  Workload workload(contenders.amem, {gpus, 1, " 17"});
+  workload.set_up();
+  const auto at = [&](size_t bytes, int repeats, int rounds) {
+    return record_of(measure(workload, contenders.nccl_file, bytes, repeats, rounds));
+  };
+  // First: what NCCL asks the driver at a launch that passes no gate makes amem stop counting
+  // calls.
+  const nlohmann::json empty = at(0, options.repeats * 10, options.rounds);
+  nlohmann::json sizes = nlohmann::json::array();
+  for (size_t bytes = 8; bytes <= options.largest_bytes; bytes *= 4) {
+    fmt::print(stderr, "  {} B\n", bytes);
+    sizes.push_back({{"bytes", bytes},
+                     {"queued", at(bytes, options.repeats, options.rounds)},
+                     {"waited", at(bytes, 1, options.rounds * kWaitedRoundsForEach)}});
+  }
+  return {{"figures", "calls"},       {"collective", "all_reduce"},
+          {"rounds", options.rounds}, {"repeats", options.repeats},
+          {"empty", empty},           {"sizes", sizes}};
+}
+
+}  // namespace bench

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "bench/contenders.h"
+
+namespace bench {
+
+struct CallOptions {
+  size_t largest_bytes = 0;  ///< sizes go from 8 bytes to this in steps of 4
+  int rounds = 0;            ///< pairs of measurements of each size
+  int repeats = 0;           ///< all_reduces that are queued in one
+};
+
+/// What a call costs on its way through amem: an all_reduce as the application calls it against the
+/// function of that name in NCCL itself, in turns on one communicator of one job
+/// (jobs/call_timing.h). Queued: the rate of calls. Waited: the latency of one call and its result.
+/// A share is the median of the rounds' own; 1 is no cost.
+nlohmann::json measure_calls(const Contenders& contenders, int gpus, const CallOptions& options);
+
+}  // namespace bench

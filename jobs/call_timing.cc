@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "jobs/call_timing.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <stdexcept>
+
+namespace jobs {
+
+namespace {
+
+/// NCCL's own, past the libnccl.so.2 that this process is linked with.
+Communicator::AllReduce nccls_own(const std::string& nccl_file) {
+  void* const nccl = dlopen(nccl_file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  void* const found = nccl == nullptr ? nullptr : dlsym(nccl, "ncclAllReduce");
+  if (found == nullptr) throw std::runtime_error(nccl_file + " is not the NCCL of this process");
+  if (found == reinterpret_cast<void*>(&ncclAllReduce))
+    throw std::runtime_error("calls reach NCCL without amem");
+  return reinterpret_cast<Communicator::AllReduce>(found);
+}
+
+}  // namespace
+
+Orders CallTiming::orders() {
+  return {{"time_calls", [this](Words& words) { return time_calls(words); }}};
+}
+
+std::string CallTiming::time_calls(Words& words) {
+  std::string name, nccl_file;
+  size_t count = 0;
+  int repeats = 0, rounds = 0;
+  words >> name >> count >> repeats >> rounds >> nccl_file;
+  Communicator& communicator = communicators_.find(name);
+  const std::array<Communicator::AllReduce, 2> ways = {nccls_own(nccl_file), &ncclAllReduce};
+  std::string answer;
+  communicator.make_buffers(count);
+  for (int round = 0; round < rounds; ++round) {
+    std::array<double, 2> seconds{};
+    // Each is first in every other round.
+    for (int turn = 0; turn < 2; ++turn) {
+      const auto way = static_cast<size_t>((round + turn) % 2);
+      seconds[way] = communicator.time_calls(ways[way], count, repeats);
+    }
+    for (const double of_way : seconds) answer += std::to_string(of_way * 1e9 / repeats) + " ";
+  }
+  return answer;
+}
+
+}  // namespace jobs
