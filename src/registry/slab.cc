@@ -54,7 +54,7 @@ size_t next_slab_bytes(Registry& registry, size_t size_bytes,
   size_t have_bytes = 0;
   for (const auto& [id, slab] : registry.backings())
     if (is_slab_of(slab, properties)) have_bytes += slab.size_bytes;
-  const size_t most_bytes = have_bytes < 8192 * kMiB ? 256 * kMiB : 512 * kMiB;
+  const size_t most_bytes = have_bytes < 6144 * kMiB ? 256 * kMiB : 512 * kMiB;
   const size_t wanted_bytes =
       std::max(std::clamp(have_bytes / 2, kSmallestSlab, most_bytes), size_bytes);
   return (wanted_bytes + granularity_bytes - 1) / granularity_bytes * granularity_bytes;
