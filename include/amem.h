@@ -48,7 +48,8 @@ typedef struct {
 typedef struct {
   double pause_ms;
   double pause_wait_ms;   /* for calls and work in flight */
-  double pause_peers_ms;  /* for neighbours to let go */
+  double pause_peers_ms;  /* for neighbours to let go and for host memory, which is made ready
+                             meanwhile */
   double pause_copy_ms;   /* contents to the host */
   double pause_memory_ms; /* driver objects */
   double resume_ms;

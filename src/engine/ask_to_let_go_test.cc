@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "engine/engine_fixture.h"
 #include "engine/exports.h"
 #include "peers/peer_fixture.h"

@@ -53,20 +53,36 @@ Status Executor::begin_save(const Step& step) {
   return ok_status();
 }
 
+int Executor::device_of_saves(const std::vector<Step>& plan) {
+  MutexLock lock(registry_.mutex);
+  for (const Step& step : plan) {
+    const Backing* backing = registry_.find_backing(step.backing);
+    if (backing != nullptr && step.action == Action::save) return backing->device();
+  }
+  return -1;
+}
+
 Status Executor::plan_room(const std::vector<Step>& plan, Deadline deadline) {
-  if (last_need_.size_bytes == 0) {
+  const int device = device_of_saves(plan);
+  if (device < 0) {
+    last_need_ = {};
+    return ok_status();
+  }
+  if (last_need_.size_bytes == 0 ||
+      !store_.check(last_need_.size_bytes, last_need_.largest_bytes).ok()) {
     Result<SharedCopies> found = find_contents(
         plan, [] {}, deadline);
     if (!found.ok()) return std::move(found.error());
     last_need_ = need_of(*found.value());
   }
+  last_need_.device = device;
   return store_.check(last_need_.size_bytes, last_need_.largest_bytes);
 }
 
 Status Executor::make_room(Deadline deadline) {
   const HostNeed need = last_need_;
   if (need.device < 0) return ok_status();
-  return devices_.run(
+  return pinning_.run(
       {{need.device,
         [this, need] { return store_.reserve(need.size_bytes, need.largest_bytes, need.device); }}},
       "making room on the host", deadline);

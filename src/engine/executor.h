@@ -33,13 +33,16 @@ class Executor {
         devices_(devices),
         store_(store),
         kinds_(kinds),
-        exiting_(exiting) {}
+        exiting_(exiting),
+        pinning_(driver, exiting) {}
 
   /// Finds how much room on the host the plan's saves take: what the last save kept; before the
-  /// first what is not zero now. Refuses what the store's limit or the machine does not allow.
-  /// Neighbours may still write, so save() makes more where that is too little.
+  /// first, or when that is too much, what is not zero now. Refuses what the store's limit or the
+  /// machine does not allow. Neighbours may still write, so save() makes more where that is too
+  /// little.
   Status plan_room(const std::vector<Step>& plan, Deadline deadline);
-  /// Makes that room, which takes time when it is more than there is.
+  /// Makes that room, which takes time when it is more than there is. The devices' threads are free
+  /// meanwhile, for neighbours that want us to let go of theirs.
   Status make_room(Deadline deadline);
 
   /// Finds what is kept and is not zero, drops imports meanwhile, and copies it. On error what is
@@ -105,6 +108,7 @@ class Executor {
                                      const std::function<void()>& meanwhile, Deadline deadline);
   Status leave_out_zero_pages(Copier& copier, std::vector<Copy>& list);
   static HostNeed need_of(const CopiesByDevice& copies);
+  int device_of_saves(const std::vector<Step>& plan);
   Status take_blocks(CopiesByDevice* copies);
   Status copy_contents(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline);
   DeviceThreads::Started start_copies(const CopiesByDevice& copies, CopyDirection direction);
@@ -123,6 +127,7 @@ class Executor {
   HostStore& store_;
   const KindSettings& kinds_;
   const ExitFlag& exiting_;
+  DeviceThreads pinning_;  ///< of host memory
   std::map<int, Copier> copiers_;
   HostNeed last_need_;
   size_t copied_bytes_ = 0;

@@ -76,6 +76,75 @@ TEST_F(ExecutorTest, SaveWhoseJobDoesNotRunLeavesNoCopyUnderWay) {
   EXPECT_EQ(backing().state, BackingState::resident);
 }
 
+int g_pinned = 0;
+
+// Room on the host, with a driver that does what making it takes.
+class ExecutorRoomTest : public ExecutorTest {
+ protected:
+  ExecutorRoomTest() {
+    g_pinned = 0;
+    driver_.cuStreamCreate = [](DriverStream*, unsigned) { return driver_result::kSuccess; };
+    driver_.cuDeviceGetAttribute = [](int*, int, int) { return driver_result::kInvalidValue; };
+    driver_.cuMemHostRegister_v2 = [](void*, size_t, unsigned) {
+      ++g_pinned;
+      return driver_result::kSuccess;
+    };
+    driver_.cuMemHostUnregister = [](void*) { return driver_result::kSuccess; };
+  }
+
+  /// Of the backing's contents, or none.
+  static Status plan_room(Executor& executor, const std::vector<BackingId>& saved) {
+    std::vector<Step> plan;
+    for (const BackingId id : saved) plan.push_back({Step::Action::save, id});
+    return executor.plan_room(plan, Deadline::after_ms(20000));
+  }
+  BackingId add_another() {
+    MutexLock lock(registry_.mutex);
+    Allocation& allocation = registry_.add_local(kBytes, {}, 8, kBytes);
+    Backing& backing = registry_.backing_of(allocation);
+    registry_.add_placement(backing, kAddress + kBytes, kBytes).mapped = true;
+    return backing.id;
+  }
+
+  HostStore limited_store_{driver_, kBytes + kBytes / 2};
+  Executor limited_{driver_, registry_, devices_, limited_store_, kinds_, exiting_};
+};
+
+TEST_F(ExecutorRoomTest, IsPlannedFirstAndMadeThen) {
+  ASSERT_TRUE(plan_room(executor_, {backing_}).ok());
+  EXPECT_EQ(store_.capacity_bytes(), 0u);
+  EXPECT_EQ(g_pinned, 0);
+
+  ASSERT_TRUE(executor_.make_room(Deadline::after_ms(20000)).ok());
+  EXPECT_GE(store_.capacity_bytes(), kBytes);
+  EXPECT_EQ(g_pinned, 1);
+}
+
+TEST_F(ExecutorRoomTest, MoreThanTheLimitIsRefusedBeforeAnyIsMade) {
+  const BackingId another = add_another();
+
+  const Status refused = plan_room(limited_, {backing_, another});
+
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("AMEM_HOST_LIMIT"), std::string::npos);
+  EXPECT_EQ(g_pinned, 0);
+}
+
+TEST_F(ExecutorRoomTest, WhatWasTooMuchIsLookedAtAgain) {
+  const BackingId another = add_another();
+  ASSERT_FALSE(plan_room(limited_, {backing_, another}).ok());
+
+  EXPECT_TRUE(plan_room(limited_, {backing_}).ok()) << "the other one was freed meanwhile";
+}
+
+TEST_F(ExecutorRoomTest, NothingToSaveTakesNone) {
+  ASSERT_TRUE(plan_room(executor_, {backing_}).ok());
+
+  ASSERT_TRUE(plan_room(executor_, {}).ok());
+  ASSERT_TRUE(executor_.make_room(Deadline::after_ms(20000)).ok());
+  EXPECT_EQ(store_.capacity_bytes(), 0u);
+}
+
 // The GPU's part begins by making its stream; both ends of the meeting wait for the other, so that
 // neither order of one after the other passes.
 class ExecutorOverlapTest : public ExecutorTest {

@@ -228,9 +228,12 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
   const std::shared_ptr<Replies> heard =
       bystanders_.announce_away(request.communicators, asked, deadline);
   step_point(StepPoint::pause_asked);
-  AMEM_TRY(meanwhile());
+  Status done = meanwhile();
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
-  AMEM_TRY(replies->wait(deadline));
+  // Also when that has failed: what was asked for has to end before it can be undone.
+  Status gone = replies->wait(deadline);
+  AMEM_TRY(std::move(done));
+  AMEM_TRY(std::move(gone));
   {
     MutexLock lock(context_.registry.mutex);
     mark_in_step([&](const auto& importers) { return in_step->are(importers); });

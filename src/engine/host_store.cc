@@ -115,19 +115,20 @@ HostStore::Growth HostStore::growth_for(size_t size_bytes, size_t largest_bytes)
     // A block lies in one region, so the end of each but the last may stay unused.
     if (regions_.size() > 1) need += (regions_.size() - 1) * largest_bytes;
   }
-  if (size_bytes == 0 || have >= need) return {0, false};
+  if (size_bytes == 0 || have >= need) return {0, have, false};
   const size_t more = need - have + (have > 0 ? largest_bytes : 0);
   if (limit_bytes_ == 0 || have + whole_region(more) <= limit_bytes_ || size_bytes > limit_bytes_)
-    return {more, false};
+    return {more, have, false};
   // In one region nothing stays unused.
-  return {size_bytes, true};
+  return {size_bytes, have, true};
 }
 
 Status HostStore::check(size_t size_bytes, size_t largest_bytes) const {
   const Growth growth = growth_for(size_bytes, largest_bytes);
   if (growth.size_bytes == 0) return ok_status();
-  const size_t have = growth.in_place_of_all ? 0 : capacity_bytes();
-  return check_region(region_bytes(growth.size_bytes, have), have);
+  const size_t given_back = growth.in_place_of_all ? growth.have_bytes : 0;
+  const size_t have = growth.have_bytes - given_back;
+  return check_region(region_bytes(growth.size_bytes, have), have, given_back);
 }
 
 Status HostStore::reserve(size_t size_bytes, size_t largest_bytes, int device) {
@@ -158,27 +159,27 @@ size_t HostStore::region_bytes(size_t size_bytes, size_t have_bytes) const {
   return rounded;
 }
 
-Status HostStore::check_region(size_t region_bytes, size_t have_bytes) const {
-  const size_t in_all = have_bytes + region_bytes;
+Status HostStore::check_region(size_t size_bytes, size_t have_bytes,
+                               size_t given_back_bytes) const {
+  const size_t in_all = have_bytes + size_bytes;
   if (limit_bytes_ != 0 && in_all > limit_bytes_)
     return make_error(ErrorKind::os, ENOMEM,
                       "keeping NCCL's contents takes %zu MiB of host memory, and AMEM_HOST_LIMIT "
                       "allows %zu MiB: raise it",
                       in_all >> 20, limit_bytes_ >> 20);
-  // What would be given back first is there too.
-  const size_t available = available_host_bytes() + (capacity_bytes() - have_bytes);
-  if (region_bytes > available)
+  const size_t available = available_host_bytes();
+  if (size_bytes > available && size_bytes - available > given_back_bytes)
     return make_error(ErrorKind::os, ENOMEM,
                       "keeping NCCL's contents takes %zu MiB of host memory, and the machine (or "
                       "this process' cgroup) has %zu MiB left: free host memory",
-                      region_bytes >> 20, available >> 20);
+                      size_bytes >> 20, available >> 20);
   return ok_status();
 }
 
 Status HostStore::grow(size_t size_bytes, int device) {
   const size_t have = capacity_bytes();
   const size_t rounded = region_bytes(size_bytes, have);
-  AMEM_TRY(check_region(rounded, have));
+  AMEM_TRY(check_region(rounded, have, 0));
   void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return os_error(errno, "cannot get %zu MiB of host memory to keep NCCL's contents in",

@@ -62,12 +62,14 @@ class HostStore {
   /// What has to be added for a reserve().
   struct Growth {
     size_t size_bytes;     ///< 0: nothing
-    bool in_place_of_all;  ///< what there is is given back first
+    size_t have_bytes;     ///< what there is
+    bool in_place_of_all;  ///< which is given back first
   };
   Growth growth_for(size_t size_bytes, size_t largest_bytes) const;
   /// The size of a region that holds so much beside `have_bytes`.
   size_t region_bytes(size_t size_bytes, size_t have_bytes) const;
-  Status check_region(size_t region_bytes, size_t have_bytes) const;
+  /// May a region of this size come to what there is? `given_back_bytes` of that go first.
+  Status check_region(size_t size_bytes, size_t have_bytes, size_t given_back_bytes) const;
   Status grow(size_t size_bytes, int device) AMEM_REQUIRES(growing_);
   size_t capacity() const AMEM_REQUIRES(mutex_);
   void give_back() AMEM_REQUIRES(growing_);

@@ -17,7 +17,7 @@ const char* session_state_name(SessionState state);
 struct SessionReport {
   double total_ms = 0;
   double wait_ms = 0;    ///< for calls and work in flight
-  double peers_ms = 0;   ///< for neighbours
+  double peers_ms = 0;   ///< for neighbours, and for host memory meanwhile
   double copy_ms = 0;    ///< contents
   double memory_ms = 0;  ///< driver objects
   size_t copied_bytes = 0;

@@ -15,7 +15,7 @@ namespace amem {
 /// What every hook works on. One in a process, set before NCCL's first look-up and never taken
 /// away.
 struct HookContext {
-  // What NCCL's question at every launch needs comes first: one line of the cache.
+  // What NCCL's question at every launch needs comes first, side by side.
   const Driver* driver = nullptr;
   CaptureWatch* captures = nullptr;
   /// Set in a forked child, where the tables may be locked for ever by a thread that is not there:

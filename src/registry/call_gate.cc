@@ -30,14 +30,14 @@ uint64_t next_number() {
 CallGate::CallGate() : number_(next_number()) {}
 CallGate::~CallGate() = default;
 
-GateThread& CallGate::first_of_thread() const {
+GateThread& CallGate::make_this_thread() const {
   struct Owner {
     std::shared_ptr<GateThread> thread;
     void give_back() {
       if (thread != nullptr) thread->owned.store(false, std::memory_order_release);
     }
     ~Owner() {
-      t_last_gate = {};
+      t_last_ = {};
       give_back();
     }
   };
@@ -60,7 +60,7 @@ GateThread& CallGate::first_of_thread() const {
   mine->count.store(0);
   mine->tid.store(syscall(SYS_gettid));
   owner.thread = std::move(mine);
-  t_last_gate = {number_, owner.thread.get()};
+  t_last_ = {number_, owner.thread.get()};
   return *owner.thread;
 }
 

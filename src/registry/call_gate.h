@@ -135,12 +135,18 @@ class CallGate {
     const char* call;
   };
 
-  // One gate a process in production; tests make several, hence the check that the record is this
-  // gate's own. By number: a later gate may have the address of one that is gone.
+  /// The calling thread's record at the gate it was last at. One gate a process in production;
+  /// tests make several. By number: a later gate may have the address of one that is gone.
+  struct Last {
+    uint64_t gate;       ///< its number; 0: none
+    GateThread* thread;  ///< kept by the thread's owner of it, make_this_thread()
+  };
+  static inline constinit thread_local Last t_last_{};
+
   GateThread& this_thread() const {
-    return t_last_gate.gate == number_ ? *t_last_gate.thread : first_of_thread();
+    return t_last_.gate == number_ ? *t_last_.thread : make_this_thread();
   }
-  [[gnu::cold]] GateThread& first_of_thread() const;
+  [[gnu::cold]] GateThread& make_this_thread() const;
   Outside step_in(GateThread& thread, const char* call, const void* communicator) const {
     const size_t before = thread.count.load(std::memory_order_relaxed);
     if (before < GateThread::kCommunicatorsInGroup)

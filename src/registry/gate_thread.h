@@ -13,7 +13,7 @@ namespace amem {
 /// gates to empty. Reused when the thread has ended. The gate and the thread own it together, since
 /// either may end first.
 ///
-/// A call writes to its first line of the cache alone.
+/// A call that is not the sixth or later of a group writes to its first line of the cache alone.
 struct alignas(64) GateThread {
   static constexpr size_t kCommunicatorsInGroup = 32;
 
@@ -25,12 +25,5 @@ struct alignas(64) GateThread {
   std::atomic<bool> owned{true};
   std::atomic<long> tid{0};
 };
-
-/// The calling thread's record at the gate it was last at, found without a call.
-struct LastGate {
-  uint64_t gate = 0;  ///< the gate's number; 0: none
-  GateThread* thread = nullptr;
-};
-inline constinit thread_local LastGate t_last_gate;
 
 }  // namespace amem

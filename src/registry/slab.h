@@ -30,10 +30,10 @@ std::optional<Slot> find_slot(Registry& registry, size_t size_bytes,
                               const AllocationProperties& properties) AMEM_REQUIRES(registry.mutex);
 
 /// The size of a further slab for memory with these properties, which must hold `size_bytes`:
-/// half of what there is, so that memory without use stays below a third, in whole
-/// `granularity_bytes`; kSmallestSlab at least; 256 MiB at most, because the driver takes 1 ms to
-/// grant access to 512 MiB (measured on H200), and 512 MiB from 6 GiB on, where the number of slabs
-/// costs more than that.
+/// half of what there is, so that memory without use stays below a third once there are some, in
+/// whole `granularity_bytes`; kSmallestSlab at least; 256 MiB at most, because the driver takes 1
+/// ms to grant access to 512 MiB (measured on H200), and 512 MiB from 6 GiB on, where the number of
+/// slabs costs more than that.
 size_t next_slab_bytes(Registry& registry, size_t size_bytes,
                        const AllocationProperties& properties, size_t granularity_bytes)
     AMEM_REQUIRES(registry.mutex);

@@ -20,14 +20,13 @@ const char* last_error_text();
 /// In a forked child: no thread of it holds the lock of the text, whatever its parent's did.
 void unlock_error_text_after_fork();
 
+/// Of the calling thread's last NCCL call; for the two functions below.
+inline constinit thread_local bool t_refused = false;
+
 /// Was the last NCCL call of the calling thread refused by us? ncclGetLastError() gives our text
 /// then.
-inline bool last_call_was_refused();
+inline bool last_call_was_refused() { return t_refused; }
 /// The calling thread's call was let through.
-inline void note_call_passed();
-
-inline constinit thread_local bool t_refused = false;  // of the calling thread's last call
-bool last_call_was_refused() { return t_refused; }
-void note_call_passed() { t_refused = false; }
+inline void note_call_passed() { t_refused = false; }
 
 }  // namespace amem

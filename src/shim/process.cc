@@ -110,7 +110,7 @@ Process* Process::build() {
   return process;
 }
 
-Process* Process::get_first() {
+Process* Process::build_once() {
   if (!environment().enable) return nullptr;
   pthread_once(&g_once, [] { made_.store(build(), std::memory_order_release); });
   return made_.load(std::memory_order_acquire);

@@ -24,7 +24,7 @@ class Process final : public NcclState {
   /// says which). Thread-safe. Makes no driver call.
   static Process* get() {
     Process* const made = made_.load(std::memory_order_acquire);
-    return made != nullptr ? made : get_first();
+    return made != nullptr ? made : build_once();
   }
   /// The same, but builds nothing: nullptr before somebody did. Async-signal-safe.
   static Process* built() { return made_.load(std::memory_order_acquire); }
@@ -60,7 +60,7 @@ class Process final : public NcclState {
  private:
   explicit Process(const Driver& driver);
   static Process* build();
-  [[gnu::cold]] static Process* get_first();
+  static Process* build_once();
   [[gnu::cold]] void ask_about(DriverStream stream);
   std::string status_text();
 

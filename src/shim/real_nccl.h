@@ -31,24 +31,22 @@ void set_load_callbacks(LoadCallbacks callbacks);
 /// usable library: always the same one, as the search is not repeated.
 Result<void*> real_nccl_symbol(const char* name);
 
-/// Is this the address of code of the loaded library: did NCCL make the call that returns there?
-/// NCCL calls some of its own public functions through the PLT and comes out here, also on threads
-/// that it started for a call that waits on another one. Thread-safe, and cheap.
-inline bool is_in_real_nccl(const void* address);
-
-/// Where the loaded library is, empty before the load and when there is none.
-std::string real_nccl_path();
-
-/// Of the loaded library, [begin, end); nothing before the load.
+/// Of the loaded library's code, [begin, end); nothing before the load, which sets them.
 struct ImageRange {
   std::atomic<uintptr_t> begin{0}, end{0};
 };
 inline constinit ImageRange g_real_nccl_image;
 
-bool is_in_real_nccl(const void* address) {
+/// Is this the address of code of the loaded library: did NCCL make the call that returns there?
+/// NCCL calls some of its own public functions through the PLT and comes out here, also on threads
+/// that it started for a call that waits on another one. Thread-safe, and cheap.
+inline bool is_in_real_nccl(const void* address) {
   const auto value = reinterpret_cast<uintptr_t>(address);
   return value >= g_real_nccl_image.begin.load(std::memory_order_relaxed) &&
          value < g_real_nccl_image.end.load(std::memory_order_relaxed);
 }
+
+/// Where the loaded library is, empty before the load and when there is none.
+std::string real_nccl_path();
 
 }  // namespace amem

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The host memory that contents are kept in: its limit, made ready ahead, given back.
+#include <sstream>
+
 #include "tests/process/progress.h"
 #include "tests/process/simulated_job.h"
 
@@ -38,6 +40,38 @@ TEST_F(HostMemory, PauseThatNeedsMoreThanTheLimitIsRefused) {
   EXPECT_EQ(job[0].ask("state"), "0");
   EXPECT_EQ(totals(job[0]).resident, before.resident);
   EXPECT_EQ(capacity_bytes(job[0]), 0u);
+  job.all("check world" + counts());
+}
+
+TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforeNeighboursAreAsked) {
+  if (real_gpu()) GTEST_SKIP() << "a real driver does not count its calls";
+  setup_.environment["AMEM_HOST_LIMIT"] = "1";
+  setup_.environment["AMEM_OFFLOAD"] = "all";
+  jobs::Job job(setup_, 2);
+  connect(job);
+  const std::string unmapped = job[1].ask("calls_of cuMemUnmap");
+
+  job[0].order("pause");
+
+  EXPECT_FALSE(job[0].outcome().ok);
+  EXPECT_EQ(job[1].ask("calls_of cuMemUnmap"), unmapped);
+}
+
+TEST_F(HostMemory, IsMadeReadyWhileNeighboursLetGo) {
+  if (real_gpu()) GTEST_SKIP() << "a real driver is not slow on request";
+  setup_.environment["AMEM_SIM_DELAY_US"] = "cuMemHostRegister=300000";
+  jobs::Job job(setup_, 2);
+  connect(job);
+
+  job[0].ask("pause");
+
+  std::istringstream times(job[0].ask("times"));
+  double all_ms = 0, wait_ms = 0, neighbours_ms = 0, copy_ms = 0;
+  times >> all_ms >> wait_ms >> neighbours_ms >> copy_ms;
+  EXPECT_GE(neighbours_ms, 300);
+  EXPECT_LT(wait_ms, 300) << "it was made before";
+  EXPECT_LT(copy_ms, 300) << "it was made after";
+  job[0].ask("resume");
   job.all("check world" + counts());
 }
 
