@@ -20,10 +20,10 @@ struct Rounds {
 };
 
 Rounds measure(Workload& workload, const std::string& nccl_file, size_t bytes, int repeats,
-               int rounds) {
+               int rounds, bool grouped) {
   const std::vector<std::string> answers =
-      workload.job().all(fmt::format("time_calls {} {} {} {} {}", Workload::name(0),
-                                     bytes / sizeof(float), repeats, rounds, nccl_file));
+      workload.job().all(fmt::format("time_calls {} {} {} {} {:d} {}", Workload::name(0),
+                                     bytes / sizeof(float), repeats, rounds, grouped, nccl_file));
   const auto size = static_cast<size_t>(rounds);
   Rounds slowest{std::vector<double>(size), std::vector<double>(size)};
   for (const std::string& answer : answers) {
@@ -63,18 +63,24 @@ nlohmann::json measure_calls(const Contenders& contenders, int gpus, const CallO
   constexpr int kWaitedRoundsForEach = 4;  // one call is a short measurement
   Workload workload(contenders.amem, {gpus, 1, " 17"});
   workload.set_up();
-  const auto at = [&](size_t bytes, int repeats, int rounds) {
-    return record_of(measure(workload, contenders.nccl_file, bytes, repeats, rounds));
+  const auto at = [&](size_t bytes, int repeats, int rounds, bool grouped = false) {
+    return record_of(measure(workload, contenders.nccl_file, bytes, repeats, rounds, grouped));
   };
-  // First: what NCCL asks the driver at a launch that passes no gate makes amem stop counting
-  // calls.
   const nlohmann::json empty = at(0, options.repeats * 10, options.rounds);
   nlohmann::json sizes = nlohmann::json::array();
-  for (size_t bytes = 8; bytes <= options.largest_bytes; bytes *= 4) {
-    fmt::print(stderr, "  {} B\n", bytes);
-    sizes.push_back({{"bytes", bytes},
-                     {"queued", at(bytes, options.repeats, options.rounds)},
-                     {"waited", at(bytes, 1, options.rounds * kWaitedRoundsForEach)}});
+  for (size_t bytes = 8; bytes <= options.largest_bytes; bytes *= 4)
+    sizes.push_back({{"bytes", bytes}});
+  const auto bytes_of = [](const nlohmann::json& row) {
+    fmt::print(stderr, "  {} B\n", row["bytes"].get<size_t>());
+    return row["bytes"].get<size_t>();
+  };
+  // These first: a launch that passes no gate makes amem stop counting calls, but in an open group
+  // the thread is inside.
+  for (nlohmann::json& row : sizes)
+    row["grouped"] = at(bytes_of(row), options.repeats, options.rounds, true);
+  for (nlohmann::json& row : sizes) {
+    row["queued"] = at(bytes_of(row), options.repeats, options.rounds);
+    row["waited"] = at(row["bytes"], 1, options.rounds * kWaitedRoundsForEach);
   }
   return {{"figures", "calls"},       {"collective", "all_reduce"},
           {"rounds", options.rounds}, {"repeats", options.repeats},

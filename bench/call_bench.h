@@ -17,7 +17,9 @@ struct CallOptions {
 /// What a call costs on its way through amem: an all_reduce as the application calls it against the
 /// function of that name in NCCL itself, in turns on one communicator of one job
 /// (jobs/call_timing.h). Queued: the rate of calls. Waited: the latency of one call and its result.
-/// A share is the median of the rounds' own; 1 is no cost.
+/// Grouped: queued, each in an NCCL group of its own, whose calls pass amem in both ways; only
+/// there, and in calls for no data, are calls counted too. A share is the median of the rounds'
+/// own; 1 is no cost.
 nlohmann::json measure_calls(const Contenders& contenders, int gpus, const CallOptions& options);
 
 }  // namespace bench

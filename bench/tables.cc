@@ -223,13 +223,13 @@ void print_calls(const std::vector<json>& records) {
         "\n{} through amem against NCCL's own function, in turns: ns a call, and the share of its "
         "rate or latency\n\n",
         r["collective"].get<std::string>());
-    fmt::print("  {:>10} | {:>29} | {:>29}\n  {:>10}", "", "queued (quartiles)",
-               "waited for (quartiles)", "bytes");
-    for (int i = 0; i < 2; ++i) fmt::print(" | {:>8} {:>6} {:>13}", "ns", "share", "");
+    fmt::print("  {:>10} | {:>29} | {:>29} | {:>29}\n  {:>10}", "", "queued (quartiles)",
+               "grouped (quartiles)", "waited for (quartiles)", "bytes");
+    for (int i = 0; i < 3; ++i) fmt::print(" | {:>8} {:>6} {:>13}", "ns", "share", "");
     fmt::print("\n");
     for (const json& row : r["sizes"]) {
       fmt::print("  {:>10}", row["bytes"].get<size_t>());
-      for (const char* how : {"queued", "waited"}) {
+      for (const char* how : {"queued", "grouped", "waited"}) {
         const json& share = row[how]["of_direct"];
         fmt::print(" | {:>8.0f} {:>6.4f} {:.3f} - {:.3f}",
                    row[how]["amem_ns"]["median"].get<double>(), share["median"].get<double>(),

@@ -161,7 +161,7 @@ def test_bandwidth_is_compared_at_every_size(bench):
 def test_calls_are_compared_in_one_process(bench):
     (record,) = those(bench, "calls")
     assert [row["bytes"] for row in record["sizes"]] == [8, 32, 128, 512, 2048, LARGEST_BYTES]
-    for measured in [record["empty"], *(row[how] for row in record["sizes"] for how in ("queued", "waited"))]:
+    for measured in [record["empty"], *(row[how] for row in record["sizes"] for how in ("queued", "grouped", "waited"))]:
         for figure in ("direct_ns", "amem_ns", "of_direct"):
             spread = measured[figure]
             assert 0 < spread["lower_quartile"] <= spread["median"] <= spread["upper_quartile"]

@@ -31,7 +31,8 @@ std::string CallTiming::time_calls(Words& words) {
   std::string name, nccl_file;
   size_t count = 0;
   int repeats = 0, rounds = 0;
-  words >> name >> count >> repeats >> rounds >> nccl_file;
+  bool grouped = false;
+  words >> name >> count >> repeats >> rounds >> grouped >> nccl_file;
   Communicator& communicator = communicators_.find(name);
   const std::array<Communicator::AllReduce, 2> ways = {nccls_own(nccl_file), &ncclAllReduce};
   std::string answer;
@@ -41,7 +42,7 @@ std::string CallTiming::time_calls(Words& words) {
     // Each is first in every other round.
     for (int turn = 0; turn < 2; ++turn) {
       const auto way = static_cast<size_t>((round + turn) % 2);
-      seconds[way] = communicator.time_calls(ways[way], count, repeats);
+      seconds[way] = communicator.time_calls(ways[way], count, repeats, grouped);
     }
     for (const double of_way : seconds) answer += std::to_string(of_way * 1e9 / repeats) + " ";
   }

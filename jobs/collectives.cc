@@ -233,12 +233,15 @@ double Communicator::time_all_reduce(size_t count, int repeats, int warm_ups) {
   return time_calls(&ncclAllReduce, count, repeats);
 }
 
-double Communicator::time_calls(AllReduce call, size_t count, int repeats) {
+double Communicator::time_calls(AllReduce call, size_t count, int repeats, bool grouped) {
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i)
+  for (int i = 0; i < repeats; ++i) {
+    if (grouped) JOB_NCCL(ncclGroupStart());
     check_nccl(call(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
                     ncclFloat32, ncclSum, comm_, stream_),
                "ncclAllReduce");
+    if (grouped) JOB_NCCL(ncclGroupEnd());
+  }
   JOB_CUDA(stream_synchronize(stream_));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -62,8 +62,9 @@ class Communicator {
   double time_all_reduce(size_t count, int repeats, int warm_ups = 0);
   /// ncclAllReduce(), or the function of that name in another library.
   using AllReduce = decltype(&ncclAllReduce);
-  /// The same for one way of calling it. REQUIRES: make_buffers() with this count.
-  double time_calls(AllReduce call, size_t count, int repeats);
+  /// The same for one way of calling it, each call in an NCCL group of its own if `grouped`.
+  /// REQUIRES: make_buffers() with this count.
+  double time_calls(AllReduce call, size_t count, int repeats, bool grouped = false);
   void make_buffers(size_t count) { reserve(count, count); }
   /// One all_reduce without waiting for it.
   void enqueue_all_reduce(size_t count);
