@@ -114,7 +114,7 @@ Status DeviceThreads::wait(const Started& started, const char* what, Deadline de
   Status status = ok_status();
   for (const auto& [device, answer] : started)
     if (answer == nullptr && status.ok())
-      status = os_error(EAGAIN, "cannot start a thread for device %d", device);
+      status = os_error(EAGAIN, "pthread_create() of a thread for device %d", device);
   for (const auto& [device, answer] : started) {
     if (answer == nullptr) continue;
     Answer& of_device = *answer;
