@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // What a pause does while its neighbours let go.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,22 +12,11 @@
 namespace amem {
 namespace {
 
-class Nobody : public PeerHandler {
- public:
-  void on_message(const PeerInfo&, uint64_t, Received) override {}
-  void on_peer_gone(const PeerInfo&) override {}
-};
-
 class AskToLetGoTest : public EngineTest {
  protected:
   AskToLetGoTest() {
-    driver_.cuMemExportToShareableHandle = [](void* fd, DriverHandle, int, unsigned long long) {
-      *static_cast<int*>(fd) = open("/dev/null", O_RDONLY | O_CLOEXEC);
-      return driver_result::kSuccess;
-    };
-    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, nobody_);
-    EXPECT_TRUE(service.ok());
-    context_.peers = service.value().release();
+    driver_.cuMemExportToShareableHandle = export_nothing;
+    start_service(nobody_);
     MutexLock lock(registry_.mutex);
     registry_.add_local(kSlotBytes, {}, 1, kSlotBytes).importers = {importer_.id};
   }

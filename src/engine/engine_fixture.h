@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "base/mutex.h"
@@ -36,12 +37,31 @@ class QuietNccl : public NcclState {
   bool is_capturing() override { return false; }
 };
 
+/// Does nothing with messages that nobody asked for.
+class Nobody : public PeerHandler {
+ public:
+  void on_message(const PeerInfo&, uint64_t, Received) override {}
+  void on_peer_gone(const PeerInfo&) override {}
+};
+
 /// What both sides of sharing stand on, with a driver whose functions a test puts in.
 class EngineTest : public testing::Test {
  protected:
+  /// Other processes can reach this one. For the constructor of a test.
+  void start_service(PeerHandler& handler) {
+    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, handler);
+    EXPECT_TRUE(service.ok());
+    context_.peers = service.value().release();
+  }
   /// Ends the service, which production leaves to the end of the process. For the destructor of a
   /// test that has started one: before what it hands messages to.
   void end_service() { const std::unique_ptr<PeerService> service(context_.peers.load()); }
+
+  /// In place of cuMemExportToShareableHandle: a descriptor of nothing.
+  static DriverResult export_nothing(void* fd, DriverHandle, int, unsigned long long) {
+    *static_cast<int*>(fd) = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return driver_result::kSuccess;
+  }
 
   EngineTest() { context_.nccl = &nccl_; }
 

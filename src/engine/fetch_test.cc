@@ -40,9 +40,7 @@ class FetchTest : public EngineTest {
   FetchTest() {
     g_exports = 0;
     driver_.cuMemExportToShareableHandle = export_handle;
-    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, owner_);
-    EXPECT_TRUE(service.ok());
-    context_.peers = service.value().release();
+    start_service(owner_);
     MutexLock lock(registry_.mutex);
     for (Token* token : {&token_, &other_token_}) {
       Allocation& shared = registry_.add_local(1 << 21, {}, 0x1000, 1 << 21);

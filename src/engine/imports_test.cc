@@ -89,9 +89,7 @@ class ImportsTest : public EngineTest {
     };
     driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
     EXPECT_TRUE(imports_->start().ok());
-    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, importer_);
-    EXPECT_TRUE(service.ok());
-    context_.peers = service.value().release();
+    start_service(importer_);
     gate_.add_communicator(&gate_, kWorld);
     import_ = add_import(owner_.instance, kAddress);
   }

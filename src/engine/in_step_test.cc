@@ -3,7 +3,6 @@
 // Which allocations' FIFOs are dead, by what those who import them answer.
 #include "engine/in_step.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "engine/engine_fixture.h"
@@ -14,12 +13,6 @@ namespace amem {
 namespace {
 
 const CommunicatorId kWorld{{1, 2}};
-
-class Nobody : public PeerHandler {
- public:
-  void on_message(const PeerInfo&, uint64_t, Received) override {}
-  void on_peer_gone(const PeerInfo&) override {}
-};
 
 /// An importer that lets go of everything, and says that it has called so much.
 class LettingGo {
@@ -43,13 +36,8 @@ class LettingGo {
 class InStepTest : public EngineTest {
  protected:
   InStepTest() {
-    driver_.cuMemExportToShareableHandle = [](void* fd, DriverHandle, int, unsigned long long) {
-      *static_cast<int*>(fd) = open("/dev/null", O_RDONLY | O_CLOEXEC);
-      return driver_result::kSuccess;
-    };
-    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, nobody_);
-    EXPECT_TRUE(service.ok());
-    context_.peers = service.value().release();
+    driver_.cuMemExportToShareableHandle = export_nothing;
+    start_service(nobody_);
     calls_.add(&gate_, kWorld, 0, 3);
     a_.calls.add(&a_, kWorld, 1, 3);
     b_.calls.add(&b_, kWorld, 2, 3);
