@@ -23,7 +23,7 @@ FREED_AT_LEAST = 0.99
 # Why a test may be skipped: the machine lacks what it needs. Any other reason is a failure.
 _LACKING = re.compile(
     r"needs \d+ GPUs|there is one device only|cannot access device|has no dma-buf support|"
-    r"a real driver does not (count its calls|fail on request|hand out what others left)"
+    r"a real driver does not (count its calls|fail on request|wait on request|hand out what others left)"
 )
 
 

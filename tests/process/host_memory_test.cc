@@ -58,7 +58,7 @@ TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforeNeighboursAreAsked) {
 }
 
 TEST_F(HostMemory, IsMadeReadyWhileNeighboursLetGo) {
-  if (real_gpu()) GTEST_SKIP() << "a real driver is not slow on request";
+  if (real_gpu()) GTEST_SKIP() << "a real driver does not wait on request";
   setup_.environment["AMEM_SIM_DELAY_US"] = "cuMemHostRegister=300000";
   jobs::Job job(setup_, 2);
   connect(job);
