@@ -17,10 +17,10 @@ class CallTiming {
  public:
   explicit CallTiming(CommunicatorOrders& communicators) : communicators_(communicators) {}
 
-  /// `time_calls COMMUNICATOR COUNT REPEATS ROUNDS NCCL_FILE`, on every member: in each round
-  /// REPEATS all_reduces of COUNT floats are queued and waited for, once in the one way, once in
-  /// the other. Answers with the nanoseconds of one, for each round NCCL's own and amem's. They
-  /// refer to this object.
+  /// `time_calls COMMUNICATOR COUNT REPEATS ROUNDS GROUPED NCCL_FILE`, on every member: in each
+  /// round REPEATS all_reduces of COUNT floats, each in an NCCL group of its own when GROUPED is 1,
+  /// are queued and waited for, once in the one way, once in the other. Answers with the
+  /// nanoseconds of one, for each round NCCL's own and amem's. They refer to this object.
   Orders orders();
 
  private:

@@ -168,9 +168,10 @@ void Communicator::check_all(const std::vector<size_t>& counts) {
   }
 }
 
-void Communicator::enqueue_all_reduce(size_t count) {
-  JOB_NCCL(ncclAllReduce(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                         ncclFloat32, ncclSum, comm_, stream_));
+void Communicator::enqueue_all_reduce(size_t count, AllReduce call) {
+  check_nccl(call(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                  ncclFloat32, ncclSum, comm_, stream_),
+             "ncclAllReduce");
 }
 
 void Communicator::enqueue_all_gather(size_t count) {
@@ -237,9 +238,7 @@ double Communicator::time_calls(AllReduce call, size_t count, int repeats, bool 
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
     if (grouped) JOB_NCCL(ncclGroupStart());
-    check_nccl(call(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                    ncclFloat32, ncclSum, comm_, stream_),
-               "ncclAllReduce");
+    enqueue_all_reduce(count, call);
     if (grouped) JOB_NCCL(ncclGroupEnd());
   }
   JOB_CUDA(stream_synchronize(stream_));

@@ -67,7 +67,7 @@ class Communicator {
   double time_calls(AllReduce call, size_t count, int repeats, bool grouped = false);
   void make_buffers(size_t count) { reserve(count, count); }
   /// One all_reduce without waiting for it.
-  void enqueue_all_reduce(size_t count);
+  void enqueue_all_reduce(size_t count, AllReduce call = &ncclAllReduce);
 
  private:
   void enqueue_all_gather(size_t count);

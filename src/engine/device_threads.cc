@@ -114,7 +114,10 @@ Status DeviceThreads::wait(const Started& started, const char* what, Deadline de
   Status status = ok_status();
   for (const auto& [device, answer] : started)
     if (answer == nullptr && status.ok())
-      status = os_error(EAGAIN, "pthread_create() of a thread for device %d", device);
+      status = os_error(
+          EAGAIN,
+          "pthread_create() of a thread for device %d (raise ulimit -u or the cgroup's pids.max)",
+          device);
   for (const auto& [device, answer] : started) {
     if (answer == nullptr) continue;
     Answer& of_device = *answer;
