@@ -5,10 +5,8 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <memory>
 
 #include "bench/summary.h"
-#include "bench/workload.h"
 
 namespace bench {
 
@@ -17,26 +15,20 @@ namespace {
 constexpr int kWarmUps = 3;
 constexpr int kEmptyCalls = 20000;
 
-/// One communicator of one contender, ready to be timed.
-class Runner {
- public:
-  Runner(const Contender& contender, int gpus)
-      : workload_(std::make_unique<Workload>(contender, WorkloadSize{gpus, 1, " 17"})) {
-    workload_->set_up();
-  }
-
-  const std::string& name() const { return workload_->contender(); }
-
-  /// Seconds of one all_reduce, of the slowest rank, as the mean of `repeats`.
-  double seconds(size_t size_bytes, int repeats) {
-    const std::string order = fmt::format("time {} {} {} {}", Workload::name(0),
-                                          size_bytes / sizeof(float), repeats, kWarmUps);
-    return slowest(workload_->job().all(order)) / repeats;
-  }
-
- private:
-  std::unique_ptr<Workload> workload_;
+/// What is timed.
+struct Size {
+  std::string collective;
+  size_t bytes = 0;  ///< of a call's count
 };
+
+using Runners = std::vector<std::unique_ptr<Workload>>;
+
+/// Seconds of one collective, of the slowest rank, as the mean of `repeats`.
+double seconds_of(Workload& runner, const Size& size, int repeats) {
+  const std::string order = fmt::format("time {} {} {} {} {}", Workload::name(0), size.collective,
+                                        size.bytes / sizeof(float), repeats, kWarmUps);
+  return slowest(runner.job().all(order)) / repeats;
+}
 
 std::vector<size_t> sizes_up_to(size_t largest_bytes) {
   std::vector<size_t> sizes;
@@ -45,49 +37,49 @@ std::vector<size_t> sizes_up_to(size_t largest_bytes) {
   return sizes;
 }
 
-/// Seconds of one all_reduce in every round, for each runner.
-std::vector<std::vector<double>> in_turns(std::vector<Runner>& runners, size_t size_bytes,
-                                          int repeats, int rounds) {
+/// Seconds of one collective in every round, for each runner.
+std::vector<std::vector<double>> in_turns(const Runners& runners, const Size& size, int repeats,
+                                          int rounds) {
   std::vector<std::vector<double>> seconds(runners.size());
   for (int round = 0; round < rounds; ++round)
     for (size_t turn = 0; turn < runners.size(); ++turn) {
       const size_t i = round % 2 == 0 ? turn : runners.size() - 1 - turn;
-      seconds[i].push_back(runners[i].seconds(size_bytes, repeats));
+      seconds[i].push_back(seconds_of(*runners[i], size, repeats));
     }
   return seconds;
 }
 
-/// Nanoseconds of a call of ncclAllReduce() for no floats: {"<contender>": {...}}. It launches
-/// nothing, so what differs is what the calls pass through.
-nlohmann::json measure_empty_calls(std::vector<Runner>& runners, int rounds) {
-  const std::vector<std::vector<double>> seconds = in_turns(runners, 0, kEmptyCalls, rounds);
+/// Nanoseconds of a call for no floats: {"<contender>": {...}}. It launches nothing, so what
+/// differs is what the calls pass through.
+nlohmann::json measure_empty_calls(const Runners& runners, int rounds) {
+  const std::vector<std::vector<double>> seconds =
+      in_turns(runners, {kEmptyCollective, 0}, kEmptyCalls, rounds);
   nlohmann::json row;
   for (size_t i = 0; i < runners.size(); ++i) {
     std::vector<double> nanoseconds;
     for (const double of_round : seconds[i]) nanoseconds.push_back(of_round * 1e9);
-    row[runners[i].name()] = summary(nanoseconds);
+    row[runners[i]->contender()] = summary(nanoseconds);
   }
   return row;
 }
 
 /// One size with every contender: {"bytes", "<contender>": {...}}.
-nlohmann::json measure_size(std::vector<Runner>& runners, size_t size_bytes,
+nlohmann::json measure_size(const Runners& runners, const Size& size,
                             const BandwidthOptions& options) {
   double fastest = 1e9;
-  for (Runner& runner : runners) fastest = std::min(fastest, runner.seconds(size_bytes, 5));
+  for (const auto& runner : runners) fastest = std::min(fastest, seconds_of(*runner, size, 5));
   const double wanted = options.block_ms / 1e3 / std::max(fastest, 1e-7);
   const int repeats = static_cast<int>(std::clamp(wanted, 5.0, 5000.0));
 
-  const std::vector<std::vector<double>> seconds =
-      in_turns(runners, size_bytes, repeats, options.rounds);
-  nlohmann::json row = {{"bytes", size_bytes}, {"repeats", repeats}};
+  const std::vector<std::vector<double>> seconds = in_turns(runners, size, repeats, options.rounds);
+  nlohmann::json row = {{"bytes", size.bytes}, {"repeats", repeats}};
   for (size_t i = 0; i < runners.size(); ++i) {
     std::vector<double> of_plain;
     for (size_t round = 0; round < seconds[i].size(); ++round)
       of_plain.push_back(seconds[0][round] / seconds[i][round]);
-    row[runners[i].name()] = {
+    row[runners[i]->contender()] = {
         {"seconds", summary(seconds[i])},
-        {"gb_per_s", static_cast<double>(size_bytes) / 1e9 / median(seconds[i])},
+        {"gb_per_s", static_cast<double>(size.bytes) / 1e9 / median(seconds[i])},
         {"of_plain", summary(of_plain)}};
   }
   return row;
@@ -107,26 +99,32 @@ nlohmann::json over_sizes(const nlohmann::json& sizes, const std::string& conten
 
 }  // namespace
 
-nlohmann::json measure_bandwidth(const Contenders& contenders, int gpus,
-                                 const BandwidthOptions& options) {
-  std::vector<Runner> runners;
-  for (const Contender* each : {&contenders.plain, &contenders.forwarding, &contenders.amem})
-    runners.emplace_back(*each, gpus);
-  // The largest size first: it connects every channel and takes buffers that serve all sizes.
-  for (Runner& runner : runners) runner.seconds(options.largest_bytes, kWarmUps);
+BandwidthBench::BandwidthBench(const Contenders& contenders, int gpus) {
+  for (const Contender* each : {&contenders.plain, &contenders.forwarding, &contenders.amem}) {
+    runners_.push_back(std::make_unique<Workload>(*each, WorkloadSize{gpus, 1, " 17"}));
+    runners_.back()->set_up();
+  }
+}
 
+nlohmann::json BandwidthBench::measure(const std::string& collective,
+                                       const BandwidthOptions& options) {
+  // The largest size first: it connects every channel and takes buffers that serve all sizes.
+  for (const auto& runner : runners_)
+    seconds_of(*runner, {collective, options.largest_bytes}, kWarmUps);
   nlohmann::json sizes = nlohmann::json::array();
   for (size_t size_bytes : sizes_up_to(options.largest_bytes)) {
-    fmt::print(stderr, "  {} B\n", size_bytes);
-    sizes.push_back(measure_size(runners, size_bytes, options));
+    fmt::print(stderr, "  {}, {} B\n", collective, size_bytes);
+    sizes.push_back(measure_size(runners_, {collective, size_bytes}, options));
   }
-  return {{"figures", "bandwidth"},
-          {"collective", "all_reduce"},
-          {"rounds", options.rounds},
-          {"sizes", sizes},
-          {"empty_call_ns", measure_empty_calls(runners, options.rounds)},
-          {"amem_of_plain", over_sizes(sizes, contenders.amem.name)},
-          {"forwarding_of_plain", over_sizes(sizes, contenders.forwarding.name)}};
+  nlohmann::json record = {{"figures", "bandwidth"},
+                           {"collective", collective},
+                           {"rounds", options.rounds},
+                           {"sizes", sizes}};
+  for (const char* contender : {"amem", "forwarding"})
+    record[fmt::format("{}_of_plain", contender)] = over_sizes(sizes, contender);
+  if (collective == kEmptyCollective)
+    record["empty_call_ns"] = measure_empty_calls(runners_, options.rounds);
+  return record;
 }
 
 }  // namespace bench

@@ -2,9 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "bench/contenders.h"
+#include "bench/workload.h"
 
 namespace bench {
 
@@ -14,10 +18,18 @@ struct BandwidthOptions {
   double block_ms = 0;       ///< about how long one measurement is
 };
 
-/// all_reduce with plain NCCL, forwarding and amem. All their processes live at the same time and
+/// Collectives with plain NCCL, forwarding and amem. All their processes live at the same time and
 /// are measured in turns, each round in the opposite order of the one before, so that what changes
 /// on the machine changes for all of them. A ratio is the median of the rounds' own ratios.
-nlohmann::json measure_bandwidth(const Contenders& contenders, int gpus,
-                                 const BandwidthOptions& options);
+class BandwidthBench {
+ public:
+  BandwidthBench(const Contenders& contenders, int gpus);
+
+  /// The record of one collective; of all_reduce, with its calls for no data.
+  nlohmann::json measure(const std::string& collective, const BandwidthOptions& options);
+
+ private:
+  std::vector<std::unique_ptr<Workload>> runners_;  ///< one a contender, plain NCCL first
+};
 
 }  // namespace bench

@@ -14,17 +14,24 @@ namespace bench {
 
 namespace {
 
-/// Nanoseconds of an all_reduce, of the slowest rank in each round.
+/// Nanoseconds of a collective, of the slowest rank in each round.
 struct Rounds {
   std::vector<double> direct, amem;
 };
 
-Rounds measure(Workload& workload, const std::string& nccl_file, size_t bytes, int repeats,
-               int rounds, bool grouped) {
-  const std::vector<std::string> answers =
-      workload.job().all(fmt::format("time_calls {} {} {} {} {:d} {}", Workload::name(0),
-                                     bytes / sizeof(float), repeats, rounds, grouped, nccl_file));
-  const auto size = static_cast<size_t>(rounds);
+/// What is timed: a collective of so many bytes, and how.
+struct Case {
+  std::string collective;
+  size_t bytes = 0;  ///< of a call's count
+  int repeats = 0, rounds = 0;
+  bool grouped = false;
+};
+
+Rounds measure(Workload& workload, const std::string& nccl_file, const Case& what) {
+  const std::vector<std::string> answers = workload.job().all(
+      fmt::format("time_calls {} {} {} {} {} {:d} {}", Workload::name(0), what.collective,
+                  what.bytes / sizeof(float), what.repeats, what.rounds, what.grouped, nccl_file));
+  const auto size = static_cast<size_t>(what.rounds);
   Rounds slowest{std::vector<double>(size), std::vector<double>(size)};
   for (const std::string& answer : answers) {
     std::istringstream words(answer);
@@ -59,19 +66,25 @@ nlohmann::json record_of(const Rounds& rounds) {
 
 }  // namespace
 
-nlohmann::json measure_calls(const Contenders& contenders, int gpus, const CallOptions& options) {
+nlohmann::json measure_calls(const Contenders& contenders, int gpus, const std::string& collective,
+                             const CallOptions& options) {
   constexpr int kWaitedRoundsForEach = 4;  // one call is a short measurement
   Workload workload(contenders.amem, {gpus, 1, " 17"});
   workload.set_up();
   const auto at = [&](size_t bytes, int repeats, int rounds, bool grouped = false) {
-    return record_of(measure(workload, contenders.nccl_file, bytes, repeats, rounds, grouped));
+    return record_of(
+        measure(workload, contenders.nccl_file, {collective, bytes, repeats, rounds, grouped}));
   };
-  const nlohmann::json empty = at(0, options.repeats * 10, options.rounds);
+  nlohmann::json record = {{"figures", "calls"},
+                           {"collective", collective},
+                           {"rounds", options.rounds},
+                           {"repeats", options.repeats}};
+  if (collective == kEmptyCollective) record["empty"] = at(0, options.repeats * 10, options.rounds);
   nlohmann::json sizes = nlohmann::json::array();
   for (size_t bytes = 8; bytes <= options.largest_bytes; bytes *= 4)
     sizes.push_back({{"bytes", bytes}});
-  const auto bytes_of = [](const nlohmann::json& row) {
-    fmt::print(stderr, "  {} B\n", row["bytes"].get<size_t>());
+  const auto bytes_of = [&](const nlohmann::json& row) {
+    fmt::print(stderr, "  {}, {} B\n", collective, row["bytes"].get<size_t>());
     return row["bytes"].get<size_t>();
   };
   // These first: a launch that passes no gate makes amem stop counting calls, but in an open group
@@ -82,9 +95,8 @@ nlohmann::json measure_calls(const Contenders& contenders, int gpus, const CallO
     row["queued"] = at(bytes_of(row), options.repeats, options.rounds);
     row["waited"] = at(row["bytes"], 1, options.rounds * kWaitedRoundsForEach);
   }
-  return {{"figures", "calls"},       {"collective", "all_reduce"},
-          {"rounds", options.rounds}, {"repeats", options.repeats},
-          {"empty", empty},           {"sizes", sizes}};
+  record["sizes"] = sizes;
+  return record;
 }
 
 }  // namespace bench

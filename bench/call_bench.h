@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "bench/contenders.h"
 
@@ -11,15 +12,16 @@ namespace bench {
 struct CallOptions {
   size_t largest_bytes = 0;  ///< sizes go from 8 bytes to this in steps of 4
   int rounds = 0;            ///< pairs of measurements of each size
-  int repeats = 0;           ///< all_reduces that are queued in one
+  int repeats = 0;           ///< collectives that are queued in one
 };
 
-/// What a call costs on its way through amem: an all_reduce as the application calls it against the
-/// function of that name in NCCL itself, in turns on one communicator of one job
-/// (jobs/call_timing.h). Queued: the rate of calls. Waited: the latency of one call and its result.
-/// Grouped: queued, each in an NCCL group of its own, whose calls pass amem in both ways; only
-/// there, and in calls for no data, are calls counted too. A share is the median of the rounds'
-/// own; 1 is no cost.
-nlohmann::json measure_calls(const Contenders& contenders, int gpus, const CallOptions& options);
+/// What the calls of a collective cost on their way through amem: as the application makes them
+/// against NCCL's own functions, in turns on one communicator of one job (jobs/call_timing.h).
+/// Queued: the rate of collectives. Waited: the latency of one and its result. Grouped: queued,
+/// each in an NCCL group of its own, whose calls pass amem in both ways; only there, and in calls
+/// for no data (of all_reduce), are calls counted too. A share is the median of the rounds' own; 1
+/// is no cost.
+nlohmann::json measure_calls(const Contenders& contenders, int gpus, const std::string& collective,
+                             const CallOptions& options);
 
 }  // namespace bench

@@ -42,12 +42,15 @@ class Bench {
     for (int communicators : options_.communicators) run_communicators(communicators);
     if (options_.wants("timeline")) run_timelines();
     if (options_.wants("bandwidth")) {
-      say("all_reduce in turns");
-      report_.add(bench::measure_bandwidth(contenders_, options_.gpus, options_.bandwidth));
+      say("collectives in turns");
+      bench::BandwidthBench bandwidth(contenders_, options_.gpus);
+      for (const std::string& collective : options_.collectives)
+        report_.add(bandwidth.measure(collective, options_.bandwidth));
     }
     if (options_.wants("calls")) {
       say("calls through amem and past it, in turns");
-      report_.add(bench::measure_calls(contenders_, options_.gpus, options_.calls));
+      for (const std::string& collective : options_.collectives)
+        report_.add(bench::measure_calls(contenders_, options_.gpus, collective, options_.calls));
     }
     bench::print_tables(report_);
     fmt::print("\nwritten: {}\n", options_.json_path);

@@ -9,6 +9,18 @@
 
 namespace bench {
 
+namespace {
+
+std::vector<std::string> all_collectives() {
+  return {
+#define COLLECTIVE(name) #name,
+#include "jobs/collectives.def"
+#undef COLLECTIVE
+  };
+}
+
+}  // namespace
+
 void Options::add_to(CLI::App& app) {
   app.add_option("--what", what, fmt::format("parts: {}; all by default", fmt::join(what, ", ")))
       ->delimiter(',')
@@ -23,6 +35,12 @@ void Options::add_to(CLI::App& app) {
   app.add_option("--counts", counts,
                  "floats a rank of every collective; 17,16384,4194304, simulated 17,16384,100000")
       ->delimiter(',');
+  collectives = all_collectives();
+  app.add_option(
+         "--collectives", collectives,
+         fmt::format("whose bandwidth and calls: {}; all by default", fmt::join(collectives, ", ")))
+      ->delimiter(',')
+      ->check(CLI::IsMember(collectives));
   app.add_option("--cycles", cycles, "pauses and resumes; the first stands apart")
       ->capture_default_str()
       ->check(CLI::Range(2, 1000));
@@ -36,7 +54,7 @@ void Options::add_to(CLI::App& app) {
                  "most communicators for NCCL's own suspend, which takes seconds")
       ->capture_default_str();
   app.add_option("--largest", bandwidth.largest_bytes,
-                 "largest all_reduce in bytes; 256 MiB, simulated 1 MiB")
+                 "largest collective in bytes; 256 MiB, simulated 1 MiB")
       ->check(CLI::Range(size_t{8}, size_t{1} << 34));
   app.add_option("--rounds", bandwidth.rounds,
                  "measurements of each size with each contender; 9, simulated 3")

@@ -21,6 +21,7 @@ struct Options {
   std::string counts_text;  ///< the same as they stand in an order
   std::vector<std::string> what = {"pause",    "setup",     "rivals", "bystander",
                                    "timeline", "bandwidth", "calls"};
+  std::vector<std::string> collectives;  ///< of jobs/collectives.def
   int cycles = 6;
   int setups = 1;
   int rival_cycles = 2;

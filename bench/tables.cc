@@ -210,6 +210,7 @@ void print_bandwidth(const std::vector<json>& records) {
       fmt::print("  {} of plain over all sizes: geometric mean {:.4f}, least {:.4f}\n", who,
                  all["geometric_mean"].get<double>(), all["min"].get<double>());
     }
+    if (!r.contains("empty_call_ns")) continue;
     fmt::print("  a call that launches nothing, in ns:");
     for (const char* who : {"plain", "forwarding", "amem"})
       fmt::print(" {} {:.0f}", who, r["empty_call_ns"][who]["median"].get<double>());
@@ -220,7 +221,8 @@ void print_bandwidth(const std::vector<json>& records) {
 void print_calls(const std::vector<json>& records) {
   for (const json& r : records) {
     fmt::print(
-        "\n{} through amem against NCCL's own function, in turns: ns a call, and the share of its "
+        "\n{} through amem against NCCL's own functions, in turns: ns of one, and the share of "
+        "their "
         "rate or latency\n\n",
         r["collective"].get<std::string>());
     fmt::print("  {:>10} | {:>29} | {:>29} | {:>29}\n  {:>10}", "", "queued (quartiles)",
@@ -237,6 +239,7 @@ void print_calls(const std::vector<json>& records) {
       }
       fmt::print("\n");
     }
+    if (!r.contains("empty")) continue;
     fmt::print("  a call that launches nothing: {:.0f} ns past amem, {:.1f} ns more through it\n",
                r["empty"]["direct_ns"]["median"].get<double>(),
                r["empty"]["added_ns"]["median"].get<double>());

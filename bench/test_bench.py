@@ -21,6 +21,8 @@ COMMUNICATORS = (1, 2)
 LARGEST_BYTES = 8192
 SMALL = ["--gpus", "2", "--communicators", "1,2", "--cycles", str(CYCLES), "--counts", "17,16384"]
 SMALL += ["--largest", str(LARGEST_BYTES), "--rounds", "2", "--block-ms", "5"]
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv")
+SIZES = [8, 32, 128, 512, 2048, LARGEST_BYTES]
 PHASES = ("before", "pause", "away", "resume")
 
 
@@ -145,26 +147,49 @@ def test_rivals_are_measured_or_say_why_not(bench):
         assert "not in this NCCL" in suspend["note"]
 
 
-def test_bandwidth_is_compared_at_every_size(bench):
-    (record,) = those(bench, "bandwidth")
-    sizes = record["sizes"]
-    assert [row["bytes"] for row in sizes] == [8, 32, 128, 512, 2048, LARGEST_BYTES]
-    for row in sizes:
-        assert row["plain"]["of_plain"]["median"] == 1
-        for contender in ("amem", "forwarding"):
-            assert row[contender]["of_plain"]["median"] > 0 and row[contender]["gb_per_s"] > 0
-    assert all(record["empty_call_ns"][who]["median"] > 0 for who in ("plain", "forwarding", "amem"))
-    least = min(row["amem"]["of_plain"]["median"] for row in sizes)
-    assert record["amem_of_plain"]["min"] == least <= record["amem_of_plain"]["geometric_mean"]
+def test_bandwidth_of_every_collective_is_compared_at_every_size(bench):
+    records = those(bench, "bandwidth")
+    assert [record["collective"] for record in records] == list(COLLECTIVES)
+    for record in records:
+        assert [row["bytes"] for row in record["sizes"]] == SIZES
+        for row in record["sizes"]:
+            assert row["plain"]["of_plain"]["median"] == 1
+            for contender in ("amem", "forwarding"):
+                assert row[contender]["of_plain"]["median"] > 0 and row[contender]["gb_per_s"] > 0
+        least = min(row["amem"]["of_plain"]["median"] for row in record["sizes"])
+        assert record["amem_of_plain"]["min"] == least <= record["amem_of_plain"]["geometric_mean"]
 
 
-def test_calls_are_compared_in_one_process(bench):
-    (record,) = those(bench, "calls")
-    assert [row["bytes"] for row in record["sizes"]] == [8, 32, 128, 512, 2048, LARGEST_BYTES]
-    for measured in [record["empty"], *(row[how] for row in record["sizes"] for how in ("queued", "grouped", "waited"))]:
-        for figure in ("direct_ns", "amem_ns", "of_direct"):
-            spread = measured[figure]
-            assert 0 < spread["lower_quartile"] <= spread["median"] <= spread["upper_quartile"]
+def test_calls_of_every_collective_are_compared_in_one_process(bench):
+    records = those(bench, "calls")
+    assert [record["collective"] for record in records] == list(COLLECTIVES)
+    for record in records:
+        assert [row["bytes"] for row in record["sizes"]] == SIZES
+        for measured in (row[how] for row in record["sizes"] for how in ("queued", "grouped", "waited")):
+            assert_spread(measured)
+
+
+def assert_spread(measured):
+    for figure in ("direct_ns", "amem_ns", "of_direct"):
+        spread = measured[figure]
+        assert 0 < spread["lower_quartile"] <= spread["median"] <= spread["upper_quartile"]
+
+
+def test_calls_for_no_data_are_those_of_all_reduce(bench):
+    (bandwidth,) = [record for record in those(bench, "bandwidth") if "empty_call_ns" in record]
+    (calls,) = [record for record in those(bench, "calls") if "empty" in record]
+    assert bandwidth["collective"] == calls["collective"] == "all_reduce"
+    assert all(bandwidth["empty_call_ns"][who]["median"] > 0 for who in ("plain", "forwarding", "amem"))
+    assert_spread(calls["empty"])
+
+
+def test_collectives_can_be_chosen(tmp_path):
+    options = ["--gpus", "2", "--what", "calls", "--communicators", "1", "--collectives", "send_recv", "--largest", "8"]
+    done = run_bench(tmp_path / "b.jsonl", *options, "--call-rounds", "2")
+    assert done.returncode == 0, done.stderr
+    assert [record["collective"] for record in read_lines(tmp_path / "b.jsonl")] == ["send_recv"]
+    refused = run_bench(tmp_path / "c.jsonl", "--collectives", "ncclSend")
+    assert refused.returncode != 0 and "ncclSend" in refused.stderr
 
 
 def used_at(timeline, at_s):

@@ -69,7 +69,7 @@ class Timeline {
   /// Small all_reduces: their buffers stay, and are a page that the driver shares out.
   void all_reduce_each() {
     for (int c = 0; c < workload_.size().communicators; ++c)
-      workload_.job().all(fmt::format("time {} 17 20", Workload::name(c)));
+      workload_.job().all(fmt::format("time {} all_reduce 17 20", Workload::name(c)));
   }
   void work() {
     add("work", repeated([this] { all_reduce_each(); }, options_.work_s, kCounted, counter_));

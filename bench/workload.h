@@ -17,8 +17,8 @@ struct WorkloadSize {
   std::string counts;  ///< floats a rank of each collective, as they stand in an order
 };
 
-/// W(c): c communicators over all GPUs, each of which has run all_reduce, all_gather,
-/// reduce_scatter, broadcast, all_to_all and send/recv with every count. One process a GPU. A rank
+/// W(c): c communicators over all GPUs, each of which has run every collective of
+/// jobs/collectives.def with every count. One process a GPU. A rank
 /// that fails throws std::runtime_error with its text out of any of these.
 class Workload {
  public:
@@ -55,6 +55,9 @@ class Workload {
   jobs::Job job_;
   std::vector<uint64_t> bare_bytes_;
 };
+
+/// The collective whose calls for no data are timed: they launch nothing. A send of nothing does.
+inline constexpr const char* kEmptyCollective = "all_reduce";
 
 /// The largest of the numbers that ranks answered.
 double slowest(const std::vector<std::string>& answers);

@@ -11,14 +11,24 @@ namespace jobs {
 
 namespace {
 
-/// NCCL's own, past the libnccl.so.2 that this process is linked with.
-Communicator::AllReduce nccls_own(const std::string& nccl_file) {
+/// The function of this name in NCCL itself, past the libnccl.so.2 that this process is linked
+/// with.
+template <typename Function>
+Function nccls_own(void* nccl, const char* name, Function linked) {
+  const auto found = reinterpret_cast<Function>(dlsym(nccl, name));
+  if (found == nullptr) throw std::runtime_error(std::string(name) + " is not in NCCL");
+  if (found == linked) throw std::runtime_error("calls reach NCCL without amem");
+  return found;
+}
+
+NcclCalls nccls_own(const std::string& nccl_file) {
   void* const nccl = dlopen(nccl_file.c_str(), RTLD_NOW | RTLD_NOLOAD);
-  void* const found = nccl == nullptr ? nullptr : dlsym(nccl, "ncclAllReduce");
-  if (found == nullptr) throw std::runtime_error(nccl_file + " is not the NCCL of this process");
-  if (found == reinterpret_cast<void*>(&ncclAllReduce))
-    throw std::runtime_error("calls reach NCCL without amem");
-  return reinterpret_cast<Communicator::AllReduce>(found);
+  if (nccl == nullptr) throw std::runtime_error(nccl_file + " is not the NCCL of this process");
+  NcclCalls calls;
+#define NCCL_CALL(name, function) calls.name = nccls_own(nccl, #function, kLinkedCalls.name);
+#include "jobs/nccl_calls.def"
+#undef NCCL_CALL
+  return calls;
 }
 
 }  // namespace
@@ -28,13 +38,13 @@ Orders CallTiming::orders() {
 }
 
 std::string CallTiming::time_calls(Words& words) {
-  std::string name, nccl_file;
+  std::string name, collective, nccl_file;
   size_t count = 0;
   int repeats = 0, rounds = 0;
   bool grouped = false;
-  words >> name >> count >> repeats >> rounds >> grouped >> nccl_file;
+  words >> name >> collective >> count >> repeats >> rounds >> grouped >> nccl_file;
   Communicator& communicator = communicators_.find(name);
-  const std::array<Communicator::AllReduce, 2> ways = {nccls_own(nccl_file), &ncclAllReduce};
+  const std::array<NcclCalls, 2> ways = {nccls_own(nccl_file), kLinkedCalls};
   std::string answer;
   communicator.make_buffers(count);
   for (int round = 0; round < rounds; ++round) {
@@ -42,7 +52,7 @@ std::string CallTiming::time_calls(Words& words) {
     // Each is first in every other round.
     for (int turn = 0; turn < 2; ++turn) {
       const auto way = static_cast<size_t>((round + turn) % 2);
-      seconds[way] = communicator.time_calls(ways[way], count, repeats, grouped);
+      seconds[way] = communicator.time_calls(ways[way], collective, count, repeats, grouped);
     }
     for (const double of_way : seconds) answer += std::to_string(of_way * 1e9 / repeats) + " ";
   }

@@ -9,18 +9,18 @@
 
 namespace jobs {
 
-/// What amem adds to a call: ncclAllReduce as an application calls it, and the function of that
-/// name in NCCL itself, in turns on one communicator of one process. What differs from process to
-/// process (where its memory and its threads are) is the same for both, and differs by more than
-/// amem costs.
+/// What amem adds to a collective: NCCL's functions as an application calls them, and those of the
+/// same names in NCCL itself, in turns on one communicator of one process. What differs from
+/// process to process (where its memory and its threads are) is the same for both, and differs by
+/// more than amem costs.
 class CallTiming {
  public:
   explicit CallTiming(CommunicatorOrders& communicators) : communicators_(communicators) {}
 
-  /// `time_calls COMMUNICATOR COUNT REPEATS ROUNDS GROUPED NCCL_FILE`, on every member: in each
-  /// round REPEATS all_reduces of COUNT floats, each in an NCCL group of its own when GROUPED is 1,
-  /// are queued and waited for, once in the one way, once in the other. Answers with the
-  /// nanoseconds of one, for each round NCCL's own and amem's. They refer to this object.
+  /// `time_calls COMMUNICATOR COLLECTIVE COUNT REPEATS ROUNDS GROUPED NCCL_FILE`, on every member:
+  /// in each round REPEATS collectives of COUNT floats, each in an NCCL group of its own when
+  /// GROUPED is 1, are queued and waited for, once in the one way, once in the other. Answers with
+  /// the nanoseconds of one, for each round NCCL's own and amem's. They refer to this object.
   Orders orders();
 
  private:

@@ -9,6 +9,17 @@
 
 namespace jobs {
 
+struct Communicator::Collective {
+  const char* name;
+  void (Communicator::*enqueue)(size_t count, const NcclCalls& calls);
+};
+
+const Communicator::Collective Communicator::kCollectives[] = {
+#define COLLECTIVE(name) {#name, &Communicator::enqueue_##name},
+#include "jobs/collectives.def"
+#undef COLLECTIVE
+};
+
 void check_nccl(ncclResult_t result, const char* call) {
   if (result != ncclSuccess)
     throw std::runtime_error(std::string(call) + " failed: " + ncclGetErrorString(result) + ": " +
@@ -119,7 +130,7 @@ void Communicator::reduce_scatter(size_t count) {
 void Communicator::broadcast(size_t count, int root) {
   reserve(count, count);
   put_inputs(count);
-  enqueue_broadcast(count, root);
+  enqueue_broadcast_of(root, count);
   compare("broadcast", count, [&](size_t i) { return value(root, i); });
 }
 
@@ -133,11 +144,11 @@ void Communicator::all_to_all(size_t count) {
   });
 }
 
-void Communicator::send_recv_ring(size_t count) {
+void Communicator::send_recv(size_t count) {
   const int previous = (rank_ + ranks_ - 1) % ranks_;
   reserve(count, count);
   put_inputs(count);
-  enqueue_send_recv_ring(count);
+  enqueue_send_recv(count);
   compare("send_recv", count, [&](size_t i) { return value(previous, i); });
 }
 
@@ -145,7 +156,7 @@ void Communicator::send(size_t count, int receiver) {
   reserve(count, count);
   const unsigned message = ++sent_[receiver];
   put(count, [&](size_t i) { return value_in(message, rank_, i); });
-  JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_), count, ncclFloat32, receiver, comm_, stream_));
+  enqueue_send(send_, count, receiver);
   JOB_CUDA(stream_synchronize(stream_));
 }
 
@@ -153,7 +164,7 @@ void Communicator::receive(size_t count, int sender) {
   reserve(count, count);
   JOB_CUDA(stream_synchronize(nullptr));  // see put()
   const unsigned message = ++received_[sender];
-  JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_), count, ncclFloat32, sender, comm_, stream_));
+  enqueue_receive(recv_, count, sender);
   compare("receive", count, [&](size_t i) { return value_in(message, sender, i); });
 }
 
@@ -162,83 +173,103 @@ void Communicator::check_all(const std::vector<size_t>& counts) {
     all_reduce(count);
     all_gather(count);
     reduce_scatter(count);
-    broadcast(count, static_cast<int>(count) % ranks_);
+    broadcast(count, root_of(count));
     all_to_all(count);
-    send_recv_ring(count);
+    send_recv(count);
   }
 }
 
-void Communicator::enqueue_all_reduce(size_t count, AllReduce call) {
-  check_nccl(call(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                  ncclFloat32, ncclSum, comm_, stream_),
+void Communicator::enqueue_all_reduce(size_t count, const NcclCalls& calls) {
+  check_nccl(calls.all_reduce(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                              ncclFloat32, ncclSum, comm_, stream_),
              "ncclAllReduce");
 }
 
-void Communicator::enqueue_all_gather(size_t count) {
-  JOB_NCCL(ncclAllGather(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                         ncclFloat32, comm_, stream_));
+void Communicator::enqueue_all_gather(size_t count, const NcclCalls& calls) {
+  check_nccl(calls.all_gather(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                              ncclFloat32, comm_, stream_),
+             "ncclAllGather");
 }
 
-void Communicator::enqueue_reduce_scatter(size_t count) {
-  JOB_NCCL(ncclReduceScatter(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                             ncclFloat32, ncclSum, comm_, stream_));
+void Communicator::enqueue_reduce_scatter(size_t count, const NcclCalls& calls) {
+  check_nccl(calls.reduce_scatter(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
+                                  count, ncclFloat32, ncclSum, comm_, stream_),
+             "ncclReduceScatter");
 }
 
-void Communicator::enqueue_broadcast(size_t count, int root) {
-  JOB_NCCL(ncclBroadcast(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                         ncclFloat32, root, comm_, stream_));
+void Communicator::enqueue_broadcast(size_t count, const NcclCalls& calls) {
+  enqueue_broadcast_of(root_of(count), count, calls);
 }
 
-void Communicator::enqueue_all_to_all(size_t count) {
-  JOB_NCCL(ncclGroupStart());
+void Communicator::enqueue_broadcast_of(int root, size_t count, const NcclCalls& calls) {
+  check_nccl(calls.broadcast(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                             ncclFloat32, root, comm_, stream_),
+             "ncclBroadcast");
+}
+
+void Communicator::enqueue_all_to_all(size_t count, const NcclCalls& calls) {
+  check_nccl(calls.group_start(), "ncclGroupStart");
   for (int peer = 0; peer < ranks_; ++peer) {
     const size_t offset = count * static_cast<size_t>(peer) * sizeof(float);
-    JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_ + offset), count, ncclFloat32, peer, comm_,
-                      stream_));
-    JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_ + offset), count, ncclFloat32, peer, comm_,
-                      stream_));
+    enqueue_send(send_ + offset, count, peer, calls);
+    enqueue_receive(recv_ + offset, count, peer, calls);
   }
-  JOB_NCCL(ncclGroupEnd());
+  check_nccl(calls.group_end(), "ncclGroupEnd");
 }
 
-void Communicator::enqueue_send_recv_ring(size_t count) {
-  const int next = (rank_ + 1) % ranks_, previous = (rank_ + ranks_ - 1) % ranks_;
-  JOB_NCCL(ncclGroupStart());
-  JOB_NCCL(ncclSend(reinterpret_cast<void*>(send_), count, ncclFloat32, next, comm_, stream_));
-  JOB_NCCL(ncclRecv(reinterpret_cast<void*>(recv_), count, ncclFloat32, previous, comm_, stream_));
-  JOB_NCCL(ncclGroupEnd());
+void Communicator::enqueue_send_recv(size_t count, const NcclCalls& calls) {
+  check_nccl(calls.group_start(), "ncclGroupStart");
+  enqueue_send(send_, count, (rank_ + 1) % ranks_, calls);
+  enqueue_receive(recv_, count, (rank_ + ranks_ - 1) % ranks_, calls);
+  check_nccl(calls.group_end(), "ncclGroupEnd");
+}
+
+void Communicator::enqueue_send(Address from, size_t count, int receiver, const NcclCalls& calls) {
+  check_nccl(
+      calls.send(reinterpret_cast<void*>(from), count, ncclFloat32, receiver, comm_, stream_),
+      "ncclSend");
+}
+
+void Communicator::enqueue_receive(Address to, size_t count, int sender, const NcclCalls& calls) {
+  check_nccl(calls.receive(reinterpret_cast<void*>(to), count, ncclFloat32, sender, comm_, stream_),
+             "ncclRecv");
 }
 
 void Communicator::use_all(const std::vector<size_t>& counts) {
-  const size_t all = *std::max_element(counts.begin(), counts.end()) * static_cast<size_t>(ranks_);
-  reserve(all, all);
+  make_buffers(*std::max_element(counts.begin(), counts.end()));
   // What NCCL holds afterwards must look as after a job: zeros would cost a pause nothing.
-  JOB_CUDA(fill8(send_, 0x3c, all * sizeof(float)));
+  JOB_CUDA(fill8(send_, 0x3c, send_floats_ * sizeof(float)));
   JOB_CUDA(stream_synchronize(nullptr));  // see put()
-  for (size_t count : counts) {
-    enqueue_all_reduce(count);
-    enqueue_all_gather(count);
-    enqueue_reduce_scatter(count);
-    enqueue_broadcast(count, static_cast<int>(count) % ranks_);
-    enqueue_all_to_all(count);
-    enqueue_send_recv_ring(count);
-  }
+  for (size_t count : counts)
+    for (const Collective& each : kCollectives) (this->*each.enqueue)(count, kLinkedCalls);
   JOB_CUDA(stream_synchronize(stream_));
   release_buffers();
 }
 
-double Communicator::time_all_reduce(size_t count, int repeats, int warm_ups) {
-  reserve(count, count);
-  for (int i = 0; i < warm_ups; ++i) enqueue_all_reduce(count);
-  JOB_CUDA(stream_synchronize(stream_));
-  return time_calls(&ncclAllReduce, count, repeats);
+const Communicator::Collective& Communicator::collective(const std::string& name) {
+  for (const Collective& each : kCollectives)
+    if (name == each.name) return each;
+  throw std::runtime_error("there is no collective " + name);
 }
 
-double Communicator::time_calls(AllReduce call, size_t count, int repeats, bool grouped) {
+void Communicator::make_buffers(size_t count) {
+  const size_t all = count * static_cast<size_t>(ranks_);
+  reserve(all, all);
+}
+
+double Communicator::time(const std::string& name, size_t count, int repeats, int warm_ups) {
+  make_buffers(count);
+  time_calls(kLinkedCalls, name, count, warm_ups);
+  return time_calls(kLinkedCalls, name, count, repeats);
+}
+
+double Communicator::time_calls(const NcclCalls& calls, const std::string& name, size_t count,
+                                int repeats, bool grouped) {
+  const auto enqueue = collective(name).enqueue;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
     if (grouped) JOB_NCCL(ncclGroupStart());
-    enqueue_all_reduce(count, call);
+    (this->*enqueue)(count, calls);
     if (grouped) JOB_NCCL(ncclGroupEnd());
   }
   JOB_CUDA(stream_synchronize(stream_));

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "jobs/device.h"
+#include "jobs/nccl_calls.h"
 #include "nccl.h"
 
 namespace jobs {
@@ -29,15 +31,15 @@ class Communicator {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  /// all_reduce, all_gather, reduce_scatter, broadcast, all_to_all and a send/recv ring, each with
-  /// every count (floats a rank).
+  /// The collectives of collectives.def, each with every count (floats a rank).
   void check_all(const std::vector<size_t>& counts);
   void all_reduce(size_t count);
   void all_gather(size_t count);
   void reduce_scatter(size_t count);
   void broadcast(size_t count, int root);
   void all_to_all(size_t count);
-  void send_recv_ring(size_t count);
+  /// A ring: to the next rank, from the previous one.
+  void send_recv(size_t count);
   /// The two halves of a message, each with its own wait: a small one is sent before it is
   /// received.
   void send(size_t count, int receiver);
@@ -57,24 +59,36 @@ class Communicator {
   /// the buffers back: what then remains on the device is NCCL's.
   void use_all(const std::vector<size_t>& counts);
 
-  /// Queues `repeats` all_reduces without checking, for load and timing; returns seconds until they
-  /// were done. The warm-ups before them are not timed, and let the ranks begin together.
-  double time_all_reduce(size_t count, int repeats, int warm_ups = 0);
-  /// ncclAllReduce(), or the function of that name in another library.
-  using AllReduce = decltype(&ncclAllReduce);
-  /// The same for one way of calling it, each call in an NCCL group of its own if `grouped`.
-  /// REQUIRES: make_buffers() with this count.
-  double time_calls(AllReduce call, size_t count, int repeats, bool grouped = false);
-  void make_buffers(size_t count) { reserve(count, count); }
+  /// Queues a collective of collectives.def `repeats` times without checking, for load and timing;
+  /// returns seconds until they were done. The warm-ups before them are not timed, and let the
+  /// ranks begin together.
+  double time(const std::string& collective, size_t count, int repeats, int warm_ups = 0);
+  /// The same for one way of calling NCCL, each collective in an NCCL group of its own if
+  /// `grouped`. REQUIRES: make_buffers() with this count.
+  double time_calls(const NcclCalls& calls, const std::string& collective, size_t count,
+                    int repeats, bool grouped = false);
+  /// Large enough for each collective of so many floats.
+  void make_buffers(size_t count);
   /// One all_reduce without waiting for it.
-  void enqueue_all_reduce(size_t count, AllReduce call = &ncclAllReduce);
+  void enqueue_all_reduce(size_t count, const NcclCalls& calls = kLinkedCalls);
 
  private:
-  void enqueue_all_gather(size_t count);
-  void enqueue_reduce_scatter(size_t count);
-  void enqueue_broadcast(size_t count, int root);
-  void enqueue_all_to_all(size_t count);
-  void enqueue_send_recv_ring(size_t count);
+  struct Collective;
+  static const Collective kCollectives[];
+  /// Throws std::runtime_error when there is none of that name.
+  static const Collective& collective(const std::string& name);
+
+  void enqueue_all_gather(size_t count, const NcclCalls& calls = kLinkedCalls);
+  void enqueue_reduce_scatter(size_t count, const NcclCalls& calls = kLinkedCalls);
+  void enqueue_broadcast(size_t count, const NcclCalls& calls = kLinkedCalls);
+  void enqueue_broadcast_of(int root, size_t count, const NcclCalls& calls = kLinkedCalls);
+  void enqueue_all_to_all(size_t count, const NcclCalls& calls = kLinkedCalls);
+  void enqueue_send_recv(size_t count, const NcclCalls& calls = kLinkedCalls);
+  void enqueue_send(Address from, size_t count, int receiver,
+                    const NcclCalls& calls = kLinkedCalls);
+  void enqueue_receive(Address to, size_t count, int sender, const NcclCalls& calls = kLinkedCalls);
+  /// The root of the broadcasts that nobody names one for: each rank's turn comes.
+  int root_of(size_t count) const { return static_cast<int>(count % static_cast<size_t>(ranks_)); }
   void reserve(size_t send_floats, size_t recv_floats);
   void release_buffers();
   void put_inputs(size_t floats);

@@ -223,13 +223,13 @@ std::string CommunicatorOrders::enqueue(Words& words) {
   return "";
 }
 
-/// time NAME COUNT REPEATS [WARM_UPS]
+/// time NAME COLLECTIVE COUNT REPEATS [WARM_UPS]
 std::string CommunicatorOrders::time(Words& words) {
-  std::string name;
+  std::string name, collective;
   size_t count = 0;
   int repeats = 0, warm_ups = 0;
-  words >> name >> count >> repeats >> warm_ups;
-  return std::to_string(find(name).time_all_reduce(count, repeats, warm_ups));
+  words >> name >> collective >> count >> repeats >> warm_ups;
+  return std::to_string(find(name).time(collective, count, repeats, warm_ups));
 }
 
 std::string CommunicatorOrders::capture(Words& words) {
