@@ -25,10 +25,13 @@ class AsymmetricFence {
 
   void light() const {
     if (expedited_)
-      std::atomic_signal_fence(std::memory_order_seq_cst);
+      free_light();
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
   }
+  /// Is the light one free? Then free_light() does as well, without looking.
+  bool is_free() const { return expedited_; }
+  static void free_light() { std::atomic_signal_fence(std::memory_order_seq_cst); }
   void heavy() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (expedited_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);

@@ -57,7 +57,7 @@ void* answer_for(const char* name, int version, uint64_t flags, void* real) {
   for (const EntryPoint& entry : kEntryPoints) {
     if (entry.wrapper == nullptr || strcmp(entry.name, name) != 0) continue;
     if (entry.real(*context.driver) == real) {
-      if (entry.handling == Handling::watched) context.captures->hooked = true;
+      if (entry.handling == Handling::watched) context.captures->note_hooked();
       return entry.wrapper;
     }
     if (version < entry.since) continue;

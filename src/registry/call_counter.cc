@@ -73,7 +73,7 @@ CallCounts CallCounter::counts() {
   for (const Member& member : members_) {
     const auto index = static_cast<uint16_t>(counts.members.size());
     counts.members.push_back({member.id, member.rank, member.collectives.load()});
-    for (uint32_t rank = 0; rank < member.peers.size(); ++rank) {
+    for (uint32_t rank = 0; rank < member.ranks; ++rank) {
       const uint64_t sends = member.peers[rank].sends, receives = member.peers[rank].receives;
       if (sends > 0 || receives > 0) counts.pairs.push_back({index, rank, sends, receives});
     }
@@ -88,7 +88,7 @@ CallCounts CallCounter::counts() {
 size_t CallCounter::size_of(const CommunicatorId& id) {
   MutexLock lock(mutex_);
   for (const Member& member : members_)
-    if (member.id == id) return member.peers.size();
+    if (member.id == id) return member.ranks;
   return 0;
 }
 

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +35,8 @@ class CallCounter {
     static constexpr Call one_sided() { return {Kind::one_sided, -1}; }
   };
 
+  class Tally;
+
   CallCounter() = default;
   CallCounter(const CallCounter&) = delete;
 
@@ -42,6 +46,8 @@ class CallCounter {
   /// lie in its buffers already, and counts() is not sure.
   void begin_making() { making_.fetch_add(1, std::memory_order_relaxed); }
   void end_making() { making_.fetch_sub(1, std::memory_order_release); }
+  /// By any thread.
+  bool is_making() const { return making_.load(std::memory_order_relaxed) != 0; }
 
   /// The communicator ends, and its address may become another's. What was counted stays: another
   /// member may not have ended it yet.
@@ -53,16 +59,11 @@ class CallCounter {
     Member* const member = find(communicator);
     if (member == nullptr) [[unlikely]]
       return doubt("a communicator is in use that amem has not seen being made");
-    if (call.kind == Call::Kind::collective) {
-      member->collectives.fetch_add(1, std::memory_order_relaxed);
-      return;
-    }
-    // NCCL refuses a rank that is none.
-    if (call.peer < 0 || static_cast<size_t>(call.peer) >= member->peers.size()) return;
-    Peer& peer = member->peers[static_cast<size_t>(call.peer)];
-    (call.kind == Call::Kind::send ? peer.sends : peer.receives)
-        .fetch_add(1, std::memory_order_relaxed);
+    member->count(call);
   }
+  /// Where calls on this communicator are counted, if that need not be found out. Calls no
+  /// function.
+  std::optional<Tally> find_quickly(const void* communicator) const;
 
   /// Something happened by which messages may travel uncounted: from now on counts() is not sure.
   /// `because` is a phrase for the log, and stays.
@@ -78,12 +79,29 @@ class CallCounter {
     std::atomic<uint64_t> sends{0}, receives{0};
   };
   struct Member {
-    Member(const CommunicatorId& id_in, int rank_in, int ranks)
-        : id(id_in), rank(static_cast<uint32_t>(rank_in)), peers(static_cast<size_t>(ranks)) {}
+    Member(const CommunicatorId& id_in, int rank_in, int ranks_in)
+        : id(id_in),
+          rank(static_cast<uint32_t>(rank_in)),
+          ranks(static_cast<uint32_t>(ranks_in)),
+          peers(std::make_unique<Peer[]>(ranks)) {}
+    /// Of a communicator one thread calls at a time, as NCCL demands (its user guide, "Thread
+    /// Safety"): to add needs no atomic operation, which takes longer than all that is around it.
+    void count(Call call) {
+      const auto add_one = [](std::atomic<uint64_t>& calls) {
+        calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      };
+      if (call.kind == Call::Kind::collective) return add_one(collectives);
+      // NCCL refuses a rank that is none.
+      if (static_cast<uint32_t>(call.peer) >= ranks) [[unlikely]]
+        return;
+      Peer& peer = peers[static_cast<size_t>(call.peer)];
+      add_one(call.kind == Call::Kind::send ? peer.sends : peer.receives);
+    }
+
     const CommunicatorId id;
-    const uint32_t rank;
+    const uint32_t rank, ranks;
     std::atomic<uint64_t> collectives{0};
-    std::vector<Peer> peers;
+    const std::unique_ptr<Peer[]> peers;  ///< one a rank
   };
   /// The communicator of the calling thread's last call, by any CallCounter.
   struct Last {
@@ -109,6 +127,31 @@ class CallCounter {
   std::deque<Member> members_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, Member*> live_ AMEM_GUARDED_BY(mutex_);
 };
+
+/// Where the calls on a communicator are counted; nowhere, when none are counted any more.
+class CallCounter::Tally {
+ public:
+  /// REQUIRES: no one_sided() call.
+  void count(Call call) const {
+    if (member_ != nullptr) [[likely]]
+      member_->count(call);
+  }
+
+ private:
+  friend class CallCounter;
+  explicit Tally(Member* member) : member_(member) {}
+  Member* member_;
+};
+
+inline std::optional<CallCounter::Tally> CallCounter::find_quickly(const void* communicator) const {
+  if (doubt_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+    return Tally(nullptr);
+  const uint64_t version = version_.load(std::memory_order_acquire);
+  if (t_last_.version != version || t_last_.communicator != communicator ||
+      t_last_.member == nullptr) [[unlikely]]
+    return std::nullopt;
+  return Tally(t_last_.member);
+}
 
 /// True when no message is under way between two processes that have called this much and whose
 /// devices are idle: there are communicators that both are members of, and on each they have called

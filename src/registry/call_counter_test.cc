@@ -194,16 +194,54 @@ TEST_F(CallCounterTest, IndexThatAPeerMadeUpIsNotFollowed) {
   EXPECT_TRUE(are_in_step(zero_.counter.counts(), theirs));
 }
 
+/// At the same time on communicators of their own, on one communicator one after the other: what
+/// NCCL allows.
 TEST_F(CallCounterTest, ThreadsCountTogether) {
   constexpr int kCalls = 10000;
-  const auto work = [&] {
-    for (int i = 0; i < kCalls; ++i) zero_.collective();
+  zero_.counter.add(&zero_.pair, kPair, 0, 2);
+  const auto work = [&](const void* communicator) {
+    for (int i = 0; i < kCalls; ++i) zero_.counter.count(communicator, Call::collective());
   };
-  std::thread other(work);
-  work();
+  std::thread other(work, &zero_.pair);
+  work(&zero_.world);
   other.join();
+  std::thread(work, &zero_.world).join();
 
   EXPECT_EQ(zero_.counter.counts().members.at(0).collectives, 2u * kCalls);
+  EXPECT_EQ(zero_.counter.counts().members.at(1).collectives, 1u * kCalls);
+}
+
+TEST_F(CallCounterTest, WhatTheLastCallWasOnIsFoundQuickly) {
+  EXPECT_FALSE(zero_.counter.find_quickly(&zero_.world)) << "nobody has called";
+  zero_.collective();
+  EXPECT_FALSE(zero_.counter.find_quickly(&zero_.pair));
+  const auto tally = zero_.counter.find_quickly(&zero_.world);
+  ASSERT_TRUE(tally);
+
+  tally->count(Call::collective());
+  tally->count(Call::send_to(1));
+  one_.counter.count(&one_.world, Call::collective());
+  EXPECT_FALSE(zero_.counter.find_quickly(&zero_.world)) << "by any counter";
+  one_.collective();
+  EXPECT_FALSE(zero_.in_step_with(one_)) << "a send is under way";
+  one_.counter.count(&one_.world, Call::receive_from(0));
+  EXPECT_TRUE(zero_.in_step_with(one_));
+}
+
+TEST_F(CallCounterTest, CommunicatorThatMayHaveEndedIsNotFoundQuickly) {
+  zero_.collective();
+  zero_.counter.remove(&zero_.world);
+
+  EXPECT_FALSE(zero_.counter.find_quickly(&zero_.world));
+}
+
+TEST_F(CallCounterTest, NothingIsCountedQuicklyWhereAllIsDoubted) {
+  zero_.counter.doubt("a test says so");
+
+  const auto tally = zero_.counter.find_quickly(&zero_.world);
+  ASSERT_TRUE(tally);
+  tally->count(Call::collective());
+  EXPECT_EQ(zero_.counter.counts().members.at(0).collectives, 0u);
 }
 
 }  // namespace

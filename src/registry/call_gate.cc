@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/thread_value.h"
 #include "registry/communicator_id.h"
@@ -27,7 +28,9 @@ uint64_t next_number() {
 
 }  // namespace
 
-CallGate::CallGate() : number_(next_number()) {}
+CallGate::CallGate() : number_(next_number()) {
+  if (!fence_.is_free()) take_long_way(LongWay::full_fences);
+}
 CallGate::~CallGate() = default;
 
 GateThread& CallGate::make_this_thread() const {
@@ -55,7 +58,7 @@ GateThread& CallGate::make_this_thread() const {
     }
   }
   if (mine == nullptr) mine = threads_.emplace_back(std::make_shared<GateThread>());
-  mine->depth = mine->group_depth = 0;
+  mine->depth = mine->group_depth = mine->uncounted_groups = 0;
   mine->call.store(nullptr);
   mine->count.store(0);
   mine->tid.store(syscall(SYS_gettid));
@@ -90,15 +93,37 @@ void CallGate::tell_outside() {
   changed_.notify_all();
 }
 
-Status CallGate::enter_closed(GateThread& thread, Outside outside, const char* call,
+Status CallGate::enter(const char* call, const void* communicator, long timeout_ms) {
+  GateThread& thread = this_thread();
+  if (thread.depth > 0) {
+    ++thread.depth;
+    return ok_status();
+  }
+  if (thread.is_inside_for(communicator)) {
+    thread.call.store(call, std::memory_order_relaxed);
+  } else {
+    const size_t before = thread.step_in(call, communicator);
+    // Either the closer sees us inside, or we see its closure: both store, then both load (Dekker).
+    fence_.light();
+    if (closures_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+      if (Status let_in = enter_closed(thread, before, call, communicator, timeout_ms);
+          !let_in.ok())
+        return let_in;
+    }
+  }
+  thread.depth = 1;
+  thread.group_depth += std::exchange(thread.uncounted_groups, 0);
+  return ok_status();
+}
+
+Status CallGate::enter_closed(GateThread& thread, size_t before, const char* call,
                               const void* communicator, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   MutexLock lock(mutex_);
   Closure closure;
   const bool nameless = name_of(communicator) == kNameless;
   const auto step_back = [&] {
-    thread.count.store(outside.count, std::memory_order_relaxed);
-    thread.call.store(outside.call, std::memory_order_release);
+    thread.step_back(before);
     changed_.notify_all();
   };
   for (;;) {
@@ -108,9 +133,8 @@ Status CallGate::enter_closed(GateThread& thread, Outside outside, const char* c
       return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
     }
     if (!blocks(communicator, &closure)) {
-      thread.count.store(outside.count + 1, std::memory_order_relaxed);
-      thread.call.store(call, std::memory_order_release);
-      thread.depth = 1;
+      thread.step_back(before);
+      thread.step_in(call, communicator);
       return ok_status();
     }
     step_back();
@@ -129,13 +153,6 @@ Status CallGate::enter_closed(GateThread& thread, Outside outside, const char* c
           "%s waited %ld ms for a member of this communicator: %s%s; resume it, then call again",
           call, timeout_ms, closure.text.c_str(), doubt);
   }
-}
-
-void CallGate::group_started() { ++this_thread().group_depth; }
-
-void CallGate::group_ended() {
-  GateThread& thread = this_thread();
-  if (thread.group_depth > 0 && --thread.group_depth == 0 && thread.depth == 0) step_out(thread);
 }
 
 void CallGate::add_communicator(const void* communicator, const CommunicatorId& id) {
@@ -164,7 +181,7 @@ void CallGate::forget_ended() {
 void CallGate::add_unseen(const CommunicatorId& id) {
   MutexLock lock(mutex_);
   if (id != kNameless && unseen_.size() < kMostUnseen) unseen_.push_back(id);
-  some_are_unseen_.store(true, std::memory_order_relaxed);
+  take_long_way(LongWay::unseen_communicators);
 }
 
 void CallGate::see_first(const void* communicator) {

@@ -50,27 +50,76 @@ class CallGate {
   /// `communicator` is NCCL's pointer, or nullptr for a call without one. Calls made by NCCL from
   /// within a call (its own public symbols reached through the PLT, facts: 19 of them in 2.28.9)
   /// pass at once. Every enter that returns success is followed by leave().
-  Status enter(const char* call, const void* communicator, long timeout_ms) {
-    GateThread& thread = this_thread();
-    if (thread.depth > 0) {
-      ++thread.depth;
-      return ok_status();
-    }
-    const Outside outside = step_in(thread, call, communicator);
-    if (closures_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      return enter_closed(thread, outside, call, communicator, timeout_ms);
-    thread.depth = 1;
-    return ok_status();
-  }
+  Status enter(const char* call, const void* communicator, long timeout_ms);
   void leave() {
     GateThread& thread = this_thread();
     if (--thread.depth == 0 && thread.group_depth == 0) step_out(thread);
   }
 
-  /// The calling thread opened or closed an NCCL group; inside one, calls stay counted until the
-  /// outermost end.
-  void group_started();
-  void group_ended();
+  /// The same for a call that nothing stands in the way of: what most are. Gives what
+  /// leave_quickly() takes, or nullptr, with nothing done: then the call has to take the long way
+  /// of enter() and leave(). Calls no function, so that the caller's arguments stay where they are.
+  GateThread* enter_quickly(const char* call, const void* communicator) {
+    if (t_last_.gate != number_) [[unlikely]]
+      return nullptr;
+    GateThread& thread = *t_last_.thread;
+    if (long_way_.load(std::memory_order_relaxed) != 0 ||
+        (thread.depth | thread.uncounted_groups) != 0) [[unlikely]]
+      return nullptr;
+    if (thread.is_inside_for(communicator)) {
+      thread.call.store(call, std::memory_order_relaxed);
+    } else {
+      const size_t before = thread.step_in(call, communicator);
+      AsymmetricFence::free_light();  // see enter()
+      if (closures_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+        // Whoever saw us inside is told by the enter() that follows.
+        thread.step_back(before);
+        return nullptr;
+      }
+    }
+    thread.depth = 1;
+    return &thread;
+  }
+  void leave_quickly(GateThread& thread) {
+    thread.depth = 0;
+    if (thread.group_depth > 0) return;
+    thread.step_out();
+    AsymmetricFence::free_light();  // see step_out()
+    tell_if_closed();
+  }
+
+  /// Why calls take the long way, all of them.
+  enum class LongWay : unsigned {
+    full_fences = 1,           ///< the light fence is none
+    unseen_communicators = 2,  ///< each communicator may be one that has to be noted
+    unseen_captures = 4,       ///< each stream has to be asked about
+    forked_child = 8,          ///< amem does not work here
+  };
+  void take_long_way(LongWay because) {
+    long_way_.fetch_or(static_cast<unsigned>(because), std::memory_order_relaxed);
+  }
+  void end_long_way(LongWay because) {
+    long_way_.fetch_and(~static_cast<unsigned>(because), std::memory_order_relaxed);
+  }
+
+  /// The calling thread opened or closed an NCCL group. Inside one that was opened inside the gate,
+  /// calls stay counted until the outermost end; one that was opened while the gate was closed is
+  /// counted from the first call in it that is let in.
+  void group_started() {
+    GateThread& thread = this_thread();
+    ++(thread.depth > 0 ? thread.group_depth : thread.uncounted_groups);
+  }
+  void group_ended() {
+    GateThread& thread = this_thread();
+    if (thread.uncounted_groups > 0) [[unlikely]]
+      --thread.uncounted_groups;
+    else if (thread.group_depth > 0 && --thread.group_depth == 0 && thread.depth == 0)
+      step_out(thread);
+  }
+  /// How many open groups of the calling thread are counted: all, or none.
+  int counted_groups() const { return this_thread().group_depth; }
+  /// What the calling thread, inside by its group, calls now.
+  void note_call(const char* call) { this_thread().call.store(call, std::memory_order_relaxed); }
 
   // --- Communicators
   // -----------------------------------------------------------------------------------------------
@@ -86,7 +135,8 @@ class CallGate {
   /// A call is made on this communicator. From now on it is one of those that were added, without a
   /// name if it has none yet.
   void see(const void* communicator) {
-    if (some_are_unseen_.load(std::memory_order_relaxed)) [[unlikely]]
+    constexpr auto kSome = static_cast<unsigned>(LongWay::unseen_communicators);
+    if ((long_way_.load(std::memory_order_relaxed) & kSome) != 0) [[unlikely]]
       see_first(communicator);
   }
   /// Is one of `ids` ours? kNameless is nobody's.
@@ -129,12 +179,6 @@ class CallGate {
   }
 
  private:
-  /// What a thread's record said before the thread stepped in.
-  struct Outside {
-    size_t count;
-    const char* call;
-  };
-
   /// The calling thread's record at the gate it was last at. One gate a process in production;
   /// tests make several. By number: a later gate may have the address of one that is gone.
   struct Last {
@@ -147,25 +191,16 @@ class CallGate {
     return t_last_.gate == number_ ? *t_last_.thread : make_this_thread();
   }
   [[gnu::cold]] GateThread& make_this_thread() const;
-  Outside step_in(GateThread& thread, const char* call, const void* communicator) const {
-    const size_t before = thread.count.load(std::memory_order_relaxed);
-    if (before < GateThread::kCommunicatorsInGroup)
-      thread.communicators[before].store(communicator, std::memory_order_relaxed);
-    thread.count.store(before + 1, std::memory_order_relaxed);
-    const char* const outer = thread.call.load(std::memory_order_relaxed);
-    thread.call.store(call, std::memory_order_relaxed);
-    // Either the closer sees us inside, or we see its closure: both store, then both load (Dekker).
-    fence_.light();
-    return {before, outer};
-  }
-  [[gnu::cold]] Status enter_closed(GateThread& thread, Outside outside, const char* call,
+  [[gnu::cold]] Status enter_closed(GateThread& thread, size_t before, const char* call,
                                     const void* communicator, long timeout_ms);
   void step_out(GateThread& thread) {
-    thread.count.store(0, std::memory_order_relaxed);
-    thread.call.store(nullptr, std::memory_order_release);
-    // Pairs with the heavy fence of closing: whoever closed a gate before this load is told that
-    // we are outside.
+    thread.step_out();
+    // Pairs with the heavy fence of closing: whoever closed a gate before the load that follows is
+    // told that we are outside.
     fence_.light();
+    tell_if_closed();
+  }
+  void tell_if_closed() {
     if (closures_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       tell_outside();
   }
@@ -181,8 +216,8 @@ class CallGate {
 
   const uint64_t number_;  ///< of this gate in the process, counted from 1; never reused
   const AsymmetricFence fence_;
-  std::atomic<int> closures_{0};  ///< how many reasons there are for any gate to be closed
-  std::atomic<bool> some_are_unseen_{false};  ///< was one ever made? Also one without a name.
+  std::atomic<int> closures_{0};       ///< how many reasons there are for any gate to be closed
+  std::atomic<unsigned> long_way_{0};  ///< of LongWay
   mutable Mutex mutex_;
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
 #include <future>
 #include <thread>
 
@@ -268,27 +270,153 @@ TEST_F(CallGateTest, CloserMayNotBeInsideItself) {
   gate_.leave();
 }
 
-// The race that the fence in enter() is for: every call is either counted by the closer or stopped
-// by the closure.
-TEST_F(CallGateTest, NoCallSlipsThroughWhileTheGateCloses) {
+TEST_F(CallGateTest, CallThatNothingStandsInTheWayOfPassesQuickly) {
+  EXPECT_EQ(gate_.enter_quickly("ncclAllReduce", comm(1)), nullptr) << "the thread is new here";
+  ASSERT_TRUE(gate_.enter("ncclAllReduce", comm(1), 0).ok());
+  EXPECT_EQ(gate_.enter_quickly("ncclAllReduce", comm(1)), nullptr) << "it is inside";
+  gate_.leave();
+
+  GateThread* const thread = gate_.enter_quickly("ncclAllReduce", comm(1));
+  ASSERT_NE(thread, nullptr);
+  EXPECT_TRUE(gate_.caller_is_inside());
+  EXPECT_NE(gate_.who_is_inside(nullptr), "");
+  gate_.leave_quickly(*thread);
+  EXPECT_FALSE(gate_.caller_is_inside());
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
+TEST_F(CallGateTest, ClosedGateIsNotPassedQuickly) {
+  ASSERT_TRUE(gate_.enter("ncclAllReduce", comm(1), 0).ok());
+  gate_.leave();
+  gate_.member_away(closure_, {kFirst});
+
+  EXPECT_EQ(gate_.enter_quickly("ncclAllReduce", comm(1)), nullptr);
+
+  EXPECT_FALSE(gate_.caller_is_inside());
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
+TEST_F(CallGateTest, NoCallPassesQuicklyWhileThereIsAReasonForTheLongWay) {
+  ASSERT_TRUE(gate_.enter("ncclAllReduce", comm(1), 0).ok());
+  gate_.leave();
+  using enum CallGate::LongWay;
+  for (const auto reason : {full_fences, unseen_communicators, unseen_captures, forked_child}) {
+    gate_.take_long_way(reason);
+    EXPECT_EQ(gate_.enter_quickly("ncclAllReduce", comm(1)), nullptr);
+    gate_.end_long_way(reason);
+    GateThread* const thread = gate_.enter_quickly("ncclAllReduce", comm(1));
+    ASSERT_NE(thread, nullptr);
+    gate_.leave_quickly(*thread);
+  }
+}
+
+// Whoever closes the gate waits for that group.
+TEST_F(CallGateTest, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
+  ASSERT_TRUE(gate_.enter("ncclGroupStart", nullptr, 0).ok());
+  gate_.group_started();
+  gate_.leave();
+  GateThread* thread = gate_.enter_quickly("ncclSend", comm(1));
+  ASSERT_NE(thread, nullptr);
+  gate_.leave_quickly(*thread);
+  gate_.member_away(closure_, {kFirst, kSecond});
+
+  thread = gate_.enter_quickly("ncclRecv", comm(1));
+  ASSERT_NE(thread, nullptr);
+  gate_.leave_quickly(*thread);
+  EXPECT_TRUE(gate_.enter("ncclRecv", comm(1), 0).ok());
+  gate_.leave();
+  EXPECT_EQ(gate_.enter_quickly("ncclSend", comm(2)), nullptr);
+  EXPECT_FALSE(gate_.enter("ncclSend", comm(2), 1).ok());
+
+  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  EXPECT_NE(gate_.who_is_inside(&first), "");
+  EXPECT_EQ(gate_.who_is_inside(&second), "");
+  gate_.group_ended();
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
+TEST_F(CallGateTest, GroupOfManyCallsOnOneCommunicatorConcernsNoOther) {
+  ASSERT_TRUE(gate_.enter("ncclGroupStart", nullptr, 0).ok());
+  gate_.group_started();
+  gate_.leave();
+  for (size_t i = 0; i < 2 * GateThread::kCommunicatorsInGroup; ++i) {
+    ASSERT_TRUE(gate_.enter("ncclSend", comm(1), 0).ok());
+    gate_.leave();
+  }
+
+  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  EXPECT_NE(gate_.who_is_inside(&first), "");
+  EXPECT_EQ(gate_.who_is_inside(&second), "");
+  for (size_t i = 0; i < GateThread::kCommunicatorsInGroup; ++i) {
+    ASSERT_TRUE(gate_.enter("ncclSend", comm(i % 2 == 0 ? 3 : 4), 0).ok());
+    gate_.leave();
+  }
+  EXPECT_NE(gate_.who_is_inside(&second), "") << "too many to be told apart";
+  gate_.group_ended();
+}
+
+TEST_F(CallGateTest, GroupOpenedAtAClosedGateCountsFromTheFirstCallThatIsLetIn) {
+  gate_.close_process("this process is paused");
+  gate_.group_started();
+  EXPECT_EQ(gate_.counted_groups(), 0);
+  EXPECT_FALSE(gate_.enter("ncclSend", comm(1), 0).ok());
+  EXPECT_FALSE(gate_.caller_is_inside());
+  gate_.open_process();
+
+  EXPECT_EQ(gate_.enter_quickly("ncclSend", comm(1)), nullptr);
+  ASSERT_TRUE(gate_.enter("ncclSend", comm(1), 0).ok());
+  gate_.leave();
+  EXPECT_EQ(gate_.counted_groups(), 1);
+  EXPECT_TRUE(gate_.caller_is_inside());
+  gate_.group_ended();
+  EXPECT_FALSE(gate_.caller_is_inside());
+}
+
+// The race that the fences are for: every call is either counted by the closer or stopped by the
+// closure.
+class ClosingGate : public CallGateTest, public testing::WithParamInterface<bool> {
+ protected:
+  bool pass(const std::function<void()>& call) {
+    if (GetParam()) {
+      if (GateThread* const thread = gate_.enter_quickly("ncclAllReduce", comm(1))) {
+        call();
+        gate_.leave_quickly(*thread);
+        return true;
+      }
+    }
+    if (!gate_.enter("ncclAllReduce", comm(1), 1).ok()) return false;
+    call();
+    gate_.leave();
+    return true;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(IsPassed, ClosingGate, testing::Bool(),
+                         [](const auto& run) { return run.param ? "Quickly" : "Slowly"; });
+
+TEST_P(ClosingGate, LetsNoCallSlipThrough) {
   std::atomic<bool> stop{false};
-  std::atomic<int> working{0};
+  std::atomic<int> working{0}, passed{0};
   std::atomic<bool> slipped{false};
   std::atomic<bool> must_be_empty{false};
   std::thread caller([&] {
     while (!stop) {
-      if (!gate_.enter("ncclAllReduce", comm(1), 1).ok()) continue;
-      ++working;
-      if (must_be_empty) slipped = true;
-      --working;
-      gate_.leave();
+      const bool let_in = pass([&] {
+        ++working;
+        if (must_be_empty) slipped = true;
+        --working;
+      });
+      passed += let_in;
+      // Who calls a closed gate again and again seems to be inside when the closer looks.
+      if (!let_in) std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   });
   for (int round = 0; round < 2000; ++round) {
+    for (const int before = passed; passed < before + 3;) std::this_thread::yield();
     gate_.close_process("paused");
     ASSERT_TRUE(gate_.wait_until_outside(nullptr, Deadline::after_ms(30000)).ok());
     must_be_empty = true;
-    if (working != 0) slipped = true;
+    for (int look = 0; look < 1000; ++look)
+      if (working != 0) slipped = true;
     must_be_empty = false;
     gate_.open_process();
   }

@@ -20,7 +20,9 @@ namespace amem {
 /// Thread-safe.
 class CaptureWatch {
  public:
-  CaptureWatch(const CallGate& gate, CallCounter& calls) : gate_(gate), calls_(calls) {}
+  CaptureWatch(CallGate& gate, CallCounter& calls) : gate_(gate), calls_(calls) {
+    gate_.take_long_way(CallGate::LongWay::unseen_captures);
+  }
 
   /// What the driver said of a stream, CUstreamCaptureStatus, to NCCL, which asks on the thread of
   /// its caller.
@@ -52,7 +54,11 @@ class CaptureWatch {
   /// NCCL asks the driver itself, at every call that launches something, whether its stream is
   /// being captured (enqueue.cc, ncclCudaGetCapturingGraph@v2.28.9), and the answer passes our
   /// hook. Where NCCL's question could not be hooked, somebody else has to ask.
-  std::atomic<bool> hooked{false};
+  void note_hooked() {
+    hooked_ = true;
+    gate_.end_long_way(CallGate::LongWay::unseen_captures);
+  }
+  bool is_hooked() const { return hooked_.load(std::memory_order_relaxed); }
   /// NCCL may ask in a way that passes no hook.
   void note_unseen() { calls_.doubt("NCCL's captures of streams cannot be seen"); }
 
@@ -70,8 +76,9 @@ class CaptureWatch {
     remembers_.store(!captured_.empty(), std::memory_order_relaxed);
   }
 
-  const CallGate& gate_;
+  CallGate& gate_;
   CallCounter& calls_;
+  std::atomic<bool> hooked_{false};
   Mutex mutex_;
   std::set<DriverStream> captured_ AMEM_GUARDED_BY(mutex_);
   std::atomic<bool> remembers_{false};  ///< is any captured_? Written with the mutex held.

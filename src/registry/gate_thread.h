@@ -13,17 +13,47 @@ namespace amem {
 /// gates to empty. Reused when the thread has ended. The gate and the thread own it together, since
 /// either may end first.
 ///
-/// A call that is not the sixth or later of a group writes to its first line of the cache alone.
+/// A call that is not on the fifth communicator of a group, or a later one, writes to its first
+/// line of the cache alone.
 struct alignas(64) GateThread {
   static constexpr size_t kCommunicatorsInGroup = 32;
 
-  int depth = 0;                           ///< nested calls, the thread's own
-  int group_depth = 0;                     ///< open NCCL groups, the thread's own
+  int depth = 0;             ///< nested calls, the thread's own
+  int group_depth = 0;       ///< open NCCL groups that are counted in, the thread's own
+  int uncounted_groups = 0;  ///< open ones that are not, the thread's own; never both
   std::atomic<const char*> call{nullptr};  ///< not nullptr: inside
   std::atomic<size_t> count{0};  ///< communicators in use; more than the array holds means all
   std::array<std::atomic<const void*>, kCommunicatorsInGroup> communicators{};
   std::atomic<bool> owned{true};
   std::atomic<long> tid{0};
+
+  // --- By the thread itself
+  // ----------------------------------------------------------------------------------------
+
+  /// Has an earlier call of its group let the thread in on this communicator already? May say no
+  /// where calls on others came in between.
+  bool is_inside_for(const void* communicator) const {
+    const size_t used = count.load(std::memory_order_relaxed);
+    return used > 0 && communicators[(used - 1) % kCommunicatorsInGroup].load(
+                           std::memory_order_relaxed) == communicator;
+  }
+  /// Gives `count` of before, for step_back().
+  size_t step_in(const char* name, const void* communicator) {
+    const size_t before = count.load(std::memory_order_relaxed);
+    if (before < kCommunicatorsInGroup) [[likely]]
+      communicators[before].store(communicator, std::memory_order_relaxed);
+    count.store(before + 1, std::memory_order_relaxed);
+    call.store(name, std::memory_order_relaxed);
+    return before;
+  }
+  void step_back(size_t before) {
+    count.store(before, std::memory_order_relaxed);
+    if (group_depth == 0) call.store(nullptr, std::memory_order_release);
+  }
+  void step_out() {
+    count.store(0, std::memory_order_relaxed);
+    call.store(nullptr, std::memory_order_release);
+  }
 };
 
 }  // namespace amem

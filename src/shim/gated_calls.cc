@@ -11,80 +11,31 @@
 #include "amem_nccl_abi.h"
 #include "base/thread_value.h"
 #include "registry/communicator_id.h"
-#include "shim/call_result.h"
-#include "shim/process.h"
-#include "shim/real_nccl.h"
+#include "shim/call_path.h"
 
 namespace amem {
 namespace {
 
-using Comm = ncclComm_t;
-using Stream = DriverStream;
-
-/// Is a call none of our business? When amem is off, in a forked child, whose locks may be held for
-/// ever, and when NCCL made it itself: whatever it is part of has passed the gate, on this thread
-/// or on the one that this thread works for.
-bool passes(const void* caller) {
-  const Process* const process = Process::get();
-  return process == nullptr || process->forked() || is_in_real_nccl(caller);
-}
-/// In a wrapper: who called it. The trampolines jump, so that it is the caller of the public name.
-#define AMEM_CALLER __builtin_return_address(0)
-
-/// The calling thread's open NCCL groups. The gate counts none of those that were opened while it
-/// was closed, or all from the first call in them that it lets in.
-struct Groups {
-  int open = 0;
-  int counted = 0;
-
-  void count_all(CallGate& gate) {
-    for (; counted < open; ++counted) gate.group_started();
-  }
-};
-constinit thread_local Groups t_groups;
-
-/// Runs `call` inside the gate of `communicator` (nullptr: the process' alone).
-/// REQUIRES: the call does not pass.
-template <typename Call>
-int inside(const char* name, Comm communicator, Call call) {
-  Process& process = *Process::get();
-  if (Status entered = process.gate().enter(name, communicator, process.engine().timeout_ms);
-      !entered.ok())
-    return report_error(name, entered.error());
-  t_groups.count_all(process.gate());
-  process.gate().see(communicator);
-  note_call_passed();
-  const int result = call();
-  if (result == ncclInProgress) process.async_communicators().note();
-  process.gate().leave();
-  return result;
-}
-
-/// The result of a call that may have sent something, of which only success says that it has.
-int sent(int result) {
-  if (result != ncclSuccess)
-    Process::get()->calls().doubt("an NCCL call failed, or goes on after it has returned");
-  return result;
-}
-
 // --- Work on communicators
 // --------------------------------------------------------------------------------------------
 
-// Each wrapper keeps the real function's address; it is set before the wrapper is handed out, and
-// never changes.
-#define AMEM_REAL(name, parameters)      \
-  using Real_##name = int(*) parameters; \
-  std::atomic<Real_##name> g_real_##name{nullptr};
-
-#define AMEM_NCCL_WORK(name, parameters, arguments, stream, call)   \
-  AMEM_REAL(name, parameters)                                       \
-  int gated_##name parameters {                                     \
-    if (passes(AMEM_CALLER)) return g_real_##name.load() arguments; \
-    return inside(#name, comm, [&] {                                \
-      Process::get()->note_stream(stream);                          \
-      Process::get()->calls().count(comm, CallCounter::Call::call); \
-      return sent(g_real_##name.load() arguments);                  \
-    });                                                             \
+#define AMEM_NCCL_WORK(name, parameters, arguments, stream, call)                   \
+  AMEM_REAL(name, parameters)                                                       \
+  [[gnu::noinline]] int long_##name parameters {                                    \
+    if (process().forked()) return g_real_##name.load() arguments;                  \
+    return inside(#name, comm, [&] {                                                \
+      process().note_stream(stream);                                                \
+      process().calls().count(comm, CallCounter::Call::call);                       \
+      return sent(g_real_##name.load() arguments);                                  \
+    });                                                                             \
+  }                                                                                 \
+  [[gnu::hot]] int gated_##name parameters {                                        \
+    if (is_in_real_nccl(AMEM_CALLER)) [[unlikely]]                                  \
+      return g_real_##name.load() arguments;                                        \
+    GateThread* const thread = enter_quickly(#name, comm, CallCounter::Call::call); \
+    if (thread == nullptr) [[unlikely]]                                             \
+      return long_##name arguments;                                                 \
+    return leave_quickly(*thread, g_real_##name.load() arguments);                  \
   }
 #define AMEM_NCCL_COMM(name, parameters, arguments)                             \
   AMEM_REAL(name, parameters)                                                   \
@@ -120,45 +71,53 @@ int ask_nccl(const char* question, About... about) {
 }
 
 /// A communicator was made. One that is not `ready` may not be asked yet.
-void add_communicator(Process& process, Comm comm, const CommunicatorId& id, bool ready) {
-  process.gate().add_communicator(comm, id);
+void add_communicator(Comm comm, const CommunicatorId& id, bool ready) {
+  process().gate().add_communicator(comm, id);
   static const int nccl_version = ask_nccl("ncclGetVersion");
   if (nccl_version < 0 || nccl_version > kNewestReadNccl)
-    process.calls().doubt("this NCCL is newer than amem, and may send by calls it does not know");
-  if (!ready) return process.calls().doubt("a communicator was made without blocking");
-  process.calls().add(comm, id, ask_nccl("ncclCommUserRank", comm),
-                      ask_nccl("ncclCommCount", comm));
+    process().calls().doubt("this NCCL is newer than amem, and may send by calls it does not know");
+  if (!ready) return process().calls().doubt("a communicator was made without blocking");
+  process().calls().add(comm, id, ask_nccl("ncclCommUserRank", comm),
+                        ask_nccl("ncclCommCount", comm));
 }
 
-void add_pending(Process& process, bool ready) {
+[[gnu::cold, gnu::noinline]] void add_pending(bool ready) {
   auto& all = thread_value<PendingCommunicators>();
   for (const PendingCommunicator& pending : all) {
     // Of a communicator with a parent that does not block, NCCL fills the slot some time later, and
     // the split may have returned ncclSuccess (init.cc of NCCL 2.31).
     if (*pending.slot != nullptr)
-      add_communicator(process, *pending.slot, pending.id, ready);
+      add_communicator(*pending.slot, pending.id, ready);
     else
-      process.gate().add_unseen(pending.id);
-    process.calls().end_making();
+      process().gate().add_unseen(pending.id);
+    process().calls().end_making();
   }
   all.clear();
 }
 
+AMEM_REAL(ncclGroupStart, ())
 /// A group is no work, and applications put one around what is legal at any time: the end of many
 /// communicators. So a closed gate does not refuse it, but every call in it that starts work.
-AMEM_REAL(ncclGroupStart, ())
-int gated_ncclGroupStart() {
-  if (passes(AMEM_CALLER)) return g_real_ncclGroupStart.load()();
-  Process& process = *Process::get();
-  CallGate& gate = process.gate();
-  const bool counted = gate.enter("ncclGroupStart", nullptr, process.engine().timeout_ms).ok();
+[[gnu::noinline]] int long_ncclGroupStart() {
+  if (process().forked()) return g_real_ncclGroupStart.load()();
+  const bool let_in = enter_the_long_way("ncclGroupStart", nullptr).ok();
   note_call_passed();
   const int result = g_real_ncclGroupStart.load()();
-  if (result == ncclSuccess) ++t_groups.open;
-  if (counted) {
-    t_groups.count_all(gate);
-    gate.leave();
-  }
+  if (result == ncclSuccess) process().gate().group_started();
+  if (let_in) process().gate().leave();
+  return result;
+}
+[[gnu::hot]] int gated_ncclGroupStart() {
+  if (is_in_real_nccl(AMEM_CALLER)) [[unlikely]]
+    return g_real_ncclGroupStart.load()();
+  GateThread* const thread = process().gate().enter_quickly("ncclGroupStart", nullptr);
+  if (thread == nullptr) [[unlikely]]
+    return long_ncclGroupStart();
+  note_call_passed();
+  const int result = g_real_ncclGroupStart.load()();
+  if (result == ncclSuccess) [[likely]]
+    ++thread->group_depth;
+  process().gate().leave_quickly(*thread);
   return result;
 }
 
@@ -166,20 +125,31 @@ int gated_ncclGroupStart() {
 /// REQUIRES: the call does not pass.
 template <typename End>
 int ending_group(const char* name, End end) {
-  const bool counted = t_groups.counted > 0;
-  const int result = counted ? inside(name, nullptr, [&] { return sent(end()); }) : end();
-  if (t_groups.open > 0) --t_groups.open;
-  if (!counted) return result;
-  --t_groups.counted;
-  if (t_groups.open == 0) add_pending(*Process::get(), result == ncclSuccess);
-  Process::get()->gate().group_ended();
+  CallGate& gate = process().gate();
+  const int counted = gate.counted_groups();
+  int result = ncclSuccess;
+  if (counted > 0) [[likely]] {
+    gate.note_call(name);
+    note_call_passed();
+    result = end();
+    if (result != ncclSuccess) [[unlikely]]
+      note_failure(result);
+    // Before the group is left: whoever waits for that may go by which communicators there are.
+    if (counted == 1 && process().calls().is_making()) [[unlikely]]
+      add_pending(result == ncclSuccess);
+  } else {
+    result = end();
+  }
+  gate.group_ended();
   return result;
 }
 
 AMEM_REAL(ncclGroupEnd, ())
-int gated_ncclGroupEnd() {
+[[gnu::hot]] int gated_ncclGroupEnd() {
   const auto real = g_real_ncclGroupEnd.load();
-  return passes(AMEM_CALLER) ? real() : ending_group("ncclGroupEnd", real);
+  if (passes(AMEM_CALLER)) [[unlikely]]
+    return real();
+  return ending_group("ncclGroupEnd", real);
 }
 
 /// Tells how long the group's work would take, and ends it without doing any.
@@ -187,7 +157,7 @@ AMEM_REAL(ncclGroupSimulateEnd, (void* info))
 int gated_ncclGroupSimulateEnd(void* info) {
   const auto real = g_real_ncclGroupSimulateEnd.load();
   if (passes(AMEM_CALLER)) return real(info);
-  Process::get()->calls().doubt("a group of calls was simulated, and none of them done");
+  process().calls().doubt("a group of calls was simulated, and none of them done");
   return ending_group("ncclGroupSimulateEnd", [&] { return real(info); });
 }
 
@@ -200,18 +170,17 @@ int gated_ncclGroupSimulateEnd(void* info) {
 template <typename Identify, typename Make>
 int making(const char* name, Comm parent, Comm* slot, Identify identify, Make make) {
   return inside(name, parent, [&] {
-    Process& process = *Process::get();
-    process.meet_neighbours();
+    process().meet_neighbours();
     // Here, for a call that was refused is none.
     const CommunicatorId id = identify();
-    process.calls().begin_making();
+    process().calls().begin_making();
     const int result = make();
     if ((result != ncclSuccess && result != ncclInProgress) || slot == nullptr) {
-      process.calls().end_making();
+      process().calls().end_making();
       return parent == nullptr ? result : sent(result);
     }
     thread_value<PendingCommunicators>().push_back({slot, id});
-    if (t_groups.open == 0) add_pending(process, result == ncclSuccess);
+    if (process().gate().counted_groups() == 0) add_pending(result == ncclSuccess);
     return result;
   });
 }
@@ -226,7 +195,7 @@ template <typename Name>
 auto derived_from(Comm parent, Name name) {
   return [=] {
     CommunicatorId id;
-    const bool named = Process::get()->gate().find_communicator(parent, &id) && id != kNameless;
+    const bool named = process().gate().find_communicator(parent, &id) && id != kNameless;
     return named ? name(id) : kNameless;
   };
 }
@@ -267,8 +236,7 @@ int gated_ncclCommInitAll(Comm* comms, int devices, const int* list) {
     if (result != ncclSuccess || comms == nullptr) return result;
     // All ranks are in this process, so any name that nobody else has will do.
     const InstanceId unique = random_instance_id();
-    for (int i = 0; i < devices; ++i)
-      add_communicator(*Process::get(), comms[i], CommunicatorId{unique.bits}, true);
+    for (int i = 0; i < devices; ++i) add_communicator(comms[i], CommunicatorId{unique.bits}, true);
     return result;
   });
 }
@@ -277,7 +245,7 @@ AMEM_REAL(ncclCommSplit, (Comm parent, int color, int key, Comm* comm, void* con
 int gated_ncclCommSplit(Comm parent, int color, int key, Comm* comm, void* config) {
   if (passes(AMEM_CALLER)) return g_real_ncclCommSplit.load()(parent, color, key, comm, config);
   const auto name = [=](const CommunicatorId& id) {
-    return Process::get()->derived_communicators().split(parent, id, color);
+    return process().derived_communicators().split(parent, id, color);
   };
   // Whoever is of no colour gets no communicator.
   Comm* const slot = color < 0 ? nullptr : comm;
@@ -294,7 +262,7 @@ int gated_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void
   const auto name = [=](const CommunicatorId& id) {
     std::vector<int> ranks;
     if (excluded != nullptr && count > 0) ranks.assign(excluded, excluded + count);
-    return Process::get()->derived_communicators().shrink(parent, id, std::move(ranks));
+    return process().derived_communicators().shrink(parent, id, std::move(ranks));
   };
   return making("ncclCommShrink", parent, comm, derived_from(parent, name), [&] {
     return g_real_ncclCommShrink.load()(parent, excluded, count, comm, config, flags);
@@ -317,9 +285,9 @@ int gated_ncclCommGrow(Comm parent, int ranks, const ncclUniqueId* id, int rank,
 /// memory is away.
 int ending(const void* caller, Comm comm, int (*end)(Comm)) {
   if (passes(caller)) return end(comm);
-  Process::get()->async_communicators().forget(comm);
-  Process::get()->calls().remove(comm);
-  Process::get()->derived_communicators().forget(comm);
+  process().async_communicators().forget(comm);
+  process().calls().remove(comm);
+  process().derived_communicators().forget(comm);
   return end(comm);
 }
 
@@ -353,7 +321,7 @@ AMEM_REAL(ncclCommGetAsyncError, (Comm comm, int* state))
 int gated_ncclCommGetAsyncError(Comm comm, int* state) {
   const auto real = g_real_ncclCommGetAsyncError.load();
   if (passes(AMEM_CALLER)) return real(comm, state);
-  return Process::get()->async_communicators().ask(real, comm, state);
+  return process().async_communicators().ask(real, comm, state);
 }
 
 using Real_ncclGetLastError = const char* (*)(Comm);

@@ -100,6 +100,7 @@ Process* Process::build() {
     Process* self = made_.load();
     if (self == nullptr) return;
     self->hooks_.forward_only = true;
+    self->gate_.take_long_way(CallGate::LongWay::forked_child);
     self->session_.disable("this is a forked child: only the parent's NCCL can be paused");
     unlock_error_text_after_fork();
     if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();

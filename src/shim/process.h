@@ -47,7 +47,7 @@ class Process final : public NcclState {
   /// A call with this stream passes; asks whether it is being captured where NCCL's own question
   /// cannot be seen.
   void note_stream(DriverStream stream) {
-    if (!captures_.hooked.load(std::memory_order_relaxed)) [[unlikely]]
+    if (!captures_.is_hooked()) [[unlikely]]
       ask_about(stream);
   }
   AsyncCommunicators& async_communicators() { return async_; }

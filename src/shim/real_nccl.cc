@@ -27,7 +27,7 @@ void remember_image(void* handle) {
   for (const LoadedImage& image : loaded_images()) {
     if (image.load_bias != map->l_addr || image.is_executable) continue;
     g_real_nccl_image.begin = image.begin;
-    g_real_nccl_image.end = image.end;
+    g_real_nccl_image.size_bytes = image.end - image.begin;
   }
 }
 

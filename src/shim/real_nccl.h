@@ -31,9 +31,10 @@ void set_load_callbacks(LoadCallbacks callbacks);
 /// usable library: always the same one, as the search is not repeated.
 Result<void*> real_nccl_symbol(const char* name);
 
-/// Of the loaded library's code, [begin, end); nothing before the load, which sets them.
+/// Of the loaded library's code; nothing before the load, which sets them.
 struct ImageRange {
-  std::atomic<uintptr_t> begin{0}, end{0};
+  std::atomic<uintptr_t> begin{0};
+  std::atomic<size_t> size_bytes{0};
 };
 inline constinit ImageRange g_real_nccl_image;
 
@@ -41,9 +42,9 @@ inline constinit ImageRange g_real_nccl_image;
 /// NCCL calls some of its own public functions through the PLT and comes out here, also on threads
 /// that it started for a call that waits on another one. Thread-safe, and cheap.
 inline bool is_in_real_nccl(const void* address) {
-  const auto value = reinterpret_cast<uintptr_t>(address);
-  return value >= g_real_nccl_image.begin.load(std::memory_order_relaxed) &&
-         value < g_real_nccl_image.end.load(std::memory_order_relaxed);
+  return reinterpret_cast<uintptr_t>(address) -
+             g_real_nccl_image.begin.load(std::memory_order_relaxed) <
+         g_real_nccl_image.size_bytes.load(std::memory_order_relaxed);
 }
 
 /// Where the loaded library is, empty before the load and when there is none.
