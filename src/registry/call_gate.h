@@ -49,7 +49,8 @@ class CallGate {
   /// Lets the calling thread in, waiting for a closed communicator until the deadline.
   /// `communicator` is NCCL's pointer, or nullptr for a call without one. Calls made by NCCL from
   /// within a call (its own public symbols reached through the PLT, facts: 19 of them in 2.28.9)
-  /// pass at once. Every enter that returns success is followed by leave().
+  /// pass at once; so does a group's further call on a communicator that it is inside on, for
+  /// which whoever closes waits. Every enter that returns success is followed by leave().
   Status enter(const char* call, const void* communicator, long timeout_ms);
   void leave() {
     GateThread& thread = this_thread();
