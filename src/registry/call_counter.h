@@ -18,8 +18,9 @@ namespace amem {
 /// Counts this process' calls by which messages travel through P2P buffers, so that a pause can
 /// know that none is under way (docs/decisions/0009-calls-are-counted.md).
 ///
-/// Threads: everything may be called from any thread. count() takes no lock but on the first call
-/// after another communicator's; counts() sees what was counted by calls that the gate has let out.
+/// Threads: everything may be called from any thread; what counts, for a communicator by one at a
+/// time, as NCCL demands. count() takes no lock but on the first call after another communicator's;
+/// counts() sees what was counted by calls that the gate has let out.
 class CallCounter {
  public:
   /// By whom a call's message is received, or sent: by all members, or by one. One-sided calls go

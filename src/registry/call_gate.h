@@ -47,10 +47,10 @@ class CallGate {
   // -------------------------------------------------------------------------------------------------------
 
   /// Lets the calling thread in, waiting for a closed communicator until the deadline.
-  /// `communicator` is NCCL's pointer, or nullptr for a call without one. Calls made by NCCL from
-  /// within a call (its own public symbols reached through the PLT, facts: 19 of them in 2.28.9)
-  /// pass at once; so does a group's further call on a communicator that it is inside on, for
-  /// which whoever closes waits. Every enter that returns success is followed by leave().
+  /// `communicator` is NCCL's pointer, or nullptr for a call without one. Calls made from within a
+  /// call pass at once; so does a group's further call on a communicator that it is inside on:
+  /// whoever closes that has to wait for the group before it takes memory away. Every enter that
+  /// returns success is followed by leave().
   Status enter(const char* call, const void* communicator, long timeout_ms);
   void leave() {
     GateThread& thread = this_thread();
@@ -58,7 +58,7 @@ class CallGate {
   }
 
   /// The same for a call that nothing stands in the way of: what most are. Gives what
-  /// leave_quickly() takes, or nullptr, with nothing done: then the call has to take the long way
+  /// leave_quickly() takes, or nullptr: then the call is not inside, and has to take the long way
   /// of enter() and leave(). Calls no function, so that the caller's arguments stay where they are.
   GateThread* enter_quickly(const char* call, const void* communicator) {
     if (t_last_.gate != number_) [[unlikely]]
@@ -119,8 +119,13 @@ class CallGate {
   }
   /// How many open groups of the calling thread are counted: all, or none.
   int counted_groups() const { return this_thread().group_depth; }
-  /// What the calling thread, inside by its group, calls now.
-  void note_call(const char* call) { this_thread().call.store(call, std::memory_order_relaxed); }
+  /// Enters a call that the calling thread's group lets in; leave() follows.
+  /// REQUIRES: counted_groups() > 0.
+  void enter_with_group(const char* call) {
+    GateThread& thread = this_thread();
+    thread.call.store(call, std::memory_order_relaxed);
+    ++thread.depth;
+  }
 
   // --- Communicators
   // -----------------------------------------------------------------------------------------------
@@ -155,7 +160,9 @@ class CallGate {
   void close_process(std::string text);
   void open_process();
 
-  /// A member of communicators went away; calls on these wait. It came back: they go on.
+  /// A member of communicators went away; calls on these wait. It came back: they go on. Here and
+  /// below, a group that is inside on one of them goes on too: whoever takes memory away because of
+  /// it has to wait_until_outside() first.
   void member_away(const Closure& closure, const std::vector<CommunicatorId>& ids);
   /// One that has ended stays so.
   void member_back(const InstanceId& member);

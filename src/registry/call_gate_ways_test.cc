@@ -26,7 +26,7 @@ TEST_F(CallGateWays, OpenGroupIsInsideUntilItsOutermostEnd) {
     gate_.leave();
     opened.set_value();
     may_end.get_future().wait();
-    EXPECT_TRUE(gate_.enter("ncclGroupEnd", nullptr, 0).ok());
+    gate_.enter_with_group("ncclGroupEnd");
     gate_.leave();
     gate_.group_ended();
   });

@@ -13,8 +13,8 @@ namespace amem {
 /// gates to empty. Reused when the thread has ended. The gate and the thread own it together, since
 /// either may end first.
 ///
-/// A call that is not on the fifth communicator of a group, or a later one, writes to its first
-/// line of the cache alone.
+/// A call writes to its first line of the cache alone, unless its group has gone from communicator
+/// to communicator before.
 struct alignas(64) GateThread {
   static constexpr size_t kCommunicatorsInGroup = 32;
 

@@ -97,7 +97,7 @@ void add_communicator(Comm comm, const CommunicatorId& id, bool ready) {
 
 AMEM_REAL(ncclGroupStart, ())
 /// A group is no work, and applications put one around what is legal at any time: the end of many
-/// communicators. So a closed gate does not refuse it, but every call in it that starts work.
+/// communicators. So a closed gate does not refuse it, but the calls in it that start work.
 [[gnu::noinline]] int long_ncclGroupStart() {
   if (process().forked()) return g_real_ncclGroupStart.load()();
   const bool let_in = enter_the_long_way("ncclGroupStart", nullptr).ok();
@@ -129,7 +129,7 @@ int ending_group(const char* name, End end) {
   const int counted = gate.counted_groups();
   int result = ncclSuccess;
   if (counted > 0) [[likely]] {
-    gate.note_call(name);
+    gate.enter_with_group(name);
     note_call_passed();
     result = end();
     if (result != ncclSuccess) [[unlikely]]
@@ -137,6 +137,7 @@ int ending_group(const char* name, End end) {
     // Before the group is left: whoever waits for that may go by which communicators there are.
     if (counted == 1 && process().calls().is_making()) [[unlikely]]
       add_pending(result == ncclSuccess);
+    gate.leave();
   } else {
     result = end();
   }
