@@ -15,7 +15,8 @@ class Report {
   /// `facts` go into every line. Throws std::runtime_error when the file cannot be written.
   Report(nlohmann::json facts, const std::string& json_path);
 
-  /// A record names what it is in "figures": pause, setup, rival, bystander, timeline or bandwidth.
+  /// A record names what it is in "figures": pause, setup, rival, bystander, timeline, bandwidth or
+  /// calls.
   void add(nlohmann::json record);
   const nlohmann::json& facts() const { return facts_; }
   const std::vector<nlohmann::json>& records() const { return records_; }
