@@ -110,6 +110,8 @@ class CallGate {
     GateThread& thread = this_thread();
     ++(thread.depth > 0 ? thread.group_depth : thread.uncounted_groups);
   }
+  /// The same in a call that enter_quickly() has let in.
+  static void group_started_inside(GateThread& thread) { ++thread.group_depth; }
   void group_ended() {
     GateThread& thread = this_thread();
     if (thread.uncounted_groups > 0) [[unlikely]]

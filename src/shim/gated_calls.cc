@@ -116,7 +116,7 @@ AMEM_REAL(ncclGroupStart, ())
   note_call_passed();
   const int result = g_real_ncclGroupStart.load()();
   if (result == ncclSuccess) [[likely]]
-    ++thread->group_depth;
+    CallGate::group_started_inside(*thread);
   process().gate().leave_quickly(*thread);
   return result;
 }
