@@ -49,12 +49,13 @@ void CallCounter::remove(const void* communicator) {
   version_.store(next_version(), std::memory_order_release);
 }
 
-CallCounter::Member* CallCounter::find_another(const void* communicator) {
+CallCounter::Member& CallCounter::find_another(const void* communicator) {
   MutexLock lock(mutex_);
   const auto found = live_.find(communicator);
+  if (found == live_.end()) doubt("a communicator is in use that amem has not seen being made");
   t_last_ = {version_.load(std::memory_order_relaxed), communicator,
-             found == live_.end() ? nullptr : found->second};
-  return t_last_.member;
+             found == live_.end() ? &unseen_ : found->second};
+  return *t_last_.member;
 }
 
 void CallCounter::doubt(const char* because) {
@@ -72,9 +73,9 @@ CallCounts CallCounter::counts() {
   const int making = making_.load(std::memory_order_acquire);
   for (const Member& member : members_) {
     const auto index = static_cast<uint16_t>(counts.members.size());
-    counts.members.push_back({member.id, member.rank, member.collectives.load()});
-    for (uint32_t rank = 0; rank < member.ranks; ++rank) {
-      const uint64_t sends = member.peers[rank].sends, receives = member.peers[rank].receives;
+    counts.members.push_back({member.id_, member.rank_, member.collectives_.load()});
+    for (uint32_t rank = 0; rank < member.ranks_; ++rank) {
+      const uint64_t sends = member.peers_[rank].sends, receives = member.peers_[rank].receives;
       if (sends > 0 || receives > 0) counts.pairs.push_back({index, rank, sends, receives});
     }
   }
@@ -88,7 +89,7 @@ CallCounts CallCounter::counts() {
 size_t CallCounter::size_of(const CommunicatorId& id) {
   MutexLock lock(mutex_);
   for (const Member& member : members_)
-    if (member.id == id) return member.ranks;
+    if (member.id_ == id) return member.ranks_;
   return 0;
 }
 

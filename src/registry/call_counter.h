@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -36,7 +35,41 @@ class CallCounter {
     static constexpr Call one_sided() { return {Kind::one_sided, -1}; }
   };
 
-  class Tally;
+  /// What this process has called on one communicator.
+  class Member {
+   public:
+    Member(const CommunicatorId& id, int rank, int ranks)
+        : id_(id),
+          rank_(static_cast<uint32_t>(rank)),
+          ranks_(static_cast<uint32_t>(ranks)),
+          peers_(std::make_unique<Peer[]>(ranks_)) {}
+
+    /// Of a communicator one thread calls at a time, as NCCL demands (its user guide, "Thread
+    /// Safety"): to add needs no atomic operation, which takes longer than all that is around it.
+    /// REQUIRES: no one_sided() call.
+    void count(Call call) {
+      const auto add_one = [](std::atomic<uint64_t>& calls) {
+        calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      };
+      if (call.kind == Call::Kind::collective) return add_one(collectives_);
+      // NCCL refuses a rank that is none.
+      if (static_cast<uint32_t>(call.peer) >= ranks_) [[unlikely]]
+        return;
+      Peer& peer = peers_[static_cast<size_t>(call.peer)];
+      add_one(call.kind == Call::Kind::send ? peer.sends : peer.receives);
+    }
+
+   private:
+    friend class CallCounter;
+    struct Peer {
+      std::atomic<uint64_t> sends{0}, receives{0};
+    };
+
+    const CommunicatorId id_;
+    const uint32_t rank_, ranks_;
+    std::atomic<uint64_t> collectives_{0};
+    const std::unique_ptr<Peer[]> peers_;  ///< one a rank
+  };
 
   CallCounter() = default;
   CallCounter(const CallCounter&) = delete;
@@ -55,16 +88,16 @@ class CallCounter {
   void remove(const void* communicator);
 
   void count(const void* communicator, Call call) {
-    if (doubt_.load(std::memory_order_relaxed) != nullptr) return;
     if (call.kind == Call::Kind::one_sided) return doubt("one-sided calls are not counted");
-    Member* const member = find(communicator);
-    if (member == nullptr) [[unlikely]]
-      return doubt("a communicator is in use that amem has not seen being made");
-    member->count(call);
+    find(communicator).count(call);
   }
-  /// Where calls on this communicator are counted, if that need not be found out. Calls no
-  /// function.
-  std::optional<Tally> find_quickly(const void* communicator) const;
+  /// Where the calling thread's calls on this communicator are counted, if that need not be found
+  /// out; nullptr: count() finds it. Calls no function.
+  Member* find_quickly(const void* communicator) const {
+    const bool is_last = t_last_.version == version_.load(std::memory_order_acquire) &&
+                         t_last_.communicator == communicator;
+    return is_last ? t_last_.member : nullptr;
+  }
 
   /// Something happened by which messages may travel uncounted: from now on counts() is not sure.
   /// `because` is a phrase for the log, and stays.
@@ -76,48 +109,19 @@ class CallCounter {
   size_t size_of(const CommunicatorId& id);
 
  private:
-  struct Peer {
-    std::atomic<uint64_t> sends{0}, receives{0};
-  };
-  struct Member {
-    Member(const CommunicatorId& id_in, int rank_in, int ranks_in)
-        : id(id_in),
-          rank(static_cast<uint32_t>(rank_in)),
-          ranks(static_cast<uint32_t>(ranks_in)),
-          peers(std::make_unique<Peer[]>(ranks)) {}
-    /// Of a communicator one thread calls at a time, as NCCL demands (its user guide, "Thread
-    /// Safety"): to add needs no atomic operation, which takes longer than all that is around it.
-    void count(Call call) {
-      const auto add_one = [](std::atomic<uint64_t>& calls) {
-        calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-      };
-      if (call.kind == Call::Kind::collective) return add_one(collectives);
-      // NCCL refuses a rank that is none.
-      if (static_cast<uint32_t>(call.peer) >= ranks) [[unlikely]]
-        return;
-      Peer& peer = peers[static_cast<size_t>(call.peer)];
-      add_one(call.kind == Call::Kind::send ? peer.sends : peer.receives);
-    }
-
-    const CommunicatorId id;
-    const uint32_t rank, ranks;
-    std::atomic<uint64_t> collectives{0};
-    const std::unique_ptr<Peer[]> peers;  ///< one a rank
-  };
   /// The communicator of the calling thread's last call, by any CallCounter.
   struct Last {
     uint64_t version;  ///< 0: of none
     const void* communicator;
-    Member* member;
+    Member* member;  ///< not nullptr if there is a version
   };
   static inline constinit thread_local Last t_last_{};
 
-  Member* find(const void* communicator) {
-    const uint64_t version = version_.load(std::memory_order_acquire);
-    if (t_last_.version == version && t_last_.communicator == communicator) return t_last_.member;
-    return find_another(communicator);
+  Member& find(const void* communicator) {
+    Member* const last = find_quickly(communicator);
+    return last != nullptr ? *last : find_another(communicator);
   }
-  Member* find_another(const void* communicator);
+  Member& find_another(const void* communicator);
   static uint64_t next_version();
 
   std::atomic<const char*> doubt_{nullptr};
@@ -125,34 +129,11 @@ class CallCounter {
   /// Changes with `live_`; never that of another CallCounter.
   std::atomic<uint64_t> version_{next_version()};
   Mutex mutex_;
+  /// Of any communicator that add() has not seen; in no counts().
+  Member unseen_ AMEM_GUARDED_BY(mutex_){{}, 0, 0};
   std::deque<Member> members_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, Member*> live_ AMEM_GUARDED_BY(mutex_);
 };
-
-/// Where the calls on a communicator are counted; nowhere, when none are counted any more.
-class CallCounter::Tally {
- public:
-  /// REQUIRES: no one_sided() call.
-  void count(Call call) const {
-    if (member_ != nullptr) [[likely]]
-      member_->count(call);
-  }
-
- private:
-  friend class CallCounter;
-  explicit Tally(Member* member) : member_(member) {}
-  Member* member_;
-};
-
-inline std::optional<CallCounter::Tally> CallCounter::find_quickly(const void* communicator) const {
-  if (doubt_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-    return Tally(nullptr);
-  const uint64_t version = version_.load(std::memory_order_acquire);
-  if (t_last_.version != version || t_last_.communicator != communicator ||
-      t_last_.member == nullptr) [[unlikely]]
-    return std::nullopt;
-  return Tally(t_last_.member);
-}
 
 /// True when no message is under way between two processes that have called this much and whose
 /// devices are idle: there are communicators that both are members of, and on each they have called

@@ -215,11 +215,11 @@ TEST_F(CallCounterTest, WhatTheLastCallWasOnIsFoundQuickly) {
   EXPECT_FALSE(zero_.counter.find_quickly(&zero_.world)) << "nobody has called";
   zero_.collective();
   EXPECT_FALSE(zero_.counter.find_quickly(&zero_.pair));
-  const auto tally = zero_.counter.find_quickly(&zero_.world);
-  ASSERT_TRUE(tally);
+  CallCounter::Member* const member = zero_.counter.find_quickly(&zero_.world);
+  ASSERT_NE(member, nullptr);
 
-  tally->count(Call::collective());
-  tally->count(Call::send_to(1));
+  member->count(Call::collective());
+  member->count(Call::send_to(1));
   one_.counter.count(&one_.world, Call::collective());
   EXPECT_FALSE(zero_.counter.find_quickly(&zero_.world)) << "by any counter";
   one_.collective();
@@ -235,13 +235,19 @@ TEST_F(CallCounterTest, CommunicatorThatMayHaveEndedIsNotFoundQuickly) {
   EXPECT_FALSE(zero_.counter.find_quickly(&zero_.world));
 }
 
-TEST_F(CallCounterTest, NothingIsCountedQuicklyWhereAllIsDoubted) {
-  zero_.counter.doubt("a test says so");
+TEST_F(CallCounterTest, CallsOnACommunicatorThatNobodyAddedAreFoundQuicklyToo) {
+  char unseen = 0;
+  zero_.counter.count(&unseen, Call::send_to(1));
+  CallCounter::Member* const member = zero_.counter.find_quickly(&unseen);
+  ASSERT_NE(member, nullptr);
 
-  const auto tally = zero_.counter.find_quickly(&zero_.world);
-  ASSERT_TRUE(tally);
-  tally->count(Call::collective());
-  EXPECT_EQ(zero_.counter.counts().members.at(0).collectives, 0u);
+  member->count(Call::collective());
+  member->count(Call::receive_from(2));
+
+  const CallCounts counts = zero_.counter.counts();
+  EXPECT_FALSE(counts.sure);
+  ASSERT_EQ(counts.members.size(), 1u);
+  EXPECT_EQ(counts.members[0].collectives, 0u);
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ GateThread& CallGate::make_this_thread() const {
   mine->depth = mine->group_depth = mine->uncounted_groups = 0;
   mine->call.store(nullptr);
   mine->count.store(0);
+  mine->latest = mine.get();
   mine->tid.store(syscall(SYS_gettid));
   owner.thread = std::move(mine);
   t_last_ = {number_, owner.thread.get()};

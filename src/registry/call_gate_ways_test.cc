@@ -73,9 +73,17 @@ TEST_F(CallGateWays, NoCallPassesQuicklyWhileThereIsAReasonForTheLongWay) {
     gate_.take_long_way(reason);
     EXPECT_EQ(gate_.enter_quickly("ncclAllReduce", comm(1)), nullptr);
     gate_.end_long_way(reason);
-    GateThread* const thread = gate_.enter_quickly("ncclAllReduce", comm(1));
+    GateThread* thread = gate_.enter_quickly("ncclGroupStart", nullptr);
     ASSERT_NE(thread, nullptr);
+    CallGate::group_started_inside(*thread);
     gate_.leave_quickly(*thread);
+
+    gate_.take_long_way(reason);
+    EXPECT_EQ(gate_.enter_end_quickly("ncclGroupEnd"), nullptr);
+    gate_.end_long_way(reason);
+    thread = gate_.enter_end_quickly("ncclGroupEnd");
+    ASSERT_NE(thread, nullptr);
+    gate_.leave_end_quickly(*thread);
   }
 }
 
@@ -96,12 +104,38 @@ TEST_F(CallGateWays, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
   gate_.leave();
   EXPECT_EQ(gate_.enter_quickly("ncclSend", comm(2)), nullptr);
   EXPECT_FALSE(gate_.enter("ncclSend", comm(2), 1).ok());
+  thread = gate_.enter_quickly("ncclRecv", comm(1));
+  ASSERT_NE(thread, nullptr) << "whatever was refused in between";
+  gate_.leave_quickly(*thread);
 
   const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
   EXPECT_NE(gate_.who_is_inside(&first), "");
   EXPECT_EQ(gate_.who_is_inside(&second), "");
   gate_.group_ended();
   EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
+TEST_F(CallGateWays, EndOfAGroupPassesQuickly) {
+  EXPECT_EQ(gate_.enter_end_quickly("ncclGroupEnd"), nullptr) << "the thread is new here";
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(gate_.enter("ncclGroupStart", nullptr, 0).ok());
+    gate_.group_started();
+    EXPECT_EQ(gate_.enter_end_quickly("ncclGroupEnd"), nullptr) << "a call is inside";
+    gate_.leave();
+  }
+  gate_.close_process("paused");
+
+  GateThread* thread = gate_.enter_end_quickly("ncclGroupEnd");
+  ASSERT_NE(thread, nullptr);
+  gate_.leave_end_quickly(*thread);
+  EXPECT_NE(gate_.who_is_inside(nullptr), "") << "it was not the outermost";
+  thread = gate_.enter_end_quickly("ncclGroupEnd");
+  ASSERT_NE(thread, nullptr);
+  EXPECT_TRUE(gate_.caller_is_inside());
+  gate_.leave_end_quickly(*thread);
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_FALSE(gate_.caller_is_inside());
+  EXPECT_EQ(gate_.enter_end_quickly("ncclGroupEnd"), nullptr) << "there is no group";
 }
 
 TEST_F(CallGateWays, GroupOfManyCallsOnOneCommunicatorConcernsNoOther) {
@@ -133,6 +167,7 @@ TEST_F(CallGateWays, GroupOpenedAtAClosedGateCountsFromTheFirstCallThatIsLetIn) 
   gate_.open_process();
 
   EXPECT_EQ(gate_.enter_quickly("ncclSend", comm(1)), nullptr);
+  EXPECT_EQ(gate_.enter_end_quickly("ncclGroupEnd"), nullptr);
   ASSERT_TRUE(gate_.enter("ncclSend", comm(1), 0).ok());
   gate_.leave();
   EXPECT_EQ(gate_.counted_groups(), 1);

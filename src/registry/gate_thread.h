@@ -23,6 +23,8 @@ struct alignas(64) GateThread {
   int uncounted_groups = 0;  ///< open ones that are not, the thread's own; never both
   std::atomic<const char*> call{nullptr};  ///< not nullptr: inside
   std::atomic<size_t> count{0};  ///< communicators in use; more than the array holds means all
+  /// What the last of them is, this record itself when there is none; the thread's own.
+  const void* latest = this;
   std::array<std::atomic<const void*>, kCommunicatorsInGroup> communicators{};
   std::atomic<bool> owned{true};
   std::atomic<long> tid{0};
@@ -32,26 +34,27 @@ struct alignas(64) GateThread {
 
   /// Has an earlier call of its group let the thread in on this communicator already? May say no
   /// where calls on others came in between.
-  bool is_inside_for(const void* communicator) const {
-    const size_t used = count.load(std::memory_order_relaxed);
-    return used > 0 && communicators[(used - 1) % kCommunicatorsInGroup].load(
-                           std::memory_order_relaxed) == communicator;
-  }
+  bool is_inside_for(const void* communicator) const { return communicator == latest; }
   /// Gives `count` of before, for step_back().
   size_t step_in(const char* name, const void* communicator) {
     const size_t before = count.load(std::memory_order_relaxed);
     if (before < kCommunicatorsInGroup) [[likely]]
       communicators[before].store(communicator, std::memory_order_relaxed);
     count.store(before + 1, std::memory_order_relaxed);
+    latest = communicator;
     call.store(name, std::memory_order_relaxed);
     return before;
   }
   void step_back(size_t before) {
     count.store(before, std::memory_order_relaxed);
+    // Entries beyond the array were not kept; any that was will do.
+    const size_t last = (before - 1) % kCommunicatorsInGroup;
+    latest = before == 0 ? this : communicators[last].load(std::memory_order_relaxed);
     if (group_depth == 0) call.store(nullptr, std::memory_order_release);
   }
   void step_out() {
     count.store(0, std::memory_order_relaxed);
+    latest = this;
     call.store(nullptr, std::memory_order_release);
   }
 };

@@ -62,13 +62,14 @@ inline int sent(int result) {
 /// Lets a call in; nullptr when it has to take the long way.
 inline GateThread* enter_quickly(const char* name, Comm comm, CallCounter::Call call) {
   if (call.kind == CallCounter::Call::Kind::one_sided) return nullptr;  // is to be doubted
-  const auto tally = process().calls().find_quickly(comm);
-  if (!tally) [[unlikely]]
+  Process& self = process();
+  CallCounter::Member* const member = self.calls().find_quickly(comm);
+  if (member == nullptr) [[unlikely]]
     return nullptr;
-  GateThread* const thread = process().gate().enter_quickly(name, comm);
+  GateThread* const thread = self.gate().enter_quickly(name, comm);
   if (thread == nullptr) [[unlikely]]
     return nullptr;
-  tally->count(call);
+  member->count(call);
   note_call_passed();
   return thread;
 }

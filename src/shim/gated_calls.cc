@@ -128,15 +128,13 @@ int ending_group(const char* name, End end) {
   CallGate& gate = process().gate();
   const int counted = gate.counted_groups();
   int result = ncclSuccess;
-  if (counted > 0) [[likely]] {
+  if (counted > 0) {
     gate.enter_with_group(name);
     note_call_passed();
     result = end();
-    if (result != ncclSuccess) [[unlikely]]
-      note_failure(result);
+    if (result != ncclSuccess) note_failure(result);
     // Before the group is left: whoever waits for that may go by which communicators there are.
-    if (counted == 1 && process().calls().is_making()) [[unlikely]]
-      add_pending(result == ncclSuccess);
+    if (counted == 1 && process().calls().is_making()) add_pending(result == ncclSuccess);
     gate.leave();
   } else {
     result = end();
@@ -146,11 +144,24 @@ int ending_group(const char* name, End end) {
 }
 
 AMEM_REAL(ncclGroupEnd, ())
-[[gnu::hot]] int gated_ncclGroupEnd() {
+[[gnu::noinline]] int long_ncclGroupEnd() {
   const auto real = g_real_ncclGroupEnd.load();
-  if (passes(AMEM_CALLER)) [[unlikely]]
-    return real();
-  return ending_group("ncclGroupEnd", real);
+  return process().forked() ? real() : ending_group("ncclGroupEnd", real);
+}
+[[gnu::hot]] int gated_ncclGroupEnd() {
+  if (is_in_real_nccl(AMEM_CALLER)) [[unlikely]]
+    return g_real_ncclGroupEnd.load()();
+  Process& self = process();
+  GateThread* const thread =
+      self.calls().is_making() ? nullptr : self.gate().enter_end_quickly("ncclGroupEnd");
+  if (thread == nullptr) [[unlikely]]
+    return long_ncclGroupEnd();
+  note_call_passed();
+  const int result = g_real_ncclGroupEnd.load()();
+  if (result != ncclSuccess) [[unlikely]]
+    note_failure(result);
+  self.gate().leave_end_quickly(*thread);
+  return result;
 }
 
 /// Tells how long the group's work would take, and ends it without doing any.
