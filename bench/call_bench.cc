@@ -44,6 +44,12 @@ Rounds measure(Workload& workload, const std::string& nccl_file, const Case& wha
   return slowest;
 }
 
+/// How many of this size are queued: fewer than `most` where their bytes take the time.
+int repeats_of(size_t bytes, int most) {
+  constexpr size_t kQueuedBytes = size_t{100} << 20;
+  return static_cast<int>(std::clamp(kQueuedBytes / bytes, size_t{1}, static_cast<size_t>(most)));
+}
+
 /// {"median", "lower_quartile", "upper_quartile"}: there are hundreds of values.
 nlohmann::json spread(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -75,14 +81,12 @@ nlohmann::json measure_calls(const Contenders& contenders, int gpus, const std::
     return record_of(
         measure(workload, contenders.nccl_file, {collective, bytes, repeats, rounds, grouped}));
   };
-  nlohmann::json record = {{"figures", "calls"},
-                           {"collective", collective},
-                           {"rounds", options.rounds},
-                           {"repeats", options.repeats}};
+  nlohmann::json record = {
+      {"figures", "calls"}, {"collective", collective}, {"rounds", options.rounds}};
   if (collective == kEmptyCollective) record["empty"] = at(0, options.repeats * 10, options.rounds);
   nlohmann::json sizes = nlohmann::json::array();
   for (size_t bytes = 8; bytes <= options.largest_bytes; bytes *= 4)
-    sizes.push_back({{"bytes", bytes}});
+    sizes.push_back({{"bytes", bytes}, {"repeats", repeats_of(bytes, options.repeats)}});
   const auto bytes_of = [&](const nlohmann::json& row) {
     fmt::print(stderr, "  {}, {} B\n", collective, row["bytes"].get<size_t>());
     return row["bytes"].get<size_t>();
@@ -90,9 +94,9 @@ nlohmann::json measure_calls(const Contenders& contenders, int gpus, const std::
   // These first: a launch that passes no gate makes amem stop counting calls, but in an open group
   // the thread is inside.
   for (nlohmann::json& row : sizes)
-    row["grouped"] = at(bytes_of(row), options.repeats, options.rounds, true);
+    row["grouped"] = at(bytes_of(row), row["repeats"], options.rounds, true);
   for (nlohmann::json& row : sizes) {
-    row["queued"] = at(bytes_of(row), options.repeats, options.rounds);
+    row["queued"] = at(bytes_of(row), row["repeats"], options.rounds);
     row["waited"] = at(row["bytes"], 1, options.rounds * kWaitedRoundsForEach);
   }
   record["sizes"] = sizes;

@@ -12,7 +12,7 @@ namespace bench {
 struct CallOptions {
   size_t largest_bytes = 0;  ///< sizes go from 8 bytes to this in steps of 4
   int rounds = 0;            ///< pairs of measurements of each size
-  int repeats = 0;           ///< collectives that are queued in one
+  int repeats = 0;           ///< collectives that are queued in one, fewer of large ones
 };
 
 /// What the calls of a collective cost on their way through amem: as the application makes them

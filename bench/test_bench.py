@@ -169,6 +169,15 @@ def test_calls_of_every_collective_are_compared_in_one_process(bench):
             assert_spread(measured)
 
 
+def test_fewer_large_calls_are_queued(tmp_path):
+    options = ["--gpus", "2", "--what", "calls", "--communicators", "1", "--collectives", "broadcast"]
+    done = run_bench(tmp_path / "b.jsonl", *options, "--largest", str(32 << 20), "--call-rounds", "1")
+    assert done.returncode == 0, done.stderr
+    (record,) = read_lines(tmp_path / "b.jsonl")
+    assert [(row["bytes"], row["repeats"]) for row in record["sizes"][-4:]] == [
+        (512 << 10, 20), (2 << 20, 20), (8 << 20, 12), (32 << 20, 3)]
+
+
 def assert_spread(measured):
     for figure in ("direct_ns", "amem_ns", "of_direct"):
         spread = measured[figure]
