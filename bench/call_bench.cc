@@ -87,17 +87,12 @@ nlohmann::json measure_calls(const Contenders& contenders, int gpus, const std::
   nlohmann::json sizes = nlohmann::json::array();
   for (size_t bytes = 8; bytes <= options.largest_bytes; bytes *= 4)
     sizes.push_back({{"bytes", bytes}, {"repeats", repeats_of(bytes, options.repeats)}});
-  const auto bytes_of = [&](const nlohmann::json& row) {
-    fmt::print(stderr, "  {}, {} B\n", collective, row["bytes"].get<size_t>());
-    return row["bytes"].get<size_t>();
-  };
-  // These first: a launch that passes no gate makes amem stop counting calls, but in an open group
-  // the thread is inside.
-  for (nlohmann::json& row : sizes)
-    row["grouped"] = at(bytes_of(row), row["repeats"], options.rounds, true);
   for (nlohmann::json& row : sizes) {
-    row["queued"] = at(bytes_of(row), row["repeats"], options.rounds);
-    row["waited"] = at(row["bytes"], 1, options.rounds * kWaitedRoundsForEach);
+    const size_t bytes = row["bytes"];
+    fmt::print(stderr, "  {}, {} B\n", collective, bytes);
+    row["grouped"] = at(bytes, row["repeats"], options.rounds, true);
+    row["queued"] = at(bytes, row["repeats"], options.rounds);
+    row["waited"] = at(bytes, 1, options.rounds * kWaitedRoundsForEach);
   }
   record["sizes"] = sizes;
   return record;

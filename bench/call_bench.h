@@ -18,9 +18,8 @@ struct CallOptions {
 /// What the calls of a collective cost on their way through amem: as the application makes them
 /// against NCCL's own functions, in turns on one communicator of one job (jobs/call_timing.h).
 /// Queued: the rate of collectives. Waited: the latency of one and its result. Grouped: queued,
-/// each in an NCCL group of its own, whose calls pass amem in both ways; only there, and in calls
-/// for no data (of all_reduce), are calls counted too. A share is the median of the rounds' own; 1
-/// is no cost.
+/// each in an NCCL group of its own, whose start and end pass amem in both ways. A share is the
+/// median of the rounds' own; 1 is no cost.
 nlohmann::json measure_calls(const Contenders& contenders, int gpus, const std::string& collective,
                              const CallOptions& options);
 

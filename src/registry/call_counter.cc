@@ -50,12 +50,16 @@ void CallCounter::remove(const void* communicator) {
 }
 
 CallCounter::Member& CallCounter::find_another(const void* communicator) {
-  MutexLock lock(mutex_);
-  const auto found = live_.find(communicator);
-  if (found == live_.end()) doubt("a communicator is in use that amem has not seen being made");
-  t_last_ = {version_.load(std::memory_order_relaxed), communicator,
-             found == live_.end() ? &unseen_ : found->second};
-  return *t_last_.member;
+  {
+    MutexLock lock(mutex_);
+    const auto found = live_.find(communicator);
+    if (found != live_.end()) {
+      t_last_ = {version_.load(std::memory_order_relaxed), communicator, found->second};
+      return *found->second;
+    }
+  }
+  doubt("a communicator is in use that amem has not seen being made");
+  return *uncounted_;
 }
 
 void CallCounter::doubt(const char* because) {
@@ -73,7 +77,7 @@ CallCounts CallCounter::counts() {
   const int making = making_.load(std::memory_order_acquire);
   for (const Member& member : members_) {
     const auto index = static_cast<uint16_t>(counts.members.size());
-    counts.members.push_back({member.id_, member.rank_, member.collectives_.load()});
+    counts.members.push_back({member.id_, member.rank_, member.collectives()});
     for (uint32_t rank = 0; rank < member.ranks_; ++rank) {
       const uint64_t sends = member.peers_[rank].sends, receives = member.peers_[rank].receives;
       if (sends > 0 || receives > 0) counts.pairs.push_back({index, rank, sends, receives});

@@ -35,7 +35,8 @@ class CallCounter {
     static constexpr Call one_sided() { return {Kind::one_sided, -1}; }
   };
 
-  /// What this process has called on one communicator.
+  /// What this process has called on one communicator. One of no ranks stands for all on which
+  /// nothing is counted, and is never written to.
   class Member {
    public:
     Member(const CommunicatorId& id, int rank, int ranks)
@@ -51,13 +52,19 @@ class CallCounter {
       const auto add_one = [](std::atomic<uint64_t>& calls) {
         calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
       };
-      if (call.kind == Call::Kind::collective) return add_one(collectives_);
+      if (call.kind == Call::Kind::collective) {
+        if (ranks_ > 0) [[likely]]
+          add_one(collectives_);
+        return;
+      }
       // NCCL refuses a rank that is none.
       if (static_cast<uint32_t>(call.peer) >= ranks_) [[unlikely]]
         return;
       Peer& peer = peers_[static_cast<size_t>(call.peer)];
       add_one(call.kind == Call::Kind::send ? peer.sends : peer.receives);
     }
+
+    uint64_t collectives() const { return collectives_.load(std::memory_order_relaxed); }
 
    private:
     friend class CallCounter;
@@ -92,18 +99,20 @@ class CallCounter {
     find(communicator).count(call);
   }
   /// Where the calling thread's calls on this communicator are counted, if that need not be found
-  /// out; nullptr: count() finds it. Calls no function.
+  /// out; nullptr: count() finds it. Where counts are not sure, those on another communicator than
+  /// that of the thread's last call are not counted. Calls no function.
   Member* find_quickly(const void* communicator) const {
-    const bool is_last = t_last_.version == version_.load(std::memory_order_acquire) &&
-                         t_last_.communicator == communicator;
-    return is_last ? t_last_.member : nullptr;
+    if (t_last_.version == version_.load(std::memory_order_acquire) &&
+        t_last_.communicator == communicator) [[likely]]
+      return t_last_.member;
+    return doubt_.load(std::memory_order_relaxed) != nullptr ? uncounted_.get() : nullptr;
   }
 
   /// Something happened by which messages may travel uncounted: from now on counts() is not sure.
   /// `because` is a phrase for the log, and stays.
   [[gnu::cold]] void doubt(const char* because);
 
-  /// Where it is not sure, what it has of members is true all the same.
+  /// Where it is not sure, which members there are is true all the same.
   CallCounts counts();
   /// The number of ranks of a communicator; 0 of one that add() has not seen.
   size_t size_of(const CommunicatorId& id);
@@ -113,7 +122,7 @@ class CallCounter {
   struct Last {
     uint64_t version;  ///< 0: of none
     const void* communicator;
-    Member* member;  ///< not nullptr if there is a version
+    Member* member;
   };
   static inline constinit thread_local Last t_last_{};
 
@@ -128,9 +137,8 @@ class CallCounter {
   std::atomic<int> making_{0};
   /// Changes with `live_`; never that of another CallCounter.
   std::atomic<uint64_t> version_{next_version()};
+  const std::unique_ptr<Member> uncounted_ = std::make_unique<Member>(CommunicatorId{}, 0, 0);
   Mutex mutex_;
-  /// Of any communicator that add() has not seen; in no counts().
-  Member unseen_ AMEM_GUARDED_BY(mutex_){{}, 0, 0};
   std::deque<Member> members_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, Member*> live_ AMEM_GUARDED_BY(mutex_);
 };

@@ -235,19 +235,25 @@ TEST_F(CallCounterTest, CommunicatorThatMayHaveEndedIsNotFoundQuickly) {
   EXPECT_FALSE(zero_.counter.find_quickly(&zero_.world));
 }
 
-TEST_F(CallCounterTest, CallsOnACommunicatorThatNobodyAddedAreFoundQuicklyToo) {
+TEST_F(CallCounterTest, WhereAllIsDoubtedNothingIsLookedFor) {
+  zero_.counter.add(&zero_.pair, kPair, 0, 2);
+  zero_.collective();
   char unseen = 0;
-  zero_.counter.count(&unseen, Call::send_to(1));
-  CallCounter::Member* const member = zero_.counter.find_quickly(&unseen);
-  ASSERT_NE(member, nullptr);
+  zero_.counter.count(&unseen, Call::collective());
 
-  member->count(Call::collective());
-  member->count(Call::receive_from(2));
+  for (const void* communicator : {&zero_.pair, &unseen, &zero_.pair}) {
+    CallCounter::Member* const member = zero_.counter.find_quickly(communicator);
+    ASSERT_NE(member, nullptr);
+    for (const Call call : {Call::collective(), Call::send_to(0), Call::receive_from(1)})
+      member->count(call);
+    EXPECT_EQ(member->collectives(), 0u) << "all threads may be here at once";
+  }
 
   const CallCounts counts = zero_.counter.counts();
   EXPECT_FALSE(counts.sure);
-  ASSERT_EQ(counts.members.size(), 1u);
-  EXPECT_EQ(counts.members[0].collectives, 0u);
+  ASSERT_EQ(counts.members.size(), 2u);
+  EXPECT_EQ(counts.members[0].collectives, 1u);
+  EXPECT_EQ(counts.members[1].collectives, 0u);
 }
 
 }  // namespace

@@ -103,7 +103,9 @@ class CallGate {
   }
   /// That group has ended.
   void leave_end_quickly(GateThread& thread) {
-    --thread.group_depth;
+    // Code that NCCL called back may have ended it already.
+    if (thread.group_depth > 0) [[likely]]
+      --thread.group_depth;
     leave_quickly(thread);
   }
 

@@ -138,6 +138,22 @@ TEST_F(CallGateWays, EndOfAGroupPassesQuickly) {
   EXPECT_EQ(gate_.enter_end_quickly("ncclGroupEnd"), nullptr) << "there is no group";
 }
 
+TEST_F(CallGateWays, GroupThatIsEndedTwiceDoesNotCountForTheNext) {
+  ASSERT_TRUE(gate_.enter("ncclGroupStart", nullptr, 0).ok());
+  gate_.group_started();
+  gate_.leave();
+  GateThread* const thread = gate_.enter_end_quickly("ncclGroupEnd");
+  ASSERT_NE(thread, nullptr);
+  gate_.enter_with_group("ncclGroupEnd");
+  gate_.leave();
+  gate_.group_ended();
+  gate_.leave_end_quickly(*thread);
+
+  EXPECT_FALSE(gate_.caller_is_inside());
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_EQ(gate_.counted_groups(), 0);
+}
+
 TEST_F(CallGateWays, GroupOfManyCallsOnOneCommunicatorConcernsNoOther) {
   ASSERT_TRUE(gate_.enter("ncclGroupStart", nullptr, 0).ok());
   gate_.group_started();

@@ -23,7 +23,7 @@ struct alignas(64) GateThread {
   int uncounted_groups = 0;  ///< open ones that are not, the thread's own; never both
   std::atomic<const char*> call{nullptr};  ///< not nullptr: inside
   std::atomic<size_t> count{0};  ///< communicators in use; more than the array holds means all
-  /// What the last of them is, this record itself when there is none; the thread's own.
+  /// One of them, mostly the last, this record itself when there is none; the thread's own.
   const void* latest = this;
   std::array<std::atomic<const void*>, kCommunicatorsInGroup> communicators{};
   std::atomic<bool> owned{true};

@@ -152,14 +152,15 @@ AMEM_REAL(ncclGroupEnd, ())
   if (is_in_real_nccl(AMEM_CALLER)) [[unlikely]]
     return g_real_ncclGroupEnd.load()();
   Process& self = process();
-  GateThread* const thread =
-      self.calls().is_making() ? nullptr : self.gate().enter_end_quickly("ncclGroupEnd");
+  GateThread* const thread = self.gate().enter_end_quickly("ncclGroupEnd");
   if (thread == nullptr) [[unlikely]]
     return long_ncclGroupEnd();
   note_call_passed();
   const int result = g_real_ncclGroupEnd.load()();
   if (result != ncclSuccess) [[unlikely]]
     note_failure(result);
+  if (self.calls().is_making() && thread->group_depth <= 1) [[unlikely]]
+    add_pending(result == ncclSuccess);  // see ending_group()
   self.gate().leave_end_quickly(*thread);
   return result;
 }
