@@ -86,7 +86,7 @@ void Options::fill_in(const demo::Machine& machine) {
   if (bandwidth.largest_bytes == 0) bandwidth.largest_bytes = size_t{1} << (simulated ? 20 : 28);
   if (bandwidth.rounds == 0) bandwidth.rounds = simulated ? 3 : 9;
   if (bandwidth.block_ms == 0) bandwidth.block_ms = simulated ? 50 : 20;
-  // Beyond that two processes can be compared: they differ by less than a hundredth.
+  // Beyond that a few runs with a process for each way tell enough (docs/benchmarks.md).
   calls.largest_bytes = std::min(bandwidth.largest_bytes, size_t{1} << 25);
   calls.repeats = simulated ? 20 : 200;
   if (calls.rounds == 0) calls.rounds = simulated ? 5 : 401;

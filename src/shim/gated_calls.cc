@@ -121,6 +121,15 @@ AMEM_REAL(ncclGroupStart, ())
   return result;
 }
 
+/// Before a counted group is left, whose end gave `result`: whoever waits for that may go by which
+/// communicators there are.
+inline void note_end(int result, bool is_outermost) {
+  if (result != ncclSuccess) [[unlikely]]
+    note_failure(result);
+  if (is_outermost && process().calls().is_making()) [[unlikely]]
+    add_pending(result == ncclSuccess);
+}
+
 /// Ends the calling thread's innermost group by `end`.
 /// REQUIRES: the call does not pass.
 template <typename End>
@@ -132,9 +141,7 @@ int ending_group(const char* name, End end) {
     gate.enter_with_group(name);
     note_call_passed();
     result = end();
-    if (result != ncclSuccess) note_failure(result);
-    // Before the group is left: whoever waits for that may go by which communicators there are.
-    if (counted == 1 && process().calls().is_making()) add_pending(result == ncclSuccess);
+    note_end(result, counted == 1);
     gate.leave();
   } else {
     result = end();
@@ -151,17 +158,13 @@ AMEM_REAL(ncclGroupEnd, ())
 [[gnu::hot]] int gated_ncclGroupEnd() {
   if (is_in_real_nccl(AMEM_CALLER)) [[unlikely]]
     return g_real_ncclGroupEnd.load()();
-  Process& self = process();
-  GateThread* const thread = self.gate().enter_end_quickly("ncclGroupEnd");
+  GateThread* const thread = process().gate().enter_end_quickly("ncclGroupEnd");
   if (thread == nullptr) [[unlikely]]
     return long_ncclGroupEnd();
   note_call_passed();
   const int result = g_real_ncclGroupEnd.load()();
-  if (result != ncclSuccess) [[unlikely]]
-    note_failure(result);
-  if (self.calls().is_making() && thread->group_depth <= 1) [[unlikely]]
-    add_pending(result == ncclSuccess);  // see ending_group()
-  self.gate().leave_end_quickly(*thread);
+  note_end(result, thread->group_depth <= 1);
+  process().gate().leave_end_quickly(*thread);
   return result;
 }
 
