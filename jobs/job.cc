@@ -160,14 +160,17 @@ std::string RankProcess::log() const {
   return text;
 }
 
-Job::Job(const Setup& setup, int ranks, const std::map<std::string, std::string>& environment) {
+Job::Job(const Setup& setup, int ranks, const std::map<std::string, std::string>& environment)
+    : shared_gpus_(setup.shared_gpus) {
   for (int i = 0; i < ranks; ++i)
     ranks_.push_back(std::make_unique<RankProcess>(setup, environment));
 }
 
 void Job::use_devices(const std::vector<int>& devices) {
-  for (int i = 0; i < size(); ++i)
-    (*this)[i].order("device " + std::to_string(devices[static_cast<size_t>(i)]));
+  for (int i = 0; i < size(); ++i) {
+    const int device = devices[static_cast<size_t>(i)];
+    (*this)[i].order("device " + std::to_string(shared_gpus_ > 0 ? device % shared_gpus_ : device));
+  }
   for (int i = 0; i < size(); ++i) (*this)[i].answer();
 }
 

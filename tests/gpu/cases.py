@@ -67,13 +67,15 @@ def _suites(program: Path) -> list[str]:
     return re.findall(r"^([\w/]+)\.(?:\s|$)", listed.stdout, re.MULTILINE)
 
 
-def _process(build: Path, logs: Path) -> list[Case]:
-    """Each suite of process_test, with real GPUs in the place of simulated ones."""
+def _process(build: Path, logs: Path, shared_gpus: int) -> list[Case]:
+    """Each suite of process_test, with real GPUs in the place of simulated ones; ranks may share so many."""
     program = build / "tests" / "process_test"
     variables = {
         "AMEM_TEST_REAL_GPU": "1",
         "AMEM_TEST_RANK_PROGRAM": str(build / "bin" / "amem_rank"),
     }
+    if shared_gpus > 0:
+        variables["AMEM_TEST_SHARED_GPUS"] = str(shared_gpus)
     cases = []
     for suite in _suites(program):
         # Of a suite with parameters the name has a slash: "When/ExitOfNeighbour".
@@ -137,7 +139,8 @@ def _torch(build: Path, ranks: int) -> list[Case]:
     return cases
 
 
-def every_case(build: Path, gpus: int, logs: Path) -> list[Case]:
-    """The cases for a machine with this many GPUs; they use 4 at most."""
+def every_case(build: Path, gpus: int, logs: Path, share: bool) -> list[Case]:
+    """The cases for a machine with this many GPUs; they use 4 at most. Ranks of process_test may share them."""
     ranks = min(gpus, MOST_RANKS)
-    return [*_contract(build, logs), *_demo(build, logs, ranks), *_process(build, logs), _seeded(build, logs), *_torch(build, ranks)]
+    process = _process(build, logs, gpus if share else 0)
+    return [*_contract(build, logs), *_demo(build, logs, ranks), *process, _seeded(build, logs), *_torch(build, ranks)]

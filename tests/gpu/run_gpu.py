@@ -5,7 +5,8 @@
 
 A build folder, or a copy of the files in cases.NEEDED, is all that it needs besides this repository,
 a stock NCCL and, for the cases named torch.* and amem_run.*, PyTorch in this Python. Exit code 0 only
-when nothing failed; a case is skipped only where the machine has too few GPUs for it.
+when nothing failed; a case is skipped only where the machine has too few GPUs for it. With --share-gpus
+those suites of process_test that want three or four GPUs run on two.
 """
 
 import argparse
@@ -23,6 +24,8 @@ import cases
 from rows import FAIL, Row, all_good, table
 
 _LAST_LINES = 25
+# The first NCCL that lets ranks of one communicator share a GPU (NCCL_MULTI_RANK_GPU_ENABLE).
+_FIRST_THAT_SHARES = (2, 30, 3)
 
 
 def clean_variables() -> dict[str, str]:
@@ -50,14 +53,24 @@ def ask(command: list[str], variables: dict[str, str], problem: str = "") -> str
     return done.stdout
 
 
-def find_nccl(build: Path, variables: dict[str, str]) -> str:
+def find_nccl(build: Path, variables: dict[str, str]) -> tuple[int, int, int]:
     """The version of the stock NCCL that the cases use; sets AMEM_NCCL_PATH as `amem env` finds it."""
     if "AMEM_NCCL_PATH" not in variables:
         said = json.loads(ask([str(build / "bin" / "amem"), "env", "--json"], variables))["env_vars"]
         variables.update({name: path for name, path in said.items() if name == "AMEM_NCCL_PATH"})
     problem = "no stock libnccl.so.2, AMEM_NCCL_PATH names one: "
     number = int(ask([str(build / "bin" / "amem_rank"), "version"], variables, problem))
-    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    return number // 10000, number // 100 % 100, number % 100
+
+
+def check_sharing(gpus: int, nccl: tuple[int, int, int]) -> None:
+    """Ends this program where ranks cannot share GPUs."""
+    # Some tests look at the memory of a GPU that is one rank's own.
+    if gpus < 2:
+        sys.exit(f"run_gpu.py: --share-gpus needs 2 GPUs, there are {gpus}")
+    if nccl < _FIRST_THAT_SHARES:
+        first, found = (".".join(map(str, version)) for version in (_FIRST_THAT_SHARES, nccl))
+        sys.exit(f"run_gpu.py: --share-gpus needs NCCL {first}, this is {found}; AMEM_NCCL_PATH names another")
 
 
 def show_failure(log: Path) -> None:
@@ -86,6 +99,7 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="the rows as JSON; otherwise BUILD_DIR/gpu.json")
     parser.add_argument("--logs", type=Path, help="folder for the cases' output; otherwise BUILD_DIR/gpu_logs")
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose names it is found in")
+    parser.add_argument("--share-gpus", action="store_true", help="ranks share GPUs where there are too few")
     parser.add_argument("--list", action="store_true", help="print the names of the cases, run nothing")
     arguments = parser.parse_args()
     build = arguments.build_dir.resolve()
@@ -95,13 +109,17 @@ def main() -> int:
     logs = (arguments.logs or build / "gpu_logs").resolve()
     variables = clean_variables()
     gpus = 0 if arguments.list else int(ask([sys.executable, str(cases.HERE / "gpu_count.py")], variables))
-    chosen = [case for case in cases.every_case(build, gpus, logs) if re.search(arguments.only, case.name)]
+    all_cases = cases.every_case(build, gpus, logs, arguments.share_gpus)
+    chosen = [case for case in all_cases if re.search(arguments.only, case.name)]
     if not chosen:
         sys.exit(f"run_gpu.py: no case has {arguments.only} in its name; --list prints them")
     if arguments.list:
         print("\n".join(case.name for case in chosen))
         return 0
-    nccl = find_nccl(build, variables)
+    version = find_nccl(build, variables)
+    nccl = ".".join(map(str, version))
+    if arguments.share_gpus:
+        check_sharing(gpus, version)
     logs.mkdir(parents=True, exist_ok=True)
     case_run.adopt_orphans()
     # Ended from outside, it ends what it started and says what is known, as for Ctrl-C.

@@ -218,9 +218,10 @@ class Build:
 
     PROGRAMS = {
         "bin/amem": 'case $1 in env) echo "{\\"env_vars\\": {}}";; esac',
-        "bin/amem_rank": '[ -z "$NO_NCCL" ] && echo 22809',
+        "bin/amem_rank": '[ -z "$NO_NCCL" ] && echo ${NCCL_VERSION_NUMBER:-22809}',
         "bin/amem_demo": 'while [ "$1" != --json ]; do shift; done; echo "$DEMO" > "$2"',
-        "tests/process_test": 'case $1 in *list_tests) printf "main from a.cc\\nSuite.\\n  Test\\n";; *) echo "$GTEST" > "${2#*:}";; esac',
+        "tests/process_test": 'case $1 in *list_tests) printf "main from a.cc\\nSuite.\\n  Test\\n";; '
+        '*) echo "$GTEST" > "${2#*:}"; [ "$AMEM_TEST_SHARED_GPUS" = "$EXPECT_SHARED" ];; esac',
         "tests/driver_contract_test": 'echo "$GTEST" > "${2#*:}"',
         "tests/hooked_contract_test": 'echo "$GTEST" > "${2#*:}"',
         "tests/contract.hooked.flags": "",
@@ -295,10 +296,19 @@ def test_one_gpu_is_said_and_counted(build):
     assert "needs 2 GPUs, there are 1" in done.stdout
 
 
+@pytest.mark.parametrize("expected, says", [("2", "2 ok, 0 FAIL"), ("", "2 FAIL")])
+def test_ranks_share_the_gpus_that_there_are(build, expected, says):
+    done = build.run("--only", "process", "--share-gpus", NCCL_VERSION_NUMBER="23003", EXPECT_SHARED=expected)
+
+    assert says in done.stdout
+
+
 @pytest.mark.parametrize(
     "options, variables, says",
     [
         (["--only", "nothing_like_it"], {}, "no case"),
+        (["--share-gpus"], {"AMEM_SIM_DEVICES": "1", "NCCL_VERSION_NUMBER": "23003"}, "2 GPUs, there are 1"),
+        (["--share-gpus"], {"NCCL_VERSION_NUMBER": "23002"}, "NCCL 2.30.3, this is 2.30.2"),
         ([], {"LD_LIBRARY_PATH": "/none"}, "libcuda.so.1"),
         (["--build-dir", "/none"], {}, "has no bin/amem"),
         ([], {"NO_NCCL": "1"}, "AMEM_NCCL_PATH"),
@@ -342,6 +352,6 @@ def test_ended_from_outside_leaves_nothing_and_tells_what_is_known(build):
 
 
 def test_programs_of_the_cases_are_there():
-    for case in cases.every_case(Path(os.environ["AMEM_TEST_BUILD"]), 2, Path("/none")):
+    for case in cases.every_case(Path(os.environ["AMEM_TEST_BUILD"]), 2, Path("/none"), False):
         for word in case.command:
             assert not word.endswith(".py") or Path(word).is_file()

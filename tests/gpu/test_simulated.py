@@ -16,11 +16,12 @@ RUN_GPU = Path(__file__).resolve().with_name("run_gpu.py")
 PATIENCE_S = 240
 
 
-def run(command, folder):
+def run(command, folder, **more):
     """The result of a command on a machine with two simulated GPUs."""
     simulator = BUILD / "sim"
     variables = {
         **os.environ,
+        **more,
         "LD_LIBRARY_PATH": str(simulator),
         "AMEM_NCCL_PATH": str(simulator / "libnccl.so.2"),
         "AMEM_SIM_DIR": str(folder / "machine"),
@@ -40,6 +41,19 @@ def test_the_contract_and_a_process_suite_give_good_rows(tmp_path):
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))["rows"]
     assert [(row["name"], row["result"]) for row in rows] == [("contract", OK), ("process.PauseResume", OK)]
+
+
+def test_four_ranks_share_two_gpus(tmp_path):
+    name = "FirstIsRank/EveryOrder.OfLeavingAndReturning/0"
+    command = [BUILD / "tests" / "process_test", f"--gtest_filter={name}"]
+    variables = {"AMEM_TEST_REAL_GPU": "1", "AMEM_TEST_RANK_PROGRAM": str(BUILD / "bin" / "amem_rank")}
+
+    alone = run(command, tmp_path, **variables)
+    shared = run(command, tmp_path, **variables, AMEM_TEST_SHARED_GPUS="2")
+
+    assert f"[  SKIPPED ] {name}" in alone.stdout and "needs 4 GPUs, there are 2" in alone.stdout
+    assert f"[       OK ] {name}" in shared.stdout, shared.stdout
+    assert shared.returncode == 0
 
 
 def test_report_of_the_demo_is_understood(tmp_path):

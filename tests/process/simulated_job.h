@@ -16,7 +16,8 @@
 #include "tests/slowdown.h"
 
 /// Skips a test that needs this many GPUs, one a rank, on a machine that has fewer. Simulated GPUs
-/// are as many as a test wants. tests/gpu/reports.py knows the words.
+/// are as many as a test wants, and shared ones serve any number of ranks. tests/gpu/reports.py
+/// knows the words.
 #define AMEM_NEEDS_GPUS(wanted)                                    \
   if (const int have = JobTest::gpus_for(wanted); have < (wanted)) \
   GTEST_SKIP() << "needs " << (wanted) << " GPUs, there are " << have
@@ -28,6 +29,8 @@ inline bool is_long() { return getenv("AMEM_TEST_LONG") != nullptr; }
 
 /// A job on GPUs of its own: simulated ones with minccl, or the machine's with a stock NCCL when
 /// AMEM_TEST_REAL_GPU=1. Simulated GPUs live in a directory that goes with the test.
+/// AMEM_TEST_SHARED_GPUS=N: on N GPUs, which ranks share when they are more. A stock NCCL lets them
+/// from 2.30.3 on (init.cc:68@v2.30.7-1), and their memory is shared as between GPUs.
 class JobTest : public testing::Test {
  protected:
   JobTest() {
@@ -38,6 +41,8 @@ class JobTest : public testing::Test {
     setup_.deadline_ms = 60000 * kSlowdown;
     setup_.environment = {
         {"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", milliseconds(20000)}};
+    setup_.shared_gpus = shared_gpus();
+    if (setup_.shared_gpus > 0) setup_.environment["NCCL_MULTI_RANK_GPU_ENABLE"] = "1";
     if (real_gpu()) return;
     // Of a test with parameters the name has a slash, which would make a folder in a folder.
     std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -69,8 +74,14 @@ class JobTest : public testing::Test {
   static std::string milliseconds(long ms) { return std::to_string(ms * kSlowdown); }
 
   static bool real_gpu() { return getenv("AMEM_TEST_REAL_GPU") != nullptr; }
-  /// How many of `wanted` GPUs a test gets.
-  static int gpus_for(int wanted) { return real_gpu() ? std::min(wanted, gpu_count()) : wanted; }
+  static int shared_gpus() {
+    const char* count = getenv("AMEM_TEST_SHARED_GPUS");
+    return count != nullptr ? atoi(count) : 0;
+  }
+  /// How many of `wanted` GPUs a test gets, one a rank.
+  static int gpus_for(int wanted) {
+    return real_gpu() && shared_gpus() == 0 ? std::min(wanted, gpu_count()) : wanted;
+  }
   /// 0, 1, ...: every rank on a GPU of its own.
   static std::vector<int> first_devices(int count) {
     std::vector<int> devices(static_cast<size_t>(count));
