@@ -17,7 +17,7 @@ struct Setup {
   std::string rank_program;                        ///< amem_rank
   std::map<std::string, std::string> environment;  ///< added to this process' own
   int deadline_ms = 120000;                        ///< for every answer
-  int shared_gpus = 0;  ///< GPUs that the ranks share; 0: as many as their devices say
+  int shared_gpus = 0;  ///< GPUs that the ranks share; 0: each has a device to itself
 };
 
 /// One amem_rank process.
@@ -69,7 +69,7 @@ class Job {
   RankProcess& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   int size() const { return static_cast<int>(ranks_.size()); }
 
-  /// Rank r works on device devices[r], of shared GPUs on that modulo their number.
+  /// Rank r works on device devices[r], or devices[r] % shared_gpus where GPUs are shared.
   void use_devices(const std::vector<int>& devices);
   /// A communicator of these members (all when empty), in this order.
   void make(const std::string& name, std::vector<int> members = {});

@@ -222,8 +222,18 @@ TEST(WithoutCumem, FallsBackToSharedMemory) {
   EXPECT_NE(outcome.text.find("via SHM/direct"), std::string::npos) << outcome.text;
 }
 
-TEST(TwoRanksOnOneGpu, ImportEachOthersMemory) {
-  RankOptions options{.environment = {{"MINCCL_TEST_DEVICE", "1"}, {"NCCL_DEBUG", "INFO"}}};
+TEST(TwoRanksOnOneGpu, AreRefused) {
+  RankOutcome outcome = run_ranks(
+      "collectives", {.environment = {{"MINCCL_TEST_DEVICE", "1"}, {"NCCL_DEBUG", "WARN"}}});
+
+  EXPECT_FALSE(outcome.finished);
+  EXPECT_NE(outcome.text.find("use the same GPU"), std::string::npos) << outcome.text;
+}
+
+TEST(TwoRanksOnOneGpu, ImportEachOthersMemoryWhereTheyMayShareIt) {
+  RankOptions options{.environment = {{"MINCCL_TEST_DEVICE", "1"},
+                                      {"NCCL_MULTI_RANK_GPU_ENABLE", "1"},
+                                      {"NCCL_DEBUG", "INFO"}}};
 
   RankOutcome outcome = run_ranks("collectives", options);
 

@@ -82,10 +82,13 @@ ncclResult_t Communicator::split(int color, int key, Communicator* child) {
 
 ncclResult_t Communicator::check_peers() const {
   const PeerInfo& self = bootstrap_.peers()[rank_];
-  for (const PeerInfo& peer : bootstrap_.peers())
+  for (const PeerInfo& peer : bootstrap_.peers()) {
     if (peer.version != self.version || peer.simple_bytes != self.simple_bytes)
       return fail(ncclInvalidUsage, "rank %d (pid %d) has another version or MINCCL_BUFFSIZE",
                   peer.rank, peer.pid);
+    if (peer.device == self.device && peer.rank != self.rank && !settings().gpus_shared)
+      return fail(ncclInvalidUsage, "ranks %d and %d use the same GPU", self.rank, peer.rank);
+  }
   return ncclSuccess;
 }
 

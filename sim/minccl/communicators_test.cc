@@ -245,7 +245,8 @@ TEST(OneProcess, MapsTheHandlesOfItsOtherGpusAgain) {
   EXPECT_NE(outcome.text.find("via P2P/direct pointer (alias)"), std::string::npos);
 }
 TEST(OneProcess, SharesTheAddressesOfOneGpu) {
-  expect_finished("one_process_one_gpu", {.ranks = 1});
+  expect_finished("one_process_one_gpu",
+                  {.ranks = 1, .environment = {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}});
 }
 TEST(OneProcess, WorksWithoutCumem) {
   expect_finished("one_process", {.ranks = 1, .environment = {{"NCCL_CUMEM_ENABLE", "0"}}});

@@ -19,6 +19,7 @@ struct Settings {
   bool cumem = true;          ///< NCCL_CUMEM_ENABLE: 0 takes cuMemAlloc and gives up P2P by fd
   bool p2p_disabled = false;  ///< NCCL_P2P_DISABLE
   bool shm_disabled = false;  ///< NCCL_SHM_DISABLE
+  bool gpus_shared = false;   ///< NCCL_MULTI_RANK_GPU_ENABLE: ranks may share one (NCCL 2.30.3)
   std::optional<Protocol> protocol;     ///< NCCL_PROTO: LL, LL128 or Simple; else by size
   DebugLevel debug = DebugLevel::none;  ///< NCCL_DEBUG: WARN, INFO
   int channels = 2;                     ///< MINCCL_CHANNELS, 1 to 16

@@ -65,7 +65,7 @@ def find_nccl(build: Path, variables: dict[str, str]) -> tuple[int, int, int]:
 
 def check_sharing(gpus: int, nccl: tuple[int, int, int]) -> None:
     """Ends this program where ranks cannot share GPUs."""
-    # Some tests look at the memory of a GPU that is one rank's own.
+    # Some tests of two ranks look at the memory of a GPU as one rank's.
     if gpus < 2:
         sys.exit(f"run_gpu.py: --share-gpus needs 2 GPUs, there are {gpus}")
     if nccl < _FIRST_THAT_SHARES:

@@ -110,7 +110,7 @@ TEST_F(PauseAlone, ResumeWithoutPauseAndPauseTwiceSucceed) {
 
 /// Trainers are ranks 0 and 1, rollout is 2 and 3; both groups have devices 0 and 1. Weights go
 /// from a trainer to a rollout rank on the other device: NCCL refuses a communicator that has two
-/// ranks on one.
+/// ranks on one (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from 2.30.3 on).
 TEST_F(PauseAlone, GroupsOnTheSameGpusTakeTurns) {
   AMEM_NEEDS_GPUS(2);
   jobs::Job job(setup_, 4);

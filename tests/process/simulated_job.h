@@ -29,8 +29,9 @@ inline bool is_long() { return getenv("AMEM_TEST_LONG") != nullptr; }
 
 /// A job on GPUs of its own: simulated ones with minccl, or the machine's with a stock NCCL when
 /// AMEM_TEST_REAL_GPU=1. Simulated GPUs live in a directory that goes with the test.
-/// AMEM_TEST_SHARED_GPUS=N: on N GPUs, which ranks share when they are more. A stock NCCL lets them
-/// from 2.30.3 on (init.cc:68@v2.30.7-1), and their memory is shared as between GPUs.
+/// AMEM_TEST_SHARED_GPUS=N, at least 2: on N GPUs, which ranks share when they are more. A stock
+/// NCCL lets them from 2.30.3 on (init.cc:68@v2.30.7-1); it exports and imports their memory as
+/// between GPUs.
 class JobTest : public testing::Test {
  protected:
   JobTest() {
@@ -78,11 +79,11 @@ class JobTest : public testing::Test {
     const char* count = getenv("AMEM_TEST_SHARED_GPUS");
     return count != nullptr ? atoi(count) : 0;
   }
-  /// How many of `wanted` GPUs a test gets, one a rank.
+  /// For how many of `wanted` ranks there are GPUs: one each, unless they share them.
   static int gpus_for(int wanted) {
     return real_gpu() && shared_gpus() == 0 ? std::min(wanted, gpu_count()) : wanted;
   }
-  /// 0, 1, ...: every rank on a GPU of its own.
+  /// 0, 1, ...: every rank on a GPU of its own, unless GPUs are shared.
   static std::vector<int> first_devices(int count) {
     std::vector<int> devices(static_cast<size_t>(count));
     std::iota(devices.begin(), devices.end(), 0);
