@@ -9,8 +9,9 @@
   rollout   r0 = rank 2   r1 = rank 3   a communicator of their own: [2, 3]
 
 Weights go over two more communicators, [t0, r1] and [t1, r0]: NCCL refuses one that has two ranks
-on the same GPU (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from 2.30.3 on). While one side is paused the other works without a break, although both are members
-of the weight communicators. Exit code 0 only when every value was right.
+on the same GPU (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from 2.30.3 on). While one side is paused the
+other works without a break, although both are members of the weight communicators. Exit code 0 only
+when every value was right.
 """
 
 import argparse

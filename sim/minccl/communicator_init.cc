@@ -87,7 +87,9 @@ ncclResult_t Communicator::check_peers() const {
       return fail(ncclInvalidUsage, "rank %d (pid %d) has another version or MINCCL_BUFFSIZE",
                   peer.rank, peer.pid);
     if (peer.device == self.device && peer.rank != self.rank && !settings().gpus_shared)
-      return fail(ncclInvalidUsage, "ranks %d and %d use the same GPU", self.rank, peer.rank);
+      return fail(ncclInvalidUsage,
+                  "ranks %d and %d use the same GPU, which NCCL_MULTI_RANK_GPU_ENABLE=1 allows",
+                  self.rank, peer.rank);
   }
   return ncclSuccess;
 }
