@@ -1,50 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Makes the sources of amem's libnccl.so.2 from the set of functions that one NCCL exports.
+"""Makes the sources of amem's libnccl.so.2 from a list of functions.
 
-  generate_trampolines.py find                                  prints the stock libnccl.so.2 of this machine, if any
-  generate_trampolines.py list LIBRARY                          prints its functions, as src/shim/exports/*.symbols
-  generate_trampolines.py make (--library L | --symbols S) DIR  writes DIR/trampolines.S and DIR/exports.map
+  generate_trampolines.py LIST DIR   writes DIR/trampolines.S and DIR/exports.map
 
 One slot a function, `ncclX` and `pncclX` apart; no prototypes: arguments stay where the caller put them.
 """
 
-import argparse
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-from elf_file import ElfError, ElfFile
-
 ADDED = ["ncclPause", "ncclResume", "ncclMemStats", "ncclSetGroupID", "ncclGetGroupID"]
-MARKER = "amemShimMarker"
-# Ends of sections that GNU ld marks in a library without a version script, as NCCL was up to 2.28.3: not its API.
-LINKER_MARKS = {"__bss_start", "_edata", "_end"}
-PUBLIC = re.compile(r"p?nccl[A-Z]\w*")
+NAMES = "amemForwarderNames"
 LICENCE = "SPDX-License-Identifier: Apache-2.0\n{0} SPDX-FileCopyrightText: 2026 The amem authors"
-
-
-class UnforwardableSymbol(Exception):
-    """A library exports something that a jump cannot stand for."""
-
-
-def is_shim(elf):
-    return any(symbol.name == MARKER for symbol in elf.exports())
-
-
-def stock_functions(elf):
-    """[(name, weak)] of everything that the library exports. Data would need a copy, not a jump: refused."""
-    functions = []
-    for symbol in elf.exports():
-        if symbol.name in LINKER_MARKS and not symbol.function:
-            continue
-        if not symbol.function or not PUBLIC.fullmatch(symbol.name):
-            raise UnforwardableSymbol(f"{elf.path}: {symbol.name} is not an nccl* or pnccl* function")
-        functions.append((symbol.name, symbol.weak))
-    return functions
 
 
 def read_list(path):
@@ -53,43 +23,14 @@ def read_list(path):
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
         if not line or line.startswith("#"):
             continue
-        match = re.fullmatch(r"([TW]) (\w+)", line)
-        if not match or not PUBLIC.fullmatch(match[2]):
+        match = re.fullmatch(r"([TW]) (p?nccl[A-Z]\w*)", line)
+        if not match:
             raise ValueError(f"{path}:{number}: not 'T name' or 'W name': {line}")
         functions.append((match[2], match[1] == "W"))
-    return sorted(functions)
-
-
-def with_added(functions):
-    """The functions that our library exports: the stock ones, of which none may bear the name of an added one."""
     clash = sorted(set(ADDED) & {name for name, _ in functions})
     if clash:
-        raise UnforwardableSymbol(f"NCCL itself exports {', '.join(clash)}: this NCCL needs a new version of amem")
-    return functions + [(name, False) for name in ADDED]
-
-
-def candidates():
-    yield "/usr/local/cuda/lib64/libnccl.so.2"
-    for tool in ("ldconfig", "/sbin/ldconfig"):
-        try:
-            listing = subprocess.run([tool, "-p"], capture_output=True, text=True, check=True).stdout
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        yield from re.findall(r"^\s*libnccl\.so\.2 \(.*=> (\S+)$", listing, re.MULTILINE)
-        break
-    for folder in sys.path:
-        yield os.path.join(folder, "nvidia/nccl/lib/libnccl.so.2")
-
-
-def find_stock():
-    for path in candidates():
-        try:
-            elf = ElfFile(path)
-            if not is_shim(elf) and any(name == "ncclCommInitRank" for name, _ in stock_functions(elf)):
-                return os.path.realpath(path)
-        except (OSError, ElfError, UnforwardableSymbol):
-            continue
-    return None
+        raise ValueError(f"{path}: NCCL itself exports {', '.join(clash)}: this NCCL needs a new version of amem")
+    return sorted(functions)
 
 
 def trampolines(functions):
@@ -114,49 +55,30 @@ def trampolines(functions):
         ]
     lines += ["    .data", "    .p2align 3", "    .globl amem_slots", "    .hidden amem_slots", "amem_slots:"]
     lines += [f"    .quad .Llazy_{index}" for index in range(len(functions))]
-    lines += ["    .section .data.rel.ro, \"aw\"", "    .p2align 3", "    .globl amem_symbol_names",
-              "    .hidden amem_symbol_names", "amem_symbol_names:"]
+    lines += ["    .section .data.rel.ro, \"aw\"", "    .p2align 3", f"    .globl {NAMES}",
+              f"    .type {NAMES}, @object", f"{NAMES}:"]
     lines += [f"    .quad .Lname_{index}" for index in range(len(functions))]
-    lines += ["    .section .rodata"]
+    lines += ["    .quad 0", f"    .size {NAMES}, .-{NAMES}", "    .section .rodata"]
     lines += [f".Lname_{index}: .string \"{name}\"" for index, (name, _) in enumerate(functions)]
     lines += ["    .section .note.GNU-stack, \"\", @progbits"]
     return "\n".join(lines) + "\n"
 
 
 def exports_map(functions):
-    names = "".join(f"    {name};\n" for name in [MARKER] + [name for name, _ in functions])
+    names = "".join(f"    {name};\n" for name in [NAMES] + [name for name, _ in functions])
     return f"# {LICENCE.format('#')}\n# Generated by tools/generate_trampolines.py.\n{{\n  global:\n{names}  local:\n    *;\n}};\n"
 
 
-def make(arguments):
-    functions = stock_functions(ElfFile(arguments.library)) if arguments.library else read_list(arguments.symbols)
-    functions = with_added(functions)
-    folder = Path(arguments.folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "trampolines.S").write_text(trampolines(functions))
-    (folder / "exports.map").write_text(exports_map(functions))
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("find")
-    commands.add_parser("list").add_argument("library")
-    making = commands.add_parser("make")
-    source = making.add_mutually_exclusive_group(required=True)
-    source.add_argument("--library")
-    source.add_argument("--symbols")
-    making.add_argument("folder")
-    arguments = parser.parse_args()
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     try:
-        if arguments.command == "find":
-            print(find_stock() or "")
-        elif arguments.command == "list":
-            for name, weak in stock_functions(ElfFile(arguments.library)):
-                print("W" if weak else "T", name)
-        else:
-            make(arguments)
-    except (OSError, ElfError, UnforwardableSymbol, ValueError) as error:
+        functions = read_list(sys.argv[1]) + [(name, False) for name in ADDED]
+        folder = Path(sys.argv[2])
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "trampolines.S").write_text(trampolines(functions))
+        (folder / "exports.map").write_text(exports_map(functions))
+    except (OSError, ValueError) as error:
         sys.exit(f"generate_trampolines.py: {error}")
 
 

@@ -31,6 +31,7 @@ inline constexpr DriverResult kOutOfMemory = 2;
 inline constexpr DriverResult kNotInitialized = 3;
 inline constexpr DriverResult kNotFound = 500;
 inline constexpr DriverResult kNotReady = 600;
+inline constexpr DriverResult kNotPermitted = 800;
 inline constexpr DriverResult kNotSupported = 801;
 inline constexpr DriverResult kUnknown = 999;
 }  // namespace driver_result

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Hooks on the question whether a stream is being captured.
+#include "base/log.h"
 #include "hook/entry_points.h"
 #include "hook/hook_context.h"
 
@@ -9,9 +10,12 @@ namespace {
 
 DriverResult noted(DriverStream stream, const int* status, DriverResult result) {
   HookContext& context = *hook_context();
-  if (result == driver_result::kSuccess && status != nullptr && !context.forward_only)
-    context.captures->note(stream, *status);
-  return result;
+  if (result != driver_result::kSuccess || status == nullptr || context.forward_only)
+    return result;
+  const Status admitted = context.captures->note(stream, *status, context.timeout_ms);
+  if (admitted.ok()) return result;
+  AMEM_LOG(warn, -1, "%s", admitted.error().message.c_str());
+  return driver_result::kNotPermitted;
 }
 
 }  // namespace

@@ -41,6 +41,9 @@ inline constinit std::atomic<HookContext*> g_hook_context{nullptr};
 inline HookContext* hook_context() { return g_hook_context.load(std::memory_order_acquire); }
 void install_hooks(HookContext* context);
 
+/// Installs the hooks if it can; called at NCCL's first look-up of the driver. May be null.
+inline constinit std::atomic<void (*)()> g_make_hook_context{nullptr};
+
 /// While one lives, what the calling thread allocates is the application's own memory
 /// (ncclMemAlloc), not NCCL's.
 class UserAllocationScope {

@@ -43,30 +43,30 @@ const EntryPoint kEntryPoints[] = {
 #undef AMEM_DRIVER_FUNCTION
 };
 
+/// NCCL may look up the driver before its first call through a door.
+HookContext* hook_context_for_look_up() {
+  if (hook_context() == nullptr)
+    if (const auto make = g_make_hook_context.load(std::memory_order_acquire)) make();
+  return hook_context();
+}
+
 /// What to answer instead of `real`, the driver's own answer for this name and version.
 ///
 /// cuGetProcAddress answers with the very address that libcuda exports for that form (measured:
 /// H100, driver 580.159, 2026-11-21), so the form is known by its address. A form that we do not
 /// know is passed on untouched, and pausing is refused from then on: memory could come and go
-/// behind our back. Of what is only watched, the form for per-thread default streams is nobody's:
-/// the runtime looks it up beside the other, and NCCL is not built to use it.
+/// behind our back. Of a function that is only watched, the form for per-thread default streams is
+/// left alone: the runtime looks it up beside the other, and NCCL is not built to use it.
 void* answer_for(const char* name, int version, uint64_t flags, void* real) {
   HookContext& context = *hook_context();
   if (real == nullptr) return real;
-  bool named = false, unseen = false;
+  bool named = false;
   for (const EntryPoint& entry : kEntryPoints) {
     if (entry.wrapper == nullptr || strcmp(entry.name, name) != 0) continue;
-    if (entry.real(*context.driver) == real) {
-      if (entry.handling == Handling::watched) context.captures->note_hooked();
-      return entry.wrapper;
-    }
-    if (version < entry.since) continue;
-    if (entry.handling != Handling::watched)
-      named = true;
-    else if ((flags & kPerThreadDefaultStream) == 0)
-      unseen = true;
+    if (entry.real(*context.driver) == real) return entry.wrapper;
+    named |= version >= entry.since && (entry.handling != Handling::watched ||
+                                        (flags & kPerThreadDefaultStream) == 0);
   }
-  if (unseen) context.captures->note_unseen();
   if (named) {
     MutexLock lock(context.registry->mutex);
     if (context.registry->refusal.empty())
@@ -102,7 +102,7 @@ DriverResult hooked_cuGetProcAddress_v2(const char* name, void** function, int v
 
 void* hooked_dlsym(void* handle, const char* name) {
   void* const real = dlsym(handle, name);
-  HookContext* context = hook_context();
+  HookContext* context = hook_context_for_look_up();
   if (real == nullptr || context == nullptr || context->forward_only) return real;
   for (const EntryPoint& entry : kEntryPoints)
     if (entry.wrapper != nullptr && strcmp(entry.symbol, name) == 0 &&
@@ -113,14 +113,14 @@ void* hooked_dlsym(void* handle, const char* name) {
 
 void* hooked_dlvsym(void* handle, const char* name, const char* version) {
   void* const real = dlvsym(handle, name, version);
-  HookContext* context = hook_context();
+  HookContext* context = hook_context_for_look_up();
   if (real == nullptr || context == nullptr || context->forward_only) return real;
   return pinning_wrapper(name, real);
 }
 
 }  // namespace amem
 
-amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept {
+amem::DlsymFunction amem_nccl_dlsym_route(void* handle, const char* name) noexcept {
   using namespace amem;
   if (handle == RTLD_NEXT) return dlsym;
   for (const EntryPoint& entry : kEntryPoints)
@@ -129,7 +129,7 @@ amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept {
   return dlsym;
 }
 
-amem::DlvsymFunction amem_dlvsym_route(void* handle, const char* name) noexcept {
+amem::DlvsymFunction amem_nccl_dlvsym_route(void* handle, const char* name) noexcept {
   if (handle == RTLD_NEXT || !amem::is_pinning_call(name)) return dlvsym;
   return amem::hooked_dlvsym;
 }

@@ -30,9 +30,9 @@ extern "C" {
 /// functions only what we may have to answer: the names that concern us, and never by RTLD_NEXT, by
 /// which nobody looks for the driver. By RTLD_DEFAULT such a name is found as this library finds
 /// it.
-void* amem_dlsym_entry(void* handle, const char* name);
-void* amem_dlvsym_entry(void* handle, const char* name, const char* version);
+void* amem_nccl_dlsym_entry(void* handle, const char* name);
+void* amem_nccl_dlvsym_entry(void* handle, const char* name, const char* version);
 
-amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept;
-amem::DlvsymFunction amem_dlvsym_route(void* handle, const char* name) noexcept;
+amem::DlsymFunction amem_nccl_dlsym_route(void* handle, const char* name) noexcept;
+amem::DlvsymFunction amem_nccl_dlvsym_route(void* handle, const char* name) noexcept;
 }

@@ -7,11 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hook/entry_points.h"
 #include "hook/hook_context.h"
-#include "hook/loaded_image.h"
+#include "interpose/slots.h"
 
 namespace amem {
 namespace {
@@ -42,19 +43,18 @@ class RedirectedLookUp : public testing::Test {
     if (handle == nullptr) ADD_FAILURE() << dlerror();
     return handle;
   }
-  static void redirect(const char* symbol, void* entry) {
-    int redirected = 0;
-    for (const LoadedImage& image : loaded_images()) {
-      if (image.path != path_of("probe")) continue;
-      const Result<int> slots = redirect_import(image, symbol, entry, nullptr);
-      ASSERT_TRUE(slots.ok()) << slots.error().message;
-      redirected += slots.value();
-    }
-    EXPECT_EQ(redirected, 1) << symbol;
-  }
   static void redirect_both() {
-    redirect("dlsym", reinterpret_cast<void*>(&amem_dlsym_entry));
-    redirect("dlvsym", reinterpret_cast<void*>(&amem_dlvsym_entry));
+    int redirected = 0;
+    visit_images([&](const Image& image) {
+      if (image.path != path_of("probe")) return;
+      visit_slots(image, [&](const Slot& slot) {
+        if (std::string_view(slot.symbol) == "dlsym")
+          redirected += set_slot(image, slot, reinterpret_cast<void*>(&amem_nccl_dlsym_entry));
+        if (std::string_view(slot.symbol) == "dlvsym")
+          redirected += set_slot(image, slot, reinterpret_cast<void*>(&amem_nccl_dlvsym_entry));
+      });
+    });
+    EXPECT_EQ(redirected, 2);
   }
   /// As the probe asks.
   void* look_up(void* handle, const char* name, const char* version) {

@@ -28,9 +28,7 @@ uint64_t next_number() {
 
 }  // namespace
 
-CallGate::CallGate() : number_(next_number()) {
-  if (!fence_.is_free()) take_long_way(LongWay::full_fences);
-}
+CallGate::CallGate() : number_(next_number()) {}
 CallGate::~CallGate() = default;
 
 GateThread& CallGate::make_this_thread() const {
@@ -58,7 +56,7 @@ GateThread& CallGate::make_this_thread() const {
     }
   }
   if (mine == nullptr) mine = threads_.emplace_back(std::make_shared<GateThread>());
-  mine->depth = mine->group_depth = mine->uncounted_groups = 0;
+  mine->depth = mine->group_depth = 0;
   mine->call.store(nullptr);
   mine->count.store(0);
   mine->latest = mine.get();
@@ -94,33 +92,19 @@ void CallGate::tell_outside() {
   changed_.notify_all();
 }
 
-Status CallGate::enter(const char* call, const void* communicator, long timeout_ms) {
-  GateThread& thread = this_thread();
-  if (thread.depth > 0) {
-    ++thread.depth;
-    return ok_status();
-  }
-  if (thread.is_inside_for(communicator)) {
-    thread.call.store(call, std::memory_order_relaxed);
-  } else {
-    const size_t before = thread.step_in(call, communicator);
-    // Either the closer sees us inside, or we see its closure: both store, then both load (Dekker).
-    fence_.light();
-    if (closures_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-      if (Status let_in = enter_closed(thread, before, call, communicator, timeout_ms);
-          !let_in.ok())
-        return let_in;
-    }
-  }
-  thread.depth = 1;
-  thread.group_depth += std::exchange(thread.uncounted_groups, 0);
-  return ok_status();
+std::unique_ptr<const Error> CallGate::enter_with_care(GateThread& thread, size_t before,
+                                                       const char* call, const void* communicator,
+                                                       long timeout_ms) {
+  MutexLock lock(mutex_);
+  Status let_in = wait_while_closed(thread, before, call, communicator, timeout_ms);
+  if (!let_in.ok()) return std::make_unique<const Error>(std::move(let_in.error()));
+  if (!unseen_.empty() && communicator != nullptr) known_.try_emplace(communicator, kNameless);
+  return nullptr;
 }
 
-Status CallGate::enter_closed(GateThread& thread, size_t before, const char* call,
-                              const void* communicator, long timeout_ms) {
+Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char* call,
+                                   const void* communicator, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  MutexLock lock(mutex_);
   Closure closure;
   const bool nameless = name_of(communicator) == kNameless;
   const auto step_back = [&] {
@@ -128,8 +112,8 @@ Status CallGate::enter_closed(GateThread& thread, size_t before, const char* cal
     changed_.notify_all();
   };
   for (;;) {
-    // A group that is already open was let in as a whole; its end is what the closer waits for.
-    if (!process_closed_.empty() && thread.group_depth == 0) {
+    // A group that is inside was let in as a whole; its end is what the closer waits for.
+    if (!process_closed_.empty() && before == 0) {
       step_back();
       return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
     }
@@ -156,6 +140,24 @@ Status CallGate::enter_closed(GateThread& thread, size_t before, const char* cal
   }
 }
 
+Status CallGate::admit_ungated(const char* call, long timeout_ms) {
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  MutexLock lock(mutex_);
+  // NCCL launches a group's work on threads of its own, for a thread that is inside.
+  fence_.heavy();
+  if (!find_inside(nullptr).empty()) return ok_status();
+  ungated_ = true;
+  const auto is_away = [](const auto& entry) { return !entry.second.closure.for_ever; };
+  const bool opened = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
+    return !process_closed_.empty() || std::none_of(away_.begin(), away_.end(), is_away);
+  });
+  if (!process_closed_.empty())
+    return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
+  if (opened) return ok_status();
+  return make_error(ErrorKind::timeout, 0, "%s waited %ld ms for a process that is paused", call,
+                    timeout_ms);
+}
+
 void CallGate::add_communicator(const void* communicator, const CommunicatorId& id) {
   MutexLock lock(mutex_);
   known_[communicator] = id;
@@ -175,20 +177,14 @@ void CallGate::forget_ended() {
            std::none_of(known_.begin(), known_.end(),
                         [&](const auto& known) { return contains(ids, known.second); });
   };
-  closures_.fetch_sub(static_cast<int>(std::erase_if(away_, concerns_nobody)),
+  attention_.fetch_sub(static_cast<int>(std::erase_if(away_, concerns_nobody)),
                       std::memory_order_relaxed);
 }
 
 void CallGate::add_unseen(const CommunicatorId& id) {
   MutexLock lock(mutex_);
-  if (id != kNameless && unseen_.size() < kMostUnseen) unseen_.push_back(id);
-  take_long_way(LongWay::unseen_communicators);
-}
-
-void CallGate::see_first(const void* communicator) {
-  if (communicator == nullptr) return;
-  MutexLock lock(mutex_);
-  known_.try_emplace(communicator, kNameless);
+  if (unseen_.empty()) attention_.fetch_add(1, std::memory_order_relaxed);
+  if (unseen_.size() < kMostUnseen) unseen_.push_back(id);
 }
 
 bool CallGate::knows_any(const std::vector<CommunicatorId>& ids) {
@@ -199,7 +195,9 @@ bool CallGate::knows_any(const std::vector<CommunicatorId>& ids) {
 
 std::vector<CommunicatorId> CallGate::communicator_ids() {
   MutexLock lock(mutex_);
-  std::vector<CommunicatorId> ids = unseen_;
+  std::vector<CommunicatorId> ids;
+  for (const CommunicatorId& id : unseen_)
+    if (id != kNameless) ids.push_back(id);
   for (const auto& [communicator, id] : known_)
     if (id != kNameless) ids.push_back(id);
   return ids;
@@ -222,7 +220,7 @@ std::vector<const void*> CallGate::communicators() {
 
 void CallGate::close_process(std::string text) {
   MutexLock lock(mutex_);
-  if (process_closed_.empty()) closures_.fetch_add(1, std::memory_order_relaxed);
+  if (process_closed_.empty()) attention_.fetch_add(1, std::memory_order_relaxed);
   process_closed_ = std::move(text);
   fence_.heavy();
   changed_.notify_all();
@@ -230,7 +228,7 @@ void CallGate::close_process(std::string text) {
 
 void CallGate::open_process() {
   MutexLock lock(mutex_);
-  if (!process_closed_.empty()) closures_.fetch_sub(1, std::memory_order_relaxed);
+  if (!process_closed_.empty()) attention_.fetch_sub(1, std::memory_order_relaxed);
   process_closed_.clear();
   changed_.notify_all();
 }
@@ -238,7 +236,7 @@ void CallGate::open_process() {
 void CallGate::member_away(const Closure& closure, const std::vector<CommunicatorId>& ids) {
   MutexLock lock(mutex_);
   const auto [away, is_new] = away_.try_emplace(closure.member, Away{closure, ids});
-  if (is_new) closures_.fetch_add(1, std::memory_order_relaxed);
+  if (is_new) attention_.fetch_add(1, std::memory_order_relaxed);
   // One that has ended stays so, whatever of it is carried out later. One that only seemed to have
   // ended may have more communicators by now.
   if (!away->second.closure.for_ever)
@@ -255,7 +253,7 @@ void CallGate::member_back(const InstanceId& member) {
   // What it had here may be lost for all that it says now.
   if (away == away_.end() || away->second.closure.for_ever) return;
   away_.erase(away);
-  closures_.fetch_sub(1, std::memory_order_relaxed);
+  attention_.fetch_sub(1, std::memory_order_relaxed);
   changed_.notify_all();
 }
 
@@ -273,7 +271,7 @@ void CallGate::member_lost(Closure closure, std::vector<CommunicatorId> ids) {
   MutexLock lock(mutex_);
   const auto [away, is_new] = away_.try_emplace(closure.member);
   if (is_new) {
-    closures_.fetch_add(1, std::memory_order_relaxed);
+    attention_.fetch_add(1, std::memory_order_relaxed);
     away->second.ids = std::move(ids);
   }
   away->second.closure = std::move(closure);

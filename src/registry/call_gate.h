@@ -22,12 +22,10 @@ namespace amem {
 /// The gates through which NCCL calls that start work pass: one for the process, one for each
 /// communicator.
 ///
-/// A call that passes is counted in until it returns (calls of an open NCCL group until its end),
-/// so that whoever closes a gate can wait until nobody is inside. Passing an open gate costs a
-/// few stores to a cache line of this thread's own and one load of a shared flag, no fence and no
-/// lock (base/asymmetric_fence.h). That way is in this header, so that it becomes part of the call:
-/// what it costs are the lines of code and data that a launch has driven out of the cache
-/// (docs/decisions/0006-call-gate.md).
+/// A call is inside until it returns, a call of an open NCCL group until the group's end, so that
+/// whoever closes a gate can wait until nobody is inside. Passing an open gate costs a
+/// few stores to a cache line of the thread's own and one load of a shared word, no fence and no lock
+/// (base/asymmetric_fence.h; docs/decisions/0006-call-gate.md).
 ///
 /// Threads: everything may be called from any thread.
 class CallGate {
@@ -46,108 +44,73 @@ class CallGate {
   // --- Calls
   // -------------------------------------------------------------------------------------------------------
 
-  /// Lets the calling thread in, waiting for a closed communicator until the deadline.
-  /// `communicator` is NCCL's pointer, or nullptr for a call without one. Calls made from within a
-  /// call pass at once; so does a group's further call on a communicator that it is inside on:
-  /// whoever closes that has to wait for the group before it takes memory away. Every enter that
-  /// returns success is followed by leave().
-  Status enter(const char* call, const void* communicator, long timeout_ms);
-  void leave() {
-    GateThread& thread = this_thread();
-    if (--thread.depth == 0 && thread.group_depth == 0) step_out(thread);
-  }
-
-  /// The same for a call that nothing stands in the way of: what most are. Gives what
-  /// leave_quickly() takes, or nullptr: then the call is not inside, and has to take the long way
-  /// of enter() and leave(). Calls no function, so that the caller's arguments stay where they are.
-  GateThread* enter_quickly(const char* call, const void* communicator) {
-    if (t_last_.gate != number_) [[unlikely]]
-      return nullptr;
-    GateThread& thread = *t_last_.thread;
-    if (long_way_.load(std::memory_order_relaxed) != 0 ||
-        (thread.depth | thread.uncounted_groups) != 0) [[unlikely]]
-      return nullptr;
-    if (thread.is_inside_for(communicator)) {
-      thread.call.store(call, std::memory_order_relaxed);
-    } else {
-      const size_t before = thread.step_in(call, communicator);
-      AsymmetricFence::free_light();  // see enter()
-      if (closures_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-        // Whoever saw us inside is told by the enter() that follows.
-        thread.step_back(before);
-        return nullptr;
+  /// One call of the calling thread on its way through the gate: in with the constructor, out with
+  /// the destructor.
+  ///
+  /// Waits for a closed communicator until the deadline. `communicator` is NCCL's pointer, or nullptr
+  /// for a call without one. Calls made from within a call pass at once; so does a further call of
+  /// an open group on a communicator that the group is inside on: whoever closes that waits for the
+  /// group before it takes memory away. A call in an open group stays inside until the outermost
+  /// group ends.
+  class [[nodiscard]] Entry {
+   public:
+    Entry(CallGate& gate, const char* call, const void* communicator, long timeout_ms)
+        : gate_(gate), thread_(gate.this_thread()) {
+      if (thread_.depth > 0) {
+        // Made from within a call.
+      } else if (thread_.is_inside_for(communicator)) {
+        thread_.call.store(call, std::memory_order_relaxed);
+      } else {
+        const size_t before = thread_.step_in(call, communicator);
+        // Either the closer sees this thread inside, or this thread sees the closure: both store,
+        // then both load (Dekker).
+        gate.fence_.light();
+        if (gate.attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+          refusal_ = gate.enter_with_care(thread_, before, call, communicator, timeout_ms);
       }
+      if (refusal_ == nullptr) ++thread_.depth;
     }
-    thread.depth = 1;
-    return &thread;
-  }
-  void leave_quickly(GateThread& thread) {
-    thread.depth = 0;
-    if (thread.group_depth > 0) return;
-    thread.step_out();
-    AsymmetricFence::free_light();  // see step_out()
-    tell_if_closed();
-  }
+    ~Entry() {
+      if (refusal_ == nullptr) gate_.leave(thread_);
+    }
+    Entry(const Entry&) = delete;
 
-  /// The same for the end of the calling thread's innermost group, which its group lets in.
-  GateThread* enter_end_quickly(const char* call) {
-    if (t_last_.gate != number_) [[unlikely]]
-      return nullptr;
-    GateThread& thread = *t_last_.thread;
-    if (long_way_.load(std::memory_order_relaxed) != 0 || thread.depth != 0 ||
-        thread.group_depth == 0) [[unlikely]]
-      return nullptr;
-    thread.call.store(call, std::memory_order_relaxed);
-    thread.depth = 1;
-    return &thread;
-  }
-  /// That group has ended.
-  void leave_end_quickly(GateThread& thread) {
-    // Code that NCCL called back may have ended it already.
-    if (thread.group_depth > 0) [[likely]]
-      --thread.group_depth;
-    leave_quickly(thread);
-  }
+    bool is_inside() const { return refusal_ == nullptr; }
+    /// REQUIRES: !is_inside().
+    const Error& refusal() const { return *refusal_; }
 
-  /// Why calls take the long way, all of them.
-  enum class LongWay : unsigned {
-    full_fences = 1,           ///< the light fence is none
-    unseen_communicators = 2,  ///< each communicator may be one that has to be noted
-    unseen_captures = 4,       ///< each stream has to be asked about
-    forked_child = 8,          ///< amem does not work here
+   private:
+    CallGate& gate_;
+    GateThread& thread_;
+    std::unique_ptr<const Error> refusal_;
   };
-  void take_long_way(LongWay because) {
-    long_way_.fetch_or(static_cast<unsigned>(because), std::memory_order_relaxed);
-  }
-  void end_long_way(LongWay because) {
-    long_way_.fetch_and(~static_cast<unsigned>(because), std::memory_order_relaxed);
-  }
 
-  /// The calling thread opened or closed an NCCL group. Inside one that was opened inside the gate,
-  /// calls stay counted until the outermost end; one that was opened while the gate was closed is
-  /// counted from the first call in it that is let in.
-  void group_started() {
+  /// The calling thread has opened an NCCL group. A group is no work, and applications open one
+  /// around what is legal at any time, such as the end of many communicators: a group enters the
+  /// gate with its first call that starts work.
+  void group_started() { ++this_thread().group_depth; }
+  /// Runs `end`, which ends the calling thread's innermost group, inside the gate if the group is.
+  template <typename End>
+  auto end_group(const char* call, End end) {
     GateThread& thread = this_thread();
-    ++(thread.depth > 0 ? thread.group_depth : thread.uncounted_groups);
-  }
-  /// The same in a call that enter_quickly() has let in.
-  static void group_started_inside(GateThread& thread) { ++thread.group_depth; }
-  void group_ended() {
-    GateThread& thread = this_thread();
-    if (thread.uncounted_groups > 0) [[unlikely]]
-      --thread.uncounted_groups;
-    else if (thread.group_depth > 0 && --thread.group_depth == 0 && thread.depth == 0)
-      step_out(thread);
-  }
-  /// How many open groups of the calling thread are counted: all, or none.
-  int counted_groups() const { return this_thread().group_depth; }
-  /// Enters a call that the calling thread's group lets in; leave() follows.
-  /// REQUIRES: counted_groups() > 0.
-  void enter_with_group(const char* call) {
-    GateThread& thread = this_thread();
-    thread.call.store(call, std::memory_order_relaxed);
+    if (thread.call.load(std::memory_order_relaxed) != nullptr)
+      thread.call.store(call, std::memory_order_relaxed);
     ++thread.depth;
+    const auto result = end();
+    // Code that NCCL called back may have ended the group.
+    if (thread.group_depth > 0) --thread.group_depth;
+    leave(thread);
+    return result;
   }
+  bool caller_is_in_group() const { return this_thread().group_depth > 0; }
+  bool is_in_outermost_group() const { return this_thread().group_depth <= 1; }
+
+  /// Work that did not pass the gate is about to be launched by the calling thread. Waits until no
+  /// gate is closed; error when the process' gate is, or at the deadline. From then on
+  /// has_ungated_work() is true.
+  Status admit_ungated(const char* call, long timeout_ms);
+  /// Whoever takes memory away cannot wait for such work.
+  bool has_ungated_work() const { return ungated_.load(std::memory_order_relaxed); }
 
   // --- Communicators
   // -----------------------------------------------------------------------------------------------
@@ -160,13 +123,6 @@ class CallGate {
   /// One of this name was made, and NCCL will say later where it is: it comes into use without
   /// having been added, and has a name for other processes only.
   void add_unseen(const CommunicatorId& id);
-  /// A call is made on this communicator. From now on it is one of those that were added, without a
-  /// name if it has none yet.
-  void see(const void* communicator) {
-    constexpr auto kSome = static_cast<unsigned>(LongWay::unseen_communicators);
-    if ((long_way_.load(std::memory_order_relaxed) & kSome) != 0) [[unlikely]]
-      see_first(communicator);
-  }
   /// Is one of `ids` ours? kNameless is nobody's.
   bool knows_any(const std::vector<CommunicatorId>& ids);
   /// All names, also of those that are unseen.
@@ -202,7 +158,9 @@ class CallGate {
   /// The same without waiting: the name of a call that is inside, empty when there is none.
   std::string who_is_inside(const std::vector<CommunicatorId>* ids);
 
-  /// Is the calling thread inside an NCCL call or an open group?
+  /// Is the calling thread inside an NCCL call?
+  bool caller_is_in_call() const { return this_thread().depth > 0; }
+  /// The same, or inside an open group?
   bool caller_is_inside() const {
     const GateThread& thread = this_thread();
     return thread.depth > 0 || thread.group_depth > 0;
@@ -221,21 +179,22 @@ class CallGate {
     return t_last_.gate == number_ ? *t_last_.thread : make_this_thread();
   }
   [[gnu::cold]] GateThread& make_this_thread() const;
-  [[gnu::cold]] Status enter_closed(GateThread& thread, size_t before, const char* call,
-                                    const void* communicator, long timeout_ms);
-  void step_out(GateThread& thread) {
+  /// The rest of an entry while `attention_` is not 0; nullptr when the call is let in.
+  [[gnu::cold, gnu::noinline]] std::unique_ptr<const Error> enter_with_care(
+      GateThread& thread, size_t before, const char* call, const void* communicator,
+      long timeout_ms);
+  Status wait_while_closed(GateThread& thread, size_t before, const char* call,
+                           const void* communicator, long timeout_ms) AMEM_REQUIRES(mutex_);
+  void leave(GateThread& thread) {
+    if (--thread.depth > 0 || thread.group_depth > 0) return;
     thread.step_out();
     // Pairs with the heavy fence of closing: whoever closed a gate before the load that follows is
-    // told that we are outside.
+    // told that this thread is outside.
     fence_.light();
-    tell_if_closed();
-  }
-  void tell_if_closed() {
-    if (closures_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       tell_outside();
   }
   [[gnu::cold]] void tell_outside();
-  [[gnu::cold]] void see_first(const void* communicator);
   void forget_ended() AMEM_REQUIRES(mutex_);
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
   /// True for no call without a communicator.
@@ -246,8 +205,9 @@ class CallGate {
 
   const uint64_t number_;  ///< of this gate in the process, counted from 1; never reused
   const AsymmetricFence fence_;
-  std::atomic<int> closures_{0};       ///< how many reasons there are for any gate to be closed
-  std::atomic<unsigned> long_way_{0};  ///< of LongWay
+  /// How many reasons there are to look closer at an entry: closed gates, communicators to note.
+  std::atomic<int> attention_{0};
+  std::atomic<bool> ungated_{false};
   mutable Mutex mutex_;
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);

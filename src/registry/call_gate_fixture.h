@@ -22,6 +22,11 @@ class CallGateFixture : public testing::Test {
     gate_.add_communicator(comm(1), kFirst);
     gate_.add_communicator(comm(2), kSecond);
   }
+  /// A call that returns at once.
+  Status enter(const char* call, const void* communicator, long timeout_ms) {
+    const CallGate::Entry entry(gate_, call, communicator, timeout_ms);
+    return entry.is_inside() ? ok_status() : Status(entry.refusal());
+  }
   static const void* comm(uintptr_t n) { return reinterpret_cast<const void*>(n); }
 
   CallGate gate_;

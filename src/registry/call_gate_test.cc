@@ -16,31 +16,33 @@ namespace {
 using CallGateTest = CallGateFixture;
 
 TEST_F(CallGateTest, OpenGateLetsPass) {
-  ASSERT_TRUE(gate_.enter("ncclAllReduce", comm(1), 0).ok());
-  EXPECT_TRUE(gate_.caller_is_inside());
-  gate_.leave();
+  {
+    const CallGate::Entry entry(gate_, "ncclAllReduce", comm(1), 0);
+    EXPECT_TRUE(entry.is_inside());
+    EXPECT_TRUE(gate_.caller_is_inside());
+    EXPECT_NE(gate_.who_is_inside(nullptr), "");
+  }
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
   EXPECT_FALSE(gate_.caller_is_inside());
 }
 
 TEST_F(CallGateTest, ClosedProcessFailsAtOnceWithTheReason) {
   gate_.close_process("this process is paused");
 
-  const Status status = gate_.enter("ncclAllReduce", comm(1), 60000);
+  const Status status = enter("ncclAllReduce", comm(1), 60000);
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::misuse);
   EXPECT_EQ(status.error().message, "ncclAllReduce: this process is paused");
   gate_.open_process();
-  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(1), 0).ok());
-  gate_.leave();
+  EXPECT_TRUE(enter("ncclAllReduce", comm(1), 0).ok());
 }
 
 TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
   gate_.member_away(closure_, {kFirst});
 
-  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(2), 0).ok());
-  gate_.leave();
-  const Status status = gate_.enter("ncclAllReduce", comm(1), 1);
+  EXPECT_TRUE(enter("ncclAllReduce", comm(2), 0).ok());
+  const Status status = enter("ncclAllReduce", comm(1), 1);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
   EXPECT_NE(status.error().message.find("process 7 is paused"), std::string::npos);
@@ -49,9 +51,7 @@ TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
 TEST_F(CallGateTest, WaitingCallGoesOnWhenTheMemberIsBack) {
   gate_.member_away(closure_, {kFirst});
   auto call = std::async(std::launch::async, [&] {
-    const bool passed = gate_.enter("ncclAllReduce", comm(1), 30000).ok();
-    if (passed) gate_.leave();
-    return passed;
+    return enter("ncclAllReduce", comm(1), 30000).ok();
   });
 
   gate_.member_back(member_);
@@ -62,7 +62,7 @@ TEST_F(CallGateTest, WaitingCallGoesOnWhenTheMemberIsBack) {
 TEST_F(CallGateTest, EndedMemberFailsWaitersAtOnce) {
   gate_.member_away(closure_, {kFirst});
   auto call =
-      std::async(std::launch::async, [&] { return gate_.enter("ncclAllReduce", comm(1), 30000); });
+      std::async(std::launch::async, [&] { return enter("ncclAllReduce", comm(1), 30000); });
 
   gate_.member_away({member_, "process 7 has ended", true}, {kFirst});
 
@@ -76,7 +76,7 @@ TEST_F(CallGateTest, EndedMemberCountsBeforeThoseThatAreAway) {
     gate_.member_away({random_instance_id(), "process 8 is paused", false}, {kFirst});
   gate_.member_away({member_, "process 7, has ended", true}, {kFirst});
 
-  const Status status = gate_.enter("ncclAllReduce", comm(1), 1);
+  const Status status = enter("ncclAllReduce", comm(1), 1);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::peer);
 }
@@ -86,19 +86,17 @@ TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
   gate_.member_away({random_instance_id(), "one of another job is paused", false}, {kUnknown});
   gate_.member_away(closure_, {kFirst, kNameless});
   for (const void* nameless : {comm(3), comm(4)}) {
-    const Status status = gate_.enter("ncclAllReduce", nameless, 1);
+    const Status status = enter("ncclAllReduce", nameless, 1);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().message,
               "ncclAllReduce waited 1 ms for a member of this communicator: process 7 is paused "
               "(if it is one); resume it, then call again");
   }
-  EXPECT_TRUE(gate_.enter("ncclMemAlloc", nullptr, 0).ok()) << "a call without a communicator";
-  gate_.leave();
+  EXPECT_TRUE(enter("ncclMemAlloc", nullptr, 0).ok()) << "a call without a communicator";
 
   gate_.member_back(member_);
   for (const void* nameless : {comm(3), comm(4)}) {
-    EXPECT_TRUE(gate_.enter("ncclAllReduce", nameless, 0).ok());
-    gate_.leave();
+    EXPECT_TRUE(enter("ncclAllReduce", nameless, 0).ok());
   }
 }
 
@@ -107,7 +105,7 @@ TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberTha
   gate_.member_away(closure_, {kFirst, kNameless});
   gate_.member_ended(member_, "process 7, has ended");
   for (const void* nameless : {comm(3), comm(4)}) {
-    const Status status = gate_.enter("ncclAllReduce", nameless, 1);
+    const Status status = enter("ncclAllReduce", nameless, 1);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().message,
               "ncclAllReduce: a member of this communicator, process 7, has ended (if it is "
@@ -115,32 +113,31 @@ TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberTha
   }
 
   gate_.remove_communicator(comm(1));
-  EXPECT_FALSE(gate_.enter("ncclAllReduce", comm(4), 1).ok());
+  EXPECT_FALSE(enter("ncclAllReduce", comm(4), 1).ok());
 
   gate_.remove_communicator(comm(4));
-  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(3), 0).ok());
-  gate_.leave();
+  EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
 }
 
 // NCCL says where it is when its maker is no longer there to hear. Others may have seen it sooner.
 TEST_F(CallGateTest, UnseenCommunicatorIsNamedToOthersAndSeenAtItsFirstCall) {
-  gate_.see(comm(3));
+  EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
   EXPECT_EQ(gate_.communicators().size(), 2u) << "all were seen being made";
 
   gate_.add_unseen(kUnknown);
-  gate_.see(comm(3));
+  EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
 
+  EXPECT_EQ(gate_.communicators().size(), 3u);
   EXPECT_TRUE(gate_.knows_any({kUnknown}));
   EXPECT_FALSE(gate_.knows_any({kNameless}));
   EXPECT_EQ(gate_.communicator_ids().size(), 3u);
   gate_.member_away(closure_, {kFirst, kNameless});
   gate_.remove_communicator(comm(1));
   gate_.member_ended(member_, "process 7, has ended");
-  EXPECT_FALSE(gate_.enter("ncclAllReduce", comm(3), 1).ok());
+  EXPECT_FALSE(enter("ncclAllReduce", comm(3), 1).ok());
 
   gate_.remove_communicator(comm(3));
-  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(5), 0).ok()) << "made without the dead";
-  gate_.leave();
+  EXPECT_TRUE(enter("ncclAllReduce", comm(5), 0).ok()) << "made without the dead";
 }
 
 // A connection that broke, say. What there was is lost, and what there is since is not known.
@@ -149,7 +146,7 @@ TEST_F(CallGateTest, MemberThatSeemedToHaveEndedIsRefusedOnLaterCommunicatorsToo
 
   gate_.member_away(closure_, {kFirst, kSecond});
 
-  EXPECT_FALSE(gate_.enter("ncclAllReduce", comm(2), 1).ok());
+  EXPECT_FALSE(enter("ncclAllReduce", comm(2), 1).ok());
 }
 
 TEST_F(CallGateTest, MemberThatHasEndedIsNeverBack) {
@@ -158,28 +155,27 @@ TEST_F(CallGateTest, MemberThatHasEndedIsNeverBack) {
 
   gate_.member_back(member_);
 
-  EXPECT_FALSE(gate_.enter("ncclAllReduce", comm(1), 1).ok());
+  EXPECT_FALSE(enter("ncclAllReduce", comm(1), 1).ok());
 }
 
 TEST_F(CallGateTest, LostMemberClosesItsCommunicatorsForEver) {
   gate_.member_lost({member_, "process 7, has ended", true, true}, {kFirst});
 
-  const Status status = gate_.enter("ncclAllReduce", comm(1), 30000);
+  const Status status = enter("ncclAllReduce", comm(1), 30000);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message,
             "ncclAllReduce: a member of this communicator, process 7, has ended (if it is one); "
             "destroy the communicator");
-  EXPECT_TRUE(gate_.enter("ncclAllReduce", comm(2), 0).ok());
-  gate_.leave();
+  EXPECT_TRUE(enter("ncclAllReduce", comm(2), 0).ok());
 }
 
 TEST_F(CallGateTest, CloserWaitsForCallsOnCommunicatorsWithoutAName) {
   std::promise<void> entered, may_leave;
   auto call = std::async(std::launch::async, [&] {
-    ASSERT_TRUE(gate_.enter("ncclAllReduce", comm(3), 0).ok());
+    const CallGate::Entry entry(gate_, "ncclAllReduce", comm(3), 0);
+    ASSERT_TRUE(entry.is_inside());
     entered.set_value();
     may_leave.get_future().wait();
-    gate_.leave();
   });
   entered.get_future().wait();
   const std::vector<CommunicatorId> named{kFirst}, all{kFirst, kNameless};
@@ -194,10 +190,10 @@ TEST_F(CallGateTest, CloserWaitsForCallsOnCommunicatorsWithoutAName) {
 TEST_F(CallGateTest, CloserWaitsForTheCallsThatAreInside) {
   std::promise<void> entered, may_leave;
   auto call = std::async(std::launch::async, [&] {
-    ASSERT_TRUE(gate_.enter("ncclBroadcast", comm(1), 0).ok());
+    const CallGate::Entry entry(gate_, "ncclBroadcast", comm(1), 0);
+    ASSERT_TRUE(entry.is_inside());
     entered.set_value();
     may_leave.get_future().wait();
-    gate_.leave();
   });
   entered.get_future().wait();
   const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
@@ -213,22 +209,20 @@ TEST_F(CallGateTest, CloserWaitsForTheCallsThatAreInside) {
 }
 
 TEST_F(CallGateTest, NestedCallsPassAndCountOnce) {
-  ASSERT_TRUE(gate_.enter("ncclCommInitRank", nullptr, 0).ok());
-  gate_.close_process("paused");
-
-  EXPECT_TRUE(gate_.enter("ncclMemAlloc", nullptr, 0).ok());
-  gate_.leave();
-  EXPECT_TRUE(gate_.caller_is_inside());
-  gate_.leave();
+  {
+    const CallGate::Entry outer(gate_, "ncclCommInitRank", nullptr, 0);
+    gate_.close_process("paused");
+    EXPECT_TRUE(enter("ncclMemAlloc", nullptr, 0).ok());
+    EXPECT_TRUE(gate_.caller_is_inside());
+  }
   EXPECT_FALSE(gate_.caller_is_inside());
 }
 
 TEST_F(CallGateTest, CloserMayNotBeInsideItself) {
-  EXPECT_TRUE(gate_.enter("ncclGroupStart", nullptr, 0).ok());
+  const CallGate::Entry entry(gate_, "ncclAllReduce", comm(1), 0);
   const Status status = gate_.wait_until_outside(nullptr, Deadline::after_ms(0));
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::misuse);
-  gate_.leave();
 }
 
 TEST(CommunicatorIdentity, IsEqualForEqualHistoryAndElseNot) {

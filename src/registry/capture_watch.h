@@ -8,33 +8,39 @@
 
 #include "base/mutex.h"
 #include "driver/driver.h"
-#include "registry/call_counter.h"
 #include "registry/call_gate.h"
 
 namespace amem {
 
-/// Streams on which NCCL work was seen while they were being captured into a CUDA graph: a pause
-/// has to be refused as long as one of these captures goes on. What is seen here and was not
-/// counted, or cannot be, casts doubt on the counts.
+/// What NCCL's question whether a stream is being captured tells. NCCL asks it for every call that
+/// launches work (enqueue.cc, ncclCudaGetCapturingGraph@v2.28.9), and the question passes our hook.
+///
+/// It shows streams that are being captured into a CUDA graph: a pause is refused as long as one of
+/// these captures goes on. And it shows work that reached NCCL without passing the gate: by a function
+/// that amem does not know, or by an address that a caller kept from before amem was loaded.
 ///
 /// Thread-safe.
 class CaptureWatch {
  public:
-  CaptureWatch(CallGate& gate, CallCounter& calls) : gate_(gate), calls_(calls) {
-    gate_.take_long_way(CallGate::LongWay::unseen_captures);
-  }
+  explicit CaptureWatch(CallGate& gate) : gate_(gate) {}
 
-  /// What the driver said of a stream, CUstreamCaptureStatus, to NCCL, which asks on the thread of
-  /// its caller.
-  void note(DriverStream stream, int status) {
-    if (!gate_.caller_is_inside())
-      calls_.doubt("an NCCL that was loaded by its path, past amem, is in use");
-    if (status == kCaptureStatusNone) return forget(stream);
-    calls_.doubt("NCCL work was captured into a CUDA graph, and nobody sees how often that runs");
+  /// NCCL asked on the calling thread about this stream, and the driver answered `status`
+  /// (CUstreamCaptureStatus). An error refuses the work.
+  Status note(DriverStream stream, int status, long timeout_ms) {
+    if (!gate_.caller_is_in_call() && !works_in_background_) [[unlikely]]
+      AMEM_TRY(gate_.admit_ungated("an NCCL call that does not pass amem's gate", timeout_ms));
+    if (status == kCaptureStatusNone) {
+      forget(stream);
+      return ok_status();
+    }
     MutexLock lock(mutex_);
     captured_.insert(stream);
     remembers_.store(true, std::memory_order_relaxed);
+    return ok_status();
   }
+
+  /// NCCL launches work on threads of its own from now on (non-blocking communicators).
+  void expect_background_work() { works_in_background_ = true; }
 
   /// Is one of them still being captured? Streams whose capture has ended are forgotten.
   bool any(const Driver& driver) {
@@ -51,17 +57,6 @@ class CaptureWatch {
     return !captured_.empty();
   }
 
-  /// NCCL asks the driver itself, at every call that launches something, whether its stream is
-  /// being captured (enqueue.cc, ncclCudaGetCapturingGraph@v2.28.9), and the answer passes our
-  /// hook. Where NCCL's question could not be hooked, somebody else has to ask.
-  void note_hooked() {
-    hooked_ = true;
-    gate_.end_long_way(CallGate::LongWay::unseen_captures);
-  }
-  bool is_hooked() const { return hooked_.load(std::memory_order_relaxed); }
-  /// NCCL may ask in a way that passes no hook.
-  void note_unseen() { calls_.doubt("NCCL's captures of streams cannot be seen"); }
-
  private:
   static constexpr uintptr_t kPerThreadStream = 2;  ///< CU_STREAM_PER_THREAD
 
@@ -77,8 +72,7 @@ class CaptureWatch {
   }
 
   CallGate& gate_;
-  CallCounter& calls_;
-  std::atomic<bool> hooked_{false};
+  std::atomic<bool> works_in_background_{false};
   Mutex mutex_;
   std::set<DriverStream> captured_ AMEM_GUARDED_BY(mutex_);
   std::atomic<bool> remembers_{false};  ///< is any captured_? Written with the mutex held.

@@ -18,9 +18,8 @@ namespace amem {
 struct alignas(64) GateThread {
   static constexpr size_t kCommunicatorsInGroup = 32;
 
-  int depth = 0;             ///< nested calls, the thread's own
-  int group_depth = 0;       ///< open NCCL groups that are counted in, the thread's own
-  int uncounted_groups = 0;  ///< open ones that are not, the thread's own; never both
+  int depth = 0;        ///< nested calls, the thread's own
+  int group_depth = 0;  ///< open NCCL groups, the thread's own
   std::atomic<const char*> call{nullptr};  ///< not nullptr: inside
   std::atomic<size_t> count{0};  ///< communicators in use; more than the array holds means all
   /// One of them, mostly the last, this record itself when there is none; the thread's own.
@@ -50,7 +49,7 @@ struct alignas(64) GateThread {
     // Entries beyond the array were not kept; any that was will do.
     const size_t last = (before - 1) % kCommunicatorsInGroup;
     latest = before == 0 ? this : communicators[last].load(std::memory_order_relaxed);
-    if (group_depth == 0) call.store(nullptr, std::memory_order_release);
+    if (before == 0) call.store(nullptr, std::memory_order_release);
   }
   void step_out() {
     count.store(0, std::memory_order_relaxed);

@@ -4,7 +4,7 @@
 
 namespace amem {
 
-/// One of the five functions that libnccl.so.2 has beyond NCCL's, nullptr for other names.
+/// One of the five functions that amem adds to NCCL's (nccl.h); nullptr for other names.
 void* added_function(const char* name);
 
 }  // namespace amem

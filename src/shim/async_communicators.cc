@@ -6,39 +6,47 @@
 
 #include <algorithm>
 
-#include "shim/real_nccl.h"
-
 namespace amem {
 
-int AsyncCommunicators::ask(AskFunction real, ncclComm_t communicator, int* state) {
+void AsyncCommunicators::note_in_progress(ncclComm_t communicator, AskFunction* real) {
+  any_.store(true, std::memory_order_relaxed);
+  if (communicator == nullptr || real == nullptr) return;
+  MutexLock lock(turns_);
+  communicators_[communicator] = real;
+}
+
+int AsyncCommunicators::ask(AskFunction* real, ncclComm_t communicator, int* state) {
   MutexLock lock(turns_);
   return real(communicator, state);
 }
 
 void AsyncCommunicators::forget(ncclComm_t communicator) {
   MutexLock lock(turns_);
+  communicators_.erase(communicator);
   gate_.remove_communicator(communicator);
 }
 
-bool AsyncCommunicators::is_working(AskFunction real, ncclComm_t communicator,
-                                    const std::vector<CommunicatorId>* ids) {
+bool AsyncCommunicators::is_in_progress(ncclComm_t communicator,
+                                        const std::vector<CommunicatorId>* ids) {
   MutexLock lock(turns_);
+  const auto entry = communicators_.find(communicator);
   CommunicatorId id;
   int state = ncclSuccess;
-  if (!gate_.find_communicator(communicator, &id)) return false;
+  if (entry == communicators_.end() || !gate_.find_communicator(communicator, &id)) return false;
   if (ids != nullptr && std::find(ids->begin(), ids->end(), id) == ids->end()) return false;
-  return real(communicator, &state) == ncclSuccess && state == ncclInProgress;
+  return entry->second(communicator, &state) == ncclSuccess && state == ncclInProgress;
 }
 
 Status AsyncCommunicators::wait_until_settled(const std::vector<CommunicatorId>* ids,
                                               Deadline deadline) {
-  if (!any_.load(std::memory_order_relaxed)) return ok_status();
-  const Result<void*> symbol = real_nccl_symbol("ncclCommGetAsyncError");
-  if (!symbol.ok() || symbol.value() == nullptr) return ok_status();
-  const auto real = reinterpret_cast<AskFunction>(symbol.value());
-  for (const void* known : gate_.communicators()) {
-    const auto communicator = static_cast<ncclComm_t>(const_cast<void*>(known));
-    while (is_working(real, communicator, ids)) {
+  if (!any()) return ok_status();
+  std::vector<ncclComm_t> all;
+  {
+    MutexLock lock(turns_);
+    for (const auto& [communicator, ask] : communicators_) all.push_back(communicator);
+  }
+  for (const ncclComm_t communicator : all) {
+    while (is_in_progress(communicator, ids)) {
       if (deadline.passed())
         return make_error(ErrorKind::timeout, 0,
                           "a non-blocking communicator is still working (ncclInProgress)");

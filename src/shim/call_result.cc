@@ -3,14 +3,12 @@
 #include "shim/call_result.h"
 
 #include <atomic>
-#include <cerrno>
 #include <memory>
 
 #include "amem_nccl_abi.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/thread_value.h"
-#include "shim/process.h"
 
 namespace amem {
 namespace {
@@ -21,8 +19,6 @@ struct LastError {
 };
 
 std::atomic<LastError*> g_last_error{nullptr};
-// The last error, when a signal handler made it.
-constinit std::atomic<const char*> g_handlers_error{nullptr};
 
 LastError& last_error() {
   static LastError* const first = new LastError;
@@ -56,23 +52,10 @@ int report_error(const char* call, const Error& error) {
   LastError& last = last_error();
   MutexLock lock(last.mutex);
   last.text = std::string(call) + " failed: " + error.message;
-  g_handlers_error = nullptr;
   return result_for(error.kind);
 }
 
-int report_misuse_in_signal_handler(const char* text) {
-  const int before = errno;
-  g_handlers_error = text;
-  t_refused = true;
-  // Whether lines are written is known without a lock only after the first call that was no
-  // handler's.
-  if (Process::built() != nullptr) AMEM_LOG(warn, -1, "%s", text);
-  errno = before;
-  return result_for(ErrorKind::misuse);
-}
-
 const char* last_error_text() {
-  if (const char* text = g_handlers_error) return text;
   struct Copy {
     std::string text;
   };

@@ -10,10 +10,6 @@ namespace amem {
 /// and logged once.
 int report_error(const char* call, const Error& error);
 
-/// The same for a call from a signal handler, where the thread that was interrupted may hold any
-/// lock: takes none and no memory. `text` is constant and stays.
-int report_misuse_in_signal_handler(const char* text);
-
 /// The text of the last error of this process; "" when there was none.
 const char* last_error_text();
 

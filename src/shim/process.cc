@@ -10,24 +10,15 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "engine/statistics.h"
-#include "hook/loaded_image.h"
 #include "hook/lookup.h"
 #include "shim/call_result.h"
+#include "shim/enable.h"
 
 namespace amem {
 namespace {
 
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 std::string* g_why_off = nullptr;  // set in the once, constant after it
-
-/// NCCL reads it once, at its first use, which has not come yet. Most RL stacks set 0 (facts: verl,
-/// SGLang, AReaL, slime), and with 0 nothing that NCCL allocates can be released.
-void choose_cumem() {
-  if (environment().cumem == CumemMode::respect) return;
-  const char* before = getenv("NCCL_CUMEM_ENABLE");  // allow: NCCL's variable, not ours
-  if (before != nullptr && strcmp(before, "1") == 0) return;
-  setenv("NCCL_CUMEM_ENABLE", "1", 1);
-}
 
 /// A FIFO's size as NCCL takes it from its environment; anything odd leaves the default, and a
 /// buffer whose size is not foreseen is kept whole.
@@ -87,7 +78,6 @@ Process::Process(const Driver& driver)
 Process* Process::build() {
   for (const std::string& complaint : environment().complaints)
     AMEM_LOG(warn, -1, "%s", complaint.c_str());
-  choose_cumem();
   Result<Driver> driver = load_driver();
   if (!driver.ok()) {
     static std::string* const why_off = new std::string(driver.error().message);
@@ -100,7 +90,6 @@ Process* Process::build() {
     Process* self = made_.load();
     if (self == nullptr) return;
     self->hooks_.forward_only = true;
-    self->gate_.take_long_way(CallGate::LongWay::forked_child);
     self->session_.disable("this is a forked child: only the parent's NCCL can be paused");
     unlock_error_text_after_fork();
     if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
@@ -112,13 +101,14 @@ Process* Process::build() {
 }
 
 Process* Process::build_once() {
-  if (!environment().enable) return nullptr;
+  if (!is_enabled()) return nullptr;
   pthread_once(&g_once, [] { made_.store(build(), std::memory_order_release); });
   return made_.load(std::memory_order_acquire);
 }
 
 std::string Process::why_off() {
-  if (!environment().enable) return "amem is off: start the job with AMEM_ENABLE=1 (amem run does)";
+  if (!is_enabled())
+    return "amem is not enabled: import amem, or start the job with AMEM_ENABLE=1 (amem run does)";
   return g_why_off != nullptr ? *g_why_off : std::string();
 }
 
@@ -128,32 +118,9 @@ void Process::meet_neighbours() {
              started.error().message.c_str());
 }
 
-void Process::hook_loaded_nccl() {
-  for (const LoadedImage& image : images_exporting("ncclCommInitRank")) {
-    // The shim answers by jumping; it looks nothing up.
-    if (image.view.exports("amemShimMarker")) continue;
-    const Result<int> slots =
-        redirect_import(image, "dlsym", reinterpret_cast<void*>(&amem_dlsym_entry), nullptr);
-    (void)redirect_import(image, "dlvsym", reinterpret_cast<void*>(&amem_dlvsym_entry), nullptr);
-    if (slots.ok() && slots.value() > 0) continue;
-    MutexLock lock(registry_.mutex);
-    registry_.refusal =
-        "the driver look-ups of " + image.path + " could not be redirected" +
-        (slots.ok() ? std::string(": it has no dlsym slot") : ": " + slots.error().message);
-    AMEM_LOG(warn, -1, "%s; its memory cannot be paused", registry_.refusal.c_str());
-  }
-}
-
 std::string Process::status_text() {
   return statistics_json(take_statistics(registry_, engine_.kinds), engine_.group, getpid(),
                          session_state_name(session_.state()));
-}
-
-void Process::ask_about(DriverStream stream) {
-  captures_.note_unseen();
-  int status = kCaptureStatusNone;
-  if (driver_.cuStreamIsCapturing(stream, &status) == driver_result::kSuccess)
-    captures_.note(stream, status);
 }
 
 bool Process::is_capturing() { return captures_.any(driver_); }

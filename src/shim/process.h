@@ -20,7 +20,7 @@ namespace amem {
 /// has begun no driver call is made: the driver may be gone.
 class Process final : public NcclState {
  public:
-  /// The one object; nullptr while AMEM_ENABLE is not 1, or when there is no CUDA driver (why_off()
+  /// The one object; nullptr while amem is not enabled, or when there is no CUDA driver (why_off()
   /// says which). Thread-safe. Makes no driver call.
   static Process* get() {
     Process* const made = made_.load(std::memory_order_acquire);
@@ -41,16 +41,12 @@ class Process final : public NcclState {
   /// To be called before a communicator is made: from now on other processes can reach this one.
   void meet_neighbours();
 
-  /// Redirects the look-ups of every image that holds NCCL and is not our own shim.
-  void hook_loaded_nccl();
-
-  /// A call with this stream passes; asks whether it is being captured where NCCL's own question
-  /// cannot be seen.
-  void note_stream(DriverStream stream) {
-    if (!captures_.is_hooked()) [[unlikely]]
-      ask_about(stream);
-  }
   AsyncCommunicators& async_communicators() { return async_; }
+  /// A call on this communicator, nullptr when it is not known yet, returned ncclInProgress.
+  void note_in_progress(ncclComm_t communicator, AsyncCommunicators::AskFunction* real) {
+    captures_.expect_background_work();
+    async_.note_in_progress(communicator, real);
+  }
 
   Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline deadline) override {
     return async_.wait_until_settled(ids, deadline);
@@ -61,7 +57,6 @@ class Process final : public NcclState {
   explicit Process(const Driver& driver);
   static Process* build();
   static Process* build_once();
-  [[gnu::cold]] void ask_about(DriverStream stream);
   std::string status_text();
 
   static inline constinit std::atomic<Process*> made_{nullptr};
@@ -71,7 +66,7 @@ class Process final : public NcclState {
   CallGate gate_;
   CallCounter calls_;
   DerivedCommunicators derived_communicators_;
-  CaptureWatch captures_{gate_, calls_};
+  CaptureWatch captures_{gate_};
   ExitFlag exiting_;
   DeviceThreads devices_;
   EngineContext engine_;

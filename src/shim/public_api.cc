@@ -4,21 +4,20 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "amem.h"
 #include "amem_nccl_abi.h"
+#include "base/thread_value.h"
 #include "engine/statistics.h"
 #include "shim/added_functions.h"
 #include "shim/call_result.h"
-#include "shim/call_site.h"
+#include "shim/interposition_report.h"
+#include "shim/nccl_copies.h"
 #include "shim/process.h"
 
 namespace amem {
 namespace {
-
-constexpr char kInSignalHandler[] =
-    "ncclPause and ncclResume fail in a signal handler, which may have interrupted a thread that "
-    "holds a lock; set a flag there and make the call outside of handlers";
 
 /// nullptr where amem only forwards; why_forwarding() says why.
 Process* process_that_works() {
@@ -31,17 +30,27 @@ Error why_forwarding() {
                     "this is a forked child: only the parent's NCCL can be paused");
 }
 
+/// Is all that NCCL does in this process caught?
+Status check_caught() {
+  Process* const process = process_that_works();
+  if (process == nullptr) return ok_status();
+  if (const std::string refusal = nccl_refusal(); !refusal.empty())
+    return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
+  if (process->gate().has_ungated_work())
+    return make_error(ErrorKind::unsupported, 0,
+                      "NCCL work was started by a call that does not pass amem's gate: by a function "
+                      "that this version of amem does not know, or by a function pointer from before "
+                      "amem was loaded; such work cannot be waited for");
+  return ok_status();
+}
+
 int change_session(const char* call, Status (Session::*change)()) {
-  // First of all, because the thread that was interrupted may be inside any function of ours.
-  if (called_in_signal_handler()) return report_misuse_in_signal_handler(kInSignalHandler);
-  const bool in_exit_handler = called_in_exit_handler();
-  // An exit handler is too late to build it.
-  Process* const process = in_exit_handler ? Process::built() : process_that_works();
-  if (in_exit_handler || (process != nullptr && process->engine().exiting))
+  Process* const process = process_that_works();
+  if (process == nullptr) return report_error(call, why_forwarding());
+  if (process->engine().exiting)
     return report_error(call, make_error(ErrorKind::misuse, 0,
                                          "exit() has begun, and what NCCL holds goes with the "
                                          "process; make the call before exit()"));
-  if (process == nullptr) return report_error(call, why_forwarding());
   const Status status = (process->session().*change)();
   return status.ok() ? ncclSuccess : report_error(call, status.error());
 }
@@ -58,11 +67,7 @@ Status set_group(int id) {
   return ok_status();
 }
 
-int ncclPause(void**) { return change_session("ncclPause", &Session::pause); }
-
-int ncclResume(void**) { return change_session("ncclResume", &Session::resume); }
-
-int ncclMemStats() {
+int print_statistics() {
   Process* const process = process_that_works();
   if (process == nullptr) return report_error("ncclMemStats", why_forwarding());
   const Statistics statistics = take_statistics(process->registry(), process->engine().kinds);
@@ -74,12 +79,7 @@ int ncclMemStats() {
   return 0;
 }
 
-int ncclSetGroupID(int id) {
-  const Status status = set_group(id);
-  return status.ok() ? 0 : report_error("ncclSetGroupID", status.error());
-}
-
-int ncclGetGroupID(int* id) {
+int get_group(int* id) {
   Process* const process = process_that_works();
   if (process == nullptr) return report_error("ncclGetGroupID", why_forwarding());
   if (id == nullptr)
@@ -97,20 +97,44 @@ void copy_totals(const MemoryTotals& from, amemTotals_t* to) {
   to->fixed_bytes = from.fixed_bytes;
 }
 
-}  // namespace
-
-void* added_function(const char* name) {
-  if (strcmp(name, "ncclPause") == 0) return reinterpret_cast<void*>(&ncclPause);
-  if (strcmp(name, "ncclResume") == 0) return reinterpret_cast<void*>(&ncclResume);
-  if (strcmp(name, "ncclMemStats") == 0) return reinterpret_cast<void*>(&ncclMemStats);
-  if (strcmp(name, "ncclSetGroupID") == 0) return reinterpret_cast<void*>(&ncclSetGroupID);
-  if (strcmp(name, "ncclGetGroupID") == 0) return reinterpret_cast<void*>(&ncclGetGroupID);
-  return nullptr;
+int pause() {
+  if (const Status caught = check_caught(); !caught.ok())
+    return report_error("ncclPause", caught.error());
+  return change_session("ncclPause", &Session::pause);
 }
 
+int resume() { return change_session("ncclResume", &Session::resume); }
+
+int set_group_id(int id) {
+  const Status status = set_group(id);
+  return status.ok() ? 0 : report_error("ncclSetGroupID", status.error());
+}
+
+}  // namespace
 }  // namespace amem
 
 #define AMEM_API extern "C" [[gnu::visibility("default")]]
+
+AMEM_API int ncclPause(void**) { return amem::pause(); }
+AMEM_API int ncclResume(void**) { return amem::resume(); }
+AMEM_API int ncclMemStats(void) { return amem::print_statistics(); }
+AMEM_API int ncclSetGroupID(int id) { return amem::set_group_id(id); }
+AMEM_API int ncclGetGroupID(int* id) { return amem::get_group(id); }
+
+// Not the addresses of the functions above, which the loader may bind to another library's.
+void* amem::added_function(const char* name) {
+  using Any = void();
+  const std::pair<const char*, Any*> added[] = {
+      {"ncclPause", reinterpret_cast<Any*>(+[](void**) { return pause(); })},
+      {"ncclResume", reinterpret_cast<Any*>(+[](void**) { return resume(); })},
+      {"ncclMemStats", reinterpret_cast<Any*>(&print_statistics)},
+      {"ncclSetGroupID", reinterpret_cast<Any*>(&set_group_id)},
+      {"ncclGetGroupID", reinterpret_cast<Any*>(&get_group)}};
+  for (const auto& [known, function] : added)
+    if (strcmp(name, known) == 0) return reinterpret_cast<void*>(function);
+  return nullptr;
+}
+
 
 AMEM_API amemState_t amemGetState(void) {
   amem::Process* const process = amem::process_that_works();
@@ -187,6 +211,15 @@ AMEM_API int amemTrimHostMemory(uint64_t* bytes) {
   }
   if (bytes != nullptr) *bytes = given.value();
   return 0;
+}
+
+AMEM_API const char* amemGetInterposition(void) {
+  struct Copy {
+    std::string text;
+  };
+  std::string& copy = amem::thread_value<Copy>().text;
+  copy = amem::interposition_json();
+  return copy.c_str();
 }
 
 AMEM_API const char* amemGetLastError(void) { return amem::last_error_text(); }

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Holds the two libraries that ship against what they may export and need.
 
-  check_symbols.py --shim libnccl.so.2 --engine libamem_nccl.so (--library STOCK | --symbols LIST)
+  check_symbols.py --shim libnccl.so.2 --engine libamem_nccl.so --symbols LIST
 
 Prints one line a violation; exit status 1 when there is one. The rules are functions that return their violations, so
 that check_symbols_selftest.py can hold each against a seeded one.
@@ -17,13 +17,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from elf_file import ElfFile  # noqa: E402
-from generate_trampolines import ADDED, MARKER, read_list, stock_functions  # noqa: E402
+from generate_trampolines import ADDED, NAMES, read_list  # noqa: E402
 
 # Ubuntu 22.04 has glibc 2.35, RHEL 9 has 2.34; both have at least the GLIBCXX of GCC 12.
 HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
 # What every C library of GCC's has in .init_array, and which does nothing here.
 IDLE_CONSTRUCTORS = {"frame_dummy"}
-ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|dlopen")
+# Does nothing unless AMEM_ENABLE is 1 (docs/decisions/0010-slots.md).
+ENGINE_CONSTRUCTOR = "catch_nccl_when_loaded"
+ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|" + "|".join(ADDED))
 # Not the loader: it has __tls_get_addr, so that a thread-local variable is not initial-exec (cmake/AmemTargets.cmake).
 ENGINE_NEEDS = {"libstdc++.so.6", "libc.so.6", "libgcc_s.so.1", "libm.so.6"}
 SHIM_NEEDS = {"libamem_nccl.so", "libc.so.6"}
@@ -32,13 +34,13 @@ SHIM_NEEDS = {"libamem_nccl.so", "libc.so.6"}
 def wrong_shim_exports(exports, stock):
     """`exports`: [Symbol] of our libnccl.so.2; `stock`: [(name, weak)] of the NCCL it was made for."""
     found = {symbol.name: symbol for symbol in exports}
-    wanted = dict(stock) | {name: False for name in ADDED} | {MARKER: False}
+    wanted = dict(stock) | {name: False for name in ADDED} | {NAMES: False}
     violations = [f"libnccl.so.2 lacks {name}" for name in sorted(wanted.keys() - found.keys())]
     violations += [f"libnccl.so.2 exports {name} as well" for name in sorted(found.keys() - wanted.keys())]
     for name in sorted(wanted.keys() & found.keys()):
         if found[name].weak != wanted[name]:
             violations.append(f"libnccl.so.2: {name} is {'weak' if found[name].weak else 'strong'}, unlike NCCL's")
-        if found[name].function != (name != MARKER):
+        if found[name].function != (name != NAMES):
             violations.append(f"libnccl.so.2: {name} has the wrong type")
     return violations
 
@@ -46,7 +48,7 @@ def wrong_shim_exports(exports, stock):
 def wrong_engine_exports(exports):
     names = {symbol.name for symbol in exports}
     violations = [f"libamem_nccl.so exports {name}" for name in sorted(names) if not ENGINE_EXPORTS.fullmatch(name)]
-    return violations + [f"libamem_nccl.so lacks {name}" for name in ("amemForward", "dlopen") if name not in names]
+    return violations + [f"libamem_nccl.so lacks {name}" for name in ["amemForward", "amemEnable", *ADDED] if name not in names]
 
 
 def too_new_versions(library, needed_versions):
@@ -67,11 +69,12 @@ def wrong_needs(library, needed, allowed):
     return [f"{library} needs {name}" for name in needed if name not in allowed]
 
 
-def working_constructors(library, count, names):
-    """`names`: of the .init_array entries, None when the file is stripped of them."""
+def working_constructors(library, count, names, allowed=frozenset()):
+    """`names`: of the .init_array entries, None when the file is stripped of them; C++ names match by their part."""
+    known = IDLE_CONSTRUCTORS | allowed
     if names is None:
-        return [f"{library} has {count} entries in .init_array"] if count > len(IDLE_CONSTRUCTORS) else []
-    return [f"{library} runs {name} when it is loaded" for name in names if name not in IDLE_CONSTRUCTORS]
+        return [f"{library} has {count} entries in .init_array"] if count > len(known) else []
+    return [f"{library} runs {name} when it is loaded" for name in names if not any(part in name for part in known)]
 
 
 def wrong_shape(elf, soname, runpath):
@@ -93,7 +96,8 @@ def check(shim, engine, stock):
     for library in (shim, engine):
         name = library.path.name
         violations += too_new_versions(name, library.needed_versions())
-        violations += working_constructors(name, library.constructor_count(), library.constructor_names())
+        allowed = {ENGINE_CONSTRUCTOR} if library is engine else frozenset()
+        violations += working_constructors(name, library.constructor_count(), library.constructor_names(), allowed)
     return violations
 
 
@@ -101,11 +105,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shim", required=True)
     parser.add_argument("--engine", required=True)
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--library")
-    source.add_argument("--symbols")
+    parser.add_argument("--symbols", required=True)
     arguments = parser.parse_args()
-    stock = stock_functions(ElfFile(arguments.library)) if arguments.library else read_list(arguments.symbols)
+    stock = read_list(arguments.symbols)
     violations = check(ElfFile(arguments.shim), ElfFile(arguments.engine), stock)
     for violation in violations:
         print(violation)

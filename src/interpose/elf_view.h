@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <link.h>
+
+#include <cstdint>
+#include <span>
+
+namespace amem {
+
+/// The dynamic section of an image in this process: its symbols and its relocations.
+///
+/// The view reads the tables that the dynamic loader has read; it trusts them as the loader does. It
+/// owns nothing: it is valid while the image stays loaded. No member allocates or takes a lock.
+/// Source: System V ABI, "Dynamic Linking"; x86-64 psABI 4.4.
+class ElfView {
+ public:
+  explicit ElfView(const dl_phdr_info& info);
+
+  /// The symbol by which the image defines `name` for other images; nullptr when there is none.
+  const ElfW(Sym) * definition(const char* name) const;
+  /// The address of that definition; 0 when there is none.
+  uintptr_t address_of(const char* name) const;
+
+  /// DT_RELA without the relative relocations that lead it, and DT_JMPREL.
+  std::span<const ElfW(Rela)> data_relocations() const { return data_relocations_; }
+  std::span<const ElfW(Rela)> plt_relocations() const { return plt_relocations_; }
+  /// The symbol of a relocation; nullptr when it has none.
+  const ElfW(Sym) * symbol_of(const ElfW(Rela) & relocation) const;
+  const char* name_of(const ElfW(Sym) & symbol) const { return strings_ + symbol.st_name; }
+  /// The address at which the image itself defines the symbol; 0 when it only refers to it.
+  uintptr_t own_address(const ElfW(Sym) & symbol) const {
+    return symbol.st_shndx == SHN_UNDEF ? 0 : load_bias_ + symbol.st_value;
+  }
+  uintptr_t* slot_of(const ElfW(Rela) & relocation) const {
+    return reinterpret_cast<uintptr_t*>(load_bias_ + relocation.r_offset);
+  }
+
+ private:
+  void read_dynamic(const ElfW(Dyn) * dynamic);
+  const ElfW(Sym) * definition_at(uint32_t index, const char* name) const;
+  const ElfW(Sym) * find_by_gnu_hash(const char* name) const;
+  const ElfW(Sym) * find_by_sysv_hash(const char* name) const;
+
+  uintptr_t load_bias_;
+  const ElfW(Sym)* symbols_ = nullptr;
+  const char* strings_ = nullptr;
+  const uint32_t* sysv_hash_ = nullptr;
+  const uint32_t* gnu_hash_ = nullptr;
+  std::span<const ElfW(Rela)> data_relocations_;
+  std::span<const ElfW(Rela)> plt_relocations_;
+};
+
+}  // namespace amem

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "interpose/interposer.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string_view>
+
+#include "interpose/loader_entries.h"
+#include "interpose/seen_images.h"
+#include "interpose/slots.h"
+
+namespace amem {
+namespace {
+
+using Adoption = Interception::Adoption;
+
+constinit std::atomic<const Interception*> g_client{nullptr};
+constinit std::array<LoaderEntry, 2> g_loader_entries{};  // set before g_client
+
+// The scan that was completed last, as two words that are compared with ImageChanges.
+constinit std::atomic<unsigned long long> g_scanned_added{0}, g_scanned_removed{0};
+
+constinit SeenImages g_seen;  // guarded by the loader's list lock
+
+bool is_left_alone(const Image& image) {
+  const std::string_view name = image.name();
+  return image.contains(reinterpret_cast<uintptr_t>(&is_left_alone)) ||
+         name.starts_with("libc.so.") || name.starts_with("ld-linux") ||
+         name.starts_with("libcuda.so") || name.starts_with("linux-vdso");
+}
+
+/// What stands in for a function of the loader; nullptr when the slot has none, or another
+/// interposer's.
+const void* loader_entry_for(const Slot& slot) {
+  for (const LoaderEntry& entry : g_loader_entries)
+    if (strcmp(slot.symbol, entry.name) == 0)
+      return slot.is_unbound || slot.function == entry.real ? entry.entry : nullptr;
+  return nullptr;
+}
+
+void patch(const Image& image, const Interception& client) {
+  visit_slots(image, [&](const Slot& slot) {
+    const void* function = loader_entry_for(slot);
+    // An unbound slot of a target's function is bound by the target's symbol, which is redirected.
+    if (function == nullptr && !slot.is_unbound) function = client.replacement(slot.function);
+    if (function != nullptr) (void)set_slot(image, slot, function);
+  });
+}
+
+/// Two passes, because a target has to be known before slots are compared with its functions.
+bool scan(const Interception& client, const ImageChanges& changes) {
+  bool found_target = false;
+  visit_images([&](const Image& image) {
+    g_seen.forget_after_removal(changes.removed);
+    if (is_left_alone(image) || g_seen.find(image) != nullptr) return;
+    const Adoption adoption = client.adopt(image);
+    if (adoption == Adoption::not_ready) return;
+    found_target |= adoption == Adoption::target;
+    g_seen.add(image, adoption == Adoption::target);
+  });
+  visit_images([&](const Image& image) {
+    SeenImages::Entry* const seen = g_seen.find(image);
+    if (seen == nullptr || seen->is_target || (seen->is_patched && !found_target)) return;
+    patch(image, client);
+    seen->is_patched = true;
+  });
+  g_scanned_added.store(changes.added, std::memory_order_relaxed);
+  g_scanned_removed.store(changes.removed, std::memory_order_relaxed);
+  return found_target;
+}
+
+}  // namespace
+
+void start_interposition(const Interception& client) {
+  static constinit std::atomic<const Interception*> wanted{nullptr};
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  wanted.store(&client);
+  pthread_once(&once, [] {
+    g_loader_entries = find_loader_entries();
+    g_client.store(wanted.load(), std::memory_order_release);
+  });
+  scan_images();
+}
+
+void scan_images() {
+  const Interception* const client = g_client.load(std::memory_order_acquire);
+  if (client == nullptr) return;
+  const ImageChanges changes = image_changes();
+  if (changes.added == g_scanned_added.load(std::memory_order_relaxed) &&
+      changes.removed == g_scanned_removed.load(std::memory_order_relaxed))
+    return;
+  if (scan(*client, changes)) client->targets_found();
+}
+
+const Interception* interposition_client() { return g_client.load(std::memory_order_acquire); }
+
+}  // namespace amem

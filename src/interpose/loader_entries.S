@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+//
+// dlopen and dlsym of patched images go where amem_dlopen_route and amem_dlsym_route (loader_entries.h) say.
+#include "base/jump_entry.inc"
+
+    .hidden amem_dlopen_entry
+    AMEM_JUMP_ENTRY amem_dlopen_entry, amem_dlopen_route
+
+    .hidden amem_dlsym_entry
+    AMEM_JUMP_ENTRY amem_dlsym_entry, amem_dlsym_route
+
+    .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "shim/forwarder.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/environment.h"
+#include "base/log.h"
+#include "interpose/store.h"
+#include "shim/added_functions.h"
+#include "shim/enable.h"
+#include "shim/missing_nccl.h"
+#include "shim/nccl_copies.h"
+
+namespace amem {
+namespace {
+
+/// The names that amem's libnccl.so.2 exports, in an array that ends with nullptr: what it is
+/// recognised by.
+constexpr char kNames[] = "amemForwarderNames";
+constexpr char kFile[] = "libnccl.so.2";
+
+struct RealNccl {
+  void* handle = nullptr;
+  std::string failure;
+};
+
+bool is_real_nccl(void* handle) {
+  return dlsym(handle, kNames) == nullptr && dlsym(handle, "ncclCommInitRank") != nullptr;
+}
+
+/// RTLD_LOCAL: its symbols must not come before ours. Not RTLD_DEEPBIND: it would bind NCCL's
+/// look-ups past what is preloaded.
+void* open_real(const std::string& path) {
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr || is_real_nccl(handle)) return handle;
+  dlclose(handle);
+  return nullptr;
+}
+
+RealNccl open_chosen(const std::string& path) {
+  if (void* handle = open_real(path)) return {handle, ""};
+  const char* const why = dlerror();
+  return {nullptr, "AMEM_NCCL_PATH=" + path + ": " +
+                       (why != nullptr ? why : "it is not NCCL, or amem's own libnccl.so.2") +
+                       "; set it to the file name of the libnccl.so.2 to use"};
+}
+
+/// An NCCL library that the process has loaded already; "" when there is none.
+std::string loaded_nccl() {
+  char path[PATH_MAX] = "";
+  visit_images([&](const Image& image) {
+    if (path[0] == '\0' && is_nccl(image)) strncpy(path, image.path, sizeof path - 1);
+  });
+  return path;
+}
+
+/// The folders in which the loader looks for the program's libraries.
+std::vector<std::string> search_folders() {
+  std::vector<std::string> folders;
+  void* const program = dlopen(nullptr, RTLD_LAZY);
+  Dl_serinfo size{};
+  if (dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
+  const std::unique_ptr<void, void (*)(void*)> memory(calloc(1, size.dls_size), free);
+  auto* const list = static_cast<Dl_serinfo*>(memory.get());
+  list->dls_size = size.dls_size;
+  list->dls_cnt = size.dls_cnt;
+  if (dlinfo(program, RTLD_DI_SERINFO, list) != 0) return folders;
+  for (unsigned i = 0; i < list->dls_cnt; ++i) folders.emplace_back(list->dls_serpath[i].dls_name);
+  return folders;
+}
+
+RealNccl find_real() {
+  if (!environment().nccl_path.empty()) return open_chosen(environment().nccl_path);
+  if (const std::string loaded = loaded_nccl(); !loaded.empty())
+    if (void* handle = open_real(loaded)) return {handle, ""};
+  for (const std::string& folder : search_folders()) {
+    const std::string path = folder + "/" + kFile;
+    if (access(path.c_str(), R_OK) != 0) continue;
+    if (void* handle = open_real(path)) return {handle, ""};
+  }
+  return {nullptr,
+          "no libnccl.so.2 but amem's own is in the folders in which the loader looks for libraries: "
+          "set AMEM_NCCL_PATH to its file name"};
+}
+
+void hide_absent_functions(void* real) {
+  const char* const* names = nullptr;
+  visit_images([&](const Image& image) {
+    if (is_forwarder(image))
+      names = reinterpret_cast<const char* const*>(image.view.address_of(kNames));
+  });
+  std::vector<const char*> absent;
+  for (; names != nullptr && *names != nullptr; ++names)
+    if (added_function(*names) == nullptr && dlsym(real, *names) == nullptr)
+      absent.push_back(*names);
+  (void)dlerror();
+  visit_images([&](const Image& image) {
+    if (!is_forwarder(image)) return;
+    for (const char* name : absent)
+      if (const ElfW(Sym)* symbol = image.view.definition(name))
+        (void)store_word(image, const_cast<ElfW(Addr)*>(&symbol->st_value), 0);
+  });
+}
+
+/// The first caller loads, others wait for it. Leaked on purpose: threads of NCCL may still call amem
+/// while the process ends.
+const RealNccl& real_nccl() {
+  static const RealNccl* const real = [] {
+    if (is_enabled()) catch_nccl();
+    auto found = std::make_unique<RealNccl>(find_real());
+    if (found->handle == nullptr) {
+      AMEM_LOG(error, -1, "no NCCL to forward to: %s", found->failure.c_str());
+    } else {
+      scan_images();
+      hide_absent_functions(found->handle);
+    }
+    return found.release();
+  }();
+  return *real;
+}
+
+}  // namespace
+
+bool is_forwarder(const Image& image) { return image.view.definition(kNames) != nullptr; }
+
+void before_look_up(const char* name) {
+  static constinit thread_local bool loading = false;
+  const bool is_nccl_name = strncmp(name, "nccl", 4) == 0 || strncmp(name, "pnccl", 5) == 0;
+  if (!is_nccl_name || loading || added_function(name) != nullptr) return;
+  bool present = false;
+  visit_images([&](const Image& image) { present |= is_forwarder(image); });
+  if (!present) return;
+  loading = true;
+  (void)real_nccl();
+  loading = false;
+}
+
+}  // namespace amem
+
+void* amemForward(const char* name) noexcept {
+  using namespace amem;
+  if (void* added = added_function(name)) return added;
+  const RealNccl& real = real_nccl();
+  if (real.handle == nullptr) return stand_in_without_nccl(name);
+  if (void* function = dlsym(real.handle, name)) return function;
+  AMEM_LOG(warn, -1, "the NCCL library behind amem's libnccl.so.2 has no %s: the call returns "
+           "ncclInvalidUsage", name);
+  return stand_in_for_absent(name);
+}

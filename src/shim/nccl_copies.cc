@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "shim/nccl_copies.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "hook/hook_context.h"
+#include "hook/lookup.h"
+#include "interpose/loader_entries.h"
+#include "interpose/slots.h"
+#include "interpose/store.h"
+#include "shim/added_functions.h"
+#include "shim/doors.h"
+#include "shim/forwarder.h"
+#include "shim/process.h"
+
+namespace amem {
+
+constinit std::array<NcclCopy, kMostCopies> g_nccl_copies{};
+
+namespace {
+
+using Adoption = Interception::Adoption;
+
+constexpr const char* kNames[] = {
+#define AMEM_NCCL_GATED(name, parameters, arguments) #name,
+#define AMEM_NCCL_DOOR(name) #name,
+#include "shim/nccl_functions.def"
+#undef AMEM_NCCL_GATED
+#undef AMEM_NCCL_DOOR
+};
+
+constexpr char kLate[] =
+    "amem was loaded after NCCL had been initialized; import amem before the first communicator is "
+    "made, or start the job with amem run";
+constexpr char kNotWritable[] =
+    "the system refuses to make its symbol table or its slots writable (mprotect)";
+constexpr char kNoLookUps[] = "it does not look up the driver's functions by dlsym";
+
+constinit std::atomic<int> g_count{0};
+constinit std::atomic<bool> g_too_many{false};
+
+/// "pncclAllReduce", without allocating.
+struct ProfilingName {
+  explicit ProfilingName(const char* name) {
+    text[0] = 'p';
+    strncpy(text + 1, name, sizeof text - 2);
+  }
+  char text[64] = "";
+};
+
+// --- In visit_images()
+// ------------------------------------------------------------------------------------------------
+
+/// NCCL keeps the addresses of the driver's functions in its data once it is initialized: a word
+/// there that is the address of cuMemCreate says that it was.
+bool was_initialized(const Image& nccl) {
+  const uintptr_t create = first_definition("cuMemCreate");
+  if (create == 0) return false;
+  for (const ElfW(Phdr) & header : nccl.headers) {
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
+    constexpr uintptr_t kWord = sizeof(uintptr_t);
+    const auto* const words = reinterpret_cast<const uintptr_t*>(
+        (nccl.load_bias + header.p_vaddr + kWord - 1) / kWord * kWord);
+    const size_t count = header.p_memsz / kWord - 1;
+    if (std::find(words, words + count, create) != words + count) return true;
+  }
+  return false;
+}
+
+/// NCCL's own slots: of its functions to the originals, before the symbols are redirected; of look-ups
+/// to ours.
+const char* bind_own_slots(const Image& nccl) {
+  const char* failure = kNoLookUps;
+  visit_slots(nccl, [&](const Slot& slot) {
+    const void* function = nullptr;
+    if (strcmp(slot.symbol, "dlsym") == 0)
+      function = reinterpret_cast<const void*>(&amem_nccl_dlsym_entry);
+    else if (strcmp(slot.symbol, "dlvsym") == 0)
+      function = reinterpret_cast<const void*>(&amem_nccl_dlvsym_entry);
+    else if (slot.is_unbound)
+      function = reinterpret_cast<const void*>(nccl.view.address_of(slot.symbol));
+    if (function == nullptr) return;
+    const bool stored = set_slot(nccl, slot, function);
+    if (!stored)
+      failure = kNotWritable;
+    else if (failure == kNoLookUps && strcmp(slot.symbol, "dlsym") == 0)
+      failure = nullptr;
+  });
+  return failure;
+}
+
+/// Makes the symbol `name` of the image mean `function`.
+bool redirect_symbol(const Image& image, const char* name, const void* function) {
+  const ElfW(Sym)* const symbol = image.view.definition(name);
+  if (symbol == nullptr) return true;
+  auto* const value = reinterpret_cast<uintptr_t*>(const_cast<ElfW(Addr)*>(&symbol->st_value));
+  return store_word(image, value, reinterpret_cast<uintptr_t>(function) - image.load_bias);
+}
+
+void fill(int index, const Image& image) {
+  NcclCopy& copy = g_nccl_copies[static_cast<size_t>(index)];
+  strncpy(copy.path, image.path, sizeof copy.path - 1);
+  copy.begin = image.begin;
+  copy.end = image.end;
+  for (size_t i = 0; i < kNcclFunctions; ++i)
+    copy.real[i] = reinterpret_cast<void*>(image.view.address_of(kNames[i]));
+  if (was_initialized(image)) copy.refusal = kLate;
+  if (const char* failure = bind_own_slots(image)) {
+    copy.refusal = failure;
+    if (failure == kNotWritable) return;  // its own calls would pass the doors
+  }
+  for (size_t i = 0; i < kNcclFunctions; ++i) {
+    if (copy.real[i] == nullptr) continue;
+    const void* const door = door_of(index, static_cast<NcclFunction>(i));
+    if (!redirect_symbol(image, kNames[i], door) ||
+        !redirect_symbol(image, ProfilingName(kNames[i]).text, door))
+      copy.refusal = kNotWritable;
+  }
+}
+
+const NcclCopy* copy_at(uintptr_t address) {
+  for (int i = 0; i < nccl_copy_count(); ++i) {
+    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+    if (address >= copy.begin && address < copy.end) return &copy;
+  }
+  return nullptr;
+}
+
+Adoption adopt(const Image& image) {
+  if (!is_nccl(image)) return Adoption::none;
+  if (copy_at(image.begin) != nullptr) return Adoption::target;
+  if (!image.is_relocated()) return Adoption::not_ready;
+  const int index = nccl_copy_count();
+  if (index == kMostCopies) {
+    g_too_many = true;
+    return Adoption::none;
+  }
+  fill(index, image);
+  g_count.store(index + 1, std::memory_order_release);
+  return Adoption::target;
+}
+
+const void* replacement(uintptr_t function) {
+  const NcclCopy* const copy = copy_at(function);
+  if (copy == nullptr) return nullptr;
+  const auto found =
+      std::find(copy->real.begin(), copy->real.end(), reinterpret_cast<void*>(function));
+  if (found == copy->real.end()) return nullptr;
+  return door_of(static_cast<int>(copy - g_nccl_copies.data()),
+                 static_cast<NcclFunction>(found - copy->real.begin()));
+}
+
+// --- With no lock held
+// ------------------------------------------------------------------------------------------------
+
+void targets_found() {
+  static constinit std::atomic<int> kept{0};
+  for (int i = kept.exchange(nccl_copy_count()); i < nccl_copy_count(); ++i) {
+    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+    // Doors and tables lead to it for as long as the process lives.
+    if (real_dlopen()(copy.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr)
+      (void)dlerror();
+    AMEM_LOG(debug, -1, "catching the calls of %s", copy.path);
+    if (copy.refusal != nullptr)
+      AMEM_LOG(warn, -1, "this process cannot pause: %s: %s", copy.path, copy.refusal);
+  }
+}
+
+/// The functions that amem adds are found on every handle of an NCCL library, and by RTLD_DEFAULT.
+void* answer(void* handle, const char* name) {
+  if (nccl_copy_count() == 0) return nullptr;
+  if (handle != RTLD_DEFAULT && real_dlsym()(handle, "pncclCommInitRank") == nullptr)
+    return nullptr;
+  return added_function(name);
+}
+
+bool adds(const char* name) { return added_function(name) != nullptr; }
+
+constexpr Interception kInterception{adopt,         replacement, targets_found,
+                                     before_look_up, adds,        answer};
+
+}  // namespace
+
+bool is_nccl(const Image& image) {
+  return image.view.definition("ncclCommInitRank") != nullptr &&
+         image.view.definition("pncclCommInitRank") != nullptr && !is_forwarder(image);
+}
+
+const char* name_of(NcclFunction function) { return kNames[static_cast<size_t>(function)]; }
+
+int nccl_copy_count() { return g_count.load(std::memory_order_acquire); }
+
+void catch_nccl() {
+  g_make_hook_context.store([] { (void)Process::get(); }, std::memory_order_release);
+  start_interposition(kInterception);
+}
+
+std::string nccl_refusal() {
+  scan_images();
+  if (g_too_many)
+    return "this process has loaded more than " + std::to_string(kMostCopies) + " NCCL libraries";
+  for (int i = 0; i < nccl_copy_count(); ++i) {
+    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+    if (copy.refusal != nullptr) return std::string(copy.path) + ": " + copy.refusal;
+  }
+  return "";
+}
+
+}  // namespace amem
