@@ -89,17 +89,19 @@ class CallGate {
   /// around what is legal at any time, such as the end of many communicators: a group enters the
   /// gate with its first call that starts work.
   void group_started() { ++this_thread().group_depth; }
-  /// Runs `end`, which ends the calling thread's innermost group, inside the gate if the group is.
+  /// Runs `end`, which ends the calling thread's innermost group: inside the gate if the group is.
   template <typename End>
   auto end_group(const char* call, End end) {
     GateThread& thread = this_thread();
-    if (thread.call.load(std::memory_order_relaxed) != nullptr)
+    const bool is_inside = thread.call.load(std::memory_order_relaxed) != nullptr;
+    if (is_inside) {
       thread.call.store(call, std::memory_order_relaxed);
-    ++thread.depth;
+      ++thread.depth;
+    }
     const auto result = end();
     // Code that NCCL called back may have ended the group.
     if (thread.group_depth > 0) --thread.group_depth;
-    leave(thread);
+    if (is_inside) leave(thread);
     return result;
   }
   bool caller_is_in_group() const { return this_thread().group_depth > 0; }

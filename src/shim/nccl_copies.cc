@@ -82,7 +82,7 @@ const char* bind_own_slots(const Image& nccl) {
       function = reinterpret_cast<const void*>(&amem_nccl_dlsym_entry);
     else if (strcmp(slot.symbol, "dlvsym") == 0)
       function = reinterpret_cast<const void*>(&amem_nccl_dlvsym_entry);
-    else if (slot.is_unbound)
+    else if (slot.is_unbound || is_in_this_library(slot.function))  // or a door of another copy
       function = reinterpret_cast<const void*>(nccl.view.address_of(slot.symbol));
     if (function == nullptr) return;
     const bool stored = set_slot(nccl, slot, function);

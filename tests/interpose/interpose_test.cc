@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+//
+// Every way in which a program reaches NCCL: amem catches its calls, its memory can be paused, and the job works
+// before and after.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "src/shim/testdata/child.h"
+
+namespace amem {
+namespace {
+
+const std::string kPrograms = AMEM_TEST_PROGRAMS, kEngine = AMEM_TEST_ENGINE, kSim = AMEM_TEST_SIM;
+const std::string kNccl = kSim + "/libnccl.so.2";
+const std::string kLibraryPath = "LD_LIBRARY_PATH=" + kSim;
+
+/// What a program prints whose calls are all caught.
+constexpr char kCaught[] =
+    "before: right\nactive: all is on the GPUs\npause: 0\npaused: none is on the GPUs\n"
+    "call while paused: 5\nresume: 0\nafter: right\n";
+
+class Interposition : public testing::Test {
+ protected:
+  Interposition() {
+    machine_ = std::filesystem::temp_directory_path() /
+               ("amem-interpose-" + std::to_string(getpid()));
+    std::filesystem::create_directories(machine_);
+  }
+  ~Interposition() override { std::filesystem::remove_all(machine_); }
+
+  /// Runs a program of this folder on simulated GPUs of its own.
+  Ended run(const std::vector<std::string>& command, std::vector<std::string> settings) {
+    std::vector<std::string> argv = command;
+    argv[0] = kPrograms + "/" + argv[0];
+    settings.push_back("AMEM_SIM_DIR=" + machine_.string());
+    settings.push_back("GMM_LOG=2");
+    return run_program(argv, settings);
+  }
+  void expect_caught(const std::vector<std::string>& command,
+                     const std::vector<std::string>& settings) {
+    const Ended ended = run(command, settings);
+    std::string line;
+    for (const std::string& word : command) line += word + " ";
+    EXPECT_EQ(ended.status, 0) << line << ended.errors;
+    EXPECT_EQ(ended.output, kCaught) << line << ended.errors;
+  }
+  const std::vector<std::string> preloaded_{"LD_PRELOAD=" + kEngine, "AMEM_ENABLE=1",
+                                            kLibraryPath};
+  const std::vector<std::string> plain_{kLibraryPath};
+
+  std::filesystem::path machine_;
+};
+
+TEST_F(Interposition, LinkedProgramUnderAPreload) {
+  for (const char* program : {"linked_lazy", "linked_now", "linked_fixed"})
+    for (const char* way : {"calls", "table"}) expect_caught({program, way}, preloaded_);
+}
+
+// The simulated driver is found by LD_LIBRARY_PATH, which comes after RPATH and before RUNPATH.
+TEST_F(Interposition, LinkedProgramThatFindsItsNcclByRpathOrRunpath) {
+  for (const char* program : {"linked_rpath", "linked_runpath"})
+    expect_caught({program, "calls"}, preloaded_);
+}
+
+TEST_F(Interposition, NcclOpenedUnderAPreload) {
+  for (const char* how : {"nccl", "nccl-global", "nccl-deep"})
+    for (const std::string& file : {std::string("libnccl.so.2"), kNccl})
+      expect_caught({"opener", std::string(how) + "=" + file}, preloaded_);
+}
+
+TEST_F(Interposition, CallerThatAsksForTheProfilingNames) {
+  expect_caught({"opener", "nccl=" + kNccl, "profiling"}, preloaded_);
+}
+
+TEST_F(Interposition, LibraryThatIsLoadedLaterAndCallsNccl) {
+  for (const char* binding : {"lazy", "now"}) {
+    const std::string library = "library=" + kPrograms + "/libnccl_user_" + binding + ".so";
+    expect_caught({"opener", library}, preloaded_);
+    expect_caught({"opener", "nccl=" + kNccl, library}, preloaded_);
+  }
+}
+
+TEST_F(Interposition, AmemOpenedBeforeOrAfterNccl) {
+  for (const char* amem : {"amem", "amem-global"}) {
+    const std::string open_amem = std::string(amem) + "=" + kEngine;
+    expect_caught({"opener", open_amem, "nccl=libnccl.so.2"}, plain_);
+    expect_caught({"opener", "nccl=libnccl.so.2", open_amem}, plain_);
+    for (const char* binding : {"lazy", "now"}) {
+      const std::string library = "library=" + kPrograms + "/libnccl_user_" + binding + ".so";
+      expect_caught({"opener", library, open_amem}, plain_);
+    }
+  }
+}
+
+TEST_F(Interposition, AmemOpenedAfterTheFirstCommunicatorRefusesToPause) {
+  const Ended ended =
+      run({"opener", "nccl=libnccl.so.2", "communicators", "amem=" + kEngine}, plain_);
+
+  EXPECT_NE(ended.output.find("pause: 5 ncclPause failed: "), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("amem was loaded after NCCL had been initialized; import amem before"),
+            std::string::npos)
+      << ended.output;
+  EXPECT_NE(ended.output.find("after: right"), std::string::npos) << "the job goes on";
+}
+
+TEST_F(Interposition, TwoNcclLibrariesInOneProcess) {
+  const std::filesystem::path copy = machine_ / "libnccl-of-another-package.so.2";
+  std::filesystem::copy_file(kNccl, copy);
+
+  const Ended ended = run({"opener", "nccl=" + kNccl, "again=" + copy.string()}, preloaded_);
+
+  EXPECT_EQ(ended.output, std::string("second: right\n") + kCaught) << ended.errors;
+}
+
+TEST_F(Interposition, WorkByAnUnknownFunctionPassesAndRefusesThePause) {
+  const Ended ended = run({"opener", "nccl=" + kNccl, "unknown"}, preloaded_);
+
+  EXPECT_NE(ended.output.find("unknown: 0\nbefore: right\n"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("NCCL work was started by a call that does not pass amem's gate"),
+            std::string::npos)
+      << ended.output;
+  EXPECT_NE(ended.output.find("after: right"), std::string::npos);
+}
+
+TEST_F(Interposition, WrappersOfOthersAreUnharmed) {
+  for (const std::string& preload :
+       {kPrograms + "/libnccl_wrapper.so:" + kEngine, kEngine + ":" + kPrograms + "/libnccl_wrapper.so"}) {
+    const Ended ended = run({"linked_lazy", "calls"},
+                            {"LD_PRELOAD=" + preload, "AMEM_ENABLE=1", kLibraryPath});
+    EXPECT_EQ(ended.output, std::string(kCaught) + "wrapper: 6 calls\n") << preload << ended.errors;
+  }
+}
+
+TEST_F(Interposition, DisabledAmemChangesNothing) {
+  const Ended without = run({"opener", "nccl=" + kNccl}, plain_);
+  const Ended with = run({"opener", "nccl=" + kNccl}, {"LD_PRELOAD=" + kEngine, kLibraryPath});
+
+  EXPECT_EQ(without.output, "before: right\nncclPause\n") << "the control: no such function";
+  EXPECT_EQ(with.output, without.output);
+  EXPECT_EQ(with.errors, without.errors);
+}
+
+TEST_F(Interposition, LibrariesThatComeAndGoWhileOthersCall) {
+  const Ended ended = run({"churn", "10000", kNccl, kPrograms + "/libnccl_user_lazy.so",
+                           kPrograms + "/libnccl_user_now.so"},
+                          preloaded_);
+
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_EQ(ended.output, "done\n") << ended.errors;
+}
+
+}  // namespace
+}  // namespace amem
