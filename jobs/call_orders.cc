@@ -90,6 +90,11 @@ const std::pair<const char*, Call> kCollectives[] = {
        int signals[] = {1, 0, 0, 0};  // one, of rank 0
        return by_name("ncclWaitSignal", 1, &signals[0], a.comm, a.stream);
      }},
+    // Of minccl alone, in place of a function of a future NCCL.
+    {"mincclUnknownAllReduce",
+     [](Arguments& a) {
+       return by_name("mincclUnknownAllReduce", a.buffer, size_t{kCount}, a.comm, a.stream);
+     }},
     {"ncclGroupStart", [](Arguments&) { return ncclGroupStart(); }},
     {"ncclGroupEnd", [](Arguments&) { return ncclGroupEnd(); }},
     {"ncclGroupSimulateEnd",

@@ -100,33 +100,22 @@ TEST_F(Exit, HandlersMayEndCommunicatorsOfAPausedProcess) {
   }
 }
 
-TEST_F(Exit, PauseAndResumeInHandlersAreRefused) {
-  for (const char* state : {"active", "paused"}) {
-    auto job = ranks(2);
-    if (state == std::string("paused")) job->all("pause");
-    for (const char* when : {"first", "last"})
-      for (const char* order : {"pause", "resume", "state"})
-        (*job)[0].ask(std::string("at_exit ") + when + " " + order);
-    (*job)[0].order("exit_with 0");
-    expect_code((*job)[0], 0);
-    const auto answers = answers_at_exit((*job)[0].log());
-    ASSERT_EQ(answers.size(), 6u) << (*job)[0].log();
-    for (size_t first : {0u, 3u}) {
-      expect_exit_refused(answers[first], "ncclPause");
-      expect_exit_refused(answers[first + 1], "ncclResume");
-      EXPECT_EQ(answers[first + 2], state == std::string("paused") ? "ok 2" : "ok 0");
-    }
-  }
-}
-
-TEST_F(Exit, PauseAtQuickExitIsRefused) {
+/// Handlers run in reverse order of their registration: the first ones before amem's own, while the driver still works,
+/// the last ones after it.
+TEST_F(Exit, PauseAndResumeInHandlersAfterAmemsAreRefused) {
   auto job = ranks(2);
-  (*job)[0].ask("at_exit first pause");
-  (*job)[0].order("quick_exit_with 5");
-  expect_code((*job)[0], 5);
+  for (const char* when : {"first", "last"})
+    for (const char* order : {"pause", "resume", "state"})
+      (*job)[0].ask(std::string("at_exit ") + when + " " + order);
+  (*job)[0].order("exit_with 0");
+  expect_code((*job)[0], 0);
   const auto answers = answers_at_exit((*job)[0].log());
-  ASSERT_EQ(answers.size(), 1u) << (*job)[0].log();
-  expect_exit_refused(answers[0], "ncclPause");
+  ASSERT_EQ(answers.size(), 6u) << (*job)[0].log();
+  EXPECT_TRUE(answers[0].starts_with("ok ")) << answers[0];
+  EXPECT_TRUE(answers[1].starts_with("ok ")) << answers[1];
+  expect_exit_refused(answers[3], "ncclPause");
+  expect_exit_refused(answers[4], "ncclResume");
+  for (size_t state : {2u, 5u}) EXPECT_EQ(answers[state], "ok 0");
 }
 
 /// amem is used for the first time when it is too late.
@@ -135,7 +124,7 @@ TEST_F(Exit, PauseInAHandlerOfAProcessWithoutNccl) {
   job[0].ask("at_exit first pause");
   job[0].order("exit_with 4");
   expect_code(job[0], 4);
-  expect_exit_refused(answers_at_exit(job[0].log()).at(0), "ncclPause");
+  EXPECT_TRUE(answers_at_exit(job[0].log()).at(0).starts_with("ok "));
 }
 
 /// Rank 0 is held up in the middle, by work of its device that waits for rank 2, while it exits.

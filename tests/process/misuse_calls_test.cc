@@ -89,8 +89,45 @@ TEST_F(CallsWhilePaused, OfLaterVersionsWaitForAMember) {
   if (real_gpu()) return;  // a stock NCCL wants windows for them
   for (const std::string& function : kLater)
     if (function != "ncclCommGrow") job->all("call " + function + " world");
-  EXPECT_TRUE(has((*job)[1].log(), "one-sided calls are not counted"));
   EXPECT_TRUE(has((*job)[1].ask_failing("call ncclCommGrow world"), "not simulated"));
+  job->all("check world" + counts());
+}
+
+/// A function that amem does not know passes no gate, but NCCL asks about the stream before it launches the work.
+TEST_F(CallsWhilePaused, OfUnknownFunctionsAreRefusedOrWaitAndRefuseLaterPauses) {
+  if (real_gpu()) GTEST_SKIP() << "a stock NCCL has no function that amem does not know";
+  auto job = pair({{"AMEM_TIMEOUT_MS", milliseconds(1500)}});
+  (*job)[0].ask("pause");
+
+  (*job)[0].ask_failing("call mincclUnknownAllReduce world");
+  EXPECT_TRUE(has((*job)[0].log(), "does not pass amem's gate: this process is paused"))
+      << (*job)[0].log();
+  (*job)[1].ask_failing("call mincclUnknownAllReduce world");
+  EXPECT_TRUE(has((*job)[1].log(), "waited")) << (*job)[1].log();
+  (*job)[0].ask("resume");
+
+  job->all("call mincclUnknownAllReduce world");
+  job->all("check world" + counts());
+  const std::string text = (*job)[1].ask_failing("pause");
+  EXPECT_TRUE(has(text, "NCCL work was started by a call that does not pass amem's gate")) << text;
+}
+
+/// A peer whose work cannot be waited for keeps its imports.
+TEST_F(CallsWhilePaused, PeerWithUngatedWorkRefusesARevoke) {
+  if (real_gpu()) GTEST_SKIP() << "a stock NCCL has no function that amem does not know";
+  auto job = std::make_unique<jobs::Job>(setup_, 3);
+  job->use_devices({0, 1, 2});
+  job->make("world");
+  job->make("others", {1, 2});
+  job->all("check world" + counts());
+  job->some({1, 2}, "check others" + counts());
+  for (int rank : {1, 2}) (*job)[rank].order("call mincclUnknownAllReduce others");
+  for (int rank : {1, 2}) (*job)[rank].answer();
+
+  const std::string text = (*job)[0].ask_failing("pause");
+
+  EXPECT_TRUE(has(text, "it runs NCCL work that does not pass amem's gate")) << text;
+  EXPECT_EQ((*job)[0].ask("state"), "0");
   job->all("check world" + counts());
 }
 
