@@ -93,13 +93,13 @@ int amemTrimHostMemory(uint64_t* bytes);
 
 /* Enables amem in this process, as AMEM_ENABLE=1 does: from now on NCCL's calls are caught, in the
    libraries that are loaded and in those that come. Call it before the first communicator is made;
-   in a process that makes one before, ncclPause() returns ncclInvalidUsage. Any thread, any number of
-   times. */
+   in a process that makes one before, ncclPause() returns ncclInvalidUsage. Any thread, any number
+   of times. */
 void amemEnable(void);
 
-/* What is caught in this process, as JSON: the NCCL libraries, how often their functions were called
-   through amem, and the relocation slots of other libraries that lead to amem. For diagnosis; the text
-   is the calling thread's and stays until its next call. */
+/* What is caught in this process, as JSON: the NCCL libraries, how often their functions were
+   called through amem, and the relocation slots of other libraries that lead to amem. For
+   diagnosis; the text is the calling thread's and stays until its next call. */
 const char* amemGetInterposition(void);
 
 /* What the last failed call of this process said: the call, the object, the peer's pid and what to

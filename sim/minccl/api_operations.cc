@@ -97,8 +97,10 @@ MINCCL_API(ncclResult_t, ncclAllReduce, const void* send, void* recv, size_t cou
   return run_collective_call(work, comm, stream);
 }
 
-extern "C" [[gnu::visibility("default")]] ncclResult_t mincclUnknownAllReduce(
-    void* buffer, size_t count, ncclComm_t comm, amemStream_t stream) {
+extern "C" [[gnu::visibility("default")]] ncclResult_t mincclUnknownAllReduce(void* buffer,
+                                                                              size_t count,
+                                                                              ncclComm_t comm,
+                                                                              amemStream_t stream) {
   CollectiveWork work = work_of(CollectiveKind::all_reduce, buffer, buffer, count, ncclFloat32);
   work.op = ncclSum;
   return run_collective_call(work, comm, stream);

@@ -33,7 +33,8 @@ typedef struct {
 ncclResult_t mincclFindConnection(ncclComm_t comm, int channel, int peer, int index, int end,
                                   mincclConnection* connection);
 
-/* An all_reduce of floats in place, by a name that amem does not know: a function of a future NCCL. */
+/* An all_reduce of floats in place, by a name that amem does not know: a function of a future NCCL.
+ */
 ncclResult_t mincclUnknownAllReduce(void* buffer, size_t count, ncclComm_t comm,
                                     amemStream_t stream);
 

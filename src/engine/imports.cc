@@ -301,8 +301,9 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
     devices = devices_in_use(context_.registry);
   }
   if (context_.gate.has_ungated_work())
-    return make_error(ErrorKind::unsupported, 0,
-                      "it runs NCCL work that does not pass amem's gate, which nobody can wait for");
+    return make_error(
+        ErrorKind::unsupported, 0,
+        "it runs NCCL work that does not pass amem's gate, which nobody can wait for");
   if (!seeded_fault("leave_gate_open"))
     AMEM_TRY(context_.gate.wait_until_outside(&shared, deadline));
   AMEM_TRY(context_.nccl->wait_until_settled(&shared, deadline));

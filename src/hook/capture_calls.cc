@@ -10,8 +10,7 @@ namespace {
 
 DriverResult noted(DriverStream stream, const int* status, DriverResult result) {
   HookContext& context = *hook_context();
-  if (result != driver_result::kSuccess || status == nullptr || context.forward_only)
-    return result;
+  if (result != driver_result::kSuccess || status == nullptr || context.forward_only) return result;
   const Status admitted = context.captures->note(stream, *status, context.timeout_ms);
   if (admitted.ok()) return result;
   AMEM_LOG(warn, -1, "%s", admitted.error().message.c_str());

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <climits>
 #include <cstring>
 
 #include "base/log.h"
@@ -64,8 +65,8 @@ void* answer_for(const char* name, int version, uint64_t flags, void* real) {
   for (const EntryPoint& entry : kEntryPoints) {
     if (entry.wrapper == nullptr || strcmp(entry.name, name) != 0) continue;
     if (entry.real(*context.driver) == real) return entry.wrapper;
-    named |= version >= entry.since && (entry.handling != Handling::watched ||
-                                        (flags & kPerThreadDefaultStream) == 0);
+    named |= version >= entry.since &&
+             (entry.handling != Handling::watched || (flags & kPerThreadDefaultStream) == 0);
   }
   if (named) {
     MutexLock lock(context.registry->mutex);
@@ -77,7 +78,49 @@ void* answer_for(const char* name, int version, uint64_t flags, void* real) {
   return real;
 }
 
+constinit std::atomic<uintptr_t> g_entry_point{0}, g_entry_point_by_version{0};
+
+// The CUDA runtime asks the driver itself: its answer is replaced, not its question. Types are the
+// ABI's (CUDA Runtime API, "Driver Entry Point Access"); cudaSuccess is 0.
+int hooked_cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
+                                   int* status) {
+  const int result = reinterpret_cast<int (*)(const char*, void**, unsigned long long, int*)>(
+      g_entry_point.load())(name, function, flags, status);
+  HookContext* const context = hook_context_for_look_up();
+  // The newest form that the runtime knows: of which version is not said.
+  if (result == 0 && context != nullptr && !context->forward_only && function != nullptr)
+    *function = answer_for(name, INT_MAX, flags, *function);
+  return result;
+}
+
+int hooked_cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
+                                            unsigned long long flags, int* status) {
+  const int result =
+      reinterpret_cast<int (*)(const char*, void**, unsigned, unsigned long long, int*)>(
+          g_entry_point_by_version.load())(name, function, version, flags, status);
+  HookContext* const context = hook_context_for_look_up();
+  if (result == 0 && context != nullptr && !context->forward_only && function != nullptr)
+    *function = answer_for(name, static_cast<int>(version), flags, *function);
+  return result;
+}
+
+const LookUpEntry kLookUpEntries[] = {
+    {"dlsym", reinterpret_cast<const void*>(&amem_nccl_dlsym_entry), nullptr},
+    {"dlvsym", reinterpret_cast<const void*>(&amem_nccl_dlvsym_entry), nullptr},
+    {"cudaGetDriverEntryPoint", reinterpret_cast<const void*>(&hooked_cudaGetDriverEntryPoint),
+     &g_entry_point},
+    {"cudaGetDriverEntryPointByVersion",
+     reinterpret_cast<const void*>(&hooked_cudaGetDriverEntryPointByVersion),
+     &g_entry_point_by_version},
+};
+
 }  // namespace
+
+const LookUpEntry* look_up_entry(const char* symbol) {
+  for (const LookUpEntry& row : kLookUpEntries)
+    if (strcmp(row.symbol, symbol) == 0) return &row;
+  return nullptr;
+}
 
 DriverResult hooked_cuGetProcAddress(const char* name, void** function, int version,
                                      uint64_t flags) {

@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+
 namespace amem {
 
 using DlsymFunction = void* (*)(void* handle, const char* name);
@@ -15,6 +18,18 @@ void* hooked_dlsym(void* handle, const char* name);
 
 /// The same for dlvsym, by which NCCL finds libibverbs (ibvsymbols.cc:93@v2.30.7-1).
 void* hooked_dlvsym(void* handle, const char* name, const char* version);
+
+/// A function by which NCCL looks up others, and what stands in for it in NCCL's slots.
+struct LookUpEntry {
+  const char* symbol;
+  const void* entry;
+  /// Where the function itself is kept for the entry; nullptr when the entry finds it.
+  std::atomic<uintptr_t>* real;
+};
+/// nullptr for other symbols. dlsym and dlvsym in NCCL's own builds, which contain the CUDA
+/// runtime; cudaGetDriverEntryPoint and its form ByVersion in builds that are linked with
+/// libcudart. Does not allocate or take a lock.
+const LookUpEntry* look_up_entry(const char* symbol);
 
 }  // namespace amem
 

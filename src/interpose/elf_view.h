@@ -11,8 +11,8 @@ namespace amem {
 
 /// The dynamic section of an image in this process: its symbols and its relocations.
 ///
-/// The view reads the tables that the dynamic loader has read; it trusts them as the loader does. It
-/// owns nothing: it is valid while the image stays loaded. No member allocates or takes a lock.
+/// The view reads the tables that the dynamic loader has read; it trusts them as the loader does.
+/// It owns nothing: it is valid while the image stays loaded. No member allocates or takes a lock.
 /// Source: System V ABI, "Dynamic Linking"; x86-64 psABI 4.4.
 class ElfView {
  public:
@@ -44,7 +44,7 @@ class ElfView {
   const ElfW(Sym) * find_by_sysv_hash(const char* name) const;
 
   uintptr_t load_bias_;
-  const ElfW(Sym)* symbols_ = nullptr;
+  const ElfW(Sym) * symbols_ = nullptr;
   const char* strings_ = nullptr;
   const uint32_t* sysv_hash_ = nullptr;
   const uint32_t* gnu_hash_ = nullptr;

@@ -52,8 +52,8 @@ void visit_images(Visit&& visit) {
       &visit);
 }
 
-/// The address of the first definition of `name` in the order of loading, this library excepted: what
-/// the global scope resolves the name to. 0 when there is none.
+/// The address of the first definition of `name` in the order of loading, this library excepted:
+/// what the global scope resolves the name to. 0 when there is none.
 uintptr_t first_definition(const char* name);
 
 /// True for an address in this library.

@@ -48,7 +48,8 @@ DlsymFunction real_dlsym() { return g_dlsym; }
 }  // namespace amem
 
 amem::DlopenFunction amem_dlopen_route(const char* file) noexcept {
-  const bool is_path = file != nullptr && strchr(file, '/') != nullptr && strchr(file, '$') == nullptr;
+  const bool is_path =
+      file != nullptr && strchr(file, '/') != nullptr && strchr(file, '$') == nullptr;
   return is_path ? amem::open_by_path : amem::g_dlopen;
 }
 

@@ -34,8 +34,8 @@ extern "C" {
 /// without '/'; RTLD_NEXT of dlsym(3) means the libraries after the caller's.
 ///
 /// A path is not looked for, and glibc does not search the dependencies of what is loaded by a path
-/// along the caller's RPATH either (dlopen_test.cc). Such a call therefore does not jump: the images
-/// that it loads are patched before it returns. The others are patched at the next look-up.
+/// along the caller's RPATH either (dlopen_test.cc). Such a call therefore does not jump: the
+/// images that it loads are patched before it returns. The others are patched at the next look-up.
 void amem_dlopen_entry();
 void amem_dlsym_entry();
 

@@ -8,8 +8,8 @@
 
 namespace amem {
 
-/// A slot of an image: a word in which the loader keeps the address of a function, so that the image
-/// can call it (JUMP_SLOT), take its address (GLOB_DAT) or have it in a table (R_X86_64_64).
+/// A slot of an image: a word in which the loader keeps the address of a function, so that the
+/// image can call it (JUMP_SLOT), take its address (GLOB_DAT) or have it in a table (R_X86_64_64).
 struct Slot {
   uintptr_t* word;
   const char* symbol;
@@ -19,8 +19,8 @@ struct Slot {
   bool is_unbound;   ///< the function is not known yet: the next call binds it
 };
 
-/// Calls `visit(const Slot&)` for each slot of the image that holds an address. A slot that the loader
-/// has not relocated yet is left out. For use in visit_images(), under the same rules.
+/// Calls `visit(const Slot&)` for each slot of the image that holds an address. A slot that the
+/// loader has not relocated yet is left out. For use in visit_images(), under the same rules.
 /// Source: x86-64 psABI 4.4.1 (the addend counts for R_X86_64_64 only).
 template <typename Visit>
 void visit_slots(const Image& image, Visit&& visit) {

@@ -31,8 +31,7 @@ bool is_writable_now(uintptr_t address) {
   static char text[1 << 16];  // guarded by the loader's list lock
   size_t filled = 0;
   bool writable = false, found = false;
-  for (ssize_t got = 0;
-       !found && (got = read(fd, text + filled, sizeof text - filled - 1)) > 0;) {
+  for (ssize_t got = 0; !found && (got = read(fd, text + filled, sizeof text - filled - 1)) > 0;) {
     filled += static_cast<size_t>(got);
     text[filled] = '\0';
     char* line = text;

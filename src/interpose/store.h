@@ -12,8 +12,8 @@ namespace amem {
 /// made writable for the store; afterwards it has its former protection. False when the system
 /// refuses that (mprotect(2)): nothing is stored then.
 ///
-/// For use in visit_images(): stores are serialized by the loader's list lock. Threads that read the
-/// word meanwhile see the old or the new value.
+/// For use in visit_images(): stores are serialized by the loader's list lock. Threads that read
+/// the word meanwhile see the old or the new value.
 bool store_word(const Image& image, uintptr_t* word, uintptr_t value);
 
 }  // namespace amem

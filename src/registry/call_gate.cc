@@ -178,7 +178,7 @@ void CallGate::forget_ended() {
                         [&](const auto& known) { return contains(ids, known.second); });
   };
   attention_.fetch_sub(static_cast<int>(std::erase_if(away_, concerns_nobody)),
-                      std::memory_order_relaxed);
+                       std::memory_order_relaxed);
 }
 
 void CallGate::add_unseen(const CommunicatorId& id) {

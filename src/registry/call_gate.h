@@ -24,8 +24,8 @@ namespace amem {
 ///
 /// A call is inside until it returns, a call of an open NCCL group until the group's end, so that
 /// whoever closes a gate can wait until nobody is inside. Passing an open gate costs a
-/// few stores to a cache line of the thread's own and one load of a shared word, no fence and no lock
-/// (base/asymmetric_fence.h; docs/decisions/0006-call-gate.md).
+/// few stores to a cache line of the thread's own and one load of a shared word, no fence and no
+/// lock (base/asymmetric_fence.h; docs/decisions/0006-call-gate.md).
 ///
 /// Threads: everything may be called from any thread.
 class CallGate {
@@ -47,11 +47,11 @@ class CallGate {
   /// One call of the calling thread on its way through the gate: in with the constructor, out with
   /// the destructor.
   ///
-  /// Waits for a closed communicator until the deadline. `communicator` is NCCL's pointer, or nullptr
-  /// for a call without one. Calls made from within a call pass at once; so does a further call of
-  /// an open group on a communicator that the group is inside on: whoever closes that waits for the
-  /// group before it takes memory away. A call in an open group stays inside until the outermost
-  /// group ends.
+  /// Waits for a closed communicator until the deadline. `communicator` is NCCL's pointer, or
+  /// nullptr for a call without one. Calls made from within a call pass at once; so does a further
+  /// call of an open group on a communicator that the group is inside on: whoever closes that waits
+  /// for the group before it takes memory away. A call in an open group stays inside until the
+  /// outermost group ends.
   class [[nodiscard]] Entry {
    public:
     Entry(CallGate& gate, const char* call, const void* communicator, long timeout_ms)

@@ -50,9 +50,8 @@ TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
 
 TEST_F(CallGateTest, WaitingCallGoesOnWhenTheMemberIsBack) {
   gate_.member_away(closure_, {kFirst});
-  auto call = std::async(std::launch::async, [&] {
-    return enter("ncclAllReduce", comm(1), 30000).ok();
-  });
+  auto call =
+      std::async(std::launch::async, [&] { return enter("ncclAllReduce", comm(1), 30000).ok(); });
 
   gate_.member_back(member_);
 

@@ -16,8 +16,9 @@ namespace amem {
 /// launches work (enqueue.cc, ncclCudaGetCapturingGraph@v2.28.9), and the question passes our hook.
 ///
 /// It shows streams that are being captured into a CUDA graph: a pause is refused as long as one of
-/// these captures goes on. And it shows work that reached NCCL without passing the gate: by a function
-/// that amem does not know, or by an address that a caller kept from before amem was loaded.
+/// these captures goes on. And it shows work that reached NCCL without passing the gate: by a
+/// function that amem does not know, or by an address that a caller kept from before amem was
+/// loaded.
 ///
 /// Thread-safe.
 class CaptureWatch {

@@ -18,8 +18,8 @@ namespace amem {
 struct alignas(64) GateThread {
   static constexpr size_t kCommunicatorsInGroup = 32;
 
-  int depth = 0;        ///< nested calls, the thread's own
-  int group_depth = 0;  ///< open NCCL groups, the thread's own
+  int depth = 0;                           ///< nested calls, the thread's own
+  int group_depth = 0;                     ///< open NCCL groups, the thread's own
   std::atomic<const char*> call{nullptr};  ///< not nullptr: inside
   std::atomic<size_t> count{0};  ///< communicators in use; more than the array holds means all
   /// One of them, mostly the last, this record itself when there is none; the thread's own.

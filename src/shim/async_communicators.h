@@ -17,8 +17,8 @@ namespace amem {
 /// Non-blocking communicators (ncclConfig_t::blocking 0): NCCL goes on working for them after its
 /// calls have returned ncclInProgress, on threads of its own.
 ///
-/// NCCL may be asked about a communicator by one thread at a time, so a pause that asks for the state
-/// of the application's communicators takes turns with the application's own questions
+/// NCCL may be asked about a communicator by one thread at a time, so a pause that asks for the
+/// state of the application's communicators takes turns with the application's own questions
 /// (ncclCommGetAsyncError ends the group's job, init.cc@v2.28.9), and does not ask for one that
 /// the application has just ended.
 ///

@@ -15,14 +15,14 @@ namespace {
 // --- Work on communicators
 // --------------------------------------------------------------------------------------------
 
-#define AMEM_NCCL_GATED(name, parameters, arguments)                                       \
-  template <int kCopy>                                                                     \
-  int door_##name parameters {                                                             \
-    auto* const real = call_through<int parameters>(kCopy, NcclFunction::name);            \
-    Process* const process = process_for_calls();                                          \
-    if (process == nullptr) [[unlikely]]                                                   \
-      return real arguments;                                                               \
-    return inside(*process, kCopy, #name, comm, [&] { return real arguments; });           \
+#define AMEM_NCCL_GATED(name, parameters, arguments)                             \
+  template <int kCopy>                                                           \
+  int door_##name parameters {                                                   \
+    auto* const real = call_through<int parameters>(kCopy, NcclFunction::name);  \
+    Process* const process = process_for_calls();                                \
+    if (process == nullptr) [[unlikely]]                                         \
+      return real arguments;                                                     \
+    return inside(*process, kCopy, #name, comm, [&] { return real arguments; }); \
   }
 #define AMEM_NCCL_DOOR(name)
 #include "shim/nccl_functions.def"
@@ -87,8 +87,7 @@ int door_ncclCommInitRank(Comm* comm, int ranks, ncclUniqueId id, int rank) {
   Process* const process = process_for_calls();
   if (process == nullptr) return real(comm, ranks, id, rank);
   return make_communicator(*process, kCopy, "ncclCommInitRank", nullptr, comm,
-                           named_by(&id, sizeof id),
-                           [&] { return real(comm, ranks, id, rank); });
+                           named_by(&id, sizeof id), [&] { return real(comm, ranks, id, rank); });
 }
 
 template <int kCopy>
@@ -153,8 +152,8 @@ int door_ncclCommSplit(Comm parent, int color, int key, Comm* comm, void* config
 template <int kCopy>
 int door_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void* config,
                         int flags) {
-  auto* const real = call_through<int(Comm, int*, int, Comm*, void*, int)>(
-      kCopy, NcclFunction::ncclCommShrink);
+  auto* const real =
+      call_through<int(Comm, int*, int, Comm*, void*, int)>(kCopy, NcclFunction::ncclCommShrink);
   Process* const process = process_for_calls();
   if (process == nullptr) return real(parent, excluded, count, comm, config, flags);
   const auto name = [=](const CommunicatorId& id) {
@@ -167,8 +166,8 @@ int door_ncclCommShrink(Comm parent, int* excluded, int count, Comm* comm, void*
                            [&] { return real(parent, excluded, count, comm, config, flags); });
 }
 
-/// A rank that joins has no parent, and of the others only one has the unique id: no identity can be
-/// derived alike by all.
+/// A rank that joins has no parent, and of the others only one has the unique id: no identity can
+/// be derived alike by all.
 template <int kCopy>
 int door_ncclCommGrow(Comm parent, int ranks, const ncclUniqueId* id, int rank, Comm* comm,
                       void* config) {
@@ -251,8 +250,7 @@ DoorsOfCopy doors_of() {
 }
 
 template <int... kCopies>
-std::array<DoorsOfCopy, sizeof...(kCopies)> doors_of_all(
-    std::integer_sequence<int, kCopies...>) {
+std::array<DoorsOfCopy, sizeof...(kCopies)> doors_of_all(std::integer_sequence<int, kCopies...>) {
   return {doors_of<kCopies>()...};
 }
 

@@ -86,9 +86,10 @@ RealNccl find_real() {
     if (access(path.c_str(), R_OK) != 0) continue;
     if (void* handle = open_real(path)) return {handle, ""};
   }
-  return {nullptr,
-          "no libnccl.so.2 but amem's own is in the folders in which the loader looks for libraries: "
-          "set AMEM_NCCL_PATH to its file name"};
+  return {
+      nullptr,
+      "no libnccl.so.2 but amem's own is in the folders in which the loader looks for libraries: "
+      "set AMEM_NCCL_PATH to its file name"};
 }
 
 void hide_absent_functions(void* real) {
@@ -110,8 +111,8 @@ void hide_absent_functions(void* real) {
   });
 }
 
-/// The first caller loads, others wait for it. Leaked on purpose: threads of NCCL may still call amem
-/// while the process ends.
+/// The first caller loads, others wait for it. Leaked on purpose: threads of NCCL may still call
+/// amem while the process ends.
 const RealNccl& real_nccl() {
   static const RealNccl* const real = [] {
     if (is_enabled()) catch_nccl();
@@ -151,7 +152,9 @@ void* amemForward(const char* name) noexcept {
   const RealNccl& real = real_nccl();
   if (real.handle == nullptr) return stand_in_without_nccl(name);
   if (void* function = dlsym(real.handle, name)) return function;
-  AMEM_LOG(warn, -1, "the NCCL library behind amem's libnccl.so.2 has no %s: the call returns "
-           "ncclInvalidUsage", name);
+  AMEM_LOG(warn, -1,
+           "the NCCL library behind amem's libnccl.so.2 has no %s: the call returns "
+           "ncclInvalidUsage",
+           name);
   return stand_in_for_absent(name);
 }

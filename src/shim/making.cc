@@ -46,9 +46,8 @@ void end_making_in_group(Process& process, int copy, int result) {
     }
     process.gate().add_communicator(*pending.slot, pending.id);
     if (result == ncclInProgress)
-      process.note_in_progress(
-          *pending.slot, real_function<AsyncCommunicators::AskFunction>(
-                             copy, NcclFunction::ncclCommGetAsyncError));
+      process.note_in_progress(*pending.slot, real_function<AsyncCommunicators::AskFunction>(
+                                                  copy, NcclFunction::ncclCommGetAsyncError));
   }
   all.clear();
 }

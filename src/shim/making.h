@@ -13,8 +13,8 @@ namespace amem {
 /// set 0, some of them after amem was loaded; with 0 nothing that NCCL allocates can be released.
 void choose_cumem();
 
-/// The calling thread's last group is about to be left, and `result` is its end's: the communicators
-/// that were made in it exist now.
+/// The calling thread's last group is about to be left, and `result` is its end's: the
+/// communicators that were made in it exist now.
 void end_making_in_group(Process& process, int copy, int result);
 
 /// A communicator whose address NCCL stores in `slot` when the calling thread's group ends.

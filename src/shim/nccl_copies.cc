@@ -39,7 +39,8 @@ constexpr char kLate[] =
     "made, or start the job with amem run";
 constexpr char kNotWritable[] =
     "the system refuses to make its symbol table or its slots writable (mprotect)";
-constexpr char kNoLookUps[] = "it does not look up the driver's functions by dlsym";
+constexpr char kNoLookUps[] =
+    "it does not look up the driver's functions by dlsym or cudaGetDriverEntryPoint";
 
 constinit std::atomic<int> g_count{0};
 constinit std::atomic<bool> g_too_many{false};
@@ -72,26 +73,28 @@ bool was_initialized(const Image& nccl) {
   return false;
 }
 
-/// NCCL's own slots: of its functions to the originals, before the symbols are redirected; of look-ups
-/// to ours.
+/// Makes a slot of a look-up lead to ours. A slot that is not bound yet would be bound to the first
+/// definition in the process.
+bool catch_look_ups(const Image& nccl, const Slot& slot, const LookUpEntry& look_up) {
+  const uintptr_t real = slot.is_unbound ? first_definition(slot.symbol) : slot.function;
+  if (look_up.real != nullptr && !is_in_this_library(real)) look_up.real->store(real);
+  return set_slot(nccl, slot, look_up.entry);
+}
+
+/// NCCL's own slots: of its functions to the originals, before the symbols are redirected; of
+/// look-ups to ours. Returns why memory or calls cannot be caught, or nullptr.
 const char* bind_own_slots(const Image& nccl) {
-  const char* failure = kNoLookUps;
+  bool finds_driver = false, stored = true;
   visit_slots(nccl, [&](const Slot& slot) {
-    const void* function = nullptr;
-    if (strcmp(slot.symbol, "dlsym") == 0)
-      function = reinterpret_cast<const void*>(&amem_nccl_dlsym_entry);
-    else if (strcmp(slot.symbol, "dlvsym") == 0)
-      function = reinterpret_cast<const void*>(&amem_nccl_dlvsym_entry);
-    else if (slot.is_unbound || is_in_this_library(slot.function))  // or a door of another copy
-      function = reinterpret_cast<const void*>(nccl.view.address_of(slot.symbol));
-    if (function == nullptr) return;
-    const bool stored = set_slot(nccl, slot, function);
-    if (!stored)
-      failure = kNotWritable;
-    else if (failure == kNoLookUps && strcmp(slot.symbol, "dlsym") == 0)
-      failure = nullptr;
+    if (const LookUpEntry* look_up = look_up_entry(slot.symbol)) {
+      finds_driver |= strcmp(slot.symbol, "dlvsym") != 0;
+      stored &= catch_look_ups(nccl, slot, *look_up);
+    } else if (slot.is_unbound || is_in_this_library(slot.function)) {  // or another copy's door
+      if (const uintptr_t own = nccl.view.address_of(slot.symbol))
+        stored &= set_slot(nccl, slot, reinterpret_cast<const void*>(own));
+    }
   });
-  return failure;
+  return !stored ? kNotWritable : finds_driver ? nullptr : kNoLookUps;
 }
 
 /// Makes the symbol `name` of the image mean `function`.
@@ -181,7 +184,7 @@ void* answer(void* handle, const char* name) {
 
 bool adds(const char* name) { return added_function(name) != nullptr; }
 
-constexpr Interception kInterception{adopt,         replacement, targets_found,
+constexpr Interception kInterception{adopt,          replacement, targets_found,
                                      before_look_up, adds,        answer};
 
 }  // namespace

@@ -48,8 +48,8 @@ extern std::array<NcclCopy, kMostCopies> g_nccl_copies;
 /// How many of them are filled.
 int nccl_copy_count();
 
-/// Is this image an NCCL library, and not a library that wraps NCCL, nor amem's own libnccl.so.2? In
-/// visit_images(). NCCL exports each function by two names, a wrapper exports one of them.
+/// Is this image an NCCL library, and not a library that wraps NCCL, nor amem's own libnccl.so.2?
+/// In visit_images(). NCCL exports each function by two names, a wrapper exports one of them.
 bool is_nccl(const Image& image);
 
 /// Begins to catch NCCL's calls in this process. Idempotent, thread-safe.

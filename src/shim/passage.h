@@ -30,8 +30,8 @@ Function* real_function(int copy, NcclFunction function) {
       g_nccl_copies[static_cast<size_t>(copy)].real[static_cast<size_t>(function)]);
 }
 
-/// amem in this process; nullptr where calls only pass: without a CUDA driver, and in a forked child,
-/// whose locks may be held for ever.
+/// amem in this process; nullptr where calls only pass: without a CUDA driver, and in a forked
+/// child, whose locks may be held for ever.
 inline Process* process_for_calls() {
   Process* const process = Process::get();
   return process == nullptr || process->forked() ? nullptr : process;
@@ -46,9 +46,8 @@ inline int inside(Process& process, int copy, const char* name, Comm comm, Call 
   note_call_passed();
   const int result = call();
   if (result == ncclInProgress) [[unlikely]]
-    process.note_in_progress(
-        comm, real_function<AsyncCommunicators::AskFunction>(
-                  copy, NcclFunction::ncclCommGetAsyncError));
+    process.note_in_progress(comm, real_function<AsyncCommunicators::AskFunction>(
+                                       copy, NcclFunction::ncclCommGetAsyncError));
   return result;
 }
 

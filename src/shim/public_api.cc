@@ -37,10 +37,11 @@ Status check_caught() {
   if (const std::string refusal = nccl_refusal(); !refusal.empty())
     return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
   if (process->gate().has_ungated_work())
-    return make_error(ErrorKind::unsupported, 0,
-                      "NCCL work was started by a call that does not pass amem's gate: by a function "
-                      "that this version of amem does not know, or by a function pointer from before "
-                      "amem was loaded; such work cannot be waited for");
+    return make_error(
+        ErrorKind::unsupported, 0,
+        "NCCL work was started by a call that does not pass amem's gate: by a function "
+        "that this version of amem does not know, or by a function pointer from before "
+        "amem was loaded; such work cannot be waited for");
   return ok_status();
 }
 
@@ -134,7 +135,6 @@ void* amem::added_function(const char* name) {
     if (strcmp(name, known) == 0) return reinterpret_cast<void*>(function);
   return nullptr;
 }
-
 
 AMEM_API amemState_t amemGetState(void) {
   amem::Process* const process = amem::process_that_works();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
-// churn ROUNDS NCCL LIBRARY OTHER: one thread opens, uses and closes LIBRARY, which calls NCCL, another thread does so with
-// OTHER, and two look up functions of NCCL and call them. Ends with "done".
+// churn ROUNDS NCCL LIBRARY OTHER: one thread opens, uses and closes LIBRARY, which calls NCCL,
+// another thread does so with OTHER, and two look up functions of NCCL and call them. Ends with
+// "done".
 #include <pthread.h>
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
-// Every way in which a program reaches NCCL: amem catches its calls, its memory can be paused, and the job works
-// before and after.
+// Every way in which a program reaches NCCL: amem catches its calls, its memory can be paused, and
+// the job works before and after.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,8 +24,8 @@ constexpr char kCaught[] =
 class Interposition : public testing::Test {
  protected:
   Interposition() {
-    machine_ = std::filesystem::temp_directory_path() /
-               ("amem-interpose-" + std::to_string(getpid()));
+    machine_ =
+        std::filesystem::temp_directory_path() / ("amem-interpose-" + std::to_string(getpid()));
     std::filesystem::create_directories(machine_);
   }
   ~Interposition() override { std::filesystem::remove_all(machine_); }
@@ -46,8 +46,7 @@ class Interposition : public testing::Test {
     EXPECT_EQ(ended.status, 0) << line << ended.errors;
     EXPECT_EQ(ended.output, kCaught) << line << ended.errors;
   }
-  const std::vector<std::string> preloaded_{"LD_PRELOAD=" + kEngine, "AMEM_ENABLE=1",
-                                            kLibraryPath};
+  const std::vector<std::string> preloaded_{"LD_PRELOAD=" + kEngine, "AMEM_ENABLE=1", kLibraryPath};
   const std::vector<std::string> plain_{kLibraryPath};
 
   std::filesystem::path machine_;
@@ -99,8 +98,9 @@ TEST_F(Interposition, AmemOpenedAfterTheFirstCommunicatorRefusesToPause) {
       run({"opener", "nccl=libnccl.so.2", "communicators", "amem=" + kEngine}, plain_);
 
   EXPECT_NE(ended.output.find("pause: 5 ncclPause failed: "), std::string::npos) << ended.output;
-  EXPECT_NE(ended.output.find("amem was loaded after NCCL had been initialized; import amem before"),
-            std::string::npos)
+  EXPECT_NE(
+      ended.output.find("amem was loaded after NCCL had been initialized; import amem before"),
+      std::string::npos)
       << ended.output;
   EXPECT_NE(ended.output.find("after: right"), std::string::npos) << "the job goes on";
 }
@@ -125,12 +125,21 @@ TEST_F(Interposition, WorkByAnUnknownFunctionPassesAndRefusesThePause) {
 }
 
 TEST_F(Interposition, WrappersOfOthersAreUnharmed) {
-  for (const std::string& preload :
-       {kPrograms + "/libnccl_wrapper.so:" + kEngine, kEngine + ":" + kPrograms + "/libnccl_wrapper.so"}) {
-    const Ended ended = run({"linked_lazy", "calls"},
-                            {"LD_PRELOAD=" + preload, "AMEM_ENABLE=1", kLibraryPath});
+  for (const std::string& preload : {kPrograms + "/libnccl_wrapper.so:" + kEngine,
+                                     kEngine + ":" + kPrograms + "/libnccl_wrapper.so"}) {
+    const Ended ended =
+        run({"linked_lazy", "calls"}, {"LD_PRELOAD=" + preload, "AMEM_ENABLE=1", kLibraryPath});
     EXPECT_EQ(ended.output, std::string(kCaught) + "wrapper: 6 calls\n") << preload << ended.errors;
   }
+}
+
+TEST_F(Interposition, NcclThatIsLinkedWithTheCudaRuntime) {
+  const Ended ended = run({"entry_points", kPrograms + "/libfake_dynamic_nccl.so"}, preloaded_);
+
+  EXPECT_EQ(ended.output,
+            "find_by_version cuMemCreate: amem\nfind_by_version cuMemGetInfo_v2: driver\n"
+            "find_newest cuMemCreate: amem\nfind_newest cuMemGetInfo_v2: driver\n")
+      << ended.errors;
 }
 
 TEST_F(Interposition, DisabledAmemChangesNothing) {

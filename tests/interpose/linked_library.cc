@@ -6,13 +6,12 @@
 
 // Each is one call through the PLT of this library.
 extern "C" [[gnu::visibility("default")]] const Nccl call_nccl;
-const Nccl call_nccl{
-    [](ncclComm_t* comms, int count, const int* devices) {
-      return ncclCommInitAll(comms, count, devices);
-    },
-    [](const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-       ncclComm_t comm, amemStream_t stream) {
-      return ncclAllReduce(send, recv, count, type, op, comm, stream);
-    },
-    [] { return ncclGroupStart(); }, [] { return ncclGroupEnd(); },
-    [](ncclComm_t comm) { return ncclCommDestroy(comm); }};
+const Nccl call_nccl{[](ncclComm_t* comms, int count, const int* devices) {
+                       return ncclCommInitAll(comms, count, devices);
+                     },
+                     [](const void* send, void* recv, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, ncclComm_t comm, amemStream_t stream) {
+                       return ncclAllReduce(send, recv, count, type, op, comm, stream);
+                     },
+                     [] { return ncclGroupStart(); }, [] { return ncclGroupEnd(); },
+                     [](ncclComm_t comm) { return ncclCommDestroy(comm); }};

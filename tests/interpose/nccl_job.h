@@ -101,29 +101,29 @@ class Job {
     if (nccl_.init_all(comms_, 2, nullptr) != ncclSuccess) fail("ncclCommInitAll failed");
   }
   ncclResult_t all_reduce() {
-    for (int i = 0; i < 2; ++i) data_[i]->set(1 + static_cast<float>(i));
+    for (int i = 0; i < 2; ++i) data_[i].set(1 + static_cast<float>(i));
     nccl_.group_start();
     ncclResult_t result = ncclSuccess;
     for (int i = 0; i < 2; ++i) {
-      const ncclResult_t called = nccl_.all_reduce(data_[i]->pointer(), data_[i]->pointer(),
-                                                   Floats::kCount, ncclFloat32, ncclSum, comms_[i],
-                                                   nullptr);
+      const ncclResult_t called =
+          nccl_.all_reduce(data_[i].pointer(), data_[i].pointer(), Floats::kCount, ncclFloat32,
+                           ncclSum, comms_[i], nullptr);
       if (called != ncclSuccess) result = called;
     }
     const ncclResult_t ended = nccl_.group_end();
     return result != ncclSuccess ? result : ended;
   }
   void check(const char* moment) {
-    const bool done = all_reduce() == ncclSuccess && data_[0]->are(3) && data_[1]->are(3);
+    const bool done = all_reduce() == ncclSuccess && data_[0].are(3) && data_[1].are(3);
     printf("%s: %s\n", moment, done ? "right" : "wrong");
   }
   ncclComm_t comm(int i) const { return comms_[i]; }
-  void* buffer(int i) const { return data_[i]->pointer(); }
+  void* buffer(int i) const { return data_[i].pointer(); }
 
  private:
   Nccl nccl_;
   ncclComm_t comms_[2];
-  Floats* data_[2] = {new Floats(0), new Floats(1)};
+  Floats data_[2] = {Floats(0), Floats(1)};
 };
 
 /// amem's functions: of this handle, or of the global scope.
@@ -154,10 +154,10 @@ class Amem {
     find(get, amem_, "amemGetTotals");
     get(-1, -1, &totals);
     printf("%s: %s\n", moment,
-           totals.allocated == 0                  ? "nothing is known"
-           : totals.resident == 0                 ? "none is on the GPUs"
+           totals.allocated == 0                 ? "nothing is known"
+           : totals.resident == 0                ? "none is on the GPUs"
            : totals.resident == totals.allocated ? "all is on the GPUs"
-                                                  : "some is on the GPUs");
+                                                 : "some is on the GPUs");
   }
 
  private:

@@ -2,14 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
 // opener [option ...]: a program that opens NCCL by dlopen(3). In the order of the options:
-//   amem=PATH         opens libamem_nccl.so with RTLD_LOCAL and enables it; amem-global=PATH with RTLD_GLOBAL
-//   nccl=FILE         opens NCCL with RTLD_LOCAL; nccl-global=, nccl-deep= (RTLD_DEEPBIND)
-//   library=PATH      opens a library that is linked with NCCL, and uses NCCL through its `call_nccl`
-//   profiling         calls pncclX in place of ncclX
-//   communicators     makes the communicators now
-//   again=FILE        a second NCCL, which works beside the first
-//   unknown           work by a function that amem does not know
+//   amem=PATH         opens libamem_nccl.so with RTLD_LOCAL and enables it; amem-global=PATH with
+//   RTLD_GLOBAL nccl=FILE         opens NCCL with RTLD_LOCAL; nccl-global=, nccl-deep=
+//   (RTLD_DEEPBIND) library=PATH      opens a library that is linked with NCCL, and uses NCCL
+//   through its `call_nccl` profiling         calls pncclX in place of ncclX communicators makes
+//   the communicators now again=FILE        a second NCCL, which works beside the first unknown
+//   work by a function that amem does not know
 // Then the job works, is paused and works again.
+#include <memory>
+
 #include "tests/interpose/nccl_job.h"
 
 namespace {
@@ -19,7 +20,7 @@ struct State {
   void* amem = nullptr;
   const char* prefix = "";
   Nccl functions{};
-  Job* job = nullptr;
+  std::unique_ptr<Job> job;
 };
 
 void* open(const char* file, int flags) {
@@ -30,12 +31,13 @@ void* open(const char* file, int flags) {
 
 const char* value(const char* option, const char* name) {
   const size_t length = strlen(name);
-  return strncmp(option, name, length) == 0 && option[length] == '=' ? option + length + 1 : nullptr;
+  return strncmp(option, name, length) == 0 && option[length] == '=' ? option + length + 1
+                                                                     : nullptr;
 }
 
 Job& job_of(State& state) {
   if (state.functions.init_all == nullptr) state.functions = nccl_of(state.nccl, state.prefix);
-  if (state.job == nullptr) state.job = new Job(state.functions);
+  if (state.job == nullptr) state.job = std::make_unique<Job>(state.functions);
   return *state.job;
 }
 

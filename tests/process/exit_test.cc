@@ -100,8 +100,8 @@ TEST_F(Exit, HandlersMayEndCommunicatorsOfAPausedProcess) {
   }
 }
 
-/// Handlers run in reverse order of their registration: the first ones before amem's own, while the driver still works,
-/// the last ones after it.
+/// Handlers run in reverse order of their registration: the first ones before amem's own, while the
+/// driver still works, the last ones after it.
 TEST_F(Exit, PauseAndResumeInHandlersAfterAmemsAreRefused) {
   auto job = ranks(2);
   for (const char* when : {"first", "last"})

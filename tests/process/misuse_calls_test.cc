@@ -93,7 +93,8 @@ TEST_F(CallsWhilePaused, OfLaterVersionsWaitForAMember) {
   job->all("check world" + counts());
 }
 
-/// A function that amem does not know passes no gate, but NCCL asks about the stream before it launches the work.
+/// A function that amem does not know passes no gate, but NCCL asks about the stream before it
+/// launches the work.
 TEST_F(CallsWhilePaused, OfUnknownFunctionsAreRefusedOrWaitAndRefuseLaterPauses) {
   if (real_gpu()) GTEST_SKIP() << "a stock NCCL has no function that amem does not know";
   auto job = pair({{"AMEM_TIMEOUT_MS", milliseconds(1500)}});

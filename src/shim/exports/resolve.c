@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include <stdint.h>
 
-// The generated trampolines.S: where trampoline i jumps to, and what it is called. The array of names ends with a null
-// pointer; by its symbol amem tells this library from an NCCL library (shim/forwarder.h).
+// The generated trampolines.S: where trampoline i jumps to, and what it is called. The array of
+// names ends with a null pointer; by its symbol amem tells this library from an NCCL library
+// (shim/forwarder.h).
 extern void* amem_slots[];
 extern const char* const amemForwarderNames[];
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
-// door_probe CALLER NAME [THREADS]: loads the library CALLER and has it load NAME ("-": NULL), in
-// THREADS threads at once. Prints what came of it and, to standard error, how often the door's
-// callback ran, where there is a door that counts.
+// dlopen_probe CALLER NAME [THREADS]: loads the library CALLER and has it load NAME ("-": NULL), in
+// THREADS threads at once. Prints what came of it.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -24,9 +23,6 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   void* caller = dlopen(argv[1], RTLD_NOW);
   if (caller == NULL) return 3;
-  int (*count)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "door_calls");
-  const int before = count != NULL ? count() : 0;
-
   open_from_caller = (void* (*)(const char*))dlsym(caller, "open_from_here");
   name = strcmp(argv[2], "-") == 0 ? NULL : argv[2];
   const int threads = argc > 3 ? atoi(argv[3]) : 0;
@@ -48,6 +44,5 @@ int main(int argc, char** argv) {
     printf("opened: %s\n", map->l_name);
     printf("dlerror afterwards: %s\n", dlerror() != NULL ? "set" : "none");
   }
-  if (count != NULL) fprintf(stderr, "%d", count() - before);
   return 0;
 }

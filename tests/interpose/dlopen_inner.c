@@ -2,4 +2,4 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 
 /// In a folder that only the callers' RUNPATH or RPATH names.
-int door_inner(void) { return 42; }
+int dlopen_inner(void) { return 42; }
