@@ -26,12 +26,10 @@ typedef enum {
 
 /* What becomes of memory when its owner pauses. */
 typedef enum {
-  amemKindKeep = 0,   /* released, contents kept on the host */
-  amemKindHeader = 1, /* released, the first 4096 bytes kept, the rest zero when it is back */
-  amemKindZero = 2,   /* released, zero when it is back */
-  amemKindPinned = 3, /* never released: a NIC, the CPU or a multicast object knows its pages */
-  amemKindUser = 4,   /* never released: the application's own (ncclMemAlloc) */
-  amemKindCount = 5
+  amemKindKeep = 0,       /* released, contents kept on the host */
+  amemKindDiscard = 1,    /* released, contents zero afterwards */
+  amemKindPersistent = 2, /* never released; ncclMemStats() says why */
+  amemKindCount = 3
 } amemKind_t;
 
 /* Sums over allocations, in bytes but for `objects`. */
@@ -41,7 +39,7 @@ typedef struct {
   uint64_t resident_bytes;  /* of these, on the GPU now */
   uint64_t released_bytes;  /* of these, not on the GPU now */
   uint64_t saved_bytes;     /* host memory that holds contents of released ones */
-  uint64_t fixed_bytes;     /* of these, never released: pinned, user, in a slab with pinned */
+  uint64_t fixed_bytes;     /* of these, never released: persistent, or in a slab with what is */
 } amemTotals_t;
 
 /* The last completed pause and resume: milliseconds and bytes. */

@@ -137,7 +137,7 @@ Status Executor::run_one(const Step& step) {
   }
   if (backing->state != saving) return ok_status();
   // Since the plan was made: its pages must stay.
-  if (is_fixed(*backing, registry_.allocations(), kinds_)) {
+  if (is_persistent(*backing, registry_.allocations())) {
     backing->saved = nullptr;
     return change_state(*backing, resident);
   }

@@ -27,12 +27,12 @@ namespace amem {
 class Executor {
  public:
   Executor(const Driver& driver, Registry& registry, DeviceThreads& devices, HostStore& store,
-           const KindSettings& kinds, const ExitFlag& exiting)
+           const ContentSettings& settings, const ExitFlag& exiting)
       : driver_(driver),
         registry_(registry),
         devices_(devices),
         store_(store),
-        kinds_(kinds),
+        settings_(settings),
         exiting_(exiting),
         pinning_(driver, exiting) {}
 
@@ -125,7 +125,7 @@ class Executor {
   Registry& registry_;
   DeviceThreads& devices_;
   HostStore& store_;
-  const KindSettings& kinds_;
+  const ContentSettings& settings_;
   const ExitFlag& exiting_;
   DeviceThreads pinning_;  ///< of host memory
   std::map<int, Copier> copiers_;

@@ -69,7 +69,7 @@ DeviceThreads::Started Executor::start_copies(const CopiesByDevice& copies,
 void Executor::add_contents(const Step& step, CopiesByDevice* copies) {
   Backing* backing = registry_.find_backing(step.backing);
   if (backing == nullptr || (backing->state != resident && backing->state != saving)) return;
-  std::vector<Piece> pieces = pieces_to_save(*backing, registry_.allocations(), kinds_);
+  std::vector<Piece> pieces = pieces_to_save(*backing, registry_.allocations(), settings_);
   const DeviceAddress address = backing->first_address();
   // What is mapped nowhere NCCL cannot have written either; it is created fresh.
   if (pieces.empty() || address == 0) return;

@@ -54,8 +54,8 @@ class ExecutorTest : public EngineTest {
   }
 
   HostStore store_{driver_, 0};
-  const KindSettings kinds_{};
-  Executor executor_{driver_, registry_, devices_, store_, kinds_, exiting_};
+  const ContentSettings settings_{};
+  Executor executor_{driver_, registry_, devices_, store_, settings_, exiting_};
   BackingId backing_ = 0;
 };
 
@@ -107,7 +107,7 @@ class ExecutorRoomTest : public ExecutorTest {
   }
 
   HostStore limited_store_{driver_, kBytes + kBytes / 2};
-  Executor limited_{driver_, registry_, devices_, limited_store_, kinds_, exiting_};
+  Executor limited_{driver_, registry_, devices_, limited_store_, settings_, exiting_};
 };
 
 TEST_F(ExecutorRoomTest, IsPlannedFirstAndMadeThen) {

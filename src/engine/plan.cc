@@ -8,20 +8,17 @@ namespace amem {
 
 using Action = Step::Action;
 
-bool is_fixed(const Backing& backing, const AllocationMap& allocations,
-              const KindSettings& settings) {
-  return std::any_of(backing.allocations.begin(), backing.allocations.end(),
-                     [&](const auto& entry) {
-                       return is_fixed(kind_for_pause(allocations.at(entry.second), settings));
-                     });
+bool is_persistent(const Backing& backing, const AllocationMap& allocations) {
+  return std::any_of(
+      backing.allocations.begin(), backing.allocations.end(),
+      [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::persistent; });
 }
 
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
-                                  const KindSettings& settings) {
+                                  const ContentSettings& settings) {
   std::vector<Piece> pieces;
   for (const auto& [offset_bytes, id] : backing.allocations) {
-    const Allocation& allocation = allocations.at(id);
-    const size_t bytes = saved_bytes(kind_for_pause(allocation, settings), allocation.size_bytes);
+    const size_t bytes = kept_bytes(allocations.at(id), settings);
     if (bytes == 0) continue;
     if (!pieces.empty() && pieces.back().offset_bytes + pieces.back().size_bytes == offset_bytes)
       pieces.back().size_bytes += bytes;
@@ -37,8 +34,7 @@ size_t total_bytes(const std::vector<Piece>& pieces) {
   return sum;
 }
 
-std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations,
-                             const KindSettings& settings) {
+std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations) {
   std::vector<Step> saves, drops, releases;
   for (const auto& [id, backing] : backings) {
     if (backing.is_import) {
@@ -46,8 +42,7 @@ std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& al
         drops.push_back({Action::drop, id});
       continue;
     }
-    if (backing.state != BackingState::resident || is_fixed(backing, allocations, settings))
-      continue;
+    if (backing.state != BackingState::resident || is_persistent(backing, allocations)) continue;
     saves.push_back({Action::save, id});
     releases.push_back({Action::release, id});
   }

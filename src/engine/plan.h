@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "registry/kind_policy.h"
+#include "registry/buffer_contents.h"
 
 namespace amem {
 
@@ -29,18 +29,16 @@ using AllocationMap = std::map<AllocationId, Allocation>;
 using BackingMap = std::map<BackingId, Backing>;
 
 /// True when something in the backing must never leave, and so all of it.
-bool is_fixed(const Backing& backing, const AllocationMap& allocations,
-              const KindSettings& settings);
+bool is_persistent(const Backing& backing, const AllocationMap& allocations);
 
 /// What of the backing's bytes is copied to the host, in order; neighbours are one piece. Pure.
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
-                                  const KindSettings& settings);
+                                  const ContentSettings& settings);
 size_t total_bytes(const std::vector<Piece>& pieces);
 
 /// What a pause does, in order: all saves, then all drops, then all releases. Pure. Nothing appears
-/// that never leaves (pinned, user) or is away already.
-std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations,
-                             const KindSettings& settings);
+/// that is persistent or is away already.
+std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations);
 
 /// What a resume does, in order: all creates, then all fills, then all fetches. Pure; also right
 /// after a resume that broke off.

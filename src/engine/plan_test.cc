@@ -60,7 +60,7 @@ class PlanTest : public testing::Test {
     backing.allocations[offset_bytes] = id;
     return allocation;
   }
-  std::string pause_text() const { return text(plan_pause(backings_, allocations_, {})); }
+  std::string pause_text() const { return text(plan_pause(backings_, allocations_)); }
   std::string resume_text() const { return text(plan_resume(backings_)); }
 
   AllocationMap allocations_;
@@ -76,16 +76,15 @@ TEST_F(PlanTest, PauseSavesAllThenDropsImportsThenReleases) {
 }
 
 TEST_F(PlanTest, KindDecidesWhoLeaves) {
-  for (const Kind kind : {Kind::keep, Kind::header, Kind::zero, Kind::pinned, Kind::user})
-    own(kind);
+  for (const Kind kind : {Kind::keep, Kind::discard, Kind::persistent}) own(kind);
 
-  EXPECT_EQ(pause_text(), "save 1, save 2, save 3, release 1, release 2, release 3");
+  EXPECT_EQ(pause_text(), "save 1, save 2, release 1, release 2");
 }
 
 TEST_F(PlanTest, SlabStaysWithTheOneThatMustStay) {
   Backing& slab = add(resident, 4 * kMiB);
   place(slab, 0, kMiB);
-  place(slab, kMiB, kMiB, Kind::pinned);
+  place(slab, kMiB, kMiB, Kind::persistent);
   own();
 
   EXPECT_EQ(pause_text(), "save 2, release 2");
@@ -104,8 +103,8 @@ TEST_F(PlanTest, PauseLeavesOutWhatIsAwayAlready) {
 TEST_F(PlanTest, ResumeCreatesAllThenFillsThenFetches) {
   import(dropped);
   own(Kind::keep, released);
-  // Pinned while it was away: it has to come back all the same.
-  own(Kind::pinned, released);
+  // Persistent since it went away: it has to come back all the same.
+  own(Kind::persistent, released);
   import(dropped);
 
   EXPECT_EQ(resume_text(), "create 2, create 3, fill 2, fill 3, fetch 1, fetch 4");
@@ -113,7 +112,7 @@ TEST_F(PlanTest, ResumeCreatesAllThenFillsThenFetches) {
 
 // Some of its memory may be here; only the step itself knows which.
 TEST_F(PlanTest, ResumeTakesUpWhatAnotherLeftUnfinished) {
-  own(Kind::header, restoring);
+  own(Kind::keep, restoring);
   own(Kind::keep, released);
   own(Kind::keep, resident);
 
@@ -122,8 +121,7 @@ TEST_F(PlanTest, ResumeTakesUpWhatAnotherLeftUnfinished) {
 
 TEST_F(PlanTest, ResumeLeavesOutWhatIsHereOrComesBackByItself) {
   for (const BackingState state : {resident, saving}) own(Kind::keep, state);
-  own(Kind::pinned);
-  own(Kind::user);
+  own(Kind::persistent);
   for (const BackingState state : {mapped, let_go, lost}) import(state);
 
   EXPECT_EQ(resume_text(), "");
@@ -147,12 +145,12 @@ TEST_F(PlanTest, InverseTakesNothingBackThatWasOnlySaved) {
 TEST_F(PlanTest, InverseOfEveryPartOfAPauseIsTheResumeFromThere) {
   own(Kind::keep);
   import(mapped);
-  own(Kind::header);
-  import(let_go);
-  own(Kind::zero);
-  own(Kind::pinned);
   own(Kind::keep);
-  const std::vector<Step> plan = plan_pause(backings_, allocations_, {});
+  import(let_go);
+  own(Kind::discard);
+  own(Kind::persistent);
+  own(Kind::keep);
+  const std::vector<Step> plan = plan_pause(backings_, allocations_);
   ASSERT_EQ(plan.size(), 10u);
 
   for (size_t count = 0; count <= plan.size(); ++count) {
@@ -169,26 +167,21 @@ TEST_F(PlanTest, InverseOfEveryPartOfAPauseIsTheResumeFromThere) {
   }
 }
 
-TEST_F(PlanTest, PiecesAreWhatTheKindsKeepAndNeighboursAreOne) {
-  Backing& slab = add(resident, 8 * kMiB);
+TEST_F(PlanTest, PiecesAreWhatIsKeptAndAdjacentOnesAreOne) {
+  Backing& slab = add(resident, 16 * kMiB);
   place(slab, 0, kMiB);
   place(slab, kMiB, kMiB);
-  place(slab, 2 * kMiB, kMiB, Kind::zero);
-  place(slab, 3 * kMiB, kMiB, Kind::header);
-  place(slab, 4 * kMiB, kMiB, Kind::keep);
+  place(slab, 2 * kMiB, kMiB, Kind::discard);
+  place(slab, 4 * kMiB, 2 * kMiB, Kind::keep).nonce = 1;
   place(slab, 6 * kMiB, kMiB, Kind::keep);
+  place(slab, 8 * kMiB, kMiB, Kind::keep);
 
   EXPECT_EQ(pieces_to_save(slab, allocations_, {}),
+            (std::vector<Piece>{{0, 2 * kMiB}, {4 * kMiB, 3 * kMiB}, {8 * kMiB, kMiB}}));
+  // One is of the size of a P2P buffer.
+  EXPECT_EQ(pieces_to_save(slab, allocations_, {true, {1 << 15, 1 << 16, 1 << 17}}),
             (std::vector<Piece>{
-                {0, 2 * kMiB}, {3 * kMiB, kHeaderBytes}, {4 * kMiB, kMiB}, {6 * kMiB, kMiB}}));
-}
-
-TEST(SavedBytes, AreThoseThatTheKindKeeps) {
-  EXPECT_EQ(saved_bytes(Kind::keep, 10 * kMiB), 10 * kMiB);
-  EXPECT_EQ(saved_bytes(Kind::header, 10 * kMiB), kHeaderBytes);
-  EXPECT_EQ(saved_bytes(Kind::header, 100), 100u);
-  for (const Kind kind : {Kind::zero, Kind::pinned, Kind::user})
-    EXPECT_EQ(saved_bytes(kind, 10 * kMiB), 0u) << kind_name(kind);
+                {0, 2 * kMiB}, {4 * kMiB, kHeaderBytes}, {6 * kMiB, kMiB}, {8 * kMiB, kMiB}}));
 }
 
 }  // namespace

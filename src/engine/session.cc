@@ -82,7 +82,7 @@ void Session::leave(SessionState state, bool stopped_half_way) {
 
 std::vector<Step> Session::pause_plan() {
   MutexLock lock(context_.registry.mutex);
-  return plan_pause(context_.registry.backings(), context_.registry.allocations(), context_.kinds);
+  return plan_pause(context_.registry.backings(), context_.registry.allocations());
 }
 
 std::vector<Step> Session::resume_plan() {
@@ -123,7 +123,7 @@ Status Session::check_all_is_away() {
   MutexLock lock(context_.registry.mutex);
   for (const auto& [id, backing] : context_.registry.backings())
     if (backing.is_here() &&
-        (backing.is_import || !is_fixed(backing, context_.registry.allocations(), context_.kinds)))
+        (backing.is_import || !is_persistent(backing, context_.registry.allocations())))
       return make_error(
           ErrorKind::misuse, 0,
           "the last ncclPause() or ncclResume() stopped half way, and memory of NCCL is on "
@@ -150,10 +150,7 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   AMEM_TRY(context_.devices.drain(devices, deadline));
   step_point(StepPoint::pause_drained);
   // What is not allowed or not there is refused before any neighbour is asked for anything.
-  neighbours_.exports().expect_in_step();
-  Status planned = executor_.plan_room(pause_plan(), deadline);
-  neighbours_.exports().forget_in_step();
-  return planned;
+  return executor_.plan_room(pause_plan(), deadline);
 }
 
 Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& begun,

@@ -33,7 +33,7 @@ class Session {
       : context_(context),
         neighbours_(neighbours),
         store_(context.driver, context.host_limit_bytes),
-        executor_(context.driver, context.registry, context.devices, store_, context.kinds,
+        executor_(context.driver, context.registry, context.devices, store_, context.contents,
                   context.exiting) {}
 
   /// Returns when NCCL's memory has left the GPUs and this process' references to others' are

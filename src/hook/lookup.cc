@@ -48,25 +48,19 @@ const EntryPoint kEntryPoints[] = {
 /// cuGetProcAddress answers with the very address that libcuda exports for that form (measured:
 /// H100, driver 580.159, 2026-11-21), so the form is known by its address. A form that we do not
 /// know is passed on untouched, and pausing is refused from then on: memory could come and go
-/// behind our back. Of what is only watched, the form for per-thread default streams is nobody's:
-/// the runtime looks it up beside the other, and NCCL is not built to use it.
+/// behind our back. What is only watched is not needed: captures are asked about otherwise.
 void* answer_for(const char* name, int version, uint64_t flags, void* real) {
   HookContext& context = *hook_context();
   if (real == nullptr) return real;
-  bool named = false, unseen = false;
+  bool named = false;
   for (const EntryPoint& entry : kEntryPoints) {
     if (entry.wrapper == nullptr || strcmp(entry.name, name) != 0) continue;
     if (entry.real(*context.driver) == real) {
       if (entry.handling == Handling::watched) context.captures->note_hooked();
       return entry.wrapper;
     }
-    if (version < entry.since) continue;
-    if (entry.handling != Handling::watched)
-      named = true;
-    else if ((flags & kPerThreadDefaultStream) == 0)
-      unseen = true;
+    named = named || (version >= entry.since && entry.handling != Handling::watched);
   }
-  if (unseen) context.captures->note_unseen();
   if (named) {
     MutexLock lock(context.registry->mutex);
     if (context.registry->refusal.empty())

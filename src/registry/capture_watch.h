@@ -8,29 +8,23 @@
 
 #include "base/mutex.h"
 #include "driver/driver.h"
-#include "registry/call_counter.h"
 #include "registry/call_gate.h"
 
 namespace amem {
 
 /// Streams on which NCCL work was seen while they were being captured into a CUDA graph: a pause
-/// has to be refused as long as one of these captures goes on. What is seen here and was not
-/// counted, or cannot be, casts doubt on the counts.
+/// has to be refused as long as one of these captures goes on.
 ///
 /// Thread-safe.
 class CaptureWatch {
  public:
-  CaptureWatch(CallGate& gate, CallCounter& calls) : gate_(gate), calls_(calls) {
+  explicit CaptureWatch(CallGate& gate) : gate_(gate) {
     gate_.take_long_way(CallGate::LongWay::unseen_captures);
   }
 
-  /// What the driver said of a stream, CUstreamCaptureStatus, to NCCL, which asks on the thread of
-  /// its caller.
+  /// What the driver said of a stream, CUstreamCaptureStatus, to NCCL.
   void note(DriverStream stream, int status) {
-    if (!gate_.caller_is_inside())
-      calls_.doubt("an NCCL that was loaded by its path, past amem, is in use");
     if (status == kCaptureStatusNone) return forget(stream);
-    calls_.doubt("NCCL work was captured into a CUDA graph, and nobody sees how often that runs");
     MutexLock lock(mutex_);
     captured_.insert(stream);
     remembers_.store(true, std::memory_order_relaxed);
@@ -59,8 +53,6 @@ class CaptureWatch {
     gate_.end_long_way(CallGate::LongWay::unseen_captures);
   }
   bool is_hooked() const { return hooked_.load(std::memory_order_relaxed); }
-  /// NCCL may ask in a way that passes no hook.
-  void note_unseen() { calls_.doubt("NCCL's captures of streams cannot be seen"); }
 
  private:
   static constexpr uintptr_t kPerThreadStream = 2;  ///< CU_STREAM_PER_THREAD
@@ -77,7 +69,6 @@ class CaptureWatch {
   }
 
   CallGate& gate_;
-  CallCounter& calls_;
   std::atomic<bool> hooked_{false};
   Mutex mutex_;
   std::set<DriverStream> captured_ AMEM_GUARDED_BY(mutex_);

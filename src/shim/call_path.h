@@ -47,35 +47,21 @@ int inside(const char* name, Comm comm, Call call) {
   return result;
 }
 
-/// The result of a call that may have sent something, of which only success says that it has.
-inline int sent(int result) {
-  if (result != ncclSuccess)
-    process().calls().doubt("an NCCL call failed, or goes on after it has returned");
-  return result;
-}
-
 // A call that nothing stands in the way of makes its way through these two, which become part of
 // it, and through the real function. All others take the long way. What is between a launch and the
 // next has left the processor's caches, so that each line of code costs
 // (docs/decisions/0006-call-gate.md).
 
 /// Lets a call in; nullptr when it has to take the long way.
-inline GateThread* enter_quickly(const char* name, Comm comm, CallCounter::Call call) {
-  if (call.kind == CallCounter::Call::Kind::one_sided) return nullptr;  // is to be doubted
-  Process& self = process();
-  CallCounter::Member* const member = self.calls().find_quickly(comm);
-  if (member == nullptr) [[unlikely]]
-    return nullptr;
-  GateThread* const thread = self.gate().enter_quickly(name, comm);
+inline GateThread* enter_quickly(const char* name, Comm comm) {
+  GateThread* const thread = process().gate().enter_quickly(name, comm);
   if (thread == nullptr) [[unlikely]]
     return nullptr;
-  member->count(call);
   note_call_passed();
   return thread;
 }
 
 [[gnu::cold, gnu::noinline]] inline void note_failure(int result) {
-  sent(result);
   if (result == ncclInProgress) process().async_communicators().note();
 }
 

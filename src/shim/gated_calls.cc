@@ -19,23 +19,22 @@ namespace {
 // --- Work on communicators
 // --------------------------------------------------------------------------------------------
 
-#define AMEM_NCCL_WORK(name, parameters, arguments, stream, call)                   \
-  AMEM_REAL(name, parameters)                                                       \
-  [[gnu::noinline]] int long_##name parameters {                                    \
-    if (process().forked()) return g_real_##name.load() arguments;                  \
-    return inside(#name, comm, [&] {                                                \
-      process().note_stream(stream);                                                \
-      process().calls().count(comm, CallCounter::Call::call);                       \
-      return sent(g_real_##name.load() arguments);                                  \
-    });                                                                             \
-  }                                                                                 \
-  [[gnu::hot]] int gated_##name parameters {                                        \
-    if (is_in_real_nccl(AMEM_CALLER)) [[unlikely]]                                  \
-      return g_real_##name.load() arguments;                                        \
-    GateThread* const thread = enter_quickly(#name, comm, CallCounter::Call::call); \
-    if (thread == nullptr) [[unlikely]]                                             \
-      return long_##name arguments;                                                 \
-    return leave_quickly(*thread, g_real_##name.load() arguments);                  \
+#define AMEM_NCCL_WORK(name, parameters, arguments, stream)        \
+  AMEM_REAL(name, parameters)                                      \
+  [[gnu::noinline]] int long_##name parameters {                   \
+    if (process().forked()) return g_real_##name.load() arguments; \
+    return inside(#name, comm, [&] {                               \
+      process().note_stream(stream);                               \
+      return g_real_##name.load() arguments;                       \
+    });                                                            \
+  }                                                                \
+  [[gnu::hot]] int gated_##name parameters {                       \
+    if (is_in_real_nccl(AMEM_CALLER)) [[unlikely]]                 \
+      return g_real_##name.load() arguments;                       \
+    GateThread* const thread = enter_quickly(#name, comm);         \
+    if (thread == nullptr) [[unlikely]]                            \
+      return long_##name arguments;                                \
+    return leave_quickly(*thread, g_real_##name.load() arguments); \
   }
 #define AMEM_NCCL_COMM(name, parameters, arguments)                             \
   AMEM_REAL(name, parameters)                                                   \
@@ -57,28 +56,17 @@ struct PendingCommunicator {
 };
 using PendingCommunicators = std::vector<PendingCommunicator>;
 
-/// The newest NCCL whose functions were read for what they send: all of 2.30 (nccl.h.in@v2.30.7-1).
-constexpr int kNewestReadNccl = 23099;
-
-/// What NCCL answers to a question with one number for an answer; -1 when it does not.
-template <typename... About>
-int ask_nccl(const char* question, About... about) {
-  int answer = -1;
-  const Result<void*> symbol = real_nccl_symbol(question);
-  if (!symbol.ok() || symbol.value() == nullptr) return -1;
-  const auto real = reinterpret_cast<int (*)(About..., int*)>(symbol.value());
-  return real(about..., &answer) == ncclSuccess ? answer : -1;
-}
+/// How many there are, of all threads.
+std::atomic<size_t> g_pending_communicators{0};
 
 /// A communicator was made. One that is not `ready` may not be asked yet.
 void add_communicator(Comm comm, const CommunicatorId& id, bool ready) {
   process().gate().add_communicator(comm, id);
-  static const int nccl_version = ask_nccl("ncclGetVersion");
-  if (nccl_version < 0 || nccl_version > kNewestReadNccl)
-    process().calls().doubt("this NCCL is newer than amem, and may send by calls it does not know");
-  if (!ready) return process().calls().doubt("a communicator was made without blocking");
-  process().calls().add(comm, id, ask_nccl("ncclCommUserRank", comm),
-                        ask_nccl("ncclCommCount", comm));
+  const Result<void*> symbol = real_nccl_symbol("ncclCommCount");
+  if (!ready || !symbol.ok() || symbol.value() == nullptr) return;
+  int ranks = 0;
+  if (reinterpret_cast<int (*)(Comm, int*)>(symbol.value())(comm, &ranks) == ncclSuccess)
+    process().engine().members.add(id, ranks);
 }
 
 [[gnu::cold, gnu::noinline]] void add_pending(bool ready) {
@@ -90,8 +78,8 @@ void add_communicator(Comm comm, const CommunicatorId& id, bool ready) {
       add_communicator(*pending.slot, pending.id, ready);
     else
       process().gate().add_unseen(pending.id);
-    process().calls().end_making();
   }
+  g_pending_communicators -= all.size();
   all.clear();
 }
 
@@ -126,7 +114,7 @@ AMEM_REAL(ncclGroupStart, ())
 inline void note_end(int result, bool is_outermost) {
   if (result != ncclSuccess) [[unlikely]]
     note_failure(result);
-  if (is_outermost && process().calls().is_making()) [[unlikely]]
+  if (is_outermost && g_pending_communicators.load(std::memory_order_relaxed) > 0) [[unlikely]]
     add_pending(result == ncclSuccess);
 }
 
@@ -173,7 +161,6 @@ AMEM_REAL(ncclGroupSimulateEnd, (void* info))
 int gated_ncclGroupSimulateEnd(void* info) {
   const auto real = g_real_ncclGroupSimulateEnd.load();
   if (passes(AMEM_CALLER)) return real(info);
-  process().calls().doubt("a group of calls was simulated, and none of them done");
   return ending_group("ncclGroupSimulateEnd", [&] { return real(info); });
 }
 
@@ -189,13 +176,10 @@ int making(const char* name, Comm parent, Comm* slot, Identify identify, Make ma
     process().meet_neighbours();
     // Here, for a call that was refused is none.
     const CommunicatorId id = identify();
-    process().calls().begin_making();
     const int result = make();
-    if ((result != ncclSuccess && result != ncclInProgress) || slot == nullptr) {
-      process().calls().end_making();
-      return parent == nullptr ? result : sent(result);
-    }
+    if ((result != ncclSuccess && result != ncclInProgress) || slot == nullptr) return result;
     thread_value<PendingCommunicators>().push_back({slot, id});
+    ++g_pending_communicators;
     if (process().gate().counted_groups() == 0) add_pending(result == ncclSuccess);
     return result;
   });
@@ -302,7 +286,6 @@ int gated_ncclCommGrow(Comm parent, int ranks, const ncclUniqueId* id, int rank,
 int ending(const void* caller, Comm comm, int (*end)(Comm)) {
   if (passes(caller)) return end(comm);
   process().async_communicators().forget(comm);
-  process().calls().remove(comm);
   process().derived_communicators().forget(comm);
   return end(comm);
 }
@@ -356,7 +339,7 @@ struct Wrapper {
   {#name, reinterpret_cast<void*>(&gated_##name), \
    [](void* real) { g_real_##name.store(reinterpret_cast<Real_##name>(real)); }},
 const Wrapper kWrappers[] = {
-#define AMEM_NCCL_WORK(name, parameters, arguments, stream, call) AMEM_WRAPPER(name)
+#define AMEM_NCCL_WORK(name, parameters, arguments, stream) AMEM_WRAPPER(name)
 #define AMEM_NCCL_COMM(name, parameters, arguments) AMEM_WRAPPER(name)
 #include "shim/nccl_functions.def"
 #undef AMEM_NCCL_WORK

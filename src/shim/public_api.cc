@@ -65,7 +65,7 @@ int ncclResume(void**) { return change_session("ncclResume", &Session::resume); 
 int ncclMemStats() {
   Process* const process = process_that_works();
   if (process == nullptr) return report_error("ncclMemStats", why_forwarding());
-  const Statistics statistics = take_statistics(process->registry(), process->engine().kinds);
+  const Statistics statistics = take_statistics(process->registry());
   std::string text;
   for (const std::string& line : format_statistics(statistics, process->engine().group, getpid()))
     text += line + "\n";
@@ -124,8 +124,7 @@ AMEM_API int amemGetTotals(int device, int kind, amemTotals_t* totals) {
   amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return -1;
   amem::MemoryTotals sum;
-  for (const auto& [key, part] :
-       take_statistics(process->registry(), process->engine().kinds).by_device_and_kind)
+  for (const auto& [key, part] : take_statistics(process->registry()).by_device_and_kind)
     if ((device == -1 || key.first == device) &&
         (kind == -1 || static_cast<int>(key.second) == kind))
       sum.add(part);
@@ -138,7 +137,7 @@ AMEM_API int amemGetImports(amemTotals_t* totals) {
   *totals = {};
   amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return -1;
-  amem::copy_totals(take_statistics(process->registry(), process->engine().kinds).imports, totals);
+  amem::copy_totals(take_statistics(process->registry()).imports, totals);
   return 0;
 }
 
@@ -147,8 +146,7 @@ AMEM_API int amemGetDriverObjects(amemDriverObjects_t* objects) {
   *objects = {};
   amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return -1;
-  const amem::DriverObjects found =
-      take_statistics(process->registry(), process->engine().kinds).driver_objects;
+  const amem::DriverObjects found = take_statistics(process->registry()).driver_objects;
   *objects = {found.own, found.own_bytes, found.imported};
   return 0;
 }

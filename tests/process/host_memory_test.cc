@@ -26,7 +26,6 @@ class HostMemory : public JobTest {
 TEST_F(HostMemory, PauseThatNeedsMoreThanTheLimitIsRefused) {
   AMEM_NEEDS_GPUS(2);
   setup_.environment["AMEM_HOST_LIMIT"] = "1";
-  setup_.environment["AMEM_OFFLOAD"] = "all";
   jobs::Job job(setup_, 2);
   connect(job);
   const Totals before = totals(job[0]);
@@ -46,7 +45,6 @@ TEST_F(HostMemory, PauseThatNeedsMoreThanTheLimitIsRefused) {
 TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforeNeighboursAreAsked) {
   if (real_gpu()) GTEST_SKIP() << "a real driver does not count its calls";
   setup_.environment["AMEM_HOST_LIMIT"] = "1";
-  setup_.environment["AMEM_OFFLOAD"] = "all";
   jobs::Job job(setup_, 2);
   connect(job);
   const std::string unmapped = job[1].ask("calls_of cuMemUnmap");

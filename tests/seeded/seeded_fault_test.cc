@@ -84,14 +84,11 @@ TEST_F(SeededFault, PayloadThatAnotherProgramLeft) {
   });
 }
 
-TEST_F(SeededFault, ContentsThatAreTakenForZero) {
-  setup_.environment["AMEM_OFFLOAD"] = "all";
-  expect_noticed("take_all_for_zero", one_cycle);
-}
+TEST_F(SeededFault, ContentsThatAreTakenForZero) { expect_noticed("take_all_for_zero", one_cycle); }
 
 // A message that was sent and not received is dropped with the FIFO in which it lies.
 TEST_F(SeededFault, FifosThatAreNotKept) {
-  expect_noticed("do_not_compare_calls", [](jobs::Job& job) {
+  expect_noticed("keep_headers_only", [](jobs::Job& job) {
     job[0].ask("send second 17 1");
     job[1].ask("pause");
     job[1].ask("resume");
