@@ -15,7 +15,6 @@ namespace amem {
 namespace {
 
 /// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
-constexpr uint64_t kPerThreadDefaultStream = 2;
 
 struct EntryPoint {
   const char* name;
@@ -49,7 +48,7 @@ const EntryPoint kEntryPoints[] = {
 /// H100, driver 580.159, 2026-11-21), so the form is known by its address. A form that we do not
 /// know is passed on untouched, and pausing is refused from then on: memory could come and go
 /// behind our back. What is only watched is not needed: captures are asked about otherwise.
-void* answer_for(const char* name, int version, uint64_t flags, void* real) {
+void* answer_for(const char* name, int version, void* real) {
   HookContext& context = *hook_context();
   if (real == nullptr) return real;
   bool named = false;
@@ -79,7 +78,7 @@ DriverResult hooked_cuGetProcAddress(const char* name, void** function, int vers
   const DriverResult result = context.driver->cuGetProcAddress(name, function, version, flags);
   if (result == driver_result::kSuccess && name != nullptr && function != nullptr &&
       !context.forward_only)
-    *function = answer_for(name, version, flags, *function);
+    *function = answer_for(name, version, *function);
   return result;
 }
 
@@ -90,7 +89,7 @@ DriverResult hooked_cuGetProcAddress_v2(const char* name, void** function, int v
       context.driver->cuGetProcAddress_v2(name, function, version, flags, status);
   if (result == driver_result::kSuccess && name != nullptr && function != nullptr &&
       !context.forward_only)
-    *function = answer_for(name, version, flags, *function);
+    *function = answer_for(name, version, *function);
   return result;
 }
 
