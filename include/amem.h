@@ -45,14 +45,13 @@ typedef struct {
 /* The last completed pause and resume: milliseconds and bytes. */
 typedef struct {
   double pause_ms;
-  double pause_wait_ms;   /* for calls and work in flight */
-  double pause_peers_ms;  /* for neighbours to let go and for host memory, which is made ready
-                             meanwhile */
-  double pause_copy_ms;   /* contents to the host */
-  double pause_memory_ms; /* driver objects */
+  double pause_wait_ms;   /* for calls and work in flight, and for host memory */
+  double pause_peers_ms;  /* for neighbours to let go */
+  double pause_copy_ms;   /* contents to the host and memory released, in a pipeline */
+  double pause_memory_ms; /* of these, driver calls for memory; the rest waited for copies */
   double resume_ms;
-  double resume_memory_ms;
-  double resume_copy_ms;
+  double resume_memory_ms; /* of resume_copy_ms, driver calls for memory */
+  double resume_copy_ms;   /* memory made and contents back, in a pipeline */
   double resume_peers_ms;
   uint64_t pause_copied_bytes;
   uint64_t resume_copied_bytes;

@@ -167,7 +167,7 @@ std::set<InstanceId> Exports::importers() {
   return all;
 }
 
-Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile) {
+Status Exports::ask_to_let_go(Deadline deadline) {
   std::set<InstanceId> asked;
   {
     MutexLock lock(context_.registry.mutex);
@@ -208,12 +208,8 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
   const std::shared_ptr<Replies> heard =
       bystanders_.announce_away(request.communicators, asked, deadline);
   step_point(StepPoint::pause_asked);
-  Status done = meanwhile();
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
-  // Also when that has failed: what was asked for has to end before it can be undone.
-  Status gone = replies->wait(deadline);
-  AMEM_TRY(std::move(done));
-  AMEM_TRY(std::move(gone));
+  AMEM_TRY(replies->wait(deadline));
   if (deadline.left_ms() > Bystanders::kMomentMs)
     (void)heard->wait(Deadline::after_ms(Bystanders::kMomentMs));
   return closed->wait_until_ended(deadline);

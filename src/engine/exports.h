@@ -34,10 +34,9 @@ class Exports {
   void forget_importer(const InstanceId& importer);
 
   /// From now on we are away: asks every importer to let go, tells the other members of our
-  /// communicators, does what there is to do `meanwhile`, and waits until all have let go. On
-  /// error, also of `meanwhile`, some have let go, some have not: bring_back() makes it undone for
-  /// all.
-  Status ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile);
+  /// communicators, and waits until all have let go. On error some have let go, some have not:
+  /// bring_back() makes it undone for all.
+  Status ask_to_let_go(Deadline deadline);
 
   /// We are back: sends every importer what it had, and opens the gates of all who were told. Wait
   /// for the importers with the replies it returns.

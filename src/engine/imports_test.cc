@@ -240,7 +240,7 @@ TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
 
 TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
   set_state(BackingState::dropped);
-  context_.members.note(owner_.instance, {true, {{communicator_from_bytes("other", 5), 0, 0}}, {}});
+  context_.members.note(owner_.instance, {communicator_from_bytes("other", 5)});
 
   EXPECT_TRUE(imports_->fetch({{Step::Action::fetch, import_}}, patience()).ok());
 

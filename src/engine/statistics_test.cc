@@ -45,14 +45,14 @@ class StatisticsTest : public testing::Test {
     Backing& backing = registry_.backing_of(shared);
     backing.state = BackingState::released;
     backing.handle = 0;
-    backing.saved = &saved_;
+    backing.saved = saved_;
     backing.saved_pieces = std::move(kept);
   }
   std::vector<std::string> lines() { return format_statistics(take_statistics(registry_), 3, 42); }
 
   Registry registry_;
   AllocationId shared_ = 0;
-  unsigned char saved_ = 0;
+  const HostBlock saved_ = std::make_shared<std::vector<HostExtent>>();
 };
 
 TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
@@ -95,7 +95,7 @@ TEST_F(StatisticsTest, OnlyWhatIsKeptOfAnAllocationIsCounted) {
         .make_persistent("to tell it from the other");
     slab.state = BackingState::released;
     slab.handle = 0;
-    slab.saved = &saved_;
+    slab.saved = saved_;
     slab.saved_pieces = {
         {0, kHeaderBytes}, {2 * kSlotBytes, 2 * kSlotBytes}, {6 * kSlotBytes, 100}};
   }
@@ -122,7 +122,7 @@ TEST_F(StatisticsTest, WhatIsInASlabWithPersistentMemoryStaysToo) {
   EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::keep}).fixed_bytes, 3 * kSlotBytes);
   EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::persistent}).fixed_bytes, 4 * kSlotBytes);
   EXPECT_EQ(statistics.by_device_and_kind.at({0, Kind::keep}).fixed_bytes, 0u);
-  EXPECT_EQ(statistics.fixed_reasons.at("in a slab with what stays"), 3 * kSlotBytes);
+  EXPECT_EQ(statistics.persistent_reasons.at("in a slab with what stays"), 3 * kSlotBytes);
 }
 
 // The host's copy is kept until the contents are back; it is not the memory's place any more.

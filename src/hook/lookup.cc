@@ -14,8 +14,6 @@
 namespace amem {
 namespace {
 
-/// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
-
 struct EntryPoint {
   const char* name;
   const char* symbol;

@@ -161,14 +161,14 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
   times->pause_ms = pause.total_ms;
   times->pause_wait_ms = pause.wait_ms;
   times->pause_peers_ms = pause.peers_ms;
-  times->pause_copy_ms = pause.copy_ms;
-  times->pause_memory_ms = pause.memory_ms;
+  times->pause_copy_ms = pause.move.copy_ms;
+  times->pause_memory_ms = pause.move.memory_ms;
   times->resume_ms = resume.total_ms;
-  times->resume_memory_ms = resume.memory_ms;
-  times->resume_copy_ms = resume.copy_ms;
+  times->resume_memory_ms = resume.move.memory_ms;
+  times->resume_copy_ms = resume.move.copy_ms;
   times->resume_peers_ms = resume.peers_ms;
-  times->pause_copied_bytes = pause.copied_bytes;
-  times->resume_copied_bytes = resume.copied_bytes;
+  times->pause_copied_bytes = pause.move.copied_bytes;
+  times->resume_copied_bytes = resume.move.copied_bytes;
   times->host_capacity_bytes = process->session().host_capacity_bytes();
   return 0;
 }
