@@ -4,9 +4,11 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -34,19 +36,20 @@ void make_both_calls(int) {
     ++(result == ncclInvalidUsage ? g_refused : g_let_in);
 }
 
-/// A handler for SIGUSR1, until the end of its life.
+/// A handler for a signal, until the end of its life.
 class Handler {
  public:
-  explicit Handler(void (*handler)(int)) {
+  explicit Handler(void (*handler)(int), int signal = SIGUSR1) : signal_(signal) {
     struct sigaction action {};
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
-    sigaction(SIGUSR1, &action, &before_);
+    sigaction(signal_, &action, &before_);
   }
-  ~Handler() { sigaction(SIGUSR1, &before_, nullptr); }
+  ~Handler() { sigaction(signal_, &before_, nullptr); }
   Handler(const Handler&) = delete;
 
  private:
+  const int signal_;
   struct sigaction before_ {};
 };
 
@@ -107,8 +110,40 @@ std::string signal_storm(Words& words) {
   return std::to_string(g_refused) + " " + std::to_string(g_let_in);
 }
 
+std::atomic<bool> g_held{false}, g_may_go_on{false};
+
+void stay(int) {
+  g_held = true;
+  const timespec moment{0, 1'000'000};
+  while (!g_may_go_on) nanosleep(&moment, nullptr);
+  g_held = false;
+}
+
+/// hold_at POINT [N]: the thread that is at this step point of a seeded library for the N-th time
+/// stays there until "go_on". "held" says whether one does.
+std::string hold_at(Words& words) {
+  static Handler* const handler = new Handler(stay, SIGUSR2);
+  (void)handler;
+  std::string point, times = "1";
+  words >> point >> times;
+  g_may_go_on = false;
+  setenv("AMEM_TEST_STEP_POINT", (point + "=" + std::to_string(SIGUSR2) + ":" + times).c_str(), 1);
+  return "";
+}
+std::string held(Words&) { return g_held ? "1" : "0"; }
+std::string go_on(Words&) {
+  g_may_go_on = true;
+  return "";
+}
+
 }  // namespace
 
-Orders signal_orders() { return {{"in_signal", in_signal}, {"signal_storm", signal_storm}}; }
+Orders signal_orders() {
+  return {{"in_signal", in_signal},
+          {"signal_storm", signal_storm},
+          {"hold_at", hold_at},
+          {"held", held},
+          {"go_on", go_on}};
+}
 
 }  // namespace jobs

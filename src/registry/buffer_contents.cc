@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "base/seeded_fault.h"
-
 namespace amem {
 namespace {
 
@@ -37,8 +35,7 @@ bool is_p2p_buffer(const Allocation& allocation, const FifoSizes& fifos) {
 
 size_t kept_bytes(const Allocation& allocation, const ContentSettings& settings) {
   if (allocation.kind != Kind::keep) return 0;
-  const bool headers_only = settings.headers_only || seeded_fault("keep_headers_only");
-  if (headers_only && is_p2p_buffer(allocation, settings.fifos))
+  if (settings.headers_only && is_p2p_buffer(allocation, settings.fifos))
     return std::min(kHeaderBytes, allocation.size_bytes);
   return allocation.size_bytes;
 }
