@@ -53,6 +53,15 @@ int HostPool::device() const {
 // --- Blocks
 // --------------------------------------------------------------------------------------------------------
 
+struct HostPool::Taken {
+  Taken(HostPool& from, std::vector<HostExtent> what) : pool(from), extents(std::move(what)) {}
+  ~Taken() { pool.put_back(extents); }
+  Taken(const Taken&) = delete;
+
+  HostPool& pool;
+  const std::vector<HostExtent> extents;
+};
+
 HostBlock HostPool::take(size_t size_bytes) {
   std::vector<HostExtent> extents;
   {
@@ -68,10 +77,8 @@ HostBlock HostPool::take(size_t size_bytes) {
       missing -= bytes;
     }
   }
-  return {new std::vector(std::move(extents)), [this](const std::vector<HostExtent>* block) {
-            put_back(*block);
-            delete block;
-          }};
+  const auto taken = std::make_shared<const Taken>(*this, std::move(extents));
+  return {taken, &taken->extents};
 }
 
 void HostPool::put_back(const std::vector<HostExtent>& extents) {

@@ -46,6 +46,7 @@ class HostPool {
 
  private:
   using Ranges = std::map<unsigned char*, size_t>;  ///< sizes by address
+  struct Taken;
 
   Result<size_t> region_bytes(size_t missing_bytes) const;
   Status grow(size_t missing_bytes, int device) AMEM_REQUIRES(growing_);
