@@ -17,7 +17,10 @@ struct CopyPipeline::Lane {
   Copier& copier;
   const CopyDirection direction;
   std::atomic<bool> stopped{false};
-  std::vector<DeviceThreads::Started> jobs;  ///< the caller's
+
+  // The caller's:
+  std::vector<DeviceThreads::Started> jobs;
+  size_t ended = 0;  ///< of them, those that were waited for
 
   // The device thread's:
   std::vector<Transfer> transfers;
@@ -38,7 +41,7 @@ Status CopyPipeline::Lane::begin(const Transfer& transfer) {
 Status CopyPipeline::Lane::end() {
   Status idle = copier.wait_for_all();
   transfers.clear();
-  return failure.ok() ? std::move(idle) : std::move(failure);
+  return idle;
 }
 
 void CopyPipeline::add(int device, Transfer transfer) {
@@ -64,14 +67,33 @@ Status CopyPipeline::wait_for(BackingId backing, Deadline deadline) {
   const auto place = places_.find(backing);
   if (place == places_.end()) return ok_status();
   const auto& [device, number] = place->second;
-  return DeviceThreads::wait(lanes_.at(device)->jobs.at(number + 1), "copying", deadline);
+  // Its own job has begun it, and the next one has waited for it.
+  return wait_for_jobs(*lanes_.at(device), number + 2, deadline);
+}
+
+// Each of them, since one that could not be run has made no transfer, and those after it do not
+// know.
+Status CopyPipeline::wait_for_jobs(Lane& lane, size_t count, Deadline deadline) {
+  for (; lane.ended < count; ++lane.ended)
+    AMEM_TRY(DeviceThreads::wait(lane.jobs[lane.ended], "copying", deadline));
+  return ok_status();
 }
 
 Status CopyPipeline::wait_for_all(Deadline deadline) {
   Status status = ok_status();
   for (const auto& [device, lane] : lanes_) {
-    Status ended = DeviceThreads::wait(lane->jobs.back(), "copying", deadline);
-    if (status.ok()) status = std::move(ended);
+    Status made = wait_for_jobs(*lane, lane->jobs.size() - 1, deadline);
+    if (status.ok()) status = std::move(made);
+  }
+  Status idle = wait_until_idle(deadline);
+  return status.ok() ? std::move(idle) : std::move(status);
+}
+
+Status CopyPipeline::wait_until_idle(Deadline deadline) {
+  Status status = ok_status();
+  for (const auto& [device, lane] : lanes_) {
+    Status idle = DeviceThreads::wait(lane->jobs.back(), "copying", deadline);
+    if (status.ok()) status = std::move(idle);
   }
   return status;
 }

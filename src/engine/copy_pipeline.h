@@ -36,11 +36,13 @@ class CopyPipeline {
   void finish();
   void stop();
 
-  /// Waits until the transfer of this backing has been made; at once where none was added. Once
-  /// for each.
+  /// Waits until the transfer of this backing has been made; at once where none was added. For
+  /// those of a device in the order in which they were added.
   Status wait_for(BackingId backing, Deadline deadline);
-  /// Waits until all have been made or have failed, and nothing is under way. Once.
+  /// Waits until all have been made, or one has failed and nothing is under way.
   Status wait_for_all(Deadline deadline);
+  /// Waits until nothing is under way, whatever has been made.
+  Status wait_until_idle(Deadline deadline);
 
  private:
   struct Lane;
@@ -48,6 +50,7 @@ class CopyPipeline {
     int device;
     size_t number;
   };
+  static Status wait_for_jobs(Lane& lane, size_t count, Deadline deadline);
 
   DeviceThreads& devices_;
   Copiers& copiers_;

@@ -84,6 +84,23 @@ TEST_F(CopyPipelineTest, ErrorEndsThoseThatHaveNotBegunAndIsTheirs) {
   EXPECT_EQ(gpus_.copies, 2u);
 }
 
+// The job of the first does not run, and the next one has nothing to wait for.
+TEST_F(CopyPipelineTest, OneWhoseJobDoesNotRunHasNotBeenMade) {
+  static int calls = 0;
+  calls = 0;
+  driver_.cuThreadExchangeStreamCaptureMode = [](int*) {
+    return ++calls == 1 ? driver_result::kUnknown : driver_result::kSuccess;
+  };
+  for (const BackingId id : {1, 2}) add(id);
+  pipeline_->finish();
+
+  const Status status = pipeline_->wait_for(1, patience());
+
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("cuThreadExchangeStreamCaptureMode"), std::string::npos);
+  EXPECT_FALSE(pipeline_->wait_for_all(patience()).ok());
+}
+
 // They may still be copied: their memory has to stay.
 TEST_F(CopyPipelineTest, TransfersAreKeptUntilNothingIsUnderWay) {
   {
@@ -116,7 +133,7 @@ TEST_F(CopyPipelineTest, StoppedOneIsWaitedForWithoutAnError) {
     gpus_.ending_copies = 100;
     gpus_.changed.notify_all();
   }
-  EXPECT_TRUE(pipeline_->wait_for_all(patience()).ok());
+  EXPECT_TRUE(pipeline_->wait_until_idle(patience()).ok());
   EXPECT_EQ(under_way_.use_count(), 1);
 }
 

@@ -21,13 +21,17 @@ class ExecutorTest : public EngineTest {
  protected:
   /// Blocks go back to their pool, and the last jobs of a move that has failed end.
   ~ExecutorTest() override {
-    const DeviceThreads::Job nothing = [] { return ok_status(); };
-    constexpr int kFirst = FakeGpus::kFirstDevice;
-    (void)devices_.run({{kFirst, nothing}, {kFirst + 1, nothing}}, "the test", patience());
+    settle();
     MutexLock lock(registry_.mutex);
     for (auto& [id, backing] : registry_.backings()) backing.saved = nullptr;
   }
 
+  /// What a move that has failed had queued has ended.
+  void settle() {
+    const DeviceThreads::Job nothing = [] { return ok_status(); };
+    constexpr int kFirst = FakeGpus::kFirstDevice;
+    (void)devices_.run({{kFirst, nothing}, {kFirst + 1, nothing}}, "the test", patience());
+  }
   /// The next backing, 1 at first, whose contents its id says.
   BackingId add(int device = FakeGpus::kFirstDevice) {
     MutexLock lock(registry_.mutex);
@@ -46,6 +50,7 @@ class ExecutorTest : public EngineTest {
   }
   BackingState state(BackingId id) { return backing(id).state; }
   bool is_intact(BackingId id) {
+    settle();
     const Backing now = backing(id);
     return now.state == BackingState::resident && now.copying == 0 &&
            gpus_.holds(now.first_address(), static_cast<unsigned char>(id));

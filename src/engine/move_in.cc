@@ -154,7 +154,7 @@ Status Executor::move_in(const std::vector<Step>& plan, const std::function<void
   if (!created.ok()) {
     copies.stop();
     // Not under a copy that goes on.
-    if (copies.wait_for_all(deadline).ok()) give_back(begun);
+    if (copies.wait_until_idle(deadline).ok()) give_back(begun);
     return created;
   }
   copies.finish();
