@@ -142,7 +142,14 @@ inline void FakeGpus::fill_in_copies(Driver& driver) {
     *stream = reinterpret_cast<DriverStream>(t_context_);
     return self_->on_stream();
   };
-  driver.cuStreamSynchronize = [](DriverStream) { return self_->wait_for_copies(0); };
+  driver.cuStreamSynchronize = [](DriverStream) {
+    size_t queued = 0;
+    {
+      MutexLock lock(self_->mutex);
+      queued = self_->copies;
+    }
+    return self_->wait_for_copies(queued);
+  };
   driver.cuEventCreate = [](DriverEvent* event, unsigned) {
     MutexLock lock(self_->mutex);
     *event = reinterpret_cast<DriverEvent>(&self_->events_.emplace_back(0));
