@@ -3,6 +3,7 @@
 #pragma once
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -21,14 +22,22 @@ inline bool seeded_fault([[maybe_unused]] const char* name) {
 }
 
 /// The calling thread is at the point of this name. When the tests asked for it with
-/// AMEM_TEST_STEP_POINT=name=signal, the process gets that signal now, and once only.
+/// AMEM_TEST_STEP_POINT=name=signal, it gets that signal now, and once only; with name=signal:n at
+/// the n-th time that a thread is there.
 inline void seeded_signal([[maybe_unused]] const char* point) {
 #ifdef AMEM_SEEDED_FAULTS
   const char* const wanted = getenv("AMEM_TEST_STEP_POINT");
   if (wanted == nullptr) return;
   const size_t length = strlen(point);
   if (strncmp(wanted, point, length) != 0 || wanted[length] != '=') return;
-  const int signal = atoi(wanted + length + 1);
+  int signal = 0, times = 1;
+  sscanf(wanted + length + 1, "%d:%d", &signal, &times);
+  if (times > 1) {
+    char later[128];
+    snprintf(later, sizeof later, "%s=%d:%d", point, signal, times - 1);
+    setenv("AMEM_TEST_STEP_POINT", later, 1);
+    return;
+  }
   unsetenv("AMEM_TEST_STEP_POINT");
   raise(signal);
 #endif

@@ -43,6 +43,7 @@ struct DeviceThreads::Lane {
 
 void* DeviceThreads::serve(void* argument) {
   Lane& lane = *static_cast<Lane*>(argument);
+  bool in_context = false;  // once it is, it stays so
   for (;;) {
     Task task;
     {
@@ -56,7 +57,13 @@ void* DeviceThreads::serve(void* argument) {
       lane.tasks.pop_front();
     }
     Status result = lane.exiting.check();
-    if (result.ok()) result = in_device_context(lane.driver, lane.device, task.job);
+    if (result.ok() && in_context)
+      result = task.job();
+    else if (result.ok())
+      result = in_device_context(lane.driver, lane.device, [&] {
+        in_context = true;
+        return task.job();
+      });
     if (task.optional && !result.ok() && result.error().kind == ErrorKind::unsupported)
       result = ok_status();
     task.job = nullptr;

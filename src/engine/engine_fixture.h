@@ -68,11 +68,9 @@ class EngineTest : public testing::Test {
   Driver driver_{};
   Registry registry_;
   CallGate gate_;
-  CallCounter calls_;
   ExitFlag exiting_;
   DeviceThreads devices_{driver_, exiting_};
-  EngineContext context_{driver_,  registry_,           gate_, calls_, devices_,
-                         exiting_, random_instance_id()};
+  EngineContext context_{driver_, registry_, gate_, devices_, exiting_, random_instance_id()};
   QuietNccl nccl_;
 };
 

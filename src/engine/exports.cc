@@ -10,7 +10,6 @@
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
-#include "engine/in_step.h"
 #include "engine/step_point.h"
 #include "peers/token.h"
 #include "registry/backing_state.h"
@@ -113,7 +112,7 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
     Fetched::Outcome outcome = Fetched::Outcome::unknown;
     if (allocation != nullptr && !allocation->is_import && allocation->nonce != 0 &&
         allocation->nonce == item.nonce) {
-      if (allocation->importers.insert(from.instance).second) allocation->in_step = false;
+      allocation->importers.insert(from.instance);
       outcome = Fetched::Outcome::away;
       const Backing& backing = context_.registry.backing_of(*allocation);
       if (!away_ && !context_.exiting && backing.is_here() && item.has_backing) {
@@ -168,24 +167,7 @@ std::set<InstanceId> Exports::importers() {
   return all;
 }
 
-template <typename Are>
-void Exports::mark_in_step(Are are) {
-  for (auto& [id, allocation] : context_.registry.allocations())
-    allocation.in_step = !allocation.importers.empty() && are(allocation.importers);
-}
-
-void Exports::expect_in_step() {
-  const bool likely = context_.calls.counts().sure;
-  MutexLock lock(context_.registry.mutex);
-  mark_in_step([&](const auto&) { return likely; });
-}
-
-void Exports::forget_in_step() {
-  MutexLock lock(context_.registry.mutex);
-  mark_in_step([](const auto&) { return false; });
-}
-
-Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile) {
+Status Exports::ask_to_let_go(Deadline deadline) {
   std::set<InstanceId> asked;
   {
     MutexLock lock(context_.registry.mutex);
@@ -193,21 +175,19 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
     asked = importers();
     told_.insert(asked.begin(), asked.end());
   }
-  context_.members.forget();
-  auto replies = std::make_shared<Replies>();
-  auto closed = std::make_shared<ClosedPeers>();
-  // Our gate is closed, so that what we have called stays what it is.
-  auto in_step = std::make_shared<InStep>(context_.calls.counts());
   // An importer answers with its reason a little before we would give up on it without one.
   const LetGo request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
                       context_.gate.communicator_ids()};
+  context_.members.forget(request.communicators);
+  auto replies = std::make_shared<Replies>();
+  auto closed = std::make_shared<ClosedPeers>();
   for (const InstanceId& importer : asked) {
     const std::string name = name_of_peer(context_, importer);
     const pid_t pid = pid_of(context_, importer);
     const Replies::Ticket ticket = replies->expect(name);
     context_.peers.load()->call(
         importer, request, {}, deadline,
-        [this, replies, closed, in_step, importer, ticket, name, pid](Result<Received> reply) {
+        [this, replies, closed, importer, ticket, name, pid](Result<Received> reply) {
           if (!reply.ok() && reply.error().kind == ErrorKind::peer) {
             closed->add(pid);
             return replies->succeeded(ticket);
@@ -215,10 +195,10 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
           if (!reply.ok())
             return replies->failed(ticket, name + " did not let go: " + reply.error().message,
                                    reply.error().kind);
-          const auto* gone = std::get_if<Gone>(&reply.value().message);
+          auto* gone = std::get_if<Gone>(&reply.value().message);
           if (gone != nullptr && gone->gone) {
-            context_.members.note(importer, gone->calls);
-            in_step->add(importer, gone->calls);
+            if (!gone->communicators.empty())
+              context_.members.note(importer, std::move(gone->communicators));
             return replies->succeeded(ticket);
           }
           replies->failed(ticket, name + " cannot let go: " +
@@ -228,16 +208,8 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
   const std::shared_ptr<Replies> heard =
       bystanders_.announce_away(request.communicators, asked, deadline);
   step_point(StepPoint::pause_asked);
-  Status done = meanwhile();
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
-  // Also when that has failed: what was asked for has to end before it can be undone.
-  Status gone = replies->wait(deadline);
-  AMEM_TRY(std::move(done));
-  AMEM_TRY(std::move(gone));
-  {
-    MutexLock lock(context_.registry.mutex);
-    mark_in_step([&](const auto& importers) { return in_step->are(importers); });
-  }
+  AMEM_TRY(replies->wait(deadline));
   if (deadline.left_ms() > Bystanders::kMomentMs)
     (void)heard->wait(Deadline::after_ms(Bystanders::kMomentMs));
   return closed->wait_until_ended(deadline);
@@ -332,7 +304,6 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
   std::set<InstanceId> all = importers();
   all.insert(told_.begin(), told_.end());
   away_ = false;
-  mark_in_step([](const auto&) { return false; });
   told_.clear();
   for (const InstanceId& importer : all) {
     const std::string name = name_of_peer(context_, importer);

@@ -34,13 +34,9 @@ class Exports {
   void forget_importer(const InstanceId& importer);
 
   /// From now on we are away: asks every importer to let go, tells the other members of our
-  /// communicators, does what there is to do `meanwhile`, and waits until all have let go. On
-  /// error, also of `meanwhile`, some have let go, some have not: bring_back() makes it undone for
-  /// all. Finds out which allocations are in step.
-  Status ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile);
-  /// Takes all allocations for in step when that is likely, for an estimate; and no longer.
-  void expect_in_step();
-  void forget_in_step();
+  /// communicators, and waits until all have let go. On error some have let go, some have not:
+  /// bring_back() makes it undone for all.
+  Status ask_to_let_go(Deadline deadline);
 
   /// We are back: sends every importer what it had, and opens the gates of all who were told. Wait
   /// for the importers with the replies it returns.
@@ -61,9 +57,6 @@ class Exports {
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
   Status pack(const InstanceId& importer, std::vector<Parcel>* parcels)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// Allocations are in step when `are` says so of all who import them.
-  template <typename Are>
-  void mark_in_step(Are are) AMEM_REQUIRES(context_.registry.mutex);
   bool is_imported(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   bool is_imported_by(const InstanceId& importer, const Backing& backing)
       AMEM_REQUIRES(context_.registry.mutex);

@@ -152,7 +152,7 @@ void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, c
            why.message.c_str());
   if (!had_it) return;
   Membership::Communicators its =
-      context_.members.may_include(owner, context_.gate.communicator_ids(), context_.calls);
+      context_.members.may_include(owner, context_.gate.communicator_ids());
   context_.gate.member_lost({owner, ended_text(pid), true, its.is_guess}, std::move(its.ids));
 }
 
@@ -276,7 +276,9 @@ void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo reques
                   step_point(StepPoint::let_go_unmapped);
                   Gone answer{status.ok(), {}};
                   if (status.ok()) {
-                    answer.calls = context_.calls.counts();
+                    answer.communicators = context_.gate.communicator_ids();
+                    if (answer.communicators.size() > kMaxCommunicators)
+                      answer.communicators.clear();
                   } else {
                     answer.reason = status.error().message;
                     // The owner's pause has failed, and it brings back what was unmapped.

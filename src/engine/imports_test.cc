@@ -116,9 +116,7 @@ class ImportsTest : public EngineTest {
   void back_without_memory() { imports_->on_back(owner_, 0, Back{{}, true}, {}); }
 
   bool is_open() {
-    const bool entered = gate_.enter("ncclAllReduce", &gate_, 0).ok();
-    if (entered) gate_.leave();
-    return entered;
+    return CallGate::Entry(gate_, "ncclAllReduce", &gate_, 0).is_inside();
   }
   BackingState state() { return state_of(import_); }
   BackingState state_of(BackingId id) {
@@ -230,17 +228,17 @@ TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
   EXPECT_TRUE(imports_->fetch({{Step::Action::fetch, import_}}, patience()).ok());
 
   EXPECT_EQ(state(), BackingState::lost);
-  const Status refused = gate_.enter("ncclAllReduce", &gate_, kPatienceMs);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().kind, ErrorKind::peer);
-  EXPECT_EQ(refused.error().message,
+  const CallGate::Entry refused(gate_, "ncclAllReduce", &gate_, kPatienceMs);
+  ASSERT_FALSE(refused.is_inside());
+  EXPECT_EQ(refused.refusal().kind, ErrorKind::peer);
+  EXPECT_EQ(refused.refusal().message,
             "ncclAllReduce: a member of this communicator, process 4711, has ended (if it is one); "
             "destroy the communicator");
 }
 
 TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
   set_state(BackingState::dropped);
-  context_.members.note(owner_.instance, {true, {{communicator_from_bytes("other", 5), 0, 0}}, {}});
+  context_.members.note(owner_.instance, {communicator_from_bytes("other", 5)});
 
   EXPECT_TRUE(imports_->fetch({{Step::Action::fetch, import_}}, patience()).ok());
 

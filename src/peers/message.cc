@@ -47,18 +47,7 @@ template <typename Stream>
 void walk(Stream& stream, Gone& m) {
   stream.flag(m.gone);
   stream.sentence(m.reason, kMaxReasonBytes);
-  stream.flag(m.calls.sure);
-  stream.list(m.calls.members, CallCounts::kMost, [&](CallCounts::Member& member) {
-    stream.id(member.communicator);
-    stream.number(member.rank);
-    stream.number(member.collectives);
-  });
-  stream.list(m.calls.pairs, CallCounts::kMost, [&](CallCounts::Pair& pair) {
-    stream.number(pair.member);
-    stream.number(pair.peer);
-    stream.number(pair.sends);
-    stream.number(pair.receives);
-  });
+  stream.list(m.communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
 }
 
 template <typename Stream>

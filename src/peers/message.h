@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/call_counts.h"
 #include "base/identity.h"
 #include "base/result.h"
 
@@ -18,7 +17,7 @@ namespace amem {
 // What amem processes of one host say to each other; docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes of different versions do not talk.
-inline constexpr uint8_t kWireVersion = 3;
+inline constexpr uint8_t kWireVersion = 4;
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
@@ -76,8 +75,9 @@ struct LetGo {
 struct Gone {
   bool gone = false;
   std::string reason;
-  /// When gone: what the importer has called until then. At most CallCounts::kMost of each.
-  CallCounts calls{};
+  /// When gone: the importer's communicators, each as often as it has ranks in it. At most
+  /// kMaxCommunicators.
+  std::vector<CommunicatorId> communicators{};
   bool operator==(const Gone&) const = default;
 };
 

@@ -84,16 +84,15 @@ TEST(Message, WithAnyByteChangedIsRefusedOrReadWithoutLoss) {
 
 TEST(Message, CountsOverTheirLimitsAreRefused) {
   constexpr size_t kBody = 12;
-  EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());                 // Fetch items
-  EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());                 // outcomes
-  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxCommunicators + 1)).ok());   // away
-  EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxCommunicators + 1)).ok());   // LetGo
-  EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());     // Gone
-  EXPECT_FALSE(decode(with_count(4, kBody + 8, CallCounts::kMost + 1)).ok());   // members
-  EXPECT_FALSE(decode(with_count(4, kBody + 38, CallCounts::kMost + 1)).ok());  // pairs
-  EXPECT_FALSE(decode(with_count(5, kBody, kMaxFds + 1)).ok());                 // Back
-  EXPECT_FALSE(decode(with_count(7, kBody, kMaxDrops + 1)).ok());               // Drop
-  EXPECT_FALSE(decode(with_count(9, kBody, kMaxJsonBytes + 1)).ok());           // StatusReply
+  EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());                // Fetch items
+  EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());                // outcomes
+  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxCommunicators + 1)).ok());  // away
+  EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxCommunicators + 1)).ok());  // LetGo
+  EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());    // Gone
+  EXPECT_FALSE(decode(with_count(4, kBody + 7, kMaxCommunicators + 1)).ok());  // its communicators
+  EXPECT_FALSE(decode(with_count(5, kBody, kMaxFds + 1)).ok());                // Back
+  EXPECT_FALSE(decode(with_count(7, kBody, kMaxDrops + 1)).ok());              // Drop
+  EXPECT_FALSE(decode(with_count(9, kBody, kMaxJsonBytes + 1)).ok());          // StatusReply
   EXPECT_FALSE(decode(std::vector<uint8_t>(kMaxMessageBytes + 1, 1)).ok());
 }
 
@@ -108,8 +107,7 @@ TEST(Message, TheLargestOfEachTypeFitsInAPacket) {
   Fetch fetch;
   fetch.items.resize(kMaxFds);
   Gone gone{true, std::string(kMaxReasonBytes, 'x')};
-  gone.calls.members.resize(CallCounts::kMost);
-  gone.calls.pairs.resize(CallCounts::kMost);
+  gone.communicators.resize(kMaxCommunicators);
   const std::vector<std::pair<uint64_t, Message>> largest = {
       {1, fetched},
       {1, let_go},
@@ -132,7 +130,7 @@ TEST(Message, OverItsLimitsIsNotWritten) {
   Drop drop;
   drop.allocations.resize(kMaxDrops + 1);
   Gone gone;
-  gone.calls.pairs.resize(CallCounts::kMost + 1);
+  gone.communicators.resize(kMaxCommunicators + 1);
 
   EXPECT_EQ(encode(1, fetch).error().kind, ErrorKind::misuse);
   EXPECT_EQ(encode(0, drop).error().kind, ErrorKind::misuse);
