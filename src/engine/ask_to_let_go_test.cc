@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "engine/engine_fixture.h"
 #include "engine/exports.h"
@@ -60,6 +61,34 @@ TEST_F(AskToLetGoTest, WhatFailsMeanwhileIsTheAnswerAndTheyGetTheirsBack) {
   EXPECT_EQ(status.error().message, "no room");
   EXPECT_TRUE(exports_.bring_back(patience())->wait(patience()).ok());
   EXPECT_EQ(backs_, 1);
+}
+
+/// An importer that closes its sockets when it is asked, as a program does that closes every file
+/// number it does not know.
+TEST_F(AskToLetGoTest, OneThatClosesItsConnectionAndLivesRefusesThePause) {
+  RawListener listener;
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.allocations().begin()->second.importers = {listener.id};
+  }
+  std::thread importer([&] {
+    const auto raw = listener.accept_one();
+    raw->greet(listener.id);
+    while (const auto message = raw->next_message())
+      if (std::holds_alternative<LetGo>(message->message)) break;
+    listener.close();
+  });
+  context_.peers.load()->send(listener.id, Drop{}, {});
+  ASSERT_TRUE(eventually([&] { return context_.peers.load()->find(listener.id).has_value(); }));
+
+  const Status status = exports_.ask_to_let_go(Deadline::after_ms(500), [] { return ok_status(); });
+
+  importer.join();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find(" " + std::to_string(getpid()) + " "), std::string::npos)
+      << status.error().message;
+  EXPECT_NE(status.error().message.find("closed its connection but lives"), std::string::npos)
+      << status.error().message;
 }
 
 }  // namespace

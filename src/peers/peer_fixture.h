@@ -212,6 +212,8 @@ class RawListener {
     UniqueFd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     return accepted.valid() ? std::make_unique<RawPeer>(std::move(accepted)) : nullptr;
   }
+  /// Nobody listens there any more.
+  void close() { socket_.reset(); }
   const InstanceId id = random_instance_id();
 
  private:

@@ -61,7 +61,11 @@ PeerService::~PeerService() {
     static_cast<void>(loop_.release());
     return;
   }
-  if (!running_) return;
+  stop();
+}
+
+void PeerService::stop() {
+  if (!std::exchange(running_, false)) return;
   loop_->stop();
   pthread_join(thread_, nullptr);
 }

@@ -41,6 +41,8 @@ class PeerService {
                                                     PeerHandler& handler, PeerOptions options = {});
   ~PeerService();
   PeerService(const PeerService&) = delete;
+  /// Ends the thread: what is pending is completed with misuse, what is asked of it later is lost.
+  void stop();
 
   /// Sends a request, dialling the peer when there is no connection. `done` runs exactly once, on
   /// the service thread and in order with that peer's other messages: with the reply, or with an
