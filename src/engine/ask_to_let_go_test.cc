@@ -27,7 +27,8 @@ class AskToLetGoTest : public EngineTest {
   Meeting meeting_;
   std::atomic<bool> importer_met_{false};
   std::atomic<int> backs_{0};
-  Node importer_{{}, [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
+  Node importer_{NodeOptions(),
+                 [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
                    if (std::holds_alternative<LetGo>(message)) {
                      importer_met_ = meeting_.come();
                      importer_.service->reply(from.instance, request_id, Gone{true, {}, {}}, {});

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "base/log.h"
-#include "peers/instances.h"
+#include "peers/socket_address.h"
 
 namespace amem {
 

@@ -3,10 +3,9 @@
 #include "engine/exports.h"
 
 #include <fcntl.h>
-#include <time.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
@@ -28,57 +27,8 @@ std::string paused_text(pid_t pid) { return "process " + std::to_string(pid) + "
 
 namespace {
 
-/// ErrorKind::peer says that a connection is closed, which a process that lives may have done too:
-/// only one that has ended holds no memory. One that we cannot see (another pid namespace, pid 0)
-/// is taken at its connection's word.
-bool has_ended(pid_t pid) {
-  if (pid <= 0) return true;
-  char path[32], state = 'X';
-  snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  FILE* stat = fopen(path, "re");
-  if (stat == nullptr) return true;
-  if (fscanf(stat, "%*d (%*[^)]) %c", &state) != 1) state = 'X';
-  fclose(stat);
-  return state == 'Z' || state == 'X';
-}
-
-/// Peers whose connection closed instead of an answer. Nobody waits long for a process that has
-/// ended: the kernel takes its references right after its connections.
-class ClosedPeers {
- public:
-  void add(pid_t pid) {
-    MutexLock lock(mutex_);
-    pids_.push_back(pid);
-  }
-  Status wait_until_ended(Deadline deadline) {
-    std::vector<pid_t> pids;
-    {
-      MutexLock lock(mutex_);
-      pids = pids_;
-    }
-    for (pid_t pid : pids) {
-      while (!has_ended(pid)) {
-        if (deadline.passed())
-          return make_error(
-              ErrorKind::peer, 0,
-              "process %d closed its connection but lives, and may still map our memory", pid);
-        const timespec pause{0, 1'000'000};
-        nanosleep(&pause, nullptr);
-      }
-    }
-    return ok_status();
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<pid_t> pids_ AMEM_GUARDED_BY(mutex_);
-};
-
-pid_t pid_of(const EngineContext& context, const InstanceId& peer) {
-  if (PeerService* peers = context.peers.load())
-    if (const auto info = peers->find(peer)) return info->pid;
-  return 0;
-}
+/// How long the service thread has to say which requests were not answered by their deadline.
+constexpr long kGraceMs = 1000;
 
 }  // namespace
 
@@ -195,7 +145,6 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
   }
   context_.members.forget();
   auto replies = std::make_shared<Replies>();
-  auto closed = std::make_shared<ClosedPeers>();
   // Our gate is closed, so that what we have called stays what it is.
   auto in_step = std::make_shared<InStep>(context_.calls.counts());
   // An importer answers with its reason a little before we would give up on it without one.
@@ -203,15 +152,13 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
                       context_.gate.communicator_ids()};
   for (const InstanceId& importer : asked) {
     const std::string name = name_of_peer(context_, importer);
-    const pid_t pid = pid_of(context_, importer);
     const Replies::Ticket ticket = replies->expect(name);
     context_.peers.load()->call(
         importer, request, {}, deadline,
-        [this, replies, closed, in_step, importer, ticket, name, pid](Result<Received> reply) {
-          if (!reply.ok() && reply.error().kind == ErrorKind::peer) {
-            closed->add(pid);
+        [this, replies, in_step, importer, ticket, name](Result<Received> reply) {
+          // It has ended, and the kernel has taken its references.
+          if (!reply.ok() && reply.error().kind == ErrorKind::peer)
             return replies->succeeded(ticket);
-          }
           if (!reply.ok())
             return replies->failed(ticket, name + " did not let go: " + reply.error().message,
                                    reply.error().kind);
@@ -231,7 +178,7 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
   Status done = meanwhile();
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   // Also when that has failed: what was asked for has to end before it can be undone.
-  Status gone = replies->wait(deadline);
+  Status gone = replies->wait(Deadline::after_ms(deadline.left_ms() + kGraceMs));
   AMEM_TRY(std::move(done));
   AMEM_TRY(std::move(gone));
   {
@@ -240,7 +187,7 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
   }
   if (deadline.left_ms() > Bystanders::kMomentMs)
     (void)heard->wait(Deadline::after_ms(Bystanders::kMomentMs));
-  return closed->wait_until_ended(deadline);
+  return ok_status();
 }
 
 Result<UniqueFd> Exports::export_fd(const Backing& backing) {
@@ -345,20 +292,22 @@ std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
     }
     for (Parcel& parcel : parcels) {
       const Replies::Ticket ticket = replies->expect(name);
-      peers->call(importer, std::move(parcel.message), std::move(parcel.fds), deadline,
-                  [this, importer, replies, ticket, name](Result<Received> reply) {
-                    if (!reply.ok() && reply.error().kind == ErrorKind::peer)
-                      return replies->succeeded(ticket);
-                    if (!reply.ok()) tell_again(importer);
-                    if (!reply.ok())
-                      return replies->failed(ticket, name + ": " + reply.error().message,
-                                             reply.error().kind);
-                    const auto* done = std::get_if<BackDone>(&reply.value().message);
-                    if (done != nullptr && done->done) return replies->succeeded(ticket);
-                    replies->failed(ticket,
-                                    name + " cannot map our memory again: " +
+      peers->call(
+          importer, std::move(parcel.message), std::move(parcel.fds), deadline,
+          [this, importer, replies, ticket, name](Result<Received> reply) {
+            // Nobody is there any more who could map it again.
+            if (!reply.ok() &&
+                (reply.error().kind == ErrorKind::peer || reply.error().code == ECONNREFUSED))
+              return replies->succeeded(ticket);
+            if (!reply.ok()) tell_again(importer);
+            if (!reply.ok())
+              return replies->failed(ticket, name + ": " + reply.error().message,
+                                     reply.error().kind);
+            const auto* done = std::get_if<BackDone>(&reply.value().message);
+            if (done != nullptr && done->done) return replies->succeeded(ticket);
+            replies->failed(ticket, name + " cannot map our memory again: " +
                                         (done != nullptr ? done->reason : "unexpected answer"));
-                  });
+          });
     }
   }
   return all;

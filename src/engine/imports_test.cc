@@ -273,7 +273,7 @@ TEST_F(ImportsTest, GateStaysClosedAfterLettingGoOfHalf) {
 
 // Of all errors only the driver's have codes that NCCL may be given; those of others may be 0.
 TEST_F(ImportsTest, FirstImportThatFailsIsNoSuccess) {
-  Node owner({}, [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
+  Node owner(NodeOptions(), [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
     if (!std::holds_alternative<Fetch>(message)) return;
     exiting_.raise();
     owner.service->reply(from.instance, request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
@@ -328,7 +328,7 @@ TEST_F(ImportsTest, TokenOfOurOwnIsTakenWithItsNonceOnly) {
 // by then, and waits for nobody to map its memory.
 TEST_F(ImportsTest, WhatWasFetchedIsLetGoOfWhenItsOwnerLeavesBeforeItIsMapped) {
   Node slow;
-  Node quick({}, [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
+  Node quick(NodeOptions(), [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
     if (std::holds_alternative<Fetch>(message))
       quick.service->reply(from.instance, request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
                            descriptor());

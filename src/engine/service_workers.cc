@@ -2,22 +2,16 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/service_workers.h"
 
-#include <signal.h>
-
 #include <algorithm>
+
+#include "base/thread.h"
 
 namespace amem {
 
 Status ServiceWorkers::add_thread() {
-  // Signals belong to the application's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread{};
-  const int failed = pthread_create(&thread, nullptr, run, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) return os_error(failed, "pthread_create()");
-  threads_.push_back(thread);
+  const Result<pthread_t> thread = start_thread("amem-worker", run, this);
+  if (!thread.ok()) return thread.error();
+  threads_.push_back(thread.value());
   return ok_status();
 }
 

@@ -68,6 +68,7 @@ class Process {
     EXPECT_EQ(waitpid(pid_, &status, WUNTRACED), pid_);
     EXPECT_TRUE(WIFSTOPPED(status));
   }
+  void tell() { EXPECT_EQ(write(input_.get(), "\n", 1), 1); }
   /// Ends its input and returns its exit status.
   int wait() {
     input_.reset();
@@ -129,6 +130,19 @@ int serve() {
   return 0;
 }
 
+/// Serves until it is told to close every descriptor of the service, and lives on.
+int close_and_live() {
+  ServingHandler handler;
+  const InstanceId id = random_instance_id();
+  auto service = PeerService::start(id, 0, handler);
+  handler.service = service.value().get();
+  say(id.hex());
+  char told;
+  if (read(STDIN_FILENO, &told, 1) == 1) service.value()->forget_after_fork();
+  wait_for_end_of_input();
+  return 0;
+}
+
 /// Tells `target` that it is `claimed`; succeeds when it is shown the door.
 int claim_to_be(const InstanceId& target, const InstanceId& claimed) {
   const auto raw = RawPeer::dial_to(target);
@@ -166,7 +180,7 @@ TEST(PeerProcess, AnswersFromItsOwnPid) {
 
 TEST(PeerProcess, ThatIsKilledCompletesPendingCallsAndIsReported) {
   Process process({"--serve"});
-  Node a;
+  Node a{PeerOptions()};
   ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
   const pid_t pid = process.pid();
   Result<Received> outcome = Error{};
@@ -181,6 +195,30 @@ TEST(PeerProcess, ThatIsKilledCompletesPendingCallsAndIsReported) {
   EXPECT_EQ(a.recorder.gone()[0].instance, process.instance());
   EXPECT_EQ(a.recorder.gone()[0].pid, pid);
   EXPECT_EQ(a.ask(process.instance(), StatusQuery{}).error().kind, ErrorKind::peer);
+}
+
+TEST(PeerProcess, ThatClosesItsSocketsAndLivesIsWaitedForUntilItEnds) {
+  Process process({"--close"});
+  Outcomes outcomes;
+  Node a{PeerOptions()};
+  ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+  const std::string pid = std::to_string(process.pid());
+  process.tell();
+
+  // Late enough for the process to have closed them.
+  ASSERT_TRUE(eventually([&] {
+    const Result<Received> refused = a.ask(process.instance(), LetGo{}, 50);
+    return refused.error().message.find("pid " + pid) != std::string::npos &&
+           refused.error().message.find("has closed its connection but lives") != std::string::npos;
+  }));
+  EXPECT_TRUE(a.recorder.gone().empty());
+  EXPECT_EQ(a.ask(process.instance(), Back{}).error().code, ECONNREFUSED) << "nobody can map it";
+
+  a.service->call(process.instance(), LetGo{}, {}, patience(), outcomes.add());
+  process.kill_with(SIGKILL);
+  ASSERT_TRUE(outcomes.wait(1));
+  EXPECT_EQ(outcomes.all[0].error().kind, ErrorKind::peer);
+  EXPECT_TRUE(a.recorder.wait_gone(1));
 }
 
 TEST(PeerProcess, ThatIsStoppedIsSlowNotDead) {
@@ -330,6 +368,7 @@ TEST(PeerProcess, TheServiceThreadTakesNoSignals) {
 int main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "--serve") return amem::serve();
+  if (role == "--close") return amem::close_and_live();
   if (role == "--claim" && argc == 4)
     return amem::claim_to_be(amem::id_from_hex(argv[2]), amem::id_from_hex(argv[3]));
   if (role == "--fork-and-die" && argc == 3) return amem::fork_and_die(amem::id_from_hex(argv[2]));

@@ -22,7 +22,7 @@ std::vector<UniqueFd> null_fds(size_t count) {
 
 TEST(PeerService, ARequestGetsItsReply) {
   Node a;
-  Answerer b({}, "{\"state\":1}");
+  Answerer b(NodeOptions(), "{\"state\":1}");
 
   const Result<Received> reply = a.ask(b->id, StatusQuery{});
 
@@ -31,8 +31,8 @@ TEST(PeerService, ARequestGetsItsReply) {
 }
 
 TEST(PeerService, PeersKnowEachOtherOnceTheyHaveTalked) {
-  Node a({}, nullptr, 3);
-  Answerer b({}, "{}", 4);
+  Node a(NodeOptions(), nullptr, 3);
+  Answerer b(NodeOptions(), "{}", 4);
   EXPECT_TRUE(a.service->peers().empty());
   ASSERT_TRUE(a.ask(b->id, StatusQuery{}).ok());
 
@@ -48,7 +48,7 @@ TEST(PeerService, PeersKnowEachOtherOnceTheyHaveTalked) {
 }
 
 TEST(PeerService, AProcessMayTalkToItself) {
-  Answerer a({}, "[]");
+  Answerer a(NodeOptions(), "[]");
   const Result<Received> reply = a->ask(a->id, StatusQuery{});
   ASSERT_TRUE(reply.ok()) << reply.error().message;
   EXPECT_EQ(std::get<StatusReply>(reply.value().message).json, "[]");
@@ -213,7 +213,7 @@ TEST(PeerService, AHandlerMayCallThePeerBack) {
   Outcomes outcomes;
   Answerer a;
   std::atomic<PeerService*> service = nullptr;
-  Node b({}, [&](const PeerInfo& from, uint64_t, const Message&) {
+  Node b(NodeOptions(), [&](const PeerInfo& from, uint64_t, const Message&) {
     // Set before anything was sent to b.
     service.load()->call(from.instance, StatusQuery{}, {}, patience(), outcomes.add());
   });
@@ -228,7 +228,7 @@ TEST(PeerService, AHandlerMayCallThePeerBack) {
 TEST(PeerService, WaitingOnTheServiceThreadIsMisuse) {
   std::atomic<PeerService*> service = nullptr;
   std::atomic<bool> refused = false;
-  Node b({}, [&](const PeerInfo& from, uint64_t, const Message&) {
+  Node b(NodeOptions(), [&](const PeerInfo& from, uint64_t, const Message&) {
     const auto outcome =
         service.load()->call_and_wait(from.instance, StatusQuery{}, {}, patience());
     refused = !outcome.ok() && outcome.error().kind == ErrorKind::misuse;
@@ -279,7 +279,7 @@ TEST(PeerService, TwoCannotBeTheSameInstance) {
   const auto second = PeerService::start(a.id, 0, recorder);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().kind, ErrorKind::os);
-  EXPECT_EQ(second.error().code, EADDRINUSE);
+  EXPECT_EQ(second.error().code, EEXIST);
 }
 
 TEST(PeerService, ManyThreadsMayCallAtOnce) {
