@@ -6,7 +6,6 @@
 #include <array>
 #include <utility>
 
-#include "base/seeded_fault.h"
 #include "peers/field_stream.h"
 
 namespace amem {
@@ -184,7 +183,7 @@ Result<Envelope> decode(std::span<const uint8_t> bytes) {
   if (!reader.ok())
     return make_error(ErrorKind::protocol, 0, "%s of %zu bytes is cut or over its limits", name,
                       bytes.size());
-  if (!reader.at_end() && !seeded_fault("message_tail"))
+  if (!reader.at_end())
     return make_error(ErrorKind::protocol, 0, "%s of %zu bytes has bytes after its end", name,
                       bytes.size());
   const Role role = role_of(envelope.message);
