@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/log.h"
+#include "base/descriptor_limit.h"
 #include "base/seeded_fault.h"
 #include "engine/in_step.h"
 #include "engine/step_point.h"
@@ -29,13 +29,23 @@ namespace {
 
 /// How long the service thread has to say which requests were not answered by their deadline.
 constexpr long kGraceMs = 1000;
+/// Descriptors on their way to one importer: as few as cost no time, because all that are on their
+/// way to a process need numbers there.
+constexpr size_t kPartFds = 16;
 
 }  // namespace
 
-/// One packet's worth of what an importer gets back.
-struct Exports::Parcel {
-  Back message;
-  std::vector<UniqueFd> fds;
+/// What one importer gets back, part by part.
+struct Exports::Return {
+  const InstanceId importer;
+  const std::string name;
+  const Deadline deadline;
+  const std::shared_ptr<Replies> replies;
+  const Replies::Ticket ticket;
+  const uint64_t number;
+  std::vector<BackingId> backings;  ///< those that were not sent yet
+  bool sent_last = false;
+  std::string failure;
 };
 
 Result<int> Exports::make_token(Allocation& allocation) {
@@ -136,6 +146,7 @@ void Exports::forget_in_step() {
 }
 
 Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile) {
+  AMEM_TRY(reserve_for_resume());
   std::set<InstanceId> asked;
   {
     MutexLock lock(context_.registry.mutex);
@@ -232,18 +243,70 @@ void Exports::export_imported() {
   }
 }
 
-Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels) {
-  parcels->emplace_back();
-  for (const auto& [id, backing] : context_.registry.backings()) {
-    if (!backing.is_here() || !is_imported_by(importer, backing)) continue;
-    if (parcels->back().message.backings.size() == kMaxFds) parcels->emplace_back();
-    Result<UniqueFd> fd = export_fd(backing);
-    if (!fd.ok()) return std::move(fd.error());
-    parcels->back().message.backings.push_back(id);
-    parcels->back().fds.push_back(std::move(fd.value()));
+void Exports::send_part(const std::shared_ptr<Return>& to) {
+  Back message;
+  std::vector<UniqueFd> fds;
+  while (fds.size() < kPartFds && !to->backings.empty()) {
+    const BackingId id = to->backings.back();
+    to->backings.pop_back();
+    const Backing* backing = context_.registry.find_backing(id);
+    if (backing == nullptr || !backing->is_here() || !is_imported_by(to->importer, *backing))
+      continue;
+    Result<UniqueFd> fd = export_fd(*backing);
+    if (!fd.ok()) {
+      told_.insert(to->importer);
+      return to->replies->failed(
+          to->ticket, to->name + " could not be given its memory back: " + fd.error().message);
+    }
+    message.backings.push_back(id);
+    fds.push_back(std::move(fd.value()));
   }
-  parcels->back().message.last = true;
-  return ok_status();
+  message.last = to->sent_last = to->backings.empty();
+  context_.peers.load()->call(
+      to->importer, std::move(message), std::move(fds), to->deadline,
+      [this, to](Result<Received> reply) { on_part_mapped(to, std::move(reply)); });
+}
+
+void Exports::on_part_mapped(const std::shared_ptr<Return>& to, Result<Received> reply) {
+  Replies& replies = *to->replies;
+  MutexLock lock(context_.registry.mutex);
+  if (!reply.ok()) {
+    const Error& why = reply.error();
+    // Nobody is there any more who could map it again.
+    if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
+      return replies.succeeded(to->ticket);
+    told_.insert(to->importer);
+    return replies.failed(to->ticket, to->name + ": " + why.message, why.kind);
+  }
+  const auto* done = std::get_if<BackDone>(&reply.value().message);
+  if (done == nullptr || !done->done)
+    to->failure = done != nullptr ? done->reason : "unexpected answer";
+  // A failure of one part does not end the others: the importer says at the last one what it lacks.
+  const bool is_current = !away_ && to->number == returns_;
+  if (!to->sent_last && is_current) return send_part(to);
+  if (to->sent_last && to->failure.empty()) return replies.succeeded(to->ticket);
+  replies.failed(to->ticket, to->name + " cannot map our memory again: " +
+                                 (to->failure.empty() ? "this process pauses again" : to->failure));
+}
+
+Status Exports::reserve_for_resume() {
+  size_t exported = 0, imported = 0;
+  std::set<InstanceId> others;
+  {
+    MutexLock lock(context_.registry.mutex);
+    others = importers();
+    for (const auto& [id, backing] : context_.registry.backings()) {
+      if (backing.is_import) others.insert(backing.owner);
+      if (backing.is_import)
+        ++imported;
+      else if (is_imported(backing))
+        ++exported;
+    }
+  }
+  // To each importer one part is on its way, from each owner one may come.
+  Status reserved = reserve_descriptors(exported + imported + 2 * kPartFds * others.size());
+  if (!reserved.ok()) reserved.error().message = "to resume, " + reserved.error().message;
+  return reserved;
 }
 
 bool Exports::is_imported(const Backing& backing) {
@@ -260,11 +323,6 @@ bool Exports::is_imported_by(const InstanceId& importer, const Backing& backing)
                      });
 }
 
-void Exports::tell_again(const InstanceId& importer) {
-  MutexLock lock(context_.registry.mutex);
-  told_.insert(importer);
-}
-
 std::shared_ptr<Replies> Exports::bring_back(Deadline deadline) {
   auto replies = std::make_shared<Replies>();
   const std::set<InstanceId> informed = bring_back_imports(deadline, replies);
@@ -274,41 +332,20 @@ std::shared_ptr<Replies> Exports::bring_back(Deadline deadline) {
 
 std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
                                                  const std::shared_ptr<Replies>& replies) {
-  PeerService* const peers = context_.peers.load();
   MutexLock lock(context_.registry.mutex);
   std::set<InstanceId> all = importers();
   all.insert(told_.begin(), told_.end());
   away_ = false;
   mark_in_step([](const auto&) { return false; });
   told_.clear();
+  ++returns_;
   for (const InstanceId& importer : all) {
     const std::string name = name_of_peer(context_, importer);
-    std::vector<Parcel> parcels;
-    if (Status packed = pack(importer, &parcels); !packed.ok()) {
-      replies->failed(replies->expect(name),
-                      name + " could not be given its memory back: " + packed.error().message);
-      told_.insert(importer);
-      continue;
-    }
-    for (Parcel& parcel : parcels) {
-      const Replies::Ticket ticket = replies->expect(name);
-      peers->call(
-          importer, std::move(parcel.message), std::move(parcel.fds), deadline,
-          [this, importer, replies, ticket, name](Result<Received> reply) {
-            // Nobody is there any more who could map it again.
-            if (!reply.ok() &&
-                (reply.error().kind == ErrorKind::peer || reply.error().code == ECONNREFUSED))
-              return replies->succeeded(ticket);
-            if (!reply.ok()) tell_again(importer);
-            if (!reply.ok())
-              return replies->failed(ticket, name + ": " + reply.error().message,
-                                     reply.error().kind);
-            const auto* done = std::get_if<BackDone>(&reply.value().message);
-            if (done != nullptr && done->done) return replies->succeeded(ticket);
-            replies->failed(ticket, name + " cannot map our memory again: " +
-                                        (done != nullptr ? done->reason : "unexpected answer"));
-          });
-    }
+    const auto to = std::make_shared<Return>(
+        Return{importer, name, deadline, replies, replies->expect(name), returns_, {}, false, {}});
+    for (const auto& [id, backing] : context_.registry.backings())
+      if (backing.is_here() && is_imported_by(importer, backing)) to->backings.push_back(id);
+    send_part(to);
   }
   return all;
 }

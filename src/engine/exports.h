@@ -55,12 +55,13 @@ class Exports {
   void export_imported();
 
  private:
-  struct Parcel;
-  /// The next bring_back() is for this one too.
-  void tell_again(const InstanceId& importer);
+  struct Return;
+  /// Sends the next part of what an importer gets back; the one after it when that is mapped.
+  void send_part(const std::shared_ptr<Return>& to) AMEM_REQUIRES(context_.registry.mutex);
+  void on_part_mapped(const std::shared_ptr<Return>& to, Result<Received> reply);
+  /// What a resume needs descriptors for is there; refuses a pause that could not be taken back.
+  Status reserve_for_resume();
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
-  Status pack(const InstanceId& importer, std::vector<Parcel>* parcels)
-      AMEM_REQUIRES(context_.registry.mutex);
   /// Allocations are in step when `are` says so of all who import them.
   template <typename Are>
   void mark_in_step(Are are) AMEM_REQUIRES(context_.registry.mutex);
@@ -78,6 +79,8 @@ class Exports {
   Bystanders bystanders_;
   /// Between ask_to_let_go() and bring_back().
   bool away_ AMEM_GUARDED_BY(context_.registry.mutex) = false;
+  /// Of bring_back(): what an earlier one has not sent yet is not sent any more.
+  uint64_t returns_ AMEM_GUARDED_BY(context_.registry.mutex) = 0;
   /// While exports are shared: what was exported.
   std::optional<std::map<BackingId, UniqueFd>> shared_exports_
       AMEM_GUARDED_BY(context_.registry.mutex);
