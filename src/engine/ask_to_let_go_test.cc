@@ -29,13 +29,13 @@ class AskToLetGoTest : public EngineTest {
   std::atomic<int> backs_{0};
   Node importer_{NodeOptions(),
                  [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
-                   if (std::holds_alternative<LetGo>(message)) {
+                   if (std::holds_alternative<Revoke>(message)) {
                      importer_met_ = meeting_.come();
-                     importer_.service->reply(from.instance, request_id, Gone{true, {}, {}}, {});
+                     importer_.service->reply(from.instance, request_id, Revoked{true, {}, {}}, {});
                    }
-                   if (std::holds_alternative<Back>(message)) {
+                   if (std::holds_alternative<Restore>(message)) {
                      ++backs_;
-                     importer_.service->reply(from.instance, request_id, BackDone{true, {}}, {});
+                     importer_.service->reply(from.instance, request_id, Restored{true, {}}, {});
                    }
                  }};
   Exports exports_{context_};
@@ -43,7 +43,7 @@ class AskToLetGoTest : public EngineTest {
 
 TEST_F(AskToLetGoTest, TheirTimeIsUsed) {
   bool met = false;
-  const Status status = exports_.ask_to_let_go(patience(), [&] {
+  const Status status = exports_.revoke(patience(), [&] {
     met = meeting_.come();
     return ok_status();
   });
@@ -53,14 +53,14 @@ TEST_F(AskToLetGoTest, TheirTimeIsUsed) {
 }
 
 TEST_F(AskToLetGoTest, WhatFailsMeanwhileIsTheAnswerAndTheyGetTheirsBack) {
-  const Status status = exports_.ask_to_let_go(patience(), [&]() -> Status {
+  const Status status = exports_.revoke(patience(), [&]() -> Status {
     meeting_.come();
     return make_error(ErrorKind::os, ENOMEM, "no room");
   });
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message, "no room");
-  EXPECT_TRUE(exports_.bring_back(patience())->wait(patience()).ok());
+  EXPECT_TRUE(exports_.restore(patience())->wait(patience()).ok());
   EXPECT_EQ(backs_, 1);
 }
 
@@ -76,13 +76,13 @@ TEST_F(AskToLetGoTest, OneThatClosesItsConnectionAndLivesRefusesThePause) {
     const auto raw = listener.accept_one();
     raw->greet(listener.id);
     while (const auto message = raw->next_message())
-      if (std::holds_alternative<LetGo>(message->message)) break;
+      if (std::holds_alternative<Revoke>(message->message)) break;
     listener.close();
   });
   context_.peers.load()->send(listener.id, Drop{}, {});
   ASSERT_TRUE(eventually([&] { return context_.peers.load()->find(listener.id).has_value(); }));
 
-  const Status status = exports_.ask_to_let_go(Deadline::after_ms(500), [] { return ok_status(); });
+  const Status status = exports_.revoke(Deadline::after_ms(500), [] { return ok_status(); });
 
   importer.join();
   ASSERT_FALSE(status.ok());

@@ -145,7 +145,7 @@ void Exports::forget_in_step() {
   mark_in_step([](const auto&) { return false; });
 }
 
-Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile) {
+Status Exports::revoke(Deadline deadline, const std::function<Status()>& meanwhile) {
   AMEM_TRY(reserve_for_resume());
   std::set<InstanceId> asked;
   {
@@ -159,8 +159,8 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
   // Our gate is closed, so that what we have called stays what it is.
   auto in_step = std::make_shared<InStep>(context_.calls.counts());
   // An importer answers with its reason a little before we would give up on it without one.
-  const LetGo request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
-                      context_.gate.communicator_ids()};
+  const Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
+                       context_.gate.communicator_ids()};
   for (const InstanceId& importer : asked) {
     const std::string name = name_of_peer(context_, importer);
     const Replies::Ticket ticket = replies->expect(name);
@@ -173,14 +173,14 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
           if (!reply.ok())
             return replies->failed(ticket, name + " did not let go: " + reply.error().message,
                                    reply.error().kind);
-          const auto* gone = std::get_if<Gone>(&reply.value().message);
-          if (gone != nullptr && gone->gone) {
-            context_.members.note(importer, gone->calls);
-            in_step->add(importer, gone->calls);
+          const auto* revoked = std::get_if<Revoked>(&reply.value().message);
+          if (revoked != nullptr && revoked->revoked) {
+            context_.members.note(importer, revoked->calls);
+            in_step->add(importer, revoked->calls);
             return replies->succeeded(ticket);
           }
           replies->failed(ticket, name + " cannot let go: " +
-                                      (gone != nullptr ? gone->reason : "unexpected answer"));
+                                      (revoked != nullptr ? revoked->reason : "unexpected answer"));
         });
   }
   const std::shared_ptr<Replies> heard =
@@ -189,9 +189,9 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
   Status done = meanwhile();
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   // Also when that has failed: what was asked for has to end before it can be undone.
-  Status gone = replies->wait(Deadline::after_ms(deadline.left_ms() + kGraceMs));
+  Status revoked = replies->wait(Deadline::after_ms(deadline.left_ms() + kGraceMs));
   AMEM_TRY(std::move(done));
-  AMEM_TRY(std::move(gone));
+  AMEM_TRY(std::move(revoked));
   {
     MutexLock lock(context_.registry.mutex);
     mark_in_step([&](const auto& importers) { return in_step->are(importers); });
@@ -244,7 +244,7 @@ void Exports::export_imported() {
 }
 
 void Exports::send_part(const std::shared_ptr<Return>& to) {
-  Back message;
+  Restore message;
   std::vector<UniqueFd> fds;
   while (fds.size() < kPartFds && !to->backings.empty()) {
     const BackingId id = to->backings.back();
@@ -278,7 +278,7 @@ void Exports::on_part_mapped(const std::shared_ptr<Return>& to, Result<Received>
     told_.insert(to->importer);
     return replies.failed(to->ticket, to->name + ": " + why.message, why.kind);
   }
-  const auto* done = std::get_if<BackDone>(&reply.value().message);
+  const auto* done = std::get_if<Restored>(&reply.value().message);
   if (done == nullptr || !done->done)
     to->failure = done != nullptr ? done->reason : "unexpected answer";
   // A failure of one part does not end the others: the importer says at the last one what it lacks.
@@ -323,15 +323,15 @@ bool Exports::is_imported_by(const InstanceId& importer, const Backing& backing)
                      });
 }
 
-std::shared_ptr<Replies> Exports::bring_back(Deadline deadline) {
+std::shared_ptr<Replies> Exports::restore(Deadline deadline) {
   auto replies = std::make_shared<Replies>();
-  const std::set<InstanceId> informed = bring_back_imports(deadline, replies);
+  const std::set<InstanceId> informed = restore_imports(deadline, replies);
   bystanders_.announce_back(informed);
   return replies;
 }
 
-std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
-                                                 const std::shared_ptr<Replies>& replies) {
+std::set<InstanceId> Exports::restore_imports(Deadline deadline,
+                                              const std::shared_ptr<Replies>& replies) {
   MutexLock lock(context_.registry.mutex);
   std::set<InstanceId> all = importers();
   all.insert(told_.begin(), told_.end());

@@ -18,7 +18,7 @@ namespace amem {
 /// what from tokens that were fetched, so that none is missed at a release and none is missing at a
 /// restore.
 ///
-/// Threads: messages come on the service thread; ask_to_let_go() and bring_back() are the
+/// Threads: messages come on the service thread; revoke() and restore() are the
 /// session's.
 class Exports {
  public:
@@ -35,16 +35,16 @@ class Exports {
 
   /// From now on we are away: asks every importer to let go, tells the other members of our
   /// communicators, does what there is to do `meanwhile`, and waits until all have let go. On
-  /// error, also of `meanwhile`, some have let go, some have not: bring_back() makes it undone for
+  /// error, also of `meanwhile`, some have let go, some have not: restore() makes it undone for
   /// all. Finds out which allocations are in step.
-  Status ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile);
+  Status revoke(Deadline deadline, const std::function<Status()>& meanwhile);
   /// Takes all allocations for in step when that is likely, for an estimate; and no longer.
   void expect_in_step();
   void forget_in_step();
 
   /// We are back: sends every importer what it had, and opens the gates of all who were told. Wait
   /// for the importers with the replies it returns.
-  std::shared_ptr<Replies> bring_back(Deadline deadline);
+  std::shared_ptr<Replies> restore(Deadline deadline);
 
   /// Until end_sharing() each backing is exported once, for all who ask: an export costs 0.3 ms
   /// when four processes resume together (H200, driver 580). No longer, because a child made by
@@ -71,15 +71,14 @@ class Exports {
   void forget_importer_of(const InstanceId& importer, Allocation& allocation)
       AMEM_REQUIRES(context_.registry.mutex);
   /// Returns who is told in this way.
-  std::set<InstanceId> bring_back_imports(Deadline deadline,
-                                          const std::shared_ptr<Replies>& replies);
+  std::set<InstanceId> restore_imports(Deadline deadline, const std::shared_ptr<Replies>& replies);
   Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 
   EngineContext& context_;
   Bystanders bystanders_;
-  /// Between ask_to_let_go() and bring_back().
+  /// Between revoke() and restore().
   bool away_ AMEM_GUARDED_BY(context_.registry.mutex) = false;
-  /// Of bring_back(): what an earlier one has not sent yet is not sent any more.
+  /// Of restore(): what an earlier one has not sent yet is not sent any more.
   uint64_t returns_ AMEM_GUARDED_BY(context_.registry.mutex) = 0;
   /// While exports are shared: what was exported.
   std::optional<std::map<BackingId, UniqueFd>> shared_exports_

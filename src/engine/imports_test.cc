@@ -90,10 +90,10 @@ class ImportsTest : public EngineTest {
 
   Imports& imports() { return neighbours_->imports(); }
   void away() { imports().on_away(owner_, 0, Away{{kWorld}}); }
-  void let_go() { imports().on_let_go(owner_, 0, LetGo{kTimeoutMs, {kWorld}}); }
-  void back() { imports().on_back(owner_, 0, Back{{kBacking}, true}, descriptor()); }
+  void let_go() { imports().on_revoke(owner_, 0, Revoke{kTimeoutMs, {kWorld}}); }
+  void back() { imports().on_restore(owner_, 0, Restore{{kBacking}, true}, descriptor()); }
   /// Of a bystander, which shares no memory.
-  void back_without_memory() { imports().on_back(owner_, 0, Back{{}, true}, {}); }
+  void back_without_memory() { imports().on_restore(owner_, 0, Restore{{}, true}, {}); }
 
   bool is_open() {
     const bool entered = gate_.enter("ncclAllReduce", &gate_, 0).ok();
@@ -145,17 +145,17 @@ TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) 
   ASSERT_TRUE(eventually([&] { return state_of(other) == BackingState::let_go; }));
 
   g_calls.map_result = driver_result::kOutOfMemory;
-  imports().on_back(owner_, 0, Back{{kBacking}, false}, descriptor());
+  imports().on_restore(owner_, 0, Restore{{kBacking}, false}, descriptor());
   ASSERT_TRUE(eventually([] { return g_calls.maps == 1; }));
   g_calls.map_result = driver_result::kSuccess;
-  imports().on_back(owner_, 0, Back{{kOther}, true}, descriptor());
+  imports().on_restore(owner_, 0, Restore{{kOther}, true}, descriptor());
 
   ASSERT_TRUE(eventually([&] { return state_of(other) == BackingState::mapped; }));
   EXPECT_EQ(state(), BackingState::let_go);
   EXPECT_FALSE(is_open());
 
-  imports().on_back(owner_, 0, Back{{kBacking}, false}, descriptor());
-  imports().on_back(owner_, 0, Back{{kOther}, true}, descriptor());
+  imports().on_restore(owner_, 0, Restore{{kBacking}, false}, descriptor());
+  imports().on_restore(owner_, 0, Restore{{kOther}, true}, descriptor());
   EXPECT_TRUE(eventually([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::mapped);
   EXPECT_EQ(state_of(other), BackingState::mapped);
@@ -236,12 +236,12 @@ TEST_F(ImportsTest, NothingIsLetGoOfWhileNcclHasYetToLaunch) {
   const BackingId import = add_import(owner.id, kAddress + kBytes);
   set_state(import, BackingState::mapped);
 
-  const Result<Received> reply = owner.ask(context_.self, LetGo{kTimeoutMs, {kWorld}});
+  const Result<Received> reply = owner.ask(context_.self, Revoke{kTimeoutMs, {kWorld}});
 
   ASSERT_TRUE(reply.ok());
-  const auto& gone = std::get<Gone>(reply.value().message);
-  EXPECT_FALSE(gone.gone);
-  EXPECT_EQ(gone.reason, "a non-blocking communicator is still working");
+  const auto& revoked = std::get<Revoked>(reply.value().message);
+  EXPECT_FALSE(revoked.revoked);
+  EXPECT_EQ(revoked.reason, "a non-blocking communicator is still working");
   EXPECT_EQ(g_calls.unmaps, 0);
   EXPECT_TRUE(is_open());
 }
@@ -255,17 +255,17 @@ TEST_F(ImportsTest, GateStaysClosedAfterLettingGoOfHalf) {
   for (const BackingId id : {first, second}) set_state(id, BackingState::mapped);
   g_calls.failing_unmap = 2;
 
-  const Result<Received> reply = owner.ask(context_.self, LetGo{kTimeoutMs, {kWorld}});
+  const Result<Received> reply = owner.ask(context_.self, Revoke{kTimeoutMs, {kWorld}});
 
   ASSERT_TRUE(reply.ok());
-  EXPECT_FALSE(std::get<Gone>(reply.value().message).gone);
+  EXPECT_FALSE(std::get<Revoked>(reply.value().message).revoked);
   EXPECT_EQ(state_of(first), BackingState::let_go);
   EXPECT_FALSE(is_open());
 
   std::vector<UniqueFd> fds = descriptor();
   fds.push_back(std::move(descriptor().front()));
   const Result<Received> taken = owner.service->call_and_wait(
-      context_.self, Back{{kBacking, kOther}, true}, std::move(fds), patience());
+      context_.self, Restore{{kBacking, kOther}, true}, std::move(fds), patience());
   ASSERT_TRUE(taken.ok());
   EXPECT_EQ(state_of(first), BackingState::mapped);
   EXPECT_TRUE(is_open());
@@ -344,9 +344,9 @@ TEST_F(ImportsTest, WhatWasFetchedIsLetGoOfWhenItsOwnerLeavesBeforeItIsMapped) {
   ASSERT_TRUE(slow.recorder.wait_seen(1));
 
   // Behind its answer, on the same connection.
-  const Result<Received> gone = quick.ask(context_.self, LetGo{kTimeoutMs, {kWorld}});
+  const Result<Received> gone = quick.ask(context_.self, Revoke{kTimeoutMs, {kWorld}});
   ASSERT_TRUE(gone.ok());
-  EXPECT_TRUE(std::get<Gone>(gone.value().message).gone);
+  EXPECT_TRUE(std::get<Revoked>(gone.value().message).revoked);
   EXPECT_EQ(state_of(of_quick), BackingState::let_go);
   const Recorder::Seen asked = std::move(slow.recorder.take_seen().front());
   slow.service->reply(context_.self, asked.request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
@@ -356,8 +356,8 @@ TEST_F(ImportsTest, WhatWasFetchedIsLetGoOfWhenItsOwnerLeavesBeforeItIsMapped) {
   EXPECT_EQ(state_of(of_slow), BackingState::mapped);
   EXPECT_EQ(state_of(of_quick), BackingState::let_go);
   EXPECT_FALSE(is_open());
-  const Result<Received> taken =
-      quick.service->call_and_wait(context_.self, Back{{kBacking}, true}, descriptor(), patience());
+  const Result<Received> taken = quick.service->call_and_wait(
+      context_.self, Restore{{kBacking}, true}, descriptor(), patience());
   EXPECT_TRUE(taken.ok());
   EXPECT_EQ(state_of(of_quick), BackingState::mapped);
   EXPECT_TRUE(is_open());

@@ -23,10 +23,10 @@ class LettingGo {
 
  private:
   void answer(const PeerInfo& from, uint64_t request_id, const Message& message) {
-    if (std::holds_alternative<LetGo>(message))
-      node_.service->reply(from.instance, request_id, Gone{true, {}, calls.counts()}, {});
-    if (std::holds_alternative<Back>(message))
-      node_.service->reply(from.instance, request_id, BackDone{true, {}}, {});
+    if (std::holds_alternative<Revoke>(message))
+      node_.service->reply(from.instance, request_id, Revoked{true, {}, calls.counts()}, {});
+    if (std::holds_alternative<Restore>(message))
+      node_.service->reply(from.instance, request_id, Restored{true, {}}, {});
   }
   Node node_{{}, [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
                answer(from, request_id, message);
@@ -49,7 +49,7 @@ class InStepTest : public EngineTest {
   }
   ~InStepTest() override { end_service(); }
 
-  void pause() { EXPECT_TRUE(exports_.ask_to_let_go(patience(), ok_status).ok()); }
+  void pause() { EXPECT_TRUE(exports_.revoke(patience(), ok_status).ok()); }
   bool is_in_step(AllocationId id) {
     MutexLock lock(registry_.mutex);
     return registry_.find(id)->in_step;
@@ -96,7 +96,7 @@ TEST_F(InStepTest, NotInDoubtOfOurOwn) {
 TEST_F(InStepTest, NotOnceWeAreBack) {
   pause();
   ASSERT_TRUE(is_in_step(of_a_));
-  EXPECT_TRUE(exports_.bring_back(patience())->wait(patience()).ok());
+  EXPECT_TRUE(exports_.restore(patience())->wait(patience()).ok());
 
   EXPECT_FALSE(is_in_step(of_a_));
 }
@@ -115,7 +115,7 @@ TEST_F(InStepTest, NotWithOneWhoImportsItMeanwhile) {
 
 TEST_F(InStepTest, TheNextPauseAsksAnew) {
   pause();
-  (void)exports_.bring_back(patience())->wait(patience());
+  (void)exports_.restore(patience())->wait(patience());
   calls_.count(&gate_, CallCounter::Call::collective());
   pause();
 

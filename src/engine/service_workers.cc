@@ -20,9 +20,9 @@ Status ServiceWorkers::start() {
   return threads_.empty() ? add_thread() : ok_status();
 }
 
-void ServiceWorkers::post(const InstanceId& neighbour, Job job) {
+void ServiceWorkers::post(const InstanceId& peer, Job job) {
   MutexLock lock(mutex_);
-  lines_[neighbour].jobs.push_back(std::move(job));
+  lines_[peer].jobs.push_back(std::move(job));
   // A line is there as long as it has jobs, waiting or running: one thread for each is enough.
   // Where no thread can be had the job still runs, after others.
   if (lines_.size() > threads_.size()) (void)add_thread();
@@ -34,7 +34,7 @@ ServiceWorkers::Lines::iterator ServiceWorkers::next_line() {
                       [](const auto& entry) { return !entry.second.busy; });
 }
 
-bool ServiceWorkers::take(InstanceId* neighbour, Job* job) {
+bool ServiceWorkers::take(InstanceId* peer, Job* job) {
   MutexLock lock(mutex_);
   while (!stop_ && next_line() == lines_.end())
     changed_.wait_until(mutex_, Deadline::after_ms(3600 * 1000), [&]() AMEM_REQUIRES(mutex_) {
@@ -43,15 +43,15 @@ bool ServiceWorkers::take(InstanceId* neighbour, Job* job) {
   if (stop_) return false;
   const auto line = next_line();
   line->second.busy = true;
-  *neighbour = line->first;
+  *peer = line->first;
   *job = std::move(line->second.jobs.front());
   line->second.jobs.pop_front();
   return true;
 }
 
-void ServiceWorkers::finish(const InstanceId& neighbour) {
+void ServiceWorkers::finish(const InstanceId& peer) {
   MutexLock lock(mutex_);
-  const auto line = lines_.find(neighbour);
+  const auto line = lines_.find(peer);
   line->second.busy = false;
   if (line->second.jobs.empty()) lines_.erase(line);
   changed_.notify_all();
@@ -59,10 +59,10 @@ void ServiceWorkers::finish(const InstanceId& neighbour) {
 
 void* ServiceWorkers::run(void* argument) {
   ServiceWorkers& self = *static_cast<ServiceWorkers*>(argument);
-  InstanceId neighbour;
-  for (Job job; self.take(&neighbour, &job); job = nullptr) {
+  InstanceId peer;
+  for (Job job; self.take(&peer, &job); job = nullptr) {
     job();
-    self.finish(neighbour);
+    self.finish(peer);
   }
   return nullptr;
 }

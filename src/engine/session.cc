@@ -171,7 +171,7 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
   {
     const Phase phase("pause: neighbours", &report->peers_ms);
     // Pinning waits for the device, whose work is done by now.
-    status = neighbours_.exports().ask_to_let_go(
+    status = neighbours_.exports().revoke(
         deadline, [this, deadline] { return executor_.make_room(deadline); });
   }
 
@@ -207,8 +207,7 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
   }
   const SharedExports shared(neighbours_.exports());
   const Deadline told_deadline = Deadline::after_ms(context_.timeout_ms / 4);
-  if (Status told = neighbours_.exports().bring_back(told_deadline)->wait(told_deadline);
-      !told.ok()) {
+  if (Status told = neighbours_.exports().restore(told_deadline)->wait(told_deadline); !told.ok()) {
     status.error().message += "; and " + told.error().message;
     // One that does not answer has it in writing. One that failed has to be told again.
     if (told.error().kind != ErrorKind::timeout) {
@@ -348,7 +347,7 @@ Status Session::move_in(Deadline deadline, SessionReport* report) {
   }
   step_point(StepPoint::resume_filled);
   const Phase phase("resume: neighbours", &report->peers_ms);
-  const std::shared_ptr<Replies> told = neighbours_.exports().bring_back(deadline);
+  const std::shared_ptr<Replies> told = neighbours_.exports().restore(deadline);
   step_point(StepPoint::resume_told);
   AMEM_TRY(neighbours_.imports().fetch(plan, deadline));
   step_point(StepPoint::resume_fetched);

@@ -52,7 +52,7 @@ TEST(HostilePeer, FdsThatDoNotBelongEndTheConnectionAndAreClosed) {
     EXPECT_TRUE(raw->sees_the_end());
     const auto second = RawPeer::dial_to(a.id);
     second->greet(random_instance_id());
-    second->send(1, Back{{1, 2}, true}, 1);
+    second->send(1, Restore{{1, 2}, true}, 1);
     EXPECT_TRUE(second->sees_the_end());
   }
   EXPECT_TRUE(eventually([&] { return open_fds().size() == before; }));
@@ -130,7 +130,7 @@ TEST(HostilePeer, AReplyOfTheWrongTypeIsAProtocolError) {
   ASSERT_TRUE(raw->next_message());
   const auto query = raw->next_message();
   ASSERT_TRUE(query);
-  raw->send(query->request_id, Gone{true, ""});
+  raw->send(query->request_id, Revoked{true, ""});
   caller.join();
 
   ASSERT_FALSE(outcome.ok());
@@ -142,7 +142,7 @@ TEST(HostilePeer, ThatRepliesAndEndsAtOnceHasReplied) {
   auto b = std::make_unique<RawListener>();
   Node a;
   Result<Received> outcome = Error{};
-  std::thread caller([&] { outcome = a.ask(b->id, LetGo{}); });
+  std::thread caller([&] { outcome = a.ask(b->id, Revoke{}); });
   auto raw = b->accept_one();
   ASSERT_TRUE(raw);
   raw->greet(b->id);
@@ -150,7 +150,7 @@ TEST(HostilePeer, ThatRepliesAndEndsAtOnceHasReplied) {
   const auto request = raw->next_message();
   ASSERT_TRUE(request);
   a.service->send(b->id, Drop{{1}}, {});  // stays unread, so that the end is an ECONNRESET
-  raw->send(request->request_id, Gone{true, ""});
+  raw->send(request->request_id, Revoked{true, ""});
   raw.reset();
   caller.join();
   b.reset();
@@ -166,7 +166,7 @@ TEST(HostilePeer, ThatAcceptsNothingTimesOutAndIsReachedWhenItDoes) {
   while (auto filler = RawPeer::dial_to(b.id)) fillers.push_back(std::move(filler));
   Node a;
 
-  EXPECT_EQ(a.ask(b.id, LetGo{}, 30).error().kind, ErrorKind::timeout);
+  EXPECT_EQ(a.ask(b.id, Revoke{}, 30).error().kind, ErrorKind::timeout);
 
   Result<Received> outcome = Error{};
   std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
@@ -244,7 +244,7 @@ TEST(HostilePeer, ThatLeavesTooMuchUnreadIsDisconnected) {
   slow->greet(slow_id);
   ASSERT_TRUE(eventually([&] { return a.service->find(slow_id).has_value(); }));
   Result<Received> outcome = Error{};
-  std::thread caller([&] { outcome = a.ask(slow_id, LetGo{}); });
+  std::thread caller([&] { outcome = a.ask(slow_id, Revoke{}); });
   Drop drop;
   drop.allocations.resize(kMaxDrops);
 

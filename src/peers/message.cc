@@ -37,14 +37,14 @@ void walk(Stream& stream, Fetched& m) {
 }
 
 template <typename Stream>
-void walk(Stream& stream, LetGo& m) {
+void walk(Stream& stream, Revoke& m) {
   stream.number(m.timeout_ms);
   stream.list(m.communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
 }
 
 template <typename Stream>
-void walk(Stream& stream, Gone& m) {
-  stream.flag(m.gone);
+void walk(Stream& stream, Revoked& m) {
+  stream.flag(m.revoked);
   stream.sentence(m.reason, kMaxReasonBytes);
   stream.flag(m.calls.sure);
   stream.list(m.calls.members, CallCounts::kMost, [&](CallCounts::Member& member) {
@@ -61,13 +61,13 @@ void walk(Stream& stream, Gone& m) {
 }
 
 template <typename Stream>
-void walk(Stream& stream, Back& m) {
+void walk(Stream& stream, Restore& m) {
   stream.list(m.backings, kMaxFds, [&](uint64_t& id) { stream.number(id); });
   stream.flag(m.last);
 }
 
 template <typename Stream>
-void walk(Stream& stream, BackDone& m) {
+void walk(Stream& stream, Restored& m) {
   stream.flag(m.done);
   stream.sentence(m.reason, kMaxReasonBytes);
 }
@@ -102,10 +102,10 @@ constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
     {"Hello", Role::greeting},
     {"Fetch", Role::request},
     {"Fetched", Role::reply},
-    {"LetGo", Role::request},
-    {"Gone", Role::reply},
-    {"Back", Role::request},
-    {"BackDone", Role::reply},
+    {"Revoke", Role::request},
+    {"Revoked", Role::reply},
+    {"Restore", Role::request},
+    {"Restored", Role::reply},
     {"Drop", Role::notice},
     {"StatusQuery", Role::request},
     {"StatusReply", Role::reply},
@@ -132,7 +132,7 @@ bool answers(const Message& reply, const Message& request) {
 }
 
 size_t fds_of(const Message& message) {
-  if (const auto* back = std::get_if<Back>(&message)) return back->backings.size();
+  if (const auto* back = std::get_if<Restore>(&message)) return back->backings.size();
   if (const auto* fetched = std::get_if<Fetched>(&message))
     return static_cast<size_t>(
         std::count(fetched->outcomes.begin(), fetched->outcomes.end(), Fetched::Outcome::here));

@@ -78,7 +78,7 @@ class Recorder : public PeerHandler {
  private:
   /// What a job tells every process of this user when it pauses and resumes: other tests run.
   static bool is_notice_to_all(const Message& message) {
-    const auto* back = std::get_if<Back>(&message);
+    const auto* back = std::get_if<Restore>(&message);
     return std::holds_alternative<Away>(message) || (back != nullptr && back->backings.empty());
   }
 
@@ -116,7 +116,7 @@ struct Node {
   std::unique_ptr<PeerService> service;
 };
 
-/// A node that answers StatusQuery with `json` and LetGo with Gone.
+/// A node that answers StatusQuery with `json` and Revoke with Revoked.
 class Answerer {
  public:
   explicit Answerer(PeerOptions options = NodeOptions(), std::string json = "{}", int32_t group = 0)
@@ -129,8 +129,8 @@ class Answerer {
               ready_.wait_until(mutex_, patience(), [this] { return is_ready_; });
               if (std::holds_alternative<StatusQuery>(message))
                 node_.service->reply(from.instance, request_id, StatusReply{json}, {});
-              if (std::holds_alternative<LetGo>(message))
-                node_.service->reply(from.instance, request_id, Gone{true, ""}, {});
+              if (std::holds_alternative<Revoke>(message))
+                node_.service->reply(from.instance, request_id, Revoked{true, ""}, {});
             },
             group) {
     MutexLock lock(mutex_);

@@ -112,8 +112,9 @@ void PeerLinks::dial_peer(const InstanceId& instance, Peer& peer) {
     // It lives, or is about to end, which the kernel will say.
     peer.waiting.clear();
     peer.waiting_bytes = 0;
-    around_.calls.fail_backs(instance, make_error(ErrorKind::os, ECONNREFUSED, "%s does not listen",
-                                                  describe(instance).c_str()));
+    around_.calls.fail_restores(
+        instance,
+        make_error(ErrorKind::os, ECONNREFUSED, "%s does not listen", describe(instance).c_str()));
   }
 }
 

@@ -40,9 +40,9 @@ void PendingCalls::fail_peer(const InstanceId& peer, uint64_t last_id, const Err
   for (auto& [id, call] : extract(chosen)) call.done(why);
 }
 
-void PendingCalls::fail_backs(const InstanceId& peer, const Error& why) {
+void PendingCalls::fail_restores(const InstanceId& peer, const Error& why) {
   const auto chosen = [&](uint64_t, const Call& call) {
-    return call.peer == peer && std::holds_alternative<Back>(call.request);
+    return call.peer == peer && std::holds_alternative<Restore>(call.request);
   };
   for (auto& [id, call] : extract(chosen)) call.done(why);
 }

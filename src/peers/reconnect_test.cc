@@ -30,7 +30,7 @@ class Reconnect : public testing::Test {
     return raw;
   }
   void ask(Deadline deadline = patience()) {
-    a_.service->call(id_, LetGo{}, {}, deadline, outcomes_.add());
+    a_.service->call(id_, Revoke{}, {}, deadline, outcomes_.add());
   }
   std::optional<RawListener> listener_;
   InstanceId id_;
@@ -68,10 +68,10 @@ TEST_F(Reconnect, CallsMadeMeanwhileAreCarriedOut) {
   ask();  // before the Hello
   ASSERT_TRUE(second->next_message());
   const auto request = second->next_message();
-  ASSERT_TRUE(request && std::holds_alternative<LetGo>(request->message));
+  ASSERT_TRUE(request && std::holds_alternative<Revoke>(request->message));
 
   second->greet(id_);
-  second->send(request->request_id, Gone{true, ""});
+  second->send(request->request_id, Revoked{true, ""});
 
   ASSERT_TRUE(outcomes_.wait(2));
   EXPECT_FALSE(outcomes_.all[0].ok());
@@ -174,7 +174,7 @@ TEST_F(ReconnectWithProcess, WhatItSaidBeforeItsEndCounts) {
   ASSERT_TRUE(raw);
   const auto request = raw->next_message();
   ASSERT_TRUE(request);
-  raw->send(request->request_id, Gone{true, ""});
+  raw->send(request->request_id, Revoked{true, ""});
   end_process();
 
   ASSERT_TRUE(outcomes_.wait(1));

@@ -86,8 +86,8 @@ TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
     EXPECT_NE(text.find("process " + std::to_string(getpid()) + " is paused"), text.npos) << text;
   }
   for (const auto& member : members) {
-    member->send(2, Back{{}, true});
-    EXPECT_TRUE(next_of<BackDone>(*member));
+    member->send(2, Restore{{}, true});
+    EXPECT_TRUE(next_of<Restored>(*member));
   }
   job.all("check world" + counts());
 }
