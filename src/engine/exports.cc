@@ -39,7 +39,7 @@ constexpr size_t kPartFds = 16;
 struct Exports::Return {
   const InstanceId importer;
   const std::string name;
-  const Deadline deadline;
+  Deadline deadline;
   const std::shared_ptr<Replies> replies;
   const Replies::Ticket ticket;
   const uint64_t number;
@@ -243,7 +243,7 @@ void Exports::export_imported() {
   }
 }
 
-void Exports::send_part(const std::shared_ptr<Return>& to) {
+bool Exports::send_part(const std::shared_ptr<Return>& to) {
   Restore message;
   std::vector<UniqueFd> fds;
   while (fds.size() < kPartFds && !to->backings.empty()) {
@@ -255,8 +255,9 @@ void Exports::send_part(const std::shared_ptr<Return>& to) {
     Result<UniqueFd> fd = export_fd(*backing);
     if (!fd.ok()) {
       told_.insert(to->importer);
-      return to->replies->failed(
-          to->ticket, to->name + " could not be given its memory back: " + fd.error().message);
+      to->replies->failed(to->ticket,
+                          to->name + " could not be given its memory back: " + fd.error().message);
+      return false;
     }
     message.backings.push_back(id);
     fds.push_back(std::move(fd.value()));
@@ -265,25 +266,34 @@ void Exports::send_part(const std::shared_ptr<Return>& to) {
   context_.peers.load()->call(
       to->importer, std::move(message), std::move(fds), to->deadline,
       [this, to](Result<Received> reply) { on_part_mapped(to, std::move(reply)); });
+  return true;
+}
+
+// What an earlier restore() has not sent yet may be away again.
+bool Exports::is_current(const Return& to) { return !away_ && to.number == returns_; }
+
+void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why) {
+  // Nobody is there any more who could map it again.
+  if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
+    return to->replies->succeeded(to->ticket);
+  told_.insert(to->importer);
+  to->replies->failed(to->ticket, to->name + ": " + why.message, why.kind);
+  // One that is slow finds all the rest when it goes on: its gates open with the last part.
+  if (why.kind != ErrorKind::timeout || !is_current(*to)) return;
+  to->deadline = Deadline::after_ms(context_.timeout_ms);
+  while (!to->sent_last && send_part(to)) {
+  }
 }
 
 void Exports::on_part_mapped(const std::shared_ptr<Return>& to, Result<Received> reply) {
   Replies& replies = *to->replies;
   MutexLock lock(context_.registry.mutex);
-  if (!reply.ok()) {
-    const Error& why = reply.error();
-    // Nobody is there any more who could map it again.
-    if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
-      return replies.succeeded(to->ticket);
-    told_.insert(to->importer);
-    return replies.failed(to->ticket, to->name + ": " + why.message, why.kind);
-  }
+  if (!reply.ok()) return on_part_failed(to, reply.error());
   const auto* done = std::get_if<Restored>(&reply.value().message);
   if (done == nullptr || !done->done)
     to->failure = done != nullptr ? done->reason : "unexpected answer";
   // A failure of one part does not end the others: the importer says at the last one what it lacks.
-  const bool is_current = !away_ && to->number == returns_;
-  if (!to->sent_last && is_current) return send_part(to);
+  if (!to->sent_last && is_current(*to)) return (void)send_part(to);
   if (to->sent_last && to->failure.empty()) return replies.succeeded(to->ticket);
   replies.failed(to->ticket, to->name + " cannot map our memory again: " +
                                  (to->failure.empty() ? "this process pauses again" : to->failure));
@@ -345,7 +355,7 @@ std::set<InstanceId> Exports::restore_imports(Deadline deadline,
         Return{importer, name, deadline, replies, replies->expect(name), returns_, {}, false, {}});
     for (const auto& [id, backing] : context_.registry.backings())
       if (backing.is_here() && is_imported_by(importer, backing)) to->backings.push_back(id);
-    send_part(to);
+    (void)send_part(to);
   }
   return all;
 }

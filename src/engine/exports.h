@@ -56,9 +56,13 @@ class Exports {
 
  private:
   struct Return;
-  /// Sends the next part of what an importer gets back; the one after it when that is mapped.
-  void send_part(const std::shared_ptr<Return>& to) AMEM_REQUIRES(context_.registry.mutex);
+  /// Sends the next part of what an importer gets back; the one after it when that is mapped. False
+  /// when it could not be exported.
+  bool send_part(const std::shared_ptr<Return>& to) AMEM_REQUIRES(context_.registry.mutex);
   void on_part_mapped(const std::shared_ptr<Return>& to, Result<Received> reply);
+  void on_part_failed(const std::shared_ptr<Return>& to, const Error& why)
+      AMEM_REQUIRES(context_.registry.mutex);
+  bool is_current(const Return& to) AMEM_REQUIRES(context_.registry.mutex);
   /// What a resume needs descriptors for is there; refuses a pause that could not be taken back.
   Status reserve_for_resume();
   std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
