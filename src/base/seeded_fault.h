@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,11 +24,17 @@ inline bool seeded_fault([[maybe_unused]] const char* name) {
 #endif
 }
 
-/// The calling thread is at the point of this name. When the tests asked for it with
-/// AMEM_TEST_STEP_POINT=name=signal, it gets that signal now, and once only; with name=signal:n at
-/// the n-th time that a thread is there.
+/// The calling thread is at the point of this name, which goes to the file AMEM_TEST_STEP_FILE, for
+/// the report of a test that hangs. When the tests asked for it with
+/// AMEM_TEST_STEP_POINT=name=signal, the process gets that signal now, and once only; with
+/// name=signal:n at the n-th time that a thread is there.
 inline void seeded_signal([[maybe_unused]] const char* point) {
 #ifdef AMEM_SEEDED_FAULTS
+  if (const char* const path = getenv("AMEM_TEST_STEP_FILE")) {
+    const int file = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    [[maybe_unused]] const ssize_t written = write(file, point, strlen(point));
+    close(file);
+  }
   const char* const wanted = getenv("AMEM_TEST_STEP_POINT");
   if (wanted == nullptr) return;
   const size_t length = strlen(point);

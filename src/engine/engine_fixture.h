@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "engine/engine_context.h"
+#include "engine/neighbours.h"
 
 namespace amem {
 
@@ -56,6 +57,14 @@ class EngineTest : public testing::Test {
   /// Ends the service, which production leaves to the end of the process. For the destructor of a
   /// test that has started one: before what it hands messages to.
   void end_service() { const std::unique_ptr<PeerService> service(context_.peers.load()); }
+
+  /// The same of a test whose messages go to `neighbours`, whose workers answer through the
+  /// service.
+  void end_service(std::unique_ptr<Neighbours> neighbours) {
+    const std::unique_ptr<PeerService> service(context_.peers.load());
+    if (service != nullptr) service->stop();
+    neighbours.reset();
+  }
 
   /// In place of cuMemExportToShareableHandle: a descriptor of nothing.
   static DriverResult export_nothing(void* fd, DriverHandle, int, unsigned long long) {

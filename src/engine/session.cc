@@ -156,7 +156,7 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
 Status Session::move_out(Deadline deadline, SessionReport* report, std::vector<Step>* begun) {
   {
     const Phase phase("pause: neighbours", &report->peers_ms);
-    AMEM_TRY(neighbours_.exports().ask_to_let_go(deadline));
+    AMEM_TRY(neighbours_.exports().revoke(deadline));
   }
   // A peer's last counter update arrives through its own mapping, so nothing is copied before all
   // have let go.
@@ -186,7 +186,7 @@ SessionState Session::take_back(const std::vector<Step>& begun, Error* error) {
   }
   const SharedExports shared(neighbours_.exports());
   const Deadline told_deadline = Deadline::after_ms(context_.timeout_ms / 4);
-  const Status told = neighbours_.exports().bring_back(told_deadline)->wait(told_deadline);
+  const Status told = neighbours_.exports().restore(told_deadline)->wait(told_deadline);
   if (told.ok()) return SessionState::active;
   error->message += "; and " + told.error().message;
   if (told.error().kind == ErrorKind::timeout) return SessionState::active;
@@ -326,7 +326,7 @@ Status Session::move_in(Deadline deadline, SessionReport* report) {
   }
   step_point(StepPoint::resume_filled);
   const Phase phase("resume: neighbours", &report->peers_ms);
-  const std::shared_ptr<Replies> told = neighbours_.exports().bring_back(deadline);
+  const std::shared_ptr<Replies> told = neighbours_.exports().restore(deadline);
   step_point(StepPoint::resume_told);
   AMEM_TRY(neighbours_.imports().fetch(plan, deadline));
   step_point(StepPoint::resume_fetched);

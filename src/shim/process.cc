@@ -92,7 +92,10 @@ Process* Process::build() {
     if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
   });
   atexit([] {
-    if (Process* self = made_.load()) self->exiting_.raise();
+    Process* self = made_.load();
+    if (self == nullptr) return;
+    self->exiting_.raise();
+    if (PeerService* peers = self->engine_.peers.load()) peers->withdraw();
   });
   return process;
 }

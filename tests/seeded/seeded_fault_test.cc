@@ -150,5 +150,30 @@ TEST_F(SeededFault, CallsThatRunIntoAPausedNeighbour) {
   });
 }
 
+// Not of the library but of this harness: what it says when a rank hangs.
+TEST_F(SeededFault, RankThatHangsIsReportedWithTheLastStepOfAll) {
+  setup_.deadline_ms = 4000 * kSlowdown;
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 1});
+  job.make("world");
+  job.all("all_reduce world 17");
+  job[0].ask("variable AMEM_TEST_STEP_POINT pause_asked=" + std::to_string(SIGSTOP));
+
+  std::string report;
+  try {
+    job[0].ask("pause");
+  } catch (const std::exception& error) {
+    report = error.what();
+  }
+  job[0].kill(SIGKILL);
+
+  const std::string first = "rank " + std::to_string(job[0].pid());
+  const std::string second = "rank " + std::to_string(job[1].pid());
+  EXPECT_TRUE(has(report, first + " did not answer 'pause'")) << report;
+  EXPECT_TRUE(has(report, first + ": waits at 'pause', last step pause_asked")) << report;
+  EXPECT_TRUE(has(report, second + ": answered 'all_reduce world 17', last step let_go_unmapped"))
+      << report;
+}
+
 }  // namespace
 }  // namespace amem
