@@ -26,7 +26,7 @@ struct EngineContext {
   DeviceThreads& devices;
   const ExitFlag& exiting;  ///< the same that the device threads look at
   InstanceId self;
-  size_t host_limit_bytes = 0;  ///< of the host store; 0: none
+  size_t host_limit_bytes = 0;  ///< of the host pool; 0: none
   int32_t group = 0;
   long timeout_ms = 60000;
   ContentSettings contents{};

@@ -15,42 +15,9 @@ namespace amem {
 using Action = Step::Action;
 using enum BackingState;
 
-// --- Transfers, of a pause too
-// --------------------------------------------------------------------------------------------------------
-
-/// A transfer of one backing: from its announcement until nobody uses the memory any more, whoever
-/// still waits for it.
-class Executor::UnderWay {
- public:
-  UnderWay(Executor& executor, BackingId backing) : executor_(executor), backing_(backing) {}
-  ~UnderWay() { executor_.end_transfer(backing_); }
-  UnderWay(const UnderWay&) = delete;
-
- private:
-  Executor& executor_;
-  const BackingId backing_;
-};
-
-std::shared_ptr<const void> Executor::keep_mapped(Backing& backing) {
-  ++backing.copying;
-  return std::make_shared<const UnderWay>(*this, backing.id);
-}
-
-void Executor::end_transfer(BackingId id) {
-  MutexLock lock(registry_.mutex);
-  Backing* backing = registry_.find_backing(id);
-  if (backing == nullptr) return;
-  --backing->copying;
-  if (!exiting_) erase_if_empty(driver_, registry_, *backing);
-  registry_.notify_copied();
-}
-
-// --- Seeded faults
-// --------------------------------------------------------------------------------------------------------
-
 namespace {
 
-/// P2P buffers come back without their counters, all else as it was.
+/// For a seeded fault: P2P buffers come back without their counters, all else as it was.
 void zero_headers(const Backing& backing, const AllocationMap& allocations) {
   if (backing.saved == nullptr) return;
   for (const CopyRange& range : copy_ranges(backing.saved_pieces, *backing.saved))
@@ -63,7 +30,7 @@ void zero_headers(const Backing& backing, const AllocationMap& allocations) {
     }
 }
 
-/// Contents come back at each other's addresses.
+/// For a seeded fault: contents come back at each other's addresses.
 void exchange_ends(const Transfer& transfer) {
   if (transfer.on_host == nullptr || total_bytes(transfer.pieces) < 2 * kHeaderBytes) return;
   unsigned char* const last = transfer.on_host->back().end() - kHeaderBytes;
@@ -71,9 +38,6 @@ void exchange_ends(const Transfer& transfer) {
 }
 
 }  // namespace
-
-// --- Back
-// --------------------------------------------------------------------------------------------------------
 
 Status Executor::create(BackingId id) {
   MutexLock lock(registry_.mutex);

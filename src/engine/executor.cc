@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// What both moves use: transfers that are under way; and what is copied of a backing, and where to.
+#include "engine/executor.h"
+
+#include "registry/backing_steps.h"
+
+namespace amem {
+
+using Action = Step::Action;
+using enum BackingState;
+
+/// A transfer of one backing: from its announcement until nobody uses the memory any more, whoever
+/// still waits for it.
+class Executor::UnderWay {
+ public:
+  UnderWay(Executor& executor, BackingId backing) : executor_(executor), backing_(backing) {}
+  ~UnderWay() { executor_.end_transfer(backing_); }
+  UnderWay(const UnderWay&) = delete;
+
+ private:
+  Executor& executor_;
+  const BackingId backing_;
+};
+
+std::shared_ptr<const void> Executor::keep_mapped(Backing& backing) {
+  ++backing.copying;
+  return std::make_shared<const UnderWay>(*this, backing.id);
+}
+
+void Executor::end_transfer(BackingId id) {
+  MutexLock lock(registry_.mutex);
+  Backing* backing = registry_.find_backing(id);
+  if (backing == nullptr) return;
+  --backing->copying;
+  if (!exiting_) erase_if_empty(driver_, registry_, *backing);
+  registry_.notify_copied();
+}
+
+void Executor::add_contents(BackingId id, TransfersByDevice* found) {
+  Backing* backing = registry_.find_backing(id);
+  if (backing == nullptr || (backing->state != resident && backing->state != saving)) return;
+  Transfer transfer;
+  transfer.pieces = pieces_to_save(*backing, registry_.allocations(), settings_);
+  // What is mapped nowhere NCCL cannot have written either; it is created fresh.
+  if (transfer.pieces.empty() || backing->first_address() == 0) return;
+  transfer.backing = id;
+  transfer.address = backing->first_address();
+  transfer.size_bytes = backing->size_bytes;
+  transfer.kernel_can_go = is_readable(backing->placements.front(), backing->device());
+  transfer.under_way = keep_mapped(*backing);
+  need_copier(backing->device());
+  (*found)[backing->device()].push_back(std::move(transfer));
+}
+
+// On the GPU, which alone can tell what of it is zero.
+Result<Executor::SharedTransfers> Executor::find_contents(const std::vector<Step>& plan,
+                                                          const std::function<void()>& meanwhile,
+                                                          Deadline deadline) {
+  const auto found = std::make_shared<TransfersByDevice>();
+  {
+    MutexLock lock(registry_.mutex);
+    for (const Step& step : plan)
+      if (step.action == Action::move_out) add_contents(step.backing, found.get());
+  }
+  std::map<int, DeviceThreads::Job> jobs;
+  for (const auto& [device, transfers] : *found)
+    jobs[device] = [found, device = device, &copier = copiers_.at(device)] {
+      return copier.leave_out_zero_pages(found->at(device));
+    };
+  const DeviceThreads::Started started = devices_.start(std::move(jobs));
+  meanwhile();
+  AMEM_TRY(DeviceThreads::wait(started, "looking for what is not zero", deadline));
+  return found;
+}
+
+Status Executor::reserve(const TransfersByDevice& transfers, Deadline deadline) {
+  size_t size_bytes = 0;
+  for (const auto& [device, of_device] : transfers)
+    for (const Transfer& transfer : of_device)
+      size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
+  if (size_bytes <= pool_.free_bytes()) return ok_status();
+  const int device = transfers.begin()->first;
+  return devices_.run(
+      {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
+      "making room on the host", deadline);
+}
+
+Status Executor::make_room(const std::vector<Step>& plan, Deadline deadline) {
+  if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes()) return ok_status();
+  Result<SharedTransfers> found = find_contents(
+      plan, [] {}, deadline);
+  if (!found.ok()) return std::move(found.error());
+  return reserve(*found.value(), deadline);
+}
+
+// Those that are left have a block; all have it before anything is copied.
+Status Executor::take_blocks(TransfersByDevice* transfers, size_t* copied_bytes) {
+  last_kept_bytes_ = 0;
+  for (auto& [device, of_device] : *transfers) {
+    MutexLock lock(registry_.mutex);
+    for (Transfer& transfer : of_device) {
+      Backing* backing = registry_.find_backing(transfer.backing);
+      const size_t bytes = total_bytes(transfer.pieces);
+      if (backing == nullptr || backing->state != saving || bytes == 0) continue;
+      transfer.on_host = pool_.take(bytes);
+      if (transfer.on_host == nullptr)
+        return make_error(ErrorKind::os, 0, "%zu bytes of contents have no place on the host",
+                          bytes);
+      backing->saved = transfer.on_host;
+      backing->saved_pieces = transfer.pieces;
+      *copied_bytes += bytes;
+      last_kept_bytes_ += HostPool::block_bytes(bytes);
+    }
+  }
+  // Not under the lock, which the end of a transfer takes.
+  for (auto& [device, of_device] : *transfers)
+    std::erase_if(of_device, [](const Transfer& transfer) { return transfer.on_host == nullptr; });
+  return ok_status();
+}
+
+}  // namespace amem
