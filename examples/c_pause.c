@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   const amemTotals_t after = report("resumed");
 
   for (int i = 0; i < devices; ++i) check_nccl(ncclCommDestroy(comms[i]), "ncclCommDestroy");
-  /* What is left while paused can never be released: its kind is pinned or user. */
+  /* What is left while paused can never be released: it is persistent. */
   return paused.resident_bytes == paused.fixed_bytes &&
                  after.resident_bytes == before.resident_bytes
              ? 0

@@ -26,12 +26,10 @@ typedef enum {
 
 /* What becomes of memory when its owner pauses. */
 typedef enum {
-  amemKindKeep = 0,   /* released, contents kept on the host */
-  amemKindHeader = 1, /* released, the first 4096 bytes kept, the rest zero when it is back */
-  amemKindZero = 2,   /* released, zero when it is back */
-  amemKindPinned = 3, /* never released: a NIC, the CPU or a multicast object knows its pages */
-  amemKindUser = 4,   /* never released: the application's own (ncclMemAlloc) */
-  amemKindCount = 5
+  amemKindKeep = 0,       /* released, contents kept on the host */
+  amemKindDiscard = 1,    /* released, contents zero afterwards */
+  amemKindPersistent = 2, /* never released; ncclMemStats() says why */
+  amemKindCount = 3
 } amemKind_t;
 
 /* Sums over allocations, in bytes but for `objects`. */
@@ -41,20 +39,19 @@ typedef struct {
   uint64_t resident_bytes;  /* of these, on the GPU now */
   uint64_t released_bytes;  /* of these, not on the GPU now */
   uint64_t saved_bytes;     /* host memory that holds contents of released ones */
-  uint64_t fixed_bytes;     /* of these, never released: pinned, user, in a slab with pinned */
+  uint64_t fixed_bytes;     /* of these, never released: persistent, or in a slab with what is */
 } amemTotals_t;
 
 /* The last completed pause and resume: milliseconds and bytes. */
 typedef struct {
   double pause_ms;
-  double pause_wait_ms;   /* for calls and work in flight */
-  double pause_peers_ms;  /* for neighbours to let go and for host memory, which is made ready
-                             meanwhile */
-  double pause_copy_ms;   /* contents to the host */
-  double pause_memory_ms; /* driver objects */
+  double pause_wait_ms;   /* for calls and work in flight, and for host memory */
+  double pause_peers_ms;  /* for neighbours to let go */
+  double pause_copy_ms;   /* contents to the host and memory released, in a pipeline */
+  double pause_memory_ms; /* of these, driver calls for memory; the rest waited for copies */
   double resume_ms;
-  double resume_memory_ms;
-  double resume_copy_ms;
+  double resume_memory_ms; /* of resume_copy_ms, driver calls for memory */
+  double resume_copy_ms;   /* memory made and contents back, in a pipeline */
   double resume_peers_ms;
   uint64_t pause_copied_bytes;
   uint64_t resume_copied_bytes;

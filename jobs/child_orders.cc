@@ -31,25 +31,33 @@ int wrong_answers_of_child() {
          (amemGetTimes(&times) != -1) + (amemGetLastError()[0] == '\0');
 }
 
-/// Starts a child that runs `live` with the input that it has to wait for.
-std::string start_child(void (*live)(int input)) {
-  int ends[2];
-  if (g_child != -1 || pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no child now");
+/// Starts a child that runs `live` with the input that it has to wait for. Returns when the child
+/// has closed `running` or runs another program: the fork handlers have run then.
+std::string start_child(void (*live)(int input, int running)) {
+  int ends[2], running[2];
+  if (g_child != -1 || pipe2(ends, O_CLOEXEC) != 0 || pipe2(running, O_CLOEXEC) != 0)
+    throw std::runtime_error("no child now");
   const pid_t child = fork();
   if (child == -1) throw std::runtime_error("fork failed");
   if (child == 0) {
     close(ends[1]);
-    live(ends[0]);
+    live(ends[0], running[1]);
     _exit(127);
   }
   close(ends[0]);
+  close(running[1]);
+  char byte = 0;
+  while (read(running[0], &byte, 1) > 0) {
+  }
+  close(running[0]);
   g_child = child;
   g_childs_input = ends[1];
   return std::to_string(child);
 }
 
 std::string fork_child(Words&) {
-  return start_child([](int input) {
+  return start_child([](int input, int running) {
+    close(running);
     const int wrong = wrong_answers_of_child();
     char byte = 0;
     while (read(input, &byte, 1) > 0) {
@@ -58,20 +66,12 @@ std::string fork_child(Words&) {
   });
 }
 
-/// cat(1), which waits for its input. Returns when it runs: the kernel closes our end then.
+/// cat(1), which waits for its input.
 std::string exec_child(Words&) {
-  static int running[2];
-  if (pipe2(running, O_CLOEXEC) != 0) throw std::runtime_error("pipe failed");
-  const std::string pid = start_child([](int input) {
+  return start_child([](int input, int) {
     dup2(input, STDIN_FILENO);
     execl("/bin/cat", "cat", static_cast<char*>(nullptr));
   });
-  close(running[1]);
-  char byte = 0;
-  while (read(running[0], &byte, 1) > 0) {
-  }
-  close(running[0]);
-  return pid;
 }
 
 std::string end_child(Words&) {

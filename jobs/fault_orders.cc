@@ -3,6 +3,7 @@
 #include "jobs/fault_orders.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
@@ -96,13 +97,24 @@ std::string open_files(Words& words) {
   return "";
 }
 
+/// free_files COUNT: this process may open so many more files, and cannot raise the limit.
+std::string free_files(Words& words) {
+  rlim_t count = 0;
+  words >> count;
+  rlim_t limit = 0;
+  for (rlim_t found = 0; found < count; ++limit)
+    if (fcntl(static_cast<int>(limit), F_GETFD) < 0) ++found;
+  const rlimit files{limit, limit};
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0) throw std::runtime_error("setrlimit");
+  return "";
+}
+
 }  // namespace
 
 Orders fault_orders() {
-  return {{"variable", variable},          {"driver_fault", driver_fault},
-          {"leftover", leftover},          {"calls_of", calls_of},
-          {"host_fault", host_fault},      {"open_files", open_files},
-          {"host_calls_of", host_calls_of}};
+  return {{"variable", variable},     {"driver_fault", driver_fault},  {"leftover", leftover},
+          {"calls_of", calls_of},     {"host_fault", host_fault},      {"open_files", open_files},
+          {"free_files", free_files}, {"host_calls_of", host_calls_of}};
 }
 
 }  // namespace jobs

@@ -17,6 +17,9 @@ namespace jobs {
 
 namespace {
 
+/// Those that a test waits for at the same time, in the order in which they were started.
+std::vector<const RankProcess*> g_ranks;
+
 std::vector<std::string> merged_environment(const Setup& setup,
                                             const std::map<std::string, std::string>& more) {
   std::map<std::string, std::string> all;
@@ -41,7 +44,12 @@ RankProcess::RankProcess(const Setup& setup, const std::map<std::string, std::st
     throw std::runtime_error("pipe failed");
   log_ = memfd_create("rank log", MFD_CLOEXEC);
 
-  std::vector<std::string> entries = merged_environment(setup, environment);
+  step_ = memfd_create("rank step", MFD_CLOEXEC);
+  std::map<std::string, std::string> variables = environment;
+  variables["AMEM_TEST_STEP_FILE"] =
+      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(step_);
+
+  std::vector<std::string> entries = merged_environment(setup, variables);
   std::vector<char*> block;
   for (std::string& entry : entries) block.push_back(entry.data());
   block.push_back(nullptr);
@@ -62,9 +70,11 @@ RankProcess::RankProcess(const Setup& setup, const std::map<std::string, std::st
   out_ = from_rank[0];
   if (failed != 0) throw std::runtime_error("cannot start " + program);
   signal(SIGPIPE, SIG_IGN);
+  g_ranks.push_back(this);
 }
 
 RankProcess::~RankProcess() {
+  std::erase(g_ranks, this);
   close(in_);
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == 0) {
@@ -77,10 +87,12 @@ RankProcess::~RankProcess() {
   }
   close(out_);
   close(log_);
+  close(step_);
 }
 
 void RankProcess::order(const std::string& line) {
   last_order_ = line.substr(0, 60);
+  waits_ = true;
   const std::string text = line + "\n";
   if (write(in_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     throw std::runtime_error("rank " + std::to_string(pid_) + " has ended before '" + last_order_ +
@@ -94,14 +106,14 @@ std::string RankProcess::read_line() {
     if (end != buffer_.npos) {
       std::string line = buffer_.substr(0, end);
       buffer_.erase(0, end + 1);
+      waits_ = false;
       return line;
     }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     pollfd poll_out{out_, POLLIN, 0};
     if (left.count() <= 0 || poll(&poll_out, 1, static_cast<int>(left.count())) == 0)
-      throw std::runtime_error("rank " + std::to_string(pid_) + " did not answer '" + last_order_ +
-                               "' in " + std::to_string(deadline_ms_) + " ms: " + log());
+      give_up("did not answer '" + last_order_ + "'");
     char piece[4096];
     const ssize_t got = read(out_, piece, sizeof piece);
     if (got <= 0)
@@ -142,9 +154,7 @@ int RankProcess::wait_until_ended() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms_);
   int status = 0;
   while (waitpid(pid_, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > deadline)
-      throw std::runtime_error("rank " + std::to_string(pid_) + " has not ended in " +
-                               std::to_string(deadline_ms_) + " ms: " + log());
+    if (std::chrono::steady_clock::now() > deadline) give_up("has not ended");
     usleep(1000);
   }
   pid_ = -1;
@@ -158,6 +168,20 @@ std::string RankProcess::log() const {
   const ssize_t got = pread(log_, text.data(), text.size(), from);
   text.resize(got > 0 ? static_cast<size_t>(got) : 0);
   return text;
+}
+
+std::string RankProcess::where() const {
+  char step[64] = "";
+  const ssize_t got = pread(step_, step, sizeof step - 1, 0);
+  return "rank " + std::to_string(pid_) + (waits_ ? ": waits at '" : ": answered '") + last_order_ +
+         "', last step " + (got > 0 ? step : "unknown");
+}
+
+void RankProcess::give_up(const std::string& what) const {
+  std::string text = "rank " + std::to_string(pid_) + " " + what + " in " +
+                     std::to_string(deadline_ms_) + " ms: " + log();
+  for (const RankProcess* rank : g_ranks) text += "\n  " + rank->where();
+  throw std::runtime_error(text);
 }
 
 Job::Job(const Setup& setup, int ranks, const std::map<std::string, std::string>& environment)

@@ -51,14 +51,21 @@ class RankProcess {
   int wait_until_ended();
   /// What the process wrote to standard error so far.
   std::string log() const;
+  /// "rank 4711: waits at 'pause', last step pause_asked". Steps are those of a library built with
+  /// AMEM_SEEDED_FAULTS (src/engine/step_points.def); others report none.
+  std::string where() const;
 
  private:
   std::string read_line();
+  /// Throws std::runtime_error: `what`, this rank's log, and where() of all ranks of this process.
+  [[noreturn]] void give_up(const std::string& what) const;
 
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, log_ = -1;
+  int step_ = -1;  ///< a file in which the rank keeps the name of its last step
   int deadline_ms_;
   std::string buffer_, last_order_;
+  bool waits_ = false;  ///< for the answer to the last order
 };
 
 /// Ranks that work together. Orders go to all before any answer is awaited, as collectives need.

@@ -8,7 +8,7 @@ from typing import Dict, Optional
 from .errors import AmemError
 
 STATES = ("active", "pausing", "paused", "resuming", "off")  # amemState_t
-KINDS = ("keep", "header", "zero", "pinned", "user")  # amemKind_t
+KINDS = ("keep", "discard", "persistent")  # amemKind_t
 
 _NOT_LOADED = (
     "amem is not in this process: start the job with `amem run -- command`, or set LD_PRELOAD and "

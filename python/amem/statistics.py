@@ -41,8 +41,8 @@ def stats() -> Dict[str, Any]:
     pid, group, state, version;
     total: sums of this process' allocations (objects, and in bytes: allocated, resident, released,
         saved on the host, fixed: never released);
-    devices: {ordinal: {"total": sums, and by kind, where there are any: "keep", "header", "zero",
-        "pinned", "user": sums}};
+    devices: {ordinal: {"total": sums, and by kind, where there are any: "keep", "discard",
+        "persistent": sums}};
     imports: sums of other processes' allocations that are mapped here;
     driver_objects: what the driver has of it: own and imported objects, bytes of the own ones;
     times: the last completed pause and resume, in milliseconds and bytes.

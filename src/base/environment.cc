@@ -115,8 +115,6 @@ Environment read_environment(const char* const* environ_block) {
       read_integer(*row, text, out.host_limit_mib, out.complaints);
     } else if (name == "AMEM_HOST_PREALLOC") {
       read_integer(*row, text, out.host_prealloc_mib, out.complaints);
-    } else if (name == "AMEM_OFFLOAD") {
-      out.offload_all = read_choice(*row, text, out.complaints);
     } else if (name == "AMEM_NCCL_PATH") {
       out.nccl_path = text;
     }

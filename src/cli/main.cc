@@ -13,7 +13,7 @@
 #include "cli/job_variables.h"
 #include "cli/launch.h"
 #include "cli/status_report.h"
-#include "peers/instances.h"
+#include "peers/socket_address.h"
 
 namespace amem {
 namespace {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/waiter.h"
 #include "cli/failure.h"
 #include "peers/peer_service.h"
 #include "peers/socket_address.h"
@@ -46,20 +47,12 @@ class Bystander : public PeerHandler {
   std::vector<std::pair<InstanceId, uint64_t>> waiting_ AMEM_GUARDED_BY(mutex_);
 };
 
-/// The replies as they come, in any order. Shared with the calls, because their ends come on
-/// another thread.
-struct Replies {
-  Mutex mutex;
-  Condition changed;
-  std::map<InstanceId, Result<Received>> arrived AMEM_GUARDED_BY(mutex);
-};
-
 /// Also of a process that accepts no more connections: the kernel does that for it.
 long pid_of(const InstanceId& instance) {
   const Result<UniqueFd> connection = dial(instance);
   if (!connection.ok() || !connection.value().valid()) return 0;
-  const Result<ucred> credentials = credentials_of(connection.value().get());
-  return credentials.ok() ? credentials.value().pid : 0;
+  const Result<pid_t> pid = pid_of_peer(connection.value().get());
+  return pid.ok() ? pid.value() : 0;
 }
 
 std::optional<ProcessStatus> status_from(const Result<Received>& reply) {
@@ -91,26 +84,21 @@ std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, lon
   if (!service.ok()) throw Failure(kFailed, service.error().message);
   handler.speak_through(service.value().get());
 
-  const auto replies = std::make_shared<Replies>();
-  for (const InstanceId& instance : instances)
-    service.value()->call(instance, StatusQuery{}, {}, Deadline::after_ms(timeout_ms),
-                          [replies, instance](Result<Received> reply) {
-                            MutexLock lock(replies->mutex);
-                            replies->arrived.emplace(instance, std::move(reply));
-                            replies->changed.notify_all();
-                          });
-  MutexLock lock(replies->mutex);
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  std::map<InstanceId, std::shared_ptr<Waiter<Result<Received>>>> replies;
+  for (const InstanceId& instance : instances) {
+    auto reply = std::make_shared<Waiter<Result<Received>>>();
+    service.value()->call(instance, StatusQuery{}, {}, deadline,
+                          [reply](Result<Received> outcome) { reply->give(std::move(outcome)); });
+    replies[instance] = std::move(reply);
+  }
   // Every call ends by its own deadline; the time on top is for the thread that says so.
-  replies->changed.wait_until(
-      replies->mutex, Deadline::after_ms(timeout_ms + 1000),
-      [&]() AMEM_REQUIRES(replies->mutex) { return replies->arrived.size() == instances.size(); });
-
+  const Deadline patience = Deadline::after_ms(timeout_ms + 1000);
   std::vector<ProcessStatus> out;
   for (const auto& [instance, pid] : pids) {
-    const auto reply = replies->arrived.find(instance);
-    auto status = reply != replies->arrived.end()
-                      ? status_from(reply->second)
-                      : ProcessStatus{0, "", "the service of this command is stuck"};
+    const auto reply = replies.at(instance)->take(patience);
+    auto status =
+        reply ? status_from(*reply) : ProcessStatus{0, "", "the service of this command is stuck"};
     if (!status) continue;
     status->pid = pid;
     out.push_back(*std::move(status));

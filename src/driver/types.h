@@ -6,6 +6,7 @@
 #include <cstdint>
 
 struct CUctx_st;
+struct CUevent_st;
 struct CUstream_st;
 struct CUmod_st;
 struct CUfunc_st;
@@ -20,6 +21,7 @@ using DriverHandle = uint64_t;        ///< CUmemGenericAllocationHandle
 using DeviceAddress = uint64_t;       ///< CUdeviceptr
 using DriverContext = ::CUctx_st*;    ///< CUcontext
 using DriverStream = ::CUstream_st*;  ///< CUstream
+using DriverEvent = ::CUevent_st*;    ///< CUevent
 using DriverModule = ::CUmod_st*;     ///< CUmodule
 using DriverKernel = ::CUfunc_st*;    ///< CUfunction
 
@@ -62,10 +64,11 @@ struct Access {
   int32_t flags;
 };
 
-inline constexpr int kHandleTypeFd = 1;            ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-inline constexpr int kGranularityMinimum = 0;      ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
-inline constexpr int kCaptureModeRelaxed = 2;      ///< CU_STREAM_CAPTURE_MODE_RELAXED
-inline constexpr int kCaptureStatusNone = 0;       ///< CU_STREAM_CAPTURE_STATUS_NONE
-inline constexpr unsigned kStreamNonBlocking = 1;  ///< CU_STREAM_NON_BLOCKING
+inline constexpr int kHandleTypeFd = 1;             ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kGranularityMinimum = 0;       ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
+inline constexpr int kCaptureModeRelaxed = 2;       ///< CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kCaptureStatusNone = 0;        ///< CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr unsigned kStreamNonBlocking = 1;   ///< CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kEventDisableTiming = 2;  ///< CU_EVENT_DISABLE_TIMING
 
 }  // namespace amem

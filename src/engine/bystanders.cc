@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "base/log.h"
-#include "peers/instances.h"
+#include "peers/socket_address.h"
 
 namespace amem {
 
@@ -41,7 +41,7 @@ std::shared_ptr<Replies> Bystanders::announce_away(const std::vector<Communicato
 
 /// Again when its connection broke on the way: its calls would wait for us for ever.
 void Bystanders::send_back(const InstanceId& process, Deadline deadline) {
-  context_.peers.load()->call(process, Back{{}, true}, {}, deadline,
+  context_.peers.load()->call(process, Restore{{}, true}, {}, deadline,
                               [this, process, deadline](const Result<Received>& reply) {
                                 const bool broke = !reply.ok() &&
                                                    reply.error().kind == ErrorKind::os &&

@@ -8,6 +8,25 @@
 
 namespace amem {
 
+std::vector<CopyRange> copy_ranges(const std::vector<Piece>& pieces,
+                                   const std::vector<HostExtent>& block) {
+  std::vector<CopyRange> ranges;
+  auto extent = block.begin();
+  size_t used_bytes = 0;  // of that extent
+  for (const Piece& piece : pieces)
+    for (size_t done = 0; done < piece.size_bytes;) {
+      if (used_bytes == extent->size_bytes) {
+        ++extent;
+        used_bytes = 0;
+      }
+      const size_t bytes = std::min(piece.size_bytes - done, extent->size_bytes - used_bytes);
+      ranges.push_back({piece.offset_bytes + done, {extent->base + used_bytes, bytes}});
+      done += bytes;
+      used_bytes += bytes;
+    }
+  return ranges;
+}
+
 Status CopyQueue::copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes) {
   AMEM_TRY(exiting_.check());
   const bool to_host = direction_ == CopyDirection::to_host;
@@ -19,25 +38,28 @@ Status CopyQueue::copy(DeviceAddress address, unsigned char* on_host, size_t siz
                       to_host ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync", size_bytes);
 }
 
-Status CopyQueue::add(DeviceAddress backing, unsigned char* on_host,
-                      const std::vector<Piece>& pieces, bool kernel_can_go) {
-  AMEM_TRY(exiting_.check());
-  DeviceAddress block = 0;
-  kernel_can_go =
-      kernel_can_go && !pieces.empty() &&
-      driver_.cuMemHostGetDevicePointer_v2(&block, on_host, 0) == driver_result::kSuccess;
-  for (const Piece& piece : pieces) {
-    const DeviceAddress address = backing + piece.offset_bytes;
-    const bool small = piece.size_bytes <= kLargestByKernel &&
-                       piece.size_bytes % kSmallCopyBytes == 0 && address % kKernelAlignment == 0 &&
-                       block % kKernelAlignment == 0;
-    if (kernel_can_go && small)
-      for (size_t at = 0; at < piece.size_bytes; at += kSmallCopyBytes)
-        small_.push_back({address + at, on_host + at, block + at});
-    else
-      AMEM_TRY(copy(address, on_host, piece.size_bytes));
-    on_host += piece.size_bytes;
-    block += piece.size_bytes;
+/// True when a kernel makes the copy of the range: then it is one of those that go together.
+bool CopyQueue::add_small(DeviceAddress address, const HostExtent& on_host) {
+  if (on_host.size_bytes > kLargestByKernel || on_host.size_bytes % kSmallCopyBytes != 0 ||
+      address % kKernelAlignment != 0)
+    return false;
+  DeviceAddress for_kernel = 0;
+  if (driver_.cuMemHostGetDevicePointer_v2(&for_kernel, on_host.base, 0) !=
+          driver_result::kSuccess ||
+      for_kernel % kKernelAlignment != 0)
+    return false;
+  for (size_t at = 0; at < on_host.size_bytes; at += kSmallCopyBytes)
+    small_.push_back({address + at, on_host.base + at, for_kernel + at});
+  return true;
+}
+
+Status CopyQueue::add(DeviceAddress backing, const std::vector<CopyRange>& ranges,
+                      bool kernel_can_go) {
+  for (const CopyRange& range : ranges) {
+    AMEM_TRY(exiting_.check());
+    const DeviceAddress address = backing + range.offset_bytes;
+    if (kernel_can_go && add_small(address, range.on_host)) continue;
+    AMEM_TRY(copy(address, range.on_host.base, range.on_host.size_bytes));
   }
   return ok_status();
 }

@@ -3,23 +3,16 @@
 #include "engine/device_threads.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <cerrno>
 #include <deque>
 #include <optional>
 
+#include "base/thread.h"
 #include "driver/device_context.h"
 #include "engine/device_work.h"
 
 namespace amem {
-
-/// How a job ended, shared by who waits for it and the thread that runs it.
-struct DeviceThreads::Answer {
-  Mutex mutex;
-  Condition given;
-  std::optional<Status> status AMEM_GUARDED_BY(mutex);
-};
 
 struct DeviceThreads::Task {
   Job job;
@@ -43,6 +36,7 @@ struct DeviceThreads::Lane {
 
 void* DeviceThreads::serve(void* argument) {
   Lane& lane = *static_cast<Lane*>(argument);
+  bool in_context = false;  // once it is, it stays so
   for (;;) {
     Task task;
     {
@@ -56,13 +50,17 @@ void* DeviceThreads::serve(void* argument) {
       lane.tasks.pop_front();
     }
     Status result = lane.exiting.check();
-    if (result.ok()) result = in_device_context(lane.driver, lane.device, task.job);
+    if (result.ok() && in_context)
+      result = task.job();
+    else if (result.ok())
+      result = in_device_context(lane.driver, lane.device, [&] {
+        in_context = true;
+        return task.job();
+      });
     if (task.optional && !result.ok() && result.error().kind == ErrorKind::unsupported)
       result = ok_status();
     task.job = nullptr;
-    MutexLock lock(task.answer->mutex);
-    task.answer->status = std::move(result);
-    task.answer->given.notify_all();
+    task.answer->give(std::move(result));
   }
 }
 
@@ -70,13 +68,10 @@ DeviceThreads::Lane* DeviceThreads::lane_of(int device) {
   std::unique_ptr<Lane>& lane = lanes_[device];
   if (lane != nullptr) return lane.get();
   auto fresh = std::make_unique<Lane>(driver_, exiting_, device);
-  // Signals belong to the application's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int failed = pthread_create(&fresh->thread, nullptr, serve, fresh.get());
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed == 0) lane = std::move(fresh);
+  const Result<pthread_t> thread = start_thread("amem-device", serve, fresh.get());
+  if (!thread.ok()) return nullptr;
+  fresh->thread = thread.value();
+  lane = std::move(fresh);
   return lane.get();
 }
 
@@ -120,16 +115,12 @@ Status DeviceThreads::wait(const Started& started, const char* what, Deadline de
           device);
   for (const auto& [device, answer] : started) {
     if (answer == nullptr) continue;
-    Answer& of_device = *answer;
-    MutexLock lock(of_device.mutex);
-    const bool given = of_device.given.wait_until(
-        of_device.mutex, deadline,
-        [&]() AMEM_REQUIRES(of_device.mutex) { return of_device.status.has_value(); });
+    std::optional<Status> ended = answer->take(deadline);
     if (!status.ok()) continue;
-    if (!given)
-      status = make_error(ErrorKind::timeout, 0, "device %d has not ended %s", device, what);
+    if (ended)
+      status = std::move(*ended);
     else
-      status = std::move(*of_device.status);
+      status = make_error(ErrorKind::timeout, 0, "device %d has not ended %s", device, what);
   }
   return status;
 }

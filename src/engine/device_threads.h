@@ -12,6 +12,7 @@
 #include "base/deadline.h"
 #include "base/exit_flag.h"
 #include "base/mutex.h"
+#include "base/waiter.h"
 #include "driver/driver.h"
 
 namespace amem {
@@ -42,7 +43,8 @@ class DeviceThreads {
   Status run(std::map<int, Job> jobs, const char* what, Deadline deadline);
 
   /// run() in two, for a caller that has something to do meanwhile.
-  struct Answer;
+  /// How a job ended.
+  using Answer = Waiter<Status>;
   using Started = std::map<int, std::shared_ptr<Answer>>;
   Started start(std::map<int, Job> jobs);
   static Status wait(const Started& started, const char* what, Deadline deadline);

@@ -10,9 +10,8 @@
 #include "engine/device_threads.h"
 #include "engine/nccl_state.h"
 #include "peers/peer_service.h"
-#include "registry/call_counter.h"
+#include "registry/buffer_contents.h"
 #include "registry/call_gate.h"
-#include "registry/kind_policy.h"
 #include "registry/membership.h"
 #include "registry/registry.h"
 
@@ -24,14 +23,13 @@ struct EngineContext {
   const Driver& driver;
   Registry& registry;
   CallGate& gate;
-  CallCounter& calls;
   DeviceThreads& devices;
   const ExitFlag& exiting;  ///< the same that the device threads look at
   InstanceId self;
-  size_t host_limit_bytes = 0;  ///< of the host store; 0: none
+  size_t host_limit_bytes = 0;  ///< of the host pool; 0: none
   int32_t group = 0;
   long timeout_ms = 60000;
-  KindSettings kinds{};
+  ContentSettings contents{};
   Membership members{};
   NcclState* nccl = nullptr;  ///< never nullptr once a communicator can be made
   std::atomic<PeerService*> peers{nullptr};

@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "engine/engine_context.h"
+#include "engine/neighbours.h"
 
 namespace amem {
 
@@ -57,6 +58,14 @@ class EngineTest : public testing::Test {
   /// test that has started one: before what it hands messages to.
   void end_service() { const std::unique_ptr<PeerService> service(context_.peers.load()); }
 
+  /// The same of a test whose messages go to `neighbours`, whose workers answer through the
+  /// service.
+  void end_service(std::unique_ptr<Neighbours> neighbours) {
+    const std::unique_ptr<PeerService> service(context_.peers.load());
+    if (service != nullptr) service->stop();
+    neighbours.reset();
+  }
+
   /// In place of cuMemExportToShareableHandle: a descriptor of nothing.
   static DriverResult export_nothing(void* fd, DriverHandle, int, unsigned long long) {
     *static_cast<int*>(fd) = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -68,11 +77,9 @@ class EngineTest : public testing::Test {
   Driver driver_{};
   Registry registry_;
   CallGate gate_;
-  CallCounter calls_;
   ExitFlag exiting_;
   DeviceThreads devices_{driver_, exiting_};
-  EngineContext context_{driver_,  registry_,           gate_, calls_, devices_,
-                         exiting_, random_instance_id()};
+  EngineContext context_{driver_, registry_, gate_, devices_, exiting_, random_instance_id()};
   QuietNccl nccl_;
 };
 

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
+// What both moves use: transfers that are under way; and what is copied of a backing, and where to.
 #include "engine/executor.h"
 
-#include <algorithm>
-#include <cstring>
-
-#include "base/seeded_fault.h"
-#include "engine/step_point.h"
-#include "registry/backing_state.h"
 #include "registry/backing_steps.h"
 
 namespace amem {
@@ -15,225 +10,112 @@ namespace amem {
 using Action = Step::Action;
 using enum BackingState;
 
-namespace {
+/// A transfer of one backing: from its announcement until nobody uses the memory any more, whoever
+/// still waits for it.
+class Executor::UnderWay {
+ public:
+  UnderWay(Executor& executor, BackingId backing) : executor_(executor), backing_(backing) {}
+  ~UnderWay() { executor_.end_transfer(backing_); }
+  UnderWay(const UnderWay&) = delete;
 
-/// For a seeded fault: P2P buffers come back without their counters, all else as it was.
-void zero_headers(const Backing& backing, const AllocationMap& allocations) {
-  unsigned char* on_host = backing.saved;
-  for (const Piece& piece : backing.saved_pieces) {
-    for (const auto& [offset_bytes, id] : backing.allocations) {
-      const Allocation& allocation = allocations.at(id);
-      const bool within = offset_bytes >= piece.offset_bytes &&
-                          offset_bytes < piece.offset_bytes + piece.size_bytes;
-      if (within && allocation.is_buffer && allocation.nonce != 0)
-        memset(on_host + (offset_bytes - piece.offset_bytes), 0, kHeaderBytes);
-    }
-    on_host += piece.size_bytes;
-  }
+ private:
+  Executor& executor_;
+  const BackingId backing_;
+};
+
+std::shared_ptr<const void> Executor::keep_mapped(Backing& backing) {
+  ++backing.copying;
+  return std::make_shared<const UnderWay>(*this, backing.id);
 }
 
-/// For a seeded fault: contents come back at each other's addresses.
-void exchange_ends(unsigned char* on_host, size_t size_bytes) {
-  if (size_bytes >= 2 * kHeaderBytes)
-    std::swap_ranges(on_host, on_host + kHeaderBytes, on_host + size_bytes - kHeaderBytes);
-}
-
-}  // namespace
-
-// --- Pause
-// --------------------------------------------------------------------------------------------------------
-
-Status Executor::begin_save(const Step& step) {
+void Executor::end_transfer(BackingId id) {
   MutexLock lock(registry_.mutex);
-  Backing* backing = registry_.find_backing(step.backing);
-  if (backing == nullptr || backing->state != resident) return ok_status();
-  AMEM_TRY(change_state(*backing, saving));
-  backing->saved = nullptr;
-  backing->saved_pieces.clear();
-  return ok_status();
+  Backing* backing = registry_.find_backing(id);
+  if (backing == nullptr) return;
+  --backing->copying;
+  if (!exiting_) erase_if_empty(driver_, registry_, *backing);
+  registry_.notify_copied();
 }
 
-int Executor::device_of_saves(const std::vector<Step>& plan) {
-  MutexLock lock(registry_.mutex);
-  for (const Step& step : plan) {
-    const Backing* backing = registry_.find_backing(step.backing);
-    if (backing != nullptr && step.action == Action::save) return backing->device();
-  }
-  return -1;
+void Executor::add_contents(BackingId id, TransfersByDevice* found) {
+  Backing* backing = registry_.find_backing(id);
+  if (backing == nullptr || (backing->state != resident && backing->state != saving)) return;
+  Transfer transfer;
+  transfer.pieces = pieces_to_save(*backing, registry_.allocations(), settings_);
+  // What is mapped nowhere NCCL cannot have written either; it is created fresh.
+  if (transfer.pieces.empty() || backing->first_address() == 0) return;
+  transfer.backing = id;
+  transfer.address = backing->first_address();
+  transfer.size_bytes = backing->size_bytes;
+  transfer.kernel_can_go = is_readable(backing->placements.front(), backing->device());
+  transfer.under_way = keep_mapped(*backing);
+  need_copier(backing->device());
+  (*found)[backing->device()].push_back(std::move(transfer));
 }
 
-Status Executor::plan_room(const std::vector<Step>& plan, Deadline deadline) {
-  const int device = device_of_saves(plan);
-  if (device < 0) {
-    last_need_ = {};
-    return ok_status();
+// On the GPU, which alone can tell what of it is zero.
+Result<Executor::SharedTransfers> Executor::find_contents(const std::vector<Step>& plan,
+                                                          const std::function<void()>& meanwhile,
+                                                          Deadline deadline) {
+  const auto found = std::make_shared<TransfersByDevice>();
+  {
+    MutexLock lock(registry_.mutex);
+    for (const Step& step : plan)
+      if (step.action == Action::move_out) add_contents(step.backing, found.get());
   }
-  if (last_need_.size_bytes == 0 ||
-      !store_.check(last_need_.size_bytes, last_need_.largest_bytes).ok()) {
-    Result<SharedCopies> found = find_contents(
-        plan, [] {}, deadline);
-    if (!found.ok()) return std::move(found.error());
-    last_need_ = need_of(*found.value());
-  }
-  last_need_.device = device;
-  return store_.check(last_need_.size_bytes, last_need_.largest_bytes);
+  std::map<int, DeviceThreads::Job> jobs;
+  for (const auto& [device, transfers] : *found)
+    jobs[device] = [found, device = device, &copier = copiers_.at(device)] {
+      return copier.leave_out_zero_pages(found->at(device));
+    };
+  const DeviceThreads::Started started = devices_.start(std::move(jobs));
+  meanwhile();
+  AMEM_TRY(DeviceThreads::wait(started, "looking for what is not zero", deadline));
+  return found;
 }
 
-Status Executor::make_room(Deadline deadline) {
-  const HostNeed need = last_need_;
-  if (need.device < 0) return ok_status();
-  return pinning_.run(
-      {{need.device,
-        [this, need] { return store_.reserve(need.size_bytes, need.largest_bytes, need.device); }}},
+Status Executor::reserve(const TransfersByDevice& transfers, Deadline deadline) {
+  size_t size_bytes = 0;
+  for (const auto& [device, of_device] : transfers)
+    for (const Transfer& transfer : of_device)
+      size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
+  if (size_bytes <= pool_.free_bytes()) return ok_status();
+  const int device = transfers.begin()->first;
+  return devices_.run(
+      {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
       "making room on the host", deadline);
 }
 
-Status Executor::copy_contents(const std::vector<Step>& plan, std::vector<Step>* begun,
-                               Deadline deadline) {
-  for (const Step& step : plan)
-    if (step.action == Action::save) AMEM_TRY(begin_save(step));
-  Status dropped = ok_status();
-  Result<SharedCopies> found = find_contents(
-      plan, [&] { dropped = run_steps(plan, Action::drop, begun); }, deadline);
+Status Executor::make_room(const std::vector<Step>& plan, Deadline deadline) {
+  if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes()) return ok_status();
+  Result<SharedTransfers> found = find_contents(
+      plan, [] {}, deadline);
   if (!found.ok()) return std::move(found.error());
-  AMEM_TRY(std::move(dropped));
-  CopiesByDevice copies = std::move(*found.value());
-  last_need_ = need_of(copies);
-  if (copies.empty()) return ok_status();
-  AMEM_TRY(make_room(deadline));
-  AMEM_TRY(take_blocks(&copies));
-  const DeviceThreads::Started started = start_copies(copies, CopyDirection::to_host);
-  const Status copied = DeviceThreads::wait(started, "the copies to the host", deadline);
-  if (copied.ok()) copied_bytes_ = kept_bytes(copies);
-  return copied;
+  return reserve(*found.value(), deadline);
 }
 
-Status Executor::save(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline) {
-  copied_bytes_ = 0;
-  Status status = copy_contents(plan, begun, deadline);
-  if (!status.ok()) cancel_saves(plan);
-  return status;
-}
-
-void Executor::cancel_saves(const std::vector<Step>& plan) {
-  MutexLock lock(registry_.mutex);
-  for (const Step& step : plan) {
-    Backing* backing = step.action == Action::save ? registry_.find_backing(step.backing) : nullptr;
-    if (backing == nullptr || backing->state != saving) continue;
-    backing->state = resident;
-    backing->saved = nullptr;
-  }
-}
-
-Status Executor::run_one(const Step& step) {
-  MutexLock lock(registry_.mutex);
-  Backing* backing = registry_.find_backing(step.backing);
-  if (backing == nullptr) return ok_status();
-  if (step.action == Action::drop) {
-    if (backing->state != mapped && backing->state != let_go) return ok_status();
-    Status unmapped = unmap_backing(driver_, *backing);
-    AMEM_TRY(change_state(*backing, dropped));
-    return unmapped;
-  }
-  if (backing->state != saving) return ok_status();
-  // Since the plan was made: its pages must stay.
-  if (is_fixed(*backing, registry_.allocations(), kinds_)) {
-    backing->saved = nullptr;
-    return change_state(*backing, resident);
-  }
-  Status unmapped = unmap_backing(driver_, *backing);
-  AMEM_TRY(change_state(*backing, unmapped.ok() ? released : restoring));
-  return unmapped;
-}
-
-Status Executor::release(const std::vector<Step>& plan, std::vector<Step>* begun) {
-  return run_steps(plan, Action::release, begun);
-}
-
-Status Executor::run_steps(const std::vector<Step>& plan, Action action, std::vector<Step>* begun) {
-  for (const Step& step : plan) {
-    if (step.action != action) continue;
-    AMEM_TRY(exiting_.check());
-    begun->push_back(step);
-    AMEM_TRY(run_one(step));
-    step_point(StepPoint::pause_half_released);
-  }
-  return ok_status();
-}
-
-// --- Resume
-// --------------------------------------------------------------------------------------------------------
-
-Status Executor::create(const std::vector<Step>& plan) {
-  std::vector<Step> begun;
-  for (const Step& step : plan) {
-    if (step.action != Action::create) continue;
-    Status status = ok_status();
-    {
-      MutexLock lock(registry_.mutex);
-      Backing* backing = registry_.find_backing(step.backing);
-      if (backing == nullptr || (backing->state != released && backing->state != restoring))
-        continue;
-      backing->state = restoring;
-      status = exiting_.check();
-      if (status.ok()) status = create_backing(driver_, *backing);
+// Those that are left have a block; all have it before anything is copied.
+Status Executor::take_blocks(TransfersByDevice* transfers, size_t* copied_bytes) {
+  last_kept_bytes_ = 0;
+  for (auto& [device, of_device] : *transfers) {
+    MutexLock lock(registry_.mutex);
+    for (Transfer& transfer : of_device) {
+      Backing* backing = registry_.find_backing(transfer.backing);
+      const size_t bytes = total_bytes(transfer.pieces);
+      if (backing == nullptr || backing->state != saving || bytes == 0) continue;
+      transfer.on_host = pool_.take(bytes);
+      if (transfer.on_host == nullptr)
+        return make_error(ErrorKind::os, 0, "%zu bytes of contents have no place on the host",
+                          bytes);
+      backing->saved = transfer.on_host;
+      backing->saved_pieces = transfer.pieces;
+      *copied_bytes += bytes;
+      last_kept_bytes_ += HostPool::block_bytes(bytes);
     }
-    begun.push_back(step);
-    step_point(StepPoint::resume_half_created);
-    if (status.ok()) continue;
-    give_back(begun);
-    return status;
   }
-  return ok_status();
-}
-
-void Executor::give_back(const std::vector<Step>& begun) {
-  MutexLock lock(registry_.mutex);
-  for (const Step& step : begun) {
-    Backing* backing = registry_.find_backing(step.backing);
-    if (backing == nullptr || backing->state != restoring || exiting_) continue;
-    if (unmap_backing(driver_, *backing).ok()) backing->state = released;
-  }
-}
-
-void Executor::begin_fill(const Step& step, CopiesByDevice* copies) {
-  MutexLock lock(registry_.mutex);
-  Backing* backing = registry_.find_backing(step.backing);
-  if (backing == nullptr || backing->state != restoring) return;
-  const DeviceAddress address = backing->first_address();
-  if (address == 0) return;
-  std::vector<Piece> pieces;
-  if (backing->saved != nullptr) pieces = backing->saved_pieces;
-  if (seeded_fault("skip_restore")) pieces.clear();
-  if (seeded_fault("skip_headers")) zero_headers(*backing, registry_.allocations());
-  ++backing->copying;
-  copied_bytes_ += total_bytes(pieces);
-  (*copies)[backing->device()].push_back(
-      {backing->id, address, backing->size_bytes, backing->saved, std::move(pieces),
-       is_writable(backing->placements.front(), backing->device())});
-}
-
-Status Executor::fill(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
-                      Deadline deadline) {
-  copied_bytes_ = 0;
-  CopiesByDevice copies;
-  for (const Step& step : plan)
-    if (step.action == Action::fill) begin_fill(step, &copies);
-  if (seeded_fault("other_address"))
-    for (const auto& [device, list] : copies)
-      for (const Copy& copy : list) exchange_ends(copy.on_host, total_bytes(copy.pieces));
-  const DeviceThreads::Started started = start_copies(copies, CopyDirection::to_device);
-  meanwhile();
-  const Status status = DeviceThreads::wait(started, "the copies from the host", deadline);
-  if (!status.ok()) return status;
-
-  MutexLock lock(registry_.mutex);
-  for (const Step& step : plan) {
-    Backing* backing = step.action == Action::fill ? registry_.find_backing(step.backing) : nullptr;
-    if (backing == nullptr || backing->state != restoring) continue;
-    backing->state = resident;
-    backing->saved = nullptr;
-  }
+  // Not under the lock, which the end of a transfer takes.
+  for (auto& [device, of_device] : *transfers)
+    std::erase_if(of_device, [](const Transfer& transfer) { return transfer.on_host == nullptr; });
   return ok_status();
 }
 

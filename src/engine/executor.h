@@ -7,130 +7,100 @@
 #include <memory>
 #include <vector>
 
-#include "engine/copy_queue.h"
-#include "engine/device_threads.h"
-#include "engine/host_store.h"
+#include "engine/copy_pipeline.h"
+#include "engine/host_pool.h"
 #include "engine/plan.h"
-#include "engine/zero_pages.h"
 #include "registry/registry.h"
 
 namespace amem {
 
-/// Runs the steps of a plan that concern this process alone: save, drop, release, create, fill.
+/// How long the parts of a move took, which overlap, and what was copied.
+struct MoveReport {
+  double copy_ms = 0;    ///< from the look at contents until the last copy had ended
+  double memory_ms = 0;  ///< in the driver, for memory
+  size_t copied_bytes = 0;
+};
+
+/// Runs the steps of a plan that concern this process alone: drop, move_out, move_in.
+///
+/// Backings move one after another in a pipeline: while the contents of one are copied, the one
+/// before is unmapped and released; while one is filled, the next is created and mapped.
 ///
 /// Each step looks its backing up anew, because NCCL may free while a pause runs (destroying a
 /// communicator is always legal); one that is gone is no longer a step. Contents are safe at every
-/// moment: nothing is released before its copy is complete, and a copy is kept until the contents
-/// are back. When exit() begins, what is under way stops before its next step.
+/// moment: no backing is released before its own copy has succeeded, and none before all have room
+/// on the host; a copy is kept until all contents are back. When exit() begins, what is under way
+/// stops before its next step.
 ///
 /// Threads: one at a time (the session's); takes the registry's mutex for each step.
 class Executor {
  public:
-  Executor(const Driver& driver, Registry& registry, DeviceThreads& devices, HostStore& store,
-           const KindSettings& kinds, const ExitFlag& exiting)
+  Executor(const Driver& driver, Registry& registry, DeviceThreads& devices, HostPool& pool,
+           const ContentSettings& settings, const ExitFlag& exiting)
       : driver_(driver),
         registry_(registry),
         devices_(devices),
-        store_(store),
-        kinds_(kinds),
-        exiting_(exiting),
-        pinning_(driver, exiting) {}
+        pool_(pool),
+        settings_(settings),
+        exiting_(exiting) {}
 
-  /// Finds how much room on the host the plan's saves take: what the last save kept; before the
-  /// first, or when that is too much, what is not zero now. Refuses what the store's limit or the
-  /// machine does not allow. Neighbours may still write, so save() makes more where that is too
-  /// little.
-  Status plan_room(const std::vector<Step>& plan, Deadline deadline);
-  /// Makes that room, which takes time when it is more than there is. The devices' threads are free
-  /// meanwhile, for neighbours that want us to let go of theirs.
-  Status make_room(Deadline deadline);
+  /// Makes room on the host for what the plan moves out: if there is not as much as the last pause
+  /// kept, for what is not zero now. Peers may still write, so that move_out() may need more.
+  Status make_room(const std::vector<Step>& plan, Deadline deadline);
 
-  /// Finds what is kept and is not zero, drops imports meanwhile, and copies it. On error what is
-  /// ours is as before. Adds each step that was begun to `begun`, also the one at which it stops
-  /// for an error.
-  Status save(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline);
-  /// Releases memory. Adds to `begun` likewise.
-  Status release(const std::vector<Step>& plan, std::vector<Step>* begun);
-  /// Ends the saving of backings that were not released: back to resident.
-  void cancel_saves(const std::vector<Step>& plan);
+  /// Drops imports, copies what is kept and is not zero, and releases memory. On error, what was
+  /// not released is as before. Adds each step that was begun to `begun`, also the one at which it
+  /// stops.
+  Status move_out(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline,
+                  MoveReport* report);
 
-  /// Makes memory again, also what an earlier call left unfinished. On error everything is given
-  /// back, so that it can be made again later.
-  Status create(const std::vector<Step>& plan);
-  /// Gives the memory its contents, and calls `meanwhile` while copies run. On error it can be
-  /// called again.
-  Status fill(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
-              Deadline deadline);
-
-  /// Sums of the last save or fill, for the log.
-  size_t copied_bytes() const { return copied_bytes_; }
+  /// Makes memory again and gives it its contents, also what an earlier call left unfinished; calls
+  /// `meanwhile` when all memory is there and copies run. On error the memory is given back, so
+  /// that it can be called again; of a copy that has failed, it stays for the next call.
+  Status move_in(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
+                 Deadline deadline, MoveReport* report);
 
  private:
-  /// One backing's part of a save or a fill.
-  struct Copy {
-    BackingId backing;
-    DeviceAddress address;
-    size_t size_bytes;          ///< of the backing
-    unsigned char* on_host;     ///< nullptr: nothing is kept, or there is no place for it yet
-    std::vector<Piece> pieces;  ///< what is, on the host one behind the other
-    bool kernel_can_go;         ///< one of the backing's own device
-  };
-  using CopiesByDevice = std::map<int, std::vector<Copy>>;
-  using SharedCopies =
-      std::shared_ptr<CopiesByDevice>;  ///< a job may outlive its caller's deadline
-  /// Host memory that a save needs, in blocks of the host store.
-  struct HostNeed {
-    size_t size_bytes = 0;
-    size_t largest_bytes = 0;
-    int device = -1;  ///< the one that it shall be near; -1: nothing is saved
-  };
-  /// What copies on one device use; its thread's own.
-  struct Copier {
-    Copier(const Driver& driver, int device, const ExitFlag& exiting)
-        : kernels(driver), zero_pages(driver, kernels, device, exiting) {}
-    DriverStream stream = nullptr;
-    Kernels kernels;
-    ZeroPages zero_pages;
-  };
+  class UnderWay;
+  using Transfers = std::vector<Transfer>;
+  using TransfersByDevice = std::map<int, Transfers>;
+  using SharedTransfers =
+      std::shared_ptr<TransfersByDevice>;  ///< a job may outlive its caller's deadline
 
-  /// Copies of one device that are under way: from their announcement until the job that makes
-  /// them has ended, whether it was run or not, and whoever still waits for it.
-  class Copying;
+  std::shared_ptr<const void> keep_mapped(Backing& backing) AMEM_REQUIRES(registry_.mutex);
+  void end_transfer(BackingId backing);
 
-  Copier& copier_of(int device) {
-    return copiers_.try_emplace(device, driver_, device, exiting_).first->second;
-  }
-  Status make_stream(Copier& copier);
-  Status begin_save(const Step& step);
-  void begin_fill(const Step& step, CopiesByDevice* copies);
-  void add_contents(const Step& step, CopiesByDevice* copies) AMEM_REQUIRES(registry_.mutex);
-  Result<SharedCopies> find_contents(const std::vector<Step>& plan,
-                                     const std::function<void()>& meanwhile, Deadline deadline);
-  Status leave_out_zero_pages(Copier& copier, std::vector<Copy>& list);
-  static HostNeed need_of(const CopiesByDevice& copies);
-  int device_of_saves(const std::vector<Step>& plan);
-  Status take_blocks(CopiesByDevice* copies);
-  Status copy_contents(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline);
-  DeviceThreads::Started start_copies(const CopiesByDevice& copies, CopyDirection direction);
-  Status queue_copies(int device, CopyDirection direction, Copier& copier,
-                      const std::vector<Copy>& list);
-  Status zero(const Copy& copy, DriverStream stream);
-  size_t kept_bytes(const CopiesByDevice& copies);
-  Status run_steps(const std::vector<Step>& plan, Step::Action action, std::vector<Step>* begun);
-  Status run_one(const Step& step);
-  void end_copies(const std::vector<BackingId>& backings);
-  void give_back(const std::vector<Step>& begun);
+  Status begin_move_out(const std::vector<Step>& plan);
+  Status copy_and_release(const std::vector<Step>& plan, std::vector<Step>* begun,
+                          Deadline deadline, MoveReport* report);
+  void cancel_move_out(const std::vector<Step>& plan);
+  Result<SharedTransfers> find_contents(const std::vector<Step>& plan,
+                                        const std::function<void()>& meanwhile, Deadline deadline);
+  void add_contents(BackingId id, TransfersByDevice* found) AMEM_REQUIRES(registry_.mutex);
+  Status reserve(const TransfersByDevice& transfers, Deadline deadline);
+  Status take_blocks(TransfersByDevice* transfers, size_t* copied_bytes);
+  Status drop(const std::vector<Step>& plan, std::vector<Step>* begun);
+  Status release_each(const std::vector<Step>& plan, std::vector<Step>* begun, CopyPipeline& copies,
+                      Deadline deadline, MoveReport* report);
+  Status release(BackingId id);
+
+  Status create_each(const std::vector<Step>& plan, CopyPipeline& copies,
+                     std::vector<BackingId>* begun, MoveReport* report);
+  Status create(BackingId id);
+  void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
+  void give_back(const std::vector<BackingId>& begun);
+  void end_move_in(const std::vector<Step>& plan);
+  /// Of this device, made when it is first used.
+  void need_copier(int device) { copiers_.try_emplace(device, driver_, device, exiting_); }
 
   const Driver& driver_;
   Registry& registry_;
   DeviceThreads& devices_;
-  HostStore& store_;
-  const KindSettings& kinds_;
+  HostPool& pool_;
+  const ContentSettings& settings_;
   const ExitFlag& exiting_;
-  DeviceThreads pinning_;  ///< of host memory
-  std::map<int, Copier> copiers_;
-  HostNeed last_need_;
-  size_t copied_bytes_ = 0;
+  CopyPipeline::Copiers copiers_;
+  size_t last_kept_bytes_ = 0;  ///< on the host, by the last pause
 };
 
 }  // namespace amem

@@ -1,197 +1,353 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// What stays of a pause that could not make its copies, and what goes on while the GPU is at work.
+// Where bytes are when a move has ended or has failed, and what goes on while copies run.
 #include "engine/executor.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "engine/engine_fixture.h"
+#include "engine/fake_gpus.h"
 
 namespace amem {
 namespace {
 
-constexpr DeviceAddress kAddress = 0x10000000;
-constexpr size_t kBytes = size_t{2} << 20;
+using Action = Step::Action;
 constexpr DriverResult kNotPermitted = 800;
-
-Meeting* g_meeting = nullptr;
-bool g_gpu_met = false, g_unmap_met = false;
+constexpr size_t kBytes = FakeGpus::kBytes;
 
 class ExecutorTest : public EngineTest {
  protected:
-  ExecutorTest() {
-    driver_.cuGetErrorName = [](DriverResult, const char** name) {
-      *name = "CUDA_ERROR_NOT_PERMITTED";
-      return driver_result::kSuccess;
-    };
-    driver_.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* active) {
-      *active = 1;
-      return driver_result::kSuccess;
-    };
-    driver_.cuDevicePrimaryCtxRetain = [](DriverContext* context, int) {
-      *context = nullptr;
-      return driver_result::kSuccess;
-    };
-    driver_.cuThreadExchangeStreamCaptureMode = [](int*) { return driver_result::kSuccess; };
-    driver_.cuCtxSetCurrent = [](DriverContext) { return driver_result::kSuccess; };
-    driver_.cuStreamCreate = [](DriverStream*, unsigned) { return kNotPermitted; };
+  /// Blocks go back to their pool, and the last jobs of a move that has failed end.
+  ~ExecutorTest() override {
+    settle();
     MutexLock lock(registry_.mutex);
-    Allocation& allocation = registry_.add_local(kBytes, {}, 7, kBytes);
-    registry_.add_mapping(allocation, kAddress, kBytes);
+    for (auto& [id, backing] : registry_.backings()) backing.saved = nullptr;
+  }
+
+  /// What a move that has failed had queued has ended.
+  void settle() {
+    const DeviceThreads::Job nothing = [] { return ok_status(); };
+    constexpr int kFirst = FakeGpus::kFirstDevice;
+    (void)devices_.run({{kFirst, nothing}, {kFirst + 1, nothing}}, "the test", patience());
+  }
+  /// The next backing, 1 at first, whose contents its id says.
+  BackingId add(int device = FakeGpus::kFirstDevice) {
+    MutexLock lock(registry_.mutex);
+    AllocationProperties properties{};
+    properties.location = {kLocationDevice, device};
+    Allocation& allocation = registry_.add_local(kBytes, properties, 7, kBytes);
     Backing& backing = registry_.backing_of(allocation);
-    registry_.add_placement(backing, kAddress, kBytes).mapped = true;
-    backing_ = backing.id;
-  }
-
-  Status save() {
-    std::vector<Step> begun;
-    const std::vector<Step> plan = {{Step::Action::save, backing_}};
-    return executor_.save(plan, &begun, Deadline::after_ms(20000));
-  }
-  Backing backing() {
-    MutexLock lock(registry_.mutex);
-    return *registry_.find_backing(backing_);
-  }
-
-  HostStore store_{driver_, 0};
-  const KindSettings kinds_{};
-  Executor executor_{driver_, registry_, devices_, store_, kinds_, exiting_};
-  BackingId backing_ = 0;
-};
-
-// Whoever frees it would wait for a copy that nobody makes.
-TEST_F(ExecutorTest, SaveThatFailsLeavesNoCopyUnderWay) {
-  EXPECT_FALSE(save().ok());
-
-  EXPECT_EQ(backing().copying, 0);
-  EXPECT_EQ(backing().state, BackingState::resident);
-}
-
-TEST_F(ExecutorTest, SaveWhoseJobDoesNotRunLeavesNoCopyUnderWay) {
-  driver_.cuCtxSetCurrent = [](DriverContext) { return kNotPermitted; };
-
-  EXPECT_FALSE(save().ok());
-
-  EXPECT_EQ(backing().copying, 0);
-  EXPECT_EQ(backing().state, BackingState::resident);
-}
-
-int g_pinned = 0;
-
-// Room on the host, with a driver that does what making it takes.
-class ExecutorRoomTest : public ExecutorTest {
- protected:
-  ExecutorRoomTest() {
-    g_pinned = 0;
-    driver_.cuStreamCreate = [](DriverStream*, unsigned) { return driver_result::kSuccess; };
-    driver_.cuDeviceGetAttribute = [](int*, int, int) { return driver_result::kInvalidValue; };
-    driver_.cuMemHostRegister_v2 = [](void*, size_t, unsigned) {
-      ++g_pinned;
-      return driver_result::kSuccess;
-    };
-    driver_.cuMemHostUnregister = [](void*) { return driver_result::kSuccess; };
-  }
-
-  /// Of the backing's contents, or none.
-  static Status plan_room(Executor& executor, const std::vector<BackingId>& saved) {
-    std::vector<Step> plan;
-    for (const BackingId id : saved) plan.push_back({Step::Action::save, id});
-    return executor.plan_room(plan, Deadline::after_ms(20000));
-  }
-  BackingId add_another() {
-    MutexLock lock(registry_.mutex);
-    Allocation& allocation = registry_.add_local(kBytes, {}, 8, kBytes);
-    Backing& backing = registry_.backing_of(allocation);
-    registry_.add_placement(backing, kAddress + kBytes, kBytes).mapped = true;
+    const DeviceAddress address = gpus_.add(device, static_cast<unsigned char>(backing.id));
+    registry_.add_mapping(allocation, address, kBytes);
+    registry_.add_placement(backing, address, kBytes).mapped = true;
     return backing.id;
   }
+  Backing backing(BackingId id) {
+    MutexLock lock(registry_.mutex);
+    return *registry_.find_backing(id);
+  }
+  BackingState state(BackingId id) { return backing(id).state; }
+  bool is_intact(BackingId id) {
+    settle();
+    const Backing now = backing(id);
+    return now.state == BackingState::resident && now.copying == 0 &&
+           gpus_.holds(now.first_address(), static_cast<unsigned char>(id));
+  }
+  std::vector<Step> pause_plan() {
+    MutexLock lock(registry_.mutex);
+    return plan_pause(registry_.backings(), registry_.allocations());
+  }
 
-  HostStore limited_store_{driver_, kBytes + kBytes / 2};
-  Executor limited_{driver_, registry_, devices_, limited_store_, kinds_, exiting_};
+  Status move_out(Executor& executor) {
+    begun_.clear();
+    return executor.move_out(pause_plan(), &begun_, patience(), &report_);
+  }
+  Status move_out() { return move_out(executor_); }
+  Status move_in(const std::vector<Step>& plan) {
+    return executor_.move_in(
+        plan, [] {}, patience(), &report_);
+  }
+  Status resume() {
+    std::vector<Step> plan;
+    {
+      MutexLock lock(registry_.mutex);
+      plan = plan_resume(registry_.backings());
+    }
+    return move_in(plan);
+  }
+  static Deadline patience() { return Deadline::after_ms(20000); }
+
+  FakeGpus gpus_{driver_};
+  HostPool pool_{driver_, 0}, small_pool_{driver_, kBytes + kBytes / 2};
+  const ContentSettings settings_{};
+  Executor executor_{driver_, registry_, devices_, pool_, settings_, exiting_};
+  Executor limited_{driver_, registry_, devices_, small_pool_, settings_, exiting_};
+  std::vector<Step> begun_;
+  MoveReport report_;
 };
 
-TEST_F(ExecutorRoomTest, IsPlannedFirstAndMadeThen) {
-  ASSERT_TRUE(plan_room(executor_, {backing_}).ok());
-  EXPECT_EQ(store_.capacity_bytes(), 0u);
-  EXPECT_EQ(g_pinned, 0);
+// --- A way out and back
+// --------------------------------------------------------------------------------------------------------
 
-  ASSERT_TRUE(executor_.make_room(Deadline::after_ms(20000)).ok());
-  EXPECT_GE(store_.capacity_bytes(), kBytes);
-  EXPECT_EQ(g_pinned, 1);
+TEST_F(ExecutorTest, EveryByteComesBack) {
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    if (cycle < 2) add();
+    ASSERT_TRUE(move_out().ok());
+    const BackingId last = begun_.back().backing;
+    for (BackingId id = 1; id <= last; ++id) EXPECT_EQ(state(id), BackingState::released);
+    ASSERT_TRUE(resume().ok());
+    for (BackingId id = 1; id <= last; ++id) EXPECT_TRUE(is_intact(id)) << id;
+  }
+  MutexLock lock(gpus_.mutex);
+  EXPECT_EQ(gpus_.pinned, 1u) << "host memory is made once";
+  EXPECT_EQ(pool_.free_bytes(), pool_.capacity_bytes());
 }
 
-TEST_F(ExecutorRoomTest, MoreThanTheLimitIsRefusedBeforeAnyIsMade) {
-  const BackingId another = add_another();
+TEST_F(ExecutorTest, CopiesOfADeviceAreMadeInItsContext) {
+  for (const int device : {0, 1, 0, 1}) add(FakeGpus::kFirstDevice + device);
 
-  const Status refused = plan_room(limited_, {backing_, another});
+  ASSERT_TRUE(move_out().ok());
+  ASSERT_TRUE(resume().ok());
+
+  for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id));
+  MutexLock lock(gpus_.mutex);
+  EXPECT_EQ(gpus_.copies, 8u);
+  EXPECT_FALSE(gpus_.in_wrong_context);
+}
+
+TEST_F(ExecutorTest, DiscardedContentsAreNotCopiedAndComeBackAsZero) {
+  const BackingId id = add();
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.allocations().begin()->second.kind = Kind::discard;
+  }
+  ASSERT_TRUE(move_out().ok());
+  EXPECT_EQ(report_.copied_bytes, 0u);
+  ASSERT_TRUE(resume().ok());
+
+  const auto* bytes = reinterpret_cast<const unsigned char*>(backing(id).first_address());
+  EXPECT_EQ(std::count(bytes, bytes + kBytes, 0), static_cast<ptrdiff_t>(kBytes));
+}
+
+// --- The pipeline
+// --------------------------------------------------------------------------------------------------------
+
+// The third copy ends when the first backing has been unmapped, or never.
+TEST_F(ExecutorTest, OneIsReleasedWhileOthersAreCopied) {
+  for (int i = 0; i < 3; ++i) add();
+  {
+    MutexLock lock(gpus_.mutex);
+    gpus_.ending_copies = 2;
+  }
+  ASSERT_TRUE(move_out().ok());
+
+  MutexLock lock(gpus_.mutex);
+  EXPECT_FALSE(gpus_.waited_in_vain);
+}
+
+// The third is made when one that was made before is being filled, or never.
+TEST_F(ExecutorTest, OneIsMadeWhileOthersAreFilled) {
+  for (int i = 0; i < 3; ++i) add();
+  ASSERT_TRUE(move_out().ok());
+  {
+    MutexLock lock(gpus_.mutex);
+    gpus_.copies = 0;
+    gpus_.third_waits_for_copy = true;
+  }
+  ASSERT_TRUE(resume().ok());
+
+  MutexLock lock(gpus_.mutex);
+  EXPECT_FALSE(gpus_.waited_in_vain);
+}
+
+// --- Failures
+// --------------------------------------------------------------------------------------------------------
+
+TEST_F(ExecutorTest, NothingIsReleasedBeforeAllHaveRoomOnTheHost) {
+  for (int i = 0; i < 2; ++i) add();
+
+  EXPECT_FALSE(move_out(limited_).ok());
+
+  for (const BackingId id : {1, 2}) EXPECT_TRUE(is_intact(id));
+  MutexLock lock(gpus_.mutex);
+  EXPECT_TRUE(gpus_.unmapped.empty());
+  EXPECT_EQ(gpus_.copies, 0u);
+}
+
+TEST_F(ExecutorTest, OneIsReleasedOnlyAfterItsOwnCopy) {
+  for (int i = 0; i < 4; ++i) add();
+  {
+    MutexLock lock(gpus_.mutex);
+    gpus_.failing_copy = 3;
+  }
+  EXPECT_FALSE(move_out().ok());
+
+  EXPECT_TRUE(is_intact(3));
+  EXPECT_TRUE(is_intact(4));
+  ASSERT_TRUE(move_in(inverse(begun_)).ok());
+  for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id)) << id;
+  EXPECT_EQ(pool_.free_bytes(), pool_.capacity_bytes());
+}
+
+// Others have taken the room: the way back fails, and both a pause and a resume go on from there.
+TEST_F(ExecutorTest, FailedMoveWithoutAWayBackGoesOnLater) {
+  for (int i = 0; i < 4; ++i) add();
+  {
+    MutexLock lock(gpus_.mutex);
+    gpus_.failing_copy = 4;
+  }
+  ASSERT_FALSE(move_out().ok());
+  ASSERT_FALSE(begun_.empty());
+  {
+    MutexLock lock(gpus_.mutex);
+    gpus_.room = begun_.size() - 1;
+  }
+  EXPECT_EQ(move_in(inverse(begun_)).error().code, driver_result::kOutOfMemory);
+  for (const Step& step : begun_) EXPECT_EQ(state(step.backing), BackingState::released);
+  EXPECT_TRUE(is_intact(4));
+
+  ASSERT_TRUE(move_out().ok());
+  for (const BackingId id : {1, 2, 3, 4}) EXPECT_EQ(state(id), BackingState::released);
+  {
+    MutexLock lock(gpus_.mutex);
+    gpus_.room = 100;
+  }
+  ASSERT_TRUE(resume().ok());
+  for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+// The first are filled already when the last finds no room.
+TEST_F(ExecutorTest, ResumeWithoutRoomGivesBackWhatItHasMadeAndLosesNothing) {
+  for (int i = 0; i < 3; ++i) add();
+  ASSERT_TRUE(move_out().ok());
+  for (const size_t room : {0, 1, 2}) {
+    {
+      MutexLock lock(gpus_.mutex);
+      gpus_.room = room;
+    }
+    EXPECT_FALSE(resume().ok());
+    for (const BackingId id : {1, 2, 3}) EXPECT_EQ(state(id), BackingState::released);
+    MutexLock lock(gpus_.mutex);
+    EXPECT_EQ(gpus_.room, room);
+    gpus_.room = 3;
+  }
+  ASSERT_TRUE(resume().ok());
+  for (const BackingId id : {1, 2, 3}) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+TEST_F(ExecutorTest, FillThatFailsCanBeMadeAgain) {
+  for (int i = 0; i < 3; ++i) add();
+  ASSERT_TRUE(move_out().ok());
+  {
+    MutexLock lock(gpus_.mutex);
+    gpus_.failing_copy = gpus_.copies + 2;
+  }
+  EXPECT_FALSE(resume().ok());
+
+  ASSERT_TRUE(resume().ok());
+  for (const BackingId id : {1, 2, 3}) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+// Whoever frees it would wait for a copy that nobody makes.
+TEST_F(ExecutorTest, MoveThatFailsLeavesNoCopyUnderWay) {
+  const BackingId id = add();
+  gpus_.on_stream = [] { return kNotPermitted; };
+
+  EXPECT_FALSE(move_out().ok());
+
+  EXPECT_TRUE(is_intact(id));
+}
+
+TEST_F(ExecutorTest, MoveWhoseJobsDoNotRunLeavesNoCopyUnderWay) {
+  const BackingId id = add();
+  driver_.cuCtxSetCurrent = [](DriverContext) { return kNotPermitted; };
+
+  EXPECT_FALSE(move_out().ok());
+
+  EXPECT_TRUE(is_intact(id));
+}
+
+// --- Room on the host
+// --------------------------------------------------------------------------------------------------------
+
+TEST_F(ExecutorTest, RoomIsMadeForWhatIsNotZeroAndThenThereIsEnough) {
+  add();
+  ASSERT_TRUE(executor_.make_room(pause_plan(), patience()).ok());
+  EXPECT_GE(pool_.free_bytes(), kBytes);
+
+  ASSERT_TRUE(move_out().ok());
+  ASSERT_TRUE(resume().ok());
+  ASSERT_TRUE(executor_.make_room(pause_plan(), patience()).ok());
+  MutexLock lock(gpus_.mutex);
+  EXPECT_EQ(gpus_.pinned, 1u);
+}
+
+TEST_F(ExecutorTest, MoreThanTheLimitIsRefusedBeforeAnyIsMade) {
+  for (int i = 0; i < 2; ++i) add();
+
+  const Status refused = limited_.make_room(pause_plan(), patience());
 
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("AMEM_HOST_LIMIT"), std::string::npos);
-  EXPECT_EQ(g_pinned, 0);
+  MutexLock lock(gpus_.mutex);
+  EXPECT_EQ(gpus_.pinned, 0u);
 }
 
-TEST_F(ExecutorRoomTest, WhatWasTooMuchIsLookedAtAgain) {
-  const BackingId another = add_another();
-  ASSERT_FALSE(plan_room(limited_, {backing_, another}).ok());
+TEST_F(ExecutorTest, NothingToMoveTakesNoRoom) {
+  ASSERT_TRUE(executor_.make_room({}, patience()).ok());
 
-  EXPECT_TRUE(plan_room(limited_, {backing_}).ok()) << "the other one was freed meanwhile";
+  EXPECT_EQ(pool_.capacity_bytes(), 0u);
 }
 
-TEST_F(ExecutorRoomTest, NothingToSaveTakesNone) {
-  ASSERT_TRUE(plan_room(executor_, {backing_}).ok());
-
-  ASSERT_TRUE(plan_room(executor_, {}).ok());
-  ASSERT_TRUE(executor_.make_room(Deadline::after_ms(20000)).ok());
-  EXPECT_EQ(store_.capacity_bytes(), 0u);
-}
+// --- Meanwhile
+// --------------------------------------------------------------------------------------------------------
 
 // The GPU's part begins by making its stream; both ends of the meeting wait for the other, so that
 // neither order of one after the other passes.
-class ExecutorOverlapTest : public ExecutorTest {
- protected:
-  ExecutorOverlapTest() {
-    g_meeting = &meeting_;
-    g_gpu_met = g_unmap_met = false;
-    driver_.cuStreamCreate = [](DriverStream*, unsigned) {
-      g_gpu_met = g_meeting->come();
-      return kNotPermitted;
-    };
-    driver_.cuMemUnmap = [](DeviceAddress, size_t) {
-      g_unmap_met = g_meeting->come();
-      return driver_result::kSuccess;
-    };
-    driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
-  }
-
-  Meeting meeting_;
-};
-
-TEST_F(ExecutorOverlapTest, ImportsAreDroppedWhileContentsAreLookedFor) {
-  BackingId import = 0;
+TEST_F(ExecutorTest, ImportsAreDroppedWhileContentsAreLookedFor) {
+  static Meeting* meeting = nullptr;
+  static bool unmap_met = false;
+  Meeting here;
+  meeting = &here;
+  bool gpu_met = false;
+  gpus_.on_stream = [&] {
+    gpu_met = here.come();
+    return kNotPermitted;
+  };
+  driver_.cuMemUnmap = [](DeviceAddress, size_t) {
+    unmap_met = meeting->come();
+    return driver_result::kSuccess;
+  };
+  add();
   {
     MutexLock lock(registry_.mutex);
-    Allocation& allocation = registry_.add_import({random_instance_id(), 1, 2, 8, 0, 0, kBytes, 3});
-    registry_.add_mapping(allocation, kAddress + kBytes, kBytes);
-    Backing& backing = registry_.backing_of(allocation);
-    registry_.add_placement(backing, kAddress + kBytes, kBytes).mapped = true;
-    import = backing.id;
+    Allocation& import = registry_.add_import({random_instance_id(), 1, 2, 8, 0, 0, kBytes, 3});
+    Backing& backing = registry_.backing_of(import);
+    backing.state = BackingState::mapped;
+    registry_.add_placement(backing, 0x10000000, kBytes).mapped = true;
   }
-  std::vector<Step> begun;
-  (void)executor_.save({{Step::Action::save, backing_}, {Step::Action::drop, import}}, &begun,
-                       Deadline::after_ms(20000));
-  EXPECT_TRUE(g_gpu_met && g_unmap_met);
+  (void)move_out();
+  EXPECT_TRUE(gpu_met && unmap_met);
 }
 
-TEST_F(ExecutorOverlapTest, ExportsAreMadeWhileContentsComeBack) {
-  {
-    MutexLock lock(registry_.mutex);
-    registry_.find_backing(backing_)->state = BackingState::restoring;
-  }
-  bool exports_met = false;
-  (void)executor_.fill(
-      {{Step::Action::fill, backing_}}, [&] { exports_met = meeting_.come(); },
-      Deadline::after_ms(20000));
-  EXPECT_TRUE(g_gpu_met && exports_met);
+TEST_F(ExecutorTest, ExportsAreMadeWhileContentsComeBack) {
+  add();
+  ASSERT_TRUE(move_out().ok());
+  Meeting meeting;
+  bool copy_met = false, exports_met = false;
+  Executor fresh(driver_, registry_, devices_, pool_, settings_, exiting_);
+  gpus_.on_stream = [&] {
+    copy_met = meeting.come();
+    return driver_result::kSuccess;
+  };
+  EXPECT_TRUE(
+      fresh
+          .move_in(
+              {{Action::move_in, 1}}, [&] { exports_met = meeting.come(); }, patience(), &report_)
+          .ok());
+  EXPECT_TRUE(copy_met && exports_met);
 }
 
 }  // namespace

@@ -3,14 +3,12 @@
 #include "engine/exports.h"
 
 #include <fcntl.h>
-#include <time.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
 
-#include "base/log.h"
+#include "base/descriptor_limit.h"
 #include "base/seeded_fault.h"
-#include "engine/in_step.h"
 #include "engine/step_point.h"
 #include "peers/token.h"
 #include "registry/backing_state.h"
@@ -28,64 +26,25 @@ std::string paused_text(pid_t pid) { return "process " + std::to_string(pid) + "
 
 namespace {
 
-/// ErrorKind::peer says that a connection is closed, which a process that lives may have done too:
-/// only one that has ended holds no memory. One that we cannot see (another pid namespace, pid 0)
-/// is taken at its connection's word.
-bool has_ended(pid_t pid) {
-  if (pid <= 0) return true;
-  char path[32], state = 'X';
-  snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  FILE* stat = fopen(path, "re");
-  if (stat == nullptr) return true;
-  if (fscanf(stat, "%*d (%*[^)]) %c", &state) != 1) state = 'X';
-  fclose(stat);
-  return state == 'Z' || state == 'X';
-}
-
-/// Peers whose connection closed instead of an answer. Nobody waits long for a process that has
-/// ended: the kernel takes its references right after its connections.
-class ClosedPeers {
- public:
-  void add(pid_t pid) {
-    MutexLock lock(mutex_);
-    pids_.push_back(pid);
-  }
-  Status wait_until_ended(Deadline deadline) {
-    std::vector<pid_t> pids;
-    {
-      MutexLock lock(mutex_);
-      pids = pids_;
-    }
-    for (pid_t pid : pids) {
-      while (!has_ended(pid)) {
-        if (deadline.passed())
-          return make_error(
-              ErrorKind::peer, 0,
-              "process %d closed its connection but lives, and may still map our memory", pid);
-        const timespec pause{0, 1'000'000};
-        nanosleep(&pause, nullptr);
-      }
-    }
-    return ok_status();
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<pid_t> pids_ AMEM_GUARDED_BY(mutex_);
-};
-
-pid_t pid_of(const EngineContext& context, const InstanceId& peer) {
-  if (PeerService* peers = context.peers.load())
-    if (const auto info = peers->find(peer)) return info->pid;
-  return 0;
-}
+/// How long the service thread has to say which requests were not answered by their deadline.
+constexpr long kGraceMs = 1000;
+/// Descriptors on their way to one importer: as few as cost no time, because all that are on their
+/// way to a process need numbers there.
+constexpr size_t kPartFds = 16;
 
 }  // namespace
 
-/// One packet's worth of what an importer gets back.
-struct Exports::Parcel {
-  Back message;
-  std::vector<UniqueFd> fds;
+/// What one importer gets back, part by part.
+struct Exports::Return {
+  const InstanceId importer;
+  const std::string name;
+  Deadline deadline;
+  const std::shared_ptr<Replies> replies;
+  const Replies::Ticket ticket;
+  const uint64_t number;
+  std::vector<BackingId> backings;  ///< those that were not sent yet
+  bool sent_last = false;
+  std::string failure;
 };
 
 Result<int> Exports::make_token(Allocation& allocation) {
@@ -113,7 +72,7 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
     Fetched::Outcome outcome = Fetched::Outcome::unknown;
     if (allocation != nullptr && !allocation->is_import && allocation->nonce != 0 &&
         allocation->nonce == item.nonce) {
-      if (allocation->importers.insert(from.instance).second) allocation->in_step = false;
+      allocation->importers.insert(from.instance);
       outcome = Fetched::Outcome::away;
       const Backing& backing = context_.registry.backing_of(*allocation);
       if (!away_ && !context_.exiting && backing.is_here() && item.has_backing) {
@@ -168,24 +127,8 @@ std::set<InstanceId> Exports::importers() {
   return all;
 }
 
-template <typename Are>
-void Exports::mark_in_step(Are are) {
-  for (auto& [id, allocation] : context_.registry.allocations())
-    allocation.in_step = !allocation.importers.empty() && are(allocation.importers);
-}
-
-void Exports::expect_in_step() {
-  const bool likely = context_.calls.counts().sure;
-  MutexLock lock(context_.registry.mutex);
-  mark_in_step([&](const auto&) { return likely; });
-}
-
-void Exports::forget_in_step() {
-  MutexLock lock(context_.registry.mutex);
-  mark_in_step([](const auto&) { return false; });
-}
-
-Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile) {
+Status Exports::revoke(Deadline deadline) {
+  AMEM_TRY(reserve_for_resume());
   std::set<InstanceId> asked;
   {
     MutexLock lock(context_.registry.mutex);
@@ -193,54 +136,41 @@ Status Exports::ask_to_let_go(Deadline deadline, const std::function<Status()>& 
     asked = importers();
     told_.insert(asked.begin(), asked.end());
   }
-  context_.members.forget();
-  auto replies = std::make_shared<Replies>();
-  auto closed = std::make_shared<ClosedPeers>();
-  // Our gate is closed, so that what we have called stays what it is.
-  auto in_step = std::make_shared<InStep>(context_.calls.counts());
   // An importer answers with its reason a little before we would give up on it without one.
-  const LetGo request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
-                      context_.gate.communicator_ids()};
+  const Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
+                       context_.gate.communicator_ids()};
+  context_.members.forget(request.communicators);
+  auto replies = std::make_shared<Replies>();
   for (const InstanceId& importer : asked) {
     const std::string name = name_of_peer(context_, importer);
-    const pid_t pid = pid_of(context_, importer);
     const Replies::Ticket ticket = replies->expect(name);
     context_.peers.load()->call(
         importer, request, {}, deadline,
-        [this, replies, closed, in_step, importer, ticket, name, pid](Result<Received> reply) {
-          if (!reply.ok() && reply.error().kind == ErrorKind::peer) {
-            closed->add(pid);
+        [this, replies, importer, ticket, name](Result<Received> reply) {
+          // It has ended, and the kernel has taken its references.
+          if (!reply.ok() && reply.error().kind == ErrorKind::peer)
             return replies->succeeded(ticket);
-          }
           if (!reply.ok())
             return replies->failed(ticket, name + " did not let go: " + reply.error().message,
                                    reply.error().kind);
-          const auto* gone = std::get_if<Gone>(&reply.value().message);
-          if (gone != nullptr && gone->gone) {
-            context_.members.note(importer, gone->calls);
-            in_step->add(importer, gone->calls);
+          auto* revoked = std::get_if<Revoked>(&reply.value().message);
+          if (revoked != nullptr && revoked->revoked) {
+            if (!revoked->communicators.empty())
+              context_.members.note(importer, std::move(revoked->communicators));
             return replies->succeeded(ticket);
           }
           replies->failed(ticket, name + " cannot let go: " +
-                                      (gone != nullptr ? gone->reason : "unexpected answer"));
+                                      (revoked != nullptr ? revoked->reason : "unexpected answer"));
         });
   }
   const std::shared_ptr<Replies> heard =
       bystanders_.announce_away(request.communicators, asked, deadline);
   step_point(StepPoint::pause_asked);
-  Status done = meanwhile();
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
-  // Also when that has failed: what was asked for has to end before it can be undone.
-  Status gone = replies->wait(deadline);
-  AMEM_TRY(std::move(done));
-  AMEM_TRY(std::move(gone));
-  {
-    MutexLock lock(context_.registry.mutex);
-    mark_in_step([&](const auto& importers) { return in_step->are(importers); });
-  }
+  AMEM_TRY(replies->wait(Deadline::after_ms(deadline.left_ms() + kGraceMs)));
   if (deadline.left_ms() > Bystanders::kMomentMs)
     (void)heard->wait(Deadline::after_ms(Bystanders::kMomentMs));
-  return closed->wait_until_ended(deadline);
+  return ok_status();
 }
 
 Result<UniqueFd> Exports::export_fd(const Backing& backing) {
@@ -285,18 +215,80 @@ void Exports::export_imported() {
   }
 }
 
-Status Exports::pack(const InstanceId& importer, std::vector<Parcel>* parcels) {
-  parcels->emplace_back();
-  for (const auto& [id, backing] : context_.registry.backings()) {
-    if (!backing.is_here() || !is_imported_by(importer, backing)) continue;
-    if (parcels->back().message.backings.size() == kMaxFds) parcels->emplace_back();
-    Result<UniqueFd> fd = export_fd(backing);
-    if (!fd.ok()) return std::move(fd.error());
-    parcels->back().message.backings.push_back(id);
-    parcels->back().fds.push_back(std::move(fd.value()));
+bool Exports::send_part(const std::shared_ptr<Return>& to) {
+  Restore message;
+  std::vector<UniqueFd> fds;
+  while (fds.size() < kPartFds && !to->backings.empty()) {
+    const BackingId id = to->backings.back();
+    to->backings.pop_back();
+    const Backing* backing = context_.registry.find_backing(id);
+    if (backing == nullptr || !backing->is_here() || !is_imported_by(to->importer, *backing))
+      continue;
+    Result<UniqueFd> fd = export_fd(*backing);
+    if (!fd.ok()) {
+      told_.insert(to->importer);
+      to->replies->failed(to->ticket,
+                          to->name + " could not be given its memory back: " + fd.error().message);
+      return false;
+    }
+    message.backings.push_back(id);
+    fds.push_back(std::move(fd.value()));
   }
-  parcels->back().message.last = true;
-  return ok_status();
+  message.last = to->sent_last = to->backings.empty();
+  context_.peers.load()->call(
+      to->importer, std::move(message), std::move(fds), to->deadline,
+      [this, to](Result<Received> reply) { on_part_mapped(to, std::move(reply)); });
+  return true;
+}
+
+// What an earlier restore() has not sent yet may be away again.
+bool Exports::is_current(const Return& to) { return !away_ && to.number == returns_; }
+
+void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why) {
+  // Nobody is there any more who could map it again.
+  if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
+    return to->replies->succeeded(to->ticket);
+  told_.insert(to->importer);
+  to->replies->failed(to->ticket, to->name + ": " + why.message, why.kind);
+  // One that is slow finds all the rest when it goes on: its gates open with the last part.
+  if (why.kind != ErrorKind::timeout || !is_current(*to)) return;
+  to->deadline = Deadline::after_ms(context_.timeout_ms);
+  while (!to->sent_last && send_part(to)) {
+  }
+}
+
+void Exports::on_part_mapped(const std::shared_ptr<Return>& to, Result<Received> reply) {
+  Replies& replies = *to->replies;
+  MutexLock lock(context_.registry.mutex);
+  if (!reply.ok()) return on_part_failed(to, reply.error());
+  const auto* done = std::get_if<Restored>(&reply.value().message);
+  if (done == nullptr || !done->done)
+    to->failure = done != nullptr ? done->reason : "unexpected answer";
+  // A failure of one part does not end the others: the importer says at the last one what it lacks.
+  if (!to->sent_last && is_current(*to)) return (void)send_part(to);
+  if (to->sent_last && to->failure.empty()) return replies.succeeded(to->ticket);
+  replies.failed(to->ticket, to->name + " cannot map our memory again: " +
+                                 (to->failure.empty() ? "this process pauses again" : to->failure));
+}
+
+Status Exports::reserve_for_resume() {
+  size_t exported = 0, imported = 0;
+  std::set<InstanceId> others;
+  {
+    MutexLock lock(context_.registry.mutex);
+    others = importers();
+    for (const auto& [id, backing] : context_.registry.backings()) {
+      if (backing.is_import) others.insert(backing.owner);
+      if (backing.is_import)
+        ++imported;
+      else if (is_imported(backing))
+        ++exported;
+    }
+  }
+  // To each importer one part is on its way, from each owner one may come.
+  Status reserved = reserve_descriptors(exported + imported + 2 * kPartFds * others.size());
+  if (!reserved.ok()) reserved.error().message = "to resume, " + reserved.error().message;
+  return reserved;
 }
 
 bool Exports::is_imported(const Backing& backing) {
@@ -313,53 +305,28 @@ bool Exports::is_imported_by(const InstanceId& importer, const Backing& backing)
                      });
 }
 
-void Exports::tell_again(const InstanceId& importer) {
-  MutexLock lock(context_.registry.mutex);
-  told_.insert(importer);
-}
-
-std::shared_ptr<Replies> Exports::bring_back(Deadline deadline) {
+std::shared_ptr<Replies> Exports::restore(Deadline deadline) {
   auto replies = std::make_shared<Replies>();
-  const std::set<InstanceId> informed = bring_back_imports(deadline, replies);
+  const std::set<InstanceId> informed = restore_imports(deadline, replies);
   bystanders_.announce_back(informed);
   return replies;
 }
 
-std::set<InstanceId> Exports::bring_back_imports(Deadline deadline,
-                                                 const std::shared_ptr<Replies>& replies) {
-  PeerService* const peers = context_.peers.load();
+std::set<InstanceId> Exports::restore_imports(Deadline deadline,
+                                              const std::shared_ptr<Replies>& replies) {
   MutexLock lock(context_.registry.mutex);
   std::set<InstanceId> all = importers();
   all.insert(told_.begin(), told_.end());
   away_ = false;
-  mark_in_step([](const auto&) { return false; });
   told_.clear();
+  ++returns_;
   for (const InstanceId& importer : all) {
     const std::string name = name_of_peer(context_, importer);
-    std::vector<Parcel> parcels;
-    if (Status packed = pack(importer, &parcels); !packed.ok()) {
-      replies->failed(replies->expect(name),
-                      name + " could not be given its memory back: " + packed.error().message);
-      told_.insert(importer);
-      continue;
-    }
-    for (Parcel& parcel : parcels) {
-      const Replies::Ticket ticket = replies->expect(name);
-      peers->call(importer, std::move(parcel.message), std::move(parcel.fds), deadline,
-                  [this, importer, replies, ticket, name](Result<Received> reply) {
-                    if (!reply.ok() && reply.error().kind == ErrorKind::peer)
-                      return replies->succeeded(ticket);
-                    if (!reply.ok()) tell_again(importer);
-                    if (!reply.ok())
-                      return replies->failed(ticket, name + ": " + reply.error().message,
-                                             reply.error().kind);
-                    const auto* done = std::get_if<BackDone>(&reply.value().message);
-                    if (done != nullptr && done->done) return replies->succeeded(ticket);
-                    replies->failed(ticket,
-                                    name + " cannot map our memory again: " +
-                                        (done != nullptr ? done->reason : "unexpected answer"));
-                  });
-    }
+    const auto to = std::make_shared<Return>(
+        Return{importer, name, deadline, replies, replies->expect(name), returns_, {}, false, {}});
+    for (const auto& [id, backing] : context_.registry.backings())
+      if (backing.is_here() && is_imported_by(importer, backing)) to->backings.push_back(id);
+    (void)send_part(to);
   }
   return all;
 }

@@ -18,7 +18,7 @@ namespace amem {
 /// what from tokens that were fetched, so that none is missed at a release and none is missing at a
 /// restore.
 ///
-/// Threads: messages come on the service thread; ask_to_let_go() and bring_back() are the
+/// Threads: messages come on the service thread; revoke() and restore() are the
 /// session's.
 class Exports {
  public:
@@ -34,17 +34,13 @@ class Exports {
   void forget_importer(const InstanceId& importer);
 
   /// From now on we are away: asks every importer to let go, tells the other members of our
-  /// communicators, does what there is to do `meanwhile`, and waits until all have let go. On
-  /// error, also of `meanwhile`, some have let go, some have not: bring_back() makes it undone for
-  /// all. Finds out which allocations are in step.
-  Status ask_to_let_go(Deadline deadline, const std::function<Status()>& meanwhile);
-  /// Takes all allocations for in step when that is likely, for an estimate; and no longer.
-  void expect_in_step();
-  void forget_in_step();
+  /// communicators, and waits until all have revoked what they map. On error some have, some have
+  /// not: restore() makes it undone for all.
+  Status revoke(Deadline deadline);
 
   /// We are back: sends every importer what it had, and opens the gates of all who were told. Wait
   /// for the importers with the replies it returns.
-  std::shared_ptr<Replies> bring_back(Deadline deadline);
+  std::shared_ptr<Replies> restore(Deadline deadline);
 
   /// Until end_sharing() each backing is exported once, for all who ask: an export costs 0.3 ms
   /// when four processes resume together (H200, driver 580). No longer, because a child made by
@@ -55,29 +51,32 @@ class Exports {
   void export_imported();
 
  private:
-  struct Parcel;
-  /// The next bring_back() is for this one too.
-  void tell_again(const InstanceId& importer);
-  std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
-  Status pack(const InstanceId& importer, std::vector<Parcel>* parcels)
+  struct Return;
+  /// Sends the next part of what an importer gets back; the one after it when that is mapped. False
+  /// when it could not be exported.
+  bool send_part(const std::shared_ptr<Return>& to) AMEM_REQUIRES(context_.registry.mutex);
+  void on_part_mapped(const std::shared_ptr<Return>& to, Result<Received> reply);
+  void on_part_failed(const std::shared_ptr<Return>& to, const Error& why)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// Allocations are in step when `are` says so of all who import them.
-  template <typename Are>
-  void mark_in_step(Are are) AMEM_REQUIRES(context_.registry.mutex);
+  bool is_current(const Return& to) AMEM_REQUIRES(context_.registry.mutex);
+  /// What a resume needs descriptors for is there; refuses a pause that could not be taken back.
+  Status reserve_for_resume();
+  std::set<InstanceId> importers() AMEM_REQUIRES(context_.registry.mutex);
   bool is_imported(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   bool is_imported_by(const InstanceId& importer, const Backing& backing)
       AMEM_REQUIRES(context_.registry.mutex);
   void forget_importer_of(const InstanceId& importer, Allocation& allocation)
       AMEM_REQUIRES(context_.registry.mutex);
   /// Returns who is told in this way.
-  std::set<InstanceId> bring_back_imports(Deadline deadline,
-                                          const std::shared_ptr<Replies>& replies);
+  std::set<InstanceId> restore_imports(Deadline deadline, const std::shared_ptr<Replies>& replies);
   Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 
   EngineContext& context_;
   Bystanders bystanders_;
-  /// Between ask_to_let_go() and bring_back().
+  /// Between revoke() and restore().
   bool away_ AMEM_GUARDED_BY(context_.registry.mutex) = false;
+  /// Of restore(): what an earlier one has not sent yet is not sent any more.
+  uint64_t returns_ AMEM_GUARDED_BY(context_.registry.mutex) = 0;
   /// While exports are shared: what was exported.
   std::optional<std::map<BackingId, UniqueFd>> shared_exports_
       AMEM_GUARDED_BY(context_.registry.mutex);

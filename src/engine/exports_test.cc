@@ -44,7 +44,7 @@ class ExportsTest : public EngineTest {
     }
   }
 
-  /// A neighbour's token of the allocation was read.
+  /// A token of a peer of the allocation was read.
   void import(AllocationId id, const InstanceId& importer) {
     MutexLock lock(registry_.mutex);
     registry_.find(id)->importers.insert(importer);

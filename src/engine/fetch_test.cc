@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "engine/engine_fixture.h"
-#include "engine/exports.h"
+#include "engine/neighbours.h"
 #include "peers/peer_fixture.h"
 #include "peers/token.h"
 
@@ -22,35 +22,22 @@ DriverResult export_handle(void* shareable, DriverHandle, int, unsigned long lon
   return driver_result::kSuccess;
 }
 
-/// Hands the fetches that come to the exports.
-class Owner : public PeerHandler {
- public:
-  explicit Owner(Exports& exports) : exports_(exports) {}
-  void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
-    exports_.answer_fetch(from, request_id, std::get<Fetch>(received.message));
-  }
-  void on_peer_gone(const PeerInfo& peer) override { exports_.forget_importer(peer.instance); }
-
- private:
-  Exports& exports_;
-};
-
 class FetchTest : public EngineTest {
  protected:
   FetchTest() {
     g_exports = 0;
     driver_.cuMemExportToShareableHandle = export_handle;
-    start_service(owner_);
+    EXPECT_TRUE(neighbours_->start().ok());
     MutexLock lock(registry_.mutex);
     for (Token* token : {&token_, &other_token_}) {
       Allocation& shared = registry_.add_local(1 << 21, {}, 0x1000, 1 << 21);
-      Result<int> fd = exports_.make_token(shared);
+      Result<int> fd = neighbours_->exports().make_token(shared);
       EXPECT_TRUE(fd.ok());
       *token = read_token(UniqueFd(fd.value()).get()).value_or(Token{});
     }
     unshared_ = registry_.add_local(1 << 21, {}, 0x2000, 1 << 21).id;
   }
-  ~FetchTest() override { end_service(); }
+  ~FetchTest() override { end_service(std::move(neighbours_)); }
 
   /// What comes back for one item: the outcome, and how many descriptors.
   std::pair<Fetched::Outcome, size_t> fetch(Node& from, AllocationId allocation, uint64_t nonce) {
@@ -59,8 +46,8 @@ class FetchTest : public EngineTest {
     return {std::get<Fetched>(reply.value().message).outcomes.at(0), reply.value().fds.size()};
   }
 
-  Exports exports_{context_};
-  Owner owner_{exports_};
+  std::unique_ptr<Neighbours> neighbours_ =
+      std::make_unique<Neighbours>(context_, [] { return std::string(); });
   Token token_, other_token_;
   AllocationId unshared_ = 0;
   Node importer_;
@@ -94,6 +81,15 @@ TEST_F(FetchTest, WithAnotherNonceGetsNone) {
   EXPECT_EQ(g_exports, 0);
   MutexLock lock(registry_.mutex);
   EXPECT_TRUE(registry_.find(token_.allocation)->importers.empty()) << "a pause would wait for it";
+}
+
+TEST_F(FetchTest, ImporterThatEndedIsForgotten) {
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce), kGiven);
+
+  neighbours_->on_peer_gone({importer_.id, getpid(), 0});
+
+  MutexLock lock(registry_.mutex);
+  EXPECT_TRUE(registry_.find(token_.allocation)->importers.empty()) << "a pause would ask it";
 }
 
 TEST_F(FetchTest, OfWhatWasNeverSharedGetsNone) {

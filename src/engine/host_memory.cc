@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/host_memory.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace amem {
 namespace {
@@ -55,6 +57,21 @@ std::optional<size_t> cgroup_room(const std::string& folder) {
   return *most - std::min(*most, taken);
 }
 
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int kMostTouchers =
+    8;  // beyond that the kernel's page zeroing does not get faster (measured)
+
+struct Touch {
+  unsigned char* from;
+  size_t size_bytes;
+};
+
+void* touch(void* argument) {
+  const Touch& touch = *static_cast<Touch*>(argument);
+  for (size_t at = 0; at < touch.size_bytes; at += 4096) touch.from[at] = 0;
+  return nullptr;
+}
+
 }  // namespace
 
 size_t available_host_bytes(const std::string& root) {
@@ -85,6 +102,26 @@ void prefer_numa_node(void* base, size_t size_bytes, int node) {
   nodes[static_cast<size_t>(node / kBits)] = 1UL << (node % kBits);
   // Without libnuma, for one call. The kernel wants one bit more than there are.
   (void)syscall(SYS_mbind, base, size_bytes, kPolicyPreferred, nodes.data(), kMostNodes + 1UL, 0U);
+}
+
+void touch_pages(unsigned char* base, size_t size_bytes) {
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  const size_t share_count = std::clamp<size_t>(size_bytes / (kHugePage * 16), 1,
+                                                std::clamp<size_t>(processors, 1, kMostTouchers));
+  const size_t share = (size_bytes / share_count + kHugePage - 1) / kHugePage * kHugePage;
+  std::vector<Touch> touches;
+  for (size_t at = 0; at < size_bytes; at += share)
+    touches.push_back({base + at, std::min(share, size_bytes - at)});
+  std::vector<pthread_t> threads;
+  for (size_t i = 1; i < touches.size(); ++i) {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, touch, &touches[i]) == 0)
+      threads.push_back(thread);
+    else
+      touch(&touches[i]);
+  }
+  touch(&touches[0]);
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
 }
 
 }  // namespace amem

@@ -24,4 +24,8 @@ int nearest_numa_node(const Driver& driver, int device);
 /// nothing but the speed of copies.
 void prefer_numa_node(void* base, size_t size_bytes, int node);
 
+/// Writes to every page of a range, from several threads: first use of memory is what takes the
+/// time.
+void touch_pages(unsigned char* base, size_t size_bytes);
+
 }  // namespace amem

@@ -152,7 +152,7 @@ void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, c
            why.message.c_str());
   if (!had_it) return;
   Membership::Communicators its =
-      context_.members.may_include(owner, context_.gate.communicator_ids(), context_.calls);
+      context_.members.may_include(owner, context_.gate.communicator_ids());
   context_.gate.member_lost({owner, ended_text(pid), true, its.is_guess}, std::move(its.ids));
 }
 
@@ -260,7 +260,7 @@ void Imports::on_away(const PeerInfo& owner, uint64_t request_id, Away notice) {
   context_.peers.load()->reply(owner.instance, request_id, AwayHeard{}, {});
 }
 
-void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo request) {
+void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
   request.communicators.push_back(kNameless);
   close_gates(owner, request.communicators);
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
@@ -271,12 +271,14 @@ void Imports::on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo reques
                   const NvtxRange range("let go");
                   close_gates(owner, shared);
                   bool untouched = true;
-                  const Status status = let_go_of(owner.instance, shared, deadline, &untouched);
+                  const Status status = unmap_imports(owner.instance, shared, deadline, &untouched);
                   if (!status.ok() && context_.exiting) return;
                   step_point(StepPoint::let_go_unmapped);
-                  Gone answer{status.ok(), {}};
+                  Revoked answer{status.ok(), {}};
                   if (status.ok()) {
-                    answer.calls = context_.calls.counts();
+                    answer.communicators = context_.gate.communicator_ids();
+                    if (answer.communicators.size() > kMaxCommunicators)
+                      answer.communicators.clear();
                   } else {
                     answer.reason = status.error().message;
                     // The owner's pause has failed, and it brings back what was unmapped.
@@ -293,8 +295,8 @@ std::vector<Backing*> Imports::imports_of(const InstanceId& owner) {
   return imports;
 }
 
-Status Imports::let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
-                          Deadline deadline, bool* untouched) {
+Status Imports::unmap_imports(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
+                              Deadline deadline, bool* untouched) {
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
@@ -311,7 +313,7 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
   step_point(StepPoint::let_go_drained);
 
   MutexLock lock(context_.registry.mutex);
-  half_back_.erase(owner);  // of a return that was broken off
+  half_restored_.erase(owner);  // of a return that was broken off
   for (Backing* import : imports_of(owner)) {
     // Fetched by a resume of ours that has not mapped it yet, and never will: the owner brings it
     // back.
@@ -327,8 +329,8 @@ Status Imports::let_go_of(const InstanceId& owner, const std::vector<Communicato
   return ok_status();
 }
 
-void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
-                      std::vector<UniqueFd> fds) {
+void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
+                         std::vector<UniqueFd> fds) {
   auto shared = std::make_shared<std::vector<UniqueFd>>(std::move(fds));
   workers_.post(owner.instance, [this, owner, request_id, message = std::move(message), shared] {
     if (context_.exiting) return;
@@ -336,15 +338,15 @@ void Imports::on_back(const PeerInfo& owner, uint64_t request_id, Back message,
     // A notice of one that shares nothing, of another job say, is no work of ours.
     std::optional<NvtxRange> range;
     if (!message.backings.empty()) range.emplace("take back");
-    const Status status = take_back(owner.instance, message, *shared);
+    const Status status = map_again(owner.instance, message, *shared);
     if (!status.ok() && context_.exiting) return;
     step_point(StepPoint::back_mapped);
-    BackDone answer{status.ok(), status.ok() ? std::string() : status.error().message};
+    Restored answer{status.ok(), status.ok() ? std::string() : status.error().message};
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
   });
 }
 
-Status Imports::map_parcel(const InstanceId& owner, const Back& message,
+Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
                            const std::vector<UniqueFd>& fds) {
   for (size_t i = 0; i < message.backings.size(); ++i) {
     Backing* import = context_.registry.find_import(owner, message.backings[i]);
@@ -359,16 +361,16 @@ Status Imports::map_parcel(const InstanceId& owner, const Back& message,
   return ok_status();
 }
 
-Status Imports::take_back(const InstanceId& owner, const Back& message,
+Status Imports::map_again(const InstanceId& owner, const Restore& message,
                           const std::vector<UniqueFd>& fds) {
   MutexLock lock(context_.registry.mutex);
   Status status = map_parcel(owner, message, fds);
   if (!message.last) {
-    if (!status.ok()) half_back_.insert(owner);
+    if (!status.ok()) half_restored_.insert(owner);
     return status;
   }
   // What an earlier parcel could not map is not lost: the owner hears of it and brings all again.
-  const bool half_back = half_back_.erase(owner) > 0;
+  const bool half_back = half_restored_.erase(owner) > 0;
   AMEM_TRY(std::move(status));
   if (half_back)
     return make_error(ErrorKind::protocol, 0, "an earlier part of what came back was not mapped");

@@ -33,8 +33,9 @@ class Imports {
   void forget(const Allocation& import) AMEM_REQUIRES(context_.registry.mutex);
 
   void on_away(const PeerInfo& owner, uint64_t request_id, Away notice);
-  void on_let_go(const PeerInfo& owner, uint64_t request_id, LetGo request);
-  void on_back(const PeerInfo& owner, uint64_t request_id, Back message, std::vector<UniqueFd> fds);
+  void on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request);
+  void on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
+                  std::vector<UniqueFd> fds);
   void on_owner_gone(const PeerInfo& owner);
 
   /// Maps the imports of a resume's fetch steps again. Imports of an owner that is away stay let
@@ -59,17 +60,18 @@ class Imports {
   void close_gates(const PeerInfo& owner, const std::vector<CommunicatorId>& shared);
   /// `shared`: the communicators that the owner is a member of. `*untouched` becomes false when
   /// something was unmapped, or nearly.
-  Status let_go_of(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
-                   Deadline deadline, bool* untouched);
-  Status take_back(const InstanceId& owner, const Back& message, const std::vector<UniqueFd>& fds);
-  Status map_parcel(const InstanceId& owner, const Back& message, const std::vector<UniqueFd>& fds)
-      AMEM_REQUIRES(context_.registry.mutex);
+  Status unmap_imports(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
+                       Deadline deadline, bool* untouched);
+  Status map_again(const InstanceId& owner, const Restore& message,
+                   const std::vector<UniqueFd>& fds);
+  Status map_parcel(const InstanceId& owner, const Restore& message,
+                    const std::vector<UniqueFd>& fds) AMEM_REQUIRES(context_.registry.mutex);
   std::vector<Backing*> imports_of(const InstanceId& owner) AMEM_REQUIRES(context_.registry.mutex);
 
   EngineContext& context_;
   std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// Owners of whose return, which comes in parcels, one that is not the last has failed.
-  std::set<InstanceId> half_back_ AMEM_GUARDED_BY(context_.registry.mutex);
+  std::set<InstanceId> half_restored_ AMEM_GUARDED_BY(context_.registry.mutex);
   ServiceWorkers workers_;
 };
 

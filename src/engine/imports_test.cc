@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "engine/engine_fixture.h"
+#include "engine/neighbours.h"
 #include "peers/peer_fixture.h"
 #include "peers/token.h"
 #include "registry/communicator_id.h"
@@ -39,23 +40,6 @@ class BusyNccl : public QuietNccl {
     EXPECT_EQ(g_calls.unmaps, 0);
     return make_error(ErrorKind::timeout, 0, "a non-blocking communicator is still working");
   }
-};
-
-/// Hands let-gos and returns to the imports, as the session does.
-class Importer : public PeerHandler {
- public:
-  explicit Importer(const std::unique_ptr<Imports>& imports) : imports_(imports) {}
-  void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
-    if (auto* let_go = std::get_if<LetGo>(&received.message))
-      imports_->on_let_go(from, request_id, std::move(*let_go));
-    auto* back = std::get_if<Back>(&received.message);
-    if (back != nullptr && !back->backings.empty())
-      imports_->on_back(from, request_id, std::move(*back), std::move(received.fds));
-  }
-  void on_peer_gone(const PeerInfo&) override {}
-
- private:
-  const std::unique_ptr<Imports>& imports_;
 };
 
 std::vector<UniqueFd> descriptor() {
@@ -88,16 +72,11 @@ class ImportsTest : public EngineTest {
                                                        : driver_result::kSuccess;
     };
     driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
-    EXPECT_TRUE(imports_->start().ok());
-    start_service(importer_);
+    EXPECT_TRUE(neighbours_->start().ok());
     gate_.add_communicator(&gate_, kWorld);
     import_ = add_import(owner_.instance, kAddress);
   }
-  // Its workers answer through the service.
-  ~ImportsTest() override {
-    imports_.reset();
-    end_service();
-  }
+  ~ImportsTest() override { end_service(std::move(neighbours_)); }
 
   BackingId add_import(const InstanceId& owner, DeviceAddress address,
                        BackingId of_owner = kBacking) {
@@ -109,16 +88,15 @@ class ImportsTest : public EngineTest {
     return backing.id;
   }
 
-  void away() { imports_->on_away(owner_, 0, Away{{kWorld}}); }
-  void let_go() { imports_->on_let_go(owner_, 0, LetGo{kTimeoutMs, {kWorld}}); }
-  void back() { imports_->on_back(owner_, 0, Back{{kBacking}, true}, descriptor()); }
+  Imports& imports() { return neighbours_->imports(); }
+  void away() { imports().on_away(owner_, 0, Away{{kWorld}}); }
+  void let_go() { imports().on_revoke(owner_, 0, Revoke{kTimeoutMs, {kWorld}}); }
+  void back() { imports().on_restore(owner_, 0, Restore{{kBacking}, true}, descriptor()); }
   /// Of a bystander, which shares no memory.
-  void back_without_memory() { imports_->on_back(owner_, 0, Back{{}, true}, {}); }
+  void back_without_memory() { imports().on_restore(owner_, 0, Restore{{}, true}, {}); }
 
   bool is_open() {
-    const bool entered = gate_.enter("ncclAllReduce", &gate_, 0).ok();
-    if (entered) gate_.leave();
-    return entered;
+    return CallGate::Entry(gate_, "ncclAllReduce", &gate_, 0).is_inside();
   }
   BackingState state() { return state_of(import_); }
   BackingState state_of(BackingId id) {
@@ -137,8 +115,8 @@ class ImportsTest : public EngineTest {
   static constexpr uint32_t kTimeoutMs = 10000;
   static constexpr BackingId kBacking = 5;
   static constexpr pid_t kOwnerPid = 4711;
-  std::unique_ptr<Imports> imports_ = std::make_unique<Imports>(context_);
-  Importer importer_{imports_};
+  std::unique_ptr<Neighbours> neighbours_ =
+      std::make_unique<Neighbours>(context_, [] { return std::string(); });
   const PeerInfo owner_{random_instance_id(), kOwnerPid, 0};
   BackingId import_ = 0;
 };
@@ -165,17 +143,17 @@ TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) 
   ASSERT_TRUE(eventually([&] { return state_of(other) == BackingState::let_go; }));
 
   g_calls.map_result = driver_result::kOutOfMemory;
-  imports_->on_back(owner_, 0, Back{{kBacking}, false}, descriptor());
+  imports().on_restore(owner_, 0, Restore{{kBacking}, false}, descriptor());
   ASSERT_TRUE(eventually([] { return g_calls.maps == 1; }));
   g_calls.map_result = driver_result::kSuccess;
-  imports_->on_back(owner_, 0, Back{{kOther}, true}, descriptor());
+  imports().on_restore(owner_, 0, Restore{{kOther}, true}, descriptor());
 
   ASSERT_TRUE(eventually([&] { return state_of(other) == BackingState::mapped; }));
   EXPECT_EQ(state(), BackingState::let_go);
   EXPECT_FALSE(is_open());
 
-  imports_->on_back(owner_, 0, Back{{kBacking}, false}, descriptor());
-  imports_->on_back(owner_, 0, Back{{kOther}, true}, descriptor());
+  imports().on_restore(owner_, 0, Restore{{kBacking}, false}, descriptor());
+  imports().on_restore(owner_, 0, Restore{{kOther}, true}, descriptor());
   EXPECT_TRUE(eventually([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::mapped);
   EXPECT_EQ(state_of(other), BackingState::mapped);
@@ -227,22 +205,22 @@ TEST_F(ImportsTest, ImportOfAPausedProcessStaysDropped) {
 TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
   set_state(BackingState::dropped);
 
-  EXPECT_TRUE(imports_->fetch({{Step::Action::fetch, import_}}, patience()).ok());
+  EXPECT_TRUE(imports().fetch({{Step::Action::fetch, import_}}, patience()).ok());
 
   EXPECT_EQ(state(), BackingState::lost);
-  const Status refused = gate_.enter("ncclAllReduce", &gate_, kPatienceMs);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().kind, ErrorKind::peer);
-  EXPECT_EQ(refused.error().message,
+  const CallGate::Entry refused(gate_, "ncclAllReduce", &gate_, kPatienceMs);
+  ASSERT_FALSE(refused.is_inside());
+  EXPECT_EQ(refused.refusal().kind, ErrorKind::peer);
+  EXPECT_EQ(refused.refusal().message,
             "ncclAllReduce: a member of this communicator, process 4711, has ended (if it is one); "
             "destroy the communicator");
 }
 
 TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
   set_state(BackingState::dropped);
-  context_.members.note(owner_.instance, {true, {{communicator_from_bytes("other", 5), 0, 0}}, {}});
+  context_.members.note(owner_.instance, {communicator_from_bytes("other", 5)});
 
-  EXPECT_TRUE(imports_->fetch({{Step::Action::fetch, import_}}, patience()).ok());
+  EXPECT_TRUE(imports().fetch({{Step::Action::fetch, import_}}, patience()).ok());
 
   EXPECT_EQ(state(), BackingState::lost);
   EXPECT_TRUE(is_open());
@@ -256,12 +234,12 @@ TEST_F(ImportsTest, NothingIsLetGoOfWhileNcclHasYetToLaunch) {
   const BackingId import = add_import(owner.id, kAddress + kBytes);
   set_state(import, BackingState::mapped);
 
-  const Result<Received> reply = owner.ask(context_.self, LetGo{kTimeoutMs, {kWorld}});
+  const Result<Received> reply = owner.ask(context_.self, Revoke{kTimeoutMs, {kWorld}});
 
   ASSERT_TRUE(reply.ok());
-  const auto& gone = std::get<Gone>(reply.value().message);
-  EXPECT_FALSE(gone.gone);
-  EXPECT_EQ(gone.reason, "a non-blocking communicator is still working");
+  const auto& revoked = std::get<Revoked>(reply.value().message);
+  EXPECT_FALSE(revoked.revoked);
+  EXPECT_EQ(revoked.reason, "a non-blocking communicator is still working");
   EXPECT_EQ(g_calls.unmaps, 0);
   EXPECT_TRUE(is_open());
 }
@@ -275,17 +253,17 @@ TEST_F(ImportsTest, GateStaysClosedAfterLettingGoOfHalf) {
   for (const BackingId id : {first, second}) set_state(id, BackingState::mapped);
   g_calls.failing_unmap = 2;
 
-  const Result<Received> reply = owner.ask(context_.self, LetGo{kTimeoutMs, {kWorld}});
+  const Result<Received> reply = owner.ask(context_.self, Revoke{kTimeoutMs, {kWorld}});
 
   ASSERT_TRUE(reply.ok());
-  EXPECT_FALSE(std::get<Gone>(reply.value().message).gone);
+  EXPECT_FALSE(std::get<Revoked>(reply.value().message).revoked);
   EXPECT_EQ(state_of(first), BackingState::let_go);
   EXPECT_FALSE(is_open());
 
   std::vector<UniqueFd> fds = descriptor();
   fds.push_back(std::move(descriptor().front()));
   const Result<Received> taken = owner.service->call_and_wait(
-      context_.self, Back{{kBacking, kOther}, true}, std::move(fds), patience());
+      context_.self, Restore{{kBacking, kOther}, true}, std::move(fds), patience());
   ASSERT_TRUE(taken.ok());
   EXPECT_EQ(state_of(first), BackingState::mapped);
   EXPECT_TRUE(is_open());
@@ -293,7 +271,7 @@ TEST_F(ImportsTest, GateStaysClosedAfterLettingGoOfHalf) {
 
 // Of all errors only the driver's have codes that NCCL may be given; those of others may be 0.
 TEST_F(ImportsTest, FirstImportThatFailsIsNoSuccess) {
-  Node owner({}, [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
+  Node owner(NodeOptions(), [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
     if (!std::holds_alternative<Fetch>(message)) return;
     exiting_.raise();
     owner.service->reply(from.instance, request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
@@ -305,17 +283,50 @@ TEST_F(ImportsTest, FirstImportThatFailsIsNoSuccess) {
   DriverHandle handle = 0;
   DriverResult result = driver_result::kSuccess;
 
-  ASSERT_TRUE(imports_->import_token(token.value().get(), &handle, &result));
+  ASSERT_TRUE(imports().import_token(token.value().get(), &handle, &result));
 
   EXPECT_EQ(result, driver_result::kInvalidValue);
   EXPECT_EQ(handle, 0u);
+}
+
+// Its number alone may be a guess, or that of a place in a slab which another allocation has now.
+TEST_F(ImportsTest, TokenOfOurOwnIsTakenWithItsNonceOnly) {
+  AllocationId id = 0;
+  {
+    MutexLock lock(registry_.mutex);
+    Allocation& ours = registry_.add_local(kBytes, {}, 0x1000, kBytes);
+    ours.nonce = 99;
+    id = ours.id;
+  }
+  const auto import = [&](AllocationId allocation, uint64_t nonce, DriverHandle* handle) {
+    Token token{context_.self, allocation, nonce, getpid()};
+    const Result<UniqueFd> fd = make_token(token);
+    DriverResult result = driver_result::kUnknown;
+    EXPECT_TRUE(fd.ok() && imports().import_token(fd.value().get(), handle, &result));
+    return result;
+  };
+  const auto references = [&] {
+    MutexLock lock(registry_.mutex);
+    return registry_.find(id)->handle_references;
+  };
+  const auto before = references();
+  DriverHandle handle = 0;
+
+  EXPECT_EQ(import(id, 98, &handle), driver_result::kInvalidValue);
+  EXPECT_EQ(import(id + 1, 99, &handle), driver_result::kInvalidValue);
+  EXPECT_EQ(handle, 0u);
+  EXPECT_EQ(references(), before);
+
+  EXPECT_EQ(import(id, 99, &handle), driver_result::kSuccess);
+  EXPECT_EQ(handle, handle_of(id));
+  EXPECT_EQ(references(), before + 1);
 }
 
 // A resume maps what it has fetched when all owners have answered. One of them may have left again
 // by then, and waits for nobody to map its memory.
 TEST_F(ImportsTest, WhatWasFetchedIsLetGoOfWhenItsOwnerLeavesBeforeItIsMapped) {
   Node slow;
-  Node quick({}, [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
+  Node quick(NodeOptions(), [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
     if (std::holds_alternative<Fetch>(message))
       quick.service->reply(from.instance, request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
                            descriptor());
@@ -324,16 +335,16 @@ TEST_F(ImportsTest, WhatWasFetchedIsLetGoOfWhenItsOwnerLeavesBeforeItIsMapped) {
   const BackingId of_slow = add_import(slow.id, kAddress + 2 * kBytes);
   for (const BackingId id : {of_quick, of_slow}) set_state(id, BackingState::dropped);
   auto resume = std::async(std::launch::async, [&] {
-    return imports_->fetch({{Step::Action::fetch, of_quick}, {Step::Action::fetch, of_slow}},
+    return imports().fetch({{Step::Action::fetch, of_quick}, {Step::Action::fetch, of_slow}},
                            patience());
   });
   ASSERT_TRUE(quick.recorder.wait_seen(1));
   ASSERT_TRUE(slow.recorder.wait_seen(1));
 
   // Behind its answer, on the same connection.
-  const Result<Received> gone = quick.ask(context_.self, LetGo{kTimeoutMs, {kWorld}});
+  const Result<Received> gone = quick.ask(context_.self, Revoke{kTimeoutMs, {kWorld}});
   ASSERT_TRUE(gone.ok());
-  EXPECT_TRUE(std::get<Gone>(gone.value().message).gone);
+  EXPECT_TRUE(std::get<Revoked>(gone.value().message).revoked);
   EXPECT_EQ(state_of(of_quick), BackingState::let_go);
   const Recorder::Seen asked = std::move(slow.recorder.take_seen().front());
   slow.service->reply(context_.self, asked.request_id, Fetched{{Fetched::Outcome::here}, {}, {}},
@@ -343,8 +354,8 @@ TEST_F(ImportsTest, WhatWasFetchedIsLetGoOfWhenItsOwnerLeavesBeforeItIsMapped) {
   EXPECT_EQ(state_of(of_slow), BackingState::mapped);
   EXPECT_EQ(state_of(of_quick), BackingState::let_go);
   EXPECT_FALSE(is_open());
-  const Result<Received> taken =
-      quick.service->call_and_wait(context_.self, Back{{kBacking}, true}, descriptor(), patience());
+  const Result<Received> taken = quick.service->call_and_wait(
+      context_.self, Restore{{kBacking}, true}, descriptor(), patience());
   EXPECT_TRUE(taken.ok());
   EXPECT_EQ(state_of(of_quick), BackingState::mapped);
   EXPECT_TRUE(is_open());

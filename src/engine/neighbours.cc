@@ -48,10 +48,10 @@ void Neighbours::on_message(const PeerInfo& from, uint64_t request_id, Received 
   Message& message = received.message;
   if (const auto* fetch = std::get_if<Fetch>(&message)) {
     exports_.answer_fetch(from, request_id, *fetch);
-  } else if (auto* let_go = std::get_if<LetGo>(&message)) {
-    imports_.on_let_go(from, request_id, std::move(*let_go));
-  } else if (auto* back = std::get_if<Back>(&message)) {
-    imports_.on_back(from, request_id, std::move(*back), std::move(received.fds));
+  } else if (auto* let_go = std::get_if<Revoke>(&message)) {
+    imports_.on_revoke(from, request_id, std::move(*let_go));
+  } else if (auto* back = std::get_if<Restore>(&message)) {
+    imports_.on_restore(from, request_id, std::move(*back), std::move(received.fds));
   } else if (const auto* drop = std::get_if<Drop>(&message)) {
     exports_.forget_imports(from.instance, *drop);
   } else if (auto* away = std::get_if<Away>(&message)) {

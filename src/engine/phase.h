@@ -8,19 +8,27 @@
 
 namespace amem {
 
-/// A part of a pause or a resume: while it lives a range for profilers, at its end a figure.
-class Phase {
+/// Adds the milliseconds of its life to a figure.
+class Stopwatch {
  public:
-  /// Adds the milliseconds of its life to `ms`.
-  Phase(const char* name, double* ms) : range_(name), ms_(*ms) {}
-  ~Phase() { ms_ += std::chrono::duration<double, std::milli>(Clock::now() - begin_).count(); }
-  Phase(const Phase&) = delete;
+  explicit Stopwatch(double* ms) : ms_(*ms) {}
+  ~Stopwatch() { ms_ += std::chrono::duration<double, std::milli>(Clock::now() - begin_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
 
  private:
   using Clock = std::chrono::steady_clock;
-  NvtxRange range_;
   double& ms_;
-  Clock::time_point begin_ = Clock::now();
+  const Clock::time_point begin_ = Clock::now();
+};
+
+/// A part of a pause or a resume: a range for profilers, and a figure.
+class Phase {
+ public:
+  Phase(const char* name, double* ms) : range_(name), watch_(ms) {}
+
+ private:
+  NvtxRange range_;
+  Stopwatch watch_;
 };
 
 }  // namespace amem

@@ -8,20 +8,17 @@ namespace amem {
 
 using Action = Step::Action;
 
-bool is_fixed(const Backing& backing, const AllocationMap& allocations,
-              const KindSettings& settings) {
-  return std::any_of(backing.allocations.begin(), backing.allocations.end(),
-                     [&](const auto& entry) {
-                       return is_fixed(kind_for_pause(allocations.at(entry.second), settings));
-                     });
+bool is_persistent(const Backing& backing, const AllocationMap& allocations) {
+  return std::any_of(
+      backing.allocations.begin(), backing.allocations.end(),
+      [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::persistent; });
 }
 
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
-                                  const KindSettings& settings) {
+                                  const ContentSettings& settings) {
   std::vector<Piece> pieces;
   for (const auto& [offset_bytes, id] : backing.allocations) {
-    const Allocation& allocation = allocations.at(id);
-    const size_t bytes = saved_bytes(kind_for_pause(allocation, settings), allocation.size_bytes);
+    const size_t bytes = kept_bytes(allocations.at(id), settings);
     if (bytes == 0) continue;
     if (!pieces.empty() && pieces.back().offset_bytes + pieces.back().size_bytes == offset_bytes)
       pieces.back().size_bytes += bytes;
@@ -31,60 +28,40 @@ std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& a
   return pieces;
 }
 
-size_t total_bytes(const std::vector<Piece>& pieces) {
-  size_t sum = 0;
-  for (const Piece& piece : pieces) sum += piece.size_bytes;
-  return sum;
-}
-
-std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations,
-                             const KindSettings& settings) {
-  std::vector<Step> saves, drops, releases;
+std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations) {
+  std::vector<Step> drops, moves;
   for (const auto& [id, backing] : backings) {
-    if (backing.is_import) {
-      if (backing.state == BackingState::mapped || backing.state == BackingState::let_go)
-        drops.push_back({Action::drop, id});
-      continue;
-    }
-    if (backing.state != BackingState::resident || is_fixed(backing, allocations, settings))
-      continue;
-    saves.push_back({Action::save, id});
-    releases.push_back({Action::release, id});
+    using enum BackingState;
+    if (backing.is_import && (backing.state == mapped || backing.state == let_go))
+      drops.push_back({Action::drop, id});
+    if (backing.state == restoring ||
+        (backing.state == resident && !backing.is_import && !is_persistent(backing, allocations)))
+      moves.push_back({Action::move_out, id});
   }
-  saves.insert(saves.end(), drops.begin(), drops.end());
-  saves.insert(saves.end(), releases.begin(), releases.end());
-  return saves;
+  drops.insert(drops.end(), moves.begin(), moves.end());
+  return drops;
 }
 
 std::vector<Step> plan_resume(const BackingMap& backings) {
-  std::vector<Step> creates, fills, fetches;
+  std::vector<Step> moves, fetches;
   for (const auto& [id, backing] : backings) {
-    if (backing.state == BackingState::dropped) {
-      fetches.push_back({Action::fetch, id});
-    } else if (backing.state == BackingState::released ||
-               backing.state == BackingState::restoring) {
-      creates.push_back({Action::create, id});
-      fills.push_back({Action::fill, id});
-    }
+    using enum BackingState;
+    if (backing.state == dropped) fetches.push_back({Action::fetch, id});
+    if (backing.state == released || backing.state == restoring)
+      moves.push_back({Action::move_in, id});
   }
-  creates.insert(creates.end(), fills.begin(), fills.end());
-  creates.insert(creates.end(), fetches.begin(), fetches.end());
-  return creates;
+  moves.insert(moves.end(), fetches.begin(), fetches.end());
+  return moves;
 }
 
 std::vector<Step> inverse(const std::vector<Step>& begun) {
-  std::vector<Step> creates, fills, fetches;
+  std::vector<Step> moves, fetches;
   for (const Step& step : begun) {
-    if (step.action == Action::release) {
-      creates.push_back({Action::create, step.backing});
-      fills.push_back({Action::fill, step.backing});
-    } else if (step.action == Action::drop) {
-      fetches.push_back({Action::fetch, step.backing});
-    }
+    if (step.action == Action::move_out) moves.push_back({Action::move_in, step.backing});
+    if (step.action == Action::drop) fetches.push_back({Action::fetch, step.backing});
   }
-  creates.insert(creates.end(), fills.begin(), fills.end());
-  creates.insert(creates.end(), fetches.begin(), fetches.end());
-  return creates;
+  moves.insert(moves.end(), fetches.begin(), fetches.end());
+  return moves;
 }
 
 }  // namespace amem

@@ -16,9 +16,9 @@ using enum BackingState;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-/// "save 1, drop 2": what a failing test shows.
+/// "out 1, drop 2": what a failing test shows.
 std::string text(const std::vector<Step>& plan) {
-  static constexpr const char* kNames[] = {"save", "drop", "release", "create", "fill", "fetch"};
+  static constexpr const char* kNames[] = {"drop", "out", "in", "fetch"};
   std::string all;
   for (const Step& step : plan) {
     if (!all.empty()) all += ", ";
@@ -60,70 +60,77 @@ class PlanTest : public testing::Test {
     backing.allocations[offset_bytes] = id;
     return allocation;
   }
-  std::string pause_text() const { return text(plan_pause(backings_, allocations_, {})); }
+  std::string pause_text() const { return text(plan_pause(backings_, allocations_)); }
   std::string resume_text() const { return text(plan_resume(backings_)); }
 
   AllocationMap allocations_;
   BackingMap backings_;
 };
 
-TEST_F(PlanTest, PauseSavesAllThenDropsImportsThenReleases) {
+TEST_F(PlanTest, PauseDropsImportsThenMovesOut) {
   own();
   import(mapped);
   own();
 
-  EXPECT_EQ(pause_text(), "save 1, save 3, drop 2, release 1, release 3");
+  EXPECT_EQ(pause_text(), "drop 2, out 1, out 3");
 }
 
 TEST_F(PlanTest, KindDecidesWhoLeaves) {
-  for (const Kind kind : {Kind::keep, Kind::header, Kind::zero, Kind::pinned, Kind::user})
-    own(kind);
+  for (const Kind kind : {Kind::keep, Kind::discard, Kind::persistent}) own(kind);
 
-  EXPECT_EQ(pause_text(), "save 1, save 2, save 3, release 1, release 2, release 3");
+  EXPECT_EQ(pause_text(), "out 1, out 2");
 }
 
 TEST_F(PlanTest, SlabStaysWithTheOneThatMustStay) {
   Backing& slab = add(resident, 4 * kMiB);
   place(slab, 0, kMiB);
-  place(slab, kMiB, kMiB, Kind::pinned);
+  place(slab, kMiB, kMiB, Kind::persistent);
   own();
 
-  EXPECT_EQ(pause_text(), "save 2, release 2");
+  EXPECT_EQ(pause_text(), "out 2");
 }
 
 TEST_F(PlanTest, PauseLeavesOutWhatIsAwayAlready) {
-  for (const BackingState state : {saving, released, restoring}) own(Kind::keep, state);
+  for (const BackingState state : {saving, released}) own(Kind::keep, state);
   for (const BackingState state : {dropped, lost}) import(state);
   EXPECT_EQ(pause_text(), "");
 
   // Let go by us for its owner; while we are paused it must not come back by itself.
   import(let_go);
-  EXPECT_EQ(pause_text(), "drop 6");
+  EXPECT_EQ(pause_text(), "drop 5");
 }
 
-TEST_F(PlanTest, ResumeCreatesAllThenFillsThenFetches) {
+// By a resume that broke off: some of its memory may be here.
+TEST_F(PlanTest, PauseReleasesWhatIsHalfMade) {
+  own(Kind::keep, restoring);
+  own(Kind::keep, resident);
+  own(Kind::keep, released);
+
+  EXPECT_EQ(pause_text(), "out 1, out 2");
+}
+
+TEST_F(PlanTest, ResumeMovesInThenFetches) {
   import(dropped);
   own(Kind::keep, released);
-  // Pinned while it was away: it has to come back all the same.
-  own(Kind::pinned, released);
+  // Persistent since it went away: it has to come back all the same.
+  own(Kind::persistent, released);
   import(dropped);
 
-  EXPECT_EQ(resume_text(), "create 2, create 3, fill 2, fill 3, fetch 1, fetch 4");
+  EXPECT_EQ(resume_text(), "in 2, in 3, fetch 1, fetch 4");
 }
 
 // Some of its memory may be here; only the step itself knows which.
 TEST_F(PlanTest, ResumeTakesUpWhatAnotherLeftUnfinished) {
-  own(Kind::header, restoring);
+  own(Kind::keep, restoring);
   own(Kind::keep, released);
   own(Kind::keep, resident);
 
-  EXPECT_EQ(resume_text(), "create 1, create 2, fill 1, fill 2");
+  EXPECT_EQ(resume_text(), "in 1, in 2");
 }
 
 TEST_F(PlanTest, ResumeLeavesOutWhatIsHereOrComesBackByItself) {
   for (const BackingState state : {resident, saving}) own(Kind::keep, state);
-  own(Kind::pinned);
-  own(Kind::user);
+  own(Kind::persistent);
   for (const BackingState state : {mapped, let_go, lost}) import(state);
 
   EXPECT_EQ(resume_text(), "");
@@ -135,60 +142,47 @@ TEST_F(PlanTest, NothingIsPlannedWithoutBackings) {
   EXPECT_EQ(text(inverse({})), "");
 }
 
-TEST_F(PlanTest, InverseTakesNothingBackThatWasOnlySaved) {
-  const std::vector<Step> begun{
-      {Action::save, 1}, {Action::save, 2}, {Action::drop, 3}, {Action::release, 1}};
-
-  EXPECT_EQ(text(inverse(begun)), "create 1, fill 1, fetch 3");
-}
-
 // A pause may stop behind any of its steps, and in the middle of one: the way back is then the
 // resume from there.
 TEST_F(PlanTest, InverseOfEveryPartOfAPauseIsTheResumeFromThere) {
   own(Kind::keep);
   import(mapped);
-  own(Kind::header);
-  import(let_go);
-  own(Kind::zero);
-  own(Kind::pinned);
   own(Kind::keep);
-  const std::vector<Step> plan = plan_pause(backings_, allocations_, {});
-  ASSERT_EQ(plan.size(), 10u);
+  import(let_go);
+  own(Kind::discard);
+  own(Kind::persistent);
+  own(Kind::keep);
+  const std::vector<Step> plan = plan_pause(backings_, allocations_);
+  ASSERT_EQ(plan.size(), 6u);
 
   for (size_t count = 0; count <= plan.size(); ++count) {
     const std::vector<Step> begun(plan.begin(), plan.begin() + static_cast<ptrdiff_t>(count));
     BackingMap after = backings_;
     for (const Step& step : begun)
-      if (step.action != Action::save)
-        after[step.backing].state = step.action == Action::drop ? dropped : released;
+      after[step.backing].state = step.action == Action::drop ? dropped : released;
     EXPECT_EQ(text(inverse(begun)), text(plan_resume(after))) << "after " << text(begun);
 
-    if (begun.empty() || begun.back().action != Action::release) continue;
+    if (begun.empty() || begun.back().action != Action::move_out) continue;
     after[begun.back().backing].state = restoring;
     EXPECT_EQ(text(inverse(begun)), text(plan_resume(after))) << "in " << text(begun);
   }
 }
 
-TEST_F(PlanTest, PiecesAreWhatTheKindsKeepAndNeighboursAreOne) {
-  Backing& slab = add(resident, 8 * kMiB);
+TEST_F(PlanTest, PiecesAreWhatIsKeptAndAdjacentOnesAreOne) {
+  Backing& slab = add(resident, 16 * kMiB);
   place(slab, 0, kMiB);
   place(slab, kMiB, kMiB);
-  place(slab, 2 * kMiB, kMiB, Kind::zero);
-  place(slab, 3 * kMiB, kMiB, Kind::header);
-  place(slab, 4 * kMiB, kMiB, Kind::keep);
+  place(slab, 2 * kMiB, kMiB, Kind::discard);
+  place(slab, 4 * kMiB, 2 * kMiB, Kind::keep).nonce = 1;
   place(slab, 6 * kMiB, kMiB, Kind::keep);
+  place(slab, 8 * kMiB, kMiB, Kind::keep);
 
   EXPECT_EQ(pieces_to_save(slab, allocations_, {}),
+            (std::vector<Piece>{{0, 2 * kMiB}, {4 * kMiB, 3 * kMiB}, {8 * kMiB, kMiB}}));
+  // One is of the size of a P2P buffer.
+  EXPECT_EQ(pieces_to_save(slab, allocations_, {true, {1 << 15, 1 << 16, 1 << 17}}),
             (std::vector<Piece>{
-                {0, 2 * kMiB}, {3 * kMiB, kHeaderBytes}, {4 * kMiB, kMiB}, {6 * kMiB, kMiB}}));
-}
-
-TEST(SavedBytes, AreThoseThatTheKindKeeps) {
-  EXPECT_EQ(saved_bytes(Kind::keep, 10 * kMiB), 10 * kMiB);
-  EXPECT_EQ(saved_bytes(Kind::header, 10 * kMiB), kHeaderBytes);
-  EXPECT_EQ(saved_bytes(Kind::header, 100), 100u);
-  for (const Kind kind : {Kind::zero, Kind::pinned, Kind::user})
-    EXPECT_EQ(saved_bytes(kind, 10 * kMiB), 0u) << kind_name(kind);
+                {0, 2 * kMiB}, {4 * kMiB, kHeaderBytes}, {6 * kMiB, kMiB}, {8 * kMiB, kMiB}}));
 }
 
 }  // namespace

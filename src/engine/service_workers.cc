@@ -2,22 +2,16 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/service_workers.h"
 
-#include <signal.h>
-
 #include <algorithm>
+
+#include "base/thread.h"
 
 namespace amem {
 
 Status ServiceWorkers::add_thread() {
-  // Signals belong to the application's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread{};
-  const int failed = pthread_create(&thread, nullptr, run, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) return os_error(failed, "pthread_create()");
-  threads_.push_back(thread);
+  const Result<pthread_t> thread = start_thread("amem-worker", run, this);
+  if (!thread.ok()) return thread.error();
+  threads_.push_back(thread.value());
   return ok_status();
 }
 
@@ -26,9 +20,9 @@ Status ServiceWorkers::start() {
   return threads_.empty() ? add_thread() : ok_status();
 }
 
-void ServiceWorkers::post(const InstanceId& neighbour, Job job) {
+void ServiceWorkers::post(const InstanceId& peer, Job job) {
   MutexLock lock(mutex_);
-  lines_[neighbour].jobs.push_back(std::move(job));
+  lines_[peer].jobs.push_back(std::move(job));
   // A line is there as long as it has jobs, waiting or running: one thread for each is enough.
   // Where no thread can be had the job still runs, after others.
   if (lines_.size() > threads_.size()) (void)add_thread();
@@ -40,7 +34,7 @@ ServiceWorkers::Lines::iterator ServiceWorkers::next_line() {
                       [](const auto& entry) { return !entry.second.busy; });
 }
 
-bool ServiceWorkers::take(InstanceId* neighbour, Job* job) {
+bool ServiceWorkers::take(InstanceId* peer, Job* job) {
   MutexLock lock(mutex_);
   while (!stop_ && next_line() == lines_.end())
     changed_.wait_until(mutex_, Deadline::after_ms(3600 * 1000), [&]() AMEM_REQUIRES(mutex_) {
@@ -49,15 +43,15 @@ bool ServiceWorkers::take(InstanceId* neighbour, Job* job) {
   if (stop_) return false;
   const auto line = next_line();
   line->second.busy = true;
-  *neighbour = line->first;
+  *peer = line->first;
   *job = std::move(line->second.jobs.front());
   line->second.jobs.pop_front();
   return true;
 }
 
-void ServiceWorkers::finish(const InstanceId& neighbour) {
+void ServiceWorkers::finish(const InstanceId& peer) {
   MutexLock lock(mutex_);
-  const auto line = lines_.find(neighbour);
+  const auto line = lines_.find(peer);
   line->second.busy = false;
   if (line->second.jobs.empty()) lines_.erase(line);
   changed_.notify_all();
@@ -65,10 +59,10 @@ void ServiceWorkers::finish(const InstanceId& neighbour) {
 
 void* ServiceWorkers::run(void* argument) {
   ServiceWorkers& self = *static_cast<ServiceWorkers*>(argument);
-  InstanceId neighbour;
-  for (Job job; self.take(&neighbour, &job); job = nullptr) {
+  InstanceId peer;
+  for (Job job; self.take(&peer, &job); job = nullptr) {
     job();
-    self.finish(neighbour);
+    self.finish(peer);
   }
   return nullptr;
 }

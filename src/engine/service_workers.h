@@ -15,7 +15,7 @@
 
 namespace amem {
 
-/// The threads that do for neighbours what takes time: in order for each neighbour, side by side
+/// The threads that do for peers what takes time: in order for each peer, side by side
 /// for different ones, so that one whose request cannot be met does not delay another's.
 ///
 /// Thread-safe. Threads are started when all are busy, and stay.
@@ -31,8 +31,8 @@ class ServiceWorkers {
   /// Starts the first thread, so that post() cannot fail. Errors: os.
   Status start();
 
-  /// Runs `job` after everything that was posted for this neighbour. Never blocks.
-  void post(const InstanceId& neighbour, Job job);
+  /// Runs `job` after everything that was posted for this peer. Never blocks.
+  void post(const InstanceId& peer, Job job);
 
  private:
   struct Line {
@@ -43,8 +43,8 @@ class ServiceWorkers {
   Lines::iterator next_line() AMEM_REQUIRES(mutex_);
   Status add_thread() AMEM_REQUIRES(mutex_);
   /// Waits for a job and takes it; false when there will be none.
-  bool take(InstanceId* neighbour, Job* job);
-  void finish(const InstanceId& neighbour);
+  bool take(InstanceId* peer, Job* job);
+  void finish(const InstanceId& peer);
   static void* run(void* self);
 
   Mutex mutex_;

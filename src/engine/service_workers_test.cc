@@ -35,9 +35,9 @@ class Count {
 
 const InstanceId kFirst{{1, 1}}, kSecond{{2, 2}};
 
-TEST(ServiceWorkersTest, JobsOfANeighbourRunInTheirOrder) {
+TEST(ServiceWorkersTest, JobsOfAPeerRunInTheirOrder) {
   constexpr int kJobs = 200;
-  // Without a lock: jobs of one neighbour never run side by side.
+  // Without a lock: jobs of one peer never run side by side.
   std::vector<int> first, second;
   Count done;
   ServiceWorkers workers;
@@ -54,7 +54,7 @@ TEST(ServiceWorkersTest, JobsOfANeighbourRunInTheirOrder) {
   EXPECT_EQ(second, first);
 }
 
-TEST(ServiceWorkersTest, BlockedNeighbourDelaysOnlyItself) {
+TEST(ServiceWorkersTest, BlockedPeerDelaysOnlyItself) {
   Count released, first_done, second_done;
   std::atomic<bool> is_released = false, next_came_after = false;
   ServiceWorkers workers;
@@ -71,19 +71,19 @@ TEST(ServiceWorkersTest, BlockedNeighbourDelaysOnlyItself) {
   EXPECT_TRUE(next_came_after);
 }
 
-TEST(ServiceWorkersTest, ManyNeighboursAreServedSideBySide) {
-  constexpr int kNeighbours = 32;
+TEST(ServiceWorkersTest, ManyPeersAreServedSideBySide) {
+  constexpr int kPeers = 32;
   Count inside, met;
   ServiceWorkers workers;
   ASSERT_TRUE(workers.start().ok());
 
-  for (uint64_t i = 0; i < kNeighbours; ++i)
+  for (uint64_t i = 0; i < kPeers; ++i)
     workers.post(InstanceId{{i, i}}, [&] {
       inside.add();
-      if (inside.reaches(kNeighbours)) met.add();
+      if (inside.reaches(kPeers)) met.add();
     });
 
-  EXPECT_TRUE(met.reaches(kNeighbours));
+  EXPECT_TRUE(met.reaches(kPeers));
 }
 
 TEST(ServiceWorkersTest, JobMayPostMore) {

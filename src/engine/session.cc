@@ -56,33 +56,31 @@ SessionReport Session::last_resume() {
   return last_resume_;
 }
 
-Status Session::enter(SessionState from, SessionState to, SessionState done, Deadline deadline,
-                      bool* already) {
+Status Session::enter(SessionState to, Deadline deadline, SessionState* before) {
   if (const char* because = disabled_because_.load())
     return make_error(ErrorKind::misuse, 0, "%s", because);
   MutexLock lock(mutex_);
-  const bool settled =
-      changed_.wait_until(mutex_, deadline, [&] { return state_ == from || state_ == done; });
+  const bool settled = changed_.wait_until(mutex_, deadline, [&] {
+    return state_ == SessionState::active || state_ == SessionState::paused;
+  });
   if (!settled)
     return make_error(ErrorKind::timeout, 0,
                       "another thread is %s this process since more than %ld ms",
                       session_state_name(state_), context_.timeout_ms);
-  *already = state_ == done;
-  if (!*already) state_ = to;
+  *before = state_;
+  if (to == SessionState::pausing || *before == SessionState::paused) state_ = to;
   return ok_status();
 }
 
-void Session::leave(SessionState state, bool stopped_half_way) {
-  if (state == SessionState::active) store_.forget_blocks();
+void Session::leave(SessionState state) {
   MutexLock lock(mutex_);
   state_ = state;
-  stopped_half_way_ = stopped_half_way;
   changed_.notify_all();
 }
 
 std::vector<Step> Session::pause_plan() {
   MutexLock lock(context_.registry.mutex);
-  return plan_pause(context_.registry.backings(), context_.registry.allocations(), context_.kinds);
+  return plan_pause(context_.registry.backings(), context_.registry.allocations());
 }
 
 std::vector<Step> Session::resume_plan() {
@@ -115,20 +113,22 @@ Status Session::check_pause() {
   return ok_status();
 }
 
-Status Session::check_all_is_away() {
-  {
-    MutexLock lock(mutex_);
-    if (!stopped_half_way_) return ok_status();
-  }
+Session::Releasable Session::releasable() {
+  Releasable here;
   MutexLock lock(context_.registry.mutex);
-  for (const auto& [id, backing] : context_.registry.backings())
-    if (backing.is_here() &&
-        (backing.is_import || !is_fixed(backing, context_.registry.allocations(), context_.kinds)))
-      return make_error(
-          ErrorKind::misuse, 0,
-          "the last ncclPause() or ncclResume() stopped half way, and memory of NCCL is on "
-          "the GPU; call ncclResume() until it succeeds, then pause");
-  return ok_status();
+  for (const auto& [id, backing] : context_.registry.backings()) {
+    if (!backing.is_here() ||
+        (!backing.is_import && is_persistent(backing, context_.registry.allocations())))
+      continue;
+    ++here.objects;
+    if (!backing.is_import) here.own_bytes += backing.size_bytes;
+  }
+  return here;
+}
+
+std::string Session::what_is_left() {
+  return "this process is paused, with " + std::to_string(releasable().own_bytes >> 20) +
+         " MiB still on the GPU";
 }
 
 Status Session::quiesce(Deadline deadline, SessionReport* report) {
@@ -150,106 +150,91 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   AMEM_TRY(context_.devices.drain(devices, deadline));
   step_point(StepPoint::pause_drained);
   // What is not allowed or not there is refused before any neighbour is asked for anything.
-  neighbours_.exports().expect_in_step();
-  Status planned = executor_.plan_room(pause_plan(), deadline);
-  neighbours_.exports().forget_in_step();
-  return planned;
+  return executor_.make_room(pause_plan(), deadline);
 }
 
-Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& begun,
-                     Deadline deadline) {
-  executor_.cancel_saves(plan);
-  const std::vector<Step> back = inverse(begun);
-  AMEM_TRY(executor_.create(back));
-  AMEM_TRY(executor_.fill(
-      back, [] {}, deadline));
-  return neighbours_.imports().fetch(back, deadline);
-}
-
-Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_way_back) {
-  Status status = ok_status();
+Status Session::move_out(Deadline deadline, SessionReport* report, std::vector<Step>* begun) {
   {
     const Phase phase("pause: neighbours", &report->peers_ms);
-    // Pinning waits for the device, whose work is done by now.
-    status = neighbours_.exports().ask_to_let_go(
-        deadline, [this, deadline] { return executor_.make_room(deadline); });
+    AMEM_TRY(neighbours_.exports().revoke(deadline));
   }
-
-  // A peer's last counter update arrives through its own mapping, so nothing is saved before all
+  // A peer's last counter update arrives through its own mapping, so nothing is copied before all
   // have let go.
-  const std::vector<Step> plan = pause_plan();
-  std::vector<Step> begun;
-  if (status.ok()) {
-    step_point(StepPoint::pause_let_go);
-    const Phase phase("pause: copy", &report->copy_ms);
-    status = executor_.save(plan, &begun, deadline);
-    step_point(StepPoint::pause_saved);
-    report->copied_bytes = executor_.copied_bytes();
-  }
-  if (status.ok()) {
-    const Phase phase("pause: release", &report->memory_ms);
-    status = executor_.release(plan, &begun);
-  }
-  if (status.ok()) {
-    step_point(StepPoint::pause_released);
-    return status;
-  }
+  step_point(StepPoint::pause_let_go);
+  const NvtxRange range("pause: copy and release");
+  AMEM_TRY(executor_.move_out(pause_plan(), begun, deadline, &report->move));
+  step_point(StepPoint::pause_released);
+  return ok_status();
+}
 
-  // The caller has waited long. Our memory may take as long again; neighbours that do not answer
-  // have it in writing, and are not waited for as long.
-  const Deadline undo_deadline = Deadline::after_ms(context_.timeout_ms);
-  if (Status undone = undo(plan, begun, undo_deadline); !undone.ok()) {
-    *lost_way_back = true;
-    status.error().message += "; and its memory could not be taken back (" +
-                              undone.error().message +
-                              "), so this process is paused: call ncclResume() when there is room";
-    return status;
+/// Undoes what a failed pause has begun. Returns where that leads; where to nothing good, the error
+/// says why.
+SessionState Session::take_back(const std::vector<Step>& begun, Error* error) {
+  // The caller has waited long. Our memory may take as long again; to neighbours that do not answer
+  // the message is queued, and they are not waited for as long.
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  const std::vector<Step> back = inverse(begun);
+  MoveReport report;
+  Status taken = executor_.move_in(
+      back, [] {}, deadline, &report);
+  if (taken.ok()) taken = neighbours_.imports().fetch(back, deadline);
+  if (!taken.ok()) {
+    error->message += "; and its memory could not be taken back (" + taken.error().message +
+                      "), so " + what_is_left() +
+                      ": call ncclPause() to go on or, when there is room, ncclResume()";
+    return SessionState::paused;
   }
   const SharedExports shared(neighbours_.exports());
   const Deadline told_deadline = Deadline::after_ms(context_.timeout_ms / 4);
-  if (Status told = neighbours_.exports().bring_back(told_deadline)->wait(told_deadline);
-      !told.ok()) {
-    status.error().message += "; and " + told.error().message;
-    // One that does not answer has it in writing. One that failed has to be told again.
-    if (told.error().kind != ErrorKind::timeout) {
-      *lost_way_back = true;
-      status.error().message += "; this process is paused: call ncclResume() to try again";
-    }
-  }
-  return status;
+  const Status told = neighbours_.exports().restore(told_deadline)->wait(told_deadline);
+  if (told.ok()) return SessionState::active;
+  error->message += "; and " + told.error().message;
+  if (told.error().kind == ErrorKind::timeout) return SessionState::active;
+  // One that failed has to be told again.
+  error->message += "; this process is paused: call ncclResume() to try again";
+  return SessionState::paused;
 }
 
 Status Session::pause() {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  bool already = false;
-  AMEM_TRY(
-      enter(SessionState::active, SessionState::pausing, SessionState::paused, deadline, &already));
-  if (already) return check_all_is_away();
+  SessionState before{};
+  AMEM_TRY(enter(SessionState::pausing, deadline, &before));
+  if (before == SessionState::paused && releasable().objects == 0) {
+    leave(SessionState::paused);
+    return ok_status();
+  }
 
   SessionReport report;
-  bool lost_way_back = false;
+  SessionState after = before;
   Status status = ok_status();
   {
     const Phase phase("pause", &report.total_ms);
     step_point(StepPoint::pause_begun);
     status = check_pause();
     if (status.ok()) status = quiesce(deadline, &report);
-    if (status.ok()) status = move_out(deadline, &report, &lost_way_back);
+    std::vector<Step> begun;
+    const bool moves = status.ok();
+    if (moves) status = move_out(deadline, &report, &begun);
+    if (status.ok()) after = SessionState::paused;
+    if (!status.ok() && before == SessionState::paused)
+      status.error().message +=
+          "; " + what_is_left() + ": call ncclPause() to go on, or ncclResume()";
+    else if (!status.ok() && moves)
+      after = take_back(begun, &status.error());
   }
-  if (!status.ok() && !lost_way_back) {
-    context_.gate.open_process();
-    leave(SessionState::active);
-    return status;
-  }
-  {
+  if (after == SessionState::active) context_.gate.open_process();
+  if (status.ok()) {
     MutexLock lock(mutex_);
     last_pause_ = report;
   }
-  leave(SessionState::paused, lost_way_back);
-  AMEM_LOG(info, -1,
-           "paused in %.1f ms (work %.1f, neighbours %.1f, copy %.1f of %.0f MiB, release %.1f)",
-           report.total_ms, report.wait_ms, report.peers_ms, report.copy_ms,
-           static_cast<double>(report.copied_bytes) / kMiB, report.memory_ms);
+  leave(after);
+  if (status.ok())
+    AMEM_LOG(info, -1,
+             "paused in %.1f ms (work %.1f, neighbours %.1f, copy of %.0f MiB and release %.1f, of "
+             "which driver %.1f)",
+             report.total_ms, report.wait_ms, report.peers_ms,
+             static_cast<double>(report.move.copied_bytes) / kMiB, report.move.copy_ms,
+             report.move.memory_ms);
   return status;
 }
 
@@ -258,7 +243,7 @@ Status Session::pause() {
 
 void Session::prepare_host_memory(int device, size_t size_bytes) {
   (void)context_.devices.start({{device, [this, device, size_bytes] {
-                                   const Status ready = store_.prepare(size_bytes, device);
+                                   const Status ready = pool_.reserve(size_bytes, device);
                                    if (!ready.ok())
                                      AMEM_LOG(warn, device, "%s", ready.error().message.c_str());
                                    return ok_status();
@@ -266,8 +251,11 @@ void Session::prepare_host_memory(int device, size_t size_bytes) {
 }
 
 Result<size_t> Session::trim_host_memory() {
-  const int device = store_.device();
+  const int device = pool_.device();
   if (device < 0) return size_t{0};
+  const Error in_use = make_error(
+      ErrorKind::misuse, 0, "the host memory holds what was on the GPU; call ncclResume() first");
+  if (state() != SessionState::active) return in_use;
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   std::vector<int> devices;
   {
@@ -279,13 +267,11 @@ Result<size_t> Session::trim_host_memory() {
   const auto given = std::make_shared<size_t>(0);
   AMEM_TRY(context_.devices.run({{device,
                                   [this, given] {
-                                    *given = store_.trim();
+                                    *given = pool_.trim();
                                     return ok_status();
                                   }}},
                                 "unpinning host memory", deadline));
-  if (*given == 0 && store_.capacity_bytes() > 0)
-    return make_error(ErrorKind::misuse, 0,
-                      "the host memory holds what was on the GPU; call ncclResume() first");
+  if (*given == 0 && pool_.capacity_bytes() > 0) return in_use;
   return *given;
 }
 
@@ -310,7 +296,7 @@ Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) 
   {
     MutexLock lock(context_.registry.mutex);
     for (const Step& step : plan)
-      if (step.action == Step::Action::create)
+      if (step.action == Step::Action::move_in)
         if (const Backing* backing = context_.registry.find_backing(step.backing))
           wanted[backing->device()] += backing->size_bytes;
   }
@@ -325,30 +311,22 @@ Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) 
                text + "; this process stays paused: free memory, then call ncclResume() again"};
 }
 
-Status Session::create(const std::vector<Step>& plan, SessionReport* report) {
-  const Phase phase("resume: create", &report->memory_ms);
-  Status created = executor_.create(plan);
-  if (!created.ok() && created.error().kind == ErrorKind::driver &&
-      created.error().code == driver_result::kOutOfMemory)
-    return out_of_memory(created.error(), plan);
-  return created;
-}
-
 Status Session::move_in(Deadline deadline, SessionReport* report) {
   step_point(StepPoint::resume_begun);
   const std::vector<Step> plan = resume_plan();
-  AMEM_TRY(create(plan, report));
-  step_point(StepPoint::resume_created);
   SharedExports shared(neighbours_.exports());
   {
-    const Phase phase("resume: copy", &report->copy_ms);
-    AMEM_TRY(executor_.fill(
-        plan, [&shared] { shared.make_ready(); }, deadline));
-    report->copied_bytes = executor_.copied_bytes();
+    const NvtxRange range("resume: create and copy");
+    Status moved = executor_.move_in(
+        plan, [&shared] { shared.make_ready(); }, deadline, &report->move);
+    if (!moved.ok() && moved.error().kind == ErrorKind::driver &&
+        moved.error().code == driver_result::kOutOfMemory)
+      return out_of_memory(moved.error(), plan);
+    AMEM_TRY(std::move(moved));
   }
   step_point(StepPoint::resume_filled);
   const Phase phase("resume: neighbours", &report->peers_ms);
-  const std::shared_ptr<Replies> told = neighbours_.exports().bring_back(deadline);
+  const std::shared_ptr<Replies> told = neighbours_.exports().restore(deadline);
   step_point(StepPoint::resume_told);
   AMEM_TRY(neighbours_.imports().fetch(plan, deadline));
   step_point(StepPoint::resume_fetched);
@@ -359,10 +337,9 @@ Status Session::move_in(Deadline deadline, SessionReport* report) {
 
 Status Session::resume() {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  bool already = false;
-  AMEM_TRY(enter(SessionState::paused, SessionState::resuming, SessionState::active, deadline,
-                 &already));
-  if (already) return ok_status();
+  SessionState before{};
+  AMEM_TRY(enter(SessionState::resuming, deadline, &before));
+  if (before == SessionState::active) return ok_status();
 
   SessionReport report;
   Status status = ok_status();
@@ -371,7 +348,7 @@ Status Session::resume() {
     status = move_in(deadline, &report);
   }
   if (!status.ok()) {
-    leave(SessionState::paused, true);
+    leave(SessionState::paused);
     return status;
   }
   context_.gate.open_process();
@@ -380,9 +357,11 @@ Status Session::resume() {
     last_resume_ = report;
   }
   leave(SessionState::active);
-  AMEM_LOG(info, -1, "resumed in %.1f ms (memory %.1f, copy %.1f of %.0f MiB, neighbours %.1f)",
-           report.total_ms, report.memory_ms, report.copy_ms,
-           static_cast<double>(report.copied_bytes) / kMiB, report.peers_ms);
+  AMEM_LOG(info, -1,
+           "resumed in %.1f ms (create and copy of %.0f MiB %.1f, of which driver %.1f, neighbours "
+           "%.1f)",
+           report.total_ms, static_cast<double>(report.move.copied_bytes) / kMiB,
+           report.move.copy_ms, report.move.memory_ms, report.peers_ms);
   return status;
 }
 

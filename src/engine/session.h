@@ -16,11 +16,9 @@ const char* session_state_name(SessionState state);
 /// How long the parts of the last pause or resume took, and what they moved.
 struct SessionReport {
   double total_ms = 0;
-  double wait_ms = 0;    ///< for calls and work in flight
-  double peers_ms = 0;   ///< for neighbours, and for host memory meanwhile
-  double copy_ms = 0;    ///< contents
-  double memory_ms = 0;  ///< driver objects
-  size_t copied_bytes = 0;
+  double wait_ms = 0;   ///< for calls and work in flight, and for host memory
+  double peers_ms = 0;  ///< for neighbours
+  MoveReport move;
 };
 
 /// Pause and resume of this process: Active -> Pausing -> Paused -> Resuming -> Active.
@@ -32,14 +30,14 @@ class Session {
   Session(EngineContext& context, Neighbours& neighbours)
       : context_(context),
         neighbours_(neighbours),
-        store_(context.driver, context.host_limit_bytes),
-        executor_(context.driver, context.registry, context.devices, store_, context.kinds,
+        pool_(context.driver, context.host_limit_bytes),
+        executor_(context.driver, context.registry, context.devices, pool_, context.contents,
                   context.exiting) {}
 
   /// Returns when NCCL's memory has left the GPUs and this process' references to others' are
   /// dropped. On error nothing was lost: the process is active again, or, when memory could not be
-  /// taken back, still paused and the text says so. Misuse after a resume that failed with memory
-  /// on the GPU: that has to succeed first.
+  /// taken back, paused with the rest still on the GPU, and the text says so. Then, and after a
+  /// resume that failed, it goes on from there.
   Status pause();
 
   /// Returns when all of it is back. On error the process stays paused and the call can be made
@@ -49,7 +47,7 @@ class Session {
   SessionState state() const { return state_.load(); }
   SessionReport last_pause();
   SessionReport last_resume();
-  size_t host_capacity_bytes() const { return store_.capacity_bytes(); }
+  size_t host_capacity_bytes() const { return pool_.capacity_bytes(); }
 
   /// Makes host memory for contents ready, near this device, so that the first pause does not have
   /// to. Returns at once.
@@ -62,16 +60,22 @@ class Session {
   void disable(const char* because) { disabled_because_.store(because); }
 
  private:
-  Status enter(SessionState from, SessionState to, SessionState done, Deadline deadline,
-               bool* already);
-  void leave(SessionState state, bool stopped_half_way = false);
+  /// Waits until nothing is under way, and begins this, but no resume of what is active.
+  Status enter(SessionState to, Deadline deadline, SessionState* before);
+  void leave(SessionState state);
+
+  /// What is on the GPU and can be released.
+  struct Releasable {
+    size_t objects = 0;
+    size_t own_bytes = 0;
+  };
+  Releasable releasable();
 
   Status check_pause();
-  Status check_all_is_away();
   Status quiesce(Deadline deadline, SessionReport* report);
-  Status move_out(Deadline deadline, SessionReport* report, bool* lost_way_back);
-  Status undo(const std::vector<Step>& plan, const std::vector<Step>& begun, Deadline deadline);
-  Status create(const std::vector<Step>& plan, SessionReport* report);
+  Status move_out(Deadline deadline, SessionReport* report, std::vector<Step>* begun);
+  SessionState take_back(const std::vector<Step>& begun, Error* error);
+  std::string what_is_left();
   Status move_in(Deadline deadline, SessionReport* report);
   size_t free_bytes(int device);
   Error out_of_memory(const Error& error, const std::vector<Step>& plan);
@@ -80,15 +84,13 @@ class Session {
 
   EngineContext& context_;
   Neighbours& neighbours_;
-  HostStore store_;    // allow: locks itself
+  HostPool pool_;      // allow: locks itself
   Executor executor_;  // allow: of the one thread that is pausing or resuming
 
   Mutex mutex_;
   Condition changed_;
   std::atomic<SessionState> state_{SessionState::active};
   std::atomic<const char*> disabled_because_{nullptr};
-  /// Paused, but by a resume or a way back that stopped, so that memory may be here.
-  bool stopped_half_way_ AMEM_GUARDED_BY(mutex_) = false;
   SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
   SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);
 };

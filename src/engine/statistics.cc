@@ -22,9 +22,9 @@ namespace {
   return text;
 }
 
-Caller caller_of(const Allocation& allocation, Kind kind) {
+Caller caller_of(const Allocation& allocation) {
   if (allocation.is_import) return Caller::imported_memory;
-  if (kind == Kind::user) return Caller::user_memory;
+  if (allocation.persistent_because == kApplicationsOwn) return Caller::user_memory;
   return allocation.nonce != 0 ? Caller::shared_memory : Caller::private_memory;
 }
 
@@ -40,14 +40,13 @@ size_t kept_bytes(const Allocation& allocation, const Backing& backing) {
   return sum;
 }
 
-MemoryTotals totals_of(const Allocation& allocation, const Backing& backing, Kind kind) {
+MemoryTotals totals_of(const Allocation& allocation, const Backing& backing) {
   MemoryTotals totals;
   totals.objects = 1;
   totals.allocated_bytes = allocation.size_bytes;
   (backing.is_here() ? totals.resident_bytes : totals.released_bytes) = allocation.size_bytes;
   if (!backing.is_here() && backing.saved != nullptr)
     totals.saved_bytes = kept_bytes(allocation, backing);
-  if (is_fixed(kind)) totals.fixed_bytes = allocation.size_bytes;
   return totals;
 }
 
@@ -62,12 +61,12 @@ void MemoryTotals::add(const MemoryTotals& other) {
   fixed_bytes += other.fixed_bytes;
 }
 
-Statistics take_statistics(Registry& registry, const KindSettings& settings) {
+Statistics take_statistics(Registry& registry) {
   Statistics statistics;
   MutexLock lock(registry.mutex);
-  std::set<BackingId> fixed;
+  std::set<BackingId> persistent;
   for (const auto& [id, backing] : registry.backings()) {
-    if (!backing.is_import && is_fixed(backing, registry.allocations(), settings)) fixed.insert(id);
+    if (!backing.is_import && is_persistent(backing, registry.allocations())) persistent.insert(id);
     DriverObjects& objects = statistics.driver_objects;
     ++(backing.is_import ? objects.imported : objects.own);
     if (!backing.is_import) objects.own_bytes += backing.size_bytes;
@@ -75,23 +74,20 @@ Statistics take_statistics(Registry& registry, const KindSettings& settings) {
   for (const auto& [id, allocation] : registry.allocations()) {
     // NCCL has freed it; its place in a slab waits for an importer.
     if (allocation.handle_references == 0 && allocation.mappings.empty()) continue;
-    const Kind kind = kind_for_pause(allocation, settings);
     const Backing& backing = registry.backing_of(allocation);
-    MemoryTotals totals = totals_of(allocation, backing, kind);
-    statistics.by_caller[caller_of(allocation, kind)] += allocation.size_bytes;
+    MemoryTotals totals = totals_of(allocation, backing);
+    statistics.by_caller[caller_of(allocation)] += allocation.size_bytes;
     if (allocation.is_import) {
       statistics.imports.add(totals);
       continue;
     }
-    if (!is_fixed(kind) && fixed.contains(backing.id)) {
+    if (persistent.contains(backing.id)) {
       totals.fixed_bytes = allocation.size_bytes;
-      statistics.fixed_reasons["in a slab with what stays"] += allocation.size_bytes;
+      const char* const because = allocation.persistent_because;
+      statistics.persistent_reasons[because != nullptr ? because : "in a slab with what stays"] +=
+          allocation.size_bytes;
     }
-    statistics.by_device_and_kind[{allocation.device(), kind}].add(totals);
-    if (kind == Kind::pinned)
-      statistics.fixed_reasons[allocation.pinned_because] += allocation.size_bytes;
-    if (kind == Kind::user)
-      statistics.fixed_reasons["the application's own (ncclMemAlloc)"] += allocation.size_bytes;
+    statistics.by_device_and_kind[{allocation.device(), allocation.kind}].add(totals);
   }
   return statistics;
 }
@@ -121,7 +117,7 @@ std::vector<std::string> format_statistics(const Statistics& statistics, long gr
   if (objects.own + objects.imported > 0)
     lines.push_back(line("AMEM groupID:%ld pid:%d driver objects:%zu bytes:%zu imported:%zu", group,
                          pid, objects.own, objects.own_bytes, objects.imported));
-  for (const auto& [reason, bytes] : statistics.fixed_reasons)
+  for (const auto& [reason, bytes] : statistics.persistent_reasons)
     lines.push_back(line("AMEM groupID:%ld pid:%d neverReleasedBytes:%zu because:%s", group, pid,
                          bytes, reason.c_str()));
   return lines;

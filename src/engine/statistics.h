@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "registry/kind_policy.h"
 #include "registry/registry.h"
 
 namespace amem {
@@ -19,7 +18,7 @@ struct MemoryTotals {
   size_t resident_bytes = 0;   ///< of these, on the GPU now
   size_t released_bytes = 0;   ///< of these, not on the GPU now
   size_t saved_bytes = 0;      ///< host memory that holds contents of released ones
-  size_t fixed_bytes = 0;      ///< never released (kinds pinned and user)
+  size_t fixed_bytes = 0;      ///< never released: persistent, or in a slab with what is
 
   void add(const MemoryTotals& other);
 };
@@ -44,10 +43,10 @@ struct Statistics {
   MemoryTotals imports;
   DriverObjects driver_objects;
   std::map<Caller, size_t> by_caller;
-  std::map<std::string, size_t> fixed_reasons;  ///< why bytes are never released
+  std::map<std::string, size_t> persistent_reasons;  ///< why bytes are never released
 };
 
-Statistics take_statistics(Registry& registry, const KindSettings& settings);
+Statistics take_statistics(Registry& registry);
 
 /// The lines that ncclMemStats() prints, without line ends.
 std::vector<std::string> format_statistics(const Statistics& statistics, long group, int pid);

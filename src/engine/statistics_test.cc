@@ -26,8 +26,9 @@ class StatisticsTest : public testing::Test {
     Allocation& shared = registry_.add_local(6 * kMiB, on_device(0), 2, 6 * kMiB);
     shared.nonce = 77;
     shared_ = shared.id;
-    registry_.add_local(5 * kMiB, on_device(1), 3, 5 * kMiB).kind = Kind::user;
-    pin(registry_.add_local(3 * kMiB, on_device(1), 4, 3 * kMiB), "registered with a NIC");
+    registry_.add_local(5 * kMiB, on_device(1), 3, 5 * kMiB).make_persistent(kApplicationsOwn);
+    registry_.add_local(3 * kMiB, on_device(1), 4, 3 * kMiB)
+        .make_persistent("registered with a NIC");
     add_import(5, 8 * kMiB, BackingState::mapped, 5);
     add_import(6, 2 * kMiB, BackingState::dropped, 0);
   }
@@ -44,16 +45,14 @@ class StatisticsTest : public testing::Test {
     Backing& backing = registry_.backing_of(shared);
     backing.state = BackingState::released;
     backing.handle = 0;
-    backing.saved = &saved_;
+    backing.saved = saved_;
     backing.saved_pieces = std::move(kept);
   }
-  std::vector<std::string> lines(const KindSettings& settings) {
-    return format_statistics(take_statistics(registry_, settings), 3, 42);
-  }
+  std::vector<std::string> lines() { return format_statistics(take_statistics(registry_), 3, 42); }
 
   Registry registry_;
   AllocationId shared_ = 0;
-  unsigned char saved_ = 0;
+  const HostBlock saved_ = std::make_shared<std::vector<HostExtent>>();
 };
 
 TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
@@ -65,36 +64,25 @@ TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
       us + "caller_7 allocBytes:10485760",
       us + "total allocBytes:29360128 (28 MB)",
       us + "device:0 kind:keep objects:2 residentBytes:10485760 releasedBytes:0 savedOnHostBytes:0",
-      us +
-          "device:1 kind:pinned objects:1 residentBytes:3145728 releasedBytes:0 savedOnHostBytes:0",
-      us + "device:1 kind:user objects:1 residentBytes:5242880 releasedBytes:0 savedOnHostBytes:0",
+      us + "device:1 kind:persistent objects:2 residentBytes:8388608 releasedBytes:0 "
+           "savedOnHostBytes:0",
       us + "imported objects:2 mappedBytes:8388608 unmappedBytes:2097152",
       us + "driver objects:4 bytes:18874368 imported:2",
       us + "neverReleasedBytes:3145728 because:registered with a NIC",
       us + "neverReleasedBytes:5242880 because:the application's own (ncclMemAlloc)",
   };
 
-  EXPECT_EQ(lines({}), expected);
+  EXPECT_EQ(lines(), expected);
 }
 
 TEST_F(StatisticsTest, ReleasedMemoryCountsWithWhatTheHostKeepsOfIt) {
   release_shared();
   const std::string device = "AMEM groupID:3 pid:42 device:0 ";
 
-  const std::vector<std::string> kept = lines({});
+  const std::vector<std::string> kept = lines();
   EXPECT_EQ(kept.at(5), device +
                             "kind:keep objects:2 residentBytes:4194304 releasedBytes:6291456 "
                             "savedOnHostBytes:6291456");
-
-  // 6 MiB and exported: a P2P buffer.
-  release_shared({{0, kHeaderBytes}});
-  const std::vector<std::string> header = lines({KindSettings::Payload::dropped, {}});
-  EXPECT_EQ(header.at(5), device +
-                              "kind:keep objects:1 residentBytes:4194304 releasedBytes:0 "
-                              "savedOnHostBytes:0");
-  EXPECT_EQ(header.at(6), device +
-                              "kind:header objects:1 residentBytes:0 releasedBytes:6291456 "
-                              "savedOnHostBytes:4096");
 }
 
 // Zero pages are not kept, and what is kept of neighbours in a slab may be one piece.
@@ -103,36 +91,38 @@ TEST_F(StatisticsTest, OnlyWhatIsKeptOfAnAllocationIsCounted) {
     MutexLock lock(registry_.mutex);
     Backing& slab = registry_.add_slab(8 * kSlotBytes, on_device(2), 9);
     registry_.add_to_slab(slab, 0, 3 * kSlotBytes);
-    pin(registry_.add_to_slab(slab, 3 * kSlotBytes, 4 * kSlotBytes), "to tell it from the other");
+    registry_.add_to_slab(slab, 3 * kSlotBytes, 4 * kSlotBytes)
+        .make_persistent("to tell it from the other");
     slab.state = BackingState::released;
     slab.handle = 0;
-    slab.saved = &saved_;
+    slab.saved = saved_;
     slab.saved_pieces = {
         {0, kHeaderBytes}, {2 * kSlotBytes, 2 * kSlotBytes}, {6 * kSlotBytes, 100}};
   }
 
-  const Statistics statistics = take_statistics(registry_, {});
+  const Statistics statistics = take_statistics(registry_);
 
   EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::keep}).saved_bytes,
             kHeaderBytes + kSlotBytes);
-  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::pinned}).saved_bytes, kSlotBytes + 100);
+  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::persistent}).saved_bytes, kSlotBytes + 100);
 }
 
 // The driver knows no smaller unit than the slab, and the figures must not promise more.
-TEST_F(StatisticsTest, WhatIsInASlabWithPinnedMemoryStaysToo) {
+TEST_F(StatisticsTest, WhatIsInASlabWithPersistentMemoryStaysToo) {
   {
     MutexLock lock(registry_.mutex);
     Backing& slab = registry_.add_slab(8 * kSlotBytes, on_device(2), 9);
     registry_.add_to_slab(slab, 0, 3 * kSlotBytes);
-    pin(registry_.add_to_slab(slab, 3 * kSlotBytes, 4 * kSlotBytes), "registered with a NIC");
+    registry_.add_to_slab(slab, 3 * kSlotBytes, 4 * kSlotBytes)
+        .make_persistent("registered with a NIC");
   }
 
-  const Statistics statistics = take_statistics(registry_, {});
+  const Statistics statistics = take_statistics(registry_);
 
   EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::keep}).fixed_bytes, 3 * kSlotBytes);
-  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::pinned}).fixed_bytes, 4 * kSlotBytes);
+  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::persistent}).fixed_bytes, 4 * kSlotBytes);
   EXPECT_EQ(statistics.by_device_and_kind.at({0, Kind::keep}).fixed_bytes, 0u);
-  EXPECT_EQ(statistics.fixed_reasons.at("in a slab with what stays"), 3 * kSlotBytes);
+  EXPECT_EQ(statistics.persistent_reasons.at("in a slab with what stays"), 3 * kSlotBytes);
 }
 
 // The host's copy is kept until the contents are back; it is not the memory's place any more.
@@ -145,7 +135,7 @@ TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
     backing.handle = 2;
   }
 
-  EXPECT_EQ(lines({}).at(5),
+  EXPECT_EQ(lines().at(5),
             "AMEM groupID:3 pid:42 device:0 kind:keep objects:2 residentBytes:10485760 "
             "releasedBytes:0 savedOnHostBytes:0");
 }
@@ -153,7 +143,7 @@ TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
 TEST_F(StatisticsTest, JsonHasTheSameSums) {
   release_shared();
 
-  EXPECT_EQ(statistics_json(take_statistics(registry_, {}), 3, 42, "paused"),
+  EXPECT_EQ(statistics_json(take_statistics(registry_), 3, 42, "paused"),
             "{\"pid\": 42, \"group\": 3, \"state\": \"paused\", \"objects\": 4, "
             "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
             "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
@@ -164,7 +154,7 @@ TEST_F(StatisticsTest, JsonHasTheSameSums) {
 
 TEST(EmptyStatistics, SayZero) {
   Registry registry;
-  const Statistics statistics = take_statistics(registry, {});
+  const Statistics statistics = take_statistics(registry);
 
   EXPECT_EQ(format_statistics(statistics, -1, 42),
             std::vector<std::string>{"AMEM groupID:-1 pid:42 total allocBytes:0 (0 MB)"});

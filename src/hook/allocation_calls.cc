@@ -28,12 +28,11 @@ DriverResult create_own(HookContext& context, DriverHandle* handle, size_t size_
   Allocation& allocation = context.registry->add_local(size_bytes, properties, real, bytes);
   allocation.is_buffer = is_buffer;
   if (UserAllocationScope::active()) {
-    allocation.kind = Kind::user;
+    allocation.make_persistent(kApplicationsOwn);
   } else if (properties.requested_handle_types == 0) {
     // GIN and RMA allocate so what they register with a NIC; NCCL's own buffers are always
     // exportable (alloc.h:298).
-    allocation.kind = Kind::pinned;
-    allocation.pinned_because = "not exportable";
+    allocation.make_persistent("not exportable");
   }
   *handle = handle_of(allocation.id);
   return result;

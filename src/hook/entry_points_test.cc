@@ -85,8 +85,7 @@ class Hooks : public testing::Test {
   Driver driver_;
   Registry registry_;
   CallGate gate_;
-  CallCounter calls_;
-  CaptureWatch captures_{gate_, calls_};
+  CaptureWatch captures_{gate_};
   NoNeighbours exchange_;
   HookContext context_;
 };
@@ -135,11 +134,11 @@ TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
   const DriverHandle bound = create();
   EXPECT_EQ(hooked_cuMulticastBindMem(1, 0, bound, 0, kSize, 0), 0);
   EXPECT_EQ(g_binds, 1);
-  EXPECT_EQ(find(bound).kind, Kind::pinned);
+  EXPECT_EQ(find(bound).kind, Kind::persistent);
 
   const DriverHandle by_address = create_mapped();
   EXPECT_EQ(hooked_cuMulticastBindAddr(1, 0, kAddress, kSize, 0), 0);
-  EXPECT_EQ(find(by_address).kind, Kind::pinned);
+  EXPECT_EQ(find(by_address).kind, Kind::persistent);
 }
 
 TEST_F(Hooks, CaptureThatNcclAsksForIsRemembered) {
@@ -190,69 +189,30 @@ TEST_F(Hooks, StreamThatNcclIsToldIsNotCapturedAnyMoreIsForgotten) {
   const auto captured = reinterpret_cast<DriverStream>(&names[1]);
   const auto per_thread = reinterpret_cast<DriverStream>(uintptr_t{2});
 
-  captures_.note(ended, kCaptureStatusNone);
+  EXPECT_TRUE(captures_.note(ended, kCaptureStatusNone, 0).ok());
   EXPECT_FALSE(captures_.any(driver_));
-  captures_.note(ended, 1);
-  captures_.note(captured, 1);
-  captures_.note(ended, kCaptureStatusNone);
+  EXPECT_TRUE(captures_.note(ended, 1, 0).ok());
+  EXPECT_TRUE(captures_.note(captured, 1, 0).ok());
+  EXPECT_TRUE(captures_.note(ended, kCaptureStatusNone, 0).ok());
   EXPECT_TRUE(captures_.any(driver_));
   EXPECT_EQ(asked, std::vector{captured});
 
-  captures_.note(captured, kCaptureStatusNone);
+  EXPECT_TRUE(captures_.note(captured, kCaptureStatusNone, 0).ok());
   asked.clear();
   EXPECT_FALSE(captures_.any(driver_));
   EXPECT_TRUE(asked.empty());
 
-  captures_.note(per_thread, 1);
-  captures_.note(per_thread, kCaptureStatusNone);
+  EXPECT_TRUE(captures_.note(per_thread, 1, 0).ok());
+  EXPECT_TRUE(captures_.note(per_thread, kCaptureStatusNone, 0).ok());
   EXPECT_TRUE(captures_.any(driver_)) << "two threads' streams go by this name";
-}
-
-// NCCL asks in every call that launches something; who asks outside of one was called past us.
-TEST_F(Hooks, CallsThatPassNoGateCastDoubtOnTheCounts) {
-  driver_.cuStreamGetCaptureInfo_v2 = [](DriverStream, int* status, uint64_t*, void*, void*,
-                                         size_t*) {
-    *status = kCaptureStatusNone;
-    return driver_result::kSuccess;
-  };
-  int answer = -1;
-  const auto ask = [&] {
-    hooked_cuStreamGetCaptureInfo_v2(nullptr, &answer, nullptr, nullptr, nullptr, nullptr);
-  };
-  ASSERT_TRUE(gate_.enter("ncclAllReduce", this, 0).ok());
-  ask();
-  gate_.leave();
-  EXPECT_TRUE(calls_.counts().sure);
-
-  ask();
-  EXPECT_FALSE(calls_.counts().sure);
-}
-
-TEST_F(Hooks, QuestionThatCannotBeSeenCastsDoubtOnTheCounts) {
-  constexpr uint64_t kPerThread = 2;
-  driver_.cuGetProcAddress_v2 = [](const char*, void** function, int, uint64_t, int*) {
-    *function = &g_binds;  // a form that nobody knows
-    return driver_result::kSuccess;
-  };
-  void* function = nullptr;
-  const auto look_up = [&](int version, uint64_t flags) {
-    hooked_cuGetProcAddress_v2("cuStreamGetCaptureInfo", &function, version, flags, nullptr);
-    EXPECT_EQ(function, &g_binds);
-  };
-  look_up(10000, 0);
-  look_up(13000, kPerThread);
-  EXPECT_TRUE(calls_.counts().sure);
-
-  look_up(13000, 0);
-  EXPECT_FALSE(calls_.counts().sure);
 }
 
 TEST_F(Hooks, NicRegistrationPins) {
   const DriverHandle handle = create_mapped();
   int fd = -1;
   EXPECT_EQ(hooked_cuMemGetHandleForAddressRange(&fd, kAddress, kSize, 1, 0), 0);
-  EXPECT_EQ(find(handle).kind, Kind::pinned);
-  EXPECT_STREQ(find(handle).pinned_because, "registered with a NIC");
+  EXPECT_EQ(find(handle).kind, Kind::persistent);
+  EXPECT_STREQ(find(handle).persistent_because, "registered with a NIC");
 }
 
 TEST_F(Hooks, ExportHandsOutATokenAndForkedChildrenOnlyForward) {
@@ -282,7 +242,7 @@ TEST_F(Hooks, ExportWithoutATokenFailsAndCanBeMadeAgain) {
 
 TEST_F(Hooks, UserMemoryIsTheApplicationsOwn) {
   const UserAllocationScope scope;
-  EXPECT_EQ(find(create()).kind, Kind::user);
+  EXPECT_EQ(find(create()).kind, Kind::persistent);
 }
 
 }  // namespace

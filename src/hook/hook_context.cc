@@ -3,7 +3,6 @@
 #include "hook/hook_context.h"
 
 #include "registry/backing_steps.h"
-#include "registry/kind_policy.h"
 
 namespace amem {
 
@@ -23,7 +22,7 @@ void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes,
   MutexLock lock(context.registry->mutex);
   for (const Mapping* mapping : context.registry->mappings_in(address, size_bytes))
     if (Allocation* allocation = context.registry->find(mapping->allocation))
-      pin(*allocation, because);
+      allocation->make_persistent(because);
 }
 
 }  // namespace amem

@@ -7,7 +7,6 @@
 #include "hook/entry_points.h"
 #include "hook/hook_context.h"
 #include "hook/slab_calls.h"
-#include "registry/kind_policy.h"
 
 namespace amem {
 namespace {
@@ -20,7 +19,7 @@ DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const cha
   context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
   Allocation* allocation = context.registry->find_handle(handle);
   if (allocation == nullptr || !context.registry->backing_of(*allocation).is_here()) return 0;
-  pin(*allocation, because);
+  allocation->make_persistent(because);
   *offset_bytes = allocation->offset_bytes;
   return context.registry->backing_of(*allocation).handle;
 }

@@ -121,8 +121,6 @@ Result<Connection::Flushed> Connection::flush() {
       // unix(7): ETOOMANYREFS means that the user's fds in flight are over RLIMIT_NOFILE. Those
       // wait until receivers have taken some; the socket's writability says nothing about them.
       case ETOOMANYREFS:
-      // The other end takes fds when it has seen who we are (allow_fds()).
-      case EPERM:
       case ENOBUFS:
       case ENOMEM:
         return Flushed::starved;

@@ -33,7 +33,7 @@ class HostileMessage : public testing::Test {
       const auto raw = RawPeer::dial_to(node_.id);
       ASSERT_TRUE(raw);
       raw->greet(random_instance_id());
-      raw->send(1, Back{{1, 2}, true}, 2);
+      raw->send(1, Restore{{1, 2}, true}, 2);
       ASSERT_TRUE(node_.recorder.wait_seen(1));
       EXPECT_EQ(node_.recorder.take_seen()[0].received.fds.size(), 2u);
     }

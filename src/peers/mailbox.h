@@ -35,8 +35,6 @@ class Mailbox {
   void post(Order order) AMEM_EXCLUDES(mutex_);
   /// Asks the service thread to end.
   void stop() AMEM_EXCLUDES(mutex_);
-  /// Brings the service thread to look at what else has changed.
-  void wake() { ring(); }
 
   /// What was posted since the last time; the event is cleared.
   std::vector<Order> take() AMEM_EXCLUDES(mutex_);

@@ -6,7 +6,6 @@
 #include <array>
 #include <utility>
 
-#include "base/seeded_fault.h"
 #include "peers/field_stream.h"
 
 namespace amem {
@@ -38,37 +37,26 @@ void walk(Stream& stream, Fetched& m) {
 }
 
 template <typename Stream>
-void walk(Stream& stream, LetGo& m) {
+void walk(Stream& stream, Revoke& m) {
   stream.number(m.timeout_ms);
   stream.list(m.communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
 }
 
 template <typename Stream>
-void walk(Stream& stream, Gone& m) {
-  stream.flag(m.gone);
+void walk(Stream& stream, Revoked& m) {
+  stream.flag(m.revoked);
   stream.sentence(m.reason, kMaxReasonBytes);
-  stream.flag(m.calls.sure);
-  stream.list(m.calls.members, CallCounts::kMost, [&](CallCounts::Member& member) {
-    stream.id(member.communicator);
-    stream.number(member.rank);
-    stream.number(member.collectives);
-  });
-  stream.list(m.calls.pairs, CallCounts::kMost, [&](CallCounts::Pair& pair) {
-    stream.number(pair.member);
-    stream.number(pair.peer);
-    stream.number(pair.sends);
-    stream.number(pair.receives);
-  });
+  stream.list(m.communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
 }
 
 template <typename Stream>
-void walk(Stream& stream, Back& m) {
+void walk(Stream& stream, Restore& m) {
   stream.list(m.backings, kMaxFds, [&](uint64_t& id) { stream.number(id); });
   stream.flag(m.last);
 }
 
 template <typename Stream>
-void walk(Stream& stream, BackDone& m) {
+void walk(Stream& stream, Restored& m) {
   stream.flag(m.done);
   stream.sentence(m.reason, kMaxReasonBytes);
 }
@@ -103,10 +91,10 @@ constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
     {"Hello", Role::greeting},
     {"Fetch", Role::request},
     {"Fetched", Role::reply},
-    {"LetGo", Role::request},
-    {"Gone", Role::reply},
-    {"Back", Role::request},
-    {"BackDone", Role::reply},
+    {"Revoke", Role::request},
+    {"Revoked", Role::reply},
+    {"Restore", Role::request},
+    {"Restored", Role::reply},
     {"Drop", Role::notice},
     {"StatusQuery", Role::request},
     {"StatusReply", Role::reply},
@@ -133,7 +121,7 @@ bool answers(const Message& reply, const Message& request) {
 }
 
 size_t fds_of(const Message& message) {
-  if (const auto* back = std::get_if<Back>(&message)) return back->backings.size();
+  if (const auto* back = std::get_if<Restore>(&message)) return back->backings.size();
   if (const auto* fetched = std::get_if<Fetched>(&message))
     return static_cast<size_t>(
         std::count(fetched->outcomes.begin(), fetched->outcomes.end(), Fetched::Outcome::here));
@@ -184,7 +172,7 @@ Result<Envelope> decode(std::span<const uint8_t> bytes) {
   if (!reader.ok())
     return make_error(ErrorKind::protocol, 0, "%s of %zu bytes is cut or over its limits", name,
                       bytes.size());
-  if (!reader.at_end() && !seeded_fault("message_tail"))
+  if (!reader.at_end())
     return make_error(ErrorKind::protocol, 0, "%s of %zu bytes has bytes after its end", name,
                       bytes.size());
   const Role role = role_of(envelope.message);

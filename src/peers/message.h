@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/call_counts.h"
 #include "base/identity.h"
 #include "base/result.h"
 
@@ -18,7 +17,7 @@ namespace amem {
 // What amem processes of one host say to each other; docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes of different versions do not talk.
-inline constexpr uint8_t kWireVersion = 3;
+inline constexpr uint8_t kWireVersion = 4;
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
@@ -66,33 +65,34 @@ struct Fetched {
 };
 
 /// Owner to importer: release what you import from me. At most kMaxCommunicators.
-struct LetGo {
+struct Revoke {
   uint32_t timeout_ms = 0;
   std::vector<CommunicatorId> communicators;
-  bool operator==(const LetGo&) const = default;
+  bool operator==(const Revoke&) const = default;
 };
 
-/// Reply to LetGo; `reason` when not gone.
-struct Gone {
-  bool gone = false;
+/// Reply to Revoke; `reason` when not revoked.
+struct Revoked {
+  bool revoked = false;
   std::string reason;
-  /// When gone: what the importer has called until then. At most CallCounts::kMost of each.
-  CallCounts calls{};
-  bool operator==(const Gone&) const = default;
+  /// When revoked: the importer's communicators, each as often as it has ranks in it. At most
+  /// kMaxCommunicators.
+  std::vector<CommunicatorId> communicators{};
+  bool operator==(const Revoked&) const = default;
 };
 
 /// Owner to importer: these are back, one fd each. At most kMaxFds; `last` ends the series.
-struct Back {
+struct Restore {
   std::vector<uint64_t> backings;  ///< as tokens name them
   bool last = false;
-  bool operator==(const Back&) const = default;
+  bool operator==(const Restore&) const = default;
 };
 
-/// Reply to Back; `reason` when not done.
-struct BackDone {
+/// Reply to Restore; `reason` when not done.
+struct Restored {
   bool done = false;
   std::string reason;
-  bool operator==(const BackDone&) const = default;
+  bool operator==(const Restored&) const = default;
 };
 
 /// Importer to owner, one way: not imported any more. At most kMaxDrops.
@@ -101,8 +101,8 @@ struct Drop {
   bool operator==(const Drop&) const = default;
 };
 
-/// To members of my communicators that import nothing of mine: I am away until a Back that is the
-/// last. At most kMaxCommunicators.
+/// To members of my communicators that import nothing of mine: I am away until a Restore that is
+/// the last. At most kMaxCommunicators.
 struct Away {
   std::vector<CommunicatorId> communicators;
   bool operator==(const Away&) const = default;
@@ -125,8 +125,8 @@ struct StatusReply {
 };
 
 /// The order is the wire's: a message's type byte is its index plus one.
-using Message = std::variant<Hello, Fetch, Fetched, LetGo, Gone, Back, BackDone, Drop, StatusQuery,
-                             StatusReply, Away, AwayHeard>;
+using Message = std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop,
+                             StatusQuery, StatusReply, Away, AwayHeard>;
 
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);

@@ -84,16 +84,15 @@ TEST(Message, WithAnyByteChangedIsRefusedOrReadWithoutLoss) {
 
 TEST(Message, CountsOverTheirLimitsAreRefused) {
   constexpr size_t kBody = 12;
-  EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());                 // Fetch items
-  EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());                 // outcomes
-  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxCommunicators + 1)).ok());   // away
-  EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxCommunicators + 1)).ok());   // LetGo
-  EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());     // Gone
-  EXPECT_FALSE(decode(with_count(4, kBody + 8, CallCounts::kMost + 1)).ok());   // members
-  EXPECT_FALSE(decode(with_count(4, kBody + 38, CallCounts::kMost + 1)).ok());  // pairs
-  EXPECT_FALSE(decode(with_count(5, kBody, kMaxFds + 1)).ok());                 // Back
-  EXPECT_FALSE(decode(with_count(7, kBody, kMaxDrops + 1)).ok());               // Drop
-  EXPECT_FALSE(decode(with_count(9, kBody, kMaxJsonBytes + 1)).ok());           // StatusReply
+  EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());                // Fetch items
+  EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());                // outcomes
+  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxCommunicators + 1)).ok());  // away
+  EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxCommunicators + 1)).ok());  // Revoke
+  EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());    // Revoked
+  EXPECT_FALSE(decode(with_count(4, kBody + 7, kMaxCommunicators + 1)).ok());  // its communicators
+  EXPECT_FALSE(decode(with_count(5, kBody, kMaxFds + 1)).ok());                // Restore
+  EXPECT_FALSE(decode(with_count(7, kBody, kMaxDrops + 1)).ok());              // Drop
+  EXPECT_FALSE(decode(with_count(9, kBody, kMaxJsonBytes + 1)).ok());          // StatusReply
   EXPECT_FALSE(decode(std::vector<uint8_t>(kMaxMessageBytes + 1, 1)).ok());
 }
 
@@ -101,22 +100,21 @@ TEST(Message, TheLargestOfEachTypeFitsInAPacket) {
   Fetched fetched;
   fetched.outcomes.resize(kMaxFds);
   fetched.away_communicators.resize(kMaxCommunicators);
-  LetGo let_go;
-  let_go.communicators.resize(kMaxCommunicators);
+  Revoke revoke;
+  revoke.communicators.resize(kMaxCommunicators);
   Drop drop;
   drop.allocations.resize(kMaxDrops);
   Fetch fetch;
   fetch.items.resize(kMaxFds);
-  Gone gone{true, std::string(kMaxReasonBytes, 'x')};
-  gone.calls.members.resize(CallCounts::kMost);
-  gone.calls.pairs.resize(CallCounts::kMost);
+  Revoked revoked{true, std::string(kMaxReasonBytes, 'x')};
+  revoked.communicators.resize(kMaxCommunicators);
   const std::vector<std::pair<uint64_t, Message>> largest = {
       {1, fetched},
-      {1, let_go},
+      {1, revoke},
       {0, drop},
       {1, fetch},
       {1, StatusReply{std::string(kMaxJsonBytes, ' ')}},
-      {1, gone}};
+      {1, revoked}};
 
   for (const auto& [request_id, message] : largest) {
     const auto bytes = encode(request_id, message);
@@ -131,22 +129,22 @@ TEST(Message, OverItsLimitsIsNotWritten) {
   fetch.items.resize(kMaxFds + 1);
   Drop drop;
   drop.allocations.resize(kMaxDrops + 1);
-  Gone gone;
-  gone.calls.pairs.resize(CallCounts::kMost + 1);
+  Revoked revoked;
+  revoked.communicators.resize(kMaxCommunicators + 1);
 
   EXPECT_EQ(encode(1, fetch).error().kind, ErrorKind::misuse);
   EXPECT_EQ(encode(0, drop).error().kind, ErrorKind::misuse);
-  EXPECT_EQ(encode(1, gone).error().kind, ErrorKind::misuse);
+  EXPECT_EQ(encode(1, revoked).error().kind, ErrorKind::misuse);
   EXPECT_EQ(encode(1, StatusReply{std::string(kMaxJsonBytes + 1, ' ')}).error().kind,
             ErrorKind::misuse);
 }
 
 TEST(Message, ReasonsAreCutAndCleanedNotRefused) {
-  const auto bytes = encode(1, Gone{false, "a\nb\x1b" + std::string(2000, 'x')});
+  const auto bytes = encode(1, Revoked{false, "a\nb\x1b" + std::string(2000, 'x')});
   ASSERT_TRUE(bytes.ok());
   const auto envelope = decode(bytes.value());
   ASSERT_TRUE(envelope.ok());
-  EXPECT_EQ(std::get<Gone>(envelope.value().message).reason,
+  EXPECT_EQ(std::get<Revoked>(envelope.value().message).reason,
             "a b " + std::string(kMaxReasonBytes - 4, 'x'));
 }
 
@@ -184,8 +182,8 @@ TEST(Message, EachRequestHasOneTypeOfReply) {
     EXPECT_EQ(fitting, role_of(request.message) == Role::request ? 1 : 0);
   }
   EXPECT_TRUE(answers(Fetched{}, Fetch{}));
-  EXPECT_TRUE(answers(Gone{}, LetGo{}));
-  EXPECT_TRUE(answers(BackDone{}, Back{}));
+  EXPECT_TRUE(answers(Revoked{}, Revoke{}));
+  EXPECT_TRUE(answers(Restored{}, Restore{}));
   EXPECT_TRUE(answers(StatusReply{}, StatusQuery{}));
 }
 

@@ -20,6 +20,7 @@
 #include "base/mutex.h"
 #include "peers/connection.h"
 #include "peers/peer_service.h"
+#include "peers/socket_address.h"
 
 namespace amem {
 
@@ -77,7 +78,7 @@ class Recorder : public PeerHandler {
  private:
   /// What a job tells every process of this user when it pauses and resumes: other tests run.
   static bool is_notice_to_all(const Message& message) {
-    const auto* back = std::get_if<Back>(&message);
+    const auto* back = std::get_if<Restore>(&message);
     return std::holds_alternative<Away>(message) || (back != nullptr && back->backings.empty());
   }
 
@@ -89,9 +90,17 @@ class Recorder : public PeerHandler {
   std::set<InstanceId> other_jobs_;
 };
 
+/// Nodes are all in this process, whose end no test sees: their connections say whether they live.
+struct NodeOptions : PeerOptions {
+  NodeOptions() {
+    process_at = [](int) { return UniqueFd(); };
+  }
+};
+
 /// One amem process' worth of peers, within this process.
 struct Node {
-  explicit Node(PeerOptions options = {}, Recorder::Respond respond = nullptr, int32_t group = 0) {
+  explicit Node(PeerOptions options = NodeOptions(), Recorder::Respond respond = nullptr,
+                int32_t group = 0) {
     recorder.respond_with(std::move(respond));
     Result<std::unique_ptr<PeerService>> started =
         PeerService::start(id, group, recorder, std::move(options));
@@ -107,10 +116,10 @@ struct Node {
   std::unique_ptr<PeerService> service;
 };
 
-/// A node that answers StatusQuery with `json` and LetGo with Gone.
+/// A node that answers StatusQuery with `json` and Revoke with Revoked.
 class Answerer {
  public:
-  explicit Answerer(PeerOptions options = {}, std::string json = "{}", int32_t group = 0)
+  explicit Answerer(PeerOptions options = NodeOptions(), std::string json = "{}", int32_t group = 0)
       : node_(
             std::move(options),
             [this, json = std::move(json)](const PeerInfo& from, uint64_t request_id,
@@ -120,8 +129,8 @@ class Answerer {
               ready_.wait_until(mutex_, patience(), [this] { return is_ready_; });
               if (std::holds_alternative<StatusQuery>(message))
                 node_.service->reply(from.instance, request_id, StatusReply{json}, {});
-              if (std::holds_alternative<LetGo>(message))
-                node_.service->reply(from.instance, request_id, Gone{true, ""}, {});
+              if (std::holds_alternative<Revoke>(message))
+                node_.service->reply(from.instance, request_id, Revoked{true, ""}, {});
             },
             group) {
     MutexLock lock(mutex_);
@@ -141,9 +150,7 @@ class Answerer {
 /// A connection that does as it is told, right or wrong.
 class RawPeer {
  public:
-  explicit RawPeer(UniqueFd socket) : connection_(TrackedFd(ledger_, std::move(socket))) {
-    allow_fds(fd());
-  }
+  explicit RawPeer(UniqueFd socket) : connection_(TrackedFd(ledger_, std::move(socket))) {}
   static std::unique_ptr<RawPeer> dial_to(const InstanceId& instance) {
     Result<UniqueFd> socket = dial(instance);
     if (!socket.ok() || !socket.value().valid()) return nullptr;
@@ -156,11 +163,7 @@ class RawPeer {
     for (size_t i = 0; i < fds; ++i)
       packet.fds.emplace_back(ledger_, UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
     connection_.queue(std::move(packet));
-    // Fds are taken when the other end has looked at who sends them.
-    for (const Deadline deadline = patience(); !deadline.passed(); poll(nullptr, 0, 1)) {
-      const Result<Connection::Flushed> left = connection_.flush();
-      if (!left.ok() || left.value() != Connection::Flushed::starved) return;
-    }
+    (void)connection_.flush();
   }
   void send(uint64_t request_id, Message message, size_t fds = 0) {
     send_bytes(encode(request_id, std::move(message)).value(), fds);
@@ -212,6 +215,8 @@ class RawListener {
     UniqueFd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     return accepted.valid() ? std::make_unique<RawPeer>(std::move(accepted)) : nullptr;
   }
+  /// Nobody listens there any more.
+  void close() { socket_.reset(); }
   const InstanceId id = random_instance_id();
 
  private:

@@ -68,6 +68,7 @@ class Process {
     EXPECT_EQ(waitpid(pid_, &status, WUNTRACED), pid_);
     EXPECT_TRUE(WIFSTOPPED(status));
   }
+  void tell() { EXPECT_EQ(write(input_.get(), "\n", 1), 1); }
   /// Ends its input and returns its exit status.
   int wait() {
     input_.reset();
@@ -99,19 +100,19 @@ void wait_for_end_of_input() {
   }
 }
 
-/// Answers StatusQuery, and Back with the allocations of the tokens that came; LetGo never.
+/// Answers StatusQuery, and Restore with the allocations of the tokens that came; Revoke never.
 class ServingHandler : public PeerHandler {
  public:
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
     if (std::holds_alternative<StatusQuery>(received.message))
       service.load()->reply(from.instance, request_id, StatusReply{"{}"}, {});
-    if (!std::holds_alternative<Back>(received.message)) return;
+    if (!std::holds_alternative<Restore>(received.message)) return;
     std::string reason;
     for (const UniqueFd& fd : received.fds) {
       const auto token = read_token(fd.get());
       reason += token ? std::to_string(token->allocation) + " " : "none ";
     }
-    service.load()->reply(from.instance, request_id, BackDone{true, reason}, {});
+    service.load()->reply(from.instance, request_id, Restored{true, reason}, {});
   }
   void on_peer_gone(const PeerInfo&) override {}
   std::atomic<PeerService*> service = nullptr;
@@ -125,6 +126,19 @@ int serve() {
   // Nobody knows the instance before the next line.
   handler.service = service.value().get();
   say(id.hex());
+  wait_for_end_of_input();
+  return 0;
+}
+
+/// Serves until it is told to close every descriptor of the service, and lives on.
+int close_and_live() {
+  ServingHandler handler;
+  const InstanceId id = random_instance_id();
+  auto service = PeerService::start(id, 0, handler);
+  handler.service = service.value().get();
+  say(id.hex());
+  char told;
+  if (read(STDIN_FILENO, &told, 1) == 1) service.value()->forget_after_fork();
   wait_for_end_of_input();
   return 0;
 }
@@ -166,11 +180,11 @@ TEST(PeerProcess, AnswersFromItsOwnPid) {
 
 TEST(PeerProcess, ThatIsKilledCompletesPendingCallsAndIsReported) {
   Process process({"--serve"});
-  Node a;
+  Node a{PeerOptions()};
   ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
   const pid_t pid = process.pid();
   Result<Received> outcome = Error{};
-  std::thread caller([&] { outcome = a.ask(process.instance(), LetGo{}); });
+  std::thread caller([&] { outcome = a.ask(process.instance(), Revoke{}); });
 
   process.kill_with(SIGKILL);
 
@@ -181,6 +195,30 @@ TEST(PeerProcess, ThatIsKilledCompletesPendingCallsAndIsReported) {
   EXPECT_EQ(a.recorder.gone()[0].instance, process.instance());
   EXPECT_EQ(a.recorder.gone()[0].pid, pid);
   EXPECT_EQ(a.ask(process.instance(), StatusQuery{}).error().kind, ErrorKind::peer);
+}
+
+TEST(PeerProcess, ThatClosesItsSocketsAndLivesIsWaitedForUntilItEnds) {
+  Process process({"--close"});
+  Outcomes outcomes;
+  Node a{PeerOptions()};
+  ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+  const std::string pid = std::to_string(process.pid());
+  process.tell();
+
+  // Late enough for the process to have closed them.
+  ASSERT_TRUE(eventually([&] {
+    const Result<Received> refused = a.ask(process.instance(), Revoke{}, 50);
+    return refused.error().message.find("pid " + pid) != std::string::npos &&
+           refused.error().message.find("has closed its connection but lives") != std::string::npos;
+  }));
+  EXPECT_TRUE(a.recorder.gone().empty());
+  EXPECT_EQ(a.ask(process.instance(), Restore{}).error().code, ECONNREFUSED) << "nobody can map it";
+
+  a.service->call(process.instance(), Revoke{}, {}, patience(), outcomes.add());
+  process.kill_with(SIGKILL);
+  ASSERT_TRUE(outcomes.wait(1));
+  EXPECT_EQ(outcomes.all[0].error().kind, ErrorKind::peer);
+  EXPECT_TRUE(a.recorder.wait_gone(1));
 }
 
 TEST(PeerProcess, ThatIsStoppedIsSlowNotDead) {
@@ -208,11 +246,11 @@ TEST(PeerProcess, ReadsTheTokensThatItIsSent) {
   fds.push_back(std::move(make_token(Token{a.id, 77, 1, getpid()}).value()));
   fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
-  const auto reply = a.service->call_and_wait(process.instance(), Back{{77, 78}, true},
+  const auto reply = a.service->call_and_wait(process.instance(), Restore{{77, 78}, true},
                                               std::move(fds), patience());
 
   ASSERT_TRUE(reply.ok()) << reply.error().message;
-  EXPECT_EQ(std::get<BackDone>(reply.value().message).reason, "77 none ");
+  EXPECT_EQ(std::get<Restored>(reply.value().message).reason, "77 none ");
 }
 
 TEST(PeerProcess, CannotTakeTheNameOfAnother) {
@@ -268,7 +306,7 @@ TEST(PeerProcess, ForgettingClosesEveryFdAndLeavesTheParentAlone) {
   for (int i = 0; i < 600; ++i) {
     std::vector<UniqueFd> fds;
     fds.emplace_back(dup(probe.get()));
-    a.service->call(slow_id, Back{{1}, true}, std::move(fds), patience(),
+    a.service->call(slow_id, Restore{{1}, true}, std::move(fds), patience(),
                     [](const Result<Received>&) {});
   }
   // The last order has been carried out when an answer to a later one is here.
@@ -330,6 +368,7 @@ TEST(PeerProcess, TheServiceThreadTakesNoSignals) {
 int main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "--serve") return amem::serve();
+  if (role == "--close") return amem::close_and_live();
   if (role == "--claim" && argc == 4)
     return amem::claim_to_be(amem::id_from_hex(argv[2]), amem::id_from_hex(argv[3]));
   if (role == "--fork-and-die" && argc == 3) return amem::fork_and_die(amem::id_from_hex(argv[2]));

@@ -2,12 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "peers/peer_service.h"
 
-#include <signal.h>
-
 #include <optional>
 #include <utility>
 
-#include "base/mutex.h"
+#include "base/thread.h"
+#include "base/waiter.h"
 #include "peers/service_loop.h"
 
 namespace amem {
@@ -20,19 +19,11 @@ Error forgotten_error() {
   return make_error(ErrorKind::misuse, 0, "the peer service belongs to the parent of this process");
 }
 
-/// Where call_and_wait() and the service thread meet; lives until both have let go of it.
-struct Meeting {
-  Mutex mutex;
-  Condition arrived;
-  std::optional<Result<Received>> outcome AMEM_GUARDED_BY(mutex);
-};
-
 }  // namespace
 
 PeerService::PeerService(std::unique_ptr<ServiceLoop> loop) : loop_(std::move(loop)) {}
 
 void* PeerService::thread_main(void* loop) {
-  pthread_setname_np(pthread_self(), "amem-peers");
   static_cast<ServiceLoop*>(loop)->run();
   return nullptr;
 }
@@ -44,13 +35,9 @@ Result<std::unique_ptr<PeerService>> PeerService::start(InstanceId self, int32_t
   if (!loop.ok()) return std::move(loop.error());
   std::unique_ptr<PeerService> service(new PeerService(std::move(loop.value())));
 
-  // The host's signals are for the host's threads. std::thread would throw when there is none left.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int code = pthread_create(&service->thread_, nullptr, thread_main, service->loop_.get());
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (code != 0) return os_error(code, "pthread_create(amem-peers)");
+  const Result<pthread_t> thread = start_thread("amem-peers", thread_main, service->loop_.get());
+  if (!thread.ok()) return thread.error();
+  service->thread_ = thread.value();
   service->running_ = true;
   return service;
 }
@@ -61,7 +48,11 @@ PeerService::~PeerService() {
     static_cast<void>(loop_.release());
     return;
   }
-  if (!running_) return;
+  stop();
+}
+
+void PeerService::stop() {
+  if (!std::exchange(running_, false)) return;
   loop_->stop();
   pthread_join(thread_, nullptr);
 }
@@ -79,19 +70,12 @@ Result<Received> PeerService::call_and_wait(const InstanceId& peer, Message mess
   if (loop_->on_its_thread())
     return make_error(ErrorKind::misuse, 0, "%s: the service thread must not wait for a reply",
                       name_of(message));
-  const auto meeting = std::make_shared<Meeting>();
+  const auto reply = std::make_shared<Waiter<Result<Received>>>();
   const std::string name = name_of(message);
-  call(peer, std::move(message), std::move(fds), deadline, [meeting](Result<Received> outcome) {
-    MutexLock lock(meeting->mutex);
-    meeting->outcome.emplace(std::move(outcome));
-    meeting->arrived.notify_all();
-  });
-  const Deadline patience = Deadline::after_ms(deadline.left_ms() + kGraceMs);
-  MutexLock lock(meeting->mutex);
-  if (meeting->arrived.wait_until(meeting->mutex, patience, [&]() AMEM_REQUIRES(meeting->mutex) {
-        return meeting->outcome.has_value();
-      }))
-    return std::move(*meeting->outcome);
+  call(peer, std::move(message), std::move(fds), deadline,
+       [reply](Result<Received> outcome) { reply->give(std::move(outcome)); });
+  if (auto outcome = reply->take(Deadline::after_ms(deadline.left_ms() + kGraceMs)))
+    return std::move(*outcome);
   return make_error(ErrorKind::timeout, 0,
                     "%s to instance %s: the service thread of this process is held up",
                     name.c_str(), peer.hex().c_str());
@@ -118,6 +102,10 @@ std::optional<PeerInfo> PeerService::find(const InstanceId& instance) const {
 std::vector<PeerInfo> PeerService::peers() const {
   if (forgotten_.load(std::memory_order_relaxed)) return {};
   return loop_->directory().all();
+}
+
+void PeerService::withdraw() {
+  if (getpid() == started_by_) loop_->withdraw();
 }
 
 void PeerService::forget_after_fork() {

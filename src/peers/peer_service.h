@@ -3,6 +3,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -19,7 +20,6 @@
 #include "peers/message.h"
 #include "peers/peer_handler.h"
 #include "peers/peer_options.h"
-#include "peers/socket_address.h"
 
 namespace amem {
 
@@ -41,6 +41,8 @@ class PeerService {
                                                     PeerHandler& handler, PeerOptions options = {});
   ~PeerService();
   PeerService(const PeerService&) = delete;
+  /// Ends the thread: what is pending is completed with misuse, what is asked of it later is lost.
+  void stop();
 
   /// Sends a request, dialling the peer when there is no connection. `done` runs exactly once, on
   /// the service thread and in order with that peer's other messages: with the reply, or with an
@@ -65,6 +67,9 @@ class PeerService {
   std::optional<PeerInfo> find(const InstanceId& instance) const;
   std::vector<PeerInfo> peers() const;
 
+  /// At exit(): nobody finds this process any more. Nothing in a child that was forked.
+  void withdraw();
+
   /// In a forked child, where the thread is not: closes every fd of the service, so that the child
   /// neither answers for its parent nor keeps a connection open or memory alive after the parent's
   /// end. Async-signal-safe: touches no lock and no memory but its own flags. Afterwards calls
@@ -78,6 +83,7 @@ class PeerService {
 
   std::unique_ptr<ServiceLoop> loop_;
   pthread_t thread_{};
+  const pid_t started_by_ = getpid();
   bool running_ = false;
   std::atomic<bool> forgotten_{false};
 };

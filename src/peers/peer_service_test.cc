@@ -22,7 +22,7 @@ std::vector<UniqueFd> null_fds(size_t count) {
 
 TEST(PeerService, ARequestGetsItsReply) {
   Node a;
-  Answerer b({}, "{\"state\":1}");
+  Answerer b(NodeOptions(), "{\"state\":1}");
 
   const Result<Received> reply = a.ask(b->id, StatusQuery{});
 
@@ -31,8 +31,8 @@ TEST(PeerService, ARequestGetsItsReply) {
 }
 
 TEST(PeerService, PeersKnowEachOtherOnceTheyHaveTalked) {
-  Node a({}, nullptr, 3);
-  Answerer b({}, "{}", 4);
+  Node a(NodeOptions(), nullptr, 3);
+  Answerer b(NodeOptions(), "{}", 4);
   EXPECT_TRUE(a.service->peers().empty());
   ASSERT_TRUE(a.ask(b->id, StatusQuery{}).ok());
 
@@ -48,7 +48,7 @@ TEST(PeerService, PeersKnowEachOtherOnceTheyHaveTalked) {
 }
 
 TEST(PeerService, AProcessMayTalkToItself) {
-  Answerer a({}, "[]");
+  Answerer a(NodeOptions(), "[]");
   const Result<Received> reply = a->ask(a->id, StatusQuery{});
   ASSERT_TRUE(reply.ok()) << reply.error().message;
   EXPECT_EQ(std::get<StatusReply>(reply.value().message).json, "[]");
@@ -59,7 +59,7 @@ TEST(PeerService, AFullLoadOfFdsArrivesInOrder) {
   Node a, b;
   std::vector<UniqueFd> fds;
   std::vector<ino_t> sent;
-  Back back;
+  Restore back;
   for (size_t i = 0; i < kMaxFds; ++i) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -81,7 +81,7 @@ TEST(PeerService, AFullLoadOfFdsArrivesInOrder) {
     fstat(seen[0].received.fds[i].get(), &status);
     ASSERT_EQ(status.st_ino, sent[i]);
   }
-  b.service->reply(a.id, seen[0].request_id, BackDone{true, ""}, {});
+  b.service->reply(a.id, seen[0].request_id, Restored{true, ""}, {});
   ASSERT_TRUE(outcomes.wait(1));
   EXPECT_TRUE(outcomes.all[0].ok());
 }
@@ -94,9 +94,9 @@ TEST(PeerService, EverythingToOnePeerStaysInOrder) {
     if (i % 3 == 0)
       a.service->send(b.id, Drop{{i}}, {});
     else if (i % 3 == 1)
-      a.service->call(b.id, LetGo{static_cast<uint32_t>(i), {}}, {}, patience(), outcomes.add());
+      a.service->call(b.id, Revoke{static_cast<uint32_t>(i), {}}, {}, patience(), outcomes.add());
     else
-      a.service->call(b.id, Back{{i}, false}, null_fds(1), patience(), outcomes.add());
+      a.service->call(b.id, Restore{{i}, false}, null_fds(1), patience(), outcomes.add());
   }
 
   ASSERT_TRUE(b.recorder.wait_seen(kCount));
@@ -105,8 +105,8 @@ TEST(PeerService, EverythingToOnePeerStaysInOrder) {
     const Message& message = seen[i].received.message;
     uint64_t number = 0;
     if (i % 3 == 0) number = std::get<Drop>(message).allocations[0];
-    if (i % 3 == 1) number = std::get<LetGo>(message).timeout_ms;
-    if (i % 3 == 2) number = std::get<Back>(message).backings[0];
+    if (i % 3 == 1) number = std::get<Revoke>(message).timeout_ms;
+    if (i % 3 == 2) number = std::get<Restore>(message).backings[0];
     ASSERT_EQ(number, i);
   }
 }
@@ -114,14 +114,14 @@ TEST(PeerService, EverythingToOnePeerStaysInOrder) {
 TEST(PeerService, ACallIsCompletedInOrderWithThePeersOtherMessages) {
   std::atomic<int> seen_before_reply = -1;
   Node a, b;
-  a.service->call(b.id, LetGo{}, {}, patience(), [&](const Result<Received>&) {
+  a.service->call(b.id, Revoke{}, {}, patience(), [&](const Result<Received>&) {
     seen_before_reply = static_cast<int>(a.recorder.take_seen().size());
   });
   ASSERT_TRUE(b.recorder.wait_seen(1));
   const uint64_t request_id = b.recorder.take_seen()[0].request_id;
 
   for (uint64_t i = 0; i < 5; ++i) b.service->send(a.id, Drop{{i}}, {});
-  b.service->reply(a.id, request_id, Gone{true, ""}, {});
+  b.service->reply(a.id, request_id, Revoked{true, ""}, {});
   for (uint64_t i = 0; i < 7; ++i) b.service->send(a.id, Drop{{i}}, {});
 
   ASSERT_TRUE(a.recorder.wait_seen(7));
@@ -130,14 +130,14 @@ TEST(PeerService, ACallIsCompletedInOrderWithThePeersOtherMessages) {
 
 TEST(PeerService, TheDeadlineNamesWhoDidNotAnswer) {
   Node a, b;
-  const Result<Received> outcome = a.ask(b.id, LetGo{}, 50);
+  const Result<Received> outcome = a.ask(b.id, Revoke{}, 50);
 
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::timeout);
   const std::string& text = outcome.error().message;
   EXPECT_NE(text.find("pid " + std::to_string(getpid())), text.npos) << text;
   EXPECT_NE(text.find(b.id.hex()), text.npos) << text;
-  EXPECT_NE(text.find("LetGo"), text.npos) << text;
+  EXPECT_NE(text.find("Revoke"), text.npos) << text;
 }
 
 TEST(PeerService, ALateReplyIsDroppedAndItsFdsAreClosed) {
@@ -167,7 +167,7 @@ TEST(PeerService, APeersEndCompletesEveryPendingCallThenIsReported) {
   Node a;
   auto b = std::make_unique<Node>();
   const InstanceId b_id = b->id;
-  for (int i = 0; i < 20; ++i) a.service->call(b_id, LetGo{}, {}, patience(), outcomes.add());
+  for (int i = 0; i < 20; ++i) a.service->call(b_id, Revoke{}, {}, patience(), outcomes.add());
   ASSERT_TRUE(b->recorder.wait_seen(20));
 
   b.reset();
@@ -213,7 +213,7 @@ TEST(PeerService, AHandlerMayCallThePeerBack) {
   Outcomes outcomes;
   Answerer a;
   std::atomic<PeerService*> service = nullptr;
-  Node b({}, [&](const PeerInfo& from, uint64_t, const Message&) {
+  Node b(NodeOptions(), [&](const PeerInfo& from, uint64_t, const Message&) {
     // Set before anything was sent to b.
     service.load()->call(from.instance, StatusQuery{}, {}, patience(), outcomes.add());
   });
@@ -228,7 +228,7 @@ TEST(PeerService, AHandlerMayCallThePeerBack) {
 TEST(PeerService, WaitingOnTheServiceThreadIsMisuse) {
   std::atomic<PeerService*> service = nullptr;
   std::atomic<bool> refused = false;
-  Node b({}, [&](const PeerInfo& from, uint64_t, const Message&) {
+  Node b(NodeOptions(), [&](const PeerInfo& from, uint64_t, const Message&) {
     const auto outcome =
         service.load()->call_and_wait(from.instance, StatusQuery{}, {}, patience());
     refused = !outcome.ok() && outcome.error().kind == ErrorKind::misuse;
@@ -250,8 +250,8 @@ TEST(PeerService, WhatNoPeerWouldAcceptIsMisuseAndCostsNoConnection) {
   too_many.items.resize(kMaxFds + 1);
 
   EXPECT_EQ(a.ask(b->id, too_many).error().kind, ErrorKind::misuse);
-  EXPECT_EQ(a.ask(b->id, Back{{1}, true}).error().kind, ErrorKind::misuse);
-  EXPECT_EQ(a.ask(b->id, Gone{}).error().kind, ErrorKind::misuse);
+  EXPECT_EQ(a.ask(b->id, Restore{{1}, true}).error().kind, ErrorKind::misuse);
+  EXPECT_EQ(a.ask(b->id, Revoked{}).error().kind, ErrorKind::misuse);
   EXPECT_EQ(a.ask(b->id, StatusQuery{}, 0).error().kind, ErrorKind::timeout);
   a.service->send(b->id, StatusQuery{}, {});
   a.service->reply(b->id, 1, StatusQuery{}, {});
@@ -264,7 +264,7 @@ TEST(PeerService, DestructionCompletesWhatIsPending) {
   Outcomes outcomes;
   auto a = std::make_unique<Node>();
   Node b;
-  for (int i = 0; i < 5; ++i) a->service->call(b.id, LetGo{}, {}, patience(), outcomes.add());
+  for (int i = 0; i < 5; ++i) a->service->call(b.id, Revoke{}, {}, patience(), outcomes.add());
   ASSERT_TRUE(b.recorder.wait_seen(5));
 
   a->service.reset();
@@ -279,7 +279,7 @@ TEST(PeerService, TwoCannotBeTheSameInstance) {
   const auto second = PeerService::start(a.id, 0, recorder);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().kind, ErrorKind::os);
-  EXPECT_EQ(second.error().code, EADDRINUSE);
+  EXPECT_EQ(second.error().code, EEXIST);
 }
 
 TEST(PeerService, ManyThreadsMayCallAtOnce) {
@@ -303,10 +303,10 @@ TEST(PeerService, LeavesNoFdOpen) {
     Answerer b;
     auto c = std::make_unique<Node>();
     ASSERT_TRUE(a.ask(b->id, StatusQuery{}).ok());
-    a.service->call(b->id, Back{{1, 2}, true}, null_fds(2), patience(),
+    a.service->call(b->id, Restore{{1, 2}, true}, null_fds(2), patience(),
                     [](const Result<Received>&) {});
     Outcomes outcomes;
-    a.service->call(c->id, Back{{1, 2}, true}, null_fds(2), patience(), outcomes.add());
+    a.service->call(c->id, Restore{{1, 2}, true}, null_fds(2), patience(), outcomes.add());
     ASSERT_TRUE(c->recorder.wait_seen(1));
     c.reset();
     ASSERT_TRUE(outcomes.wait(1));

@@ -40,6 +40,13 @@ void PendingCalls::fail_peer(const InstanceId& peer, uint64_t last_id, const Err
   for (auto& [id, call] : extract(chosen)) call.done(why);
 }
 
+void PendingCalls::fail_restores(const InstanceId& peer, const Error& why) {
+  const auto chosen = [&](uint64_t, const Call& call) {
+    return call.peer == peer && std::holds_alternative<Restore>(call.request);
+  };
+  for (auto& [id, call] : extract(chosen)) call.done(why);
+}
+
 void PendingCalls::fail_all(const Error& why) {
   for (auto& [id, call] : std::exchange(calls_, {})) call.done(why);
 }

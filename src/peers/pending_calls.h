@@ -44,6 +44,8 @@ class PendingCalls {
 
   /// Completes all calls to this peer up to `last_id` with `why`, oldest first.
   void fail_peer(const InstanceId& peer, uint64_t last_id, const Error& why);
+  /// Completes the Backs to this peer, which only a process that listens can carry out.
+  void fail_restores(const InstanceId& peer, const Error& why);
   void fail_all(const Error& why);
 
   /// Completes what is past its deadline with timeout. `who` names a peer in the message.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// A connection may break while both ends live. Only one that has no listener any more has ended.
+// A connection may break while both ends live. A peer has ended when the kernel says so: by its
+// pidfd, or where there is none, because nobody listens at its address any more.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,7 +15,7 @@ namespace {
 /// A node that knows a peer which does as it is told.
 class Reconnect : public testing::Test {
  protected:
-  explicit Reconnect(PeerOptions options = {}) : a_(std::move(options)) {
+  explicit Reconnect(PeerOptions options = NodeOptions()) : a_(std::move(options)) {
     listener_.emplace();
     id_ = listener_->id;
   }
@@ -28,7 +29,9 @@ class Reconnect : public testing::Test {
     if (!hello || !std::holds_alternative<Hello>(hello->message)) return nullptr;
     return raw;
   }
-  void ask() { a_.service->call(id_, LetGo{}, {}, patience(), outcomes_.add()); }
+  void ask(Deadline deadline = patience()) {
+    a_.service->call(id_, Revoke{}, {}, deadline, outcomes_.add());
+  }
   std::optional<RawListener> listener_;
   InstanceId id_;
   Outcomes outcomes_;
@@ -65,10 +68,10 @@ TEST_F(Reconnect, CallsMadeMeanwhileAreCarriedOut) {
   ask();  // before the Hello
   ASSERT_TRUE(second->next_message());
   const auto request = second->next_message();
-  ASSERT_TRUE(request && std::holds_alternative<LetGo>(request->message));
+  ASSERT_TRUE(request && std::holds_alternative<Revoke>(request->message));
 
   second->greet(id_);
-  second->send(request->request_id, Gone{true, ""});
+  second->send(request->request_id, Revoked{true, ""});
 
   ASSERT_TRUE(outcomes_.wait(2));
   EXPECT_FALSE(outcomes_.all[0].ok());
@@ -87,18 +90,8 @@ TEST_F(Reconnect, OneWithoutAListenerHasEnded) {
   EXPECT_EQ(outcomes_.all[0].error().kind, ErrorKind::peer);
 }
 
-class ReconnectBriefly : public Reconnect {
- protected:
-  static PeerOptions briefly() {
-    PeerOptions options;
-    options.dial_timeout_ms = 20;
-    return options;
-  }
-  ReconnectBriefly() : Reconnect(briefly()) {}
-};
-
-TEST_F(ReconnectBriefly, OneThatClosesEveryConnectionIsGivenUpButHasNotEnded) {
-  ask();
+TEST_F(Reconnect, OneThatClosesEveryConnectionHasNotEnded) {
+  ask(Deadline::after_ms(300));
   auto raw = meet();
   ASSERT_TRUE(raw);
 
@@ -110,8 +103,82 @@ TEST_F(ReconnectBriefly, OneThatClosesEveryConnectionIsGivenUpButHasNotEnded) {
   EXPECT_TRUE(outcomes_.wait(1));
   over = true;
   closer.join();
-  EXPECT_FALSE(outcomes_.all[0].ok());
+  ASSERT_FALSE(outcomes_.all[0].ok());
+  EXPECT_EQ(outcomes_.all[0].error().kind, ErrorKind::timeout);
+  EXPECT_NE(outcomes_.all[0].error().message.find("has closed its connection"), std::string::npos);
   EXPECT_TRUE(a_.recorder.gone().empty());
+}
+
+/// In place of a pidfd: readable once the test has ended it.
+class ReconnectWithProcess : public Reconnect {
+ protected:
+  struct Process {
+    Process() {
+      int ends[2];
+      EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+      watched.reset(ends[0]);
+      life.reset(ends[1]);
+    }
+    UniqueFd watched, life;
+  };
+  explicit ReconnectWithProcess(std::shared_ptr<Process> process = std::make_shared<Process>())
+      : Reconnect(watching(process)), process_(std::move(process)) {}
+
+  static PeerOptions watching(const std::shared_ptr<Process>& process) {
+    PeerOptions options;
+    options.process_at = [process](int) { return UniqueFd(dup(process->watched.get())); };
+    return options;
+  }
+  void end_process() { process_->life.reset(); }
+
+  std::shared_ptr<Process> process_;
+};
+
+TEST_F(ReconnectWithProcess, OneWithoutAListenerLivesUntilItsProcessHasEnded) {
+  ask(Deadline::after_ms(100));
+  auto raw = meet();
+  ASSERT_TRUE(raw);
+  listener_.reset();
+  raw.reset();
+  ASSERT_TRUE(outcomes_.wait(1));
+  EXPECT_EQ(outcomes_.all[0].error().kind, ErrorKind::timeout);
+  EXPECT_NE(outcomes_.all[0].error().message.find("has closed its connection but lives"),
+            std::string::npos)
+      << outcomes_.all[0].error().message;
+  EXPECT_TRUE(a_.recorder.gone().empty());
+  ask();
+
+  end_process();
+
+  ASSERT_TRUE(a_.recorder.wait_gone(1));
+  ASSERT_TRUE(outcomes_.wait(2));
+  EXPECT_EQ(outcomes_.all[1].error().kind, ErrorKind::peer);
+}
+
+// A child made without the fork handlers holds its sockets.
+TEST_F(ReconnectWithProcess, OneWhoseProcessHasEndedIsNotWaitedForWhoeverHoldsItsSockets) {
+  ask();
+  auto raw = meet();
+  ASSERT_TRUE(raw);
+
+  end_process();
+
+  ASSERT_TRUE(a_.recorder.wait_gone(1));
+  ASSERT_TRUE(outcomes_.wait(1));
+  EXPECT_EQ(outcomes_.all[0].error().kind, ErrorKind::peer);
+}
+
+TEST_F(ReconnectWithProcess, WhatItSaidBeforeItsEndCounts) {
+  ask();
+  auto raw = meet();
+  ASSERT_TRUE(raw);
+  const auto request = raw->next_message();
+  ASSERT_TRUE(request);
+  raw->send(request->request_id, Revoked{true, ""});
+  end_process();
+
+  ASSERT_TRUE(outcomes_.wait(1));
+  EXPECT_TRUE(outcomes_.all[0].ok());
 }
 
 }  // namespace

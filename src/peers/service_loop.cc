@@ -3,6 +3,7 @@
 #include "peers/service_loop.h"
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -90,9 +91,12 @@ Status ServiceLoop::open() {
   AMEM_TRY(watch_readable(epoll_->get(), listener_->get(), kListenerToken));
 
   links_ = std::make_unique<PeerLinks>(PeerLinks::Surroundings{self_, handler_, options_, ledger_,
-                                                               epoll_->get(), calls_, directory_,
-                                                               [this] { mailbox_->wake(); }});
+                                                               epoll_->get(), calls_, directory_});
   return ok_status();
+}
+
+void ServiceLoop::withdraw() {
+  if (listener_) unlink(socket_path(self_.instance).c_str());
 }
 
 bool ServiceLoop::on_its_thread() const {

@@ -25,6 +25,10 @@ class ServiceLoop {
   static Result<std::unique_ptr<ServiceLoop>> create(const Hello& self, PeerHandler& handler,
                                                      PeerOptions options);
 
+  /// Other processes do not find this one any more.
+  void withdraw();
+  ~ServiceLoop() { withdraw(); }
+
   /// Until stop(). What is pending then is completed with misuse.
   void run();
   void stop() { mailbox_->stop(); }

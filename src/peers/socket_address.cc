@@ -2,23 +2,23 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "peers/socket_address.h"
 
-#include <fcntl.h>
+#include <dirent.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstddef>
 #include <cstdio>
-#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
 
-#include "base/seeded_fault.h"
-
-// Linux 6.16, include/uapi/asm-generic/socket.h.
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
+// Linux 6.5, include/uapi/asm-generic/socket.h.
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
 #endif
 
 namespace amem {
@@ -28,127 +28,117 @@ namespace {
 constexpr int kBacklog = 4096;
 constexpr size_t kHexDigits = 32;
 
-struct Address {
-  sockaddr_un address{};
-  socklen_t size_bytes = 0;
-};
+std::string directory() { return "/dev/shm/amem-" + std::to_string(geteuid()); }
 
-Address address_of(const InstanceId& instance) {
-  const std::string name = socket_name(instance);
-  Address out;
-  out.address.sun_family = AF_UNIX;
-  // At most 1 + 5 + 10 + 1 + 32 bytes of the 108 that there are.
-  std::copy(name.begin(), name.end(), out.address.sun_path);
-  out.size_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  return out;
+/// That nobody else may enter the directory. What is in it is then this user's as well: /dev/shm is
+/// sticky, so nobody else can replace the directory.
+Status check_directory(const std::string& path) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) return os_error(errno, "lstat(%s)", path.c_str());
+  if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 0077) != 0)
+    return os_error(EPERM, "%s is not a directory that only user %u may enter; remove it",
+                    path.c_str(), geteuid());
+  return ok_status();
+}
+
+std::optional<InstanceId> instance_of(std::string_view name) {
+  InstanceId id;
+  if (name.size() != kHexDigits) return std::nullopt;
+  for (size_t i = 0; i < id.bits.size(); ++i)
+    std::from_chars(name.data() + i * 16, name.data() + (i + 1) * 16, id.bits[i], 16);
+  if (id.hex() != name) return std::nullopt;
+  return id;
+}
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // At most 14 + 10 + 1 + 32 + 4 bytes of the 108 that there are.
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
 }
 
 Result<UniqueFd> open_socket() {
   UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return os_error(errno, "socket(AF_UNIX, SOCK_SEQPACKET)");
-  // A connection that is accepted inherits it. What cannot be sent need not be closed.
-  const int no = 0;
-  setsockopt(fd.get(), SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no);
   return fd;
 }
 
-std::string prefix_of(uid_t user) {
-  return std::string(1, '\0') + "amem-" + std::to_string(user) + "-";
-}
-
-/// The beginning of a file of /proc; nothing when there is no such file.
-std::optional<std::string> beginning_of(const char* path) {
-  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return std::nullopt;
-  std::array<char, 128> text;
-  const ssize_t got = read(fd.get(), text.data(), text.size());
-  return std::string(text.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
-}
-
-/// The number that all users have here who have none in this user namespace (user_namespaces(7),
-/// "Unmapped user and group IDs").
-uid_t overflow_user() {
-  uid_t user = 65534;
-  const std::string text = beginning_of("/proc/sys/kernel/overflowuid").value_or("");
-  std::from_chars(text.data(), text.data() + text.size(), user);
-  return user;
-}
-
-/// Whether every user has a number of his own here. So it is on a kernel without user namespaces,
-/// which has no such file; a new namespace has an empty one.
-bool all_users_have_numbers() {
-  const std::optional<std::string> map = beginning_of("/proc/self/uid_map");
-  unsigned long first = 0, outside = 0, count = 0;
-  return !map || (sscanf(map->c_str(), "%lu %lu %lu", &first, &outside, &count) == 3 &&
-                  first == 0 && count == 0xffffffff);
+int connect_to(int socket, const std::string& path) {
+  const sockaddr_un at = address_of(path);
+  int code = 0;
+  do code = connect(socket, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0 ? 0 : errno;
+  while (code == EINTR);
+  return code;
 }
 
 }  // namespace
 
-std::string socket_name(const InstanceId& instance, uid_t user) {
-  return prefix_of(user) + instance.hex();
-}
+std::string socket_path(const InstanceId& instance) { return directory() + "/" + instance.hex(); }
 
-std::optional<InstanceId> instance_of(std::string_view name, uid_t user) {
-  const std::string prefix = prefix_of(user);
-  if (!name.starts_with(prefix) || name.size() != prefix.size() + kHexDigits) return std::nullopt;
-  const char* digits = name.data() + prefix.size();
-  InstanceId id;
-  for (uint64_t& word : id.bits) {
-    std::from_chars(digits, digits + kHexDigits / 2, word, 16);
-    digits += kHexDigits / 2;
-  }
-  // Byte for byte, or it is the name of somebody who wants to be taken for it.
-  if (id.hex() != name.substr(prefix.size()) && !seeded_fault("name_digits")) return std::nullopt;
-  return id;
-}
-
-void allow_fds(int socket) {
-  const int yes = 1;
-  setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &yes, sizeof yes);
-}
-
-bool is_of_this_user(const ucred& other) {
-  static const uid_t overflow = overflow_user();
-  return other.uid == geteuid() && (other.uid != overflow || all_users_have_numbers());
+Result<std::set<InstanceId>> instances_of_this_user() {
+  std::set<InstanceId> out;
+  const std::string path = directory();
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(path.c_str()), closedir);
+  if (open == nullptr && errno == ENOENT) return out;
+  if (open == nullptr) return os_error(errno, "opendir(%s)", path.c_str());
+  AMEM_TRY(check_directory(path));
+  while (const dirent* entry = readdir(open.get()))
+    if (const auto instance = instance_of(entry->d_name)) out.insert(*instance);
+  return out;
 }
 
 Result<UniqueFd> listen_at(const InstanceId& instance) {
+  const std::string folder = directory();
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return os_error(errno, "mkdir(%s)", folder.c_str());
+  AMEM_TRY(check_directory(folder));
   Result<UniqueFd> fd = open_socket();
   if (!fd.ok()) return fd;
-  const Address at = address_of(instance);
-  if (bind(fd.value().get(), reinterpret_cast<const sockaddr*>(&at.address), at.size_bytes) != 0)
-    return os_error(errno, "bind(@%s)", at.address.sun_path + 1);
-  if (listen(fd.value().get(), kBacklog) != 0)
-    return os_error(errno, "listen(@%s)", at.address.sun_path + 1);
+  // It gets its name when it listens: who finds a name that refuses connections takes it for dead.
+  const std::string path = socket_path(instance), unfinished = path + ".new";
+  const sockaddr_un at = address_of(unfinished);
+  if (bind(fd.value().get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0)
+    return os_error(errno, "bind(%s)", unfinished.c_str());
+  if (listen(fd.value().get(), kBacklog) != 0 || link(unfinished.c_str(), path.c_str()) != 0) {
+    const int code = errno;
+    unlink(unfinished.c_str());
+    return os_error(code, "listen(%s)", path.c_str());
+  }
+  unlink(unfinished.c_str());
   return fd;
 }
 
 Result<UniqueFd> dial(const InstanceId& instance) {
   Result<UniqueFd> fd = open_socket();
   if (!fd.ok()) return fd;
-  const Address at = address_of(instance);
-  int code = 0;
-  while (connect(fd.value().get(), reinterpret_cast<const sockaddr*>(&at.address), at.size_bytes) !=
-         0) {
-    code = errno;
-    if (code != EINTR) break;
-    code = 0;
-  }
+  const std::string path = socket_path(instance);
+  const int code = connect_to(fd.value().get(), path);
   if (code == 0) return fd;
   if (code == EAGAIN) return UniqueFd();
-  if (code == ECONNREFUSED)
-    return make_error(ErrorKind::peer, code, "process of instance %s has ended",
+  if (code == ECONNREFUSED) unlink(path.c_str());
+  if (code == ECONNREFUSED || code == ENOENT)
+    return make_error(ErrorKind::peer, code,
+                      "process of instance %s has ended, or has another /dev/shm than this one",
                       instance.hex().c_str());
-  return os_error(code, "connect(@%s)", at.address.sun_path + 1);
+  return os_error(code, "connect(%s)", path.c_str());
 }
 
-Result<ucred> credentials_of(int socket) {
+Result<pid_t> pid_of_peer(int socket) {
   ucred credentials{};
   socklen_t size_bytes = sizeof credentials;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size_bytes) != 0)
     return os_error(errno, "getsockopt(SO_PEERCRED)");
-  return credentials;
+  return credentials.pid;
+}
+
+UniqueFd process_of_peer(int socket) {
+  int fd = -1;
+  socklen_t size_bytes = sizeof fd;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size_bytes) == 0) return UniqueFd(fd);
+  const Result<pid_t> pid = pid_of_peer(socket);
+  if (!pid.ok() || pid.value() <= 0) return UniqueFd();
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid.value(), 0)));
 }
 
 }  // namespace amem

@@ -2,13 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <sys/socket.h>
 #include <sys/types.h>
-#include <unistd.h>
 
-#include <optional>
+#include <set>
 #include <string>
-#include <string_view>
 
 #include "base/identity.h"
 #include "base/result.h"
@@ -16,29 +13,35 @@
 
 namespace amem {
 
-/// The abstract address at which an instance listens: "\0amem-<uid>-<32 hexadecimal digits>". Known
-/// in its network namespace only, and gone with the process (unix(7), "Abstract sockets").
-std::string socket_name(const InstanceId& instance, uid_t user = geteuid());
+// Each instance listens on a socket in the directory /dev/shm/amem-<effective uid>, which only this
+// user may enter: the kernel keeps other users out. NCCL connects two processes of one host through
+// GPU memory or host memory only when they have the same /dev/shm (ncclTopoCheckP2p,
+// graph/paths.cc@v2.30.7-1; shmCanConnect, transport/shm.cc@v2.30.7-1), so those that share memory
+// find each other, whatever their pid and network namespaces are (docs/decisions/0010).
 
-/// The instance of this user that has this name, if it is one. Whoever likes gives himself a name.
-std::optional<InstanceId> instance_of(std::string_view name, uid_t user = geteuid());
+/// "/dev/shm/amem-1000/<32 hexadecimal digits>".
+std::string socket_path(const InstanceId& instance);
 
-/// A listening, non-blocking SOCK_SEQPACKET socket at socket_name(instance). Errors: os.
+/// The instances of this user that share /dev/shm with this process. Some may have ended: dial()
+/// finds out. Errors: os, also when the directory belongs to somebody else.
+Result<std::set<InstanceId>> instances_of_this_user();
+
+/// A listening, non-blocking SOCK_SEQPACKET socket at socket_path(instance); makes the directory.
+/// Errors: os.
 Result<UniqueFd> listen_at(const InstanceId& instance);
 
-/// Connects to socket_name(instance) without waiting; an invalid fd when the listener's queue is
-/// full just now. Errors: peer when nobody listens there, os.
+/// Connects to socket_path(instance) without waiting; an invalid fd when the listener's queue is
+/// full just now. Removes what a process that was killed has left behind. Errors: peer when nobody
+/// listens there, os.
 Result<UniqueFd> dial(const InstanceId& instance);
 
-/// From now on fds may come over this connection. Until then the kernel refuses them to the one who
-/// sends them, with EPERM, from Linux 6.16 on (SO_PASSRIGHTS); an older one lets them come.
-void allow_fds(int socket);
+/// The process at the other end: the one that dialled, or the one that listened (SO_PEERCRED,
+/// unix(7)). 0 when it is not visible in our pid namespace.
+Result<pid_t> pid_of_peer(int socket);
 
-/// Who is at the other end: the process that dialled, or the one that listened (SO_PEERCRED,
-/// unix(7)). pid is 0 when that process is not visible in our pid namespace.
-Result<ucred> credentials_of(int socket);
-
-/// Whether this process talks to the one at the other end: only to its own user's.
-bool is_of_this_user(const ucred& other);
+/// A pidfd of that process, which is readable once it has ended and holds nothing any more
+/// (pidfd_open(2)). Invalid where there is none: before Linux 6.5 when it is not visible in our pid
+/// namespace, before Linux 5.3 always.
+UniqueFd process_of_peer(int socket);
 
 }  // namespace amem

@@ -4,91 +4,156 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <string>
-
-#include "peers/connection.h"
+#include <functional>
 
 namespace amem {
 namespace {
 
-const InstanceId kInstance{{0x0123456789abcdef, 0xfedcba9876543210}};
+/// Skips where this process cannot become another user.
+#define AMEM_NEEDS_ROOT() \
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user"
 
-TEST(InstanceOf, IsThatOfItsName) {
-  EXPECT_EQ(instance_of(socket_name(kInstance)), kInstance);
-  EXPECT_EQ(instance_of(socket_name(kInstance, 7), 7), kInstance);
+constexpr uid_t kOtherUser = 54321;
+
+/// What `look` returns in a process of another user.
+int as_other_user(const std::function<int()>& look) {
+  const pid_t child = fork();
+  if (child == 0) _exit(setresuid(kOtherUser, kOtherUser, kOtherUser) == 0 ? look() : 99);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(InstanceOf, NothingElseIsAName) {
-  const std::string name = socket_name(kInstance, 7);
-  std::string capital = name, no_digit = name, in_front = name;
-  capital[capital.find('a', 6)] = 'A';
-  no_digit.back() = 'g';
-  in_front.front() = '@';
-  EXPECT_EQ(instance_of(name, 8), std::nullopt);
-  for (const std::string& other :
-       {capital, no_digit, in_front, name + "0", name.substr(0, name.size() - 1), std::string()})
-    EXPECT_EQ(instance_of(other, 7), std::nullopt) << other;
+bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+TEST(SocketAddress, InstancesAreThoseThatListen) {
+  const InstanceId self = random_instance_id(), absent = random_instance_id();
+  const Result<UniqueFd> listener = listen_at(self);
+  ASSERT_TRUE(listener.ok()) << listener.error().message;
+
+  const Result<std::set<InstanceId>> found = instances_of_this_user();
+
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_TRUE(found.value().contains(self));
+  EXPECT_FALSE(found.value().contains(absent));
+  unlink(socket_path(self).c_str());
 }
 
-ucred of_user(uid_t uid) { return {0, uid, 0}; }
+TEST(SocketAddress, OneThatNobodyListensAtIsAPeerErrorAndIsRemoved) {
+  const InstanceId id = random_instance_id();
+  ASSERT_TRUE(listen_at(id).ok());  // and is closed
+  ASSERT_TRUE(exists(socket_path(id)));
 
-TEST(IsOfThisUser, OnlyThisOne) {
-  EXPECT_TRUE(is_of_this_user(of_user(geteuid())));
-  EXPECT_FALSE(is_of_this_user(of_user(geteuid() + 1)));
+  for (int again = 0; again < 2; ++again) {
+    const Result<UniqueFd> dialled = dial(id);
+    ASSERT_FALSE(dialled.ok());
+    EXPECT_EQ(dialled.error().kind, ErrorKind::peer);
+    EXPECT_FALSE(exists(socket_path(id)));
+  }
 }
 
-// All that have no number in a user namespace have the same one, and so has this process in a new
-// one: that the numbers are equal says nothing.
-TEST(IsOfThisUser, NobodyWhereUsersHaveNoNumbers) {
+TEST(SocketAddress, WhatElseLiesThereIsNoInstance) {
+  const InstanceId id = random_instance_id();
+  const std::string path = socket_path(id);
+  const std::string others[] = {path + "0", path + ".new", path.substr(0, path.size() - 1),
+                                path.substr(0, path.size() - 1) + "G"};
+  ASSERT_TRUE(listen_at(id).ok());
+  for (const std::string& other : others)
+    UniqueFd(open(other.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+
+  const Result<std::set<InstanceId>> found = instances_of_this_user();
+
+  for (const std::string& other : others) unlink(other.c_str());
+  unlink(path.c_str());
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  for (const InstanceId& one : found.value())
+    EXPECT_TRUE(one == id || one.hex().substr(0, 31) != id.hex().substr(0, 31));
+}
+
+TEST(SocketAddress, ProcessAtTheOtherEndIsKnownAndWatched) {
+  const InstanceId id = random_instance_id();
+  const Result<UniqueFd> listener = listen_at(id);
+  ASSERT_TRUE(listener.ok());
+  int life[2];
+  ASSERT_EQ(pipe2(life, O_CLOEXEC), 0);
   const pid_t child = fork();
   if (child == 0) {
-    if (unshare(CLONE_NEWUSER) != 0) _exit(2);
-    const bool same_number = geteuid() == 65534;
-    _exit(same_number && !is_of_this_user(of_user(geteuid())) ? 0 : 1);
+    close(life[1]);
+    const Result<UniqueFd> connection = dial(id);
+    char byte;
+    _exit(connection.ok() && read(life[0], &byte, 1) == 0 ? 0 : 1);
   }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no user namespace to be had";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  close(life[0]);
+  UniqueFd end(life[1]);
+  pollfd arrival{listener.value().get(), POLLIN, 0};
+  ASSERT_EQ(poll(&arrival, 1, 20000), 1);
+  const UniqueFd accepted(accept4(listener.value().get(), nullptr, nullptr, SOCK_CLOEXEC));
+
+  const Result<pid_t> pid = pid_of_peer(accepted.get());
+  const UniqueFd process = process_of_peer(accepted.get());
+
+  ASSERT_TRUE(pid.ok() && process.valid());
+  EXPECT_EQ(pid.value(), child);
+  pollfd ended{process.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&ended, 1, 0), 0) << "it lives";
+  end.reset();
+  EXPECT_EQ(poll(&ended, 1, 20000), 1);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  unlink(socket_path(id).c_str());
 }
 
-// Linux 6.16; before, they come, and are closed on arrival.
-TEST(AllowFds, NoneComeBefore) {
-  Result<UniqueFd> listener = listen_at(kInstance);
-  ASSERT_TRUE(listener.ok()) << listener.error().message;
-  int inherited = 1;
-  socklen_t size_bytes = sizeof inherited;
-  constexpr int kPassRights = 83;  // SO_PASSRIGHTS
-  if (getsockopt(listener.value().get(), SOL_SOCKET, kPassRights, &inherited, &size_bytes) != 0)
-    GTEST_SKIP() << "this kernel has no SO_PASSRIGHTS";
-  Result<UniqueFd> dialled = dial(kInstance);
-  ASSERT_TRUE(dialled.ok());
-  FdLedger ledger;
-  Connection from(TrackedFd(ledger, std::move(dialled.value())));
-  OutPacket packet{{1}, {}};
-  packet.fds.emplace_back(ledger, UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
-  from.queue(std::move(packet));
-  Result<Connection::Flushed> flushed = from.flush();
-  ASSERT_TRUE(flushed.ok()) << flushed.error().message;
-  EXPECT_EQ(flushed.value(), Connection::Flushed::starved);
+TEST(SocketAddress, AnotherUserNeitherConnectsNorSeesWhoListens) {
+  AMEM_NEEDS_ROOT();
+  const InstanceId id = random_instance_id();
+  const Result<UniqueFd> listener = listen_at(id);
+  ASSERT_TRUE(listener.ok());
+  const std::string path = socket_path(id);
+  const std::string folder = path.substr(0, path.rfind('/'));
+  // The addresses of user 0, which dial() of another user does not go to.
+  const int outcome = as_other_user([&] {
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    path.copy(at.sun_path, sizeof at.sun_path - 1);
+    const UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return 1;
+    if (errno != EACCES) return 2;
+    return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) >= 0 ? 3 : 0;
+  });
+  EXPECT_EQ(outcome, 0);
+  unlink(path.c_str());
+}
 
-  const int accepted =
-      accept4(listener.value().get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  ASSERT_GE(accepted, 0);
-  Connection to(TrackedFd(ledger, UniqueFd(accepted)));
-  allow_fds(accepted);
-  flushed = from.flush();
-  ASSERT_TRUE(flushed.ok()) << flushed.error().message;
-  EXPECT_EQ(flushed.value(), Connection::Flushed::all);
-  Result<Arrival> arrival = to.receive();
-  ASSERT_TRUE(arrival.ok()) << arrival.error().message;
-  EXPECT_EQ(arrival.value().fds.size(), 1u);
+TEST(SocketAddress, DirectoryThatOthersMayEnterIsRefused) {
+  AMEM_NEEDS_ROOT();
+  const std::string folder = "/dev/shm/amem-" + std::to_string(kOtherUser);
+  const auto refused = [] {
+    const Result<UniqueFd> listener = listen_at(random_instance_id());
+    return !listener.ok() && listener.error().code == EPERM && !instances_of_this_user().ok() ? 0
+                                                                                              : 1;
+  };
+  rmdir(folder.c_str());
+  ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+  EXPECT_NE(as_other_user(refused), 1) << "it is root's";
+  ASSERT_EQ(chown(folder.c_str(), kOtherUser, kOtherUser), 0);
+  ASSERT_EQ(chmod(folder.c_str(), 0750), 0);
+  EXPECT_EQ(as_other_user(refused), 0) << "its group may enter";
+  ASSERT_EQ(chmod(folder.c_str(), 0700), 0);
+  EXPECT_EQ(as_other_user([] {
+              const InstanceId id = random_instance_id();
+              const bool listens = listen_at(id).ok();
+              unlink(socket_path(id).c_str());
+              return listens ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(rmdir(folder.c_str()), 0);
 }
 
 }  // namespace

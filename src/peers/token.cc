@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/seeded_fault.h"
 #include "peers/field_stream.h"
 
 // Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
@@ -58,7 +57,7 @@ std::optional<Token> decode_token(std::span<const uint8_t> bytes) {
   if (magic != kMagic || version != kVersion) return std::nullopt;
   Token token;
   walk(reader, token);
-  if (!reader.ok() || (!reader.at_end() && !seeded_fault("token_tail"))) return std::nullopt;
+  if (!reader.ok() || !reader.at_end()) return std::nullopt;
   // A place that is not in its slab would be mapped over something else.
   if (token.slab_bytes != 0 && (token.offset_bytes > token.slab_bytes ||
                                 token.size_bytes > token.slab_bytes - token.offset_bytes))

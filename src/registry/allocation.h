@@ -14,17 +14,17 @@
 
 namespace amem {
 
-/// What becomes of an allocation's memory and contents when its owner pauses.
-/// What may be classified as what, and why a wrong header or zero is silent corruption:
-/// docs/interception.md, Kinds.
+/// What becomes of an allocation's memory and contents when its owner pauses (docs/interception.md,
+/// Kinds).
 enum class Kind {
-  keep,    ///< released, every byte saved on the host
-  header,  ///< released, the first kHeaderBytes saved, the rest zero when it is back
-  zero,    ///< released, all zero when it is back
-  pinned,  ///< never released: something outside the driver's mappings knows its pages
-  user,    ///< never released: the application's own (ncclMemAlloc)
+  keep,        ///< released; its contents are kept on the host (registry/buffer_contents.h)
+  discard,     ///< released; its contents are zero afterwards
+  persistent,  ///< never released, for a reason that statistics show
 };
-inline constexpr int kKinds = 5;
+inline constexpr int kKinds = 3;
+
+/// Why ncclMemAlloc's memory is persistent.
+inline constexpr char kApplicationsOwn[] = "the application's own (ncclMemAlloc)";
 
 /// ncclSendMem and ncclRecvMem, NCCL's connection counters, at the start of a P2P buffer
 /// (comm.h:53-77@v2.30.7-1).
@@ -49,7 +49,7 @@ struct Allocation {
   AllocationProperties properties{};
   int handle_references = 0;  ///< how often NCCL holds the handle
   Kind kind = Kind::keep;
-  const char* pinned_because = nullptr;  ///< of Kind::pinned: a phrase for statistics
+  const char* persistent_because = nullptr;  ///< of Kind::persistent: a phrase for statistics
   /// Made by the function of NCCL that makes all its own buffers and nothing else
   /// (ncclCuMemAlloc, alloc.h:212@v2.28.9-1).
   bool is_buffer = false;
@@ -62,15 +62,18 @@ struct Allocation {
   uint64_t nonce = 0;  ///< what a fetch must know; 0 until exported
   std::set<InstanceId>
       importers;  ///< processes that hold a reference, or will again when we are back
-  /// During a pause: no message is under way between us and those who import it, so that none can
-  /// lie in its FIFOs. Engine: set for the pause that is under way, otherwise false.
-  bool in_step = false;
 
   // Of an import:
   bool is_import = false;
   ImportOrigin origin;
 
   int device() const { return properties.location.id; }
+  /// From now on it is never released. The first reason stays.
+  void make_persistent(const char* because) {
+    if (kind == Kind::persistent) return;
+    kind = Kind::persistent;
+    persistent_because = because;
+  }
 };
 
 /// An address range that NCCL mapped to an allocation.

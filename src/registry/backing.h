@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "base/identity.h"
@@ -59,6 +60,23 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
+inline size_t total_bytes(const std::vector<Piece>& pieces) {
+  size_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.size_bytes;
+  return sum;
+}
+
+/// Contiguous memory of the host.
+struct HostExtent {
+  unsigned char* base = nullptr;
+  size_t size_bytes = 0;
+
+  unsigned char* end() const { return base + size_bytes; }
+};
+/// Pinned host memory for the contents of one backing. It goes back to its pool with the last one
+/// who holds it: the backing, or a copy that is under way.
+using HostBlock = std::shared_ptr<const std::vector<HostExtent>>;
+
 /// The driver object that really carries bytes: of one allocation, placed where NCCL maps it, or a
 /// slab, which carries many and is placed at addresses of ours.
 struct Backing {
@@ -75,7 +93,7 @@ struct Backing {
   int copying = 0;  ///< copies of the engine that are under way: until they end it stays mapped
 
   // Of one that this process owns, while it is away:
-  unsigned char* saved = nullptr;   ///< in the host store, when contents are kept
+  HostBlock saved;                  ///< when contents are kept
   std::vector<Piece> saved_pieces;  ///< what lies there, one behind the other
 
   // Of an import:

@@ -64,14 +64,10 @@ const char* kind_name(Kind kind) {
   switch (kind) {
     case Kind::keep:
       return "keep";
-    case Kind::header:
-      return "header";
-    case Kind::zero:
-      return "zero";
-    case Kind::pinned:
-      return "pinned";
-    case Kind::user:
-      return "user";
+    case Kind::discard:
+      return "discard";
+    case Kind::persistent:
+      return "persistent";
   }
   return "?";
 }

@@ -3,50 +3,45 @@
 #include "registry/membership.h"
 
 #include <algorithm>
-#include <set>
 
 #include "registry/communicator_id.h"
 
 namespace amem {
 namespace {
 
-using Ranks = std::set<uint32_t>;
-
-void add_ranks(const CallCounts& said, const CommunicatorId& id, Ranks* ranks) {
-  for (const CallCounts::Member& member : said.members)
-    if (member.communicator == id) ranks->insert(member.rank);
+int count_of(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
+  return static_cast<int>(std::count(ids.begin(), ids.end(), id));
 }
 
 }  // namespace
 
-void Membership::forget() {
+void Membership::add(const CommunicatorId& id, int ranks) {
   MutexLock lock(mutex_);
-  said_.clear();
+  ranks_[id] = ranks;
 }
 
-void Membership::note(const InstanceId& process, const CallCounts& said) {
+void Membership::forget(const std::vector<CommunicatorId>& ours) {
   MutexLock lock(mutex_);
-  said_[process] = said;
+  said_.clear();
+  std::erase_if(ranks_, [&](const auto& entry) { return count_of(ours, entry.first) == 0; });
+}
+
+void Membership::note(const InstanceId& process, std::vector<CommunicatorId> said) {
+  MutexLock lock(mutex_);
+  said_[process] = std::move(said);
 }
 
 Membership::Communicators Membership::may_include(const InstanceId& process,
-                                                  const std::vector<CommunicatorId>& ids,
-                                                  CallCounter& calls) {
-  const CallCounts ours = calls.counts();
+                                                  const std::vector<CommunicatorId>& ours) {
   MutexLock lock(mutex_);
   const auto its = said_.find(process);
-  const bool told_all = its != said_.end() && its->second.sure;
-  Communicators may;
-  may.is_guess = !told_all;
-  if (!told_all) may.ids.push_back(kNameless);
-  for (const CommunicatorId& id : ids) {
-    Ranks its_ranks, others;
-    add_ranks(ours, id, &others);
-    for (const auto& [who, said] : said_)
-      add_ranks(said, id, who == process ? &its_ranks : &others);
-    const size_t size = calls.size_of(id);
-    const bool all_are_others = size > 0 && others.size() == size;
-    if (told_all ? !its_ranks.empty() : !all_are_others) may.ids.push_back(id);
+  Communicators may{{kNameless}, its == said_.end()};
+  for (const CommunicatorId& id : ours) {
+    const auto size = ranks_.find(id);
+    int others = count_of(ours, id);
+    for (const auto& [who, said] : said_) others += count_of(said, id);
+    const bool all_are_others = size != ranks_.end() && others == size->second;
+    if (may.is_guess ? !all_are_others : count_of(its->second, id) > 0) may.ids.push_back(id);
   }
   return may;
 }

@@ -5,34 +5,38 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/call_counts.h"
+#include "base/identity.h"
 #include "base/mutex.h"
-#include "registry/call_counter.h"
 
 namespace amem {
 
-/// Which ranks of our communicators other processes are, by what they have said when they let go of
-/// our memory. When one has ended, NCCL does not say of what it was a member.
+/// Which of our communicators another process may be a member of, by what processes say when they
+/// answer a pause of ours. When one has ended, NCCL does not say of what it was a member.
 ///
 /// Thread-safe.
 class Membership {
  public:
-  /// What was said in the pauses before: communicators may have been made since.
-  void forget();
-  void note(const InstanceId& process, const CallCounts& said);
+  /// A communicator of ours was made, of so many ranks.
+  void add(const CommunicatorId& id, int ranks);
+
+  /// What was said in earlier pauses: communicators may have been made since. `ours` are those that
+  /// there are.
+  void forget(const std::vector<CommunicatorId>& ours);
+  /// A process has named its communicators, each as often as it has ranks in it.
+  void note(const InstanceId& process, std::vector<CommunicatorId> said);
 
   struct Communicators {
     std::vector<CommunicatorId> ids;
     bool is_guess = false;  ///< it may not be a member of all of these
   };
-  /// Which of `ids`, communicators of ours, the process may be a member of. Not one of which all
-  /// ranks are ours or others'; when it has told all of its own, no other; else nameless ones too.
-  Communicators may_include(const InstanceId& process, const std::vector<CommunicatorId>& ids,
-                            CallCounter& calls);
+  /// Which of `ours` the process may be a member of: those that it has named; when it has named
+  /// none, all but those whose ranks are all known to be ours or others'. Nameless ones too.
+  Communicators may_include(const InstanceId& process, const std::vector<CommunicatorId>& ours);
 
  private:
   Mutex mutex_;
-  std::unordered_map<InstanceId, CallCounts> said_ AMEM_GUARDED_BY(mutex_);
+  std::unordered_map<CommunicatorId, int> ranks_ AMEM_GUARDED_BY(mutex_);
+  std::unordered_map<InstanceId, std::vector<CommunicatorId>> said_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

@@ -203,6 +203,14 @@ int door_ncclCommAbort(Comm comm) {
   return end_communicator(comm, call_through<int(Comm)>(kCopy, NcclFunction::ncclCommAbort));
 }
 
+// --- What amem asks itself
+// --------------------------------------------------------------------------------------
+
+template <int kCopy>
+int door_ncclCommCount(Comm comm, int* count) {
+  return call_through<int(Comm, int*)>(kCopy, NcclFunction::ncclCommCount)(comm, count);
+}
+
 // --- The application's own memory, and what went wrong
 // -------------------------------------------------------------------------------------
 

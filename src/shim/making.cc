@@ -20,6 +20,18 @@ using PendingCommunicators = std::vector<PendingCommunicator>;
 // Read at the end of each group.
 constinit thread_local bool t_has_pending = false;
 
+/// Who may be a member is known better of a communicator whose ranks are counted. One that is still
+/// being made may not be asked.
+void add_member_count(Process& process, int copy, Comm comm, const CommunicatorId& id,
+                      int result) {
+  auto* const count = result == ncclSuccess ? real_function<int(Comm, int*)>(
+                                                  copy, NcclFunction::ncclCommCount)
+                                            : nullptr;
+  int ranks = -1;
+  if (count != nullptr && count(comm, &ranks) == ncclSuccess)
+    process.engine().members.add(id, ranks);
+}
+
 }  // namespace
 
 void choose_cumem() {
@@ -45,6 +57,7 @@ void end_making_in_group(Process& process, int copy, int result) {
       continue;
     }
     process.gate().add_communicator(*pending.slot, pending.id);
+    add_member_count(process, copy, *pending.slot, pending.id, result);
     if (result == ncclInProgress)
       process.note_in_progress(*pending.slot, real_function<AsyncCommunicators::AskFunction>(
                                                   copy, NcclFunction::ncclCommGetAsyncError));

@@ -30,11 +30,9 @@ void read_fifo_size(const char* variable, size_t* size_bytes) {
   if (end != text && *end == '\0' && value > 0) *size_bytes = static_cast<size_t>(value);
 }
 
-KindSettings kind_settings() {
-  using enum KindSettings::Payload;
-  KindSettings settings;
-  if (environment().free_tag == 7) settings.payload = dropped;
-  if (environment().offload_all) settings.payload = kept;
+ContentSettings content_settings() {
+  ContentSettings settings;
+  settings.headers_only = environment().free_tag == 7;
   read_fifo_size("NCCL_LL_BUFFSIZE", &settings.fifos.ll_bytes);
   read_fifo_size("NCCL_LL128_BUFFSIZE", &settings.fifos.ll128_bytes);
   read_fifo_size("NCCL_BUFFSIZE", &settings.fifos.simple_bytes);
@@ -49,7 +47,6 @@ Process::Process(const Driver& driver)
       engine_{driver_,
               registry_,
               gate_,
-              calls_,
               devices_,
               exiting_,
               random_instance_id(),
@@ -59,7 +56,7 @@ Process::Process(const Driver& driver)
   engine_.nccl = this;
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
-  engine_.kinds = kind_settings();
+  engine_.contents = content_settings();
   hooks_.driver = &driver_;
   hooks_.registry = &registry_;
   hooks_.exchange = &neighbours_;
@@ -95,7 +92,10 @@ Process* Process::build() {
     if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
   });
   atexit([] {
-    if (Process* self = made_.load()) self->exiting_.raise();
+    Process* self = made_.load();
+    if (self == nullptr) return;
+    self->exiting_.raise();
+    if (PeerService* peers = self->engine_.peers.load()) peers->withdraw();
   });
   return process;
 }
@@ -119,7 +119,7 @@ void Process::meet_neighbours() {
 }
 
 std::string Process::status_text() {
-  return statistics_json(take_statistics(registry_, engine_.kinds), engine_.group, getpid(),
+  return statistics_json(take_statistics(registry_), engine_.group, getpid(),
                          session_state_name(session_.state()));
 }
 

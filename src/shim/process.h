@@ -31,7 +31,6 @@ class Process final : public NcclState {
   static std::string why_off();
 
   CallGate& gate() { return gate_; }
-  CallCounter& calls() { return calls_; }
   DerivedCommunicators& derived_communicators() { return derived_communicators_; }
   Session& session() { return session_; }
   Registry& registry() { return registry_; }
@@ -64,7 +63,6 @@ class Process final : public NcclState {
   const Driver driver_;
   Registry registry_;
   CallGate gate_;
-  CallCounter calls_;
   DerivedCommunicators derived_communicators_;
   CaptureWatch captures_{gate_};
   ExitFlag exiting_;

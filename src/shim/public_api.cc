@@ -71,7 +71,7 @@ Status set_group(int id) {
 int print_statistics() {
   Process* const process = process_that_works();
   if (process == nullptr) return report_error("ncclMemStats", why_forwarding());
-  const Statistics statistics = take_statistics(process->registry(), process->engine().kinds);
+  const Statistics statistics = take_statistics(process->registry());
   std::string text;
   for (const std::string& line : format_statistics(statistics, process->engine().group, getpid()))
     text += line + "\n";
@@ -148,8 +148,7 @@ AMEM_API int amemGetTotals(int device, int kind, amemTotals_t* totals) {
   amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return -1;
   amem::MemoryTotals sum;
-  for (const auto& [key, part] :
-       take_statistics(process->registry(), process->engine().kinds).by_device_and_kind)
+  for (const auto& [key, part] : take_statistics(process->registry()).by_device_and_kind)
     if ((device == -1 || key.first == device) &&
         (kind == -1 || static_cast<int>(key.second) == kind))
       sum.add(part);
@@ -162,7 +161,7 @@ AMEM_API int amemGetImports(amemTotals_t* totals) {
   *totals = {};
   amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return -1;
-  amem::copy_totals(take_statistics(process->registry(), process->engine().kinds).imports, totals);
+  amem::copy_totals(take_statistics(process->registry()).imports, totals);
   return 0;
 }
 
@@ -171,8 +170,7 @@ AMEM_API int amemGetDriverObjects(amemDriverObjects_t* objects) {
   *objects = {};
   amem::Process* const process = amem::process_that_works();
   if (process == nullptr) return -1;
-  const amem::DriverObjects found =
-      take_statistics(process->registry(), process->engine().kinds).driver_objects;
+  const amem::DriverObjects found = take_statistics(process->registry()).driver_objects;
   *objects = {found.own, found.own_bytes, found.imported};
   return 0;
 }
@@ -187,14 +185,14 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
   times->pause_ms = pause.total_ms;
   times->pause_wait_ms = pause.wait_ms;
   times->pause_peers_ms = pause.peers_ms;
-  times->pause_copy_ms = pause.copy_ms;
-  times->pause_memory_ms = pause.memory_ms;
+  times->pause_copy_ms = pause.move.copy_ms;
+  times->pause_memory_ms = pause.move.memory_ms;
   times->resume_ms = resume.total_ms;
-  times->resume_memory_ms = resume.memory_ms;
-  times->resume_copy_ms = resume.copy_ms;
+  times->resume_memory_ms = resume.move.memory_ms;
+  times->resume_copy_ms = resume.move.copy_ms;
   times->resume_peers_ms = resume.peers_ms;
-  times->pause_copied_bytes = pause.copied_bytes;
-  times->resume_copied_bytes = resume.copied_bytes;
+  times->pause_copied_bytes = pause.move.copied_bytes;
+  times->resume_copied_bytes = resume.move.copied_bytes;
   times->host_capacity_bytes = process->session().host_capacity_bytes();
   return 0;
 }

@@ -9,7 +9,7 @@
 
 namespace amem::contract {
 
-/// amem's kernels loaded, and pinned host memory as the host store has it.
+/// amem's kernels loaded, and pinned host memory as the host pool has it.
 class KernelsCase : public CaptureCase {
  protected:
   void SetUp() override {

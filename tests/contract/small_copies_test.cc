@@ -119,7 +119,7 @@ TEST_F(SmallCopies, AsManyAsTheListHolds) {
   EXPECT_EQ(Words(kPieceWords, kUntouched), on_host(kSmallCopiesMost * kSmallCopyBytes));
 }
 
-// A block of the host store begins inside of what was registered, at a multiple of 256, and what
+// A block of the host pool begins inside of what was registered, at a multiple of 4096, and what
 // lies in it before a piece may be shorter than one.
 TEST_F(SmallCopies, FromAndToAnyMultipleOfSixteen) {
   for (const size_t offset_bytes : {size_t{16}, size_t{256}, kMb + 528}) {

@@ -142,7 +142,7 @@ TEST_F(ZeroPagesKernel, TableMayBeLarge) {
   EXPECT_EQ(expected, after_looking_at(asked));
 }
 
-// A block of the host store begins inside of what was registered.
+// A block of the host pool begins inside of what was registered.
 TEST_F(ZeroPagesKernel, TableMayLieInsideOfRegisteredMemory) {
   const Pages all = pages_of(address_, 5);
   set_byte(all[3] + 1);

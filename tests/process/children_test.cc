@@ -2,6 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Children of a rank, with exec and without: they neither pause nor keep what their parent gives
 // up, and their end is their own.
+#include <fstream>
+#include <set>
+#include <sstream>
+
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -30,6 +34,24 @@ class Children : public JobTest {
                    (has(file, "memfd:") && !has(file, "rank log")))
           << file;
     }
+  }
+  /// The sockets of amem's peers: their numbers as /proc/net/unix has them.
+  static std::set<std::string> peer_sockets() {
+    std::set<std::string> files;
+    std::ifstream table("/proc/net/unix");
+    for (std::string line; std::getline(table, line);) {
+      std::istringstream words(line);
+      std::string number, name;
+      for (int i = 0; i < 7; ++i) words >> number;
+      if (words >> name && has(name, "amem-")) files.insert("socket:[" + number + "]");
+    }
+    return files;
+  }
+  static size_t peer_sockets_of(const std::string& pid) {
+    const std::set<std::string> sockets = peer_sockets();
+    size_t count = 0;
+    for (const std::string& file : open_files(pid)) count += sockets.count(file);
+    return count;
   }
   static void expect_cycle_works(jobs::Job& job) {
     job.all("pause");
@@ -63,7 +85,9 @@ TEST_F(Children, WithAnotherProgramInheritNothing) {
 /// The child's own calls of amem are in its exit status: 0 when all say that it can only forward.
 TEST_F(Children, WithoutAnotherProgramOnlyForward) {
   auto job = pair();
-  (*job)[0].ask("fork_child");
+  const std::string child = (*job)[0].ask("fork_child");
+  EXPECT_GT(peer_sockets_of(std::to_string((*job)[0].pid())), 0u);
+  EXPECT_EQ(peer_sockets_of(child), 0u) << "it would outlive its parent for the parent's peers";
   expect_cycle_works(*job);
   EXPECT_EQ((*job)[0].ask("end_child"), "0");
   expect_cycle_works(*job);

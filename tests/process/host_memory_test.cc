@@ -26,7 +26,6 @@ class HostMemory : public JobTest {
 TEST_F(HostMemory, PauseThatNeedsMoreThanTheLimitIsRefused) {
   AMEM_NEEDS_GPUS(2);
   setup_.environment["AMEM_HOST_LIMIT"] = "1";
-  setup_.environment["AMEM_OFFLOAD"] = "all";
   jobs::Job job(setup_, 2);
   connect(job);
   const Totals before = totals(job[0]);
@@ -46,7 +45,6 @@ TEST_F(HostMemory, PauseThatNeedsMoreThanTheLimitIsRefused) {
 TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforeNeighboursAreAsked) {
   if (real_gpu()) GTEST_SKIP() << "a real driver does not count its calls";
   setup_.environment["AMEM_HOST_LIMIT"] = "1";
-  setup_.environment["AMEM_OFFLOAD"] = "all";
   jobs::Job job(setup_, 2);
   connect(job);
   const std::string unmapped = job[1].ask("calls_of cuMemUnmap");
@@ -57,7 +55,7 @@ TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforeNeighboursAreAsked) {
   EXPECT_EQ(job[1].ask("calls_of cuMemUnmap"), unmapped);
 }
 
-TEST_F(HostMemory, IsMadeReadyWhileNeighboursLetGo) {
+TEST_F(HostMemory, IsMadeReadyBeforeNeighboursAreAsked) {
   if (real_gpu()) GTEST_SKIP() << "a real driver does not wait on request";
   setup_.environment["AMEM_SIM_DELAY_US"] = "cuMemHostRegister=300000";
   jobs::Job job(setup_, 2);
@@ -66,11 +64,10 @@ TEST_F(HostMemory, IsMadeReadyWhileNeighboursLetGo) {
   job[0].ask("pause");
 
   std::istringstream times(job[0].ask("times"));
-  double all_ms = 0, wait_ms = 0, neighbours_ms = 0, copy_ms = 0;
-  times >> all_ms >> wait_ms >> neighbours_ms >> copy_ms;
-  EXPECT_GE(neighbours_ms, 300);
-  EXPECT_LT(wait_ms, 300) << "it was made before";
-  EXPECT_LT(copy_ms, 300) << "it was made after";
+  double all_ms = 0, wait_ms = 0;
+  times >> all_ms >> wait_ms;
+  EXPECT_GE(wait_ms, 300);
+  EXPECT_LT(all_ms, wait_ms + 300) << "more was made later";
   job[0].ask("resume");
   job.all("check world" + counts());
 }

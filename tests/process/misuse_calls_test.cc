@@ -76,7 +76,7 @@ TEST_F(CallsWhilePaused, OfLaterVersionsAreRefusedToo) {
 }
 
 TEST_F(CallsWhilePaused, OfLaterVersionsWaitForAMember) {
-  auto job = pair({{"AMEM_TIMEOUT_MS", milliseconds(1500)}, {"GMM_LOG", "3"}});
+  auto job = pair({{"AMEM_TIMEOUT_MS", milliseconds(1500)}});
   (*job)[0].ask("pause");
   for (const std::string& function : kLater) {
     if (real_gpu() && (*job)[1].ask("exports " + function) == "0") continue;

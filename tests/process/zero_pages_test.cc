@@ -8,8 +8,6 @@ namespace {
 
 class ZeroMemory : public JobTest {
  protected:
-  ZeroMemory() { setup_.environment["AMEM_OFFLOAD"] = "all"; }
-
   static int count_of(const std::string& text, const std::string& part) {
     int count = 0;
     for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;

@@ -44,6 +44,12 @@ sanitized() {
       -L '^(unit|process|sim|contract)$' -E '^checks\.' -j "$(nproc)"
 }
 
+# Every order of leaving and returning, again and again: what depends on timing shows in one of many runs.
+orders() {
+  ctest --test-dir "$build" --output-on-failure --no-tests=error --repeat until-fail:20 -j "$(nproc)" \
+    -R '^FirstIsRank/EveryOrder|^PauseAlone\.RanksLeaveAndReturn'
+}
+
 # What ./dev test samples, whole: SIGSTOP at every point, every order of leaving and returning. The programs
 # themselves: ctest knows only the sample that they named when they were built.
 every_fault() {
@@ -62,6 +68,7 @@ for check in tools/check_*.py; do
 done
 run_check selftest python3 tools/selftest/test_checks.py
 run_check tidy tidy
+run_check orders orders
 if [[ $fast != 1 ]]; then
   run_check fuzz bash tools/dev/fuzz.sh "$fuzz_runs"
   run_check asan sanitized asan

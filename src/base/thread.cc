@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "base/thread.h"
+
+#include <signal.h>
+
+namespace amem {
+
+Result<pthread_t> start_thread(const char* name, void* (*run)(void*), void* argument) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread{};
+  const int code = pthread_create(&thread, nullptr, run, argument);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (code != 0) return os_error(code, "pthread_create(%s)", name);
+  pthread_setname_np(thread, name);
+  return thread;
+}
+
+}  // namespace amem

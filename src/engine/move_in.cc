@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The executor's part of a resume: memory and contents back.
+#include <algorithm>
+#include <cstring>
+
+#include "base/seeded_fault.h"
+#include "engine/executor.h"
+#include "engine/phase.h"
+#include "engine/step_point.h"
+#include "registry/backing_steps.h"
+
+namespace amem {
+
+using Action = Step::Action;
+using enum BackingState;
+
+namespace {
+
+/// For a seeded fault: P2P buffers come back without their counters, all else as it was.
+void zero_headers(const Backing& backing, const AllocationMap& allocations) {
+  if (backing.saved == nullptr) return;
+  for (const CopyRange& range : copy_ranges(backing.saved_pieces, *backing.saved))
+    for (const auto& [offset_bytes, id] : backing.allocations) {
+      const Allocation& allocation = allocations.at(id);
+      const bool within = offset_bytes >= range.offset_bytes &&
+                          offset_bytes < range.offset_bytes + range.on_host.size_bytes;
+      if (within && allocation.is_buffer && allocation.nonce != 0)
+        memset(range.on_host.base + (offset_bytes - range.offset_bytes), 0, kHeaderBytes);
+    }
+}
+
+/// For a seeded fault: contents come back at each other's addresses.
+void exchange_ends(const Transfer& transfer) {
+  if (transfer.on_host == nullptr || total_bytes(transfer.pieces) < 2 * kHeaderBytes) return;
+  unsigned char* const last = transfer.on_host->back().end() - kHeaderBytes;
+  std::swap_ranges(last, last + kHeaderBytes, transfer.on_host->front().base);
+}
+
+}  // namespace
+
+Status Executor::create(BackingId id) {
+  MutexLock lock(registry_.mutex);
+  Backing* backing = registry_.find_backing(id);
+  if (backing == nullptr || (backing->state != released && backing->state != restoring))
+    return ok_status();
+  backing->state = restoring;
+  AMEM_TRY(exiting_.check());
+  return create_backing(driver_, *backing);
+}
+
+void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
+  Transfer transfer;
+  int device = -1;
+  {
+    MutexLock lock(registry_.mutex);
+    Backing* backing = registry_.find_backing(id);
+    if (backing == nullptr || backing->state != restoring || backing->first_address() == 0) return;
+    if (seeded_fault("skip_headers")) zero_headers(*backing, registry_.allocations());
+    transfer.backing = id;
+    transfer.address = backing->first_address();
+    transfer.size_bytes = backing->size_bytes;
+    transfer.kernel_can_go = is_writable(backing->placements.front(), backing->device());
+    if (backing->saved != nullptr && !seeded_fault("skip_restore")) {
+      transfer.on_host = backing->saved;
+      transfer.pieces = backing->saved_pieces;
+    }
+    transfer.under_way = keep_mapped(*backing);
+    device = backing->device();
+  }
+  if (seeded_fault("other_address")) exchange_ends(transfer);
+  report->copied_bytes += total_bytes(transfer.pieces);
+  need_copier(device);
+  copies.add(device, std::move(transfer));
+}
+
+Status Executor::create_each(const std::vector<Step>& plan, CopyPipeline& copies,
+                             std::vector<BackingId>* begun, MoveReport* report) {
+  const Stopwatch watch(&report->memory_ms);
+  for (const Step& step : plan) {
+    if (step.action != Action::move_in) continue;
+    begun->push_back(step.backing);
+    AMEM_TRY(create(step.backing));
+    fill(step.backing, copies, report);
+    step_point(StepPoint::resume_half_created);
+  }
+  return ok_status();
+}
+
+// What was filled is on the host too, until all is back.
+void Executor::give_back(const std::vector<BackingId>& begun) {
+  MutexLock lock(registry_.mutex);
+  for (const BackingId id : begun) {
+    Backing* backing = registry_.find_backing(id);
+    if (backing == nullptr || backing->state != restoring || exiting_) continue;
+    if (unmap_backing(driver_, *backing).ok()) backing->state = released;
+  }
+}
+
+void Executor::end_move_in(const std::vector<Step>& plan) {
+  MutexLock lock(registry_.mutex);
+  for (const Step& step : plan) {
+    Backing* backing =
+        step.action == Action::move_in ? registry_.find_backing(step.backing) : nullptr;
+    if (backing == nullptr || backing->state != restoring) continue;
+    backing->state = resident;
+    backing->saved = nullptr;
+    backing->saved_pieces.clear();
+  }
+}
+
+Status Executor::move_in(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
+                         Deadline deadline, MoveReport* report) {
+  const Stopwatch watch(&report->copy_ms);
+  CopyPipeline copies(devices_, copiers_, CopyDirection::to_device);
+  std::vector<BackingId> begun;
+  Status created = create_each(plan, copies, &begun, report);
+  if (!created.ok()) {
+    copies.stop();
+    // Not under a copy that goes on.
+    if (copies.wait_until_idle(deadline).ok()) give_back(begun);
+    return created;
+  }
+  copies.finish();
+  step_point(StepPoint::resume_created);
+  meanwhile();
+  AMEM_TRY(copies.wait_for_all(deadline));
+  end_move_in(plan);
+  return ok_status();
+}
+
+}  // namespace amem

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The executor's part of a pause: contents to the host, memory away.
+#include "engine/executor.h"
+#include "engine/phase.h"
+#include "engine/step_point.h"
+#include "registry/backing_state.h"
+#include "registry/backing_steps.h"
+
+namespace amem {
+
+using Action = Step::Action;
+using enum BackingState;
+
+Status Executor::begin_move_out(const std::vector<Step>& plan) {
+  MutexLock lock(registry_.mutex);
+  for (const Step& step : plan) {
+    Backing* backing =
+        step.action == Action::move_out ? registry_.find_backing(step.backing) : nullptr;
+    if (backing == nullptr || backing->state != resident) continue;
+    AMEM_TRY(change_state(*backing, saving));
+    backing->saved = nullptr;
+    backing->saved_pieces.clear();
+  }
+  return ok_status();
+}
+
+void Executor::cancel_move_out(const std::vector<Step>& plan) {
+  MutexLock lock(registry_.mutex);
+  for (const Step& step : plan) {
+    Backing* backing = registry_.find_backing(step.backing);
+    if (backing == nullptr || backing->state != saving) continue;
+    backing->state = resident;
+    backing->saved = nullptr;
+    backing->saved_pieces.clear();
+  }
+}
+
+Status Executor::drop(const std::vector<Step>& plan, std::vector<Step>* begun) {
+  for (const Step& step : plan) {
+    if (step.action != Action::drop) continue;
+    AMEM_TRY(exiting_.check());
+    begun->push_back(step);
+    MutexLock lock(registry_.mutex);
+    Backing* backing = registry_.find_backing(step.backing);
+    if (backing == nullptr || (backing->state != mapped && backing->state != let_go)) continue;
+    Status unmapped = unmap_backing(driver_, *backing);
+    AMEM_TRY(change_state(*backing, dropped));
+    AMEM_TRY(std::move(unmapped));
+  }
+  return ok_status();
+}
+
+/// Of one whose contents are on the host, of a resume that broke off too.
+Status Executor::release(BackingId id) {
+  MutexLock lock(registry_.mutex);
+  Backing* backing = registry_.find_backing(id);
+  if (backing == nullptr || (backing->state != saving && backing->state != restoring))
+    return ok_status();
+  // Since the plan was made: its pages must stay.
+  if (backing->state == saving && is_persistent(*backing, registry_.allocations())) {
+    backing->saved = nullptr;
+    return change_state(*backing, resident);
+  }
+  Status unmapped = unmap_backing(driver_, *backing);
+  const BackingState reached = unmapped.ok() ? released : restoring;
+  if (backing->state != reached) AMEM_TRY(change_state(*backing, reached));
+  return unmapped;
+}
+
+Status Executor::release_each(const std::vector<Step>& plan, std::vector<Step>* begun,
+                              CopyPipeline& copies, Deadline deadline, MoveReport* report) {
+  for (const Step& step : plan) {
+    if (step.action != Action::move_out) continue;
+    AMEM_TRY(copies.wait_for(step.backing, deadline));
+    AMEM_TRY(exiting_.check());
+    const Stopwatch watch(&report->memory_ms);
+    begun->push_back(step);
+    AMEM_TRY(release(step.backing));
+    step_point(StepPoint::pause_half_released);
+  }
+  return ok_status();
+}
+
+Status Executor::copy_and_release(const std::vector<Step>& plan, std::vector<Step>* begun,
+                                  Deadline deadline, MoveReport* report) {
+  AMEM_TRY(begin_move_out(plan));
+  Status dropped_all = ok_status();
+  Result<SharedTransfers> found = find_contents(
+      plan,
+      [&] {
+        const Stopwatch watch(&report->memory_ms);
+        dropped_all = drop(plan, begun);
+      },
+      deadline);
+  if (!found.ok()) return std::move(found.error());
+  AMEM_TRY(std::move(dropped_all));
+  TransfersByDevice transfers = std::move(*found.value());
+  AMEM_TRY(reserve(transfers, deadline));
+  AMEM_TRY(take_blocks(&transfers, &report->copied_bytes));
+  step_point(StepPoint::pause_room_taken);
+  CopyPipeline copies(devices_, copiers_, CopyDirection::to_host);
+  for (auto& [device, of_device] : transfers)
+    for (Transfer& transfer : of_device) copies.add(device, std::move(transfer));
+  copies.finish();
+  return release_each(plan, begun, copies, deadline, report);
+}
+
+Status Executor::move_out(const std::vector<Step>& plan, std::vector<Step>* begun,
+                          Deadline deadline, MoveReport* report) {
+  const Stopwatch watch(&report->copy_ms);
+  Status status = copy_and_release(plan, begun, deadline, report);
+  if (!status.ok()) cancel_move_out(plan);
+  return status;
+}
+
+}  // namespace amem

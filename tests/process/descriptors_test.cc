@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// A pause takes no descriptors and a resume many: it is refused where a resume would not get them.
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+class Descriptors : public JobTest {
+ protected:
+  static constexpr int kRanks = 4;
+
+  void SetUp() override { AMEM_NEEDS_GPUS(kRanks); }
+};
+
+TEST_F(Descriptors, AFewAreEnoughForAllToResumeAtOnce) {
+  jobs::Job job(setup_, kRanks);
+  job.use_devices(first_devices(kRanks));
+  job.make("world");
+  job.all("check world" + counts());
+
+  job.all("free_files 150");
+
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    job.all("pause");
+    job.all("resume");
+    job.all("check world" + counts());
+  }
+}
+
+TEST_F(Descriptors, PauseThatCouldNotBeResumedIsRefusedWithNumbers) {
+  jobs::Job job(setup_, kRanks);
+  job.use_devices(first_devices(kRanks));
+  job.make("world");
+  job.all("check world" + counts());
+
+  job[0].ask("free_files 30");
+  const std::string refused = job[0].ask_failing("pause");
+
+  EXPECT_TRUE(has(refused, "to resume, ")) << refused;
+  EXPECT_TRUE(has(refused, " file descriptors are needed and 30 can be had: the hard limit "))
+      << refused;
+  for (int rank : {1, 2, 3}) job[rank].ask("pause");
+  for (int rank : {1, 2, 3}) job[rank].ask("resume");
+  job.all("check world" + counts());
+}
+
+}  // namespace
+}  // namespace amem
