@@ -7,6 +7,7 @@
 #include "jobs/deep_stack_ptx.h"
 #include "tests/contract/capture_case.h"
 #include "tests/contract/gate.h"
+#include "tests/contract/simulator_case.h"
 
 namespace amem::contract {
 namespace {
@@ -208,6 +209,29 @@ TEST_F(LocalMemory, LimitNeedsACurrentContext) {
     EXPECT_EQ(kErrorInvalidContext, driver().cuCtxGetLimit(&bytes, kLimitStackSize));
     EXPECT_EQ(kErrorInvalidContext, set_stack(kInitial));
   }).join();
+}
+
+using SimulatorLocalMemory = SimulatorCase;
+TEST_F(SimulatorLocalMemory, IsInProportionToTheGpu) {
+  constexpr long long kContextBytes = 8 * static_cast<long long>(kMb);
+  CuContext second = nullptr;
+  const long long before = api_.used_bytes(1);
+
+  ASSERT_EQ(kSuccess, driver().cuDevicePrimaryCtxRetain(&second, 1));
+  EXPECT_EQ(before + kContextBytes, api_.used_bytes(1));
+  ASSERT_EQ(kSuccess, driver().cuDevicePrimaryCtxRelease(1));
+  EXPECT_EQ(before, api_.used_bytes(1));
+
+  size_t total = 0;
+  ASSERT_EQ(kSuccess, driver().cuDeviceTotalMem(&total, 1));
+  CuAllocationProp there = properties();
+  there.location.id = 1;
+  CuMemHandle all = 0;
+  const size_t rest = total - static_cast<size_t>(before + kContextBytes) + granularity();
+  ASSERT_EQ(kSuccess, driver().cuMemCreate(&all, rest, &there, 0));
+  EXPECT_EQ(kErrorOutOfMemory, driver().cuDevicePrimaryCtxRetain(&second, 1));
+  EXPECT_EQ(before + static_cast<long long>(rest), api_.used_bytes(1)) << "it has kept nothing";
+  EXPECT_EQ(kSuccess, driver().cuMemRelease(all));
 }
 
 }  // namespace

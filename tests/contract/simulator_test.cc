@@ -91,28 +91,6 @@ TEST_F(Simulator, HandsOutAllOfItsMemoryAndNoMore) {
   EXPECT_EQ(kSuccess, driver().cuMemRelease(create(free)));
 }
 
-TEST_F(Simulator, ContextsTakeLocalMemoryInProportionToTheGpu) {
-  constexpr long long kContextBytes = 8 * static_cast<long long>(kMb);
-  CuContext second = nullptr;
-  const long long before = api_.used_bytes(1);
-
-  ASSERT_EQ(kSuccess, driver().cuDevicePrimaryCtxRetain(&second, 1));
-  EXPECT_EQ(before + kContextBytes, api_.used_bytes(1));
-  ASSERT_EQ(kSuccess, driver().cuDevicePrimaryCtxRelease(1));
-  EXPECT_EQ(before, api_.used_bytes(1));
-
-  size_t total = 0;
-  ASSERT_EQ(kSuccess, driver().cuDeviceTotalMem(&total, 1));
-  CuAllocationProp there = properties();
-  there.location.id = 1;
-  CuMemHandle all = 0;
-  const size_t rest = total - static_cast<size_t>(before + kContextBytes) + granularity();
-  ASSERT_EQ(kSuccess, driver().cuMemCreate(&all, rest, &there, 0));
-  EXPECT_EQ(kErrorOutOfMemory, driver().cuDevicePrimaryCtxRetain(&second, 1));
-  EXPECT_EQ(before + static_cast<long long>(rest), api_.used_bytes(1)) << "it has kept nothing";
-  EXPECT_EQ(kSuccess, driver().cuMemRelease(all));
-}
-
 TEST_F(Simulator, DoesNotSufferFromFragments) {
   const size_t piece = free_bytes() / 64 / granularity() * granularity();
   std::vector<CuMemHandle> pieces;
