@@ -39,6 +39,7 @@ static_assert(kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(kHandleTypeFd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 static_assert(kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kCaptureStatusNone == CU_STREAM_CAPTURE_STATUS_NONE);
+static_assert(kLimitStackSize == CU_LIMIT_STACK_SIZE);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(driver_result::kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY &&
               driver_result::kNotFound == CUDA_ERROR_NOT_FOUND);
