@@ -21,6 +21,7 @@ struct Environment {
   std::string nccl_path;
   long timeout_ms = 60000;
   long slab = 1;
+  long trim_context = 0;
   bool offload_all = false;
   long host_limit_mib = 0;
   long host_prealloc_mib = 0;

@@ -20,6 +20,7 @@ TEST(Environment, IsOffWithDefaultsWhenNothingIsSet) {
   EXPECT_EQ(env.log_level, 3);
   EXPECT_EQ(env.cumem, CumemMode::force);
   EXPECT_EQ(env.slab, 1);
+  EXPECT_EQ(env.trim_context, 0);
   EXPECT_FALSE(env.offload_all);
   EXPECT_TRUE(env.complaints.empty());
 }
@@ -27,7 +28,7 @@ TEST(Environment, IsOffWithDefaultsWhenNothingIsSet) {
 TEST(Environment, ReadsEveryVariable) {
   const Environment env =
       read({"AMEM_ENABLE=1", "AMEM_GROUPID=170", "AMEM_NCCL_OFFLOAD_FREE_TAG=7", "GMM_LOG=1",
-            "AMEM_CUMEM=respect", "AMEM_SLAB=0", "AMEM_OFFLOAD=all",
+            "AMEM_CUMEM=respect", "AMEM_SLAB=0", "AMEM_OFFLOAD=all", "AMEM_TRIM_CONTEXT=1",
             "AMEM_NCCL_PATH=/x/libnccl.so.2", "AMEM_TIMEOUT_MS=250"});
   EXPECT_TRUE(env.enable);
   EXPECT_EQ(env.group_id, 170);
@@ -35,6 +36,7 @@ TEST(Environment, ReadsEveryVariable) {
   EXPECT_EQ(env.log_level, 1);
   EXPECT_EQ(env.cumem, CumemMode::respect);
   EXPECT_EQ(env.slab, 0);
+  EXPECT_EQ(env.trim_context, 1);
   EXPECT_TRUE(env.offload_all);
   EXPECT_EQ(env.nccl_path, "/x/libnccl.so.2");
   EXPECT_EQ(env.timeout_ms, 250);
