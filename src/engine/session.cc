@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 
 #include "base/log.h"
@@ -159,6 +160,7 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
 Status Session::undo(const std::vector<Step>& plan, const std::vector<Step>& begun,
                      Deadline deadline) {
   executor_.cancel_saves(plan);
+  AMEM_TRY(restore_contexts(deadline));
   const std::vector<Step> back = inverse(begun);
   AMEM_TRY(executor_.create(back));
   AMEM_TRY(executor_.fill(
@@ -181,6 +183,7 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
   std::vector<Step> begun;
   if (status.ok()) {
     step_point(StepPoint::pause_let_go);
+    trim_contexts(deadline, report);
     const Phase phase("pause: copy", &report->copy_ms);
     status = executor_.save(plan, &begun, deadline);
     step_point(StepPoint::pause_saved);
@@ -219,6 +222,22 @@ Status Session::move_out(Deadline deadline, SessionReport* report, bool* lost_wa
   return status;
 }
 
+// Work launched since the drain holds up the call, and the pause only this long.
+void Session::trim_contexts(Deadline deadline, SessionReport* report) {
+  constexpr long kMostMs = 1000;
+  if (!context_.trim_context) return;
+  std::vector<int> devices;
+  {
+    MutexLock lock(context_.registry.mutex);
+    devices = devices_in_use(context_.registry);
+  }
+  const Deadline soon = Deadline::after_ms(std::min<long>(kMostMs, deadline.left_ms()));
+  if (const Status trimmed = context_memory_.trim(devices, soon); !trimmed.ok())
+    AMEM_LOG(warn, -1, "a context keeps its local memory: %s", trimmed.error().message.c_str());
+  for (const auto& [device, bytes] : context_memory_.returned_bytes())
+    report->context_bytes += bytes;
+}
+
 Status Session::pause() {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   bool already = false;
@@ -250,6 +269,9 @@ Status Session::pause() {
            "paused in %.1f ms (work %.1f, neighbours %.1f, copy %.1f of %.0f MiB, release %.1f)",
            report.total_ms, report.wait_ms, report.peers_ms, report.copy_ms,
            static_cast<double>(report.copied_bytes) / kMiB, report.memory_ms);
+  if (report.context_bytes > 0)
+    AMEM_LOG(info, -1, "returned %.0f MiB of local memory of its contexts",
+             static_cast<double>(report.context_bytes) / kMiB);
   return status;
 }
 
@@ -305,15 +327,17 @@ size_t Session::free_bytes(int device) {
   return *found;
 }
 
-Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) {
-  std::map<int, size_t> wanted;
-  {
-    MutexLock lock(context_.registry.mutex);
-    for (const Step& step : plan)
-      if (step.action == Step::Action::create)
-        if (const Backing* backing = context_.registry.find_backing(step.backing))
-          wanted[backing->device()] += backing->size_bytes;
-  }
+std::map<int, size_t> Session::created_bytes(const std::vector<Step>& plan) {
+  std::map<int, size_t> bytes;
+  MutexLock lock(context_.registry.mutex);
+  for (const Step& step : plan)
+    if (step.action == Step::Action::create)
+      if (const Backing* backing = context_.registry.find_backing(step.backing))
+        bytes[backing->device()] += backing->size_bytes;
+  return bytes;
+}
+
+Error Session::out_of_memory(const Error& error, const std::map<int, size_t>& wanted) {
   std::string text = error.message;
   for (const auto& [device, bytes] : wanted) {
     text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
@@ -325,17 +349,26 @@ Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) 
                text + "; this process stays paused: free memory, then call ncclResume() again"};
 }
 
+Status Session::restore_contexts(Deadline deadline) {
+  Status restored = context_memory_.restore(deadline);
+  if (!restored.ok() && restored.error().kind == ErrorKind::driver &&
+      restored.error().code == driver_result::kOutOfMemory)
+    return out_of_memory(restored.error(), context_memory_.returned_bytes());
+  return restored;
+}
+
 Status Session::create(const std::vector<Step>& plan, SessionReport* report) {
   const Phase phase("resume: create", &report->memory_ms);
   Status created = executor_.create(plan);
   if (!created.ok() && created.error().kind == ErrorKind::driver &&
       created.error().code == driver_result::kOutOfMemory)
-    return out_of_memory(created.error(), plan);
+    return out_of_memory(created.error(), created_bytes(plan));
   return created;
 }
 
 Status Session::move_in(Deadline deadline, SessionReport* report) {
   step_point(StepPoint::resume_begun);
+  AMEM_TRY(restore_contexts(deadline));
   const std::vector<Step> plan = resume_plan();
   AMEM_TRY(create(plan, report));
   step_point(StepPoint::resume_created);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <string>
 
+#include "engine/context_memory.h"
 #include "engine/executor.h"
 #include "engine/neighbours.h"
 
@@ -21,6 +22,7 @@ struct SessionReport {
   double copy_ms = 0;    ///< contents
   double memory_ms = 0;  ///< driver objects
   size_t copied_bytes = 0;
+  size_t context_bytes = 0;  ///< local memory of contexts that a pause has returned
 };
 
 /// Pause and resume of this process: Active -> Pausing -> Paused -> Resuming -> Active.
@@ -34,7 +36,8 @@ class Session {
         neighbours_(neighbours),
         store_(context.driver, context.host_limit_bytes),
         executor_(context.driver, context.registry, context.devices, store_, context.kinds,
-                  context.exiting) {}
+                  context.exiting),
+        context_memory_(context.driver, context.exiting) {}
 
   /// Returns when NCCL's memory has left the GPUs and this process' references to others' are
   /// dropped. On error nothing was lost: the process is active again, or, when memory could not be
@@ -73,15 +76,19 @@ class Session {
   Status undo(const std::vector<Step>& plan, const std::vector<Step>& begun, Deadline deadline);
   Status create(const std::vector<Step>& plan, SessionReport* report);
   Status move_in(Deadline deadline, SessionReport* report);
+  void trim_contexts(Deadline deadline, SessionReport* report);
+  Status restore_contexts(Deadline deadline);
   size_t free_bytes(int device);
-  Error out_of_memory(const Error& error, const std::vector<Step>& plan);
+  Error out_of_memory(const Error& error, const std::map<int, size_t>& wanted);
+  std::map<int, size_t> created_bytes(const std::vector<Step>& plan);
   std::vector<Step> pause_plan();
   std::vector<Step> resume_plan();
 
   EngineContext& context_;
   Neighbours& neighbours_;
-  HostStore store_;    // allow: locks itself
-  Executor executor_;  // allow: of the one thread that is pausing or resuming
+  HostStore store_;               // allow: locks itself
+  Executor executor_;             // allow: of the one thread that is pausing or resuming
+  ContextMemory context_memory_;  // allow: locks itself
 
   Mutex mutex_;
   Condition changed_;

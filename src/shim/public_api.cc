@@ -172,6 +172,7 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
   times->pause_copied_bytes = pause.copied_bytes;
   times->resume_copied_bytes = resume.copied_bytes;
   times->host_capacity_bytes = process->session().host_capacity_bytes();
+  times->pause_context_bytes = pause.context_bytes;
   return 0;
 }
 
