@@ -11,7 +11,8 @@
 namespace amem {
 namespace {
 
-constexpr int kFirst = 0, kSecond = 1, kWithoutContext = 2, kDevices = 3;
+// A context is looked up once in a process: these devices are of no other test.
+constexpr int kFirst = 20, kSecond = 21, kWithoutContext = 22, kDevices = 23;
 constexpr size_t kLimit = 1984, kLeast = 16;
 /// Bytes of local memory for one byte of stack.
 constexpr size_t kThreads = 1000;
@@ -160,7 +161,7 @@ TEST_F(ContextMemoryTest, DoesNotWaitForALongKernelBeyondTheDeadline) {
   const Status early = memory_.restore(soon());
   ASSERT_FALSE(early.ok());
   EXPECT_EQ(early.error().kind, ErrorKind::timeout);
-  EXPECT_TRUE(early.error().message.starts_with("device 0 has not ended cuCtxSetLimit()"))
+  EXPECT_TRUE(early.error().message.starts_with("device 20 has not ended cuCtxSetLimit()"))
       << early.error().message;
   EXPECT_EQ(memory_.state(), State::pausing);
 
@@ -195,7 +196,7 @@ TEST_F(ContextMemoryTest, LackOfRoomIsAnErrorAndRestoreCanBeRepeated) {
   ASSERT_FALSE(full.ok());
   EXPECT_EQ(full.error().kind, ErrorKind::driver);
   EXPECT_EQ(full.error().code, driver_result::kOutOfMemory);
-  EXPECT_NE(full.error().message.find("cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1984) on device 1"),
+  EXPECT_NE(full.error().message.find("cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1984) on device 21"),
             std::string::npos)
       << full.error().message;
   EXPECT_EQ(memory_.returned_bytes(), (Bytes{{kSecond, kReturned}})) << "the first is back";
