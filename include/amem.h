@@ -56,6 +56,8 @@ typedef struct {
   uint64_t pause_copied_bytes;
   uint64_t resume_copied_bytes;
   uint64_t host_capacity_bytes; /* pinned host memory held for contents */
+  uint64_t pause_context_bytes; /* local memory of CUDA contexts that the pause has returned
+                                   (AMEM_TRIM_CONTEXT=1) */
 } amemTimes_t;
 
 amemState_t amemGetState(void);

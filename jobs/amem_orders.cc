@@ -63,12 +63,13 @@ std::string times(Words&) {
   amemTimes_t t{};
   amemGetTimes(&t);
   char text[320];
-  snprintf(text, sizeof text, "%.3f %.3f %.3f %.3f %.3f %.3f %.3f %.3f %.3f %llu %llu %llu",
+  snprintf(text, sizeof text, "%.3f %.3f %.3f %.3f %.3f %.3f %.3f %.3f %.3f %llu %llu %llu %llu",
            t.pause_ms, t.pause_wait_ms, t.pause_peers_ms, t.pause_copy_ms, t.pause_memory_ms,
            t.resume_ms, t.resume_memory_ms, t.resume_copy_ms, t.resume_peers_ms,
            static_cast<unsigned long long>(t.pause_copied_bytes),
            static_cast<unsigned long long>(t.resume_copied_bytes),
-           static_cast<unsigned long long>(t.host_capacity_bytes));
+           static_cast<unsigned long long>(t.host_capacity_bytes),
+           static_cast<unsigned long long>(t.pause_context_bytes));
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "jobs/deep_stack_ptx.h"
 #include "jobs/process_counters.h"
 
 namespace jobs {
@@ -39,10 +40,42 @@ std::string driver_calls(Words&) {
   return std::to_string(count == nullptr ? -1 : count("*"));
 }
 
+/// Loads the kernel whose threads need kDeepStackBytes of stack, and makes room for its results.
+struct DeepKernel {
+  DeepKernel() {
+    void* module = nullptr;
+    JOB_CUDA(module_load_data(&module, kDeepStackPtx));
+    JOB_CUDA(module_get_function(&kernel, module, kDeepStackKernel));
+    JOB_CUDA(mem_alloc(&sums, kThreads * sizeof(uint32_t)));
+    JOB_CUDA(stream_create(&stream, 1));
+  }
+  static constexpr unsigned kThreads = 64;
+  void* kernel = nullptr;
+  Address sums = 0;
+  Stream stream = nullptr;
+};
+
+/// Runs it and checks its results. The first time, with "prepare", only loads it.
+std::string deep_kernel(Words& words) {
+  static DeepKernel* const deep = new DeepKernel;
+  std::string prepare;
+  if (words >> prepare) return "";
+  void* parameters[] = {&deep->sums};
+  JOB_CUDA(launch_kernel(deep->kernel, 1, 1, 1, DeepKernel::kThreads, 1, 1, 0, deep->stream,
+                         parameters, nullptr));
+  JOB_CUDA(stream_synchronize(deep->stream));
+  std::vector<uint32_t> found(DeepKernel::kThreads);
+  JOB_CUDA(to_host(found.data(), deep->sums, found.size() * sizeof(uint32_t)));
+  for (uint32_t thread = 0; thread < DeepKernel::kThreads; ++thread)
+    if (found[thread] != deep_stack_sum(thread)) throw std::runtime_error("wrong sum of a stack");
+  return "";
+}
+
 }  // namespace
 
 Orders MemoryOrders::orders() {
   return {
+      {"deep_kernel", deep_kernel},
       {"memory", memory},
       {"resources", resources},
       {"driver_calls", driver_calls},

@@ -137,8 +137,9 @@ CuResult submit(const StreamRef& stream, Operation operation) {
       }
     }
   }
-  stream->enqueue(std::move(operation));
-  return kSuccess;
+  const CuResult fits = stream->context().local_memory().fit_stack(operation.stack_bytes);
+  if (fits == kSuccess) stream->enqueue(std::move(operation));
+  return fits;
 }
 
 CuResult captured_point(const StreamRef& stream, std::optional<CapturedPoint>* point) {

@@ -35,7 +35,8 @@ struct CaptureStatus {
 CaptureStatus capture_status(Stream& stream);
 
 /// Gives work to a stream: into its capture if it is capturing, else into its queue. Refused for a
-/// null stream whose context captures a blocking stream: they would have to wait for each other.
+/// null stream whose context captures a blocking stream: they would have to wait for each other;
+/// and where the context's local memory has to grow and there is no room (kErrorOutOfMemory).
 CuResult submit(const StreamRef& stream, Operation operation);
 
 /// The point of the stream's capture, if it is capturing.

@@ -32,11 +32,13 @@ Known& known() {
 }
 
 // REQUIRES: known().mutex.
-Context* make_context_locked(CuDevice device, unsigned flags) {
+CuResult make_context_locked(CuDevice device, unsigned flags, Context** context) {
   auto fresh = std::make_unique<Context>(device, flags, known().next_id++);
-  Context* context = fresh.get();
-  known().contexts.emplace(context, std::move(fresh));
-  return context;
+  const CuResult sized = fresh->local_memory().set_stack(LocalMemory::kInitialStackBytes);
+  if (sized != kSuccess) return sized;
+  *context = fresh.get();
+  known().contexts.emplace(*context, std::move(fresh));
+  return kSuccess;
 }
 
 }  // namespace
@@ -86,6 +88,7 @@ void Context::synchronize() {
 void Context::destroy() {
   alive_ = false;
   for (const StreamRef& stream : streams()) stream->close();
+  local_memory_.release();
 }
 
 bool Context::enable_peer(CuDevice peer) {
@@ -102,9 +105,9 @@ bool Context::disable_peer(CuDevice peer) {
   return enabled;
 }
 
-Context* make_context(CuDevice device, unsigned flags) {
+CuResult make_context(CuDevice device, unsigned flags, Context** context) {
   std::lock_guard guard(known().mutex);
-  return make_context_locked(device, flags);
+  return make_context_locked(device, flags, context);
 }
 
 Context* context_of(CuContext handle) {
@@ -115,12 +118,16 @@ Context* context_of(CuContext handle) {
 
 CuContext handle_of(Context* context) { return reinterpret_cast<CuContext>(context); }
 
-Context* retain_primary(CuDevice device) {
+CuResult retain_primary(CuDevice device, Context** context) {
   std::lock_guard guard(known().mutex);
   Primary& primary = known().primaries[static_cast<size_t>(device)];
+  if (primary.context == nullptr) {
+    const CuResult made = make_context_locked(device, primary.flags, &primary.context);
+    if (made != kSuccess) return made;
+  }
   primary.references += 1;
-  if (primary.context == nullptr) primary.context = make_context_locked(device, primary.flags);
-  return primary.context;
+  *context = primary.context;
+  return kSuccess;
 }
 
 bool release_primary(CuDevice device) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/cuda_abi.h"
+#include "sim/local_memory.h"
 #include "sim/stream.h"
 
 namespace amem::sim {
@@ -16,12 +17,14 @@ namespace amem::sim {
 /// after its end, and must then be told so (CUDA_ERROR_CONTEXT_IS_DESTROYED). Thread-safe.
 class Context {
  public:
-  Context(CuDevice device, unsigned flags, uint64_t id) : device_(device), flags_(flags), id_(id) {}
+  Context(CuDevice device, unsigned flags, uint64_t id)
+      : device_(device), flags_(flags), id_(id), local_memory_(device) {}
 
   CuDevice device() const { return device_; }
   uint64_t id() const { return id_; }
   unsigned flags() const { return flags_; }
   bool alive() const { return alive_.load(); }
+  LocalMemory& local_memory() { return local_memory_; }
 
   /// The first failure of work on it, kSuccess if there was none. As on a GPU it does not go away.
   CuResult failure() const { return failure_.load(); }
@@ -35,7 +38,7 @@ class Context {
   /// were destroyed since. More may come meanwhile: that is not waited for.
   void synchronize();
 
-  /// Ends it: its streams finish what they have.
+  /// Ends it: its streams finish what they have, and its local memory is returned.
   void destroy();
 
   /// True if access to the peer was not enabled before.
@@ -48,6 +51,7 @@ class Context {
   const CuDevice device_;
   const unsigned flags_;
   const uint64_t id_;
+  LocalMemory local_memory_;
   std::atomic<bool> alive_{true};
   std::atomic<CuResult> failure_{kSuccess};
   std::mutex mutex_;
@@ -56,8 +60,9 @@ class Context {
   uint32_t peers_ = 0;
 };
 
-/// A new context; lives as long as the process.
-Context* make_context(CuDevice device, unsigned flags);
+/// A new context; lives as long as the process. kErrorOutOfMemory: the GPU has no room for its
+/// local memory.
+CuResult make_context(CuDevice device, unsigned flags, Context** context);
 
 /// The context that an ABI handle means; null if it is none of ours.
 Context* context_of(CuContext handle);
@@ -65,7 +70,8 @@ CuContext handle_of(Context* context);
 
 /// The primary contexts, one a device, alive while retained (CUDA Driver API, "Primary Context
 /// Management").
-Context* retain_primary(CuDevice device);
+/// Errors as make_context().
+CuResult retain_primary(CuDevice device, Context** context);
 bool release_primary(CuDevice device);
 /// Null while nobody retains it.
 Context* active_primary(CuDevice device);

@@ -42,6 +42,7 @@ enum CuResult : int {
   kErrorInvalidDevice = 101,
   kErrorInvalidImage = 200,
   kErrorInvalidContext = 201,
+  kErrorUnsupportedLimit = 215,
   kErrorOperatingSystem = 304,
   kErrorInvalidHandle = 400,
   kErrorIllegalState = 401,
@@ -98,6 +99,9 @@ inline constexpr int kCaptureRelaxed = 2;
 inline constexpr int kCaptureStatusNone = 0;
 inline constexpr int kCaptureStatusActive = 1;
 inline constexpr int kCaptureStatusInvalidated = 2;
+
+// CUlimit.
+inline constexpr int kLimitStackSize = 0;
 
 // CUdriverProcAddressQueryResult, CUmemorytype.
 inline constexpr int kProcAddressSuccess = 0;

@@ -65,7 +65,8 @@ CuResult get_uuid(CuUuid* uuid, CuDevice device) {
 CuResult create_context(CuContext* context, unsigned flags, CuDevice device) {
   if (context == nullptr) return kErrorInvalidValue;
   if (!exists(device)) return kErrorInvalidDevice;
-  Context* fresh = make_context(device, flags);
+  Context* fresh = nullptr;
+  if (const CuResult made = make_context(device, flags, &fresh); made != kSuccess) return made;
   current_contexts().push_back(fresh);
   *context = handle_of(fresh);
   return kSuccess;
@@ -147,8 +148,10 @@ AMEM_SIM_API CuResult cuDevicePrimaryCtxRetain(CuContext* context, CuDevice devi
   return driver_call(Function::cuDevicePrimaryCtxRetain, [&] {
     if (context == nullptr) return kErrorInvalidValue;
     if (!exists(device)) return kErrorInvalidDevice;
-    *context = handle_of(retain_primary(device));
-    return kSuccess;
+    Context* primary = nullptr;
+    const CuResult retained = retain_primary(device, &primary);
+    if (retained == kSuccess) *context = handle_of(primary);
+    return retained;
   });
 }
 
@@ -276,6 +279,30 @@ AMEM_SIM_API CuResult cuCtxSynchronize() {
     }
     context->synchronize();
     return context->failure();
+  });
+}
+
+AMEM_SIM_API CuResult cuCtxGetLimit(size_t* value, int limit) {
+  return driver_call(Function::cuCtxGetLimit, [&] {
+    Context* context = nullptr;
+    if (value == nullptr) return kErrorInvalidValue;
+    if (const CuResult current = current_context(&context); current != kSuccess) return current;
+    if (limit != kLimitStackSize) return kErrorUnsupportedLimit;
+    *value = context->local_memory().stack_bytes();
+    return kSuccess;
+  });
+}
+
+// Waits for the work of the context, which may be using its local memory. A launch is not held up
+// meanwhile.
+AMEM_SIM_API CuResult cuCtxSetLimit(int limit, size_t value) {
+  return driver_call(Function::cuCtxSetLimit, [&] {
+    Context* context = nullptr;
+    if (const CuResult current = current_context(&context); current != kSuccess) return current;
+    if (limit != kLimitStackSize) return kErrorUnsupportedLimit;
+    context->synchronize();
+    if (const CuResult failed = context->failure(); failed != kSuccess) return failed;
+    return context->local_memory().set_stack(value);
   });
 }
 

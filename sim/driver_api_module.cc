@@ -17,7 +17,7 @@ namespace {
 
 struct LoadedKernel {
   const Context* context;
-  const Kernel* kernel;
+  KernelInImage in_image;
 };
 
 /// A loaded image: its functions' handles by name.
@@ -29,12 +29,13 @@ CuResult load(CuModule* module, const char* image) {
   Context* context = nullptr;
   if (module == nullptr || image == nullptr) return kErrorInvalidValue;
   if (const CuResult current = current_context(&context); current != kSuccess) return current;
-  const std::vector<const Kernel*> kernels = kernels_in(image);
+  const std::vector<KernelInImage> kernels = kernels_in(image);
   if (kernels.empty()) return kErrorInvalidImage;
   auto loaded = std::make_shared<Module>();
-  for (const Kernel* kernel : kernels) {
-    auto function = std::make_shared<LoadedKernel>(LoadedKernel{context, kernel});
-    loaded->functions[kernel->name] = Registry<LoadedKernel>::instance().add(std::move(function));
+  for (const KernelInImage& found : kernels) {
+    auto function = std::make_shared<LoadedKernel>(LoadedKernel{context, found});
+    loaded->functions[found.kernel->name] =
+        Registry<LoadedKernel>::instance().add(std::move(function));
   }
   *module = static_cast<CuModule>(Registry<Module>::instance().add(std::move(loaded)));
   return kSuccess;
@@ -54,7 +55,8 @@ CuResult launch(CuFunction function, const Grid& grid, CuStream handle, void** p
   }
   if (const CuResult failed = stream->context().failure(); failed != kSuccess) return failed;
   Operation operation;
-  const CuResult checked = loaded->kernel->launch(grid, parameters, &operation);
+  operation.stack_bytes = loaded->in_image.stack_bytes;
+  const CuResult checked = loaded->in_image.kernel->launch(grid, parameters, &operation);
   return checked == kSuccess ? submit(stream, std::move(operation)) : checked;
 }
 

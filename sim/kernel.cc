@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sim/kernel.h"
 
+#include <charconv>
 #include <string>
 
 #include "sim/address_space.h"
@@ -79,17 +80,64 @@ CuResult launch_small_copies(const Grid& grid, void** parameters, Operation* ope
   return kSuccess;
 }
 
+// Each thread adds up what it has written into its stack: 0 + thread, 1 + thread, ... 999 + thread.
+CuResult launch_deep_stack(const Grid& grid, void** parameters, Operation* operation) {
+  const unsigned threads = grid.threads[0];
+  if (grid.blocks[0] != 1 || !is_row_of(grid, threads)) return kErrorNotSupported;
+  const CuDevicePtr sums = *static_cast<const CuDevicePtr*>(parameters[0]);
+  operation->run = [sums, threads] {
+    if (sums % sizeof(uint32_t) != 0) return kErrorMisalignedAddress;
+    if (!accessible(sums, threads * sizeof(uint32_t), kAccessReadWrite))
+      return kErrorIllegalAddress;
+    for (uint32_t thread = 0; thread < threads; ++thread)
+      reinterpret_cast<uint32_t*>(sums)[thread] = 999 * 1000 / 2 + 1000 * thread;
+    return kSuccess;
+  };
+  return kSuccess;
+}
+
+// A kernel in native code: a function of this process with one argument.
+CuResult launch_native(const Grid&, void** parameters, Operation* operation) {
+  const auto function = *static_cast<const CuHostFn*>(parameters[0]);
+  void* const argument = *static_cast<void* const*>(parameters[1]);
+  operation->run = [function, argument] {
+    function(argument);
+    return kSuccess;
+  };
+  return kSuccess;
+}
+
 constexpr Kernel kKernels[] = {{"amem_zero_pages", launch_zero_pages},
-                               {"amem_small_copies", launch_small_copies}};
+                               {"amem_small_copies", launch_small_copies},
+                               {"amem_deep_stack", launch_deep_stack},
+                               {"amem_sim_native", launch_native}};
+
+/// The sum of `.local .align A .b8 name[bytes];` in the text of one kernel.
+uint64_t stack_of(std::string_view text) {
+  uint64_t sum = 0;
+  for (size_t at = text.find(".local "); at != text.npos; at = text.find(".local ", at + 1)) {
+    const std::string_view declaration = text.substr(at, text.find(';', at) - at);
+    const size_t bracket = declaration.find('[');
+    uint64_t size_bytes = 0;
+    if (bracket != declaration.npos)
+      std::from_chars(declaration.data() + bracket + 1, declaration.data() + declaration.size(),
+                      size_bytes);
+    sum += size_bytes;
+  }
+  return sum;
+}
 
 }  // namespace
 
-std::vector<const Kernel*> kernels_in(std::string_view image) {
-  std::vector<const Kernel*> found;
+std::vector<KernelInImage> kernels_in(std::string_view image) {
+  std::vector<KernelInImage> found;
   if (image.find(".version") == image.npos || image.find(".target") == image.npos) return found;
   for (const Kernel& kernel : kKernels) {
     const std::string entry = ".entry " + std::string(kernel.name) + "(";
-    if (image.find(entry) != image.npos) found.push_back(&kernel);
+    const size_t at = image.find(entry);
+    if (at == image.npos) continue;
+    const std::string_view text = image.substr(at);
+    found.push_back({&kernel, stack_of(text.substr(0, text.find(".entry ", entry.size())))});
   }
   return found;
 }

@@ -7,8 +7,8 @@
 
 #include "sim/stream.h"
 
-/// Kernels. The simulated GPU does not run their code: it knows the kernels of amem by their names
-/// and does natively what they do.
+/// Kernels. The simulated GPU does not run their code: it knows some by their names and does
+/// natively what they do. Of their text it reads how deep their stack is.
 namespace amem::sim {
 
 struct Grid {
@@ -22,7 +22,13 @@ struct Kernel {
   CuResult (*launch)(const Grid& grid, void** parameters, Operation* operation);
 };
 
+/// A kernel and the bytes of stack that a thread of it needs: those of its .local variables.
+struct KernelInImage {
+  const Kernel* kernel;
+  uint64_t stack_bytes;
+};
+
 /// The kernels of this PTX text that the simulated GPU knows.
-std::vector<const Kernel*> kernels_in(std::string_view image);
+std::vector<KernelInImage> kernels_in(std::string_view image);
 
 }  // namespace amem::sim

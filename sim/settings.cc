@@ -19,12 +19,12 @@ std::string text(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-uint64_t number(const char* name, uint64_t otherwise) {
+uint64_t number(const char* name, uint64_t otherwise, uint64_t least = 1) {
   const std::string value = text(name);
   uint64_t parsed = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
   const bool whole = error == std::errc() && end == value.data() + value.size();
-  return whole && parsed > 0 ? parsed : otherwise;
+  return whole && parsed >= least ? parsed : otherwise;
 }
 
 constexpr uint64_t kMaxMemoryMb = 1ull << 20;
@@ -48,6 +48,9 @@ int wanted_device_count() {
 
 uint64_t wanted_device_memory_bytes() { return memory_bytes("AMEM_SIM_MEMORY_MB"); }
 uint64_t wanted_host_memory_bytes() { return memory_bytes("AMEM_SIM_HOSTMEM"); }
+uint64_t initial_local_memory_bytes() {
+  return std::min(number("AMEM_SIM_LOCAL_MB", 8, 0), kMaxMemoryMb) << 20;
+}
 bool multicast_supported() { return text("AMEM_SIM_MULTICAST") == "1"; }
 std::string initial_faults() { return text("AMEM_SIM_FAULT"); }
 std::string initial_delays() { return text("AMEM_SIM_DELAY_US"); }

@@ -13,6 +13,7 @@ std::string machine_folder();
 int wanted_device_count();
 uint64_t wanted_device_memory_bytes();
 uint64_t wanted_host_memory_bytes();
+uint64_t initial_local_memory_bytes();
 bool multicast_supported();
 std::string initial_faults();
 std::string initial_delays();

@@ -10,6 +10,8 @@
  *                       (default /dev/shm/amem-sim-<uid>)
  *   AMEM_SIM_DEVICES    number of GPUs (default 4, at most 16)
  *   AMEM_SIM_MEMORY_MB  physical memory of each GPU in MiB (default 4096)
+ *   AMEM_SIM_LOCAL_MB   local memory of each context in MiB for stacks of 1024 bytes, as a context
+ *                       begins (default 8; 0: none, for tests that count bytes)
  *   AMEM_SIM_HOSTMEM    physical memory for HOST and HOST_NUMA allocations in MiB (default 4096)
  *   AMEM_SIM_MULTICAST  1: multicast objects are supported (default 0)
  *   AMEM_SIM_FAULT      faults, as for amemSimSetFault

@@ -19,7 +19,8 @@ class Context;
 /// CUresult: a failure is the context's from then on, as an illegal address is on a GPU.
 struct Operation {
   std::function<CuResult()> run;
-  bool always = false;  ///< runs in a failed context too: others wait for it
+  bool always = false;       ///< runs in a failed context too: others wait for it
+  uint64_t stack_bytes = 0;  ///< that a thread of it needs
 };
 
 /// Something that will have happened: the point of a stream at which an event was recorded.

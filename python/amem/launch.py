@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List, Optional, Union
+from typing import Dict, List, Optional
 
 from .errors import AmemError
 
@@ -72,7 +72,6 @@ def environment(
     *,
     cumem: Optional[str] = None,
     group: Optional[int] = None,
-    nccl: Union[str, "os.PathLike[str]", None] = None,
     log: Optional[int] = None,
     timeout_ms: Optional[int] = None,
 ) -> Dict[str, Dict[str, str]]:
@@ -84,20 +83,13 @@ def environment(
     options = {
         "--cumem": cumem,
         "--group": group,
-        "--nccl": None if nccl is None else os.fspath(nccl),
         "--log": log,
         "--timeout-ms": timeout_ms,
     }
     arguments = [f"{name}={value}" for name, value in options.items() if value is not None]
-    variables = dict(os.environ)
-    if nccl is None and "AMEM_NCCL_PATH" not in variables:
-        # The jobs will run this Python, whatever PATH says.
-        variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return {"env_vars": _ask(arguments, variables)}
+    return {"env_vars": _ask(arguments, dict(os.environ))}
 
 
 def preload_path() -> str:
-    """amem's libraries, as a list for LD_PRELOAD. Raises AmemError when amem is not installed."""
-    # Nothing to keep and nothing to look for: what is left are our own files.
-    variables = {**os.environ, "LD_PRELOAD": "", "AMEM_NCCL_PATH": "not used"}
-    return _ask([], variables)["LD_PRELOAD"]
+    """amem's library, for LD_PRELOAD. Raises AmemError when amem is not installed."""
+    return _ask([], {**os.environ, "LD_PRELOAD": ""})["LD_PRELOAD"]

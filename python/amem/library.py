@@ -56,7 +56,12 @@ class Times(ctypes.Structure):
         )
     ] + [
         (name, ctypes.c_uint64)
-        for name in ("pause_copied_bytes", "resume_copied_bytes", "host_capacity_bytes")
+        for name in (
+            "pause_copied_bytes",
+            "resume_copied_bytes",
+            "host_capacity_bytes",
+            "pause_context_bytes",
+        )
     ]
 
 

@@ -19,8 +19,7 @@ class Build:
     def __init__(self, folder, machine):
         self.folder = Path(folder).resolve()
         self.command = self.folder / "bin" / "amem"
-        self.shim = self.folder / "lib" / "libnccl.so.2"
-        self.preload = f"{self.shim}:{self.folder}/lib/libamem_nccl.so"
+        self.preload = str(self.folder / "lib" / "libamem_nccl.so")
         self.simulator = self.folder / "sim"
         self.machine = machine
 

@@ -15,6 +15,7 @@ import amem
 
 COUNT = 1 << 18  # floats: enough for every protocol's buffers to be used
 FLOAT32, SUM = 7, 0
+NCCL = "libnccl.so.2"  # the loader finds it
 
 
 class UniqueId(ctypes.Structure):
@@ -32,7 +33,7 @@ class Rank:
     """A communicator and a buffer on the GPU of this rank's number."""
 
     def __init__(self, rank, ranks, unique_id):
-        self.nccl = ctypes.CDLL(None)
+        self.nccl = ctypes.CDLL(NCCL)
         self.cuda = ctypes.CDLL("libcuda.so.1")
         self.cuda.amemSimUsedBytes.restype = ctypes.c_longlong
         self.rank = rank
@@ -78,7 +79,7 @@ def main():
     rank, ranks = int(sys.argv[1]), int(sys.argv[2])
     unique_id = UniqueId()
     if rank == 0:
-        check(ctypes.CDLL(None).ncclGetUniqueId(ctypes.byref(unique_id)), "ncclGetUniqueId")
+        check(ctypes.CDLL(NCCL).ncclGetUniqueId(ctypes.byref(unique_id)), "ncclGetUniqueId")
         print(json.dumps(bytes(unique_id).hex()), flush=True)
     else:
         unique_id = UniqueId.from_buffer_copy(bytes.fromhex(sys.argv[3]))

@@ -21,7 +21,7 @@ class RankProcess:
     """One rank; every answer is waited for with a deadline."""
 
     def __init__(self, build, rank, *arguments):
-        command = [build.command, "run", "--nccl", build.simulator / "libnccl.so.2", "--log", "2", "--"]
+        command = [build.command, "run", "--log", "2", "--"]
         self.child = subprocess.Popen(
             [*map(str, command), sys.executable, str(JOB), str(rank), *arguments],
             env=build.variables(MINCCL_TIMEOUT_MS="30000", NCCL_DEBUG="WARN"),

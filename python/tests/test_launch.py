@@ -11,7 +11,7 @@ def _path(build):
     return f"{build.command.parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_preload_path_is_amems_libraries(build):
+def test_preload_path_is_amems_library(build):
     found = build.python("import amem; print(amem.preload_path())", PATH=_path(build))
 
     assert found == build.preload
@@ -32,13 +32,12 @@ def test_preload_path_does_not_depend_on_what_is_preloaded(build):
 
 def test_environment_is_what_the_command_prints(build):
     code = "import amem, json; print(json.dumps(amem.environment(group=2, log=4, cumem='respect', timeout_ms=9)))"
-    settings = build.variables(AMEM_NCCL_PATH="/some/libnccl.so.2")
 
-    found = json.loads(build.python(code, PATH=_path(build), AMEM_NCCL_PATH="/some/libnccl.so.2"))
+    found = json.loads(build.python(code, PATH=_path(build)))
 
     options = ["--group=2", "--log=4", "--cumem=respect", "--timeout-ms=9"]
     printed = subprocess.run(
-        [build.command, "env", "--json", *options], env=settings, capture_output=True, timeout=60, check=True
+        [build.command, "env", "--json", *options], env=build.variables(), capture_output=True, timeout=60, check=True
     )
     assert found == json.loads(printed.stdout)
     assert found["env_vars"]["AMEM_GROUPID"] == "2"

@@ -31,7 +31,7 @@ def test_reads_as_off_where_it_is_not_loaded(build):
 
 
 def test_forwards_only_while_it_is_off(build):
-    preload = {"LD_PRELOAD": str(build.shim)}
+    preload = {"LD_PRELOAD": build.preload}
 
     text = build.python(_CATCH.format(call="amem.pause()"), **preload)
 
@@ -43,7 +43,7 @@ def test_forwards_only_while_it_is_off(build):
 def test_shows_empty_statistics_while_it_is_off(build):
     code = "import amem; stats = amem.stats(); print(stats['state'], stats['total']['objects'], stats['devices'])"
 
-    assert build.python(code, LD_PRELOAD=str(build.shim)) == "off 0 {}"
+    assert build.python(code, LD_PRELOAD=build.preload) == "off 0 {}"
 
 
 def test_is_off_without_a_driver(build, tmp_path):

@@ -101,5 +101,29 @@ TEST_P(Graphs, ReplayBetweenOtherOperations) {
 INSTANTIATE_TEST_SUITE_P(Protocols, Graphs, testing::Values("LL", "LL128", "Simple"),
                          [](const auto& test) { return std::string(test.param); });
 
+/// What a context has of local memory is one thing that a paused process can return.
+RegisterScenario deep_stack("deep_stack", [](RankContext& context) {
+  use_device_of(context.rank());
+  const auto stack_bytes = [] {
+    size_t bytes = 0;
+    CHECK_DRIVER(context_get_limit(&bytes, kLimitStackSize));
+    return bytes;
+  };
+  if (stack_bytes() != 1024) fail_rank("a context begins with %zu bytes of stack", stack_bytes());
+  const ncclComm_t comm = make_communicator(context);
+  {
+    TestStream stream;
+    check_all_reduce(comm, context.rank(), context.ranks(), 1000, stream);
+  }
+  if (stack_bytes() != 1984) fail_rank("collectives need %zu bytes of stack", stack_bytes());
+  CHECK_NCCL(ncclCommDestroy(comm));
+});
+
+TEST(Kernels, HaveTheDeepStackOfNcclsKernels) {
+  RankOutcome outcome =
+      run_ranks("deep_stack", {.ranks = 2, .environment = {{"AMEM_SIM_LOCAL_MB", "8"}}});
+  EXPECT_TRUE(outcome.finished) << outcome.text;
+}
+
 }  // namespace
 }  // namespace amem::minccl

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/minccl/communicator.h"
+#include "sim/minccl/kernel_module.h"
 
 namespace amem::minccl {
 namespace {
@@ -15,6 +16,12 @@ std::unique_ptr<KernelArguments> collect(std::vector<PendingOperation>& pending)
     for (PairWork& work : operation.pairs) arguments->pairs.push_back(work);
   }
   return arguments;
+}
+
+CuResult launch(CuFunction kernel, CuStream stream, KernelArguments* arguments) {
+  CuHostFn function = run_kernel;
+  void* parameters[] = {&function, &arguments};
+  return driver().launch_kernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
 }
 
 }  // namespace
@@ -54,6 +61,8 @@ ncclResult_t Communicator::launch_pending() {
   if (pending_.empty()) return ncclSuccess;
   ContextScope scope(context_);
   CuStream stream = pending_.front().stream;
+  CuFunction kernel = nullptr;
+  MINCCL_TRY(kernel_in_context(context_, &kernel));
   int capture = kCaptureStatusNone;
   MINCCL_CU(stream_capture_info(stream, &capture, nullptr, nullptr, nullptr, nullptr));
   auto arguments = collect(pending_);
@@ -66,15 +75,16 @@ ncclResult_t Communicator::launch_pending() {
   if (arguments->captured) {
     // An event of outside the capture cannot be waited for inside (CUDA: capture isolation); the
     // graph is ordered by the streams it is launched on.
-    MINCCL_CU(launch_host_func(stream, run_kernel, arguments.get()));
+    if (CuResult code = launch(kernel, stream, arguments.get()); code != kSuccess)
+      return fail_driver("cuLaunchKernel", code);
     captured_arguments_.push_back(std::move(arguments));
   } else {
     MINCCL_TRY(order_after_last_kernel(stream));
     ledger_->launched();
-    CuResult code = driver().launch_host_func(stream, run_kernel, arguments.get());
+    CuResult code = launch(kernel, stream, arguments.get());
     if (code != kSuccess) {
       ledger_->ended();
-      return fail_driver("cuLaunchHostFunc", code);
+      return fail_driver("cuLaunchKernel", code);
     }
     (void)arguments.release();  // the driver has it
     MINCCL_CU(event_record(last_kernel_, stream));

@@ -26,6 +26,7 @@ TestDriver load_test_driver() {
   find(library, "cuDeviceGetCount", &driver.device_get_count);
   find(library, "cuDevicePrimaryCtxRetain", &driver.primary_context_retain);
   find(library, "cuCtxSetCurrent", &driver.context_set_current);
+  find(library, "cuCtxGetLimit", &driver.context_get_limit);
   find(library, "cuMemAlloc_v2", &driver.mem_alloc);
   find(library, "cuMemFree_v2", &driver.mem_free);
   find(library, "cuMemcpyHtoD_v2", &driver.copy_to_device);

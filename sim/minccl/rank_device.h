@@ -21,6 +21,7 @@ struct TestDriver {
   CuResult (*device_get_count)(int*);
   CuResult (*primary_context_retain)(CuContext*, CuDevice);
   CuResult (*context_set_current)(CuContext);
+  CuResult (*context_get_limit)(size_t*, int);
   CuResult (*mem_alloc)(CuDevicePtr*, size_t);
   CuResult (*mem_free)(CuDevicePtr);
   CuResult (*copy_to_device)(CuDevicePtr, const void*, size_t);

@@ -122,6 +122,7 @@ void Run::start(int rank) {
 void Run::become_rank(int rank, int control, int output) {
   // A rank may hang by design; it must not outlive the test that would have killed it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setenv("AMEM_SIM_LOCAL_MB", "0", 1);  // what NCCL leaves in use is counted
   for (const auto& [name, value] : options_.environment) setenv(name.c_str(), value.c_str(), 1);
   setenv("AMEM_SIM_DIR", machine_.c_str(), 1);
   // Behind what the caller has set, so that these tests can be run with another library in front.

@@ -56,7 +56,7 @@ struct KernelArguments {
   bool captured = false;
 };
 
-/// The kernel: a CUDA host function (cuLaunchHostFunc). Runs the collectives in order, then all
+/// The kernel (kernel_module.h). Runs the collectives in order, then all
 /// sends and receives side by side.
 void run_kernel(void* arguments);
 

@@ -111,6 +111,8 @@ Environment read_environment(const char* const* environ_block) {
       out.cumem = respect ? CumemMode::respect : CumemMode::force;
     } else if (name == "AMEM_SLAB") {
       read_integer(*row, text, out.slab, out.complaints);
+    } else if (name == "AMEM_TRIM_CONTEXT") {
+      read_integer(*row, text, out.trim_context, out.complaints);
     } else if (name == "AMEM_HOST_LIMIT") {
       read_integer(*row, text, out.host_limit_mib, out.complaints);
     } else if (name == "AMEM_HOST_PREALLOC") {

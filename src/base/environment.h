@@ -21,6 +21,7 @@ struct Environment {
   std::string nccl_path;
   long timeout_ms = 60000;
   long slab = 1;
+  long trim_context = 0;
   long host_limit_mib = 0;
   long host_prealloc_mib = 0;
   /// One sentence for each variable that was not usable; the default stands in its place.

@@ -33,7 +33,7 @@ struct Choice {
 };
 struct Text {
   static std::string text(const char* standard, std::string_view) {
-    return standard != nullptr ? standard : "looked for";
+    return standard != nullptr ? standard : "none";
   }
 };
 

@@ -4,12 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "base/environment.h"
 #include "cli/failure.h"
 #include "cli/preload.h"
-#include "cli/python_nccl.h"
 
 namespace amem {
 namespace {
@@ -24,19 +21,9 @@ void check_values(const Variables& variables) {
   throw Failure(kRefused, complaint.substr(0, complaint.find("; using ")));
 }
 
-/// Absolute, because the job may change its directory.
-std::string absolute_file(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (!fs::is_regular_file(path, error))
-    throw Failure(kRefused, fmt::format("--nccl {}: there is no such file", path));
-  return fs::absolute(path);
-}
-
 }  // namespace
 
-Variables job_variables(const JobOptions& options, const Variables& before,
-                        const std::vector<std::string>& command) {
+Variables job_variables(const JobOptions& options, const Variables& before) {
   const std::pair<const char*, const std::optional<std::string>&> settings[] = {
       {"AMEM_CUMEM", options.cumem},
       {"AMEM_GROUPID", options.group},
@@ -49,13 +36,7 @@ Variables job_variables(const JobOptions& options, const Variables& before,
     if (value) out.set(name, *value);
   }
   check_values(out);
-  if (options.nccl) {
-    out.set("AMEM_NCCL_PATH", absolute_file(*options.nccl));
-  } else if (before.text("AMEM_NCCL_PATH").empty()) {
-    const std::string library = find_python_nccl(command, before);
-    if (!library.empty()) out.set("AMEM_NCCL_PATH", library);
-  }
-  out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_libraries()));
+  out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_library()));
   return out;
 }
 

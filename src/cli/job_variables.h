@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "cli/variables.h"
 
@@ -14,15 +13,12 @@ namespace amem {
 struct JobOptions {
   std::optional<std::string> cumem;
   std::optional<std::string> group;
-  std::optional<std::string> nccl;
   std::optional<std::string> log;
   std::optional<std::string> timeout_ms;
 };
 
-/// What has to be set for a job that starts with the variables `before` and, when known, runs
-/// `command`. Throws Failure when an option's value is out of its range (environment.def) or when a
-/// library is missing.
-Variables job_variables(const JobOptions& options, const Variables& before,
-                        const std::vector<std::string>& command);
+/// What has to be set for a job that starts with the variables `before`. Throws Failure when an
+/// option's value is out of its range (environment.def) or when amem's library is missing.
+Variables job_variables(const JobOptions& options, const Variables& before);
 
 }  // namespace amem

@@ -34,19 +34,24 @@ void add_job_options(CLI::App& command, JobOptions& job) {
       ->type_name("force|respect");
   command.add_option("--group", job.group, "logical group of the processes (train, infer)")
       ->type_name("N");
-  command.add_option("--nccl", job.nccl, "the real libnccl.so.2; otherwise looked for")
-      ->type_name("PATH");
   command.add_option("--log", job.log, "0 silent to 5 every call")->type_name("N");
   command.add_option("--timeout-ms", job.timeout_ms, "longest wait of a pause or resume")
       ->type_name("N");
 }
 
-/// The arguments behind the first "--", which are nobody's options but the command's.
-std::vector<std::string> take_command(std::vector<std::string>& arguments) {
-  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
-  if (separator == arguments.end()) return {};
-  std::vector<std::string> command(separator + 1, arguments.end());
-  arguments.erase(separator, arguments.end());
+/// Splits the command off `run [options] [--] command`. All behind its name is the command's own.
+std::vector<std::string> take_command(const CLI::App& run, std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != run.get_name()) return {};
+  size_t at = 1;
+  while (at < arguments.size() && arguments[at].starts_with('-') && arguments[at] != "--") {
+    const CLI::Option* const option = run.get_option_no_throw(arguments[at]);
+    at += option != nullptr && option->get_expected_min() > 0 ? 2 : 1;
+  }
+  at = std::min(at, arguments.size());
+  const bool is_marked = at < arguments.size() && arguments[at] == "--";
+  std::vector<std::string> command(arguments.begin() + static_cast<long>(at) + is_marked,
+                                   arguments.end());
+  arguments.resize(at);
   return command;
 }
 
@@ -64,7 +69,7 @@ int print_environment(const Request& request) {
     fmt::print("{}", variable_table());
     return 0;
   }
-  const Variables variables = job_variables(request.job, Variables::of_this_process(), {});
+  const Variables variables = job_variables(request.job, Variables::of_this_process());
   fmt::print("{}", request.as_json ? runtime_env_json(variables) : shell_exports(variables));
   return 0;
 }
@@ -83,9 +88,9 @@ int run_main(int argc, char** argv) {
   app.set_version_flag("--version", "amem " AMEM_VERSION, "print the version");
   app.require_subcommand(1);
 
-  CLI::App* const run = app.add_subcommand("run", "run a command with amem: amem run -- command");
+  CLI::App* const run = app.add_subcommand("run", "run a command with amem: amem run command");
   run->footer(
-      "amem run [OPTIONS] -- command [arguments]\n"
+      "amem run [OPTIONS] [--] command [arguments]\n"
       "amem becomes the command: the same pid, signals and exit code.");
   add_job_options(*run, request.job);
 
@@ -102,22 +107,21 @@ int run_main(int argc, char** argv) {
   status->add_flag("--json", request.as_json, "as one JSON object");
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  std::vector<std::string> command = take_command(arguments);
+  std::vector<std::string> command = take_command(*run, arguments);
   const bool is_run = !arguments.empty() && arguments.front() == "run";
   try {
     check_subcommand(app, arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(arguments);
-    if (!command.empty() && !*run) throw Failure(kWrongUse, "only amem run takes a command");
     if (command.empty() && *run)
-      throw Failure(kRefused, "no command to run: write amem run [options] -- command [arguments]");
+      throw Failure(kRefused, "no command to run: write amem run [options] command [arguments]");
     if (*run) launch(request.job, std::move(command));
     return *env ? print_environment(request) : print_status(request);
   } catch (const CLI::Success& wanted) {
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "amem: {} ({})\n", error.what(),
-               is_run ? "write amem run [options] -- command [arguments]" : "see amem --help");
+               is_run ? "write amem run [options] command [arguments]" : "see amem --help");
     return is_run ? kRefused : kWrongUse;
   } catch (const Failure& failure) {
     fmt::print(stderr, "amem: {}\n", failure.what());

@@ -3,18 +3,15 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace amem {
 
-/// amem's libnccl.so.2 and libamem_nccl.so, found relative to this program, so that an installed
-/// tree can be moved. The second one would come along as a dependency of the first, but then behind
-/// libc, whose dlopen it stands in front of (docs/interception.md). Throws Failure when they are
-/// not there or when LD_PRELOAD cannot carry their paths.
-std::vector<std::string> find_libraries();
+/// amem's libamem_nccl.so, found relative to this program, so that an installed tree can be moved.
+/// Throws Failure when it is not there or when LD_PRELOAD cannot carry its path.
+std::string find_library();
 
-/// `before` with those of `libraries` behind it that it does not name already. Ours come last, so
-/// that allocators and the like, which want to be first, stay so.
-std::string compose_preload(const std::string& before, const std::vector<std::string>& libraries);
+/// `before` with `library` behind it, if it does not name it already. Ours comes last, so that
+/// allocators and the like, which want to be first, stay so.
+std::string compose_preload(const std::string& before, const std::string& library);
 
 }  // namespace amem

@@ -41,6 +41,7 @@ static_assert(kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kCaptureStatusNone == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(std::is_same_v<DriverEvent, CUevent> &&
               kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(kLimitStackSize == CU_LIMIT_STACK_SIZE);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(driver_result::kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY &&
               driver_result::kNotFound == CUDA_ERROR_NOT_FOUND);

@@ -68,6 +68,7 @@ inline constexpr int kHandleTypeFd = 1;             ///< CU_MEM_HANDLE_TYPE_POSI
 inline constexpr int kGranularityMinimum = 0;       ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr int kCaptureModeRelaxed = 2;       ///< CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kCaptureStatusNone = 0;        ///< CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr int kLimitStackSize = 0;           ///< CU_LIMIT_STACK_SIZE
 inline constexpr unsigned kStreamNonBlocking = 1;   ///< CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kEventDisableTiming = 2;  ///< CU_EVENT_DISABLE_TIMING
 

@@ -29,6 +29,7 @@ struct EngineContext {
   size_t host_limit_bytes = 0;  ///< of the host pool; 0: none
   int32_t group = 0;
   long timeout_ms = 60000;
+  bool trim_context = false;  ///< AMEM_TRIM_CONTEXT=1
   ContentSettings contents{};
   Membership members{};
   NcclState* nccl = nullptr;  ///< never nullptr once a communicator can be made

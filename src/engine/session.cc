@@ -4,11 +4,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
-#include "driver/memory_holders.h"
+#include "engine/out_of_memory.h"
 #include "engine/phase.h"
 #include "engine/step_point.h"
 #include "registry/backing_steps.h"
@@ -161,6 +162,7 @@ Status Session::move_out(Deadline deadline, SessionReport* report, std::vector<S
   // A peer's last counter update arrives through its own mapping, so nothing is copied before all
   // have let go.
   step_point(StepPoint::pause_let_go);
+  trim_contexts(deadline, report);
   const NvtxRange range("pause: copy and release");
   AMEM_TRY(executor_.move_out(pause_plan(), begun, deadline, &report->move));
   step_point(StepPoint::pause_released);
@@ -175,8 +177,10 @@ SessionState Session::take_back(const std::vector<Step>& begun, Error* error) {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   const std::vector<Step> back = inverse(begun);
   MoveReport report;
-  Status taken = executor_.move_in(
-      back, [] {}, deadline, &report);
+  Status taken = restore_contexts(deadline);
+  if (taken.ok())
+    taken = executor_.move_in(
+        back, [] {}, deadline, &report);
   if (taken.ok()) taken = neighbours_.imports().fetch(back, deadline);
   if (!taken.ok()) {
     error->message += "; and its memory could not be taken back (" + taken.error().message +
@@ -193,6 +197,22 @@ SessionState Session::take_back(const std::vector<Step>& begun, Error* error) {
   // One that failed has to be told again.
   error->message += "; this process is paused: call ncclResume() to try again";
   return SessionState::paused;
+}
+
+// Work launched since the drain holds up the call, and the pause only this long.
+void Session::trim_contexts(Deadline deadline, SessionReport* report) {
+  constexpr long kMostMs = 1000;
+  if (!context_.trim_context) return;
+  std::vector<int> devices;
+  {
+    MutexLock lock(context_.registry.mutex);
+    devices = devices_in_use(context_.registry);
+  }
+  const Deadline soon = Deadline::after_ms(std::min<long>(kMostMs, deadline.left_ms()));
+  if (const Status trimmed = context_memory_.trim(devices, soon); !trimmed.ok())
+    AMEM_LOG(warn, -1, "a context keeps its local memory: %s", trimmed.error().message.c_str());
+  for (const auto& [device, bytes] : context_memory_.returned_bytes())
+    report->context_bytes += bytes;
 }
 
 Status Session::pause() {
@@ -235,6 +255,9 @@ Status Session::pause() {
              report.total_ms, report.wait_ms, report.peers_ms,
              static_cast<double>(report.move.copied_bytes) / kMiB, report.move.copy_ms,
              report.move.memory_ms);
+  if (status.ok() && report.context_bytes > 0)
+    AMEM_LOG(info, -1, "returned %.0f MiB of local memory of its contexts",
+             static_cast<double>(report.context_bytes) / kMiB);
   return status;
 }
 
@@ -278,41 +301,27 @@ Result<size_t> Session::trim_host_memory() {
 // --- Resume
 // -----------------------------------------------------------------------------------------------------------
 
-size_t Session::free_bytes(int device) {
-  constexpr long kMostMs = 1000;  // it is for a sentence only
-  const auto found = std::make_shared<size_t>(0);
-  (void)context_.devices.run({{device,
-                               [driver = &context_.driver, found] {
-                                 size_t total_bytes = 0;
-                                 driver->cuMemGetInfo_v2(found.get(), &total_bytes);
-                                 return ok_status();
-                               }}},
-                             "counting its memory", Deadline::after_ms(kMostMs));
-  return *found;
+std::map<int, size_t> Session::moved_bytes(const std::vector<Step>& plan) {
+  std::map<int, size_t> bytes;
+  MutexLock lock(context_.registry.mutex);
+  for (const Step& step : plan)
+    if (step.action == Step::Action::move_in)
+      if (const Backing* backing = context_.registry.find_backing(step.backing))
+        bytes[backing->device()] += backing->size_bytes;
+  return bytes;
 }
 
-Error Session::out_of_memory(const Error& error, const std::vector<Step>& plan) {
-  std::map<int, size_t> wanted;
-  {
-    MutexLock lock(context_.registry.mutex);
-    for (const Step& step : plan)
-      if (step.action == Step::Action::move_in)
-        if (const Backing* backing = context_.registry.find_backing(step.backing))
-          wanted[backing->device()] += backing->size_bytes;
-  }
-  std::string text = error.message;
-  for (const auto& [device, bytes] : wanted) {
-    text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
-            " MiB are wanted, " + std::to_string(free_bytes(device) >> 20) + " MiB are free";
-    const std::string others = describe_holders(memory_holders(context_.driver, device), getpid());
-    if (!others.empty()) text += " (" + others + ")";
-  }
-  return Error{ErrorKind::driver, error.code,
-               text + "; this process stays paused: free memory, then call ncclResume() again"};
+Status Session::restore_contexts(Deadline deadline) {
+  Status restored = context_memory_.restore(deadline);
+  if (!restored.ok() && restored.error().kind == ErrorKind::driver &&
+      restored.error().code == driver_result::kOutOfMemory)
+    return out_of_memory(context_, restored.error(), context_memory_.returned_bytes());
+  return restored;
 }
 
 Status Session::move_in(Deadline deadline, SessionReport* report) {
   step_point(StepPoint::resume_begun);
+  AMEM_TRY(restore_contexts(deadline));
   const std::vector<Step> plan = resume_plan();
   SharedExports shared(neighbours_.exports());
   {
@@ -321,7 +330,7 @@ Status Session::move_in(Deadline deadline, SessionReport* report) {
         plan, [&shared] { shared.make_ready(); }, deadline, &report->move);
     if (!moved.ok() && moved.error().kind == ErrorKind::driver &&
         moved.error().code == driver_result::kOutOfMemory)
-      return out_of_memory(moved.error(), plan);
+      return out_of_memory(context_, moved.error(), moved_bytes(plan));
     AMEM_TRY(std::move(moved));
   }
   step_point(StepPoint::resume_filled);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <string>
 
+#include "engine/context_memory.h"
 #include "engine/executor.h"
 #include "engine/neighbours.h"
 
@@ -19,6 +20,7 @@ struct SessionReport {
   double wait_ms = 0;   ///< for calls and work in flight, and for host memory
   double peers_ms = 0;  ///< for neighbours
   MoveReport move;
+  size_t context_bytes = 0;  ///< local memory of contexts that a pause has returned
 };
 
 /// Pause and resume of this process: Active -> Pausing -> Paused -> Resuming -> Active.
@@ -32,7 +34,8 @@ class Session {
         neighbours_(neighbours),
         pool_(context.driver, context.host_limit_bytes),
         executor_(context.driver, context.registry, context.devices, pool_, context.contents,
-                  context.exiting) {}
+                  context.exiting),
+        context_memory_(context.driver, context.exiting) {}
 
   /// Returns when NCCL's memory has left the GPUs and this process' references to others' are
   /// dropped. On error nothing was lost: the process is active again, or, when memory could not be
@@ -77,15 +80,17 @@ class Session {
   SessionState take_back(const std::vector<Step>& begun, Error* error);
   std::string what_is_left();
   Status move_in(Deadline deadline, SessionReport* report);
-  size_t free_bytes(int device);
-  Error out_of_memory(const Error& error, const std::vector<Step>& plan);
+  void trim_contexts(Deadline deadline, SessionReport* report);
+  Status restore_contexts(Deadline deadline);
+  std::map<int, size_t> moved_bytes(const std::vector<Step>& plan);
   std::vector<Step> pause_plan();
   std::vector<Step> resume_plan();
 
   EngineContext& context_;
   Neighbours& neighbours_;
-  HostPool pool_;      // allow: locks itself
-  Executor executor_;  // allow: of the one thread that is pausing or resuming
+  HostPool pool_;                 // allow: locks itself
+  Executor executor_;             // allow: of the one thread that is pausing or resuming
+  ContextMemory context_memory_;  // allow: locks itself
 
   Mutex mutex_;
   Condition changed_;

@@ -140,6 +140,13 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   }
 }
 
+void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {
+  MutexLock lock(mutex_);
+  if (process_closed_.empty()) return;
+  thread.step_back(before);
+  changed_.notify_all();
+}
+
 Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   MutexLock lock(mutex_);

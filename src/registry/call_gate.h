@@ -85,10 +85,18 @@ class CallGate {
     std::unique_ptr<const Error> refusal_;
   };
 
-  /// The calling thread has opened an NCCL group. A group is no work, and applications open one
-  /// around what is legal at any time, such as the end of many communicators: a group enters the
-  /// gate with its first call that starts work.
-  void group_started() { ++this_thread().group_depth; }
+  /// The calling thread has opened an NCCL group, which is inside from now on. A group is no work,
+  /// and applications open one around what is legal at any time, such as the end of many
+  /// communicators: at a closed process it is outside, until a call of it is let in.
+  void group_started(const char* call) {
+    GateThread& thread = this_thread();
+    ++thread.group_depth;
+    if (thread.call.load(std::memory_order_relaxed) != nullptr) return;
+    const size_t before = thread.step_in(call, nullptr);
+    fence_.light();
+    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      stay_outside_if_closed(thread, before);
+  }
   /// Runs `end`, which ends the calling thread's innermost group: inside the gate if the group is.
   template <typename End>
   auto end_group(const char* call, End end) {
@@ -197,6 +205,7 @@ class CallGate {
       tell_outside();
   }
   [[gnu::cold]] void tell_outside();
+  [[gnu::cold]] void stay_outside_if_closed(GateThread& thread, size_t before);
   void forget_ended() AMEM_REQUIRES(mutex_);
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
   /// True for no call without a communicator.

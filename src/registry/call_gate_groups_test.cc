@@ -23,8 +23,8 @@ class CallGateGroups : public CallGateFixture {
 TEST_F(CallGateGroups, OpenGroupIsInsideUntilItsOutermostEnd) {
   std::promise<void> opened, may_end;
   auto call = std::async(std::launch::async, [&] {
-    gate_.group_started();
-    gate_.group_started();
+    gate_.group_started("ncclGroupStart");
+    gate_.group_started("ncclGroupStart");
     EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
     end_group();
     opened.set_value();
@@ -40,8 +40,17 @@ TEST_F(CallGateGroups, OpenGroupIsInsideUntilItsOutermostEnd) {
   EXPECT_TRUE(gate_.wait_until_outside(&first, Deadline::after_ms(30000)).ok());
 }
 
+TEST_F(CallGateGroups, OpenGroupWithoutCallsIsInsideToo) {
+  gate_.group_started("ncclGroupStart");
+  EXPECT_NE(gate_.who_is_inside(nullptr).find("is inside ncclGroupStart"), std::string::npos);
+  const std::vector<CommunicatorId> first{kFirst};
+  EXPECT_EQ(gate_.who_is_inside(&first), "");
+  end_group();
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
 TEST_F(CallGateGroups, EndOfAGroupIsInsideLikeTheGroup) {
-  gate_.group_started();
+  gate_.group_started("ncclGroupStart");
   EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
 
   gate_.end_group("ncclGroupEnd", [&] {
@@ -56,7 +65,7 @@ TEST_F(CallGateGroups, EndOfAGroupIsInsideLikeTheGroup) {
 
 // Whoever closes the gate waits for that group.
 TEST_F(CallGateGroups, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
-  gate_.group_started();
+  gate_.group_started("ncclGroupStart");
   EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
   gate_.member_away(closure_, {kFirst, kSecond});
 
@@ -72,7 +81,7 @@ TEST_F(CallGateGroups, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
 }
 
 TEST_F(CallGateGroups, GroupThatIsInsideIsLetInThroughAClosedProcess) {
-  gate_.group_started();
+  gate_.group_started("ncclGroupStart");
   EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
   gate_.close_process("this process is paused");
 
@@ -83,7 +92,7 @@ TEST_F(CallGateGroups, GroupThatIsInsideIsLetInThroughAClosedProcess) {
 }
 
 TEST_F(CallGateGroups, GroupThatIsEndedTwiceDoesNotCountForTheNext) {
-  gate_.group_started();
+  gate_.group_started("ncclGroupStart");
   EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
   gate_.end_group("ncclGroupEnd", [&] {
     end_group();
@@ -96,7 +105,7 @@ TEST_F(CallGateGroups, GroupThatIsEndedTwiceDoesNotCountForTheNext) {
 }
 
 TEST_F(CallGateGroups, GroupOfManyCallsOnOneCommunicatorConcernsNoOther) {
-  gate_.group_started();
+  gate_.group_started("ncclGroupStart");
   for (size_t i = 0; i < 2 * GateThread::kCommunicatorsInGroup; ++i)
     ASSERT_TRUE(enter("ncclSend", comm(1), 0).ok());
 
@@ -111,7 +120,7 @@ TEST_F(CallGateGroups, GroupOfManyCallsOnOneCommunicatorConcernsNoOther) {
 
 TEST_F(CallGateGroups, GroupEntersWithItsFirstCallThatIsLetIn) {
   gate_.close_process("this process is paused");
-  gate_.group_started();
+  gate_.group_started("ncclGroupStart");
   EXPECT_EQ(gate_.who_is_inside(nullptr), "");
   EXPECT_FALSE(enter("ncclSend", comm(1), 0).ok());
   EXPECT_EQ(gate_.who_is_inside(nullptr), "") << "a call that was refused";

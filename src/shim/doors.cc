@@ -39,7 +39,7 @@ int door_ncclGroupStart() {
   if (process == nullptr) return real();
   note_call_passed();
   const int result = real();
-  if (result == ncclSuccess) process->gate().group_started();
+  if (result == ncclSuccess) process->gate().group_started("ncclGroupStart");
   return result;
 }
 
@@ -77,6 +77,7 @@ int door_ncclGroupSimulateEnd(void* info) {
 
 template <int kCopy>
 int door_ncclGetUniqueId(ncclUniqueId* id) {
+  if (process_for_calls() != nullptr) choose_cumem();
   return call_through<int(ncclUniqueId*)>(kCopy, NcclFunction::ncclGetUniqueId)(id);
 }
 

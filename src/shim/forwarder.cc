@@ -27,6 +27,9 @@ namespace {
 constexpr char kNames[] = "amemForwarderNames";
 constexpr char kFile[] = "libnccl.so.2";
 
+// Of amem's libnccl.so.2, which is not unloaded; guarded by the loader's list lock.
+constinit uintptr_t g_begin = 0, g_end = 0;
+
 struct RealNccl {
   void* handle = nullptr;
   std::string failure;
@@ -130,7 +133,14 @@ const RealNccl& real_nccl() {
 
 }  // namespace
 
-bool is_forwarder(const Image& image) { return image.view.definition(kNames) != nullptr; }
+bool is_forwarder(const Image& image) {
+  if (image.view.definition(kNames) == nullptr) return false;
+  g_begin = image.begin;
+  g_end = image.end;
+  return true;
+}
+
+bool is_in_forwarder(uintptr_t address) { return address >= g_begin && address < g_end; }
 
 void before_look_up(const char* name) {
   static constinit thread_local bool loading = false;

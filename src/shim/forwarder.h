@@ -8,6 +8,8 @@ namespace amem {
 
 /// Is this image amem's own libnccl.so.2? In visit_images().
 bool is_forwarder(const Image& image);
+/// Is this address in the image that is_forwarder() was last true for?
+bool is_in_forwarder(uintptr_t address);
 
 /// Before a look-up of `name`: where amem's libnccl.so.2 is in the process and the name is one of
 /// NCCL's, loads the NCCL library behind it and hides the functions that this library lacks, so

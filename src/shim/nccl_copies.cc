@@ -89,7 +89,8 @@ const char* bind_own_slots(const Image& nccl) {
     if (const LookUpEntry* look_up = look_up_entry(slot.symbol)) {
       finds_driver |= strcmp(slot.symbol, "dlvsym") != 0;
       stored &= catch_look_ups(nccl, slot, *look_up);
-    } else if (slot.is_unbound || is_in_this_library(slot.function)) {  // or another copy's door
+    } else if (slot.is_unbound || is_in_forwarder(slot.function) ||
+               is_in_this_library(slot.function)) {  // another copy's door
       if (const uintptr_t own = nccl.view.address_of(slot.symbol))
         stored &= set_slot(nccl, slot, reinterpret_cast<const void*>(own));
     }

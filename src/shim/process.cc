@@ -56,6 +56,7 @@ Process::Process(const Driver& driver)
   engine_.nccl = this;
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
+  engine_.trim_context = environment().trim_context == 1;
   engine_.contents = content_settings();
   hooks_.driver = &driver_;
   hooks_.registry = &registry_;

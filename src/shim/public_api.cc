@@ -194,6 +194,7 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
   times->pause_copied_bytes = pause.move.copied_bytes;
   times->resume_copied_bytes = resume.move.copied_bytes;
   times->host_capacity_bytes = process->session().host_capacity_bytes();
+  times->pause_context_bytes = pause.context_bytes;
   return 0;
 }
 

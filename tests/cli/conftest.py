@@ -17,8 +17,7 @@ class Amem:
     def __init__(self, folder):
         self.folder = Path(folder).resolve()
         self.command = str(self.folder / "bin" / "amem")
-        self.shim = str(self.folder / "lib" / "libnccl.so.2")
-        self.preload = f"{self.shim}:{self.folder}/lib/libamem_nccl.so"
+        self.preload = str(self.folder / "lib" / "libamem_nccl.so")
 
     def variables(self, **settings):
         ours = ("AMEM_", "GMM_", "LD_")

@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""How LD_PRELOAD is composed, and where amem finds its libraries."""
+"""How LD_PRELOAD is composed, and where amem finds its library."""
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from conftest import assert_sentence
 
 
 def tree(amem, folder):
-    """An installed amem: the command and links to the built libraries."""
+    """An installed amem: the command and a link to the built library."""
     for name in ("bin", "lib"):
         (folder / name).mkdir(parents=True)
     shutil.copy(amem.command, folder / "bin" / "amem")
-    for name in ("libnccl.so.2", "libamem_nccl.so"):
-        (folder / "lib" / name).symlink_to(Path(amem.shim).parent / name)
+    (folder / "lib" / "libamem_nccl.so").symlink_to(amem.preload)
     return str(folder / "bin" / "amem")
 
 
@@ -37,13 +35,6 @@ def test_is_not_preloaded_twice(amem):
         assert amem.job_variables(LD_PRELOAD=before)["LD_PRELOAD"] == before
 
 
-def test_adds_the_one_that_is_missing(amem):
-    engine = amem.preload.removeprefix(f"{amem.shim}:")
-
-    assert amem.job_variables(LD_PRELOAD=amem.shim)["LD_PRELOAD"] == amem.preload
-    assert amem.job_variables(LD_PRELOAD=engine)["LD_PRELOAD"] == f"{engine}:{amem.shim}"
-
-
 def test_runs_within_itself(amem):
     inner = amem("run", "--log", "2", "--", amem.command, "run", "--group", "1", "--", "env")
 
@@ -53,18 +44,16 @@ def test_runs_within_itself(amem):
 
 
 def test_job_has_the_library_in_it(amem):
-    done = amem("run", "--", "cat", "/proc/self/maps")
+    maps = amem("run", "--", "cat", "/proc/self/maps").stdout
 
-    for name in ("libnccl.so.2", "libamem_nccl.so"):
-        assert os.path.realpath(Path(amem.shim).with_name(name)) in done.stdout
+    assert os.path.realpath(amem.preload) in maps
+    assert "libnccl" not in maps
 
 
 def test_moved_tree_finds_its_own_library(amem, tmp_path):
     command = tree(amem, tmp_path / "moved")
 
-    done = amem("env", command=command, AMEM_NCCL_PATH="/x")
-
-    assert f"export LD_PRELOAD='{tmp_path}/moved/lib/libnccl.so.2:{tmp_path}/moved/lib/libamem_nccl.so'" in done.stdout
+    assert f"export LD_PRELOAD='{tmp_path}/moved/lib/libamem_nccl.so'\n" in amem("env", command=command).stdout
 
 
 def test_command_may_be_reached_by_a_link(amem, tmp_path):
@@ -82,7 +71,7 @@ def test_refuses_a_folder_that_ld_preload_cannot_carry(amem, tmp_path, name):
     assert_sentence(amem("env", command=command), 1, name)
 
 
-def test_stock_nccl_in_its_place_is_not_taken_for_amems(amem, tmp_path):
+def test_says_where_the_library_is_missing(amem, tmp_path):
     command = tree(amem, tmp_path / "usr")
     (tmp_path / "usr" / "lib" / "libamem_nccl.so").unlink()
 

@@ -56,6 +56,15 @@ def test_passes_arguments_as_they_are(amem):
     assert done.stdout == f"{arguments}\n"
 
 
+@pytest.mark.parametrize("options", [[], ["--log", "2"], ["--log=2"]])
+def test_separator_may_be_left_out(amem, options):
+    code = "import sys; print(sys.argv[1:])"
+
+    done = amem("run", *options, sys.executable, "-c", code, "--log", "9", "--", "x")
+
+    assert done.stdout == "['--log', '9', '--', 'x']\n"
+
+
 def test_quiet_program_stays_quiet(amem):
     done = amem("run", "--", "true")
 
@@ -82,10 +91,10 @@ def test_script_without_a_first_line_runs(amem, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["run"], ["run", "--"], ["run", "true"], ["run", "--bogus", "--", "true"], ["run", "--log"]]
+    "arguments", [["run"], ["run", "--"], ["run", "--bogus", "true"], ["run", "--bogus", "--", "true"], ["run", "--log"]]
 )
 def test_wrong_use_of_run_is_told_from_the_commands_failure(amem, arguments):
-    assert_sentence(amem(*arguments), 125, "amem run [options] -- command")
+    assert_sentence(amem(*arguments), 125, "amem run [options] command")
 
 
 @pytest.mark.parametrize("arguments", [[], ["bogus"], ["--bogus"], ["status", "--bogus"], ["env", "--", "true"]])

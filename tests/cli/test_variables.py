@@ -13,10 +13,8 @@ import pytest
 from conftest import TIMEOUT_S, assert_sentence
 
 
-def test_sets_what_the_options_say(amem, tmp_path):
-    library = tmp_path / "libnccl.so.2"
-    library.touch()
-    options = ["--cumem", "respect", "--group", "3", "--log", "5", "--timeout-ms", "250", "--nccl", library]
+def test_sets_what_the_options_say(amem):
+    options = ["--cumem", "respect", "--group", "3", "--log", "5", "--timeout-ms", "250"]
 
     job = amem.job_variables(*options)
 
@@ -26,7 +24,6 @@ def test_sets_what_the_options_say(amem, tmp_path):
         "AMEM_GROUPID": "3",
         "AMEM_LOG": "5",
         "AMEM_TIMEOUT_MS": "250",
-        "AMEM_NCCL_PATH": str(library),
         "LD_PRELOAD": amem.preload,
     }
 
@@ -54,17 +51,8 @@ def test_refuses_an_empty_value(amem):
     assert_sentence(amem("run", "--log=", "--", "true"), 125)
 
 
-def test_path_of_nccl_is_made_absolute_and_must_exist(amem, tmp_path):
-    (tmp_path / "nccl").touch()
-
-    done = amem("run", "--nccl", "./nccl", "--", "sh", "-c", "cd /; ls $AMEM_NCCL_PATH", cwd=tmp_path)
-
-    assert Path(done.stdout.strip()).samefile(tmp_path / "nccl")
-    assert_sentence(amem("run", "--nccl", tmp_path / "none", "--", "true"), 125, "--nccl", "none")
-
-
 def test_eval_of_env_equals_run(amem):
-    settings = {"LD_PRELOAD": "/a'b/$HOME/`x`.so", "AMEM_NCCL_PATH": '/a b/"c"\\.so'}
+    settings = {"LD_PRELOAD": "/a'b/$HOME/`x`.so"}
     by_run = amem.job_variables("--group", "2", **settings)
 
     shell = subprocess.run(
@@ -96,7 +84,7 @@ def test_env_prints_exports_only(amem):
 def test_json_is_rays_runtime_env(amem):
     quotes = '/a"b\\.so'
 
-    printed = json.loads(amem("env", "--json", "--group", "2", LD_PRELOAD=quotes, AMEM_NCCL_PATH="/x").stdout)
+    printed = json.loads(amem("env", "--json", "--group", "2", LD_PRELOAD=quotes).stdout)
 
     assert printed == {
         "env_vars": {"AMEM_ENABLE": "1", "AMEM_GROUPID": "2", "LD_PRELOAD": f"{quotes}:{amem.preload}"}
@@ -105,10 +93,10 @@ def test_json_is_rays_runtime_env(amem):
 
 def test_json_refuses_what_it_cannot_carry(amem, tmp_path):
     library = tmp_path / os.fsdecode(b"\xff.so")
-    library.touch()
+    library.symlink_to(amem.preload)
 
-    assert_sentence(amem("env", "--json", "--nccl", library), 1, "UTF-8")
-    assert amem("env", "--nccl", library).returncode == 0
+    assert_sentence(amem("env", "--json", LD_PRELOAD=str(library)), 1, "UTF-8")
+    assert amem("env", LD_PRELOAD=str(library)).returncode == 0
 
 
 def test_list_has_every_variable(amem):

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "sim/backing.h"
+
+namespace amem::sim {
+
+/// The local memory of a context: the stacks of all threads that its GPU can run at once. It lies
+/// in the GPU's memory, counts as used, grows with the deepest stack of a kernel launched so far
+/// and never shrinks by itself, only by cuCtxSetLimit(CU_LIMIT_STACK_SIZE) (measured, driver 580).
+/// Thread-safe.
+class LocalMemory {
+ public:
+  explicit LocalMemory(CuDevice device) : device_(device) {}
+
+  /// CU_LIMIT_STACK_SIZE: bytes of stack that a thread can have.
+  uint64_t stack_bytes();
+
+  /// Takes or returns memory for stacks of this size, rounded up as the driver rounds.
+  /// kErrorOutOfMemory: there is no room, and nothing has changed.
+  CuResult set_stack(uint64_t stack_bytes);
+
+  /// As set_stack() for a deeper stack; a smaller one fits already.
+  CuResult fit_stack(uint64_t stack_bytes);
+
+  /// Returns all of it: the context has ended.
+  void release();
+
+  static constexpr uint64_t kInitialStackBytes = 1024;
+
+ private:
+  CuResult resize(uint64_t stack_bytes);  // REQUIRES: mutex_
+
+  const CuDevice device_;
+  std::mutex mutex_;
+  uint64_t stack_bytes_ = 0;
+  std::vector<BackingRef> granules_;
+};
+
+}  // namespace amem::sim

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/context_memory.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace amem {
+namespace {
+
+// The driver raises it to the least that it supports.
+constexpr size_t kLeastStackBytes = 1;
+
+Result<size_t> stack_limit(const Driver& driver, int device) {
+  size_t bytes = 0;
+  const DriverResult result = driver.cuCtxGetLimit(&bytes, kLimitStackSize);
+  if (result == driver_result::kSuccess) return bytes;
+  return driver_error(driver, result, "cuCtxGetLimit(CU_LIMIT_STACK_SIZE) on device %d", device);
+}
+
+Status set_stack_limit(const Driver& driver, int device, size_t bytes) {
+  const DriverResult result = driver.cuCtxSetLimit(kLimitStackSize, bytes);
+  if (result == driver_result::kSuccess) return ok_status();
+  return driver_error(driver, result, "cuCtxSetLimit(CU_LIMIT_STACK_SIZE, %zu) on device %d", bytes,
+                      device);
+}
+
+/// 0 where the driver does not tell: it is for reports.
+size_t free_bytes(const Driver& driver) {
+  size_t free = 0, total = 0;
+  return driver.cuMemGetInfo_v2(&free, &total) == driver_result::kSuccess ? free : 0;
+}
+
+}  // namespace
+
+/// Of one device. Shared with the job, which goes on when nobody waits for it any more.
+struct ContextMemory::Trimmed {
+  DeviceThreads::Started call;  ///< until its end was waited for
+  size_t limit_bytes = 0;       ///< before; written by the job
+  std::atomic<size_t> returned_bytes{0};
+  std::atomic<bool> ended{false};
+};
+
+ContextMemory::ContextMemory(const Driver& driver, const ExitFlag& exiting)
+    : driver_(driver), threads_(driver, exiting) {}
+
+DeviceThreads::Job ContextMemory::trim_job(int device, std::shared_ptr<Trimmed> trimmed) {
+  return [&driver = driver_, device, trimmed = std::move(trimmed)]() -> Status {
+    Result<size_t> limit = stack_limit(driver, device);
+    if (!limit.ok()) return std::move(limit.error());
+    trimmed->limit_bytes = limit.value();
+    const size_t free_before = free_bytes(driver);
+    AMEM_TRY(set_stack_limit(driver, device, kLeastStackBytes));
+    const size_t free_after = free_bytes(driver);
+    trimmed->returned_bytes = std::max(free_after, free_before) - free_before;
+    trimmed->ended = true;
+    return ok_status();
+  };
+}
+
+Status ContextMemory::wait_for_trim(Trimmed& trimmed, Deadline deadline) {
+  if (trimmed.call.empty()) return ok_status();
+  Status ended = DeviceThreads::wait(
+      trimmed.call,
+      "cuCtxSetLimit(), which returns the local memory of its context and waits for work that was "
+      "launched before",
+      deadline);
+  if (ended.ok() || ended.error().kind != ErrorKind::timeout) trimmed.call.clear();
+  return ended;
+}
+
+Status ContextMemory::trim(const std::vector<int>& devices, Deadline deadline) {
+  for (const int device : devices) {
+    MutexLock lock(mutex_);
+    std::shared_ptr<Trimmed>& trimmed = trimmed_[device];
+    if (trimmed != nullptr) continue;
+    trimmed = std::make_shared<Trimmed>();
+    trimmed->call = threads_.start({{device, trim_job(device, trimmed)}});
+  }
+  Status status = ok_status();
+  for (const auto& [device, trimmed] : all_trimmed()) {
+    Status ended = wait_for_trim(*trimmed, deadline);
+    if (ended.ok() || ended.error().kind == ErrorKind::timeout) continue;
+    forget(device);
+    const bool has_no_context = ended.error().kind == ErrorKind::unsupported;
+    if (status.ok() && !has_no_context) status = std::move(ended);
+  }
+  return status;
+}
+
+Status ContextMemory::restore(Deadline deadline) {
+  for (const auto& [device, trimmed] : all_trimmed()) {
+    const Status ended = wait_for_trim(*trimmed, deadline);
+    if (!ended.ok() && ended.error().kind == ErrorKind::timeout) return ended;
+    const auto job = [&driver = driver_, device, wanted = trimmed->limit_bytes]() -> Status {
+      Result<size_t> limit = stack_limit(driver, device);
+      if (!limit.ok()) return std::move(limit.error());
+      return limit.value() < wanted ? set_stack_limit(driver, device, wanted) : ok_status();
+    };
+    if (ended.ok())
+      AMEM_TRY(threads_.run({{device, job}},
+                            "cuCtxSetLimit(), which takes the local memory of its context",
+                            deadline));
+    forget(device);
+  }
+  return ok_status();
+}
+
+ContextMemory::State ContextMemory::state() const {
+  const std::map<int, std::shared_ptr<Trimmed>> all = all_trimmed();
+  if (all.empty()) return State::active;
+  const bool ended = std::all_of(all.begin(), all.end(),
+                                 [](const auto& each) { return each.second->ended.load(); });
+  return ended ? State::paused : State::pausing;
+}
+
+std::map<int, size_t> ContextMemory::returned_bytes() const {
+  std::map<int, size_t> bytes;
+  for (const auto& [device, trimmed] : all_trimmed()) bytes[device] = trimmed->returned_bytes;
+  return bytes;
+}
+
+std::map<int, std::shared_ptr<ContextMemory::Trimmed>> ContextMemory::all_trimmed() const {
+  MutexLock lock(mutex_);
+  return trimmed_;
+}
+
+void ContextMemory::forget(int device) {
+  MutexLock lock(mutex_);
+  trimmed_.erase(device);
+}
+
+}  // namespace amem

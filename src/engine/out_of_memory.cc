@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/out_of_memory.h"
+
+#include <unistd.h>
+
+#include "driver/memory_holders.h"
+
+namespace amem {
+namespace {
+
+size_t free_bytes(EngineContext& context, int device) {
+  constexpr long kMostMs = 1000;  // it is for a sentence only
+  const auto found = std::make_shared<size_t>(0);
+  (void)context.devices.run({{device,
+                               [driver = &context.driver, found] {
+                                 size_t total_bytes = 0;
+                                 driver->cuMemGetInfo_v2(found.get(), &total_bytes);
+                                 return ok_status();
+                               }}},
+                             "counting its memory", Deadline::after_ms(kMostMs));
+  return *found;
+}
+
+}  // namespace
+
+Error out_of_memory(EngineContext& context, const Error& error,
+                    const std::map<int, size_t>& wanted_bytes) {
+  std::string text = error.message;
+  for (const auto& [device, bytes] : wanted_bytes) {
+    text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
+            " MiB are wanted, " + std::to_string(free_bytes(context, device) >> 20) + " MiB are free";
+    const std::string others = describe_holders(memory_holders(context.driver, device), getpid());
+    if (!others.empty()) text += " (" + others + ")";
+  }
+  return Error{ErrorKind::driver, error.code,
+               text + "; this process stays paused: free memory, then call ncclResume() again"};
+}
+
+}  // namespace amem
