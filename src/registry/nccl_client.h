@@ -57,7 +57,7 @@ class NcclClient final : public Client {
   CallGate& gate_;
   const Registry& registry_;
   const Watchers watchers_;
-  Membership members_;  // allow: locks itself
+  Membership members_;
 };
 
 }  // namespace amem

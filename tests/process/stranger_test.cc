@@ -57,21 +57,21 @@ std::unique_ptr<RawPeer> neighbour_of(jobs::RankProcess& rank) {
 }
 
 /// The communicators of a rank: what it tells to who wants its memory while it is paused.
-std::vector<CommunicatorId> communicators_of(jobs::RankProcess& rank) {
+std::vector<ScopeId> communicators_of(jobs::RankProcess& rank) {
   rank.ask("pause");
   auto peer = neighbour_of(rank);
   peer->send(1, Fetch{{{1, 1}}});
   const auto answer = next_of<Fetched>(*peer);
   peer.reset();  // or the resume would wait for what it says
   rank.ask("resume");
-  return answer ? answer->away_communicators : std::vector<CommunicatorId>{};
+  return answer ? answer->away_scope : std::vector<ScopeId>{};
 }
 
 TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
   setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(1000);
   jobs::Job job(setup_, 2);
   connect(job);
-  const std::vector<CommunicatorId> communicators = communicators_of(job[0]);
+  const std::vector<ScopeId> communicators = communicators_of(job[0]);
   ASSERT_EQ(communicators.size(), 1u);
   std::vector<std::unique_ptr<RawPeer>> members;
   for (int rank : {0, 1}) {
