@@ -31,8 +31,9 @@ struct Id128 {
 /// not.
 using InstanceId = Id128<struct InstanceTag>;
 
-/// One communicator, equal on all its ranks (registry/communicators.h says how it is made).
-using CommunicatorId = Id128<struct CommunicatorTag>;
+/// Something that processes share, by a name that is equal in all of them. Which names there are
+/// is their clients' affair (registry/client.h).
+using ScopeId = Id128<struct ScopeTag>;
 
 /// One local allocation of an instance; also the low bits of the handle that NCCL holds.
 using AllocationId = uint64_t;

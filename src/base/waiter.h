@@ -23,12 +23,22 @@ class Waiter {
   /// Waits for the value and takes it; nothing when the deadline passed first.
   std::optional<T> take(Deadline deadline) {
     MutexLock lock(mutex_);
-    (void)given_.wait_until(mutex_, deadline,
-                            [&]() AMEM_REQUIRES(mutex_) { return value_.has_value(); });
+    wait(deadline);
     return std::exchange(value_, std::nullopt);
+  }
+  /// The same, but the value stays for whoever asks next.
+  std::optional<T> get(Deadline deadline) {
+    MutexLock lock(mutex_);
+    wait(deadline);
+    return value_;
   }
 
  private:
+  void wait(Deadline deadline) AMEM_REQUIRES(mutex_) {
+    (void)given_.wait_until(mutex_, deadline,
+                            [&]() AMEM_REQUIRES(mutex_) { return value_.has_value(); });
+  }
+
   Mutex mutex_;
   Condition given_;
   std::optional<T> value_ AMEM_GUARDED_BY(mutex_);

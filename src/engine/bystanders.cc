@@ -9,30 +9,30 @@
 
 namespace amem {
 
-void Bystanders::find_processes(const std::vector<CommunicatorId>& communicators) {
-  if (communicators == looked_for_) return;
+void Bystanders::find_processes(const std::vector<ScopeId>& scope) {
+  if (scope == looked_for_) return;
   Result<std::set<InstanceId>> found = instances_of_this_user();
   if (!found.ok()) {
-    AMEM_LOG(warn, -1, "members of this process' communicators cannot be told that it pauses: %s",
+    AMEM_LOG(warn, -1, "members of this process' scope cannot be told that it pauses: %s",
              found.error().message.c_str());
     return;
   }
   processes_ = std::move(found.value());
   processes_.erase(context_.self);
-  looked_for_ = communicators;
+  looked_for_ = scope;
 }
 
-std::shared_ptr<Replies> Bystanders::announce_away(const std::vector<CommunicatorId>& communicators,
+std::shared_ptr<Replies> Bystanders::announce_away(const std::vector<ScopeId>& scope,
                                                    const std::set<InstanceId>& informed,
                                                    Deadline deadline) {
   auto heard = std::make_shared<Replies>();
   PeerService* const peers = context_.peers.load();
-  if (peers == nullptr || communicators.empty()) return heard;
-  find_processes(communicators);
+  if (peers == nullptr || scope.empty()) return heard;
+  find_processes(scope);
   for (const InstanceId& process : processes_) {
     if (informed.contains(process)) continue;
     const Replies::Ticket ticket = heard->expect(name_of_peer(context_, process));
-    peers->call(process, Away{communicators}, {}, deadline,
+    peers->call(process, Away{scope}, {}, deadline,
                 [heard, ticket](const Result<Received>&) { heard->succeeded(ticket); });
     told_.insert(process);
   }

@@ -31,20 +31,20 @@ class Bystanders {
 
   /// Tells all but `informed`, who hear it another way. Wait for them, no longer than a moment,
   /// with the replies it returns.
-  std::shared_ptr<Replies> announce_away(const std::vector<CommunicatorId>& communicators,
+  std::shared_ptr<Replies> announce_away(const std::vector<ScopeId>& scope,
                                          const std::set<InstanceId>& informed, Deadline deadline);
   /// Tells those who were told, but for `informed`.
   void announce_back(const std::set<InstanceId>& informed);
 
  private:
   void send_back(const InstanceId& process, Deadline deadline);
-  void find_processes(const std::vector<CommunicatorId>& communicators);
+  void find_processes(const std::vector<ScopeId>& scope);
 
   EngineContext& context_;
   /// Processes of this user when we last looked, and our communicators at that time: a member has
   /// its service running before it enters the call that makes a communicator.
   std::set<InstanceId> processes_;
-  std::vector<CommunicatorId> looked_for_;
+  std::vector<ScopeId> looked_for_;
   std::set<InstanceId> told_;
 };
 

@@ -115,7 +115,7 @@ Status DeviceThreads::wait(const Started& started, const char* what, Deadline de
           device);
   for (const auto& [device, answer] : started) {
     if (answer == nullptr) continue;
-    std::optional<Status> ended = answer->take(deadline);
+    std::optional<Status> ended = answer->get(deadline);
     if (!status.ok()) continue;
     if (ended)
       status = std::move(*ended);

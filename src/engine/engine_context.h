@@ -8,11 +8,9 @@
 #include "base/identity.h"
 #include "driver/driver.h"
 #include "engine/device_threads.h"
-#include "engine/nccl_state.h"
 #include "peers/peer_service.h"
 #include "registry/buffer_contents.h"
-#include "registry/call_gate.h"
-#include "registry/membership.h"
+#include "registry/client.h"
 #include "registry/registry.h"
 
 namespace amem {
@@ -22,7 +20,6 @@ namespace amem {
 struct EngineContext {
   const Driver& driver;
   Registry& registry;
-  CallGate& gate;
   DeviceThreads& devices;
   const ExitFlag& exiting;  ///< the same that the device threads look at
   InstanceId self;
@@ -31,8 +28,7 @@ struct EngineContext {
   long timeout_ms = 60000;
   bool trim_context = false;  ///< AMEM_TRIM_CONTEXT=1
   ContentSettings contents{};
-  Membership members{};
-  NcclState* nccl = nullptr;  ///< never nullptr once a communicator can be made
+  Client* client = nullptr;  ///< never nullptr once memory can be allocated
   std::atomic<PeerService*> peers{nullptr};
 };
 

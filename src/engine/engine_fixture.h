@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "engine/engine_context.h"
 #include "engine/neighbours.h"
+#include "registry/nccl_client.h"
 
 namespace amem {
 
@@ -27,15 +28,6 @@ class Meeting {
   Mutex mutex_;
   Condition changed_;
   int here_ AMEM_GUARDED_BY(mutex_) = 0;
-};
-
-/// An NCCL whose calls have all been carried out when they return.
-class QuietNccl : public NcclState {
- public:
-  Status wait_until_settled(const std::vector<CommunicatorId>*, Deadline) override {
-    return ok_status();
-  }
-  bool is_capturing() override { return false; }
 };
 
 /// Does nothing with messages that nobody asked for.
@@ -72,15 +64,17 @@ class EngineTest : public testing::Test {
     return driver_result::kSuccess;
   }
 
-  EngineTest() { context_.nccl = &nccl_; }
+  EngineTest() { context_.client = &client_; }
 
   Driver driver_{};
   Registry registry_;
   CallGate gate_;
   ExitFlag exiting_;
   DeviceThreads devices_{driver_, exiting_};
-  EngineContext context_{driver_, registry_, gate_, devices_, exiting_, random_instance_id()};
-  QuietNccl nccl_;
+  EngineContext context_{driver_, registry_, devices_, exiting_, random_instance_id()};
+  /// An NCCL whose calls have all been carried out when they return.
+  NcclClient client_{
+      gate_, registry_, {[](const auto*, Deadline) { return ok_status(); }, [] { return false; }}};
 };
 
 }  // namespace amem

@@ -91,7 +91,7 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
   }
   if (away_) {
     told_.insert(from.instance);
-    answer.away_communicators = context_.gate.communicator_ids();
+    answer.away_scope = context_.client->scope();
   }
   context_.peers.load()->reply(from.instance, request_id, std::move(answer), std::move(fds));
 }
@@ -138,8 +138,8 @@ Status Exports::revoke(Deadline deadline) {
   }
   // An importer answers with its reason a little before we would give up on it without one.
   const Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10),
-                       context_.gate.communicator_ids()};
-  context_.members.forget(request.communicators);
+                       context_.client->scope()};
+  context_.client->forget_scopes(request.scope);
   auto replies = std::make_shared<Replies>();
   for (const InstanceId& importer : asked) {
     const std::string name = name_of_peer(context_, importer);
@@ -155,16 +155,15 @@ Status Exports::revoke(Deadline deadline) {
                                    reply.error().kind);
           auto* revoked = std::get_if<Revoked>(&reply.value().message);
           if (revoked != nullptr && revoked->revoked) {
-            if (!revoked->communicators.empty())
-              context_.members.note(importer, std::move(revoked->communicators));
+            if (!revoked->scope.empty())
+              context_.client->note_scope(importer, std::move(revoked->scope));
             return replies->succeeded(ticket);
           }
           replies->failed(ticket, name + " cannot let go: " +
                                       (revoked != nullptr ? revoked->reason : "unexpected answer"));
         });
   }
-  const std::shared_ptr<Replies> heard =
-      bystanders_.announce_away(request.communicators, asked, deadline);
+  const std::shared_ptr<Replies> heard = bystanders_.announce_away(request.scope, asked, deadline);
   step_point(StepPoint::pause_asked);
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   AMEM_TRY(replies->wait(Deadline::after_ms(deadline.left_ms() + kGraceMs)));

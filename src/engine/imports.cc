@@ -13,7 +13,6 @@
 #include "peers/token.h"
 #include "registry/backing_state.h"
 #include "registry/backing_steps.h"
-#include "registry/communicator_id.h"
 
 namespace amem {
 
@@ -151,9 +150,7 @@ void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, c
   AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, has ended: %s", pid, count,
            why.message.c_str());
   if (!had_it) return;
-  Membership::Communicators its =
-      context_.members.may_include(owner, context_.gate.communicator_ids());
-  context_.gate.member_lost({owner, ended_text(pid), true, its.is_guess}, std::move(its.ids));
+  context_.client->peer_lost(owner, ended_text(pid));
 }
 
 Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted,
@@ -184,9 +181,8 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     }
   }
   if (away) {
-    answer.away_communicators.push_back(kNameless);
-    const std::string text = name_of_peer(context_, owner) + " is paused";
-    context_.gate.member_away({owner, text, false}, answer.away_communicators);
+    context_.client->close_for_peer(owner, name_of_peer(context_, owner) + " is paused",
+                                    std::move(answer.away_scope));
   }
   if (failed == 0) return ok_status();
   return make_error(ErrorKind::peer, 0, "%s cannot export %zu of its allocations: %s",
@@ -243,46 +239,45 @@ Status Imports::fetch(const std::vector<Step>& plan, Deadline deadline) {
 // --- The owner goes away and comes back
 // -------------------------------------------------------------------------------
 
-void Imports::close_gates(const PeerInfo& owner, const std::vector<CommunicatorId>& shared) {
+void Imports::close(const PeerInfo& owner, const Scope& scope) {
   if (!seeded_fault("leave_gate_open"))
-    context_.gate.member_away({owner.instance, paused_text(owner.pid), false}, shared);
+    context_.client->close_for_peer(owner.instance, paused_text(owner.pid), scope);
 }
 
 // Both close the gates at once, so that calls wait from now on, and again in their turn: what waits
 // before them may be the owner's coming back from the time before, which opens them.
 void Imports::on_away(const PeerInfo& owner, uint64_t request_id, Away notice) {
   // Every process of this user hears it, those of other jobs too.
-  if (context_.gate.knows_any(notice.communicators)) notice.communicators.push_back(kNameless);
-  close_gates(owner, notice.communicators);
-  workers_.post(owner.instance, [this, owner, shared = std::move(notice.communicators)] {
-    close_gates(owner, shared);
-  });
+  const auto close_if_shared = [this, owner, scope = std::move(notice.scope)] {
+    if (!seeded_fault("leave_gate_open"))
+      context_.client->close_if_shared(owner.instance, paused_text(owner.pid), scope);
+  };
+  close_if_shared();
+  workers_.post(owner.instance, close_if_shared);
   context_.peers.load()->reply(owner.instance, request_id, AwayHeard{}, {});
 }
 
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
-  request.communicators.push_back(kNameless);
-  close_gates(owner, request.communicators);
+  close(owner, request.scope);
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
   workers_.post(owner.instance,
-                [this, owner, request_id, deadline, shared = std::move(request.communicators)] {
+                [this, owner, request_id, deadline, scope = std::move(request.scope)] {
                   if (context_.exiting) return;
                   step_point(StepPoint::let_go_asked);
                   const NvtxRange range("let go");
-                  close_gates(owner, shared);
+                  close(owner, scope);
                   bool untouched = true;
-                  const Status status = unmap_imports(owner.instance, shared, deadline, &untouched);
+                  const Status status = unmap_imports(owner.instance, scope, deadline, &untouched);
                   if (!status.ok() && context_.exiting) return;
                   step_point(StepPoint::let_go_unmapped);
                   Revoked answer{status.ok(), {}};
                   if (status.ok()) {
-                    answer.communicators = context_.gate.communicator_ids();
-                    if (answer.communicators.size() > kMaxCommunicators)
-                      answer.communicators.clear();
+                    answer.scope = context_.client->scope();
+                    if (answer.scope.size() > kMaxScope) answer.scope.clear();
                   } else {
                     answer.reason = status.error().message;
                     // The owner's pause has failed, and it brings back what was unmapped.
-                    if (untouched) context_.gate.member_back(owner.instance);
+                    if (untouched) context_.client->reopen_for_peer(owner.instance);
                   }
                   context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
                 });
@@ -295,20 +290,15 @@ std::vector<Backing*> Imports::imports_of(const InstanceId& owner) {
   return imports;
 }
 
-Status Imports::unmap_imports(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
-                              Deadline deadline, bool* untouched) {
+Status Imports::unmap_imports(const InstanceId& owner, const Scope& scope, Deadline deadline,
+                              bool* untouched) {
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
     devices = devices_in_use(context_.registry);
   }
-  if (context_.gate.has_ungated_work())
-    return make_error(
-        ErrorKind::unsupported, 0,
-        "it runs NCCL work that does not pass amem's gate, which nobody can wait for");
   if (!seeded_fault("leave_gate_open"))
-    AMEM_TRY(context_.gate.wait_until_outside(&shared, deadline));
-  AMEM_TRY(context_.nccl->wait_until_settled(&shared, deadline));
+    AMEM_TRY(context_.client->quiesce_for_peer(scope, deadline));
   AMEM_TRY(context_.devices.drain(devices, deadline));
   step_point(StepPoint::let_go_drained);
 
@@ -377,7 +367,7 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   for (Backing* import : imports_of(owner))
     if (import->state == let_go && !arrived_.contains(import->id))
       (void)change_state(*import, lost);
-  context_.gate.member_back(owner);
+  context_.client->reopen_for_peer(owner);
   return ok_status();
 }
 
@@ -387,7 +377,7 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
     MutexLock lock(context_.registry.mutex);
     for (Backing* import : imports_of(owner.instance))
       if (import->state == let_go) (void)change_state(*import, lost);
-    context_.gate.member_ended(owner.instance, ended_text(owner.pid));
+    context_.client->peer_ended(owner.instance, ended_text(owner.pid));
   };
   end();
   // What it sent before is carried out in its turn, and may let go and close gates once more.

@@ -56,12 +56,12 @@ class Imports {
   Status map_arrived(Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   DriverResult finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle);
 
-  /// Calls on the communicators that the owner is a member of wait for it from now on.
-  void close_gates(const PeerInfo& owner, const std::vector<CommunicatorId>& shared);
-  /// `shared`: the communicators that the owner is a member of. `*untouched` becomes false when
+  /// Work that is shared with the owner waits for it from now on.
+  void close(const PeerInfo& owner, const Scope& scope);
+  /// `scope`: what is shared with the owner. `*untouched` becomes false when
   /// something was unmapped, or nearly.
-  Status unmap_imports(const InstanceId& owner, const std::vector<CommunicatorId>& shared,
-                       Deadline deadline, bool* untouched);
+  Status unmap_imports(const InstanceId& owner, const Scope& scope, Deadline deadline,
+                       bool* untouched);
   Status map_again(const InstanceId& owner, const Restore& message,
                    const std::vector<UniqueFd>& fds);
   Status map_parcel(const InstanceId& owner, const Restore& message,

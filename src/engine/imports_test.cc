@@ -32,16 +32,6 @@ struct {
   std::atomic<int> failing_unmap;  ///< its number; 0: none
 } g_calls;
 
-/// One that launches what was called a while ago, as it does for communicators that do not block.
-class BusyNccl : public QuietNccl {
- public:
-  Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline) override {
-    EXPECT_EQ(*ids, (std::vector<CommunicatorId>{kWorld, kNameless}));
-    EXPECT_EQ(g_calls.unmaps, 0);
-    return make_error(ErrorKind::timeout, 0, "a non-blocking communicator is still working");
-  }
-};
-
 std::vector<UniqueFd> descriptor() {
   std::vector<UniqueFd> fds;
   fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -95,9 +85,7 @@ class ImportsTest : public EngineTest {
   /// Of a bystander, which shares no memory.
   void back_without_memory() { imports().on_restore(owner_, 0, Restore{{}, true}, {}); }
 
-  bool is_open() {
-    return CallGate::Entry(gate_, "ncclAllReduce", &gate_, 0).is_inside();
-  }
+  bool is_open() { return CallGate::Entry(gate_, "ncclAllReduce", &gate_, 0).is_inside(); }
   BackingState state() { return state_of(import_); }
   BackingState state_of(BackingId id) {
     MutexLock lock(registry_.mutex);
@@ -218,7 +206,7 @@ TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
 
 TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
   set_state(BackingState::dropped);
-  context_.members.note(owner_.instance, {communicator_from_bytes("other", 5)});
+  client_.members().note(owner_.instance, {communicator_from_bytes("other", 5)});
 
   EXPECT_TRUE(imports().fetch({{Step::Action::fetch, import_}}, patience()).ok());
 
@@ -228,8 +216,15 @@ TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
 
 // Nobody is inside a call and no device has work, and yet a kernel is going to use the memory.
 TEST_F(ImportsTest, NothingIsLetGoOfWhileNcclHasYetToLaunch) {
-  BusyNccl busy;
-  context_.nccl = &busy;
+  NcclClient busy(gate_, registry_,
+                  {[](const auto* ids, Deadline) -> Status {
+                     EXPECT_EQ(*ids, (std::vector<CommunicatorId>{kWorld, kNameless}));
+                     EXPECT_EQ(g_calls.unmaps, 0);
+                     return make_error(ErrorKind::timeout, 0,
+                                       "a non-blocking communicator is still working");
+                   },
+                   [] { return false; }});
+  context_.client = &busy;
   Node owner;
   const BackingId import = add_import(owner.id, kAddress + kBytes);
   set_state(import, BackingState::mapped);

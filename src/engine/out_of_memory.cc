@@ -13,12 +13,12 @@ size_t free_bytes(EngineContext& context, int device) {
   constexpr long kMostMs = 1000;  // it is for a sentence only
   const auto found = std::make_shared<size_t>(0);
   (void)context.devices.run({{device,
-                               [driver = &context.driver, found] {
-                                 size_t total_bytes = 0;
-                                 driver->cuMemGetInfo_v2(found.get(), &total_bytes);
-                                 return ok_status();
-                               }}},
-                             "counting its memory", Deadline::after_ms(kMostMs));
+                              [driver = &context.driver, found] {
+                                size_t total_bytes = 0;
+                                driver->cuMemGetInfo_v2(found.get(), &total_bytes);
+                                return ok_status();
+                              }}},
+                            "counting its memory", Deadline::after_ms(kMostMs));
   return *found;
 }
 
@@ -29,7 +29,8 @@ Error out_of_memory(EngineContext& context, const Error& error,
   std::string text = error.message;
   for (const auto& [device, bytes] : wanted_bytes) {
     text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
-            " MiB are wanted, " + std::to_string(free_bytes(context, device) >> 20) + " MiB are free";
+            " MiB are wanted, " + std::to_string(free_bytes(context, device) >> 20) +
+            " MiB are free";
     const std::string others = describe_holders(memory_holders(context.driver, device), getpid());
     if (!others.empty()) text += " (" + others + ")";
   }

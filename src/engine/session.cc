@@ -98,20 +98,7 @@ Status Session::check_pause() {
     if (!context_.registry.refusal.empty())
       return make_error(ErrorKind::unsupported, 0, "%s", context_.registry.refusal.c_str());
   }
-  if (context_.gate.caller_is_inside())
-    return make_error(
-        ErrorKind::misuse, 0,
-        "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
-  if (context_.nccl->is_capturing())
-    return make_error(
-        ErrorKind::misuse, 0,
-        "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
-  if (!context_.registry.was_used() && !context_.gate.communicators().empty())
-    return make_error(ErrorKind::misuse, 0,
-                      "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; "
-                      "set AMEM_CUMEM=force or "
-                      "NCCL_CUMEM_ENABLE=1 and start again");
-  return ok_status();
+  return context_.client->check_pause();
 }
 
 Session::Releasable Session::releasable() {
@@ -134,15 +121,8 @@ std::string Session::what_is_left() {
 
 Status Session::quiesce(Deadline deadline, SessionReport* report) {
   const Phase phase("pause: wait", &report->wait_ms);
-  if (!seeded_fault("leave_gate_open"))
-    context_.gate.close_process("this process is paused; call ncclResume() first");
-  AMEM_TRY(context_.gate.wait_until_outside(nullptr, deadline));
+  if (!seeded_fault("leave_gate_open")) AMEM_TRY(context_.client->quiesce(deadline));
   step_point(StepPoint::pause_gate_closed);
-  AMEM_TRY(context_.nccl->wait_until_settled(nullptr, deadline));
-  if (context_.nccl->is_capturing())
-    return make_error(
-        ErrorKind::misuse, 0,
-        "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
@@ -242,7 +222,7 @@ Status Session::pause() {
     else if (!status.ok() && moves)
       after = take_back(begun, &status.error());
   }
-  if (after == SessionState::active) context_.gate.open_process();
+  if (after == SessionState::active) context_.client->reopen();
   if (status.ok()) {
     MutexLock lock(mutex_);
     last_pause_ = report;
@@ -360,7 +340,7 @@ Status Session::resume() {
     leave(SessionState::paused);
     return status;
   }
-  context_.gate.open_process();
+  context_.client->reopen();
   {
     MutexLock lock(mutex_);
     last_resume_ = report;

@@ -32,21 +32,21 @@ template <typename Stream>
 void walk(Stream& stream, Fetched& m) {
   stream.list(m.outcomes, kMaxFds,
               [&](Fetched::Outcome& outcome) { stream.choice(outcome, Fetched::Outcome::noted); });
-  stream.list(m.away_communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
+  stream.list(m.away_scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
   stream.sentence(m.reason, kMaxReasonBytes);
 }
 
 template <typename Stream>
 void walk(Stream& stream, Revoke& m) {
   stream.number(m.timeout_ms);
-  stream.list(m.communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
+  stream.list(m.scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
 }
 
 template <typename Stream>
 void walk(Stream& stream, Revoked& m) {
   stream.flag(m.revoked);
   stream.sentence(m.reason, kMaxReasonBytes);
-  stream.list(m.communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
+  stream.list(m.scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
 }
 
 template <typename Stream>
@@ -68,7 +68,7 @@ void walk(Stream& stream, Drop& m) {
 
 template <typename Stream>
 void walk(Stream& stream, Away& m) {
-  stream.list(m.communicators, kMaxCommunicators, [&](CommunicatorId& id) { stream.id(id); });
+  stream.list(m.scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
 }
 
 template <typename Stream>

@@ -22,7 +22,7 @@ inline constexpr uint8_t kWireVersion = 4;
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
 inline constexpr size_t kMaxMessageBytes = 64 * 1024;
-inline constexpr size_t kMaxCommunicators = 4000;
+inline constexpr size_t kMaxScope = 4000;
 inline constexpr size_t kMaxDrops = 8000;
 inline constexpr size_t kMaxReasonBytes = 1024;
 inline constexpr size_t kMaxJsonBytes = 32 * 1024;
@@ -57,17 +57,17 @@ struct Fetched {
     noted,   ///< here, of an item that has its backing
   };
   std::vector<Outcome> outcomes;
-  /// The owner's communicators, when something is away; at most kMaxCommunicators.
-  std::vector<CommunicatorId> away_communicators;
+  /// The owner's communicators, when something is away; at most kMaxScope.
+  std::vector<ScopeId> away_scope;
   /// Why one failed.
   std::string reason;
   bool operator==(const Fetched&) const = default;
 };
 
-/// Owner to importer: release what you import from me. At most kMaxCommunicators.
+/// Owner to importer: release what you import from me. At most kMaxScope.
 struct Revoke {
   uint32_t timeout_ms = 0;
-  std::vector<CommunicatorId> communicators;
+  std::vector<ScopeId> scope;
   bool operator==(const Revoke&) const = default;
 };
 
@@ -76,8 +76,8 @@ struct Revoked {
   bool revoked = false;
   std::string reason;
   /// When revoked: the importer's communicators, each as often as it has ranks in it. At most
-  /// kMaxCommunicators.
-  std::vector<CommunicatorId> communicators{};
+  /// kMaxScope.
+  std::vector<ScopeId> scope{};
   bool operator==(const Revoked&) const = default;
 };
 
@@ -102,9 +102,9 @@ struct Drop {
 };
 
 /// To members of my communicators that import nothing of mine: I am away until a Restore that is
-/// the last. At most kMaxCommunicators.
+/// the last. At most kMaxScope.
 struct Away {
-  std::vector<CommunicatorId> communicators;
+  std::vector<ScopeId> scope;
   bool operator==(const Away&) const = default;
 };
 

@@ -21,7 +21,7 @@ struct MessageSample {
 
 inline std::vector<MessageSample> message_samples() {
   const InstanceId instance{{0x0011223344556677, 0x8899aabbccddeeff}};
-  const CommunicatorId first{{1, 2}}, second{{0xa0, 0xb0}};
+  const ScopeId first{{1, 2}}, second{{0xa0, 0xb0}};
   using Outcome = Fetched::Outcome;
   return {
       {0, Hello{instance, -2},

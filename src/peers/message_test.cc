@@ -84,30 +84,30 @@ TEST(Message, WithAnyByteChangedIsRefusedOrReadWithoutLoss) {
 
 TEST(Message, CountsOverTheirLimitsAreRefused) {
   constexpr size_t kBody = 12;
-  EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());                // Fetch items
-  EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());                // outcomes
-  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxCommunicators + 1)).ok());  // away
-  EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxCommunicators + 1)).ok());  // Revoke
-  EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());    // Revoked
-  EXPECT_FALSE(decode(with_count(4, kBody + 7, kMaxCommunicators + 1)).ok());  // its communicators
-  EXPECT_FALSE(decode(with_count(5, kBody, kMaxFds + 1)).ok());                // Restore
-  EXPECT_FALSE(decode(with_count(7, kBody, kMaxDrops + 1)).ok());              // Drop
-  EXPECT_FALSE(decode(with_count(9, kBody, kMaxJsonBytes + 1)).ok());          // StatusReply
+  EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());              // Fetch items
+  EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());              // outcomes
+  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxScope + 1)).ok());        // away
+  EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxScope + 1)).ok());        // Revoke
+  EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());  // Revoked
+  EXPECT_FALSE(decode(with_count(4, kBody + 7, kMaxScope + 1)).ok());        // its communicators
+  EXPECT_FALSE(decode(with_count(5, kBody, kMaxFds + 1)).ok());              // Restore
+  EXPECT_FALSE(decode(with_count(7, kBody, kMaxDrops + 1)).ok());            // Drop
+  EXPECT_FALSE(decode(with_count(9, kBody, kMaxJsonBytes + 1)).ok());        // StatusReply
   EXPECT_FALSE(decode(std::vector<uint8_t>(kMaxMessageBytes + 1, 1)).ok());
 }
 
 TEST(Message, TheLargestOfEachTypeFitsInAPacket) {
   Fetched fetched;
   fetched.outcomes.resize(kMaxFds);
-  fetched.away_communicators.resize(kMaxCommunicators);
+  fetched.away_scope.resize(kMaxScope);
   Revoke revoke;
-  revoke.communicators.resize(kMaxCommunicators);
+  revoke.scope.resize(kMaxScope);
   Drop drop;
   drop.allocations.resize(kMaxDrops);
   Fetch fetch;
   fetch.items.resize(kMaxFds);
   Revoked revoked{true, std::string(kMaxReasonBytes, 'x')};
-  revoked.communicators.resize(kMaxCommunicators);
+  revoked.scope.resize(kMaxScope);
   const std::vector<std::pair<uint64_t, Message>> largest = {
       {1, fetched},
       {1, revoke},
@@ -130,7 +130,7 @@ TEST(Message, OverItsLimitsIsNotWritten) {
   Drop drop;
   drop.allocations.resize(kMaxDrops + 1);
   Revoked revoked;
-  revoked.communicators.resize(kMaxCommunicators + 1);
+  revoked.scope.resize(kMaxScope + 1);
 
   EXPECT_EQ(encode(1, fetch).error().kind, ErrorKind::misuse);
   EXPECT_EQ(encode(0, drop).error().kind, ErrorKind::misuse);

@@ -15,6 +15,7 @@
 #include "base/identity.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "registry/communicator_id.h"
 #include "registry/gate_thread.h"
 
 namespace amem {

@@ -9,6 +9,9 @@
 
 namespace amem {
 
+/// One communicator, equal on all its ranks: what processes that use NCCL share.
+using CommunicatorId = ScopeId;
+
 /// Of a communicator that amem cannot name alike on all ranks, or has not seen being made. In a
 /// list it stands for all of these: they may have any members.
 inline constexpr CommunicatorId kNameless{};

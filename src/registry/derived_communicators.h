@@ -8,6 +8,7 @@
 
 #include "base/identity.h"
 #include "base/mutex.h"
+#include "registry/communicator_id.h"
 
 namespace amem {
 

@@ -22,14 +22,12 @@ constinit thread_local bool t_has_pending = false;
 
 /// Who may be a member is known better of a communicator whose ranks are counted. One that is still
 /// being made may not be asked.
-void add_member_count(Process& process, int copy, Comm comm, const CommunicatorId& id,
-                      int result) {
-  auto* const count = result == ncclSuccess ? real_function<int(Comm, int*)>(
-                                                  copy, NcclFunction::ncclCommCount)
-                                            : nullptr;
+void add_member_count(Process& process, int copy, Comm comm, const CommunicatorId& id, int result) {
+  auto* const count = result == ncclSuccess
+                          ? real_function<int(Comm, int*)>(copy, NcclFunction::ncclCommCount)
+                          : nullptr;
   int ranks = -1;
-  if (count != nullptr && count(comm, &ranks) == ncclSuccess)
-    process.engine().members.add(id, ranks);
+  if (count != nullptr && count(comm, &ranks) == ncclSuccess) process.members().add(id, ranks);
 }
 
 }  // namespace

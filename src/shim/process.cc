@@ -46,14 +46,13 @@ Process::Process(const Driver& driver)
       devices_(driver_, exiting_),
       engine_{driver_,
               registry_,
-              gate_,
               devices_,
               exiting_,
               random_instance_id(),
               static_cast<size_t>(environment().host_limit_mib) << 20},
       neighbours_(engine_, [this] { return status_text(); }),
       session_(engine_, neighbours_) {
-  engine_.nccl = this;
+  engine_.client = &client_;
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
   engine_.trim_context = environment().trim_context == 1;
@@ -123,7 +122,5 @@ std::string Process::status_text() {
   return statistics_json(take_statistics(registry_), engine_.group, getpid(),
                          session_state_name(session_.state()));
 }
-
-bool Process::is_capturing() { return captures_.any(driver_); }
 
 }  // namespace amem

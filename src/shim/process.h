@@ -8,6 +8,7 @@
 #include "engine/session.h"
 #include "hook/hook_context.h"
 #include "registry/derived_communicators.h"
+#include "registry/nccl_client.h"
 #include "shim/async_communicators.h"
 
 namespace amem {
@@ -18,7 +19,7 @@ namespace amem {
 ///
 /// After fork the child only forwards: its parent's threads and locks are not there. After exit()
 /// has begun no driver call is made: the driver may be gone.
-class Process final : public NcclState {
+class Process {
  public:
   /// The one object; nullptr while amem is not enabled, or when there is no CUDA driver (why_off()
   /// says which). Thread-safe. Makes no driver call.
@@ -47,10 +48,7 @@ class Process final : public NcclState {
     async_.note_in_progress(communicator, real);
   }
 
-  Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline deadline) override {
-    return async_.wait_until_settled(ids, deadline);
-  }
-  bool is_capturing() override;
+  Membership& members() { return client_.members(); }
 
  private:
   explicit Process(const Driver& driver);
@@ -65,13 +63,19 @@ class Process final : public NcclState {
   CallGate gate_;
   DerivedCommunicators derived_communicators_;
   CaptureWatch captures_{gate_};
+  AsyncCommunicators async_{gate_};
+  NcclClient client_{gate_,
+                     registry_,
+                     {[this](const auto* ids, Deadline deadline) {
+                        return async_.wait_until_settled(ids, deadline);
+                      },
+                      [this] { return captures_.any(driver_); }}};
   ExitFlag exiting_;
   DeviceThreads devices_;
   EngineContext engine_;
   Neighbours neighbours_;
   Session session_;
   HookContext hooks_;
-  AsyncCommunicators async_{gate_};
 };
 
 }  // namespace amem

@@ -23,7 +23,7 @@ from generate_trampolines import ADDED, NAMES, read_list  # noqa: E402
 HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
 # What every C library of GCC's has in .init_array, and which does nothing here.
 IDLE_CONSTRUCTORS = {"frame_dummy"}
-# Does nothing unless AMEM_ENABLE is 1 (docs/decisions/0011-slots.md).
+# Does nothing unless AMEM_ENABLE is 1 (docs/decisions/0012-slots.md).
 ENGINE_CONSTRUCTOR = "catch_nccl_when_loaded"
 ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|" + "|".join(ADDED))
 # Not the loader: it has __tls_get_addr, so that a thread-local variable is not initial-exec (cmake/AmemTargets.cmake).

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-# prepare.sh build|style: looks for what building (or checking the style) needs, and installs on
-# Debian exactly what is missing. Elsewhere it goes on when nothing is missing and says what is.
+# prepare.sh demo|build|style: looks for what the demo, the whole build or the style checks need, and installs
+# on Debian exactly what is missing. Elsewhere it goes on when nothing is missing and says what is.
 set -euo pipefail
 tools=$(dirname "${BASH_SOURCE[0]}")
 
 # Package, and what shows that it is there however it came: a command, a header, a Python module.
-build_needs=(
+demo_needs=(
   "cmake cmd cmake" "ninja-build cmd ninja" "g++ cmd g++" "python3 cmd python3"
-  "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
-  "libcli11-dev header CLI/CLI.hpp"
-  "libfmt-dev header fmt/format.h" "libspdlog-dev header spdlog/spdlog.h"
-  "nlohmann-json3-dev header nlohmann/json.hpp" "python3-pytest module pytest" "python3-pip module pip"
+  "libcli11-dev header CLI/CLI.hpp" "libfmt-dev header fmt/format.h"
+  "nlohmann-json3-dev header nlohmann/json.hpp"
+)
+build_needs=(
+  "${demo_needs[@]}" "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
+  "python3-pytest module pytest" "python3-pip module pip"
   "clang-format style clang-format" "clang style clang++"
   "libclang-rt-14-dev fuzzer /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 )
@@ -58,10 +60,11 @@ bring_nvtx() {
   fi
 }
 
-case ${1:?build or style} in
+case ${1:?demo, build or style} in
+  demo) needs=("${demo_needs[@]}") ;;
   build) needs=("${build_needs[@]}") ;;
   style) needs=("${style_needs[@]}") ;;
-  *) say "prepare.sh knows build and style, not '$1'" && exit 2 ;;
+  *) say "prepare.sh knows demo, build and style, not '$1'" && exit 2 ;;
 esac
 missing=() optional=()
 for need in "${needs[@]}"; do

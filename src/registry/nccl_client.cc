@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "registry/nccl_client.h"
+
+#include <utility>
+
+#include "registry/communicator_id.h"
+
+namespace amem {
+
+Status NcclClient::check_capture() {
+  if (!watchers_.is_capturing()) return ok_status();
+  return make_error(
+      ErrorKind::misuse, 0,
+      "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
+}
+
+Status NcclClient::check_pause() {
+  if (gate_.caller_is_inside())
+    return make_error(
+        ErrorKind::misuse, 0,
+        "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
+  AMEM_TRY(check_capture());
+  if (!registry_.was_used() && !gate_.communicators().empty())
+    return make_error(ErrorKind::misuse, 0,
+                      "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; "
+                      "set AMEM_CUMEM=force or "
+                      "NCCL_CUMEM_ENABLE=1 and start again");
+  return ok_status();
+}
+
+Status NcclClient::quiesce(Deadline deadline) {
+  gate_.close_process("this process is paused; call ncclResume() first");
+  AMEM_TRY(gate_.wait_until_outside(nullptr, deadline));
+  AMEM_TRY(watchers_.wait_until_settled(nullptr, deadline));
+  return check_capture();
+}
+
+// Whoever shares memory may be a member of a communicator that has no name.
+void NcclClient::close_for_peer(const InstanceId& peer, std::string text, Scope scope) {
+  scope.push_back(kNameless);
+  gate_.member_away({peer, std::move(text), false}, scope);
+}
+
+void NcclClient::close_if_shared(const InstanceId& peer, std::string text, Scope scope) {
+  if (gate_.knows_any(scope)) scope.push_back(kNameless);
+  gate_.member_away({peer, std::move(text), false}, scope);
+}
+
+Status NcclClient::quiesce_for_peer(Scope scope, Deadline deadline) {
+  if (gate_.has_ungated_work())
+    return make_error(
+        ErrorKind::unsupported, 0,
+        "it runs NCCL work that does not pass amem's gate, which nobody can wait for");
+  scope.push_back(kNameless);
+  AMEM_TRY(gate_.wait_until_outside(&scope, deadline));
+  return watchers_.wait_until_settled(&scope, deadline);
+}
+
+void NcclClient::peer_lost(const InstanceId& peer, std::string text) {
+  Membership::Communicators its = members_.may_include(peer, gate_.communicator_ids());
+  gate_.member_lost({peer, std::move(text), true, its.is_guess}, std::move(its.ids));
+}
+
+}  // namespace amem

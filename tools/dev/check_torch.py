@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Imports real PyTorch wheels with and without amem, on a machine that needs no GPU, and prints a table.
+
+Every version gets a virtual environment in build/torch/VERSION, made once: the plain CUDA wheels that
+torch requires, without those that `import torch` does not need. A call of torch.cuda.nccl.unique_id()
+must end under amem as it ends without, and `amem run` must have brought amem's library into the process.
+Exit code 1 when one does not.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+VERSIONS = ("2.11", "2.12", "2.13", "2.14", "newest")
+NOT_FOR_IMPORT = {
+    "triton", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec", "filelock",
+    "setuptools", "cuda-bindings", "cuda-pathfinder", "cuda-toolkit",
+}  # fmt: skip
+CALL = "print(len(torch.cuda.nccl.unique_id()), torch.cuda.nccl.version())"
+# What shows that amem was in the process. Patched slots and counted calls are to be printed and compared here.
+EVIDENCE = "print('libamem_nccl.so' in open('/proc/self/maps').read())"
+TIMEOUT_S = 300
+
+
+def run(command, **settings):
+    """(exit code, stdout, last line of stderr); the environment has no trace of amem but `settings`."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("AMEM_", "GMM_", "LD_", "PYTHON"))}
+    done = subprocess.run(
+        list(map(str, command)),
+        env={**clean, "PYTHONWARNINGS": "ignore", **settings},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    return done.returncode, done.stdout.strip(), (done.stderr.strip().splitlines() or [""])[-1]
+
+
+def make_environment(version, folder):
+    """The Python of a virtual environment that can import this torch."""
+    python = folder / "bin" / "python"
+    if (folder / "complete").exists():
+        return python
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    wanted = "torch" if version == "newest" else f"torch=={version}.*"
+    report = folder / "requirements.json"
+    subprocess.run([*pip, "--dry-run", "--ignore-installed", "--report", report, wanted], check=True)
+    resolved = [each["metadata"] for each in json.loads(report.read_text())["install"]]
+    wheels = [
+        f"{each['name']}=={each['version']}"
+        for each in resolved
+        if each["name"].lower().replace("_", "-") not in NOT_FOR_IMPORT
+    ]
+    subprocess.run([*pip, "--no-cache-dir", "--no-deps", *wheels], check=True)
+    (folder / "complete").touch()
+    return python
+
+
+def ways(build, python):
+    """(name, command, variables, evidence or None) of each way to run the call; the first is without amem.
+
+    `import amem` alone does not load the library in a process that has no libnccl of amem's: no evidence is asked for.
+    """
+    plain = f"import torch; {CALL}; {EVIDENCE}"
+    imported = f"import torch; import amem; {CALL}; {EVIDENCE}"
+    return (
+        ("plain", [python, "-c", plain], {}, "False"),
+        ("amem run", [build / "bin/amem", "run", "--", python, "-c", plain], {}, "True"),
+        ("import amem", [python, "-c", imported], {"PYTHONPATH": str(ROOT / "python")}, None),
+    )
+
+
+def check_version(build, version, folder):
+    """Prints one row for each way; whether all of them ended as without amem."""
+    python = make_environment(version, folder)
+    _, torch_version, _ = run([python, "-c", "from importlib.metadata import version as v; print(v('torch'))"])
+    expected, same = None, True
+    for name, command, variables, evidence in ways(build, python):
+        code, lines, error = run(command, **variables)
+        output, _, found = lines.rpartition("\n")
+        if expected is None:
+            expected = (code, output)
+        as_expected = (code, output) == expected and code == 0 and evidence in (None, found)
+        same &= as_expected
+        detail = output if code == 0 else f"exit code {code}: {error}"
+        print(f"{torch_version:8} {name:12} {'ok' if as_expected else 'FAIL':5} {detail}, amem's library: {found or '-'}", flush=True)
+    return same
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build-dir", type=Path, default=ROOT / "build/dev")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build/torch", help="virtual environments")
+    parser.add_argument("versions", nargs="*", default=VERSIONS, help="e.g. 2.14, newest")
+    options = parser.parse_args()
+    build, folder = options.build_dir.resolve(), options.folder.resolve()
+    if not (build / "bin/amem").exists():
+        sys.exit(f"{build} has no bin/amem: build it first")
+    folder.mkdir(parents=True, exist_ok=True)
+    results = [check_version(build, version, folder / version) for version in options.versions]
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()
