@@ -20,8 +20,8 @@ typedef enum {
   amemPausing = 1,
   amemPaused = 2,
   amemResuming = 3,
-  amemOff = 4 /* AMEM_ENABLE is not 1, there is no CUDA driver, or this is a forked
-                  child: calls are only forwarded */
+  amemOff = 4 /* amem is not enabled (AMEM_ENABLE=1, amemEnable()), there is no CUDA driver, or this
+                 is a forked child */
 } amemState_t;
 
 /* What becomes of memory when its owner pauses. */

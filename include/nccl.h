@@ -30,11 +30,12 @@ extern "C" {
  * references to other GPUs' memory are dropped. Contents are kept on the host.
  *
  * Local: no other rank has to call anything. Waits for work in flight, up to AMEM_TIMEOUT_MS
- * (60000). Idempotent, thread-safe, legal before any other NCCL call. `comm` is never dereferenced:
- * the whole process pauses.
+ * (60000). Idempotent, thread-safe, not async-signal-safe; legal before any other NCCL call. `comm`
+ * is ignored: the whole process pauses.
  *
  * Returns ncclSuccess; ncclInvalidUsage (nothing was changed: a stream is being captured, a group
- * is open, nothing is releasable, called in a signal handler or after exit() has begun);
+ * is open, nothing is releasable, amem was loaded after NCCL had been initialized, work passed no gate
+ * of amem's, or exit() has begun);
  * ncclSystemError or ncclRemoteError (nothing was lost and the process is active again:
  * amemGetLastError() of amem.h says what, who and what to do). */
 ncclResult_t ncclPause(ncclComm_t* comm AMEM_DEFAULT_NULL_);
