@@ -17,6 +17,7 @@
 #include "jobs/memory_sampler.h"
 #include "jobs/order_loop.h"
 #include "jobs/several_devices.h"
+#include "jobs/step_orders.h"
 #include "jobs/thread_orders.h"
 
 int main(int argc, char** argv) {
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
   orders.merge(jobs::amem_orders());
   orders.merge(jobs::child_orders());
   orders.merge(jobs::fault_orders());
+  orders.merge(jobs::step_orders());
   orders.merge(busy.orders());
   orders.merge(calls.orders());
   orders.merge(communicators.orders());

@@ -25,6 +25,12 @@ ncclResult_t check_peer(const ncclComm* comm, int peer) {
   return fail(ncclInvalidArgument, "rank %d of %d", peer, comm->ranks());
 }
 
+ncclResult_t add_operation(ncclComm_t comm, PendingOperation operation) {
+  MINCCL_TRY(comm->ask_about_capture(operation.stream));
+  Group::current().add_operation(comm, std::move(operation));
+  return ncclSuccess;
+}
+
 ncclResult_t enqueue_collective(CollectiveWork work, ncclComm_t comm, amemStream_t stream) {
   MINCCL_TRY(check_usable(comm));
   MINCCL_TRY(check_type(work.type));
@@ -34,8 +40,7 @@ ncclResult_t enqueue_collective(CollectiveWork work, ncclComm_t comm, amemStream
   PendingOperation operation;
   operation.stream = stream;
   if (work.count > 0) operation.collectives.push_back(work);
-  Group::current().add_operation(comm, std::move(operation));
-  return ncclSuccess;
+  return add_operation(comm, std::move(operation));
 }
 
 ncclResult_t run_collective_call(CollectiveWork work, ncclComm_t comm, amemStream_t stream) {
@@ -61,8 +66,7 @@ ncclResult_t enqueue_pair(Direction direction, void* data, size_t bytes, int pee
   PendingOperation operation;
   operation.stream = stream;
   if (bytes > 0) operation.pairs.push_back({direction, peer, static_cast<std::byte*>(data), bytes});
-  Group::current().add_operation(comm, std::move(operation));
-  return ncclSuccess;
+  return add_operation(comm, std::move(operation));
 }
 
 ncclResult_t check_pair(ncclComm_t comm, ncclDataType_t type) {
@@ -81,8 +85,7 @@ ncclResult_t enqueue_all_to_all(const void* send, void* recv, size_t block_bytes
     operation.pairs.push_back({Direction::send, peer, from + peer * block_bytes, block_bytes});
     operation.pairs.push_back({Direction::recv, peer, to + peer * block_bytes, block_bytes});
   }
-  Group::current().add_operation(comm, std::move(operation));
-  return ncclSuccess;
+  return add_operation(comm, std::move(operation));
 }
 
 }  // namespace

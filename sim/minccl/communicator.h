@@ -64,6 +64,9 @@ class Communicator {
   ncclResult_t check_pending() const;
   /// Makes the connections that the pending operations need and do not have. Waits for peers.
   ncclResult_t connect_pending();
+  /// Asks the driver whether the stream of a call is being captured, as NCCL does when the call is
+  /// made (enqueue.cc, ncclPlannerSetCapturingGraph@v2.28.9).
+  ncclResult_t ask_about_capture(amemStream_t stream);
   /// Launches them as one kernel. Does not wait.
   ncclResult_t launch_pending();
 

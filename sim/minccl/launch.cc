@@ -57,6 +57,14 @@ ncclResult_t Communicator::release_streams(CuStream launch) {
   return ncclSuccess;
 }
 
+ncclResult_t Communicator::ask_about_capture(amemStream_t stream) {
+  ContextScope scope(context_);
+  int capture = kCaptureStatusNone;
+  MINCCL_CU(stream_capture_info(stream, &capture, nullptr, nullptr,
+                                nullptr, nullptr));
+  return ncclSuccess;
+}
+
 ncclResult_t Communicator::launch_pending() {
   if (pending_.empty()) return ncclSuccess;
   ContextScope scope(context_);

@@ -324,13 +324,14 @@ void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore mes
   auto shared = std::make_shared<std::vector<UniqueFd>>(std::move(fds));
   workers_.post(owner.instance, [this, owner, request_id, message = std::move(message), shared] {
     if (context_.exiting) return;
-    step_point(StepPoint::back_arrived);
-    // A notice of one that shares nothing, of another job say, is no work of ours.
+    // Every process of this user is told, also those that share nothing with the owner.
+    const bool is_importer = !message.backings.empty();
     std::optional<NvtxRange> range;
-    if (!message.backings.empty()) range.emplace("take back");
+    if (is_importer) range.emplace("restore");
+    if (is_importer) step_point(StepPoint::back_arrived);
     const Status status = map_again(owner.instance, message, *shared);
     if (!status.ok() && context_.exiting) return;
-    step_point(StepPoint::back_mapped);
+    if (is_importer) step_point(StepPoint::back_mapped);
     Restored answer{status.ok(), status.ok() ? std::string() : status.error().message};
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
   });

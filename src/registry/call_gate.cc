@@ -149,10 +149,11 @@ void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {
 
 Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
+  const GateThread* const self = &this_thread();
   MutexLock lock(mutex_);
   // NCCL launches a group's work on threads of its own, for a thread that is inside.
   fence_.heavy();
-  if (!find_inside(nullptr).empty()) return ok_status();
+  if (!find_inside(nullptr, self).empty()) return ok_status();
   ungated_ = true;
   const auto is_away = [](const auto& entry) { return !entry.second.closure.for_ever; };
   const bool opened = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
@@ -287,8 +288,10 @@ void CallGate::member_lost(Closure closure, std::vector<CommunicatorId> ids) {
   changed_.notify_all();
 }
 
-std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids) {
+std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids,
+                                  const GateThread* but_for) {
   for (const auto& thread : threads_) {
+    if (thread.get() == but_for) continue;
     const char* call = thread->call.load(std::memory_order_acquire);
     if (call == nullptr) continue;
     const size_t count = thread->count.load(std::memory_order_relaxed);

@@ -213,7 +213,8 @@ class CallGate {
   bool contains_communicator(const std::vector<CommunicatorId>& ids, const void* communicator)
       AMEM_REQUIRES(mutex_);
   bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
-  std::string find_inside(const std::vector<CommunicatorId>* ids) AMEM_REQUIRES(mutex_);
+  std::string find_inside(const std::vector<CommunicatorId>* ids,
+                          const GateThread* but_for = nullptr) AMEM_REQUIRES(mutex_);
 
   const uint64_t number_;  ///< of this gate in the process, counted from 1; never reused
   const AsymmetricFence fence_;

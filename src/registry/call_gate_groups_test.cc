@@ -154,6 +154,15 @@ TEST_F(CallGateGroups, UngatedWorkWaitsForAMemberThatIsAway) {
   EXPECT_TRUE(call.get());
 }
 
+// It passed no gate of its communicator, although the group is inside.
+TEST_F(CallGateGroups, UngatedWorkInAGroupOfTheSameThreadIsNoticed) {
+  gate_.group_started("ncclGroupStart");
+  EXPECT_TRUE(gate_.admit_ungated("an NCCL function", 0).ok());
+  end_group();
+
+  EXPECT_TRUE(gate_.has_ungated_work());
+}
+
 // NCCL launches a group's work on threads of its own.
 TEST_F(CallGateGroups, WorkBesideACallThatIsInsideIsPartOfIt) {
   const CallGate::Entry entry(gate_, "ncclGroupEnd", comm(1), 0);

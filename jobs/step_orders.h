@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include "jobs/orders.h"
+
+namespace jobs {
+
+/// Orders that hold a thread at a step point of a library with seeded faults (base/seeded_fault.h).
+///
+/// `hold_at POINT [N]`: the thread that is at this step point for the N-th time stays there until
+/// `go_on`. `held` says whether one does.
+Orders step_orders();
+
+}  // namespace jobs
