@@ -62,9 +62,7 @@ def test_says_why_the_library_cannot_be_loaded(build, tmp_path):
 def test_loads_nothing_when_it_is_disabled(build):
     code = "print('libamem_nccl' in open('/proc/self/maps').read(), amem.state())"
 
-    text = build.python(
-        _CATCH.format(call="amem.pause()") + code, PATH=str(build.command.parent), AMEM_ENABLE="0"
-    )
+    text = build.python(_CATCH.format(call="amem.pause()") + code, PATH=str(build.command.parent), AMEM_ENABLE="0")
 
     assert text.splitlines() == [
         "None amem is not in this process: AMEM_ENABLE is 0; unset it or set it to 1",
