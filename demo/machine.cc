@@ -42,7 +42,7 @@ Gpus real_gpus() {
   return gpus;
 }
 
-/// The same search as libnccl.so.2 makes, by asking it: an NCCL that answers ncclGetVersion.
+/// The version of the NCCL to which amem's libnccl.so.2 forwards in the ranks; 0 without one.
 int nccl_version(const std::filesystem::path& build) {
   const std::string command = (build / "bin/amem_rank").string() + " version 2>/dev/null";
   FILE* pipe = popen(command.c_str(), "r");

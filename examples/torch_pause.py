@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """One call pauses the NCCL memory of all process groups of a PyTorch job.
 
-amem run -- torchrun --nproc-per-node 2 examples/torch_pause.py [number of extra groups]
+torchrun --nproc-per-node 2 examples/torch_pause.py [number of extra groups]
 """
 
 import os

@@ -34,10 +34,9 @@ extern "C" {
  * is ignored: the whole process pauses.
  *
  * Returns ncclSuccess; ncclInvalidUsage (nothing was changed: a stream is being captured, a group
- * is open, nothing is releasable, amem was loaded after NCCL had been initialized, work passed no gate
- * of amem's, or exit() has begun);
- * ncclSystemError or ncclRemoteError (nothing was lost and the process is active again:
- * amemGetLastError() of amem.h says what, who and what to do). */
+ * is open, nothing is releasable, amem was loaded after NCCL had been initialized, work passed no
+ * gate of amem's, or exit() has begun); ncclSystemError or ncclRemoteError (nothing was lost and
+ * the process is active again: amemGetLastError() of amem.h says what, who and what to do). */
 ncclResult_t ncclPause(ncclComm_t* comm AMEM_DEFAULT_NULL_);
 
 /* Returns when everything that ncclPause() released is back at the same addresses with the same

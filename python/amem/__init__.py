@@ -2,18 +2,25 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Pauses and resumes the GPU memory that NCCL holds in this process.
 
-The job is started with `amem run -- command`, or with the variables of `amem env`. Then:
-
-    import amem
+    import amem     # before the first communicator is made; before or after `import torch`
 
     amem.pause()    # NCCL's memory leaves this process' GPUs
     amem.resume()   # it is back: same addresses, same contents, same communicators
 
 Pausing concerns this process alone: no other rank has to call anything.
+
+The import loads amem's library and enables it, unless AMEM_ENABLE is 0. The library is the one that
+`amem run` has preloaded or, without that, the one that is installed with the `amem` command beside
+this Python or on PATH. The import never raises: where there is no library, enabled() is False, and the
+functions that need it raise AmemError, which says what to install or to set.
+
+Processes that never import this package are started with `amem run -- command`.
 """
 
 from .errors import AmemError
+from .interposition import interposition
 from .launch import environment, preload_path
+from .library import enable as _enable
 from .session import enabled, last_error, pause, paused, resume, set_group, state, trim_host_memory
 from .statistics import stats
 
@@ -23,6 +30,7 @@ __all__ = [
     "AmemError",
     "enabled",
     "environment",
+    "interposition",
     "last_error",
     "pause",
     "paused",
@@ -33,3 +41,5 @@ __all__ = [
     "stats",
     "trim_host_memory",
 ]
+
+_enable()

@@ -7,49 +7,17 @@ The `amem` command decides what has to be set; it is asked here, so that there i
 
 import json
 import os
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 from typing import Dict, List, Optional
 
 from .errors import AmemError
+from .installation import find_command
 
 _TIMEOUT_S = 30
-_ENGINE = "libamem_nccl.so"
-
-
-def _loaded_engine() -> Optional[Path]:
-    """amem's engine in this process, as proc(5) shows it."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            for line in maps:
-                if line.rstrip().endswith("/" + _ENGINE):
-                    return Path(line.split(maxsplit=5)[5].rstrip("\n"))
-    except OSError:
-        pass
-    return None
-
-
-def _command() -> str:
-    """The `amem` command: of the installation that is in this process, beside this Python, on PATH."""
-    places: List[Path] = []
-    engine = _loaded_engine()
-    if engine is not None:
-        # lib/libamem_nccl.so, or lib/x86_64-linux-gnu/libamem_nccl.so.
-        places += [parent / "bin" / "amem" for parent in list(engine.parents)[1:3]]
-    places.append(Path(sys.executable).parent / "amem")
-    for place in places:
-        if os.access(place, os.X_OK):
-            return str(place)
-    found = shutil.which("amem")
-    if found is None:
-        raise AmemError("the amem command is neither beside this Python nor on PATH: install amem")
-    return found
 
 
 def _ask(arguments: List[str], variables: Dict[str, str]) -> Dict[str, str]:
-    command = [_command(), "env", "--json", *arguments]
+    command = [find_command(), "env", "--json", *arguments]
     try:
         done = subprocess.run(
             command,

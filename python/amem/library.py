@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""The functions of amem's libraries, where they are in this process. The types are those of amem.h."""
+"""amem's library in this process: loads and enables it, and declares its functions as amem.h does."""
 
 import ctypes
+import os
 from typing import Dict, Optional
 
 from .errors import AmemError
+from .installation import find_libraries
 
 STATES = ("active", "pausing", "paused", "resuming", "off")  # amemState_t
 KINDS = ("keep", "discard", "persistent")  # amemKind_t
-
-_NOT_LOADED = (
-    "amem is not in this process: start the job with `amem run -- command`, or set LD_PRELOAD and "
-    "AMEM_ENABLE=1 as `amem env` prints them"
-)
-
 
 class Totals(ctypes.Structure):
     """amemTotals_t."""
@@ -76,11 +72,49 @@ _SIGNATURES = {
     "amemGetDriverObjects": (ctypes.c_int, [ctypes.POINTER(DriverObjects)]),
     "amemGetTimes": (ctypes.c_int, [ctypes.POINTER(Times)]),
     "amemTrimHostMemory": (ctypes.c_int, [ctypes.POINTER(ctypes.c_uint64)]),
+    "amemGetInterposition": (ctypes.c_char_p, []),
     "amemGetLastError": (ctypes.c_char_p, []),
     "amemGetVersion": (ctypes.c_char_p, []),
 }
 
 _found: Optional[ctypes.CDLL] = None
+_OTHER_VERSION = "install the Python package and the library of the same version"
+_problem = ""  # why amem could not be loaded
+
+
+def _load() -> None:
+    """Loads amem's library so that the whole process finds its functions."""
+    problems = []
+    for path in find_libraries():
+        try:
+            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+            return
+        except OSError as error:
+            problems.append(str(error))
+    raise AmemError("; ".join(problems))
+
+
+def enable() -> None:
+    """Loads amem, where the process does not have it, and enables it. Never raises.
+
+    Does nothing with AMEM_ENABLE=0. What goes wrong is in the error of require_library().
+    """
+    global _problem
+    if os.environ.get("AMEM_ENABLE") == "0":
+        _problem = "AMEM_ENABLE is 0; unset it or set it to 1"
+        return
+    try:
+        if not hasattr(ctypes.CDLL(None), "amemEnable"):
+            _load()
+        enable_now = ctypes.CDLL(None).amemEnable
+    except (AmemError, OSError) as error:
+        _problem = str(error)
+        return
+    except AttributeError as error:
+        _problem = f"{error}; {_OTHER_VERSION}"
+        return
+    enable_now.restype = None
+    enable_now()
 
 
 def find_library() -> Optional[ctypes.CDLL]:
@@ -88,7 +122,7 @@ def find_library() -> Optional[ctypes.CDLL]:
 
     Functions called through it run without Python's lock, so that other threads go on.
     """
-    global _found
+    global _found, _problem
     if _found is None:
         scope = ctypes.CDLL(None)
         try:
@@ -96,7 +130,8 @@ def find_library() -> Optional[ctypes.CDLL]:
                 function = getattr(scope, name)
                 function.restype = result
                 function.argtypes = arguments
-        except AttributeError:
+        except AttributeError as error:
+            _problem = _problem or f"{error}; {_OTHER_VERSION}"
             return None
         _found = scope
     return _found
@@ -106,7 +141,7 @@ def require_library() -> ctypes.CDLL:
     """The same; raises AmemError when amem is not in this process."""
     library = find_library()
     if library is None:
-        raise AmemError(_NOT_LOADED)
+        raise AmemError(f"amem is not in this process: {_problem}")
     return library
 
 

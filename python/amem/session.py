@@ -60,7 +60,7 @@ def set_group(group: int) -> None:
 def state() -> str:
     """One of "active", "pausing", "paused", "resuming" and "off". Never raises.
 
-    Off: amem is not in this process, AMEM_ENABLE is not 1, or there is no CUDA driver.
+    Off: amem is not in this process, AMEM_ENABLE is 0, or there is no CUDA driver.
     """
     library = find_library()
     return "off" if library is None else STATES[library.amemGetState()]

@@ -18,20 +18,60 @@ else:
 @pytest.mark.parametrize(
     "call", ["amem.pause()", "amem.resume()", "amem.stats()", "amem.set_group(1)", "amem.paused().__enter__()"]
 )
-def test_says_how_to_start_the_job(build, call):
-    text = build.python(_CATCH.format(call=call))
+def test_says_what_to_install(build, tmp_path, call):
+    text = build.python(_CATCH.format(call=call), PATH=str(tmp_path))
 
-    assert text.startswith("None amem is not in this process: ")
-    assert "amem run -- command" in text
+    assert text.startswith("None amem is not in this process: the amem command is neither beside this Python")
+    assert "install amem" in text
     assert len(text.splitlines()) == 1
 
 
-def test_reads_as_off_where_it_is_not_loaded(build):
-    assert build.python("import amem; print(amem.state(), amem.enabled(), [amem.last_error()])") == "off False ['']"
+def test_reads_as_off_where_it_is_not_installed(build, tmp_path):
+    code = "import amem; print(amem.state(), amem.enabled(), [amem.last_error()])"
+
+    assert build.python(code, PATH=str(tmp_path)) == "off False ['']"
+
+
+def installation(folder, library=None):
+    """A folder with the amem command, found by a link, and this text as its library."""
+    for name in ("bin", "lib", "path"):
+        (folder / name).mkdir()
+    command = folder / "bin" / "amem"
+    command.write_text("#!/bin/sh\n", encoding="utf-8")
+    command.chmod(0o755)
+    (folder / "path" / "amem").symlink_to(command)
+    if library is not None:
+        (folder / "lib" / "libamem_nccl.so").write_text(library, encoding="utf-8")
+    return str(folder / "path")
+
+
+def test_says_that_the_library_is_missing(build, tmp_path):
+    text = build.python(_CATCH.format(call="amem.pause()"), PATH=installation(tmp_path))
+
+    assert f"libamem_nccl.so is not in {tmp_path / 'lib'}" in text
+
+
+def test_says_why_the_library_cannot_be_loaded(build, tmp_path):
+    text = build.python(_CATCH.format(call="amem.pause()"), PATH=installation(tmp_path, "no library"))
+
+    # The loader's own words.
+    assert f"{tmp_path / 'lib' / 'libamem_nccl.so'}: " in text
+    assert "file too short" in text or "invalid ELF header" in text
+
+
+def test_loads_nothing_when_it_is_disabled(build):
+    code = "print('libamem_nccl' in open('/proc/self/maps').read(), amem.state())"
+
+    text = build.python(_CATCH.format(call="amem.pause()") + code, PATH=str(build.command.parent), AMEM_ENABLE="0")
+
+    assert text.splitlines() == [
+        "None amem is not in this process: AMEM_ENABLE is 0; unset it or set it to 1",
+        "False off",
+    ]
 
 
 def test_forwards_only_while_it_is_off(build):
-    preload = {"LD_PRELOAD": build.preload}
+    preload = {"LD_PRELOAD": build.preload, "AMEM_ENABLE": "0"}
 
     text = build.python(_CATCH.format(call="amem.pause()"), **preload)
 
@@ -43,7 +83,7 @@ def test_forwards_only_while_it_is_off(build):
 def test_shows_empty_statistics_while_it_is_off(build):
     code = "import amem; stats = amem.stats(); print(stats['state'], stats['total']['objects'], stats['devices'])"
 
-    assert build.python(code, LD_PRELOAD=build.preload) == "off 0 {}"
+    assert build.python(code, LD_PRELOAD=build.preload, AMEM_ENABLE="0") == "off 0 {}"
 
 
 def test_is_off_without_a_driver(build, tmp_path):

@@ -60,8 +60,7 @@ ncclResult_t Communicator::release_streams(CuStream launch) {
 ncclResult_t Communicator::ask_about_capture(amemStream_t stream) {
   ContextScope scope(context_);
   int capture = kCaptureStatusNone;
-  MINCCL_CU(stream_capture_info(stream, &capture, nullptr, nullptr,
-                                nullptr, nullptr));
+  MINCCL_CU(stream_capture_info(stream, &capture, nullptr, nullptr, nullptr, nullptr));
   return ncclSuccess;
 }
 

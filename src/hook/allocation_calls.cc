@@ -65,6 +65,7 @@ DriverResult hooked_cuMemCreate(DriverHandle* handle, size_t size_bytes,
       properties->location.type != kLocationDevice)
     return context.driver->cuMemCreate(handle, size_bytes, properties, flags);
 
+  if (context.captures != nullptr) context.captures->note_allocation();
   const bool is_buffer = take_buffer_expected() && fits_a_slab(*properties);
   if (context.slabs && is_buffer && flags == 0 && size_bytes > 0 && size_bytes <= kLargestSlot &&
       context.granularity_bytes != 0 && size_bytes % kSlotBytes == 0) {

@@ -166,6 +166,11 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
                     timeout_ms);
 }
 
+void CallGate::note_ungated_allocation() {
+  MutexLock lock(mutex_);
+  if (find_inside(nullptr).empty()) ungated_ = true;
+}
+
 void CallGate::add_communicator(const void* communicator, const CommunicatorId& id) {
   MutexLock lock(mutex_);
   known_[communicator] = id;

@@ -120,6 +120,8 @@ class CallGate {
   /// gate is closed; error when the process' gate is, or at the deadline. From then on
   /// has_ungated_work() is true.
   Status admit_ungated(const char* call, long timeout_ms);
+  /// The same of memory that was allocated while no call was inside.
+  void note_ungated_allocation();
   /// Whoever takes memory away cannot wait for such work.
   bool has_ungated_work() const { return ungated_.load(std::memory_order_relaxed); }
 

@@ -163,6 +163,16 @@ TEST_F(CallGateGroups, UngatedWorkInAGroupOfTheSameThreadIsNoticed) {
   EXPECT_TRUE(gate_.has_ungated_work());
 }
 
+TEST_F(CallGateGroups, AllocationIsUngatedWhenNoCallIsInside) {
+  {
+    const CallGate::Entry entry(gate_, "ncclCommInitRank", nullptr, 0);
+    gate_.note_ungated_allocation();
+    EXPECT_FALSE(gate_.has_ungated_work());
+  }
+  gate_.note_ungated_allocation();
+  EXPECT_TRUE(gate_.has_ungated_work());
+}
+
 // NCCL launches a group's work on threads of its own.
 TEST_F(CallGateGroups, WorkBesideACallThatIsInsideIsPartOfIt) {
   const CallGate::Entry entry(gate_, "ncclGroupEnd", comm(1), 0);

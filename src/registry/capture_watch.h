@@ -40,6 +40,13 @@ class CaptureWatch {
     return ok_status();
   }
 
+  /// NCCL allocates device memory on the calling thread. It does so for calls that have passed the
+  /// gate, also on threads of its own, which a call waits for. Memory that no call is inside for
+  /// belongs to a communicator whose calls pass no gate.
+  void note_allocation() {
+    if (!gate_.caller_is_in_call() && !works_in_background_) gate_.note_ungated_allocation();
+  }
+
   /// NCCL launches work on threads of its own from now on (non-blocking communicators).
   void expect_background_work() { works_in_background_ = true; }
 

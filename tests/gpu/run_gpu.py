@@ -10,6 +10,7 @@ those suites of process_test that want three or four GPUs run on two.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -53,11 +54,25 @@ def ask(command: list[str], variables: dict[str, str], problem: str = "") -> str
     return done.stdout
 
 
+def stock_nccl() -> str:
+    """The NCCL of this Python's nvidia packages, or else of the loader's cache; "" when neither has one."""
+    try:
+        package = importlib.util.find_spec("nvidia.nccl")
+    except ModuleNotFoundError:
+        package = None
+    for folder in (package.submodule_search_locations if package else None) or ():
+        library = Path(folder) / "lib" / "libnccl.so.2"
+        if library.exists():
+            return str(library)
+    cached = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"libnccl\.so\.2 \(.*x86-64.*\) => (.+)", cached)
+    return found[1] if found else ""
+
+
 def find_nccl(build: Path, variables: dict[str, str]) -> tuple[int, int, int]:
-    """The version of the stock NCCL that the cases use; sets AMEM_NCCL_PATH as `amem env` finds it."""
-    if "AMEM_NCCL_PATH" not in variables:
-        said = json.loads(ask([str(build / "bin" / "amem"), "env", "--json"], variables))["env_vars"]
-        variables.update({name: path for name, path in said.items() if name == "AMEM_NCCL_PATH"})
+    """The version of the stock NCCL that the cases use; sets AMEM_NCCL_PATH for programs linked with amem's."""
+    if "AMEM_NCCL_PATH" not in variables and (found := stock_nccl()):
+        variables["AMEM_NCCL_PATH"] = found
     problem = "no stock libnccl.so.2, AMEM_NCCL_PATH names one: "
     number = int(ask([str(build / "bin" / "amem_rank"), "version"], variables, problem))
     return number // 10000, number // 100 % 100, number % 100

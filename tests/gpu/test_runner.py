@@ -217,8 +217,9 @@ class Build:
     """A build folder of small programs, on a machine with as many GPUs as its simulated driver has."""
 
     PROGRAMS = {
-        "bin/amem": 'case $1 in env) echo "{\\"env_vars\\": {}}";; esac',
-        "bin/amem_rank": '[ -z "$NO_NCCL" ] && echo ${NCCL_VERSION_NUMBER:-22809}',
+        "bin/amem": "",
+        "bin/amem_rank": '[ -z "$NO_NCCL" ] && [ "${EXPECT_NCCL:-$AMEM_NCCL_PATH}" = "$AMEM_NCCL_PATH" ] && '
+        "echo ${NCCL_VERSION_NUMBER:-22809}",
         "bin/amem_demo": 'while [ "$1" != --json ]; do shift; done; echo "$DEMO" > "$2"',
         "tests/process_test": 'case $1 in *list_tests) printf "main from a.cc\\nSuite.\\n  Test\\n";; '
         '*) echo "$GTEST" > "${2#*:}"; [ "$AMEM_TEST_SHARED_GPUS" = "$EXPECT_SHARED" ];; esac',
@@ -319,6 +320,16 @@ def test_refuses_in_a_sentence(build, options, variables, says):
 
     assert (done.returncode, done.stdout) == (1, "")
     assert says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_nccl_of_this_python_is_used(build):
+    library = build.folder / "packages" / "nvidia" / "nccl" / "lib" / "libnccl.so.2"
+    library.parent.mkdir(parents=True)
+    library.touch()
+
+    done = build.run("--only", "process", PYTHONPATH=str(build.folder / "packages"), EXPECT_NCCL=str(library))
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_list_runs_nothing_and_needs_no_gpu(build):

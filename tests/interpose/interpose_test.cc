@@ -124,6 +124,20 @@ TEST_F(Interposition, WorkByAnUnknownFunctionPassesAndRefusesThePause) {
   EXPECT_NE(ended.output.find("after: right"), std::string::npos);
 }
 
+// Nobody would see what they do while they are paused.
+TEST_F(Interposition, CommunicatorsMadeByPointersFromBeforeAmemRefuseThePause) {
+  const Ended ended =
+      run({"opener", "nccl=" + kNccl, "functions", "amem=" + kEngine, "communicators", "pause"},
+          plain_);
+
+  EXPECT_EQ(
+      ended.output.find("pause: 5 ncclPause failed: NCCL work was started by a call that does "
+                        "not pass amem's gate"),
+      0u)
+      << ended.output;
+  EXPECT_NE(ended.output.find("after: right"), std::string::npos) << ended.output;
+}
+
 TEST_F(Interposition, WrappersOfOthersAreUnharmed) {
   for (const std::string& preload : {kPrograms + "/libnccl_wrapper.so:" + kEngine,
                                      kEngine + ":" + kPrograms + "/libnccl_wrapper.so"}) {

@@ -73,7 +73,13 @@ void follow(State& state, const char* option) {
     state.functions = *functions;
   }
   if (strcmp(option, "profiling") == 0) state.prefix = "p";
+  if (strcmp(option, "functions") == 0) state.functions = nccl_of(state.nccl, state.prefix);
   if (strcmp(option, "communicators") == 0) job_of(state);
+  if (strcmp(option, "pause") == 0) {
+    Amem amem(state.nccl, state.amem);
+    amem.pause();
+    amem.resume();
+  }
   if (strcmp(option, "unknown") == 0) work_by_unknown_function(state);
   if (const char* file = value(option, "again")) {
     Job second(nccl_of(open(file, RTLD_LOCAL), ""));

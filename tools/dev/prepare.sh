@@ -15,6 +15,7 @@ demo_needs=(
 build_needs=(
   "${demo_needs[@]}" "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
   "python3-pytest module pytest" "python3-pip module pip"
+  "python3-cffi test_module cffi"
   "clang-format style clang-format" "clang style clang++"
   "libclang-rt-14-dev fuzzer /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 )
@@ -44,6 +45,12 @@ is_there() {
     style) command -v "$2" >/dev/null || command -v "$2-14" >/dev/null ;;
     header) header_is_there "$2" ;;
     module) bash "$tools/python_with.sh" "$2" >/dev/null ;;
+    # In the Python that runs the tests, where Debian's packages are for it.
+    test_module)
+      local python
+      python=$(bash "$tools/python_with.sh" pytest) || python=/usr/bin/python3
+      [[ $python != /usr/bin/python3 ]] || "$python" -c "import $2" 2>/dev/null
+      ;;
     file | fuzzer) compgen -G "$2" >/dev/null ;;
   esac
 }
@@ -70,7 +77,7 @@ missing=() optional=()
 for need in "${needs[@]}"; do
   read -r package kind name <<<"$need"
   is_there "$kind" "$name" && continue
-  if [[ $kind == style || $kind == fuzzer ]]; then optional+=("$package"); else missing+=("$package"); fi
+  if [[ $kind =~ ^(style|fuzzer|test_module)$ ]]; then optional+=("$package"); else missing+=("$package"); fi
 done
 if [[ $1 == build && ! " ${missing[*]} " =~ " python3-pip " ]]; then bring_nvtx; fi
 [[ ${#missing[@]} -gt 0 || ${#optional[@]} -gt 0 ]] || exit 0
@@ -82,7 +89,7 @@ if [[ $system != debian ]]; then
     say "missing: ${missing[*]} (names as in Debian); install them and run this again"
     exit 1
   fi
-  say "missing: ${optional[*]}; going on without what they check: the code's format, or the decoders under libFuzzer"
+  say "missing: ${optional[*]}; going on without what they check: the code's format, the decoders under libFuzzer, or NCCL by cffi"
   exit 0
 fi
 
