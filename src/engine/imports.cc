@@ -264,7 +264,7 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
                 [this, owner, request_id, deadline, scope = std::move(request.scope)] {
                   if (context_.exiting) return;
                   step_point(StepPoint::let_go_asked);
-                  const NvtxRange range("let go");
+                  const NvtxRange range("revoke");
                   close(owner, scope);
                   bool untouched = true;
                   const Status status = unmap_imports(owner.instance, scope, deadline, &untouched);

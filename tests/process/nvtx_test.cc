@@ -74,7 +74,7 @@ TEST_F(Nvtx, WhatIsDoneForANeighbourIsARange) {
 
   const std::vector<std::string> all = lines();
   const std::multiset<std::string> seen(all.begin(), all.end());
-  for (const char* range : {"let go", "take back"}) {
+  for (const char* range : {"revoke", "restore"}) {
     // Other jobs of this user may tell that they are back, too.
     EXPECT_GE(seen.count(std::string("begin ") + range), 1u) << range;
     EXPECT_EQ(seen.count(std::string("end ") + range), seen.count(std::string("begin ") + range));

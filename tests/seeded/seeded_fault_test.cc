@@ -157,7 +157,7 @@ TEST_F(SeededFault, RankThatHangsIsReportedWithTheLastStepOfAll) {
   job.use_devices({0, 1});
   job.make("world");
   job.all("all_reduce world 17");
-  job[0].ask("variable AMEM_TEST_STEP_POINT pause_asked=" + std::to_string(SIGSTOP));
+  job[0].ask("variable AMEM_TEST_STEP_POINT pause_let_go=" + std::to_string(SIGSTOP));
 
   std::string report;
   try {
@@ -170,7 +170,7 @@ TEST_F(SeededFault, RankThatHangsIsReportedWithTheLastStepOfAll) {
   const std::string first = "rank " + std::to_string(job[0].pid());
   const std::string second = "rank " + std::to_string(job[1].pid());
   EXPECT_TRUE(has(report, first + " did not answer 'pause'")) << report;
-  EXPECT_TRUE(has(report, first + ": waits at 'pause', last step pause_asked")) << report;
+  EXPECT_TRUE(has(report, first + ": waits at 'pause', last step pause_let_go")) << report;
   EXPECT_TRUE(has(report, second + ": answered 'all_reduce world 17', last step let_go_unmapped"))
       << report;
 }
