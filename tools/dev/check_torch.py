@@ -5,8 +5,8 @@
 
 Every version gets a virtual environment in build/torch/VERSION, made once: the plain CUDA wheels that
 torch requires, without those that `import torch` does not need. A call of torch.cuda.nccl.unique_id()
-must end under amem as it ends without, and `amem run` must have brought amem's library into the process.
-Exit code 1 when one does not.
+must end under amem as it ends without, and amem must have patched libtorch_cuda's slots of NCCL's functions and counted
+the call. Exit code 1 when one does not.
 """
 
 import argparse
@@ -23,8 +23,18 @@ NOT_FOR_IMPORT = {
     "setuptools", "cuda-bindings", "cuda-pathfinder", "cuda-toolkit",
 }  # fmt: skip
 CALL = "print(len(torch.cuda.nccl.unique_id()), torch.cuda.nccl.version())"
-# What shows that amem was in the process. Patched slots and counted calls are to be printed and compared here.
-EVIDENCE = "print('libamem_nccl.so' in open('/proc/self/maps').read())"
+# What amem caught: the slots of NCCL's functions in libtorch_cuda, and the call's way through its door.
+EVIDENCE = """
+import ctypes, json
+report = getattr(ctypes.CDLL(None), 'amemGetInterposition', None)
+if report is None: print('nothing caught')
+else:
+    report.restype = ctypes.c_char_p
+    seen = json.loads(report())
+    slots = sum(s['count'] for s in seen['slots'] if 'libtorch_cuda.so' in s['path'] and s['symbol'].startswith('nccl'))
+    calls = sum(n['calls'].get('ncclGetUniqueId', 0) for n in seen['nccl'] if not n['refusal'])
+    print('caught' if slots > 0 and calls == 1 else 'nothing caught', slots, calls)
+"""
 TIMEOUT_S = 300
 
 
@@ -65,16 +75,14 @@ def make_environment(version, folder):
 
 
 def ways(build, python):
-    """(name, command, variables, evidence or None) of each way to run the call; the first is without amem.
-
-    `import amem` alone does not load the library in a process that has no libnccl of amem's: no evidence is asked for.
-    """
-    plain = f"import torch; {CALL}; {EVIDENCE}"
-    imported = f"import torch; import amem; {CALL}; {EVIDENCE}"
+    """(name, command, variables, evidence) of each way to run the call; the first is without amem."""
+    plain = f"import torch; {CALL}\n{EVIDENCE}"
+    imported = f"import torch; import amem; {CALL}\n{EVIDENCE}"
+    with_amem = {"PYTHONPATH": str(ROOT / "python"), "PATH": f"{build / 'bin'}:{os.environ['PATH']}"}
     return (
-        ("plain", [python, "-c", plain], {}, "False"),
-        ("amem run", [build / "bin/amem", "run", "--", python, "-c", plain], {}, "True"),
-        ("import amem", [python, "-c", imported], {"PYTHONPATH": str(ROOT / "python")}, None),
+        ("plain", [python, "-c", plain], {}, "nothing caught"),
+        ("amem run", [build / "bin/amem", "run", "--", python, "-c", plain], {}, "caught"),
+        ("import amem", [python, "-c", imported], with_amem, "caught"),
     )
 
 
@@ -88,10 +96,10 @@ def check_version(build, version, folder):
         output, _, found = lines.rpartition("\n")
         if expected is None:
             expected = (code, output)
-        as_expected = (code, output) == expected and code == 0 and evidence in (None, found)
+        as_expected = (code, output) == expected and code == 0 and found.startswith(evidence)
         same &= as_expected
         detail = output if code == 0 else f"exit code {code}: {error}"
-        print(f"{torch_version:8} {name:12} {'ok' if as_expected else 'FAIL':5} {detail}, amem's library: {found or '-'}", flush=True)
+        print(f"{torch_version:8} {name:12} {'ok' if as_expected else 'FAIL':5} {detail}; {found or '-'}", flush=True)
     return same
 
 
