@@ -39,8 +39,15 @@ const char* Image::name() const {
 bool Image::is_relocated() const {
   // The loader processes DT_JMPREL last, in order. An unbound slot holds the address of the image's
   // own PLT: in the file without the load bias, in memory with it.
-  if (view.plt_relocations().empty() || load_bias == 0) return true;
-  return *view.slot_of(view.plt_relocations().back()) >= end - load_bias;
+  if (load_bias == 0) return true;
+  const auto relocations = view.plt_relocations();
+  for (auto last = relocations.rbegin(); last != relocations.rend(); ++last) {
+    // A weak symbol that nobody defines stays 0.
+    const ElfW(Sym)* const symbol = view.symbol_of(*last);
+    if (symbol != nullptr && ELF64_ST_BIND(symbol->st_info) == STB_WEAK) continue;
+    return *view.slot_of(*last) >= end - load_bias;
+  }
+  return true;
 }
 
 ImageChanges image_changes() {

@@ -24,6 +24,14 @@ constinit std::array<LoaderEntry, 2> g_loader_entries{};  // set before g_client
 // The scan that was completed last, as two words that are compared with ImageChanges.
 constinit std::atomic<unsigned long long> g_scanned_added{0}, g_scanned_removed{0};
 
+// How many threads are asking the loader.
+constinit std::atomic<int> g_scanning{0};
+struct Scanning {
+  Scanning() { g_scanning.fetch_add(1, std::memory_order_relaxed); }
+  ~Scanning() { g_scanning.fetch_sub(1, std::memory_order_relaxed); }
+  Scanning(const Scanning&) = delete;
+};
+
 constinit SeenImages g_seen;  // guarded by the loader's list lock
 
 bool is_left_alone(const Image& image) {
@@ -53,12 +61,15 @@ void patch(const Image& image, const Interception& client) {
 
 /// Two passes, because a target has to be known before slots are compared with its functions.
 bool scan(const Interception& client, const ImageChanges& changes) {
-  bool found_target = false;
+  bool found_target = false, is_complete = true;
   visit_images([&](const Image& image) {
     g_seen.forget_after_removal(changes.removed);
     if (is_left_alone(image) || g_seen.find(image) != nullptr) return;
-    const Adoption adoption = client.adopt(image);
-    if (adoption == Adoption::not_ready) return;
+    const Adoption adoption = image.is_relocated() ? client.adopt(image) : Adoption::not_ready;
+    if (adoption == Adoption::not_ready) {
+      is_complete = false;  // another thread is loading it
+      return;
+    }
     found_target |= adoption == Adoption::target;
     g_seen.add(image, adoption == Adoption::target);
   });
@@ -68,6 +79,7 @@ bool scan(const Interception& client, const ImageChanges& changes) {
     patch(image, client);
     seen->is_patched = true;
   });
+  if (!is_complete) return found_target;
   g_scanned_added.store(changes.added, std::memory_order_relaxed);
   g_scanned_removed.store(changes.removed, std::memory_order_relaxed);
   return found_target;
@@ -81,6 +93,11 @@ void start_interposition(const Interception& client) {
   wanted.store(&client);
   pthread_once(&once, [] {
     g_loader_entries = find_loader_entries();
+    // A child that was forked while another thread scanned would wait for the loader's lock for
+    // ever.
+    pthread_atfork(nullptr, nullptr, [] {
+      if (g_scanning.load(std::memory_order_relaxed) > 0) g_client.store(nullptr);
+    });
     g_client.store(wanted.load(), std::memory_order_release);
   });
   scan_images();
@@ -89,6 +106,7 @@ void start_interposition(const Interception& client) {
 void scan_images() {
   const Interception* const client = g_client.load(std::memory_order_acquire);
   if (client == nullptr) return;
+  const Scanning scanning;
   const ImageChanges changes = image_changes();
   if (changes.added == g_scanned_added.load(std::memory_order_relaxed) &&
       changes.removed == g_scanned_removed.load(std::memory_order_relaxed))

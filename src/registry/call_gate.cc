@@ -35,7 +35,11 @@ GateThread& CallGate::make_this_thread() const {
   struct Owner {
     std::shared_ptr<GateThread> thread;
     void give_back() {
-      if (thread != nullptr) thread->owned.store(false, std::memory_order_release);
+      if (thread == nullptr) return;
+      // A thread may end inside a group.
+      thread->depth = thread->group_depth = 0;
+      thread->step_out();
+      thread->owned.store(false, std::memory_order_release);
     }
     ~Owner() {
       t_last_ = {};
@@ -130,7 +134,8 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
                         closure.text.c_str(), doubt);
     const bool opened = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
       Closure now;
-      return !process_closed_.empty() || !blocks(communicator, &now) || now.for_ever;
+      return (before == 0 && !process_closed_.empty()) || !blocks(communicator, &now) ||
+             now.for_ever;
     });
     if (!opened)
       return make_error(
@@ -168,7 +173,9 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
 
 void CallGate::note_ungated_allocation() {
   MutexLock lock(mutex_);
-  if (find_inside(nullptr).empty()) ungated_ = true;
+  // A process with communicators of its own also allocates for peers, on a thread of NCCL (PXN:
+  // transport/net.cc, sendProxyConnect@v2.30.7-1). Work of others is seen when it is launched.
+  if (known_.empty() && unseen_.empty() && find_inside(nullptr).empty()) ungated_ = true;
 }
 
 void CallGate::add_communicator(const void* communicator, const CommunicatorId& id) {

@@ -154,6 +154,27 @@ TEST_F(CallGateGroups, UngatedWorkWaitsForAMemberThatIsAway) {
   EXPECT_TRUE(call.get());
 }
 
+// A closed process lets a group go on that is inside, but not on a communicator whose member is
+// away.
+TEST_F(CallGateGroups, CallOfAGroupGoesOnWaitingForAMemberWhileItsProcessPauses) {
+  gate_.group_started("ncclGroupStart");
+  gate_.member_away(closure_, {kFirst});
+  auto pause = std::async(std::launch::async, [&] {
+    gate_.close_process("this process is paused");
+    gate_.member_back(member_);
+  });
+
+  EXPECT_TRUE(enter("ncclSend", comm(1), 30000).ok());
+  pause.get();
+  end_group();
+}
+
+TEST_F(CallGateGroups, ThreadThatEndsInsideAGroupIsOutside) {
+  std::thread([&] { gate_.group_started("ncclGroupStart"); }).join();
+
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
 // It passed no gate of its communicator, although the group is inside.
 TEST_F(CallGateGroups, UngatedWorkInAGroupOfTheSameThreadIsNoticed) {
   gate_.group_started("ncclGroupStart");
@@ -163,7 +184,11 @@ TEST_F(CallGateGroups, UngatedWorkInAGroupOfTheSameThreadIsNoticed) {
   EXPECT_TRUE(gate_.has_ungated_work());
 }
 
-TEST_F(CallGateGroups, AllocationIsUngatedWhenNoCallIsInside) {
+TEST_F(CallGateGroups, AllocationIsUngatedWhenNoCallIsInsideAndNoCommunicatorIsKnown) {
+  gate_.note_ungated_allocation();
+  EXPECT_FALSE(gate_.has_ungated_work()) << "NCCL allocates for peers";
+  for (int communicator : {1, 2})
+    gate_.remove_communicator(comm(static_cast<uintptr_t>(communicator)));
   {
     const CallGate::Entry entry(gate_, "ncclCommInitRank", nullptr, 0);
     gate_.note_ungated_allocation();

@@ -15,6 +15,13 @@ Status NcclClient::check_capture() {
       "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
 }
 
+// After the gates are closed: from then on such work is refused or waits.
+Status NcclClient::check_ungated() {
+  if (!gate_.has_ungated_work()) return ok_status();
+  return make_error(ErrorKind::unsupported, 0,
+                    "it runs NCCL work that does not pass amem's gate, which nobody can wait for");
+}
+
 Status NcclClient::check_pause() {
   if (gate_.caller_is_inside())
     return make_error(
@@ -33,6 +40,7 @@ Status NcclClient::quiesce(Deadline deadline) {
   gate_.close_process("this process is paused; call ncclResume() first");
   AMEM_TRY(gate_.wait_until_outside(nullptr, deadline));
   AMEM_TRY(watchers_.wait_until_settled(nullptr, deadline));
+  AMEM_TRY(check_ungated());
   return check_capture();
 }
 
@@ -48,12 +56,9 @@ void NcclClient::close_if_shared(const InstanceId& peer, std::string text, Scope
 }
 
 Status NcclClient::quiesce_for_peer(Scope scope, Deadline deadline) {
-  if (gate_.has_ungated_work())
-    return make_error(
-        ErrorKind::unsupported, 0,
-        "it runs NCCL work that does not pass amem's gate, which nobody can wait for");
   scope.push_back(kNameless);
   AMEM_TRY(gate_.wait_until_outside(&scope, deadline));
+  AMEM_TRY(check_ungated());
   return watchers_.wait_until_settled(&scope, deadline);
 }
 

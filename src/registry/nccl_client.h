@@ -53,6 +53,7 @@ class NcclClient final : public Client {
 
  private:
   Status check_capture();
+  Status check_ungated();
 
   CallGate& gate_;
   const Registry& registry_;
