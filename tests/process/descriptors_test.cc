@@ -38,8 +38,15 @@ TEST_F(Descriptors, PauseThatCouldNotBeResumedIsRefusedWithNumbers) {
   const std::string refused = job[0].ask_failing("pause");
 
   EXPECT_TRUE(has(refused, "to resume, ")) << refused;
-  EXPECT_TRUE(has(refused, " file descriptors are needed and 30 can be had: the hard limit "))
+  // Connections of other processes of this user come and go, so that a few more or fewer are free.
+  int needed = 0, free = 0;
+  EXPECT_EQ(sscanf(refused.c_str() + refused.find("to resume, "),
+                   "to resume, %d file descriptors are needed and %d can be had: the hard limit",
+                   &needed, &free),
+            2)
       << refused;
+  EXPECT_GT(needed, free);
+  EXPECT_NEAR(free, 30, 10);
   for (int rank : {1, 2, 3}) job[rank].ask("pause");
   for (int rank : {1, 2, 3}) job[rank].ask("resume");
   job.all("check world" + counts());
