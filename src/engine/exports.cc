@@ -151,7 +151,8 @@ Status Exports::revoke(Deadline deadline) {
           if (!reply.ok() && reply.error().kind == ErrorKind::peer)
             return replies->succeeded(ticket);
           if (!reply.ok())
-            return replies->failed(ticket, name + " did not let go: " + reply.error().message,
+            return replies->failed(ticket,
+                                   name + " did not answer the revoke: " + reply.error().message,
                                    reply.error().kind);
           auto* revoked = std::get_if<Revoked>(&reply.value().message);
           if (revoked != nullptr && revoked->revoked) {
@@ -159,7 +160,7 @@ Status Exports::revoke(Deadline deadline) {
               context_.client->note_scope(importer, std::move(revoked->scope));
             return replies->succeeded(ticket);
           }
-          replies->failed(ticket, name + " cannot let go: " +
+          replies->failed(ticket, name + " cannot revoke its mappings: " +
                                       (revoked != nullptr ? revoked->reason : "unexpected answer"));
         });
   }

@@ -51,14 +51,14 @@ TEST(RepliesTest, AllButOneIsNotEnough) {
 TEST(RepliesTest, AnswersThatCameTooLateAreATimeout) {
   const auto replies = replies_to(3);
   replies->succeeded(1);
-  replies->failed(2, "process 7 did not let go: no answer in time", ErrorKind::timeout);
+  replies->failed(2, "process 7 did not answer the revoke: no answer in time", ErrorKind::timeout);
 
   const Status status = replies->wait(Deadline::after_ms(1));
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
   EXPECT_EQ(status.error().message,
-            "process 7 did not let go: no answer in time; no answer from process 3");
+            "process 7 did not answer the revoke: no answer in time; no answer from process 3");
 }
 
 TEST(RepliesTest, WaitEndsWithTheLastAnswer) {
@@ -73,46 +73,50 @@ TEST(RepliesTest, WaitEndsWithTheLastAnswer) {
 TEST(RepliesTest, OneFailureFailsAllWithItsText) {
   const auto replies = replies_to(3);
   replies->succeeded(1);
-  replies->failed(2, "process 7 cannot let go: device 0 still runs work that was queued before");
+  replies->failed(
+      2, "process 7 cannot revoke its mappings: device 0 still runs work that was queued before");
   replies->succeeded(3);
 
   const Status status = replies->wait(at_once());
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::peer);
-  EXPECT_EQ(status.error().message,
-            "process 7 cannot let go: device 0 still runs work that was queued before");
+  EXPECT_EQ(
+      status.error().message,
+      "process 7 cannot revoke its mappings: device 0 still runs work that was queued before");
 }
 
 // Whatever else is late: the one that refused decides.
 TEST(RepliesTest, EveryFailureIsInTheTextAndOneRefusalIsEnough) {
   for (const bool refusal_first : {true, false}) {
     const auto replies = replies_to(2);
-    if (refusal_first) replies->failed(1, "process 7 cannot let go: busy");
-    replies->failed(2, "process 8 did not let go: late", ErrorKind::timeout);
-    if (!refusal_first) replies->failed(1, "process 7 cannot let go: busy");
+    if (refusal_first) replies->failed(1, "process 7 cannot revoke its mappings: busy");
+    replies->failed(2, "process 8 did not answer the revoke: late", ErrorKind::timeout);
+    if (!refusal_first) replies->failed(1, "process 7 cannot revoke its mappings: busy");
 
     const Status status = replies->wait(at_once());
 
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().kind, ErrorKind::peer);
-    EXPECT_EQ(status.error().message,
-              refusal_first ? "process 7 cannot let go: busy; process 8 did not let go: late"
-                            : "process 8 did not let go: late; process 7 cannot let go: busy");
+    EXPECT_EQ(status.error().message, refusal_first ? "process 7 cannot revoke its mappings: busy; "
+                                                      "process 8 did not answer the revoke: late"
+                                                    : "process 8 did not answer the revoke: late; "
+                                                      "process 7 cannot revoke its mappings: busy");
   }
 }
 
 // Who has not answered may still let go, so nothing may be undone before.
 TEST(RepliesTest, FailureDoesNotEndTheWaitForTheOthers) {
   const auto replies = replies_to(3);
-  replies->failed(1, "process 7 cannot let go: busy");
+  replies->failed(1, "process 7 cannot revoke its mappings: busy");
 
   const Status status = replies->wait(Deadline::after_ms(1));
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::peer);
   EXPECT_EQ(status.error().message,
-            "process 7 cannot let go: busy; no answer from process 2; no answer from process 3");
+            "process 7 cannot revoke its mappings: busy; no answer from process 2; no answer from "
+            "process 3");
 }
 
 TEST(RepliesTest, LateReplyMayComeAfterTheAskerHasGone) {
@@ -121,7 +125,8 @@ TEST(RepliesTest, LateReplyMayComeAfterTheAskerHasGone) {
   {
     const auto replies = replies_to(2);
     late.emplace_back([replies] { replies->succeeded(1); });
-    late.emplace_back([replies] { replies->failed(2, "process 7 cannot let go: busy"); });
+    late.emplace_back(
+        [replies] { replies->failed(2, "process 7 cannot revoke its mappings: busy"); });
     EXPECT_FALSE(replies->wait(at_once()).ok());
     alive = replies;
   }
