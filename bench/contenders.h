@@ -9,26 +9,26 @@
 
 namespace bench {
 
-/// One way to run the same ranks on the same GPUs.
+/// A way to run the same ranks on the same GPUs.
 struct Contender {
   std::string name;
   jobs::Setup setup;
 };
 
 /// Ranks with amem, with amem's libraries loaded but AMEM_ENABLE=0, and without any part of amem.
-/// All three run the same NCCL, whose file is `nccl_file`.
+/// All three use the NCCL library `nccl_file`.
 struct Contenders {
   Contender amem, forwarding, plain;
   std::string nccl_file;
-  int nccl_version = 0;  ///< as ncclGetVersion has it: 22809 is 2.28.9
+  int nccl_version = 0;  ///< as in ncclGetVersion: 22809 is 2.28.9
 };
 
-/// Starts a small job with amem, which warms the machine up too, and looks which NCCL it got.
-/// Throws std::runtime_error when ranks do not run.
+/// Starts a small job with amem, which also warms up the machine, and determines its NCCL library.
+/// Throws std::runtime_error if the ranks do not run.
 Contenders find_contenders(const demo::Machine& machine, int gpus);
 
-/// Ranks without amem on this libnccl.so.2. Throws std::runtime_error when it is not what such a
-/// rank then has in its process.
+/// Ranks without amem on this libnccl.so.2. Throws std::runtime_error if such a rank loads a
+/// different library.
 Contender without_amem(const demo::Machine& machine, const std::string& name,
                        const std::string& nccl_file);
 

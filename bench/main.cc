@@ -52,8 +52,7 @@ class Bench {
       for (const std::string& collective : options_.collectives)
         report_.add(bench::measure_calls(contenders_, options_.gpus, collective, options_.calls));
     }
-    bench::print_tables(report_);
-    fmt::print("\nwritten: {}\n", options_.json_path);
+    fmt::print("{}\n", options_.json_path);
     return report_.verified();
   }
 

@@ -13,12 +13,12 @@
 
 namespace bench {
 
-/// What amem_bench is asked to measure. A 0, and an empty list, stand for what suits the machine.
+/// The options of amem_bench. 0 and an empty list mean: suitable for the machine.
 struct Options {
   int gpus = 0;
   std::vector<int> communicators;
   std::vector<size_t> counts;
-  std::string counts_text;  ///< the same as they stand in an order
+  std::string counts_text;  ///< the same in the format of a command
   std::vector<std::string> what = {"pause",    "setup",     "rivals", "bystander",
                                    "timeline", "bandwidth", "calls"};
   std::vector<std::string> collectives;  ///< of jobs/collectives.def
@@ -32,7 +32,8 @@ struct Options {
   TimelineOptions timeline;
   bool simulate = false;
   std::string json_path;
-  std::string suspend_nccl;  ///< the NCCL whose own suspend is measured; empty: the one in use
+  std::string
+      suspend_nccl;  ///< the NCCL library whose own suspend is measured; empty: the one in use
 
   void add_to(CLI::App& app);
   void fill_in(const demo::Machine& machine);

@@ -8,9 +8,9 @@
 
 namespace bench {
 
-/// Pauses and resumes all ranks of a workload with amem, `cycles` (2 or more) times, using every
+/// Pauses and resumes all ranks of a workload with amem, `cycles` (2 or more) times, uses every
 /// communicator in between, and checks everything after the last resume. The record's `verified` is
-/// false when a result was wrong.
+/// false if a result was wrong.
 nlohmann::json measure_pause(Workload& workload, int cycles);
 
 }  // namespace bench

@@ -5,31 +5,26 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 namespace bench {
 
-/// The figures of one run: a JSON line each as soon as it is there, and tables at the end.
+/// The figures of one run. Each is written as a JSON line as soon as it is available. tables.py
+/// prints them as tables.
 class Report {
  public:
-  /// `facts` go into every line. Throws std::runtime_error when the file cannot be written.
+  /// Adds `facts` to every line. Throws std::runtime_error if the file cannot be written.
   Report(nlohmann::json facts, const std::string& json_path);
 
-  /// A record names what it is in "figures": pause, setup, rival, bystander, timeline, bandwidth or
+  /// A record has its type in "figures": pause, setup, rival, bystander, timeline, bandwidth or
   /// calls.
-  void add(nlohmann::json record);
-  const nlohmann::json& facts() const { return facts_; }
-  const std::vector<nlohmann::json>& records() const { return records_; }
-  /// False when a result was wrong after some resume.
-  bool verified() const;
+  void add(const nlohmann::json& record);
+  /// False if a result was wrong after a resume.
+  bool verified() const { return verified_; }
 
  private:
   nlohmann::json facts_;
-  std::vector<nlohmann::json> records_;
+  bool verified_ = true;
   std::ofstream file_;
 };
-
-/// The tables for people, on standard output.
-void print_tables(const Report& report);
 
 }  // namespace bench

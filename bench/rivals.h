@@ -8,8 +8,7 @@
 
 namespace bench {
 
-/// Pauses and resumes a workload in a way that is not amem's, `cycles` (2 or more) times. The
-/// workload is set up.
+/// Pauses and resumes a workload without amem, `cycles` (2 or more) times. The workload is set up.
 nlohmann::json measure_rival(const Way& way, Workload& workload, int cycles);
 
 }  // namespace bench

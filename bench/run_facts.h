@@ -8,8 +8,8 @@
 
 namespace bench {
 
-/// What every figure is true of: GPUs, driver, NCCL, processor, date, and the variables in the
-/// environment that NCCL and amem read.
+/// The conditions of all figures: GPUs, driver, NCCL, processor, date, and the environment
+/// variables that NCCL and amem read.
 nlohmann::json run_facts(const demo::Machine& machine, const Contenders& contenders, int gpus);
 
 }  // namespace bench

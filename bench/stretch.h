@@ -7,23 +7,23 @@
 
 namespace bench {
 
-/// From when to when something went on, by CLOCK_MONOTONIC, which all processes of a host share.
+/// The begin and the end of an activity, by CLOCK_MONOTONIC, which all processes of a host share.
 struct Stretch {
   int64_t begin_ns = 0, end_ns = 0;
 
   double seconds() const { return static_cast<double>(end_ns - begin_ns) / 1e9; }
 };
 
-/// Does it once.
+/// Runs it once.
 Stretch timed(const std::function<void()>& step);
 
-/// Does `step` again and again, for `seconds` at least and until `counter` has grown by 5 since the
-/// first one: what somebody else counts has then gone on meanwhile. Throws std::runtime_error that
-/// names `what` is counted when that takes 30 s longer.
+/// Repeats `step` for at least `seconds`, and until `counter` has grown by 5 since the first
+/// repetition, which shows that the counted work continues. Throws std::runtime_error with `what`
+/// if that takes 30 s longer.
 Stretch repeated(const std::function<void()>& step, double seconds, const char* what,
                  const std::function<long()>& counter);
 
-/// The same with nothing to do but wait.
+/// The same, but only waits.
 Stretch waited(double seconds, const char* what, const std::function<long()>& counter);
 
 }  // namespace bench

@@ -8,14 +8,14 @@
 
 namespace bench {
 
-/// The middle value, or the mean of the two. Not of an empty list.
+/// The middle value, or the mean of the two middle values. The list must not be empty.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-/// {"median", "min", "max", "values"}; null when there is no value.
+/// {"median", "min", "max", "values"}; null without values.
 inline nlohmann::json summary(const std::vector<double>& values) {
   if (values.empty()) return nullptr;
   return {{"median", median(values)},
@@ -24,8 +24,8 @@ inline nlohmann::json summary(const std::vector<double>& values) {
           {"values", values}};
 }
 
-/// The pauses and resumes of one workload, in seconds of the slowest rank. The first cycle stands
-/// apart: a process then makes ready what the later ones find.
+/// The pauses and resumes of one workload, in seconds of the slowest rank. The first cycle is
+/// separate, because it prepares resources for the later ones.
 struct Cycles {
   std::vector<double> pause_s, resume_s;
 

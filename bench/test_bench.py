@@ -9,6 +9,7 @@ driver calls.
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -307,11 +308,15 @@ def test_gaps_are_as_long_as_what_delays_the_rounds(tmp_path):
         assert phase["rounds"] <= sum(s // 0.020 + 1 for s in phase["seconds"]["values"])
 
 
-def run_plot(*arguments):
-    plot = Path(__file__).with_name("plot.py")
+def run_script(name, *arguments):
+    script = Path(__file__).with_name(name)
     return subprocess.run(
-        [sys.executable, plot, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, script, *arguments], capture_output=True, text=True, timeout=60, check=False
     )
+
+
+def run_plot(*arguments):
+    return run_script("plot.py", *arguments)
 
 
 def is_png(path):
@@ -337,11 +342,36 @@ def test_a_picture_without_figures_is_refused(bench, lines, tmp_path):
     assert sorted(one.name for one in tmp_path.glob("*.png")) == ["y.png"] and is_png(tmp_path / "y.png")
 
 
-def test_the_tables_are_on_standard_output(bench):
-    done = bench[0]
-    for words in ("Pause and resume with amem", "Rivals", "neighbours pause", "GPU 0", "all_reduce", "launches nothing", "checked"):
-        assert words in done.stdout
-    assert "setting up" in done.stderr and "setting up" not in done.stdout
+def test_where_the_lines_are_is_on_standard_output(bench, lines):
+    assert bench[0].stdout == f"{lines}\n"
+    assert "setting up" in bench[0].stderr
+
+
+def tables_of(records, folder):
+    path = folder / "some.jsonl"
+    path.write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
+    done = run_script("tables.py", path)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_there_is_a_table_of_every_figure(bench, tmp_path):
+    tables = tables_of(bench[1], tmp_path)
+    assert tables.startswith("2 x simulated, driver simulated, NCCL minccl, 20")
+    for words in ("Pause and resume with amem", "Rivals", "peers pause", "GPU 0", "all_reduce", "launches nothing", "ok"):
+        assert words in tables
+    assert "WRONG" not in tables
+    for record in those(bench, "pause"):
+        own, imported = record["own_objects"], record["imported_objects"]
+        assert re.search(rf"^ +{record['communicators']} \|.* \| +{own} +{imported}$", tables, re.MULTILINE)
+
+
+def test_tables_say_what_is_wrong_and_of_which_nccl_a_rival_is(bench, tmp_path):
+    (recreate,) = those(bench, "rival", communicators=1, contender="recreate")
+    wrong = {**recreate, "contender": "suspend", "nccl": "2.30.7", "verified": False, "steady_pause_s": None}
+    rows = tables_of([recreate, wrong], tmp_path).splitlines()[-2:]
+    assert [row.split("|")[1].strip() for row in rows] == ["recreate", "suspend 2.30.7"]
+    assert rows[0].endswith("ok") and rows[1].endswith("WRONG") and " - " in rows[1]
 
 
 def test_a_pause_that_fails_ends_it_with_1(tmp_path):

@@ -9,21 +9,20 @@
 
 namespace bench {
 
-/// How the memory of a workload's communicators leaves the GPUs and comes back. Both steps give the
+/// How the memory of a workload's communicators leaves the GPUs and returns. Both steps return the
 /// seconds of the slowest rank.
 struct Way {
-  std::string contender;  ///< as records name it
+  std::string contender;  ///< its name in records
   std::function<double(Workload&)> pause, resume;
 };
 
 Way amem_way();
-/// What a job without amem can do today: destroy its communicators and later make and connect them
-/// again.
+/// Without amem: destroy the communicators, and later create and connect them again.
 Way recreate_way();
-/// NCCL's own suspend and resume, all communicators in one group, as its documentation has it.
+/// NCCL's own suspend and resume, all communicators in one group, as its documentation requires.
 Way suspend_way();
 
-/// Whether ranks of this contender have NCCL's own ncclCommSuspend (2.29.7 and later).
+/// True if ranks of this contender have NCCL's own ncclCommSuspend (2.29.7 and later).
 bool has_native_suspend(const Contender& contender);
 
 }  // namespace bench

@@ -14,37 +14,37 @@ namespace bench {
 struct WorkloadSize {
   int gpus = 0;
   int communicators = 0;
-  std::string counts;  ///< floats a rank of each collective, as they stand in an order
+  std::string counts;  ///< floats of each collective for each rank, in the format of a command
 };
 
-/// W(c): c communicators over all GPUs, each of which has run every collective of
-/// jobs/collectives.def with every count. One process a GPU. A rank
-/// that fails throws std::runtime_error with its text out of any of these.
+/// W(c): c communicators over all GPUs; each has run every collective of jobs/collectives.def with
+/// every count. One process for each GPU. All functions throw std::runtime_error with the text of a
+/// rank that fails.
 class Workload {
  public:
   Workload(const Contender& contender, WorkloadSize size);
-  ~Workload();  ///< all ranks end at once, not one after the other
+  ~Workload();  ///< all ranks end at the same time
 
   const std::string& contender() const { return contender_; }
   const WorkloadSize& size() const { return size_; }
   jobs::Job& job() { return job_; }
-  /// What the communicators are called in orders.
+  /// The name of the communicator in commands.
   static std::string name(int communicator);
 
-  /// Makes the communicators and lets each run everything, which connects it. Seconds by the
-  /// controller's clock, until the slowest rank is done.
+  /// Creates the communicators and runs everything on each of them, which connects it. Returns the
+  /// controller's time in seconds until the slowest rank is done.
   double set_up();
-  /// Destroys the communicators; seconds likewise.
+  /// Destroys the communicators. Returns seconds.
   double tear_down();
-  /// Everything once more, results not looked at.
+  /// Runs everything again without a check.
   void use();
-  /// Everything once more, every element of every result compared. False, and says on standard
-  /// error what was wrong, when one was or a rank failed.
+  /// Runs everything again and compares every element of every result. Returns false and prints the
+  /// reason to standard error if a result was wrong or a rank failed.
   bool check();
 
-  /// What the driver says is in use on each rank's GPU, by all processes.
+  /// The memory in use on each rank's GPU, by all processes, according to the driver.
   std::vector<uint64_t> used_bytes();
-  /// The same, less what was in use before the first communicator.
+  /// The same, minus the memory in use before the first communicator.
   std::vector<uint64_t> used_since_start_bytes();
 
  private:
@@ -56,13 +56,14 @@ class Workload {
   std::vector<uint64_t> bare_bytes_;
 };
 
-/// The collective whose calls for no data are timed: they launch nothing. A send of nothing does.
+/// The collective whose calls without data are timed, because they launch nothing. A send without
+/// data does.
 inline constexpr const char* kEmptyCollective = "all_reduce";
 
-/// The largest of the numbers that ranks answered.
+/// The largest of the numbers in the replies.
 double slowest(const std::vector<std::string>& answers);
 
-/// a - b element by element; 0 where b is larger.
+/// a - b for each element; 0 if b is larger.
 std::vector<uint64_t> less(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b);
 
 }  // namespace bench

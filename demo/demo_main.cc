@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// The main job, to be watched: ranks build communicators and use them, pause, another process takes
-// the memory that became free, and after resume everything is used and checked again. Real GPUs
-// where there are two and an NCCL, else simulated ones.
+// The main job, to be watched: ranks build communicators and allocate weights and a KV cache, use
+// them, and pause one tag after another. Another process takes the memory that became free. After
+// the resume everything is used and checked again. Real GPUs where there are two and an NCCL, else
+// simulated ones.
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,6 +22,9 @@ using jobs::Job;
 using jobs::RankProcess;
 
 constexpr double kMiB = 1 << 20;
+// Of each rank: whole 2 MiB pages.
+constexpr size_t kWeightsBytes = size_t{48} << 20;
+constexpr size_t kCacheBytes = size_t{96} << 20;
 
 struct Options {
   int ranks = 0;
@@ -34,11 +39,23 @@ struct GpuRow {
   double before_mib = 0, paused_mib = 0, resumed_mib = 0, pause_ms = 0, resume_ms = 0;
 };
 
-double used_mib(RankProcess& rank) {
+/// What the demo pauses by name, over all GPUs.
+struct TagRow {
+  std::string tag;
+  bool kept;
+  size_t bytes = 0;
+  size_t freed_bytes = 0;  ///< as the driver says
+  size_t saved_bytes = 0;
+  bool verified = false;
+};
+
+size_t used_bytes(RankProcess& rank) {
   size_t free_bytes = 0, total_bytes = 0;
   sscanf(rank.ask("memory").c_str(), "%zu %zu", &free_bytes, &total_bytes);
-  return static_cast<double>(total_bytes - free_bytes) / kMiB;
+  return total_bytes - free_bytes;
 }
+
+double used_mib(RankProcess& rank) { return static_cast<double>(used_bytes(rank)) / kMiB; }
 
 std::vector<double> milliseconds(const std::vector<std::string>& answers) {
   std::vector<double> values;
@@ -69,10 +86,12 @@ class Demo {
     job.all("capture c0 16384");
     job.all("replay c0");
     read_sizes(job);
+    job.all(fmt::format("tag_malloc weights keep {}", kWeightsBytes));
+    job.all(fmt::format("tag_malloc kv_cache discard {}", kCacheBytes));
     for (int cycle = 0; cycle < options_.cycles; ++cycle) run_cycle(job, cycle);
     print_table(bare_mib);
     write_json();
-    return verified_;
+    return verified();
   }
 
  private:
@@ -94,30 +113,69 @@ class Demo {
     }
   }
 
+  /// Pauses a tag on all ranks by `order`. What it frees is what the driver then has more of.
+  std::vector<double> pause_tag(Job& job, TagRow& row, const std::string& order) {
+    std::vector<size_t> before;
+    for (int r = 0; r < job.size(); ++r) before.push_back(used_bytes(job[r]));
+    const std::vector<double> ms = milliseconds(job.all(order));
+    row.bytes = row.freed_bytes = row.saved_bytes = 0;
+    nccl_freed_.clear();
+    for (int r = 0; r < job.size(); ++r) {
+      size_t allocated = 0, saved = 0;
+      sscanf(job[r].ask("tag_totals " + row.tag).c_str(), "%*d %zu %*u %*u %zu", &allocated,
+             &saved);
+      const size_t freed = before[static_cast<size_t>(r)] - used_bytes(job[r]);
+      row.bytes += allocated;
+      row.saved_bytes += saved;
+      row.freed_bytes += freed;
+      nccl_freed_.push_back(freed);
+    }
+    return ms;
+  }
+
+  void pause_all(Job& job, int cycle) {
+    say(fmt::format("cycle {}: pause the KV cache; weights and NCCL are in use", cycle + 1));
+    pause_tag(job, tags_[2], "tag_pause kv_cache");
+    job.all("tag_check weights");
+    job.all("check c0" + machine_.counts);
+    say(fmt::format("cycle {}: pause the weights, then NCCL", cycle + 1));
+    pause_tag(job, tags_[1], "tag_pause weights");
+    pause_ms_ = pause_tag(job, tags_[0], "pause");
+  }
+
+  /// The tenant is started anew each time: a process of its own that knows nothing of NCCL.
+  void fill_with_others(Job& job, int cycle) {
+    Job tenant(machine_.setup, job.size());
+    std::vector<int> devices(static_cast<size_t>(job.size()));
+    for (size_t i = 0; i < devices.size(); ++i) devices[i] = static_cast<int>(i);
+    tenant.use_devices(devices);
+    double taken = 0;
+    for (const std::string& bytes :
+         tenant.all(fmt::format("occupy {} 2779096485", size_t{64} << 20)))
+      taken += std::stod(bytes);
+    tenant.all("drain");
+    say(fmt::format("cycle {}: another process filled and checked {:.0f} MiB", cycle + 1,
+                    taken / kMiB));
+  }
+
+  void resume_all(Job& job, int cycle) {
+    say(fmt::format("cycle {}: resume NCCL and the weights; the KV cache stays away", cycle + 1));
+    resume_ms_ = milliseconds(job.all("resume"));
+    job.all("tag_resume weights");
+    job.all("tag_check weights");
+    use_all(job);
+    job.all("tag_resume kv_cache");
+  }
+
   void run_cycle(Job& job, int cycle) {
+    job.all("tag_write weights");
+    job.all("tag_write kv_cache");
     rows_.assign(static_cast<size_t>(job.size()), {});
     for (int r = 0; r < job.size(); ++r) row(r).before_mib = used_mib(job[r]);
-    say(fmt::format("cycle {}: pause", cycle + 1));
-    pause_ms_ = milliseconds(job.all("pause"));
+    pause_all(job, cycle);
     for (int r = 0; r < job.size(); ++r) row(r).paused_mib = used_mib(job[r]);
-
-    // The tenant is started anew each time: a process of its own that knows nothing of NCCL.
-    {
-      Job tenant(machine_.setup, job.size());
-      std::vector<int> devices(static_cast<size_t>(job.size()));
-      for (size_t i = 0; i < devices.size(); ++i) devices[i] = static_cast<int>(i);
-      tenant.use_devices(devices);
-      double taken = 0;
-      for (const std::string& bytes :
-           tenant.all(fmt::format("occupy {} 2779096485", size_t{64} << 20)))
-        taken += std::stod(bytes);
-      tenant.all("drain");
-      say(fmt::format("cycle {}: another process filled and checked {:.0f} MiB", cycle + 1,
-                      taken / kMiB));
-    }
-
-    say(fmt::format("cycle {}: resume", cycle + 1));
-    resume_ms_ = milliseconds(job.all("resume"));
+    fill_with_others(job, cycle);
+    resume_all(job, cycle);
     for (int r = 0; r < job.size(); ++r) {
       row(r).resumed_mib = used_mib(job[r]);
       row(r).pause_ms = pause_ms_[static_cast<size_t>(r)];
@@ -125,10 +183,14 @@ class Demo {
     }
     use_all(job);
     job.all("replay c0");
-    verified_ = true;
-    say(fmt::format(
-        "cycle {}: six collectives on {} communicators and the graph's replay are bit-exact",
-        cycle + 1, options_.communicators));
+    job.all("tag_check weights");
+    job.all("tag_write kv_cache");
+    job.all("tag_check kv_cache");
+    for (TagRow& each : tags_) each.verified = true;
+    say(
+        fmt::format("cycle {}: six collectives on {} communicators, the graph's replay and the "
+                    "weights are bit-exact",
+                    cycle + 1, options_.communicators));
   }
 
   GpuRow& row(int rank) { return rows_[static_cast<size_t>(rank)]; }
@@ -144,25 +206,42 @@ class Demo {
           bare_mib[r], rows_[r].before_mib, rows_[r].paused_mib, rows_[r].resumed_mib,
           rows_[r].before_mib - rows_[r].paused_mib, rows_[r].pause_ms / 1e3,
           rows_[r].resume_ms / 1e3);
+    fmt::print("\nBy tag, in MiB over all GPUs (last cycle)\n\n");
+    fmt::print("  {:<8} | {:>8} | {:>8} | {:>8} | {}\n", "tag", "bytes", "freed", "on host",
+               "afterwards");
+    fmt::print("  {:->9}+{:->10}+{:->10}+{:->10}+{:->12}\n", "", "", "", "", "");
+    for (const TagRow& each : tags_)
+      fmt::print(
+          "  {:<8} | {:>8.0f} | {:>8.0f} | {:>8.0f} | {}\n", each.tag,
+          static_cast<double>(each.bytes) / kMiB, static_cast<double>(each.freed_bytes) / kMiB,
+          static_cast<double>(each.saved_bytes) / kMiB, each.kept ? "bit-exact" : "discarded");
     fmt::print("\n");
+  }
+
+  bool verified() const {
+    return std::all_of(tags_.begin(), tags_.end(), [](const TagRow& row) { return row.verified; });
   }
 
   void write_json() {
     const auto slowest = [](const std::vector<double>& values) {
       return *std::max_element(values.begin(), values.end());
     };
-    std::vector<size_t> freed_bytes;
-    for (const GpuRow& each : rows_)
-      freed_bytes.push_back(static_cast<size_t>(std::lround((each.before_mib - each.paused_mib) * kMiB)));
+    nlohmann::json tags;
+    for (const TagRow& each : tags_)
+      tags[each.tag] = {{"bytes", each.bytes},
+                        {"freed_bytes", each.freed_bytes},
+                        {"kept", each.kept},
+                        {"verified", each.verified}};
     const nlohmann::json result = {{"gpu", machine_.gpu},
                                    {"ranks", options_.ranks},
                                    {"communicators", options_.communicators},
                                    {"nccl_bytes", nccl_bytes_},
-                                   {"freed_bytes", freed_bytes},
+                                   {"freed_bytes", nccl_freed_},
                                    {"pause_ms", slowest(pause_ms_)},
                                    {"resume_ms", slowest(resume_ms_)},
                                    {"cycles", options_.cycles},
-                                   {"verified", verified_}};
+                                   {"tags", tags},
+                                   {"verified", verified()}};
     std::ofstream(options_.json_path) << result.dump(2) << "\n";
     fmt::print("written: {}\n", options_.json_path);
   }
@@ -170,9 +249,9 @@ class Demo {
   Options options_;
   demo::Machine machine_;
   std::vector<GpuRow> rows_;
-  std::vector<size_t> nccl_bytes_;
+  std::vector<size_t> nccl_bytes_, nccl_freed_;
   std::vector<double> pause_ms_, resume_ms_;
-  bool verified_ = false;
+  std::vector<TagRow> tags_{{"nccl", true}, {"weights", true}, {"kv_cache", false}};
 };
 
 }  // namespace
@@ -181,7 +260,7 @@ int main(int argc, char** argv) {
   Options options;
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   options.json_path = (here.parent_path().parent_path() / "demo.json").string();
-  CLI::App app{"Pauses and resumes a job's NCCL memory, and checks everything"};
+  CLI::App app{"Pauses and resumes a job's GPU memory by tag, and checks everything"};
   app.add_option("--ranks", options.ranks,
                  "ranks, one a GPU; 0: as many as the machine has, at most 4")
       ->check(CLI::Range(0, 16));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SPDX-FileCopyrightText: 2026 The amem authors
  *
- * What amem knows about this process, as data. Link -lamem_nccl (or -lnccl, which brings it along).
- * Every function may be called from any thread, at any time, before any other NCCL call too.
+ * Memory with a tag, pause and resume by tag, and the state of amem in this process. Link
+ * -lamem_nccl (amem's own -lnccl depends on it). All functions are thread-safe and may be called
+ * at any time, also before the first NCCL call.
  */
 #ifndef AMEM_H_
 #define AMEM_H_
@@ -14,69 +15,109 @@
 extern "C" {
 #endif
 
-/* Where this process stands: active -> pausing -> paused -> resuming -> active. */
+/* State of a tag: active -> pausing -> paused -> resuming -> active. */
 typedef enum {
   amemActive = 0,
   amemPausing = 1,
   amemPaused = 2,
   amemResuming = 3,
-  amemOff = 4 /* amem is not enabled (AMEM_ENABLE=1, amemEnable()), there is no CUDA driver, or this
-                 is a forked child */
+  amemOff = 4 /* amem is inactive: it is not enabled (AMEM_ENABLE=1, amemEnable()), there is no CUDA
+                 driver, or this is a forked child */
 } amemState_t;
 
-/* What becomes of memory when its owner pauses. */
+/* What happens to memory at a pause of its owner. */
 typedef enum {
-  amemKindKeep = 0,       /* released, contents kept on the host */
-  amemKindDiscard = 1,    /* released, contents zero afterwards */
-  amemKindPersistent = 2, /* never released; ncclMemStats() says why */
+  amemKindKeep = 0,       /* released; contents are saved in host memory */
+  amemKindDiscard = 1,    /* released; contents are undefined afterwards */
+  amemKindPersistent = 2, /* never released; ncclMemStats() prints the reason */
   amemKindCount = 3
 } amemKind_t;
 
-/* Sums over allocations, in bytes but for `objects`. */
+/* Sums over allocations, in bytes except `objects`. */
 typedef struct {
-  uint64_t objects;         /* allocations */
-  uint64_t allocated_bytes; /* what NCCL allocated in this process */
-  uint64_t resident_bytes;  /* of these, on the GPU now */
-  uint64_t released_bytes;  /* of these, not on the GPU now */
-  uint64_t saved_bytes;     /* host memory that holds contents of released ones */
-  uint64_t fixed_bytes;     /* of these, never released: persistent, or in a slab with what is */
+  uint64_t objects;         /* number of allocations */
+  uint64_t allocated_bytes; /* allocated in this process */
+  uint64_t resident_bytes;  /* of these, currently on the GPU */
+  uint64_t released_bytes;  /* of these, currently released */
+  uint64_t saved_bytes;     /* host memory with contents of released memory */
+  uint64_t fixed_bytes;     /* of these, never released; ncclMemStats() prints the reasons */
 } amemTotals_t;
 
-/* The last completed pause and resume: milliseconds and bytes. */
+/* The last completed pause and resume, in milliseconds and bytes. */
 typedef struct {
   double pause_ms;
-  double pause_wait_ms;   /* for calls and work in flight, and for host memory */
-  double pause_peers_ms;  /* for neighbours to let go */
-  double pause_copy_ms;   /* contents to the host and memory released, in a pipeline */
-  double pause_memory_ms; /* of these, driver calls for memory; the rest waited for copies */
+  double pause_wait_ms;   /* waiting for calls and queued work; reserving host memory */
+  double pause_peers_ms;  /* waiting for peers to unmap */
+  double pause_copy_ms;   /* copying contents to the host and releasing memory, in a pipeline */
+  double pause_memory_ms; /* of this time, driver calls for memory */
   double resume_ms;
   double resume_memory_ms; /* of resume_copy_ms, driver calls for memory */
-  double resume_copy_ms;   /* memory made and contents back, in a pipeline */
+  double resume_copy_ms;   /* creating memory and restoring contents, in a pipeline */
   double resume_peers_ms;
   uint64_t pause_copied_bytes;
   uint64_t resume_copied_bytes;
-  uint64_t host_capacity_bytes; /* pinned host memory held for contents */
-  uint64_t pause_context_bytes; /* local memory of CUDA contexts that the pause has returned
-                                   (AMEM_TRIM_CONTEXT=1) */
+  uint64_t host_capacity_bytes; /* pinned host memory of amem */
+  uint64_t pause_context_bytes; /* local memory of CUDA contexts that the pause returned */
 } amemTimes_t;
 
+/* --- Memory by tag.
+ *
+ * A tag is the name of memory that is paused and resumed together, such as "weights" or "kv_cache":
+ * 1 to 64 letters, digits, '_', '-', '.', ':' or '/'. Reserved tags: "nccl" (all memory of NCCL),
+ * "symmetric", and "context" (the local memory of the CUDA contexts). Tags are paused and resumed
+ * independently, in any order. */
+
+/* Allocates memory on the device of the current CUDA context (cuCtxGetDevice), readable and
+ * writable on that device. The size is rounded up to 2 MiB. `kind` is amemKindKeep or
+ * amemKindDiscard. The address is valid until amemFree(), and stays reserved while the memory is
+ * released. New memory of a paused tag is resident until the tag is paused again. Returns 0, or an
+ * error code of ncclResult_t if amem is inactive, no context is current, an argument is illegal or
+ * there is not enough memory; amemGetLastError() has the reason. */
+int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind);
+
+/* Waits for the work of the device, like cudaFree(), then frees memory of amemMalloc(), resident or
+ * released. Ignores NULL. Returns as amemMalloc(). */
+int amemFree(void* pointer);
+
+/* Releases the memory with these tags: one tag, several tags separated by commas, or with NULL all
+ * tags. Returns when it has left the GPUs. If all tags are then paused, also returns the local
+ * memory of the process's CUDA contexts.
+ *
+ * Local: no other process has to call anything. Waits for queued work of the devices, up to
+ * AMEM_TIMEOUT_MS, and can wait for work that other threads launch meanwhile. Do not start work
+ * that uses the memory until amemResume() has returned.
+ * Idempotent. Ignores a tag without memory. Returns as ncclPause(). */
+int amemPause(const char* tags);
+
+/* Restores the memory with these tags, or with NULL of all tags. Returns when it is at its
+ * addresses, with its contents if it is amemKindKeep. Idempotent. Returns as ncclResume(): on error
+ * the tags stay paused, and the call can be repeated. */
+int amemResume(const char* tags);
+
+/* The state of a tag; amemActive if it was never paused. */
+amemState_t amemGetTagState(const char* tag);
+
+/* The state of the tag "nccl". */
 amemState_t amemGetState(void);
 
-/* Sums of what this process owns: of one device and kind, or of all with -1. Devices are the
- * driver's ordinals as this process sees them. Returns 0, or -1 when amem is off (all sums are 0
- * then) or an argument is out of range. */
+/* Sums over the memory that this process owns: of one tag (NULL: all), one device and one kind
+ * (-1: all). Devices are the driver's ordinals in this process. Returns 0, or -1 if amem is
+ * inactive (all sums are 0) or an argument is out of range. */
+int amemGetTagTotals(const char* tag, int device, int kind, amemTotals_t* totals);
+
+/* The same for all tags. */
 int amemGetTotals(int device, int kind, amemTotals_t* totals);
 
-/* Sums of other processes' allocations that NCCL maps here; resident means mapped. Returns as
- * amemGetTotals(). */
+/* Sums over allocations of other processes that this process imports; resident means mapped.
+ * Returns as amemGetTotals(). */
 int amemGetImports(amemTotals_t* totals);
 
-/* What the driver has of NCCL's memory: its objects, of which one may carry many allocations
- * (AMEM_SLAB). Their number is what a pause costs; their bytes are what it frees. */
+/* Driver objects. One object can hold many allocations (AMEM_SLAB). The time of a pause depends on
+ * their number; a pause frees their bytes. */
 typedef struct {
   uint64_t own;       /* objects of this process */
-  uint64_t own_bytes; /* their bytes, on the GPU or released; not less than what is allocated */
-  uint64_t imported;  /* objects of other processes that NCCL maps here */
+  uint64_t own_bytes; /* their bytes, on the GPU or released; at least the allocated bytes */
+  uint64_t imported;  /* objects of other processes that this process imports */
 } amemDriverObjects_t;
 
 /* Returns as amemGetTotals(). */
@@ -84,25 +125,28 @@ int amemGetDriverObjects(amemDriverObjects_t* objects);
 
 int amemGetTimes(amemTimes_t* times);
 
-/* Gives back the pinned host memory that a pause has made to keep contents in, and that is kept for
- * the next one; *bytes, which may be NULL, is how much. Returns 0, or -1 when amem is off, when
- * this process is paused (its contents are there), or when the GPUs have not ended the work that
- * was queued on them within AMEM_TIMEOUT_MS; amemGetLastError() says which. */
+/* Releases the pinned host memory that amem keeps for the contents of the next pause. Sets *bytes,
+ * which may be NULL, to its size. Returns 0, or -1 if amem is inactive, if a tag is paused (the
+ * memory holds its contents), or if queued work of the GPUs does not end within AMEM_TIMEOUT_MS;
+ * amemGetLastError() has the reason. */
 int amemTrimHostMemory(uint64_t* bytes);
 
-/* Enables amem in this process, as AMEM_ENABLE=1 does: from now on NCCL's calls are caught, in the
-   libraries that are loaded and in those that come. Call it before the first communicator is made;
-   in a process that makes one before, ncclPause() returns ncclInvalidUsage. Any thread, any number
-   of times. */
+/* Enables amem in this process, like AMEM_ENABLE=1: intercepts NCCL's calls in all loaded libraries
+ * and in libraries that are loaded later. Call it before the first communicator is created;
+ * otherwise ncclPause() returns ncclInvalidUsage. Idempotent. */
 void amemEnable(void);
 
-/* What is caught in this process, as JSON: the NCCL libraries, how often their functions were
-   called through amem, and the relocation slots of other libraries that lead to amem. For
-   diagnosis; the text is the calling thread's and stays until its next call. */
+/* The status of this process that `amem status --json` shows, as JSON; "{}" if amem is inactive.
+ * Valid until the next call by the same thread. */
+const char* amemGetStatus(void);
+
+/* The interception in this process, as JSON: the NCCL libraries, the number of calls of their
+ * functions through amem, and the relocation slots of other libraries that lead to amem. For
+ * diagnosis. Valid until the next call by the same thread. */
 const char* amemGetInterposition(void);
 
-/* What the last failed call of this process said: the call, the object, the peer's pid and what to
- * do. "" when none failed. Valid until the calling thread calls it again. */
+/* The text of the last error in this process: the call, the object, the pid of the peer and what to
+ * do; "" if no call has failed. Valid until the next call by the same thread. */
 const char* amemGetLastError(void);
 
 /* "0.1.0" */

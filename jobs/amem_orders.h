@@ -6,7 +6,7 @@
 
 namespace jobs {
 
-/// The orders that need amem in the process: pause, resume and what amem says of itself.
+/// Commands that need amem in the process: pause, resume and the state of amem.
 Orders amem_orders();
 
 }  // namespace jobs

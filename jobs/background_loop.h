@@ -10,16 +10,16 @@
 
 namespace jobs {
 
-/// Work that goes on while something else happens: checked all_reduces on a thread of their own,
-/// without end. All members of the communicator run one; when one of them is told to finish, all
-/// end after the same round, because the wish to end travels with each round.
+/// Background work: checked all_reduces on a separate thread. All members of the communicator run
+/// one. When one of them is told to finish, all end after the same round, because each round
+/// carries this request.
 class BackgroundLoop {
  public:
   void start(Communicator& communicator, Context context, size_t count);
-  /// Rounds done so far. Any thread.
+  /// The number of completed rounds. Any thread.
   long rounds() const { return rounds_; }
-  /// Ends the loop on every member. Returns the rounds done; throws what ended the loop when that
-  /// was a fault.
+  /// Ends the loop on every member. Returns the number of rounds; throws the error that ended the
+  /// loop, if any.
   long finish();
 
  private:

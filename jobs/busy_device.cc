@@ -9,7 +9,9 @@ namespace jobs {
 Orders BusyDevice::orders() {
   return {{"keep_busy", [this](Words& words) { return keep_busy(words); }},
           {"end_busy", [this](Words& words) { return end_busy(words); }},
-          {"busy_rounds", [this](Words&) { return std::to_string(rounds_); }}};
+          {"busy_rounds", [this](Words&) { return std::to_string(rounds_); }},
+          {"begin_work", [this](Words&) { return begin_work(); }},
+          {"end_work", [this](Words&) { return end_work(); }}};
 }
 
 std::string BusyDevice::keep_busy(Words&) {
@@ -58,6 +60,30 @@ void BusyDevice::work(Context context) {
   }
   JOB_CUDA(stream_synchronize(stream));
   JOB_CUDA(mem_free(memory));
+}
+
+std::string BusyDevice::begin_work() {
+  constexpr unsigned kNonBlocking = 1;
+  Stream stream = nullptr;
+  JOB_CUDA(stream_create(&stream, kNonBlocking));
+  {
+    std::lock_guard guard(mutex_);
+    lasts_ = true;
+  }
+  const auto wait = [](void* data) {
+    auto& self = *static_cast<BusyDevice*>(data);
+    std::unique_lock lock(self.mutex_);
+    self.changed_.wait(lock, [&self] { return !self.lasts_; });
+  };
+  JOB_CUDA(launch_host_function(stream, wait, this));
+  return "";
+}
+
+std::string BusyDevice::end_work() {
+  std::lock_guard guard(mutex_);
+  lasts_ = false;
+  changed_.notify_all();
+  return "";
 }
 
 }  // namespace jobs

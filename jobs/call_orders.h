@@ -7,11 +7,10 @@
 
 namespace jobs {
 
-/// One call of NCCL with nothing around it, for functions that a test wants to see refused or let
-/// in rather than used.
+/// Single calls of NCCL, for tests whether a function is refused or let in.
 class CallOrders {
  public:
-  /// What the calls take. Nobody looks at what is in the buffer.
+  /// The arguments of the calls. The contents of the buffer are not checked.
   struct Arguments {
     ncclComm_t comm = nullptr;
     Stream stream = nullptr;
@@ -24,8 +23,8 @@ class CallOrders {
   explicit CallOrders(CommunicatorOrders& communicators) : communicators_(communicators) {}
 
   /// `call FUNCTION COMMUNICATOR`. ncclMemFree, ncclCommDeregister and ncclCommWindowDeregister get
-  /// what the last call of their counterpart gave; a communicator that a call makes is left alone.
-  /// The orders refer to this object.
+  /// the result of the last call of their counterpart. A communicator that a call creates is not
+  /// used. The commands refer to this object.
   Orders orders();
 
  private:

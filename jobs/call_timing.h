@@ -9,18 +9,18 @@
 
 namespace jobs {
 
-/// What amem adds to a collective: NCCL's functions as an application calls them, and those of the
-/// same names in NCCL itself, in turns on one communicator of one process. What differs from
-/// process to process (where its memory and its threads are) is the same for both, and differs by
-/// more than amem costs.
+/// The cost of amem for a collective: NCCL's functions as an application calls them, and the same
+/// functions called directly, in turns on one communicator of one process. Differences between
+/// processes (placement of memory and threads) are larger than the cost of amem; in one process
+/// they are equal for both.
 class CallTiming {
  public:
   explicit CallTiming(CommunicatorOrders& communicators) : communicators_(communicators) {}
 
   /// `time_calls COMMUNICATOR COLLECTIVE COUNT REPEATS ROUNDS GROUPED NCCL_FILE`, on every member:
-  /// in each round REPEATS collectives of COUNT floats, each in an NCCL group of its own when
-  /// GROUPED is 1, are queued and waited for, once in the one way, once in the other. Answers with
-  /// the nanoseconds of one, for each round NCCL's own and amem's. They refer to this object.
+  /// in each round, REPEATS collectives of COUNT floats are queued and waited for, once in each
+  /// way; each in its own NCCL group if GROUPED is 1. Returns the nanoseconds of one collective for
+  /// each round, of NCCL alone and of amem. The commands refer to this object.
   Orders orders();
 
  private:

@@ -6,11 +6,10 @@
 
 namespace jobs {
 
-/// Orders that start children of the rank and let them live while the rank does other things; one
-/// child at a time. Both answer with its pid.
+/// Commands that start a child of the rank; one child at a time. Both return its pid.
 ///
-/// `fork_child` forks, and the child finds amem only forwarding; `exec_child` forks and runs
-/// another program. `end_child` lets it end, through exit(3), and answers with its wait status.
+/// `fork_child` forks; amem is inactive in the child. `exec_child` forks and runs another program.
+/// `end_child` ends it through exit(3) and returns its wait status.
 Orders child_orders();
 
 }  // namespace jobs

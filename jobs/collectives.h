@@ -12,14 +12,14 @@
 
 namespace jobs {
 
-/// Throws std::runtime_error naming the call when `result` is not ncclSuccess.
+/// Throws std::runtime_error with the name of the call if `result` is not ncclSuccess.
 void check_nccl(ncclResult_t result, const char* call);
 #define JOB_NCCL(call) ::jobs::check_nccl(call, #call)
 
-/// One communicator as a rank uses it, with buffers for the largest count of its checks. Every
-/// check runs one collective on new inputs into poisoned outputs and compares every element with
-/// what it must be; values are small integers, so that sums are exact in any order. A wrong element
-/// throws std::runtime_error that names the collective, the element and both values.
+/// A communicator of a rank, with buffers for the largest count of its checks. Every check runs one
+/// collective on new inputs into poisoned outputs and compares every element with its expected
+/// value. Values are small integers, so that sums are exact in any order. A wrong element throws
+/// std::runtime_error with the collective, the element and both values.
 class Communicator {
  public:
   Communicator(ncclComm_t comm, int rank, int ranks, Stream stream)
@@ -31,7 +31,7 @@ class Communicator {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  /// The collectives of collectives.def, each with every count (floats a rank).
+  /// The collectives of collectives.def, each with every count (floats for each rank).
   void check_all(const std::vector<size_t>& counts);
   void all_reduce(size_t count);
   void all_gather(size_t count);
@@ -40,42 +40,43 @@ class Communicator {
   void all_to_all(size_t count);
   /// A ring: to the next rank, from the previous one.
   void send_recv(size_t count);
-  /// The two halves of a message, each with its own wait: a small one is sent before it is
+  /// The two halves of a message, each with its own wait: a small message is sent before it is
   /// received.
   void send(size_t count, int receiver);
   void receive(size_t count, int sender);
 
-  /// The sum of every rank's `mine` (a small integer): how ranks agree on something.
+  /// The sum of `mine` (a small integer) over all ranks, which lets the ranks agree on a value.
   int sum(int mine);
 
-  /// Captures one all_reduce into a CUDA graph; replay() runs it on new inputs and checks.
+  /// Captures one all_reduce into a CUDA graph. replay() runs it on new inputs and checks the
+  /// result.
   void capture(size_t count);
   void replay();
-  /// capture() in two parts: what lies between them happens during a capture.
+  /// capture() in two parts, for calls during a capture.
   void begin_capture(size_t count);
   void end_capture();
 
-  /// The collectives of check_all(), queued and waited for without looking at the results. Gives
-  /// the buffers back: what then remains on the device is NCCL's.
+  /// The collectives of check_all(), queued and waited for without a check. Frees the buffers, so
+  /// that the remaining memory on the device is NCCL's.
   void use_all(const std::vector<size_t>& counts);
 
-  /// Queues a collective of collectives.def `repeats` times without checking, for load and timing;
-  /// returns seconds until they were done. The warm-ups before them are not timed, and let the
-  /// ranks begin together.
+  /// Queues a collective of collectives.def `repeats` times without a check, for load and timing.
+  /// Returns the seconds until they are complete. The warm-ups before them are not timed and
+  /// synchronize the ranks.
   double time(const std::string& collective, size_t count, int repeats, int warm_ups = 0);
-  /// The same for one way of calling NCCL, each collective in an NCCL group of its own if
-  /// `grouped`. REQUIRES: make_buffers() with this count.
+  /// The same for one way of calling NCCL; each collective in its own NCCL group if `grouped`.
+  /// REQUIRES: make_buffers() with this count.
   double time_calls(const NcclCalls& calls, const std::string& collective, size_t count,
                     int repeats, bool grouped = false);
-  /// Large enough for each collective of so many floats.
+  /// Makes the buffers large enough for every collective with this number of floats.
   void make_buffers(size_t count);
-  /// One all_reduce without waiting for it.
+  /// One all_reduce, without a wait.
   void enqueue_all_reduce(size_t count, const NcclCalls& calls = kLinkedCalls);
 
  private:
   struct Collective;
   static const Collective kCollectives[];
-  /// Throws std::runtime_error when there is none of that name.
+  /// Throws std::runtime_error for an unknown name.
   static const Collective& collective(const std::string& name);
 
   void enqueue_all_gather(size_t count, const NcclCalls& calls = kLinkedCalls);
@@ -87,7 +88,7 @@ class Communicator {
   void enqueue_send(Address from, size_t count, int receiver,
                     const NcclCalls& calls = kLinkedCalls);
   void enqueue_receive(Address to, size_t count, int sender, const NcclCalls& calls = kLinkedCalls);
-  /// The root of the broadcasts that nobody names one for: each rank's turn comes.
+  /// The root of broadcasts without a given root: each rank in turn.
   int root_of(size_t count) const { return static_cast<int>(count % static_cast<size_t>(ranks_)); }
   void reserve(size_t send_floats, size_t recv_floats);
   void release_buffers();

@@ -31,6 +31,8 @@ Orders CommunicatorOrders::orders() {
       {"make_async", &CommunicatorOrders::make_async},
       {"settle", &CommunicatorOrders::settle},
       {"split", &CommunicatorOrders::split},
+      {"split_async", &CommunicatorOrders::split_async},
+      {"take", &CommunicatorOrders::take},
       {"finalize", &CommunicatorOrders::finalize},
       {"destroy", &CommunicatorOrders::destroy},
       {"abort", &CommunicatorOrders::abort},
@@ -136,11 +138,35 @@ std::string CommunicatorOrders::split(Words& words) {
   words >> parent >> name >> color >> key;
   ncclComm_t comm = nullptr;
   JOB_NCCL(ncclCommSplit(find(parent).get(), color, key, &comm, nullptr));
+  add(name, comm);
+  return "";
+}
+
+/// A child of a communicator with blocking = 0, which NCCL goes on making after this order; it can
+/// be used after `settle` of the parent and `take`.
+std::string CommunicatorOrders::split_async(Words& words) {
+  std::string parent, name;
+  int color = 0, key = 0;
+  words >> parent >> name >> color >> key;
+  const ncclResult_t result =
+      ncclCommSplit(find(parent).get(), color, key, &children_[name], nullptr);
+  if (result != ncclInProgress) check_nccl(result, "ncclCommSplit");
+  return "";
+}
+
+std::string CommunicatorOrders::take(Words& words) {
+  std::string name;
+  words >> name;
+  add(name, children_.at(name));
+  children_.erase(name);
+  return "";
+}
+
+void CommunicatorOrders::add(const std::string& name, ncclComm_t comm) {
   int ranks = 0, rank = 0;
   JOB_NCCL(ncclCommCount(comm, &ranks));
   JOB_NCCL(ncclCommUserRank(comm, &rank));
   communicators_[name] = std::make_unique<Communicator>(comm, rank, ranks, stream_);
-  return "";
 }
 
 std::string CommunicatorOrders::finalize(Words& words) {

@@ -13,13 +13,13 @@
 
 namespace jobs {
 
-/// The communicators of a rank, by name, and the orders that make, use and destroy them.
+/// The communicators of a rank, by name, and the commands that create, use and destroy them.
 class CommunicatorOrders {
  public:
-  /// They refer to this object.
+  /// The commands refer to this object.
   Orders orders();
 
-  /// Throws std::runtime_error when there is none of that name.
+  /// Throws std::runtime_error for an unknown name.
   Communicator& find(const std::string& name);
   Stream stream() const { return stream_; }
 
@@ -32,6 +32,8 @@ class CommunicatorOrders {
   std::string make_async(Words& words);
   std::string settle(Words& words);
   std::string split(Words& words);
+  std::string split_async(Words& words);
+  std::string take(Words& words);
   std::string finalize(Words& words);
   std::string destroy(Words& words);
   std::string abort(Words& words);
@@ -57,14 +59,16 @@ class CommunicatorOrders {
   std::string nccl_suspend(Words&);
   std::string nccl_resume(Words&);
 
+  void add(const std::string& name, ncclComm_t comm);
   std::string on_communicator(Words& words, void (Communicator::*method)());
   std::string with_rank(Words& words, void (Communicator::*method)(size_t, int));
-  /// In the order of their names, which is the same on every rank.
+  /// Sorted by name, which is the same order on every rank.
   std::vector<ncclComm_t> all() const;
 
   Context context_ = nullptr;
   Stream stream_ = nullptr;
   std::map<std::string, std::unique_ptr<Communicator>> communicators_;
+  std::map<std::string, ncclComm_t> children_;  ///< that NCCL is creating
   BackgroundLoop loop_;
 };
 

@@ -7,10 +7,10 @@
 
 namespace jobs {
 
-/// A kernel whose threads need kDeepStackBytes of stack each; the parameter is the address of one
-/// 32-bit word for each thread, in which the thread puts deep_stack_sum(). Each fills an array on
-/// its stack and adds it up in an order that no compiler turns into registers. One block. The
-/// simulated GPU knows it by its name (sim/kernel.cc).
+/// A kernel whose threads need kDeepStackBytes of stack each. Its parameter is the address of one
+/// 32-bit word for each thread, in which the thread stores deep_stack_sum(). Each thread fills an
+/// array on its stack and adds it up in an order that prevents a compiler from using registers. One
+/// block. The simulated GPU knows it by name (sim/kernel.cc).
 inline constexpr char kDeepStackKernel[] = "amem_deep_stack";
 inline constexpr size_t kDeepStackBytes = 4000;
 constexpr uint32_t deep_stack_sum(uint32_t thread) { return 999 * 1000 / 2 + 1000 * thread; }
@@ -33,7 +33,7 @@ fill:
   mul.wide.u32 %at, %i, 4;
   add.u64 %at, %at, %stack;
   add.u32 %value, %i, %thread;
-  st.volatile.local.u32 [%at], %value;
+  st.local.u32 [%at], %value;
   add.u32 %i, %i, 1;
   setp.lt.u32 %more, %i, 1000;
   @%more bra fill;
@@ -45,7 +45,7 @@ add_up:
   rem.u32 %place, %place, 1000;
   mul.wide.u32 %at, %place, 4;
   add.u64 %at, %at, %stack;
-  ld.volatile.local.u32 %value, [%at];
+  ld.local.u32 %value, [%at];
   add.u32 %sum, %sum, %value;
   add.u32 %i, %i, 1;
   setp.lt.u32 %more, %i, 1000;

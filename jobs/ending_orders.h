@@ -6,15 +6,15 @@
 
 namespace jobs {
 
-/// Orders that end the rank as an application ends: through exit(3), whose handlers follow orders.
+/// Commands that end the rank like an application: through exit(3), whose handlers run commands.
 ///
-/// `at_exit first ORDER...` runs before every other exit handler, `at_exit last ORDER...` after
-/// those that were registered since the start of the rank, amem's among them; answers go to
-/// standard error as "at exit: ok ..." or "at exit: error ...". `exit_with CODE` and
-/// `quick_exit_with CODE` then end the process and answer nothing; of the second only `first`
-/// orders are followed. `next_line` waits for a line from the controller, for use in a handler.
+/// `at_exit first COMMAND...` runs before all other exit handlers. `at_exit last COMMAND...` runs
+/// after those that were registered since the start of the rank, including amem's. Replies are
+/// written to standard error as "at exit: ok ..." or "at exit: error ...". `exit_with CODE` and
+/// `quick_exit_with CODE` end the process without a reply; the second runs only `first` commands.
+/// `next_line` waits for a line from the controller, for use in a handler.
 ///
-/// To be called once, before anything else of the rank; `all` has to be there until the end.
+/// Must be called once, before anything else in the rank. `all` must exist until the end.
 Orders ending_orders(const Orders& all);
 
 }  // namespace jobs

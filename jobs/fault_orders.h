@@ -6,8 +6,8 @@
 
 namespace jobs {
 
-/// Orders that make things go wrong, for tests: variables that the next step reads, and failing
-/// calls of the simulated driver.
+/// Commands that cause failures, for tests: variables that the next step reads, and failing calls
+/// of the simulated driver.
 Orders fault_orders();
 
 }  // namespace jobs

@@ -13,19 +13,19 @@
 
 namespace jobs {
 
-/// Rounds back to back on a thread of their own, and when each of them was done, by
-/// CLOCK_MONOTONIC: the gaps between them show what held the rank up, and when. A round is an
-/// all_reduce of one float that is brought to the device, waited for and read back. All members of
-/// the communicator run one and end after the same round, as in BackgroundLoop.
+/// Rounds without a gap on a separate thread, and the time of the end of each, by CLOCK_MONOTONIC.
+/// The intervals between them show when the rank was delayed. A round is an all_reduce of one float
+/// that is copied to the device, waited for and copied back. All members of the communicator run
+/// one and end after the same round, as in BackgroundLoop.
 class GapLoop {
  public:
   explicit GapLoop(CommunicatorOrders& communicators) : communicators_(communicators) {}
 
-  /// `gaps_begin COMMUNICATOR` answers when the first round is done, `gap_rounds` with the rounds
-  /// since, `gaps_end` with all of them when the loop has ended on every member. From then on
-  /// `gaps_between BEGIN_NS END_NS` answers with the rounds done between these times, and the
-  /// median and the longest of the gaps that reach into that stretch, in nanoseconds. They refer to
-  /// this object.
+  /// `gaps_begin COMMUNICATOR` replies after the first round, `gaps_end` when the loop has ended on
+  /// every member, with the number of rounds; `gap_rounds` returns the rounds so far. Then
+  /// `gaps_between BEGIN_NS END_NS` returns the number of rounds that ended between these times,
+  /// and the median and the longest of the intervals that overlap this period, in nanoseconds. The
+  /// commands refer to this object.
   Orders orders();
 
  private:
@@ -38,7 +38,7 @@ class GapLoop {
   std::thread thread_;
   std::atomic<long> rounds_{0};
   std::atomic<bool> finish_{false};
-  // A vector that grows would copy itself within a round, which would be a gap of our own making.
+  // A vector would copy itself when it grows, which would delay a round.
   std::deque<int64_t> done_ns_;
   std::string error_;
 };

@@ -12,63 +12,65 @@
 
 namespace jobs {
 
-/// Where programs and libraries of a build are, and how its ranks find them.
+/// The locations of programs and libraries of a build, and the settings of its ranks.
 struct Setup {
   std::string rank_program;                        ///< amem_rank
-  std::map<std::string, std::string> environment;  ///< added to this process' own
-  int deadline_ms = 120000;                        ///< for every answer
-  int shared_gpus = 0;  ///< GPUs that the ranks share; 0: each has a device to itself
+  std::map<std::string, std::string> environment;  ///< added to the environment of this process
+  int deadline_ms = 120000;                        ///< for each reply
+  int shared_gpus = 0;  ///< number of GPUs that the ranks share; 0: one device for each rank
 };
 
 /// One amem_rank process.
 class RankProcess {
  public:
   RankProcess(const Setup& setup, const std::map<std::string, std::string>& environment);
-  ~RankProcess();  ///< closes its input, then kills what does not end
+  ~RankProcess();  ///< closes its input, then kills it if it does not end
   RankProcess(const RankProcess&) = delete;
 
-  /// Sends an order; answer() waits for what it says: "ok" stripped. Throws std::runtime_error with
-  /// the rank's own error text, or when it died or did not answer by the deadline.
+  /// Sends a command; answer() waits for the reply, without its "ok". Throws std::runtime_error
+  /// with the rank's error text, or if the rank ended or did not reply by the deadline.
   void order(const std::string& line);
   std::string answer();
   std::string ask(const std::string& line) {
     order(line);
     return answer();
   }
-  /// What the rank says, for orders that may succeed or fail. Throws only when it says nothing.
+  /// The reply to a command that may fail. Throws only if there is no reply.
   struct Outcome {
     bool ok;
     std::string text;
   };
   Outcome outcome();
-  /// The text of the error that the last order is expected to give; throws when it succeeded.
+  /// The error text of the last command, which must fail; throws if it succeeded.
   std::string failure();
   std::string ask_failing(const std::string& line);
 
   pid_t pid() const { return pid_; }
   void kill(int signal);
-  /// Waits until the process has ended; its status as wait(2) has it. Throws at the deadline.
+  /// Waits until the process has ended. Returns its status as in wait(2). Throws at the deadline.
   int wait_until_ended();
-  /// What the process wrote to standard error so far.
+  /// Everything that the process has written to standard error.
   std::string log() const;
-  /// "rank 4711: waits at 'pause', last step pause_asked". Steps are those of a library built with
-  /// AMEM_SEEDED_FAULTS (src/engine/step_points.def); others report none.
+  /// "rank 4711: waits at 'pause', last step pause_asked". A library built with AMEM_SEEDED_FAULTS
+  /// reports steps (src/base/step_points.def); others report none.
   std::string where() const;
 
  private:
   std::string read_line();
-  /// Throws std::runtime_error: `what`, this rank's log, and where() of all ranks of this process.
+  /// Throws std::runtime_error with `what`, this rank's log, and where() of all ranks of this
+  /// process.
   [[noreturn]] void give_up(const std::string& what) const;
 
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, log_ = -1;
-  int step_ = -1;  ///< a file in which the rank keeps the name of its last step
+  int step_ = -1;  ///< a file in which the rank stores the name of its last step
   int deadline_ms_;
   std::string buffer_, last_order_;
-  bool waits_ = false;  ///< for the answer to the last order
+  bool waits_ = false;  ///< for the reply to the last command
 };
 
-/// Ranks that work together. Orders go to all before any answer is awaited, as collectives need.
+/// Ranks that work together. A command is sent to all ranks before a reply is waited for, because
+/// collectives need all ranks.
 class Job {
  public:
   Job(const Setup& setup, int ranks, const std::map<std::string, std::string>& environment = {});
@@ -76,9 +78,9 @@ class Job {
   RankProcess& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   int size() const { return static_cast<int>(ranks_.size()); }
 
-  /// Rank r works on device devices[r], or devices[r] % shared_gpus where GPUs are shared.
+  /// Rank r uses device devices[r], or devices[r] % shared_gpus if GPUs are shared.
   void use_devices(const std::vector<int>& devices);
-  /// A communicator of these members (all when empty), in this order.
+  /// Creates a communicator of these members (all if empty), in this order.
   void make(const std::string& name, std::vector<int> members = {});
   std::vector<std::string> all(const std::string& order);
   std::vector<std::string> some(const std::vector<int>& members, const std::string& order);

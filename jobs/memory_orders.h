@@ -11,11 +11,11 @@
 
 namespace jobs {
 
-/// What a rank sees of its device's and its own process' memory, and the memory it takes as a
-/// tenant that knows nothing of NCCL.
+/// The memory of a rank's device and process, and memory that the rank allocates as a program
+/// without NCCL.
 class MemoryOrders {
  public:
-  /// They refer to this object.
+  /// The commands refer to this object.
   Orders orders();
 
  private:

@@ -12,14 +12,14 @@
 
 namespace jobs {
 
-/// Looks again and again at how much memory of the rank's device is in use, by all processes, on a
-/// thread of its own. For a rank that does nothing else: one that pauses cannot be asked meanwhile.
+/// Samples the memory in use on the rank's device, by all processes, on a separate thread. For a
+/// rank without other work: a rank that pauses cannot reply at the same time.
 class MemorySampler {
  public:
-  /// `samples_begin PERIOD_US` answers when the first sample is taken, `samples` with how many
-  /// there are. `samples_end` answers with "NS BYTES" of each, in order: the CLOCK_MONOTONIC after
-  /// the driver was asked, and what is in use. Of equal samples in a row only the first and the
-  /// last are told. They refer to this object.
+  /// `samples_begin PERIOD_US` replies when the first sample is taken; `samples` returns the number
+  /// of samples. `samples_end` returns "NS BYTES" for each in order: CLOCK_MONOTONIC after the
+  /// query, and the memory in use. Of equal consecutive samples it returns only the first and the
+  /// last. The commands refer to this object.
   Orders orders();
 
  private:

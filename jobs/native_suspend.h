@@ -9,13 +9,12 @@
 
 namespace jobs {
 
-/// Whether the process' libnccl.so.2 has this function.
+/// True if the process's libnccl.so.2 has this function.
 bool nccl_exports(const std::string& function);
 
-/// NCCL's own ncclCommSuspend and ncclCommResume (from 2.29.7) on all of these communicators in one
-/// group, as its documentation asks of those who have several. All ranks call it, with the
-/// communicators in the same order. Throws std::runtime_error where NCCL has no such function or
-/// refuses.
+/// NCCL's own ncclCommSuspend and ncclCommResume (from 2.29.7) for all these communicators in one
+/// group, as its documentation requires. All ranks call it with the communicators in the same
+/// order. Throws std::runtime_error if NCCL lacks the functions or returns an error.
 void suspend_natively(const std::vector<ncclComm_t>& communicators);
 void resume_natively(const std::vector<ncclComm_t>& communicators);
 

@@ -6,8 +6,8 @@
 
 namespace jobs {
 
-/// The functions of NCCL that collectives are made of: those that this process is linked with, or
-/// those of the same names in another library.
+/// The functions of NCCL that collectives use: those that this process is linked with, or those of
+/// another library.
 struct NcclCalls {
 #define NCCL_CALL(name, function) decltype(&(function)) name = &(function);
 #include "jobs/nccl_calls.def"

@@ -7,8 +7,9 @@
 
 namespace jobs {
 
-/// ncclConfig_t with blocking = 0, as NCCL 2.17 had it, which every later NCCL accepts (its fields
-/// only grew, and it goes by `size` and `version`). Our own, because a machine may have no nccl.h.
+/// ncclConfig_t with blocking = 0 in the version of NCCL 2.17, which every later NCCL accepts:
+/// fields were only added, and `size` and `version` identify it. Declared here, because a machine
+/// may have no nccl.h.
 struct NonBlockingConfig {
   size_t size = sizeof(NonBlockingConfig);
   unsigned magic = 0xcafebeef;

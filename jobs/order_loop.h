@@ -8,16 +8,16 @@
 
 namespace jobs {
 
-/// What an order is answered with: "ok ..." or "error ...", one line.
+/// The reply to a command: "ok ..." or "error ...", one line.
 std::string answer_to(const Orders& orders, const std::string& line);
 
-/// The life of a rank: a line on standard input is one order, the answer is one line on standard
-/// output, "ok ..." or "error ...". Ends the process at "exit" or when the input ends, without
-/// tearing communicators down: a controller that is gone cannot tell the other ranks to do the
-/// same.
+/// The main loop of a rank: each line of standard input is a command, each line of standard output
+/// is its reply, "ok ..." or "error ...". Ends the process at "exit" or at the end of the input,
+/// without destroying communicators, because a controller that has ended cannot tell the other
+/// ranks to do the same.
 [[noreturn]] void follow_orders(const Orders& orders);
 
-/// For a rank program called with `version`: prints the version of its NCCL. The exit code.
+/// For a rank program called with `version`: prints the version of its NCCL. Returns the exit code.
 int print_version();
 
 }  // namespace jobs

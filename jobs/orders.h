@@ -10,9 +10,10 @@
 
 namespace jobs {
 
-/// What follows an order's name on its line.
+/// The arguments of a command.
 using Words = std::istringstream;
-/// By name; an order's result is its answer without the "ok", a std::runtime_error its "error".
+/// Commands by name. The result of a command is its reply without the "ok"; std::runtime_error is
+/// its "error".
 using Orders = std::map<std::string, std::function<std::string(Words&)>>;
 
 inline double seconds_of(const std::function<void()>& work) {

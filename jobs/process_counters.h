@@ -10,16 +10,16 @@
 
 namespace jobs {
 
-/// Entries of a directory of /proc: open files, threads.
+/// The number of entries of a directory in /proc: open files, threads.
 inline size_t count_entries(const char* directory) {
   size_t count = 0;
   DIR* dir = opendir(directory);
   while (readdir(dir) != nullptr) ++count;
   closedir(dir);
-  return count - 3;  // ".", ".." and the one that counts
+  return count - 3;  // without ".", ".." and the descriptor of this directory
 }
 
-/// Lines of a file of /proc: mappings.
+/// The number of lines of a file in /proc: mappings.
 inline size_t count_lines(const char* file) {
   std::ifstream in(file);
   size_t count = 0;

@@ -18,6 +18,7 @@
 #include "jobs/order_loop.h"
 #include "jobs/several_devices.h"
 #include "jobs/step_orders.h"
+#include "jobs/tag_orders.h"
 #include "jobs/thread_orders.h"
 
 int main(int argc, char** argv) {
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
   jobs::GapLoop gaps(communicators);
   jobs::MemorySampler sampler;
   jobs::SeveralDevices devices;
+  jobs::TagOrders tags;
   jobs::Orders orders;
   jobs::ThreadOrders threads(orders);
   orders.merge(jobs::ending_orders(orders));
@@ -44,6 +46,7 @@ int main(int argc, char** argv) {
   orders.merge(gaps.orders());
   orders.merge(memory.orders());
   orders.merge(sampler.orders());
+  orders.merge(tags.orders());
   orders.merge(threads.orders());
   orders.merge(timing.orders());
   jobs::follow_orders(orders);

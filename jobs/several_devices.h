@@ -12,11 +12,11 @@
 
 namespace jobs {
 
-/// A rank that drives several devices by itself: one communicator, of which it has every member.
-/// NCCL then maps the memory of one member for the others in the same process (p2p.cc, P2P_DIRECT).
+/// A rank that uses several devices: it has all members of one communicator. NCCL then maps the
+/// memory of one member for the others in the same process (p2p.cc, P2P_DIRECT).
 class SeveralDevices {
  public:
-  /// They refer to this object.
+  /// The commands refer to this object.
   Orders orders();
 
  private:

@@ -6,10 +6,11 @@
 
 namespace jobs {
 
-/// Orders that hold a thread at a step point of a library with seeded faults (base/seeded_fault.h).
+/// Commands that stop a thread at a step point of a library with seeded faults
+/// (base/seeded_fault.h).
 ///
-/// `hold_at POINT [N]`: the thread that is at this step point for the N-th time stays there until
-/// `go_on`. `held` says whether one does.
+/// `hold_at POINT [N]`: the thread that reaches this point for the N-th time stays there until
+/// `go_on`. `held` returns whether one does.
 Orders step_orders();
 
 }  // namespace jobs

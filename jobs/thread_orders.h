@@ -10,20 +10,19 @@
 
 namespace jobs {
 
-/// Orders for threads of the rank beside the one that talks to the controller: what one thread does
-/// while another is inside a call.
+/// Commands for additional threads of the rank: for calls while another thread is inside a call.
 ///
-/// `thread NAME ORDER...` has the thread of that name follow the order, after those that it has
-/// already; its device is that of the thread which gave it its first. `wait NAME` answers as the
-/// thread's oldest order that nobody waited for. Orders that add or remove a communicator must not
-/// run beside others: their table is not locked.
+/// `thread NAME COMMAND...` queues the command for the thread of that name. Its device is that of
+/// the thread that gave it its first command. `wait NAME` returns the reply to the oldest command
+/// that was not waited for. Commands that add or remove a communicator must not run in parallel
+/// with others: their table is not locked.
 class ThreadOrders {
  public:
-  /// `all` has to be complete before the first of its orders is given to a thread.
+  /// `all` must be complete before a thread gets its first command.
   explicit ThreadOrders(const Orders& all);
   ~ThreadOrders();
 
-  /// They refer to this object.
+  /// The commands refer to this object.
   Orders orders();
 
  private:

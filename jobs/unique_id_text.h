@@ -9,7 +9,7 @@
 
 namespace jobs {
 
-/// A unique id as 256 hexadecimal digits, to travel in an order.
+/// A unique id as 256 hexadecimal digits, for use in a command.
 inline std::string hex(const ncclUniqueId& id) {
   std::string text;
   char two[3];

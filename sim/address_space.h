@@ -13,20 +13,19 @@
 
 namespace amem::sim {
 
-/// The device addresses of this process. A reservation is a PROT_NONE mapping, a mapping is a
-/// shared mapping of the backing's file whose protection is the union of what the locations were
-/// granted: a device address without memory or without access faults, as it does on a GPU.
-/// Addresses are given out from the same one on in every process, so that those of two jobs are
-/// the same and whoever takes one for the other is found out.
+/// The device addresses of this process. A reservation is a PROT_NONE mapping. A mapping is a
+/// shared mapping of the backing's file with the union of the access that was granted to all
+/// locations, so an address without memory or access faults, as on a GPU. Every process starts at
+/// the same address, so addresses of two jobs are equal and a confusion of the two is detected.
 /// Thread-safe.
 class AddressSpace {
  public:
   static AddressSpace& instance();
 
-  // The bodies of the driver's functions of these names (CUDA Driver API, "Virtual Memory
-  // Management"), as measured on driver 580: map refuses an offset or a part of an allocation;
-  // unmap and set_access take a range over any number of whole mappings, of reservations that touch
-  // and of holes in them. unmap is content with nothing to do, set_access is not.
+  // The driver functions with these names (CUDA Driver API, "Virtual Memory Management"), as
+  // measured on driver 580. map refuses an offset and a part of an allocation. unmap and set_access
+  // accept a range over several whole mappings, adjacent reservations and holes. An empty range is
+  // legal for unmap but not for set_access.
   CuResult reserve(size_t size_bytes, size_t alignment_bytes, CuDevicePtr wanted,
                    CuDevicePtr* address);
   CuResult free_reservation(CuDevicePtr address, size_t size_bytes);
@@ -36,7 +35,7 @@ class AddressSpace {
   CuResult set_access(CuDevicePtr address, size_t size_bytes, std::span<const CuAccessDesc> list);
   CuResult get_access(CuDevicePtr address, const CuLocation& location, int* flags);
 
-  /// Maps memory for cuMemAlloc at an address of its own, readable and writable for all.
+  /// Maps memory for cuMemAlloc at a new address, with read and write access for all devices.
   CuResult add_allocation(const BackingRef& backing, size_t asked_bytes, CuDevicePtr* address);
   CuResult remove_allocation(CuDevicePtr address);
 
@@ -50,16 +49,16 @@ class AddressSpace {
   std::optional<Found> find(CuDevicePtr address);
 
   enum class Reach {
-    kOutside,       ///< no device address
-    kAccessible,    ///< all of it, possibly over several adjacent mappings
-    kInaccessible,  ///< a part is unmapped or not granted
+    kOutside,       ///< not a device address
+    kAccessible,    ///< completely accessible, possibly over several adjacent mappings
+    kInaccessible,  ///< a part is unmapped or has no access
   };
   Reach reach(CuDevicePtr address, size_t size_bytes, int wanted_flags);
 
  private:
   struct Mapping {
     size_t size_bytes;   ///< as mapped
-    size_t asked_bytes;  ///< as the caller asked for it
+    size_t asked_bytes;  ///< as the caller requested it
     CuMemHandle handle;
     BackingRef backing;
     std::vector<CuAccessDesc> access;

@@ -6,21 +6,21 @@
 #include "sim/fault.h"
 #include "sim/stream.h"
 
-/// Stands before every exported function. Only names of functions.def leave the library
+/// Precedes every exported function. The library exports only names of functions.def
 /// (CMakeLists.txt).
 #define AMEM_SIM_API extern "C" __attribute__((visibility("default")))
 
 namespace amem::sim {
 
-/// What every driver function does first: count the call, fail if a fault says so, refuse if
-/// cuInit is missing or a capture forbids the call. kSuccess: go on.
+/// The first step of every driver function: counts the call, and fails if a fault was requested, if
+/// cuInit is missing or if a capture forbids the call. kSuccess: continue.
 CuResult enter_call(Function function);
 
-/// cuInit has succeeded: from now on enter_call lets calls in.
+/// cuInit has succeeded: enter_call accepts calls from now on.
 void set_initialised();
 
-/// The stream that a handle means; for a null stream (0, 1 legacy, 2 per thread) that of the
-/// calling thread's context.
+/// The stream of a handle. A null stream (0, 1 legacy, 2 per thread) is that of the calling
+/// thread's context.
 CuResult stream_of(CuStream handle, StreamRef* stream);
 
 /// Runs the body of a driver function.

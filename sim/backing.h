@@ -8,11 +8,11 @@
 #include "base/unique_fd.h"
 #include "sim/cuda_abi.h"
 
-/// What a memory handle stands for: physical memory, or a multicast object (multicast.h).
+/// The object of a memory handle: physical memory, or a multicast object (multicast.h).
 namespace amem::sim {
 
-/// Immutable; shared by the handle table and the mappings of this process. When the last of them
-/// lets go, its descriptor is closed, and with it this process' share in the memory.
+/// Immutable. Shared by the handle table and the mappings of this process. Its last user closes its
+/// descriptor, which releases the process's share of the memory.
 class Backing {
  public:
   Backing(UniqueFd description, uint64_t file_offset_bytes, uint64_t size_bytes,
@@ -28,11 +28,11 @@ class Backing {
   uint64_t file_offset_bytes() const { return file_offset_bytes_; }
   uint64_t size_bytes() const { return size_bytes_; }
   const CuAllocationProp& properties() const { return properties_; }
-  /// Memory that another process (or this one) exported: it cannot be exported again from here.
+  /// Memory that was exported by another process, or by this one. It cannot be exported again.
   bool is_import() const { return is_import_; }
   void mark_import() { is_import_ = true; }
 
-  /// Blocks until it may be mapped: at once for physical memory.
+  /// Waits until it may be mapped. Physical memory may be mapped immediately.
   virtual void wait_until_mappable() const {}
 
  private:
@@ -45,19 +45,19 @@ class Backing {
 
 using BackingRef = std::shared_ptr<Backing>;
 
-/// New physical memory with these properties, checked as cuMemCreate checks them. It reads zero, or
-/// what set_leftover() says.
+/// Creates physical memory with these properties, which are checked as in cuMemCreate. It contains
+/// zeros, or the word of set_leftover().
 CuResult create_physical_memory(uint64_t size_bytes, const CuAllocationProp& properties,
                                 BackingRef* backing);
 
-/// As amemSimSetLeftover (sim.h).
+/// The implementation of amemSimSetLeftover (sim.h).
 void set_leftover(uint32_t word);
 
-/// Joins the memory or multicast object that a descriptor from an export stands for. The descriptor
-/// stays the caller's.
+/// Imports the memory or multicast object of an exported descriptor. The caller keeps the
+/// descriptor.
 CuResult import_backing(int fd, BackingRef* backing);
 
-/// Another descriptor of the same memory, as an export hands it out.
+/// A new descriptor of the same memory, for an export.
 CuResult export_backing(const Backing& backing, UniqueFd* fd);
 
 /// True if the location names one of this machine's GPUs or its host memory.

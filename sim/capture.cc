@@ -137,9 +137,7 @@ CuResult submit(const StreamRef& stream, Operation operation) {
       }
     }
   }
-  const CuResult fits = stream->context().local_memory().fit_stack(operation.stack_bytes);
-  if (fits == kSuccess) stream->enqueue(std::move(operation));
-  return fits;
+  return stream->context().enqueue(*stream, std::move(operation));
 }
 
 CuResult captured_point(const StreamRef& stream, std::optional<CapturedPoint>* point) {

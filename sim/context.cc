@@ -34,7 +34,7 @@ Known& known() {
 // REQUIRES: known().mutex.
 CuResult make_context_locked(CuDevice device, unsigned flags, Context** context) {
   auto fresh = std::make_unique<Context>(device, flags, known().next_id++);
-  const CuResult sized = fresh->local_memory().set_stack(LocalMemory::kInitialStackBytes);
+  const CuResult sized = fresh->set_stack(LocalMemory::kInitialStackBytes);
   if (sized != kSuccess) return sized;
   *context = fresh.get();
   known().contexts.emplace(*context, std::move(fresh));
@@ -83,6 +83,31 @@ void Context::synchronize() {
   std::vector<Mark> marks;  // all of them before the first wait, or later work would be waited for
   for (const StreamRef& stream : streams()) marks.push_back({stream, stream->position()});
   for (const Mark& mark : marks) mark.stream->wait_for(mark.position);
+}
+
+CuResult Context::enqueue(Stream& stream, Operation operation) {
+  std::lock_guard guard(submission_);
+  const CuResult fits = local_memory_.fit_stack(operation.stack_bytes);
+  if (fits == kSuccess) stream.enqueue(std::move(operation));
+  return fits;
+}
+
+CuResult Context::when_idle(const std::function<CuResult()>& body) {
+  std::lock_guard guard(submission_);
+  synchronize();
+  return body();
+}
+
+uint64_t Context::stack_bytes() {
+  std::lock_guard guard(submission_);
+  return local_memory_.stack_bytes();
+}
+
+CuResult Context::set_stack(uint64_t stack_bytes) {
+  return when_idle([&] {
+    const CuResult failed = failure();
+    return failed == kSuccess ? local_memory_.set_stack(stack_bytes) : failed;
+  });
 }
 
 void Context::destroy() {

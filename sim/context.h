@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -13,8 +14,8 @@
 
 namespace amem::sim {
 
-/// A context of one device, primary or created. Never destroyed: threads may still have it current
-/// after its end, and must then be told so (CUDA_ERROR_CONTEXT_IS_DESTROYED). Thread-safe.
+/// A context of one device, primary or created. Never destroyed, because it may still be current in
+/// other threads, which then get CUDA_ERROR_CONTEXT_IS_DESTROYED. Thread-safe.
 class Context {
  public:
   Context(CuDevice device, unsigned flags, uint64_t id)
@@ -24,9 +25,8 @@ class Context {
   uint64_t id() const { return id_; }
   unsigned flags() const { return flags_; }
   bool alive() const { return alive_.load(); }
-  LocalMemory& local_memory() { return local_memory_; }
 
-  /// The first failure of work on it, kSuccess if there was none. As on a GPU it does not go away.
+  /// The first failure of its work, or kSuccess. As on a GPU, a failure is permanent.
   CuResult failure() const { return failure_.load(); }
   void fail(CuResult failure);
 
@@ -34,9 +34,21 @@ class Context {
   void remove_stream(const StreamRef& stream);
   StreamRef null_stream();
 
+  /// Gives work to one of its streams. kErrorOutOfMemory: its local memory has to grow for that,
+  /// and there is no room.
+  CuResult enqueue(Stream& stream, Operation operation);
+
   /// Waits for the work that all its streams had when it was called, also for that of streams that
   /// were destroyed since. More may come meanwhile: that is not waited for.
   void synchronize();
+
+  /// Waits as synchronize() does, then runs the body. Until it has returned, enqueue() and what
+  /// looks at the limits wait (measured, driver 580).
+  CuResult when_idle(const std::function<CuResult()>& body);
+
+  /// CU_LIMIT_STACK_SIZE. Setting it waits for the work, which may be using its local memory.
+  uint64_t stack_bytes();
+  CuResult set_stack(uint64_t stack_bytes);
 
   /// Ends it: its streams finish what they have, and its local memory is returned.
   void destroy();
@@ -51,29 +63,29 @@ class Context {
   const CuDevice device_;
   const unsigned flags_;
   const uint64_t id_;
+  std::mutex submission_;  ///< taken before mutex_
   LocalMemory local_memory_;
   std::atomic<bool> alive_{true};
   std::atomic<CuResult> failure_{kSuccess};
   std::mutex mutex_;
   StreamRef null_stream_;
-  std::vector<StreamRef> streams_;  ///< a destroyed one too, until its work is done
+  std::vector<StreamRef> streams_;  ///< includes destroyed streams until their work is complete
   uint32_t peers_ = 0;
 };
 
-/// A new context; lives as long as the process. kErrorOutOfMemory: the GPU has no room for its
-/// local memory.
+/// A new context, which exists as long as the process. kErrorOutOfMemory: the GPU has no memory for
+/// its local memory.
 CuResult make_context(CuDevice device, unsigned flags, Context** context);
 
-/// The context that an ABI handle means; null if it is none of ours.
+/// The context of an ABI handle; null for an unknown handle.
 Context* context_of(CuContext handle);
 CuContext handle_of(Context* context);
 
-/// The primary contexts, one a device, alive while retained (CUDA Driver API, "Primary Context
-/// Management").
-/// Errors as make_context().
+/// The primary contexts, one for each device, active while retained (CUDA Driver API, "Primary
+/// Context Management"). Errors as make_context().
 CuResult retain_primary(CuDevice device, Context** context);
 bool release_primary(CuDevice device);
-/// Null while nobody retains it.
+/// Null while it is not retained.
 Context* active_primary(CuDevice device);
 unsigned primary_flags(CuDevice device);
 void set_primary_flags(CuDevice device, unsigned flags);

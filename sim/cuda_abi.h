@@ -14,9 +14,9 @@ struct CUgraphExec_st;
 struct CUmod_st;
 struct CUfunc_st;
 
-/// The types and values of the CUDA driver's ABI that the simulated driver and the contract suite
-/// need, in our own declarations, so that both build without CUDA installed. cuda_abi_test.cc holds
-/// them against the toolkit's cuda.h where there is one.
+/// Declarations of the types and values of the CUDA driver's ABI that the simulated driver and the
+/// contract suite need, so that both build without CUDA. cuda_abi_test.cc compares them with the
+/// toolkit's cuda.h if there is one.
 namespace amem::sim {
 
 using CuDevice = int;

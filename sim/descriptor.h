@@ -8,9 +8,9 @@
 
 namespace amem::sim {
 
-/// A copy of a descriptor that the simulator keeps for itself. Handles of the real driver cost no
-/// descriptor, so ours stay out of the way of programs that use, or count, low numbers; where the
-/// process' limit leaves no room there, any number will do. Invalid when there is none left.
+/// A copy of a descriptor for use by the simulator. Handles of the real driver need no descriptor,
+/// so these use high numbers, in order not to disturb programs that use or count low numbers. If
+/// the limit of the process does not allow it, any number is used. Invalid if there is none left.
 inline UniqueFd keep_copy(int fd) {
   constexpr int kLowestKept = 1024;
   UniqueFd high(fcntl(fd, F_DUPFD_CLOEXEC, kLowestKept));

@@ -35,9 +35,10 @@ template <typename Free>
 CuResult free_when_idle(Free free) {
   Context* context = nullptr;
   if (const CuResult current = current_context(&context); current != kSuccess) return current;
-  context->synchronize();
-  const CuResult freed = free();
-  return freed == kSuccess ? context->failure() : freed;
+  return context->when_idle([&] {
+    const CuResult freed = free();
+    return freed == kSuccess ? context->failure() : freed;
+  });
 }
 
 // One attribute of an address, or kErrorInvalidValue: unknown pointers have none.

@@ -288,21 +288,17 @@ AMEM_SIM_API CuResult cuCtxGetLimit(size_t* value, int limit) {
     if (value == nullptr) return kErrorInvalidValue;
     if (const CuResult current = current_context(&context); current != kSuccess) return current;
     if (limit != kLimitStackSize) return kErrorUnsupportedLimit;
-    *value = context->local_memory().stack_bytes();
+    *value = context->stack_bytes();
     return kSuccess;
   });
 }
 
-// Waits for the work of the context, which may be using its local memory. A launch is not held up
-// meanwhile.
 AMEM_SIM_API CuResult cuCtxSetLimit(int limit, size_t value) {
   return driver_call(Function::cuCtxSetLimit, [&] {
     Context* context = nullptr;
     if (const CuResult current = current_context(&context); current != kSuccess) return current;
     if (limit != kLimitStackSize) return kErrorUnsupportedLimit;
-    context->synchronize();
-    if (const CuResult failed = context->failure(); failed != kSuccess) return failed;
-    return context->local_memory().set_stack(value);
+    return context->set_stack(value);
   });
 }
 

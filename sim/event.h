@@ -11,8 +11,8 @@
 
 namespace amem::sim {
 
-/// The last point of a stream, or of a capture, at which it was recorded. An event that never was
-/// counts as done. Thread-safe.
+/// The point of a stream or of a capture at which the event was last recorded. An event that was
+/// never recorded is complete. Thread-safe.
 class Event {
  public:
   explicit Event(unsigned flags) : flags_(flags) {}
@@ -21,10 +21,10 @@ class Event {
 
   CuResult record(const StreamRef& stream);
 
-  /// Lets later work of the stream wait for it.
+  /// Makes later work of the stream wait for the event.
   CuResult make_wait(const StreamRef& stream);
 
-  /// kErrorNotReady while it has not happened.
+  /// kErrorNotReady until the event is complete.
   CuResult query();
   CuResult synchronize();
 

@@ -4,8 +4,8 @@
 
 #include "sim/cuda_abi.h"
 
-/// Which driver function is running, how often each was called, and the failures and delays that
-/// tests ask for (sim.h).
+/// The running driver function of each thread, the number of calls of each function, and the
+/// failures and delays that tests request (sim.h).
 namespace amem::sim {
 
 enum class FunctionKind { kAnytime, kPlain, kMemory, kUnsafe, kUnsafeMemory };
@@ -20,12 +20,12 @@ enum class Function : unsigned {
 
 FunctionKind function_kind(Function function);
 
-/// Counts a call, lets it take its delay, and answers with the error that it has to fail with, or
-/// kSuccess. Called once at the start of every driver function.
+/// Counts a call, delays it, and returns the error with which it must fail, or kSuccess. Called
+/// once at the start of every driver function.
 CuResult count_call(Function function);
 
-/// False when AMEM_SIM_FAULT or AMEM_SIM_DELAY_US cannot be read: a test that asked for a fault
-/// must not pass because of a misspelling.
+/// False if AMEM_SIM_FAULT or AMEM_SIM_DELAY_US is malformed: a test that requests a fault must not
+/// pass because of a typing error.
 bool fault_environment_understood();
 
 }  // namespace amem::sim

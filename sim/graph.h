@@ -9,17 +9,17 @@
 
 namespace amem::sim {
 
-/// What a capture became: one chain of operations. Immutable.
+/// The result of a capture: one chain of operations. Immutable.
 struct Graph {
   std::vector<Operation> operations;
 };
 
-/// A graph ready for launching; independent of the graph that it was made from.
+/// A graph that can be launched; independent of the graph that it was created from.
 struct GraphExec {
   std::shared_ptr<const std::vector<Operation>> operations;
 };
 
-/// Runs the whole chain as one piece of work of the stream, or adds it to the stream's capture.
+/// Runs the whole chain as one operation of the stream, or adds it to the stream's capture.
 CuResult launch(const GraphExec& exec, const StreamRef& stream);
 
 }  // namespace amem::sim

@@ -10,7 +10,7 @@
 namespace amem::sim {
 
 /// The memory handles of this process: values that look like the driver's (heap pointers), each
-/// with its count of references. Thread-safe.
+/// with a reference count. Thread-safe.
 class Handles {
  public:
   static Handles& instance();
@@ -18,14 +18,14 @@ class Handles {
   /// A new handle with one reference.
   CuMemHandle add(BackingRef backing);
 
-  /// What the handle stands for; null for a value that is no handle.
+  /// The object of the handle; null for an unknown value.
   BackingRef find(CuMemHandle handle);
 
-  /// One reference more. The handle may have lost its last one before: memory that is still mapped
-  /// gets the same value back (CUDA Driver API, cuMemRetainAllocationHandle).
+  /// Adds a reference. The handle may have had none: memory that is still mapped gets the same
+  /// value again (CUDA Driver API, cuMemRetainAllocationHandle).
   void retain(CuMemHandle handle, BackingRef backing);
 
-  /// One reference less. False for a value that is no handle.
+  /// Removes a reference. False for an unknown value.
   bool release(CuMemHandle handle);
 
  private:

@@ -7,8 +7,8 @@
 
 #include "sim/stream.h"
 
-/// Kernels. The simulated GPU does not run their code: it knows some by their names and does
-/// natively what they do. Of their text it reads how deep their stack is.
+/// Kernels. The simulated GPU does not run their code. It knows some kernels by name and implements
+/// them natively. It reads the size of their stack from their text.
 namespace amem::sim {
 
 struct Grid {
@@ -16,19 +16,19 @@ struct Grid {
   unsigned threads[3];
 };
 
-/// Checks a launch, and makes the work of it; `parameters` are read at once, as the driver does.
+/// Checks a launch and creates its operation; reads `parameters` immediately, like the driver.
 struct Kernel {
   const char* name;
   CuResult (*launch)(const Grid& grid, void** parameters, Operation* operation);
 };
 
-/// A kernel and the bytes of stack that a thread of it needs: those of its .local variables.
+/// A kernel and the bytes of stack that one of its threads needs: those of its .local variables.
 struct KernelInImage {
   const Kernel* kernel;
   uint64_t stack_bytes;
 };
 
-/// The kernels of this PTX text that the simulated GPU knows.
+/// The kernels in this PTX text that the simulated GPU knows.
 std::vector<KernelInImage> kernels_in(std::string_view image);
 
 }  // namespace amem::sim

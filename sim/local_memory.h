@@ -10,25 +10,24 @@
 
 namespace amem::sim {
 
-/// The local memory of a context: the stacks of all threads that its GPU can run at once. It lies
-/// in the GPU's memory, counts as used, grows with the deepest stack of a kernel launched so far
-/// and never shrinks by itself, only by cuCtxSetLimit(CU_LIMIT_STACK_SIZE) (measured, driver 580).
-/// Thread-safe.
+/// The local memory of a context: the stacks of all threads that its GPU can run at once. It is in
+/// the GPU's memory, counts as used, grows with the deepest stack of all kernels launched so far,
+/// and shrinks only with cuCtxSetLimit(CU_LIMIT_STACK_SIZE) (measured, driver 580). Thread-safe.
 class LocalMemory {
  public:
   explicit LocalMemory(CuDevice device) : device_(device) {}
 
-  /// CU_LIMIT_STACK_SIZE: bytes of stack that a thread can have.
+  /// CU_LIMIT_STACK_SIZE: the maximum stack of one thread, in bytes.
   uint64_t stack_bytes();
 
-  /// Takes or returns memory for stacks of this size, rounded up as the driver rounds.
-  /// kErrorOutOfMemory: there is no room, and nothing has changed.
+  /// Allocates or returns memory for stacks of this size, rounded up like the driver.
+  /// kErrorOutOfMemory: there is not enough memory, and nothing has changed.
   CuResult set_stack(uint64_t stack_bytes);
 
-  /// As set_stack() for a deeper stack; a smaller one fits already.
+  /// As set_stack() if the stack is deeper than the current one; otherwise does nothing.
   CuResult fit_stack(uint64_t stack_bytes);
 
-  /// Returns all of it: the context has ended.
+  /// Returns all memory: the context has ended.
   void release();
 
   static constexpr uint64_t kInitialStackBytes = 1024;

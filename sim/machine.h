@@ -11,8 +11,8 @@
 #include "sim/cuda_abi.h"
 #include "sim/pool.h"
 
-/// The simulated machine: its GPUs and what the processes on it agree about. It is a folder
-/// (AMEM_SIM_DIR) with one file a GPU, one for the host's memory and a small state file.
+/// The simulated machine: its GPUs and the state that its processes share. It is a folder
+/// (AMEM_SIM_DIR) with one file for each GPU, one for the host's memory and a small state file.
 namespace amem::sim {
 
 inline constexpr int kMaxDevices = 16;
@@ -27,7 +27,7 @@ struct SharedState {
 
 class Machine {
  public:
-  /// Joins the machine; called by cuInit, any number of times.
+  /// Joins the machine. Called by cuInit, any number of times.
   static CuResult join();
 
   /// Null before the first successful join. Never destroyed.
@@ -37,7 +37,7 @@ class Machine {
   Pool& device(int ordinal) { return pools_[static_cast<size_t>(ordinal)]; }
   Pool& host() { return pools_[kMaxDevices]; }
 
-  /// The pool that a descriptor belongs to and what it stands for there.
+  /// The pool of a descriptor and its range there.
   struct Found {
     Pool* pool;
     CuLocation location;

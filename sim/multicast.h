@@ -22,12 +22,12 @@
 /// Binds of one process are unknown to the others.
 namespace amem::sim {
 
-/// At the start of the object's memfd.
+/// The start of the object's memfd.
 struct MulticastHeader {
   uint64_t magic;
-  uint32_t device_count;             ///< that must be added before it can be used
-  std::atomic<uint32_t> added;       ///< how many were; waited for with futex(2)
-  std::atomic<uint32_t> added_mask;  ///< which were
+  uint32_t device_count;             ///< number of devices that must be added before use
+  std::atomic<uint32_t> added;       ///< number of added devices; waited for with futex(2)
+  std::atomic<uint32_t> added_mask;  ///< the added devices
   uint64_t size_bytes;
   uint64_t handle_types;
 };
@@ -40,7 +40,7 @@ class Multicast final : public Backing {
   CuResult add_device(CuDevice device);
   void wait_until_mappable() const override;
 
-  /// Blocks until all devices were added.
+  /// Waits until all devices were added.
   CuResult bind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes,
                 const BackingRef& memory);
   CuResult unbind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes);

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-/// Open-file-description locks (fcntl(2)): they belong to the description, not to the process, and
-/// end with it.
+/// Open-file-description locks (fcntl(2)). They belong to the open file description, not to the
+/// process, and end with it.
 namespace amem::sim {
 
 /// Bytes of a file; length 0 means to the end.
@@ -15,18 +15,17 @@ struct FileRange {
   uint64_t length;
 };
 
-/// Write-locks the range for the description of `fd`. False when another one holds a part of it
-/// (errno EAGAIN) or on error.
+/// Write-locks the range for the description of `fd`. False if another description holds a part of
+/// it (errno EAGAIN) or on error.
 bool try_lock(int fd, FileRange range);
 
-/// Turns the description's lock of one byte into a read lock, waiting for writers.
+/// Converts the description's lock of one byte into a read lock. Waits for writers.
 bool lock_shared(int fd, uint64_t byte);
 
-/// Some lock of another description that lies in the range, cut off at nothing; none if there is
-/// none.
+/// A lock of another description that overlaps the range; none if there is none.
 std::optional<FileRange> find_lock(int fd, FileRange range);
 
-/// Holds the write lock of one byte while it lives; waits for it.
+/// Holds the write lock of one byte. The constructor waits for it.
 class LockedByte {
  public:
   LockedByte(int fd, uint64_t byte);

@@ -28,50 +28,50 @@ namespace amem::sim {
 
 inline constexpr uint64_t kGranularityBytes = 2ull << 20;
 
-/// What the processes on a machine share about one pool; lives in the machine's state file.
+/// The state of one pool that all processes of a machine share; in the machine's state file.
 struct PoolState {
-  std::atomic<uint64_t> used_bound_bytes;  ///< never less than the bytes in use
-  std::atomic<uint64_t> next_offset;       ///< where to look for room first
+  std::atomic<uint64_t> used_bound_bytes;  ///< at least the bytes in use
+  std::atomic<uint64_t> next_offset;       ///< where the search for free memory starts
 };
 
-/// A piece of physical memory as the kernel knows it.
+/// A range of physical memory.
 struct PhysicalRange {
   uint64_t offset_bytes = 0;
   uint64_t size_bytes = 0;
   bool gpu_direct_rdma_capable = false;
 };
 
-/// Thread-safe; any number of processes may use the same pool.
+/// Thread-safe. Several processes can use the same pool.
 class Pool {
  public:
-  /// Opens, or creates, the pool file. `state_fd` and `lock_byte` name the lock that serialises
-  /// allocation between processes. False: errno tells why.
+  /// Opens or creates the pool file. `state_fd` and `lock_byte` identify the lock that serializes
+  /// allocation between processes. On false, errno has the reason.
   bool open(const std::string& path, uint64_t capacity_bytes, PoolState* state, int state_fd,
             uint64_t lock_byte);
 
-  /// True when no process holds memory of it. REQUIRES: open.
+  /// True if no process holds memory of it. REQUIRES: open.
   bool unused() const;
 
-  /// Takes back all pages. REQUIRES: unused.
+  /// Releases all pages. REQUIRES: unused.
   bool clear();
 
-  /// A new allocation, reading zero. `size_bytes` is a multiple of the granularity.
+  /// A new allocation that contains zeros. `size_bytes` is a multiple of the granularity.
   CuResult allocate(uint64_t size_bytes, bool gpu_direct_rdma_capable, UniqueFd* description,
                     uint64_t* offset_bytes);
 
-  /// From an offset on: whether the memory has pages, which it gets when it is first written, and
-  /// where that ends.
+  /// A part of the memory, from an offset on, and whether it has pages. It gets pages when it is
+  /// first written.
   struct Extent {
     bool has_pages;
     uint64_t end_bytes;
   };
   Extent extent_at(uint64_t offset_bytes) const;
 
-  /// What an allocation's descriptor stands for; nothing if it is not one of this pool.
+  /// The range of an allocation's descriptor; nothing if the descriptor is not of this pool.
   std::optional<PhysicalRange> describe(int fd) const;
 
   uint64_t capacity_bytes() const { return capacity_bytes_; }
-  /// Never more than the capacity.
+  /// At most the capacity.
   uint64_t used_bytes();
 
  private:
@@ -86,7 +86,7 @@ class Pool {
   PoolState* state_ = nullptr;
   int state_fd_ = -1;
   uint64_t lock_byte_ = 0;
-  UniqueFd query_fd_;  ///< holds no locks itself, so that it sees everybody's
+  UniqueFd query_fd_;  ///< holds no locks, so that it sees the locks of all processes
   dev_t file_device_ = 0;
   ino_t file_inode_ = 0;
   std::mutex mutex_;

@@ -4,8 +4,9 @@
 
 namespace amem::sim {
 
-/// The entry point that cuGetProcAddress gives for a name and a CUDA version: of the forms that are
-/// not newer, the newest. Null with kProcAddressNotFound or kProcAddressVersionNotSufficient.
+/// The function that cuGetProcAddress returns for a name and a CUDA version: the newest form that
+/// is not newer than this version. Null with kProcAddressNotFound or
+/// kProcAddressVersionNotSufficient.
 void* find_entry_point(const char* name, int cuda_version, int* status);
 
 }  // namespace amem::sim

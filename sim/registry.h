@@ -8,13 +8,13 @@
 
 namespace amem::sim {
 
-/// The live objects of one kind whose addresses callers hold as handles, so that a handle that is
-/// none is an error and not a crash. Thread-safe.
+/// The live objects of one kind whose addresses are handles, so that an invalid handle is an error
+/// and not a crash. Thread-safe.
 template <typename Object>
 class Registry {
  public:
   static Registry& instance() {
-    static auto* registry = new Registry;  // outlives every thread of the process
+    static auto* registry = new Registry;  // exists longer than every thread of the process
     return *registry;
   }
 

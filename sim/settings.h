@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-/// The environment of the simulated driver; sim.h says what each variable means. Wrong numbers
-/// count as absent.
+/// The environment of the simulated driver; sim.h documents the variables. Illegal numbers are
+/// ignored.
 namespace amem::sim {
 
 std::string machine_folder();

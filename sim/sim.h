@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SPDX-FileCopyrightText: 2026 The amem authors
  *
- * What the simulated libcuda.so.1 offers besides the driver's functions: faults, call counts and
- * figures for tests. A program finds them with dlsym; on a real driver they are absent. All may be
- * called from any thread, before cuInit too, and concern this process only.
+ * Additional functions of the simulated libcuda.so.1 for tests: faults, call counts and memory in
+ * use. Programs look them up with dlsym; a real driver does not have them. All are thread-safe, can
+ * be called before cuInit, and concern only this process.
  *
  * Environment, read when the library first needs it:
  *   AMEM_SIM_DIR        folder of the simulated machine: processes that share it share the GPUs
  *                       (default /dev/shm/amem-sim-<uid>)
  *   AMEM_SIM_DEVICES    number of GPUs (default 4, at most 16)
  *   AMEM_SIM_MEMORY_MB  physical memory of each GPU in MiB (default 4096)
- *   AMEM_SIM_LOCAL_MB   local memory of each context in MiB for stacks of 1024 bytes, as a context
- *                       begins (default 8; 0: none, for tests that count bytes)
+ *   AMEM_SIM_LOCAL_MB   local memory of a new context in MiB, for stacks of 1024 bytes
+ *                       (default 8; 0: none, for tests that count bytes)
  *   AMEM_SIM_HOSTMEM    physical memory for HOST and HOST_NUMA allocations in MiB (default 4096)
  *   AMEM_SIM_MULTICAST  1: multicast objects are supported (default 0)
  *   AMEM_SIM_FAULT      faults, as for amemSimSetFault
- *   AMEM_SIM_DELAY_US   microseconds that calls take longer: "cuMemMap=100,cuMemCreate=20"
+ *   AMEM_SIM_DELAY_US   additional duration of calls in microseconds: "cuMemMap=100,cuMemCreate=20"
  *
- * Unlike the real driver, every handle and every mapped allocation costs this process a descriptor,
- * numbered from 1024 where the limit allows; cuInit raises the soft limit to the hard one.
- * The first process on a machine decides the number of GPUs and the sizes; they hold until the last
- * process on it has ended.
+ * Unlike the real driver, every handle and every mapped allocation needs a file descriptor in this
+ * process. The numbers start at 1024 if the limit allows it; cuInit raises the soft limit to the
+ * hard limit. The first process on a machine sets the number of GPUs and the sizes, which are
+ * constant until the last process on the machine has ended.
  */
 #ifndef AMEM_SIM_SIM_H_
 #define AMEM_SIM_SIM_H_
@@ -31,25 +31,23 @@ extern "C" {
 
 /* Replaces the faults of this process: a comma-separated list of "name:n=code" (the n-th call from
  * now on, counted from 1, fails with that CUresult) and "name:n..=code" (the n-th and all later
- * ones). name is as cuGetProcAddress takes it, or "*" for any memory call. A failing call has no
- * other effect. NULL or "" removes all. Returns 0, or 1 and changes nothing if the list cannot be
- * understood. */
+ * ones). name is a name for cuGetProcAddress, or "*" for any memory call. A failing call has no
+ * other effect. NULL or "" removes all faults. Returns 0, or 1 without a change if the list is
+ * malformed. */
 int amemSimSetFault(const char* faults);
 
-/* Calls of this function (named as for cuGetProcAddress, "*" for all memory calls) since the start
- * or the last amemSimReset, failed ones included; -1 for an unknown name. */
+/* The number of calls of this function (a name for cuGetProcAddress, or "*" for all memory calls)
+ * since the start or the last amemSimReset, including failed calls; -1 for an unknown name. */
 long long amemSimCallCount(const char* name);
 
-/* Memory that this process creates from now on is full of this 32-bit word: a driver that does not
- * scrub hands out what another program left there. 0: it reads zero, as that of a driver that does.
- */
+/* New memory of this process is filled with this 32-bit word from now on, as if the driver did not
+ * clear memory of other programs. 0: new memory is zero. */
 void amemSimSetLeftover(unsigned word);
 
-/* Removes all faults, delays and leftovers and sets the call counts to 0. */
+/* Removes all faults and delays, and sets the word of new memory and the call counts to 0. */
 void amemSimReset(void);
 
-/* Bytes of this GPU's physical memory that are in use by any process; -1 if there is no such GPU.
- */
+/* Bytes of this GPU's physical memory that all processes use; -1 if the GPU does not exist. */
 long long amemSimUsedBytes(int device);
 
 #ifdef __cplusplus

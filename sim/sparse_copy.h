@@ -6,18 +6,19 @@
 
 #include "sim/cuda_abi.h"
 
-/// Copies that leave simulated memory which nobody has written without pages of the host. Most of
-/// what NCCL allocates is never touched; giving it pages at every pause and resume would cost more
-/// than everything else a simulated job does.
+/// Copies that do not allocate host pages for simulated memory that was never written. NCCL never
+/// touches most of its memory. Allocating pages for it at every pause and resume would take longer
+/// than all other work of a simulated job.
 namespace amem::sim {
 
-/// As memmove. The ranges are accessible, and adjacent mappings are one range.
+/// Like memmove. The ranges are accessible; adjacent mappings are one range.
 void sparse_move(CuDevicePtr to, CuDevicePtr from, size_t size_bytes);
 
-/// As memset with 0.
+/// Like memset with 0.
 void sparse_zero(CuDevicePtr to, size_t size_bytes);
 
-/// True if every byte is 0. Memory that nobody has written is not read, which would give it pages.
+/// True if every byte is 0. Does not read memory that was never written, because that would
+/// allocate pages.
 bool sparse_is_zero(CuDevicePtr from, size_t size_bytes);
 
 }  // namespace amem::sim

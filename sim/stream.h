@@ -15,15 +15,15 @@ namespace amem::sim {
 
 class Context;
 
-/// One piece of work of a stream. It runs on the stream's worker thread and answers with a
-/// CUresult: a failure is the context's from then on, as an illegal address is on a GPU.
+/// One operation of a stream. It runs on the stream's worker thread and returns a CUresult. A
+/// failure becomes the failure of the context, like an illegal address on a GPU.
 struct Operation {
   std::function<CuResult()> run;
-  bool always = false;       ///< runs in a failed context too: others wait for it
-  uint64_t stack_bytes = 0;  ///< that a thread of it needs
+  bool always = false;       ///< runs in a failed context too, because others wait for it
+  uint64_t stack_bytes = 0;  ///< of one thread of a kernel
 };
 
-/// Something that will have happened: the point of a stream at which an event was recorded.
+/// An event of the future: the point of a stream at which an event was recorded.
 class Completion {
  public:
   void finish();
@@ -39,9 +39,9 @@ class Completion {
   std::chrono::steady_clock::time_point at_;
 };
 
-/// Runs operations in order on a thread of its own, which starts with the first one. The null
-/// stream of a context is such a stream as well: it does not wait for other streams, and they do
-/// not wait for it. Thread-safe.
+/// Runs operations in order on its own thread, which starts with the first operation. The null
+/// stream of a context is a normal stream: it does not wait for other streams, and they do not wait
+/// for it. Thread-safe.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(Context& context, unsigned flags) : context_(context), flags_(flags) {}
@@ -51,20 +51,20 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   void enqueue(Operation operation);
 
-  /// Waits for what was enqueued before the call.
+  /// Waits for operations that were enqueued before the call.
   void synchronize() { wait_for(position()); }
 
-  /// How much was enqueued so far, and the wait until that much is done.
+  /// The number of enqueued operations, and a wait until that many are complete.
   uint64_t position();
   void wait_for(uint64_t position);
 
-  /// True when nothing is left to do.
+  /// True if no operation is pending.
   bool idle();
 
-  /// No more work will come; what is enqueued still runs.
+  /// No operation will be added; pending operations still run.
   void close();
 
-  /// True when it is closed and nothing is left to do.
+  /// True if the stream is closed and no operation is pending.
   bool finished();
 
  private:

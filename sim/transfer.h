@@ -4,11 +4,11 @@
 
 #include "sim/stream.h"
 
-/// Copies and fills: what the driver's copy functions put into a stream.
+/// Copies and fills: the operations of the driver's copy functions.
 namespace amem::sim {
 
-/// Which side of a copy has to be device memory; the driver's function names say so. Pinned host
-/// memory counts as such, because it has a device address.
+/// Which side of a copy must be device memory, according to the name of the driver function. Pinned
+/// host memory qualifies, because it has a device address.
 enum class Direction { kHostToDevice, kDeviceToHost, kDeviceToDevice, kAny };
 
 struct Copy {
@@ -25,11 +25,10 @@ struct Fill {
   size_t count;
 };
 
-/// A copy runs over any number of adjacent mappings. An address without memory or access is
-/// kErrorInvalidValue when it is submitted, and kErrorIllegalAddress (the context is lost) when it
-/// turns out only as the copy runs. Of pageable host memory the bytes are taken at once, and into
-/// it they have arrived on return, as the driver does it (CUDA Driver API, "API synchronization
-/// behavior").
+/// A copy can span several adjacent mappings. An address without memory or access is
+/// kErrorInvalidValue at submission, or kErrorIllegalAddress, which destroys the context, if it is
+/// detected while the copy runs. Pageable host memory is read before the call returns, and written
+/// before the call returns, like in the driver (CUDA Driver API, "API synchronization behavior").
 CuResult submit_copy(const StreamRef& stream, const Copy& copy);
 CuResult submit_fill(const StreamRef& stream, const Fill& fill);
 

@@ -5,7 +5,7 @@
 
 Every row of its tables names, in the column `tests`, tests that exist (`Suite.Test`). Every test of
 tests/faults, of tests/process that is about misuse, death, exit, children, bystanders or strangers, and
-of src/peers about hostile peers, is named there. What
+of src/transport about hostile peers, is named there. What
 the column `caller sees` quotes, but for the names of results, is part of a string in src; … stands
 for anything. Naming is all that is seen here: that the test shows the row, a reviewer sees.
 """
@@ -19,7 +19,7 @@ import source_tree
 DOCUMENT = "docs/failure_modes.md"
 _ABOUT_FAULTS = re.compile(
     r"tests/faults/\w+_test\.cc|tests/process/(misuse|death|exit|children|bystander|stranger)\w*_test\.cc|"
-    r"src/peers/hostile\w*_test\.cc"
+    r"src/transport/hostile\w*_test\.cc"
 )
 _TEST = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
 _LITERALS = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')

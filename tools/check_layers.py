@@ -3,12 +3,16 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Holds the #includes of src/ against the table under "## Layers" of ARCHITECTURE.md.
 
+Below clients/ nobody knows NCCL or PyTorch: their names appear there in no identifier, string or
+comment, but for a comment that cites a source (file@version) and the settings of the environment.
+
 Also the homes of things that only one folder may do: cuda.h, dlsym and dlopen, getenv, sockets.
 Tests (*_test.cc) are free of these rules, and a call away from its home is let off by a comment of
 `allow:` and the reason, as in check_banned.py. The table's columns are `folder` and `may include`;
 a cell is a list of folders, `all`, or a dash.
 """
 
+import pathlib
 import re
 import sys
 
@@ -22,7 +26,7 @@ HOMES = (
     (
         "dlsym and dlopen",
         re.compile(r"(?<![\w.>])(?:dlsym|dlvsym|dlopen|dlmopen)\s*\("),
-        ("src/hook/", "src/driver/", "src/shim/"),
+        ("src/clients/", "src/driver/", "src/api/"),
         "look-ups are answered, and asked, where the driver and the real libnccl are known",
     ),
     (
@@ -37,14 +41,26 @@ HOMES = (
             r"(?<![\w.>])(?:socket|socketpair|accept4|sendmsg|recvmsg|sendmmsg|recvmmsg"
             r"|getsockopt|setsockopt)\s*\("
         ),
-        ("src/peers/",),
+        ("src/transport/",),
         "bytes from other processes enter in one place",
     ),
 )
 HEADER_HOMES = (
     (re.compile(r"(?:.*/)?(?:cuda|cuda_runtime|cuda_runtime_api|cudaTypedefs)\.h"), "src/driver/"),
-    (re.compile(r"sys/socket\.h|sys/un\.h|netinet/.*|arpa/.*|netdb\.h"), "src/peers/"),
+    (re.compile(r"sys/socket\.h|sys/un\.h|netinet/.*|arpa/.*|netdb\.h"), "src/transport/"),
 )
+
+
+LIBRARY_NAME = re.compile(r"nccl|torch", re.IGNORECASE)
+CITED_SOURCE = re.compile(r"@v?\d")
+MAY_NAME_LIBRARIES = ("clients/", "api", "cli")
+SETTINGS = re.compile(r"src/base/environment(_test)?\.\w+")
+
+
+def folder_of(path):
+    """The layer of a file of src/: its folder, of clients/ one folder for each client."""
+    depth = 3 if path.parts[1] == "clients" else 2
+    return "/".join(path.parts[1:depth])
 
 
 def read_table(text):
@@ -86,7 +102,7 @@ def check_table(table, folders, findings):
 
 def check_includes(root, path, text, table, findings):
     """The #includes of one file of src/."""
-    here = path.parts[1]
+    here = folder_of(path)
     for line, bracket, name in source_tree.includes(text):
         for pattern, home in HEADER_HOMES:
             if pattern.fullmatch(name) and not str(path).startswith(home):
@@ -96,12 +112,32 @@ def check_includes(root, path, text, table, findings):
         first, slash, _ = name.partition("/")
         if not slash:
             if (root / path.parent / name).exists():
-                findings.add(path, line, f'write "{here}/{name}": includes name their folder')
+                whole = path.parent.relative_to("src") / name
+                findings.add(path, line, f'write "{whole}": includes name their folder')
         elif first in OUTSIDE or first == "..":
             findings.add(path, line, f"src never includes {first}/")
-        elif (root / "src" / first).is_dir() and first != here:
-            if first not in table.get(here, set()):
-                findings.add(path, line, f"{here} may not include {first} ({name})")
+        elif (root / "src" / first).is_dir():
+            there = folder_of(pathlib.PurePath("src", name))
+            if there != here and there not in table.get(here, set()):
+                findings.add(path, line, f"{here} may not include {there} ({name})")
+
+
+def check_words(path, text, findings):
+    """No name of a library below clients/. A comment block that cites a source is free."""
+    if folder_of(path).startswith(MAY_NAME_LIBRARIES) or SETTINGS.fullmatch(str(path)):
+        return
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if not LIBRARY_NAME.search(line):
+            continue
+        block = [line]
+        for step in (-1, 1):
+            at = number + step
+            while 0 <= at < len(lines) and lines[at].lstrip().startswith("//"):
+                block.append(lines[at])
+                at += step
+        if not any(CITED_SOURCE.search(part) for part in block):
+            findings.add(path, number + 1, "below clients/ nobody knows NCCL or PyTorch")
 
 
 def away_from_home(path, code):
@@ -121,12 +157,13 @@ def check(root, findings):
     sources = source_tree.files(root, ("src",), source_tree.CXX_SUFFIXES + (".S", ".def", ".inc"))
     if not sources:
         raise source_tree.CannotRun("src/ has no code")
-    check_table(table, {path.parts[1] for path in sources if len(path.parts) > 2}, findings)
+    check_table(table, {folder_of(path) for path in sources if len(path.parts) > 2}, findings)
     for path in sources:
         if source_tree.is_test(path) or len(path.parts) < 3:
             continue
         text = (root / path).read_text(encoding="utf-8")
         check_includes(root, path, text, table, findings)
+        check_words(path, text, findings)
         allowed = source_tree.allowances(text)
         for line, sentence in away_from_home(path, source_tree.code_only(text)):
             if line not in allowed:

@@ -40,7 +40,7 @@ def documented(text):
 def is_contract_or_hook_test(path):
     if path.name.endswith((".cc", ".h", ".c", ".py")) and path.parts[0] == "tests":
         return any("contract" in part or "hook" in part for part in path.parts)
-    return path.parts[:2] in (("src", "hook"), ("src", "driver")) and path.name.endswith("_test.cc")
+    return path.parts[:2] in (("src", "clients"), ("src", "driver")) and path.name.endswith("_test.cc")
 
 
 def tested(root):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Pauses and resumes the GPU memory that NCCL holds in this process.
+"""Pauses and resumes GPU memory of this process: NCCL's, and memory that it allocates by tag.
 
     import amem     # before the first communicator is made; before or after `import torch`
 
-    amem.pause()    # NCCL's memory leaves this process' GPUs
-    amem.resume()   # it is back: same addresses, same contents, same communicators
+    amem.pause()          # all of it leaves this process' GPUs
+    amem.resume("nccl")   # NCCL's is back: same addresses, same contents, same communicators
+    amem.resume()         # so is the rest
 
 Pausing concerns this process alone: no other rank has to call anything.
 

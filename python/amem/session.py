@@ -4,7 +4,7 @@
 
 import contextlib
 import ctypes
-from typing import Iterator
+from typing import Iterator, Optional, Tuple
 
 from .errors import AmemError
 from .library import STATES, find_library, require_library
@@ -19,33 +19,45 @@ def _call(name: str, *arguments: object) -> None:
         raise AmemError(text, code)
 
 
-def pause() -> None:
-    """Returns when NCCL's memory has left this process' GPUs; contents are kept on the host.
+def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
+    """The tags as the library takes them: None for all."""
+    for tag in tags:
+        if not isinstance(tag, str) or "," in tag:
+            raise AmemError(f"{tag!r} is not a valid tag", -1)
+    return ",".join(tags).encode() if tags else None
+
+
+def pause(*tags: str) -> None:
+    """Returns when memory with these tags has left this process' GPUs: all of it without tags.
+
+    "nccl" is the memory of NCCL; other tags are those of amemMalloc(). Contents are kept on the host,
+    but for memory that was allocated to be discarded. When everything is paused, the local memory of
+    the CUDA contexts is returned too.
 
     Local: no other rank has to call anything. Waits for work in flight, at most AMEM_TIMEOUT_MS.
-    Does nothing when paused already, and is legal before any use of NCCL. Raises AmemError when it
-    was refused or failed; nothing is lost then, and the message says what to do.
+    Does nothing for tags that are paused already, and is legal before any use of NCCL. Raises
+    AmemError when it was refused or failed; nothing is lost then, and the message says what to do.
     """
-    _call("ncclPause", None)
+    _call("amemPause", _joined(tags))
 
 
-def resume() -> None:
-    """Returns when all of it is back: same addresses, same contents, same communicators.
+def resume(*tags: str) -> None:
+    """Returns when memory with these tags, all without tags, is back at its addresses with its contents.
 
-    Does nothing when the process is not paused. Raises AmemError when it failed; the process stays
-    paused then, and the call can be made again.
+    Does nothing for tags that are not paused. Raises AmemError when it failed; the tags stay paused
+    then, and the call can be made again.
     """
-    _call("ncclResume", None)
+    _call("amemResume", _joined(tags))
 
 
 @contextlib.contextmanager
-def paused() -> Iterator[None]:
+def paused(*tags: str) -> Iterator[None]:
     """`with amem.paused():` pauses for the length of the block and resumes however it ends."""
-    pause()
+    pause(*tags)
     try:
         yield
     finally:
-        resume()
+        resume(*tags)
 
 
 def set_group(group: int) -> None:
@@ -57,13 +69,13 @@ def set_group(group: int) -> None:
     _call("ncclSetGroupID", group)
 
 
-def state() -> str:
-    """One of "active", "pausing", "paused", "resuming" and "off". Never raises.
+def state(tag: str = "nccl") -> str:
+    """Of a tag: one of "active", "pausing", "paused", "resuming" and "off". Never raises.
 
     Off: amem is not in this process, AMEM_ENABLE is 0, or there is no CUDA driver.
     """
     library = find_library()
-    return "off" if library is None else STATES[library.amemGetState()]
+    return "off" if library is None else STATES[library.amemGetTagState(tag.encode())]
 
 
 def enabled() -> bool:

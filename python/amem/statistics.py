@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What NCCL holds in this process, as data."""
+"""What amem manages in this process, as data."""
 
 import ctypes
+import json
 import os
 from typing import Any, Dict
 
@@ -36,13 +37,15 @@ def _devices(library: ctypes.CDLL, objects: float) -> Dict[int, Dict[str, Dict[s
 
 
 def stats() -> Dict[str, Any]:
-    """What NCCL holds in this process; raises AmemError when amem is not in it.
+    """What amem manages in this process; raises AmemError when amem is not in it.
 
     pid, group, state, version;
     total: sums of this process' allocations (objects, and in bytes: allocated, resident, released,
         saved on the host, fixed: never released);
     devices: {ordinal: {"total": sums, and by kind, where there are any: "keep", "discard",
         "persistent": sums}};
+    tags: {tag: state and sums in bytes};
+    context_bytes: local memory of CUDA contexts that is returned now;
     imports: sums of other processes' allocations that are mapped here;
     driver_objects: what the driver has of it: own and imported objects, bytes of the own ones;
     times: the last completed pause and resume, in milliseconds and bytes.
@@ -59,6 +62,7 @@ def stats() -> Dict[str, Any]:
     library.amemGetDriverObjects(ctypes.byref(objects))
     library.amemGetTimes(ctypes.byref(times))
     total = _totals(library, _ALL, _ALL)
+    status = json.loads(library.amemGetStatus())
     return {
         "pid": os.getpid(),
         "group": group.value,
@@ -66,6 +70,8 @@ def stats() -> Dict[str, Any]:
         "version": library.amemGetVersion().decode(),
         "total": total,
         "devices": _devices(library, total["objects"]),
+        "tags": status.get("tags", {}),
+        "context_bytes": status.get("context_bytes", 0),
         "imports": fields_of(imports),
         "driver_objects": fields_of(objects),
         "times": fields_of(times),

@@ -75,7 +75,7 @@ def test_forwards_only_while_it_is_off(build):
 
     text = build.python(_CATCH.format(call="amem.pause()"), **preload)
 
-    assert text.startswith("5 ncclPause failed: ")  # ncclInvalidUsage
+    assert text.startswith("5 amemPause failed: ")  # ncclInvalidUsage
     assert "AMEM_ENABLE=1" in text
     assert build.python("import amem; print(amem.state(), amem.enabled())", **preload) == "off False"
 

@@ -6,16 +6,15 @@
 
 #include "sim/minccl/driver_calls.h"
 
-/// Device memory as NCCL takes it: every object is a physical allocation of its own, rounded up to
-/// the driver's granularity, made and given back by the same driver calls in the same order. All
-/// functions work on the calling thread's current device.
+/// Allocation of device memory like NCCL: every object is a physical allocation, rounded up to the
+/// driver's granularity, created and freed by the same driver calls in the same order. All
+/// functions use the calling thread's current device.
 namespace amem::minccl {
 
-/// Create, reserve, map, set access. The contents are as the driver gives them: not zeroed here.
+/// Create, reserve, map, set access. Does not zero the memory.
 ncclResult_t cumem_alloc(size_t size_bytes, void** address, CuMemHandle* handle);
 
-/// Retain, release, address range, unmap, release, free address: for memory of our own and for
-/// imported memory alike.
+/// Retain, release, address range, unmap, release, free address. For own and imported memory.
 ncclResult_t cumem_free(void* address);
 
 /// Imports the memory behind `fd`; the handle reference is kept until cumem_free().
@@ -25,14 +24,14 @@ ncclResult_t cumem_import(int fd, size_t size_bytes, void** address);
 ncclResult_t cumem_map_alias(CuMemHandle handle, size_t size_bytes, void** address);
 ncclResult_t cumem_unmap_alias(void* address);
 
-/// Zeroed memory for communicator structures: by cumem_alloc(), or by cuMemAlloc with
-/// NCCL_CUMEM_ENABLE=0. `stream` is one of our own; it is synchronized.
+/// Zeroed memory for communicator structures: from cumem_alloc(), or from cuMemAlloc with
+/// NCCL_CUMEM_ENABLE=0. `stream` is one of minccl's; it is synchronized.
 ncclResult_t device_alloc_zeroed(size_t size_bytes, CuStream stream, void** address);
 ncclResult_t device_alloc(size_t size_bytes, void** address, CuMemHandle* handle);
 ncclResult_t device_free(void* address);
 
-/// What ncclMemAlloc() does: as cumem_alloc(), with access for every device that can reach the
-/// current one.
+/// The implementation of ncclMemAlloc(): like cumem_alloc(), with access for every device that can
+/// access the current one.
 ncclResult_t user_alloc(size_t size_bytes, void** address);
 ncclResult_t user_free(void* address);
 

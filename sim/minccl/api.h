@@ -6,9 +6,9 @@
 #include "sim/minccl/communicator.h"
 #include "sim/minccl/group.h"
 
-/// Begins the definition of a public function as NCCL does it: ncclX is weak and pncclX is a strong
-/// alias of it. Calls of ncclX inside the library go through the PLT, because a weak function may
-/// turn out to be another library's.
+/// Starts the definition of a public function like NCCL: ncclX is weak, and pncclX is a strong
+/// alias of it. Calls of ncclX inside the library use the PLT, because another library may define a
+/// weak function.
 #define MINCCL_API(result, name, ...)                                                          \
   extern "C" __attribute__((visibility("default"), weak)) result name(__VA_ARGS__);            \
   extern "C" __attribute__((visibility("default"), alias(#name))) result p##name(__VA_ARGS__); \

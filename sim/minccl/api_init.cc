@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
+#include <atomic>
 #include <climits>
 #include <cstring>
 #include <utility>
@@ -52,7 +53,7 @@ ncclResult_t begin_init(ncclComm_t* place, int ranks, const ncclUniqueId& id, in
   ncclComm* started = nullptr;
   MINCCL_TRY(open(std::move(comm), &started));
   *place = started;
-  Group::current().add_initialization(started, place,
+  Group::current().add_initialization(nullptr, started, place,
                                       [started, root] { return started->init_root(root); });
   return ncclSuccess;
 }
@@ -70,10 +71,13 @@ ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* plac
     MINCCL_TRY(read_config(config, &comm->blocking));
     ContextScope scope(parent->context());
     MINCCL_TRY(open(std::move(comm), &child));
-    *place = child;
   }
-  Group::current().add_initialization(
-      child, place, [parent, color, key, child] { return parent->split(color, key, child); });
+  // The caller learns of the child when it is complete.
+  Group::current().add_initialization(parent, child, place, [parent, color, key, child, place] {
+    MINCCL_TRY(parent->split(color, key, child));
+    std::atomic_ref(*place).store(child, std::memory_order_release);
+    return ncclSuccess;
+  });
   return ncclSuccess;
 }
 
@@ -168,7 +172,10 @@ MINCCL_API(ncclResult_t, ncclCommInitAll, ncclComm_t* comms, int devices, const 
 MINCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclComm_t* new_comm,
            ncclConfig_t* config) {
   Group::current().begin();
-  return Group::current().end_call(begin_split(comm, color, key, new_comm, config));
+  const ncclResult_t result =
+      Group::current().end_call(begin_split(comm, color, key, new_comm, config));
+  // What goes on in the background is the parent's state (init.cc, ncclCommSplit@v2.30.7-1).
+  return result == ncclInProgress ? ncclSuccess : result;
 }
 
 MINCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {

@@ -174,10 +174,8 @@ struct Transport {
 
 void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.name; }
 
-const Transport kTransports[] = {
-    {"P2p", "via P2P/CUMEM", {}},
-    {"Shm", "via SHM/direct", {{"NCCL_P2P_DISABLE", "1"}}},
-    {"Socket", "via NET/Socket", {{"NCCL_P2P_DISABLE", "1"}, {"NCCL_SHM_DISABLE", "1"}}}};
+const Transport kTransports[] = {{"P2p", "via P2P/CUMEM", {}},
+                                 {"Shm", "via SHM/direct", {{"NCCL_P2P_DISABLE", "1"}}}};
 
 using Parameters = std::tuple<int, const char*, Transport>;
 

@@ -15,6 +15,7 @@ ncclResult_t Communicator::async_error() const {
 }
 
 void Communicator::begin_in_background(std::function<ncclResult_t()> initialization) {
+  join_background();
   state_ = ncclInProgress;
   background_ = std::thread([this, initialization = std::move(initialization)] {
     std::lock_guard lock(busy_);
@@ -42,9 +43,6 @@ ncclResult_t Communicator::finalize() {
   if (!ledger_->wait_idle(deadline))
     return fail(ncclSystemError, "kernels of rank %d have not ended within %ld ms", rank_,
                 settings().timeout_ms);
-  if (!aborting_ && !progress_.drain(deadline))
-    return fail(ncclSystemError, "what rank %d sent has not left within %ld ms", rank_,
-                settings().timeout_ms);
   return ncclSuccess;
 }
 
@@ -60,7 +58,6 @@ ncclResult_t Communicator::free_device_memory() {
   };
   for (auto& [key, end] : ends_) keep_first(end->release());
   ends_.clear();
-  progress_.stop();
   if (epochs_.on_device != nullptr) keep_first(ncclMemFree(epochs_.on_device));
   // Channels first, the communicator's own structures last.
   for (; !device_objects_.empty(); device_objects_.pop_back())

@@ -16,7 +16,7 @@
 #include "sim/minccl/connection_end.h"
 #include "sim/minccl/device_layout.h"
 #include "sim/minccl/driver_calls.h"
-#include "sim/minccl/socket_progress.h"
+#include "sim/minccl/launch_ledger.h"
 #include "sim/minccl/uds_service.h"
 #include "sim/minccl/work.h"
 
@@ -41,40 +41,40 @@ struct EndKey {
 
 enum class FreeMode { orderly, abort };
 
-/// A rank's communicator: what ncclComm_t points to.
+/// A rank's communicator: the object of ncclComm_t.
 ///
-/// Life: open(), init_root() or the parent's split(), operations, finalize(), free(). Used by one
-/// thread at a time (NCCL's rule), except abort() and the queries.
+/// Sequence of calls: open(), init_root() or the parent's split(), operations, finalize(), free().
+/// For one thread at a time (NCCL's rule), except abort() and the queries.
 class Communicator {
  public:
   Communicator(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
 
-  /// Takes the calling thread's device. The first step of every initialization; does not wait.
+  /// Uses the calling thread's device. The first step of every initialization; does not wait.
   /// REQUIRES: load_driver() returned ncclSuccess.
   ncclResult_t open();
   ncclResult_t init_root(const RootAddress& root);
-  /// Called on the parent by all its ranks. `child` (opened; null for a rank that takes no part)
-  /// gets its rank from colour and key and is initialized.
+  /// Called on the parent by all its ranks. `child` (opened; null for a rank that does not take
+  /// part) gets its rank from color and key and is initialized.
   ncclResult_t split(int color, int key, Communicator* child);
 
   void enqueue(PendingOperation operation) { pending_.push_back(std::move(operation)); }
   bool has_pending() const { return !pending_.empty(); }
   void drop_pending() { pending_.clear(); }
-  /// Sends to the own rank need as many receives, of the same sizes.
+  /// Sends to the own rank need the same number of receives with the same sizes.
   ncclResult_t check_pending() const;
-  /// Makes the connections that the pending operations need and do not have. Waits for peers.
+  /// Creates the missing connections of the pending operations. Waits for peers.
   ncclResult_t connect_pending();
-  /// Asks the driver whether the stream of a call is being captured, as NCCL does when the call is
-  /// made (enqueue.cc, ncclPlannerSetCapturingGraph@v2.28.9).
+  /// Queries whether the stream of a call is being captured, at the same point as NCCL (enqueue.cc,
+  /// ncclPlannerSetCapturingGraph@v2.28.9).
   ncclResult_t ask_about_capture(amemStream_t stream);
-  /// Launches them as one kernel. Does not wait.
+  /// Launches the pending operations as one kernel. Does not wait.
   ncclResult_t launch_pending();
 
-  /// Waits until all kernels have ended and all they sent has left this process.
+  /// Waits until all kernels have ended.
   ncclResult_t finalize();
-  /// Ends whatever waits in this communicator. From any thread.
+  /// Ends all waits of this communicator. Any thread.
   void abort();
-  /// Gives everything back, in NCCL's order: connections, channels, communicator, service.
+  /// Frees everything in NCCL's order: connections, channels, communicator, service.
   ncclResult_t free(FreeMode mode);
 
   int rank() const { return rank_; }
@@ -82,12 +82,13 @@ class Communicator {
   CuDevice device() const { return device_; }
   CuContext context() const { return context_; }
 
-  /// ncclInProgress while a background initialization runs.
+  /// ncclInProgress while an initialization of this communicator or of a child runs in the
+  /// background.
   ncclResult_t async_error() const;
-  /// Runs `initialization` on a thread of its own; the state is ncclInProgress until it is done.
+  /// Runs `initialization` on a new thread; the state is ncclInProgress until it ends.
   void begin_in_background(std::function<ncclResult_t()> initialization);
   void join_background();
-  /// Held during whatever abort() has to wait for.
+  /// Held during operations that abort() must wait for.
   std::mutex& busy() { return busy_; }
 
   /// The device address of a connection's structure; null when there is no such connection.
@@ -142,14 +143,13 @@ class Communicator {
   Bootstrap bootstrap_;
   UdsService uds_;
   std::shared_ptr<LaunchLedger> ledger_ = std::make_shared<LaunchLedger>();
-  SocketProgress progress_{ledger_};
   CuStream side_stream_ = nullptr;
   CuEvent last_kernel_ = nullptr;
   CuEvent stream_joint_ = nullptr;
   CuStream last_stream_ = nullptr;
   bool has_launched_ = false;
 
-  uint32_t* abort_flag_ = nullptr;  ///< host memory that kernels look at
+  uint32_t* abort_flag_ = nullptr;  ///< host memory that kernels read
   DeviceCommunicator* device_communicator_ = nullptr;
   std::vector<DevicePeer*> device_peers_;  ///< by channel
   std::vector<void*> device_objects_;      ///< in the order of allocation
@@ -161,7 +161,7 @@ class Communicator {
 
 }  // namespace amem::minccl
 
-/// The name that the ABI gives it.
+/// The name of the ABI.
 struct ncclComm final : amem::minccl::Communicator {
   using Communicator::Communicator;
 };

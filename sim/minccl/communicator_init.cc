@@ -49,7 +49,6 @@ PeerInfo Communicator::describe() const {
   info.port = bootstrap_.port();
   info.cumem = settings().cumem;
   info.p2p_disabled = settings().p2p_disabled;
-  info.shm_disabled = settings().shm_disabled;
   return info;
 }
 

@@ -63,7 +63,7 @@ ncclResult_t Communicator::connect_pending() {
 ncclResult_t Communicator::prepare_all_to_all() {
   if (epochs_.on_device != nullptr) return ncclSuccess;
   void* memory = nullptr;
-  // Through the public symbol, as NCCL allocates its synchronization window (nccl-memory A17).
+  // Through the public symbol, as NCCL allocates its synchronization window.
   MINCCL_TRY(ncclMemAlloc(&memory, sizeof(uint64_t)));
   MINCCL_CU(memset_async(device_pointer(memory), 0, sizeof(uint64_t), side_stream_));
   MINCCL_CU(stream_synchronize(side_stream_));
@@ -73,8 +73,7 @@ ncclResult_t Communicator::prepare_all_to_all() {
 
 PeerLink Communicator::link_to(int peer) {
   const std::vector<PeerInfo>& peers = bootstrap_.peers();
-  return {peers[rank_], peers[peer], &uds_,
-          &progress_,   &aborting_,  FifoLayout{settings().simple_bytes},
+  return {peers[rank_], peers[peer], &uds_, &aborting_, FifoLayout{settings().simple_bytes},
           side_stream_};
 }
 
@@ -86,7 +85,6 @@ ncclResult_t Communicator::setup(ConnectTask& task) {
     std::unique_ptr<ConnectionEnd> end;
     if (kind == TransportKind::p2p) end = make_p2p_end(task.direction, link);
     if (kind == TransportKind::shm) end = make_shm_end(task.direction, link);
-    if (kind == TransportKind::socket) end = make_socket_end(task.direction, link);
     task.ends.push_back(std::move(end));
     task.ours.emplace_back();
     MINCCL_TRY(task.ends.back()->setup(&task.ours.back()));

@@ -13,38 +13,36 @@
 
 namespace amem::minccl {
 
-class SocketProgress;
 class UdsService;
 
-/// What one end of a connection tells the other, through the bootstrap. Memory handles travel by
-/// value, as NCCL's do; the receiver of one asks the owner's UDS service what it stands for.
+/// The information that one end of a connection sends to the other through the bootstrap. Memory
+/// handles are sent by value, as in NCCL; the receiver requests the memory from the owner's UDS
+/// service.
 struct ConnectInfo {
   uint64_t handle;
   uint64_t size_bytes;
-  uint64_t address;  ///< in the process that sends this
-  uint64_t file;     ///< UdsService::offer_file() of the process that sends this
-  uint16_t port;
+  uint64_t address;  ///< in the sending process
+  uint64_t file;     ///< UdsService::offer_file() of the sending process
 };
 
-/// The two ranks that a connection joins, and what its ends need of this rank's communicator.
+/// The two ranks of a connection, and the parts of this rank's communicator that its ends use.
 struct PeerLink {
   PeerInfo self;
   PeerInfo peer;
   UdsService* uds;
-  SocketProgress* progress;
   const std::atomic<bool>* aborting;
   FifoLayout layout;
-  CuStream side_stream;  ///< the communicator's own, never captured
+  CuStream side_stream;  ///< a stream of the communicator that is never captured
 };
 
-enum class TransportKind { p2p, shm, socket };
+enum class TransportKind { p2p, shm };
 
-/// The transport between two ranks; the same on both sides. NCCL_P2P_DISABLE, NCCL_SHM_DISABLE and
-/// NCCL_CUMEM_ENABLE (without which memory of another process cannot be had) take part.
+/// The transport between two ranks; the same on both sides. Depends on NCCL_P2P_DISABLE and
+/// NCCL_CUMEM_ENABLE, without which memory of another process cannot be imported.
 ncclResult_t choose_transport(const PeerInfo& self, const PeerInfo& peer, TransportKind* kind);
 
-/// One end of one direction of a connection. setup(), then connect() with what the other end's
-/// setup() gave, release() at the end; all with the communicator's context current.
+/// One end of one direction of a connection. Calls: setup(), connect() with the result of the other
+/// end's setup(), release(). The communicator's context is current during all of them.
 class ConnectionEnd {
  public:
   ConnectionEnd(Direction direction, const PeerLink& link) : direction_(direction), link_(link) {}
@@ -56,9 +54,9 @@ class ConnectionEnd {
 
  protected:
   bool sends() const { return direction_ == Direction::send; }
-  /// What this end allocates: a header for the sender, header and FIFOs for the receiver.
+  /// The memory of this end: a header for the sender; header and FIFOs for the receiver.
   size_t own_bytes() const { return sends() ? kHeaderBytes : link_.layout.total_bytes(); }
-  /// `head` lies in the sender's buffer, `tail` and the FIFOs in the receiver's.
+  /// `head` is in the sender's buffer; `tail` and the FIFOs are in the receiver's.
   void describe(void* own, void* other, DeviceConnection* connection) const;
 
   Direction direction_;
@@ -67,6 +65,5 @@ class ConnectionEnd {
 
 std::unique_ptr<ConnectionEnd> make_p2p_end(Direction direction, const PeerLink& link);
 std::unique_ptr<ConnectionEnd> make_shm_end(Direction direction, const PeerLink& link);
-std::unique_ptr<ConnectionEnd> make_socket_end(Direction direction, const PeerLink& link);
 
 }  // namespace amem::minccl

@@ -22,20 +22,19 @@ inline constexpr size_t kHeaderBytes = 4096;
 inline constexpr size_t kLl128LineBytes = 128;
 inline constexpr size_t kLl128DataBytes = 120;
 
-/// Ring connections and pairwise connections between two ranks have FIFOs of their own.
+/// Ring connections and pairwise connections between two ranks have separate FIFOs.
 enum ConnectionIndex : int { kRingIndex = 0, kPairIndex = 1 };
 inline constexpr int kConnectionIndexes = 2;
 
-/// One direction of a connection as one of its ends sees it. The counters are in the FIFO's header
-/// pages, in device memory with P2P and in host memory otherwise: the sender writes `tail`, the
+/// One direction of a connection from the view of one end. The counters are in the FIFO's header
+/// pages: in device memory with P2P, otherwise in host memory. The sender writes `tail`, the
 /// receiver writes `head`, each through its own mapping.
 struct DeviceConnection {
   uint64_t step;                ///< FIFO slots used since the connection was made
   std::byte* fifo[kProtocols];  ///< first slot, by protocol
   uint64_t slot_bytes[kProtocols];
-  uint64_t* head;   ///< slots the receiver has given back
-  uint64_t* tail;   ///< slots the sender has filled
-  uint64_t* sizes;  ///< bytes on the wire of each slot, where a proxy carries them
+  uint64_t* head;  ///< slots that the receiver has released
+  uint64_t* tail;  ///< slots the sender has filled
 };
 
 struct DevicePeer {
@@ -59,7 +58,7 @@ struct DeviceCommunicator {
   DeviceChannel channel[kMaxChannels];
 };
 
-/// Where the parts of a receive FIFO begin: header, LL, LL128, Simple, in NCCL's order.
+/// The offsets of the parts of a receive FIFO: header, LL, LL128, Simple, in NCCL's order.
 struct FifoLayout {
   static constexpr size_t kLlBytes = 512 << 10;
 
@@ -76,11 +75,10 @@ struct FifoLayout {
   size_t total_bytes() const { return offset(Protocol::simple) + simple_bytes; }
 };
 
-/// The counters and sizes in the first 4096 bytes of a FIFO buffer, each on a cache line.
+/// The counters in the first 4096 bytes of a FIFO buffer, each on a cache line.
 struct FifoHeader {
   alignas(128) uint64_t head;
   alignas(128) uint64_t tail;
-  alignas(128) uint64_t sizes[kSlots];
 };
 static_assert(sizeof(FifoHeader) <= kHeaderBytes);
 

@@ -9,8 +9,8 @@ namespace amem::minccl {
 
 using namespace amem::sim;
 
-/// The driver functions of driver_functions.def, found as NCCL and its static CUDA runtime find
-/// theirs.
+/// The driver functions of driver_functions.def, looked up like NCCL and its static CUDA runtime
+/// do.
 struct DriverCalls {
 #define MINCCL_DRIVER_FUNCTION(member, name, version, ...) \
   CuResult (*member)(__VA_ARGS__) = nullptr;
@@ -18,15 +18,15 @@ struct DriverCalls {
 #undef MINCCL_DRIVER_FUNCTION
 };
 
-/// Finds the driver at the first call (never earlier: loading this library must touch nothing) and
-/// says how that went ever after. Thread-safe.
+/// Looks up the driver at the first call, not earlier, because loading this library must have no
+/// effect. Later calls return the same result. Thread-safe.
 ncclResult_t load_driver();
 
 /// REQUIRES: load_driver() returned ncclSuccess.
 const DriverCalls& driver();
 
-/// Makes `context` current for the calling thread and puts the old one back at the end of the
-/// scope, as NCCL does with cudaSetDevice around its work.
+/// Makes `context` current for the calling thread until the end of the scope, like NCCL with
+/// cudaSetDevice.
 class ContextScope {
  public:
   explicit ContextScope(CuContext context);
@@ -38,8 +38,7 @@ class ContextScope {
   CuContext previous_ = nullptr;
 };
 
-/// Allocations in the scope are legal while another stream of the process is being captured
-/// (NCCL wraps its own the same way).
+/// Permits allocations while another stream of the process is being captured, like NCCL.
 class RelaxedCaptureScope {
  public:
   RelaxedCaptureScope();
@@ -51,8 +50,8 @@ class RelaxedCaptureScope {
   int mode_ = kCaptureRelaxed;
 };
 
-/// The calling thread's context and device; device 0's primary context is made current where there
-/// is none, which is what the CUDA runtime does for NCCL.
+/// The calling thread's context and device. If there is no context, makes device 0's primary
+/// context current, like the CUDA runtime.
 ncclResult_t current_context(CuContext* context, CuDevice* device);
 
 ncclResult_t fail_driver(const char* call, CuResult code);
@@ -63,7 +62,7 @@ inline CuDevicePtr device_pointer(const void* pointer) {
 
 }  // namespace amem::minccl
 
-/// Calls a driver function and returns from the enclosing function when it fails.
+/// Calls a driver function. On failure, returns from the enclosing function.
 #define MINCCL_CU(call)                                                    \
   do {                                                                     \
     if (::amem::sim::CuResult minccl_code = ::amem::minccl::driver().call; \

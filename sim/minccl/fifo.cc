@@ -30,12 +30,6 @@ size_t payload_of(const DeviceConnection& connection, Protocol protocol) {
   return payload_bytes(protocol, connection.slot_bytes[static_cast<int>(protocol)]);
 }
 
-size_t wire_bytes(Protocol protocol, size_t bytes) {
-  if (protocol == Protocol::ll) return LlProtocol::wire_bytes(bytes);
-  if (protocol == Protocol::ll128) return Ll128Protocol::wire_bytes(bytes);
-  return SimpleProtocol::wire_bytes(bytes);
-}
-
 }  // namespace
 
 size_t payload_bytes(Protocol protocol, size_t slot_bytes) {
@@ -53,10 +47,6 @@ void SendEnd::post(const std::byte* data, size_t bytes) {
   if (protocol_ == Protocol::ll) LlProtocol::write(slot, data, bytes, step_);
   if (protocol_ == Protocol::ll128) Ll128Protocol::write(slot, data, bytes, step_);
   if (protocol_ == Protocol::simple) SimpleProtocol::write(slot, data, bytes);
-  // The protocol goes along in the upper half: a proxy has to know which FIFO the bytes are in.
-  if (connection_->sizes != nullptr)
-    connection_->sizes[step_ % kSlots] =
-        static_cast<uint64_t>(protocol_) << 32 | wire_bytes(protocol_, bytes);
   ++step_;
   count_up(connection_->tail);
 }

@@ -9,20 +9,20 @@
 
 namespace amem::minccl {
 
-/// Bytes of data that one slot takes.
+/// The bytes of data in one slot.
 size_t payload_bytes(Protocol protocol, size_t slot_bytes);
 
-/// The sending end of a connection for the length of one kernel: reads `step` from device memory
-/// and writes it back at the end. One kernel at a time uses a connection.
+/// The sending end of a connection during one kernel. Reads `step` from device memory and writes it
+/// back at the end. One kernel at a time uses a connection.
 class SendEnd {
  public:
   SendEnd(DeviceConnection* connection, Protocol protocol)
       : connection_(connection), protocol_(protocol), step_(connection->step) {}
 
   size_t payload() const;
-  /// True when the receiver has given back the slot that comes next.
+  /// True if the receiver has released the next slot.
   bool has_credit() const;
-  /// Fills the next slot and announces it. REQUIRES: has_credit(), bytes <= payload().
+  /// Fills the next slot and publishes it. REQUIRES: has_credit(), bytes <= payload().
   void post(const std::byte* data, size_t bytes);
   void save() { connection_->step = step_; }
 
@@ -32,7 +32,7 @@ class SendEnd {
   uint64_t step_;
 };
 
-/// The receiving end, likewise.
+/// The receiving end.
 class RecvEnd {
  public:
   RecvEnd(DeviceConnection* connection, Protocol protocol)
@@ -43,7 +43,7 @@ class RecvEnd {
   bool arrived(size_t bytes) const;
   /// The data of the next slot, in place or copied to `scratch`. REQUIRES: arrived(bytes).
   const std::byte* read(size_t bytes, std::byte* scratch) const;
-  /// Gives the slot back to the sender.
+  /// Releases the slot to the sender.
   void release();
   void save() { connection_->step = step_; }
 

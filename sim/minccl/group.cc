@@ -3,6 +3,7 @@
 #include "sim/minccl/group.h"
 
 #include <algorithm>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -28,9 +29,9 @@ ncclResult_t run_side_by_side(const std::vector<std::function<ncclResult_t()>>& 
 
 Group& Group::current() { return thread_value<Group>(); }
 
-void Group::add_initialization(ncclComm* comm, ncclComm_t* place,
+void Group::add_initialization(ncclComm* parent, ncclComm* comm, ncclComm_t* place,
                                std::function<ncclResult_t()> run) {
-  initializations_.push_back({comm, place, std::move(run)});
+  initializations_.push_back({parent, comm, place, std::move(run)});
 }
 
 void Group::add_operation(ncclComm* comm, PendingOperation operation) {
@@ -81,17 +82,27 @@ ncclResult_t Group::run_initialization(const Initialization& job) {
 
 ncclResult_t Group::run_initializations(const std::vector<Initialization>& initializations) {
   std::vector<std::function<ncclResult_t()>> jobs;
-  bool in_background = false;
+  // A child is made in its parent's background, and the parent is in progress meanwhile (init.cc,
+  // ncclCommInitChildComm@v2.30.7-1).
+  std::map<ncclComm*, std::vector<Initialization>> in_background;
   for (const Initialization& job : initializations) {
-    if (job.comm != nullptr && !job.comm->blocking) {
-      in_background = true;
-      job.comm->begin_in_background(job.run);
-    } else {
+    ncclComm* const owner = job.parent != nullptr ? job.parent : job.comm;
+    if (!owner->blocking)
+      in_background[owner].push_back(job);
+    else
       jobs.push_back([&job] { return run_initialization(job); });
-    }
   }
-  ncclResult_t result = run_side_by_side(jobs);
-  return result == ncclSuccess && in_background ? ncclInProgress : result;
+  for (auto& [owner, its] : in_background)
+    owner->begin_in_background([its = std::move(its)] {
+      ncclResult_t result = ncclSuccess;
+      for (const Initialization& job : its) {
+        const ncclResult_t ended = job.parent != nullptr ? run_initialization(job) : job.run();
+        if (result == ncclSuccess) result = ended;
+      }
+      return result;
+    });
+  const ncclResult_t result = run_side_by_side(jobs);
+  return result == ncclSuccess && !in_background.empty() ? ncclInProgress : result;
 }
 
 // A communicator whose connecting failed may be one that another thread has aborted and now frees:

@@ -9,32 +9,34 @@
 
 namespace amem::minccl {
 
-/// What the calling thread has called since its outermost ncclGroupStart(). A call outside a group
-/// is a group of its own.
+/// The calls of the calling thread since its outermost ncclGroupStart(). A call outside a group is
+/// a group by itself.
 class Group {
  public:
   /// The calling thread's.
   static Group& current();
 
   void begin() { ++depth_; }
-  /// At the outermost level: initializes, connects and launches. Initializations and connections of
-  /// several communicators go side by side, because they wait for each other when they are ranks of
-  /// one communicator. ncclInProgress when a communicator with blocking = 0 is being initialized.
+  /// At the outermost level: initializes, connects and launches. Initializes and connects several
+  /// communicators in parallel, because ranks of one communicator wait for each other.
+  /// ncclInProgress if a communicator with blocking = 0 is being initialized.
   ncclResult_t end();
-  /// The same, but at the outermost level launches nothing.
+  /// The same, but launches nothing.
   ncclResult_t end_simulated();
-  /// Ends a call that began the group and had this result so far; the group fails with the first
-  /// failure in it.
+  /// Ends a call that started the group and has this result so far. The group returns the first
+  /// failure.
   ncclResult_t end_call(ncclResult_t result);
 
-  /// `run` initializes `comm`, which `*place` points to. When it fails, `comm` is freed and
-  /// `*place` becomes null.
-  void add_initialization(ncclComm* comm, ncclComm_t* place, std::function<ncclResult_t()> run);
+  /// `run` initializes `comm`, or makes it a child of `parent`; `*place` points to it. If it fails,
+  /// `comm` is freed and `*place` is set to null.
+  void add_initialization(ncclComm* parent, ncclComm* comm, ncclComm_t* place,
+                          std::function<ncclResult_t()> run);
   void add_operation(ncclComm* comm, PendingOperation operation);
 
  private:
   struct Initialization {
-    ncclComm* comm;
+    ncclComm* parent;  ///< null: none
+    ncclComm* comm;    ///< null: a rank that does not take part
     ncclComm_t* place;
     std::function<ncclResult_t()> run;
   };

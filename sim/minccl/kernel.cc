@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -12,12 +11,6 @@ namespace amem::minccl {
 namespace {
 
 constexpr size_t kLargestLlBytes = 64 << 10;
-
-void wake_proxy(LaunchLedger& ledger) {
-  uint64_t one = 1;
-  int fd = ledger.wake_fd.load();
-  if (fd >= 0 && write(fd, &one, sizeof one) < 0) ledger.error = ncclSystemError;
-}
 
 void check_epochs(AllToAllEpochs& epochs, LaunchLedger& ledger) {
   uint64_t expected = epochs.on_host.fetch_add(1);
@@ -42,10 +35,7 @@ void run_kernel(void* data) {
   auto* arguments = static_cast<KernelArguments*>(data);
   std::shared_ptr<LaunchLedger> ledger = arguments->ledger;
   if (arguments->captured) ledger->launched();
-  ledger->kernel_started();
-  wake_proxy(*ledger);
   run_all(*arguments);
-  ledger->kernel_stopped();
   if (!arguments->captured) delete arguments;  // allow: the driver carried it as void*
   ledger->ended();
 }

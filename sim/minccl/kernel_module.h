@@ -6,9 +6,9 @@
 
 namespace amem::minccl {
 
-/// The kernel of all collectives, loaded into the context at the first request for it, where it
-/// stays. Launched with a function and its argument it runs that function on the simulated GPU. It
-/// has the deep stack of NCCL's kernels. Thread-safe. REQUIRES: `context` is current.
+/// The kernel of all collectives, loaded into the context at its first use and never unloaded. It
+/// runs the function that it gets as an argument on the simulated GPU. Its stack is as deep as that
+/// of NCCL's kernels. Thread-safe. REQUIRES: `context` is current.
 ncclResult_t kernel_in_context(CuContext context, CuFunction* kernel);
 
 }  // namespace amem::minccl

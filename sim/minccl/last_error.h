@@ -8,16 +8,15 @@
 
 namespace amem::minccl {
 
-/// Keeps the text for ncclGetLastError() (one for the process, as NCCL's is) and returns `result`.
-/// With NCCL_DEBUG=WARN or INFO the text also goes to standard error. Thread-safe.
+/// Stores the text for ncclGetLastError() (one for the process, as in NCCL) and returns `result`.
+/// With NCCL_DEBUG=WARN or INFO, also prints it to standard error. Thread-safe.
 [[gnu::format(printf, 2, 3)]] ncclResult_t fail(ncclResult_t result, const char* format, ...);
 
-/// The text of the last failure, "" when there was none. The pointer lives as long as the calling
-/// thread and is overwritten by its next call.
+/// The text of the last failure, or "". Valid until the next call by the same thread.
 const char* last_error();
 
-/// One line on standard error with NCCL_DEBUG=INFO; NCCL's own wording where there is one, because
-/// tests read it to prove which path was taken.
+/// Prints one line to standard error with NCCL_DEBUG=INFO. Uses NCCL's wording where possible,
+/// because tests read it to verify the path that was taken.
 [[gnu::format(printf, 1, 2)]] void log_info(const char* format, ...);
 
 }  // namespace amem::minccl

@@ -9,12 +9,11 @@
 
 namespace amem::minccl {
 
-/// Every 8-byte word carries 4 bytes of data and, above them, 4 bytes of flag: the low bits of
-/// step + 1. The receiver looks at the words only, so a word that carries the right flag for any
-/// other reason is taken for data.
+/// Every 8-byte word contains 4 bytes of data and, in the upper half, 4 bytes of flag: the low bits
+/// of step + 1. The receiver reads only the words, so it takes a stale word with the right flag for
+/// data.
 struct LlProtocol {
   static size_t payload_bytes(size_t slot_bytes) { return slot_bytes / 2; }
-  static size_t wire_bytes(size_t bytes) { return words(bytes) * 8; }
 
   static void write(std::byte* slot, const std::byte* data, size_t bytes, uint64_t step) {
     auto* word = reinterpret_cast<uint64_t*>(slot);

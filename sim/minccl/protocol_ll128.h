@@ -11,13 +11,12 @@
 
 namespace amem::minccl {
 
-/// Lines of 128 bytes: 120 of data, then 8 of flag, step + 1. On a GPU the line is stored at once;
-/// here the flag is stored last.
+/// Lines of 128 bytes: 120 bytes of data and 8 bytes of flag, step + 1. A GPU stores a line
+/// atomically; here the flag is stored last.
 struct Ll128Protocol {
   static size_t payload_bytes(size_t slot_bytes) {
     return slot_bytes / kLl128LineBytes * kLl128DataBytes;
   }
-  static size_t wire_bytes(size_t bytes) { return lines(bytes) * kLl128LineBytes; }
 
   static void write(std::byte* slot, const std::byte* data, size_t bytes, uint64_t step) {
     for (size_t line = 0; line < lines(bytes); ++line, slot += kLl128LineBytes) {

@@ -7,10 +7,9 @@
 
 namespace amem::minccl {
 
-/// Plain bytes; the `tail` counter says that they are there.
+/// Plain bytes. The `tail` counter tells the receiver that they are complete.
 struct SimpleProtocol {
   static size_t payload_bytes(size_t slot_bytes) { return slot_bytes; }
-  static size_t wire_bytes(size_t bytes) { return bytes; }
   static void write(std::byte* slot, const std::byte* data, size_t bytes) {
     memcpy(slot, data, bytes);
   }

@@ -10,7 +10,7 @@
 #include "sim/cuda_abi.h"
 #include "sim/minccl/rank_process.h"
 
-/// What a rank of a test needs of CUDA and NCCL. Every failure ends the rank.
+/// CUDA and NCCL functions for a rank of a test. A failure ends the rank.
 namespace amem::minccl {
 
 using namespace amem::sim;

@@ -11,12 +11,12 @@
 #include "base/unique_fd.h"
 #include "tests/slowdown.h"
 
-/// Tests with one process a rank: the test program starts itself again for every rank, before it
-/// has touched CUDA, and the ranks run a scenario of the same source file.
+/// Tests with one process for each rank. The test program starts itself for every rank before it
+/// has used CUDA, and the ranks run a scenario of the same source file.
 namespace amem::minccl {
 
-/// A rank's view of the test: who it is, and the other ranks by way of the test process, which
-/// works without NCCL.
+/// A rank's view of the test: its rank, and a channel to the other ranks through the test process,
+/// without NCCL.
 class RankContext {
  public:
   RankContext(int rank, int ranks, int control_fd)
@@ -25,7 +25,7 @@ class RankContext {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  /// Everybody's `bytes` bytes, by rank. Returns when all ranks have called it.
+  /// The `bytes` bytes of all ranks. Returns when all ranks have called it.
   std::vector<char> exchange(const void* data, size_t bytes);
   void barrier() { exchange("", 1); }
 
@@ -35,13 +35,13 @@ class RankContext {
   UniqueFd control_;
 };
 
-/// Registers what a rank does under a name; a rank fails by fail_rank() or by dying.
+/// Registers a scenario by name. A rank fails by fail_rank() or by an abnormal end.
 using Scenario = std::function<void(RankContext&)>;
 struct RegisterScenario {
   RegisterScenario(const char* name, Scenario scenario);
 };
 
-/// Prints what went wrong and ends the rank.
+/// Prints the failure and ends the rank.
 [[noreturn, gnu::format(printf, 1, 2)]] void fail_rank(const char* format, ...);
 
 struct RankOptions {
@@ -52,11 +52,11 @@ struct RankOptions {
 
 struct RankOutcome {
   bool finished = false;  ///< all ranks ended with status 0 in time
-  std::string text;  ///< what the ranks wrote to standard error, and how those ended that failed
+  std::string text;       ///< standard error of the ranks, and how the failed ranks ended
 };
 
-/// Runs the scenario in `ranks` processes on a simulated machine of their own, which is removed
-/// afterwards. Ranks that are left at the deadline are killed.
+/// Runs the scenario in `ranks` processes on a new simulated machine, which is removed afterwards.
+/// Kills the remaining ranks at the deadline.
 RankOutcome run_ranks(const char* scenario, const RankOptions& options);
 
 }  // namespace amem::minccl

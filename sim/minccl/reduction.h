@@ -14,11 +14,11 @@ using ReduceFunction = void (*)(std::byte* out, const std::byte* a, const std::b
 /// values[i] /= divisor.
 using DivideFunction = void (*)(std::byte* values, size_t elements, int divisor);
 
-/// Bytes of one element; 0 for a value that is no type.
+/// Bytes of one element; 0 for an unknown type.
 size_t element_bytes(ncclDataType_t type);
 
-/// The function for `op` (ncclAvg: the sum); null for the 16-bit floating types, which minccl only
-/// moves, and for values that are no operation.
+/// The function for `op` (ncclAvg: the sum). Null for the 16-bit floating types, which minccl only
+/// moves, and for unknown operations.
 ReduceFunction reduce_function(ncclDataType_t type, ncclRedOp_t op);
 DivideFunction divide_function(ncclDataType_t type);
 

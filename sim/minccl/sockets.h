@@ -12,8 +12,7 @@
 
 namespace amem::minccl {
 
-/// How long the host side waits for a peer: until the deadline, or until the communicator is
-/// aborted.
+/// The limit of a wait of the host for a peer: a deadline, or the abort of the communicator.
 struct Patience {
   Deadline deadline;
   const std::atomic<bool>* aborting = nullptr;
@@ -22,8 +21,8 @@ struct Patience {
   static Patience begin(const std::atomic<bool>* aborting = nullptr);
 };
 
-/// Waits until poll(2) reports one of `events` (or an error condition) for `fd`. `what` names the
-/// thing waited for.
+/// Waits until poll(2) reports one of `events` (or an error) for `fd`. `what` names the wait in
+/// errors.
 ncclResult_t wait_for(int fd, short events, const Patience& patience, const char* what);
 
 /// TCP over the loopback interface.

@@ -12,19 +12,19 @@
 
 namespace amem::minccl {
 
-/// The thread that gives other ranks file descriptors: for the value of a memory handle of this
-/// process (NCCL's "UDS Service", proxy.cc:1555@2.30.7), or for a host memory file. Datagrams over
-/// an abstract Unix socket; one service a communicator.
+/// The thread that sends file descriptors to other ranks: for a memory handle of this process
+/// (NCCL's "UDS Service", proxy.cc:1555@2.30.7), or for a host memory file. Datagrams over an
+/// abstract Unix socket; one service for each communicator.
 class UdsService {
  public:
   ~UdsService() { stop(); }
 
-  /// `context` is made current on the thread.
+  /// `context` is current on the thread.
   ncclResult_t start(CuContext context);
   void stop();
   uint64_t name() const { return name_; }
 
-  /// Keeps `fd` until a peer has fetched it with the number returned. Thread-safe.
+  /// Keeps `fd` until a peer has fetched it with the returned number. Thread-safe.
   uint64_t offer_file(UniqueFd fd);
 
  private:
@@ -41,7 +41,7 @@ class UdsService {
   uint64_t next_file_ = 1;
 };
 
-/// Asks the service called `owner` for the descriptor of a memory handle or an offered file.
+/// Requests the descriptor of a memory handle or an offered file from the service `owner`.
 ncclResult_t fetch_memory_fd(uint64_t owner, CuMemHandle handle, const Patience& patience,
                              UniqueFd* fd);
 ncclResult_t fetch_offered_file(uint64_t owner, uint64_t number, const Patience& patience,

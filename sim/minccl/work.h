@@ -16,7 +16,7 @@ namespace amem::minccl {
 
 enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, broadcast, reduce };
 
-/// One ring collective, as a kernel gets it.
+/// The arguments of one ring collective.
 struct CollectiveWork {
   CollectiveKind kind;
   const std::byte* send;
@@ -38,29 +38,29 @@ struct PairWork {
   size_t bytes;
 };
 
-/// ncclAlltoAll() keeps a count of its runs in device memory and one on the host, as NCCL's copy
-/// engine collectives do with their sequence number (nccl-memory A17): they must agree.
+/// ncclAlltoAll() counts its runs in device memory and on the host, like the sequence number of
+/// NCCL's copy engine collectives. The two counts must be equal.
 struct AllToAllEpochs {
   uint64_t* on_device = nullptr;
   std::atomic<uint64_t> on_host{0};
 };
 
-/// The arguments of one kernel. Where the launch was captured the communicator owns them, because
-/// the graph may be launched again; otherwise the kernel frees them when it ends.
+/// The arguments of one kernel. If the launch was captured, the communicator owns them, because the
+/// graph may be launched again; otherwise the kernel frees them.
 struct KernelArguments {
   DeviceCommunicator* communicator = nullptr;  ///< device address
   std::shared_ptr<LaunchLedger> ledger;
   std::vector<CollectiveWork> collectives;
   std::vector<PairWork> pairs;
-  AllToAllEpochs* epochs = nullptr;  ///< set when the group has an AlltoAll
+  AllToAllEpochs* epochs = nullptr;  ///< set if the group has an AlltoAll
   bool captured = false;
 };
 
-/// The kernel (kernel_module.h). Runs the collectives in order, then all
-/// sends and receives side by side.
+/// The kernel (kernel_module.h). Runs the collectives in order, then all sends and receives in
+/// parallel.
 void run_kernel(void* arguments);
 
-/// Waits inside kernels: for a peer, or until the communicator is aborted.
+/// A wait inside a kernel: for a peer, or until the communicator is aborted.
 class KernelWait {
  public:
   explicit KernelWait(uint32_t* abort_flag) : abort_flag_(abort_flag) {}
@@ -68,7 +68,7 @@ class KernelWait {
   bool aborted() const {
     return std::atomic_ref(*abort_flag_).load(std::memory_order_acquire) != 0;
   }
-  /// Gives the processor away, the longer the more often nothing had happened.
+  /// Yields the processor, for longer after repeated calls without progress.
   void idle();
   void progressed() { idle_rounds_ = 0; }
 
@@ -90,15 +90,15 @@ bool run_collective(DeviceCommunicator& communicator, const CollectiveWork& work
 bool run_pairs(DeviceCommunicator& communicator, const std::vector<PairWork>& pairs,
                KernelWait& wait);
 
-/// The part of `total` that `channel` of `channels` carries; small amounts all go through the
-/// first. Equal on both ends of a connection because it depends on nothing else.
+/// The part of `total` that `channel` of `channels` transfers. Small amounts use only the first
+/// channel. Both ends of a connection compute the same result, because it depends on nothing else.
 struct Part {
   size_t begin;
   size_t end;
 };
 Part part_of_channel(size_t total, int channel, int channels, size_t smallest);
 
-/// The protocol for a transfer of this size: NCCL_PROTO, or LL for small ones.
+/// The protocol for a transfer of this size: NCCL_PROTO, or LL for small transfers.
 Protocol protocol_for(size_t bytes);
 
 }  // namespace amem::minccl

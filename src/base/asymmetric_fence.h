@@ -10,14 +10,14 @@
 
 namespace amem {
 
-/// The two fences of "I store mine, then load yours" between a frequent and a rare party: nearly
-/// free for the frequent one, a system call for the rare one (membarrier(2),
-/// MEMBARRIER_CMD_PRIVATE_EXPEDITED), which makes every running thread of the process pass a full
-/// fence. Where the kernel does not offer it both are full fences.
+/// A pair of fences for two threads that each store a flag and then load the flag of the other.
+/// light() is for the frequent thread and costs almost nothing. heavy() is for the rare thread and
+/// is a system call (membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED) that makes every running
+/// thread of the process execute a full fence. If the kernel does not support it, both are full
+/// fences.
 ///
-/// A full fence is dear right after a kernel launch: it waits until the write to the device's
-/// doorbell has left the processor, about 0.15 us (measured as the whole cost of an NCCL call under
-/// amem, 2 x H200, 2026-11-21).
+/// A full fence directly after a kernel launch is expensive: it waits until the write to the
+/// device's doorbell has left the processor, about 0.15 us (2 x H200, 2026-11-21).
 class AsymmetricFence {
  public:
   AsymmetricFence()
@@ -29,7 +29,7 @@ class AsymmetricFence {
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
   }
-  /// Is the light one free? Then free_light() does as well, without looking.
+  /// True if light() costs nothing. The caller can then use free_light().
   bool is_free() const { return expedited_; }
   static void free_light() { std::atomic_signal_fence(std::memory_order_seq_cst); }
   void heavy() const {

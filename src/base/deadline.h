@@ -7,7 +7,7 @@
 
 namespace amem {
 
-/// The moment at which a wait gives up. Every wait in the library takes one.
+/// The time at which a wait ends without success. Every wait in the library has one.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
@@ -17,8 +17,8 @@ class Deadline {
   }
 
   bool passed() const { return Clock::now() >= at_; }
-  /// Milliseconds left, 0 when it has passed; rounded up so that poll(2) does not spin on the last
-  /// one.
+  /// Milliseconds left, or 0 if the deadline has passed. Rounded up, so that poll(2) does not spin
+  /// in the last millisecond.
   int left_ms() const {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()).count();
     return static_cast<int>(std::clamp<long>(left, 0, 1 << 30));

@@ -16,12 +16,13 @@ Status reserve_descriptors(size_t wanted) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return os_error(errno, "getrlimit(RLIMIT_NOFILE)");
   size_t free = 0;
   rlim_t next = 0;
-  // The system call itself: a tool that counts or fails calls of fcntl(2) need not see hundreds.
+  // Direct system calls: tools that count or fail calls of fcntl(2) do not see these hundreds of
+  // calls.
   for (; free < wanted && next < limit.rlim_max; ++next)
     if (syscall(SYS_fcntl, static_cast<int>(next), F_GETFD) < 0) ++free;
   if (free < wanted)
     return os_error(EMFILE,
-                    "%zu file descriptors are needed and %zu can be had: the hard limit "
+                    "%zu file descriptors are needed and %zu are available: the hard limit "
                     "RLIMIT_NOFILE is %llu (ulimit -Hn)",
                     wanted, free, static_cast<unsigned long long>(limit.rlim_max));
   if (next <= limit.rlim_cur) return ok_status();

@@ -8,9 +8,9 @@
 
 namespace amem {
 
-/// Makes sure that this process can open `wanted` more descriptors: where it cannot, raises its
-/// soft RLIMIT_NOFILE (getrlimit(2)) by as much as is missing. Errors: os, when the hard limit is
-/// too low. Other threads may take what was found free.
+/// Ensures that this process can open `wanted` more descriptors. If necessary, raises the soft
+/// limit RLIMIT_NOFILE (getrlimit(2)). Does not reserve them: other threads can use them. Errors:
+/// os, if the hard limit is too low.
 Status reserve_descriptors(size_t wanted);
 
 }  // namespace amem

@@ -31,7 +31,7 @@ const Row* find_row(std::string_view name) {
   return nullptr;
 }
 
-/// "0 to 5" and "0, 1" both give the bounds that a number is held against.
+/// The least and the greatest legal value, from a range such as "0 to 5" or "0, 1".
 struct Bounds {
   long low, high;
 };
@@ -42,7 +42,7 @@ Bounds bounds_of(const char* range) {
   return {low, strtol(rest, nullptr, 10)};
 }
 
-/// Reads a whole number within the row's range; leaves `out` and complains otherwise.
+/// Reads an integer in the row's range. On error `out` does not change, and a complaint is added.
 void read_integer(const Row& row, const char* text, long& out,
                   std::vector<std::string>& complaints) {
   char* end = nullptr;
@@ -58,7 +58,7 @@ void read_integer(const Row& row, const char* text, long& out,
   out = value;
 }
 
-/// Reads one of two words, the first of which is the default: true for the second.
+/// Reads one of two words; the first is the default. Returns true for the second.
 bool read_choice(const Row& row, const char* text, std::vector<std::string>& complaints) {
   const std::string_view range(row.range);
   const size_t comma = range.find(", ");
@@ -84,7 +84,7 @@ Environment read_environment(const char* const* environ_block) {
     const char* text = *environ_block + equals + 1;
     const Row* row = find_row(name);
     if (row == nullptr) {
-      // AMEM_SIM_* belong to the simulated GPU and AMEM_TEST_* to the tests; neither is read here.
+      // AMEM_SIM_* belong to the simulated GPU and AMEM_TEST_* to the tests.
       if (name.starts_with("AMEM_") && !name.starts_with("AMEM_SIM_") &&
           !name.starts_with("AMEM_TEST_"))
         out.complaints.push_back("unknown variable " + std::string(name) +

@@ -7,11 +7,10 @@
 
 namespace amem {
 
-/// How AMEM_CUMEM treats NCCL_CUMEM_ENABLE, without which NCCL's memory cannot be released.
+/// Whether amem sets NCCL_CUMEM_ENABLE (AMEM_CUMEM). Without it NCCL's memory cannot be released.
 enum class CumemMode { force, respect };
 
-/// The settings of this process. Built once, at the first call that reaches amem; constant after
-/// that.
+/// The settings of this process. Read at the first call of amem, constant afterwards.
 struct Environment {
   bool enable = false;
   long group_id = 0;
@@ -24,15 +23,15 @@ struct Environment {
   long trim_context = 0;
   long host_limit_mib = 0;
   long host_prealloc_mib = 0;
-  /// One sentence for each variable that was not usable; the default stands in its place.
+  /// One sentence for each variable with an illegal value or an unknown name. The default is used.
   std::vector<std::string> complaints;
 };
 
-/// Reads the variables of environment.def from `environ_block` (NAME=value strings, nullptr at the
-/// end).
+/// Reads the variables of environment.def from `environ_block`: NAME=value strings, terminated by
+/// nullptr.
 Environment read_environment(const char* const* environ_block);
 
-/// The process' own, read at the first call. Thread-safe.
+/// The settings of this process, read at the first call. Thread-safe.
 const Environment& environment();
 
 }  // namespace amem

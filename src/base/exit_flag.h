@@ -8,22 +8,22 @@
 
 namespace amem {
 
-/// Whether exit() has begun in this process. From then on none of our threads begins a driver call:
-/// the driver may be gone.
+/// Set when exit() has begun. From then on amem starts no driver call, because the driver may be
+/// unloaded.
 ///
 /// Thread-safe.
 class ExitFlag {
  public:
-  /// Never taken back.
+  /// The flag is never cleared.
   void raise() { raised_.store(true); }
   explicit operator bool() const { return raised_.load(); }
 
-  /// For work that consists of several calls, before each of them. Misuse once exit() has begun.
+  /// To be called before each driver call of a longer operation. Error: misuse, once exit() has
+  /// begun.
   Status check() const {
     if (!raised_.load()) return ok_status();
-    return make_error(
-        ErrorKind::misuse, 0,
-        "exit() has begun while this was under way; the driver is not called any more");
+    return make_error(ErrorKind::misuse, 0,
+                      "exit() has begun during this call; amem makes no more driver calls");
   }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace amem {
 
-/// 128 random or hashed bits that name something for everybody on the host.
+/// A 128-bit identifier, random or a hash, that is unique on the host.
 template <typename Tag>
 struct Id128 {
   std::array<uint64_t, 2> bits{};
@@ -27,19 +27,18 @@ struct Id128 {
   }
 };
 
-/// One process' amem, from its first allocation to its end. Random: a pid is used again, this is
-/// not.
+/// Identifies amem in one process from its start to its end. Random, because pids are reused.
 using InstanceId = Id128<struct InstanceTag>;
 
-/// Something that processes share, by a name that is equal in all of them. Which names there are
-/// is their clients' affair (registry/client.h).
+/// Identifies something that processes share, for example a communicator. All sharing processes
+/// derive the same value. The clients define the meaning (memory/client.h).
 using ScopeId = Id128<struct ScopeTag>;
 
-/// One local allocation of an instance; also the low bits of the handle that NCCL holds.
+/// One allocation of an instance; also the low bits of the handle that its client holds.
 using AllocationId = uint64_t;
 
-/// 128 bits from the kernel. Never fails: getrandom(2) with these arguments cannot once the system
-/// has booted.
+/// 128 random bits from the kernel. Cannot fail: getrandom(2) with these arguments always succeeds
+/// once the system has booted.
 InstanceId random_instance_id();
 
 }  // namespace amem

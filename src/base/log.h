@@ -4,14 +4,14 @@
 
 namespace amem {
 
-/// Levels of AMEM_LOG: a line is written when its level is not above the set one.
+/// Levels of AMEM_LOG. A line is written if its level is not greater than the configured level.
 enum class LogLevel { error = 1, warn = 2, info = 3, debug = 4, trace = 5 };
 
-/// True when lines of this level are written; cheap enough for hooked calls.
+/// True if lines of this level are written. Fast enough for hooked calls.
 bool log_enabled(LogLevel level);
 
-/// Writes one line to standard error in NCCL's shape: "host:pid:tid [dev] AMEM INFO text". `device`
-/// -1 when none is meant. Never allocates, never throws; one write(2) a line.
+/// Writes one line to standard error: "host:pid:tid [dev] AMEM INFO text". `device` is -1 if the
+/// line concerns no device. Does not allocate or throw; one write(2) for each line.
 [[gnu::format(printf, 3, 4)]] void log_line(LogLevel level, int device, const char* format, ...);
 
 }  // namespace amem

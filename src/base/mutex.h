@@ -17,15 +17,14 @@
 #define AMEM_GUARDED_BY(m) AMEM_TSA(guarded_by(m))
 #define AMEM_REQUIRES(...) AMEM_TSA(requires_capability(__VA_ARGS__))
 #define AMEM_EXCLUDES(...) AMEM_TSA(locks_excluded(__VA_ARGS__))
-// For a function where one mutex goes by two names, which the analysis takes for two mutexes.
+// For a function that knows one mutex by two names: the analysis would assume two mutexes.
 #define AMEM_NOT_ANALYSED AMEM_TSA(no_thread_safety_analysis)
 
 namespace amem {
 
-/// A mutex that the thread-safety analysis knows, and that a thread which locks it again and again
-/// does not keep for itself: it stands behind the one that waits in the door. (The mutex of glibc
-/// goes to whoever comes first, which is nearly always the thread that has just unlocked it; a
-/// neighbour's request then waited for the whole of a resume.)
+/// A mutex with annotations for the thread-safety analysis. It is fair to one waiting thread: a
+/// thread that unlocks and locks it in a loop cannot starve the waiting thread. With a plain glibc
+/// mutex, a peer's request waited during a whole resume.
 class AMEM_TSA(capability("mutex")) Mutex {
  public:
   void lock() AMEM_TSA(acquire_capability()) {
@@ -51,13 +50,13 @@ class AMEM_TSA(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-/// A condition on state that a Mutex guards. The mutex is held on entry and on return, as with
-/// std::condition_variable; the analysis sees the wait as one locked call.
+/// A condition variable for state that a Mutex guards. The mutex is held on entry and on return, as
+/// with std::condition_variable.
 class Condition {
  public:
   void notify_all() { condition_.notify_all(); }
 
-  /// Waits until `predicate` holds; false when the deadline passed first.
+  /// Waits until `predicate` is true. Returns false if the deadline passed first.
   template <typename Predicate>
   bool wait_until(Mutex& mutex, Deadline deadline, Predicate predicate) AMEM_REQUIRES(mutex) {
     return condition_.wait_until(mutex, deadline.at(), predicate);

@@ -8,32 +8,31 @@
 
 namespace amem {
 
-/// What went wrong, by who has to act on it.
+/// Categories of errors.
 enum class ErrorKind {
   driver,       ///< a CUDA driver call failed; `code` is its CUresult
   os,           ///< a system call failed; `code` is its errno
-  protocol,     ///< a peer sent what no amem of this version sends
-  peer,         ///< a peer refused or died
+  protocol,     ///< a peer sent an invalid message
+  peer,         ///< a peer refused the request or ended
   timeout,      ///< a deadline passed
-  misuse,       ///< the caller may not do this now; nothing was changed
-  unsupported,  ///< this machine, NCCL or setting cannot do it; nothing was changed
+  misuse,       ///< the call is not allowed in this state; nothing was changed
+  unsupported,  ///< this machine, library or setting does not support it; nothing was changed
 };
 
-/// A failure as the caller will read it: the exact failed call, its arguments with units, the cause
-/// known.
+/// An error for the caller: the call that failed, its arguments with units, and the known cause.
 struct Error {
   ErrorKind kind;
   int code = 0;
   std::string message;
 };
 
-/// Builds an Error from a printf format.
+/// Creates an Error from a printf format.
 [[gnu::format(printf, 3, 4)]] Error make_error(ErrorKind kind, int code, const char* format, ...);
 
-/// Appends the text of errno `code` to the message: "bind(@amem-…): Address already in use".
+/// The same for errno `code`, whose text is appended: "bind(@amem-…): Address already in use".
 [[gnu::format(printf, 2, 3)]] Error os_error(int code, const char* format, ...);
 
-/// A value or an Error: the part of std::expected (C++23) that we use.
+/// A value or an Error: a subset of std::expected (C++23).
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -59,8 +58,7 @@ inline Status ok_status() { return std::monostate{}; }
 
 }  // namespace amem
 
-/// Returns the Error of `expression` (a Status or Result) from the enclosing function, if it is
-/// one.
+/// If `expression` (a Status or Result) is an Error, returns it from the enclosing function.
 #define AMEM_TRY(expression)                                                              \
   do {                                                                                    \
     if (auto amem_try = (expression); !amem_try.ok()) return std::move(amem_try.error()); \

@@ -12,9 +12,8 @@
 
 namespace amem {
 
-/// True when the tests asked for this violation of the protocol, to see that a test notices it.
-/// Only in the library that the tests build with AMEM_SEEDED_FAULTS; constant false, and gone, in
-/// the one that ships.
+/// True if a test has requested this violation of the protocol, to verify that a test detects it.
+/// Only in the test library, which is built with AMEM_SEEDED_FAULTS; constant false in the product.
 inline bool seeded_fault([[maybe_unused]] const char* name) {
 #ifdef AMEM_SEEDED_FAULTS
   const char* wanted = getenv("AMEM_TEST_SEEDED_FAULT");
@@ -24,10 +23,10 @@ inline bool seeded_fault([[maybe_unused]] const char* name) {
 #endif
 }
 
-/// The calling thread is at the point of this name, which goes to the file AMEM_TEST_STEP_FILE, for
-/// the report of a test that hangs. When the tests asked for it with
-/// AMEM_TEST_STEP_POINT=name=signal, the process gets that signal now, and once only; with
-/// name=signal:n at the n-th time that a thread is there.
+/// Reports that the calling thread has reached the point `name`. Writes the name to the file
+/// AMEM_TEST_STEP_FILE, for the report of a test that hangs. With AMEM_TEST_STEP_POINT=name=signal,
+/// the process receives that signal once; with name=signal:n, when a thread reaches the point for
+/// the n-th time.
 inline void seeded_signal([[maybe_unused]] const char* point) {
 #ifdef AMEM_SEEDED_FAULTS
   if (const char* const path = getenv("AMEM_TEST_STEP_FILE")) {

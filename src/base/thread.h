@@ -8,8 +8,8 @@
 
 namespace amem {
 
-/// Starts a thread with every signal blocked: signals belong to the application's threads. `name`
-/// is what debuggers show, at most 15 characters. Errors: os. (std::thread would throw instead.)
+/// Starts a thread with all signals blocked: signals belong to the application's threads. `name` is
+/// for debuggers, at most 15 characters. Errors: os. (std::thread would throw.)
 Result<pthread_t> start_thread(const char* name, void* (*run)(void*), void* argument);
 
 }  // namespace amem

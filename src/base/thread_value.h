@@ -8,13 +8,13 @@
 
 namespace amem {
 
-/// The calling thread's own T, made when it is first asked for. One for each type: name a type for
-/// the purpose.
+/// The calling thread's object of type T, constructed at the first call. Use a separate type for
+/// each purpose.
 ///
-/// A thread_local object with a destructor will not do for what exit handlers may use: exit(3)
-/// destroys those of the thread that calls it before the first handler runs. What is here ends with
-/// its thread, after the thread's thread_local objects; that of the thread that calls exit(3) never
-/// does, nor any if the process has no key left (pthread_key_create(3)).
+/// A thread_local object with a destructor cannot be used in exit handlers, because exit(3)
+/// destroys the thread_local objects of its caller before it runs the first handler. This object is
+/// destroyed after the thread's thread_local objects. It is never destroyed in the thread that
+/// calls exit(3), or if the process has no free key (pthread_key_create(3)).
 template <typename T>
 T& thread_value() {
   static constinit thread_local T* value = nullptr;
@@ -22,7 +22,7 @@ T& thread_value() {
   struct Key {
     pthread_key_t key{};
     bool made = pthread_key_create(&key, [](void* ended) {
-                  // What the destructor calls may ask again, and gets a new one.
+                  // The destructor may call thread_value() again; it then gets a new object.
                   value = nullptr;
                   const std::unique_ptr<T> gone(static_cast<T*>(ended));
                 }) == 0;

@@ -9,24 +9,24 @@
 
 namespace amem {
 
-/// One value on its way from the thread that has it to the one that waits for it. Shared by both:
-/// the value may come after the other one has given up. Thread-safe.
+/// Passes one value from one thread to another, with a deadline. Both threads share the object,
+/// because the value may arrive after the deadline. Thread-safe.
 template <typename T>
 class Waiter {
  public:
-  /// To be called once.
+  /// Must be called once.
   void give(T value) {
     MutexLock lock(mutex_);
     value_.emplace(std::move(value));
     given_.notify_all();
   }
-  /// Waits for the value and takes it; nothing when the deadline passed first.
+  /// Waits for the value and moves it out. Empty if the deadline passed first.
   std::optional<T> take(Deadline deadline) {
     MutexLock lock(mutex_);
     wait(deadline);
     return std::exchange(value_, std::nullopt);
   }
-  /// The same, but the value stays for whoever asks next.
+  /// The same, but the value remains for other callers.
   std::optional<T> get(Deadline deadline) {
     MutexLock lock(mutex_);
     wait(deadline);

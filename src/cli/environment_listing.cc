@@ -13,14 +13,14 @@
 namespace amem {
 namespace {
 
-/// Within '…' a shell takes everything as it is but the quote itself.
+/// Inside single quotes a shell interprets only the quote itself.
 std::string quoted_for_shell(std::string_view value) {
   std::string out = "'";
   for (char c : value) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-/// The defaults of environment.def as a user writes them.
+/// The defaults of environment.def, as a user writes them.
 struct Flag {
   static std::string text(long standard, std::string_view) { return std::to_string(standard); }
 };

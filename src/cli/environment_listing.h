@@ -8,13 +8,13 @@
 
 namespace amem {
 
-/// Lines for a POSIX shell to evaluate: export NAME='value'.
+/// Lines for a POSIX shell: export NAME='value'.
 std::string shell_exports(const Variables& variables);
 
-/// One object as Ray's runtime_env takes it: {"env_vars": {"NAME": "value"}}.
+/// One object for Ray's runtime_env: {"env_vars": {"NAME": "value"}}.
 std::string runtime_env_json(const Variables& variables);
 
-/// Every variable that amem reads: name, default, range, meaning (environment.def).
+/// All variables of amem: name, default, range, meaning (environment.def).
 std::string variable_table();
 
 }  // namespace amem

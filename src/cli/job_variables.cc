@@ -11,12 +11,12 @@
 namespace amem {
 namespace {
 
-/// Refuses what the library would complain of, before the job starts.
+/// Refuses values that the library would complain about, before the job starts.
 void check_values(const Variables& variables) {
   std::vector<std::string> block = variables.block();
   const Environment read = read_environment(pointers_to(block).data());
   if (read.complaints.empty()) return;
-  // "; using 3" is what the library goes on with; here nothing goes on.
+  // Removes "; using 3": the library continues with the default, this command does not.
   const std::string& complaint = read.complaints.front();
   throw Failure(kRefused, complaint.substr(0, complaint.find("; using ")));
 }

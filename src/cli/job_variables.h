@@ -9,7 +9,7 @@
 
 namespace amem {
 
-/// The options that `amem run` and `amem env` share, as the user wrote them.
+/// The common options of `amem run` and `amem env`.
 struct JobOptions {
   std::optional<std::string> cumem;
   std::optional<std::string> group;
@@ -17,8 +17,8 @@ struct JobOptions {
   std::optional<std::string> timeout_ms;
 };
 
-/// What has to be set for a job that starts with the variables `before`. Throws Failure when an
-/// option's value is out of its range (environment.def) or when amem's library is missing.
+/// The variables to set for a job whose environment is `before`. Throws Failure if the value of an
+/// option is out of range (environment.def) or amem's library is missing.
 Variables job_variables(const JobOptions& options, const Variables& before);
 
 }  // namespace amem

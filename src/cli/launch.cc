@@ -17,7 +17,7 @@ void launch(const JobOptions& options, std::vector<std::string> command) {
   variables.set_all(job_variables(options, variables));
   std::vector<std::string> block = variables.block();
   const std::string name = command.front();
-  // Searches PATH of this process, and runs a script without a first line by sh.
+  // Searches PATH. Runs a script without a first line with sh.
   execvpe(name.c_str(), pointers_to(command).data(), pointers_to(block).data());
   const int error = errno;
   throw Failure(error == ENOENT ? kNotFound : kNotExecutable,

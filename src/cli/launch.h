@@ -9,8 +9,9 @@
 
 namespace amem {
 
-/// Becomes `command` with the job's variables set: the same pid, standard streams, signals and exit
-/// code. Does not return; throws Failure, with kNotFound or kNotExecutable where it applies.
+/// Replaces this process with `command`, with the job's variables set. The pid, standard streams,
+/// signals and exit code are those of the command. Does not return. Throws Failure, with kNotFound
+/// or kNotExecutable if applicable.
 [[noreturn]] void launch(const JobOptions& options, std::vector<std::string> command);
 
 }  // namespace amem

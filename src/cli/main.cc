@@ -13,14 +13,14 @@
 #include "cli/job_variables.h"
 #include "cli/launch.h"
 #include "cli/status_report.h"
-#include "peers/socket_address.h"
+#include "transport/socket_address.h"
 
 namespace amem {
 namespace {
 
 constexpr long kStatusTimeoutMs = 2000;
 
-/// What was asked for, after parsing.
+/// The parsed command line.
 struct Request {
   JobOptions job;
   bool as_json = false;
@@ -30,16 +30,17 @@ struct Request {
 void add_job_options(CLI::App& command, JobOptions& job) {
   command
       .add_option("--cumem", job.cumem,
-                  "force: set NCCL_CUMEM_ENABLE=1 before NCCL reads it; respect: leave it")
+                  "force: set NCCL_CUMEM_ENABLE=1 before NCCL reads it; respect: do not change it")
       ->type_name("force|respect");
   command.add_option("--group", job.group, "logical group of the processes (train, infer)")
       ->type_name("N");
   command.add_option("--log", job.log, "0 silent to 5 every call")->type_name("N");
-  command.add_option("--timeout-ms", job.timeout_ms, "longest wait of a pause or resume")
+  command.add_option("--timeout-ms", job.timeout_ms, "maximum wait of a pause or resume")
       ->type_name("N");
 }
 
-/// Splits the command off `run [options] [--] command`. All behind its name is the command's own.
+/// Removes the command from `run [options] [--] command`. Everything after its name belongs to the
+/// command.
 std::vector<std::string> take_command(const CLI::App& run, std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front() != run.get_name()) return {};
   size_t at = 1;
@@ -55,7 +56,7 @@ std::vector<std::string> take_command(const CLI::App& run, std::vector<std::stri
   return command;
 }
 
-/// CLI11 says only that a subcommand is required.
+/// CLI11's own error does not name the unknown subcommand.
 void check_subcommand(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front().starts_with('-')) return;
   for (const CLI::App* command : app.get_subcommands({}))
@@ -84,26 +85,25 @@ int print_status(const Request& request) {
 
 int run_main(int argc, char** argv) {
   Request request;
-  CLI::App app("Pauses and resumes the GPU memory that a stock NCCL holds.", "amem");
+  CLI::App app("Pauses and resumes GPU memory: of an unmodified NCCL, and with a tag.", "amem");
   app.set_version_flag("--version", "amem " AMEM_VERSION, "print the version");
   app.require_subcommand(1);
 
   CLI::App* const run = app.add_subcommand("run", "run a command with amem: amem run command");
   run->footer(
       "amem run [OPTIONS] [--] command [arguments]\n"
-      "amem becomes the command: the same pid, signals and exit code.");
+      "amem replaces itself with the command: same pid, signals and exit code.");
   add_job_options(*run, request.job);
 
   CLI::App* const env = app.add_subcommand(
       "env", "print what amem run sets: eval \"$(amem env)\", or --json for Ray");
   env->footer([] { return "Variables:\n" + variable_table(); });
   add_job_options(*env, request.job);
-  CLI::Option* const list =
-      env->add_flag("--list", request.as_list, "print every variable that amem reads");
+  CLI::Option* const list = env->add_flag("--list", request.as_list, "print all variables of amem");
   env->add_flag("--json", request.as_json, "as Ray's runtime_env")->excludes(list);
 
   CLI::App* const status =
-      app.add_subcommand("status", "show every amem process of this user on this host");
+      app.add_subcommand("status", "show all amem processes of this user on this host");
   status->add_flag("--json", request.as_json, "as one JSON object");
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -111,7 +111,7 @@ int run_main(int argc, char** argv) {
   const bool is_run = !arguments.empty() && arguments.front() == "run";
   try {
     check_subcommand(app, arguments);
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    std::reverse(arguments.begin(), arguments.end());  // in the order that CLI11 expects
     app.parse(arguments);
     if (command.empty() && *run)
       throw Failure(kRefused, "no command to run: write amem run [options] command [arguments]");

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr char kSeparators[] = ": ";
 
 bool is_same_file(const std::string& entry, const std::string& library) {
-  // A name without '/' is looked for by the loader, not here.
+  // The loader searches for a name without '/'.
   if (entry.find('/') == entry.npos) return false;
   std::error_code ignored;
   return fs::equivalent(entry, library, ignored);
@@ -38,7 +38,7 @@ std::string find_library() {
     if (!fs::exists(library, error)) continue;
     if (library.find_first_of(kSeparators) != library.npos)
       throw Failure(kRefused,
-                    fmt::format("{} cannot be preloaded, because LD_PRELOAD has no way to write a "
+                    fmt::format("{} cannot be preloaded, because LD_PRELOAD cannot contain a "
                                 "space or a colon: install amem in a folder without them",
                                 library));
     return library;

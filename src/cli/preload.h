@@ -6,12 +6,12 @@
 
 namespace amem {
 
-/// amem's libamem_nccl.so, found relative to this program, so that an installed tree can be moved.
-/// Throws Failure when it is not there or when LD_PRELOAD cannot carry its path.
+/// The path of libamem_nccl.so, relative to this program, so that an installed tree can be moved.
+/// Throws Failure if the library is missing or LD_PRELOAD cannot contain its path.
 std::string find_library();
 
-/// `before` with `library` behind it, if it does not name it already. Ours comes last, so that
-/// allocators and the like, which want to be first, stay so.
+/// Appends `library` to `before`, unless it is already there. It is last, so that allocators and
+/// similar libraries can be first.
 std::string compose_preload(const std::string& before, const std::string& library);
 
 }  // namespace amem

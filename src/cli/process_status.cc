@@ -11,14 +11,14 @@
 #include "base/mutex.h"
 #include "base/waiter.h"
 #include "cli/failure.h"
-#include "peers/peer_service.h"
-#include "peers/socket_address.h"
+#include "transport/peer_service.h"
+#include "transport/socket_address.h"
 
 namespace amem {
 namespace {
 
-/// Another `amem status` may take us for one of the processes that it looks for: an empty object
-/// tells it that we are not. Nothing else is asked of us.
+/// Another `amem status` may query this command too. It replies with an empty object, which means:
+/// not an amem process.
 class Bystander : public PeerHandler {
  public:
   void speak_through(PeerService* service) {
@@ -29,7 +29,7 @@ class Bystander : public PeerHandler {
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
     if (!std::holds_alternative<StatusQuery>(received.message)) return;
     MutexLock lock(mutex_);
-    // The service may hear a question before start() has returned it.
+    // A request may arrive before start() has returned the service.
     if (service_ == nullptr)
       waiting_.emplace_back(from.instance, request_id);
     else
@@ -47,10 +47,10 @@ class Bystander : public PeerHandler {
   std::vector<std::pair<InstanceId, uint64_t>> waiting_ AMEM_GUARDED_BY(mutex_);
 };
 
-/// Also of a process that accepts no more connections: the kernel does that for it.
+/// Also works for a process that accepts no more connections, because the kernel answers.
 long pid_of(const InstanceId& instance) {
   const Result<UniqueFd> connection = dial(instance);
-  if (!connection.ok() || !connection.value().valid()) return 0;
+  if (!connection.ok()) return 0;
   const Result<pid_t> pid = pid_of_peer(connection.value().get());
   return pid.ok() ? pid.value() : 0;
 }
@@ -58,7 +58,7 @@ long pid_of(const InstanceId& instance) {
 std::optional<ProcessStatus> status_from(const Result<Received>& reply) {
   ProcessStatus out;
   if (!reply.ok()) {
-    // Nobody listens there any more: the process ended after its name was read.
+    // No process listens at the address: it ended after its name was read.
     if (reply.error().kind == ErrorKind::peer) return std::nullopt;
     out.silence = reply.error().message;
     return out;
@@ -92,13 +92,14 @@ std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, lon
                           [reply](Result<Received> outcome) { reply->give(std::move(outcome)); });
     replies[instance] = std::move(reply);
   }
-  // Every call ends by its own deadline; the time on top is for the thread that says so.
+  // Every call ends at its own deadline; the additional time is for the thread that reports it.
   const Deadline patience = Deadline::after_ms(timeout_ms + 1000);
   std::vector<ProcessStatus> out;
   for (const auto& [instance, pid] : pids) {
     const auto reply = replies.at(instance)->take(patience);
-    auto status =
-        reply ? status_from(*reply) : ProcessStatus{0, "", "the service of this command is stuck"};
+    auto status = reply
+                      ? status_from(*reply)
+                      : ProcessStatus{0, "", "the service thread of this command does not respond"};
     if (!status) continue;
     status->pid = pid;
     out.push_back(*std::move(status));

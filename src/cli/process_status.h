@@ -10,19 +10,19 @@
 
 namespace amem {
 
-/// What one amem process says of itself, or why it says nothing.
+/// The reply of one amem process, or why there is none.
 struct ProcessStatus {
-  /// From the kernel; 0 when the process is not visible in our pid namespace and did not answer.
+  /// From the kernel; 0 if the process is not visible in this pid namespace and did not reply.
   long pid = 0;
-  /// The reply: one JSON object, not yet looked at. Empty when `silence` is not.
+  /// The reply, an unparsed JSON object. Empty if `silence` is not.
   std::string json;
   /// Why there is no reply.
   std::string silence;
 };
 
-/// Asks all of them at once and waits for each until `timeout_ms` has passed. Processes that ended
-/// meanwhile, and other `amem status` commands, are left out. By pid. Throws Failure when this
-/// process cannot open sockets.
+/// Queries all processes at the same time and waits for each, up to `timeout_ms`. Omits processes
+/// that have ended and other `amem status` commands. Sorted by pid. Throws Failure if this process
+/// cannot open sockets.
 std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms);
 
 }  // namespace amem

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What statistics_json() of src/engine/statistics.cc writes.
+// The fields of statistics_json() in src/engine/statistics.cc.
 constexpr const char* kSizes[] = {"resident_bytes", "released_bytes", "saved_bytes",
                                   "imported_bytes"};
 
@@ -30,7 +30,7 @@ bool is_complete(const Json& reply) {
          reply["state"].is_string();
 }
 
-/// A reply that cannot be read is as good as none; the others are shown all the same.
+/// A reply that cannot be parsed counts as no reply.
 Sorted sorted(const std::vector<ProcessStatus>& processes) {
   Sorted out;
   for (const ProcessStatus& process : processes) {
@@ -40,10 +40,11 @@ Sorted sorted(const std::vector<ProcessStatus>& processes) {
     }
     Json reply = Json::parse(process.json, nullptr, false);
     if (!reply.is_object() || !is_complete(reply)) {
-      out.silent.push_back({process.pid, "", "its reply cannot be read: another version of amem"});
+      out.silent.push_back(
+          {process.pid, "", "its reply cannot be parsed: it may be another version of amem"});
       continue;
     }
-    // The kernel's word for it; a process in a container knows itself by another number.
+    // The pid from the kernel: a process in a container reports a different one.
     if (process.pid != 0) reply["pid"] = process.pid;
     out.answered.push_back(std::move(reply));
   }
@@ -55,7 +56,7 @@ Sorted sorted(const std::vector<ProcessStatus>& processes) {
 std::string human_bytes(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
-  // 1023.95 would be written 1024.0.
+  // 1023.95 would be printed as 1024.0.
   while (bytes >= 1023.95 && unit + 1 < std::size(kUnits)) {
     bytes /= 1024;
     ++unit;
@@ -65,7 +66,7 @@ std::string human_bytes(double bytes) {
 
 std::string status_table(const std::vector<ProcessStatus>& processes) {
   const Sorted all = sorted(processes);
-  if (processes.empty()) return "no process of this user on this host has amem at work\n";
+  if (processes.empty()) return "no process of this user on this host runs amem\n";
   std::string out;
   TextTable table({"pid", "group", "state", "resident", "released", "saved", "imported"});
   for (const Json& reply : all.answered) {

@@ -9,10 +9,10 @@
 
 namespace amem {
 
-/// A table for people: pid, group, state, memory; and a line for each process that did not answer.
+/// A table with pid, group, state and memory, and a line for each process that did not reply.
 std::string status_table(const std::vector<ProcessStatus>& processes);
 
-/// {"processes": [what each says of itself], "silent": [{"pid": n, "reason": "..."}]}.
+/// {"processes": [replies], "silent": [{"pid": n, "reason": "..."}]}.
 std::string status_json(const std::vector<ProcessStatus>& processes);
 
 /// 2097152 as "2.0 MiB".

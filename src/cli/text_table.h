@@ -7,14 +7,14 @@
 
 namespace amem {
 
-/// Rows of text in columns that line up, two spaces apart.
+/// Rows of text in aligned columns, separated by two spaces.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
 
-  /// REQUIRES: as many cells as the header has.
+  /// REQUIRES: the number of cells is that of the header.
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  /// Lines without spaces at their ends.
+  /// Lines without trailing spaces.
   std::string text() const;
 
  private:

@@ -13,7 +13,7 @@ Variables Variables::of_this_process() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
-    // getenv(3) finds the first of two entries with one name; so do we.
+    // Keeps the first of two entries with the same name, like getenv(3).
     if (equals != text.npos && !out.get(text.substr(0, equals)))
       out.set(text.substr(0, equals), text.substr(equals + 1));
   }

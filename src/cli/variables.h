@@ -10,29 +10,29 @@
 
 namespace amem {
 
-/// Names and values of environment variables, in the order in which they were set. Not thread-safe.
+/// Names and values of environment variables, in order of insertion. Not thread-safe.
 class Variables {
  public:
-  /// Those of this process.
+  /// The variables of this process.
   static Variables of_this_process();
 
-  /// A name that is there already keeps its place.
+  /// An existing name keeps its position.
   void set(std::string_view name, std::string_view value);
-  /// Sets everything that `other` holds.
+  /// Sets all variables of `other`.
   void set_all(const Variables& other);
   std::optional<std::string> get(std::string_view name) const;
-  /// The value, or "" for what is absent: where both mean the same.
+  /// The value, or "" if the variable is not set.
   std::string text(std::string_view name) const { return get(name).value_or(""); }
 
   const std::vector<std::pair<std::string, std::string>>& rows() const { return rows_; }
-  /// NAME=value, as execve(2) takes them.
+  /// NAME=value, in the format of execve(2).
   std::vector<std::string> block() const;
 
  private:
   std::vector<std::pair<std::string, std::string>> rows_;
 };
 
-/// Pointers to the strings and a null at the end; valid as long as `strings` is unchanged.
+/// Pointers to the strings, terminated by nullptr. Valid as long as `strings` does not change.
 std::vector<char*> pointers_to(std::vector<std::string>& strings);
 
 }  // namespace amem

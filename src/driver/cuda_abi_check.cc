@@ -10,7 +10,8 @@
 
 #undef cuGetProcAddress
 extern "C" CUresult cuGetProcAddress(const char*, void**, int, cuuint64_t);
-// Older forms are declared for NVIDIA's own use only, newer ones not in older headers.
+// The toolkit's headers declare older forms only for NVIDIA's own use, and do not declare newer
+// ones.
 extern "C" CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus*, cuuint64_t*,
                                               CUgraph*, const CUgraphNode**, size_t*);
 #if CUDA_VERSION < 12030
@@ -48,7 +49,7 @@ static_assert(driver_result::kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY &&
 static_assert(driver_result::kUnknown == CUDA_ERROR_UNKNOWN &&
               driver_result::kNotInitialized == CUDA_ERROR_NOT_INITIALIZED);
 
-/// The same number of parameters of the same sizes: pointers and enums may be spelled differently.
+/// True if the parameters are equal in number and size. Pointer and enum types may differ.
 template <typename... A, typename... B>
 constexpr bool same_shape(DriverResult (*)(A...), CUresult (*)(B...)) {
   if constexpr (sizeof...(A) != sizeof...(B)) {

@@ -7,8 +7,8 @@
 namespace amem {
 namespace {
 
-// One reference to each primary context is taken and kept: contexts outlive us anyway, and a
-// release at exit would be a driver call after exit has begun.
+// amem takes one reference to each primary context and never releases it: a release at exit would
+// be a driver call after exit has begun.
 constexpr int kMaxDevices = 64;
 std::atomic<DriverContext> g_primary[kMaxDevices];
 

@@ -8,13 +8,13 @@
 
 namespace amem {
 
-/// Runs `job` in the primary context of a device, and lets it call what a stream capture elsewhere
-/// forbids (capture mode relaxed). For threads of our own: the context stays current and the mode
-/// stays relaxed.
+/// Runs `job` in the primary context of a device, in relaxed capture mode, so that the job may make
+/// calls that a stream capture in another thread forbids. For amem's own threads: the context stays
+/// current and the mode stays relaxed.
 ///
-/// NCCL works in primary contexts (it calls cudaSetDevice). A context is only used, never created:
-/// a fresh one costs 525 MB on the device (measured on H200). Errors: unsupported for a device
-/// whose primary context is not active; driver; what the job returns.
+/// The CUDA runtime works in primary contexts. amem never creates a context, because a new one
+/// takes 525 MB on the device (measured on H200). Errors: unsupported, if the primary context of
+/// the device is not active; driver; the error of the job.
 Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job);
 
 }  // namespace amem

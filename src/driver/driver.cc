@@ -27,7 +27,7 @@ Status check_version(const Driver& driver) {
     return driver_error(driver, result, "cuDriverGetVersion()");
   if (version >= kOldestCuda) return ok_status();
   return make_error(ErrorKind::unsupported, 0,
-                    "the CUDA driver is one for CUDA %d.%d, and amem needs CUDA %d.%d or newer: "
+                    "the CUDA driver supports CUDA %d.%d, but amem needs CUDA %d.%d or newer: "
                     "update the driver",
                     major_of(version), minor_of(version), major_of(kOldestCuda),
                     minor_of(kOldestCuda));

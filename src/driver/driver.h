@@ -10,8 +10,8 @@
 
 namespace amem {
 
-/// Pointers to the driver's own functions, one for each row of functions.def, named by exported
-/// symbol. Tests put their own functions in; production fills it once (load_driver).
+/// Pointers to the driver's functions, one for each row of functions.def, named by the exported
+/// symbol. load_driver() fills it; tests insert their own functions.
 struct Driver {
 #define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
   DriverResult(*symbol) parameters = nullptr;
@@ -19,7 +19,7 @@ struct Driver {
 #undef AMEM_DRIVER_FUNCTION
 };
 
-/// How a row of functions.def is treated.
+/// How amem handles a row of functions.def.
 enum class Handling { lookup, hooked, watched, called };
 
 struct DriverFunction {
@@ -37,17 +37,16 @@ inline constexpr DriverFunction kDriverFunctions[] = {
 #undef AMEM_DRIVER_FUNCTION
 };
 
-/// The oldest CUDA version whose driver will do, as cuDriverGetVersion counts: README's
-/// requirement.
+/// The oldest supported CUDA version, in the format of cuDriverGetVersion. README states it.
 inline constexpr int kOldestCuda = 12020;
 
-/// Finds every function of functions.def in the libcuda.so.1 that the loader finds. Errors:
-/// unsupported for a missing library or function and for a driver older than kOldestCuda; driver
-/// when cuDriverGetVersion fails, the only function that is called: it works before cuInit.
+/// Looks up every function of functions.def in libcuda.so.1. Errors: unsupported, if the library or
+/// a function is missing or the driver is older than kOldestCuda; driver, if cuDriverGetVersion
+/// fails. This is the only function that is called; it works before cuInit.
 Result<Driver> load_driver();
 
-/// An Error for a driver call that returned `code`: "cuMemCreate(2097152 bytes, device 0) failed:
-/// CUDA_ERROR_OUT_OF_MEMORY".
+/// An Error for a driver call that returned `code`, for example "cuMemCreate(2097152 bytes, device
+/// 0) failed: CUDA_ERROR_OUT_OF_MEMORY".
 [[gnu::format(printf, 3, 4)]] Error driver_error(const Driver& driver, DriverResult code,
                                                  const char* format, ...);
 

@@ -54,7 +54,7 @@ TEST_F(LoadDriver, OlderDriverIsRefusedByItsVersion) {
   ASSERT_FALSE(driver.ok());
   EXPECT_EQ(driver.error().kind, ErrorKind::unsupported);
   EXPECT_EQ(driver.error().message,
-            "the CUDA driver is one for CUDA 12.1, and amem needs CUDA 12.2 or newer: update the "
+            "the CUDA driver supports CUDA 12.1, but amem needs CUDA 12.2 or newer: update the "
             "driver");
 }
 

@@ -23,7 +23,7 @@ struct NvmlProcess {
   unsigned compute_instance;
 };
 
-/// The library while it is in use; it counts its users itself.
+/// The NVML library, loaded while the object exists. NVML counts its users.
 class Nvml {
  public:
   Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
@@ -67,7 +67,7 @@ class Nvml {
   bool ready_ = false;
 };
 
-/// As NVML and nvidia-smi -L write it: "GPU-8 digits-4-4-4-12".
+/// In the format of NVML and nvidia-smi -L: "GPU-8 digits-4-4-4-12".
 std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
   std::string text = "GPU";
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -99,7 +99,7 @@ std::string describe_holders(const std::vector<MemoryHolder>& holders, pid_t sel
     if (holder.pid == self) continue;
     text += (text.empty() ? "process " : ", process ") + std::to_string(holder.pid);
     text += holder.size_bytes ? " holds " + std::to_string(*holder.size_bytes >> 20) + " MiB"
-                              : std::string(" holds some");
+                              : std::string(" holds an unknown amount");
   }
   return text;
 }

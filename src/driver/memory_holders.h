@@ -16,16 +16,17 @@ namespace amem {
 /// A process that holds memory of a device.
 struct MemoryHolder {
   pid_t pid;
-  std::optional<size_t> size_bytes;  ///< nothing where NVML cannot tell
+  std::optional<size_t> size_bytes;  ///< empty if NVML does not report it
 };
 
-/// The processes that hold memory of a device, as NVML tells, this one among them; empty where
-/// libnvidia-ml.so.1 is missing or tells nothing, as in most containers. Takes milliseconds to a
-/// second: for texts of errors. Any thread.
-/// Source: NVML API Reference, nvmlDeviceGetComputeRunningProcesses.
+/// The processes that hold memory of a device according to NVML, including this one. Empty if
+/// libnvidia-ml.so.1 is missing or reports nothing, as in most containers. Takes milliseconds to a
+/// second: use it only for error texts. Any thread. Source: NVML API Reference,
+/// nvmlDeviceGetComputeRunningProcesses.
 std::vector<MemoryHolder> memory_holders(const Driver& driver, int device);
 
-/// The others among them, for people: "process 4711 holds 60000 MiB, process 4712 holds some".
+/// The processes other than `self`, as text: "process 4711 holds 60000 MiB, process 4712 holds an
+/// unknown amount".
 std::string describe_holders(const std::vector<MemoryHolder>& holders, pid_t self);
 
 }  // namespace amem

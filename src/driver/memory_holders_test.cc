@@ -13,7 +13,8 @@ TEST(MemoryHolders, AreDescribedWithoutOurselves) {
   const std::vector<MemoryHolder> holders = {
       {10, size_t{5} << 20}, {11, size_t{7} << 20}, {12, std::nullopt}};
 
-  EXPECT_EQ(describe_holders(holders, 10), "process 11 holds 7 MiB, process 12 holds some");
+  EXPECT_EQ(describe_holders(holders, 10),
+            "process 11 holds 7 MiB, process 12 holds an unknown amount");
   EXPECT_EQ(describe_holders({{10, std::nullopt}}, 10), "");
 }
 

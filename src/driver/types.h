@@ -11,9 +11,8 @@ struct CUstream_st;
 struct CUmod_st;
 struct CUfunc_st;
 
-/// The few types of the CUDA driver that we pass through, in our own declarations, so that
-/// everything builds without CUDA installed. cuda_abi_check.cc holds them against the toolkit's
-/// cuda.h where there is one.
+/// Declarations of the CUDA driver's types that amem uses, so that amem builds without CUDA.
+/// cuda_abi_check.cc compares them with the toolkit's cuda.h if there is one.
 namespace amem {
 
 using DriverResult = int;             ///< CUresult
@@ -25,7 +24,7 @@ using DriverEvent = ::CUevent_st*;    ///< CUevent
 using DriverModule = ::CUmod_st*;     ///< CUmodule
 using DriverKernel = ::CUfunc_st*;    ///< CUfunction
 
-/// The results we decide by; every other value is passed on as it is.
+/// The results that amem handles. It returns every other value unchanged.
 namespace driver_result {
 inline constexpr DriverResult kSuccess = 0;
 inline constexpr DriverResult kInvalidValue = 1;
@@ -64,6 +63,8 @@ struct Access {
   int32_t flags;
 };
 
+inline constexpr int kAllocationPinned = 1;         ///< CU_MEM_ALLOCATION_TYPE_PINNED
+inline constexpr int kAccessReadWrite = 3;          ///< CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 inline constexpr int kHandleTypeFd = 1;             ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 inline constexpr int kGranularityMinimum = 0;       ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr int kCaptureModeRelaxed = 2;       ///< CU_STREAM_CAPTURE_MODE_RELAXED

@@ -8,7 +8,7 @@
 namespace amem {
 namespace {
 
-// The driver raises it to the least that it supports.
+// The driver raises this value to its minimum.
 constexpr size_t kLeastStackBytes = 1;
 
 Result<size_t> stack_limit(const Driver& driver, int device) {
@@ -25,7 +25,7 @@ Status set_stack_limit(const Driver& driver, int device, size_t bytes) {
                       device);
 }
 
-/// 0 where the driver does not tell: it is for reports.
+/// 0 if the driver does not report it. Used for reports only.
 size_t free_bytes(const Driver& driver) {
   size_t free = 0, total = 0;
   return driver.cuMemGetInfo_v2(&free, &total) == driver_result::kSuccess ? free : 0;
@@ -33,10 +33,10 @@ size_t free_bytes(const Driver& driver) {
 
 }  // namespace
 
-/// Of one device. Shared with the job, which goes on when nobody waits for it any more.
+/// The state of one device. The job shares it, because it continues after its caller's deadline.
 struct ContextMemory::Trimmed {
-  DeviceThreads::Started call;  ///< until its end was waited for
-  size_t limit_bytes = 0;       ///< before; written by the job
+  DeviceThreads::Started call;  ///< valid until its end was waited for
+  size_t limit_bytes = 0;       ///< the previous limit; written by the job
   std::atomic<size_t> returned_bytes{0};
   std::atomic<bool> ended{false};
 };
@@ -92,14 +92,15 @@ Status ContextMemory::restore(Deadline deadline) {
   for (const auto& [device, trimmed] : all_trimmed()) {
     const Status ended = wait_for_trim(*trimmed, deadline);
     if (!ended.ok() && ended.error().kind == ErrorKind::timeout) return ended;
-    const auto job = [&driver = driver_, device, wanted = trimmed->limit_bytes]() -> Status {
+    const auto job = [&driver = driver_, device = device,
+                      wanted = trimmed->limit_bytes]() -> Status {
       Result<size_t> limit = stack_limit(driver, device);
       if (!limit.ok()) return std::move(limit.error());
       return limit.value() < wanted ? set_stack_limit(driver, device, wanted) : ok_status();
     };
     if (ended.ok())
       AMEM_TRY(threads_.run({{device, job}},
-                            "cuCtxSetLimit(), which takes the local memory of its context",
+                            "cuCtxSetLimit(), which allocates the local memory of its context",
                             deadline));
     forget(device);
   }

@@ -8,50 +8,52 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "engine/device_threads.h"
+#include "driver/device_threads.h"
 
 namespace amem {
 
-/// The local memory of this process' CUDA contexts while the process sleeps.
+/// The local memory of the CUDA contexts of this process while it is paused.
 ///
 /// A context has local memory for the stacks of all threads that its GPU can run at once. It grows
-/// with the deepest stack of a kernel launched so far and never shrinks by itself: 264 MiB of a
-/// bare context on an H200, about 510 MiB after collectives of NCCL (measured, driver 580). trim()
-/// sets CU_LIMIT_STACK_SIZE to the least value, which returns it; restore() sets the former value,
-/// which recursive kernels rely on. Between the two, a launch of a kernel with a deep stack takes
-/// the memory it needs, or fails with CUDA_ERROR_OUT_OF_MEMORY where there is no room; neither
-/// harms.
+/// with the deepest stack of all kernels launched so far and never shrinks by itself: 264 MiB in a
+/// new context on an H200, about 510 MiB after collective operations (measured, driver 580). trim()
+/// sets CU_LIMIT_STACK_SIZE to the minimum, which returns the memory. restore() sets the previous
+/// value, which recursive kernels need. In between, a launch of a kernel with a deep stack
+/// allocates the memory that it needs, or fails with CUDA_ERROR_OUT_OF_MEMORY. Both are safe.
 ///
 /// cuCtxSetLimit waits for the work of the context and cannot be cancelled. It therefore runs on
-/// threads of its own, so that work launched meanwhile holds up neither the pause nor copies.
+/// separate threads, so that its callers have a deadline. While it waits, launches, copies and
+/// event records in this context wait too, including amem's (measured, driver 580): work that is
+/// launched between the drain and this call delays the copies of the pause.
 ///
-/// Threads: trim() and restore() from one thread at a time, the others from any. Both can be
-/// repeated, and a second call in a row does nothing.
+/// Threads: trim() and restore() from one thread at a time, the other functions from any thread.
+/// Both can be repeated; a repeated call does nothing.
 class ContextMemory {
  public:
   enum class State {
-    active,   ///< nothing was returned
-    pausing,  ///< a call of trim() has not ended
-    paused    ///< returned
+    active,   ///< no memory was returned
+    pausing,  ///< a call of trim() is running
+    paused    ///< the memory was returned
   };
 
   ContextMemory(const Driver& driver, const ExitFlag& exiting);
 
-  /// Returns the local memory of the primary contexts of these devices; those without an active one
-  /// have none. A device on which the call has not ended at the deadline stays `pausing`, which is
-  /// no error: restore() waits for it. Errors: of a device whose driver call fails, which keeps its
-  /// local memory.
+  /// Returns the local memory of the primary contexts of these devices. Inactive contexts have
+  /// none. A device whose call has not ended at the deadline stays `pausing`, which is not an
+  /// error: restore() waits for it. Errors: the error of a device whose driver call failed; this
+  /// device keeps its local memory.
   Status trim(const std::vector<int>& devices, Deadline deadline);
 
-  /// Sets the limits that trim() has found, or higher ones that a launch has set since. On error
-  /// it can be made again; devices that have succeeded are active. Errors: driver, with the code
-  /// kOutOfMemory where there is no room; timeout, which names the device and the call.
+  /// Sets the limits from before trim(), or higher limits that a launch has set since. After an
+  /// error it can be repeated; devices without an error are active. Errors: driver, with the code
+  /// kOutOfMemory if there is too little memory; timeout, with the device and the call.
   Status restore(Deadline deadline);
 
   State state() const;
 
-  /// What trim() has returned of each device, until restore(): by how much free memory of the
-  /// device grew during the call. Other processes that allocate or free at this moment falsify it.
+  /// The bytes that trim() has returned for each device, until restore(): the growth of the
+  /// device's free memory during the call. Allocations of other processes during the call distort
+  /// it.
   std::map<int, size_t> returned_bytes() const;
 
  private:

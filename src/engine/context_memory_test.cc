@@ -161,7 +161,7 @@ TEST_F(ContextMemoryTest, DoesNotWaitForALongKernelBeyondTheDeadline) {
   const Status early = memory_.restore(soon());
   ASSERT_FALSE(early.ok());
   EXPECT_EQ(early.error().kind, ErrorKind::timeout);
-  EXPECT_TRUE(early.error().message.starts_with("device 20 has not ended cuCtxSetLimit()"))
+  EXPECT_TRUE(early.error().message.starts_with("device 20 has not completed cuCtxSetLimit()"))
       << early.error().message;
   EXPECT_EQ(memory_.state(), State::pausing);
 

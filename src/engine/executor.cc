@@ -3,15 +3,15 @@
 // What both moves use: transfers that are under way; and what is copied of a backing, and where to.
 #include "engine/executor.h"
 
-#include "registry/backing_steps.h"
+#include "memory/backing_steps.h"
 
 namespace amem {
 
 using Action = Step::Action;
 using enum BackingState;
 
-/// A transfer of one backing: from its announcement until nobody uses the memory any more, whoever
-/// still waits for it.
+/// A running transfer of one backing, from its start until no copy uses the memory, even after the
+/// caller's deadline.
 class Executor::UnderWay {
  public:
   UnderWay(Executor& executor, BackingId backing) : executor_(executor), backing_(backing) {}
@@ -41,8 +41,9 @@ void Executor::add_contents(BackingId id, TransfersByDevice* found) {
   Backing* backing = registry_.find_backing(id);
   if (backing == nullptr || (backing->state != resident && backing->state != saving)) return;
   Transfer transfer;
-  transfer.pieces = pieces_to_save(*backing, registry_.allocations(), settings_);
-  // What is mapped nowhere NCCL cannot have written either; it is created fresh.
+  transfer.pieces =
+      pieces_to_save(*backing, registry_.allocations(), *context_.clients.of(backing->tag));
+  // Memory that is not mapped was never written; it is created new.
   if (transfer.pieces.empty() || backing->first_address() == 0) return;
   transfer.backing = id;
   transfer.address = backing->first_address();
@@ -53,7 +54,7 @@ void Executor::add_contents(BackingId id, TransfersByDevice* found) {
   (*found)[backing->device()].push_back(std::move(transfer));
 }
 
-// On the GPU, which alone can tell what of it is zero.
+// A kernel finds the pages that are zero.
 Result<Executor::SharedTransfers> Executor::find_contents(const std::vector<Step>& plan,
                                                           const std::function<void()>& meanwhile,
                                                           Deadline deadline) {
@@ -70,7 +71,7 @@ Result<Executor::SharedTransfers> Executor::find_contents(const std::vector<Step
     };
   const DeviceThreads::Started started = devices_.start(std::move(jobs));
   meanwhile();
-  AMEM_TRY(DeviceThreads::wait(started, "looking for what is not zero", deadline));
+  AMEM_TRY(DeviceThreads::wait(started, "the search for zero pages", deadline));
   return found;
 }
 
@@ -83,7 +84,7 @@ Status Executor::reserve(const TransfersByDevice& transfers, Deadline deadline) 
   const int device = transfers.begin()->first;
   return devices_.run(
       {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
-      "making room on the host", deadline);
+      "pinning host memory", deadline);
 }
 
 Status Executor::make_room(const std::vector<Step>& plan, Deadline deadline) {
@@ -94,7 +95,7 @@ Status Executor::make_room(const std::vector<Step>& plan, Deadline deadline) {
   return reserve(*found.value(), deadline);
 }
 
-// Those that are left have a block; all have it before anything is copied.
+// Every remaining transfer has a host block before any copy starts.
 Status Executor::take_blocks(TransfersByDevice* transfers, size_t* copied_bytes) {
   last_kept_bytes_ = 0;
   for (auto& [device, of_device] : *transfers) {
@@ -105,7 +106,7 @@ Status Executor::take_blocks(TransfersByDevice* transfers, size_t* copied_bytes)
       if (backing == nullptr || backing->state != saving || bytes == 0) continue;
       transfer.on_host = pool_.take(bytes);
       if (transfer.on_host == nullptr)
-        return make_error(ErrorKind::os, 0, "%zu bytes of contents have no place on the host",
+        return make_error(ErrorKind::os, 0, "there is no host memory for %zu bytes of contents",
                           bytes);
       backing->saved = transfer.on_host;
       backing->saved_pieces = transfer.pieces;
@@ -113,7 +114,7 @@ Status Executor::take_blocks(TransfersByDevice* transfers, size_t* copied_bytes)
       last_kept_bytes_ += HostPool::block_bytes(bytes);
     }
   }
-  // Not under the lock, which the end of a transfer takes.
+  // Outside the lock, because the end of a transfer takes it.
   for (auto& [device, of_device] : *transfers)
     std::erase_if(of_device, [](const Transfer& transfer) { return transfer.on_host == nullptr; });
   return ok_status();

@@ -7,56 +7,55 @@
 #include <memory>
 #include <vector>
 
-#include "engine/copy_pipeline.h"
-#include "engine/host_pool.h"
+#include "contents/copy_pipeline.h"
+#include "contents/host_pool.h"
 #include "engine/plan.h"
-#include "registry/registry.h"
+#include "sharing/process_context.h"
 
 namespace amem {
 
-/// How long the parts of a move took, which overlap, and what was copied.
+/// Times of the parts of a move, which overlap, and the copied bytes.
 struct MoveReport {
-  double copy_ms = 0;    ///< from the look at contents until the last copy had ended
-  double memory_ms = 0;  ///< in the driver, for memory
+  double copy_ms = 0;    ///< from the search for zero pages to the end of the last copy
+  double memory_ms = 0;  ///< in driver calls for memory
   size_t copied_bytes = 0;
 };
 
-/// Runs the steps of a plan that concern this process alone: drop, move_out, move_in.
+/// Runs the steps of a plan that need no other process: drop, move_out, move_in.
 ///
-/// Backings move one after another in a pipeline: while the contents of one are copied, the one
-/// before is unmapped and released; while one is filled, the next is created and mapped.
+/// Backings move one after another in a pipeline. While the contents of one are copied, the backing
+/// before it is unmapped and released. While one is filled, the next is created and mapped.
 ///
-/// Each step looks its backing up anew, because NCCL may free while a pause runs (destroying a
-/// communicator is always legal); one that is gone is no longer a step. Contents are safe at every
-/// moment: no backing is released before its own copy has succeeded, and none before all have room
-/// on the host; a copy is kept until all contents are back. When exit() begins, what is under way
-/// stops before its next step.
+/// Each step looks up its backing again, because a client may free memory during a pause. A step
+/// without a backing does nothing. Contents are never lost: a backing is released only after its
+/// own copy has succeeded and all backings have host memory. Copies are kept until all contents are
+/// restored. When exit() begins, the executor stops before the next step.
 ///
-/// Threads: one at a time (the session's); takes the registry's mutex for each step.
+/// Threads: one at a time (the session's). Each step takes the registry's mutex.
 class Executor {
  public:
-  Executor(const Driver& driver, Registry& registry, DeviceThreads& devices, HostPool& pool,
-           const ContentSettings& settings, const ExitFlag& exiting)
-      : driver_(driver),
-        registry_(registry),
-        devices_(devices),
-        pool_(pool),
-        settings_(settings),
-        exiting_(exiting) {}
+  Executor(const ProcessContext& context, HostPool& pool)
+      : context_(context),
+        driver_(context.driver),
+        registry_(context.registry),
+        devices_(context.devices),
+        exiting_(context.exiting),
+        pool_(pool) {}
 
-  /// Makes room on the host for what the plan moves out: if there is not as much as the last pause
-  /// kept, for what is not zero now. Peers may still write, so that move_out() may need more.
+  /// Reserves host memory for the plan: as much as the last pause kept, or as much as is not zero
+  /// now. Peers may still write, so move_out() may need more.
   Status make_room(const std::vector<Step>& plan, Deadline deadline);
 
-  /// Drops imports, copies what is kept and is not zero, and releases memory. On error, what was
-  /// not released is as before. Adds each step that was begun to `begun`, also the one at which it
-  /// stops.
+  /// Drops imports, copies the bytes that are kept and not zero, and releases memory. After an
+  /// error, backings that were not released are unchanged. Appends each started step to `begun`,
+  /// including the step that failed.
   Status move_out(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline,
                   MoveReport* report);
 
-  /// Makes memory again and gives it its contents, also what an earlier call left unfinished; calls
-  /// `meanwhile` when all memory is there and copies run. On error the memory is given back, so
-  /// that it can be called again; of a copy that has failed, it stays for the next call.
+  /// Creates memory and restores its contents, including those of an earlier call that failed.
+  /// Calls `meanwhile` when all memory exists and copies are running. After an error the memory is
+  /// released again, so that the call can be repeated; if a copy has failed, the memory is kept for
+  /// the next call.
   Status move_in(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
                  Deadline deadline, MoveReport* report);
 
@@ -90,17 +89,17 @@ class Executor {
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
   void give_back(const std::vector<BackingId>& begun);
   void end_move_in(const std::vector<Step>& plan);
-  /// Of this device, made when it is first used.
+  /// Constructs the copier of this device at its first use.
   void need_copier(int device) { copiers_.try_emplace(device, driver_, device, exiting_); }
 
+  const ProcessContext& context_;
   const Driver& driver_;
   Registry& registry_;
   DeviceThreads& devices_;
-  HostPool& pool_;
-  const ContentSettings& settings_;
   const ExitFlag& exiting_;
+  HostPool& pool_;
   CopyPipeline::Copiers copiers_;
-  size_t last_kept_bytes_ = 0;  ///< on the host, by the last pause
+  size_t last_kept_bytes_ = 0;  ///< bytes that the last pause kept on the host
 };
 
 }  // namespace amem

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "engine/engine_fixture.h"
-#include "engine/fake_gpus.h"
+#include "driver/fake_gpus.h"
+#include "sharing/sharing_fixture.h"
 
 namespace amem {
 namespace {
@@ -17,7 +17,7 @@ using Action = Step::Action;
 constexpr DriverResult kNotPermitted = 800;
 constexpr size_t kBytes = FakeGpus::kBytes;
 
-class ExecutorTest : public EngineTest {
+class ExecutorTest : public SharingTest {
  protected:
   /// Blocks go back to their pool, and the last jobs of a move that has failed end.
   ~ExecutorTest() override {
@@ -57,7 +57,7 @@ class ExecutorTest : public EngineTest {
   }
   std::vector<Step> pause_plan() {
     MutexLock lock(registry_.mutex);
-    return plan_pause(registry_.backings(), registry_.allocations());
+    return plan_pause(registry_.backings(), registry_.allocations(), {""});
   }
 
   Status move_out(Executor& executor) {
@@ -73,7 +73,7 @@ class ExecutorTest : public EngineTest {
     std::vector<Step> plan;
     {
       MutexLock lock(registry_.mutex);
-      plan = plan_resume(registry_.backings());
+      plan = plan_resume(registry_.backings(), {""});
     }
     return move_in(plan);
   }
@@ -81,9 +81,8 @@ class ExecutorTest : public EngineTest {
 
   FakeGpus gpus_{driver_};
   HostPool pool_{driver_, 0}, small_pool_{driver_, kBytes + kBytes / 2};
-  const ContentSettings settings_{};
-  Executor executor_{driver_, registry_, devices_, pool_, settings_, exiting_};
-  Executor limited_{driver_, registry_, devices_, small_pool_, settings_, exiting_};
+  Executor executor_{context_, pool_};
+  Executor limited_{context_, small_pool_};
   std::vector<Step> begun_;
   MoveReport report_;
 };
@@ -117,7 +116,7 @@ TEST_F(ExecutorTest, CopiesOfADeviceAreMadeInItsContext) {
   EXPECT_FALSE(gpus_.in_wrong_context);
 }
 
-TEST_F(ExecutorTest, DiscardedContentsAreNotCopiedAndComeBackAsZero) {
+TEST_F(ExecutorTest, DiscardedContentsAreNeitherCopiedNorZeroed) {
   const BackingId id = add();
   {
     MutexLock lock(registry_.mutex);
@@ -127,8 +126,10 @@ TEST_F(ExecutorTest, DiscardedContentsAreNotCopiedAndComeBackAsZero) {
   EXPECT_EQ(report_.copied_bytes, 0u);
   ASSERT_TRUE(resume().ok());
 
-  const auto* bytes = reinterpret_cast<const unsigned char*>(backing(id).first_address());
-  EXPECT_EQ(std::count(bytes, bytes + kBytes, 0), static_cast<ptrdiff_t>(kBytes));
+  EXPECT_EQ(state(id), BackingState::resident);
+  EXPECT_TRUE(backing(id).placements.front().mapped);
+  MutexLock lock(gpus_.mutex);
+  EXPECT_EQ(gpus_.copies, 0u);
 }
 
 // --- The pipeline
@@ -337,7 +338,7 @@ TEST_F(ExecutorTest, ExportsAreMadeWhileContentsComeBack) {
   ASSERT_TRUE(move_out().ok());
   Meeting meeting;
   bool copy_met = false, exports_met = false;
-  Executor fresh(driver_, registry_, devices_, pool_, settings_, exiting_);
+  Executor fresh(context_, pool_);
   gpus_.on_stream = [&] {
     copy_met = meeting.come();
     return driver_result::kSuccess;

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/phase.h"
 #include "base/seeded_fault.h"
+#include "base/step_point.h"
 #include "engine/executor.h"
-#include "engine/phase.h"
-#include "engine/step_point.h"
-#include "registry/backing_steps.h"
+#include "memory/backing_steps.h"
 
 namespace amem {
 
@@ -17,7 +17,9 @@ using enum BackingState;
 
 namespace {
 
-/// For a seeded fault: P2P buffers come back without their counters, all else as it was.
+constexpr size_t kHeadBytes = 4096;
+
+/// For a seeded fault: restores exported buffers without their first bytes.
 void zero_headers(const Backing& backing, const AllocationMap& allocations) {
   if (backing.saved == nullptr) return;
   for (const CopyRange& range : copy_ranges(backing.saved_pieces, *backing.saved))
@@ -26,15 +28,15 @@ void zero_headers(const Backing& backing, const AllocationMap& allocations) {
       const bool within = offset_bytes >= range.offset_bytes &&
                           offset_bytes < range.offset_bytes + range.on_host.size_bytes;
       if (within && allocation.is_buffer && allocation.nonce != 0)
-        memset(range.on_host.base + (offset_bytes - range.offset_bytes), 0, kHeaderBytes);
+        memset(range.on_host.base + (offset_bytes - range.offset_bytes), 0, kHeadBytes);
     }
 }
 
-/// For a seeded fault: contents come back at each other's addresses.
+/// For a seeded fault: exchanges the contents of two addresses.
 void exchange_ends(const Transfer& transfer) {
-  if (transfer.on_host == nullptr || total_bytes(transfer.pieces) < 2 * kHeaderBytes) return;
-  unsigned char* const last = transfer.on_host->back().end() - kHeaderBytes;
-  std::swap_ranges(last, last + kHeaderBytes, transfer.on_host->front().base);
+  if (transfer.on_host == nullptr || total_bytes(transfer.pieces) < 2 * kHeadBytes) return;
+  unsigned char* const last = transfer.on_host->back().end() - kHeadBytes;
+  std::swap_ranges(last, last + kHeadBytes, transfer.on_host->front().base);
 }
 
 }  // namespace
@@ -56,6 +58,7 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
     MutexLock lock(registry_.mutex);
     Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || backing->state != restoring || backing->first_address() == 0) return;
+    if (is_discarded(*backing, registry_.allocations())) return;
     if (seeded_fault("skip_headers")) zero_headers(*backing, registry_.allocations());
     transfer.backing = id;
     transfer.address = backing->first_address();
@@ -87,7 +90,7 @@ Status Executor::create_each(const std::vector<Step>& plan, CopyPipeline& copies
   return ok_status();
 }
 
-// What was filled is on the host too, until all is back.
+// The contents are also on the host until all are restored.
 void Executor::give_back(const std::vector<BackingId>& begun) {
   MutexLock lock(registry_.mutex);
   for (const BackingId id : begun) {
@@ -117,7 +120,7 @@ Status Executor::move_in(const std::vector<Step>& plan, const std::function<void
   Status created = create_each(plan, copies, &begun, report);
   if (!created.ok()) {
     copies.stop();
-    // Not under a copy that goes on.
+    // Memory is released only when no copy uses it.
     if (copies.wait_until_idle(deadline).ok()) give_back(begun);
     return created;
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The executor's part of a pause: contents to the host, memory away.
+#include "base/phase.h"
+#include "base/step_point.h"
 #include "engine/executor.h"
-#include "engine/phase.h"
-#include "engine/step_point.h"
-#include "registry/backing_state.h"
-#include "registry/backing_steps.h"
+#include "memory/backing_state.h"
+#include "memory/backing_steps.h"
 
 namespace amem {
 
@@ -43,7 +43,7 @@ Status Executor::drop(const std::vector<Step>& plan, std::vector<Step>* begun) {
     begun->push_back(step);
     MutexLock lock(registry_.mutex);
     Backing* backing = registry_.find_backing(step.backing);
-    if (backing == nullptr || (backing->state != mapped && backing->state != let_go)) continue;
+    if (backing == nullptr || (backing->state != mapped && backing->state != revoked)) continue;
     Status unmapped = unmap_backing(driver_, *backing);
     AMEM_TRY(change_state(*backing, dropped));
     AMEM_TRY(std::move(unmapped));
@@ -51,13 +51,13 @@ Status Executor::drop(const std::vector<Step>& plan, std::vector<Step>* begun) {
   return ok_status();
 }
 
-/// Of one whose contents are on the host, of a resume that broke off too.
+/// Releases a backing whose contents are on the host, also after a resume that failed.
 Status Executor::release(BackingId id) {
   MutexLock lock(registry_.mutex);
   Backing* backing = registry_.find_backing(id);
   if (backing == nullptr || (backing->state != saving && backing->state != restoring))
     return ok_status();
-  // Since the plan was made: its pages must stay.
+  // The allocation has become persistent since the plan was made.
   if (backing->state == saving && is_persistent(*backing, registry_.allocations())) {
     backing->saved = nullptr;
     return change_state(*backing, resident);

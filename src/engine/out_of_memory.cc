@@ -9,8 +9,8 @@
 namespace amem {
 namespace {
 
-size_t free_bytes(EngineContext& context, int device) {
-  constexpr long kMostMs = 1000;  // it is for a sentence only
+size_t free_bytes(ProcessContext& context, int device) {
+  constexpr long kMostMs = 1000;  // only for the text of the error
   const auto found = std::make_shared<size_t>(0);
   (void)context.devices.run({{device,
                               [driver = &context.driver, found] {
@@ -18,24 +18,24 @@ size_t free_bytes(EngineContext& context, int device) {
                                 driver->cuMemGetInfo_v2(found.get(), &total_bytes);
                                 return ok_status();
                               }}},
-                            "counting its memory", Deadline::after_ms(kMostMs));
+                            "the query of its free memory", Deadline::after_ms(kMostMs));
   return *found;
 }
 
 }  // namespace
 
-Error out_of_memory(EngineContext& context, const Error& error,
+Error out_of_memory(ProcessContext& context, const Error& error,
                     const std::map<int, size_t>& wanted_bytes) {
   std::string text = error.message;
   for (const auto& [device, bytes] : wanted_bytes) {
     text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
-            " MiB are wanted, " + std::to_string(free_bytes(context, device) >> 20) +
+            " MiB are needed, " + std::to_string(free_bytes(context, device) >> 20) +
             " MiB are free";
     const std::string others = describe_holders(memory_holders(context.driver, device), getpid());
     if (!others.empty()) text += " (" + others + ")";
   }
   return Error{ErrorKind::driver, error.code,
-               text + "; this process stays paused: free memory, then call ncclResume() again"};
+               text + "; this process stays paused: free memory, then resume again"};
 }
 
 }  // namespace amem

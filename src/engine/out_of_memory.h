@@ -4,13 +4,13 @@
 
 #include <map>
 
-#include "engine/engine_context.h"
+#include "sharing/process_context.h"
 
 namespace amem {
 
-/// The error of a resume for which a device has no room: with what is wanted, in bytes by device,
-/// what is free, and who holds the device's memory, where NVML tells that.
-Error out_of_memory(EngineContext& context, const Error& error,
+/// The error of a resume without enough memory: the wanted bytes by device, the free bytes, and the
+/// processes that hold the memory, if NVML reports them.
+Error out_of_memory(ProcessContext& context, const Error& error,
                     const std::map<int, size_t>& wanted_bytes);
 
 }  // namespace amem

@@ -5,17 +5,17 @@
 #include <map>
 #include <vector>
 
-#include "registry/buffer_contents.h"
+#include "memory/client.h"
 
 namespace amem {
 
-/// One thing to do with one backing. A pause drops and moves out; a resume moves in and fetches.
+/// One action on one backing. A pause has drops and move_outs, a resume has move_ins and fetches.
 struct Step {
   enum class Action {
     drop,      ///< unmap and release an import
-    move_out,  ///< copy what is kept to the host, then unmap and release the memory
-    move_in,   ///< make the memory again, mapped where it was, and give it its contents
-    fetch,     ///< ask an import's owner for it, and map it
+    move_out,  ///< copy the kept bytes to the host, then unmap and release the memory
+    move_in,   ///< create the memory, map it at its addresses, and restore its contents
+    fetch,     ///< request an import from its owner, and map it
   };
   Action action;
   BackingId backing;
@@ -25,23 +25,31 @@ struct Step {
 using AllocationMap = std::map<AllocationId, Allocation>;
 using BackingMap = std::map<BackingId, Backing>;
 
-/// True when something in the backing must never leave, and so all of it.
+/// True if an allocation in the backing is persistent. The whole backing then stays.
 bool is_persistent(const Backing& backing, const AllocationMap& allocations);
 
-/// What of the backing's bytes is copied to the host, in order; neighbours are one piece. Pure.
+/// True if no bytes of the backing survive a pause.
+bool is_discarded(const Backing& backing, const AllocationMap& allocations);
+
+/// The bytes of the backing that are copied to the host, in order; adjacent pieces are merged.
+/// Pure.
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
-                                  const ContentSettings& settings);
+                                  const Client& client);
 
-/// What a pause does, in order: drops, then moves. Pure. Nothing appears that is persistent or is
-/// away already; but what a resume has left half made, since its contents are on the host.
-std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations);
+/// The steps of a pause of these tags, in order: drops, then move_outs. Pure. Omits backings that
+/// are persistent or released. Includes backings that a failed resume has partly created: their
+/// contents are on the host.
+std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations,
+                             const Tags& tags);
 
-/// What a resume does, in order: moves, then fetches. Pure; also right after a resume that broke
-/// off.
-std::vector<Step> plan_resume(const BackingMap& backings);
+/// The steps of a resume of these tags, in order: move_ins, then fetches. Pure. Also valid after a
+/// resume that failed.
+std::vector<Step> plan_resume(const BackingMap& backings, const Tags& tags);
 
-/// What brings back the state before `begun`, steps of a pause of which the last may have broken
-/// off: pure.
+/// The backings of the steps with this action, in order. Pure.
+std::vector<BackingId> backings_of(const std::vector<Step>& plan, Step::Action action);
+
+/// The steps that undo `begun`, the started steps of a pause; the last one may be incomplete. Pure.
 std::vector<Step> inverse(const std::vector<Step>& begun);
 
 }  // namespace amem

@@ -6,7 +6,8 @@
 
 #include <string>
 
-#include "registry/backing_state.h"
+#include "memory/backing_state.h"
+#include "sharing/sharing_fixture.h"
 
 namespace amem {
 namespace {
@@ -26,6 +27,16 @@ std::string text(const std::vector<Step>& plan) {
   }
   return all;
 }
+
+/// A client that knows that only the heads of exported
+/// allocations matter.
+class HeadsOnly : public IdleClient {
+ public:
+  static constexpr size_t kBytes = 4096;
+  size_t kept_bytes(const Allocation& allocation) const override {
+    return allocation.nonce != 0 ? kBytes : IdleClient::kept_bytes(allocation);
+  }
+};
 
 class PlanTest : public testing::Test {
  protected:
@@ -60,8 +71,8 @@ class PlanTest : public testing::Test {
     backing.allocations[offset_bytes] = id;
     return allocation;
   }
-  std::string pause_text() const { return text(plan_pause(backings_, allocations_)); }
-  std::string resume_text() const { return text(plan_resume(backings_)); }
+  std::string pause_text() const { return text(plan_pause(backings_, allocations_, {""})); }
+  std::string resume_text() const { return text(plan_resume(backings_, {""})); }
 
   AllocationMap allocations_;
   BackingMap backings_;
@@ -95,8 +106,8 @@ TEST_F(PlanTest, PauseLeavesOutWhatIsAwayAlready) {
   for (const BackingState state : {dropped, lost}) import(state);
   EXPECT_EQ(pause_text(), "");
 
-  // Let go by us for its owner; while we are paused it must not come back by itself.
-  import(let_go);
+  // Revoked for its owner; while we are paused it must not come back by itself.
+  import(revoked);
   EXPECT_EQ(pause_text(), "drop 5");
 }
 
@@ -131,7 +142,7 @@ TEST_F(PlanTest, ResumeTakesUpWhatAnotherLeftUnfinished) {
 TEST_F(PlanTest, ResumeLeavesOutWhatIsHereOrComesBackByItself) {
   for (const BackingState state : {resident, saving}) own(Kind::keep, state);
   own(Kind::persistent);
-  for (const BackingState state : {mapped, let_go, lost}) import(state);
+  for (const BackingState state : {mapped, revoked, lost}) import(state);
 
   EXPECT_EQ(resume_text(), "");
 }
@@ -148,11 +159,11 @@ TEST_F(PlanTest, InverseOfEveryPartOfAPauseIsTheResumeFromThere) {
   own(Kind::keep);
   import(mapped);
   own(Kind::keep);
-  import(let_go);
+  import(revoked);
   own(Kind::discard);
   own(Kind::persistent);
   own(Kind::keep);
-  const std::vector<Step> plan = plan_pause(backings_, allocations_);
+  const std::vector<Step> plan = plan_pause(backings_, allocations_, {""});
   ASSERT_EQ(plan.size(), 6u);
 
   for (size_t count = 0; count <= plan.size(); ++count) {
@@ -160,11 +171,11 @@ TEST_F(PlanTest, InverseOfEveryPartOfAPauseIsTheResumeFromThere) {
     BackingMap after = backings_;
     for (const Step& step : begun)
       after[step.backing].state = step.action == Action::drop ? dropped : released;
-    EXPECT_EQ(text(inverse(begun)), text(plan_resume(after))) << "after " << text(begun);
+    EXPECT_EQ(text(inverse(begun)), text(plan_resume(after, {""}))) << "after " << text(begun);
 
     if (begun.empty() || begun.back().action != Action::move_out) continue;
     after[begun.back().backing].state = restoring;
-    EXPECT_EQ(text(inverse(begun)), text(plan_resume(after))) << "in " << text(begun);
+    EXPECT_EQ(text(inverse(begun)), text(plan_resume(after, {""}))) << "in " << text(begun);
   }
 }
 
@@ -177,12 +188,12 @@ TEST_F(PlanTest, PiecesAreWhatIsKeptAndAdjacentOnesAreOne) {
   place(slab, 6 * kMiB, kMiB, Kind::keep);
   place(slab, 8 * kMiB, kMiB, Kind::keep);
 
-  EXPECT_EQ(pieces_to_save(slab, allocations_, {}),
+  EXPECT_EQ(pieces_to_save(slab, allocations_, IdleClient()),
             (std::vector<Piece>{{0, 2 * kMiB}, {4 * kMiB, 3 * kMiB}, {8 * kMiB, kMiB}}));
-  // One is of the size of a P2P buffer.
-  EXPECT_EQ(pieces_to_save(slab, allocations_, {true, {1 << 15, 1 << 16, 1 << 17}}),
+  // One is known to its client.
+  EXPECT_EQ(pieces_to_save(slab, allocations_, HeadsOnly()),
             (std::vector<Piece>{
-                {0, 2 * kMiB}, {4 * kMiB, kHeaderBytes}, {6 * kMiB, kMiB}, {8 * kMiB, kMiB}}));
+                {0, 2 * kMiB}, {4 * kMiB, HeadsOnly::kBytes}, {6 * kMiB, kMiB}, {8 * kMiB, kMiB}}));
 }
 
 }  // namespace

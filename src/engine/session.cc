@@ -8,18 +8,19 @@
 #include <cinttypes>
 
 #include "base/log.h"
+#include "base/phase.h"
 #include "base/seeded_fault.h"
+#include "base/step_point.h"
 #include "engine/out_of_memory.h"
-#include "engine/phase.h"
-#include "engine/step_point.h"
-#include "registry/backing_steps.h"
+#include "engine/selected_memory.h"
+#include "memory/backing_steps.h"
 
 namespace amem {
 namespace {
 
 constexpr double kMiB = 1 << 20;
 
-/// While it lives, each backing is exported once for all who ask.
+/// While it exists, each backing is exported once for all importers.
 class SharedExports {
  public:
   explicit SharedExports(Exports& exports) : exports_(exports) { exports_.begin_sharing(); }
@@ -33,20 +34,6 @@ class SharedExports {
 
 }  // namespace
 
-const char* session_state_name(SessionState state) {
-  switch (state) {
-    case SessionState::active:
-      return "active";
-    case SessionState::pausing:
-      return "pausing";
-    case SessionState::paused:
-      return "paused";
-    case SessionState::resuming:
-      return "resuming";
-  }
-  return "?";
-}
-
 SessionReport Session::last_pause() {
   MutexLock lock(mutex_);
   return last_pause_;
@@ -57,71 +44,80 @@ SessionReport Session::last_resume() {
   return last_resume_;
 }
 
-Status Session::enter(SessionState to, Deadline deadline, SessionState* before) {
+std::map<Tag, SessionState> Session::states() {
+  std::map<Tag, SessionState> states;
+  for (const Tag& tag : context_.clients.tags()) states[tag] = states_.of(tag);
+  return states;
+}
+
+size_t Session::context_bytes() const {
+  size_t sum = 0;
+  for (const auto& [device, bytes] : context_memory_.returned_bytes()) sum += bytes;
+  return sum;
+}
+
+Status Session::begin(SessionState change, Deadline deadline) {
   if (const char* because = disabled_because_.load())
     return make_error(ErrorKind::misuse, 0, "%s", because);
-  MutexLock lock(mutex_);
-  const bool settled = changed_.wait_until(mutex_, deadline, [&] {
-    return state_ == SessionState::active || state_ == SessionState::paused;
-  });
-  if (!settled)
-    return make_error(ErrorKind::timeout, 0,
-                      "another thread is %s this process since more than %ld ms",
-                      session_state_name(state_), context_.timeout_ms);
-  *before = state_;
-  if (to == SessionState::pausing || *before == SessionState::paused) state_ = to;
-  return ok_status();
+  Status begun = states_.begin(change, deadline);
+  if (!begun.ok())
+    begun.error().message += " for more than " + std::to_string(context_.timeout_ms) + " ms";
+  return begun;
 }
 
-void Session::leave(SessionState state) {
-  MutexLock lock(mutex_);
-  state_ = state;
-  changed_.notify_all();
+// A tag that was never used has no memory and needs no state.
+Tags Session::selected(const Selection& selection) const {
+  const Tags known = context_.clients.tags();
+  if (selection.tags.empty()) return known;
+  Tags tags;
+  for (const Tag& tag : selection.tags)
+    if (known.contains(tag))
+      tags.insert(tag);
+    else if (tag != kContextTag)
+      AMEM_LOG(info, -1, "no memory has the tag %s", tag.c_str());
+  return tags;
 }
 
-std::vector<Step> Session::pause_plan() {
-  MutexLock lock(context_.registry.mutex);
-  return plan_pause(context_.registry.backings(), context_.registry.allocations());
-}
-
-std::vector<Step> Session::resume_plan() {
-  MutexLock lock(context_.registry.mutex);
-  return plan_resume(context_.registry.backings());
+void Session::reopen(const Tags& tags) {
+  for (Client* client : context_.clients.of(tags)) client->reopen();
 }
 
 // --- Pause
 // ------------------------------------------------------------------------------------------------------------
 
-Status Session::check_pause() {
-  {
-    MutexLock lock(context_.registry.mutex);
-    if (!context_.registry.refusal.empty())
-      return make_error(ErrorKind::unsupported, 0, "%s", context_.registry.refusal.c_str());
-  }
-  return context_.client->check_pause();
+Tags Session::Change::all() const {
+  Tags tags = active;
+  tags.insert(paused.begin(), paused.end());
+  return tags;
 }
 
-Session::Releasable Session::releasable() {
-  Releasable here;
-  MutexLock lock(context_.registry.mutex);
-  for (const auto& [id, backing] : context_.registry.backings()) {
-    if (!backing.is_here() ||
-        (!backing.is_import && is_persistent(backing, context_.registry.allocations())))
-      continue;
-    ++here.objects;
-    if (!backing.is_import) here.own_bytes += backing.size_bytes;
-  }
-  return here;
+/// Ignores tags that are paused and have no resident memory.
+Session::Change Session::begin_pause(const Selection& selection) {
+  Change change;
+  for (const Tag& tag : selected(selection))
+    if (states_.of(tag) == SessionState::active)
+      change.active.insert(tag);
+    else if (releasable(context_.registry, {tag}).objects > 0)
+      change.paused.insert(tag);
+  states_.set(change.all(), SessionState::pausing);
+  return change;
 }
 
-std::string Session::what_is_left() {
-  return "this process is paused, with " + std::to_string(releasable().own_bytes >> 20) +
+Status Session::check_pause(const Tags& tags) {
+  for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->check_pause());
+  return ok_status();
+}
+
+std::string Session::what_is_left(const Tags& tags) {
+  return text_of(tags) + " is paused, with " +
+         std::to_string(releasable(context_.registry, tags).own_bytes >> 20) +
          " MiB still on the GPU";
 }
 
-Status Session::quiesce(Deadline deadline, SessionReport* report) {
+Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* report) {
   const Phase phase("pause: wait", &report->wait_ms);
-  if (!seeded_fault("leave_gate_open")) AMEM_TRY(context_.client->quiesce(deadline));
+  if (!seeded_fault("leave_gate_open"))
+    for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->quiesce(deadline));
   step_point(StepPoint::pause_gate_closed);
   std::vector<int> devices;
   {
@@ -130,59 +126,69 @@ Status Session::quiesce(Deadline deadline, SessionReport* report) {
   }
   AMEM_TRY(context_.devices.drain(devices, deadline));
   step_point(StepPoint::pause_drained);
-  // What is not allowed or not there is refused before any neighbour is asked for anything.
-  return executor_.make_room(pause_plan(), deadline);
+  // Checks the limits before any peer is asked.
+  return executor_.make_room(plan_pause(context_.registry, tags), deadline);
 }
 
-Status Session::move_out(Deadline deadline, SessionReport* report, std::vector<Step>* begun) {
+Status Session::move_out(const Selection& selection, const Tags& tags, Deadline deadline,
+                         SessionReport* report, std::vector<Step>* begun) {
   {
-    const Phase phase("pause: neighbours", &report->peers_ms);
-    AMEM_TRY(neighbours_.exports().revoke(deadline));
+    const Phase phase("pause: peers", &report->peers_ms);
+    AMEM_TRY(sharing_.exports().revoke(tags, deadline));
   }
-  // A peer's last counter update arrives through its own mapping, so nothing is copied before all
-  // have let go.
-  step_point(StepPoint::pause_let_go);
-  trim_contexts(deadline, report);
+  // The last write of a peer arrives through its own mapping, so contents are copied only after all
+  // peers have unmapped.
+  step_point(StepPoint::pause_revoked);
+  if (selection.trim_context && is_last(tags)) trim_contexts(deadline, report);
   const NvtxRange range("pause: copy and release");
-  AMEM_TRY(executor_.move_out(pause_plan(), begun, deadline, &report->move));
+  AMEM_TRY(executor_.move_out(plan_pause(context_.registry, tags), begun, deadline, &report->move));
   step_point(StepPoint::pause_released);
   return ok_status();
 }
 
-/// Undoes what a failed pause has begun. Returns where that leads; where to nothing good, the error
-/// says why.
-SessionState Session::take_back(const std::vector<Step>& begun, Error* error) {
-  // The caller has waited long. Our memory may take as long again; to neighbours that do not answer
-  // the message is queued, and they are not waited for as long.
+/// True if every other tag is paused.
+bool Session::is_last(const Tags& tags) {
+  for (const auto& [tag, state] : states())
+    if (!tags.contains(tag) && state != SessionState::paused) return false;
+  return true;
+}
+
+/// Rolls back a failed pause of these tags. Returns the state of the tags afterwards. If the
+/// rollback fails, the error says why.
+SessionState Session::take_back(const Tags& tags, const std::vector<Step>& begun, Error* error) {
+  // The pause may have used up its deadline, so the rollback has its own. Notifications of peers
+  // get a quarter of it; they remain queued for peers that do not answer.
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  const std::vector<Step> back = inverse(begun);
+  const std::vector<Step> back = inverse(of_tags(context_.registry, begun, tags));
   MoveReport report;
   Status taken = restore_contexts(deadline);
   if (taken.ok())
     taken = executor_.move_in(
         back, [] {}, deadline, &report);
-  if (taken.ok()) taken = neighbours_.imports().fetch(back, deadline);
+  if (taken.ok())
+    taken = sharing_.imports().fetch(backings_of(back, Step::Action::fetch), deadline);
   if (!taken.ok()) {
-    error->message += "; and its memory could not be taken back (" + taken.error().message +
-                      "), so " + what_is_left() +
-                      ": call ncclPause() to go on or, when there is room, ncclResume()";
+    error->message +=
+        "; and its memory could not be restored (" + taken.error().message + "), so " +
+        what_is_left(tags) +
+        ": pause again to release the rest or, when there is enough free memory, resume";
     return SessionState::paused;
   }
-  const SharedExports shared(neighbours_.exports());
+  const SharedExports shared(sharing_.exports());
   const Deadline told_deadline = Deadline::after_ms(context_.timeout_ms / 4);
-  const Status told = neighbours_.exports().restore(told_deadline)->wait(told_deadline);
+  const Status told = sharing_.exports().restore(tags, told_deadline)->wait(told_deadline);
   if (told.ok()) return SessionState::active;
   error->message += "; and " + told.error().message;
   if (told.error().kind == ErrorKind::timeout) return SessionState::active;
-  // One that failed has to be told again.
-  error->message += "; this process is paused: call ncclResume() to try again";
+  // A peer with an error must be notified again.
+  error->message += "; " + text_of(tags) + " is paused: resume to try again";
   return SessionState::paused;
 }
 
-// Work launched since the drain holds up the call, and the pause only this long.
+// Work launched since the drain holds up the call. After this time the pause goes on, up to its
+// first copy, which the driver holds up until the call has returned.
 void Session::trim_contexts(Deadline deadline, SessionReport* report) {
   constexpr long kMostMs = 1000;
-  if (!context_.trim_context) return;
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
@@ -191,48 +197,78 @@ void Session::trim_contexts(Deadline deadline, SessionReport* report) {
   const Deadline soon = Deadline::after_ms(std::min<long>(kMostMs, deadline.left_ms()));
   if (const Status trimmed = context_memory_.trim(devices, soon); !trimmed.ok())
     AMEM_LOG(warn, -1, "a context keeps its local memory: %s", trimmed.error().message.c_str());
-  for (const auto& [device, bytes] : context_memory_.returned_bytes())
-    report->context_bytes += bytes;
+  report->context_bytes = context_bytes();
 }
 
-Status Session::pause() {
+/// `*paused` receives the tags that are paused at the end.
+Status Session::carry_out_pause(const Selection& selection, const Change& change, Deadline deadline,
+                                SessionReport* report, Tags* paused) {
+  const Phase phase("pause", &report->total_ms);
+  const Tags tags = change.all();
+  step_point(StepPoint::pause_begun);
+  Status status = check_pause(tags);
+  if (status.ok()) status = quiesce(tags, deadline, report);
+  std::vector<Step> begun;
+  const bool moves = status.ok();
+  if (moves) status = move_out(selection, tags, deadline, report, &begun);
+  *paused = tags;
+  if (status.ok()) return status;
+  *paused = change.paused;
+  if (moves && !change.active.empty() &&
+      take_back(change.active, begun, &status.error()) == SessionState::paused)
+    *paused = tags;
+  if (!change.paused.empty())
+    status.error().message +=
+        "; " + what_is_left(change.paused) + ": pause again to release the rest, or resume";
+  return status;
+}
+
+/// For the selection {context}: all other tags must be paused.
+Status Session::pause_contexts(Deadline deadline) {
+  if (!is_last({}))
+    return make_error(ErrorKind::misuse, 0,
+                      "the tag '%s' can be paused only when all other tags are paused",
+                      kContextTag);
+  SessionReport report;
+  trim_contexts(deadline, &report);
+  return ok_status();
+}
+
+Status Session::pause(const Selection& wanted) {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  SessionState before{};
-  AMEM_TRY(enter(SessionState::pausing, deadline, &before));
-  if (before == SessionState::paused && releasable().objects == 0) {
-    leave(SessionState::paused);
+  AMEM_TRY(begin(SessionState::pausing, deadline));
+  Selection selection = wanted;
+  if (selection.tags.erase(kContextTag) > 0) {
+    selection.trim_context = true;
+    if (selection.tags.empty()) {
+      const Status status = pause_contexts(deadline);
+      states_.end();
+      return status;
+    }
+  }
+  const Change change = begin_pause(selection);
+  if (change.all().empty()) {
+    states_.end();
     return ok_status();
   }
-
   SessionReport report;
-  SessionState after = before;
-  Status status = ok_status();
-  {
-    const Phase phase("pause", &report.total_ms);
-    step_point(StepPoint::pause_begun);
-    status = check_pause();
-    if (status.ok()) status = quiesce(deadline, &report);
-    std::vector<Step> begun;
-    const bool moves = status.ok();
-    if (moves) status = move_out(deadline, &report, &begun);
-    if (status.ok()) after = SessionState::paused;
-    if (!status.ok() && before == SessionState::paused)
-      status.error().message +=
-          "; " + what_is_left() + ": call ncclPause() to go on, or ncclResume()";
-    else if (!status.ok() && moves)
-      after = take_back(begun, &status.error());
-  }
-  if (after == SessionState::active) context_.client->reopen();
+  Tags paused;
+  const Status status = carry_out_pause(selection, change, deadline, &report, &paused);
+  Tags active = change.all();
+  for (const Tag& tag : paused) active.erase(tag);
+  reopen(active);
+  states_.set(paused, SessionState::paused);
+  states_.set(active, SessionState::active);
   if (status.ok()) {
     MutexLock lock(mutex_);
     last_pause_ = report;
   }
-  leave(after);
+  states_.end();
   if (status.ok())
     AMEM_LOG(info, -1,
-             "paused in %.1f ms (work %.1f, neighbours %.1f, copy of %.0f MiB and release %.1f, of "
+             "paused %s in %.1f ms (work %.1f, peers %.1f, copy of %.0f MiB and release %.1f, of "
              "which driver %.1f)",
-             report.total_ms, report.wait_ms, report.peers_ms,
+             text_of(paused).c_str(), report.total_ms, report.wait_ms, report.peers_ms,
              static_cast<double>(report.move.copied_bytes) / kMiB, report.move.copy_ms,
              report.move.memory_ms);
   if (status.ok() && report.context_bytes > 0)
@@ -257,15 +293,16 @@ Result<size_t> Session::trim_host_memory() {
   const int device = pool_.device();
   if (device < 0) return size_t{0};
   const Error in_use = make_error(
-      ErrorKind::misuse, 0, "the host memory holds what was on the GPU; call ncclResume() first");
-  if (state() != SessionState::active) return in_use;
+      ErrorKind::misuse, 0, "the host memory holds contents of released memory; resume first");
+  for (const auto& [tag, state] : states())
+    if (state != SessionState::active) return in_use;
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
     devices = devices_in_use(context_.registry);
   }
-  // A copy of a pause that ran into its deadline may still be under way.
+  // A copy of a pause that reached its deadline may still be running.
   AMEM_TRY(context_.devices.drain(devices, deadline));
   const auto given = std::make_shared<size_t>(0);
   AMEM_TRY(context_.devices.run({{device,
@@ -281,16 +318,6 @@ Result<size_t> Session::trim_host_memory() {
 // --- Resume
 // -----------------------------------------------------------------------------------------------------------
 
-std::map<int, size_t> Session::moved_bytes(const std::vector<Step>& plan) {
-  std::map<int, size_t> bytes;
-  MutexLock lock(context_.registry.mutex);
-  for (const Step& step : plan)
-    if (step.action == Step::Action::move_in)
-      if (const Backing* backing = context_.registry.find_backing(step.backing))
-        bytes[backing->device()] += backing->size_bytes;
-  return bytes;
-}
-
 Status Session::restore_contexts(Deadline deadline) {
   Status restored = context_memory_.restore(deadline);
   if (!restored.ok() && restored.error().kind == ErrorKind::driver &&
@@ -299,58 +326,64 @@ Status Session::restore_contexts(Deadline deadline) {
   return restored;
 }
 
-Status Session::move_in(Deadline deadline, SessionReport* report) {
+Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* report) {
   step_point(StepPoint::resume_begun);
   AMEM_TRY(restore_contexts(deadline));
-  const std::vector<Step> plan = resume_plan();
-  SharedExports shared(neighbours_.exports());
+  const std::vector<Step> plan = plan_resume(context_.registry, tags);
+  SharedExports shared(sharing_.exports());
   {
     const NvtxRange range("resume: create and copy");
     Status moved = executor_.move_in(
         plan, [&shared] { shared.make_ready(); }, deadline, &report->move);
     if (!moved.ok() && moved.error().kind == ErrorKind::driver &&
         moved.error().code == driver_result::kOutOfMemory)
-      return out_of_memory(context_, moved.error(), moved_bytes(plan));
+      return out_of_memory(context_, moved.error(), moved_bytes(context_.registry, plan));
     AMEM_TRY(std::move(moved));
   }
   step_point(StepPoint::resume_filled);
-  const Phase phase("resume: neighbours", &report->peers_ms);
-  const std::shared_ptr<Replies> told = neighbours_.exports().restore(deadline);
+  const Phase phase("resume: peers", &report->peers_ms);
+  const std::shared_ptr<Replies> told = sharing_.exports().restore(tags, deadline);
   step_point(StepPoint::resume_told);
-  AMEM_TRY(neighbours_.imports().fetch(plan, deadline));
+  AMEM_TRY(sharing_.imports().fetch(backings_of(plan, Step::Action::fetch), deadline));
   step_point(StepPoint::resume_fetched);
   AMEM_TRY(told->wait(deadline));
   step_point(StepPoint::resume_done);
   return ok_status();
 }
 
-Status Session::resume() {
+Status Session::resume(const Selection& selection) {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  SessionState before{};
-  AMEM_TRY(enter(SessionState::resuming, deadline, &before));
-  if (before == SessionState::active) return ok_status();
-
+  AMEM_TRY(begin(SessionState::resuming, deadline));
+  Tags tags;
+  for (const Tag& tag : selected(selection))
+    if (states_.of(tag) == SessionState::paused) tags.insert(tag);
+  if (tags.empty()) {
+    const Status status =
+        selection.tags.contains(kContextTag) ? restore_contexts(deadline) : ok_status();
+    states_.end();
+    return status;
+  }
+  states_.set(tags, SessionState::resuming);
   SessionReport report;
   Status status = ok_status();
   {
     const Phase phase("resume", &report.total_ms);
-    status = move_in(deadline, &report);
+    status = move_in(tags, deadline, &report);
   }
-  if (!status.ok()) {
-    leave(SessionState::paused);
-    return status;
-  }
-  context_.client->reopen();
-  {
+  if (status.ok()) {
+    reopen(tags);
     MutexLock lock(mutex_);
     last_resume_ = report;
   }
-  leave(SessionState::active);
-  AMEM_LOG(info, -1,
-           "resumed in %.1f ms (create and copy of %.0f MiB %.1f, of which driver %.1f, neighbours "
-           "%.1f)",
-           report.total_ms, static_cast<double>(report.move.copied_bytes) / kMiB,
-           report.move.copy_ms, report.move.memory_ms, report.peers_ms);
+  states_.set(tags, status.ok() ? SessionState::active : SessionState::paused);
+  states_.end();
+  if (status.ok())
+    AMEM_LOG(info, -1,
+             "resumed %s in %.1f ms (create and copy of %.0f MiB %.1f, of which driver %.1f, peers "
+             "%.1f)",
+             text_of(tags).c_str(), report.total_ms,
+             static_cast<double>(report.move.copied_bytes) / kMiB, report.move.copy_ms,
+             report.move.memory_ms, report.peers_ms);
   return status;
 }
 

@@ -7,94 +7,111 @@
 
 #include "engine/context_memory.h"
 #include "engine/executor.h"
-#include "engine/neighbours.h"
+#include "engine/tag_states.h"
+#include "sharing/sharing.h"
 
 namespace amem {
 
-enum class SessionState { active, pausing, paused, resuming };
-const char* session_state_name(SessionState state);
-
-/// How long the parts of the last pause or resume took, and what they moved.
+/// Times of the phases of a pause or resume, and the moved bytes.
 struct SessionReport {
   double total_ms = 0;
-  double wait_ms = 0;   ///< for calls and work in flight, and for host memory
-  double peers_ms = 0;  ///< for neighbours
+  double wait_ms = 0;   ///< waiting for calls, for queued work and for host memory
+  double peers_ms = 0;  ///< waiting for peers
   MoveReport move;
-  size_t context_bytes = 0;  ///< local memory of contexts that a pause has returned
+  size_t context_bytes = 0;  ///< local memory of contexts that the pause returned
 };
 
-/// Pause and resume of this process: Active -> Pausing -> Paused -> Resuming -> Active.
+/// The tag of the local memory of the contexts (context_memory.h).
+inline constexpr char kContextTag[] = "context";
+
+/// The tags of a pause or resume.
+struct Selection {
+  Tags tags;  ///< empty: all tags of the process
+  /// If the pause leaves no tag active, also return the local memory of the contexts.
+  bool trim_context = false;
+};
+
+/// Pause and resume of this process. Each tag is active -> pausing -> paused -> resuming -> active.
+/// One pause or resume runs at a time.
 ///
-/// Threads: pause() and resume() from any thread; a second caller waits for the first and finds the
-/// work done. No lock is held while waiting for calls, devices or peers.
+/// Threads: pause() and resume() from any thread. A second caller waits for the first, then does
+/// the remaining work. No lock is held while a call waits for threads, devices or peers.
 class Session {
  public:
-  Session(EngineContext& context, Neighbours& neighbours)
+  Session(ProcessContext& context, Sharing& sharing, size_t host_limit_bytes)
       : context_(context),
-        neighbours_(neighbours),
-        pool_(context.driver, context.host_limit_bytes),
-        executor_(context.driver, context.registry, context.devices, pool_, context.contents,
-                  context.exiting),
+        sharing_(sharing),
+        pool_(context.driver, host_limit_bytes),
+        executor_(context, pool_),
         context_memory_(context.driver, context.exiting) {}
 
-  /// Returns when NCCL's memory has left the GPUs and this process' references to others' are
-  /// dropped. On error nothing was lost: the process is active again, or, when memory could not be
-  /// taken back, paused with the rest still on the GPU, and the text says so. Then, and after a
-  /// resume that failed, it goes on from there.
-  Status pause();
+  /// Returns when the selected memory has left the GPUs and the imports with these tags are
+  /// unmapped. A tag without memory is also paused; a tag that no client has used is ignored. On
+  /// error nothing is lost: the tags are active again or, if the memory could not be restored,
+  /// paused with a part still on the GPU, and the error says so. A call after that, or after a
+  /// failed resume, continues from this state.
+  Status pause(const Selection& selection);
 
-  /// Returns when all of it is back. On error the process stays paused and the call can be made
-  /// again.
-  Status resume();
+  /// Returns when all selected memory is restored. On error the tags stay paused and the call can
+  /// be repeated.
+  Status resume(const Selection& selection);
 
-  SessionState state() const { return state_.load(); }
+  /// Active for a tag that was never paused.
+  SessionState state(const Tag& tag) { return states_.of(tag); }
+  /// The states of all tags of the process.
+  std::map<Tag, SessionState> states();
   SessionReport last_pause();
   SessionReport last_resume();
   size_t host_capacity_bytes() const { return pool_.capacity_bytes(); }
+  /// Local memory of contexts that is currently returned.
+  size_t context_bytes() const;
 
-  /// Makes host memory for contents ready, near this device, so that the first pause does not have
-  /// to. Returns at once.
+  /// Pins host memory for contents near this device, so that the first pause is faster. Returns
+  /// immediately.
   void prepare_host_memory(int device, size_t size_bytes);
-  /// Gives the host memory back that a pause had made; the next one makes it again. How much it
-  /// was; misuse while this process is paused, or is about to be: its contents are there.
+  /// Releases the host memory of earlier pauses and returns its size. The next pause pins memory
+  /// again. Errors: misuse, if a tag is not active, because the memory holds its contents.
   Result<size_t> trim_host_memory();
 
-  /// In a forked child: pause and resume are refused from now on.
+  /// In a forked child: refuses every later pause and resume.
   void disable(const char* because) { disabled_because_.store(because); }
 
  private:
-  /// Waits until nothing is under way, and begins this, but no resume of what is active.
-  Status enter(SessionState to, Deadline deadline, SessionState* before);
-  void leave(SessionState state);
-
-  /// What is on the GPU and can be released.
-  struct Releasable {
-    size_t objects = 0;
-    size_t own_bytes = 0;
+  /// The tags that a pause changes, by their previous state.
+  struct Change {
+    Tags active;
+    Tags paused;  ///< with a part of their memory on the GPU
+    Tags all() const;
   };
-  Releasable releasable();
 
-  Status check_pause();
-  Status quiesce(Deadline deadline, SessionReport* report);
-  Status move_out(Deadline deadline, SessionReport* report, std::vector<Step>* begun);
-  SessionState take_back(const std::vector<Step>& begun, Error* error);
-  std::string what_is_left();
-  Status move_in(Deadline deadline, SessionReport* report);
+  /// TagStates::begin(), or the error of disable().
+  Status begin(SessionState change, Deadline deadline);
+  Tags selected(const Selection& selection) const;
+
+  Change begin_pause(const Selection& selection);
+  Status carry_out_pause(const Selection& selection, const Change& change, Deadline deadline,
+                         SessionReport* report, Tags* paused);
+  Status check_pause(const Tags& tags);
+  Status quiesce(const Tags& tags, Deadline deadline, SessionReport* report);
+  Status move_out(const Selection& selection, const Tags& tags, Deadline deadline,
+                  SessionReport* report, std::vector<Step>* begun);
+  SessionState take_back(const Tags& tags, const std::vector<Step>& begun, Error* error);
+  std::string what_is_left(const Tags& tags);
+  Status move_in(const Tags& tags, Deadline deadline, SessionReport* report);
+  bool is_last(const Tags& tags);
+  Status pause_contexts(Deadline deadline);
   void trim_contexts(Deadline deadline, SessionReport* report);
   Status restore_contexts(Deadline deadline);
-  std::map<int, size_t> moved_bytes(const std::vector<Step>& plan);
-  std::vector<Step> pause_plan();
-  std::vector<Step> resume_plan();
+  void reopen(const Tags& tags);
 
-  EngineContext& context_;
-  Neighbours& neighbours_;
+  ProcessContext& context_;
+  Sharing& sharing_;
   HostPool pool_;                 // allow: locks itself
-  Executor executor_;             // allow: of the one thread that is pausing or resuming
+  Executor executor_;             // allow: used only by the thread that is pausing or resuming
   ContextMemory context_memory_;  // allow: locks itself
 
+  TagStates states_;  // allow: locks itself
   Mutex mutex_;
-  Condition changed_;
-  std::atomic<SessionState> state_{SessionState::active};
   std::atomic<const char*> disabled_because_{nullptr};
   SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
   SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);

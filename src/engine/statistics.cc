@@ -8,13 +8,13 @@
 #include <set>
 
 #include "engine/plan.h"
-#include "registry/backing_state.h"
+#include "memory/backing_state.h"
 
 namespace amem {
 namespace {
 
 [[gnu::format(printf, 1, 2)]] std::string line(const char* format, ...) {
-  char text[512];
+  char text[1024];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
@@ -24,11 +24,11 @@ namespace {
 
 Caller caller_of(const Allocation& allocation) {
   if (allocation.is_import) return Caller::imported_memory;
-  if (allocation.persistent_because == kApplicationsOwn) return Caller::user_memory;
+  if (allocation.is_application_own) return Caller::user_memory;
   return allocation.nonce != 0 ? Caller::shared_memory : Caller::private_memory;
 }
 
-/// How much of the allocation lies on the host.
+/// The bytes of the allocation that are on the host.
 size_t kept_bytes(const Allocation& allocation, const Backing& backing) {
   const size_t end = allocation.offset_bytes + allocation.size_bytes;
   size_t sum = 0;
@@ -72,7 +72,7 @@ Statistics take_statistics(Registry& registry) {
     if (!backing.is_import) objects.own_bytes += backing.size_bytes;
   }
   for (const auto& [id, allocation] : registry.allocations()) {
-    // NCCL has freed it; its place in a slab waits for an importer.
+    // The client has freed it; its slot waits for an importer.
     if (allocation.handle_references == 0 && allocation.mappings.empty()) continue;
     const Backing& backing = registry.backing_of(allocation);
     MemoryTotals totals = totals_of(allocation, backing);
@@ -84,10 +84,11 @@ Statistics take_statistics(Registry& registry) {
     if (persistent.contains(backing.id)) {
       totals.fixed_bytes = allocation.size_bytes;
       const char* const because = allocation.persistent_because;
-      statistics.persistent_reasons[because != nullptr ? because : "in a slab with what stays"] +=
+      statistics
+          .persistent_reasons[because != nullptr ? because : "in a slab with persistent memory"] +=
           allocation.size_bytes;
     }
-    statistics.by_device_and_kind[{allocation.device(), allocation.kind}].add(totals);
+    statistics.own[{backing.tag, allocation.device(), allocation.kind}].add(totals);
   }
   return statistics;
 }
@@ -102,12 +103,12 @@ std::vector<std::string> format_statistics(const Statistics& statistics, long gr
   }
   lines.push_back(line("AMEM groupID:%ld pid:%d total allocBytes:%zu (%zu MB)", group, pid, total,
                        total >> 20));
-  for (const auto& [key, totals] : statistics.by_device_and_kind)
-    lines.push_back(line(
-        "AMEM groupID:%ld pid:%d device:%d kind:%s objects:%zu residentBytes:%zu releasedBytes:%zu "
-        "savedOnHostBytes:%zu",
-        group, pid, key.first, kind_name(key.second), totals.objects, totals.resident_bytes,
-        totals.released_bytes, totals.saved_bytes));
+  for (const auto& [key, totals] : statistics.own)
+    lines.push_back(
+        line("AMEM groupID:%ld pid:%d device:%d tag:%s kind:%s objects:%zu residentBytes:%zu "
+             "releasedBytes:%zu savedOnHostBytes:%zu",
+             group, pid, key.device, key.tag.c_str(), kind_name(key.kind), totals.objects,
+             totals.resident_bytes, totals.released_bytes, totals.saved_bytes));
   if (statistics.imports.objects > 0)
     lines.push_back(
         line("AMEM groupID:%ld pid:%d imported objects:%zu mappedBytes:%zu unmappedBytes:%zu",
@@ -123,21 +124,53 @@ std::vector<std::string> format_statistics(const Statistics& statistics, long gr
   return lines;
 }
 
-std::string statistics_json(const Statistics& statistics, long group, int pid, const char* state) {
-  MemoryTotals own;
-  for (const auto& [key, totals] : statistics.by_device_and_kind) own.add(totals);
+MemoryTotals sum_of(const Statistics& statistics, std::optional<std::string_view> tag,
+                    std::optional<int> device, std::optional<Kind> kind) {
+  MemoryTotals sum;
+  for (const auto& [key, totals] : statistics.own)
+    if ((!tag || key.tag == *tag) && (!device || key.device == *device) &&
+        (!kind || key.kind == *kind))
+      sum.add(totals);
+  return sum;
+}
+
+namespace {
+
+/// The state of all tags; "mixed" if they differ.
+const char* common_state(const std::map<Tag, std::string>& states) {
+  if (states.empty()) return "active";
+  const std::string& first = states.begin()->second;
+  const bool same = std::all_of(states.begin(), states.end(),
+                                [&](const auto& entry) { return entry.second == first; });
+  return same ? first.c_str() : "mixed";
+}
+
+}  // namespace
+
+std::string statistics_json(const Statistics& statistics, long group, int pid,
+                            const std::map<Tag, std::string>& states, size_t context_bytes) {
+  const MemoryTotals own = sum_of(statistics, {}, {}, {});
+  std::string tags;
+  for (const auto& [tag, state] : states) {
+    const MemoryTotals sum = sum_of(statistics, tag, {}, {});
+    tags += line(
+        "%s\"%s\": {\"state\": \"%s\", \"allocated_bytes\": %zu, \"resident_bytes\": %zu, "
+        "\"released_bytes\": %zu, \"saved_bytes\": %zu, \"fixed_bytes\": %zu}",
+        tags.empty() ? "" : ", ", tag.c_str(), state.c_str(), sum.allocated_bytes,
+        sum.resident_bytes, sum.released_bytes, sum.saved_bytes, sum.fixed_bytes);
+  }
   return line(
-      "{\"pid\": %d, \"group\": %ld, \"state\": \"%s\", \"objects\": %zu, \"allocated_bytes\": "
-      "%zu, "
-      "\"resident_bytes\": %zu, \"released_bytes\": %zu, \"saved_bytes\": %zu, "
-      "\"fixed_bytes\": %zu, "
-      "\"imported_objects\": %zu, \"imported_bytes\": %zu, "
-      "\"driver_objects\": %zu, \"driver_bytes\": %zu}",
-      pid, group, state, own.objects, own.allocated_bytes, own.resident_bytes, own.released_bytes,
-      own.saved_bytes, own.fixed_bytes, statistics.imports.objects,
-      statistics.imports.allocated_bytes,
-      statistics.driver_objects.own + statistics.driver_objects.imported,
-      statistics.driver_objects.own_bytes);
+             "{\"pid\": %d, \"group\": %ld, \"state\": \"%s\", \"objects\": %zu, "
+             "\"allocated_bytes\": %zu, "
+             "\"resident_bytes\": %zu, \"released_bytes\": %zu, \"saved_bytes\": %zu, "
+             "\"fixed_bytes\": %zu, \"imported_objects\": %zu, \"imported_bytes\": %zu, "
+             "\"driver_objects\": %zu, \"driver_bytes\": %zu, \"context_bytes\": %zu, ",
+             pid, group, common_state(states), own.objects, own.allocated_bytes, own.resident_bytes,
+             own.released_bytes, own.saved_bytes, own.fixed_bytes, statistics.imports.objects,
+             statistics.imports.allocated_bytes,
+             statistics.driver_objects.own + statistics.driver_objects.imported,
+             statistics.driver_objects.own_bytes, context_bytes) +
+         "\"tags\": {" + tags + "}}";
 }
 
 }  // namespace amem

@@ -3,55 +3,70 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "registry/registry.h"
+#include "memory/registry.h"
 
 namespace amem {
 
-/// Bytes and objects of one kind on one device; imports are counted apart from what this process
-/// owns.
+/// Sums for one tag, device and kind. Imports are counted separately.
 struct MemoryTotals {
   size_t objects = 0;
-  size_t allocated_bytes = 0;  ///< what NCCL allocated
+  size_t allocated_bytes = 0;  ///< bytes that clients allocated
   size_t resident_bytes = 0;   ///< of these, on the GPU now
   size_t released_bytes = 0;   ///< of these, not on the GPU now
-  size_t saved_bytes = 0;      ///< host memory that holds contents of released ones
-  size_t fixed_bytes = 0;      ///< never released: persistent, or in a slab with what is
+  size_t saved_bytes = 0;      ///< host memory that holds their contents
+  size_t fixed_bytes = 0;      ///< never released: persistent, or in a slab with persistent memory
 
   void add(const MemoryTotals& other);
 };
 
-/// Who allocated, by what we can tell from outside: the `caller_N` of ncclMemStats' lines.
+/// The origin of an allocation, as far as amem can tell: `caller_N` in the output.
 enum class Caller {
-  private_memory = 1,   ///< this process alone uses it
+  private_memory = 1,   ///< used by this process only
   shared_memory = 3,    ///< exported to other processes: P2P buffers
-  user_memory = 5,      ///< ncclMemAlloc
-  imported_memory = 7,  ///< other processes' memory, mapped here
+  user_memory = 5,      ///< allocated by the application through its client
+  imported_memory = 7,  ///< memory of other processes, mapped here
 };
 
-/// What the driver has of it, fixed backings included.
+/// The driver objects, including those that are never released.
 struct DriverObjects {
   size_t own = 0;
   size_t own_bytes = 0;  ///< on the GPU or released
   size_t imported = 0;
 };
 
+/// The key of the sums.
+struct MemoryKey {
+  Tag tag;
+  int device = 0;
+  Kind kind = Kind::keep;
+  auto operator<=>(const MemoryKey&) const = default;
+};
+
 struct Statistics {
-  std::map<std::pair<int, Kind>, MemoryTotals> by_device_and_kind;  ///< what this process owns
+  std::map<MemoryKey, MemoryTotals> own;  ///< memory of this process
   MemoryTotals imports;
   DriverObjects driver_objects;
   std::map<Caller, size_t> by_caller;
-  std::map<std::string, size_t> persistent_reasons;  ///< why bytes are never released
+  std::map<std::string, size_t> persistent_reasons;  ///< reasons of memory that is never released
 };
 
 Statistics take_statistics(Registry& registry);
 
-/// The lines that ncclMemStats() prints, without line ends.
+/// The sum over this process's memory of one tag, device and kind; nullopt means all.
+MemoryTotals sum_of(const Statistics& statistics, std::optional<std::string_view> tag,
+                    std::optional<int> device, std::optional<Kind> kind);
+
+/// The statistics as lines, without line ends.
 std::vector<std::string> format_statistics(const Statistics& statistics, long group, int pid);
 
-/// The same for the `amem` command, as one JSON object.
-std::string statistics_json(const Statistics& statistics, long group, int pid, const char* state);
+/// The statistics as one JSON object, for the `amem` command. `states`: the state of each tag;
+/// `context_bytes`: local memory of contexts that is currently returned.
+std::string statistics_json(const Statistics& statistics, long group, int pid,
+                            const std::map<Tag, std::string>& states, size_t context_bytes);
 
 }  // namespace amem

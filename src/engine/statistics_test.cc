@@ -22,12 +22,14 @@ class StatisticsTest : public testing::Test {
  protected:
   StatisticsTest() {
     MutexLock lock(registry_.mutex);
-    registry_.add_local(4 * kMiB, on_device(0), 1, 4 * kMiB);
-    Allocation& shared = registry_.add_local(6 * kMiB, on_device(0), 2, 6 * kMiB);
+    registry_.add_local(4 * kMiB, on_device(0), 1, 4 * kMiB, "nccl");
+    Allocation& shared = registry_.add_local(6 * kMiB, on_device(0), 2, 6 * kMiB, "nccl");
     shared.nonce = 77;
     shared_ = shared.id;
-    registry_.add_local(5 * kMiB, on_device(1), 3, 5 * kMiB).make_persistent(kApplicationsOwn);
-    registry_.add_local(3 * kMiB, on_device(1), 4, 3 * kMiB)
+    Allocation& own = registry_.add_local(5 * kMiB, on_device(1), 3, 5 * kMiB, "nccl");
+    own.is_application_own = true;
+    own.make_persistent("the application's own (ncclMemAlloc)");
+    registry_.add_local(3 * kMiB, on_device(1), 4, 3 * kMiB, "weights")
         .make_persistent("registered with a NIC");
     add_import(5, 8 * kMiB, BackingState::mapped, 5);
     add_import(6, 2 * kMiB, BackingState::dropped, 0);
@@ -63,8 +65,11 @@ TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
       us + "caller_5 allocBytes:5242880",
       us + "caller_7 allocBytes:10485760",
       us + "total allocBytes:29360128 (28 MB)",
-      us + "device:0 kind:keep objects:2 residentBytes:10485760 releasedBytes:0 savedOnHostBytes:0",
-      us + "device:1 kind:persistent objects:2 residentBytes:8388608 releasedBytes:0 "
+      us + "device:0 tag:nccl kind:keep objects:2 residentBytes:10485760 releasedBytes:0 "
+           "savedOnHostBytes:0",
+      us + "device:1 tag:nccl kind:persistent objects:1 residentBytes:5242880 releasedBytes:0 "
+           "savedOnHostBytes:0",
+      us + "device:1 tag:weights kind:persistent objects:1 residentBytes:3145728 releasedBytes:0 "
            "savedOnHostBytes:0",
       us + "imported objects:2 mappedBytes:8388608 unmappedBytes:2097152",
       us + "driver objects:4 bytes:18874368 imported:2",
@@ -80,9 +85,10 @@ TEST_F(StatisticsTest, ReleasedMemoryCountsWithWhatTheHostKeepsOfIt) {
   const std::string device = "AMEM groupID:3 pid:42 device:0 ";
 
   const std::vector<std::string> kept = lines();
-  EXPECT_EQ(kept.at(5), device +
-                            "kind:keep objects:2 residentBytes:4194304 releasedBytes:6291456 "
-                            "savedOnHostBytes:6291456");
+  EXPECT_EQ(kept.at(5),
+            device +
+                "tag:nccl kind:keep objects:2 residentBytes:4194304 releasedBytes:6291456 "
+                "savedOnHostBytes:6291456");
 }
 
 // Zero pages are not kept, and what is kept of neighbours in a slab may be one piece.
@@ -96,15 +102,13 @@ TEST_F(StatisticsTest, OnlyWhatIsKeptOfAnAllocationIsCounted) {
     slab.state = BackingState::released;
     slab.handle = 0;
     slab.saved = saved_;
-    slab.saved_pieces = {
-        {0, kHeaderBytes}, {2 * kSlotBytes, 2 * kSlotBytes}, {6 * kSlotBytes, 100}};
+    slab.saved_pieces = {{0, 4096}, {2 * kSlotBytes, 2 * kSlotBytes}, {6 * kSlotBytes, 100}};
   }
 
   const Statistics statistics = take_statistics(registry_);
 
-  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::keep}).saved_bytes,
-            kHeaderBytes + kSlotBytes);
-  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::persistent}).saved_bytes, kSlotBytes + 100);
+  EXPECT_EQ(statistics.own.at({"", 2, Kind::keep}).saved_bytes, 4096 + kSlotBytes);
+  EXPECT_EQ(statistics.own.at({"", 2, Kind::persistent}).saved_bytes, kSlotBytes + 100);
 }
 
 // The driver knows no smaller unit than the slab, and the figures must not promise more.
@@ -119,10 +123,10 @@ TEST_F(StatisticsTest, WhatIsInASlabWithPersistentMemoryStaysToo) {
 
   const Statistics statistics = take_statistics(registry_);
 
-  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::keep}).fixed_bytes, 3 * kSlotBytes);
-  EXPECT_EQ(statistics.by_device_and_kind.at({2, Kind::persistent}).fixed_bytes, 4 * kSlotBytes);
-  EXPECT_EQ(statistics.by_device_and_kind.at({0, Kind::keep}).fixed_bytes, 0u);
-  EXPECT_EQ(statistics.persistent_reasons.at("in a slab with what stays"), 3 * kSlotBytes);
+  EXPECT_EQ(statistics.own.at({"", 2, Kind::keep}).fixed_bytes, 3 * kSlotBytes);
+  EXPECT_EQ(statistics.own.at({"", 2, Kind::persistent}).fixed_bytes, 4 * kSlotBytes);
+  EXPECT_EQ(statistics.own.at({"nccl", 0, Kind::keep}).fixed_bytes, 0u);
+  EXPECT_EQ(statistics.persistent_reasons.at("in a slab with persistent memory"), 3 * kSlotBytes);
 }
 
 // The host's copy is kept until the contents are back; it is not the memory's place any more.
@@ -136,20 +140,27 @@ TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
   }
 
   EXPECT_EQ(lines().at(5),
-            "AMEM groupID:3 pid:42 device:0 kind:keep objects:2 residentBytes:10485760 "
+            "AMEM groupID:3 pid:42 device:0 tag:nccl kind:keep objects:2 residentBytes:10485760 "
             "releasedBytes:0 savedOnHostBytes:0");
 }
 
 TEST_F(StatisticsTest, JsonHasTheSameSums) {
   release_shared();
 
-  EXPECT_EQ(statistics_json(take_statistics(registry_), 3, 42, "paused"),
-            "{\"pid\": 42, \"group\": 3, \"state\": \"paused\", \"objects\": 4, "
+  EXPECT_EQ(statistics_json(take_statistics(registry_), 3, 42,
+                            {{"nccl", "paused"}, {"weights", "active"}}, 77),
+            "{\"pid\": 42, \"group\": 3, \"state\": \"mixed\", \"objects\": 4, "
             "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
             "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
             "\"fixed_bytes\": 8388608, \"imported_objects\": 2, "
             "\"imported_bytes\": 10485760, \"driver_objects\": 6, "
-            "\"driver_bytes\": 18874368}");
+            "\"driver_bytes\": 18874368, \"context_bytes\": 77, \"tags\": {"
+            "\"nccl\": {\"state\": \"paused\", \"allocated_bytes\": 15728640, "
+            "\"resident_bytes\": 9437184, \"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
+            "\"fixed_bytes\": 5242880}, "
+            "\"weights\": {\"state\": \"active\", \"allocated_bytes\": 3145728, "
+            "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
+            "\"fixed_bytes\": 3145728}}}");
 }
 
 TEST(EmptyStatistics, SayZero) {
@@ -158,25 +169,31 @@ TEST(EmptyStatistics, SayZero) {
 
   EXPECT_EQ(format_statistics(statistics, -1, 42),
             std::vector<std::string>{"AMEM groupID:-1 pid:42 total allocBytes:0 (0 MB)"});
-  EXPECT_EQ(statistics_json(statistics, -1, 42, "active"),
+  EXPECT_EQ(statistics_json(statistics, -1, 42, {{"nccl", "active"}}, 0),
             "{\"pid\": 42, \"group\": -1, \"state\": \"active\", \"objects\": 0, "
             "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
             "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"imported_objects\": 0, "
-            "\"imported_bytes\": 0, \"driver_objects\": 0, \"driver_bytes\": 0}");
+            "\"imported_bytes\": 0, \"driver_objects\": 0, \"driver_bytes\": 0, "
+            "\"context_bytes\": 0, \"tags\": {\"nccl\": {\"state\": \"active\", "
+            "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
+            "\"saved_bytes\": 0, \"fixed_bytes\": 0}}}");
 }
 
 // A cut text would be no JSON.
 TEST(LargestStatistics, AreNotCut) {
   constexpr size_t kMost = std::numeric_limits<size_t>::max();
   Statistics statistics;
-  statistics.by_device_and_kind[{0, Kind::keep}] = {kMost, kMost, kMost, kMost, kMost, kMost};
+  const Tag longest(kMaxTagBytes, 'x');
+  statistics.own[{longest, 0, Kind::keep}] = {kMost, kMost, kMost, kMost, kMost, kMost};
   statistics.imports = {kMost, kMost, kMost, kMost, kMost, kMost};
   statistics.driver_objects = {kMost, kMost, 0};
 
-  const std::string json = statistics_json(statistics, std::numeric_limits<long>::min(),
-                                           std::numeric_limits<int>::min(), "resuming");
+  const std::string json =
+      statistics_json(statistics, std::numeric_limits<long>::min(), std::numeric_limits<int>::min(),
+                      {{longest, "resuming"}}, kMost);
 
-  EXPECT_TRUE(json.ends_with("\"driver_bytes\": 18446744073709551615}")) << json;
+  EXPECT_TRUE(json.ends_with("\"fixed_bytes\": 18446744073709551615}}}")) << json;
+  EXPECT_NE(json.find("\"context_bytes\": 18446744073709551615, "), std::string::npos) << json;
 }
 
 }  // namespace

@@ -9,27 +9,27 @@
 
 namespace amem {
 
-/// The dynamic section of an image in this process: its symbols and its relocations.
+/// The dynamic section of an image in this process: its symbols and relocations.
 ///
-/// The view reads the tables that the dynamic loader has read; it trusts them as the loader does.
-/// It owns nothing: it is valid while the image stays loaded. No member allocates or takes a lock.
-/// Source: System V ABI, "Dynamic Linking"; x86-64 psABI 4.4.
+/// The view trusts the tables, like the dynamic loader. It owns nothing and is valid while the
+/// image is loaded. No member allocates or takes a lock. Source: System V ABI, "Dynamic Linking";
+/// x86-64 psABI 4.4.
 class ElfView {
  public:
   explicit ElfView(const dl_phdr_info& info);
 
-  /// The symbol by which the image defines `name` for other images; nullptr when there is none.
+  /// The symbol with which the image defines `name` for other images, or nullptr.
   const ElfW(Sym) * definition(const char* name) const;
-  /// The address of that definition; 0 when there is none.
+  /// The address of this definition, or 0.
   uintptr_t address_of(const char* name) const;
 
-  /// DT_RELA without the relative relocations that lead it, and DT_JMPREL.
+  /// DT_RELA without the relative relocations at its start, and DT_JMPREL.
   std::span<const ElfW(Rela)> data_relocations() const { return data_relocations_; }
   std::span<const ElfW(Rela)> plt_relocations() const { return plt_relocations_; }
-  /// The symbol of a relocation; nullptr when it has none.
+  /// The symbol of a relocation, or nullptr.
   const ElfW(Sym) * symbol_of(const ElfW(Rela) & relocation) const;
   const char* name_of(const ElfW(Sym) & symbol) const { return strings_ + symbol.st_name; }
-  /// The address at which the image itself defines the symbol; 0 when it only refers to it.
+  /// The address at which the image defines the symbol; 0 if it only refers to it.
   uintptr_t own_address(const ElfW(Sym) & symbol) const {
     return symbol.st_shndx == SHN_UNDEF ? 0 : load_bias_ + symbol.st_value;
   }

@@ -33,6 +33,7 @@ struct Scanning {
 };
 
 constinit SeenImages g_seen;  // guarded by the loader's list lock
+constinit std::atomic<bool> g_left_out{false};
 
 bool is_left_alone(const Image& image) {
   const std::string_view name = image.name();
@@ -50,8 +51,10 @@ const void* loader_entry_for(const Slot& slot) {
   return nullptr;
 }
 
-void patch(const Image& image, const Interception& client) {
+void patch(const Image& image, const Interception& client, SeenImages::Entry& seen) {
+  seen.is_patched = true;
   visit_slots(image, [&](const Slot& slot) {
+    seen.was_unbound |= slot.is_unbound;
     const void* function = loader_entry_for(slot);
     // An unbound slot of a target's function is bound by the target's symbol, which is redirected.
     if (function == nullptr && !slot.is_unbound) function = client.replacement(slot.function);
@@ -60,8 +63,9 @@ void patch(const Image& image, const Interception& client) {
 }
 
 /// Two passes, because a target has to be known before slots are compared with its functions.
-bool scan(const Interception& client, const ImageChanges& changes) {
-  bool found_target = false, is_complete = true;
+/// `again`: also images that were patched.
+bool scan(const Interception& client, const ImageChanges& changes, bool again) {
+  bool found_target = false, is_complete = true, left_out = false;
   visit_images([&](const Image& image) {
     g_seen.forget_after_removal(changes.removed);
     if (is_left_alone(image) || g_seen.find(image) != nullptr) return;
@@ -71,13 +75,14 @@ bool scan(const Interception& client, const ImageChanges& changes) {
       return;
     }
     found_target |= adoption == Adoption::target;
-    g_seen.add(image, adoption == Adoption::target);
+    left_out |= !g_seen.add(image, adoption == Adoption::target);
   });
+  g_left_out.store(left_out, std::memory_order_relaxed);
   visit_images([&](const Image& image) {
     SeenImages::Entry* const seen = g_seen.find(image);
-    if (seen == nullptr || seen->is_target || (seen->is_patched && !found_target)) return;
-    patch(image, client);
-    seen->is_patched = true;
+    if (seen == nullptr || seen->is_target) return;
+    if (!seen->is_patched || found_target || (again && seen->was_unbound))
+      patch(image, client, *seen);
   });
   if (!is_complete) return found_target;
   g_scanned_added.store(changes.added, std::memory_order_relaxed);
@@ -103,16 +108,18 @@ void start_interposition(const Interception& client) {
   scan_images();
 }
 
-void scan_images() {
+void scan_images(bool again) {
   const Interception* const client = g_client.load(std::memory_order_acquire);
   if (client == nullptr) return;
   const Scanning scanning;
   const ImageChanges changes = image_changes();
-  if (changes.added == g_scanned_added.load(std::memory_order_relaxed) &&
+  if (!again && changes.added == g_scanned_added.load(std::memory_order_relaxed) &&
       changes.removed == g_scanned_removed.load(std::memory_order_relaxed))
     return;
-  if (scan(*client, changes)) client->targets_found();
+  if (scan(*client, changes, again)) client->targets_found();
 }
+
+bool left_out_images() { return g_left_out.load(std::memory_order_relaxed); }
 
 const Interception* interposition_client() { return g_client.load(std::memory_order_acquire); }
 

@@ -6,49 +6,55 @@
 
 namespace amem {
 
-/// What a client catches. It lives as long as the process.
+/// What a client intercepts. Must exist as long as the process.
 struct Interception {
-  /// How the client takes an image.
+  /// How the client treats an image.
   enum class Adoption {
-    none,       ///< like any other image
-    target,     ///< calls of its functions are caught from now on
-    not_ready,  ///< to be offered again: the loader has not relocated it yet
+    none,       ///< a normal image
+    target,     ///< calls of its functions are intercepted from now on
+    not_ready,  ///< not relocated yet; will be offered again
   };
 
-  // Called in visit_images(), under its rules.
+  // Called in visit_images(); its rules apply.
 
-  /// Offers an image. An image may be offered again: the answer is the same then.
+  /// Offers an image. If an image is offered again, the result must be the same.
   Adoption (*adopt)(const Image& image);
-  /// What other images get for a function of a target; nullptr: the function itself.
+  /// The replacement of a target's function for other images; nullptr: no replacement.
   const void* (*replacement)(uintptr_t function);
 
   // Called with no lock held.
 
-  /// After a scan that found a target.
+  /// Called after a scan that found a target.
   void (*targets_found)();
-  /// Before a look-up by dlsym(3) from a patched image.
+  /// Called before a look-up by dlsym(3) from a patched image.
   void (*before_look_up)(const char* name);
-  /// The answer to such a look-up where the loader has none; nullptr: none either. Only asked for
-  /// names that `adds` says yes to.
+  /// The result of such a look-up if the loader has none; may be nullptr. Called only for names for
+  /// which `adds` returns true.
   bool (*adds)(const char* name);
   void* (*answer)(void* handle, const char* name);
 };
 
-/// Begins to catch calls: patches the images of this process now, and those that are loaded later
-/// when dlopen(3) or dlsym(3) is called from a patched image, or at scan_images().
+/// Starts the interception: patches the images of this process, and later images when dlopen(3) or
+/// dlsym(3) is called from a patched image, or at scan_images().
 ///
-/// Slots are patched by value: a slot that holds a target's function, and slots of dlopen and dlsym
-/// that hold the process' own definition or are not bound yet. A slot that holds anything else
-/// belongs to another interposer and stays. Not patched: this library, libc, the loader, libcuda.
-/// Thread-safe; has no effect after the first call.
+/// Slots are patched by value: slots that hold a target's function, and slots of dlopen and dlsym
+/// that hold the process's own definition or are not bound yet. A slot with any other value belongs
+/// to another interposer and is not changed. This library, libc, the loader and libcuda are not
+/// patched. Thread-safe; has no effect after the first call.
 void start_interposition(const Interception& client);
 
-/// Patches the images that were loaded since the last scan. Costs one question to the loader when
-/// there are none, and has no effect before start_interposition(). Thread-safe; the calling thread
-/// may be loading an image.
-void scan_images();
+/// Patches the images that were loaded since the last scan. If there are none, it costs one query
+/// of the loader. Has no effect before start_interposition(). Thread-safe; the calling thread may
+/// be loading an image.
+///
+/// `again`: also compares the slots of images that were patched before all their slots were bound,
+/// because a thread that binds a slot may overwrite the patched value.
+void scan_images(bool again = false);
 
-/// The client of start_interposition(); nullptr before.
+/// True if the last scan found more images than can be patched.
+bool left_out_images();
+
+/// The client of start_interposition(), or nullptr.
 const Interception* interposition_client();
 
 }  // namespace amem

@@ -10,17 +10,17 @@ namespace amem {
 using DlopenFunction = void* (*)(const char* file, int flags);
 using DlsymFunction = void* (*)(void* handle, const char* name);
 
-/// A function of the loader and what stands in for it in the slots of other images.
+/// A function of the loader and its replacement in the slots of other images.
 struct LoaderEntry {
   const char* name;
-  uintptr_t real;     ///< the process' own definition: the first in the order of loading
-  const void* entry;  ///< asks its route below and jumps there
+  uintptr_t real;     ///< the process's own definition: the first in the order of loading
+  const void* entry;  ///< calls its route below and jumps to the result
 };
 
-/// Finds dlopen and dlsym of this process. To be called once, before an entry is in any slot.
+/// Finds dlopen and dlsym of this process. Must be called once, before an entry is in a slot.
 std::array<LoaderEntry, 2> find_loader_entries();
 
-/// What the entries jump to in the end. REQUIRES: find_loader_entries().
+/// The final targets of the entries. REQUIRES: find_loader_entries().
 DlopenFunction real_dlopen();
 DlsymFunction real_dlsym();
 
@@ -28,14 +28,14 @@ DlsymFunction real_dlsym();
 
 extern "C" {
 
-/// The entries (loader_entries.S). Each asks its route where to go and jumps there, with the
-/// caller's arguments and return address in place: the real functions find out who calls from the
-/// return address. The caller's RUNPATH, RPATH and $ORIGIN decide where dlopen(3) looks for a name
-/// without '/'; RTLD_NEXT of dlsym(3) means the libraries after the caller's.
+/// The entries (loader_entries.S). Each calls its route and jumps to the result, with the caller's
+/// arguments and return address, because the real functions derive the caller from the return
+/// address. The caller's RUNPATH, RPATH and $ORIGIN determine where dlopen(3) searches for a name
+/// without '/'. RTLD_NEXT of dlsym(3) means the libraries after the caller's.
 ///
-/// A path is not looked for, and glibc does not search the dependencies of what is loaded by a path
-/// along the caller's RPATH either (dlopen_test.cc). Such a call therefore does not jump: the
-/// images that it loads are patched before it returns. The others are patched at the next look-up.
+/// A path is not searched for, and glibc does not use the caller's RPATH for the dependencies of a
+/// library loaded by path (dlopen_test.cc). Such a call is therefore a normal call: its images are
+/// patched before it returns. Other images are patched at the next look-up.
 void amem_dlopen_entry();
 void amem_dlsym_entry();
 

@@ -10,12 +10,12 @@
 
 namespace amem {
 
-/// The images that scans have looked at, so that each is looked at once. An image is known by its
-/// load bias and its program headers. The loader may load another image there after a removal, so
-/// a removal forgets all.
+/// The images that scans have examined. An image is identified by its load bias and its program
+/// headers. After a removal the loader may load another image at the same place, so a removal
+/// clears all entries.
 ///
-/// Needs the loader's list lock, and therefore does not allocate. Images beyond its capacity are
-/// looked at again in each scan.
+/// Needs the loader's list lock, and therefore does not allocate. Images that do not fit are not
+/// patched.
 class SeenImages {
  public:
   struct Entry {
@@ -23,29 +23,32 @@ class SeenImages {
     const void* headers = nullptr;
     bool is_target = false;
     bool is_patched = false;
+    bool was_unbound = false;  ///< not all of its slots were bound at a scan
   };
 
-  /// `removed`: ImageChanges::removed of now.
+  /// `removed`: the current ImageChanges::removed.
   void forget_after_removal(unsigned long long removed) {
     if (removed == removed_) return;
     removed_ = removed;
     entries_ = {};
   }
-  /// nullptr when the image was not seen, or did not fit.
+  /// nullptr if the image was not seen or did not fit.
   Entry* find(const Image& image) {
     Entry* const entry = place_of(image);
     return entry != nullptr && entry->headers != nullptr ? entry : nullptr;
   }
-  void add(const Image& image, bool is_target) {
-    if (Entry* entry = place_of(image))
-      *entry = {image.load_bias, image.headers.data(), is_target, false};
+  /// False if it does not fit.
+  bool add(const Image& image, bool is_target) {
+    Entry* const entry = place_of(image);
+    if (entry != nullptr) *entry = {image.load_bias, image.headers.data(), is_target};
+    return entry != nullptr;
   }
 
  private:
   static constexpr size_t kCapacity = 4096;
   static constexpr size_t kMostProbes = 64;
 
-  /// The image's entry, or the free one for it; nullptr when there is neither.
+  /// The entry of the image, or a free one for it; nullptr if there is neither.
   Entry* place_of(const Image& image) {
     const void* const headers = image.headers.data();
     const size_t first = reinterpret_cast<uintptr_t>(headers) / 4096 * 0x9E3779B1u;

@@ -8,20 +8,20 @@
 
 namespace amem {
 
-/// A slot of an image: a word in which the loader keeps the address of a function, so that the
+/// A slot of an image: a word in which the loader stores the address of a function, so that the
 /// image can call it (JUMP_SLOT), take its address (GLOB_DAT) or have it in a table (R_X86_64_64).
 struct Slot {
   uintptr_t* word;
   const char* symbol;
-  /// The function; with lazy binding, before the first call, an address in the image's own PLT.
+  /// The function. With lazy binding, before the first call: an address in the image's own PLT.
   uintptr_t function;
-  uintptr_t addend;  ///< what the word has beyond the function's address
-  bool is_unbound;   ///< the function is not known yet: the next call binds it
+  uintptr_t addend;  ///< the difference between the word and the function's address
+  bool is_unbound;   ///< the function is unknown; the next call binds the slot
 };
 
-/// Calls `visit(const Slot&)` for each slot of the image that holds an address. A slot that the
-/// loader has not relocated yet is left out. For use in visit_images(), under the same rules.
-/// Source: x86-64 psABI 4.4.1 (the addend counts for R_X86_64_64 only).
+/// Calls `visit(const Slot&)` for each slot of the image that holds an address. Omits slots that
+/// the loader has not relocated yet. For use in visit_images(), under its rules. Source: x86-64
+/// psABI 4.4.1 (the addend counts for R_X86_64_64 only).
 template <typename Visit>
 void visit_slots(const Image& image, Visit&& visit) {
   for (const auto relocations : {image.view.data_relocations(), image.view.plt_relocations()}) {
@@ -33,7 +33,7 @@ void visit_slots(const Image& image, Visit&& visit) {
       Slot slot{image.view.slot_of(relocation), image.view.name_of(*symbol), 0, 0, false};
       slot.addend = type == R_X86_64_64 ? static_cast<uintptr_t>(relocation.r_addend) : 0;
       slot.function = __atomic_load_n(slot.word, __ATOMIC_ACQUIRE) - slot.addend;
-      // Before relocation a slot holds an address of the file, or nothing.
+      // Before relocation a slot holds a file address, or 0.
       if (slot.function < image.end - image.load_bias && image.load_bias != 0) continue;
       slot.is_unbound = type == R_X86_64_JUMP_SLOT && image.contains(slot.function) &&
                         slot.function != image.view.own_address(*symbol);
@@ -42,7 +42,7 @@ void visit_slots(const Image& image, Visit&& visit) {
   }
 }
 
-/// Makes the slot hold `function`. False when the system refuses to make its page writable.
+/// Stores `function` in the slot. False if the system refuses to make its page writable.
 bool set_slot(const Image& image, const Slot& slot, const void* function);
 
 }  // namespace amem

@@ -64,7 +64,7 @@ bool store_word(const Image& image, uintptr_t* word, uintptr_t value) {
   void* const page = reinterpret_cast<void*>(address & ~(page_bytes - 1));
   const bool sealed = in_relro || (protection & PROT_WRITE) == 0;
   // Some systems refuse memory that is writable and executable. Symbol tables share a segment with
-  // code in NCCL's builds, but no page.
+  // code in some libraries, but no page.
   if (sealed && mprotect(page, page_bytes, protection | PROT_WRITE) != 0 &&
       mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0)
     return false;

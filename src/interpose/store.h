@@ -8,12 +8,12 @@
 
 namespace amem {
 
-/// Stores one word into an image's relocation slot or symbol table. A page that is not writable is
-/// made writable for the store; afterwards it has its former protection. False when the system
-/// refuses that (mprotect(2)): nothing is stored then.
+/// Stores one word in an image's relocation slot or symbol table. Makes a read-only page writable
+/// for the store, and restores its protection afterwards. False if the system refuses it
+/// (mprotect(2)); nothing is stored then.
 ///
-/// For use in visit_images(): stores are serialized by the loader's list lock. Threads that read
-/// the word meanwhile see the old or the new value.
+/// For use in visit_images(): the loader's list lock serializes stores. Threads that read the word
+/// see the old or the new value.
 bool store_word(const Image& image, uintptr_t* word, uintptr_t value);
 
 }  // namespace amem

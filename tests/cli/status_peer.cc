@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "peers/peer_service.h"
+#include "transport/peer_service.h"
 
 namespace amem {
 namespace {

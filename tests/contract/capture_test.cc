@@ -225,7 +225,7 @@ TEST_F(CaptureAllows, PlainAllocationInAThreadThatIgnoresOthersCaptures) {
   end_well();
 }
 
-// What a service thread does for a neighbour while the program captures.
+// What a service thread does for a peer while the program captures.
 TEST_F(CaptureAllows, MappingAndCopyingInARelaxedThread) {
   begin();
   in_thread(kCaptureRelaxed, [this] {

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "hook/lookup.h"
-#include "shim/process.h"
+#include "api/process.h"
+#include "clients/nccl/driver_calls/lookup.h"
 #include "tests/contract/driver.h"
 
 namespace amem::contract {

@@ -4,7 +4,7 @@
 
 #include <sys/mman.h>
 
-#include "engine/kernels_ptx.h"
+#include "contents/kernels_ptx.h"
 #include "tests/contract/capture_case.h"
 
 namespace amem::contract {

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The local memory of a context: what makes it grow, and what returns it.
 #include <atomic>
+#include <functional>
+#include <latch>
 #include <vector>
 
 #include "jobs/deep_stack_ptx.h"
@@ -79,6 +81,68 @@ class LocalMemory : public CaptureCase {
     pieces_.clear();
   }
 
+  using Call = std::function<CuResult()>;
+
+  /// The limit, a launch, a copy, a fill and an event record.
+  std::vector<Call> submissions(void* pinned, CuEvent event) {
+    return {[] {
+              size_t bytes = 0;
+              return driver().cuCtxGetLimit(&bytes, kLimitStackSize);
+            },
+            [this] { return launch(); },
+            [this, pinned] { return driver().cuMemcpyDtoHAsync(pinned, address_, kMb, stream_); },
+            [this] { return driver().cuMemsetD8Async(address_, 0, kMb, stream_); },
+            [this, event] { return driver().cuEventRecord(event, stream_); }};
+  }
+
+  /// Takes and returns memory, and asks the idle stream.
+  void expect_memory_calls_succeed() {
+    const CuDevicePtr address = allocate(granularity());
+    EXPECT_GT(free_bytes(), 0u);
+    free(address, granularity());
+    EXPECT_EQ(kSuccess, driver().cuStreamQuery(stream_));
+  }
+
+  /// While `waiting` waits for work of the context, submissions of other threads wait as well.
+  /// Calls for memory do not.
+  void expect_submissions_wait(const Call& waiting) {
+    void* pinned = nullptr;
+    CuEvent event = nullptr;
+    ASSERT_EQ(kSuccess, driver().cuMemHostAlloc(&pinned, kMb, 0));
+    ASSERT_EQ(kSuccess, driver().cuEventCreate(&event, kEventDisableTiming));
+    ASSERT_EQ(kSuccess, launch());
+    expect_ran();
+    Gate gate;
+    ASSERT_EQ(kSuccess, driver().cuLaunchHostFunc(other_, &Gate::hold, &gate));
+    ASSERT_TRUE(gate.wait_until_held());
+    std::latch first(1), others(1);
+    std::atomic<int> returned = 0;
+    std::vector<std::thread> threads;
+    const auto start = [&](const Call& call, std::latch& may_begin) {
+      threads.emplace_back([&, call] {
+        EXPECT_EQ(kSuccess, driver().cuCtxSetCurrent(context_));
+        may_begin.wait();
+        EXPECT_EQ(kSuccess, call());
+        ++returned;
+      });
+    };
+    start(waiting, first);
+    for (const Call& call : submissions(pinned, event)) start(call, others);
+
+    first.count_down();
+    EXPECT_TRUE(stays_false([&] { return returned > 0; }));
+    others.count_down();
+    EXPECT_TRUE(stays_false([&] { return returned > 0; }));
+    expect_memory_calls_succeed();
+    EXPECT_EQ(kErrorNotReady, driver().cuStreamQuery(other_)) << "they have waited for the work";
+
+    gate.open();
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(kSuccess, driver().cuStreamSynchronize(stream_));
+    EXPECT_EQ(kSuccess, driver().cuEventDestroy(event));
+    EXPECT_EQ(kSuccess, driver().cuMemFreeHost(pinned));
+  }
+
   static constexpr size_t kLeast = 1, kInitial = 1024;
   /// What stacks of 4000 bytes take on the smallest GPU that there is, the simulated one.
   static constexpr size_t kAtLeastTaken = 24 * kMb;
@@ -149,6 +213,22 @@ TEST_F(LocalMemory, LowerLimitWaitsForTheWorkOfTheContext) {
   gate.open();
   setter.join();
   EXPECT_LT(stack(), kInitial);
+}
+
+TEST_F(LocalMemory, SubmissionsWaitForALowerLimit) {
+  expect_submissions_wait([] { return set_stack(kLeast); });
+}
+
+TEST_F(LocalMemory, SubmissionsWaitForCuMemFreeHost) {
+  void* pinned = nullptr;
+  ASSERT_EQ(kSuccess, driver().cuMemHostAlloc(&pinned, 64, 0));
+  expect_submissions_wait([pinned] { return driver().cuMemFreeHost(pinned); });
+}
+
+TEST_F(LocalMemory, SubmissionsWaitForCuMemFree) {
+  CuDevicePtr address = 0;
+  ASSERT_EQ(kSuccess, driver().cuMemAlloc(&address, 64));
+  expect_submissions_wait([address] { return driver().cuMemFree(address); });
 }
 
 TEST_F(LocalMemory, LimitIsSetBesideACaptureOfAnotherThread) {

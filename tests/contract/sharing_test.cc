@@ -117,7 +117,7 @@ TEST_F(Sharing, DescriptorInASocketHoldsTheMemory) {
   EXPECT_TRUE(returned());
 }
 
-TEST_F(Sharing, OwnerHoldsTheMemoryAfterTheImporterLetGo) {
+TEST_F(Sharing, OwnerHoldsTheMemoryAfterTheImporterRevoked) {
   const CuMemHandle handle = create(kWatchedBytes);
   ASSERT_EQ(kSuccess, remote_.tell(Command::kImport, 0, export_fd(handle).get()).result);
   ASSERT_EQ(kSuccess, remote_.tell(Command::kMap, kWatchedBytes).result);

@@ -15,18 +15,22 @@ namespace amem {
 /// Whose calls fail, when and how long.
 struct Sweep {
   const char* order;  ///< pause or resume, of rank 0
-  int victim;         ///< the rank whose calls fail: 0 itself, or its neighbour 1
+  int victim;         ///< the rank whose calls fail: 0 itself, or its peer 1
   bool lasting;       ///< from the n-th call on, not only the n-th
+  /// All tags are paused and resumed, weights beside NCCL's, and with the last one the context.
+  bool by_tag = false;
 };
 
 inline constexpr Sweep kSweeps[] = {{"pause", 0, false},  {"pause", 0, true},   {"pause", 1, false},
                                     {"pause", 1, true},   {"resume", 0, false}, {"resume", 0, true},
                                     {"resume", 1, false}, {"resume", 1, true}};
+inline constexpr Sweep kTagSweeps[] = {
+    {"pause", 0, false, true}, {"pause", 0, true, true}, {"resume", 0, false, true}};
 
 inline std::string name_of(const testing::TestParamInfo<Sweep>& info) {
   const Sweep& sweep = info.param;
-  return std::string(sweep.order) + (sweep.victim == 0 ? "_own" : "_neighbours") +
-         (sweep.lasting ? "_lasting" : "_once");
+  return std::string(sweep.by_tag ? "tag_" : "") + sweep.order +
+         (sweep.victim == 0 ? "_own" : "_peers") + (sweep.lasting ? "_lasting" : "_once");
 }
 
 /// Lets every call of a pause or a resume fail, one after another. Afterwards every byte is where
@@ -53,15 +57,24 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
 
   static const Sweep& sweep() { return GetParam(); }
 
-  /// Rank 0 is brought to where the order begins.
-  static void prepare(jobs::Job& job) {
-    if (sweep().order == std::string("resume")) job[0].ask("pause");
+  static std::string with_tags(const std::string& order) {
+    return (sweep().by_tag ? "tag_" : "") + order;
   }
 
-  /// Once for all faults: a neighbour that was deaf may let go, and come back, after the order has
+  /// Rank 0 is brought to where the order begins.
+  static void prepare(jobs::Job& job) {
+    if (sweep().order == std::string("resume")) job[0].ask(with_tags("pause"));
+  }
+
+  /// Once for all faults: a peer that was deaf may revoke, and come back, after the order has
   /// ended.
   void connect(jobs::Job& job) {
     FaultTest::connect(job);
+    if (sweep().by_tag) {
+      job[0].ask("tag_malloc weights keep 5000000");
+      job[0].ask("tag_malloc kv_cache discard 5000000");
+      job[0].ask("tag_write weights");
+    }
     for (int rank : {0, 1}) before_[rank] = totals(job[rank]);
   }
 
@@ -75,10 +88,10 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   Calls count_calls(jobs::Job& job) {
     prepare(job);
     const Calls before = calls_of(job[sweep().victim]);
-    job[0].ask(sweep().order);
+    job[0].ask(with_tags(sweep().order));
     Calls calls = calls_of(job[sweep().victim]);
     for (auto& [function, count] : calls) count -= before.at(function);
-    job[0].ask("resume");
+    job[0].ask(with_tags("resume"));
     return calls;
   }
 
@@ -88,7 +101,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     prepare(job);
     jobs::RankProcess& victim = job[sweep().victim];
     set_fault(victim, function, n, way);
-    job[0].order(sweep().order);
+    job[0].order(with_tags(sweep().order));
     jobs::RankProcess::Outcome outcome = job[0].outcome();
     clear_fault(victim);
     ++tried_;
@@ -112,13 +125,14 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     }
     // Made again, without a fault, a pause that was refused succeeds; once for all ways.
     if (sweep().order == std::string("pause") && reached == kActive && way == 0) {
-      job[0].ask("pause");
+      job[0].ask(with_tags("pause"));
       EXPECT_EQ(totals(job[0]).resident, 0u) << outcome.text;
     }
-    if (state(job[0]) != kActive) job[0].ask("resume");
+    if (state(job[0]) != kActive || sweep().by_tag) job[0].ask(with_tags("resume"));
     ASSERT_EQ(state(job[0]), kActive) << outcome.text;
 
     job.all("all_reduce world 2000");
+    if (sweep().by_tag) job[0].ask("tag_check weights");
     for (int rank : {0, 1})
       wait_for("rank " + std::to_string(rank) + " has what it had: " + outcome.text, [&] {
         const Totals now = totals(job[rank]);
@@ -151,7 +165,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
         }
   }
 
-  /// What the last failed order had to send may still be on its way. A neighbour that was asked
+  /// What the last failed order had to send may still be on its way. A peer that was asked
   /// while it was deaf serves with one worker more.
   static std::string growth_since(const HeldByRank& before, jobs::Job& job) {
     const auto deadline =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Every driver call of a pause and of a resume fails, one after another, in the process that pauses
-// and in its neighbour, once and for good.
+// and in its peer, once and for good.
 #include "tests/faults/call_sweep.h"
 
 namespace amem {
@@ -27,25 +27,28 @@ class DriverCall : public CallSweep {
     rank.ask("driver_fault " + function + ":" + std::to_string(n) +
              (sweep().lasting ? "..=" : "=") + std::to_string(kCodes[way]));
   }
+  void sweep_all() {
+    jobs::Job job(setup_, 2);
+    connect(job);
+    const Calls first = count_calls(job);
+    const Calls steady = count_calls(job);
+    sweep_steady(job, steady, 400);
+    if (HasFailure()) return;
+    sweep_first(job, first, steady, 400);
+    RecordProperty("tried", tried_);
+    RecordProperty("refused", refused_);
+    EXPECT_GE(refused_, 10);
+    if (sweep().by_tag)
+      for (const char* tag : {"weights", "kv_cache"}) job[0].ask(std::string("tag_free ") + tag);
+    end(job);
+  }
   void clear_fault(jobs::RankProcess& rank) override { rank.ask("driver_fault"); }
   void expect_names_call(const std::string& text, const std::string& function) override {
     EXPECT_TRUE(has(text, function)) << "does not name " << function << ": " << text;
   }
 };
 
-TEST_P(DriverCall, FailsAndNothingIsLost) {
-  jobs::Job job(setup_, 2);
-  connect(job);
-  const Calls first = count_calls(job);
-  const Calls steady = count_calls(job);
-  sweep_steady(job, steady, 400);
-  if (HasFailure()) return;
-  sweep_first(job, first, steady, 400);
-  RecordProperty("tried", tried_);
-  RecordProperty("refused", refused_);
-  EXPECT_GE(refused_, 10);
-  end(job);
-}
+TEST_P(DriverCall, FailsAndNothingIsLost) { sweep_all(); }
 
 // Active or paused, with what the failure has left.
 TEST_P(DriverCall, FailsAndTheCommunicatorCanBeDestroyed) {
@@ -71,6 +74,13 @@ TEST_P(DriverCall, FailsAndTheCommunicatorCanBeDestroyed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DriverCall, testing::ValuesIn(kSweeps), name_of);
+
+/// The same with memory of an application beside NCCL's, and the local memory of the context.
+class DriverCallByTag : public DriverCall {};
+
+TEST_P(DriverCallByTag, FailsAndNothingIsLost) { sweep_all(); }
+
+INSTANTIATE_TEST_SUITE_P(All, DriverCallByTag, testing::ValuesIn(kTagSweeps), name_of);
 
 }  // namespace
 }  // namespace amem

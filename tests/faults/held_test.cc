@@ -13,7 +13,10 @@ namespace {
 
 class Held : public FaultTest {
  protected:
-  Held() : job_(setup_, 2) { connect(job_); }
+  explicit Held(const std::map<std::string, std::string>& environment = {})
+      : job_(setup_, 2, environment) {
+    connect(job_);
+  }
 
   /// Rank 0 carries the order out in thread a, up to this point.
   void order_until(const std::string& point, const std::string& order) {
@@ -36,7 +39,7 @@ class Held : public FaultTest {
 };
 
 TEST_F(Held, ResumeWaitsForThePauseThatIsUnderWay) {
-  order_until("pause_let_go", "pause");
+  order_until("pause_revoked", "pause");
 
   job_[0].ask("thread b resume");
 
@@ -47,7 +50,7 @@ TEST_F(Held, ResumeWaitsForThePauseThatIsUnderWay) {
   job_.all("check world" + counts());
 }
 
-TEST_F(Held, NeighboursHearOfAReturnOnlyWhenContentsAreBack) {
+TEST_F(Held, PeersHearOfAReturnOnlyWhenContentsAreBack) {
   job_[0].ask("pause");
   ASSERT_EQ(totals(job_[1]).mapped, 0u);
 
@@ -58,6 +61,74 @@ TEST_F(Held, NeighboursHearOfAReturnOnlyWhenContentsAreBack) {
   job_[0].ask("wait a");
   EXPECT_GT(totals(job_[1]).mapped, 0u);
   job_.all("check world" + counts());
+}
+
+/// A pause that returns local memory, which waits for work that another thread launches before, and
+/// holds up the copies of the pause.
+class HeldTrim : public Held {
+ protected:
+  HeldTrim() : Held({{"AMEM_TRIM_CONTEXT", "1"}}) {
+    order_until("pause_drained", "pause");
+    job_[0].ask("begin_work");
+    job_[0].ask("go_on");
+  }
+
+  /// The pause is under way until this moment, in parts of AMEM_TIMEOUT_MS.
+  void expect_pausing_until(double timeouts) {
+    const std::chrono::duration<double, std::milli> time(timeouts * kTimeoutMs);
+    while (std::chrono::steady_clock::now() < begun_ + time) {
+      ASSERT_EQ(job_[0].ask("state"), "1");
+      constexpr std::chrono::milliseconds kPause{5};
+      std::this_thread::sleep_for(kPause);  // allow: between two looks
+    }
+  }
+
+  void expect_cycle() {
+    job_.all("pause");
+    EXPECT_EQ(totals(job_[0]).resident, totals(job_[0]).fixed);
+    job_.all("resume");
+    job_.all("check world" + counts());
+  }
+
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+TEST_F(HeldTrim, WorkThatWasLaunchedDelaysThePause) {
+  expect_pausing_until(0.7);  // longer than a pause waits for the local memory alone
+
+  job_[0].ask("end_work");
+
+  job_[0].ask("wait a");
+  EXPECT_EQ(state(job_[0]), kPaused);
+  EXPECT_EQ(totals(job_[0]).resident, totals(job_[0]).fixed);
+  job_[0].ask("resume");
+  job_.all("check world" + counts());
+  expect_cycle();
+}
+
+TEST_F(HeldTrim, WorkBeyondTheDeadlineRollsThePauseBack) {
+  expect_pausing_until(1.4);
+
+  job_[0].ask("end_work");
+
+  const std::string text = job_[0].ask_failing("wait a");
+  EXPECT_TRUE(has(text, "device 0 has not completed")) << text;
+  EXPECT_FALSE(has(text, "could not be restored")) << text;
+  EXPECT_EQ(state(job_[0]), kActive);
+  job_.all("check world" + counts());
+  expect_cycle();
+}
+
+TEST_F(HeldTrim, WorkBeyondTheRollbackLeavesTheProcessPaused) {
+  const std::string text = job_[0].ask_failing("wait a");
+
+  EXPECT_TRUE(has(text, "could not be restored")) << text;
+  EXPECT_EQ(state(job_[0]), kPaused);
+  EXPECT_TRUE(has(job_[0].ask_failing("resume"), "has not completed cuCtxSetLimit()"));
+  job_[0].ask("end_work");
+  job_[0].ask("resume");
+  job_.all("check world" + counts());
+  expect_cycle();
 }
 
 }  // namespace

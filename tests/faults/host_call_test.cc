@@ -58,7 +58,7 @@ TEST_P(HostCall, FailsAndNothingIsLost) {
   sweep_first(job, first, steady, 6);
   RecordProperty("tried", tried_);
   RecordProperty("refused", refused_);
-  // A neighbour waits, reads, maps and answers, each at least once; more is a matter of time.
+  // A peer waits, reads, maps and answers, each at least once; more is a matter of time.
   EXPECT_GE(tried_, 4);
   end(job);
 }

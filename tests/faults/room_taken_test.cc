@@ -46,7 +46,7 @@ class RoomTaken : public FaultTest {
     tenant_.all(std::string("occupy 0 ") + kPattern);
     job_[0].ask("go_on");
     const std::string text = job_[0].ask_failing("wait a");
-    EXPECT_TRUE(has(text, "its memory could not be taken back")) << text;
+    EXPECT_TRUE(has(text, "its memory could not be restored")) << text;
     EXPECT_TRUE(has(text, "MiB still on the GPU")) << text;
   }
   void expect_as_before() {
@@ -78,7 +78,7 @@ TEST_F(RoomTaken, AtAnyStepOfAPauseThatFails) {
     EXPECT_LT(paused.resident, before_.resident);
     EXPECT_EQ(paused.resident + paused.released, before_.resident);
     // Neither way is there any room before the tenant has left; to go on takes none.
-    EXPECT_TRUE(has(job_[0].ask_failing("resume"), "MiB are wanted"));
+    EXPECT_TRUE(has(job_[0].ask_failing("resume"), "MiB are needed"));
     if (goes_on) {
       job_[0].ask("pause");
       EXPECT_EQ(totals(job_[0]).resident, 0u);
@@ -98,7 +98,7 @@ TEST_F(RoomTaken, AtAnyStepOfAResume) {
     const size_t spare_bytes = before_.driver_bytes / kSteps * step;
     tenant_.all("occupy " + std::to_string(spare_bytes) + " " + kPattern);
 
-    EXPECT_TRUE(has(job_[0].ask_failing("resume"), "MiB are wanted"));
+    EXPECT_TRUE(has(job_[0].ask_failing("resume"), "MiB are needed"));
 
     EXPECT_EQ(state(job_[0]), kPaused);
     EXPECT_EQ(totals(job_[0]).resident, 0u);

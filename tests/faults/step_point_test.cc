@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // A process is killed, or stopped and continued, at every point of a pause and of a resume, its own
-// and its neighbours'. The others get an answer in time, keep their memory and go on without it.
-#include "engine/step_point.h"
+// and its peers'. The others get an answer in time, keep their memory and go on without it.
+#include "base/step_point.h"
 
 #include <signal.h>
 
@@ -25,13 +25,13 @@ struct Point {
 
 constexpr Point kPoints[] = {
 #define AMEM_STEP_POINT(name, role, moment) {#name, Role::role},
-#include "engine/step_points.def"
+#include "base/step_points.def"
 #undef AMEM_STEP_POINT
 };
 
 std::string name_of(const testing::TestParamInfo<Point>& info) { return info.param.name; }
 
-/// Rank 0 pauses and resumes; the victim is rank 0 or its neighbour, rank 1. Rank 2 is there to see
+/// Rank 0 pauses and resumes; the victim is rank 0 or its peer, rank 1. Rank 2 is there to see
 /// that life goes on.
 class StepPointTest : public FaultTest, public testing::WithParamInterface<Point> {
  protected:
@@ -55,7 +55,7 @@ class StepPointTest : public FaultTest, public testing::WithParamInterface<Point
   /// What rank 0 does when the point is reached.
   static std::string order() {
     const std::string name = GetParam().name;
-    const bool going = name.starts_with("pause") || name.starts_with("let_go");
+    const bool going = name.starts_with("pause") || name.starts_with("revoke");
     return going ? "pause" : "resume";
   }
   void arm(int signal) {
@@ -148,7 +148,7 @@ TEST_P(Stop, IsAnErrorInTimeAndTheJobRecovers) {
     // Others work, and one that pauses does not wait for ever.
     job_.some({1, 2}, "check survivors" + counts());
     const jobs::RankProcess::Outcome paused = in_time(1, "pause");
-    EXPECT_FALSE(paused.ok) << "the one that is stopped cannot have let go";
+    EXPECT_FALSE(paused.ok) << "the one that is stopped cannot have revoked";
     EXPECT_NE(paused.text.find(pid_of(0)), std::string::npos) << paused.text;
     job_[0].kill(SIGCONT);
     (void)job_[0].outcome();

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "peers/message.h"
+#include "transport/message.h"
 
 /// Whatever decode() accepts, encode() writes again byte for byte: nothing is read beyond the
 /// packet, nothing is guessed, nothing is lost.

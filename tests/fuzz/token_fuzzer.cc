@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "peers/token.h"
+#include "sharing/token.h"
 
 /// Whatever decode_token() takes for a token, encode_token() writes again byte for byte.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes) {

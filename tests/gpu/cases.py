@@ -1,117 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Every case that needs GPUs, in the order in which they run."""
+"""Every case that needs GPUs, in the order in which they run: ./dev gpu [options of pytest].
+
+A build folder, or a copy of the files in machine.NEEDED, is all that they need besides this repository, pytest, a stock
+NCCL and, for the cases named torch.*, amem_run.* and one_gpu.*, PyTorch in this Python.
+"""
 
 import os
 import re
 import shutil
-import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Callable, Optional
 
-from case_run import Case
-from reports import demo_reader, read_gtest
+import pytest
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+import catching
+from machine import HERE, HOOKED, ROOT, Machine, ask
+from reports import demo_reader
+
 # Of suites that count them; 0.13 s each on H200s.
 CYCLES = {"Cycles": 1000, "TwoJobs": 20}
 PROTOCOLS = ("LL", "LL128", "Simple")
 MOST_RANKS = 4
-# The contract through amem's hooks: what AMEM_SLAB is. The tests left out are in a file of each (contract/CMakeLists.txt).
-HOOKED = {"contract.hooked": "0", "contract.in_slabs": "1"}
-
-# What a build folder needs to have; a copy of these alone will do (and of tests/libamem_nvtx_recorder.so, where NVTX
-# was there to build it with).
-NEEDED = (
-    "bin/amem",
-    "bin/amem_demo",
-    "bin/amem_rank",
-    "lib/libamem_nccl.so",
-    "lib/libnccl.so.2",
-    *(f"tests/{name}.flags" for name in HOOKED),
-    "tests/driver_contract_test",
-    "tests/hooked_contract_test",
-    "tests/process_test",
-    "tests/seeded/bin/amem_rank",
-    "tests/seeded/lib/libamem_nccl.so",
-    "tests/seeded/lib/libnccl.so.2",
-    "tests/seeded_fault_test",
-)
+REPORT = "{report}"
 
 
-def _contract(build: Path, logs: Path) -> list[Case]:
+@dataclass(frozen=True)
+class Case:
+    """A program that needs `gpus` GPUs. REPORT in its command stands for the file that `read_report` reads."""
+
+    name: str
+    command: list[str]
+    timeout_s: int
+    gpus: int = 2
+    variables: dict[str, str] = field(default_factory=dict)
+    tests: Optional[tuple[str, ...]] = None  # of a GoogleTest program
+    read_report: Optional[Callable[[Path], str]] = None
+
+
+def _tests(program: Path, option: str, machine: Machine) -> list[str]:
+    """The names of a GoogleTest program's tests, as the option leaves them."""
+    # "Suite." with its tests below it, indented; GoogleTest's main says something else before.
+    found, suite = [], ""
+    for line in ask([str(program), option, "--gtest_list_tests"], machine.variables).splitlines():
+        if match := re.match(r"([\w/]+\.)(?:\s|$)", line):
+            suite = match[1]
+        elif suite and (match := re.match(r"  (\S+)", line)):
+            found.append(suite + match[1])
+    if not found:
+        raise pytest.UsageError(f"{program} {option} has no tests")
+    return found
+
+
+def _contract(machine: Machine) -> list[Case]:
     """The driver as amem relies on it, and as NCCL sees it under amem: without slabs and in them."""
+    folder = machine.build / "tests"
+
+    def case(name: str, program: str, option: str, variables: dict[str, str]) -> Case:
+        tests = tuple(_tests(folder / program, option, machine))
+        return Case(name, [str(folder / program)], 120, 1, variables, tests)
+
     # What only the simulated driver has is tested without GPUs.
-    cases = [_contract_case("contract", build, logs, "driver_contract_test", "--gtest_filter=-Simulator*", {})]
+    cases = [case("contract", "driver_contract_test", "--gtest_filter=-Simulator*", {})]
     for name, slab in HOOKED.items():
-        left_out = f"--gtest_flagfile={build / 'tests' / name}.flags"
         variables = {"AMEM_ENABLE": "1", "AMEM_SLAB": slab}
-        cases.append(_contract_case(name, build, logs, "hooked_contract_test", left_out, variables))
+        cases.append(case(name, "hooked_contract_test", f"--gtest_flagfile={folder / name}.flags", variables))
     return cases
 
 
-def _contract_case(
-    name: str, build: Path, logs: Path, program: str, option: str, variables: dict[str, str]
-) -> Case:
-    report = logs / f"{name}.xml"
-    command = [str(build / "tests" / program), option, f"--gtest_output=xml:{report}"]
-    return Case(name, command, 120, 1, variables, report, read_gtest)
-
-
-def _suites(program: Path) -> list[str]:
-    """The names of a GoogleTest program's suites."""
-    command = [str(program), "--gtest_list_tests"]
-    listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True)
-    # "Suite." with its tests below it, indented; GoogleTest's main says something else before.
-    return re.findall(r"^([\w/]+)\.(?:\s|$)", listed.stdout, re.MULTILINE)
-
-
-def _process(build: Path, logs: Path, shared_gpus: int) -> list[Case]:
-    """Each suite of process_test, with real GPUs in the place of simulated ones; ranks may share so many."""
-    program = build / "tests" / "process_test"
+def _process(machine: Machine) -> list[Case]:
+    """Each suite of process_test, with real GPUs in the place of simulated ones; ranks may share them."""
+    program = machine.build / "tests" / "process_test"
     variables = {
         "AMEM_TEST_REAL_GPU": "1",
-        "AMEM_TEST_RANK_PROGRAM": str(build / "bin" / "amem_rank"),
+        "AMEM_TEST_RANK_PROGRAM": str(machine.build / "bin" / "amem_rank"),
     }
-    if shared_gpus > 0:
-        variables["AMEM_TEST_SHARED_GPUS"] = str(shared_gpus)
+    if machine.share:
+        variables["AMEM_TEST_SHARED_GPUS"] = str(machine.gpus)
+    suites: dict[str, list[str]] = {}
+    for test in _tests(program, "--gtest_filter=*", machine):
+        suites.setdefault(test.split(".")[0], []).append(test)
     cases = []
-    for suite in _suites(program):
-        # Of a suite with parameters the name has a slash: "When/ExitOfNeighbour".
+    for suite, tests in suites.items():
+        # Of a suite with parameters the name has a slash: "When/ExitOfPeer".
         name = f"process.{suite.replace('/', '.')}"
-        report = logs / f"{name}.xml"
-        command = [str(program), f"--gtest_filter={suite}.*", f"--gtest_output=xml:{report}"]
         cycles = {"AMEM_TEST_CYCLES": str(CYCLES[suite])} if suite in CYCLES else {}
-        cases.append(Case(name, command, 600, 1, {**variables, **cycles}, report, read_gtest))
+        cases.append(Case(name, [str(program)], 600, 1, {**variables, **cycles}, tuple(tests)))
     # All of them once more with a driver object for each buffer.
-    report = logs / "process.without_slabs.xml"
-    command = [str(program), "--gtest_filter=-Cycles.*:Orders.*", f"--gtest_output=xml:{report}"]
-    cases.append(
-        Case("process.without_slabs", command, 900, 1, {**variables, "AMEM_SLAB": "0"}, report, read_gtest)
-    )
+    tests = _tests(program, "--gtest_filter=-Cycles.*:Orders.*", machine)
+    variables["AMEM_SLAB"] = "0"
+    cases.append(Case("process.without_slabs", [str(program)], 900, 1, variables, tuple(tests)))
     return cases
 
 
-def _seeded(build: Path, logs: Path) -> Case:
+def _seeded(machine: Machine) -> Case:
     """What a job notices when the library breaks a rule on purpose, under a stock NCCL."""
-    report = logs / "seeded_faults.xml"
-    command = [str(build / "tests" / "seeded_fault_test"), f"--gtest_output=xml:{report}"]
-    rank_program = str(build / "tests" / "seeded" / "bin" / "amem_rank")
+    program = machine.build / "tests" / "seeded_fault_test"
+    rank_program = str(machine.build / "tests" / "seeded" / "bin" / "amem_rank")
     variables = {"AMEM_TEST_REAL_GPU": "1", "AMEM_TEST_SEEDED_RANK_PROGRAM": rank_program}
-    return Case("seeded_faults", command, 300, 2, variables, report, read_gtest)
+    tests = tuple(_tests(program, "--gtest_filter=*", machine))
+    return Case("seeded_faults", [str(program)], 300, 2, variables, tests)
 
 
-def _demo(build: Path, logs: Path, ranks: int) -> list[Case]:
+def _demo(build: Path, ranks: int) -> list[Case]:
     """Memory leaves and comes back, every collective and a CUDA graph bit-exact, with each protocol."""
     cases = []
     for communicators, protocol in [(3, ""), *((3, protocol) for protocol in PROTOCOLS), (9, "")]:
         name = f"demo.{communicators}_communicators" + (f".{protocol}" if protocol else "")
-        report = logs / f"{name}.json"
-        options = {"--ranks": ranks, "--communicators": communicators, "--cycles": 3, "--json": report}
+        options = {"--ranks": ranks, "--communicators": communicators, "--cycles": 3, "--json": REPORT}
         command = [str(build / "bin" / "amem_demo"), *(str(word) for pair in options.items() for word in pair)]
         variables = {"NCCL_PROTO": protocol} if protocol else {}
-        cases.append(Case(name, command, 180, 2, variables, report, demo_reader(ranks, communicators)))
+        cases.append(Case(name, command, 180, 2, variables, read_report=demo_reader(ranks, communicators)))
     return cases
 
 
@@ -132,6 +133,7 @@ def _torch(build: Path, ranks: int) -> list[Case]:
         cases.append(Case(f"torch.example.{groups}_groups", [*job, example, groups], 180))
         cases.append(Case(f"torch.memory.{groups}_groups", [*job, memory, "--groups", groups], 180))
     cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
+    cases.append(Case("torch.sleep", [*job, str(HERE / "torch_sleep.py"), "--graph"], 300))
     rl_step = str(ROOT / "examples" / "rl_step.py")
     cases.append(Case("torch.rl_step", [*amem_run, sys.executable, rl_step], 240))
     same = [sys.executable, str(HERE / "same_results.py"), "--amem", amem_run[0], "--ranks", str(ranks)]
@@ -139,8 +141,27 @@ def _torch(build: Path, ranks: int) -> list[Case]:
     return cases
 
 
-def every_case(build: Path, gpus: int, logs: Path, share: bool) -> list[Case]:
-    """The cases for a machine with this many GPUs; they use 4 at most. Ranks of process_test may share them."""
-    ranks = min(gpus, MOST_RANKS)
-    process = _process(build, logs, gpus if share else 0)
-    return [*_contract(build, logs), *_demo(build, logs, ranks), *process, _seeded(build, logs), *_torch(build, ranks)]
+def _one_gpu(build: Path) -> list[Case]:
+    """Two ranks of a PyTorch job that share a GPU and connect by sockets."""
+    job = [str(build / "bin" / "amem"), "run", "--", sys.executable, str(HERE / "one_gpu.py")]
+    scripts = {
+        "example": [str(ROOT / "examples" / "torch_pause.py")],
+        "graph": [str(HERE / "torch_graph.py")],
+        "sleep": [str(HERE / "torch_sleep.py"), "--graph"],
+    }
+    return [Case(f"one_gpu.torch.{name}", [*job, *script], 240, 1) for name, script in scripts.items()]
+
+
+def _catching(machine: Machine) -> list[Case]:
+    """How a stock NCCL is caught that a program opens by itself."""
+    libraries = ["--nccl", machine.variables.get("AMEM_NCCL_PATH", ""), "--amem"]
+    libraries.append(str(machine.build / "lib" / "libamem_nccl.so"))
+    command = [sys.executable, str(HERE / "catching.py")]
+    return [Case(f"catching.{mode}", [*command, mode, *libraries], 120, 1) for mode in catching.MODES]
+
+
+def every_case(machine: Machine) -> list[Case]:
+    """The cases for this machine; they use 4 GPUs at most."""
+    build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
+    programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
+    return [*programs, *_catching(machine), *_torch(build, ranks), *_one_gpu(build)]

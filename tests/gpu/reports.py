@@ -2,66 +2,54 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """What the reports of GoogleTest and of amem_demo say.
 
-A reader takes the file that a program wrote and returns findings: (result, detail) of rows.py. It
-raises ValueError when the file is not such a report.
+A reader takes the file that a program wrote; it raises ValueError when that is no such report or says that all is not
+well.
 """
 
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from collections import Counter
 from pathlib import Path
 from typing import Callable
 
-from rows import FAIL, OK, SKIP
-
-Finding = tuple[str, str]
-Reader = Callable[[Path], list[Finding]]
-
 FREED_AT_LEAST = 0.99
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 # Why a test may be skipped: the machine lacks what it needs. Any other reason is a failure.
 _LACKING = re.compile(
     r"needs \d+ GPUs|there is one device only|cannot access device|has no dma-buf support|"
+    r"a stock NCCL has no function that amem does not know|"
     r"a real driver does not (count its calls|fail on request|wait on request|hand out what others left)"
 )
 
 
-def _skip_reason(case: ElementTree.Element) -> str:
-    """The last line of GoogleTest's message; the place comes before it."""
-    skipped = case.find("skipped")
-    lines = [] if skipped is None else skipped.get("message", "").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no reason given")
+def _outcome(case: ElementTree.Element) -> tuple[str, str]:
+    """(PASSED, FAILED or SKIPPED, why) of one test."""
+    failures = [failure.get("message", "") for failure in case.findall("failure")]
+    if failures:
+        return FAILED, "\n".join(failures)
+    if case.get("result") == "skipped":
+        # The last line of GoogleTest's message; the place comes before it.
+        lines = [line for skipped in case.findall("skipped") for line in skipped.get("message", "").split("\n")]
+        reason = next((line.strip() for line in reversed(lines) if line.strip()), "no reason given")
+        return (SKIPPED, reason) if _LACKING.search(reason) else (FAILED, f"skipped: {reason}")
+    return (PASSED, "") if case.get("result") == "completed" else (FAILED, "disabled")
 
 
-def read_gtest(path: Path) -> list[Finding]:
-    """One finding for the tests that ran, and one for each reason why others did not."""
+def read_gtest(path: Path) -> dict[str, tuple[str, str]]:
+    """The outcome of each test that the report knows of."""
     try:
-        cases = list(ElementTree.parse(path).getroot().iter("testcase"))
+        cases = ElementTree.parse(path).getroot().iter("testcase")
     except ElementTree.ParseError as error:
         raise ValueError(f"{path.name} is no GoogleTest report: {error}") from error
-    failed = [case.get("name", "?") for case in cases if case.find("failure") is not None]
-    rest = [case for case in cases if case.find("failure") is None]
-    passed = sum(case.get("result") == "completed" for case in rest)
-    skipped = Counter(_skip_reason(case) for case in rest if case.get("result") == "skipped")
-    findings = []
-    if failed:
-        findings.append((FAIL, f"{passed} passed, {len(failed)} failed: {', '.join(failed)}"))
-    elif passed:
-        findings.append((OK, f"{passed} passed"))
-    for reason, count in skipped.items():
-        findings.append((SKIP if _LACKING.search(reason) else FAIL, f"{count} skipped: {reason}"))
-    disabled = len(rest) - passed - sum(skipped.values())
-    if disabled:
-        findings.append((FAIL, f"{disabled} disabled"))
-    return findings or [(FAIL, "ran no test")]
+    return {f"{case.get('classname')}.{case.get('name')}": _outcome(case) for case in cases}
 
 
-def demo_reader(ranks: int, communicators: int) -> Reader:
+def demo_reader(ranks: int, communicators: int) -> Callable[[Path], str]:
     """Reads amem_demo's JSON: this many took part, all was verified, and by the driver's own figure of
     free memory each GPU got back 99 % or more of what NCCL had allocated on it."""
 
-    def read(path: Path) -> list[Finding]:
+    def read(path: Path) -> str:
         said = json.loads(path.read_text(encoding="utf-8"))
         try:
             took_part = (said["ranks"], said["communicators"], len(said["freed_bytes"]), len(said["nccl_bytes"]))
@@ -73,11 +61,13 @@ def demo_reader(ranks: int, communicators: int) -> Reader:
         except (KeyError, TypeError, ZeroDivisionError) as error:
             raise ValueError(f"{path.name} is no report of amem_demo: {error!r}") from error
         if gpu == "simulated":
-            return [(FAIL, "the demo found no GPUs or no NCCL and simulated them")]
+            raise ValueError("the demo found no GPUs or no NCCL and simulated them")
         if took_part != (ranks, communicators, ranks, ranks):
-            return [(FAIL, f"ranks, communicators, figures freed and held: {took_part}")]
+            raise ValueError(f"ranks, communicators, figures freed and held: {took_part}")
         if verified is not True:
-            return [(FAIL, "verified is not true")]
-        return [(OK if least >= FREED_AT_LEAST else FAIL, detail)]
+            raise ValueError("verified is not true")
+        if least < FREED_AT_LEAST:
+            raise ValueError(detail)
+        return detail
 
     return read

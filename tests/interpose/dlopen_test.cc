@@ -4,7 +4,7 @@
 // dlopen(3) through a patched slot gives what it gives without amem, for every caller.
 #include <gtest/gtest.h>
 
-#include "src/shim/testdata/child.h"
+#include "src/api/testdata/child.h"
 
 namespace amem {
 namespace {

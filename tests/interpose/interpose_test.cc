@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "src/shim/testdata/child.h"
+#include "src/api/testdata/child.h"
 
 namespace amem {
 namespace {
@@ -55,6 +55,10 @@ class Interposition : public testing::Test {
 TEST_F(Interposition, LinkedProgramUnderAPreload) {
   for (const char* program : {"linked_lazy", "linked_now", "linked_fixed"})
     for (const char* way : {"calls", "table"}) expect_caught({program, way}, preloaded_);
+}
+
+TEST_F(Interposition, LinkedProgramMaySetAmemsVariablesBeforeItsFirstCall) {
+  EXPECT_EQ(run({"linked_now", "settings"}, preloaded_).output, "group 7\n");
 }
 
 // The simulated driver is found by LD_LIBRARY_PATH, which comes after RPATH and before RUNPATH.
@@ -105,6 +109,38 @@ TEST_F(Interposition, AmemOpenedAfterTheFirstCommunicatorRefusesToPause) {
   EXPECT_NE(ended.output.find("after: right"), std::string::npos) << "the job goes on";
 }
 
+// The loader stores the function that it has bound, whatever a scan has stored meanwhile.
+TEST_F(Interposition, SlotThatAnotherThreadBoundDuringAScanIsPatchedAgainAtAPause) {
+  const Ended ended = run({"opener", "nccl=" + kNccl, "communicators", "bind-late"}, preloaded_);
+
+  EXPECT_EQ(ended.output, std::string("pause: 0\nresume: 0\n") + kCaught) << ended.errors;
+}
+
+// A library among those that were not looked at may call NCCL past amem.
+TEST_F(Interposition, MoreImagesThanCanBeRememberedRefuseThePause) {
+  std::filesystem::copy_file(kPrograms + "/tiny/libtiny.so", machine_ / "libtiny.so");
+
+  const Ended ended = run({"opener", "nccl=libnccl.so.2", "images=" + machine_.string(),
+                           "amem=" + kEngine, "communicators", "pause"},
+                          plain_);
+
+  EXPECT_EQ(ended.output.find("pause: 5 ncclPause failed: this process has loaded more "
+                              "libraries than amem can look at"),
+            0u)
+      << ended.output << ended.errors;
+  EXPECT_NE(ended.output.find("after: right"), std::string::npos) << ended.output;
+}
+
+// Nobody sees what it does.
+TEST_F(Interposition, NcclInANamespaceOfItsOwnRefusesThePause) {
+  const Ended ended = run({"opener", "nccl=" + kNccl, "namespace=" + kNccl, "pause"}, preloaded_);
+
+  EXPECT_EQ(ended.output.find("pause: 5 ncclPause failed: " + kNccl +
+                              " was loaded into a namespace of its own (dlmopen)"),
+            0u)
+      << ended.output << ended.errors;
+}
+
 TEST_F(Interposition, TwoNcclLibrariesInOneProcess) {
   const std::filesystem::path copy = machine_ / "libnccl-of-another-package.so.2";
   std::filesystem::copy_file(kNccl, copy);
@@ -147,13 +183,19 @@ TEST_F(Interposition, WrappersOfOthersAreUnharmed) {
   }
 }
 
-TEST_F(Interposition, NcclThatIsLinkedWithTheCudaRuntime) {
-  const Ended ended = run({"entry_points", kPrograms + "/libfake_dynamic_nccl.so"}, preloaded_);
+TEST_F(Interposition, NcclLibrariesThatAreLinkedWithTheirCudaRuntimes) {
+  const Ended ended = run({"entry_points", kPrograms + "/libfake_dynamic_nccl.so",
+                           kPrograms + "/libfake_dynamic_nccl_other.so"},
+                          preloaded_);
 
-  EXPECT_EQ(ended.output,
-            "find_by_version cuMemCreate: amem\nfind_by_version cuMemGetInfo_v2: driver\n"
-            "find_newest cuMemCreate: amem\nfind_newest cuMemGetInfo_v2: driver\n")
-      << ended.errors;
+  std::string expected;
+  for (const std::string runtime : {"libfake_cudart.so", "libfake_cudart_other.so"})
+    for (const std::string finder : {"find_by_version ", "find_newest "}) {
+      expected += finder + "cuMemCreate: libamem_nccl.so\n";
+      expected += finder + "cuMemGetInfo_v2: libcuda.so.1\n";
+      expected += finder + "runtime: " + runtime + "\n";
+    }
+  EXPECT_EQ(ended.output, expected) << ended.errors;
 }
 
 TEST_F(Interposition, DisabledAmemChangesNothing) {

@@ -2,16 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
 // A library that is linked with libnccl, as libtorch_cuda.so is.
-#include "tests/interpose/nccl_job.h"
+#include "tests/interpose/plt_calls.h"
 
-// Each is one call through the PLT of this library.
 extern "C" [[gnu::visibility("default")]] const Nccl call_nccl;
-const Nccl call_nccl{[](ncclComm_t* comms, int count, const int* devices) {
-                       return ncclCommInitAll(comms, count, devices);
-                     },
-                     [](const void* send, void* recv, size_t count, ncclDataType_t type,
-                        ncclRedOp_t op, ncclComm_t comm, amemStream_t stream) {
-                       return ncclAllReduce(send, recv, count, type, op, comm, stream);
-                     },
-                     [] { return ncclGroupStart(); }, [] { return ncclGroupEnd(); },
-                     [](ncclComm_t comm) { return ncclCommDestroy(comm); }};
+const Nccl call_nccl = kCalls;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// What a neighbour may be doing when it is asked to let go of a rank's memory, and when it gets
+// What a peer may be doing when it is asked to revoke a rank's memory, and when it gets
 // that memory back.
 #include <signal.h>
 
@@ -12,7 +12,7 @@
 namespace amem {
 namespace {
 
-/// Rank 0 pauses and resumes; ranks 1 and 2 are its neighbours and each other's.
+/// Rank 0 pauses and resumes; ranks 1 and 2 are its peers and each other's.
 class AskedWhile : public JobTest {
  protected:
   void SetUp() override { AMEM_NEEDS_GPUS(3); }
@@ -127,9 +127,9 @@ TEST_F(AskedWhile, ItDestroysWhatTheyShare) {
 TEST_F(AskedWhile, ItPausesOrResumes) {
   setup_.environment["AMEM_SIM_DELAY_US"] = "cuMemUnmap=50,cuMemMap=50";
   auto job = three();
-  const auto together = [&](const char* mine, const char* neighbours) {
+  const auto together = [&](const char* mine, const char* peers) {
     (*job)[0].order(mine);
-    for (int rank : {1, 2}) (*job)[rank].order(neighbours);
+    for (int rank : {1, 2}) (*job)[rank].order(peers);
     for (int rank : {1, 2, 0}) (*job)[rank].answer();
   };
   const int rounds = is_long() ? 60 : 3;
@@ -169,7 +169,7 @@ TEST_F(AskedWhile, ItDies) {
     job.some({0, 2}, "check survivors" + counts());
     if (order == std::string("resume")) job[0].ask("pause");
     job[1].kill(SIGSTOP);
-    wait_for("the neighbour stands still", [&] { return process_state(job[1].pid()) == 'T'; });
+    wait_for("the peer stands still", [&] { return process_state(job[1].pid()) == 'T'; });
     job[0].order(order);
     job[1].kill(SIGKILL);
     job[0].answer();
@@ -181,7 +181,7 @@ TEST_F(AskedWhile, ItDies) {
   }
 }
 
-/// A neighbour whose device always has work queued.
+/// A peer whose device always has work queued.
 TEST_F(AskedWhile, ItsDeviceIsNeverIdle) {
   auto job = three();
   (*job)[1].ask("keep_busy");
@@ -194,7 +194,7 @@ TEST_F(AskedWhile, ItsDeviceIsNeverIdle) {
   check_all(*job);
 }
 
-/// A neighbour whose device waits for somebody else for ever.
+/// A peer whose device waits for somebody else for ever.
 TEST_F(AskedWhile, ItsDeviceDoesNotBecomeIdle) {
   use_short_deadline();
   auto job = three();

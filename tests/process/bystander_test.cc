@@ -46,7 +46,7 @@ class Bystander : public JobTest {
   }
 };
 
-TEST_F(Bystander, CallsOfNeighboursAndOfOppositeRanksWait) {
+TEST_F(Bystander, CallsOfPeersAndOfOppositeRanksWait) {
   jobs::Job job(setup_, 4);
   connect(job);
   job[0].ask("pause");
@@ -74,7 +74,7 @@ TEST_F(Bystander, CallFailsAtOnceWhenThePausedMemberHasEnded) {
               std::string::npos)
         << text;
   }
-  job.some({1, 2, 3}, "destroy world");
+  job.some({1, 2, 3}, "abort world");
   job.some({1, 2, 3}, "check others" + counts());
 }
 

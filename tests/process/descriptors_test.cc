@@ -41,7 +41,7 @@ TEST_F(Descriptors, PauseThatCouldNotBeResumedIsRefusedWithNumbers) {
   // Connections of other processes of this user come and go, so that a few more or fewer are free.
   int needed = 0, free = 0;
   EXPECT_EQ(sscanf(refused.c_str() + refused.find("to resume, "),
-                   "to resume, %d file descriptors are needed and %d can be had: the hard limit",
+                   "to resume, %d file descriptors are needed and %d are available: the hard limit",
                    &needed, &free),
             2)
       << refused;

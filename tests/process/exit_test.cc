@@ -168,12 +168,12 @@ class ExitMeanwhile : public Exit {
   std::unique_ptr<jobs::Job> job_;
 };
 
-TEST_F(ExitMeanwhile, OfALetGo) {
+TEST_F(ExitMeanwhile, OfARevoked) {
   exit_while([&] { (*job_)[1].order("pause"); }, {"next_line"});
 
   const jobs::RankProcess::Outcome paused = (*job_)[1].outcome();
 
-  EXPECT_FALSE(paused.ok) << "the one that exits has let go";
+  EXPECT_FALSE(paused.ok) << "the one that exits has revoked";
   EXPECT_TRUE(has(paused.text, std::to_string((*job_)[0].pid()))) << paused.text;
   EXPECT_EQ(end(), std::vector<std::string>{"ok go on"});
   (*job_)[1].ask("pause");
@@ -186,22 +186,22 @@ TEST_F(ExitMeanwhile, OfAPause) {
 
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_TRUE(has(answers[1], "ncclPause returned 5")) << answers[1];
-  EXPECT_TRUE(has(answers[1], "exit() has begun while this was under way")) << answers[1];
+  EXPECT_TRUE(has(answers[1], "exit() has begun during this call")) << answers[1];
 }
 
 std::string name_of(const testing::TestParamInfo<bool>& info) {
   return info.param ? "Paused" : "Active";
 }
 
-class ExitOfNeighbour : public Exit, public testing::WithParamInterface<bool> {
+class ExitOfPeer : public Exit, public testing::WithParamInterface<bool> {
  protected:
-  ExitOfNeighbour() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(2500); }
+  ExitOfPeer() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(2500); }
   static bool is_paused() { return GetParam(); }
 };
 
-/// A process that is inside exit() has threads of ours, but does nothing for its neighbours any
+/// A process that is inside exit() has threads of ours, but does nothing for its peers any
 /// more: a pause fails if the exit takes longer than the deadline, and succeeds when it is over.
-TEST_P(ExitOfNeighbour, IsWaitedForAndDoesNothing) {
+TEST_P(ExitOfPeer, IsWaitedForAndDoesNothing) {
   auto job = ranks(2);
   jobs::RankProcess& ending = (*job)[0];
   if (is_paused()) ending.ask("pause");
@@ -233,7 +233,7 @@ TEST_P(ExitOfNeighbour, IsWaitedForAndDoesNothing) {
   EXPECT_EQ(totals((*job)[1]).imports, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(When, ExitOfNeighbour, testing::Bool(), name_of);
+INSTANTIATE_TEST_SUITE_P(When, ExitOfPeer, testing::Bool(), name_of);
 
 }  // namespace
 }  // namespace amem

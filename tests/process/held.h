@@ -55,7 +55,7 @@ inline HeldByRank held(jobs::Job& job) {
 /// What may be more without being a leak.
 struct Slack {
   size_t host_bytes = 0;
-  /// A worker for each neighbour that asks while others do, kept once it is there; its stack and
+  /// A worker for each peer that asks while others do, kept once it is there; its stack and
   /// its arena are mappings.
   size_t workers = 0;
   static constexpr size_t kMappingsOfOne = 6;

@@ -43,7 +43,7 @@ TEST_F(HostMemory, PauseThatNeedsMoreThanTheLimitIsRefused) {
   job.all("check world" + counts());
 }
 
-TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforeNeighboursAreAsked) {
+TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforePeersAreAsked) {
   if (real_gpu()) GTEST_SKIP() << "a real driver does not count its calls";
   setup_.environment["AMEM_HOST_LIMIT"] = "1";
   jobs::Job job(setup_, 2);
@@ -56,7 +56,7 @@ TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforeNeighboursAreAsked) {
   EXPECT_EQ(job[1].ask("calls_of cuMemUnmap"), unmapped);
 }
 
-TEST_F(HostMemory, IsMadeReadyBeforeNeighboursAreAsked) {
+TEST_F(HostMemory, IsMadeReadyBeforePeersAreAsked) {
   if (real_gpu()) GTEST_SKIP() << "a real driver does not wait on request";
   setup_.environment["AMEM_SIM_DELAY_US"] = "cuMemHostRegister=300000";
   jobs::Job job(setup_, 2);
@@ -99,7 +99,7 @@ TEST_F(HostMemory, IsGivenBackOnRequestButNotWhileItIsNeeded) {
   job[0].order("trim");
   const jobs::RankProcess::Outcome refused = job[0].outcome();
   EXPECT_FALSE(refused.ok);
-  EXPECT_NE(refused.text.find("the host memory holds what was on the GPU; call ncclResume() first"),
+  EXPECT_NE(refused.text.find("the host memory holds contents of released memory; resume first"),
             std::string::npos)
       << refused.text;
 

@@ -109,7 +109,7 @@ TEST_F(Misuse, BadVariablesGiveOneLineEach) {
   EXPECT_EQ(lines_with(log, "AMEM_X"), 1) << log;
 }
 
-TEST_F(Misuse, NeighbourThatWaitsForUsIsNamed) {
+TEST_F(Misuse, PeerThatWaitsForUsIsNamed) {
   auto job = pair({{"AMEM_TIMEOUT_MS", milliseconds(1500)}});
   (*job)[1].ask("enqueue world 1000");
   const std::string text = (*job)[0].ask_failing("pause");
@@ -127,7 +127,7 @@ TEST_F(Misuse, ResumeWithoutRoomStaysPausedAndSaysHowMuch) {
   tenant.use_devices({0});
   tenant.all("occupy 0 2779096485");
   const std::string text = (*job)[0].ask_failing("resume");
-  EXPECT_TRUE(has(text, "MiB are wanted")) << text;
+  EXPECT_TRUE(has(text, "MiB are needed")) << text;
   EXPECT_TRUE(has(text, "MiB are free")) << text;
   // NVML tells the pids of the machine, which a container may number in another way.
   if (!real_gpu()) {

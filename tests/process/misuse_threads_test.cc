@@ -164,6 +164,31 @@ TEST_F(PauseDuringAsyncInit, IsWaitedFor) {
   if (!real_gpu()) job->all("check late" + counts());
 }
 
+// Of a child, NCCL's call returns ncclSuccess, and says later where it is: its parent is in
+// progress.
+TEST_F(PauseDuringAsyncInit, OfAChildOfAChildIsWaitedFor) {
+  use_short_deadline();
+  auto job = pair({"world"});
+  const std::string id = (*job)[0].ask("unique");
+  for (int rank : {0, 1}) begin(*job, rank, "parent", id);
+  job->all("settle parent");
+  const auto split = [&](int rank, const std::string& names) {
+    (*job)[rank].ask("split_async " + names + " 0 " + std::to_string(rank));
+  };
+  for (int rank : {0, 1}) split(rank, "parent child");
+  for (const char* order : {"settle parent", "take child"}) job->all(order);
+
+  split(0, "child grandchild");
+  const std::string text = (*job)[0].ask_failing("pause");
+  EXPECT_TRUE(has(text, "ncclInProgress")) << text;
+  EXPECT_EQ((*job)[0].ask("state"), "0");
+
+  split(1, "child grandchild");
+  for (const char* order : {"settle child", "take grandchild", "pause", "resume"}) job->all(order);
+  job->all("check world" + counts());
+  if (!real_gpu()) job->all("check grandchild" + counts());
+}
+
 TEST_F(PauseDuringAsyncInit, GoesOnWhenItIsAborted) {
   auto job = pair({"world"});
   begin(*job, 0, "late", (*job)[0].ask("unique"));

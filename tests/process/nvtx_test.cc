@@ -47,22 +47,22 @@ TEST_F(Nvtx, EveryPhaseIsARange) {
       "begin pause",
       "begin pause: wait",
       "end pause: wait",
-      "begin pause: neighbours",
-      "end pause: neighbours",
+      "begin pause: peers",
+      "end pause: peers",
       "begin pause: copy and release",
       "end pause: copy and release",
       "end pause",
       "begin resume",
       "begin resume: create and copy",
       "end resume: create and copy",
-      "begin resume: neighbours",
-      "end resume: neighbours",
+      "begin resume: peers",
+      "end resume: peers",
       "end resume",
   };
   EXPECT_EQ(lines(), expected);
 }
 
-TEST_F(Nvtx, WhatIsDoneForANeighbourIsARange) {
+TEST_F(Nvtx, WhatIsDoneForAPeerIsARange) {
   AMEM_NEEDS_GPUS(2);
   jobs::Job job(setup_, 2);
   job.use_devices({0, 1});

@@ -29,6 +29,13 @@ class Orders : public JobTest {
     job.use_devices(first_devices(kRanks));
     job.make("world");
     job.all("all_reduce world 2000");
+    job.all("tag_malloc weights keep 3000000");
+    job.all("tag_write weights");
+  }
+  /// Both tags of a rank; which comes first is the rank's.
+  static void both(jobs::RankProcess& rank, bool nccl_first, const std::string& what) {
+    for (const bool nccl : {nccl_first, !nccl_first})
+      rank.ask(what + (nccl ? " nccl" : " weights"));
   }
 };
 
@@ -46,10 +53,11 @@ TEST_P(EveryOrder, OfLeavingAndReturning) {
       if (!is_long() && returning != (7 * leaving + 3) % orders.size()) continue;
       SCOPED_TRACE(testing::PrintToString(orders[leaving]) + " left, " +
                    testing::PrintToString(orders[returning]) + " returned");
-      for (int rank : orders[leaving]) job[rank].ask("pause");
+      for (int rank : orders[leaving]) both(job[rank], rank % 2 == 0, "tag_pause");
       for (int rank : orders[leaving]) ASSERT_EQ(totals(job[rank]).resident, 0u);
-      for (int rank : orders[returning]) job[rank].ask("resume");
+      for (int rank : orders[returning]) both(job[rank], rank < 2, "tag_resume");
       job.all("all_reduce world 2000");
+      job.all("tag_check weights");
     }
   }
 }
@@ -71,10 +79,11 @@ TEST_F(Orders, FarApart) {
       job[order[i]].ask(what);
     }
   };
-  apart({2, 0, 3, 1}, "pause");
+  apart({2, 0, 3, 1}, "tag_pause");
   for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(totals(job[rank]).resident, 0u);
-  apart({3, 2, 1, 0}, "resume");
+  apart({3, 2, 1, 0}, "tag_resume");
   job.all("check world" + counts());
+  job.all("tag_check weights");
 }
 
 }  // namespace

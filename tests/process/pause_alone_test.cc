@@ -17,7 +17,7 @@ class PauseAlone : public JobTest {
   }
 };
 
-TEST_F(PauseAlone, NeighboursGoOnWithoutABreak) {
+TEST_F(PauseAlone, PeersGoOnWithoutABreak) {
   AMEM_NEEDS_GPUS(3);
   jobs::Job job(setup_, 3);
   job.use_devices({0, 1, 2});

@@ -125,7 +125,7 @@ class JobTest : public testing::Test {
       EXPECT_EQ(used_before, used_paused + driver_bytes);
   }
   /// That a resume took what there was before; a page may have been added by each process of the
-  /// GPU and each of its neighbours, see above (6 MiB seen with two processes a GPU).
+  /// GPU and each of its peers, see above (6 MiB seen with two processes a GPU).
   static void expect_as_before(size_t used_before, size_t used_resumed) {
     if (real_gpu())
       EXPECT_LE(used_resumed, used_before + (8 << 20));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Who may talk to a job: processes of its user, and of them only who shows a token's nonce gets
-// memory. (That nobody else may connect: src/peers/socket_address_test.cc.)
+// memory. (That nobody else may connect: src/transport/socket_address_test.cc.)
 #include <sys/stat.h>
 
-#include "peers/peer_fixture.h"
 #include "tests/process/simulated_job.h"
+#include "transport/peer_fixture.h"
 
 namespace amem {
 namespace {
@@ -45,7 +45,7 @@ std::optional<T> next_of(RawPeer& peer) {
 }
 
 /// A process of this user that has said Hello to a rank.
-std::unique_ptr<RawPeer> neighbour_of(jobs::RankProcess& rank) {
+std::unique_ptr<RawPeer> peer_of(jobs::RankProcess& rank) {
   const std::set<InstanceId> instances = instances_of_this_user().value();
   for (const InstanceId& instance : instances) {
     auto peer = RawPeer::dial_to(instance);
@@ -56,15 +56,14 @@ std::unique_ptr<RawPeer> neighbour_of(jobs::RankProcess& rank) {
   throw std::runtime_error("no socket of rank " + std::to_string(rank.pid()));
 }
 
-/// The communicators of a rank: what it tells to who wants its memory while it is paused.
+/// The communicators of a rank: what it tells a peer that revokes memory.
 std::vector<ScopeId> communicators_of(jobs::RankProcess& rank) {
-  rank.ask("pause");
-  auto peer = neighbour_of(rank);
-  peer->send(1, Fetch{{{1, 1}}});
-  const auto answer = next_of<Fetched>(*peer);
-  peer.reset();  // or the resume would wait for what it says
-  rank.ask("resume");
-  return answer ? answer->away_scope : std::vector<ScopeId>{};
+  auto peer = peer_of(rank);
+  peer->send(1, Revoke{1000, {"nccl"}, {}});
+  const auto answer = next_of<Revoked>(*peer);
+  peer->send(2, Restore{"nccl", {}, true});
+  EXPECT_TRUE(next_of<Restored>(*peer));
+  return answer ? answer->scope : std::vector<ScopeId>{};
 }
 
 TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
@@ -75,8 +74,8 @@ TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
   ASSERT_EQ(communicators.size(), 1u);
   std::vector<std::unique_ptr<RawPeer>> members;
   for (int rank : {0, 1}) {
-    members.push_back(neighbour_of(job[rank]));
-    members.back()->send(1, Away{communicators});
+    members.push_back(peer_of(job[rank]));
+    members.back()->send(1, Away{"nccl", communicators});
     EXPECT_TRUE(next_of<AwayHeard>(*members.back()));
   }
 
@@ -86,7 +85,7 @@ TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
     EXPECT_NE(text.find("process " + std::to_string(getpid()) + " is paused"), text.npos) << text;
   }
   for (const auto& member : members) {
-    member->send(2, Restore{{}, true});
+    member->send(2, Restore{"nccl", {}, true});
     EXPECT_TRUE(next_of<Restored>(*member));
   }
   job.all("check world" + counts());
@@ -95,7 +94,7 @@ TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
 TEST_F(StrangerTest, EvenTheUserGetsNoMemoryWithoutItsNonce) {
   jobs::Job job(setup_, 2);
   connect(job);
-  const auto peer = neighbour_of(job[0]);
+  const auto peer = peer_of(job[0]);
   Fetch fetch;
   for (AllocationId id = 1; id <= kMaxFds; ++id) fetch.items.push_back({id, id});
   peer->send(1, fetch);

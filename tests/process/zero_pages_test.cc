@@ -55,7 +55,7 @@ TEST_F(ZeroMemory, IsCopiedWhereItCannotBeFound) {
     job->all("resume");
     job->all("check world" + counts());
   }
-  EXPECT_EQ(count_of((*job)[0].log(), "memory that is all zero is copied too"), 1);
+  EXPECT_EQ(count_of((*job)[0].log(), "zero pages are copied too"), 1);
 
   job->all("pause");
   EXPECT_LT(copied((*job)[0]).pause, before.allocated / 2);

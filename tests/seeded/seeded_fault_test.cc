@@ -72,7 +72,7 @@ TEST_F(SeededFault, ContentsThatAreNotRestoredOutsideSlabs) {
 TEST_F(SeededFault, HeadersThatAreNotRestored) { expect_noticed("skip_headers", one_cycle); }
 
 // What another program left in the memory: with LL, words that are the flag of the step to come, so
-// that the rank that looks before its neighbour has written takes them for data
+// that the rank that looks before its peer has written takes them for data
 // (prims_ll.h:56@v2.30.7-1).
 TEST_F(SeededFault, PayloadThatAnotherProgramLeft) {
   if (real_gpu()) GTEST_SKIP() << "a real driver does not hand out what others left";
@@ -113,7 +113,7 @@ TEST_F(SeededFault, FifosThatAreNotKept) {
 
 TEST_F(SeededFault, ContentsOfAnotherAllocation) { expect_noticed("other_address", one_cycle); }
 
-TEST_F(SeededFault, PauseThatDoesNotWaitForItsNeighbours) {
+TEST_F(SeededFault, PauseThatDoesNotWaitForItsPeers) {
   // Rank 1 has work in flight that still uses rank 0's memory, so a pause has to be refused.
   expect_noticed("do_not_wait_for_gone", [](jobs::Job& job) {
     job[1].ask("enqueue second 17");
@@ -137,7 +137,7 @@ TEST_F(SeededFault, CallsThatEnterAPausedProcess) {
   });
 }
 
-TEST_F(SeededFault, CallsThatRunIntoAPausedNeighbour) {
+TEST_F(SeededFault, CallsThatRunIntoAPausedPeer) {
   expect_noticed("leave_gate_open", [](jobs::Job& job) {
     job[0].ask("pause");
     const std::string text = job[1].ask_failing("all_reduce world 17");
@@ -157,7 +157,7 @@ TEST_F(SeededFault, RankThatHangsIsReportedWithTheLastStepOfAll) {
   job.use_devices({0, 1});
   job.make("world");
   job.all("all_reduce world 17");
-  job[0].ask("variable AMEM_TEST_STEP_POINT pause_let_go=" + std::to_string(SIGSTOP));
+  job[0].ask("variable AMEM_TEST_STEP_POINT pause_revoked=" + std::to_string(SIGSTOP));
 
   std::string report;
   try {
@@ -170,8 +170,8 @@ TEST_F(SeededFault, RankThatHangsIsReportedWithTheLastStepOfAll) {
   const std::string first = "rank " + std::to_string(job[0].pid());
   const std::string second = "rank " + std::to_string(job[1].pid());
   EXPECT_TRUE(has(report, first + " did not answer 'pause'")) << report;
-  EXPECT_TRUE(has(report, first + ": waits at 'pause', last step pause_let_go")) << report;
-  EXPECT_TRUE(has(report, second + ": answered 'all_reduce world 17', last step let_go_unmapped"))
+  EXPECT_TRUE(has(report, first + ": waits at 'pause', last step pause_revoked")) << report;
+  EXPECT_TRUE(has(report, second + ": answered 'all_reduce world 17', last step revoke_unmapped"))
       << report;
 }
 

@@ -13,10 +13,12 @@ import argparse
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
+
+from elftools.elf.elffile import ELFFile
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from elf_file import ElfFile  # noqa: E402
 from generate_trampolines import ADDED, NAMES, read_list  # noqa: E402
 
 # Ubuntu 22.04 has glibc 2.35, RHEL 9 has 2.34; both have at least the GLIBCXX of GCC 12.
@@ -29,6 +31,46 @@ ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|" + "|".join(ADDED))
 # Not the loader: it has __tls_get_addr, so that a thread-local variable is not initial-exec (cmake/AmemTargets.cmake).
 ENGINE_NEEDS = {"libstdc++.so.6", "libc.so.6", "libgcc_s.so.1", "libm.so.6"}
 SHIM_NEEDS = {"libamem_nccl.so", "libc.so.6"}
+
+
+class Symbol(NamedTuple):
+    name: str
+    weak: bool
+    function: bool
+
+
+class Library:
+    """What the rules ask of a shared library."""
+
+    def __init__(self, path):
+        self.name = Path(path).name
+        with open(path, "rb") as file:
+            sections = {section.name: section for section in ELFFile(file).iter_sections()}
+            self.exports = [
+                Symbol(symbol.name, symbol["st_info"]["bind"] == "STB_WEAK", symbol["st_info"]["type"] == "STT_FUNC")
+                for symbol in sections[".dynsym"].iter_symbols()
+                if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL"
+            ]
+            tags = list(sections[".dynamic"].iter_tags())
+            self.needed = [tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"]
+            self.soname = next((tag.soname for tag in tags if tag.entry.d_tag == "DT_SONAME"), None)
+            self.runpath = next((tag.runpath for tag in tags if tag.entry.d_tag == "DT_RUNPATH"), None)
+            needs = sections[".gnu.version_r"].iter_versions() if ".gnu.version_r" in sections else ()
+            # {"libc.so.6": {"GLIBC_2.34", ...}, ...}
+            self.needed_versions = {file.name: {version.name for version in versions} for file, versions in needs}
+            self.defines_versions = ".gnu.version_d" in sections
+            array = sections.get(".init_array")
+            self.constructor_count = array["sh_size"] // 8 if array else 0
+            # Names of the .init_array entries, which relative relocations write; None when the file is stripped.
+            self.constructor_names = _constructor_names(array, sections) if ".symtab" in sections else None
+
+
+def _constructor_names(array, sections):
+    functions = {symbol["st_value"]: symbol.name for symbol in sections[".symtab"].iter_symbols()
+                 if symbol["st_info"]["type"] == "STT_FUNC"}
+    targets = {entry["r_offset"]: entry["r_addend"] for entry in sections[".rela.dyn"].iter_relocations()}
+    places = range(array["sh_addr"], array["sh_addr"] + array["sh_size"], 8) if array else ()
+    return [functions.get(targets.get(place), "?") for place in places]
 
 
 def wrong_shim_exports(exports, stock):
@@ -77,27 +119,27 @@ def working_constructors(library, count, names, allowed=frozenset()):
     return [f"{library} runs {name} when it is loaded" for name in names if not any(part in name for part in known)]
 
 
-def wrong_shape(elf, soname, runpath):
+def wrong_shape(library, soname, runpath):
     violations = []
-    if elf.soname() != soname:
-        violations.append(f"{elf.path.name} has the SONAME {elf.soname()}, not {soname}")
-    if elf.runpath() != runpath:
-        violations.append(f"{elf.path.name} has the RUNPATH {elf.runpath()}, not {runpath}")
-    if elf.defines_versions():
-        violations.append(f"{elf.path.name} defines symbol versions, unlike NCCL")
+    if library.soname != soname:
+        violations.append(f"{library.name} has the SONAME {library.soname}, not {soname}")
+    if library.runpath != runpath:
+        violations.append(f"{library.name} has the RUNPATH {library.runpath}, not {runpath}")
+    if library.defines_versions:
+        violations.append(f"{library.name} defines symbol versions, unlike NCCL")
     return violations
 
 
 def check(shim, engine, stock):
-    violations = wrong_shim_exports(shim.exports(), stock) + wrong_engine_exports(engine.exports())
+    violations = wrong_shim_exports(shim.exports, stock) + wrong_engine_exports(engine.exports)
     violations += wrong_shape(shim, "libnccl.so.2", "$ORIGIN") + wrong_shape(engine, "libamem_nccl.so", None)
-    violations += wrong_needs("libnccl.so.2", shim.needed(), SHIM_NEEDS)
-    violations += wrong_needs("libamem_nccl.so", engine.needed(), ENGINE_NEEDS)
+    violations += wrong_needs("libnccl.so.2", shim.needed, SHIM_NEEDS)
+    violations += wrong_needs("libamem_nccl.so", engine.needed, ENGINE_NEEDS)
     for library in (shim, engine):
-        name = library.path.name
-        violations += too_new_versions(name, library.needed_versions())
+        violations += too_new_versions(library.name, library.needed_versions)
         allowed = {ENGINE_CONSTRUCTOR} if library is engine else frozenset()
-        violations += working_constructors(name, library.constructor_count(), library.constructor_names(), allowed)
+        count, names = library.constructor_count, library.constructor_names
+        violations += working_constructors(library.name, count, names, allowed)
     return violations
 
 
@@ -108,7 +150,7 @@ def main():
     parser.add_argument("--symbols", required=True)
     arguments = parser.parse_args()
     stock = read_list(arguments.symbols)
-    violations = check(ElfFile(arguments.shim), ElfFile(arguments.engine), stock)
+    violations = check(Library(arguments.shim), Library(arguments.engine), stock)
     for violation in violations:
         print(violation)
     print(f"{len(stock)} functions of NCCL, {len(violations)} violations")

@@ -6,7 +6,7 @@
 set -euo pipefail
 tools=$(dirname "${BASH_SOURCE[0]}")
 
-# Package, and what shows that it is there however it came: a command, a header, a Python module.
+# Package, and what shows that it is there however it came: a command, a header, a Python with modules.
 demo_needs=(
   "cmake cmd cmake" "ninja-build cmd ninja" "g++ cmd g++" "python3 cmd python3"
   "libcli11-dev header CLI/CLI.hpp" "libfmt-dev header fmt/format.h"
@@ -14,8 +14,8 @@ demo_needs=(
 )
 build_needs=(
   "${demo_needs[@]}" "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
-  "python3-pytest module pytest" "python3-pip module pip"
-  "python3-cffi test_module cffi"
+  "python3-pytest modules pytest,elftools" "python3-pyelftools modules pytest,elftools"
+  "python3-pip modules pip" "python3-cffi test_module cffi"
   "clang-format style clang-format" "clang style clang++"
   "libclang-rt-14-dev fuzzer /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 )
@@ -44,11 +44,11 @@ is_there() {
     cmd) command -v "$2" >/dev/null ;;
     style) command -v "$2" >/dev/null || command -v "$2-14" >/dev/null ;;
     header) header_is_there "$2" ;;
-    module) bash "$tools/python_with.sh" "$2" >/dev/null ;;
+    modules) bash "$tools/python_with.sh" "$2" >/dev/null ;;
     # In the Python that runs the tests, where Debian's packages are for it.
     test_module)
       local python
-      python=$(bash "$tools/python_with.sh" pytest) || python=/usr/bin/python3
+      python=$(bash "$tools/python_with.sh" pytest,elftools) || python=/usr/bin/python3
       [[ $python != /usr/bin/python3 ]] || "$python" -c "import $2" 2>/dev/null
       ;;
     file | fuzzer) compgen -G "$2" >/dev/null ;;

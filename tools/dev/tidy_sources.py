@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Prints the .cc files of compile_commands.json that are ours: what clang-tidy reads."""
+"""Prints the .cc and .c files of compile_commands.json that are ours: what clang-tidy reads."""
 
 import json
 import sys
@@ -12,5 +12,5 @@ sources = {Path(entry["directory"], entry["file"]).resolve() for entry in comman
 generated = root / "build"
 for source in sorted(sources):
     ours = source.is_relative_to(root) and not source.is_relative_to(generated)
-    if ours and source.suffix == ".cc":
+    if ours and source.suffix in (".cc", ".c"):
         print(source)

@@ -32,17 +32,17 @@ class Queue {
 
 def header(old, new):
     assert old in HEADER
-    return {"src/peers/queue.h": HEADER.replace(old, new)}
+    return {"src/transport/queue.h": HEADER.replace(old, new)}
 
 
 class Guards(CheckCase):
     check = "check_guards.py"
-    clean = {"src/peers/queue.h": HEADER}
-    needed = ("src/peers/queue.h",)
+    clean = {"src/transport/queue.h": HEADER}
+    needed = ("src/transport/queue.h",)
     harmless = {
-        "a class without a mutex": {"src/peers/plain.h": "struct A {\n  int a = 0;\n};\n"},
+        "a class without a mutex": {"src/transport/plain.h": "struct A {\n  int a = 0;\n};\n"},
         "a reason": header("  Log& log_;", "  int log_;  // allow: of one thread"),
-        "a test": {"src/peers/queue_test.cc": "struct A {\n  Mutex m;\n  int a;\n};\n"},
+        "a test": {"src/transport/queue_test.cc": "struct A {\n  Mutex m;\n  int a;\n};\n"},
         "a mutex for turns": header("  Log& log_;", "  Mutex turns_;  // allow: one at a time"),
     }
     violations = {
@@ -71,7 +71,7 @@ class Guards(CheckCase):
             "queue.h:16: other_ guards no member",
         ),
         "a struct of a source file": (
-            {"src/peers/queue.cc": "namespace {\nstruct Wait {\n  Mutex mutex;\n  int n = 0;\n};\n}\n"},
+            {"src/transport/queue.cc": "namespace {\nstruct Wait {\n  Mutex mutex;\n  int n = 0;\n};\n}\n"},
             "queue.cc:4: 'int n' stands beside a Mutex",
         ),
     }

@@ -9,9 +9,10 @@ TABLE = """# Architecture
 | folder | may include |
 |---|---|
 | base | – |
-| peers | base |
-| `engine` | peers, base |
-| src/shim | all |
+| transport | base |
+| `engine` | transport, base |
+| clients/nccl | engine, base |
+| src/api | all |
 ## Threads
 | folder | may include |
 |---|---|
@@ -25,10 +26,11 @@ class Layers(CheckCase):
         "ARCHITECTURE.md": TABLE,
         "src/base/result.h": "#pragma once\n#include <string>\n",
         "src/base/environment.cc": 'const char* a = getenv("A");\n',
-        "src/peers/channel.cc": '#include <sys/socket.h>\n#include "base/result.h"\n',
-        "src/engine/plan.cc": '// #include "shim/forward.h"\n#include "peers/channel.h"\n',
-        "src/shim/forward.cc": '#include "amem.h"\n#include "engine/plan.h"\nh = dlopen(n, 0);\n',
-        "src/shim/forward.h": "#pragma once\n",
+        "src/transport/channel.cc": '#include <sys/socket.h>\n#include "base/result.h"\n',
+        "src/engine/plan.cc": '// #include "api/forward.h"\n#include "transport/channel.h"\n',
+        "src/api/forward.cc": '#include "amem.h"\n#include "engine/plan.h"\nh = dlopen(n, 0);\n',
+        "src/api/forward.h": "#pragma once\n",
+        "src/clients/nccl/doors/doors.cc": '#include "engine/plan.h"\nint nccl;\n',
     }
     needed = ("ARCHITECTURE.md",)
     harmless = {
@@ -36,7 +38,11 @@ class Layers(CheckCase):
         "names in literals and comments": {
             "src/base/result.cc": '// calls getenv(x)\nconst char* why = "dlsym( failed";\n'
         },
-        "an allowed call": {"src/shim/forward.cc": 'getenv("A");  // allow: not our variable\n'},
+        "an allowed call": {"src/api/forward.cc": 'getenv("A");  // allow: not our variable\n'},
+        "a cited source": {"src/engine/plan.cc": "// As NCCL has it\n// (alloc.h:334@v2.30.7-1).\nint a;\n"},
+        "a folder of the same client": {
+            "src/clients/nccl/gate/gate.cc": '#include "clients/nccl/doors/doors.h"\n'
+        },
         "methods of ours": {"src/engine/plan.cc": "void f() { door.dlsym(1); peer->socket(2); }\n"},
     }
     violations = {
@@ -45,19 +51,19 @@ class Layers(CheckCase):
             "src/base/result.h:1: base may not include engine",
         ),
         "sideways include": (
-            {"src/peers/channel.cc": '\n#include "engine/plan.h"\n'},
-            "src/peers/channel.cc:2: peers may not include engine",
+            {"src/transport/channel.cc": '\n#include "engine/plan.h"\n'},
+            "src/transport/channel.cc:2: transport may not include engine",
         ),
         "include from a table of rows": (
-            {"src/base/rows.def": '#include "peers/channel.h"\n'},
-            "base may not include peers",
+            {"src/base/rows.def": '#include "transport/channel.h"\n'},
+            "base may not include transport",
         ),
         "tests from src": (
-            {"src/shim/forward.cc": '#include "tests/support/fake.h"\n'},
+            {"src/api/forward.cc": '#include "tests/support/fake.h"\n'},
             "src never includes tests/",
         ),
         "the simulator from src": (
-            {"src/shim/forward.cc": '#include "sim/api.h"\n'},
+            {"src/api/forward.cc": '#include "sim/api.h"\n'},
             "src never includes sim/",
         ),
         "a way around": (
@@ -65,8 +71,8 @@ class Layers(CheckCase):
             "src never includes ../",
         ),
         "include without its folder": (
-            {"src/shim/forward.cc": '#include "forward.h"\n'},
-            'write "shim/forward.h"',
+            {"src/api/forward.cc": '#include "forward.h"\n'},
+            'write "api/forward.h"',
         ),
         "cuda.h outside its home": (
             {"src/engine/plan.cc": "#include <cuda.h>\n"},
@@ -74,27 +80,46 @@ class Layers(CheckCase):
         ),
         "sockets outside their home": (
             {"src/engine/plan.cc": "#include <sys/socket.h>\n"},
-            "only in src/peers/",
+            "only in src/transport/",
         ),
         "a socket call": (
             {"src/engine/plan.cc": "int fd = ::socketpair(1, 2, 3, x);\n"},
-            "socket calls belong in src/peers/",
+            "socket calls belong in src/transport/",
         ),
         "dlsym outside its homes": (
             {"src/engine/plan.cc": "void* f = dlsym(h, n);\n"},
             "dlsym and dlopen belong in",
         ),
         "getenv outside its home": (
-            {"src/shim/forward.cc": 'auto a = getenv("A");\n'},
+            {"src/api/forward.cc": 'auto a = getenv("A");\n'},
             "getenv belong in src/base/environment.cc",
         ),
         "std::getenv too": (
-            {"src/shim/forward.cc": '\nauto a = std::getenv("A");\n'},
-            "src/shim/forward.cc:2: getenv",
+            {"src/api/forward.cc": '\nauto a = std::getenv("A");\n'},
+            "src/api/forward.cc:2: getenv",
+        ),
+        "a client from below": (
+            {"src/engine/plan.cc": '#include "clients/nccl/doors/doors.h"\n'},
+            "src/engine/plan.cc:1: engine may not include clients/nccl",
+        ),
+        "one client from another": (
+            {
+                "src/clients/tensors/region.h": '#include "clients/nccl/doors/doors.h"\n',
+                "ARCHITECTURE.md": TABLE.replace("| src/api |", "| clients/tensors | base |\n| src/api |"),
+            },
+            "clients/tensors may not include clients/nccl",
+        ),
+        "a library's name below clients": (
+            {"src/engine/plan.cc": "// NCCL is idle here.\n"},
+            "src/engine/plan.cc:1: below clients/ nobody knows NCCL",
+        ),
+        "its name in an identifier": (
+            {"src/transport/channel.cc": "int torch_pools;\n"},
+            "src/transport/channel.cc:1: below clients/",
         ),
         "a folder that is in no row": ({"src/extra/x.h": "\n"}, "not in the layer table"),
         "a row without a folder": (
-            {"ARCHITECTURE.md": TABLE.replace("| peers |", "| gone | base |\n| peers |")},
+            {"ARCHITECTURE.md": TABLE.replace("| transport |", "| gone | base |\n| transport |")},
             "names src/gone",
         ),
         "a circle": (

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "jobs/tag_orders.h"
+
+#include <stdexcept>
+
+#include "amem.h"
+
+namespace jobs {
+
+namespace {
+
+void check_amem(int result, const char* call) {
+  if (result != 0) throw std::runtime_error(std::string(call) + ": " + amemGetLastError());
+}
+
+/// The next word; all tags where there is none.
+const char* tag_or_all(Words& words, std::string* tag) {
+  return words >> *tag ? tag->c_str() : nullptr;
+}
+
+std::string pause(Words& words) {
+  std::string tag;
+  const char* const which = tag_or_all(words, &tag);
+  return std::to_string(seconds_of([&] { check_amem(amemPause(which), "amemPause"); }));
+}
+
+std::string resume(Words& words) {
+  std::string tag;
+  const char* const which = tag_or_all(words, &tag);
+  return std::to_string(seconds_of([&] { check_amem(amemResume(which), "amemResume"); }));
+}
+
+/// The state of a tag and its allocated, resident, released and saved bytes.
+std::string totals(Words& words) {
+  std::string tag;
+  words >> tag;
+  amemTotals_t totals{};
+  check_amem(amemGetTagTotals(tag.c_str(), -1, -1, &totals), "amemGetTagTotals");
+  return std::to_string(amemGetTagState(tag.c_str())) + " " +
+         std::to_string(totals.allocated_bytes) + " " + std::to_string(totals.resident_bytes) +
+         " " + std::to_string(totals.released_bytes) + " " + std::to_string(totals.saved_bytes);
+}
+
+/// The words of a piece: some stretches are all zero, others are not.
+std::vector<unsigned> contents(size_t size_bytes, unsigned pattern) {
+  constexpr size_t kStretchWords = (512 << 10) / sizeof(unsigned);
+  std::vector<unsigned> words(size_bytes / sizeof(unsigned));
+  for (size_t i = 0; i < words.size(); ++i)
+    if (i / kStretchWords % 8 != 1) words[i] = pattern * 2654435761U + static_cast<unsigned>(i);
+  return words;
+}
+
+}  // namespace
+
+/// tag_malloc TAG keep|discard BYTES
+std::string TagOrders::allocate(Words& words) {
+  std::string tag, kind;
+  Piece piece{0, 0, next_pattern_++};
+  words >> tag >> kind >> piece.size_bytes;
+  void* pointer = nullptr;
+  check_amem(amemMalloc(&pointer, piece.size_bytes, tag.c_str(),
+                        kind == "discard" ? amemKindDiscard : amemKindKeep),
+             "amemMalloc");
+  piece.address = reinterpret_cast<Address>(pointer);
+  pieces_[tag].push_back(piece);
+  return std::to_string(piece.address);
+}
+
+std::string TagOrders::write(Words& words) {
+  std::string tag;
+  words >> tag;
+  for (const Piece& piece : pieces_[tag]) {
+    const std::vector<unsigned> all = contents(piece.size_bytes, piece.pattern);
+    JOB_CUDA(to_device(piece.address, all.data(), all.size() * sizeof(unsigned)));
+  }
+  return "";
+}
+
+/// Every word of the tag's memory is what was written. The answer is how many bytes were read.
+std::string TagOrders::check(Words& words) {
+  std::string tag;
+  words >> tag;
+  size_t checked = 0;
+  for (const Piece& piece : pieces_[tag]) {
+    const std::vector<unsigned> wanted = contents(piece.size_bytes, piece.pattern);
+    std::vector<unsigned> found(wanted.size());
+    JOB_CUDA(to_host(found.data(), piece.address, found.size() * sizeof(unsigned)));
+    for (size_t i = 0; i < found.size(); ++i)
+      if (found[i] != wanted[i])
+        throw std::runtime_error("word " + std::to_string(i) + " of " + tag + " is " +
+                                 std::to_string(found[i]) + ", not " + std::to_string(wanted[i]));
+    checked += piece.size_bytes;
+  }
+  return std::to_string(checked);
+}
+
+std::string TagOrders::free(Words& words) {
+  std::string tag;
+  words >> tag;
+  for (const Piece& piece : pieces_[tag])
+    check_amem(amemFree(reinterpret_cast<void*>(piece.address)), "amemFree");
+  pieces_.erase(tag);
+  return "";
+}
+
+Orders TagOrders::orders() {
+  return {
+      {"tag_malloc", [this](Words& words) { return allocate(words); }},
+      {"tag_write", [this](Words& words) { return write(words); }},
+      {"tag_check", [this](Words& words) { return check(words); }},
+      {"tag_free", [this](Words& words) { return free(words); }},
+      {"tag_pause", pause},
+      {"tag_resume", resume},
+      {"tag_totals", totals},
+  };
+}
+
+}  // namespace jobs

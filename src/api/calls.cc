@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "api/calls.h"
+
+#include "clients/nccl/doors/nccl_copies.h"
+
+namespace amem {
+namespace {
+
+/// An error unless amem sees all calls of NCCL in this process.
+Status check_caught(Process& process) {
+  if (const std::string refusal = nccl_refusal(); !refusal.empty())
+    return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
+  if (process.nccl().gate().has_ungated_work())
+    return make_error(
+        ErrorKind::unsupported, 0,
+        "NCCL work was started by a call that does not pass amem's gate: by a function "
+        "that this version of amem does not know, or by a function pointer from before "
+        "amem was loaded; such work cannot be waited for");
+  return ok_status();
+}
+
+Status check_active(Process* process) {
+  if (process == nullptr) return why_inactive();
+  if (process->engine().exiting)
+    return make_error(
+        ErrorKind::misuse, 0,
+        "exit() has begun, and the process releases its GPU memory; make the call before "
+        "exit()");
+  return ok_status();
+}
+
+}  // namespace
+
+Process* process_that_works() {
+  Process* const process = Process::get();
+  return process == nullptr || process->forked() ? nullptr : process;
+}
+
+Error why_inactive() {
+  if (Process::built() == nullptr) return Error{ErrorKind::unsupported, 0, Process::why_off()};
+  return make_error(ErrorKind::misuse, 0,
+                    "this is a forked child: only the parent's memory can be paused");
+}
+
+Status pause_process(const Selection& selection) {
+  Process* const process = process_that_works();
+  const bool of_nccl = selection.tags.empty() || selection.tags.contains(kNcclTag);
+  if (process != nullptr && of_nccl) AMEM_TRY(check_caught(*process));
+  AMEM_TRY(check_active(process));
+  return process->session().pause(selection);
+}
+
+Status resume_process(const Selection& selection) {
+  Process* const process = process_that_works();
+  AMEM_TRY(check_active(process));
+  return process->session().resume(selection);
+}
+
+amemTotals_t totals_of(const MemoryTotals& totals) {
+  return {totals.objects,        totals.allocated_bytes, totals.resident_bytes,
+          totals.released_bytes, totals.saved_bytes,     totals.fixed_bytes};
+}
+
+}  // namespace amem

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "base/enable.h"
+
+#include <atomic>
+
+#include "amem.h"
+#include "clients/nccl/doors/nccl_copies.h"
+
+extern "C" [[gnu::visibility("default")]] void amemEnable(void) {
+  amem::g_enabled.store(true, std::memory_order_relaxed);
+  amem::catch_nccl();
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// amem.h's functions for memory by tag.
+#include <algorithm>
+
+#include "api/calls.h"
+#include "base/last_error.h"
+#include "base/thread_value.h"
+#include "clients/nccl/doors/nccl_result.h"
+
+namespace amem {
+namespace {
+
+int result_of(const char* call, const Status& status) {
+  if (status.ok()) return 0;
+  keep_last_error(call, status.error());
+  return nccl_result_of(status.error().kind);
+}
+
+/// Of tags separated by commas.
+Result<Selection> selection_of(const char* tags) {
+  Selection selection{{}, true};
+  if (tags == nullptr) return selection;
+  for (std::string_view rest = tags;;) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    const Tag tag(rest.substr(0, end));
+    if (!is_valid_tag(tag)) return invalid_tag(tag);
+    selection.tags.insert(tag);
+    if (end == rest.size()) return selection;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+Status pause(const char* tags) {
+  const Result<Selection> selection = selection_of(tags);
+  if (!selection.ok()) return Error(selection.error());
+  return pause_process(selection.value());
+}
+
+Status resume(const char* tags) {
+  const Result<Selection> selection = selection_of(tags);
+  if (!selection.ok()) return Error(selection.error());
+  return resume_process(selection.value());
+}
+
+Result<DeviceAddress> allocate(size_t size_bytes, const char* tag, amemKind_t kind) {
+  Process* const process = process_that_works();
+  if (process == nullptr) return why_inactive();
+  if (kind != amemKindKeep && kind != amemKindDiscard)
+    return make_error(ErrorKind::misuse, 0, "the kind is neither amemKindKeep nor amemKindDiscard");
+  int device = 0;
+  const Driver& driver = process->driver();
+  const DriverResult found = driver.cuCtxGetDevice(&device);
+  if (found != driver_result::kSuccess)
+    return driver_error(driver, found,
+                        "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)");
+  return process->tensors().allocate(size_bytes, device, tag == nullptr ? "" : tag,
+                                     kind == amemKindKeep ? Kind::keep : Kind::discard);
+}
+
+}  // namespace
+}  // namespace amem
+
+AMEM_API int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind) {
+  using namespace amem;
+  if (pointer == nullptr)
+    return result_of("amemMalloc", make_error(ErrorKind::misuse, 0, "the pointer is null"));
+  *pointer = nullptr;
+  const Result<DeviceAddress> address = allocate(size_bytes, tag, kind);
+  if (!address.ok()) return result_of("amemMalloc", address.error());
+  *pointer = reinterpret_cast<void*>(address.value());
+  return 0;
+}
+
+AMEM_API int amemFree(void* pointer) {
+  using namespace amem;
+  if (pointer == nullptr) return 0;
+  Process* const process = process_that_works();
+  if (process == nullptr) return result_of("amemFree", why_inactive());
+  return result_of("amemFree", process->tensors().free(reinterpret_cast<DeviceAddress>(pointer)));
+}
+
+AMEM_API int amemPause(const char* tags) { return amem::result_of("amemPause", amem::pause(tags)); }
+
+AMEM_API int amemResume(const char* tags) {
+  return amem::result_of("amemResume", amem::resume(tags));
+}
+
+AMEM_API const char* amemGetStatus(void) {
+  struct Copy {
+    std::string text;
+  };
+  std::string& copy = amem::thread_value<Copy>().text;
+  amem::Process* const process = amem::process_that_works();
+  copy = process == nullptr ? "{}" : process->status_text();
+  return copy.c_str();
+}
+
+AMEM_API amemState_t amemGetTagState(const char* tag) {
+  amem::Process* const process = amem::process_that_works();
+  if (process == nullptr || tag == nullptr) return amemOff;
+  return static_cast<amemState_t>(process->session().state(tag));
+}
+
+AMEM_API int amemGetTagTotals(const char* tag, int device, int kind, amemTotals_t* totals) {
+  using namespace amem;
+  if (totals == nullptr || device < -1 || kind < -1 || kind >= amemKindCount) return -1;
+  *totals = {};
+  Process* const process = process_that_works();
+  if (process == nullptr) return -1;
+  std::optional<std::string_view> of_tag;
+  std::optional<int> of_device;
+  std::optional<Kind> of_kind;
+  if (tag != nullptr) of_tag = tag;
+  if (device >= 0) of_device = device;
+  if (kind >= 0) of_kind = static_cast<Kind>(kind);
+  *totals = totals_of(sum_of(take_statistics(process->registry()), of_tag, of_device, of_kind));
+  return 0;
+}
+
+AMEM_API int amemGetTotals(int device, int kind, amemTotals_t* totals) {
+  return amemGetTagTotals(nullptr, device, kind, totals);
+}

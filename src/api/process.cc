@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "api/process.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/enable.h"
+#include "base/environment.h"
+#include "base/last_error.h"
+#include "base/log.h"
+#include "clients/nccl/driver_calls/lookup.h"
+#include "engine/statistics.h"
+
+namespace amem {
+namespace {
+
+pthread_once_t g_once = PTHREAD_ONCE_INIT;
+std::string* g_why_off = nullptr;  // set once, then constant
+
+/// Reads a FIFO size from NCCL's environment. Illegal values keep the default; a buffer of an
+/// unknown size is kept as a whole.
+void read_fifo_size(const char* variable, size_t* size_bytes) {
+  const char* text = getenv(variable);  // allow: a variable of NCCL
+  if (text == nullptr) return;
+  char* end = nullptr;
+  const long long value = strtoll(text, &end, 0);
+  if (end != text && *end == '\0' && value > 0) *size_bytes = static_cast<size_t>(value);
+}
+
+ContentSettings content_settings() {
+  ContentSettings settings;
+  settings.headers_only = environment().free_tag == 7;
+  read_fifo_size("NCCL_LL_BUFFSIZE", &settings.fifos.ll_bytes);
+  read_fifo_size("NCCL_LL128_BUFFSIZE", &settings.fifos.ll128_bytes);
+  read_fifo_size("NCCL_BUFFSIZE", &settings.fifos.simple_bytes);
+  return settings;
+}
+
+}  // namespace
+
+Process::Process(const Driver& driver)
+    : driver_(driver),
+      nccl_(driver_, registry_,
+            {environment().timeout_ms, content_settings(), [this] { meet_peers(); }}),
+      devices_(driver_, exiting_),
+      tensors_(driver_, registry_, devices_, environment().timeout_ms),
+      engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
+      sharing_(engine_, [this] { return status_text(); }),
+      session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
+  engine_.clients = Clients{&nccl_, &tensors_};
+  engine_.group = static_cast<int32_t>(environment().group_id);
+  engine_.timeout_ms = environment().timeout_ms;
+  hooks_.driver = &driver_;
+  hooks_.registry = &registry_;
+  hooks_.exchange = &sharing_;
+  hooks_.captures = &nccl_.captures();
+  hooks_.client = &nccl_;
+  hooks_.timeout_ms = environment().timeout_ms;
+  hooks_.slabs = environment().slab == 1;
+  if (const long mib = environment().host_prealloc_mib; mib > 0)
+    hooks_.on_first_buffer = [this, bytes = static_cast<size_t>(mib) << 20](int device) {
+      session_.prepare_host_memory(device, bytes);
+    };
+  hooks_.zero = [this](int device, DeviceAddress address, size_t size_bytes) {
+    return devices_.zero(device, address, size_bytes, Deadline::after_ms(engine_.timeout_ms));
+  };
+}
+
+Process* Process::build() {
+  for (const std::string& complaint : environment().complaints)
+    AMEM_LOG(warn, -1, "%s", complaint.c_str());
+  Result<Driver> driver = load_driver();
+  if (!driver.ok()) {
+    static std::string* const why_off = new std::string(driver.error().message);
+    g_why_off = why_off;
+    return nullptr;
+  }
+  static Process* const process = new Process(driver.value());
+  install_hooks(&process->hooks_);
+  pthread_atfork(nullptr, nullptr, [] {
+    Process* self = made_.load();
+    if (self == nullptr) return;
+    self->hooks_.forward_only = true;
+    self->session_.disable("this is a forked child: only the parent's NCCL can be paused");
+    unlock_last_error_after_fork();
+    if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
+  });
+  atexit([] {
+    Process* self = made_.load();
+    if (self == nullptr) return;
+    self->exiting_.raise();
+    if (PeerService* peers = self->engine_.peers.load()) peers->withdraw();
+  });
+  return process;
+}
+
+Process* Process::build_once() {
+  if (!is_enabled()) return nullptr;
+  pthread_once(&g_once, [] { made_.store(build(), std::memory_order_release); });
+  return made_.load(std::memory_order_acquire);
+}
+
+std::string Process::why_off() {
+  if (!is_enabled())
+    return "amem is not enabled: import amem, or start the job with AMEM_ENABLE=1 (amem run does)";
+  return g_why_off != nullptr ? *g_why_off : std::string();
+}
+
+void Process::meet_peers() {
+  if (Status started = sharing_.start(); !started.ok())
+    AMEM_LOG(warn, -1, "other processes cannot reach this one: %s",
+             started.error().message.c_str());
+}
+
+std::string Process::status_text() {
+  std::map<Tag, std::string> states;
+  for (const auto& [tag, state] : session_.states()) states[tag] = session_state_name(state);
+  return statistics_json(take_statistics(registry_), engine_.group, getpid(), states,
+                         session_.context_bytes());
+}
+
+}  // namespace amem

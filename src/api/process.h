@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "clients/nccl/gate/async_communicators.h"
+#include "clients/nccl/gate/derived_communicators.h"
+#include "clients/nccl/hook_context.h"
+#include "clients/nccl/nccl_client.h"
+#include "clients/tensors/tensor_client.h"
+#include "engine/session.h"
+
+namespace amem {
+
+/// The amem object of this process. It holds all state, is built at the first call that needs it,
+/// and is never destroyed, because other processes and amem's threads use it until the process
+/// ends.
+///
+/// In a forked child amem is inactive: the threads of the parent do not exist there, and its locks
+/// may be held. After exit() has begun amem makes no driver call, because the driver may be
+/// unloaded.
+class Process {
+ public:
+  /// The object; nullptr if amem is not enabled or there is no CUDA driver (why_off()).
+  /// Thread-safe. Makes no driver call.
+  static Process* get() {
+    Process* const made = made_.load(std::memory_order_acquire);
+    return made != nullptr ? made : build_once();
+  }
+  /// The same, but does not build the object. Async-signal-safe.
+  static Process* built() { return made_.load(std::memory_order_acquire); }
+  static std::string why_off();
+
+  /// What `amem status` shows of this process: statistics_json().
+  std::string status_text();
+
+  NcclClient& nccl() { return nccl_; }
+  TensorClient& tensors() { return tensors_; }
+  Session& session() { return session_; }
+  const Driver& driver() const { return driver_; }
+  Registry& registry() { return registry_; }
+  ProcessContext& engine() { return engine_; }
+  bool forked() const { return hooks_.forward_only.load(std::memory_order_relaxed); }
+
+ private:
+  explicit Process(const Driver& driver);
+  static Process* build();
+  static Process* build_once();
+  void meet_peers();
+  static inline constinit std::atomic<Process*> made_{nullptr};
+
+  const Driver driver_;
+  Registry registry_;
+  NcclClient nccl_;
+  ExitFlag exiting_;
+  DeviceThreads devices_;
+  TensorClient tensors_;
+  ProcessContext engine_;
+  Sharing sharing_;
+  Session session_;
+  HookContext hooks_;
+};
+
+}  // namespace amem

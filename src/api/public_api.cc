@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The five functions that amem adds to NCCL's, and those of amem.h that only report.
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "amem.h"
+#include "amem_nccl_abi.h"
+#include "api/calls.h"
+#include "api/interposition_report.h"
+#include "api/process.h"
+#include "base/environment.h"
+#include "base/last_error.h"
+#include "base/thread_value.h"
+#include "clients/nccl/buffer_contents.h"
+#include "clients/nccl/doors/nccl_result.h"
+#include "clients/nccl/host.h"
+#include "engine/statistics.h"
+
+namespace amem {
+namespace {
+
+Status set_group(int id) {
+  Process* const process = process_that_works();
+  if (process == nullptr) return why_inactive();
+  if (id < 0) return make_error(ErrorKind::misuse, 0, "a group id is 0 or greater, not %d", id);
+  if (process->registry().was_used())
+    return make_error(ErrorKind::misuse, 0,
+                      "memory has been allocated already: call it before the first communicator is "
+                      "made, or set AMEM_GROUPID");
+  process->engine().group = id;
+  return ok_status();
+}
+
+int print_statistics() {
+  Process* const process = process_that_works();
+  if (process == nullptr) return report_error("ncclMemStats", why_inactive());
+  const Statistics statistics = take_statistics(process->registry());
+  std::string text;
+  for (const std::string& line : format_statistics(statistics, process->engine().group, getpid()))
+    text += line + "\n";
+  [[maybe_unused]] const ssize_t written =
+      write(STDOUT_FILENO, text.data(), text.size());  // allow: ncclMemStats() prints
+  return 0;
+}
+
+int get_group(int* id) {
+  Process* const process = process_that_works();
+  if (process == nullptr) return report_error("ncclGetGroupID", why_inactive());
+  if (id == nullptr)
+    return report_error("ncclGetGroupID", make_error(ErrorKind::misuse, 0, "the argument is null"));
+  *id = process->engine().group;
+  return 0;
+}
+
+int nccl_result(const char* call, const Status& status) {
+  return status.ok() ? 0 : report_error(call, status.error());
+}
+
+int pause() {
+  return nccl_result("ncclPause", pause_process({{kNcclTag}, environment().trim_context == 1}));
+}
+
+int resume() { return nccl_result("ncclResume", resume_process({{kNcclTag}})); }
+
+int set_group_id(int id) {
+  const Status status = set_group(id);
+  return status.ok() ? 0 : report_error("ncclSetGroupID", status.error());
+}
+
+}  // namespace
+}  // namespace amem
+
+AMEM_API int ncclPause(void**) { return amem::pause(); }
+AMEM_API int ncclResume(void**) { return amem::resume(); }
+AMEM_API int ncclMemStats(void) { return amem::print_statistics(); }
+AMEM_API int ncclSetGroupID(int id) { return amem::set_group_id(id); }
+AMEM_API int ncclGetGroupID(int* id) { return amem::get_group(id); }
+
+void amem::make_hook_context() { (void)Process::get(); }
+
+// Not the addresses of the functions above: the loader may bind those to another library.
+void* amem::added_function(const char* name) {
+  using Any = void();
+  const std::pair<const char*, Any*> added[] = {
+      {"ncclPause", reinterpret_cast<Any*>(+[](void**) { return pause(); })},
+      {"ncclResume", reinterpret_cast<Any*>(+[](void**) { return resume(); })},
+      {"ncclMemStats", reinterpret_cast<Any*>(&print_statistics)},
+      {"ncclSetGroupID", reinterpret_cast<Any*>(&set_group_id)},
+      {"ncclGetGroupID", reinterpret_cast<Any*>(&get_group)}};
+  for (const auto& [known, function] : added)
+    if (strcmp(name, known) == 0) return reinterpret_cast<void*>(function);
+  return nullptr;
+}
+
+AMEM_API amemState_t amemGetState(void) { return amemGetTagState(amem::kNcclTag); }
+
+AMEM_API int amemGetImports(amemTotals_t* totals) {
+  if (totals == nullptr) return -1;
+  *totals = {};
+  amem::Process* const process = amem::process_that_works();
+  if (process == nullptr) return -1;
+  *totals = amem::totals_of(take_statistics(process->registry()).imports);
+  return 0;
+}
+
+AMEM_API int amemGetDriverObjects(amemDriverObjects_t* objects) {
+  if (objects == nullptr) return -1;
+  *objects = {};
+  amem::Process* const process = amem::process_that_works();
+  if (process == nullptr) return -1;
+  const amem::DriverObjects found = take_statistics(process->registry()).driver_objects;
+  *objects = {found.own, found.own_bytes, found.imported};
+  return 0;
+}
+
+AMEM_API int amemGetTimes(amemTimes_t* times) {
+  if (times == nullptr) return -1;
+  *times = {};
+  amem::Process* const process = amem::process_that_works();
+  if (process == nullptr) return -1;
+  const amem::SessionReport pause = process->session().last_pause();
+  const amem::SessionReport resume = process->session().last_resume();
+  times->pause_ms = pause.total_ms;
+  times->pause_wait_ms = pause.wait_ms;
+  times->pause_peers_ms = pause.peers_ms;
+  times->pause_copy_ms = pause.move.copy_ms;
+  times->pause_memory_ms = pause.move.memory_ms;
+  times->resume_ms = resume.total_ms;
+  times->resume_memory_ms = resume.move.memory_ms;
+  times->resume_copy_ms = resume.move.copy_ms;
+  times->resume_peers_ms = resume.peers_ms;
+  times->pause_copied_bytes = pause.move.copied_bytes;
+  times->resume_copied_bytes = resume.move.copied_bytes;
+  times->host_capacity_bytes = process->session().host_capacity_bytes();
+  times->pause_context_bytes = pause.context_bytes;
+  return 0;
+}
+
+AMEM_API int amemTrimHostMemory(uint64_t* bytes) {
+  if (bytes != nullptr) *bytes = 0;
+  amem::Process* const process = amem::process_that_works();
+  const amem::Result<size_t> given = process != nullptr
+                                         ? process->session().trim_host_memory()
+                                         : amem::Result<size_t>(amem::why_inactive());
+  if (!given.ok()) {
+    amem::report_error("amemTrimHostMemory", given.error());
+    return -1;
+  }
+  if (bytes != nullptr) *bytes = given.value();
+  return 0;
+}
+
+AMEM_API const char* amemGetInterposition(void) {
+  struct Copy {
+    std::string text;
+  };
+  std::string& copy = amem::thread_value<Copy>().text;
+  copy = amem::interposition_json();
+  return copy.c_str();
+}
+
+AMEM_API const char* amemGetLastError(void) { return amem::last_error_text(); }
+
+AMEM_API const char* amemGetVersion(void) { return AMEM_VERSION; }

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/nccl/doors/nccl_copies.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "clients/nccl/doors/doors.h"
+#include "clients/nccl/driver_calls/lookup.h"
+#include "clients/nccl/forwarder/forwarder.h"
+#include "clients/nccl/hook_context.h"
+#include "clients/nccl/host.h"
+#include "interpose/loader_entries.h"
+#include "interpose/namespaces.h"
+#include "interpose/slots.h"
+#include "interpose/store.h"
+
+namespace amem {
+
+constinit std::array<NcclCopy, kMostCopies> g_nccl_copies{};
+
+namespace {
+
+using Adoption = Interception::Adoption;
+
+constexpr const char* kNames[] = {
+#define AMEM_NCCL_GATED(name, parameters, arguments) #name,
+#define AMEM_NCCL_DOOR(name) #name,
+#include "clients/nccl/doors/nccl_functions.def"
+#undef AMEM_NCCL_GATED
+#undef AMEM_NCCL_DOOR
+};
+
+constexpr char kLate[] =
+    "amem was loaded after NCCL had been initialized; import amem before the first communicator is "
+    "made, or start the job with amem run";
+constexpr char kNotWritable[] =
+    "the system refuses to make its symbol table or its slots writable (mprotect)";
+constexpr char kNoLookUps[] =
+    "it does not look up the driver's functions by dlsym or cudaGetDriverEntryPoint";
+
+constinit std::atomic<int> g_count{0};
+constinit std::atomic<bool> g_too_many{false};
+
+/// "pncclAllReduce", without allocating.
+struct ProfilingName {
+  explicit ProfilingName(const char* name) {
+    text[0] = 'p';
+    strncpy(text + 1, name, sizeof text - 2);
+  }
+  char text[64] = "";
+};
+
+// --- In visit_images()
+// ------------------------------------------------------------------------------------------------
+
+/// NCCL keeps the addresses of the driver's functions in its data once it is initialized: a word
+/// there that is the address of cuMemCreate says that it was.
+bool was_initialized(const Image& nccl) {
+  const uintptr_t create = first_definition("cuMemCreate");
+  if (create == 0) return false;
+  for (const ElfW(Phdr) & header : nccl.headers) {
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
+    constexpr uintptr_t kWord = sizeof(uintptr_t);
+    const auto* const words = reinterpret_cast<const uintptr_t*>(
+        (nccl.load_bias + header.p_vaddr + kWord - 1) / kWord * kWord);
+    const size_t count = header.p_memsz / kWord - 1;
+    if (std::find(words, words + count, create) != words + count) return true;
+  }
+  return false;
+}
+
+/// NCCL's own slots: of its functions to the originals, before the symbols are redirected; of
+/// look-ups to ours. Returns why memory or calls cannot be caught, or nullptr.
+const char* bind_own_slots(int index, const Image& nccl) {
+  bool finds_driver = false, stored = true;
+  visit_slots(nccl, [&](const Slot& slot) {
+    const bool is_ours = is_in_this_library(slot.function);
+    const uintptr_t function = slot.is_unbound || is_ours ? 0 : slot.function;
+    if (const void* entry = look_up_entry(slot.symbol, index, function)) {
+      finds_driver |= strcmp(slot.symbol, "dlvsym") != 0;
+      stored &= set_slot(nccl, slot, entry);
+    } else if (slot.is_unbound || is_in_forwarder(slot.function) || is_ours) {  // another's door
+      if (const uintptr_t own = nccl.view.address_of(slot.symbol))
+        stored &= set_slot(nccl, slot, reinterpret_cast<const void*>(own));
+    }
+  });
+  return !stored ? kNotWritable : finds_driver ? nullptr : kNoLookUps;
+}
+
+/// Makes the symbol `name` of the image mean `function`.
+bool redirect_symbol(const Image& image, const char* name, const void* function) {
+  const ElfW(Sym)* const symbol = image.view.definition(name);
+  if (symbol == nullptr) return true;
+  auto* const value = reinterpret_cast<uintptr_t*>(const_cast<ElfW(Addr)*>(&symbol->st_value));
+  return store_word(image, value, reinterpret_cast<uintptr_t>(function) - image.load_bias);
+}
+
+void fill(int index, const Image& image) {
+  NcclCopy& copy = g_nccl_copies[static_cast<size_t>(index)];
+  strncpy(copy.path, image.path, sizeof copy.path - 1);
+  copy.begin = image.begin;
+  copy.end = image.end;
+  for (size_t i = 0; i < kNcclFunctions; ++i)
+    copy.real[i] = reinterpret_cast<void*>(image.view.address_of(kNames[i]));
+  if (was_initialized(image)) copy.refusal = kLate;
+  if (const char* failure = bind_own_slots(index, image)) {
+    copy.refusal = failure;
+    if (failure == kNotWritable) return;  // its own calls would pass the doors
+  }
+  for (size_t i = 0; i < kNcclFunctions; ++i) {
+    if (copy.real[i] == nullptr) continue;
+    const void* const door = door_of(index, static_cast<NcclFunction>(i));
+    if (!redirect_symbol(image, kNames[i], door) ||
+        !redirect_symbol(image, ProfilingName(kNames[i]).text, door))
+      copy.refusal = kNotWritable;
+  }
+}
+
+bool defines_nccl(const ElfView& view) {
+  return view.definition("ncclCommInitRank") != nullptr &&
+         view.definition("pncclCommInitRank") != nullptr;
+}
+
+const NcclCopy* copy_at(uintptr_t address) {
+  for (int i = 0; i < nccl_copy_count(); ++i) {
+    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+    if (address >= copy.begin && address < copy.end) return &copy;
+  }
+  return nullptr;
+}
+
+Adoption adopt(const Image& image) {
+  if (!is_nccl(image)) return Adoption::none;
+  if (copy_at(image.begin) != nullptr) return Adoption::target;
+  if (!image.is_relocated()) return Adoption::not_ready;
+  const int index = nccl_copy_count();
+  if (index == kMostCopies) {
+    g_too_many = true;
+    return Adoption::none;
+  }
+  fill(index, image);
+  g_count.store(index + 1, std::memory_order_release);
+  return Adoption::target;
+}
+
+const void* replacement(uintptr_t function) {
+  const NcclCopy* const copy = copy_at(function);
+  if (copy == nullptr) return nullptr;
+  const auto found =
+      std::find(copy->real.begin(), copy->real.end(), reinterpret_cast<void*>(function));
+  if (found == copy->real.end()) return nullptr;
+  return door_of(static_cast<int>(copy - g_nccl_copies.data()),
+                 static_cast<NcclFunction>(found - copy->real.begin()));
+}
+
+// --- With no lock held
+// ------------------------------------------------------------------------------------------------
+
+void targets_found() {
+  static constinit std::atomic<int> kept{0};
+  for (int i = kept.exchange(nccl_copy_count()); i < nccl_copy_count(); ++i) {
+    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+    // Doors and tables lead to it for as long as the process lives.
+    if (real_dlopen()(copy.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr)
+      (void)dlerror();
+  }
+}
+
+/// The path of an NCCL library that dlmopen(3) has loaded; "" when there is none.
+std::string nccl_elsewhere() {
+  char path[PATH_MAX] = "";
+  visit_other_namespaces([&](const char* its_path, const ElfView& view) {
+    if (defines_nccl(view)) strncpy(path, its_path, sizeof path - 1);
+  });
+  return path;
+}
+
+/// The functions that amem adds are found on every handle of an NCCL library, and by RTLD_DEFAULT.
+void* answer(void* handle, const char* name) {
+  if (nccl_copy_count() == 0) return nullptr;
+  if (handle != RTLD_DEFAULT && real_dlsym()(handle, "pncclCommInitRank") == nullptr)
+    return nullptr;
+  return added_function(name);
+}
+
+bool adds(const char* name) { return added_function(name) != nullptr; }
+
+constexpr Interception kInterception{adopt,          replacement, targets_found,
+                                     before_look_up, adds,        answer};
+
+}  // namespace
+
+bool is_nccl(const Image& image) { return defines_nccl(image.view) && !is_forwarder(image); }
+
+const char* name_of(NcclFunction function) { return kNames[static_cast<size_t>(function)]; }
+
+int nccl_copy_count() { return g_count.load(std::memory_order_acquire); }
+
+void log_nccl_copies() {
+  static constinit std::atomic<int> logged{0};
+  for (int i = logged.exchange(nccl_copy_count()); i < nccl_copy_count(); ++i) {
+    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+    AMEM_LOG(debug, -1, "catching the calls of %s", copy.path);
+    if (copy.refusal != nullptr)
+      AMEM_LOG(warn, -1, "this process cannot pause: %s: %s", copy.path, copy.refusal);
+  }
+}
+
+void catch_nccl() { start_interposition(kInterception); }
+
+std::string nccl_refusal() {
+  scan_images(true);
+  if (g_too_many)
+    return "this process has loaded more than " + std::to_string(kMostCopies) + " NCCL libraries";
+  if (const std::string path = nccl_elsewhere(); !path.empty())
+    return path + " was loaded into a namespace of its own (dlmopen), where amem sees no calls";
+  if (left_out_images())
+    return "this process has loaded more libraries than amem can look at (about 4000): some of "
+           "them "
+           "may call NCCL without amem";
+  for (int i = 0; i < nccl_copy_count(); ++i) {
+    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+    if (copy.refusal != nullptr) return std::string(copy.path) + ": " + copy.refusal;
+  }
+  return "";
+}
+
+}  // namespace amem

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "interpose/interposer.h"
+
+namespace amem {
+
+/// The rows of nccl_functions.def.
+enum class NcclFunction {
+#define AMEM_NCCL_GATED(name, parameters, arguments) name,
+#define AMEM_NCCL_DOOR(name) name,
+#include "clients/nccl/doors/nccl_functions.def"
+#undef AMEM_NCCL_GATED
+#undef AMEM_NCCL_DOOR
+  count
+};
+inline constexpr size_t kNcclFunctions = static_cast<size_t>(NcclFunction::count);
+const char* name_of(NcclFunction function);
+
+/// One NCCL library of this process, whose symbols lead to doors: a look-up or binding of a
+/// function with a row gets its door (doors.h). NCCL's calls of its own functions pass no door.
+///
+/// A copy is filled once, in visit_images(), before its first door is handed out. It is never
+/// removed, because the library cannot be unloaded.
+struct NcclCopy {
+  char path[PATH_MAX] = "";
+  uintptr_t begin = 0, end = 0;
+  /// NCCL's functions, and the number of calls of their doors. Simultaneous calls of several
+  /// threads may count as one.
+  std::array<void*, kNcclFunctions> real{};
+  std::array<std::atomic<uint64_t>, kNcclFunctions> calls{};
+  /// Why amem cannot see all calls or memory of this copy; nullptr if it can.
+  const char* refusal = nullptr;
+};
+
+/// A process with more NCCL libraries refuses to pause.
+inline constexpr int kMostCopies = 4;
+extern std::array<NcclCopy, kMostCopies> g_nccl_copies;
+/// The number of filled copies.
+int nccl_copy_count();
+
+/// True for an NCCL library; false for a library that wraps NCCL and for amem's own libnccl.so.2.
+/// NCCL exports each function under two names, a wrapper under one of them. For use in
+/// visit_images().
+bool is_nccl(const Image& image);
+
+/// Starts the interception of NCCL's calls in this process. Idempotent, thread-safe. Reads no
+/// settings, because the program may still set them.
+void catch_nccl();
+
+/// Logs one line for each NCCL library that was found since the last call.
+void log_nccl_copies();
+
+/// The reason of the interception why this process cannot pause, or "".
+std::string nccl_refusal();
+
+}  // namespace amem

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include "amem_nccl_abi.h"
+#include "clients/nccl/doors/nccl_copies.h"
+#include "clients/nccl/doors/nccl_result.h"
+#include "clients/nccl/hook_context.h"
+#include "clients/nccl/host.h"
+#include "clients/nccl/nccl_client.h"
+
+/// The path of an NCCL call through a door.
+namespace amem {
+
+using Comm = ncclComm_t;
+using Stream = DriverStream;
+
+/// NCCL's function behind a door. Counts the call.
+template <typename Function>
+Function* call_through(int copy, NcclFunction function) {
+  NcclCopy& nccl = g_nccl_copies[static_cast<size_t>(copy)];
+  const auto row = static_cast<size_t>(function);
+  const uint64_t before = nccl.calls[row].load(std::memory_order_relaxed);
+  nccl.calls[row].store(before + 1, std::memory_order_relaxed);
+  return reinterpret_cast<Function*>(nccl.real[row]);
+}
+
+/// Another function of the same library, or nullptr.
+template <typename Function>
+Function* real_function(int copy, NcclFunction function) {
+  return reinterpret_cast<Function*>(
+      g_nccl_copies[static_cast<size_t>(copy)].real[static_cast<size_t>(function)]);
+}
+
+/// The NCCL client of this process; nullptr if amem is inactive: not enabled, without a CUDA
+/// driver, or in a forked child.
+inline NcclClient* client_for_calls() {
+  HookContext* context = hook_context();
+  if (context == nullptr) [[unlikely]] {
+    make_hook_context();
+    context = hook_context();
+    if (context == nullptr) return nullptr;
+  }
+  return context->forward_only.load(std::memory_order_relaxed) ? nullptr : context->client;
+}
+
+/// Records a communicator that a pause may have to query.
+inline void add_async(NcclClient& client, int copy, Comm comm) {
+  client.async_communicators().add(comm, real_function<AsyncCommunicators::AskFunction>(
+                                             copy, NcclFunction::ncclCommGetAsyncError));
+}
+
+/// Runs `call` inside the gate of `comm`, or inside the gate of the process if `comm` is nullptr.
+template <typename Call>
+inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Call call) {
+  const CallGate::Entry entry(client.gate(), name, comm, client.timeout_ms());
+  if (!entry.is_inside()) [[unlikely]]
+    return report_error(name, entry.refusal());
+  note_call_passed();
+  const int result = call();
+  if (result == ncclInProgress) [[unlikely]]
+    client.note_in_progress();
+  if (client.async_communicators().any()) [[unlikely]]
+    add_async(client, copy, comm);
+  return result;
+}
+
+}  // namespace amem

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Hooks on handles: granularity, create, release, retain, properties.
+#include "clients/nccl/buffer_contents.h"
+#include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/nccl/driver_calls/slab_calls.h"
+#include "clients/nccl/hook_context.h"
+#include "memory/slab.h"
+
+namespace amem {
+namespace {
+
+/// True for device memory that can be shared only by descriptor.
+bool fits_a_slab(const AllocationProperties& properties) {
+  return properties.location.type == kLocationDevice &&
+         properties.requested_handle_types == kHandleTypeFd && !UserAllocationScope::active();
+}
+
+/// Creates memory with its own backing.
+DriverResult create_own(HookContext& context, DriverHandle* handle, size_t size_bytes,
+                        const AllocationProperties& properties, unsigned long long flags,
+                        bool is_buffer) {
+  DriverHandle real = 0;
+  const size_t bytes = is_buffer ? driver_bytes(context, size_bytes) : size_bytes;
+  const DriverResult result = context.driver->cuMemCreate(&real, bytes, &properties, flags);
+  if (result != driver_result::kSuccess) return result;
+
+  MutexLock lock(context.registry->mutex);
+  Allocation& allocation =
+      context.registry->add_local(size_bytes, properties, real, bytes, kNcclTag);
+  allocation.is_buffer = is_buffer;
+  if (UserAllocationScope::active()) {
+    allocation.is_application_own = true;
+    allocation.make_persistent("the application's own (ncclMemAlloc)");
+  } else if (properties.requested_handle_types == 0) {
+    // GIN and RMA allocate memory that they register with a NIC in this way. NCCL's own buffers are
+    // always exportable (alloc.h:298).
+    allocation.make_persistent("not exportable");
+  }
+  *handle = handle_of(allocation.id);
+  return result;
+}
+
+}  // namespace
+
+DriverResult hooked_cuMemGetAllocationGranularity(size_t* granularity_bytes,
+                                                  const AllocationProperties* properties,
+                                                  int option) {
+  HookContext& context = *hook_context();
+  const DriverResult result =
+      context.driver->cuMemGetAllocationGranularity(granularity_bytes, properties, option);
+  const bool for_buffer = result == driver_result::kSuccess && !context.forward_only &&
+                          option == kGranularityMinimum && fits_a_slab(*properties);
+  note_granularity_question(for_buffer);
+  if (for_buffer && context.on_first_buffer && !context.had_buffer.exchange(true))
+    context.on_first_buffer(properties->location.id);
+  if (!for_buffer || !context.slabs || *granularity_bytes % kSlotBytes != 0) return result;
+  context.granularity_bytes.store(*granularity_bytes, std::memory_order_relaxed);
+  *granularity_bytes = kSlotBytes;
+  return result;
+}
+
+DriverResult hooked_cuMemCreate(DriverHandle* handle, size_t size_bytes,
+                                const AllocationProperties* properties, unsigned long long flags) {
+  HookContext& context = *hook_context();
+  // Host memory (NCCL's SHM transport) is not on a GPU and keeps the driver's handle.
+  if (context.forward_only || handle == nullptr || properties == nullptr ||
+      properties->location.type != kLocationDevice)
+    return context.driver->cuMemCreate(handle, size_bytes, properties, flags);
+
+  if (context.captures != nullptr) context.captures->note_allocation();
+  const bool is_buffer = take_buffer_expected() && fits_a_slab(*properties);
+  if (context.slabs && is_buffer && flags == 0 && size_bytes > 0 && size_bytes <= kLargestSlot &&
+      context.granularity_bytes != 0 && size_bytes % kSlotBytes == 0) {
+    if (const DriverHandle placed = allocate_in_slab(context, size_bytes, *properties)) {
+      expect_mapping_of(placed);
+      *handle = placed;
+      return driver_result::kSuccess;
+    }
+  }
+  return create_own(context, handle, size_bytes, *properties, flags, is_buffer);
+}
+
+DriverResult hooked_cuMemRelease(DriverHandle handle) {
+  HookContext& context = *hook_context();
+  if (context.forward_only || !is_our_handle(handle)) return context.driver->cuMemRelease(handle);
+
+  MutexLock lock(context.registry->mutex);
+  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
+  Allocation* allocation = context.registry->find_handle(handle);
+  if (allocation == nullptr || allocation->handle_references == 0)
+    return driver_result::kInvalidValue;
+  --allocation->handle_references;
+  erase_if_unused(context, *allocation);
+  return driver_result::kSuccess;
+}
+
+DriverResult hooked_cuMemRetainAllocationHandle(DriverHandle* handle, void* address) {
+  HookContext& context = *hook_context();
+  if (!context.forward_only && handle != nullptr) {
+    const auto at = reinterpret_cast<DeviceAddress>(address);
+    MutexLock lock(context.registry->mutex);
+    if (const Mapping* mapping = context.registry->mapping_at(at)) {
+      ++context.registry->find(mapping->allocation)->handle_references;
+      *handle = handle_of(mapping->allocation);
+      return driver_result::kSuccess;
+    }
+    // An address between two allocations of a slab: mapped in the driver, but not by NCCL.
+    if (context.registry->slab_at(at) != nullptr) return driver_result::kInvalidValue;
+  }
+  return context.driver->cuMemRetainAllocationHandle(handle, address);
+}
+
+DriverResult hooked_cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties,
+                                                           DriverHandle handle) {
+  HookContext& context = *hook_context();
+  if (context.forward_only || !is_our_handle(handle))
+    return context.driver->cuMemGetAllocationPropertiesFromHandle(properties, handle);
+
+  expect_mapping_of(handle);
+  MutexLock lock(context.registry->mutex);
+  const Allocation* allocation = context.registry->find_handle(handle);
+  if (allocation == nullptr || properties == nullptr) return driver_result::kInvalidValue;
+  const Backing& backing = context.registry->backing_of(*allocation);
+  if (backing.is_here())
+    return context.driver->cuMemGetAllocationPropertiesFromHandle(properties, backing.handle);
+  *properties = allocation->properties;
+  return driver_result::kSuccess;
+}
+
+}  // namespace amem

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// NCCL's driver calls as they land in the hooks, on a driver that only counts.
+#include "clients/nccl/driver_calls/entry_points.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "clients/nccl/hook_context.h"
+
+namespace amem {
+namespace {
+
+constexpr DriverHandle kReal = 0x7f0000001000;
+int g_creates, g_releases, g_maps, g_unmaps, g_binds;
+
+class NoExchange final : public Exchange {
+ public:
+  Result<int> make_token(Allocation&) override {
+    if (file_numbers_left) return 77;
+    return os_error(EMFILE, "memfd_create(amem-token)");
+  }
+  bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
+  void forget(const Allocation&) override { ++forgotten; }
+  bool file_numbers_left = true;
+  int forgotten = 0;
+};
+
+class Hooks : public testing::Test {
+ protected:
+  Hooks() {
+    g_creates = g_releases = g_maps = g_unmaps = g_binds = 0;
+    driver_.cuMemCreate = [](DriverHandle* handle, size_t, const AllocationProperties*,
+                             unsigned long long) {
+      *handle = kReal + static_cast<DriverHandle>(g_creates++);
+      return 0;
+    };
+    driver_.cuMemRelease = [](DriverHandle) { return g_releases++, 0; };
+    driver_.cuMemMap = [](DeviceAddress, size_t, size_t, DriverHandle, unsigned long long) {
+      return g_maps++, 0;
+    };
+    driver_.cuMemUnmap = [](DeviceAddress, size_t) { return g_unmaps++, 0; };
+    driver_.cuMemSetAccess = [](DeviceAddress, size_t, const Access*, size_t) { return 0; };
+    driver_.cuMulticastBindMem = [](DriverHandle, size_t, DriverHandle memory, size_t, size_t,
+                                    unsigned long long) {
+      g_binds += memory == kReal ? 1 : 100;
+      return 0;
+    };
+    driver_.cuMulticastBindAddr = [](DriverHandle, size_t, DeviceAddress, size_t,
+                                     unsigned long long) { return 0; };
+    driver_.cuMemGetHandleForAddressRange = [](void*, DeviceAddress, size_t, int,
+                                               unsigned long long) { return 0; };
+    driver_.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties*, DriverHandle) {
+      return 0;
+    };
+    context_.driver = &driver_;
+    context_.registry = &registry_;
+    context_.exchange = &exchange_;
+    context_.captures = &captures_;
+    install_hooks(&context_);
+  }
+  ~Hooks() override { install_hooks(nullptr); }
+
+  DriverHandle create() {
+    AllocationProperties properties{};
+    properties.requested_handle_types = kHandleTypeFd;
+    properties.location = {kLocationDevice, 0};
+    DriverHandle handle = 0;
+    EXPECT_EQ(hooked_cuMemCreate(&handle, kSize, &properties, 0), 0);
+    return handle;
+  }
+  DriverHandle create_mapped() {
+    const DriverHandle handle = create();
+    EXPECT_EQ(hooked_cuMemMap(kAddress, kSize, 0, handle, 0), 0);
+    return handle;
+  }
+  Allocation& find(DriverHandle handle) {
+    MutexLock lock(registry_.mutex);
+    return *registry_.find_handle(handle);
+  }
+
+  static constexpr size_t kSize = 2 << 20;
+  static constexpr DeviceAddress kAddress = 0x10000000;
+  Driver driver_;
+  Registry registry_;
+  CallGate gate_;
+  CaptureWatch captures_{gate_};
+  NoExchange exchange_;
+  HookContext context_;
+};
+
+TEST_F(Hooks, CreateGivesATaggedHandleAndReleaseGivesTheMemoryBack) {
+  const DriverHandle handle = create();
+
+  EXPECT_TRUE(is_our_handle(handle));
+  EXPECT_EQ(hooked_cuMemRelease(handle), 0);
+  EXPECT_EQ(g_releases, 1);
+  EXPECT_EQ(hooked_cuMemRelease(handle), driver_result::kInvalidValue);
+}
+
+// ncclCuMemFree: Retain, Release, GetAddressRange, Unmap, Release (alloc.h:334@v2.30.7-1).
+TEST_F(Hooks, NcclsOrderOfFreeingWorksWhileResidentAndWhileAway) {
+  for (const bool away : {false, true}) {
+    const DriverHandle handle = create_mapped();
+    if (away) {
+      MutexLock lock(registry_.mutex);
+      Backing& backing = registry_.backing_of(*registry_.find_handle(handle));
+      backing.state = BackingState::released;
+      backing.handle = 0;
+      backing.placements[0].mapped = backing.placements[0].accessible = false;
+    }
+    const int unmaps = g_unmaps, releases = g_releases;
+    DriverHandle retained = 0;
+    DeviceAddress base = 0;
+    size_t size_bytes = 0;
+
+    EXPECT_EQ(
+        hooked_cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(kAddress + 4097)), 0);
+    EXPECT_EQ(retained, handle);
+    EXPECT_EQ(hooked_cuMemRelease(handle), 0);
+    EXPECT_EQ(hooked_cuMemGetAddressRange_v2(&base, &size_bytes, kAddress + 5), 0);
+    EXPECT_EQ(base, kAddress);
+    EXPECT_EQ(hooked_cuMemUnmap(kAddress, size_bytes), 0);
+    EXPECT_EQ(hooked_cuMemRelease(retained), 0);
+
+    EXPECT_EQ(g_unmaps - unmaps, away ? 0 : 1);
+    EXPECT_EQ(g_releases - releases, away ? 0 : 1);
+  }
+  EXPECT_EQ(exchange_.forgotten, 2);
+}
+
+TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
+  const DriverHandle bound = create();
+  EXPECT_EQ(hooked_cuMulticastBindMem(1, 0, bound, 0, kSize, 0), 0);
+  EXPECT_EQ(g_binds, 1);
+  EXPECT_EQ(find(bound).kind, Kind::persistent);
+
+  const DriverHandle by_address = create_mapped();
+  EXPECT_EQ(hooked_cuMulticastBindAddr(1, 0, kAddress, kSize, 0), 0);
+  EXPECT_EQ(find(by_address).kind, Kind::persistent);
+}
+
+TEST_F(Hooks, CaptureThatNcclAsksForIsRemembered) {
+  static int status_now = kCaptureStatusNone;
+  driver_.cuStreamGetCaptureInfo_v2 = [](DriverStream, int* status, uint64_t*, void*, void*,
+                                         size_t*) {
+    *status = status_now;
+    return driver_result::kSuccess;
+  };
+  driver_.cuStreamGetCaptureInfo_v3 = [](DriverStream, int* status, uint64_t*, void*, void*, void*,
+                                         size_t*) {
+    *status = status_now;
+    return driver_result::kSuccess;
+  };
+  driver_.cuStreamIsCapturing = [](DriverStream, int* status) {
+    *status = status_now;
+    return driver_result::kSuccess;
+  };
+  int answer = -1;
+  EXPECT_EQ(hooked_cuStreamGetCaptureInfo_v2(nullptr, &answer, nullptr, nullptr, nullptr, nullptr),
+            0);
+  EXPECT_FALSE(captures_.any(driver_));
+
+  status_now = 1;
+  hooked_cuStreamGetCaptureInfo_v2(nullptr, &answer, nullptr, nullptr, nullptr, nullptr);
+  EXPECT_EQ(answer, 1);
+  EXPECT_TRUE(captures_.any(driver_));
+
+  status_now = kCaptureStatusNone;
+  EXPECT_FALSE(captures_.any(driver_)) << "its capture has ended";
+
+  status_now = 1;
+  hooked_cuStreamGetCaptureInfo_v3(nullptr, &answer, nullptr, nullptr, nullptr, nullptr, nullptr);
+  EXPECT_TRUE(captures_.any(driver_));
+}
+
+// The application may destroy it then, and the driver may not be asked about it any more.
+TEST_F(Hooks, StreamThatNcclIsToldIsNotCapturedAnyMoreIsForgotten) {
+  static std::vector<DriverStream> asked;
+  asked.clear();
+  driver_.cuStreamIsCapturing = [](DriverStream stream, int* status) {
+    asked.push_back(stream);
+    *status = 1;
+    return driver_result::kSuccess;
+  };
+  char names[2] = {};
+  const auto ended = reinterpret_cast<DriverStream>(&names[0]);
+  const auto captured = reinterpret_cast<DriverStream>(&names[1]);
+  const auto per_thread = reinterpret_cast<DriverStream>(uintptr_t{2});
+
+  EXPECT_TRUE(captures_.note(ended, kCaptureStatusNone, 0, 0).ok());
+  EXPECT_FALSE(captures_.any(driver_));
+  EXPECT_TRUE(captures_.note(ended, 1, 1, 0).ok());
+  EXPECT_TRUE(captures_.note(captured, 1, 2, 0).ok());
+  EXPECT_TRUE(captures_.note(ended, kCaptureStatusNone, 0, 0).ok());
+  EXPECT_TRUE(captures_.any(driver_));
+  EXPECT_EQ(asked, std::vector{captured});
+
+  EXPECT_TRUE(captures_.note(captured, kCaptureStatusNone, 0, 0).ok());
+  asked.clear();
+  EXPECT_FALSE(captures_.any(driver_));
+  EXPECT_TRUE(asked.empty());
+
+  EXPECT_TRUE(captures_.note(per_thread, 1, 3, 0).ok());
+  EXPECT_TRUE(captures_.note(per_thread, kCaptureStatusNone, 0, 0).ok());
+  EXPECT_TRUE(captures_.any(driver_)) << "two threads' streams go by this name";
+}
+
+// NCCL makes streams for a capture, asks about them without asking for its number, and destroys
+// them.
+TEST_F(Hooks, OnlyTheCallersStreamOfACaptureIsRemembered) {
+  static std::vector<DriverStream> asked;
+  asked.clear();
+  static constexpr auto kCapturing = [](uint64_t* id, int* status) {
+    *status = 1;
+    if (id != nullptr) *id = 7;
+    return driver_result::kSuccess;
+  };
+  driver_.cuStreamGetCaptureInfo_v2 = [](DriverStream, int* status, uint64_t* id, void*, void*,
+                                         size_t*) { return kCapturing(id, status); };
+  driver_.cuStreamGetCaptureInfo_v3 = [](DriverStream, int* status, uint64_t* id, void*, void*,
+                                         void*, size_t*) { return kCapturing(id, status); };
+  driver_.cuStreamIsCapturing = [](DriverStream stream, int* status) {
+    asked.push_back(stream);
+    *status = 1;
+    return driver_result::kSuccess;
+  };
+  char names[3] = {};
+  const auto stream = [&](int i) { return reinterpret_cast<DriverStream>(&names[i]); };
+  int status = 0;
+  uint64_t id = 0;
+
+  hooked_cuStreamGetCaptureInfo_v3(stream(0), &status, &id, nullptr, nullptr, nullptr, nullptr);
+  hooked_cuStreamGetCaptureInfo_v3(stream(1), &status, nullptr, nullptr, nullptr, nullptr, nullptr);
+  hooked_cuStreamGetCaptureInfo_v2(stream(2), &status, nullptr, nullptr, nullptr, nullptr);
+
+  EXPECT_EQ(id, 7u);
+  EXPECT_TRUE(captures_.any(driver_));
+  EXPECT_EQ(asked, std::vector{stream(0)});
+}
+
+TEST_F(Hooks, NicRegistrationPins) {
+  const DriverHandle handle = create_mapped();
+  int fd = -1;
+  EXPECT_EQ(hooked_cuMemGetHandleForAddressRange(&fd, kAddress, kSize, 1, 0), 0);
+  EXPECT_EQ(find(handle).kind, Kind::persistent);
+  EXPECT_STREQ(find(handle).persistent_because, "registered with a NIC");
+}
+
+TEST_F(Hooks, ExportHandsOutATokenAndForkedChildrenOnlyForward) {
+  const DriverHandle handle = create();
+  int fd = -1;
+  EXPECT_EQ(hooked_cuMemExportToShareableHandle(&fd, handle, kHandleTypeFd, 0), 0);
+  EXPECT_EQ(fd, 77);
+
+  context_.forward_only = true;
+  EXPECT_EQ(hooked_cuMemRelease(handle), 0);
+  EXPECT_EQ(g_releases, 1);
+  EXPECT_EQ(find(handle).handle_references, 1);
+}
+
+TEST_F(Hooks, ExportWithoutATokenFailsAndCanBeMadeAgain) {
+  const DriverHandle handle = create();
+  int fd = -1;
+  exchange_.file_numbers_left = false;
+  EXPECT_EQ(hooked_cuMemExportToShareableHandle(&fd, handle, kHandleTypeFd, 0),
+            driver_result::kUnknown);
+  EXPECT_EQ(fd, -1);
+
+  exchange_.file_numbers_left = true;
+  EXPECT_EQ(hooked_cuMemExportToShareableHandle(&fd, handle, kHandleTypeFd, 0), 0);
+  EXPECT_EQ(fd, 77);
+}
+
+TEST_F(Hooks, UserMemoryIsTheApplicationsOwn) {
+  const UserAllocationScope scope;
+  EXPECT_EQ(find(create()).kind, Kind::persistent);
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Hooks on addresses: reserve, free, map, unmap, access, address range.
+#include "base/log.h"
+#include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/nccl/driver_calls/slab_calls.h"
+#include "clients/nccl/hook_context.h"
+#include "memory/backing_steps.h"
+
+namespace amem {
+namespace {
+
+/// Waits for the engine's copies of all memory that is mapped in the range.
+void wait_copied(HookContext& context, DeviceAddress address, size_t size_bytes)
+    AMEM_REQUIRES(context.registry->mutex) {
+  const Deadline deadline = Deadline::after_ms(context.timeout_ms);
+  for (const Mapping* mapping : context.registry->mappings_in(address, size_bytes)) {
+    const AllocationId id = mapping->allocation;
+    context.registry->wait_copied(id, deadline);
+  }
+}
+
+Placement* placement_at(Backing& backing, DeviceAddress address) {
+  for (Placement& placement : backing.placements)
+    if (address >= placement.address && address < placement.end()) return &placement;
+  return nullptr;
+}
+
+DriverResult log_of(const Error& error, int device) {
+  AMEM_LOG(error, device, "%s", error.message.c_str());
+  return error.kind == ErrorKind::driver ? error.code : driver_result::kUnknown;
+}
+
+/// Maps the allocation's own backing where NCCL maps the allocation.
+DriverResult map_own(HookContext& context, Allocation& allocation, DeviceAddress address,
+                     size_t size_bytes, size_t offset, unsigned long long flags)
+    AMEM_REQUIRES(context.registry->mutex) {
+  Backing& backing = context.registry->backing_of(allocation);
+  const size_t bytes = driver_bytes(context, size_bytes);
+  if (backing.is_here()) {
+    const DriverResult result =
+        context.driver->cuMemMap(address, bytes, offset, backing.handle, flags);
+    if (result != driver_result::kSuccess) return result;
+  } else if (offset != 0 || !context.registry->mappings_in(address, size_bytes).empty()) {
+    return driver_result::kInvalidValue;
+  }
+  // The size of an import is known at its first mapping.
+  if (allocation.size_bytes == 0) allocation.size_bytes = size_bytes;
+  if (backing.size_bytes == 0) backing.size_bytes = bytes;
+  context.registry->add_placement(backing, address, bytes).mapped = backing.is_here();
+  context.registry->add_mapping(allocation, address, size_bytes);
+  return driver_result::kSuccess;
+}
+
+/// In a slab only the record changes. Like the driver, amem accepts several mappings and holes in
+/// one call, and refuses a part of a mapping.
+DriverResult unmap_in_slab(HookContext& context, const Backing& slab, DeviceAddress address,
+                           size_t size_bytes) AMEM_REQUIRES(context.registry->mutex) {
+  const DeviceAddress end = address + whole_slots(size_bytes);
+  const std::vector<Mapping*> mappings = context.registry->mappings_in(address, end - address);
+  if (mappings.empty()) return driver_result::kInvalidValue;
+  for (const Mapping* mapping : mappings)
+    if (mapping->address < address || mapping->address + whole_slots(mapping->size_bytes) > end ||
+        context.registry->slab_at(mapping->address) != &slab)
+      return driver_result::kInvalidValue;
+  for (const Mapping* mapping : mappings) {
+    Allocation& allocation = *context.registry->find(mapping->allocation);
+    context.registry->remove_mapping(*mapping);
+    erase_if_unused(context, allocation);
+  }
+  return driver_result::kSuccess;
+}
+
+/// Access to one allocation of a slab is access to the whole slab, the driver's smallest unit.
+/// Access that the driver refuses is not granted again later.
+DriverResult grant_in_slab(const Driver& driver, Backing& slab, DeviceAddress address,
+                           const Access* access, size_t count) {
+  Placement& placement = *placement_at(slab, address);
+  std::vector<Access> access_before = placement.access;
+  const bool accessible_before = placement.accessible;
+  for (size_t i = 0; i < count; ++i)
+    if (widen_access(placement.access, access[i])) placement.accessible = false;
+  const Status granted = map_placement(driver, slab, placement);
+  if (granted.ok()) return driver_result::kSuccess;
+  placement.access = std::move(access_before);
+  placement.accessible = accessible_before && placement.mapped;
+  return log_of(granted.error(), slab.device());
+}
+
+}  // namespace
+
+DriverResult hooked_cuMemAddressReserve(DeviceAddress* address, size_t size_bytes, size_t alignment,
+                                        DeviceAddress wanted, unsigned long long flags) {
+  HookContext& context = *hook_context();
+  if (context.forward_only)
+    return context.driver->cuMemAddressReserve(address, size_bytes, alignment, wanted, flags);
+  (void)take_buffer_expected();  // the query was for a second mapping
+  const AllocationId expected = take_mapping_expected();
+  if (expected != 0 && address != nullptr && wanted == 0 && flags == 0) {
+    MutexLock lock(context.registry->mutex);
+    Allocation* allocation = context.registry->find(expected);
+    if (allocation != nullptr && size_bytes == allocation->size_bytes) {
+      if (const DeviceAddress placed = address_in_slab(context, *allocation)) {
+        context.registry->add_reservation(placed);
+        *address = placed;
+        return driver_result::kSuccess;
+      }
+    }
+  }
+  // Every address of the driver has an alignment of amem's unit.
+  const size_t unit = context.granularity_bytes.load(std::memory_order_relaxed);
+  return context.driver->cuMemAddressReserve(address, driver_bytes(context, size_bytes),
+                                             alignment < unit ? 0 : alignment, wanted, flags);
+}
+
+DriverResult hooked_cuMemAddressFree(DeviceAddress address, size_t size_bytes) {
+  HookContext& context = *hook_context();
+  if (context.forward_only) return context.driver->cuMemAddressFree(address, size_bytes);
+  MutexLock lock(context.registry->mutex);
+  // A thread that has unmapped and released its allocation may free its reservation when another
+  // thread already uses the slot and its address. The mapping there then has a reservation of its
+  // own.
+  if (context.registry->slab_at(address) != nullptr &&
+      context.registry->find_mapping(address) != nullptr &&
+      context.registry->reservations_of(address) <= 1)
+    return driver_result::kInvalidValue;
+  AddressRange unused;
+  if (!context.registry->remove_reservation(address, &unused))
+    return context.driver->cuMemAddressFree(address, driver_bytes(context, size_bytes));
+  if (unused.size_bytes == 0) return driver_result::kSuccess;
+  return context.driver->cuMemAddressFree(unused.address, unused.size_bytes);
+}
+
+DriverResult hooked_cuMemMap(DeviceAddress address, size_t size_bytes, size_t offset,
+                             DriverHandle handle, unsigned long long flags) {
+  HookContext& context = *hook_context();
+  if (context.forward_only || !is_our_handle(handle))
+    return context.driver->cuMemMap(address, size_bytes, offset, handle, flags);
+
+  MutexLock lock(context.registry->mutex);
+  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
+  Allocation* allocation = context.registry->find_handle(handle);
+  if (allocation == nullptr) return driver_result::kInvalidValue;
+  Backing& backing = context.registry->backing_of(*allocation);
+  if (backing.is_slab) {
+    const Placement* placement = placement_at(backing, address);
+    if (placement != nullptr && address == placement->address + allocation->offset_bytes) {
+      if (context.registry->find_mapping(address) != nullptr) return driver_result::kInvalidValue;
+      // The owner may round sizes differently from an importer without slabs.
+      if (offset != 0 || (!allocation->is_import && size_bytes != allocation->size_bytes))
+        return driver_result::kNotSupported;
+      context.registry->add_mapping(*allocation, address, size_bytes);
+      return driver_result::kSuccess;
+    }
+    const DriverResult left = leave_slab(context, *allocation);
+    if (left != driver_result::kSuccess) return left;
+  }
+  return map_own(context, *allocation, address, size_bytes, offset, flags);
+}
+
+DriverResult hooked_cuMemUnmap(DeviceAddress address, size_t size_bytes) {
+  HookContext& context = *hook_context();
+  if (context.forward_only) return context.driver->cuMemUnmap(address, size_bytes);
+
+  MutexLock lock(context.registry->mutex);
+  wait_copied(context, address, size_bytes);
+  if (const Backing* slab = context.registry->slab_at(address))
+    return unmap_in_slab(context, *slab, address, size_bytes);
+  const size_t bytes = driver_bytes(context, size_bytes);
+  const std::vector<Mapping*> mappings = context.registry->mappings_in(address, bytes);
+  size_t away_bytes = 0;
+  for (const Mapping* mapping : mappings) {
+    if (mapping->address < address || mapping->end() > address + bytes)
+      return driver_result::kInvalidValue;
+    const Backing& backing =
+        context.registry->backing_of(*context.registry->find(mapping->allocation));
+    if (!backing.is_here()) away_bytes += driver_bytes(context, mapping->size_bytes);
+  }
+  // NCCL unmaps ranges with many mappings and gaps in one call (dev_runtime.cc:197@v2.30.7-1). The
+  // driver accepts holes.
+  if (away_bytes < bytes) {
+    const DriverResult result = context.driver->cuMemUnmap(address, bytes);
+    if (result != driver_result::kSuccess) return result;
+  }
+  for (const Mapping* mapping : mappings) {
+    Allocation& allocation = *context.registry->find(mapping->allocation);
+    context.registry->remove_placement(context.registry->backing_of(allocation), mapping->address);
+    context.registry->remove_mapping(*mapping);
+    erase_if_unused(context, allocation);
+  }
+  return driver_result::kSuccess;
+}
+
+DriverResult hooked_cuMemSetAccess(DeviceAddress address, size_t size_bytes, const Access* access,
+                                   size_t count) {
+  HookContext& context = *hook_context();
+  if (context.forward_only)
+    return context.driver->cuMemSetAccess(address, size_bytes, access, count);
+
+  MutexLock lock(context.registry->mutex);
+  wait_copied(context, address, size_bytes);
+  if (Backing* slab = context.registry->slab_at(address))
+    return grant_in_slab(*context.driver, *slab, address, access, count);
+  const size_t bytes = driver_bytes(context, size_bytes);
+  std::vector<Placement*> placements;
+  size_t away_bytes = 0;
+  for (const Mapping* mapping : context.registry->mappings_in(address, bytes)) {
+    Backing& backing = context.registry->backing_of(*context.registry->find(mapping->allocation));
+    placements.push_back(placement_at(backing, mapping->address));
+    if (!placements.back()->mapped) away_bytes += placements.back()->size_bytes;
+  }
+  if (away_bytes < bytes) {
+    const DriverResult result = context.driver->cuMemSetAccess(address, bytes, access, count);
+    if (result != driver_result::kSuccess) return result;
+  }
+  for (Placement* placement : placements) {
+    for (size_t i = 0; i < count; ++i) merge_access(placement->access, access[i]);
+    placement->accessible = placement->mapped;
+  }
+  return driver_result::kSuccess;
+}
+
+DriverResult hooked_cuMemGetAddressRange_v2(DeviceAddress* base, size_t* size_bytes,
+                                            DeviceAddress address) {
+  HookContext& context = *hook_context();
+  if (!context.forward_only) {
+    MutexLock lock(context.registry->mutex);
+    if (const Mapping* mapping = context.registry->mapping_at(address)) {
+      if (base != nullptr) *base = mapping->address;
+      if (size_bytes != nullptr) *size_bytes = mapping->size_bytes;
+      return driver_result::kSuccess;
+    }
+    if (context.registry->slab_at(address) != nullptr) return driver_result::kNotFound;
+  }
+  return context.driver->cuMemGetAddressRange_v2(base, size_bytes, address);
+}
+
+}  // namespace amem

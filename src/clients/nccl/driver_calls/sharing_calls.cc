@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Hooks on what leaves the process or its tables: export, import, NIC registration, multicast.
+#include <cstdint>
+
+#include "base/log.h"
+#include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/nccl/driver_calls/slab_calls.h"
+#include "clients/nccl/hook_context.h"
+
+namespace amem {
+namespace {
+
+/// Makes an allocation persistent. Returns the driver's handle of its backing and its offset there,
+/// or 0 while the memory is released.
+DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const char* because,
+                            size_t* offset_bytes) {
+  MutexLock lock(context.registry->mutex);
+  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
+  Allocation* allocation = context.registry->find_handle(handle);
+  if (allocation == nullptr || !context.registry->backing_of(*allocation).is_here()) return 0;
+  allocation->make_persistent(because);
+  *offset_bytes = allocation->offset_bytes;
+  return context.registry->backing_of(*allocation).handle;
+}
+
+}  // namespace
+
+DriverResult hooked_cuMemExportToShareableHandle(void* shareable, DriverHandle handle, int type,
+                                                 unsigned long long flags) {
+  HookContext& context = *hook_context();
+  if (context.forward_only || !is_our_handle(handle))
+    return context.driver->cuMemExportToShareableHandle(shareable, handle, type, flags);
+  if (type != kHandleTypeFd) {
+    // A fabric handle does not identify its importers.
+    size_t offset_bytes = 0;
+    const DriverHandle backing =
+        pinned_backing(context, handle, "exported as a fabric handle", &offset_bytes);
+    return backing == 0 || offset_bytes != 0
+               ? driver_result::kInvalidValue
+               : context.driver->cuMemExportToShareableHandle(shareable, backing, type, flags);
+  }
+
+  MutexLock lock(context.registry->mutex);
+  Allocation* allocation = context.registry->find_handle(handle);
+  if (allocation == nullptr || shareable == nullptr) return driver_result::kInvalidValue;
+  // The driver does not export imports, or memory without a shareable handle. The error is the
+  // driver's.
+  const Backing& backing = context.registry->backing_of(*allocation);
+  if (allocation->is_import || (allocation->properties.requested_handle_types & kHandleTypeFd) == 0)
+    return context.driver->cuMemExportToShareableHandle(shareable, backing.handle, type, flags);
+  Result<int> token = context.exchange->make_token(*allocation);
+  if (!token.ok()) {
+    AMEM_LOG(error, allocation->device(), "cannot export an allocation of NCCL: %s",
+             token.error().message.c_str());
+    return driver_result::kUnknown;
+  }
+  *static_cast<int*>(shareable) = token.value();
+  return driver_result::kSuccess;
+}
+
+DriverResult hooked_cuMemImportFromShareableHandle(DriverHandle* handle, void* shareable,
+                                                   int type) {
+  HookContext& context = *hook_context();
+  (void)take_buffer_expected();  // the query was for the import
+  if (!context.forward_only && handle != nullptr && type == kHandleTypeFd) {
+    const int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
+    DriverResult result = driver_result::kSuccess;
+    if (context.exchange->import_token(fd, handle, &result)) {
+      if (result == driver_result::kSuccess) expect_mapping_of(*handle);
+      return result;
+    }
+  }
+  return context.driver->cuMemImportFromShareableHandle(handle, shareable, type);
+}
+
+DriverResult hooked_cuMemGetHandleForAddressRange(void* handle, DeviceAddress address,
+                                                  size_t size_bytes, int type,
+                                                  unsigned long long flags) {
+  HookContext& context = *hook_context();
+  const DriverResult result =
+      context.driver->cuMemGetHandleForAddressRange(handle, address, size_bytes, type, flags);
+  // The dma-buf is for a NIC, which uses the physical pages as long as they are registered
+  // (net.cc:994@v2.30.7-1).
+  if (result == driver_result::kSuccess && !context.forward_only)
+    pin_range(context, address, size_bytes, "registered with a NIC");
+  return result;
+}
+
+// Multicast calls wait until every device has joined, so no lock is held during the call. The
+// memory is made persistent before the call, so that no pause in between releases it.
+DriverResult hooked_cuMulticastBindMem(DriverHandle multicast, size_t multicast_offset,
+                                       DriverHandle memory, size_t memory_offset, size_t size_bytes,
+                                       unsigned long long flags) {
+  HookContext& context = *hook_context();
+  if (!context.forward_only && is_our_handle(memory)) {
+    size_t offset_bytes = 0;
+    memory = pinned_backing(context, memory, "bound to multicast (NVLS)", &offset_bytes);
+    if (memory == 0) return driver_result::kInvalidValue;
+    memory_offset += offset_bytes;
+  }
+  return context.driver->cuMulticastBindMem(multicast, multicast_offset, memory, memory_offset,
+                                            size_bytes, flags);
+}
+
+DriverResult hooked_cuMulticastBindAddr(DriverHandle multicast, size_t offset,
+                                        DeviceAddress address, size_t size_bytes,
+                                        unsigned long long flags) {
+  HookContext& context = *hook_context();
+  if (!context.forward_only) pin_range(context, address, size_bytes, "bound to multicast (NVLS)");
+  return context.driver->cuMulticastBindAddr(multicast, offset, address, size_bytes, flags);
+}
+
+}  // namespace amem

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/nccl/driver_calls/slab_calls.h"
+#include "clients/nccl/hook_context.h"
+#include "memory/slab.h"
+
+namespace amem {
+
+inline constexpr size_t kMiB = size_t{1} << 20;
+inline constexpr size_t kDriverUnit = 2 * kMiB;
+inline constexpr size_t kHalfSlab = kSmallestSlab / 2;  ///< two fill the first slab
+
+/// A driver that refuses what the real one refuses: an unknown handle, a part of an object, an
+/// address that is not reserved.
+struct FakeDriver {
+  std::map<DriverHandle, size_t> objects;
+  std::map<DeviceAddress, size_t> reserved;
+  std::map<DeviceAddress, DriverHandle> mapped;
+  int creates = 0, maps = 0, grants = 0;
+  std::vector<Access> granted;  ///< by the last call
+  DriverResult create_result = driver_result::kSuccess;
+  DriverResult access_result = driver_result::kSuccess;
+  DriverHandle next_handle = 0x7f0000001000;
+  DeviceAddress next_address = 0x300000000;
+};
+inline FakeDriver g_fake;
+
+class NoExchange final : public Exchange {
+ public:
+  Result<int> make_token(Allocation& allocation) override {
+    allocation.nonce = 1;
+    return 77;
+  }
+  bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
+  void forget(const Allocation&) override {}
+};
+
+inline Driver fake_driver() {
+  Driver driver{};
+  driver.cuMemGetAllocationGranularity = [](size_t* bytes, const AllocationProperties*, int) {
+    *bytes = kDriverUnit;
+    return 0;
+  };
+  driver.cuMemCreate = [](DriverHandle* handle, size_t size_bytes, const AllocationProperties*,
+                          unsigned long long) {
+    if (g_fake.create_result != 0) return g_fake.create_result;
+    if (size_bytes % kDriverUnit != 0) return driver_result::kInvalidValue;
+    ++g_fake.creates;
+    g_fake.objects[*handle = g_fake.next_handle++] = size_bytes;
+    return 0;
+  };
+  driver.cuMemRelease = [](DriverHandle handle) {
+    return g_fake.objects.erase(handle) == 1 ? 0 : driver_result::kInvalidValue;
+  };
+  driver.cuMemAddressReserve = [](DeviceAddress* address, size_t size_bytes, size_t, DeviceAddress,
+                                  unsigned long long) {
+    if (size_bytes % kDriverUnit != 0) return driver_result::kInvalidValue;
+    *address = g_fake.next_address;
+    g_fake.next_address += 1 << 30;
+    g_fake.reserved[*address] = size_bytes;
+    return 0;
+  };
+  driver.cuMemAddressFree = [](DeviceAddress address, size_t size_bytes) {
+    const auto found = g_fake.reserved.find(address);
+    if (found == g_fake.reserved.end() || found->second != size_bytes)
+      return driver_result::kInvalidValue;
+    g_fake.reserved.erase(found);
+    return 0;
+  };
+  driver.cuMemMap = [](DeviceAddress address, size_t size_bytes, size_t, DriverHandle handle,
+                       unsigned long long) {
+    if (g_fake.objects[handle] != size_bytes || g_fake.reserved[address] < size_bytes)
+      return driver_result::kInvalidValue;
+    ++g_fake.maps;
+    g_fake.mapped[address] = handle;
+    return 0;
+  };
+  driver.cuMemUnmap = [](DeviceAddress address, size_t) {
+    return g_fake.mapped.erase(address) == 1 ? 0 : driver_result::kInvalidValue;
+  };
+  driver.cuMemSetAccess = [](DeviceAddress, size_t, const Access* access, size_t count) {
+    if (g_fake.access_result != driver_result::kSuccess) return g_fake.access_result;
+    g_fake.granted.assign(access, access + count);
+    return ++g_fake.grants, driver_result::kSuccess;
+  };
+  driver.cuMemGetAddressRange_v2 = [](DeviceAddress*, size_t*, DeviceAddress) {
+    return driver_result::kNotFound;
+  };
+  driver.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties*, DriverHandle) {
+    return 0;
+  };
+  return driver;
+}
+
+/// NCCL at work on the driver above, its buffers in slabs.
+class SlabCalls : public testing::Test {
+ protected:
+  SlabCalls() {
+    g_fake = {};
+    properties_.requested_handle_types = kHandleTypeFd;
+    properties_.location = {kLocationDevice, 0};
+    context_.driver = &driver_;
+    context_.registry = &registry_;
+    context_.exchange = &exchange_;
+    context_.slabs = true;
+    context_.zero = [this](int, DeviceAddress address, size_t) {
+      zeroed_.push_back(address);
+      return zero_works_ ? ok_status() : Status(make_error(ErrorKind::timeout, 0, "busy"));
+    };
+    install_hooks(&context_);
+  }
+  ~SlabCalls() override { install_hooks(nullptr); }
+
+  struct Buffer {
+    DriverHandle handle = 0;
+    DeviceAddress address = 0;
+    size_t size_bytes = 0;
+  };
+  size_t ask_granularity(int option = kGranularityMinimum) {
+    size_t unit = 0;
+    EXPECT_EQ(hooked_cuMemGetAllocationGranularity(&unit, &properties_, option), 0);
+    return unit;
+  }
+  DriverHandle create(size_t size_bytes) {
+    DriverHandle handle = 0;
+    EXPECT_EQ(hooked_cuMemCreate(&handle, size_bytes, &properties_, 0), 0);
+    return handle;
+  }
+  DeviceAddress reserve(size_t size_bytes) {
+    DeviceAddress address = 0;
+    EXPECT_EQ(hooked_cuMemAddressReserve(&address, size_bytes, kSlotBytes, 0, 0), 0);
+    return address;
+  }
+  DriverResult map(const Buffer& buffer) {
+    return hooked_cuMemMap(buffer.address, buffer.size_bytes, 0, buffer.handle, 0);
+  }
+  /// ncclCuMemAlloc.
+  Buffer allocate(size_t wanted_bytes) {
+    const size_t unit = ask_granularity();
+    Buffer buffer;
+    buffer.size_bytes = (wanted_bytes + unit - 1) / unit * unit;
+    buffer.handle = create(buffer.size_bytes);
+    buffer.address = reserve(buffer.size_bytes);
+    EXPECT_EQ(map(buffer), 0);
+    const Access access{{kLocationDevice, 0}, 3};
+    EXPECT_EQ(hooked_cuMemSetAccess(buffer.address, buffer.size_bytes, &access, 1), 0);
+    return buffer;
+  }
+  /// ncclCuMemFree.
+  void free(const Buffer& buffer) {
+    size_t size_bytes = 0;
+    EXPECT_EQ(hooked_cuMemGetAddressRange_v2(nullptr, &size_bytes, buffer.address), 0);
+    EXPECT_EQ(size_bytes, buffer.size_bytes);
+    EXPECT_EQ(hooked_cuMemUnmap(buffer.address, size_bytes), 0);
+    EXPECT_EQ(hooked_cuMemRelease(buffer.handle), 0);
+    EXPECT_EQ(hooked_cuMemAddressFree(buffer.address, size_bytes), 0);
+  }
+  void expect_nothing_left() {
+    EXPECT_TRUE(g_fake.objects.empty());
+    EXPECT_TRUE(g_fake.reserved.empty());
+    EXPECT_TRUE(g_fake.mapped.empty());
+    MutexLock lock(registry_.mutex);
+    EXPECT_TRUE(registry_.backings().empty());
+    EXPECT_TRUE(registry_.allocations().empty());
+  }
+
+  Driver driver_ = fake_driver();
+  Registry registry_;
+  NoExchange exchange_;
+  HookContext context_;
+  AllocationProperties properties_{};
+  std::vector<DeviceAddress> zeroed_;
+  bool zero_works_ = true;
+};
+
+}  // namespace amem

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/nccl/forwarder/forwarder.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/enable.h"
+#include "base/environment.h"
+#include "base/log.h"
+#include "clients/nccl/doors/nccl_copies.h"
+#include "clients/nccl/forwarder/missing_nccl.h"
+#include "clients/nccl/host.h"
+#include "interpose/store.h"
+
+namespace amem {
+namespace {
+
+/// The names that amem's libnccl.so.2 exports, terminated by nullptr. The symbol identifies the
+/// library.
+constexpr char kNames[] = "amemForwarderNames";
+constexpr char kFile[] = "libnccl.so.2";
+
+// The address range of amem's libnccl.so.2, which is never unloaded. Guarded by the loader's list
+// lock.
+constinit uintptr_t g_begin = 0, g_end = 0;
+
+struct RealNccl {
+  void* handle = nullptr;
+  std::string failure;
+};
+
+bool is_real_nccl(void* handle) {
+  return dlsym(handle, kNames) == nullptr && dlsym(handle, "ncclCommInitRank") != nullptr;
+}
+
+/// RTLD_LOCAL, because its symbols must not precede amem's. Not RTLD_DEEPBIND, because NCCL's
+/// look-ups would bypass preloaded libraries.
+void* open_real(const std::string& path) {
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr || is_real_nccl(handle)) return handle;
+  dlclose(handle);
+  return nullptr;
+}
+
+RealNccl open_chosen(const std::string& path) {
+  if (void* handle = open_real(path)) return {handle, ""};
+  const char* const why = dlerror();
+  return {nullptr, "AMEM_NCCL_PATH=" + path + ": " +
+                       (why != nullptr ? why : "it is not NCCL, or amem's own libnccl.so.2") +
+                       "; set it to the file name of the libnccl.so.2 to use"};
+}
+
+/// The path of an NCCL library that the process has already loaded, or "".
+std::string loaded_nccl() {
+  char path[PATH_MAX] = "";
+  visit_images([&](const Image& image) {
+    if (path[0] == '\0' && is_nccl(image)) strncpy(path, image.path, sizeof path - 1);
+  });
+  return path;
+}
+
+/// The folders in which the loader searches for the program's libraries.
+std::vector<std::string> search_folders() {
+  std::vector<std::string> folders;
+  void* const program = dlopen(nullptr, RTLD_LAZY);
+  Dl_serinfo size{};
+  if (dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
+  const std::unique_ptr<void, void (*)(void*)> memory(calloc(1, size.dls_size), free);
+  auto* const list = static_cast<Dl_serinfo*>(memory.get());
+  list->dls_size = size.dls_size;
+  list->dls_cnt = size.dls_cnt;
+  if (dlinfo(program, RTLD_DI_SERINFO, list) != 0) return folders;
+  for (unsigned i = 0; i < list->dls_cnt; ++i) folders.emplace_back(list->dls_serpath[i].dls_name);
+  return folders;
+}
+
+RealNccl find_real() {
+  if (!environment().nccl_path.empty()) return open_chosen(environment().nccl_path);
+  if (const std::string loaded = loaded_nccl(); !loaded.empty())
+    if (void* handle = open_real(loaded)) return {handle, ""};
+  for (const std::string& folder : search_folders()) {
+    const std::string path = folder + "/" + kFile;
+    if (access(path.c_str(), R_OK) != 0) continue;
+    if (void* handle = open_real(path)) return {handle, ""};
+  }
+  return {nullptr,
+          "the folders in which the loader searches contain no libnccl.so.2 except amem's own: "
+          "set AMEM_NCCL_PATH to its file name"};
+}
+
+void hide_absent_functions(void* real) {
+  const char* const* names = nullptr;
+  visit_images([&](const Image& image) {
+    if (is_forwarder(image))
+      names = reinterpret_cast<const char* const*>(image.view.address_of(kNames));
+  });
+  std::vector<const char*> absent;
+  for (; names != nullptr && *names != nullptr; ++names)
+    if (added_function(*names) == nullptr && dlsym(real, *names) == nullptr)
+      absent.push_back(*names);
+  (void)dlerror();
+  visit_images([&](const Image& image) {
+    if (!is_forwarder(image)) return;
+    for (const char* name : absent)
+      if (const ElfW(Sym)* symbol = image.view.definition(name))
+        (void)store_word(image, const_cast<ElfW(Addr)*>(&symbol->st_value), 0);
+  });
+}
+
+// True while the thread searches for the real NCCL. Its look-ups are not changed then.
+constinit thread_local bool t_looking = false;
+
+/// The NCCL library behind amem's libnccl.so.2, or nullptr.
+///
+/// Threads that call it at the same time each search, with the same result. No thread waits for
+/// another, because the caller may be a constructor that runs with the loader's lock held.
+void* real_nccl() {
+  static constinit std::atomic<bool> is_found{false};
+  static constinit std::atomic<void*> handle{nullptr};
+  if (is_found.load(std::memory_order_acquire)) return handle.load(std::memory_order_relaxed);
+  const bool looked_before = std::exchange(t_looking, true);
+  if (is_enabled()) catch_nccl();
+  const RealNccl real = find_real();
+  if (real.handle != nullptr) {
+    scan_images();
+    hide_absent_functions(real.handle);
+    handle.store(real.handle, std::memory_order_relaxed);
+  }
+  t_looking = looked_before;
+  if (!is_found.exchange(true, std::memory_order_release) && real.handle == nullptr)
+    AMEM_LOG(error, -1, "no NCCL to forward to: %s", real.failure.c_str());
+  return real.handle;
+}
+
+}  // namespace
+
+bool is_forwarder(const Image& image) {
+  if (image.view.definition(kNames) == nullptr) return false;
+  g_begin = image.begin;
+  g_end = image.end;
+  return true;
+}
+
+bool is_in_forwarder(uintptr_t address) { return address >= g_begin && address < g_end; }
+
+void before_look_up(const char* name) {
+  const bool is_nccl_name = strncmp(name, "nccl", 4) == 0 || strncmp(name, "pnccl", 5) == 0;
+  if (!is_nccl_name || t_looking || added_function(name) != nullptr) return;
+  bool present = false;
+  visit_images([&](const Image& image) { present |= is_forwarder(image); });
+  if (present) (void)real_nccl();
+}
+
+}  // namespace amem
+
+void* amemForward(const char* name) noexcept {
+  using namespace amem;
+  if (void* added = added_function(name)) return added;
+  void* const real = real_nccl();
+  if (real == nullptr) return stand_in_without_nccl(name);
+  if (void* function = dlsym(real, name)) return function;
+  AMEM_LOG(warn, -1,
+           "the NCCL library behind amem's libnccl.so.2 has no %s: the call returns "
+           "ncclInvalidUsage",
+           name);
+  return stand_in_for_absent(name);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/nccl/gate/async_communicators.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+namespace amem {
+
+void AsyncCommunicators::add(ncclComm_t communicator, AskFunction* real) {
+  if (communicator == nullptr || real == nullptr) return;
+  MutexLock lock(turns_);
+  communicators_[communicator] = real;
+}
+
+int AsyncCommunicators::ask(AskFunction* real, ncclComm_t communicator, int* state) {
+  MutexLock lock(turns_);
+  return real(communicator, state);
+}
+
+void AsyncCommunicators::forget(ncclComm_t communicator) {
+  MutexLock lock(turns_);
+  communicators_.erase(communicator);
+  gate_.remove_communicator(communicator);
+}
+
+bool AsyncCommunicators::is_in_progress(ncclComm_t communicator,
+                                        const std::vector<CommunicatorId>* ids) {
+  MutexLock lock(turns_);
+  const auto entry = communicators_.find(communicator);
+  CommunicatorId id = kNameless;
+  int state = ncclSuccess;
+  if (entry == communicators_.end()) return false;
+  (void)gate_.find_communicator(communicator, &id);
+  if (ids != nullptr && std::find(ids->begin(), ids->end(), id) == ids->end()) return false;
+  return entry->second(communicator, &state) == ncclSuccess && state == ncclInProgress;
+}
+
+Status AsyncCommunicators::wait_until_settled(const std::vector<CommunicatorId>* ids,
+                                              Deadline deadline) {
+  if (!any()) return ok_status();
+  std::vector<ncclComm_t> all;
+  {
+    MutexLock lock(turns_);
+    for (const auto& [communicator, ask] : communicators_) all.push_back(communicator);
+  }
+  for (const ncclComm_t communicator : all) {
+    while (is_in_progress(communicator, ids)) {
+      if (deadline.passed())
+        return make_error(ErrorKind::timeout, 0,
+                          "a non-blocking communicator is still working (ncclInProgress)");
+      const timespec pause{0, 200'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace amem

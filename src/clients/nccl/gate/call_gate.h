@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/asymmetric_fence.h"
+#include "base/deadline.h"
+#include "base/identity.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "clients/nccl/gate/communicator_id.h"
+#include "clients/nccl/gate/gate_thread.h"
+
+namespace amem {
+
+/// The gates for NCCL calls that start work: one for the process, and one for each communicator.
+///
+/// A call is inside until it returns; a call of an open NCCL group is inside until the group ends.
+/// A thread that closes a gate can wait until no thread is inside. Passing an open gate costs a few
+/// stores to a cache line of the thread and one load of a shared word, without a fence or a lock
+/// (base/asymmetric_fence.h; docs/decisions/0006-call-gate.md).
+///
+/// Threads: all functions may be called from any thread.
+class CallGate {
+ public:
+  /// Why the gate of a communicator is closed: a member that is paused or has ended.
+  struct Closure {
+    InstanceId member;
+    std::string text;       ///< "process 1234 is paused"
+    bool for_ever = false;  ///< the member has ended: calls fail and do not wait
+    bool is_guess = false;  ///< the process may not be a member of all these communicators
+  };
+
+  CallGate();
+  ~CallGate();
+
+  // --- Calls
+  // -------------------------------------------------------------------------------------------------------
+
+  /// One call of the calling thread through the gate: the constructor enters, the destructor
+  /// leaves.
+  ///
+  /// Waits for a closed communicator until the deadline. `communicator` is NCCL's pointer, or
+  /// nullptr for a call without a communicator. A call that NCCL makes from within a call enters at
+  /// once. So does a call of an open group on a communicator that the group has already entered: a
+  /// thread that closes the gate waits for the group before it releases memory. A call in an open
+  /// group stays inside until the outermost group ends.
+  class [[nodiscard]] Entry {
+   public:
+    Entry(CallGate& gate, const char* call, const void* communicator, long timeout_ms)
+        : gate_(gate), thread_(gate.this_thread()) {
+      if (thread_.depth > 0) {
+        // Called from within a call.
+      } else if (thread_.is_inside_for(communicator)) {
+        thread_.call.store(call, std::memory_order_relaxed);
+      } else {
+        const size_t before = thread_.step_in(call, communicator);
+        // Either the closing thread sees this thread inside, or this thread sees the closure: both
+        // store, then load (Dekker).
+        gate.fence_.light();
+        if (gate.attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+          refusal_ = gate.enter_with_care(thread_, before, call, communicator, timeout_ms);
+      }
+      if (refusal_ == nullptr) ++thread_.depth;
+    }
+    ~Entry() {
+      if (refusal_ == nullptr) gate_.leave(thread_);
+    }
+    Entry(const Entry&) = delete;
+
+    bool is_inside() const { return refusal_ == nullptr; }
+    /// REQUIRES: !is_inside().
+    const Error& refusal() const { return *refusal_; }
+
+   private:
+    CallGate& gate_;
+    GateThread& thread_;
+    std::unique_ptr<const Error> refusal_;
+  };
+
+  /// The calling thread has opened an NCCL group. The group is inside from now on. If the process's
+  /// gate is closed, the group stays outside until one of its calls is let in: a group itself
+  /// starts no work, and applications open groups around calls that are always legal, such as
+  /// ncclCommDestroy.
+  void group_started(const char* call) {
+    GateThread& thread = this_thread();
+    ++thread.group_depth;
+    if (thread.call.load(std::memory_order_relaxed) != nullptr) return;
+    const size_t before = thread.step_in(call, nullptr);
+    fence_.light();
+    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      stay_outside_if_closed(thread, before);
+  }
+  /// Runs `end`, which ends the calling thread's innermost group; inside the gate if the group is
+  /// inside.
+  template <typename End>
+  auto end_group(const char* call, End end) {
+    GateThread& thread = this_thread();
+    const bool is_inside = thread.call.load(std::memory_order_relaxed) != nullptr;
+    if (is_inside) {
+      thread.call.store(call, std::memory_order_relaxed);
+      ++thread.depth;
+    }
+    const auto result = end();
+    // A callback of NCCL may have ended the group.
+    if (thread.group_depth > 0) --thread.group_depth;
+    if (is_inside) leave(thread);
+    return result;
+  }
+  bool caller_is_in_group() const { return this_thread().group_depth > 0; }
+  bool is_in_outermost_group() const { return this_thread().group_depth <= 1; }
+
+  /// The calling thread is about to launch work that has not passed the gate. Waits until no gate
+  /// is closed. Errors: misuse, if the process's gate is closed; timeout. has_ungated_work() is
+  /// true from now on.
+  Status admit_ungated(const char* call, long timeout_ms);
+  /// The same for memory that was allocated while no call was inside.
+  void note_ungated_allocation();
+  /// True if such work has run. amem cannot wait for it.
+  bool has_ungated_work() const { return ungated_.load(std::memory_order_relaxed); }
+
+  // --- Communicators
+  //
+  // A communicator that was not added, or added without an identity, is nameless. It is closed and
+  // waited for with every list of communicators that contains kNameless
+  // (clients/nccl/gate/communicator_id.h).
+
+  void add_communicator(const void* communicator, const CommunicatorId& id);
+  void remove_communicator(const void* communicator);
+  /// Adds a communicator whose address NCCL stores later. Its identity is known to other processes,
+  /// but calls on it are treated as nameless.
+  void add_unseen(const CommunicatorId& id);
+  /// True if one of `ids` is a communicator of this process. kNameless never is.
+  bool knows_any(const std::vector<CommunicatorId>& ids);
+  /// All identities, including those of add_unseen().
+  std::vector<CommunicatorId> communicator_ids();
+  /// Gets the identity of a communicator, if it is known.
+  bool find_communicator(const void* communicator, CommunicatorId* id);
+  std::vector<const void*> communicators();
+
+  // --- Closing
+  // -----------------------------------------------------------------------------------------------------
+
+  /// Closes the gate of the process: every call fails immediately with ErrorKind::misuse and this
+  /// text.
+  void close_process(std::string text);
+  void open_process();
+
+  /// A member of these communicators is paused: calls on them wait until member_back(). Here and
+  /// below, a group that is already inside on one of them continues: a caller that releases memory
+  /// must call wait_until_outside() first.
+  void member_away(const Closure& closure, const std::vector<CommunicatorId>& ids);
+  /// The member has resumed. Has no effect if it has ended.
+  void member_back(const InstanceId& member);
+  /// A paused member has ended: calls on its communicators fail until these are destroyed.
+  void member_ended(const InstanceId& member, std::string text);
+  /// A process has ended that was not paused, and its memory is not mapped any more: calls on its
+  /// communicators fail. REQUIRES: closure.for_ever.
+  void member_lost(Closure closure, std::vector<CommunicatorId> ids);
+
+  /// Waits until no other thread is inside a call on one of `ids` (any call if `ids` is nullptr).
+  /// Errors: timeout, with the thread and the call; misuse, if the calling thread is inside.
+  Status wait_until_outside(const std::vector<CommunicatorId>* ids, Deadline deadline);
+  /// The name of a call that is inside, or "". Does not wait.
+  std::string who_is_inside(const std::vector<CommunicatorId>* ids);
+
+  /// True if the calling thread has ever been at this gate. Threads of NCCL have not.
+  bool caller_has_called() const { return t_last_.gate == number_; }
+  /// True if the calling thread is inside an NCCL call.
+  bool caller_is_in_call() const { return caller_has_called() && t_last_.thread->depth > 0; }
+  /// True if the calling thread is inside an NCCL call or an open group.
+  bool caller_is_inside() const {
+    const GateThread& thread = this_thread();
+    return thread.depth > 0 || thread.group_depth > 0;
+  }
+
+ private:
+  /// The record of the calling thread at the gate that it used last. A process has one gate; tests
+  /// create several. Identified by number, because a later gate may have the same address.
+  struct Last {
+    uint64_t gate;       ///< number of the gate; 0: none
+    GateThread* thread;  ///< owned by the object of make_this_thread()
+  };
+  static inline constinit thread_local Last t_last_{};
+
+  GateThread& this_thread() const {
+    return t_last_.gate == number_ ? *t_last_.thread : make_this_thread();
+  }
+  [[gnu::cold]] GateThread& make_this_thread() const;
+  /// The slow path of an entry, while `attention_` is not 0. Returns nullptr if the call is let in.
+  [[gnu::cold, gnu::noinline]] std::unique_ptr<const Error> enter_with_care(
+      GateThread& thread, size_t before, const char* call, const void* communicator,
+      long timeout_ms);
+  Status wait_while_closed(GateThread& thread, size_t before, const char* call,
+                           const void* communicator, long timeout_ms) AMEM_REQUIRES(mutex_);
+  void leave(GateThread& thread) {
+    if (--thread.depth > 0 || thread.group_depth > 0) return;
+    thread.step_out();
+    // Pairs with the heavy fence of closing: a thread that has closed a gate before the following
+    // load is notified that this thread is outside.
+    fence_.light();
+    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      tell_outside();
+  }
+  [[gnu::cold]] void tell_outside();
+  [[gnu::cold]] void stay_outside_if_closed(GateThread& thread, size_t before);
+  void forget_ended() AMEM_REQUIRES(mutex_);
+  CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
+  /// False for a call without a communicator.
+  bool contains_communicator(const std::vector<CommunicatorId>& ids, const void* communicator)
+      AMEM_REQUIRES(mutex_);
+  bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
+  std::string find_inside(const std::vector<CommunicatorId>* ids,
+                          const GateThread* but_for = nullptr) AMEM_REQUIRES(mutex_);
+
+  const uint64_t number_;  ///< number of this gate in the process, from 1; never reused
+  const AsymmetricFence fence_;
+  /// The number of reasons for the slow path: closed gates and communicators to record.
+  std::atomic<int> attention_{0};
+  std::atomic<bool> ungated_{false};
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::string process_closed_ AMEM_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
+  std::vector<CommunicatorId> unseen_ AMEM_GUARDED_BY(mutex_);
+  struct Away {
+    Closure closure;
+    std::vector<CommunicatorId> ids;
+  };
+  std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
+  mutable std::vector<std::shared_ptr<GateThread>> threads_ AMEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace amem

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "clients/nccl/gate/call_gate.h"
+#include "clients/nccl/gate/communicator_id.h"
+
+namespace amem {
+
+inline const CommunicatorId kFirst = communicator_from_bytes("first", 5);
+inline const CommunicatorId kSecond = communicator_from_bytes("second", 6);
+inline const CommunicatorId kUnknown = communicator_from_bytes("unknown", 7);
+
+/// An open gate of two communicators.
+class CallGateFixture : public testing::Test {
+ protected:
+  CallGateFixture() {
+    gate_.add_communicator(comm(1), kFirst);
+    gate_.add_communicator(comm(2), kSecond);
+  }
+  /// A call that returns at once.
+  Status enter(const char* call, const void* communicator, long timeout_ms) {
+    const CallGate::Entry entry(gate_, call, communicator, timeout_ms);
+    return entry.is_inside() ? ok_status() : Status(entry.refusal());
+  }
+  static const void* comm(uintptr_t n) { return reinterpret_cast<const void*>(n); }
+
+  CallGate gate_;
+  const InstanceId member_ = random_instance_id();
+  const CallGate::Closure closure_{member_, "process 7 is paused", false};
+};
+
+}  // namespace amem

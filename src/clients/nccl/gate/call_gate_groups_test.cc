@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Groups, which are inside as a whole; work that does not pass the gate; the race of closing.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "clients/nccl/gate/call_gate.h"
+#include "clients/nccl/gate/call_gate_fixture.h"
+#include "clients/nccl/gate/capture_watch.h"
+
+namespace amem {
+namespace {
+
+class CallGateGroups : public CallGateFixture {
+ protected:
+  void end_group() {
+    gate_.end_group("ncclGroupEnd", [] { return 0; });
+  }
+};
+
+TEST_F(CallGateGroups, OpenGroupIsInsideUntilItsOutermostEnd) {
+  std::promise<void> opened, may_end;
+  auto call = std::async(std::launch::async, [&] {
+    gate_.group_started("ncclGroupStart");
+    gate_.group_started("ncclGroupStart");
+    EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
+    end_group();
+    opened.set_value();
+    may_end.get_future().wait();
+    end_group();
+  });
+  opened.get_future().wait();
+  const std::vector<CommunicatorId> first{kFirst};
+  EXPECT_FALSE(gate_.wait_until_outside(&first, Deadline::after_ms(1)).ok());
+
+  gate_.close_process("paused");
+  may_end.set_value();
+  EXPECT_TRUE(gate_.wait_until_outside(&first, Deadline::after_ms(30000)).ok());
+}
+
+TEST_F(CallGateGroups, OpenGroupWithoutCallsIsInsideToo) {
+  gate_.group_started("ncclGroupStart");
+  EXPECT_NE(gate_.who_is_inside(nullptr).find("is inside ncclGroupStart"), std::string::npos);
+  const std::vector<CommunicatorId> first{kFirst};
+  EXPECT_EQ(gate_.who_is_inside(&first), "");
+  end_group();
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
+TEST_F(CallGateGroups, EndOfAGroupIsInsideLikeTheGroup) {
+  gate_.group_started("ncclGroupStart");
+  EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
+
+  gate_.end_group("ncclGroupEnd", [&] {
+    EXPECT_NE(gate_.who_is_inside(nullptr).find("is inside ncclGroupEnd"), std::string::npos);
+    EXPECT_TRUE(enter("ncclMemAlloc", nullptr, 0).ok()) << "a call that NCCL makes back";
+    return 0;
+  });
+
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_FALSE(gate_.caller_is_inside());
+}
+
+// Whoever closes the gate waits for that group.
+TEST_F(CallGateGroups, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
+  gate_.group_started("ncclGroupStart");
+  EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
+  gate_.member_away(closure_, {kFirst, kSecond});
+
+  EXPECT_TRUE(enter("ncclRecv", comm(1), 0).ok());
+  EXPECT_FALSE(enter("ncclSend", comm(2), 1).ok());
+  EXPECT_TRUE(enter("ncclRecv", comm(1), 0).ok()) << "whatever was refused in between";
+
+  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  EXPECT_NE(gate_.who_is_inside(&first), "");
+  EXPECT_EQ(gate_.who_is_inside(&second), "");
+  end_group();
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
+TEST_F(CallGateGroups, GroupThatIsInsideIsLetInThroughAClosedProcess) {
+  gate_.group_started("ncclGroupStart");
+  EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
+  gate_.close_process("this process is paused");
+
+  EXPECT_TRUE(enter("ncclSend", comm(2), 0).ok()) << "the closer waits for the group's end";
+  end_group();
+
+  EXPECT_FALSE(enter("ncclSend", comm(2), 0).ok());
+}
+
+TEST_F(CallGateGroups, GroupThatIsEndedTwiceDoesNotCountForTheNext) {
+  gate_.group_started("ncclGroupStart");
+  EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
+  gate_.end_group("ncclGroupEnd", [&] {
+    end_group();
+    return 0;
+  });
+
+  EXPECT_FALSE(gate_.caller_is_inside());
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_FALSE(gate_.caller_is_in_group());
+}
+
+TEST_F(CallGateGroups, GroupOfManyCallsOnOneCommunicatorConcernsNoOther) {
+  gate_.group_started("ncclGroupStart");
+  for (size_t i = 0; i < 2 * GateThread::kCommunicatorsInGroup; ++i)
+    ASSERT_TRUE(enter("ncclSend", comm(1), 0).ok());
+
+  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  EXPECT_NE(gate_.who_is_inside(&first), "");
+  EXPECT_EQ(gate_.who_is_inside(&second), "");
+  for (size_t i = 0; i < GateThread::kCommunicatorsInGroup; ++i)
+    ASSERT_TRUE(enter("ncclSend", comm(i % 2 == 0 ? 3 : 4), 0).ok());
+  EXPECT_NE(gate_.who_is_inside(&second), "") << "too many to be told apart";
+  end_group();
+}
+
+TEST_F(CallGateGroups, GroupEntersWithItsFirstCallThatIsLetIn) {
+  gate_.close_process("this process is paused");
+  gate_.group_started("ncclGroupStart");
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_FALSE(enter("ncclSend", comm(1), 0).ok());
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "") << "a call that was refused";
+  gate_.open_process();
+
+  EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
+  EXPECT_NE(gate_.who_is_inside(nullptr), "");
+  end_group();
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
+TEST_F(CallGateGroups, UngatedWorkIsRefusedWhileTheProcessIsClosed) {
+  EXPECT_FALSE(gate_.has_ungated_work());
+  gate_.close_process("this process is paused");
+
+  const Status refused = gate_.admit_ungated("an NCCL function", 30000);
+
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "an NCCL function: this process is paused");
+  EXPECT_TRUE(gate_.has_ungated_work());
+}
+
+TEST_F(CallGateGroups, UngatedWorkWaitsForAMemberThatIsAway) {
+  gate_.member_away(closure_, {kFirst});
+  EXPECT_FALSE(gate_.admit_ungated("an NCCL function", 1).ok());
+
+  auto call = std::async(std::launch::async,
+                         [&] { return gate_.admit_ungated("an NCCL function", 30000).ok(); });
+  gate_.member_back(member_);
+
+  EXPECT_TRUE(call.get());
+}
+
+// A closed process lets a group go on that is inside, but not on a communicator whose member is
+// away.
+TEST_F(CallGateGroups, CallOfAGroupGoesOnWaitingForAMemberWhileItsProcessPauses) {
+  gate_.group_started("ncclGroupStart");
+  gate_.member_away(closure_, {kFirst});
+  auto pause = std::async(std::launch::async, [&] {
+    gate_.close_process("this process is paused");
+    gate_.member_back(member_);
+  });
+
+  EXPECT_TRUE(enter("ncclSend", comm(1), 30000).ok());
+  pause.get();
+  end_group();
+}
+
+TEST_F(CallGateGroups, ThreadThatEndsInsideAGroupIsOutside) {
+  std::thread([&] { gate_.group_started("ncclGroupStart"); }).join();
+
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+}
+
+// It passed no gate of its communicator, although the group is inside.
+TEST_F(CallGateGroups, UngatedWorkInAGroupOfTheSameThreadIsNoticed) {
+  gate_.group_started("ncclGroupStart");
+  EXPECT_TRUE(gate_.admit_ungated("an NCCL function", 0).ok());
+  end_group();
+
+  EXPECT_TRUE(gate_.has_ungated_work());
+}
+
+TEST_F(CallGateGroups, AllocationIsUngatedWhenNoCallIsInsideAndNoCommunicatorIsKnown) {
+  gate_.note_ungated_allocation();
+  EXPECT_FALSE(gate_.has_ungated_work()) << "NCCL allocates for peers";
+  for (int communicator : {1, 2})
+    gate_.remove_communicator(comm(static_cast<uintptr_t>(communicator)));
+  {
+    const CallGate::Entry entry(gate_, "ncclCommInitRank", nullptr, 0);
+    gate_.note_ungated_allocation();
+    EXPECT_FALSE(gate_.has_ungated_work());
+  }
+  gate_.note_ungated_allocation();
+  EXPECT_TRUE(gate_.has_ungated_work());
+}
+
+// NCCL launches a group's work on threads of its own.
+TEST_F(CallGateGroups, WorkBesideACallThatIsInsideIsPartOfIt) {
+  const CallGate::Entry entry(gate_, "ncclGroupEnd", comm(1), 0);
+
+  auto launch = std::async(std::launch::async,
+                           [&] { return gate_.admit_ungated("an NCCL function", 0).ok(); });
+
+  EXPECT_TRUE(launch.get());
+  EXPECT_FALSE(gate_.has_ungated_work());
+}
+
+TEST_F(CallGateGroups, WorkInTheBackgroundIsThatOfThreadsThatHaveMadeNoCall) {
+  CaptureWatch captures(gate_);
+  captures.expect_background_work();
+  const auto launch = [&] { return captures.note(nullptr, kCaptureStatusNone, 0, 0).ok(); };
+
+  EXPECT_TRUE(std::async(std::launch::async, launch).get());
+  EXPECT_FALSE(gate_.has_ungated_work()) << "a thread of NCCL's";
+
+  EXPECT_TRUE(enter("ncclAllReduce", comm(1), 0).ok());
+  EXPECT_TRUE(launch());
+  EXPECT_TRUE(gate_.has_ungated_work()) << "this thread is the application's";
+}
+
+// The race that the fences are for: every call is either seen by the closer or stopped by the
+// closure.
+TEST_F(CallGateGroups, ClosingLetsNoCallSlipThrough) {
+  std::atomic<bool> stop{false}, closed{false};
+  std::atomic<int> working{0}, passed{0};
+  std::atomic<bool> slipped{false};
+  std::atomic<bool> must_be_empty{false};
+  std::thread caller([&] {
+    while (!stop) {
+      bool let_in = false;
+      {
+        const CallGate::Entry entry(gate_, "ncclAllReduce", comm(1), 1);
+        let_in = entry.is_inside();
+        if (let_in) {
+          ++working;
+          if (must_be_empty) slipped = true;
+          --working;
+        }
+      }
+      passed += let_in;
+      // Who calls a closed gate again and again seems to be inside when the closer looks.
+      while (!let_in && closed && !stop) std::this_thread::yield();
+    }
+  });
+  for (int round = 0; round < 300; ++round) {
+    const Deadline soon = Deadline::after_ms(30000);
+    for (const int before = passed; passed < before + 3 && !soon.passed();)
+      std::this_thread::yield();
+    EXPECT_FALSE(soon.passed()) << "calls do not pass the open gate";
+    closed = true;
+    gate_.close_process("paused");
+    const bool all_outside = gate_.wait_until_outside(nullptr, Deadline::after_ms(30000)).ok();
+    EXPECT_TRUE(all_outside);
+    if (soon.passed() || !all_outside) break;  // the caller has to be joined
+    must_be_empty = true;
+    for (int look = 0; look < 300000; ++look)
+      if (working != 0) slipped = true;
+    must_be_empty = false;
+    gate_.open_process();
+    closed = false;
+  }
+  stop = true;
+  caller.join();
+  EXPECT_FALSE(slipped);
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/nccl/gate/call_gate.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "clients/nccl/gate/call_gate_fixture.h"
+#include "clients/nccl/gate/communicator_id.h"
+
+namespace amem {
+namespace {
+
+using CallGateTest = CallGateFixture;
+
+TEST_F(CallGateTest, OpenGateLetsPass) {
+  {
+    const CallGate::Entry entry(gate_, "ncclAllReduce", comm(1), 0);
+    EXPECT_TRUE(entry.is_inside());
+    EXPECT_TRUE(gate_.caller_is_inside());
+    EXPECT_NE(gate_.who_is_inside(nullptr), "");
+  }
+  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_FALSE(gate_.caller_is_inside());
+}
+
+TEST_F(CallGateTest, ClosedProcessFailsAtOnceWithTheReason) {
+  gate_.close_process("this process is paused");
+
+  const Status status = enter("ncclAllReduce", comm(1), 60000);
+
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::misuse);
+  EXPECT_EQ(status.error().message, "ncclAllReduce: this process is paused");
+  gate_.open_process();
+  EXPECT_TRUE(enter("ncclAllReduce", comm(1), 0).ok());
+}
+
+TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
+  gate_.member_away(closure_, {kFirst});
+
+  EXPECT_TRUE(enter("ncclAllReduce", comm(2), 0).ok());
+  const Status status = enter("ncclAllReduce", comm(1), 1);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::timeout);
+  EXPECT_NE(status.error().message.find("process 7 is paused"), std::string::npos);
+}
+
+TEST_F(CallGateTest, WaitingCallGoesOnWhenTheMemberIsBack) {
+  gate_.member_away(closure_, {kFirst});
+  auto call =
+      std::async(std::launch::async, [&] { return enter("ncclAllReduce", comm(1), 30000).ok(); });
+
+  gate_.member_back(member_);
+
+  EXPECT_TRUE(call.get());
+}
+
+TEST_F(CallGateTest, EndedMemberFailsWaitersAtOnce) {
+  gate_.member_away(closure_, {kFirst});
+  auto call =
+      std::async(std::launch::async, [&] { return enter("ncclAllReduce", comm(1), 30000); });
+
+  gate_.member_away({member_, "process 7 has ended", true}, {kFirst});
+
+  const Status status = call.get();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::peer);
+}
+
+TEST_F(CallGateTest, EndedMemberCountsBeforeThoseThatAreAway) {
+  for (int i = 0; i < 8; ++i)
+    gate_.member_away({random_instance_id(), "process 8 is paused", false}, {kFirst});
+  gate_.member_away({member_, "process 7, has ended", true}, {kFirst});
+
+  const Status status = enter("ncclAllReduce", comm(1), 1);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::peer);
+}
+
+TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
+  gate_.add_communicator(comm(4), kNameless);
+  gate_.member_away({random_instance_id(), "one of another job is paused", false}, {kUnknown});
+  gate_.member_away(closure_, {kFirst, kNameless});
+  for (const void* nameless : {comm(3), comm(4)}) {
+    const Status status = enter("ncclAllReduce", nameless, 1);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().message,
+              "ncclAllReduce waited 1 ms for a member of this communicator: process 7 is paused "
+              "(if it is one); resume it, then call again");
+  }
+  EXPECT_TRUE(enter("ncclMemAlloc", nullptr, 0).ok()) << "a call without a communicator";
+
+  gate_.member_back(member_);
+  for (const void* nameless : {comm(3), comm(4)}) {
+    EXPECT_TRUE(enter("ncclAllReduce", nameless, 0).ok());
+  }
+}
+
+TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberThatEnded) {
+  gate_.add_communicator(comm(4), kNameless);
+  gate_.member_away(closure_, {kFirst, kNameless});
+  gate_.member_ended(member_, "process 7, has ended");
+  for (const void* nameless : {comm(3), comm(4)}) {
+    const Status status = enter("ncclAllReduce", nameless, 1);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().message,
+              "ncclAllReduce: a member of this communicator, process 7, has ended (if it is "
+              "one); abort the communicator");
+  }
+
+  gate_.remove_communicator(comm(1));
+  EXPECT_FALSE(enter("ncclAllReduce", comm(4), 1).ok());
+
+  gate_.remove_communicator(comm(4));
+  EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
+}
+
+// NCCL says where it is when its maker is no longer there to hear. Others may have seen it sooner.
+TEST_F(CallGateTest, UnseenCommunicatorIsNamedToOthersAndSeenAtItsFirstCall) {
+  EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
+  EXPECT_EQ(gate_.communicators().size(), 2u) << "all were seen being made";
+
+  gate_.add_unseen(kUnknown);
+  EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
+
+  EXPECT_EQ(gate_.communicators().size(), 3u);
+  EXPECT_TRUE(gate_.knows_any({kUnknown}));
+  EXPECT_FALSE(gate_.knows_any({kNameless}));
+  EXPECT_EQ(gate_.communicator_ids().size(), 3u);
+  gate_.member_away(closure_, {kFirst, kNameless});
+  gate_.remove_communicator(comm(1));
+  gate_.member_ended(member_, "process 7, has ended");
+  EXPECT_FALSE(enter("ncclAllReduce", comm(3), 1).ok());
+
+  gate_.remove_communicator(comm(3));
+  EXPECT_TRUE(enter("ncclAllReduce", comm(5), 0).ok()) << "made without the dead";
+}
+
+// A connection that broke, say. What there was is lost, and what there is since is not known.
+TEST_F(CallGateTest, MemberThatSeemedToHaveEndedIsRefusedOnLaterCommunicatorsToo) {
+  gate_.member_lost({member_, "process 7, has ended", true}, {kFirst});
+
+  gate_.member_away(closure_, {kFirst, kSecond});
+
+  EXPECT_FALSE(enter("ncclAllReduce", comm(2), 1).ok());
+}
+
+TEST_F(CallGateTest, MemberThatHasEndedIsNeverBack) {
+  gate_.member_away(closure_, {kFirst});
+  gate_.member_ended(member_, "process 7, has ended");
+
+  gate_.member_back(member_);
+
+  EXPECT_FALSE(enter("ncclAllReduce", comm(1), 1).ok());
+}
+
+TEST_F(CallGateTest, LostMemberClosesItsCommunicatorsForEver) {
+  gate_.member_lost({member_, "process 7, has ended", true, true}, {kFirst});
+
+  const Status status = enter("ncclAllReduce", comm(1), 30000);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message,
+            "ncclAllReduce: a member of this communicator, process 7, has ended (if it is one); "
+            "abort the communicator");
+  EXPECT_TRUE(enter("ncclAllReduce", comm(2), 0).ok());
+}
+
+TEST_F(CallGateTest, CloserWaitsForCallsOnCommunicatorsWithoutAName) {
+  std::promise<void> entered, may_leave;
+  auto call = std::async(std::launch::async, [&] {
+    const CallGate::Entry entry(gate_, "ncclAllReduce", comm(3), 0);
+    ASSERT_TRUE(entry.is_inside());
+    entered.set_value();
+    may_leave.get_future().wait();
+  });
+  entered.get_future().wait();
+  const std::vector<CommunicatorId> named{kFirst}, all{kFirst, kNameless};
+
+  EXPECT_TRUE(gate_.wait_until_outside(&named, Deadline::after_ms(0)).ok());
+  const Status status = gate_.wait_until_outside(&all, Deadline::after_ms(1));
+  may_leave.set_value();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("is inside ncclAllReduce"), std::string::npos);
+}
+
+TEST_F(CallGateTest, CloserWaitsForTheCallsThatAreInside) {
+  std::promise<void> entered, may_leave;
+  auto call = std::async(std::launch::async, [&] {
+    const CallGate::Entry entry(gate_, "ncclBroadcast", comm(1), 0);
+    ASSERT_TRUE(entry.is_inside());
+    entered.set_value();
+    may_leave.get_future().wait();
+  });
+  entered.get_future().wait();
+  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+
+  EXPECT_TRUE(gate_.wait_until_outside(&second, Deadline::after_ms(0)).ok());
+  const Status status = gate_.wait_until_outside(&first, Deadline::after_ms(1));
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("is inside ncclBroadcast"), std::string::npos);
+
+  gate_.close_process("paused");
+  may_leave.set_value();
+  EXPECT_TRUE(gate_.wait_until_outside(nullptr, Deadline::after_ms(30000)).ok());
+}
+
+TEST_F(CallGateTest, NestedCallsPassAndCountOnce) {
+  {
+    const CallGate::Entry outer(gate_, "ncclCommInitRank", nullptr, 0);
+    gate_.close_process("paused");
+    EXPECT_TRUE(enter("ncclMemAlloc", nullptr, 0).ok());
+    EXPECT_TRUE(gate_.caller_is_inside());
+  }
+  EXPECT_FALSE(gate_.caller_is_inside());
+}
+
+TEST_F(CallGateTest, CloserMayNotBeInsideItself) {
+  const CallGate::Entry entry(gate_, "ncclAllReduce", comm(1), 0);
+  const Status status = gate_.wait_until_outside(nullptr, Deadline::after_ms(0));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::misuse);
+}
+
+TEST(CommunicatorIdentity, IsEqualForEqualHistoryAndElseNot) {
+  EXPECT_EQ(derived_communicator(kFirst, 1, 0), derived_communicator(kFirst, 1, 0));
+  EXPECT_NE(derived_communicator(kFirst, 1, 0), derived_communicator(kFirst, 2, 0));
+  EXPECT_NE(derived_communicator(kFirst, 1, 0), derived_communicator(kFirst, 1, 1));
+  EXPECT_NE(derived_communicator(kFirst, 1, 0), derived_communicator(kSecond, 1, 0));
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "clients/nccl/gate/capture_watch.h"
+#include "driver/driver.h"
+#include "memory/registry.h"
+#include "sharing/exchange.h"
+
+namespace amem {
+
+class NcclClient;
+
+/// The data of all hooks. One for each process, set before NCCL's first look-up and never removed.
+struct HookContext {
+  // Members that are used at every launch of NCCL come first, in one cache line.
+  const Driver* driver = nullptr;
+  CaptureWatch* captures = nullptr;
+  /// Set in a forked child: hooks only forward, because locks may be held by threads that do not
+  /// exist there.
+  std::atomic<bool> forward_only{false};
+  Registry* registry = nullptr;
+  Exchange* exchange = nullptr;
+  NcclClient* client = nullptr;  ///< for calls through doors
+  long timeout_ms = 60000;
+  /// Places NCCL's buffers in slabs (AMEM_SLAB).
+  bool slabs = false;
+  /// Zeroes memory of a device and waits for completion, up to the deadline of the process. Called
+  /// without a lock.
+  std::function<Status(int device, DeviceAddress address, size_t size_bytes)> zero;
+  /// Called once with the device, before NCCL creates its first buffer. May be empty.
+  std::function<void(int device)> on_first_buffer;
+  std::atomic<bool> had_buffer{false};
+  /// The driver's granularity; 0 until NCCL was given a smaller one.
+  std::atomic<size_t> granularity_bytes{0};
+};
+
+inline constinit std::atomic<HookContext*> g_hook_context{nullptr};
+/// The context of the hooks. Null before install_hooks().
+inline HookContext* hook_context() { return g_hook_context.load(std::memory_order_acquire); }
+void install_hooks(HookContext* context);
+
+/// While it exists, the calling thread's allocations are the application's own (ncclMemAlloc).
+class UserAllocationScope {
+ public:
+  UserAllocationScope() { ++depth(); }
+  ~UserAllocationScope() { --depth(); }
+  static bool active() { return depth() > 0; }
+
+ private:
+  static int& depth() {
+    static thread_local int value = 0;
+    return value;
+  }
+};
+
+/// If neither NCCL nor another process uses the allocation, erases it and releases its memory.
+void erase_if_unused(HookContext& context, Allocation& allocation)
+    AMEM_REQUIRES(context.registry->mutex);
+
+/// Makes all memory that is mapped in the range persistent.
+void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes, const char* because);
+
+}  // namespace amem

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/nccl/nccl_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "clients/nccl/doors/nccl_copies.h"
+#include "clients/nccl/gate/communicator_id.h"
+
+namespace amem {
+
+Status NcclClient::check_capture() {
+  if (!captures_.any(driver_)) return ok_status();
+  return make_error(
+      ErrorKind::misuse, 0,
+      "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
+}
+
+// Called after the gates are closed: from then on such work is refused or waits.
+Status NcclClient::check_ungated() {
+  if (!gate_.has_ungated_work()) return ok_status();
+  return make_error(
+      ErrorKind::unsupported, 0,
+      "it runs NCCL work that does not pass amem's gate; amem cannot wait for such work");
+}
+
+/// True if NCCL has allocated memory that amem knows.
+bool NcclClient::has_memory() {
+  MutexLock lock(registry_.mutex);
+  const auto& backings = registry_.backings();
+  return std::any_of(backings.begin(), backings.end(),
+                     [](const auto& entry) { return entry.second.tag == kNcclTag; });
+}
+
+Status NcclClient::check_pause() {
+  {
+    MutexLock lock(registry_.mutex);
+    if (!registry_.refusal.empty())
+      return make_error(ErrorKind::unsupported, 0, "%s", registry_.refusal.c_str());
+  }
+  if (gate_.caller_is_inside())
+    return make_error(
+        ErrorKind::misuse, 0,
+        "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
+  AMEM_TRY(check_capture());
+  if (!has_memory() && !gate_.communicators().empty())
+    return make_error(ErrorKind::misuse, 0,
+                      "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; "
+                      "set AMEM_CUMEM=force or "
+                      "NCCL_CUMEM_ENABLE=1 and start again");
+  return ok_status();
+}
+
+Status NcclClient::quiesce(Deadline deadline) {
+  gate_.close_process("this process is paused; call ncclResume() first");
+  // Calls of images that were loaded or bound in the meantime bypass the gate until these are
+  // patched.
+  if (const std::string refusal = nccl_refusal(); !refusal.empty())
+    return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
+  AMEM_TRY(gate_.wait_until_outside(nullptr, deadline));
+  AMEM_TRY(async_.wait_until_settled(nullptr, deadline));
+  AMEM_TRY(check_ungated());
+  return check_capture();
+}
+
+// A process that shares memory may be a member of a nameless communicator.
+void NcclClient::close_for_peer(const InstanceId& peer, std::string text, Scope scope) {
+  scope.push_back(kNameless);
+  gate_.member_away({peer, std::move(text), false}, scope);
+}
+
+void NcclClient::close_if_shared(const InstanceId& peer, std::string text, Scope scope) {
+  if (gate_.knows_any(scope)) scope.push_back(kNameless);
+  gate_.member_away({peer, std::move(text), false}, scope);
+}
+
+Status NcclClient::quiesce_for_peer(Scope scope, Deadline deadline) {
+  scope.push_back(kNameless);
+  AMEM_TRY(gate_.wait_until_outside(&scope, deadline));
+  AMEM_TRY(check_ungated());
+  return async_.wait_until_settled(&scope, deadline);
+}
+
+void NcclClient::peer_lost(const InstanceId& peer, std::string text) {
+  Membership::Communicators its = members_.may_include(peer, gate_.communicator_ids());
+  gate_.member_lost({peer, std::move(text), true, its.is_guess}, std::move(its.ids));
+}
+
+}  // namespace amem

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/tensors/tensor_client.h"
+
+#include <cinttypes>
+#include <cstdint>
+#include <utility>
+
+#include "memory/backing_steps.h"
+
+namespace amem {
+namespace {
+
+/// Tags of other clients, and tags that the engine handles itself.
+bool is_reserved(const Tag& tag) { return tag == "nccl" || tag == "symmetric" || tag == "context"; }
+
+AllocationProperties memory_of(int device) {
+  AllocationProperties properties{};
+  properties.type = kAllocationPinned;
+  properties.location = {kLocationDevice, device};
+  return properties;
+}
+
+}  // namespace
+
+bool TensorClient::owns(const Tag& tag) const { return is_valid_tag(tag) && !is_reserved(tag); }
+
+Tags TensorClient::tags() const {
+  Tags tags;
+  MutexLock lock(registry_.mutex);
+  for (const auto& [id, backing] : registry_.backings())
+    if (owns(backing.tag)) tags.insert(backing.tag);
+  return tags;
+}
+
+Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, const Tag& tag,
+                                             Kind kind) {
+  if (size_bytes == 0) return make_error(ErrorKind::misuse, 0, "the size is 0");
+  if (!is_valid_tag(tag)) return invalid_tag(tag);
+  if (is_reserved(tag))
+    return make_error(ErrorKind::misuse, 0, "the tag '%s' is reserved", tag.c_str());
+  const AllocationProperties properties = memory_of(device);
+  size_t unit = 0;
+  DriverResult result =
+      driver_.cuMemGetAllocationGranularity(&unit, &properties, kGranularityMinimum);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver_, result, "cuMemGetAllocationGranularity(device %d)", device);
+  if (size_bytes > SIZE_MAX - unit)
+    return make_error(ErrorKind::misuse, 0, "the size %zu is too large", size_bytes);
+  const size_t bytes = (size_bytes + unit - 1) / unit * unit;
+  MutexLock lock(registry_.mutex);
+  DriverHandle handle = 0;
+  result = driver_.cuMemCreate(&handle, bytes, &properties, 0);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver_, result, "cuMemCreate(%zu bytes, device %d)", bytes, device);
+  Allocation& allocation = registry_.add_local(bytes, properties, handle, bytes, tag);
+  allocation.kind = kind;
+  Result<DeviceAddress> address =
+      place_backing(driver_, registry_, registry_.backing_of(allocation),
+                    {{properties.location, kAccessReadWrite}});
+  if (address.ok()) {
+    registry_.add_mapping(allocation, address.value(), bytes);
+  } else {
+    erase_unused(driver_, registry_, allocation);
+  }
+  return address;
+}
+
+const Allocation* TensorClient::find(DeviceAddress address) const {
+  const Mapping* const mapping = registry_.find_mapping(address);
+  if (mapping == nullptr) return nullptr;
+  const Allocation* const allocation = registry_.find(mapping->allocation);
+  return owns(registry_.backing_of(*allocation).tag) ? allocation : nullptr;
+}
+
+Status TensorClient::free(DeviceAddress address) {
+  const Deadline deadline = Deadline::after_ms(timeout_ms_);
+  const Error unknown = make_error(
+      ErrorKind::misuse, 0, "0x%" PRIx64 " is not an address that amemMalloc() returned", address);
+  int device = 0;
+  {
+    MutexLock lock(registry_.mutex);
+    const Allocation* const allocation = find(address);
+    if (allocation == nullptr) return unknown;
+    device = allocation->device();
+  }
+  AMEM_TRY(devices_.drain({device}, deadline));
+  MutexLock lock(registry_.mutex);
+  const Allocation* allocation = find(address);
+  if (allocation == nullptr) return unknown;
+  const AllocationId id = allocation->id;
+  if (!registry_.wait_copied(id, deadline))
+    return make_error(ErrorKind::timeout, 0, "its contents are still being copied");
+  allocation = find(address);
+  if (allocation == nullptr || allocation->id != id) return unknown;
+  const Mapping mapping = *registry_.find_mapping(address);
+  registry_.remove_mapping(mapping);
+  erase_unused(driver_, registry_, *allocation);
+  driver_.cuMemAddressFree(mapping.address, mapping.size_bytes);
+  return ok_status();
+}
+
+}  // namespace amem

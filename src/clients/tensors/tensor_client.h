@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include "driver/device_threads.h"
+#include "memory/client.h"
+#include "memory/registry.h"
+
+namespace amem {
+
+/// Memory that an application allocates with a tag, for example its weights or its KV cache. This
+/// client owns every valid tag that is not reserved. It cannot stop the work that uses the memory:
+/// the application must do so. The engine waits for work that is queued on the devices.
+///
+/// Thread-safe.
+class TensorClient final : public Client {
+ public:
+  TensorClient(const Driver& driver, Registry& registry, DeviceThreads& devices, long timeout_ms)
+      : driver_(driver), registry_(registry), devices_(devices), timeout_ms_(timeout_ms) {}
+
+  /// Allocates memory on this device, with its own backing and addresses, readable and writable on
+  /// the device. The size is rounded up to pages of the driver (2 MiB). `kind` is keep or discard.
+  /// Errors: misuse, for size 0 or a tag that is reserved or malformed; driver.
+  Result<DeviceAddress> allocate(size_t size_bytes, int device, const Tag& tag, Kind kind);
+
+  /// Waits for the work of the device, then frees memory of allocate(), resident or released.
+  /// Errors: misuse, for any other address; timeout; driver.
+  Status free(DeviceAddress address);
+
+  // Client.
+  bool owns(const Tag& tag) const override;
+  Tags tags() const override;
+  size_t kept_bytes(const Allocation& allocation) const override {
+    return allocation.kind == Kind::keep ? allocation.size_bytes : 0;
+  }
+  Status check_pause() override { return ok_status(); }
+  Status quiesce(Deadline) override { return ok_status(); }
+  void reopen() override {}
+  Scope scope() override { return {}; }
+  void forget_scopes(const Scope&) override {}
+  void note_scope(const InstanceId&, Scope) override {}
+  void close_for_peer(const InstanceId&, std::string, Scope) override {}
+  void close_if_shared(const InstanceId&, std::string, Scope) override {}
+  Status quiesce_for_peer(Scope, Deadline) override { return ok_status(); }
+  void reopen_for_peer(const InstanceId&) override {}
+  void peer_ended(const InstanceId&, std::string) override {}
+  void peer_lost(const InstanceId&, std::string) override {}
+
+ private:
+  /// The allocation of this client whose mapping starts at `address`; nullptr if there is none.
+  const Allocation* find(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
+
+  const Driver& driver_;
+  Registry& registry_;
+  DeviceThreads& devices_;
+  const long timeout_ms_;
+};
+
+}  // namespace amem

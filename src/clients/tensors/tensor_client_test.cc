@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/tensors/tensor_client.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "base/exit_flag.h"
+
+namespace amem {
+namespace {
+
+constexpr size_t kPage = size_t{2} << 20;
+
+/// What a driver has that creates, reserves and maps, and fails its nth call.
+struct {
+  int calls = 0, failing = 0;
+  std::set<DriverHandle> objects;
+  std::map<DeviceAddress, size_t> reserved, mapped, accessible;
+} g_driver;
+
+bool fails() { return ++g_driver.calls == g_driver.failing; }
+DriverResult result(bool failed) {
+  return failed ? driver_result::kOutOfMemory : driver_result::kSuccess;
+}
+
+class TensorClientTest : public testing::Test {
+ protected:
+  TensorClientTest() {
+    g_driver = {};
+    driver_.cuGetErrorName = [](DriverResult, const char** name) {
+      *name = "CUDA_ERROR_OUT_OF_MEMORY";
+      return driver_result::kSuccess;
+    };
+    driver_.cuMemGetAllocationGranularity = [](size_t* bytes, const AllocationProperties*, int) {
+      *bytes = kPage;
+      return result(fails());
+    };
+    driver_.cuMemCreate = [](DriverHandle* handle, size_t, const AllocationProperties*,
+                             unsigned long long) {
+      if (fails()) return result(true);
+      *handle = g_driver.objects.size() + 1;
+      g_driver.objects.insert(*handle);
+      return result(false);
+    };
+    driver_.cuMemRelease = [](DriverHandle handle) {
+      return result(g_driver.objects.erase(handle) == 0);
+    };
+    driver_.cuMemAddressReserve = [](DeviceAddress* address, size_t bytes, size_t, DeviceAddress,
+                                     unsigned long long) {
+      if (fails()) return result(true);
+      *address = 0x10000000 * (g_driver.reserved.size() + 1);
+      g_driver.reserved[*address] = bytes;
+      return result(false);
+    };
+    driver_.cuMemAddressFree = [](DeviceAddress address, size_t bytes) {
+      EXPECT_FALSE(g_driver.mapped.contains(address));
+      EXPECT_EQ(g_driver.reserved[address], bytes);
+      return result(g_driver.reserved.erase(address) == 0);
+    };
+    driver_.cuMemMap = [](DeviceAddress address, size_t bytes, size_t, DriverHandle,
+                          unsigned long long) {
+      if (fails()) return result(true);
+      g_driver.mapped[address] = bytes;
+      return result(false);
+    };
+    driver_.cuMemUnmap = [](DeviceAddress address, size_t) {
+      g_driver.accessible.erase(address);
+      return result(g_driver.mapped.erase(address) == 0);
+    };
+    driver_.cuMemSetAccess = [](DeviceAddress address, size_t bytes, const Access* access, size_t) {
+      if (fails()) return result(true);
+      EXPECT_EQ(access->flags, kAccessReadWrite);
+      g_driver.accessible[address] = bytes;
+      return result(false);
+    };
+    // The device has no context, and so no work to wait for.
+    driver_.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* active) {
+      *active = 0;
+      return driver_result::kSuccess;
+    };
+  }
+
+  Driver driver_{};
+  Registry registry_;
+  ExitFlag exiting_;
+  DeviceThreads devices_{driver_, exiting_};
+  TensorClient client_{driver_, registry_, devices_, 1000};
+};
+
+TEST_F(TensorClientTest, MemoryHasItsTagAndWholePages) {
+  const Result<DeviceAddress> weights = client_.allocate(kPage + 1, 3, "weights", Kind::keep);
+  ASSERT_TRUE(weights.ok());
+  ASSERT_TRUE(client_.allocate(1, 0, "kv_cache", Kind::discard).ok());
+
+  EXPECT_EQ(client_.tags(), (Tags{"kv_cache", "weights"}));
+  EXPECT_EQ(g_driver.accessible[weights.value()], 2 * kPage);
+  MutexLock lock(registry_.mutex);
+  const Mapping* const mapping = registry_.find_mapping(weights.value());
+  ASSERT_NE(mapping, nullptr);
+  const Allocation& allocation = *registry_.find(mapping->allocation);
+  EXPECT_EQ(allocation.device(), 3);
+  EXPECT_EQ(client_.kept_bytes(allocation), 2 * kPage);
+  EXPECT_EQ(registry_.backing_of(allocation).tag, "weights");
+}
+
+TEST_F(TensorClientTest, FreedMemoryLeavesNothing) {
+  const Result<DeviceAddress> address = client_.allocate(1, 0, "weights", Kind::keep);
+  ASSERT_TRUE(address.ok());
+
+  EXPECT_TRUE(client_.free(address.value()).ok());
+
+  EXPECT_TRUE(client_.tags().empty());
+  EXPECT_TRUE(g_driver.objects.empty() && g_driver.reserved.empty() && g_driver.mapped.empty());
+  EXPECT_EQ(client_.free(address.value()).error().kind, ErrorKind::misuse) << "freed twice";
+}
+
+TEST_F(TensorClientTest, AllocationThatFailsAtAnyCallLeavesNothing) {
+  for (int nth = 1; nth <= 5; ++nth) {
+    g_driver.calls = 0;
+    g_driver.failing = nth;
+    const Result<DeviceAddress> address = client_.allocate(1, 0, "weights", Kind::keep);
+    ASSERT_FALSE(address.ok()) << nth;
+    EXPECT_EQ(address.error().code, driver_result::kOutOfMemory);
+    EXPECT_TRUE(g_driver.objects.empty() && g_driver.reserved.empty() && g_driver.mapped.empty())
+        << nth;
+    EXPECT_TRUE(client_.tags().empty()) << nth;
+  }
+  g_driver.calls = 0;
+  g_driver.failing = 6;
+  EXPECT_TRUE(client_.allocate(1, 0, "weights", Kind::keep).ok()) << "there are five calls";
+}
+
+TEST_F(TensorClientTest, TagsOfOthersAndMalformedOnesAreRefused) {
+  for (const char* tag : {"nccl", "symmetric", "context", "", "a b", "a\"b"}) {
+    const Result<DeviceAddress> address = client_.allocate(1, 0, tag, Kind::keep);
+    ASSERT_FALSE(address.ok()) << tag;
+    EXPECT_EQ(address.error().kind, ErrorKind::misuse);
+  }
+  EXPECT_FALSE(client_.allocate(0, 0, "weights", Kind::keep).ok());
+  EXPECT_FALSE(client_.allocate(SIZE_MAX, 0, "weights", Kind::keep).ok());
+  EXPECT_FALSE(client_.allocate(1, 0, Tag(kMaxTagBytes + 1, 'x'), Kind::keep).ok());
+  EXPECT_TRUE(client_.allocate(1, 0, Tag(kMaxTagBytes, 'x'), Kind::keep).ok());
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "contents/copy_queue.h"
+#include "contents/zero_pages.h"
+
+namespace amem {
+
+/// A copy of the contents of one backing to the host or back.
+struct Transfer {
+  BackingId backing = 0;
+  DeviceAddress address = 0;
+  size_t size_bytes = 0;       ///< of the backing
+  std::vector<Piece> pieces;   ///< bytes to copy; consecutive on the host
+  HostBlock on_host;           ///< of the same size as the pieces together
+  bool kernel_can_go = false;  ///< a kernel of the backing's device can access the memory
+  /// Keeps the memory at `address` mapped while it exists.
+  std::shared_ptr<const void> under_way;
+};
+
+/// Copies contents between one device and the host, one backing after another, in one stream. For
+/// the thread of that device, in its context. Errors: driver; misuse once exit() has begun. After
+/// an error, queued copies still run: call wait_for_all() before the memory is used for anything
+/// else.
+class Copier {
+ public:
+  Copier(const Driver& driver, int device, const ExitFlag& exiting)
+      : driver_(driver),
+        device_(device),
+        exiting_(exiting),
+        kernels_(driver),
+        zero_pages_(driver, kernels_, device, exiting) {}
+  Copier(const Copier&) = delete;
+
+  /// Removes pages that are all zero from the pieces. Waits for the result.
+  Status leave_out_zero_pages(std::vector<Transfer>& transfers);
+
+  /// Queues a transfer. A transfer to the device first zeroes the bytes that are not copied: the
+  /// driver does not guarantee zeroed memory, and NCCL would take a stale flag in a payload for
+  /// data (prims_ll.h:56@v2.30.7-1).
+  Status queue(const Transfer& transfer, CopyDirection direction);
+  /// Waits for all queued transfers except the last one.
+  Status wait_for_previous();
+  Status wait_for_all();
+
+ private:
+  Status make_ready();
+  Status zero(const Transfer& transfer);
+
+  const Driver& driver_;
+  const int device_;
+  const ExitFlag& exiting_;
+  Kernels kernels_;
+  ZeroPages zero_pages_;
+  DriverStream stream_ = nullptr;  ///< exists as long as the context, like the events
+  DriverEvent ends_[2] = {};       ///< for the last two transfers, alternating
+  size_t queued_ = 0;              ///< number of transfers
+};
+
+}  // namespace amem

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "contents/copy_pipeline.h"
+
+#include <atomic>
+
+namespace amem {
+
+/// The transfers of one device and the jobs on its thread. There is one job for each transfer,
+/// which ends when the transfer before it is complete, and a last job, which ends when all
+/// transfers are complete.
+struct CopyPipeline::Lane {
+  Lane(Copier& of_device, CopyDirection way) : copier(of_device), direction(way) {}
+
+  Status begin(const Transfer& transfer);
+  Status end();
+
+  Copier& copier;
+  const CopyDirection direction;
+  std::atomic<bool> stopped{false};
+
+  // Used by the caller:
+  std::vector<DeviceThreads::Started> jobs;
+  size_t ended = 0;  ///< jobs that the caller has waited for
+
+  // Used by the device's thread:
+  std::vector<Transfer> transfers;
+  Status failure = ok_status();
+};
+
+Status CopyPipeline::Lane::begin(const Transfer& transfer) {
+  if (stopped && failure.ok())
+    return make_error(ErrorKind::misuse, 0, "the copy was cancelled after another error");
+  if (!failure.ok()) return failure;
+  transfers.push_back(transfer);
+  failure = copier.queue(transfer, direction);
+  if (failure.ok()) failure = copier.wait_for_previous();
+  return failure;
+}
+
+// Also after an error: queued copies continue, and their memory must remain.
+Status CopyPipeline::Lane::end() {
+  Status idle = copier.wait_for_all();
+  transfers.clear();
+  return idle;
+}
+
+void CopyPipeline::add(int device, Transfer transfer) {
+  std::shared_ptr<Lane>& lane = lanes_[device];
+  if (lane == nullptr) lane = std::make_shared<Lane>(copiers_.at(device), direction_);
+  places_[transfer.backing] = {device, lane->jobs.size()};
+  lane->jobs.push_back(devices_.start(
+      {{device, [lane = lane, transfer = std::move(transfer)] { return lane->begin(transfer); }}}));
+}
+
+void CopyPipeline::finish() {
+  if (std::exchange(finished_, true)) return;
+  for (auto& [device, lane] : lanes_)
+    lane->jobs.push_back(devices_.start({{device, [lane = lane] { return lane->end(); }}}));
+}
+
+void CopyPipeline::stop() {
+  for (auto& [device, lane] : lanes_) lane->stopped = true;
+  finish();
+}
+
+Status CopyPipeline::wait_for(BackingId backing, Deadline deadline) {
+  const auto place = places_.find(backing);
+  if (place == places_.end()) return ok_status();
+  const auto& [device, number] = place->second;
+  // The job of the transfer has started it, and the next job has waited for it.
+  return wait_for_jobs(*lanes_.at(device), number + 2, deadline);
+}
+
+// Waits for each job: a job that could not start has made no transfer, and later jobs do not know.
+Status CopyPipeline::wait_for_jobs(Lane& lane, size_t count, Deadline deadline) {
+  for (; lane.ended < count; ++lane.ended)
+    AMEM_TRY(DeviceThreads::wait(lane.jobs[lane.ended], "copying", deadline));
+  return ok_status();
+}
+
+Status CopyPipeline::wait_for_all(Deadline deadline) {
+  Status status = ok_status();
+  for (const auto& [device, lane] : lanes_) {
+    Status made = wait_for_jobs(*lane, lane->jobs.size() - 1, deadline);
+    if (status.ok()) status = std::move(made);
+  }
+  Status idle = wait_until_idle(deadline);
+  return status.ok() ? std::move(idle) : std::move(status);
+}
+
+Status CopyPipeline::wait_until_idle(Deadline deadline) {
+  Status status = ok_status();
+  for (const auto& [device, lane] : lanes_) {
+    Status idle = DeviceThreads::wait(lane->jobs.back(), "copying", deadline);
+    if (status.ok()) status = std::move(idle);
+  }
+  return status;
+}
+
+}  // namespace amem

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "contents/copier.h"
+#include "driver/device_threads.h"
+
+namespace amem {
+
+/// The transfers of one pause or resume. Each runs on the thread of its device, in the order of
+/// add(). The next transfer is queued before the current one ends, so that the bus is never idle.
+/// The caller is notified of the end of each transfer and can meanwhile call the driver for memory.
+///
+/// Transfers are kept until all copies on their device have ended, even after the caller's
+/// deadline. An error cancels the transfers of the device that have not started.
+///
+/// For one thread.
+class CopyPipeline {
+ public:
+  using Copiers = std::map<int, Copier>;
+
+  /// `copiers` has one entry for each device that is used. It must outlive the jobs of the device
+  /// threads.
+  CopyPipeline(DeviceThreads& devices, Copiers& copiers, CopyDirection direction)
+      : devices_(devices), copiers_(copiers), direction_(direction) {}
+  /// Starts no further transfer.
+  ~CopyPipeline() { stop(); }
+  CopyPipeline(const CopyPipeline&) = delete;
+
+  void add(int device, Transfer transfer);
+  /// No transfer will be added. Must be called before each of the waits.
+  void finish();
+  void stop();
+
+  /// Waits until the transfer of this backing is complete. Returns immediately if none was added.
+  /// Must be called in the order of add() for each device.
+  Status wait_for(BackingId backing, Deadline deadline);
+  /// Waits until all transfers are complete, or one has failed and no copy is running.
+  Status wait_for_all(Deadline deadline);
+  /// Waits until no copy is running, with or without success.
+  Status wait_until_idle(Deadline deadline);
+
+ private:
+  struct Lane;
+  struct Place {
+    int device;
+    size_t number;
+  };
+  static Status wait_for_jobs(Lane& lane, size_t count, Deadline deadline);
+
+  DeviceThreads& devices_;
+  Copiers& copiers_;
+  const CopyDirection direction_;
+  bool finished_ = false;
+  std::map<int, std::shared_ptr<Lane>> lanes_;
+  std::map<BackingId, Place> places_;
+};
+
+}  // namespace amem

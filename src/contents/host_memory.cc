@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "contents/host_memory.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace amem {
+namespace {
+
+constexpr int kHostNumaId = 134;     // CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID
+constexpr int kPolicyPreferred = 1;  // MPOL_PREFERRED, set_mempolicy(2)
+
+using File = std::unique_ptr<FILE, int (*)(FILE*)>;
+File open_text(const std::string& path) { return {fopen(path.c_str(), "re"), &fclose}; }
+
+/// The number in the line that starts with this word.
+std::optional<size_t> number_after(const std::string& path, const char* word) {
+  const File file = open_text(path);
+  char line[256];
+  const size_t length = strlen(word);
+  while (file != nullptr && fgets(line, sizeof line, file.get()) != nullptr) {
+    size_t number = 0;
+    if (strncmp(line, word, length) == 0 && sscanf(line + length, "%zu", &number) == 1)
+      return number;
+  }
+  return std::nullopt;
+}
+
+/// The path of the process's cgroup, with a leading slash, or empty.
+std::string cgroup_path(const std::string& root) {
+  const File file = open_text(root + "/proc/self/cgroup");
+  char line[1024], path[1024];
+  while (file != nullptr && fgets(line, sizeof line, file.get()) != nullptr)
+    if (sscanf(line, "0::%1023s", path) == 1 && *path == '/') return path;
+  return {};
+}
+
+/// The memory that one cgroup can still use; empty if it has no limit.
+std::optional<size_t> cgroup_room(const std::string& folder) {
+  const auto most = number_after(folder + "/memory.max", "");
+  const auto used = number_after(folder + "/memory.current", "");
+  if (!most.has_value() || !used.has_value()) return std::nullopt;
+  const size_t cache = number_after(folder + "/memory.stat", "active_file ").value_or(0) +
+                       number_after(folder + "/memory.stat", "inactive_file ").value_or(0);
+  const size_t taken = *used - std::min(*used, cache);
+  return *most - std::min(*most, taken);
+}
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int kMostTouchers = 8;  // more threads do not zero pages faster in the kernel (measured)
+
+struct Touch {
+  unsigned char* from;
+  size_t size_bytes;
+};
+
+void* touch(void* argument) {
+  const Touch& touch = *static_cast<Touch*>(argument);
+  for (size_t at = 0; at < touch.size_bytes; at += 4096) touch.from[at] = 0;
+  return nullptr;
+}
+
+}  // namespace
+
+size_t available_host_bytes(const std::string& root) {
+  constexpr size_t kKiB = 1024;
+  size_t available = SIZE_MAX;
+  if (const auto free_kib = number_after(root + "/proc/meminfo", "MemAvailable:"))
+    available = *free_kib * kKiB;
+  // The limit of a cgroup applies to all cgroups below it.
+  for (std::string path = cgroup_path(root);; path.resize(path.rfind('/'))) {
+    if (const auto room = cgroup_room(root + "/sys/fs/cgroup" + path))
+      available = std::min(available, *room);
+    if (path.empty()) break;
+  }
+  return available;
+}
+
+int nearest_numa_node(const Driver& driver, int device) {
+  int node = -1;
+  if (driver.cuDeviceGetAttribute(&node, kHostNumaId, device) != driver_result::kSuccess) return -1;
+  return node;
+}
+
+void prefer_numa_node(void* base, size_t size_bytes, int node) {
+  constexpr int kMostNodes = 1024;
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  if (node < 0 || node >= kMostNodes) return;
+  std::array<unsigned long, kMostNodes / kBits> nodes{};
+  nodes[static_cast<size_t>(node / kBits)] = 1UL << (node % kBits);
+  // One call without libnuma. The kernel expects one bit more than there are nodes.
+  (void)syscall(SYS_mbind, base, size_bytes, kPolicyPreferred, nodes.data(), kMostNodes + 1UL, 0U);
+}
+
+void touch_pages(unsigned char* base, size_t size_bytes) {
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  const size_t share_count = std::clamp<size_t>(size_bytes / (kHugePage * 16), 1,
+                                                std::clamp<size_t>(processors, 1, kMostTouchers));
+  const size_t share = (size_bytes / share_count + kHugePage - 1) / kHugePage * kHugePage;
+  std::vector<Touch> touches;
+  for (size_t at = 0; at < size_bytes; at += share)
+    touches.push_back({base + at, std::min(share, size_bytes - at)});
+  std::vector<pthread_t> threads;
+  for (size_t i = 1; i < touches.size(); ++i) {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, touch, &touches[i]) == 0)
+      threads.push_back(thread);
+    else
+      touch(&touches[i]);
+  }
+  touch(&touches[0]);
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+}
+
+}  // namespace amem

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "contents/host_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "contents/host_memory.h"
+
+namespace amem {
+namespace {
+
+/// A small copy of a kernel (kSmallCopyBytes) never spans two extents.
+constexpr size_t kGranule = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
+/// A minimum, because each region is registered separately.
+constexpr size_t kSmallestRegion = size_t{64} << 20;
+// CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP: for every context of the process, and for kernels.
+constexpr unsigned kRegisterFlags = 1 | 2;
+
+constexpr size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+size_t total_of(const std::map<unsigned char*, size_t>& ranges) {
+  size_t sum = 0;
+  for (const auto& [base, size_bytes] : ranges) sum += size_bytes;
+  return sum;
+}
+
+}  // namespace
+
+HostPool::~HostPool() { (void)trim(); }
+
+size_t HostPool::block_bytes(size_t size_bytes) { return round_up(size_bytes, kGranule); }
+
+size_t HostPool::capacity_bytes() const {
+  MutexLock lock(mutex_);
+  return total_of(regions_);
+}
+
+size_t HostPool::free_bytes() const {
+  MutexLock lock(mutex_);
+  return total_of(free_);
+}
+
+int HostPool::device() const {
+  MutexLock lock(mutex_);
+  return device_;
+}
+
+// --- Blocks
+// --------------------------------------------------------------------------------------------------------
+
+struct HostPool::Taken {
+  Taken(HostPool& from, std::vector<HostExtent> what) : pool(from), extents(std::move(what)) {}
+  ~Taken() { pool.put_back(extents); }
+  Taken(const Taken&) = delete;
+
+  HostPool& pool;
+  const std::vector<HostExtent> extents;
+};
+
+HostBlock HostPool::take(size_t size_bytes) {
+  std::vector<HostExtent> extents;
+  {
+    MutexLock lock(mutex_);
+    size_t missing = block_bytes(size_bytes);
+    if (total_of(free_) < missing) return nullptr;
+    while (missing > 0) {
+      const auto [base, free_bytes] = *free_.begin();
+      const size_t bytes = std::min(missing, free_bytes);
+      extents.push_back({base, bytes});
+      free_.erase(free_.begin());
+      if (bytes < free_bytes) free_[base + bytes] = free_bytes - bytes;
+      missing -= bytes;
+    }
+  }
+  const auto taken = std::make_shared<const Taken>(*this, std::move(extents));
+  return {taken, &taken->extents};
+}
+
+void HostPool::put_back(const std::vector<HostExtent>& extents) {
+  MutexLock lock(mutex_);
+  for (const HostExtent& extent : extents) add_free(extent);
+}
+
+void HostPool::add_free(const HostExtent& extent) {
+  HostExtent whole = extent;
+  auto next = free_.lower_bound(whole.base);
+  if (next != free_.end() && whole.end() == next->first && !regions_.contains(next->first)) {
+    whole.size_bytes += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin() && !regions_.contains(whole.base)) {
+    const auto previous = std::prev(next);
+    if (previous->first + previous->second == whole.base) {
+      previous->second += whole.size_bytes;
+      return;
+    }
+  }
+  free_[whole.base] = whole.size_bytes;
+}
+
+// --- Memory
+// --------------------------------------------------------------------------------------------------------
+
+Status HostPool::reserve(size_t size_bytes, int device) {
+  MutexLock growing(growing_);
+  const size_t have = free_bytes();
+  return have >= size_bytes ? ok_status() : grow(size_bytes - have, device);
+}
+
+/// The size of the region to allocate, or the limit that forbids it.
+Result<size_t> HostPool::region_bytes(size_t missing_bytes) const {
+  const size_t have = capacity_bytes();
+  size_t region = std::max(round_up(missing_bytes, kHugePage), kSmallestRegion);
+  if (limit_bytes_ != 0) region = std::min(region, limit_bytes_ - std::min(limit_bytes_, have));
+  if (region < missing_bytes)
+    return make_error(ErrorKind::os, ENOMEM,
+                      "saving the contents needs %zu MiB of host memory, but AMEM_HOST_LIMIT "
+                      "allows %zu MiB: raise it",
+                      round_up(have + missing_bytes, 1 << 20) >> 20, limit_bytes_ >> 20);
+  const size_t available = available_host_bytes();
+  if (region > available)
+    return make_error(ErrorKind::os, ENOMEM,
+                      "saving the contents needs %zu MiB of host memory, but the machine (or "
+                      "the cgroup of this process) has %zu MiB left: free host memory",
+                      region >> 20, available >> 20);
+  return region;
+}
+
+Status HostPool::grow(size_t missing_bytes, int device) {
+  const Result<size_t> region = region_bytes(missing_bytes);
+  if (!region.ok()) return region.error();
+  const size_t size_bytes = region.value();
+  void* memory =
+      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return os_error(errno, "cannot allocate %zu MiB of host memory for contents", size_bytes >> 20);
+  madvise(memory, size_bytes, MADV_HUGEPAGE);  // some kernels refuse it; then access is slower
+  madvise(memory, size_bytes, MADV_DONTFORK);  // pinned pages do not work with copy-on-write
+  prefer_numa_node(memory, size_bytes, nearest_numa_node(driver_, device));
+  auto* base = static_cast<unsigned char*>(memory);
+  touch_pages(base, size_bytes);
+  const DriverResult result = driver_.cuMemHostRegister_v2(base, size_bytes, kRegisterFlags);
+  if (result != driver_result::kSuccess) {
+    munmap(base, size_bytes);
+    return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", size_bytes >> 20);
+  }
+  MutexLock lock(mutex_);
+  regions_[base] = size_bytes;
+  add_free({base, size_bytes});
+  if (device_ < 0) device_ = device;
+  return ok_status();
+}
+
+size_t HostPool::trim() {
+  MutexLock growing(growing_);
+  Ranges regions;
+  {
+    MutexLock lock(mutex_);
+    if (total_of(free_) != total_of(regions_)) return 0;
+    regions.swap(regions_);
+    free_.clear();
+    device_ = -1;
+  }
+  for (const auto& [base, size_bytes] : regions) {
+    driver_.cuMemHostUnregister(base);
+    munmap(base, size_bytes);
+  }
+  return total_of(regions);
+}
+
+}  // namespace amem

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "driver/device_threads.h"
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <deque>
+#include <optional>
+
+#include "base/thread.h"
+#include "driver/device_context.h"
+#include "driver/device_work.h"
+
+namespace amem {
+
+struct DeviceThreads::Task {
+  Job job;
+  bool optional = false;  ///< no error if the device has no active context
+  std::shared_ptr<Answer> answer;
+};
+
+struct DeviceThreads::Lane {
+  Lane(const Driver& of_process, const ExitFlag& of_exit, int number)
+      : driver(of_process), exiting(of_exit), device(number) {}
+
+  const Driver& driver;
+  const ExitFlag& exiting;
+  const int device;
+  Mutex mutex;
+  Condition changed;
+  std::deque<Task> tasks AMEM_GUARDED_BY(mutex);
+  bool stop AMEM_GUARDED_BY(mutex) = false;
+  pthread_t thread{};  // allow: set before another thread knows the lane
+};
+
+void* DeviceThreads::serve(void* argument) {
+  Lane& lane = *static_cast<Lane*>(argument);
+  bool in_context = false;  // never reset
+  for (;;) {
+    Task task;
+    {
+      MutexLock lock(lane.mutex);
+      while (!lane.stop && lane.tasks.empty())
+        lane.changed.wait_until(
+            lane.mutex, Deadline::after_ms(3600 * 1000),
+            [&]() AMEM_REQUIRES(lane.mutex) { return lane.stop || !lane.tasks.empty(); });
+      if (lane.stop) return nullptr;
+      task = std::move(lane.tasks.front());
+      lane.tasks.pop_front();
+    }
+    Status result = lane.exiting.check();
+    if (result.ok() && in_context)
+      result = task.job();
+    else if (result.ok())
+      result = in_device_context(lane.driver, lane.device, [&] {
+        in_context = true;
+        return task.job();
+      });
+    if (task.optional && !result.ok() && result.error().kind == ErrorKind::unsupported)
+      result = ok_status();
+    task.job = nullptr;
+    task.answer->give(std::move(result));
+  }
+}
+
+DeviceThreads::Lane* DeviceThreads::lane_of(int device) {
+  std::unique_ptr<Lane>& lane = lanes_[device];
+  if (lane != nullptr) return lane.get();
+  auto fresh = std::make_unique<Lane>(driver_, exiting_, device);
+  const Result<pthread_t> thread = start_thread("amem-device", serve, fresh.get());
+  if (!thread.ok()) return nullptr;
+  fresh->thread = thread.value();
+  lane = std::move(fresh);
+  return lane.get();
+}
+
+std::shared_ptr<DeviceThreads::Answer> DeviceThreads::post(int device, Job job, bool optional) {
+  MutexLock lock(mutex_);
+  Lane* const lane = lane_of(device);
+  if (lane == nullptr) return nullptr;
+  auto answer = std::make_shared<Answer>();
+  MutexLock lane_lock(lane->mutex);
+  lane->tasks.push_back({std::move(job), optional, answer});
+  lane->changed.notify_all();
+  return answer;
+}
+
+void DeviceThreads::prepare(const std::vector<int>& devices) {
+  MutexLock lock(mutex_);
+  for (int device : devices) (void)lane_of(device);
+}
+
+Status DeviceThreads::run(std::map<int, Job> jobs, const char* what, Deadline deadline) {
+  return wait(start(std::move(jobs), false), what, deadline);
+}
+
+DeviceThreads::Started DeviceThreads::start(std::map<int, Job> jobs) {
+  return start(std::move(jobs), false);
+}
+
+DeviceThreads::Started DeviceThreads::start(std::map<int, Job>&& jobs, bool optional) {
+  Started started;
+  for (auto& [device, job] : jobs) started[device] = post(device, std::move(job), optional);
+  return started;
+}
+
+Status DeviceThreads::wait(const Started& started, const char* what, Deadline deadline) {
+  Status status = ok_status();
+  for (const auto& [device, answer] : started)
+    if (answer == nullptr && status.ok())
+      status = os_error(
+          EAGAIN,
+          "pthread_create() of a thread for device %d (raise ulimit -u or the cgroup's pids.max)",
+          device);
+  for (const auto& [device, answer] : started) {
+    if (answer == nullptr) continue;
+    std::optional<Status> ended = answer->get(deadline);
+    if (!status.ok()) continue;
+    if (ended)
+      status = std::move(*ended);
+    else
+      status = make_error(ErrorKind::timeout, 0, "device %d has not completed %s", device, what);
+  }
+  return status;
+}
+
+Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) {
+  std::map<int, Job> jobs;
+  for (int device : devices)
+    jobs[device] = [this, device] { return wait_for_device(driver_, exiting_, device); };
+  return wait(start(std::move(jobs), true), "the work that was queued on it", deadline);
+}
+
+Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
+                           Deadline deadline) {
+  const Job job = [this, device, address, size_bytes]() -> Status {
+    DriverStream stream = nullptr;
+    const DriverResult made = driver_.cuStreamCreate(&stream, kStreamNonBlocking);
+    if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
+    const DriverResult queued = driver_.cuMemsetD8Async(address, 0, size_bytes, stream);
+    Status ended = wait_for_stream(driver_, exiting_, device, stream, "zeroing memory");
+    if (!exiting_) driver_.cuStreamDestroy_v2(stream);
+    if (queued == driver_result::kSuccess) return ended;
+    return driver_error(driver_, queued, "cuMemsetD8Async(%zu bytes)", size_bytes);
+  };
+  return run({{device, job}}, "zeroing its memory", deadline);
+}
+
+DeviceThreads::DeviceThreads(const Driver& driver, const ExitFlag& exiting)
+    : driver_(driver), exiting_(exiting) {}
+
+DeviceThreads::~DeviceThreads() {
+  std::vector<pthread_t> threads;
+  {
+    MutexLock lock(mutex_);
+    for (auto& [device, lane] : lanes_) {
+      if (lane == nullptr) continue;
+      MutexLock lane_lock(lane->mutex);
+      lane->stop = true;
+      lane->changed.notify_all();
+      threads.push_back(lane->thread);
+    }
+  }
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+}
+
+}  // namespace amem

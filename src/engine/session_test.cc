@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Where each tag stands after a pause or a resume, and after one that failed.
+#include "engine/session.h"
+
+#include <gtest/gtest.h>
+
+#include "driver/fake_gpus.h"
+#include "sharing/sharing_fixture.h"
+
+namespace amem {
+namespace {
+
+constexpr int kDevice = FakeGpus::kFirstDevice;
+constexpr size_t kBytes = FakeGpus::kBytes;
+
+/// A client that counts what the session asks of it.
+class CountingClient : public IdleClient {
+ public:
+  CountingClient(Tags tags) : tags_(std::move(tags)) {}
+  bool owns(const Tag& tag) const override { return tags_.contains(tag); }
+  Tags tags() const override { return tags_; }
+  Status check_pause() override { return ++checked, refusal; }
+  Status quiesce(Deadline) override { return ++quiesced, ok_status(); }
+  void reopen() override { ++reopened; }
+
+  Status refusal = ok_status();
+  int checked = 0, quiesced = 0, reopened = 0;
+
+ private:
+  const Tags tags_;
+};
+
+class SessionTest : public SharingTest {
+ protected:
+  SessionTest() {
+    context_.clients = Clients{&first_, &second_};
+    // All that the drain of a device needs (device_work.cc).
+    driver_.cuMemHostAlloc = [](void** memory, size_t, unsigned flags) {
+      static char piece;
+      *memory = &piece;
+      return flags == 0 ? driver_result::kSuccess : driver_result::kUnknown;
+    };
+    driver_.cuMemFreeHost = [](void*) { return driver_result::kSuccess; };
+    driver_.cuMemGetInfo_v2 = [](size_t* free_bytes, size_t* total_bytes) {
+      return *free_bytes = *total_bytes = 0, driver_result::kSuccess;
+    };
+    driver_.cuDeviceGetUuid_v2 = [](void*, int) { return driver_result::kUnknown; };
+  }
+  ~SessionTest() override {
+    (void)devices_.run({{kDevice, [] { return ok_status(); }}}, "the test", patience());
+    MutexLock lock(registry_.mutex);
+    for (auto& [id, backing] : registry_.backings()) backing.saved = nullptr;
+  }
+
+  BackingId add(const Tag& tag) {
+    MutexLock lock(registry_.mutex);
+    AllocationProperties properties{};
+    properties.location = {kLocationDevice, kDevice};
+    Allocation& allocation = registry_.add_local(kBytes, properties, 7, kBytes, tag);
+    Backing& backing = registry_.backing_of(allocation);
+    const DeviceAddress address = gpus_.add(kDevice, static_cast<unsigned char>(backing.id));
+    registry_.add_mapping(allocation, address, kBytes);
+    registry_.add_placement(backing, address, kBytes).mapped = true;
+    return backing.id;
+  }
+  bool is_intact(BackingId id) {
+    DeviceAddress address = 0;
+    {
+      MutexLock lock(registry_.mutex);
+      const Backing& backing = *registry_.find_backing(id);
+      if (backing.state != BackingState::resident) return false;
+      address = backing.first_address();
+    }
+    return gpus_.holds(address, static_cast<unsigned char>(id));
+  }
+  BackingState backing_state(BackingId id) {
+    MutexLock lock(registry_.mutex);
+    return registry_.find_backing(id)->state;
+  }
+  void set_failing_copy(size_t number) {
+    MutexLock lock(gpus_.mutex);
+    gpus_.failing_copy = number;
+  }
+  void set_room(size_t objects) {
+    MutexLock lock(gpus_.mutex);
+    gpus_.room = objects;
+  }
+  static Deadline patience() { return Deadline::after_ms(20000); }
+
+  FakeGpus gpus_{driver_};
+  CountingClient first_{{"nccl"}}, second_{{"kv_cache", "weights"}};
+  Sharing sharing_{context_, [] { return std::string(); }};
+  Session session_{context_, sharing_, 0};
+};
+
+TEST_F(SessionTest, OneTagIsPausedAndTheOthersStay) {
+  const BackingId nccl = add("nccl"), weights = add("weights");
+
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  EXPECT_EQ(session_.state("weights"), SessionState::paused);
+  EXPECT_EQ(session_.state("nccl"), SessionState::active);
+  EXPECT_EQ(backing_state(weights), BackingState::released);
+  EXPECT_TRUE(is_intact(nccl));
+  EXPECT_EQ(first_.quiesced, 0);
+  EXPECT_EQ(second_.quiesced, 1);
+
+  ASSERT_TRUE(session_.pause({}).ok());
+  EXPECT_EQ(backing_state(nccl), BackingState::released);
+  EXPECT_EQ(second_.quiesced, 2) << "of kv_cache, which has no memory yet";
+
+  ASSERT_TRUE(session_.resume({{"nccl"}}).ok());
+  EXPECT_TRUE(is_intact(nccl));
+  EXPECT_EQ(session_.state("weights"), SessionState::paused);
+  ASSERT_TRUE(session_.resume({}).ok());
+  EXPECT_TRUE(is_intact(weights));
+  EXPECT_EQ(first_.reopened, 1);
+}
+
+TEST_F(SessionTest, PauseThatAClientRefusesChangesNothing) {
+  const BackingId nccl = add("nccl"), weights = add("weights");
+  first_.refusal = make_error(ErrorKind::misuse, 0, "not now");
+
+  const Status refused = session_.pause({});
+
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "not now");
+  for (const char* tag : {"nccl", "weights"})
+    EXPECT_EQ(session_.state(tag), SessionState::active) << tag;
+  EXPECT_TRUE(is_intact(nccl) && is_intact(weights));
+  EXPECT_TRUE(session_.pause({{"weights"}}).ok()) << "it is not of that client";
+}
+
+TEST_F(SessionTest, PauseThatFailsIsTakenBack) {
+  std::vector<BackingId> all;
+  for (const char* tag : {"nccl", "weights", "nccl"}) all.push_back(add(tag));
+  set_failing_copy(3);
+
+  ASSERT_FALSE(session_.pause({}).ok());
+
+  for (const BackingId id : all) EXPECT_TRUE(is_intact(id)) << id;
+  for (const char* tag : {"nccl", "weights"})
+    EXPECT_EQ(session_.state(tag), SessionState::active) << tag;
+  EXPECT_EQ(first_.reopened, 1);
+  EXPECT_TRUE(session_.pause({}).ok());
+  EXPECT_TRUE(session_.resume({}).ok());
+  for (const BackingId id : all) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+// What was paused before the failure stays paused.
+TEST_F(SessionTest, PauseThatFailsLeavesTagsThatWerePausedBefore) {
+  const BackingId weights = add("weights");
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  const BackingId nccl = add("nccl"), other = add("nccl");
+  set_failing_copy(3);
+
+  ASSERT_FALSE(session_.pause({}).ok());
+
+  EXPECT_TRUE(is_intact(nccl) && is_intact(other));
+  EXPECT_EQ(session_.state("nccl"), SessionState::active);
+  EXPECT_EQ(session_.state("weights"), SessionState::paused);
+  EXPECT_EQ(backing_state(weights), BackingState::released);
+  ASSERT_TRUE(session_.resume({}).ok());
+  EXPECT_TRUE(is_intact(weights));
+}
+
+// Others have taken the room: the tag is paused, says so, and goes on from there.
+TEST_F(SessionTest, PauseThatCannotBeTakenBackGoesOnLater) {
+  std::vector<BackingId> all;
+  for (int i = 0; i < 3; ++i) all.push_back(add("weights"));
+  set_failing_copy(3);
+  set_room(0);
+  driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
+
+  const Status failed = session_.pause({});
+
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("weights is paused, with"), std::string::npos)
+      << failed.error().message;
+  EXPECT_EQ(session_.state("weights"), SessionState::paused);
+  EXPECT_EQ(session_.resume({}).error().code, driver_result::kOutOfMemory);
+  EXPECT_TRUE(session_.pause({}).ok());
+  for (const BackingId id : all) EXPECT_EQ(backing_state(id), BackingState::released) << id;
+  set_room(100);
+  ASSERT_TRUE(session_.resume({}).ok());
+  for (const BackingId id : all) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+TEST_F(SessionTest, ContextIsPausedWithTheLastTagOnly) {
+  add("weights");
+  const Status refused = session_.pause({{kContextTag}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::misuse);
+}
+
+TEST_F(SessionTest, TagsThatNobodyHasAreIgnored) {
+  EXPECT_TRUE(session_.pause({{"nobody"}}).ok());
+  EXPECT_TRUE(session_.resume({{"nobody"}}).ok());
+  EXPECT_EQ(session_.state("nobody"), SessionState::active);
+}
+
+TEST_F(SessionTest, IsRefusedWhereItIsDisabled) {
+  session_.disable("not in this process");
+  EXPECT_EQ(session_.pause({}).error().message, "not in this process");
+  EXPECT_EQ(session_.resume({}).error().message, "not in this process");
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/identity.h"
+#include "driver/types.h"
+#include "memory/backing.h"
+
+namespace amem {
+
+/// What happens to the memory and contents of an allocation when its owner pauses
+/// (docs/interception.md, Kinds).
+enum class Kind {
+  keep,        ///< released; its contents are kept on the host (Client::kept_bytes)
+  discard,     ///< released; its contents are undefined afterwards
+  persistent,  ///< never released, for a reason that statistics show
+};
+inline constexpr int kKinds = 3;
+
+/// The owner of an import, its id there, and its position in a backing of the owner.
+struct ImportOrigin {
+  InstanceId owner;
+  AllocationId allocation = 0;
+  uint64_t nonce = 0;
+  BackingId backing = 0;
+  size_t slab_bytes = 0;    ///< size of the backing if it is a slab, otherwise 0
+  size_t offset_bytes = 0;  ///< in the slab
+  size_t size_bytes = 0;
+  pid_t owner_pid = 0;  ///< for error texts
+  Tag tag{};            ///< the owner's tag
+};
+
+/// Memory that a client created or imported.
+struct Allocation {
+  AllocationId id = 0;
+  size_t size_bytes = 0;  ///< as the client requested it
+  AllocationProperties properties{};
+  int handle_references = 0;  ///< number of references that the client holds
+  Kind kind = Kind::keep;
+  const char* persistent_because = nullptr;  ///< for Kind::persistent: a phrase for statistics
+  bool is_buffer = false;                    ///< set by the client: one of its own buffers
+  bool is_application_own = false;           ///< the application allocated it through the client
+  BackingId backing = 0;
+  size_t offset_bytes = 0;  ///< in the backing
+  bool was_mapped = false;
+  std::vector<DeviceAddress> mappings;  ///< start addresses, in order of creation
+
+  // Only for an allocation of this process:
+  uint64_t nonce = 0;  ///< a fetch must contain it; 0 until exported
+  std::set<InstanceId>
+      importers;  ///< processes that hold a reference, or will again after a resume
+
+  // Only for an import:
+  bool is_import = false;
+  ImportOrigin origin;
+
+  int device() const { return properties.location.id; }
+  /// The memory is never released from now on. The first reason is kept.
+  void make_persistent(const char* because) {
+    if (kind == Kind::persistent) return;
+    kind = Kind::persistent;
+    persistent_because = because;
+  }
+};
+
+/// An address range at which the client has mapped an allocation.
+struct Mapping {
+  DeviceAddress address = 0;
+  size_t size_bytes = 0;
+  AllocationId allocation = 0;
+
+  DeviceAddress end() const { return address + size_bytes; }
+};
+
+/// What a client holds in place of the driver's handle: a prefix that no heap pointer has, and the
+/// id of the allocation. NCCL passes it between processes by value and only compares it with 0
+/// (proxy.cc:1281, alloc.h:334@v2.30.7-1).
+inline constexpr DriverHandle kHandleTag = 0xA3E3'0000'0000'0000;
+inline constexpr DriverHandle kHandleTagMask = 0xFFFF'0000'0000'0000;
+inline DriverHandle handle_of(AllocationId id) { return kHandleTag | id; }
+inline bool is_our_handle(DriverHandle handle) { return (handle & kHandleTagMask) == kHandleTag; }
+inline AllocationId allocation_of(DriverHandle handle) { return handle & ~kHandleTagMask; }
+
+}  // namespace amem

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/identity.h"
+#include "base/tag.h"
+#include "driver/types.h"
+
+namespace amem {
+
+using BackingId = uint64_t;
+
+/// Where the bytes of a backing are. backing_state.cc has the table of legal changes.
+enum class BackingState {
+  // For a backing of this process:
+  resident,   ///< on the GPU
+  saving,     ///< on the GPU, being copied to the host
+  released,   ///< on the host only
+  restoring,  ///< partly created on the GPU; its contents are on the host
+  // For an import, a backing of another process:
+  mapped,   ///< on the owner's GPU, mapped here
+  revoked,  ///< its owner is paused: unmapped until the owner restores it
+  dropped,  ///< this process is paused: unmapped until it resumes
+  lost,     ///< the owner has ended or freed it: never mapped again
+};
+
+/// An address range at which the driver maps the whole backing, with the access for each location.
+/// The driver maps only whole objects at offset 0 (measured: docs/decisions/0003-backing.md).
+struct Placement {
+  DeviceAddress address = 0;
+  size_t size_bytes = 0;
+  std::vector<Access> access;
+
+  // The current state in the driver. Stored separately from the state of the backing, so that an
+  // incomplete step can be continued.
+  bool mapped = false;
+  bool accessible = false;  ///< with all of `access`; implies `mapped`
+
+  DeviceAddress end() const { return address + size_bytes; }
+};
+
+/// The granularity of allocations in a slab, in place of the driver's 2 MiB. 64 KiB is the page
+/// size of GPUDirect RDMA, so that parts of a slab can be registered (GPUDirect RDMA, "Pinning GPU
+/// memory").
+inline constexpr size_t kSlotBytes = size_t{64} << 10;
+constexpr size_t whole_slots(size_t size_bytes) {
+  return (size_bytes + kSlotBytes - 1) / kSlotBytes * kSlotBytes;
+}
+
+/// Bytes of a backing that are copied to the host and back.
+struct Piece {
+  size_t offset_bytes = 0;
+  size_t size_bytes = 0;
+  bool operator==(const Piece&) const = default;
+};
+
+inline size_t total_bytes(const std::vector<Piece>& pieces) {
+  size_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.size_bytes;
+  return sum;
+}
+
+/// Contiguous host memory.
+struct HostExtent {
+  unsigned char* base = nullptr;
+  size_t size_bytes = 0;
+
+  unsigned char* end() const { return base + size_bytes; }
+};
+/// Pinned host memory for the contents of one backing. It returns to its pool with its last user:
+/// the backing or a running copy.
+using HostBlock = std::shared_ptr<const std::vector<HostExtent>>;
+
+/// The driver object that holds the bytes of allocations: of one allocation, mapped where its
+/// client maps it, or of many (a slab), mapped at addresses of amem.
+struct Backing {
+  BackingId id = 0;
+  size_t size_bytes =
+      0;  ///< as the driver allocated it; 0 for an import of a single allocation until it is mapped
+  AllocationProperties properties{};
+  Tag tag;                  ///< the tag of all its allocations
+  DriverHandle handle = 0;  ///< 0 while the memory is not on the GPU or not mapped here
+  BackingState state = BackingState::resident;
+  bool is_slab = false;
+  std::vector<Placement> placements;           ///< in order of creation
+  std::map<size_t, AllocationId> allocations;  ///< by offset
+  size_t used_end_bytes = 0;                   ///< end of the part that was ever used; whole slots
+  size_t filled_bytes = 0;                     ///< bytes of it that are allocated now
+  int copying = 0;  ///< number of running copies; the backing stays mapped until they end
+
+  // Only for a backing of this process, while it is released:
+  HostBlock saved;                  ///< nullptr if no contents are kept
+  std::vector<Piece> saved_pieces;  ///< the saved bytes, consecutive in `saved`
+
+  // Only for an import:
+  bool is_import = false;
+  InstanceId owner;
+  BackingId id_at_owner = 0;
+
+  bool is_here() const { return handle != 0; }
+  /// 0 if its client has not mapped it.
+  DeviceAddress first_address() const {
+    return placements.empty() ? 0 : placements.front().address;
+  }
+  int device() const { return properties.location.id; }
+};
+
+}  // namespace amem

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "memory/backing_steps.h"
+
+#include <cinttypes>
+#include <set>
+#include <utility>
+
+namespace amem {
+namespace {
+
+Status map_everywhere(const Driver& driver, Backing& backing) {
+  for (Placement& placement : backing.placements)
+    AMEM_TRY(map_placement(driver, backing, placement));
+  return ok_status();
+}
+
+}  // namespace
+
+Status map_placement(const Driver& driver, const Backing& backing, Placement& placement) {
+  if (!backing.is_here()) return ok_status();
+  if (!placement.mapped) {
+    const DriverResult result =
+        driver.cuMemMap(placement.address, placement.size_bytes, 0, backing.handle, 0);
+    if (result != driver_result::kSuccess)
+      return driver_error(driver, result, "cuMemMap(0x%" PRIx64 ", %zu bytes)", placement.address,
+                          placement.size_bytes);
+    placement.mapped = true;
+  }
+  if (placement.accessible || placement.access.empty()) return ok_status();
+  const DriverResult result = driver.cuMemSetAccess(
+      placement.address, placement.size_bytes, placement.access.data(), placement.access.size());
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "cuMemSetAccess(0x%" PRIx64 ", %zu bytes)",
+                        placement.address, placement.size_bytes);
+  placement.accessible = true;
+  return ok_status();
+}
+
+Status unmap_backing(const Driver& driver, Backing& backing) {
+  for (Placement& placement : backing.placements) {
+    if (!placement.mapped) continue;
+    const DriverResult result = driver.cuMemUnmap(placement.address, placement.size_bytes);
+    if (result != driver_result::kSuccess)
+      return driver_error(driver, result, "cuMemUnmap(0x%" PRIx64 ", %zu bytes)", placement.address,
+                          placement.size_bytes);
+    placement.mapped = placement.accessible = false;
+  }
+  if (!backing.is_here()) return ok_status();
+  const DriverResult result = driver.cuMemRelease(backing.handle);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "cuMemRelease(%zu bytes)", backing.size_bytes);
+  backing.handle = 0;
+  return ok_status();
+}
+
+Status create_backing(const Driver& driver, Backing& backing) {
+  if (!backing.is_here()) {
+    DriverHandle handle = 0;
+    const DriverResult result =
+        driver.cuMemCreate(&handle, backing.size_bytes, &backing.properties, 0);
+    if (result != driver_result::kSuccess)
+      return driver_error(driver, result, "cuMemCreate(%zu bytes, device %d)", backing.size_bytes,
+                          backing.device());
+    backing.handle = handle;
+  }
+  return map_everywhere(driver, backing);
+}
+
+Status import_backing(const Driver& driver, Backing& backing, int fd) {
+  if (!backing.is_here()) {
+    DriverHandle handle = 0;
+    const DriverResult result = driver.cuMemImportFromShareableHandle(
+        &handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)), kHandleTypeFd);
+    if (result != driver_result::kSuccess)
+      return driver_error(driver, result, "cuMemImportFromShareableHandle(%zu bytes)",
+                          backing.size_bytes);
+    backing.handle = handle;
+  }
+  return map_everywhere(driver, backing);
+}
+
+Result<DeviceAddress> place_backing(const Driver& driver, Registry& registry, Backing& backing,
+                                    std::vector<Access> access) {
+  DeviceAddress address = 0;
+  const DriverResult result = driver.cuMemAddressReserve(&address, backing.size_bytes, 0, 0, 0);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "cuMemAddressReserve(%zu bytes)", backing.size_bytes);
+  Placement& placement = registry.add_placement(backing, address, backing.size_bytes);
+  placement.access = std::move(access);
+  Status mapped = map_placement(driver, backing, placement);
+  if (mapped.ok()) return address;
+  if (placement.mapped) driver.cuMemUnmap(address, backing.size_bytes);
+  registry.remove_placement(backing, address);
+  driver.cuMemAddressFree(address, backing.size_bytes);
+  return std::move(mapped.error());
+}
+
+void erase_unused(const Driver& driver, Registry& registry, const Allocation& allocation) {
+  Backing& backing = registry.backing_of(allocation);
+  registry.erase(allocation.id);
+  erase_if_empty(driver, registry, backing);
+}
+
+void erase_if_empty(const Driver& driver, Registry& registry, Backing& backing) {
+  if (!backing.allocations.empty() || backing.copying) return;
+  (void)unmap_backing(driver, backing);
+  for (const AddressRange& range : registry.erase_backing(backing.id))
+    driver.cuMemAddressFree(range.address, range.size_bytes);
+}
+
+std::vector<int> devices_in_use(Registry& registry) {
+  std::set<int> devices;
+  for (const auto& [id, backing] : registry.backings()) {
+    if (!backing.is_import) devices.insert(backing.device());
+    for (const Placement& placement : backing.placements)
+      for (const Access& access : placement.access)
+        if (access.location.type == kLocationDevice) devices.insert(access.location.id);
+  }
+  return {devices.begin(), devices.end()};
+}
+
+}  // namespace amem

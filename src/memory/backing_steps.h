@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include "driver/driver.h"
+#include "memory/registry.h"
+
+namespace amem {
+
+// Driver calls for one backing, and their record. If a driver call fails, a step is incomplete. The
+// record contains the calls that succeeded, so that the same step can be continued and the opposite
+// step can undo it.
+
+/// Unmaps the backing at all its addresses and releases it. Addresses stay reserved.
+Status unmap_backing(const Driver& driver, Backing& backing);
+
+/// Creates memory for a backing that has none, and maps it at every placement with the access that
+/// the client granted. Contents are undefined until filled.
+Status create_backing(const Driver& driver, Backing& backing);
+
+/// Imports `fd` for an import that has no memory, and maps it in the same way.
+Status import_backing(const Driver& driver, Backing& backing, int fd);
+
+/// Maps the backing at a placement where it is not mapped yet, with its access. Does nothing while
+/// the backing has no memory.
+Status map_placement(const Driver& driver, const Backing& backing, Placement& placement);
+
+/// Reserves new addresses and maps the backing there with this access.
+Result<DeviceAddress> place_backing(const Driver& driver, Registry& registry, Backing& backing,
+                                    std::vector<Access> access = {}) AMEM_REQUIRES(registry.mutex);
+
+/// Erases an unused allocation. Erases its backing too if it was the last one, and releases memory
+/// and addresses.
+void erase_unused(const Driver& driver, Registry& registry, const Allocation& allocation)
+    AMEM_REQUIRES(registry.mutex);
+
+/// Erases a backing without allocations, and releases its memory and addresses. If a copy is
+/// running, the backing is erased when the copy has ended.
+void erase_if_empty(const Driver& driver, Registry& registry, Backing& backing)
+    AMEM_REQUIRES(registry.mutex);
+
+/// Devices on which this process may have work: those of its own backings and those with access to
+/// them.
+std::vector<int> devices_in_use(Registry& registry) AMEM_REQUIRES(registry.mutex);
+
+}  // namespace amem

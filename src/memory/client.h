@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/identity.h"
+#include "base/result.h"
+#include "memory/allocation.h"
+
+namespace amem {
+
+/// What a client shares with other processes: ids that the same client in another process
+/// understands. Sent with a revoke. Opaque to the engine.
+using Scope = std::vector<ScopeId>;
+
+/// The interface between the engine and the allocator of the memory that it pauses. A client knows
+/// which bytes to keep and how to stop and start its work.
+///
+/// Thread-safe. The engine holds no lock during a call, unless stated.
+class Client {
+ public:
+  virtual ~Client() = default;
+
+  // --- Memory of the client.
+
+  /// True if this client allocates memory with this tag. Every tag has at most one client.
+  virtual bool owns(const Tag& tag) const = 0;
+  /// The tags of this client in this process, including tags without memory that can be paused.
+  virtual Tags tags() const = 0;
+
+  /// The number of bytes of an allocation, from its start, that survive a pause. The rest is
+  /// undefined afterwards. Called with the registry's mutex; must not wait.
+  virtual size_t kept_bytes(const Allocation& allocation) const = 0;
+
+  // --- Pause of this process. Called on the session's thread.
+
+  /// An error if the client cannot pause now. Called before anything is changed.
+  virtual Status check_pause() = 0;
+  /// Stops new work and waits until no call that starts work is running. The engine then waits for
+  /// queued work. On error the engine calls reopen().
+  virtual Status quiesce(Deadline deadline) = 0;
+  /// Allows new work.
+  virtual void reopen() = 0;
+  /// The scope that this process shares with peers.
+  virtual Scope scope() = 0;
+  /// A pause with this scope begins: scopes that peers sent in earlier pauses may be out of date.
+  virtual void forget_scopes(const Scope& own) = 0;
+  /// A peer has revoked its memory and has sent its scope.
+  virtual void note_scope(const InstanceId& peer, Scope its) = 0;
+
+  // --- Pause of a peer. Called on service threads; `text` describes the pause for errors.
+
+  /// New work that shares `scope` with the peer waits from now on.
+  virtual void close_for_peer(const InstanceId& peer, std::string text, Scope scope) = 0;
+  /// The same for a notification that is sent to all processes: this process may share nothing.
+  virtual void close_if_shared(const InstanceId& peer, std::string text, Scope scope) = 0;
+  /// Waits until no call is running that may start work on memory of a peer that shares `scope`.
+  virtual Status quiesce_for_peer(Scope scope, Deadline deadline) = 0;
+  /// The peer has resumed.
+  virtual void reopen_for_peer(const InstanceId& peer) = 0;
+  /// The paused peer has ended: calls that wait for it fail.
+  virtual void peer_ended(const InstanceId& peer, std::string text) = 0;
+  /// A peer has ended whose memory this process had mapped: calls that use it fail from now on.
+  virtual void peer_lost(const InstanceId& peer, std::string text) = 0;
+};
+
+/// The clients of this process. Constant after construction of the process object.
+class Clients {
+ public:
+  Clients(std::initializer_list<Client*> all) : all_(all) {}
+
+  /// The client that owns the tag, or nullptr.
+  Client* of(const Tag& tag) const {
+    for (Client* client : all_)
+      if (client->owns(tag)) return client;
+    return nullptr;
+  }
+  /// The clients that own any of these tags, each once.
+  std::vector<Client*> of(const Tags& tags) const {
+    std::vector<Client*> found;
+    for (Client* client : all_)
+      if (std::any_of(tags.begin(), tags.end(), [&](const Tag& tag) { return client->owns(tag); }))
+        found.push_back(client);
+    return found;
+  }
+  const std::vector<Client*>& all() const { return all_; }
+  Tags tags() const {
+    Tags tags;
+    for (const Client* client : all_) tags.merge(client->tags());
+    return tags;
+  }
+
+ private:
+  std::vector<Client*> all_;
+};
+
+}  // namespace amem

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "memory/registry.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace amem {
+
+Backing& Registry::add_backing(size_t size_bytes, const AllocationProperties& properties,
+                               DriverHandle handle, const Tag& tag) {
+  const BackingId id = next_backing_++;
+  Backing& backing = backings_[id];
+  backing.id = id;
+  backing.size_bytes = size_bytes;
+  backing.properties = properties;
+  backing.handle = handle;
+  backing.tag = tag;
+  return backing;
+}
+
+Allocation& Registry::add_allocation(Backing& backing, size_t offset_bytes, size_t size_bytes) {
+  used_.store(true, std::memory_order_relaxed);
+  const AllocationId id = next_id_++;
+  Allocation& allocation = allocations_[id];
+  allocation.id = id;
+  allocation.size_bytes = size_bytes;
+  allocation.properties = backing.properties;
+  allocation.handle_references = 1;
+  allocation.backing = backing.id;
+  allocation.offset_bytes = offset_bytes;
+  backing.allocations[offset_bytes] = id;
+  backing.used_end_bytes = std::max(backing.used_end_bytes, whole_slots(offset_bytes + size_bytes));
+  backing.filled_bytes += whole_slots(size_bytes);
+  return allocation;
+}
+
+Allocation& Registry::add_local(size_t size_bytes, const AllocationProperties& properties,
+                                DriverHandle handle, size_t backing_bytes, const Tag& tag) {
+  return add_allocation(add_backing(backing_bytes, properties, handle, tag), 0, size_bytes);
+}
+
+Allocation& Registry::add_to_slab(Backing& slab, size_t offset_bytes, size_t size_bytes) {
+  return add_allocation(slab, offset_bytes, size_bytes);
+}
+
+Backing& Registry::add_slab(size_t size_bytes, const AllocationProperties& properties,
+                            DriverHandle handle, const Tag& tag) {
+  Backing& slab = add_backing(size_bytes, properties, handle, tag);
+  slab.is_slab = true;
+  return slab;
+}
+
+Allocation& Registry::add_import(const ImportOrigin& origin) {
+  Backing* backing = find_import(origin.owner, origin.backing);
+  if (backing == nullptr) {
+    backing = &add_backing(origin.slab_bytes, {}, 0, origin.tag);
+    backing->is_slab = origin.slab_bytes != 0;
+    backing->state = BackingState::revoked;
+    backing->is_import = true;
+    backing->owner = origin.owner;
+    backing->id_at_owner = origin.backing;
+    imports_[{origin.owner, origin.backing}] = backing->id;
+  }
+  const auto known = backing->allocations.find(origin.offset_bytes);
+  if (known != backing->allocations.end()) {
+    Allocation& allocation = allocations_.at(known->second);
+    ++allocation.handle_references;
+    return allocation;
+  }
+  Allocation& allocation = add_allocation(*backing, origin.offset_bytes, origin.size_bytes);
+  allocation.is_import = true;
+  allocation.origin = origin;
+  return allocation;
+}
+
+void Registry::leave_backing(const Allocation& allocation) {
+  Backing& backing = backing_of(allocation);
+  backing.allocations.erase(allocation.offset_bytes);
+  backing.filled_bytes -= whole_slots(allocation.size_bytes);
+}
+
+void Registry::move_out_of_slab(Allocation& allocation, DriverHandle handle, size_t backing_bytes) {
+  leave_backing(allocation);
+  Backing& own =
+      add_backing(backing_bytes, allocation.properties, handle, backing_of(allocation).tag);
+  own.allocations[0] = allocation.id;
+  own.filled_bytes = own.used_end_bytes = whole_slots(allocation.size_bytes);
+  allocation.backing = own.id;
+  allocation.offset_bytes = 0;
+}
+
+Allocation* Registry::find_handle(DriverHandle handle) {
+  return is_our_handle(handle) ? find(allocation_of(handle)) : nullptr;
+}
+
+Allocation* Registry::find(AllocationId id) {
+  auto found = allocations_.find(id);
+  return found == allocations_.end() ? nullptr : &found->second;
+}
+
+Backing* Registry::find_backing(BackingId id) {
+  auto found = backings_.find(id);
+  return found == backings_.end() ? nullptr : &found->second;
+}
+
+Backing* Registry::find_import(const InstanceId& owner, BackingId id_at_owner) {
+  auto found = imports_.find({owner, id_at_owner});
+  return found == imports_.end() ? nullptr : find_backing(found->second);
+}
+
+Mapping* Registry::mapping_at(DeviceAddress address) {
+  auto after = mappings_.upper_bound(address);
+  if (after == mappings_.begin()) return nullptr;
+  Mapping& candidate = std::prev(after)->second;
+  return address < candidate.end() ? &candidate : nullptr;
+}
+
+std::vector<Mapping*> Registry::mappings_in(DeviceAddress address, size_t size_bytes) {
+  std::vector<Mapping*> found;
+  auto at = mappings_.upper_bound(address);
+  if (at != mappings_.begin() && std::prev(at)->second.end() > address) --at;
+  for (; at != mappings_.end() && at->first < address + size_bytes; ++at)
+    found.push_back(&at->second);
+  return found;
+}
+
+Mapping& Registry::add_mapping(Allocation& allocation, DeviceAddress address, size_t size_bytes) {
+  allocation.was_mapped = true;
+  allocation.mappings.push_back(address);
+  return mappings_[address] = Mapping{address, size_bytes, allocation.id};
+}
+
+void Registry::remove_mapping(const Mapping& mapping) {
+  const DeviceAddress address = mapping.address;
+  if (Allocation* allocation = find(mapping.allocation)) std::erase(allocation->mappings, address);
+  mappings_.erase(address);
+}
+
+Mapping* Registry::find_mapping(DeviceAddress start) {
+  auto found = mappings_.find(start);
+  return found == mappings_.end() ? nullptr : &found->second;
+}
+
+Placement& Registry::add_placement(Backing& backing, DeviceAddress address, size_t size_bytes) {
+  if (backing.is_slab) slab_addresses_[address] = {size_bytes, backing.id, {}};
+  return backing.placements.emplace_back(Placement{address, size_bytes, {}, false, false});
+}
+
+void Registry::remove_placement(Backing& backing, DeviceAddress address) {
+  std::erase_if(backing.placements,
+                [&](const Placement& placement) { return placement.address == address; });
+  if (backing.is_slab) slab_addresses_.erase(address);
+}
+
+std::map<DeviceAddress, Registry::SlabAddresses>::iterator Registry::slab_addresses(
+    DeviceAddress address) {
+  auto after = slab_addresses_.upper_bound(address);
+  if (after == slab_addresses_.begin()) return slab_addresses_.end();
+  const auto found = std::prev(after);
+  return address < found->first + found->second.size_bytes ? found : slab_addresses_.end();
+}
+
+Backing* Registry::slab_at(DeviceAddress address) {
+  const auto found = slab_addresses(address);
+  return found == slab_addresses_.end() ? nullptr : find_backing(found->second.slab);
+}
+
+void Registry::add_reservation(DeviceAddress address) {
+  ++slab_addresses(address)->second.reservations[address];
+}
+
+bool Registry::remove_reservation(DeviceAddress address, AddressRange* unused) {
+  const auto found = slab_addresses(address);
+  if (found == slab_addresses_.end()) return false;
+  SlabAddresses& addresses = found->second;
+  // Ignores an address that the client has not received.
+  const auto counted = addresses.reservations.find(address);
+  if (counted != addresses.reservations.end() && --counted->second == 0)
+    addresses.reservations.erase(counted);
+  if (!addresses.reservations.empty() || addresses.slab != 0) return true;
+  *unused = {found->first, addresses.size_bytes};
+  slab_addresses_.erase(found);
+  return true;
+}
+
+int Registry::reservations_of(DeviceAddress address) {
+  const auto found = slab_addresses(address);
+  if (found == slab_addresses_.end()) return 0;
+  const auto counted = found->second.reservations.find(address);
+  return counted == found->second.reservations.end() ? 0 : counted->second;
+}
+
+bool Registry::is_unused(const Allocation& allocation) {
+  if (allocation.handle_references > 0 || !allocation.mappings.empty()) return false;
+  // A late write of an importer would reach the next allocation in this slot.
+  return allocation.importers.empty() || !backing_of(allocation).is_slab;
+}
+
+void Registry::erase(AllocationId id) {
+  const Allocation* allocation = find(id);
+  if (allocation == nullptr) return;
+  leave_backing(*allocation);
+  allocations_.erase(id);
+}
+
+std::vector<AddressRange> Registry::erase_backing(BackingId id) {
+  std::vector<AddressRange> unused;
+  const Backing* backing = find_backing(id);
+  if (backing == nullptr) return unused;
+  if (backing->is_import) imports_.erase({backing->owner, backing->id_at_owner});
+  for (const Placement& placement : backing->placements) {
+    const auto addresses = slab_addresses_.find(placement.address);
+    if (!backing->is_slab || addresses == slab_addresses_.end()) continue;
+    addresses->second.slab = 0;
+    if (!addresses->second.reservations.empty()) continue;
+    unused.push_back({placement.address, placement.size_bytes});
+    slab_addresses_.erase(addresses);
+  }
+  backings_.erase(id);
+  return unused;
+}
+
+bool Registry::wait_copied(AllocationId id, Deadline deadline) {
+  return copied_.wait_until(mutex, deadline, [&]() AMEM_REQUIRES(mutex) {
+    const Allocation* allocation = find(id);
+    return allocation == nullptr || !backing_of(*allocation).copying;
+  });
+}
+
+namespace {
+
+Access* find_access(std::vector<Access>& list, const Location& location) {
+  for (Access& known : list)
+    if (known.location == location) return &known;
+  return nullptr;
+}
+
+}  // namespace
+
+void merge_access(std::vector<Access>& list, const Access& access) {
+  if (Access* known = find_access(list, access.location))
+    known->flags = access.flags;
+  else
+    list.push_back(access);
+}
+
+// The flags are bits: none, read, read and write (CUDA Driver API, CUmemAccess_flags).
+bool widen_access(std::vector<Access>& list, const Access& access) {
+  Access* known = find_access(list, access.location);
+  if (known == nullptr) {
+    list.push_back(access);
+    return true;
+  }
+  const int32_t both = known->flags | access.flags;
+  return std::exchange(known->flags, both) != both;
+}
+
+}  // namespace amem

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "sharing/exports.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/descriptor_limit.h"
+#include "base/seeded_fault.h"
+#include "base/step_point.h"
+#include "memory/backing_state.h"
+#include "memory/backing_steps.h"
+#include "sharing/token.h"
+
+namespace amem {
+
+namespace {
+
+/// Descriptors on their way to one importer: as few as cost no time, because all that are on their
+/// way to a process need numbers there.
+constexpr size_t kPartFds = 16;
+
+}  // namespace
+
+/// What one importer gets back, part by part.
+struct Exports::Return {
+  const Tag tag;
+  const InstanceId importer;
+  Deadline deadline;
+  const uint64_t number;
+  /// Until it is known whether the importer has all back.
+  std::shared_ptr<Replies> replies;
+  std::vector<BackingId> backings;  ///< those that were not sent yet
+  bool sent_last = false;
+  std::string failure{};
+
+  void succeed() {
+    if (const auto waiting = std::exchange(replies, nullptr)) waiting->succeeded();
+  }
+  void fail(const std::string& what, ErrorKind kind = ErrorKind::peer) {
+    if (const auto waiting = std::exchange(replies, nullptr)) waiting->failed(what, kind);
+  }
+};
+
+Result<int> Exports::make_token(Allocation& allocation) {
+  while (allocation.nonce == 0) allocation.nonce = random_instance_id().bits[0];
+  const Backing& backing = context_.registry.backing_of(allocation);
+  Token token{context_.self, allocation.id, allocation.nonce, getpid()};
+  token.backing = backing.id;
+  token.slab_bytes = backing.is_slab ? backing.size_bytes : 0;
+  token.offset_bytes = allocation.offset_bytes;
+  token.size_bytes = allocation.size_bytes;
+  token.tag = backing.tag;
+  Result<UniqueFd> fd = amem::make_token(token);
+  if (!fd.ok()) return std::move(fd.error());
+  return fd.value().release();
+}
+
+Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const InstanceId& importer,
+                                     Fetched* answer, std::vector<UniqueFd>* fds) {
+  Allocation* allocation = context_.registry.find(item.allocation);
+  if (allocation == nullptr || allocation->is_import || allocation->nonce == 0 ||
+      allocation->nonce != item.nonce)
+    return Fetched::Outcome::unknown;
+  allocation->importers.insert(importer);
+  const Backing& backing = context_.registry.backing_of(*allocation);
+  OfTag& of_tag = tags_[backing.tag];
+  if (of_tag.is_away || context_.exiting || !backing.is_here()) {
+    if (of_tag.is_away) of_tag.told.insert(importer);
+    if (answer->away_scope.empty())
+      if (Client* client = context_.clients.of(backing.tag)) answer->away_scope = client->scope();
+    return Fetched::Outcome::away;
+  }
+  if (item.has_backing) return Fetched::Outcome::noted;
+  Result<UniqueFd> fd = export_fd(backing);
+  if (!fd.ok()) {
+    answer->reason = fd.error().message;
+    return Fetched::Outcome::failed;
+  }
+  fds->push_back(std::move(fd.value()));
+  return Fetched::Outcome::here;
+}
+
+void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch) {
+  step_point(StepPoint::fetch_asked);
+  Fetched answer;
+  std::vector<UniqueFd> fds;
+  // Decided and queued under one lock: the importer must not hear "away" after it has heard that
+  // the memory is back.
+  MutexLock lock(context_.registry.mutex);
+  for (const Fetch::Item& item : fetch.items)
+    answer.outcomes.push_back(outcome_of(item, from.instance, &answer, &fds));
+  context_.peers.load()->reply(from.instance, request_id, std::move(answer), std::move(fds));
+}
+
+// A place in a slab is free when its last importer is gone too.
+void Exports::forget_importer_of(const InstanceId& importer, Allocation& allocation) {
+  if (allocation.importers.erase(importer) > 0 && context_.registry.is_unused(allocation) &&
+      !context_.exiting)
+    erase_unused(context_.driver, context_.registry, allocation);
+}
+
+void Exports::forget_imports(const InstanceId& importer, const Drop& drop) {
+  MutexLock lock(context_.registry.mutex);
+  for (AllocationId id : drop.allocations)
+    if (Allocation* allocation = context_.registry.find(id))
+      forget_importer_of(importer, *allocation);
+}
+
+void Exports::forget_importer(const InstanceId& importer) {
+  MutexLock lock(context_.registry.mutex);
+  for (auto& [tag, of_tag] : tags_) of_tag.told.erase(importer);
+  auto& allocations = context_.registry.allocations();
+  for (auto next = allocations.begin(); next != allocations.end();) {
+    Allocation& allocation = (next++)->second;
+    forget_importer_of(importer, allocation);
+  }
+}
+
+std::set<InstanceId> Exports::importers(const Tags& tags) {
+  std::set<InstanceId> all;
+  for (const auto& [id, backing] : context_.registry.backings())
+    if (tags.contains(backing.tag)) all.merge(importers(backing));
+  return all;
+}
+
+void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
+                         const Result<Received>& reply, Replies& replies) {
+  // It has ended, and the kernel has taken its references.
+  if (!reply.ok() && reply.error().kind == ErrorKind::peer) return replies.succeeded();
+  if (!reply.ok()) return replies.failed(reply.error().message, reply.error().kind);
+  const auto& revoked = std::get<Revoked>(reply.value().message);
+  if (!revoked.revoked)
+    return replies.failed(process_text(reply.value().pid) +
+                          " cannot revoke its mappings: " + revoked.reason);
+  if (!revoked.scope.empty())
+    for (Client* client : context_.clients.of(tags)) client->note_scope(importer, revoked.scope);
+  replies.succeeded();
+}
+
+Status Exports::revoke(const Tags& tags, Deadline deadline) {
+  AMEM_TRY(reserve_for_resume());
+  std::set<InstanceId> asked;
+  {
+    MutexLock lock(context_.registry.mutex);
+    asked = importers(tags);
+    for (const Tag& tag : tags) {
+      OfTag& of_tag = tags_[tag];
+      of_tag.is_away = true;
+      of_tag.told.insert(asked.begin(), asked.end());
+    }
+  }
+  // An importer answers with its reason a little before we would give up on it without one.
+  Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10), {}, {}};
+  request.tags.assign(tags.begin(), tags.end());
+  for (Client* client : context_.clients.of(tags)) {
+    const Scope scope = client->scope();
+    request.scope.insert(request.scope.end(), scope.begin(), scope.end());
+    client->forget_scopes(scope);
+  }
+  auto replies = std::make_shared<Replies>();
+  for (const InstanceId& importer : asked) {
+    replies->expect();
+    context_.peers.load()->call(importer, request, {}, deadline,
+                                [this, replies, importer, tags](const Result<Received>& reply) {
+                                  on_revoked(importer, tags, reply, *replies);
+                                });
+  }
+  for (const Tag& tag : tags)
+    if (Client* client = context_.clients.of(tag))
+      bystanders_.announce_away(tag, client->scope(), asked, deadline, replies);
+  step_point(StepPoint::pause_asked);
+  if (seeded_fault("do_not_wait_for_gone")) return ok_status();
+  return replies->wait(deadline);
+}
+
+Result<UniqueFd> Exports::export_fd(const Backing& backing) {
+  AMEM_TRY(context_.exiting.check());
+  UniqueFd* const shared = shared_exports_.has_value() ? &(*shared_exports_)[backing.id] : nullptr;
+  if (shared == nullptr || !shared->valid()) {
+    int fd = -1;
+    const DriverResult result =
+        context_.driver.cuMemExportToShareableHandle(&fd, backing.handle, kHandleTypeFd, 0);
+    if (result != driver_result::kSuccess)
+      return driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
+                          backing.size_bytes);
+    if (shared == nullptr) return UniqueFd(fd);
+    shared->reset(fd);
+  }
+  UniqueFd copy(fcntl(shared->get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return os_error(errno, "fcntl(F_DUPFD_CLOEXEC) of an exported backing");
+  return copy;
+}
+
+void Exports::begin_sharing() {
+  MutexLock lock(context_.registry.mutex);
+  shared_exports_.emplace();
+}
+
+void Exports::end_sharing() {
+  MutexLock lock(context_.registry.mutex);
+  shared_exports_.reset();
+}
+
+void Exports::export_imported() {
+  std::vector<BackingId> imported;
+  {
+    MutexLock lock(context_.registry.mutex);
+    for (const auto& [id, backing] : context_.registry.backings())
+      if (!importers(backing).empty()) imported.push_back(id);
+  }
+  for (BackingId id : imported) {
+    MutexLock lock(context_.registry.mutex);
+    const Backing* backing = context_.registry.find_backing(id);
+    if (backing != nullptr && backing->is_here() && !export_fd(*backing).ok()) return;
+  }
+}
+
+bool Exports::send_part(const std::shared_ptr<Return>& to) {
+  Restore message;
+  message.tag = to->tag;
+  std::vector<UniqueFd> fds;
+  while (fds.size() < kPartFds && !to->backings.empty()) {
+    const BackingId id = to->backings.back();
+    to->backings.pop_back();
+    const Backing* backing = context_.registry.find_backing(id);
+    if (backing == nullptr || !backing->is_here() || !is_imported_by(to->importer, *backing))
+      continue;
+    Result<UniqueFd> fd = export_fd(*backing);
+    if (!fd.ok()) {
+      tags_[to->tag].told.insert(to->importer);
+      to->fail("memory could not be given back to an importer: " + fd.error().message);
+      return false;
+    }
+    message.backings.push_back(id);
+    fds.push_back(std::move(fd.value()));
+  }
+  message.last = to->sent_last = to->backings.empty();
+  context_.peers.load()->call(
+      to->importer, std::move(message), std::move(fds), to->deadline,
+      [this, to](const Result<Received>& reply) { on_part_mapped(to, reply); });
+  return true;
+}
+
+// What an earlier restore() has not sent yet may be away again.
+bool Exports::is_current(const Return& to) {
+  const OfTag& of_tag = tags_[to.tag];
+  return !of_tag.is_away && to.number == of_tag.restores;
+}
+
+void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why) {
+  // Nobody is there any more who could map it again.
+  if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
+    return to->succeed();
+  tags_[to->tag].told.insert(to->importer);
+  to->fail(why.message, why.kind);
+  // One that is slow finds all the rest when it goes on: its gates open with the last part.
+  if (why.kind != ErrorKind::timeout || !is_current(*to)) return;
+  to->deadline = Deadline::after_ms(context_.timeout_ms);
+  while (!to->sent_last && send_part(to)) {
+  }
+}
+
+void Exports::on_part_mapped(const std::shared_ptr<Return>& to, const Result<Received>& reply) {
+  MutexLock lock(context_.registry.mutex);
+  if (!reply.ok()) return on_part_failed(to, reply.error());
+  const auto& restored = std::get<Restored>(reply.value().message);
+  if (!restored.done) to->failure = restored.reason;
+  // A failure of one part does not end the others: the importer says at the last one what it lacks.
+  if (!to->sent_last && is_current(*to)) return (void)send_part(to);
+  if (to->sent_last && to->failure.empty()) return to->succeed();
+  to->fail(process_text(reply.value().pid) + " cannot map our memory again: " +
+           (to->failure.empty() ? "this process pauses again" : to->failure));
+}
+
+Status Exports::reserve_for_resume() {
+  size_t shared = 0;
+  std::set<InstanceId> others;
+  {
+    MutexLock lock(context_.registry.mutex);
+    for (const auto& [id, backing] : context_.registry.backings()) {
+      std::set<InstanceId> sharers = importers(backing);
+      if (backing.is_import) sharers.insert(backing.owner);
+      if (!sharers.empty()) ++shared;
+      others.merge(sharers);
+    }
+  }
+  // To each importer one part is on its way, from each owner one may come.
+  Status reserved = reserve_descriptors(shared + 2 * kPartFds * others.size());
+  if (!reserved.ok()) reserved.error().message = "to resume, " + reserved.error().message;
+  return reserved;
+}
+
+std::set<InstanceId> Exports::importers(const Backing& backing) {
+  std::set<InstanceId> all;
+  for (const auto& [offset_bytes, id] : backing.allocations)
+    all.merge(std::set(context_.registry.find(id)->importers));
+  return all;
+}
+
+bool Exports::is_imported_by(const InstanceId& importer, const Backing& backing) {
+  return std::any_of(backing.allocations.begin(), backing.allocations.end(),
+                     [&](const auto& entry) AMEM_REQUIRES(context_.registry.mutex) {
+                       return context_.registry.find(entry.second)->importers.contains(importer);
+                     });
+}
+
+std::shared_ptr<Replies> Exports::restore(const Tags& tags, Deadline deadline) {
+  auto replies = std::make_shared<Replies>();
+  for (const Tag& tag : tags) {
+    const std::set<InstanceId> informed = restore_imports(tag, deadline, replies);
+    bystanders_.announce_back(tag, informed);
+  }
+  return replies;
+}
+
+std::set<InstanceId> Exports::restore_imports(const Tag& tag, Deadline deadline,
+                                              const std::shared_ptr<Replies>& replies) {
+  MutexLock lock(context_.registry.mutex);
+  OfTag& of_tag = tags_[tag];
+  std::set<InstanceId> all = importers(Tags{tag});
+  all.merge(of_tag.told);
+  of_tag.told.clear();
+  of_tag.is_away = false;
+  ++of_tag.restores;
+  for (const InstanceId& importer : all) {
+    replies->expect();
+    const auto to = std::make_shared<Return>(
+        Return{tag, importer, deadline, of_tag.restores, replies, {}, false});
+    for (const auto& [id, backing] : context_.registry.backings())
+      if (backing.tag == tag && backing.is_here() && is_imported_by(importer, backing))
+        to->backings.push_back(id);
+    (void)send_part(to);
+  }
+  return all;
+}
+
+}  // namespace amem

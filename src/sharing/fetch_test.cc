@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Who gets a descriptor of this process' memory: only who shows the nonce of its token.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "sharing/sharing.h"
+#include "sharing/sharing_fixture.h"
+#include "sharing/token.h"
+#include "transport/peer_fixture.h"
+
+namespace amem {
+namespace {
+
+std::atomic<int> g_exports = 0;
+
+DriverResult export_handle(void* shareable, DriverHandle, int, unsigned long long) {
+  ++g_exports;
+  *static_cast<int*>(shareable) = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  return driver_result::kSuccess;
+}
+
+class FetchTest : public SharingTest {
+ protected:
+  FetchTest() {
+    g_exports = 0;
+    driver_.cuMemExportToShareableHandle = export_handle;
+    EXPECT_TRUE(sharing_->start().ok());
+    MutexLock lock(registry_.mutex);
+    for (Token* token : {&token_, &other_token_}) {
+      Allocation& shared = registry_.add_local(1 << 21, {}, 0x1000, 1 << 21);
+      Result<int> fd = sharing_->exports().make_token(shared);
+      EXPECT_TRUE(fd.ok());
+      *token = read_token(UniqueFd(fd.value()).get()).value_or(Token{});
+    }
+    unshared_ = registry_.add_local(1 << 21, {}, 0x2000, 1 << 21).id;
+  }
+  ~FetchTest() override { end_service(std::move(sharing_)); }
+
+  /// What comes back for one item: the outcome, and how many descriptors.
+  std::pair<Fetched::Outcome, size_t> fetch(Node& from, AllocationId allocation, uint64_t nonce) {
+    Result<Received> reply = from.ask(context_.self, Fetch{{{allocation, nonce, false}}});
+    if (!reply.ok()) return {Fetched::Outcome::failed, 99};
+    return {std::get<Fetched>(reply.value().message).outcomes.at(0), reply.value().fds.size()};
+  }
+
+  std::unique_ptr<Sharing> sharing_ =
+      std::make_unique<Sharing>(context_, [] { return std::string(); });
+  Token token_, other_token_;
+  AllocationId unshared_ = 0;
+  Node importer_;
+};
+
+constexpr std::pair<Fetched::Outcome, size_t> kGiven{Fetched::Outcome::here, 1},
+    kRefused{Fetched::Outcome::unknown, 0};
+
+TEST_F(FetchTest, WithTheNonceOfTheTokenGetsADescriptor) {
+  ASSERT_EQ(token_.owner, context_.self);
+  EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce), kGiven);
+  EXPECT_EQ(g_exports, 1);
+}
+
+TEST_F(FetchTest, WhoHasTheBackingGetsNoDescriptorAndIsNoted) {
+  Result<Received> reply =
+      importer_.ask(context_.self, Fetch{{{token_.allocation, token_.nonce, true}}});
+  ASSERT_TRUE(reply.ok()) << reply.error().message;
+  EXPECT_EQ(std::get<Fetched>(reply.value().message).outcomes,
+            std::vector{Fetched::Outcome::noted});
+  EXPECT_TRUE(reply.value().fds.empty());
+  MutexLock lock(registry_.mutex);
+  EXPECT_EQ(registry_.find(token_.allocation)->importers.size(), 1u) << "a pause asks it to revoke";
+}
+
+TEST_F(FetchTest, WithAnotherNonceGetsNone) {
+  for (int bit = 0; bit < 64; ++bit)
+    EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce ^ (uint64_t{1} << bit)), kRefused)
+        << bit;
+  EXPECT_EQ(fetch(importer_, token_.allocation, 0), kRefused);
+  EXPECT_EQ(g_exports, 0);
+  MutexLock lock(registry_.mutex);
+  EXPECT_TRUE(registry_.find(token_.allocation)->importers.empty()) << "a pause would wait for it";
+}
+
+TEST_F(FetchTest, ImporterThatEndedIsForgotten) {
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce), kGiven);
+
+  sharing_->on_peer_gone({importer_.id, getpid(), 0});
+
+  MutexLock lock(registry_.mutex);
+  EXPECT_TRUE(registry_.find(token_.allocation)->importers.empty()) << "a pause would ask it";
+}
+
+TEST_F(FetchTest, OfWhatWasNeverSharedGetsNone) {
+  EXPECT_EQ(fetch(importer_, unshared_, 0), kRefused);
+  EXPECT_EQ(fetch(importer_, unshared_, token_.nonce), kRefused);
+  EXPECT_EQ(fetch(importer_, unshared_ + 1, token_.nonce), kRefused);
+  EXPECT_EQ(g_exports, 0);
+}
+
+TEST_F(FetchTest, OneWrongNonceAmongRightOnesGetsNoneForItself) {
+  const Fetch::Item right{token_.allocation, token_.nonce, false},
+      wrong{token_.allocation, 1, false};
+  Result<Received> reply = importer_.ask(context_.self, Fetch{{wrong, right, wrong}});
+  ASSERT_TRUE(reply.ok()) << reply.error().message;
+  EXPECT_EQ(std::get<Fetched>(reply.value().message).outcomes,
+            (std::vector{kRefused.first, kGiven.first, kRefused.first}));
+  EXPECT_EQ(reply.value().fds.size(), 1u);
+}
+
+TEST_F(FetchTest, NoncesOfAllocationsAreTheirOwn) {
+  EXPECT_NE(other_token_.nonce, token_.nonce);
+  EXPECT_EQ(fetch(importer_, token_.allocation, other_token_.nonce), kRefused);
+  EXPECT_EQ(fetch(importer_, other_token_.allocation, token_.nonce), kRefused);
+  EXPECT_EQ(fetch(importer_, other_token_.allocation, other_token_.nonce), kGiven);
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Peers that are processes of their own: this program, started again in another role.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "sharing/token.h"
+#include "transport/peer_fixture.h"
+
+namespace amem {
+namespace {
+
+InstanceId id_from_hex(const std::string& hex) {
+  return InstanceId{
+      {std::stoull(hex.substr(0, 16), nullptr, 16), std::stoull(hex.substr(16), nullptr, 16)}};
+}
+
+/// Another process in the role that its arguments name. Its first line of output is what it has to
+/// say; it ends when its input does.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments) {
+    int in[2], out[2];
+    EXPECT_EQ(pipe2(in, O_CLOEXEC), 0);
+    EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
+    std::vector<char*> argv;
+    std::string self = "/proc/self/exe";
+    argv.push_back(self.data());
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(in[0], STDIN_FILENO);
+      dup2(out[1], STDOUT_FILENO);
+      execv(self.c_str(), argv.data());
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    input_.reset(in[1]);
+    output_.reset(out[0]);
+    char c;
+    while (read(output_.get(), &c, 1) == 1 && c != '\n') line_ += c;
+  }
+  ~Process() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    wait();
+  }
+
+  pid_t pid() const { return pid_; }
+  const std::string& line() const { return line_; }
+  InstanceId instance() const { return id_from_hex(line_); }
+  void kill_with(int signal) { EXPECT_EQ(kill(pid_, signal), 0); }
+  /// Returns when every thread of it stands still.
+  void stop() {
+    kill_with(SIGSTOP);
+    int status = 0;
+    EXPECT_EQ(waitpid(pid_, &status, WUNTRACED), pid_);
+    EXPECT_TRUE(WIFSTOPPED(status));
+  }
+  void tell() { EXPECT_EQ(write(input_.get(), "\n", 1), 1); }
+  /// Ends its input and returns its exit status.
+  int wait() {
+    input_.reset();
+    if (pid_ > 0) waitpid(pid_, &status_, 0);
+    pid_ = -1;
+    return status_;
+  }
+  /// True when everything that this process started has ended too.
+  bool output_ended() {
+    pollfd ended{output_.get(), POLLIN, 0};
+    return poll(&ended, 1, 0) == 1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int status_ = 0;
+  UniqueFd input_, output_;
+  std::string line_;
+};
+
+void say(const std::string& line) {
+  const std::string text = line + "\n";
+  if (write(STDOUT_FILENO, text.data(), text.size()) < 0) _exit(3);
+}
+
+void wait_for_end_of_input() {
+  char c;
+  while (read(STDIN_FILENO, &c, 1) > 0) {
+  }
+}
+
+/// Answers StatusQuery, and Restore with the allocations of the tokens that came; Revoke never.
+class ServingHandler : public PeerHandler {
+ public:
+  void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
+    if (std::holds_alternative<StatusQuery>(received.message))
+      service.load()->reply(from.instance, request_id, StatusReply{"{}"}, {});
+    if (!std::holds_alternative<Restore>(received.message)) return;
+    std::string reason;
+    for (const UniqueFd& fd : received.fds) {
+      const auto token = read_token(fd.get());
+      reason += token ? std::to_string(token->allocation) + " " : "none ";
+    }
+    service.load()->reply(from.instance, request_id, Restored{true, reason}, {});
+  }
+  void on_peer_gone(const PeerInfo&) override {}
+  std::atomic<PeerService*> service = nullptr;
+};
+
+int serve() {
+  ServingHandler handler;
+  const InstanceId id = random_instance_id();
+  auto service = PeerService::start(id, 5, handler);
+  if (!service.ok()) return 1;
+  // Nobody knows the instance before the next line.
+  handler.service = service.value().get();
+  say(id.hex());
+  wait_for_end_of_input();
+  return 0;
+}
+
+/// Serves until it is told to close every descriptor of the service, and lives on.
+int close_and_live() {
+  ServingHandler handler;
+  const InstanceId id = random_instance_id();
+  auto service = PeerService::start(id, 0, handler);
+  handler.service = service.value().get();
+  say(id.hex());
+  char told;
+  if (read(STDIN_FILENO, &told, 1) == 1) service.value()->forget_after_fork();
+  wait_for_end_of_input();
+  return 0;
+}
+
+/// Tells `target` that it is `claimed`; succeeds when it is shown the door.
+int claim_to_be(const InstanceId& target, const InstanceId& claimed) {
+  const auto raw = RawPeer::dial_to(target);
+  if (!raw) return 2;
+  raw->greet(claimed);
+  return raw->sees_the_end() ? 0 : 1;
+}
+
+/// Talks to `target`, forks, and is killed; the child lives on until the end of the input.
+int fork_and_die(const InstanceId& target) {
+  ServingHandler handler;
+  auto service = PeerService::start(random_instance_id(), 0, handler);
+  handler.service = service.value().get();
+  if (!call_and_wait(*service.value(), target, StatusQuery{}, {}, patience()).ok()) return 1;
+  const pid_t child = fork();
+  if (child == 0) {
+    service.value()->forget_after_fork();
+    say("forked");
+    wait_for_end_of_input();
+    _exit(0);
+  }
+  wait_for_end_of_input();
+  return 0;
+}
+
+TEST(PeerProcess, AnswersFromItsOwnPid) {
+  Process process({"--serve"});
+  Node a;
+  const Result<Received> reply = a.ask(process.instance(), StatusQuery{});
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply.value().pid, process.pid());
+}
+
+TEST(PeerProcess, ThatIsKilledCompletesPendingCallsAndIsReported) {
+  Process process({"--serve"});
+  Node a{PeerOptions()};
+  ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+  const pid_t pid = process.pid();
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(process.instance(), Revoke{}); });
+
+  process.kill_with(SIGKILL);
+
+  caller.join();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::peer);
+  ASSERT_TRUE(a.recorder.wait_gone(1));
+  EXPECT_EQ(a.recorder.gone()[0].instance, process.instance());
+  EXPECT_EQ(a.recorder.gone()[0].pid, pid);
+  EXPECT_EQ(a.ask(process.instance(), StatusQuery{}).error().kind, ErrorKind::peer);
+}
+
+TEST(PeerProcess, ThatClosesItsSocketsAndLivesIsWaitedForUntilItEnds) {
+  Process process({"--close"});
+  Outcomes outcomes;
+  Node a{PeerOptions()};
+  ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+  const std::string pid = std::to_string(process.pid());
+  process.tell();
+
+  // Late enough for the process to have closed them.
+  ASSERT_TRUE(eventually([&] {
+    const Result<Received> refused = a.ask(process.instance(), Revoke{}, 50);
+    return refused.error().message.find("pid " + pid) != std::string::npos &&
+           refused.error().message.find("has closed its connection but lives") != std::string::npos;
+  }));
+  EXPECT_TRUE(a.recorder.gone().empty());
+  EXPECT_EQ(a.ask(process.instance(), Restore{}).error().code, ECONNREFUSED) << "nobody can map it";
+
+  a.service->call(process.instance(), Revoke{}, {}, patience(), outcomes.add());
+  process.kill_with(SIGKILL);
+  ASSERT_TRUE(outcomes.wait(1));
+  EXPECT_EQ(outcomes.all[0].error().kind, ErrorKind::peer);
+  EXPECT_TRUE(a.recorder.wait_gone(1));
+}
+
+TEST(PeerProcess, ThatIsStoppedIsSlowNotDead) {
+  Process process({"--serve"});
+  const pid_t pid = process.pid();
+  PeerOptions options;
+  options.hello_timeout_ms = 10;
+  Node a(options);
+  process.stop();
+
+  const Result<Received> outcome = a.ask(process.instance(), StatusQuery{}, 100);
+  process.kill_with(SIGCONT);
+
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::timeout);
+  EXPECT_NE(outcome.error().message.find("pid " + std::to_string(pid)), std::string::npos);
+  EXPECT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+  EXPECT_TRUE(a.recorder.gone().empty());
+}
+
+TEST(PeerProcess, ReadsTheTokensThatItIsSent) {
+  Process process({"--serve"});
+  Node a;
+  std::vector<UniqueFd> fds;
+  fds.push_back(std::move(make_token(Token{a.id, 77, 1, getpid()}).value()));
+  fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+
+  const auto reply = call_and_wait(*a.service, process.instance(), Restore{"", {77, 78}, true},
+                                   std::move(fds), patience());
+
+  ASSERT_TRUE(reply.ok()) << reply.error().message;
+  EXPECT_EQ(std::get<Restored>(reply.value().message).reason, "77 none ");
+}
+
+TEST(PeerProcess, CannotTakeTheNameOfAnother) {
+  Process process({"--serve"});
+  Node a;
+  ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+
+  Process impostor({"--claim", a.id.hex(), process.line()});
+
+  EXPECT_EQ(impostor.wait(), 0);
+  EXPECT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+  EXPECT_TRUE(a.recorder.gone().empty());
+}
+
+TEST(PeerProcess, ForgottenInAChildEndsWithTheParent) {
+  Answerer a;
+  Process process({"--fork-and-die", a->id.hex()});
+  ASSERT_EQ(process.line(), "forked");
+
+  process.kill_with(SIGKILL);
+
+  EXPECT_TRUE(a->recorder.wait_gone(1));
+  EXPECT_FALSE(process.output_ended()) << "the child should have been alive all the time";
+}
+
+/// What the forked child of the next test finds; 0 when all is as it should be.
+int look_around_after_fork(Node& node, const InstanceId& peer, const std::vector<int>& foreign) {
+  node.service->forget_after_fork();
+  if (open_fds() != foreign) return 1;
+  int completed = 0;
+  node.service->call(peer, StatusQuery{}, {}, patience(), [&](Result<Received> outcome) {
+    if (!outcome.ok() && outcome.error().kind == ErrorKind::misuse) ++completed;
+  });
+  if (completed != 1) return 2;
+  if (call_and_wait(*node.service, peer, StatusQuery{}, {}, patience()).ok()) return 3;
+  node.service->send(peer, Drop{{1}}, {});
+  return open_fds() == foreign ? 0 : 5;
+}
+
+TEST(PeerProcess, ForgettingClosesEveryFdAndLeavesTheParentAlone) {
+  Process process({"--serve"});
+  // Greets, then reads nothing: what is sent to it stays queued, fds and all.
+  const InstanceId slow_id = random_instance_id();
+  const UniqueFd probe(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Node a;
+  ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+  const auto slow = RawPeer::dial_to(a.id);
+  slow->introduce_to(a, slow_id);
+  const std::vector<int> idle = open_fds();
+  for (int i = 0; i < 600; ++i) {
+    std::vector<UniqueFd> fds;
+    fds.emplace_back(dup(probe.get()));
+    a.service->call(slow_id, Restore{"", {1}, true}, std::move(fds), patience(),
+                    [](const Result<Received>&) {});
+  }
+  // The last order has been carried out when an answer to a later one is here.
+  ASSERT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+  ASSERT_GT(open_fds().size(), idle.size()) << "nothing was left in the queue";
+
+  std::vector<int> foreign;
+  for (int fd : idle) {
+    int kind = 0;
+    socklen_t size = sizeof kind;
+    char link[64], target[64] = {};
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (readlink(link, target, sizeof target - 1) < 0) continue;
+    const bool packet_socket =
+        getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_SEQPACKET;
+    const bool ours = (packet_socket && fd != slow->fd()) ||
+                      strstr(target, "eventpoll") != nullptr ||
+                      strstr(target, "eventfd") != nullptr;
+    if (!ours) foreign.push_back(fd);
+  }
+  ASSERT_EQ(foreign.size() + 5, idle.size()) << "epoll, eventfd, listener and two connections";
+  const pid_t child = fork();
+  if (child == 0) _exit(look_around_after_fork(a, process.instance(), foreign));
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+  EXPECT_TRUE(a.recorder.gone().empty());
+}
+
+TEST(PeerProcess, TheServiceThreadTakesNoSignals) {
+  Node a;
+  Answerer b;
+  ASSERT_TRUE(a.ask(b->id, StatusQuery{}).ok());
+  int threads = 0;
+  DIR* tasks = opendir("/proc/self/task");
+  while (const dirent* entry = readdir(tasks)) {
+    const std::string folder = std::string("/proc/self/task/") + entry->d_name;
+    std::string name, line;
+    std::getline(std::ifstream(folder + "/comm"), name);
+    if (name != "amem-peers") continue;
+    ++threads;
+    std::ifstream status(folder + "/status");
+    while (std::getline(status, line) && !line.starts_with("SigBlk:")) {
+    }
+    const uint64_t blocked = std::stoull(line.substr(7), nullptr, 16);
+    for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGPIPE, SIGALRM, SIGPROF})
+      EXPECT_NE(blocked & (uint64_t{1} << (signal - 1)), 0u) << strsignal(signal);
+  }
+  closedir(tasks);
+  EXPECT_EQ(threads, 2);
+}
+
+}  // namespace
+}  // namespace amem
+
+int main(int argc, char** argv) {
+  const std::string role = argc > 1 ? argv[1] : "";
+  if (role == "--serve") return amem::serve();
+  if (role == "--close") return amem::close_and_live();
+  if (role == "--claim" && argc == 4)
+    return amem::claim_to_be(amem::id_from_hex(argv[2]), amem::id_from_hex(argv[3]));
+  if (role == "--fork-and-die" && argc == 3) return amem::fork_and_die(amem::id_from_hex(argv[2]));
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

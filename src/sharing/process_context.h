@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/exit_flag.h"
+#include "base/identity.h"
+#include "driver/device_threads.h"
+#include "driver/driver.h"
+#include "memory/client.h"
+#include "memory/registry.h"
+#include "transport/peer_service.h"
+
+namespace amem {
+
+/// What the parts of the engine share. Constant after the process' set-up but for `peers`, which is
+/// set once, before the first token is made or read.
+struct ProcessContext {
+  const Driver& driver;
+  Registry& registry;
+  DeviceThreads& devices;
+  const ExitFlag& exiting;  ///< the same that the device threads look at
+  InstanceId self;
+  int32_t group = 0;
+  long timeout_ms = 60000;
+  Clients clients{};
+  std::atomic<PeerService*> peers{nullptr};
+};
+
+/// "process 1234", for messages.
+inline std::string process_text(pid_t pid) { return "process " + std::to_string(pid); }
+/// For calls that wait for it.
+inline std::string paused_text(pid_t pid) { return process_text(pid) + " is paused"; }
+
+}  // namespace amem

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <string>
+
+#include "base/mutex.h"
+#include "transport/peer_service.h"
+
+namespace amem {
+
+/// Collects the replies to requests that were sent to many peers at once, for the one who waits for
+/// all. Shared with the requests' callbacks, because a late reply may come after it has gone.
+/// Thread-safe.
+class Replies {
+ public:
+  /// Before a request is sent.
+  void expect() {
+    MutexLock lock(mutex_);
+    ++pending_;
+  }
+  void succeeded() { settle("", false); }
+  /// ErrorKind::timeout for a reply that did not come in time.
+  void failed(const std::string& what, ErrorKind kind = ErrorKind::peer) {
+    settle(what, kind == ErrorKind::timeout);
+  }
+
+  /// Waits until every request has succeeded or failed, also when one has failed already: the
+  /// others may still be carried out. `deadline` is that of the requests. Errors: timeout when
+  /// replies did not come in time and none was a refusal; peer.
+  Status wait(Deadline deadline) {
+    MutexLock lock(mutex_);
+    // The service thread says which requests were not answered by their deadline.
+    if (!changed_.wait_until(mutex_, Deadline::after_ms(deadline.left_ms() + kGraceMs),
+                             [&]() AMEM_REQUIRES(mutex_) { return pending_ == 0; }))
+      add("the service thread of this process is held up", true);
+    if (failures_.empty()) return ok_status();
+    return Error{only_late_ ? ErrorKind::timeout : ErrorKind::peer, 0, failures_};
+  }
+
+ private:
+  static constexpr long kGraceMs = 1000;
+
+  void settle(const std::string& failure, bool late) {
+    MutexLock lock(mutex_);
+    --pending_;
+    if (!failure.empty()) add(failure, late);
+    changed_.notify_all();
+  }
+  void add(const std::string& failure, bool late) AMEM_REQUIRES(mutex_) {
+    failures_ += (failures_.empty() ? "" : "; ") + failure;
+    only_late_ = only_late_ && late;
+  }
+
+  Mutex mutex_;
+  Condition changed_;
+  int pending_ AMEM_GUARDED_BY(mutex_) = 0;
+  std::string failures_ AMEM_GUARDED_BY(mutex_);
+  bool only_late_ AMEM_GUARDED_BY(mutex_) = true;
+};
+
+}  // namespace amem

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The owner's side of a revoke and of a restore.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "sharing/exports.h"
+#include "sharing/sharing_fixture.h"
+#include "transport/peer_fixture.h"
+
+namespace amem {
+namespace {
+
+class RevokeTest : public SharingTest {
+ protected:
+  RevokeTest() {
+    driver_.cuMemExportToShareableHandle = export_nothing;
+    start_service(nobody_);
+    MutexLock lock(registry_.mutex);
+    registry_.add_local(kSlotBytes, {}, 1, kSlotBytes).importers = {importer_.id};
+  }
+  ~RevokeTest() override { end_service(); }
+
+  Nobody nobody_;
+  Node importer_{NodeOptions(),
+                 [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
+                   if (std::holds_alternative<Revoke>(message))
+                     importer_.service->reply(from.instance, request_id, Revoked{true, {}, {}}, {});
+                   if (std::holds_alternative<Restore>(message))
+                     importer_.service->reply(from.instance, request_id, Restored{true, {}}, {});
+                 }};
+  Exports exports_{context_};
+};
+
+/// How many come back in each part, and whether it says that it is the last.
+using Parts = std::vector<std::pair<size_t, bool>>;
+
+Parts parts_of(const std::vector<Recorder::Seen>& seen) {
+  Parts parts;
+  for (const Recorder::Seen& one : seen)
+    if (const auto* part = std::get_if<Restore>(&one.received.message))
+      parts.emplace_back(part->backings.size(), part->last);
+  return parts;
+}
+
+class RestoreTest : public RevokeTest {
+ protected:
+  RestoreTest() {
+    MutexLock lock(registry_.mutex);
+    for (int i = 0; i < 40; ++i)
+      registry_.add_local(kSlotBytes, {}, 1, kSlotBytes).importers = {slow_.id};
+  }
+  Node slow_;
+};
+
+TEST_F(RestoreTest, NextPartComesWhenTheImporterHasMappedTheOneBefore) {
+  const auto replies = exports_.restore({""}, patience());
+  Parts parts;
+  for (int answered = 0; answered < 3; ++answered) {
+    ASSERT_TRUE(slow_.recorder.wait_seen(1));
+    const std::vector<Recorder::Seen> seen = slow_.recorder.take_seen();
+    ASSERT_EQ(seen.size(), 1u) << "the one after it must wait";
+    EXPECT_EQ(seen[0].received.fds.size(), parts_of(seen)[0].first);
+    parts.push_back(parts_of(seen)[0]);
+    slow_.service->reply(context_.self, seen[0].request_id, Restored{true, {}}, {});
+  }
+
+  EXPECT_TRUE(replies->wait(patience()).ok());
+  EXPECT_EQ(parts, (Parts{{16, false}, {16, false}, {8, true}}));
+}
+
+// It was stopped, say, and nobody waits for it any more.
+TEST_F(RestoreTest, OneThatIsSlowFindsAllPartsWhenItGoesOn) {
+  const Status status = exports_.restore({""}, Deadline::after_ms(50))->wait(patience());
+
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::timeout);
+  ASSERT_TRUE(slow_.recorder.wait_seen(3));
+  EXPECT_EQ(parts_of(slow_.recorder.take_seen()), (Parts{{16, false}, {16, false}, {8, true}}));
+}
+
+/// An importer that closes its sockets when it is asked, as a program does that closes every file
+/// number it does not know.
+TEST_F(RevokeTest, OneThatClosesItsConnectionAndLivesRefusesThePause) {
+  RawListener listener;
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.allocations().begin()->second.importers = {listener.id};
+  }
+  std::thread importer([&] {
+    const auto raw = listener.accept_one();
+    raw->greet(listener.id);
+    while (const auto message = raw->next_message())
+      if (std::holds_alternative<Revoke>(message->message)) break;
+    listener.close();
+  });
+
+  const Status status = exports_.revoke({""}, Deadline::after_ms(500));
+
+  importer.join();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find(" " + std::to_string(getpid()) + " "), std::string::npos)
+      << status.error().message;
+  EXPECT_NE(status.error().message.find("closed its connection but lives"), std::string::npos)
+      << status.error().message;
+}
+
+}  // namespace
+}  // namespace amem

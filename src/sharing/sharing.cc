@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "sharing/sharing.h"
+
+#include "base/log.h"
+
+namespace amem {
+
+Status Sharing::start() {
+  if (context_.peers.load(std::memory_order_acquire) != nullptr) return ok_status();
+  MutexLock lock(start_mutex_);
+  if (context_.peers.load() != nullptr) return ok_status();
+  AMEM_TRY(imports_.start());
+  Result<std::unique_ptr<PeerService>> service =
+      PeerService::start(context_.self, context_.group, *this);
+  if (!service.ok()) return std::move(service.error());
+  // Lives as long as the process: other processes' memory depends on it.
+  context_.peers.store(service.value().release(), std::memory_order_release);
+  return ok_status();
+}
+
+// What exports_ and imports_ call context_ is ours.
+AMEM_NOT_ANALYSED Result<int> Sharing::make_token(Allocation& allocation) {
+  AMEM_TRY(start());
+  context_.devices.prepare({allocation.device()});
+  return exports_.make_token(allocation);
+}
+
+bool Sharing::import_token(int fd, DriverHandle* handle, DriverResult* result) {
+  if (Status started = start(); !started.ok()) {
+    AMEM_LOG(error, -1, "cannot reach other processes: %s", started.error().message.c_str());
+    return false;
+  }
+  return imports_.import_token(fd, handle, result);
+}
+
+AMEM_NOT_ANALYSED void Sharing::forget(const Allocation& allocation) {
+  if (allocation.is_import) imports_.forget(allocation);
+}
+
+void Sharing::wait_until_started() {
+  if (context_.peers.load(std::memory_order_acquire) != nullptr) return;
+  MutexLock lock(start_mutex_);
+}
+
+void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received received) {
+  wait_until_started();
+  Message& message = received.message;
+  if (const auto* fetch = std::get_if<Fetch>(&message)) {
+    exports_.answer_fetch(from, request_id, *fetch);
+  } else if (auto* revoked = std::get_if<Revoke>(&message)) {
+    imports_.on_revoke(from, request_id, std::move(*revoked));
+  } else if (auto* back = std::get_if<Restore>(&message)) {
+    imports_.on_restore(from, request_id, std::move(*back), std::move(received.fds));
+  } else if (const auto* drop = std::get_if<Drop>(&message)) {
+    exports_.forget_imports(from.instance, *drop);
+  } else if (auto* away = std::get_if<Away>(&message)) {
+    imports_.on_away(from, request_id, std::move(*away));
+  } else if (std::holds_alternative<StatusQuery>(message)) {
+    context_.peers.load()->reply(from.instance, request_id, StatusReply{status_()}, {});
+  }
+}
+
+void Sharing::on_peer_gone(const PeerInfo& peer) {
+  wait_until_started();
+  exports_.forget_importer(peer.instance);
+  imports_.on_owner_gone(peer);
+}
+
+}  // namespace amem

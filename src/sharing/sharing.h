@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include "sharing/exchange.h"
+#include "sharing/exports.h"
+#include "sharing/imports.h"
+
+namespace amem {
+
+/// This process among the others: hands messages to the owner's and the importer's side, and is
+/// what the hooks ask when memory is shared. The service starts before the first communicator is
+/// made, or with the first allocation that is shared.
+class Sharing final : public Exchange, public PeerHandler {
+ public:
+  /// Tells the `amem` command about this process; at most kMaxJsonBytes.
+  using StatusText = std::function<std::string()>;
+
+  Sharing(ProcessContext& context, StatusText status)
+      : context_(context), exports_(context), imports_(context), status_(std::move(status)) {}
+
+  Exports& exports() { return exports_; }
+  Imports& imports() { return imports_; }
+
+  // Exchange, from the hooks.
+  Result<int> make_token(Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
+  bool import_token(int fd, DriverHandle* handle, DriverResult* result) override;
+  void forget(const Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
+
+  // PeerHandler, on the service thread.
+  void on_message(const PeerInfo& from, uint64_t request_id, Received received) override;
+  void on_peer_gone(const PeerInfo& peer) override;
+
+  /// Starts threads that a pause will need, ahead of it.
+  Status start();
+
+ private:
+  /// The service thread may have a message before start() has kept the service.
+  void wait_until_started();
+
+  ProcessContext& context_;
+  Exports exports_;  // allow: guards its own, as the next one does
+  Imports imports_;  // allow: see exports_
+  const StatusText status_;
+  Mutex start_mutex_;  // allow: for one start at a time; what starts is atomic
+};
+
+}  // namespace amem

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "sharing/token.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include "transport/field_stream.h"
+
+// Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace amem {
+namespace {
+
+constexpr uint64_t kMagic = 0x6e6b6f746d656d61;  // the bytes "amemtokn"
+constexpr uint32_t kVersion = 3;
+constexpr size_t kLeastBytes = 8 + 4 + 16 + 8 + 8 + 4 + 4 * 8 + 2;
+constexpr size_t kMostBytes = kLeastBytes + kMaxTagBytes;
+constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+template <typename Stream, typename TokenRef>
+void walk(Stream& stream, TokenRef& token) {
+  stream.id(token.owner);
+  stream.number(token.allocation);
+  stream.number(token.nonce);
+  stream.number(token.owner_pid);
+  stream.number(token.backing);
+  stream.number(token.slab_bytes);
+  stream.number(token.offset_bytes);
+  stream.number(token.size_bytes);
+  stream.tag(token.tag);
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_token(const Token& token) {
+  FieldWriter writer;
+  writer.number(kMagic);
+  writer.number(kVersion);
+  walk(writer, token);
+  return writer.take();
+}
+
+std::optional<Token> decode_token(std::span<const uint8_t> bytes) {
+  FieldReader reader(bytes);
+  uint64_t magic = 0;
+  uint32_t version = 0;
+  reader.number(magic);
+  reader.number(version);
+  if (magic != kMagic || version != kVersion) return std::nullopt;
+  Token token;
+  walk(reader, token);
+  if (!reader.ok() || !reader.at_end()) return std::nullopt;
+  // A place that is not in its slab would be mapped over something else.
+  if (token.slab_bytes != 0 && (token.offset_bytes > token.slab_bytes ||
+                                token.size_bytes > token.slab_bytes - token.offset_bytes))
+    return std::nullopt;
+  return token;
+}
+
+Result<UniqueFd> make_token(const Token& token) {
+  const std::vector<uint8_t> bytes = encode_token(token);
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  UniqueFd fd(memfd_create("amem-token", kFlags | MFD_NOEXEC_SEAL));
+  if (!fd.valid() && errno == EINVAL) fd.reset(memfd_create("amem-token", kFlags));
+  if (!fd.valid()) return os_error(errno, "memfd_create(amem-token)");
+
+  const ssize_t written = pwrite(fd.get(), bytes.data(), bytes.size(), 0);
+  if (written != static_cast<ssize_t>(bytes.size()))
+    return os_error(written < 0 ? errno : ENOSPC, "pwrite(amem-token, %zu bytes)", bytes.size());
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return os_error(errno, "fcntl(F_ADD_SEALS)");
+  return fd;
+}
+
+std::optional<Token> read_token(int fd) {
+  // The seals come first: only files in memory have any, so that no other file system is asked.
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
+  struct stat status;
+  if (fstat(fd, &status) != 0 || status.st_size < static_cast<off_t>(kLeastBytes) ||
+      status.st_size > static_cast<off_t>(kMostBytes))
+    return std::nullopt;
+
+  std::array<uint8_t, kMostBytes> bytes;
+  const auto size = static_cast<size_t>(status.st_size);
+  if (pread(fd, bytes.data(), size, 0) != status.st_size) return std::nullopt;
+  return decode_token(std::span(bytes).first(size));
+}
+
+}  // namespace amem

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "transport/connection.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/message.h"
+
+namespace amem {
+namespace {
+
+/// Room for one SCM_RIGHTS message; aligned as CMSG_FIRSTHDR wants it.
+struct alignas(cmsghdr) ControlRoom {
+  std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> bytes;
+};
+
+/// Takes every fd that came with a packet, so that none is left open by mistake.
+std::vector<UniqueFd> take_fds(msghdr& header) {
+  std::vector<UniqueFd> fds;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+      fds.emplace_back(fd);
+    }
+  }
+  return fds;
+}
+
+/// recvmsg(2), again when it was interrupted. A peer that closes before it has read everything
+/// leaves ECONNRESET, reported once and ahead of the packets that it had sent (unix(7); Linux
+/// net/unix/af_unix.c, unix_release_sock).
+ssize_t receive_once(int socket, msghdr& header) {
+  const size_t control_bytes = header.msg_controllen;
+  bool reset_seen = false;
+  for (;;) {
+    header.msg_controllen = control_bytes;
+    const ssize_t got = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got >= 0 || (errno != EINTR && errno != ECONNRESET)) return got;
+    if (errno == ECONNRESET && std::exchange(reset_seen, true)) return 0;
+  }
+}
+
+size_t queue_cost_bytes(const OutPacket& packet) {
+  return packet.bytes.size() + sizeof(OutPacket) + packet.fds.size() * sizeof(ServiceFd);
+}
+
+}  // namespace
+
+int send_packet(int socket, const OutPacket& packet) {
+  iovec data{const_cast<uint8_t*>(packet.bytes.data()), packet.bytes.size()};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  ControlRoom room;
+  if (!packet.fds.empty()) {
+    header.msg_control = room.bytes.data();
+    header.msg_controllen = CMSG_SPACE(packet.fds.size() * sizeof(int));
+    memset(room.bytes.data(), 0, header.msg_controllen);
+    cmsghdr* part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(packet.fds.size() * sizeof(int));
+    for (size_t i = 0; i < packet.fds.size(); ++i) {
+      const int fd = packet.fds[i].get();
+      memcpy(CMSG_DATA(part) + i * sizeof fd, &fd, sizeof fd);
+    }
+  }
+  while (sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
+
+Result<std::optional<InPacket>> receive_packet(int socket) {
+  std::array<uint8_t, kMaxMessageBytes> room;
+  ControlRoom control;
+  iovec data{room.data(), room.size()};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control.bytes.data();
+  header.msg_controllen = control.bytes.size();
+  const ssize_t got = receive_once(socket, header);
+  // Out of memory, nothing is lost: epoll reports the packet until it has been received.
+  if (got < 0 && (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS))
+    return std::optional<InPacket>();
+  if (got < 0) return os_error(errno, "recvmsg(fd %d)", socket);
+  InPacket packet{{}, take_fds(header)};
+  if ((header.msg_flags & MSG_TRUNC) != 0)
+    return make_error(ErrorKind::protocol, 0, "packet is over %zu bytes", kMaxMessageBytes);
+  if ((header.msg_flags & MSG_CTRUNC) != 0)
+    return make_error(ErrorKind::protocol, 0,
+                      "only %zu fds of a packet arrived: more than %zu were sent, or this "
+                      "process has no free fd number (RLIMIT_NOFILE)",
+                      packet.fds.size(), kMaxFds);
+  // SOCK_SEQPACKET reports its end as it reports an empty packet, which nobody sends.
+  if (got == 0) return make_error(ErrorKind::peer, 0, "it closed the connection");
+  packet.bytes.assign(room.begin(), room.begin() + got);
+  return std::optional(std::move(packet));
+}
+
+Result<WatchedFd> WatchedFd::create(int epoll, uint64_t token, UniqueFd fd) {
+  epoll_event event{EPOLLIN, {.u64 = token}};
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd.get(), &event) != 0)
+    return os_error(errno, "epoll_ctl(EPOLL_CTL_ADD, fd %d)", fd.get());
+  return WatchedFd(epoll, token, std::move(fd));
+}
+
+// By hand: the kernel keeps watching a closed file of which a forked child holds a copy.
+WatchedFd::~WatchedFd() {
+  if (fd_.get() >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, fd_.get(), nullptr);
+}
+
+Status WatchedFd::watch(uint32_t events) {
+  epoll_event event{events, {.u64 = token_}};
+  if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd_.get(), &event) != 0)
+    return os_error(errno, "epoll_ctl(EPOLL_CTL_MOD, fd %d)", fd_.get());
+  return ok_status();
+}
+
+void Connection::send(OutPacket packet) {
+  queued_bytes_ += queue_cost_bytes(packet);
+  queue_.push_back(std::move(packet));
+  if (!blocked_ && !stalled_) flush();
+}
+
+void Connection::flush() {
+  int code = 0;
+  while (!queue_.empty() && (code = send_packet(fd(), queue_.front())) == 0) {
+    queued_bytes_ -= queue_cost_bytes(queue_.front());
+    queue_.pop_front();
+  }
+  // unix(7): ETOOMANYREFS means that the user's fds in flight are over RLIMIT_NOFILE. Those wait
+  // until receivers have taken some; the socket's writability says nothing about them.
+  stalled_ = code == ETOOMANYREFS || code == ENOBUFS || code == ENOMEM;
+  const bool blocked = code == EAGAIN;
+  if (code != 0 && !stalled_ && !blocked) return shut_down();
+  if (std::exchange(blocked_, blocked) == blocked) return;
+  const uint32_t writable = blocked ? uint32_t{EPOLLOUT} : 0;
+  if (!socket_.watch(EPOLLIN | writable).ok()) shut_down();
+}
+
+void Connection::shut_down() {
+  queue_.clear();
+  queued_bytes_ = 0;
+  stalled_ = false;
+  shutdown(fd(), SHUT_RDWR);
+}
+
+}  // namespace amem

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// What a PeerService does with peers that are broken, strange, silent or slow.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "transport/peer_fixture.h"
+
+namespace amem {
+namespace {
+
+PeerOptions impatient() {
+  NodeOptions options;
+  options.hello_timeout_ms = 100;
+  return options;
+}
+
+std::vector<uint8_t> of_version(uint8_t version) {
+  std::vector<uint8_t> bytes = encode(0, Hello{random_instance_id(), 0}).value();
+  bytes[0] = version;
+  return bytes;
+}
+
+TEST(HostilePeer, BytesThatAreNoHelloEndTheConnection) {
+  Node a;
+  const std::vector<std::vector<uint8_t>> openings = {{0},
+                                                      {1, 2, 3},
+                                                      std::vector<uint8_t>(kMaxMessageBytes, 0xff),
+                                                      of_version(kWireVersion + 1),
+                                                      of_version(0),
+                                                      encode(0, Drop{{1}}).value(),
+                                                      encode(1, StatusQuery{}).value()};
+  for (const auto& opening : openings) {
+    const auto raw = RawPeer::dial_to(a.id);
+    ASSERT_TRUE(raw);
+    raw->send_bytes(opening);
+    EXPECT_TRUE(raw->sees_the_end()) << opening.size() << " bytes";
+  }
+  EXPECT_TRUE(a.recorder.take_seen().empty());
+  EXPECT_TRUE(a.recorder.gone().empty()) << "it became a peer";
+}
+
+TEST(HostilePeer, FdsThatDoNotBelongEndTheConnectionAndAreClosed) {
+  Node a;
+  const size_t before = open_fds().size();
+  {
+    const auto raw = RawPeer::dial_to(a.id);
+    raw->send_bytes(encode(0, Hello{random_instance_id(), 0}).value(), 3);
+    EXPECT_TRUE(raw->sees_the_end());
+    const auto second = RawPeer::dial_to(a.id);
+    second->greet(random_instance_id());
+    second->send(1, Restore{"", {1, 2}, true}, 1);
+    EXPECT_TRUE(second->sees_the_end());
+  }
+  EXPECT_TRUE(eventually([&] { return open_fds().size() == before; }));
+  EXPECT_TRUE(a.recorder.take_seen().empty());
+}
+
+TEST(HostilePeer, ASecondHelloEndsTheConnection) {
+  Node a;
+  const InstanceId as = random_instance_id();
+  const auto raw = RawPeer::dial_to(a.id);
+  raw->greet(as);
+  raw->greet(as);
+  EXPECT_TRUE(raw->sees_the_end());
+  EXPECT_TRUE(a.recorder.wait_gone(1));
+}
+
+TEST(HostilePeer, ThatSaysNothingIsClosedInTime) {
+  Node a(impatient());
+  const auto raw = RawPeer::dial_to(a.id);
+  EXPECT_TRUE(raw->sees_the_end());
+}
+
+TEST(HostilePeer, OfAnotherVersionIsAProtocolErrorThatSaysSo) {
+  RawListener b;
+  Node a;
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
+  const auto raw = b.accept_one();
+  ASSERT_TRUE(raw);
+  raw->send_bytes(of_version(9));
+  caller.join();
+
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::protocol);
+  EXPECT_NE(outcome.error().message.find("wire version 9"), std::string::npos);
+}
+
+TEST(HostilePeer, OfAnotherVersionIsLoggedOnce) {
+  testing::internal::CaptureStderr();
+  Node a;
+  for (const uint8_t version : std::vector<uint8_t>{7, 8, 9}) {
+    const auto raw = RawPeer::dial_to(a.id);
+    raw->send_bytes(of_version(version));
+    EXPECT_TRUE(raw->sees_the_end());
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+
+  const size_t line = log.find("speaks wire version 7");
+  ASSERT_NE(line, log.npos) << log;
+  EXPECT_EQ(log.find("speaks wire version", line + 1), log.npos) << log;
+}
+
+TEST(HostilePeer, ThatIsNotWhomWeDialledIsAProtocolError) {
+  RawListener b;
+  Node a;
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
+  const auto raw = b.accept_one();
+  ASSERT_TRUE(raw);
+  raw->greet(random_instance_id());
+  caller.join();
+
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::protocol);
+}
+
+TEST(HostilePeer, AReplyOfTheWrongTypeIsAProtocolError) {
+  RawListener b;
+  Node a;
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
+  const auto raw = b.accept_one();
+  ASSERT_TRUE(raw);
+  raw->greet(b.id);
+  ASSERT_TRUE(raw->next_message());
+  const auto query = raw->next_message();
+  ASSERT_TRUE(query);
+  raw->send(query->request_id, Revoked{true, ""});
+  caller.join();
+
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::protocol);
+  EXPECT_TRUE(raw->sees_the_end());
+}
+
+TEST(HostilePeer, ThatRepliesAndEndsAtOnceHasReplied) {
+  auto b = std::make_unique<RawListener>();
+  Node a;
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b->id, Revoke{}); });
+  auto raw = b->accept_one();
+  ASSERT_TRUE(raw);
+  raw->greet(b->id);
+  ASSERT_TRUE(raw->next_message());
+  const auto request = raw->next_message();
+  ASSERT_TRUE(request);
+  a.service->send(b->id, Drop{{1}}, {});  // stays unread, so that the end is an ECONNRESET
+  raw->send(request->request_id, Revoked{true, ""});
+  raw.reset();
+  caller.join();
+  b.reset();
+
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_TRUE(a.recorder.wait_gone(1));
+}
+
+TEST(HostilePeer, ThatAcceptsNothingIsAnErrorAndIsReachedWhenItDoes) {
+  RawListener b;
+  b.shrink_queue();
+  std::vector<std::unique_ptr<RawPeer>> fillers;
+  while (auto filler = RawPeer::dial_to(b.id)) fillers.push_back(std::move(filler));
+  Node a;
+
+  EXPECT_EQ(a.ask(b.id, Revoke{}).error().code, EAGAIN);
+
+  for (size_t i = 0; i < fillers.size(); ++i) ASSERT_TRUE(b.accept_one());
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
+  const auto raw = b.accept_one();
+  ASSERT_TRUE(raw);
+  raw->greet(b.id);
+  ASSERT_TRUE(raw->next_message());
+  const auto query = raw->next_message();
+  ASSERT_TRUE(query && std::holds_alternative<StatusQuery>(query->message));
+  raw->send(query->request_id, StatusReply{"{}"});
+  caller.join();
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+}
+
+TEST(HostilePeer, AFloodOfSilentConnectionsKeepsNobodyOut) {
+  Answerer b(impatient());
+  std::vector<std::unique_ptr<RawPeer>> flood;
+  for (int i = 0; i < 200; ++i) flood.push_back(RawPeer::dial_to(b->id));
+  Node a;
+
+  const Result<Received> outcome = a.ask(b->id, StatusQuery{});
+
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+}
+
+TEST(HostilePeer, BeyondTheLastConnectionWaitsForRoom) {
+  NodeOptions options;
+  options.max_connections = 4;
+  Node a(options);
+  std::vector<std::unique_ptr<RawPeer>> raws;
+  for (int i = 0; i < 5; ++i) {
+    raws.push_back(RawPeer::dial_to(a.id));
+    raws.back()->greet(random_instance_id());
+    raws.back()->send(0, Drop{{1}});
+  }
+  ASSERT_TRUE(a.recorder.wait_seen(4));
+  const RawListener one_more;
+  ASSERT_EQ(a.ask(one_more.id, StatusQuery{}).error().kind, ErrorKind::os);
+  EXPECT_EQ(a.recorder.take_seen().size(), 4u);
+
+  raws.erase(raws.begin());
+
+  EXPECT_TRUE(raws.back()->next_message());
+  EXPECT_TRUE(a.recorder.wait_seen(1));
+}
+
+TEST(HostilePeer, ThatReadsSlowlyHoldsUpNobodyElse) {
+  Node a;
+  Answerer b;
+  const InstanceId slow_id = random_instance_id();
+  const auto slow = RawPeer::dial_to(a.id);
+  slow->introduce_to(a, slow_id);
+  Drop drop;
+  drop.allocations.resize(kMaxDrops);
+  constexpr int kPackets = 320;  // 20 MB
+
+  for (int i = 0; i < kPackets; ++i) a.service->send(slow_id, drop, {});
+
+  EXPECT_TRUE(a.ask(b->id, StatusQuery{}).ok());
+  int received = 0;
+  ASSERT_TRUE(slow->next_message());  // Hello
+  for (; received < kPackets && slow->next_message(); ++received) {
+  }
+  EXPECT_EQ(received, kPackets);
+}
+
+TEST(HostilePeer, ThatLeavesTooMuchUnreadIsDisconnected) {
+  NodeOptions options;
+  options.max_queued_bytes = size_t{1} << 20;
+  Node a(options);
+  const InstanceId slow_id = random_instance_id();
+  const auto slow = RawPeer::dial_to(a.id);
+  slow->introduce_to(a, slow_id);
+  Result<Received> outcome = Error{};
+  std::thread caller([&] { outcome = a.ask(slow_id, Revoke{}); });
+  Drop drop;
+  drop.allocations.resize(kMaxDrops);
+
+  for (int i = 0; i < 64; ++i) a.service->send(slow_id, drop, {});
+
+  caller.join();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::peer);
+  EXPECT_TRUE(a.recorder.wait_gone(1));
+}
+
+}  // namespace
+}  // namespace amem

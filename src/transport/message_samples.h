@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/message.h"
+
+namespace amem {
+
+/// One message of each type with the bytes that this version of the wire gives it.
+struct MessageSample {
+  uint64_t request_id;
+  Message message;
+  /// Hexadecimal; blanks are for the reader.
+  std::string_view golden;
+};
+
+inline std::vector<MessageSample> message_samples() {
+  const InstanceId instance{{0x0011223344556677, 0x8899aabbccddeeff}};
+  const ScopeId first{{1, 2}}, second{{0xa0, 0xb0}};
+  using Outcome = Fetched::Outcome;
+  return {
+      {0, Hello{instance, -2},
+       "05 01 0000 0000000000000000 7766554433221100 ffeeddccbbaa9988 feffffff"},
+      {7, Fetch{{{0x1234, 0x5678, false}, {9, 10, true}}},
+       "05 02 0000 0700000000000000 0200 3412000000000000 7856000000000000 00 "
+       "0900000000000000 0a00000000000000 01"},
+      {7,
+       Fetched{{Outcome::here, Outcome::away, Outcome::unknown, Outcome::failed, Outcome::noted},
+               {first},
+               "no"},
+       "05 03 0000 0700000000000000 0500 00 01 02 03 04 0100 0100000000000000 0200000000000000 "
+       "0200 6e6f"},
+      {0x0102030405060708, Revoke{60000, {"nccl", "a"}, {first, second}},
+       "05 04 0000 0807060504030201 60ea0000 0200 0400 6e63636c 0100 61 0200 0100000000000000 "
+       "0200000000000000 "
+       "a000000000000000 b000000000000000"},
+      {8, Revoked{false, "busy", {first}},
+       "05 05 0000 0800000000000000 00 0400 62757379 "
+       "0100 0100000000000000 0200000000000000"},
+      {9, Restore{"nccl", {3, 4}, true},
+       "05 06 0000 0900000000000000 0400 6e63636c 0200 0300000000000000 0400000000000000 01"},
+      {9, Restored{true, ""}, "05 07 0000 0900000000000000 01 0000"},
+      {0, Drop{{5}}, "05 08 0000 0000000000000000 0100 0500000000000000"},
+      {10, StatusQuery{}, "05 09 0000 0a00000000000000"},
+      {10, StatusReply{"{\n}"}, "05 0a 0000 0a00000000000000 0300 7b0a7d"},
+      {11, Away{"nccl", {first}},
+       "05 0b 0000 0b00000000000000 0400 6e63636c 0100 0100000000000000 0200000000000000"},
+      {11, AwayHeard{}, "05 0c 0000 0b00000000000000"},
+  };
+}
+
+inline std::vector<uint8_t> from_hex(std::string_view hex) {
+  std::vector<uint8_t> bytes;
+  std::string digits;
+  for (char c : hex)
+    if (c != ' ') digits += c;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes.push_back(static_cast<uint8_t>(std::stoul(digits.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+}  // namespace amem

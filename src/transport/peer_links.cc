@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "transport/peer_links.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/log.h"
+
+namespace amem {
+namespace {
+
+/// How long the kernel gets to find memory, and a process that ends to close its sockets.
+constexpr int kRetryMs = 10;
+constexpr uint64_t kListenerToken = PeerLinks::kFirstToken - 1;
+
+}  // namespace
+
+Result<std::unique_ptr<PeerLinks>> PeerLinks::create(const Hello& self, PeerHandler& handler,
+                                                     const PeerOptions& options, int epoll) {
+  std::unique_ptr<PeerLinks> links(new PeerLinks(self, handler, options, epoll));
+  Result<UniqueFd> socket = listen_at(self.instance);
+  if (!socket.ok()) return std::move(socket.error());
+  Result<WatchedFd> listener = WatchedFd::create(epoll, kListenerToken, std::move(socket.value()));
+  if (!listener.ok()) return std::move(listener.error());
+  links->listener_.emplace(std::move(listener.value()));
+  return links;
+}
+
+// --- Connections
+
+Connection* PeerLinks::find_connection(uint64_t token) {
+  const auto found = connections_.find(token);
+  return found == connections_.end() ? nullptr : found->second.get();
+}
+
+PeerLinks::Peer& PeerLinks::peer_at(const InstanceId& instance) {
+  Peer& peer = peers_[instance];
+  peer.info.instance = instance;
+  return peer;
+}
+
+Result<Connection*> PeerLinks::add_connection(UniqueFd socket, uint64_t* token) {
+  const Result<pid_t> pid = pid_of_peer(socket.get());
+  if (!pid.ok()) return pid.error();
+  *token = next_token_++;
+  Result<WatchedFd> watched = WatchedFd::create(epoll_, *token, std::move(socket));
+  if (!watched.ok()) return std::move(watched.error());
+  auto connection = std::make_unique<Connection>(std::move(watched.value()), pid.value());
+  connection->send(OutPacket{encode(0, self_).value(), {}});
+  if (connection->is_stalled()) retry_soon();
+  return connections_.emplace(*token, std::move(connection)).first->second.get();
+}
+
+/// Who cannot be let in waits in the listener's queue.
+void PeerLinks::accept_waiting() {
+  int code = 0;
+  while (connections_.size() < options_.max_connections) {
+    UniqueFd socket(accept4(listener_->get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    code = socket.valid() ? 0 : errno;
+    if (code == EAGAIN) return;
+    if (code == EINTR || code == ECONNABORTED) continue;
+    if (code != 0) break;
+    uint64_t token = 0;
+    const Result<Connection*> connection = add_connection(std::move(socket), &token);
+    if (connection.ok())
+      connection.value()->hello_by = Deadline::after_ms(options_.hello_timeout_ms);
+  }
+  AMEM_LOG(debug, -1, "connections wait to be accepted: %s",
+           code != 0 ? os_error(code, "accept4()").message.c_str() : "there are too many");
+  (void)listener_->watch(0);
+  retry_soon();
+}
+
+void PeerLinks::watch_process(Peer& peer, int socket) {
+  if (peer.process) return;
+  UniqueFd process = options_.process_at(socket);
+  if (!process.valid()) return;
+  const uint64_t token = next_token_++;
+  Result<WatchedFd> watched = WatchedFd::create(epoll_, token, std::move(process));
+  if (!watched.ok()) return;
+  peer.process.emplace(std::move(watched.value()));
+  processes_.emplace(token, peer.info.instance);
+}
+
+bool PeerLinks::dial_peer(const InstanceId& instance) {
+  uint64_t token = 0;
+  Result<UniqueFd> socket =
+      connections_.size() < options_.max_connections
+          ? dial(instance)
+          : os_error(EMFILE, "this process has %zu connections already", connections_.size());
+  const Result<Connection*> connection =
+      socket.ok() ? add_connection(std::move(socket.value()), &token) : socket.error();
+  if (!connection.ok()) {
+    on_not_dialled(instance, connection.error());
+    return false;
+  }
+  Peer& peer = peers_.at(instance);
+  connection.value()->peer = instance;
+  peer.info.pid = connection.value()->pid;
+  peer.connections.push_back(token);
+  watch_process(peer, connection.value()->fd());
+  return true;
+}
+
+void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
+  Peer& peer = peers_.at(instance);
+  if (why.kind == ErrorKind::peer && !peer.process) return forget(instance, why);
+  if (why.kind != ErrorKind::peer) {
+    fail(peer.calls, why);
+    if (!peer.known && !peer.process) return forget(instance, why);
+    return redial_soon(peer);
+  }
+  // It lives, or is about to end, which the kernel will say. A Restore is for one that listens.
+  const size_t restore = Message(Restore{}).index();
+  std::map<uint64_t, Call> restores;
+  for (auto* calls : {&peer.calls, &peer.lost_calls})
+    for (auto next = calls->begin(); next != calls->end();) {
+      const auto call = next++;
+      if (call->second.request == restore) restores.insert(calls->extract(call));
+    }
+  fail(restores, os_error(ECONNREFUSED, "%s does not listen", describe(peer).c_str()));
+}
+
+// --- Sending
+
+void PeerLinks::call(const InstanceId& instance, uint64_t request_id, Call call, OutPacket packet) {
+  peer_at(instance).calls.emplace(request_id, std::move(call));
+  send(instance, std::move(packet));
+}
+
+void PeerLinks::send(const InstanceId& instance, OutPacket packet) {
+  if (!peer_at(instance).connections.empty() || dial_peer(instance))
+    reply(instance, std::move(packet));
+}
+
+void PeerLinks::reply(const InstanceId& instance, OutPacket packet) {
+  const auto peer = peers_.find(instance);
+  if (peer == peers_.end() || peer->second.connections.empty()) return;
+  const uint64_t token = peer->second.connections.front();
+  Connection& connection = *find_connection(token);
+  connection.send(std::move(packet));
+  if (connection.is_stalled()) retry_soon();
+  if (connection.queued_bytes() > options_.max_queued_bytes)
+    remove_connection(token, os_error(ENOBUFS, "it does not read: %zu bytes wait for it",
+                                      connection.queued_bytes()));
+}
+
+// --- Receiving
+
+void PeerLinks::on_event(uint64_t token, uint32_t events) {
+  if (token == kListenerToken) return accept_waiting();
+  if (const auto process = processes_.find(token); process != processes_.end())
+    return on_process_end(InstanceId(process->second));
+  Connection* connection = find_connection(token);
+  if (connection == nullptr) return;
+  if ((events & EPOLLOUT) != 0) connection->flush();
+  if (connection->is_stalled()) retry_soon();
+  if ((events & ~uint32_t{EPOLLOUT}) != 0) read_one(token);
+}
+
+bool PeerLinks::read_one(uint64_t token) {
+  Connection* connection = find_connection(token);
+  if (connection == nullptr) return false;
+  Result<std::optional<InPacket>> packet = connection->receive();
+  if (packet.ok() && !packet.value()) return false;
+  Status taken = packet.ok() ? dispatch(token, *connection, std::move(*packet.value()))
+                             : Status(std::move(packet.error()));
+  if (!taken.ok()) remove_connection(token, std::move(taken.error()));
+  return taken.ok();
+}
+
+Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
+  if (version == kWireVersion) return ok_status();
+  if (!std::exchange(version_complained_, true))
+    AMEM_LOG(warn, -1, "pid %d speaks wire version %u of amem, this process %u: they do not talk",
+             connection.pid, version, kWireVersion);
+  return make_error(ErrorKind::protocol, EPROTONOSUPPORT,
+                    "it speaks wire version %u, this process %u", version, kWireVersion);
+}
+
+Status PeerLinks::dispatch(uint64_t token, Connection& connection, InPacket packet) {
+  AMEM_TRY(check_version(connection, packet.bytes.front()));
+  Result<Envelope> decoded = decode(packet.bytes);
+  if (!decoded.ok()) return std::move(decoded.error());
+  Message& message = decoded.value().message;
+  const uint64_t request_id = decoded.value().request_id;
+  if (packet.fds.size() != fds_of(message))
+    return make_error(ErrorKind::protocol, 0, "%s came with %zu fds instead of %zu",
+                      name_of(message), packet.fds.size(), fds_of(message));
+
+  const Role role = role_of(message);
+  if ((role == Role::greeting) == connection.greeted)
+    return make_error(ErrorKind::protocol, 0, "%s came %s Hello", name_of(message),
+                      connection.greeted ? "after a" : "before");
+  if (role == Role::greeting) return greet(token, connection, std::get<Hello>(message));
+
+  Peer& peer = peers_.at(*connection.peer);
+  Received received{std::move(message), std::move(packet.fds), connection.pid};
+  if (role == Role::reply) return complete(peer, request_id, std::move(received));
+  handler_.on_message(peer.info, request_id, std::move(received));
+  return ok_status();
+}
+
+Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hello) {
+  if (connection.peer && *connection.peer != hello.instance)
+    return make_error(ErrorKind::protocol, 0, "it says that it is instance %s",
+                      hello.instance.hex().c_str());
+  Peer& peer = peer_at(hello.instance);
+  if ((!peer.connections.empty() || peer.process) && peer.info.pid != connection.pid)
+    return make_error(ErrorKind::protocol, 0, "it says that it is instance %s, which is pid %d",
+                      hello.instance.hex().c_str(), peer.info.pid);
+
+  if (!connection.peer) {
+    connection.peer = hello.instance;
+    connection.hello_by.reset();
+    peer.connections.push_back(token);
+  }
+  connection.greeted = true;
+  peer.info = PeerInfo{hello.instance, connection.pid, hello.group};
+  peer.known = true;
+  watch_process(peer, connection.fd());
+  if (const auto broken = std::exchange(peer.broken, std::nullopt))
+    fail(peer.lost_calls, make_error(ErrorKind::os, ECONNRESET,
+                                     "the connection to pid %d broke and was made again: %s",
+                                     connection.pid, broken->message.c_str()));
+  return ok_status();
+}
+
+/// A reply that nobody waits for (any more) is dropped.
+Status PeerLinks::complete(Peer& peer, uint64_t request_id, Received reply) {
+  const auto call = peer.calls.extract(request_id);
+  if (call.empty()) return ok_status();
+  const size_t request = call.mapped().request;
+  if (answers(reply.message, request)) {
+    call.mapped().done(std::move(reply));
+    return ok_status();
+  }
+  Error wrong = make_error(ErrorKind::protocol, 0, "%s answered with %s", name_of_type(request),
+                           name_of(reply.message));
+  call.mapped().done(wrong);
+  return wrong;
+}
+
+/// Oldest first.
+void PeerLinks::fail(std::map<uint64_t, Call>& calls, const Error& why) {
+  for (auto& [id, call] : std::exchange(calls, {})) call.done(why);
+}
+
+// --- Ends
+
+void PeerLinks::remove_connection(uint64_t token, Error why) {
+  const auto removed = connections_.extract(token);
+  const Connection& connection = *removed.mapped();
+  why.message = "pid " + std::to_string(connection.pid) + ": " + why.message;
+  // One of another version has been named once, for all who speak it.
+  if (connection.peer && why.kind == ErrorKind::protocol && why.code != EPROTONOSUPPORT) {
+    AMEM_LOG(warn, -1, "closed the connection to a peer: %s", why.message.c_str());
+  } else {
+    AMEM_LOG(debug, -1, "a connection ended: %s", why.message.c_str());
+  }
+  if (!connection.peer) return;
+  Peer& peer = peers_.at(*connection.peer);
+  std::erase(peer.connections, token);
+  if (!peer.broken || why.kind == ErrorKind::protocol) peer.broken = std::move(why);
+  // What has arrived on the others counts.
+  for (uint64_t other : peer.connections) find_connection(other)->shut_down();
+  if (peer.connections.empty()) on_disconnected(InstanceId(*connection.peer));
+}
+
+void PeerLinks::on_disconnected(const InstanceId& instance) {
+  Peer& peer = peers_.at(instance);
+  const Error why = *peer.broken;
+  peer.lost_calls.merge(peer.calls);
+  if (why.kind == ErrorKind::protocol) fail(peer.lost_calls, why);
+  redial_soon(peer);
+  if (!peer.known && peer.lost_calls.empty()) forget(instance, why);
+}
+
+/// Where calls, or the question whether it lives, wait for a new connection.
+void PeerLinks::redial_soon(const Peer& peer) {
+  if (peer.lost_calls.empty() && (peer.process || !peer.known)) return;
+  broken_.insert(peer.info.instance);
+  retry_soon();
+}
+
+void PeerLinks::on_process_end(const InstanceId& instance) {
+  // What it sent before counts.
+  for (uint64_t token : std::vector<uint64_t>(peers_.at(instance).connections)) {
+    find_connection(token)->shut_down();
+    while (read_one(token)) {
+    }
+  }
+  if (const auto peer = peers_.find(instance); peer != peers_.end())
+    forget(instance,
+           make_error(ErrorKind::peer, 0, "%s has ended", describe(peer->second).c_str()));
+}
+
+void PeerLinks::forget(const InstanceId& instance, const Error& why) {
+  auto forgotten = peers_.extract(instance);
+  Peer& peer = forgotten.mapped();
+  for (uint64_t token : peer.connections) connections_.erase(token);
+  std::erase_if(processes_, [&](const auto& process) { return process.second == instance; });
+  peer.lost_calls.merge(peer.calls);
+  fail(peer.lost_calls, why);
+  if (peer.known) handler_.on_peer_gone(peer.info);
+}
+
+// --- Time
+
+void PeerLinks::retry_soon() {
+  if (!retry_at_) retry_at_ = Deadline::after_ms(kRetryMs);
+}
+
+void PeerLinks::on_time() {
+  std::map<uint64_t, std::pair<Call, std::string>> late;
+  for (auto& [instance, peer] : peers_)
+    for (auto* calls : {&peer.calls, &peer.lost_calls})
+      for (auto next = calls->begin(); next != calls->end();) {
+        const auto call = next++;
+        if (!call->second.deadline.passed()) continue;
+        late.emplace(call->first, std::pair(std::move(call->second), describe(peer)));
+        calls->erase(call);
+      }
+  for (auto& [id, call] : late)
+    call.first.done(make_error(ErrorKind::timeout, 0, "%s did not answer %s before the deadline",
+                               call.second.c_str(), name_of_type(call.first.request)));
+
+  std::vector<uint64_t> silent;
+  for (const auto& [token, connection] : connections_)
+    if (connection->hello_by && connection->hello_by->passed()) silent.push_back(token);
+  for (uint64_t token : silent)
+    remove_connection(token, make_error(ErrorKind::protocol, 0, "it said no Hello within %d ms",
+                                        options_.hello_timeout_ms));
+
+  if (!retry_at_ || !retry_at_->passed()) return;
+  retry_at_.reset();
+  for (const auto& [token, connection] : connections_) {
+    if (connection->is_stalled()) connection->flush();
+    if (connection->is_stalled()) retry_soon();
+  }
+  for (const InstanceId& instance : std::exchange(broken_, {}))
+    if (peers_.contains(instance) && peers_.at(instance).connections.empty()) dial_peer(instance);
+  if (!listener_->watch(EPOLLIN).ok()) retry_soon();
+}
+
+std::optional<Deadline> PeerLinks::next_time() const {
+  std::optional<Deadline> next = retry_at_;
+  const auto consider = [&next](const Deadline& other) {
+    if (!next || other.at() < next->at()) next = other;
+  };
+  for (const auto& [instance, peer] : peers_)
+    for (const auto* calls : {&peer.calls, &peer.lost_calls})
+      for (const auto& [id, call] : *calls) consider(call.deadline);
+  for (const auto& [token, connection] : connections_)
+    if (connection->hello_by) consider(*connection->hello_by);
+  return next;
+}
+
+void PeerLinks::fail_all(const Error& why) {
+  for (auto& [instance, peer] : peers_)
+    for (auto* calls : {&peer.calls, &peer.lost_calls}) fail(*calls, why);
+}
+
+std::string PeerLinks::describe(const Peer& peer) {
+  const std::string name = "instance " + peer.info.instance.hex();
+  if (peer.info.pid == 0) return name;
+  const std::string text = "pid " + std::to_string(peer.info.pid) + " (" + name + ")";
+  if (!peer.broken) return text;
+  return text + (peer.process ? ", which has closed its connection but lives,"
+                              : ", which has closed its connection,");
+}
+
+}  // namespace amem

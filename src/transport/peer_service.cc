@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "transport/peer_service.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "base/thread.h"
+
+namespace amem {
+namespace {
+
+constexpr uint64_t kMailboxToken = 1;
+
+/// Refuses what no peer would accept, before it costs us the connection.
+Result<OutPacket> packet_of(Role role, uint64_t request_id, Message message,
+                            std::vector<UniqueFd> fds) {
+  if (role_of(message) != role || fds.size() != fds_of(message))
+    return make_error(ErrorKind::misuse, 0, "%s with %zu fds sent as what it is not",
+                      name_of(message), fds.size());
+  Result<std::vector<uint8_t>> bytes = encode(request_id, std::move(message));
+  if (!bytes.ok()) return std::move(bytes.error());
+  OutPacket packet{std::move(bytes.value()), {}};
+  for (UniqueFd& fd : fds) packet.fds.emplace_back(std::move(fd));
+  return packet;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PeerService>> PeerService::start(InstanceId self, int32_t group,
+                                                        PeerHandler& handler, PeerOptions options) {
+  std::unique_ptr<PeerService> service(new PeerService(self));
+  AMEM_TRY(service->open(Hello{self, group}, handler, options));
+  const auto run = [](void* started) -> void* {
+    static_cast<PeerService*>(started)->run();
+    return nullptr;
+  };
+  const Result<pthread_t> thread = start_thread("amem-peers", run, service.get());
+  if (!thread.ok()) return thread.error();
+  service->thread_ = thread.value();
+  return service;
+}
+
+Status PeerService::open(const Hello& self, PeerHandler& handler, const PeerOptions& options) {
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) return os_error(errno, "epoll_create1()");
+  epoll_.emplace(std::move(epoll));
+  UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event.valid()) return os_error(errno, "eventfd()");
+  Result<WatchedFd> watched = WatchedFd::create(epoll_->get(), kMailboxToken, std::move(event));
+  if (!watched.ok()) return std::move(watched.error());
+  mailbox_ = std::make_unique<Mailbox>(std::move(watched.value()));
+  Result<std::unique_ptr<PeerLinks>> links =
+      PeerLinks::create(self, handler, options, epoll_->get());
+  if (!links.ok()) return std::move(links.error());
+  links_ = std::move(links.value());
+  return ok_status();
+}
+
+PeerService::~PeerService() {
+  stop();
+  if (links_ != nullptr) withdraw();
+}
+
+void PeerService::stop() {
+  if (!thread_) return;
+  mailbox_->stop();
+  pthread_join(*thread_, nullptr);
+  thread_.reset();
+}
+
+void PeerService::run() {
+  std::array<epoll_event, 64> events;
+  while (!mailbox_->stopped()) {
+    for (Order& order : mailbox_->take()) carry_out(std::move(order));
+    links_->on_time();
+    const std::optional<Deadline> next = links_->next_time();
+    const int count = epoll_wait(epoll_->get(), events.data(), static_cast<int>(events.size()),
+                                 next ? next->left_ms() : -1);
+    if (count < 0 && errno == EBADF) {
+      AMEM_LOG(error, -1, "this process has closed the file descriptors of amem");
+      break;
+    }
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<size_t>(i)];
+      if (event.data.u64 != kMailboxToken) links_->on_event(event.data.u64, event.events);
+    }
+  }
+  const Error ended =
+      make_error(ErrorKind::misuse, 0, "the peer service of this process has ended");
+  links_->fail_all(ended);
+  // Again until none comes: a `done` may have made one more call.
+  for (std::vector<Order> left = mailbox_->take(); !left.empty(); left = mailbox_->take())
+    for (Order& order : left)
+      if (order.call) order.call->done(ended);
+}
+
+void PeerService::carry_out(Order order) {
+  if (!order.packet.ok()) {
+    const Error& why = order.packet.error();
+    AMEM_LOG(error, -1, "nothing was sent to instance %s: %s", order.peer.hex().c_str(),
+             why.message.c_str());
+    if (order.call) order.call->done(why);
+  } else if (order.call) {
+    links_->call(order.peer, order.request_id, std::move(*order.call),
+                 std::move(order.packet.value()));
+  } else if (order.is_reply) {
+    links_->reply(order.peer, std::move(order.packet.value()));
+  } else {
+    links_->send(order.peer, std::move(order.packet.value()));
+  }
+}
+
+void PeerService::call(const InstanceId& peer, Message message, std::vector<UniqueFd> fds,
+                       Deadline deadline, CallDone done) {
+  if (forgotten_.load(std::memory_order_relaxed))
+    return done(
+        make_error(ErrorKind::misuse, 0, "the peer service belongs to the parent of this process"));
+  const uint64_t request_id = ++last_request_id_;
+  PeerLinks::Call call{message.index(), deadline, std::move(done)};
+  mailbox_->post({peer, false,
+                  packet_of(Role::request, request_id, std::move(message), std::move(fds)),
+                  request_id, std::move(call)});
+}
+
+void PeerService::reply(const InstanceId& peer, uint64_t request_id, Message message,
+                        std::vector<UniqueFd> fds) {
+  if (forgotten_.load(std::memory_order_relaxed)) return;
+  mailbox_->post(
+      {peer, true, packet_of(Role::reply, request_id, std::move(message), std::move(fds))});
+}
+
+void PeerService::send(const InstanceId& peer, Message message, std::vector<UniqueFd> fds) {
+  if (forgotten_.load(std::memory_order_relaxed)) return;
+  mailbox_->post({peer, false, packet_of(Role::notice, 0, std::move(message), std::move(fds))});
+}
+
+void PeerService::withdraw() {
+  if (getpid() == started_by_) unlink(socket_path(self_).c_str());
+}
+
+void PeerService::forget_after_fork() {
+  forgotten_.store(true, std::memory_order_relaxed);
+  ServiceFd::close_all();
+}
+
+}  // namespace amem

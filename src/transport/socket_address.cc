@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "transport/socket_address.h"
+
+#include <dirent.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+// Linux 6.5, include/uapi/asm-generic/socket.h.
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+namespace amem {
+namespace {
+
+/// Connections that wait to be accepted; the kernel caps it at net.core.somaxconn.
+constexpr int kBacklog = 4096;
+constexpr size_t kHexDigits = 32;
+
+std::string directory() { return "/dev/shm/amem-" + std::to_string(geteuid()); }
+
+/// That nobody else may enter the directory. What is in it is then this user's as well: /dev/shm is
+/// sticky, so nobody else can replace the directory.
+Status check_directory(const std::string& path) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) return os_error(errno, "lstat(%s)", path.c_str());
+  if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 0077) != 0)
+    return os_error(EPERM, "%s is not a directory that only user %u may enter; remove it",
+                    path.c_str(), geteuid());
+  return ok_status();
+}
+
+std::optional<InstanceId> instance_of(std::string_view name) {
+  InstanceId id;
+  if (name.size() != kHexDigits) return std::nullopt;
+  for (size_t i = 0; i < id.bits.size(); ++i)
+    std::from_chars(name.data() + i * 16, name.data() + (i + 1) * 16, id.bits[i], 16);
+  if (id.hex() != name) return std::nullopt;
+  return id;
+}
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // At most 14 + 10 + 1 + 32 + 4 bytes of the 108 that there are.
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
+
+Result<UniqueFd> open_socket() {
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return os_error(errno, "socket(AF_UNIX, SOCK_SEQPACKET)");
+  return fd;
+}
+
+}  // namespace
+
+std::string socket_path(const InstanceId& instance) { return directory() + "/" + instance.hex(); }
+
+Result<std::set<InstanceId>> instances_of_this_user() {
+  std::set<InstanceId> out;
+  const std::string path = directory();
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(path.c_str()), closedir);
+  if (open == nullptr && errno == ENOENT) return out;
+  if (open == nullptr) return os_error(errno, "opendir(%s)", path.c_str());
+  AMEM_TRY(check_directory(path));
+  while (const dirent* entry = readdir(open.get()))
+    if (const auto instance = instance_of(entry->d_name)) out.insert(*instance);
+  return out;
+}
+
+Result<UniqueFd> listen_at(const InstanceId& instance) {
+  const std::string folder = directory();
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return os_error(errno, "mkdir(%s)", folder.c_str());
+  AMEM_TRY(check_directory(folder));
+  Result<UniqueFd> fd = open_socket();
+  if (!fd.ok()) return fd;
+  // It gets its name when it listens: who finds a name that refuses connections takes it for dead.
+  const std::string path = socket_path(instance), unfinished = path + ".new";
+  const sockaddr_un at = address_of(unfinished);
+  if (bind(fd.value().get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0)
+    return os_error(errno, "bind(%s)", unfinished.c_str());
+  if (listen(fd.value().get(), kBacklog) != 0 || link(unfinished.c_str(), path.c_str()) != 0) {
+    const int code = errno;
+    unlink(unfinished.c_str());
+    return os_error(code, "listen(%s)", path.c_str());
+  }
+  unlink(unfinished.c_str());
+  return fd;
+}
+
+Result<UniqueFd> dial(const InstanceId& instance) {
+  Result<UniqueFd> fd = open_socket();
+  if (!fd.ok()) return fd;
+  const std::string path = socket_path(instance);
+  const sockaddr_un at = address_of(path);
+  // Without waiting, which no signal can interrupt.
+  if (connect(fd.value().get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return fd;
+  const int code = errno;
+  if (code == ECONNREFUSED) unlink(path.c_str());
+  if (code == ECONNREFUSED || code == ENOENT)
+    return make_error(ErrorKind::peer, code,
+                      "process of instance %s has ended, or has another /dev/shm than this one",
+                      instance.hex().c_str());
+  return os_error(code, "connect(%s)", path.c_str());
+}
+
+Result<pid_t> pid_of_peer(int socket) {
+  ucred credentials{};
+  socklen_t size_bytes = sizeof credentials;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size_bytes) != 0)
+    return os_error(errno, "getsockopt(SO_PEERCRED)");
+  return credentials.pid;
+}
+
+UniqueFd process_of_peer(int socket) {
+  int fd = -1;
+  socklen_t size_bytes = sizeof fd;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size_bytes) == 0) return UniqueFd(fd);
+  const Result<pid_t> pid = pid_of_peer(socket);
+  if (!pid.ok() || pid.value() <= 0) return UniqueFd();
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid.value(), 0)));
+}
+
+}  // namespace amem

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""./dev gpu: pytest with the options below, on cases.py. When a run is none, and what it says."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+import cases
+import programs
+from machine import find_machine
+from on_gpus import CASES, MACHINE, OnGpus
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("amem on GPUs")
+    group.addoption("--build-dir", type=Path, help="run cases.py with the programs of this build folder")
+    group.addoption("--share-gpus", action="store_true", help="ranks share GPUs where there are too few")
+
+
+def pytest_configure(config):
+    if config.option.build_dir is None:
+        return
+    option = config.option
+    config.stash[MACHINE] = find_machine(option.build_dir.resolve(), option.share_gpus, option.collectonly)
+    config.stash[CASES] = cases.every_case(config.stash[MACHINE])
+    if not option.collectonly:
+        programs.adopt_orphans()
+        # Ended from outside, it ends what it started and says what is known, as for Ctrl-C.
+        signal.signal(signal.SIGTERM, lambda number, frame: pytest.exit("SIGTERM", 128 + number))
+
+
+def pytest_report_header(config):
+    found = config.stash.get(MACHINE, None)
+    return [f"{found.gpus} GPUs, NCCL {found.nccl}"] if found and found.gpus else []
+
+
+def pytest_collect_file(file_path, parent):
+    if MACHINE in parent.config.stash and file_path == Path(cases.__file__):
+        return OnGpus.from_parent(parent, path=file_path)
+    return None
+
+
+def pytest_report_teststatus(report):
+    """A program that passed has what it said in the place of the dot."""
+    said = isinstance(report, pytest.TestReport) and dict(report.user_properties).get("result")
+    if said and report.when == "call" and report.passed:
+        return "passed", said, f"PASSED ({said})"
+    return None
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """A run in which nothing passed is no good one."""
+    if MACHINE in session.config.stash and exitstatus == 0 and not session.config.option.collectonly:
+        if not session.config.pluginmanager.get_plugin("terminalreporter").stats.get("passed"):
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED

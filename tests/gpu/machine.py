@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""What the cases run on: a build, GPUs, a stock NCCL and an environment; or the sentence that says what is lacking."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+# The contract through amem's hooks: what AMEM_SLAB is. The tests left out are in a file of each (contract/CMakeLists.txt).
+HOOKED = {"contract.hooked": "0", "contract.in_slabs": "1"}
+
+# What a build folder needs to have; a copy of these alone will do (and of tests/libamem_nvtx_recorder.so, where NVTX
+# was there to build it with).
+NEEDED = (
+    "bin/amem",
+    "bin/amem_demo",
+    "bin/amem_rank",
+    "lib/libamem_nccl.so",
+    "lib/libnccl.so.2",
+    *(f"tests/{name}.flags" for name in HOOKED),
+    "tests/driver_contract_test",
+    "tests/hooked_contract_test",
+    "tests/process_test",
+    "tests/seeded/bin/amem_rank",
+    "tests/seeded/lib/libamem_nccl.so",
+    "tests/seeded/lib/libnccl.so.2",
+    "tests/seeded_fault_test",
+)
+# The first NCCL that lets ranks of one communicator share a GPU (NCCL_MULTI_RANK_GPU_ENABLE).
+_FIRST_THAT_SHARES = (2, 30, 3)
+
+
+@dataclass(frozen=True)
+class Machine:
+    build: Path
+    gpus: int
+    nccl: str
+    share: bool  # ranks of process_test share GPUs where there are too few
+    variables: dict[str, str]  # the environment of the cases
+
+
+def _clean_variables() -> dict[str, str]:
+    """This process' environment, less what would change what the cases show."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("AMEM_SIM_")
+        or name == "AMEM_NCCL_PATH"
+        or not (name.startswith(("AMEM_", "GMM_")) or name in ("LD_PRELOAD", "NCCL_PROTO"))
+    }
+    packages = [str(ROOT / "python"), kept.get("PYTHONPATH", "")]
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, packages))
+    kept["PYTHONDONTWRITEBYTECODE"] = "1"
+    return kept
+
+
+def ask(command: list[str], variables: dict[str, str], problem: str = "") -> str:
+    """What a program prints."""
+    done = subprocess.run(
+        command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode != 0:
+        raise pytest.UsageError(f"{problem}{done.stderr.strip() or command}")
+    return done.stdout
+
+
+def _stock_nccl() -> str:
+    """The NCCL of this Python's nvidia packages, or else of the loader's cache; "" when neither has one."""
+    try:
+        package = importlib.util.find_spec("nvidia.nccl")
+    except ModuleNotFoundError:
+        package = None
+    for folder in (package.submodule_search_locations if package else None) or ():
+        library = Path(folder) / "lib" / "libnccl.so.2"
+        if library.exists():
+            return str(library)
+    cached = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"libnccl\.so\.2 \(.*x86-64.*\) => (.+)", cached)
+    return found[1] if found else ""
+
+
+def find_machine(build: Path, share: bool, looks_only: bool) -> Machine:
+    """`looks_only`: the cases are only named, and the machine may be any."""
+    missing = [name for name in NEEDED if not (build / name).exists()]
+    if missing:
+        raise pytest.UsageError(f"{build} has no {', '.join(missing)}: build it first")
+    variables = _clean_variables()
+    if looks_only:
+        return Machine(build, 0, "", share, variables)
+    gpus = int(ask([sys.executable, str(HERE / "gpu_count.py")], variables))
+    # For programs linked with amem's, too.
+    if "AMEM_NCCL_PATH" not in variables and (found := _stock_nccl()):
+        variables["AMEM_NCCL_PATH"] = found
+    problem = "no stock libnccl.so.2, AMEM_NCCL_PATH names one: "
+    number = int(ask([str(build / "bin" / "amem_rank"), "version"], variables, problem))
+    version = number // 10000, number // 100 % 100, number % 100
+    nccl, first = (".".join(map(str, each)) for each in (version, _FIRST_THAT_SHARES))
+    # Some tests of two ranks look at the memory of a GPU as one rank's.
+    if share and gpus < 2:
+        raise pytest.UsageError(f"--share-gpus needs 2 GPUs, there are {gpus}")
+    if share and version < _FIRST_THAT_SHARES:
+        raise pytest.UsageError(f"--share-gpus needs NCCL {first}, this is {nccl}; AMEM_NCCL_PATH names another")
+    return Machine(build, gpus, nccl, share, variables)

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Memory by tag: each tag is paused and resumed without the others, in every order, beside NCCL's.
+#include <sstream>
+
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+struct TagTotals {
+  int state = -1;
+  size_t allocated = 0, resident = 0, released = 0, saved = 0;
+};
+
+class TagsTest : public JobTest {
+ protected:
+  static TagTotals of(jobs::RankProcess& rank, const std::string& tag) {
+    TagTotals totals;
+    std::istringstream(rank.ask("tag_totals " + tag)) >> totals.state >> totals.allocated >>
+        totals.resident >> totals.released >> totals.saved;
+    return totals;
+  }
+  static bool is_paused(jobs::RankProcess& rank, const std::string& tag) {
+    const TagTotals totals = of(rank, tag);
+    return totals.state == 2 && totals.resident == 0 && totals.allocated == totals.released;
+  }
+  /// Weights that are kept and a KV cache that is not, both written.
+  static void allocate(jobs::RankProcess& rank) {
+    rank.ask("tag_malloc weights keep " + std::to_string(3 * kMiB));
+    rank.ask("tag_malloc weights keep " + std::to_string(5 * kMiB));
+    rank.ask("tag_malloc kv_cache discard " + std::to_string(8 * kMiB));
+    rank.ask("tag_write weights");
+    rank.ask("tag_write kv_cache");
+  }
+};
+
+TEST_F(TagsTest, OneIsPausedWithoutTheOthers) {
+  AMEM_NEEDS_GPUS(1);
+  jobs::Job job(setup_, 1);
+  job.use_devices({0});
+  allocate(job[0]);
+  const std::string free_before = job[0].ask("memory");
+
+  job[0].ask("tag_pause kv_cache");
+  EXPECT_TRUE(is_paused(job[0], "kv_cache"));
+  EXPECT_EQ(of(job[0], "kv_cache").saved, 0u) << "it is discarded";
+  EXPECT_EQ(of(job[0], "weights").state, 0);
+  EXPECT_EQ(job[0].ask("tag_check weights"), std::to_string(8 * kMiB));
+  EXPECT_EQ(of(job[0], "weights").allocated, 10 * kMiB) << "whole pages of 2 MiB";
+
+  job[0].ask("tag_pause weights");
+  EXPECT_TRUE(is_paused(job[0], "weights"));
+  // A part is zero, and is not kept.
+  EXPECT_LT(of(job[0], "weights").saved, 8 * kMiB);
+  EXPECT_GT(of(job[0], "weights").saved, 6 * kMiB);
+  EXPECT_NE(job[0].ask("memory"), free_before) << "the GPU has more room";
+
+  job[0].ask("tag_resume weights");
+  EXPECT_TRUE(is_paused(job[0], "kv_cache"));
+  job[0].ask("tag_check weights");
+  job[0].ask("tag_resume");
+  EXPECT_EQ(of(job[0], "kv_cache").resident, 8 * kMiB);
+  job[0].ask("tag_write kv_cache");
+  job[0].ask("tag_check kv_cache");
+  job[0].ask("tag_check weights");
+}
+
+/// The parameter is the tag that is paused first.
+class EveryOrderOfTags : public TagsTest, public testing::WithParamInterface<int> {};
+
+TEST_P(EveryOrderOfTags, IsLeftAndReturnedIn) {
+  AMEM_NEEDS_GPUS(2);
+  setup_.environment["AMEM_TRIM_CONTEXT"] = "1";
+  jobs::Job job(setup_, 2);
+  job.use_devices(first_devices(2));
+  job.make("world");
+  for (int rank : {0, 1}) allocate(job[rank]);
+  job.all("all_reduce world 2000");
+  const std::vector<std::string> names{"nccl", "weights", "kv_cache"};
+  std::vector<std::array<int, 3>> orders;
+  std::array<int, 3> order{0, 1, 2};
+  do orders.push_back(order);
+  while (std::next_permutation(order.begin(), order.end()));
+
+  const auto are_intact = [&](int rank) {
+    if (of(job[rank], "weights").state == 0) job[rank].ask("tag_check weights");
+  };
+  for (const auto& leaving : orders) {
+    if (leaving[0] != GetParam()) continue;
+    for (const auto& returning : orders) {
+      SCOPED_TRACE(testing::PrintToString(leaving) + " left, " + testing::PrintToString(returning) +
+                   " returned");
+      for (int tag : leaving)
+        for (int rank : {0, 1}) {
+          job[rank].ask("tag_pause " + names[static_cast<size_t>(tag)]);
+          ASSERT_TRUE(is_paused(job[rank], names[static_cast<size_t>(tag)]));
+          are_intact(rank);
+        }
+      for (int tag : returning)
+        for (int rank : {1, 0}) {
+          job[rank].ask("tag_resume " + names[static_cast<size_t>(tag)]);
+          are_intact(rank);
+        }
+      job.all("all_reduce world 2000");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(FirstIs, EveryOrderOfTags, testing::Range(0, 3),
+                         testing::PrintToStringParamName());
+
+TEST_F(TagsTest, NcclAloneLeavesOtherTagsWhereTheyAre) {
+  AMEM_NEEDS_GPUS(2);
+  jobs::Job job(setup_, 2);
+  job.use_devices(first_devices(2));
+  job.make("world");
+  allocate(job[0]);
+  job.all("all_reduce world 2000");
+
+  job.all("pause");
+  EXPECT_TRUE(is_paused(job[0], "nccl"));
+  job[0].ask("tag_check weights");
+  for (int rank : {0, 1}) {
+    job[rank].order("all_reduce world 2000");
+    EXPECT_FALSE(job[rank].outcome().ok) << "its gate is closed";
+  }
+  job.all("resume");
+
+  job[0].ask("tag_pause weights");
+  job.all("all_reduce world 2000");
+  job[0].ask("tag_resume weights");
+  job[0].ask("tag_check weights");
+}
+
+TEST_F(TagsTest, AllAtOnceAndAgainIsNothing) {
+  AMEM_NEEDS_GPUS(2);
+  jobs::Job job(setup_, 2);
+  job.use_devices(first_devices(2));
+  job.make("world");
+  allocate(job[0]);
+  job.all("all_reduce world 2000");
+
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    job.all("tag_pause");
+    job.all("tag_pause");
+    for (const char* tag : {"nccl", "weights", "kv_cache"})
+      EXPECT_TRUE(is_paused(job[0], tag)) << tag;
+    job.all("tag_resume");
+    job.all("tag_resume");
+    job[0].ask("tag_check weights");
+    job.all("all_reduce world 2000");
+  }
+}
+
+TEST_F(TagsTest, MemoryIsFreedAndMadeWhilePaused) {
+  AMEM_NEEDS_GPUS(1);
+  jobs::Job job(setup_, 1);
+  job.use_devices({0});
+  allocate(job[0]);
+  const std::string before = job[0].ask("tag_totals weights");
+  job[0].ask("tag_pause");
+
+  job[0].ask("tag_free weights");
+  EXPECT_EQ(of(job[0], "weights").allocated, 0u);
+  job[0].ask("tag_malloc kv_cache discard " + std::to_string(2 * kMiB));
+  EXPECT_EQ(of(job[0], "kv_cache").resident, 2 * kMiB) << "new memory is here";
+  job[0].ask("tag_pause kv_cache");
+  EXPECT_TRUE(is_paused(job[0], "kv_cache"));
+
+  job[0].ask("tag_resume");
+  EXPECT_EQ(of(job[0], "kv_cache").resident, 10 * kMiB);
+  job[0].ask("tag_write kv_cache");
+  job[0].ask("tag_check kv_cache");
+}
+
+TEST_F(TagsTest, NobodyUsesAnUnknownTag) {
+  AMEM_NEEDS_GPUS(1);
+  setup_.environment["GMM_LOG"] = "3";
+  jobs::Job job(setup_, 1);
+  job.use_devices({0});
+  job[0].ask("tag_pause nobody");
+  job[0].ask("tag_resume nobody");
+  EXPECT_EQ(of(job[0], "nobody").state, 0);
+  EXPECT_NE(job[0].log().find("no memory has the tag nobody"), std::string::npos) << job[0].log();
+}
+
+/// What is left when a resume finds no room is on the host, and comes back later.
+TEST_F(TagsTest, ResumeWithoutRoomLeavesTheTagPaused) {
+  AMEM_NEEDS_GPUS(1);
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 0});
+  allocate(job[0]);
+  job[0].ask("tag_pause");
+  job[1].ask("occupy 0 77");
+
+  job[0].order("tag_resume weights");
+  const jobs::RankProcess::Outcome refused = job[0].outcome();
+  EXPECT_FALSE(refused.ok);
+  EXPECT_NE(refused.text.find("MiB are needed"), std::string::npos) << refused.text;
+  EXPECT_TRUE(is_paused(job[0], "weights"));
+
+  job[1].ask("drain");
+  job[0].ask("tag_resume");
+  job[0].ask("tag_check weights");
+}
+
+}  // namespace
+}  // namespace amem
