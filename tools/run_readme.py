@@ -5,8 +5,8 @@
 
 Only fenced blocks that open with ```sh test are run: by one bash, as a reader would, so that `cd`
 and `export` last from block to block; the first command that fails ends it. The copy holds tracked
-files and untracked ones that are not ignored. AMEM_README_TEST=1 tells ./dev not to run this test
-again.
+files and untracked ones that are not ignored. AMEM_README_TEST=1 tells `./dev test`, which runs this
+test, to run the tests of one library only.
 Exit codes: 0 all commands ran; 1 one failed; 2 README.md has no such block.
 """
 
@@ -52,7 +52,7 @@ def script_of(blocks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
-    parser.add_argument("--timeout-s", type=int, default=1800)
+    parser.add_argument("--timeout-s", type=int, default=900)
     arguments = parser.parse_args()
     root = arguments.root.resolve()
     try:
