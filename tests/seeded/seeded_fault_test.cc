@@ -4,9 +4,7 @@
 // purpose. The library is the one that is compiled with AMEM_SEEDED_FAULTS.
 #include <signal.h>
 
-#include <chrono>
 #include <functional>
-#include <thread>
 
 #include "tests/process/simulated_job.h"
 
@@ -74,28 +72,33 @@ TEST_F(SeededFault, ContentsThatAreNotRestoredOutsideSlabs) {
 TEST_F(SeededFault, HeadersThatAreNotRestored) { expect_noticed("skip_headers", one_cycle); }
 
 // What another program left in the memory: with LL, words that are the flag of the step to come, so
-// that the rank that looks before its peer has written takes them for data
+// that a rank that looks before its peer has written takes them for data
 // (prims_ll.h:56@v2.30.7-1).
 TEST_F(SeededFault, PayloadThatAnotherProgramLeft) {
   if (real_gpu()) GTEST_SKIP() << "a real driver does not hand out what others left";
   setup_.environment["NCCL_PROTO"] = "LL";
   // Simulated memory that is not empty any more is slow to look at.
   setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(6000);
-  expect_noticed("skip_zeroing", [](jobs::Job& job) {
+  const Scenario leave_payload = [](jobs::Job& job) {
     job.make("third");
-    job.all("all_reduce third 17");
-    // Two steps each with two ranks; a step's flag is one more.
-    for (int steps = 2; steps <= 8; steps += 2) {
-      job.all("pause");
-      job.all("leftover " + std::to_string(steps + 1));
-      job.all("resume");
-      // Rank 0 looks before rank 1 writes.
-      job[0].order("all_reduce third 17");
-      std::this_thread::sleep_for(std::chrono::milliseconds(200 * kSlowdown));
-      job[1].ask("all_reduce third 17");
-      job[0].answer();
-    }
+    job.all("broadcast third 17 0");
+    job.all("pause");
+    job.all("leftover 2");  // the flag of the second step
+    job.all("resume");
+  };
+  EXPECT_EQ(run("",
+                [&](jobs::Job& job) {
+                  leave_payload(job);
+                  job.all("broadcast third 17 0");
+                }),
+            "");
+  // Nobody sends: a receiver that has an answer took the payload for one.
+  const std::string failure = run("skip_zeroing", [&](jobs::Job& job) {
+    leave_payload(job);
+    job[1].ask("broadcast third 17 0");
   });
+  EXPECT_NE(failure.find("instead of"), failure.npos)
+      << "skip_zeroing was not noticed: " << failure;
 }
 
 TEST_F(SeededFault, ContentsThatAreTakenForZero) { expect_noticed("take_all_for_zero", one_cycle); }
