@@ -2,9 +2,17 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "jobs/busy_device.h"
 
+#include <chrono>
 #include <stdexcept>
 
 namespace jobs {
+namespace {
+
+// Without a deadline. condition_variable::wait() would need GLIBCXX_3.4.30, newer than in
+// manylinux_2_34.
+constexpr auto kForever = std::chrono::steady_clock::time_point::max();
+
+}  // namespace
 
 Orders BusyDevice::orders() {
   return {{"keep_busy", [this](Words& words) { return keep_busy(words); }},
@@ -73,7 +81,7 @@ std::string BusyDevice::begin_work() {
   const auto wait = [](void* data) {
     auto& self = *static_cast<BusyDevice*>(data);
     std::unique_lock lock(self.mutex_);
-    self.changed_.wait(lock, [&self] { return !self.lasts_; });
+    self.changed_.wait_until(lock, kForever, [&self] { return !self.lasts_; });
   };
   JOB_CUDA(launch_host_function(stream, wait, this));
   return "";

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "jobs/thread_orders.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -12,6 +13,13 @@
 #include "jobs/order_loop.h"
 
 namespace jobs {
+namespace {
+
+// Without a deadline. condition_variable::wait() would need GLIBCXX_3.4.30, newer than in
+// manylinux_2_34.
+constexpr auto kForever = std::chrono::steady_clock::time_point::max();
+
+}  // namespace
 
 class ThreadOrders::OrderThread {
  public:
@@ -33,7 +41,7 @@ class ThreadOrders::OrderThread {
   }
   std::string answer() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !answers_.empty(); });
+    changed_.wait_until(lock, kForever, [this] { return !answers_.empty(); });
     return take(answers_);
   }
 
@@ -47,7 +55,7 @@ class ThreadOrders::OrderThread {
     if (context != nullptr) device_calls().set_current(context);
     for (;;) {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return !lines_.empty(); });
+      changed_.wait_until(lock, kForever, [this] { return !lines_.empty(); });
       const std::string line = take(lines_);
       if (line.empty()) return;
       lock.unlock();

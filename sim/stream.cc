@@ -5,11 +5,19 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <chrono>
 #include <thread>
 
 #include "sim/context.h"
 
 namespace amem::sim {
+namespace {
+
+// Without a deadline. condition_variable::wait() would need GLIBCXX_3.4.30, newer than in
+// manylinux_2_34.
+constexpr auto kForever = std::chrono::steady_clock::time_point::max();
+
+}  // namespace
 
 void Completion::finish() {
   std::lock_guard guard(mutex_);
@@ -25,7 +33,7 @@ bool Completion::done() {
 
 void Completion::wait() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return done_; });
+  changed_.wait_until(lock, kForever, [this] { return done_; });
 }
 
 std::chrono::steady_clock::time_point Completion::at() {
@@ -55,7 +63,7 @@ void Stream::start_worker() {
 void Stream::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return !queue_.empty() || closed_; });
+    changed_.wait_until(lock, kForever, [this] { return !queue_.empty() || closed_; });
     if (queue_.empty()) return;
     Operation operation = std::move(queue_.front());
     queue_.pop_front();
@@ -78,7 +86,7 @@ uint64_t Stream::position() {
 
 void Stream::wait_for(uint64_t position) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this, position] { return completed_ >= position; });
+  changed_.wait_until(lock, kForever, [this, position] { return completed_ >= position; });
 }
 
 bool Stream::idle() {
