@@ -1,5 +1,5 @@
 # headers_alone(<target> <root>): compiles every header of <root>/src and <root>/include alone, those of include also as
-# C11. Nothing else builds the target; the test checks.headers does.
+# C11. Only ./dev check builds the target.
 function(headers_alone target root)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${root} ${root}/src/*.h ${root}/include/*.h)
   foreach(header ${headers})

@@ -51,6 +51,11 @@ orders() {
     -R '^FirstIsRank/EveryOrder|^PauseAlone\.RanksLeaveAndReturn'
 }
 
+# Of the faults without slabs, ./dev test runs those of the driver's calls.
+faults_without_slabs() {
+  AMEM_SLAB=0 "$build/tests/fault_test" --gtest_brief=1 --gtest_filter='*DriverCall.*:*HostCall.*:*Death.*:*FileNumbers.*'
+}
+
 # What ./dev test samples, whole: SIGSTOP at every point, every order of leaving and returning. The programs
 # themselves: ctest knows only the sample that they named when they were built.
 every_fault() {
@@ -71,6 +76,7 @@ run_check headers cmake --build "$build" --parallel "$(nproc)" --target headers_
 run_check selftest python3 tools/selftest/test_checks.py
 run_check tidy tidy
 run_check orders orders
+run_check without_slabs faults_without_slabs
 if [[ $fast != 1 ]]; then
   run_check fuzz bash tools/dev/fuzz.sh "$fuzz_runs"
   run_check asan sanitized asan
