@@ -223,6 +223,7 @@ class Demo {
   }
 
   void write_json() {
+    if (options_.json_path.empty()) return;
     const auto slowest = [](const std::vector<double>& values) {
       return *std::max_element(values.begin(), values.end());
     };
@@ -259,7 +260,6 @@ class Demo {
 int main(int argc, char** argv) {
   Options options;
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  options.json_path = (here.parent_path().parent_path() / "demo.json").string();
   CLI::App app{"Pauses and resumes a job's GPU memory by tag, and checks everything"};
   app.add_option("--ranks", options.ranks,
                  "ranks, one a GPU; 0: as many as the machine has, at most 4")
@@ -268,7 +268,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 64));
   app.add_option("--cycles", options.cycles, "pauses and resumes")->check(CLI::Range(1, 1000));
   app.add_flag("--simulate", options.simulate, "simulated GPUs although there are real ones");
-  app.add_option("--json", options.json_path, "where the result is written");
+  app.add_option("--json", options.json_path, "file for the result as JSON")->take_last();
   CLI11_PARSE(app, argc, argv);
   try {
     return Demo(options, demo::find_machine(here.parent_path(), options.simulate)).run() ? 0 : 1;

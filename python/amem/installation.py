@@ -27,12 +27,13 @@ def _loaded_library() -> Optional[Path]:
 
 
 def find_command() -> str:
-    """The `amem` command: of the installation that is in this process, beside this Python, on PATH."""
+    """The `amem` command: of the installation that is in this process, of this wheel, beside this Python, on PATH."""
     places: List[Path] = []
     library = _loaded_library()
     if library is not None:
         # lib/libamem_nccl.so, or lib/x86_64-linux-gnu/libamem_nccl.so.
         places += [parent / "bin" / "amem" for parent in list(library.parents)[1:3]]
+    places.append(Path(__file__).resolve().parent / "bin" / "amem")
     if sys.executable:  # not in every program that embeds Python
         places.append(Path(sys.executable).parent / "amem")
     for place in places:

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <vector>
@@ -12,6 +15,7 @@
 #include "cli/failure.h"
 #include "cli/job_variables.h"
 #include "cli/launch.h"
+#include "cli/preload.h"
 #include "cli/status_report.h"
 #include "transport/socket_address.h"
 
@@ -83,11 +87,24 @@ int print_status(const Request& request) {
   return 0;
 }
 
+/// `amem demo [options]` is the program amem_demo of this installation.
+[[noreturn]] void become_demo(std::vector<std::string> arguments) {
+  const std::string program = program_folder() + "/amem_demo";
+  arguments.front() = program;
+  execv(program.c_str(), pointers_to(arguments).data());
+  throw Failure(kNotFound, fmt::format("{} cannot be run: {}; the wheel and the build tree have it",
+                                       program, strerror(errno)));
+}
+
 int run_main(int argc, char** argv) {
   Request request;
   CLI::App app("Pauses and resumes GPU memory: of an unmodified NCCL, and with a tag.", "amem");
   app.set_version_flag("--version", "amem " AMEM_VERSION, "print the version");
   app.require_subcommand(1);
+  app.footer("amem demo --help and amem run --help print the options of these.");
+  app.add_subcommand("demo", "show pause and resume by tag, on GPUs or a simulated GPU");
+  app.add_subcommand("help", "print this");
+  app.add_subcommand("version", "print the version");
 
   CLI::App* const run = app.add_subcommand("run", "run a command with amem: amem run command");
   run->footer(
@@ -108,9 +125,13 @@ int run_main(int argc, char** argv) {
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::vector<std::string> command = take_command(*run, arguments);
-  const bool is_run = !arguments.empty() && arguments.front() == "run";
+  const std::string name = arguments.empty() ? "help" : arguments.front();
+  const bool is_run = name == "run";
   try {
     check_subcommand(app, arguments);
+    if (name == "demo") become_demo(std::move(arguments));
+    if (arguments.empty() || (arguments.size() == 1 && (name == "help" || name == "version")))
+      arguments = {"--" + name};
     std::reverse(arguments.begin(), arguments.end());  // in the order that CLI11 expects
     app.parse(arguments);
     if (command.empty() && *run)

@@ -27,12 +27,17 @@ bool is_same_file(const std::string& entry, const std::string& library) {
 
 }  // namespace
 
-std::string find_library() {
+std::string program_folder() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (error)
     throw Failure(kRefused, fmt::format("readlink(/proc/self/exe) failed: {}", error.message()));
-  const fs::path here = program.parent_path();
+  return program.parent_path();
+}
+
+std::string find_library() {
+  std::error_code error;
+  const fs::path here = program_folder();
   for (const char* folder : {AMEM_LIBRARY_FOLDER, "../lib"}) {
     const std::string library = (here / folder / "libamem_nccl.so").lexically_normal();
     if (!fs::exists(library, error)) continue;

@@ -6,6 +6,9 @@
 
 namespace amem {
 
+/// The folder of this program. Throws Failure.
+std::string program_folder();
+
 /// The path of libamem_nccl.so, relative to this program, so that an installed tree can be moved.
 /// Throws Failure if the library is missing or LD_PRELOAD cannot contain its path.
 std::string find_library();

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """amem run becomes the command."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -97,21 +98,31 @@ def test_wrong_use_of_run_is_told_from_the_commands_failure(amem, arguments):
     assert_sentence(amem(*arguments), 125, "amem run [options] command")
 
 
-@pytest.mark.parametrize("arguments", [[], ["bogus"], ["--bogus"], ["status", "--bogus"], ["env", "--", "true"]])
+@pytest.mark.parametrize("arguments", [["bogus"], ["help", "bogus"], ["--bogus"], ["status", "--bogus"], ["env", "--", "true"]])
 def test_wrong_use_is_one_sentence(amem, arguments):
     assert_sentence(amem(*arguments), 2)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["env", "--help"], ["status", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["help"], ["--help"], ["run", "--help"], ["env", "--help"], ["status", "--help"], ["demo", "--help"]],
+)
 def test_help(amem, arguments):
     done = amem(*arguments)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "amem" in done.stdout
+    assert "Usage: " in done.stdout
 
 
-def test_version(amem):
-    done = amem("--version")
+def test_demo_that_is_not_installed_is_one_sentence(amem, tmp_path):
+    shutil.copy(amem.command, tmp_path / "amem")
+
+    assert_sentence(amem("demo", command=str(tmp_path / "amem")), 127, "amem_demo", "No such file")
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"]])
+def test_version(amem, arguments):
+    done = amem(*arguments)
 
     assert done.returncode == 0
     assert done.stdout.split()[0] == "amem" and done.stdout.split()[1][0].isdigit()

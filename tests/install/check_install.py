@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Installs amem into an empty prefix and uses it as a stranger would: pkg-config, a C and a C++ compiler, a run.
+"""Installs amem into an empty prefix and uses it as a stranger would: pkg-config, a C and a C++ compiler, CMake, a run.
 
   check_install.py --cmake C --build DIR --cc CC --cxx CXX --pkg-config P NCCL...
 
@@ -40,23 +40,47 @@ def flags(pkg_config, prefix, *options):
     return run([pkg_config, *options, "amem"], PKG_CONFIG_PATH=str(folder)).stdout.split()
 
 
+PROJECT = """cmake_minimum_required(VERSION 3.22)
+project(hello LANGUAGES C)
+find_package(amem REQUIRED)
+add_executable(hello {source})
+target_link_libraries(hello PRIVATE amem::nccl amem::amem_nccl)
+"""
+
+
+def build_with_cmake(arguments, prefix, folder):
+    """hello.c as a CMake project that finds amem in the prefix."""
+    (folder / "project").mkdir()
+    (folder / "project" / "CMakeLists.txt").write_text(PROJECT.format(source=HERE / "hello.c"), encoding="utf-8")
+    build = folder / "project" / "build"
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_C_COMPILER={arguments.cc}"]
+    run([arguments.cmake, "-S", folder / "project", "-B", build, *options])
+    run([arguments.cmake, "--build", build])
+    return build / "hello"
+
+
+def check_program(program, name, nccl, libraries):
+    done = run([program], LD_LIBRARY_PATH=libraries, AMEM_NCCL_PATH=nccl)
+    expected = expected_version(nccl)
+    if done.stdout != f"{expected}\n" or done.stderr:
+        sys.exit(f"{name}: printed {done.stdout!r} and {done.stderr!r}, not the version {expected} of {nccl}")
+    print(f"{name}: NCCL {expected} of {nccl}, reached through {libraries}")
+
+
 def check(arguments, folder):
     installed, prefix = folder / "installed", folder / "moved"
     run([arguments.cmake, "--install", arguments.build, "--prefix", installed, "--component", "library"])
     # The prefix may be moved: nothing in it may name where it was.
     shutil.move(installed, prefix)
     nccl = next(path for path in arguments.nccl if Path(path).exists())
-    expected = expected_version(nccl)
     libraries = flags(arguments.pkg_config, prefix, "--variable=libdir")[0]
     for compiler, source in ((arguments.cc, "hello.c"), (arguments.cxx, "hello.cc")):
         program = folder / source.replace(".", "_")
         compile_flags = flags(arguments.pkg_config, prefix, "--cflags")
         link_flags = flags(arguments.pkg_config, prefix, "--libs")
         run([compiler, "-Wall", "-Wextra", "-Werror", HERE / source, "-o", program, *compile_flags, *link_flags])
-        done = run([program], LD_LIBRARY_PATH=libraries, AMEM_NCCL_PATH=nccl)
-        if done.stdout != f"{expected}\n" or done.stderr:
-            sys.exit(f"{source}: printed {done.stdout!r} and {done.stderr!r}, not the version {expected} of {nccl}")
-        print(f"{source}: NCCL {expected} of {nccl}, reached through {libraries}")
+        check_program(program, source, nccl, libraries)
+    check_program(build_with_cmake(arguments, prefix, folder), "CMake", nccl, libraries)
 
 
 def main():

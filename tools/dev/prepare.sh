@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-# prepare.sh demo|build|style: looks for what the demo, the whole build or the style checks need, and installs
+# prepare.sh demo|wheel|build|style: looks for what the demo, the wheel, the whole build or the style checks need, and installs
 # on Debian exactly what is missing. Elsewhere it goes on when nothing is missing and says what is.
 set -euo pipefail
 tools=$(dirname "${BASH_SOURCE[0]}")
@@ -12,6 +12,7 @@ demo_needs=(
   "libcli11-dev header CLI/CLI.hpp" "libfmt-dev header fmt/format.h"
   "nlohmann-json3-dev header nlohmann/json.hpp"
 )
+wheel_needs=("${demo_needs[@]}" "python3-venv modules venv,ensurepip")
 build_needs=(
   "${demo_needs[@]}" "binutils cmd nm" "pkg-config cmd pkg-config" "libgtest-dev header gtest/gtest.h"
   "python3-pytest modules pytest,elftools" "python3-pyelftools modules pytest,elftools"
@@ -67,11 +68,12 @@ bring_nvtx() {
   fi
 }
 
-case ${1:?demo, build or style} in
+case ${1:?demo, wheel, build or style} in
   demo) needs=("${demo_needs[@]}") ;;
+  wheel) needs=("${wheel_needs[@]}") ;;
   build) needs=("${build_needs[@]}") ;;
   style) needs=("${style_needs[@]}") ;;
-  *) say "prepare.sh knows demo, build and style, not '$1'" && exit 2 ;;
+  *) say "prepare.sh knows demo, wheel, build and style, not '$1'" && exit 2 ;;
 esac
 missing=() optional=()
 for need in "${needs[@]}"; do

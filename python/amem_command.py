@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""The `amem` command of the wheel: becomes the program that lies in the package.
+
+A module of its own, because `import amem` loads amem's library into the process.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    program = str(Path(__file__).resolve().parent / "amem" / "bin" / "amem")
+    os.execv(program, [program, *sys.argv[1:]])

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Installs a wheel as a user would and uses it: check_wheel.py WHEEL
+
+In a new virtual environment, without network and without root: as nobody, where root runs this and nobody may run a
+Python. Exit code 1 if a step fails.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TIMEOUT_S = 120
+NOBODY = 65534
+# Without a GPU there is nothing to pause, but every layer down to the simulated driver answers.
+PAUSE = """
+import amem
+assert amem.enabled(), amem.last_error()
+amem.pause()
+assert amem.state() == "paused", amem.state()
+amem.resume()
+print(amem.__file__, amem.state())
+"""
+
+
+class Failed(Exception):
+    pass
+
+
+def nobody():
+    """A Python that nobody may run, and what makes subprocess.run() do it."""
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    for python in (sys.executable, "/usr/bin/python3"):
+        try:
+            if subprocess.run([python, "-c", "import venv, ensurepip"], check=False, cwd="/", **user).returncode == 0:
+                return python, user
+        except OSError:
+            pass
+    print("nobody may run no Python with venv: the wheel is installed as root", file=sys.stderr)
+    return sys.executable, {}
+
+
+PYTHON, USER = (sys.executable, {}) if os.getuid() != 0 else nobody()
+
+
+def run(command, folder, **settings):
+    """Standard output of the command."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AMEM_", "LD_", "PYTHON", "PIP_", "VIRTUAL"))}
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env={**inherited, "HOME": str(folder), "TMPDIR": str(folder), **settings},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        **USER,
+    )
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def expect(text, part):
+    if part not in text:
+        raise Failed(f"{part!r} is not in:\n{text}")
+
+
+def check(wheel, folder):
+    environment = folder / "environment"
+    run([PYTHON, "-m", "venv", environment], folder)
+    binaries = environment / "bin"
+    run([binaries / "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel], folder)
+    expect(run([binaries / "amem", "--version"], folder), f"amem {wheel.name.split('-')[1]}")
+    expect(run([binaries / "amem", "demo", "--simulate"], folder), "bit-exact")
+
+    package = Path(run([binaries / "python", "-c", "import amem; print(amem.__file__)"], folder).strip()).parent
+    simulated = {"LD_LIBRARY_PATH": str(package / "sim"), "AMEM_SIM_DIR": str(folder)}
+    expect(run([binaries / "python", "-c", PAUSE], folder, **simulated), "active")
+    expect(run([binaries / "amem", "run", binaries / "python", "-c", PAUSE], folder, **simulated), "active")
+    for file in ("include/nccl.h", "include/amem.h", "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc"):
+        if not (package / file).is_file():
+            raise Failed(f"{package / file} is missing")
+
+
+def main():
+    wheel = Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory(prefix="amem-wheel-") as name:
+        folder = Path(name)
+        copy = folder / wheel.name
+        copy.write_bytes(wheel.read_bytes())
+        if USER:
+            os.chown(folder, NOBODY, NOBODY)
+            copy.chmod(0o644)
+        try:
+            check(copy, folder)
+        except (Failed, OSError, subprocess.TimeoutExpired) as error:
+            print(f"{wheel.name}: {error}", file=sys.stderr)
+            return 1
+    print(f"{wheel.name}: installed and used")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
