@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/doctor/doctor.h"
 #include "cli/environment_listing.h"
 #include "cli/failure.h"
 #include "cli/job_variables.h"
@@ -43,8 +44,8 @@ void add_job_options(CLI::App& command, JobOptions& job) {
       ->type_name("N");
 }
 
-/// Removes the command from `run [options] [--] command`. Everything after its name belongs to the
-/// command.
+/// Removes the command from `run [options] [--] command`, or from `doctor` in the place of `run`.
+/// Everything after its name belongs to the command.
 std::vector<std::string> take_command(const CLI::App& run, std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front() != run.get_name()) return {};
   size_t at = 1;
@@ -123,8 +124,14 @@ int run_main(int argc, char** argv) {
       app.add_subcommand("status", "show all amem processes of this user on this host");
   status->add_flag("--json", request.as_json, "as one JSON object");
 
+  CLI::App* const doctor = app.add_subcommand(
+      "doctor", "say what will work here, or with a command, and what to change");
+  doctor->footer("amem doctor [OPTIONS] [--] [command]\nExit code 0: a pause would work.");
+  doctor->add_flag("--json", request.as_json, "as one JSON object");
+
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::vector<std::string> command = take_command(*run, arguments);
+  if (command.empty()) command = take_command(*doctor, arguments);
   const std::string name = arguments.empty() ? "help" : arguments.front();
   const bool is_run = name == "run";
   try {
@@ -136,6 +143,7 @@ int run_main(int argc, char** argv) {
     app.parse(arguments);
     if (command.empty() && *run)
       throw Failure(kRefused, "no command to run: write amem run [options] command [arguments]");
+    if (*doctor) return diagnose(command, request.as_json);
     if (*run) launch(request.job, std::move(command));
     return *env ? print_environment(request) : print_status(request);
   } catch (const CLI::Success& wanted) {

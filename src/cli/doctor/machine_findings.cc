@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "cli/doctor/finding.h"
+#include "cli/status_report.h"
+#include "contents/host_memory.h"
+#include "driver/driver.h"
+#include "driver/gpu_list.h"
+#include "transport/socket_address.h"
+
+namespace amem {
+namespace {
+
+using enum Finding::Verdict;
+
+constexpr int kOldestCompute = 80;
+constexpr rlim_t kFewDescriptors = 4096;
+
+Finding gpu_finding(const Gpu& gpu, int count) {
+  const std::string text = fmt::format("{} x {}, {}, compute capability {}.{}", count, gpu.name,
+                                       human_bytes(static_cast<double>(gpu.memory_bytes)),
+                                       gpu.compute / 10, gpu.compute % 10);
+  if (gpu.compute < kOldestCompute) return {fail, "GPU", text + "; amem needs 8.0 or newer"};
+  if (gpu.has_virtual_memory) return {ok, "GPU", text};
+  return {fail, "GPU",
+          text +
+              "; the driver offers no virtual memory management with file descriptors on it, "
+              "which amem and NCCL's cuMem mode need"};
+}
+
+void add_gpus(Findings& findings) {
+  const Result<Driver> driver = load_driver();
+  if (!driver.ok()) return findings.push_back({fail, "driver", driver.error().message});
+  int version = 0;
+  driver.value().cuDriverGetVersion(&version);
+  findings.push_back(
+      {ok, "driver", fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10)});
+  const Result<std::vector<Gpu>> gpus = list_gpus(driver.value());
+  if (!gpus.ok())
+    return findings.push_back(
+        {fail, "GPU",
+         gpus.error().message + ": look at nvidia-smi; a container needs the GPUs of its host"});
+  if (gpus.value().empty())
+    return findings.push_back({fail, "GPU", "none is visible; is CUDA_VISIBLE_DEVICES empty?"});
+  std::map<Gpu, int> counts;
+  for (const Gpu& gpu : gpus.value()) ++counts[gpu];
+  for (const auto& [gpu, count] : counts) findings.push_back(gpu_finding(gpu, count));
+}
+
+void add_descriptors(Findings& findings) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string text = fmt::format("{} open files, at most {}", limit.rlim_cur, limit.rlim_max);
+  if (limit.rlim_max < kFewDescriptors)
+    return findings.push_back({note, "descriptors",
+                               text + "; a resume needs one for each block of NCCL memory that "
+                                      "processes share: raise the hard limit (ulimit -Hn) if a "
+                                      "pause is refused"});
+  findings.push_back({ok, "descriptors", text + "; amem raises the soft limit when needed"});
+}
+
+void add_host_memory(Findings& findings) {
+  const size_t bytes = available_host_bytes();
+  findings.push_back(
+      {ok, "host memory",
+       fmt::format("{} available in this container; released memory whose contents are kept needs "
+                   "as much",
+                   human_bytes(static_cast<double>(bytes)))});
+}
+
+void add_neighbours(Findings& findings) {
+  const Result<std::set<InstanceId>> instances = instances_of_this_user();
+  if (!instances.ok())
+    return findings.push_back(
+        {fail, "processes",
+         instances.error().message + ": processes of a job find one another in /dev/shm"});
+  findings.push_back(
+      {ok, "processes",
+       fmt::format("user {} has {} processes with amem that share /dev/shm with this one",
+                   geteuid(), instances.value().size())});
+  struct stat own {};
+  // The inode of the initial pid namespace (include/linux/proc_ns.h).
+  constexpr ino_t kInitialPidNamespace = 0xEFFFFFFC;
+  if (stat("/proc/self/ns/pid", &own) == 0 && own.st_ino != kInitialPidNamespace)
+    findings.push_back({note, "container",
+                        "processes in other containers can be members of the same communicators "
+                        "only if both share /dev/shm (docker run --ipc=...) and the user id"});
+}
+
+}  // namespace
+
+Findings machine_findings() {
+  Findings findings;
+  add_gpus(findings);
+  add_descriptors(findings);
+  add_host_memory(findings);
+  add_neighbours(findings);
+  return findings;
+}
+
+}  // namespace amem

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "base/environment.h"
+#include "cli/doctor/finding.h"
+#include "cli/variables.h"
+
+namespace amem {
+namespace {
+
+using enum Finding::Verdict;
+
+struct Setting {
+  std::string value;
+  std::string source;  ///< "" for the environment, or a file
+};
+
+/// NCCL's variables: of the environment, then of $NCCL_CONF_FILE or .nccl.conf in the user's home,
+/// then of /etc/nccl.conf. The first counts (initEnv() and setEnvFile(), misc/param.cc@v2.30.7-1).
+class NcclSettings {
+ public:
+  explicit NcclSettings(const Variables& variables) {
+    for (const auto& [name, value] : variables.rows())
+      if (name.starts_with("NCCL_")) settings_.try_emplace(name, value, "");
+    const std::string own = variables.text("NCCL_CONF_FILE");
+    const passwd* const user = getpwuid(getuid());
+    if (!own.empty())
+      read(own);
+    else if (user != nullptr)
+      read(std::string(user->pw_dir) + "/.nccl.conf");
+    read("/etc/nccl.conf");
+  }
+  /// "NCCL_X=1 in /etc/nccl.conf", or "" if nothing sets it to one of these values.
+  std::string set_to(const std::string& name, std::initializer_list<const char*> values) const {
+    const auto found = settings_.find(name);
+    if (found == settings_.end()) return {};
+    const auto& [value, source] = found->second;
+    for (const char* wanted : values)
+      if (value == wanted)
+        return fmt::format("{}={}{}{}", name, value, source.empty() ? "" : " in ", source);
+    return {};
+  }
+
+ private:
+  void read(const std::string& path) {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+      const size_t equals = line.find('=');
+      if (equals != line.npos && line.front() != '#')
+        settings_.try_emplace(line.substr(0, equals), line.substr(equals + 1), path);
+    }
+  }
+  std::map<std::string, Setting> settings_;
+};
+
+void add_preloads(Findings& findings, const Variables& variables) {
+  const std::string preloads = variables.text("LD_PRELOAD");
+  for (size_t at = 0; at < preloads.size();) {
+    const size_t end = std::min(preloads.find_first_of(": ", at), preloads.size());
+    const std::string library = preloads.substr(at, end - at);
+    at = end + 1;
+    if (library.empty() || library.find("libamem_nccl.so") != library.npos) continue;
+    if (library.find('/') != library.npos && !std::filesystem::exists(library))
+      findings.push_back({note, "LD_PRELOAD", library + " does not exist; the loader ignores it"});
+    else if (library.find("torch_memory_saver") != library.npos)
+      findings.push_back({note, "LD_PRELOAD",
+                          library + " pauses memory of its own; amem does not know that memory"});
+    else
+      findings.push_back({ok, "LD_PRELOAD", library + " is loaded before amem"});
+  }
+}
+
+}  // namespace
+
+Findings settings_findings() {
+  Findings findings;
+  const Variables variables = Variables::of_this_process();
+  std::vector<std::string> block = variables.block();
+  const Environment ours = read_environment(pointers_to(block).data());
+  for (const std::string& complaint : ours.complaints)
+    findings.push_back({note, "variables", complaint});
+  if (variables.text("AMEM_ENABLE") == "0")
+    findings.push_back(
+        {note, "AMEM_ENABLE", "is 0: `import amem` does not enable amem; amem run does"});
+
+  const NcclSettings nccl(variables);
+  if (const std::string off = nccl.set_to("NCCL_CUMEM_ENABLE", {"0"}); off.empty())
+    findings.push_back({ok, "NCCL_CUMEM_ENABLE", "is not 0"});
+  else if (ours.cumem == CumemMode::respect)
+    findings.push_back({fail, "NCCL_CUMEM_ENABLE",
+                        off + " with AMEM_CUMEM=respect: NCCL's memory cannot be released; unset "
+                              "one of them"});
+  else
+    findings.push_back({note, "NCCL_CUMEM_ENABLE",
+                        off + "; amem sets it to 1 before NCCL reads it, because NCCL's memory "
+                              "cannot be released otherwise"});
+  if (nccl.set_to("NCCL_NVLS_ENABLE", {"0"}).empty())
+    findings.push_back({note, "NCCL_NVLS_ENABLE",
+                        "is not 0: on machines with NVSwitch, NCCL's NVLS memory stays on the GPU; "
+                        "set it to 0 to release more"});
+  else
+    findings.push_back({ok, "NCCL_NVLS_ENABLE", "is 0: there is no NVLS memory"});
+  if (nccl.set_to("NCCL_GRAPH_REGISTER", {"0"}).empty())
+    findings.push_back({note, "NCCL_GRAPH_REGISTER",
+                        "is not 0: NCCL registers buffers of CUDA graphs, also tagged memory; set "
+                        "it to 0 if graphs run collectives on memory that is paused"});
+  add_preloads(findings, variables);
+  return findings;
+}
+
+}  // namespace amem

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""amem doctor: on the simulated GPU, with a module that loads NCCL as PyTorch does."""
+
+import json
+import sys
+
+import pytest
+
+TORCH = """
+import ctypes, os, types
+__version__ = "2.99.0"
+version = types.SimpleNamespace(cuda="13.0")
+cuda = types.SimpleNamespace(nccl=types.SimpleNamespace(version=lambda: (2, 28, 9)))
+if os.environ.get("TEST_NCCL"):
+    ctypes.CDLL(os.environ["TEST_NCCL"])
+"""
+
+
+@pytest.fixture
+def machine(amem, tmp_path):
+    """The variables of a machine with a simulated GPU and such a PyTorch."""
+    (tmp_path / "torch.py").write_text(TORCH, encoding="utf-8")
+    (tmp_path / "nccl.conf").write_text("", encoding="utf-8")
+    return {
+        "LD_LIBRARY_PATH": str(amem.folder / "sim"),
+        "AMEM_SIM_DIR": str(tmp_path),
+        "PYTHONPATH": str(tmp_path),
+        "NCCL_CONF_FILE": str(tmp_path / "nccl.conf"),
+        "TEST_NCCL": str(amem.folder / "sim" / "libnccl.so.2"),
+    }
+
+
+def examine(amem, *command, **settings):
+    """The exit code, and (verdict, text) by subject."""
+    done = amem("doctor", "--json", *command, **settings)
+    assert done.stderr == ""
+    report = json.loads(done.stdout)
+    assert done.returncode == (0 if report["works"] else 1)
+    return done.returncode, {each["subject"]: (each["verdict"], each["text"]) for each in report["findings"]}
+
+
+def test_a_machine_where_all_works(amem, machine):
+    code, found = examine(amem, sys.executable, "train.py", NCCL_CUMEM_ENABLE="1", NCCL_NVLS_ENABLE="0", **machine)
+
+    assert code == 0
+    for subject in ("driver", "GPU", "descriptors", "host memory", "processes", "NCCL_CUMEM_ENABLE", "NCCL_NVLS_ENABLE"):
+        assert found[subject][0] == "ok", subject
+    assert "compute capability 9.0" in found["GPU"][1]
+    assert found["PyTorch"][1].startswith("2.99.0, CUDA 13.0, ")
+    assert found["NCCL"][0] == "ok" and machine["TEST_NCCL"] in found["NCCL"][1]
+
+
+def test_prints_a_line_for_each_finding(amem, machine):
+    done = amem("doctor", "--", sys.executable, **machine)
+
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[-1]) == (0, "A pause would work here.")
+    assert all(line.split()[0] in ("ok", "note", "FAIL") for line in lines[:-1])
+
+
+def test_a_machine_without_a_driver(amem, machine):
+    code, found = examine(amem, sys.executable, **{**machine, "LD_LIBRARY_PATH": ""})
+
+    assert (code, found["driver"][0]) == (1, "FAIL")
+    assert "libcuda.so.1" in found["driver"][1]
+
+
+@pytest.mark.parametrize("cumem, verdict", [("force", "note"), ("respect", "FAIL")])
+@pytest.mark.parametrize("in_file", [True, False])
+def test_nccl_without_cumem(amem, machine, tmp_path, cumem, verdict, in_file):
+    if in_file:
+        (tmp_path / "nccl.conf").write_text("# site\nNCCL_CUMEM_ENABLE=0\n", encoding="utf-8")
+    else:
+        machine["NCCL_CUMEM_ENABLE"] = "0"
+    code, found = examine(amem, sys.executable, AMEM_CUMEM=cumem, **machine)
+
+    assert (code, found["NCCL_CUMEM_ENABLE"][0]) == (int(verdict == "FAIL"), verdict)
+    assert ("nccl.conf" in found["NCCL_CUMEM_ENABLE"][1]) == in_file
+
+
+def test_the_environment_counts_before_a_file(amem, machine, tmp_path):
+    (tmp_path / "nccl.conf").write_text("NCCL_CUMEM_ENABLE=0\n", encoding="utf-8")
+
+    assert examine(amem, sys.executable, NCCL_CUMEM_ENABLE="1", **machine)[1]["NCCL_CUMEM_ENABLE"][0] == "ok"
+
+
+def test_static_nccl(amem, machine):
+    code, found = examine(amem, sys.executable, **{**machine, "TEST_NCCL": ""})
+
+    assert (code, found["NCCL"][0]) == (1, "FAIL")
+    assert "statically" in found["NCCL"][1]
+
+
+def test_python_without_pytorch(amem, machine, tmp_path):
+    (tmp_path / "torch.py").write_text("raise ImportError('no CUDA here')", encoding="utf-8")
+    code, found = examine(amem, sys.executable, **machine)
+
+    assert (code, found["PyTorch"]) == (0, ("note", "cannot be imported: ImportError: no CUDA here"))
+
+
+def test_a_python_that_fails(amem, machine, tmp_path):
+    (tmp_path / "torch.py").write_text("import os; os._exit(3)", encoding="utf-8")
+    code, found = examine(amem, sys.executable, **machine)
+
+    assert (code, found["Python"][0]) == (1, "FAIL")
+    assert "ended with exit code 3" in found["Python"][1]
+
+
+def test_a_script_is_examined_with_its_interpreter(amem, machine, tmp_path):
+    script = tmp_path / "launcher"
+    script.write_text(f"#!{sys.executable}\nraise SystemExit('not to be run')\n", encoding="utf-8")
+    script.chmod(0o755)
+
+    assert sys.executable in examine(amem, script, **machine)[1]["Python"][1]
+
+
+def test_a_program_is_not_run(amem, machine):
+    code, found = examine(amem, amem.folder / "bin" / "amem_rank", **machine)
+
+    assert (code, found["NCCL"][0]) == (0, "ok")
+    assert "libnccl.so.2, linked with" in found["NCCL"][1]
+
+
+def test_a_program_that_is_not_there(amem, machine):
+    code, found = examine(amem, "no-such-program", **machine)
+
+    assert (code, found["program"]) == (1, ("FAIL", "no-such-program is not on PATH"))
+
+
+def test_unknown_variables(amem, machine):
+    found = examine(amem, sys.executable, AMEM_NOPE="1", **machine)[1]
+
+    assert found["variables"][0] == "note" and "AMEM_NOPE" in found["variables"][1]
+
+
+def test_other_preloaded_libraries(amem, machine):
+    library = str(amem.folder / "sim" / "libnvidia-ml.so.1")
+    found = examine(amem, sys.executable, LD_PRELOAD=library, **machine)[1]
+
+    assert found["LD_PRELOAD"] == ("ok", f"{library} is loaded before amem")
