@@ -34,7 +34,8 @@ class PeerService {
  public:
   /// `handler` must outlive the service. Errors: os.
   static Result<std::unique_ptr<PeerService>> start(InstanceId self, int32_t group,
-                                                    PeerHandler& handler, PeerOptions options = {});
+                                                    PeerHandler& handler,
+                                                    const PeerOptions& options = {});
   ~PeerService();
   PeerService(const PeerService&) = delete;
   /// Ends the thread: what is pending is completed with misuse, what is asked of it later is lost.
