@@ -59,6 +59,11 @@ AMEM_SIM_NVML int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   return kSuccess;
 }
 
+AMEM_SIM_NVML int nvmlDeviceGetIndex(void* device, unsigned* index) {
+  *index = static_cast<unsigned>(reinterpret_cast<intptr_t>(device) - 1);
+  return kSuccess;
+}
+
 AMEM_SIM_NVML int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count,
                                                           Process* processes) {
   const std::string pool = pool_of(static_cast<int>(reinterpret_cast<intptr_t>(device) - 1));

@@ -54,6 +54,7 @@ Result<DeviceAddress> allocate(size_t size_bytes, const char* tag, amemKind_t ki
   if (found != driver_result::kSuccess)
     return driver_error(driver, found,
                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)");
+  process->meet_peers();
   return process->tensors().allocate(size_bytes, device, tag == nullptr ? "" : tag,
                                      kind == amemKindKeep ? Kind::keep : Kind::discard);
 }

@@ -12,6 +12,7 @@
 #include "base/last_error.h"
 #include "base/log.h"
 #include "clients/nccl/driver_calls/lookup.h"
+#include "driver/nvml.h"
 #include "engine/statistics.h"
 
 namespace amem {
@@ -116,10 +117,11 @@ void Process::meet_peers() {
 }
 
 std::string Process::status_text() {
-  std::map<Tag, std::string> states;
-  for (const auto& [tag, state] : session_.states()) states[tag] = session_state_name(state);
-  return statistics_json(take_statistics(registry_), engine_.group, getpid(), states,
-                         session_.context_bytes());
+  ProcessFacts facts{getpid(), engine_.group, {}, session_.context_bytes(), [this](int device) {
+                       return gpu_uuid(driver_, device);
+                     }};
+  for (const auto& [tag, state] : session_.states()) facts.states[tag] = session_state_name(state);
+  return statistics_json(take_statistics(registry_), facts);
 }
 
 }  // namespace amem

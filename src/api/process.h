@@ -33,6 +33,9 @@ class Process {
   static Process* built() { return made_.load(std::memory_order_acquire); }
   static std::string why_off();
 
+  /// Lets other processes of this user, `amem status` among them, reach this one. Again without
+  /// effect.
+  void meet_peers();
   /// What `amem status` shows of this process: statistics_json().
   std::string status_text();
 
@@ -48,7 +51,6 @@ class Process {
   explicit Process(const Driver& driver);
   static Process* build();
   static Process* build_once();
-  void meet_peers();
   static inline constinit std::atomic<Process*> made_{nullptr};
 
   const Driver driver_;

@@ -6,9 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/doctor/doctor.h"
@@ -30,6 +32,7 @@ struct Request {
   JobOptions job;
   bool as_json = false;
   bool as_list = false;
+  double watch_s = 0;  ///< 0: once
 };
 
 void add_job_options(CLI::App& command, JobOptions& job) {
@@ -81,11 +84,16 @@ int print_environment(const Request& request) {
 }
 
 int print_status(const Request& request) {
-  const Result<std::set<InstanceId>> instances = instances_of_this_user();
-  if (!instances.ok()) throw Failure(kFailed, instances.error().message);
-  const auto processes = ask_status(instances.value(), kStatusTimeoutMs);
-  fmt::print("{}", request.as_json ? status_json(processes) : status_table(processes));
-  return 0;
+  for (;;) {
+    const Result<std::set<InstanceId>> instances = instances_of_this_user();
+    if (!instances.ok()) throw Failure(kFailed, instances.error().message);
+    const auto processes = ask_status(instances.value(), kStatusTimeoutMs);
+    // ECMA-48: cursor to the first position, erase the page.
+    if (request.watch_s > 0 && isatty(STDOUT_FILENO)) fmt::print("\x1b[H\x1b[2J");
+    fmt::print("{}", request.as_json ? status_json(processes) : status_table(processes));
+    if (fflush(stdout) != 0 || request.watch_s <= 0) return 0;
+    std::this_thread::sleep_for(std::chrono::duration<double>(request.watch_s));
+  }
 }
 
 /// `amem demo [options]` is the program amem_demo of this installation.
@@ -102,7 +110,6 @@ int run_main(int argc, char** argv) {
   CLI::App app("Pauses and resumes GPU memory: of an unmodified NCCL, and with a tag.", "amem");
   app.set_version_flag("--version", "amem " AMEM_VERSION, "print the version");
   app.require_subcommand(1);
-  app.footer("amem demo --help and amem run --help print the options of these.");
   app.add_subcommand("demo", "show pause and resume by tag, on GPUs or a simulated GPU");
   app.add_subcommand("help", "print this");
   app.add_subcommand("version", "print the version");
@@ -123,11 +130,19 @@ int run_main(int argc, char** argv) {
   CLI::App* const status =
       app.add_subcommand("status", "show all amem processes of this user on this host");
   status->add_flag("--json", request.as_json, "as one JSON object");
+  status->add_option("--watch", request.watch_s, "again every so many seconds, until interrupted")
+      ->type_name("SECONDS")
+      ->expected(0, 1)
+      ->default_str("2")
+      ->check(CLI::PositiveNumber);
 
   CLI::App* const doctor = app.add_subcommand(
       "doctor", "say what will work here, or with a command, and what to change");
   doctor->footer("amem doctor [OPTIONS] [--] [command]\nExit code 0: a pause would work.");
   doctor->add_flag("--json", request.as_json, "as one JSON object");
+
+  // Subcommands would inherit it.
+  app.footer("amem demo --help and amem run --help print the options of these.");
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::vector<std::string> command = take_command(*run, arguments);

@@ -4,30 +4,82 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/text_table.h"
+#include "driver/nvml.h"
 
 namespace amem {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The fields of statistics_json() in src/engine/statistics.cc.
-constexpr const char* kSizes[] = {"resident_bytes", "released_bytes", "saved_bytes",
-                                  "imported_bytes"};
+/// A column of the table: its title, and the field of statistics_json() in
+/// src/engine/statistics.cc.
+struct Size {
+  const char* title;
+  const char* field;
+};
+constexpr Size kSizes[] = {{"resident", "resident_bytes"},
+                           {"released", "released_bytes"},
+                           {"on host", "saved_bytes"},
+                           {"persistent", "fixed_bytes"}};
+constexpr size_t kMostCommand = 60;
+
+/// The words of a file of /proc that ends each with a zero.
+std::vector<std::string> words_of(long pid, const char* file) {
+  std::ifstream stream(fmt::format("/proc/{}/{}", pid, file));
+  std::vector<std::string> words;
+  for (std::string word; std::getline(stream, word, '\0');) words.push_back(word);
+  return words;
+}
+
+std::string command_of(long pid) {
+  return fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " ")).substr(0, kMostCommand);
+}
+
+/// As its launcher has set it: torchrun, Open MPI, Slurm. "-" if none has.
+std::string rank_of(long pid) {
+  for (const std::string& word : words_of(pid, "environ"))
+    for (const char* name : {"RANK=", "OMPI_COMM_WORLD_RANK=", "SLURM_PROCID="})
+      if (word.starts_with(name)) return word.substr(strlen(name));
+  return "-";
+}
+
+/// As nvidia-smi counts; otherwise the beginning of the UUID.
+std::string gpu_name(const std::string& uuid) {
+  const std::optional<unsigned> index = gpu_index(uuid);
+  return index ? std::to_string(*index) : uuid.substr(0, strlen("GPU-12345678"));
+}
 
 struct Sorted {
   std::vector<Json> answered;
   std::vector<ProcessStatus> silent;
 };
 
+bool has_sizes(const Json& row) {
+  return std::all_of(std::begin(kSizes), std::end(kSizes), [&](const Size& size) {
+    return row.contains(size.field) && row[size.field].is_number();
+  });
+}
+
+/// The reply has what the table shows.
 bool is_complete(const Json& reply) {
-  for (const char* size : kSizes)
-    if (!reply.contains(size) || !reply[size].is_number()) return false;
-  return reply.contains("group") && reply["group"].is_number_integer() && reply.contains("state") &&
-         reply["state"].is_string();
+  const auto has = [&](const char* name, auto is) {
+    return reply.contains(name) && (reply[name].*is)();
+  };
+  if (!has("group", &Json::is_number_integer) || !has("tags", &Json::is_object) ||
+      !has("memory", &Json::is_array) || !has("persistent", &Json::is_object))
+    return false;
+  return std::all_of(reply["memory"].begin(), reply["memory"].end(), [&](const Json& row) {
+    return row.is_object() && row.contains("gpu") && row["gpu"].is_string() &&
+           row.contains("tag") && row["tag"].is_string() && has_sizes(row);
+  });
 }
 
 /// A reply that cannot be parsed counts as no reply.
@@ -46,6 +98,8 @@ Sorted sorted(const std::vector<ProcessStatus>& processes) {
     }
     // The pid from the kernel: a process in a container reports a different one.
     if (process.pid != 0) reply["pid"] = process.pid;
+    reply["command"] = command_of(process.pid);
+    reply["rank"] = rank_of(process.pid);
     out.answered.push_back(std::move(reply));
   }
   return out;
@@ -64,18 +118,58 @@ std::string human_bytes(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
+/// The rows of one process, by GPU and tag. A process without memory has one.
+std::vector<std::vector<std::string>> rows_of(const Json& reply) {
+  const std::string pid = reply.contains("pid") ? reply["pid"].dump() : "?";
+  const auto row = [&](const std::string& gpu, const std::string& tag) {
+    const Json& tags = reply["tags"];
+    const std::string state =
+        tags.contains(tag) ? tags[tag].value("state", "?") : reply.value("state", "?");
+    return std::vector<std::string>{gpu, pid, reply["rank"], reply["group"].dump(), tag, state};
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& memory : reply["memory"]) {
+    rows.push_back(row(gpu_name(memory["gpu"]), memory["tag"]));
+    for (const Size& size : kSizes)
+      rows.back().push_back(human_bytes(memory[size.field].get<double>()));
+  }
+  if (rows.empty()) {
+    rows.push_back(row("-", "-"));
+    rows.back().resize(rows.back().size() + std::size(kSizes), "-");
+  }
+  for (std::vector<std::string>& each : rows) each.push_back(reply["command"]);
+  return rows;
+}
+
+/// What the table has no column for.
+std::string remarks_of(const Json& reply) {
+  std::string out;
+  for (const auto& [reason, bytes] : reply["persistent"].items())
+    out += fmt::format("pid {}: {} never released: {}\n", reply["pid"].dump(),
+                       human_bytes(bytes.get<double>()), reason);
+  if (const double bytes = reply.value("context_bytes", 0.0); bytes > 0)
+    out += fmt::format("pid {}: {} of local memory of CUDA contexts returned\n",
+                       reply["pid"].dump(), human_bytes(bytes));
+  return out;
+}
+
 std::string status_table(const std::vector<ProcessStatus>& processes) {
   const Sorted all = sorted(processes);
   if (processes.empty()) return "no process of this user on this host runs amem\n";
-  std::string out;
-  TextTable table({"pid", "group", "state", "resident", "released", "saved", "imported"});
+  std::vector<std::string> titles = {"GPU", "pid", "rank", "group", "tag", "state"};
+  for (const Size& size : kSizes) titles.emplace_back(size.title);
+  titles.emplace_back("command");
+  std::vector<std::vector<std::string>> rows;
+  std::string remarks;
   for (const Json& reply : all.answered) {
-    std::vector<std::string> cells = {reply.contains("pid") ? reply["pid"].dump() : "?",
-                                      reply["group"].dump(), reply["state"].get<std::string>()};
-    for (const char* size : kSizes) cells.push_back(human_bytes(reply[size].get<double>()));
-    table.add(std::move(cells));
+    for (std::vector<std::string>& row : rows_of(reply)) rows.push_back(std::move(row));
+    remarks += remarks_of(reply);
   }
-  if (!all.answered.empty()) out += table.text();
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.front() < b.front(); });
+  TextTable table(std::move(titles));
+  for (std::vector<std::string>& row : rows) table.add(std::move(row));
+  std::string out = (rows.empty() ? "" : table.text()) + remarks;
   for (const ProcessStatus& process : all.silent)
     out += fmt::format("pid {} did not answer: {}\n",
                        process.pid != 0 ? std::to_string(process.pid) : "?", process.silence);

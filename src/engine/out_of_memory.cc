@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "driver/memory_holders.h"
+#include "driver/nvml.h"
 
 namespace amem {
 namespace {

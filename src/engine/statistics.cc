@@ -145,32 +145,44 @@ const char* common_state(const std::map<Tag, std::string>& states) {
   return same ? first.c_str() : "mixed";
 }
 
+std::string sizes_json(const MemoryTotals& totals) {
+  return line(
+      "\"allocated_bytes\": %zu, \"resident_bytes\": %zu, \"released_bytes\": %zu, "
+      "\"saved_bytes\": %zu, \"fixed_bytes\": %zu",
+      totals.allocated_bytes, totals.resident_bytes, totals.released_bytes, totals.saved_bytes,
+      totals.fixed_bytes);
+}
+
 }  // namespace
 
-std::string statistics_json(const Statistics& statistics, long group, int pid,
-                            const std::map<Tag, std::string>& states, size_t context_bytes) {
+std::string statistics_json(const Statistics& statistics, const ProcessFacts& facts) {
   const MemoryTotals own = sum_of(statistics, {}, {}, {});
-  std::string tags;
-  for (const auto& [tag, state] : states) {
-    const MemoryTotals sum = sum_of(statistics, tag, {}, {});
-    tags += line(
-        "%s\"%s\": {\"state\": \"%s\", \"allocated_bytes\": %zu, \"resident_bytes\": %zu, "
-        "\"released_bytes\": %zu, \"saved_bytes\": %zu, \"fixed_bytes\": %zu}",
-        tags.empty() ? "" : ", ", tag.c_str(), state.c_str(), sum.allocated_bytes,
-        sum.resident_bytes, sum.released_bytes, sum.saved_bytes, sum.fixed_bytes);
-  }
-  return line(
-             "{\"pid\": %d, \"group\": %ld, \"state\": \"%s\", \"objects\": %zu, "
-             "\"allocated_bytes\": %zu, "
-             "\"resident_bytes\": %zu, \"released_bytes\": %zu, \"saved_bytes\": %zu, "
-             "\"fixed_bytes\": %zu, \"imported_objects\": %zu, \"imported_bytes\": %zu, "
-             "\"driver_objects\": %zu, \"driver_bytes\": %zu, \"context_bytes\": %zu, ",
-             pid, group, common_state(states), own.objects, own.allocated_bytes, own.resident_bytes,
-             own.released_bytes, own.saved_bytes, own.fixed_bytes, statistics.imports.objects,
-             statistics.imports.allocated_bytes,
+  std::string tags, memory, persistent;
+  const auto add = [](std::string& list, const std::string& item) {
+    list += (list.empty() ? "" : ", ") + item;
+  };
+  for (const auto& [tag, state] : facts.states)
+    add(tags, line("\"%s\": {\"state\": \"%s\", ", tag.c_str(), state.c_str()) +
+                  sizes_json(sum_of(statistics, tag, {}, {})) + "}");
+  std::map<std::pair<int, Tag>, MemoryTotals> by_device;
+  for (const auto& [key, totals] : statistics.own) by_device[{key.device, key.tag}].add(totals);
+  for (const auto& [key, totals] : by_device)
+    add(memory, line("{\"gpu\": \"%s\", \"tag\": \"%s\", ", facts.gpu_of(key.first).c_str(),
+                     key.second.c_str()) +
+                    sizes_json(totals) + "}");
+  for (const auto& [reason, bytes] : statistics.persistent_reasons)
+    add(persistent, line("\"%s\": %zu", reason.c_str(), bytes));
+  return line("{\"pid\": %d, \"group\": %ld, \"state\": \"%s\", \"objects\": %zu, ", facts.pid,
+              facts.group, common_state(facts.states), own.objects) +
+         sizes_json(own) +
+         line(
+             ", \"imported_objects\": %zu, \"imported_bytes\": %zu, \"driver_objects\": %zu, "
+             "\"driver_bytes\": %zu, \"context_bytes\": %zu, ",
+             statistics.imports.objects, statistics.imports.allocated_bytes,
              statistics.driver_objects.own + statistics.driver_objects.imported,
-             statistics.driver_objects.own_bytes, context_bytes) +
-         "\"tags\": {" + tags + "}}";
+             statistics.driver_objects.own_bytes, facts.context_bytes) +
+         "\"tags\": {" + tags + "}, \"memory\": [" + memory + "], \"persistent\": {" + persistent +
+         "}}";
 }
 
 }  // namespace amem

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -64,9 +65,17 @@ MemoryTotals sum_of(const Statistics& statistics, std::optional<std::string_view
 /// The statistics as lines, without line ends.
 std::vector<std::string> format_statistics(const Statistics& statistics, long group, int pid);
 
-/// The statistics as one JSON object, for the `amem` command. `states`: the state of each tag;
-/// `context_bytes`: local memory of contexts that is currently returned.
-std::string statistics_json(const Statistics& statistics, long group, int pid,
-                            const std::map<Tag, std::string>& states, size_t context_bytes);
+/// What the statistics do not contain.
+struct ProcessFacts {
+  int pid = 0;
+  long group = 0;
+  std::map<Tag, std::string> states;  ///< the state of each tag
+  size_t context_bytes = 0;           ///< local memory of contexts that is currently returned
+  /// A name of the device that is the same in all processes, or "".
+  std::function<std::string(int device)> gpu_of;
+};
+
+/// The statistics as one JSON object, for the `amem` command.
+std::string statistics_json(const Statistics& statistics, const ProcessFacts& facts);
 
 }  // namespace amem

@@ -147,8 +147,12 @@ TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
 TEST_F(StatisticsTest, JsonHasTheSameSums) {
   release_shared();
 
-  EXPECT_EQ(statistics_json(take_statistics(registry_), 3, 42,
-                            {{"nccl", "paused"}, {"weights", "active"}}, 77),
+  EXPECT_EQ(statistics_json(take_statistics(registry_),
+                            {42,
+                             3,
+                             {{"nccl", "paused"}, {"weights", "active"}},
+                             77,
+                             [](int device) { return "GPU-" + std::to_string(device); }}),
             "{\"pid\": 42, \"group\": 3, \"state\": \"mixed\", \"objects\": 4, "
             "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
             "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
@@ -160,7 +164,17 @@ TEST_F(StatisticsTest, JsonHasTheSameSums) {
             "\"fixed_bytes\": 5242880}, "
             "\"weights\": {\"state\": \"active\", \"allocated_bytes\": 3145728, "
             "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
-            "\"fixed_bytes\": 3145728}}}");
+            "\"fixed_bytes\": 3145728}}, \"memory\": ["
+            "{\"gpu\": \"GPU-0\", \"tag\": \"nccl\", \"allocated_bytes\": 10485760, "
+            "\"resident_bytes\": 4194304, \"released_bytes\": 6291456, "
+            "\"saved_bytes\": 6291456, \"fixed_bytes\": 0}, "
+            "{\"gpu\": \"GPU-1\", \"tag\": \"nccl\", \"allocated_bytes\": 5242880, "
+            "\"resident_bytes\": 5242880, \"released_bytes\": 0, \"saved_bytes\": 0, "
+            "\"fixed_bytes\": 5242880}, "
+            "{\"gpu\": \"GPU-1\", \"tag\": \"weights\", \"allocated_bytes\": 3145728, "
+            "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
+            "\"fixed_bytes\": 3145728}], \"persistent\": {\"registered with a NIC\": 3145728, "
+            "\"the application's own (ncclMemAlloc)\": 5242880}}");
 }
 
 TEST(EmptyStatistics, SayZero) {
@@ -169,14 +183,14 @@ TEST(EmptyStatistics, SayZero) {
 
   EXPECT_EQ(format_statistics(statistics, -1, 42),
             std::vector<std::string>{"AMEM groupID:-1 pid:42 total allocBytes:0 (0 MB)"});
-  EXPECT_EQ(statistics_json(statistics, -1, 42, {{"nccl", "active"}}, 0),
+  EXPECT_EQ(statistics_json(statistics, {42, -1, {{"nccl", "active"}}, 0, {}}),
             "{\"pid\": 42, \"group\": -1, \"state\": \"active\", \"objects\": 0, "
             "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
             "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"imported_objects\": 0, "
             "\"imported_bytes\": 0, \"driver_objects\": 0, \"driver_bytes\": 0, "
             "\"context_bytes\": 0, \"tags\": {\"nccl\": {\"state\": \"active\", "
             "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
-            "\"saved_bytes\": 0, \"fixed_bytes\": 0}}}");
+            "\"saved_bytes\": 0, \"fixed_bytes\": 0}}, \"memory\": [], \"persistent\": {}}");
 }
 
 // A cut text would be no JSON.
@@ -188,11 +202,14 @@ TEST(LargestStatistics, AreNotCut) {
   statistics.imports = {kMost, kMost, kMost, kMost, kMost, kMost};
   statistics.driver_objects = {kMost, kMost, 0};
 
-  const std::string json =
-      statistics_json(statistics, std::numeric_limits<long>::min(), std::numeric_limits<int>::min(),
-                      {{longest, "resuming"}}, kMost);
+  const std::string json = statistics_json(statistics, {std::numeric_limits<int>::min(),
+                                                        std::numeric_limits<long>::min(),
+                                                        {{longest, "resuming"}},
+                                                        kMost,
+                                                        [](int) { return std::string(40, 'x'); }});
 
-  EXPECT_TRUE(json.ends_with("\"fixed_bytes\": 18446744073709551615}}}")) << json;
+  EXPECT_TRUE(json.ends_with("\"fixed_bytes\": 18446744073709551615}], \"persistent\": {}}"))
+      << json;
   EXPECT_NE(json.find("\"context_bytes\": 18446744073709551615, "), std::string::npos) << json;
 }
 

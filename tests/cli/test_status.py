@@ -13,14 +13,20 @@ import pytest
 from conftest import TIMEOUT_S
 
 MIB = 1 << 20
+
+
+
+def memory(gpu, tag, **sizes):
+    return {"gpu": gpu, "tag": tag, "resident_bytes": 0, "released_bytes": 0, "saved_bytes": 0, "fixed_bytes": 0, **sizes}
+
+
 REPLY = {
     "pid": 1,  # the kernel knows better
     "group": 2,
-    "state": "paused",
-    "resident_bytes": 3 * MIB // 2,
-    "released_bytes": 5 << 30,
-    "saved_bytes": 512,
-    "imported_bytes": 0,
+    "state": "mixed",
+    "tags": {"nccl": {"state": "paused"}, "weights": {"state": "active"}},
+    "memory": [memory("GPU-12345678-1", "nccl", resident_bytes=3 * MIB // 2, released_bytes=5 << 30, saved_bytes=512)],
+    "persistent": {},
 }
 
 
@@ -29,9 +35,10 @@ def start(amem):
     """Starts a process that answers with this text, or never."""
     with contextlib.ExitStack() as stack:
 
-        def start_one(*reply):
+        def start_one(*reply, **settings):
             child = subprocess.Popen(
                 [amem.folder / "tests" / "cli_status_peer", *reply],
+                env=amem.variables(**settings),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -50,9 +57,9 @@ def end(child):
     child.stdout.close()
 
 
-def rows(amem, *pids):
+def rows(amem, *pids, **settings):
     """The lines of the table that are about these processes: others of this user may be there too."""
-    done = amem("status")
+    done = amem("status", **settings)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     return [line for line in lines if set(map(str, pids)) & set(line.split())]
@@ -69,8 +76,83 @@ def test_shows_a_live_process(amem, start):
     child = start(json.dumps(REPLY))
 
     (row,) = rows(amem, child.pid)
-    assert row.split() == [str(child.pid), "2", "paused", "1.5", "MiB", "5.0", "GiB", "512", "B", "0", "B"]
-    assert listed(amem, child.pid) == [[{**REPLY, "pid": child.pid}], []]
+    assert row.split()[:7] == ["GPU-12345678", str(child.pid), "-", "2", "nccl", "paused", "1.5"]
+    assert row.split()[7:14] == ["MiB", "5.0", "GiB", "512", "B", "0", "B"]
+    assert row.split()[14].endswith("cli_status_peer")
+    ((reply,), silent) = listed(amem, child.pid)
+    assert {name: reply[name] for name in REPLY} == {**REPLY, "pid": child.pid}
+    assert (reply["rank"], silent) == ("-", [])
+    assert reply["command"].split()[0].endswith("cli_status_peer")
+
+
+@pytest.mark.parametrize("name", ["RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"])
+def test_shows_the_rank_of_the_launcher(amem, start, name):
+    child = start(json.dumps(REPLY), **{name: "5"})
+
+    assert rows(amem, child.pid)[0].split()[2] == "5"
+
+
+def test_rows_are_by_gpu_and_tag(amem, start):
+    own = [memory("GPU-b", "nccl"), memory("GPU-b", "weights"), memory("GPU-a", "weights")]
+    children = [start(json.dumps({**REPLY, "memory": own})) for _ in range(2)]
+
+    table = [row.split() for row in rows(amem, *(child.pid for child in children))]
+    first, second = sorted(str(child.pid) for child in children)
+
+    assert [row[:2] + row[4:6] for row in table] == [
+        ["GPU-a", first, "weights", "active"],
+        ["GPU-a", second, "weights", "active"],
+        ["GPU-b", first, "nccl", "paused"],
+        ["GPU-b", first, "weights", "active"],
+        ["GPU-b", second, "nccl", "paused"],
+        ["GPU-b", second, "weights", "active"],
+    ]
+
+
+def test_says_what_is_never_released_and_why(amem, start):
+    child = start(json.dumps({**REPLY, "memory": [], "persistent": {"registered with a NIC": MIB}, "context_bytes": MIB}))
+
+    table, *remarks = rows(amem, child.pid, f"{child.pid}:")
+    assert table.split()[:1] + table.split()[4:7] == ["-", "-", "mixed", "-"]
+    assert remarks == [
+        f"pid {child.pid}: 1.0 MiB never released: registered with a NIC",
+        f"pid {child.pid}: 1.0 MiB of local memory of CUDA contexts returned",
+    ]
+
+
+def test_watches_until_interrupted(amem, start):
+    child = start(json.dumps(REPLY))
+    watch = subprocess.Popen([amem.command, "status", "--watch", "0.1"], stdout=subprocess.PIPE, text=True)
+    try:
+        seen = 0
+        while seen < 3:
+            line = watch.stdout.readline()
+            assert line != ""
+            seen += str(child.pid) in line.split()
+    finally:
+        watch.send_signal(signal.SIGINT)
+        watch.wait(TIMEOUT_S)
+        watch.stdout.close()
+
+
+def test_process_with_tagged_memory_only(amem, tmp_path):
+    """A rank on the simulated GPU, without a communicator."""
+    simulated = {"LD_LIBRARY_PATH": str(amem.folder / "sim"), "AMEM_SIM_DIR": str(tmp_path)}
+    variables = amem.variables(AMEM_ENABLE="1", **simulated)
+    rank = subprocess.Popen(
+        [amem.folder / "bin" / "amem_rank"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
+    )
+    try:
+        for order in ("device 1", f"tag_malloc kv_cache discard {4 * MIB}", "tag_pause kv_cache"):
+            rank.stdin.write(order + "\n")
+            rank.stdin.flush()
+            assert rank.stdout.readline().startswith("ok")
+        (row,) = rows(amem, rank.pid, **simulated)
+        assert row.split()[0] == "1"  # as nvidia-smi counts
+        assert row.split()[4:6] == ["kv_cache", "paused"]
+        assert row.split()[6:10] == ["0", "B", "4.0", "MiB"]
+    finally:
+        end(rank)
 
 
 def test_process_that_ended_is_gone(amem, start):
@@ -84,7 +166,7 @@ def test_several_processes_come_by_pid(amem, start):
     children = [start(json.dumps({**REPLY, "group": group})) for group in range(3)]
     pids = sorted(child.pid for child in children)
 
-    assert [int(row.split()[0]) for row in rows(amem, *pids)] == pids
+    assert [int(row.split()[1]) for row in rows(amem, *pids)] == pids
 
 
 def test_mute_processes_are_named_and_cost_two_seconds_together(amem, start):
@@ -102,7 +184,12 @@ def test_mute_processes_are_named_and_cost_two_seconds_together(amem, start):
     assert "did not answer" in line
 
 
-@pytest.mark.parametrize("reply", ["", "no json", "[1]", '{"state": 5}', '{"group": "x", "state": "paused"}'])
+@pytest.mark.parametrize(
+    "reply",
+    ["", "no json", "[1]", '{"state": 5}', '{"group": "x", "state": "paused"}'] + [
+        json.dumps({**REPLY, name: 5}) for name in ("tags", "memory", "persistent")
+    ] + [json.dumps({**REPLY, "memory": [{"gpu": "GPU-1"}]})],
+)
 def test_reply_that_cannot_be_read_is_named(amem, start, reply):
     child = start(reply)
 

@@ -13,6 +13,14 @@
 
 namespace amem {
 
+/// The device's UUID in the format of NVML and nvidia-smi -L, "GPU-" and 36 characters: the same in
+/// all processes, whatever CUDA_VISIBLE_DEVICES is. Empty if the driver does not report it.
+std::string gpu_uuid(const Driver& driver, int device);
+
+/// The index of nvidia-smi. Empty if libnvidia-ml.so.1 is missing or does not know the GPU. Source:
+/// NVML API Reference, nvmlDeviceGetIndex.
+std::optional<unsigned> gpu_index(const std::string& uuid);
+
 /// A process that holds memory of a device.
 struct MemoryHolder {
   pid_t pid;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "driver/memory_holders.h"
+#include "driver/nvml.h"
 
 #include <dlfcn.h>
 
@@ -31,9 +31,10 @@ class Nvml {
     find("nvmlInit_v2", &init_);
     find("nvmlShutdown", &shutdown_);
     find("nvmlDeviceGetHandleByUUID", &by_uuid_);
+    find("nvmlDeviceGetIndex", &index_);
     find("nvmlDeviceGetComputeRunningProcesses_v3", &processes_);
-    const bool complete =
-        init_ != nullptr && shutdown_ != nullptr && by_uuid_ != nullptr && processes_ != nullptr;
+    const bool complete = init_ != nullptr && shutdown_ != nullptr && by_uuid_ != nullptr &&
+                          index_ != nullptr && processes_ != nullptr;
     ready_ = complete && init_() == kNvmlSuccess;
   }
   ~Nvml() {
@@ -41,6 +42,15 @@ class Nvml {
     if (library_ != nullptr) dlclose(library_);
   }
   Nvml(const Nvml&) = delete;
+
+  std::optional<unsigned> index(const char* uuid) {
+    unsigned index = 0;
+    void* device = nullptr;
+    if (!ready_ || by_uuid_(uuid, &device) != kNvmlSuccess ||
+        index_(device, &index) != kNvmlSuccess)
+      return std::nullopt;
+    return index;
+  }
 
   std::vector<NvmlProcess> processes(const char* uuid) {
     std::vector<NvmlProcess> found(256);
@@ -63,12 +73,16 @@ class Nvml {
   NvmlResult (*init_)() = nullptr;
   NvmlResult (*shutdown_)() = nullptr;
   NvmlResult (*by_uuid_)(const char*, void**) = nullptr;
+  NvmlResult (*index_)(void*, unsigned*) = nullptr;
   NvmlResult (*processes_)(void*, unsigned*, NvmlProcess*) = nullptr;
   bool ready_ = false;
 };
 
-/// In the format of NVML and nvidia-smi -L: "GPU-8 digits-4-4-4-12".
-std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
+}  // namespace
+
+std::string gpu_uuid(const Driver& driver, int device) {
+  std::array<unsigned char, 16> bytes{};
+  if (driver.cuDeviceGetUuid_v2(bytes.data(), device) != driver_result::kSuccess) return {};
   std::string text = "GPU";
   for (size_t i = 0; i < bytes.size(); ++i) {
     char digits[4];
@@ -79,13 +93,13 @@ std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
   return text;
 }
 
-}  // namespace
+std::optional<unsigned> gpu_index(const std::string& uuid) { return Nvml().index(uuid.c_str()); }
 
 std::vector<MemoryHolder> memory_holders(const Driver& driver, int device) {
-  std::array<unsigned char, 16> uuid{};
-  if (driver.cuDeviceGetUuid_v2(uuid.data(), device) != driver_result::kSuccess) return {};
+  const std::string uuid = gpu_uuid(driver, device);
+  if (uuid.empty()) return {};
   std::vector<MemoryHolder> holders;
-  for (const NvmlProcess& process : Nvml().processes(uuid_text(uuid).c_str())) {
+  for (const NvmlProcess& process : Nvml().processes(uuid.c_str())) {
     MemoryHolder holder{static_cast<pid_t>(process.pid), std::nullopt};
     if (process.used_bytes != kNotAvailable) holder.size_bytes = process.used_bytes;
     holders.push_back(holder);

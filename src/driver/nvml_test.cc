@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "driver/memory_holders.h"
+#include "driver/nvml.h"
 
 #include <gtest/gtest.h>
 
