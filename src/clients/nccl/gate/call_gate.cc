@@ -80,6 +80,13 @@ bool CallGate::contains_communicator(const std::vector<CommunicatorId>& ids,
   return communicator != nullptr && contains(ids, name_of(communicator));
 }
 
+bool CallGate::may_share(const std::vector<CommunicatorId>& ids) {
+  const auto is_ours = [&](const auto& known) { return contains(ids, known.second); };
+  return contains(ids, kNameless) || std::any_of(known_.begin(), known_.end(), is_ours) ||
+         std::any_of(unseen_.begin(), unseen_.end(),
+                     [&](const CommunicatorId& id) { return contains(ids, id); });
+}
+
 bool CallGate::blocks(const void* communicator, Closure* closure) {
   bool blocked = false;
   for (const auto& [member, away] : away_) {
@@ -160,7 +167,9 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   fence_.heavy();
   if (!find_inside(nullptr, self).empty()) return ok_status();
   ungated_ = true;
-  const auto is_away = [](const auto& entry) { return !entry.second.closure.for_ever; };
+  const auto is_away = [this](const auto& entry) AMEM_REQUIRES(mutex_) {
+    return !entry.second.closure.for_ever && may_share(entry.second.ids);
+  };
   const bool opened = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
     return !process_closed_.empty() || std::none_of(away_.begin(), away_.end(), is_away);
   });

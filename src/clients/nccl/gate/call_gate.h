@@ -118,8 +118,8 @@ class CallGate {
   bool is_in_outermost_group() const { return this_thread().group_depth <= 1; }
 
   /// The calling thread is about to launch work that has not passed the gate. Waits until no gate
-  /// is closed. Errors: misuse, if the process's gate is closed; timeout. has_ungated_work() is
-  /// true from now on.
+  /// of the process and its communicators is closed. Errors: misuse, if the process's gate is
+  /// closed; timeout. has_ungated_work() is true from now on.
   Status admit_ungated(const char* call, long timeout_ms);
   /// The same for memory that was allocated while no call was inside.
   void note_ungated_allocation();
@@ -216,6 +216,9 @@ class CallGate {
   /// False for a call without a communicator.
   bool contains_communicator(const std::vector<CommunicatorId>& ids, const void* communicator)
       AMEM_REQUIRES(mutex_);
+  /// True if this process may have a communicator of `ids`: other jobs of the user announce theirs
+  /// too.
+  bool may_share(const std::vector<CommunicatorId>& ids) AMEM_REQUIRES(mutex_);
   bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
   std::string find_inside(const std::vector<CommunicatorId>* ids,
                           const GateThread* but_for = nullptr) AMEM_REQUIRES(mutex_);

@@ -155,6 +155,15 @@ TEST_F(CallGateGroups, UngatedWorkWaitsForAMemberThatIsAway) {
   EXPECT_TRUE(call.get());
 }
 
+TEST_F(CallGateGroups, UngatedWorkDoesNotWaitForAnotherJob) {
+  const CommunicatorId others = communicator_from_bytes("others", 6);
+  gate_.member_away(closure_, {others});
+  EXPECT_TRUE(gate_.admit_ungated("an NCCL function", 0).ok());
+
+  gate_.member_away(closure_, {others, kNameless});
+  EXPECT_FALSE(gate_.admit_ungated("an NCCL function", 1).ok()) << "it shares memory";
+}
+
 // A closed process lets a group go on that is inside, but not on a communicator whose member is
 // away.
 TEST_F(CallGateGroups, CallOfAGroupGoesOnWaitingForAMemberWhileItsProcessPauses) {
