@@ -23,7 +23,7 @@ class P2pEnd final : public ConnectionEnd {
  private:
   enum class Access { none, imported, alias, direct };
 
-  bool same_process() const { return link_.self.pid == link_.peer.pid; }
+  bool same_process() const { return is_same_process(link_.self, link_.peer); }
   bool same_device() const { return link_.self.device == link_.peer.device; }
   ncclResult_t import(const ConnectInfo& theirs);
   ncclResult_t map_alias(const ConnectInfo& theirs);
