@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "driver/fake_gpus.h"
 #include "sharing/sharing_fixture.h"
+#include "tests/support/fake_gpus.h"
 
 namespace amem {
 namespace {
