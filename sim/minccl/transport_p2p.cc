@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sim/minccl/allocator.h"
 #include "sim/minccl/connection_end.h"
+#include "sim/minccl/net_plugin.h"
 #include "sim/minccl/uds_service.h"
 
 namespace amem::minccl {
@@ -41,6 +42,7 @@ ncclResult_t P2pEnd::setup(ConnectInfo* ours) {
   CuMemHandle handle = 0;
   const size_t size_bytes = (own_bytes() + kP2pUnit - 1) / kP2pUnit * kP2pUnit;
   MINCCL_TRY(device_alloc(size_bytes, &own_, &handle));
+  MINCCL_TRY(register_with_net_plugin(own_, size_bytes));
   if (!link_.self.cumem) {
     // cuMemAlloc gives used memory as it is; NCCL clears its legacy buffers (p2p.cc:247@2.30.7).
     MINCCL_CU(memset_async(device_pointer(own_), 0, size_bytes, link_.side_stream));

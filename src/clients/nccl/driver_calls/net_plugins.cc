@@ -22,9 +22,9 @@ struct Layout {
   const char* prefix;
   int first_version, last_version;
   size_t members;
-  size_t register_at;          ///< regMr, or regMrSym
-  bool has_dma_buf;            ///< the next member is regMrDmaBuf, or regMrSymDmaBuf
-  bool size_is_int = false;    ///< the third parameter of regMr
+  size_t register_at;        ///< regMr, or regMrSym
+  bool has_dma_buf;          ///< the next member is regMrDmaBuf, or regMrSymDmaBuf
+  bool size_is_int = false;  ///< the third parameter of regMr
 };
 
 // NCCL 2.19 to 2.30: src/include/nccl_net.h@v2.19.3-1 (v5 to v7), src/include/plugin/net/net_v*.h,
@@ -116,9 +116,8 @@ void refuse_pauses(const std::string& because) {
 }  // namespace
 
 bool is_net_plugin(const char* name) {
-  return std::any_of(std::begin(kLayouts), std::end(kLayouts), [&](const Layout& layout) {
-    return version_of(name, layout.prefix) >= 0;
-  });
+  return std::any_of(std::begin(kLayouts), std::end(kLayouts),
+                     [&](const Layout& layout) { return version_of(name, layout.prefix) >= 0; });
 }
 
 void* net_plugin_wrapper(const char* name, void* table) {

@@ -25,7 +25,8 @@ struct Call {
 Call g_call;
 
 int reg_mr(void* comm, void* address, size_t size_bytes, int type, void** handle) {
-  g_call = {g_call.count + 1, g_call.result, comm, address, handle, nullptr, size_bytes, 0, 0, type};
+  g_call = {g_call.count + 1, g_call.result, comm, address, handle,
+            nullptr,          size_bytes,    0,    0,       type};
   return g_call.result;
 }
 int reg_mr_of_int(void* comm, void* address, int size_bytes, int type, void** handle) {
@@ -33,7 +34,7 @@ int reg_mr_of_int(void* comm, void* address, int size_bytes, int type, void** ha
 }
 int reg_mr_sym_dma_buf(void* comm, void* address, size_t size_bytes, int type, uint64_t offset,
                        int fd, uint64_t flags, void** handle, void** gin_handle) {
-  g_call = {g_call.count + 1, g_call.result, comm,   address, handle, gin_handle,
+  g_call = {g_call.count + 1, g_call.result, comm,  address, handle, gin_handle,
             size_bytes,       offset,        flags, type,    fd};
   return g_call.result;
 }
@@ -57,7 +58,7 @@ class NetPlugins : public SlabCalls {
   }
   const char* reason_of(const Buffer& buffer) {
     MutexLock lock(registry_.mutex);
-    return registry_.find(allocation_of_handle(buffer.handle))->persistent_because;
+    return registry_.find(allocation_of(buffer.handle))->persistent_because;
   }
 };
 
@@ -72,10 +73,9 @@ TEST_P(NetPluginVersions, RegisteredMemoryStays) {
   static std::vector<std::array<uintptr_t, kMembers>> tables;  // plugins stay loaded
   tables.reserve(64);
   const Version version = GetParam();
-  auto& table = tables.emplace_back(
-      version.size_is_int
-          ? table_of(version.at, reg_mr_of_int, reg_mr_sym_dma_buf)
-          : table_of(version.at, reg_mr, reg_mr_sym_dma_buf));
+  auto& table = tables.emplace_back(version.size_is_int
+                                        ? table_of(version.at, reg_mr_of_int, reg_mr_sym_dma_buf)
+                                        : table_of(version.at, reg_mr, reg_mr_sym_dma_buf));
   const Buffer buffer = allocate(1000), other = allocate(1000);
   const uintptr_t* const copy = wrapped(version.name, table);
   ASSERT_NE(copy, table.data());
@@ -111,8 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Version{"ncclCollNetPlugin_v8", 7, false},
                     Version{"ncclCollNetPlugin_v12", 7, false},
                     Version{"ncclGinPlugin_v11", 7, false}, Version{"ncclGinPlugin_v13", 7, false},
-                    Version{"ncclGinPlugin_v14", 8, false},
-                    Version{"ncclRmaPlugin_v14", 7, false}),
+                    Version{"ncclGinPlugin_v14", 8, false}, Version{"ncclRmaPlugin_v14", 7, false}),
     [](const auto& version) { return std::string(version.param.name); });
 
 // The form with the most parameters, of which three are on the stack.
