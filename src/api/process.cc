@@ -44,7 +44,7 @@ ContentSettings content_settings() {
 Process::Process(const Driver& driver)
     : driver_(driver),
       nccl_(driver_, registry_,
-            {environment().timeout_ms, content_settings(), [this] { meet_peers(); }}),
+            {environment().gate_timeout_ms, content_settings(), [this] { meet_peers(); }}),
       devices_(driver_, exiting_),
       tensors_(driver_, registry_, devices_, environment().timeout_ms),
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
@@ -59,6 +59,7 @@ Process::Process(const Driver& driver)
   hooks_.captures = &nccl_.captures();
   hooks_.client = &nccl_;
   hooks_.timeout_ms = environment().timeout_ms;
+  hooks_.gate_timeout_ms = environment().gate_timeout_ms;
   hooks_.slabs = environment().slab == 1;
   if (const long mib = environment().host_prealloc_mib; mib > 0)
     hooks_.on_first_buffer = [this, bytes = static_cast<size_t>(mib) << 20](int device) {

@@ -20,6 +20,7 @@ struct Environment {
   CumemMode cumem = CumemMode::force;
   std::string nccl_path;
   long timeout_ms = 60000;
+  long gate_timeout_ms = 1800000;
   long slab = 1;
   long trim_context = 0;
   long host_limit_mib = 0;

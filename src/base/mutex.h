@@ -50,6 +50,9 @@ class AMEM_TSA(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
+/// A wait that takes longer is reported in the log.
+inline constexpr long kNoticeMs = 2000;
+
 /// A condition variable for state that a Mutex guards. The mutex is held on entry and on return, as
 /// with std::condition_variable.
 class Condition {
@@ -60,6 +63,17 @@ class Condition {
   template <typename Predicate>
   bool wait_until(Mutex& mutex, Deadline deadline, Predicate predicate) AMEM_REQUIRES(mutex) {
     return condition_.wait_until(mutex, deadline.at(), predicate);
+  }
+  /// The same. Calls `notice` once, with the mutex held, if the wait takes longer than kNoticeMs.
+  template <typename Predicate, typename Notice>
+  bool wait_until(Mutex& mutex, Deadline deadline, Predicate predicate, Notice notice)
+      AMEM_REQUIRES(mutex) {
+    const Deadline soon = Deadline::after_ms(kNoticeMs);
+    if (soon.at() < deadline.at()) {
+      if (wait_until(mutex, soon, predicate)) return true;
+      notice();
+    }
+    return wait_until(mutex, deadline, predicate);
   }
 
  private:

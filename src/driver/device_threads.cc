@@ -4,10 +4,12 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <deque>
 #include <optional>
 
+#include "base/log.h"
 #include "base/thread.h"
 #include "driver/device_work.h"
 
@@ -107,7 +109,12 @@ Status DeviceThreads::wait(const Started& started, const char* what, Deadline de
           device);
   for (const auto& [device, answer] : started) {
     if (answer == nullptr) continue;
-    std::optional<Status> ended = answer->get(deadline);
+    const Deadline soon = Deadline::after_ms(std::min<long>(kNoticeMs, deadline.left_ms()));
+    std::optional<Status> ended = answer->get(soon);
+    if (!ended && !deadline.passed()) {
+      AMEM_LOG(warn, device, "still waiting for the device to complete %s", what);
+      ended = answer->get(deadline);
+    }
     if (!status.ok()) continue;
     if (ended)
       status = std::move(*ended);

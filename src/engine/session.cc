@@ -12,12 +12,11 @@
 #include "base/seeded_fault.h"
 #include "base/step_point.h"
 #include "engine/out_of_memory.h"
+#include "engine/statistics.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
 namespace {
-
-constexpr double kMiB = 1 << 20;
 
 /// While it exists, each backing is exported once for all importers.
 class SharedExports {
@@ -204,6 +203,20 @@ void Session::trim_contexts(Deadline deadline, SessionReport* report) {
   report->context_bytes = context_bytes();
 }
 
+/// ", 128 MiB stay on the GPU (registered with a NIC)", or "".
+std::string Session::what_stays(const Tags& tags) {
+  std::string reasons;
+  size_t bytes = 0;
+  for (const auto& [key, size_bytes] : take_statistics(context_.registry).persistent) {
+    const auto& [tag, reason] = key;
+    if (!tags.contains(tag)) continue;
+    bytes += size_bytes;
+    if (reasons.find(reason) == reasons.npos) reasons += (reasons.empty() ? "" : ", ") + reason;
+  }
+  if (bytes == 0) return {};
+  return ", " + std::to_string(bytes >> 20) + " MiB stay on the GPU (" + reasons + ")";
+}
+
 /// `*paused` receives the tags that are paused at the end.
 Status Session::carry_out_pause(const Selection& selection, const Change& change, Deadline deadline,
                                 SessionReport* report, Tags* paused) {
@@ -250,6 +263,7 @@ Status Session::pause(const Selection& wanted) {
   if (change.all().empty()) return ok_status();
   SessionReport report;
   Tags paused;
+  const size_t released_bytes = releasable(context_.registry, change.all()).own_bytes;
   const Status status = carry_out_pause(selection, change, deadline, &report, &paused);
   Tags active = change.all();
   for (const Tag& tag : paused) active.erase(tag);
@@ -261,15 +275,14 @@ Status Session::pause(const Selection& wanted) {
     last_pause_ = report;
   }
   if (status.ok())
-    AMEM_LOG(info, -1,
-             "paused %s in %.1f ms (work %.1f, peers %.1f, copy of %.0f MiB and release %.1f, of "
-             "which driver %.1f)",
-             text_of(paused).c_str(), report.total_ms, report.wait_ms, report.peers_ms,
-             static_cast<double>(report.move.copied_bytes) / kMiB, report.move.copy_ms,
-             report.move.memory_ms);
-  if (status.ok() && report.context_bytes > 0)
-    AMEM_LOG(info, -1, "returned %.0f MiB of local memory of its contexts",
-             static_cast<double>(report.context_bytes) / kMiB);
+    AMEM_LOG(
+        info, -1,
+        "paused %s in %.3f s: %zu MiB released, %zu MiB of it kept on the host%s (work %.1f ms, "
+        "peers %.1f, copy and release %.1f, of which driver %.1f)",
+        text_of(paused).c_str(), report.total_ms / 1e3,
+        (released_bytes + report.context_bytes) >> 20, report.move.copied_bytes >> 20,
+        what_stays(paused).c_str(), report.wait_ms, report.peers_ms, report.move.copy_ms,
+        report.move.memory_ms);
   return status;
 }
 
@@ -365,12 +378,12 @@ Status Session::resume(const Selection& selection) {
   }
   states_.set(tags, status.ok() ? SessionState::active : SessionState::paused);
   if (status.ok())
-    AMEM_LOG(info, -1,
-             "resumed %s in %.1f ms (create and copy of %.0f MiB %.1f, of which driver %.1f, peers "
-             "%.1f)",
-             text_of(tags).c_str(), report.total_ms,
-             static_cast<double>(report.move.copied_bytes) / kMiB, report.move.copy_ms,
-             report.move.memory_ms, report.peers_ms);
+    AMEM_LOG(
+        info, -1,
+        "resumed %s in %.3f s: %zu MiB copied from the host (create and copy %.1f ms, of which "
+        "driver %.1f, peers %.1f)",
+        text_of(tags).c_str(), report.total_ms / 1e3, report.move.copied_bytes >> 20,
+        report.move.copy_ms, report.move.memory_ms, report.peers_ms);
   return status;
 }
 

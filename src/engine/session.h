@@ -96,6 +96,7 @@ class Session {
   Status move_out(const Selection& selection, const Tags& tags, Deadline deadline,
                   SessionReport* report);
   SessionState take_back(const Tags& tags, Error* error);
+  std::string what_stays(const Tags& tags);
   std::string what_is_left(const Tags& tags);
   Status move_in(const Tags& tags, Deadline deadline, SessionReport* report);
   bool is_last(const Tags& tags);

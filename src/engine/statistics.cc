@@ -84,14 +84,24 @@ Statistics take_statistics(Registry& registry) {
     if (persistent.contains(backing.id)) {
       totals.fixed_bytes = allocation.size_bytes;
       const char* const because = allocation.persistent_because;
-      statistics
-          .persistent_reasons[because != nullptr ? because : "in a slab with persistent memory"] +=
+      statistics.persistent[{backing.tag,
+                             because != nullptr ? because : "in a slab with persistent memory"}] +=
           allocation.size_bytes;
     }
     add(totals, &statistics.own[{backing.tag, allocation.device(), allocation.kind}]);
   }
   return statistics;
 }
+
+namespace {
+
+std::map<std::string, size_t> by_reason(const Statistics& statistics) {
+  std::map<std::string, size_t> sums;
+  for (const auto& [key, bytes] : statistics.persistent) sums[key.second] += bytes;
+  return sums;
+}
+
+}  // namespace
 
 std::vector<std::string> format_statistics(const Statistics& statistics, long group, int pid) {
   std::vector<std::string> lines;
@@ -118,7 +128,7 @@ std::vector<std::string> format_statistics(const Statistics& statistics, long gr
   if (objects.own + objects.imported > 0)
     lines.push_back(line("AMEM groupID:%ld pid:%d driver objects:%zu bytes:%zu imported:%zu", group,
                          pid, objects.own, objects.own_bytes, objects.imported));
-  for (const auto& [reason, bytes] : statistics.persistent_reasons)
+  for (const auto& [reason, bytes] : by_reason(statistics))
     lines.push_back(line("AMEM groupID:%ld pid:%d neverReleasedBytes:%zu because:%s", group, pid,
                          bytes, reason.c_str()));
   return lines;
@@ -170,7 +180,7 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
     append(memory, line("{\"gpu\": \"%s\", \"tag\": \"%s\", ", facts.gpu_of(key.first).c_str(),
                         key.second.c_str()) +
                        sizes_json(totals) + "}");
-  for (const auto& [reason, bytes] : statistics.persistent_reasons)
+  for (const auto& [reason, bytes] : by_reason(statistics))
     append(persistent, line("\"%s\": %zu", reason.c_str(), bytes));
   return line("{\"pid\": %d, \"group\": %ld, \"state\": \"%s\", \"objects\": %zu, ", facts.pid,
               facts.group, common_state(facts.states), own.objects) +

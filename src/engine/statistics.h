@@ -36,7 +36,8 @@ struct Statistics {
   amemTotals_t imports{};
   amemDriverObjects_t driver_objects{};  ///< including those that are never released
   std::map<Caller, size_t> by_caller;
-  std::map<std::string, size_t> persistent_reasons;  ///< reasons of memory that is never released
+  /// Bytes that are never released, by tag and reason.
+  std::map<std::pair<Tag, std::string>, size_t> persistent;
 };
 
 Statistics take_statistics(Registry& registry);

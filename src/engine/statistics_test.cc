@@ -126,7 +126,7 @@ TEST_F(StatisticsTest, WhatIsInASlabWithPersistentMemoryStaysToo) {
   EXPECT_EQ(statistics.own.at({"", 2, Kind::keep}).fixed_bytes, 3 * kSlotBytes);
   EXPECT_EQ(statistics.own.at({"", 2, Kind::persistent}).fixed_bytes, 4 * kSlotBytes);
   EXPECT_EQ(statistics.own.at({"nccl", 0, Kind::keep}).fixed_bytes, 0u);
-  EXPECT_EQ(statistics.persistent_reasons.at("in a slab with persistent memory"), 3 * kSlotBytes);
+  EXPECT_EQ(statistics.persistent.at({Tag(), "in a slab with persistent memory"}), 3 * kSlotBytes);
 }
 
 // The host's copy is kept until the contents are back; it is not the memory's place any more.

@@ -202,6 +202,8 @@ TEST_F(AskedWhile, ItsDeviceDoesNotBecomeIdle) {
   const std::string text = (*job)[0].ask_failing("pause");
   EXPECT_TRUE(has(text, std::to_string((*job)[1].pid()))) << text;
   EXPECT_TRUE(has(text, "device")) << text;
+  EXPECT_TRUE(has((*job)[1].log(), "still waiting for the device to complete the work"))
+      << (*job)[1].log();
   EXPECT_EQ((*job)[0].ask("state"), "0");
   (*job)[2].ask("enqueue pair 2000");
   check_all(*job);

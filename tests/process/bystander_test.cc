@@ -11,7 +11,10 @@ namespace {
 
 class Bystander : public JobTest {
  protected:
-  Bystander() { setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(3000); }
+  Bystander() {
+    for (const char* name : {"AMEM_TIMEOUT_MS", "AMEM_GATE_TIMEOUT_MS"})
+      setup_.environment[name] = milliseconds(3000);
+  }
 
   void SetUp() override { AMEM_NEEDS_GPUS(4); }
 

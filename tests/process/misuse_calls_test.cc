@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // What the application may call while its process is paused, and what is refused.
+#include "tests/process/progress.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -76,7 +77,7 @@ TEST_F(CallsWhilePaused, OfLaterVersionsAreRefusedToo) {
 }
 
 TEST_F(CallsWhilePaused, OfLaterVersionsWaitForAMember) {
-  auto job = pair({{"AMEM_TIMEOUT_MS", milliseconds(1500)}});
+  auto job = pair({{"AMEM_GATE_TIMEOUT_MS", milliseconds(1500)}});
   (*job)[0].ask("pause");
   for (const std::string& function : kLater) {
     if (real_gpu() && (*job)[1].ask("exports " + function) == "0") continue;
@@ -93,17 +94,36 @@ TEST_F(CallsWhilePaused, OfLaterVersionsWaitForAMember) {
   job->all("check world" + counts());
 }
 
+// NCCL would use what is freed.
+TEST_F(CallsWhilePaused, OfACommunicatorThatIsAbortedEndAtOnce) {
+  auto job = pair();
+  (*job)[0].ask("pause");
+  (*job)[1].ask("thread a call ncclAllReduce world");
+  wait_for("the call waits", [&] {
+    return has((*job)[1].log(), "ncclAllReduce waits for a member of this communicator: process " +
+                                    std::to_string((*job)[0].pid()));
+  });
+
+  (*job)[1].ask("abort world");
+
+  const std::string text = (*job)[1].ask_failing("wait a");
+  EXPECT_TRUE(has(text, "was destroyed or aborted while the call waited")) << text;
+  (*job)[0].ask("resume");
+  (*job)[0].ask("abort world");
+}
+
 /// A function that amem does not know passes no gate, but NCCL asks about the stream before it
 /// launches the work.
 TEST_F(CallsWhilePaused, OfUnknownFunctionsAreRefusedOrWaitAndRefuseLaterPauses) {
   if (real_gpu()) GTEST_SKIP() << "a stock NCCL has no function that amem does not know";
-  auto job = pair({{"AMEM_TIMEOUT_MS", milliseconds(1500)}});
+  auto job = pair({{"AMEM_GATE_TIMEOUT_MS", milliseconds(2500)}});
   (*job)[0].ask("pause");
 
   (*job)[0].ask_failing("call mincclUnknownAllReduce world");
   EXPECT_TRUE(has((*job)[0].log(), "does not pass amem's gate: this process is paused"))
       << (*job)[0].log();
   (*job)[1].ask_failing("call mincclUnknownAllReduce world");
+  EXPECT_TRUE(has((*job)[1].log(), "waits for a process that is paused")) << (*job)[1].log();
   EXPECT_TRUE(has((*job)[1].log(), "waited")) << (*job)[1].log();
   (*job)[0].ask("resume");
 

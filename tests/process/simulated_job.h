@@ -40,8 +40,10 @@ class JobTest : public testing::Test {
     setup_.rank_program =
         rank_program != nullptr ? rank_program : (build / "bin/amem_rank").string();
     setup_.deadline_ms = 60000 * kSlowdown;
-    setup_.environment = {
-        {"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}, {"AMEM_TIMEOUT_MS", milliseconds(20000)}};
+    setup_.environment = {{"AMEM_ENABLE", "1"},
+                          {"GMM_LOG", "2"},
+                          {"AMEM_TIMEOUT_MS", milliseconds(20000)},
+                          {"AMEM_GATE_TIMEOUT_MS", milliseconds(20000)}};
     setup_.shared_gpus = shared_gpus();
     if (setup_.shared_gpus > 0) setup_.environment["NCCL_MULTI_RANK_GPU_ENABLE"] = "1";
     if (real_gpu()) return;

@@ -19,7 +19,8 @@ class SeededFault : public JobTest {
     const char* const rank_program = getenv("AMEM_TEST_SEEDED_RANK_PROGRAM");
     setup_.rank_program = rank_program != nullptr ? rank_program : AMEM_SEEDED_RANK;
     setup_.deadline_ms = 8000 * kSlowdown;
-    setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(1500);
+    for (const char* name : {"AMEM_TIMEOUT_MS", "AMEM_GATE_TIMEOUT_MS"})
+      setup_.environment[name] = milliseconds(1500);
   }
 
   /// Runs the scenario on two ranks with two communicators, used unequally so that no two

@@ -26,6 +26,7 @@ struct HookContext {
   Exchange* exchange = nullptr;
   NcclClient* client = nullptr;  ///< for calls through doors
   long timeout_ms = 60000;
+  long gate_timeout_ms = 60000;
   /// Places NCCL's buffers in slabs (AMEM_SLAB).
   bool slabs = false;
   /// Zeroes memory of a device and waits for completion, up to the deadline of the process. Called

@@ -19,7 +19,7 @@ namespace amem {
 class NcclClient final : public Client {
  public:
   struct Settings {
-    long timeout_ms = 60000;
+    long gate_timeout_ms = 60000;
     ContentSettings contents{};
     /// Makes this process reachable for peers. Called before a communicator is created.
     std::function<void()> meet_peers;
@@ -34,7 +34,8 @@ class NcclClient final : public Client {
   DerivedCommunicators& derived_communicators() { return derived_communicators_; }
   /// The processes that may be members of each communicator.
   Membership& members() { return members_; }
-  long timeout_ms() const { return settings_.timeout_ms; }
+  /// How long a call waits for a paused member of its communicator.
+  long gate_timeout_ms() const { return settings_.gate_timeout_ms; }
   void meet_peers() {
     if (settings_.meet_peers) settings_.meet_peers();
   }

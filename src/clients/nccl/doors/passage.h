@@ -53,7 +53,7 @@ inline void add_async(NcclClient& client, int copy, Comm comm) {
 /// Runs `call` inside the gate of `comm`, or inside the gate of the process if `comm` is nullptr.
 template <typename Call>
 inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Call call) {
-  const CallGate::Entry entry(client.gate(), name, comm, client.timeout_ms());
+  const CallGate::Entry entry(client.gate(), name, comm, client.gate_timeout_ms());
   if (!entry.is_inside()) [[unlikely]]
     return report_error(name, entry.refusal());
   note_call_passed();

@@ -11,7 +11,7 @@ namespace {
 DriverResult noted(DriverStream stream, const int* status, uint64_t capture, DriverResult result) {
   HookContext& context = *hook_context();
   if (result != driver_result::kSuccess || status == nullptr || context.forward_only) return result;
-  const Status admitted = context.captures->note(stream, *status, capture, context.timeout_ms);
+  const Status admitted = context.captures->note(stream, *status, capture, context.gate_timeout_ms);
   if (admitted.ok()) return result;
   AMEM_LOG(warn, -1, "%s", admitted.error().message.c_str());
   return driver_result::kNotPermitted;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "base/thread_value.h"
 #include "clients/nccl/gate/communicator_id.h"
 
@@ -118,6 +119,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   Closure closure;
   const bool nameless = name_of(communicator) == kNameless;
+  const bool is_known = known_.contains(communicator);
   const auto step_back = [&] {
     thread.step_back(before);
     changed_.notify_all();
@@ -127,6 +129,12 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
     if (!process_closed_.empty() && before == 0) {
       step_back();
       return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
+    }
+    if (is_known && !known_.contains(communicator)) {
+      step_back();
+      return make_error(ErrorKind::misuse, 0,
+                        "%s: the communicator was destroyed or aborted while the call waited",
+                        call);
     }
     if (!blocks(communicator, &closure)) {
       thread.step_back(before);
@@ -139,10 +147,14 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
       return make_error(ErrorKind::peer, 0,
                         "%s: a member of this communicator, %s%s; abort the communicator", call,
                         closure.text.c_str(), doubt);
-    const bool opened = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
+    const auto may_go_on = [&]() AMEM_REQUIRES(mutex_) {
       Closure now;
       return (before == 0 && !process_closed_.empty()) || !blocks(communicator, &now) ||
-             now.for_ever;
+             now.for_ever || (is_known && !known_.contains(communicator));
+    };
+    const bool opened = changed_.wait_until(mutex_, deadline, may_go_on, [&] {
+      AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s%s", call,
+               closure.text.c_str(), doubt);
     });
     if (!opened)
       return make_error(
@@ -170,8 +182,11 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   const auto is_away = [this](const auto& entry) AMEM_REQUIRES(mutex_) {
     return !entry.second.closure.for_ever && may_share(entry.second.ids);
   };
-  const bool opened = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
+  const auto is_open = [&]() AMEM_REQUIRES(mutex_) {
     return !process_closed_.empty() || std::none_of(away_.begin(), away_.end(), is_away);
+  };
+  const bool opened = changed_.wait_until(mutex_, deadline, is_open, [&] {
+    AMEM_LOG(warn, -1, "%s waits for a process that is paused", call);
   });
   if (!process_closed_.empty())
     return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
@@ -336,11 +351,13 @@ Status CallGate::wait_until_outside(const std::vector<CommunicatorId>* ids, Dead
                       "called from inside an NCCL call or an open ncclGroupStart()");
   MutexLock lock(mutex_);
   std::string inside;
-  const bool empty = changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
+  const auto is_empty = [&]() AMEM_REQUIRES(mutex_) {
     fence_.heavy();
     inside = find_inside(ids);
     return inside.empty();
-  });
+  };
+  const bool empty = changed_.wait_until(
+      mutex_, deadline, is_empty, [&] { AMEM_LOG(warn, -1, "a pause waits: %s", inside.c_str()); });
   if (empty) return ok_status();
   return make_error(ErrorKind::timeout, 0, "%s and does not return", inside.c_str());
 }
