@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "driver/fake_gpus.h"
-#include "sharing/sharing_fixture.h"
+#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "driver/fake_gpus.h"
-#include "sharing/sharing_fixture.h"
+#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {

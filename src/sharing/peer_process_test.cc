@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "sharing/token.h"
-#include "transport/peer_fixture.h"
+#include "tests/support/peer_fixture.h"
 
 namespace amem {
 namespace {
