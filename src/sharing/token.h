@@ -39,7 +39,7 @@ struct Token {
 
 /// The bytes of a token (docs/wire_protocol.md), and the token that bytes are: those of
 /// encode_token() and no others. Thread-safe.
-std::vector<uint8_t> encode_token(const Token& token);
+std::vector<uint8_t> encode_token(Token token);
 std::optional<Token> decode_token(std::span<const uint8_t> bytes);
 
 /// A sealed memfd with the token in it, close-on-exec. Thread-safe; errors: os.
