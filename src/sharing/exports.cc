@@ -47,12 +47,15 @@ struct Exports::Return {
 Result<int> Exports::make_token(Allocation& allocation) {
   while (allocation.nonce == 0) allocation.nonce = random_instance_id().bits[0];
   const Backing& backing = context_.registry.backing_of(allocation);
-  Token token{context_.self, allocation.id, allocation.nonce, getpid()};
-  token.backing = backing.id;
-  token.slab_bytes = backing.is_slab ? backing.size_bytes : 0;
-  token.offset_bytes = allocation.offset_bytes;
-  token.size_bytes = allocation.size_bytes;
-  token.tag = backing.tag;
+  const Token token{context_.self,
+                    allocation.id,
+                    allocation.nonce,
+                    backing.id,
+                    backing.is_slab ? backing.size_bytes : 0,
+                    allocation.offset_bytes,
+                    allocation.size_bytes,
+                    getpid(),
+                    backing.tag};
   Result<UniqueFd> fd = amem::make_token(token);
   if (!fd.ok()) return std::move(fd.error());
   return fd.value().release();
