@@ -40,6 +40,15 @@ std::string driver_calls(Words&) {
   return std::to_string(count == nullptr ? -1 : count("*"));
 }
 
+/// How many addresses that the network plugin of the tests has registered have other memory now.
+std::string plugin_moved(Words&) {
+  const char* path = getenv("NCCL_NET_PLUGIN");
+  void* const plugin = dlopen(path != nullptr ? path : "", RTLD_NOW | RTLD_NOLOAD);
+  if (plugin == nullptr) throw std::runtime_error("NCCL has loaded no network plugin");
+  const auto moved = reinterpret_cast<int (*)()>(dlsym(plugin, "amem_test_plugin_moved"));
+  return std::to_string(moved());
+}
+
 /// Loads the kernel whose threads need kDeepStackBytes of stack, and makes room for its results.
 struct DeepKernel {
   DeepKernel() {
@@ -79,6 +88,7 @@ Orders MemoryOrders::orders() {
       {"memory", memory},
       {"resources", resources},
       {"driver_calls", driver_calls},
+      {"plugin_moved", plugin_moved},
       {"occupy", [this](Words& words) { return occupy(words); }},
       {"drain", [this](Words&) { return drain(); }},
   };

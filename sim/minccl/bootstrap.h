@@ -15,14 +15,20 @@ namespace amem::minccl {
 struct PeerInfo {
   int rank;
   int pid;
-  int device;         ///< CUDA ordinal, the same in all processes of a host
-  int version;        ///< ncclGetVersion()
-  uint64_t uds_name;  ///< UdsService::name()
+  uint64_t pid_namespace;  ///< in another one another process may have this pid
+  int device;              ///< CUDA ordinal, the same in all processes of a host
+  int version;             ///< ncclGetVersion()
+  uint64_t uds_name;       ///< UdsService::name()
   uint64_t simple_bytes;
   uint16_t port;  ///< of the rank's Bootstrap
   bool cumem;
   bool p2p_disabled;
 };
+
+/// As NCCL tells processes apart (getPidHash(), misc/utils.cc@v2.30.7-1).
+inline bool is_same_process(const PeerInfo& a, const PeerInfo& b) {
+  return a.pid == b.pid && a.pid_namespace == b.pid_namespace;
+}
 
 /// The contents of the unique id: the port of the root, and a number that identifies the root.
 struct RootAddress {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +42,8 @@ PeerInfo Communicator::describe() const {
   PeerInfo info{};
   info.rank = rank_;
   info.pid = getpid();
+  struct stat own {};
+  if (stat("/proc/self/ns/pid", &own) == 0) info.pid_namespace = own.st_ino;
   info.device = device_;
   // Through the public symbol, as NCCL calls it: an interposer may answer.
   ncclGetVersion(&info.version);

@@ -11,7 +11,7 @@ ncclResult_t choose_transport(const PeerInfo& self, const PeerInfo& peer, Transp
   if (!reachable) MINCCL_CU(device_can_access_peer(&reachable, self.device, peer.device));
   bool cumem = self.cumem && peer.cumem;
   bool p2p = reachable && !self.p2p_disabled && !peer.p2p_disabled;
-  *kind = p2p && (cumem || self.pid == peer.pid) ? TransportKind::p2p : TransportKind::shm;
+  *kind = p2p && (cumem || is_same_process(self, peer)) ? TransportKind::p2p : TransportKind::shm;
   return ncclSuccess;
 }
 

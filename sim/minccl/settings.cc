@@ -38,6 +38,8 @@ Settings read_settings() {
   // Whole LL128 lines in each of the 8 slots, see FifoLayout.
   long simple = number("MINCCL_BUFFSIZE", 1 << 20, 8 << 10, 64 << 20);
   read.simple_bytes = static_cast<size_t>((simple + 1023) / 1024 * 1024);
+  read.net_plugin = getenv("NCCL_NET_PLUGIN");
+  read.net_plugin_table = getenv("MINCCL_NET_PLUGIN_TABLE");
   read.timeout_ms = number("MINCCL_TIMEOUT_MS", 60000, 1, 86400000);
   return read;
 }

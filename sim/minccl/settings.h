@@ -19,10 +19,12 @@ struct Settings {
   bool cumem = true;  ///< NCCL_CUMEM_ENABLE: 0 uses cuMemAlloc and disables P2P by descriptor
   bool p2p_disabled = false;  ///< NCCL_P2P_DISABLE
   bool gpus_shared = false;   ///< NCCL_MULTI_RANK_GPU_ENABLE: ranks may share a GPU (NCCL 2.30.3)
-  std::optional<Protocol> protocol;     ///< NCCL_PROTO: LL, LL128 or Simple; default: by size
-  DebugLevel debug = DebugLevel::none;  ///< NCCL_DEBUG: WARN, INFO
-  int channels = 2;                     ///< MINCCL_CHANNELS, 1 to 16
-  size_t simple_bytes = 1 << 20;        ///< MINCCL_BUFFSIZE: the Simple FIFO of a connection
+  std::optional<Protocol> protocol;        ///< NCCL_PROTO: LL, LL128 or Simple; default: by size
+  DebugLevel debug = DebugLevel::none;     ///< NCCL_DEBUG: WARN, INFO
+  int channels = 2;                        ///< MINCCL_CHANNELS, 1 to 16
+  size_t simple_bytes = 1 << 20;           ///< MINCCL_BUFFSIZE: the Simple FIFO of a connection
+  const char* net_plugin = nullptr;        ///< NCCL_NET_PLUGIN: the path of a network plugin
+  const char* net_plugin_table = nullptr;  ///< MINCCL_NET_PLUGIN_TABLE: looked up first
   long timeout_ms = 60000;  ///< MINCCL_TIMEOUT_MS: every wait except those inside kernels
 };
 

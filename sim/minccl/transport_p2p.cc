@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sim/minccl/allocator.h"
 #include "sim/minccl/connection_end.h"
+#include "sim/minccl/net_plugin.h"
 #include "sim/minccl/uds_service.h"
 
 namespace amem::minccl {
@@ -23,7 +24,7 @@ class P2pEnd final : public ConnectionEnd {
  private:
   enum class Access { none, imported, alias, direct };
 
-  bool same_process() const { return link_.self.pid == link_.peer.pid; }
+  bool same_process() const { return is_same_process(link_.self, link_.peer); }
   bool same_device() const { return link_.self.device == link_.peer.device; }
   ncclResult_t import(const ConnectInfo& theirs);
   ncclResult_t map_alias(const ConnectInfo& theirs);
@@ -41,6 +42,7 @@ ncclResult_t P2pEnd::setup(ConnectInfo* ours) {
   CuMemHandle handle = 0;
   const size_t size_bytes = (own_bytes() + kP2pUnit - 1) / kP2pUnit * kP2pUnit;
   MINCCL_TRY(device_alloc(size_bytes, &own_, &handle));
+  MINCCL_TRY(register_with_net_plugin(own_, size_bytes));
   if (!link_.self.cumem) {
     // cuMemAlloc gives used memory as it is; NCCL clears its legacy buffers (p2p.cc:247@2.30.7).
     MINCCL_CU(memset_async(device_pointer(own_), 0, size_bytes, link_.side_stream));

@@ -57,9 +57,4 @@ Status resume_process(const Selection& selection) {
   return process->session().resume(selection);
 }
 
-amemTotals_t totals_of(const MemoryTotals& totals) {
-  return {totals.objects,        totals.allocated_bytes, totals.resident_bytes,
-          totals.released_bytes, totals.saved_bytes,     totals.fixed_bytes};
-}
-
 }  // namespace amem

@@ -4,7 +4,6 @@
 
 #include "amem.h"
 #include "api/process.h"
-#include "engine/statistics.h"
 
 namespace amem {
 
@@ -20,7 +19,17 @@ Error why_inactive();
 Status pause_process(const Selection& selection);
 Status resume_process(const Selection& selection);
 
-amemTotals_t totals_of(const MemoryTotals& totals);
+/// Sets `*out` to what `read` returns for the process object. Returns 0, or -1 if `out` is null or
+/// amem is inactive; `*out` is then zero.
+template <typename Out, typename Read>
+int read_into(Out* out, Read read) {
+  if (out == nullptr) return -1;
+  *out = {};
+  Process* const process = process_that_works();
+  if (process == nullptr) return -1;
+  *out = read(*process);
+  return 0;
+}
 
 }  // namespace amem
 

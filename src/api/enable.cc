@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "base/enable.h"
-
-#include <atomic>
-
 #include "amem.h"
+#include "base/environment.h"
 #include "clients/nccl/doors/nccl_copies.h"
 
 extern "C" [[gnu::visibility("default")]] void amemEnable(void) {

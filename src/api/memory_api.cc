@@ -7,15 +7,10 @@
 #include "base/last_error.h"
 #include "base/thread_value.h"
 #include "clients/nccl/doors/nccl_result.h"
+#include "engine/statistics.h"
 
 namespace amem {
 namespace {
-
-int result_of(const char* call, const Status& status) {
-  if (status.ok()) return 0;
-  keep_last_error(call, status.error());
-  return nccl_result_of(status.error().kind);
-}
 
 /// Of tags separated by commas.
 Result<Selection> selection_of(const char* tags) {
@@ -43,6 +38,12 @@ Status resume(const char* tags) {
   return resume_process(selection.value());
 }
 
+int result_of(const char* call, const Status& status) {
+  if (status.ok()) return 0;
+  keep_last_error(call, status.error());
+  return nccl_result_of(status.error().kind);
+}
+
 Result<DeviceAddress> allocate(size_t size_bytes, const char* tag, amemKind_t kind) {
   Process* const process = process_that_works();
   if (process == nullptr) return why_inactive();
@@ -50,10 +51,8 @@ Result<DeviceAddress> allocate(size_t size_bytes, const char* tag, amemKind_t ki
     return make_error(ErrorKind::misuse, 0, "the kind is neither amemKindKeep nor amemKindDiscard");
   int device = 0;
   const Driver& driver = process->driver();
-  const DriverResult found = driver.cuCtxGetDevice(&device);
-  if (found != driver_result::kSuccess)
-    return driver_error(driver, found,
-                        "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)");
+  AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
+                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
   process->meet_peers();
   return process->tensors().allocate(size_bytes, device, tag == nullptr ? "" : tag,
                                      kind == amemKindKeep ? Kind::keep : Kind::discard);
@@ -105,18 +104,16 @@ AMEM_API amemState_t amemGetTagState(const char* tag) {
 
 AMEM_API int amemGetTagTotals(const char* tag, int device, int kind, amemTotals_t* totals) {
   using namespace amem;
-  if (totals == nullptr || device < -1 || kind < -1 || kind >= amemKindCount) return -1;
-  *totals = {};
-  Process* const process = process_that_works();
-  if (process == nullptr) return -1;
+  if (device < -1 || kind < -1 || kind >= amemKindCount) return -1;
   std::optional<std::string_view> of_tag;
   std::optional<int> of_device;
   std::optional<Kind> of_kind;
   if (tag != nullptr) of_tag = tag;
   if (device >= 0) of_device = device;
   if (kind >= 0) of_kind = static_cast<Kind>(kind);
-  *totals = totals_of(sum_of(take_statistics(process->registry()), of_tag, of_device, of_kind));
-  return 0;
+  return read_into(totals, [&](Process& process) {
+    return sum_of(take_statistics(process.registry()), of_tag, of_device, of_kind);
+  });
 }
 
 AMEM_API int amemGetTotals(int device, int kind, amemTotals_t* totals) {

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/enable.h"
 #include "base/environment.h"
 #include "base/last_error.h"
 #include "base/log.h"

@@ -65,10 +65,7 @@ int pause() {
 
 int resume() { return nccl_result("ncclResume", resume_process({{kNcclTag}})); }
 
-int set_group_id(int id) {
-  const Status status = set_group(id);
-  return status.ok() ? 0 : report_error("ncclSetGroupID", status.error());
-}
+int set_group_id(int id) { return nccl_result("ncclSetGroupID", set_group(id)); }
 
 }  // namespace
 }  // namespace amem
@@ -98,45 +95,34 @@ void* amem::added_function(const char* name) {
 AMEM_API amemState_t amemGetState(void) { return amemGetTagState(amem::kNcclTag); }
 
 AMEM_API int amemGetImports(amemTotals_t* totals) {
-  if (totals == nullptr) return -1;
-  *totals = {};
-  amem::Process* const process = amem::process_that_works();
-  if (process == nullptr) return -1;
-  *totals = amem::totals_of(take_statistics(process->registry()).imports);
-  return 0;
+  return amem::read_into(
+      totals, [](amem::Process& process) { return take_statistics(process.registry()).imports; });
 }
 
 AMEM_API int amemGetDriverObjects(amemDriverObjects_t* objects) {
-  if (objects == nullptr) return -1;
-  *objects = {};
-  amem::Process* const process = amem::process_that_works();
-  if (process == nullptr) return -1;
-  const amem::DriverObjects found = take_statistics(process->registry()).driver_objects;
-  *objects = {found.own, found.own_bytes, found.imported};
-  return 0;
+  return amem::read_into(objects, [](amem::Process& process) {
+    return take_statistics(process.registry()).driver_objects;
+  });
 }
 
 AMEM_API int amemGetTimes(amemTimes_t* times) {
-  if (times == nullptr) return -1;
-  *times = {};
-  amem::Process* const process = amem::process_that_works();
-  if (process == nullptr) return -1;
-  const amem::SessionReport pause = process->session().last_pause();
-  const amem::SessionReport resume = process->session().last_resume();
-  times->pause_ms = pause.total_ms;
-  times->pause_wait_ms = pause.wait_ms;
-  times->pause_peers_ms = pause.peers_ms;
-  times->pause_copy_ms = pause.move.copy_ms;
-  times->pause_memory_ms = pause.move.memory_ms;
-  times->resume_ms = resume.total_ms;
-  times->resume_memory_ms = resume.move.memory_ms;
-  times->resume_copy_ms = resume.move.copy_ms;
-  times->resume_peers_ms = resume.peers_ms;
-  times->pause_copied_bytes = pause.move.copied_bytes;
-  times->resume_copied_bytes = resume.move.copied_bytes;
-  times->host_capacity_bytes = process->session().host_capacity_bytes();
-  times->pause_context_bytes = pause.context_bytes;
-  return 0;
+  return amem::read_into(times, [](amem::Process& process) -> amemTimes_t {
+    const amem::SessionReport pause = process.session().last_pause();
+    const amem::SessionReport resume = process.session().last_resume();
+    return {.pause_ms = pause.total_ms,
+            .pause_wait_ms = pause.wait_ms,
+            .pause_peers_ms = pause.peers_ms,
+            .pause_copy_ms = pause.move.copy_ms,
+            .pause_memory_ms = pause.move.memory_ms,
+            .resume_ms = resume.total_ms,
+            .resume_memory_ms = resume.move.memory_ms,
+            .resume_copy_ms = resume.move.copy_ms,
+            .resume_peers_ms = resume.peers_ms,
+            .pause_copied_bytes = pause.move.copied_bytes,
+            .resume_copied_bytes = resume.move.copied_bytes,
+            .host_capacity_bytes = process.session().host_capacity_bytes(),
+            .pause_context_bytes = pause.context_bytes};
+  });
 }
 
 AMEM_API int amemTrimHostMemory(uint64_t* bytes) {

@@ -4,31 +4,31 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <iterator>
 #include <string_view>
 
 namespace amem {
 namespace {
 
-enum class Type { Flag, Integer, Choice, Text };
-
+/// A row of environment.def.
 struct Row {
   std::string_view name;
-  Type type;
   const char* range;
 };
 
 constexpr Row kRows[] = {
-#define AMEM_VARIABLE(field, name, type, standard, range, meaning) {#name, Type::type, range},
+#define AMEM_VARIABLE(field, name, type, standard, range, meaning) {#name, range},
 #include "base/environment.def"
 #undef AMEM_VARIABLE
 };
 
-const Row* find_row(std::string_view name) {
-  for (const Row& row : kRows)
-    if (row.name == name) return &row;
-  return nullptr;
+bool is_known(std::string_view name) {
+  return std::any_of(std::begin(kRows), std::end(kRows),
+                     [&](const Row& row) { return row.name == name; });
 }
 
 /// The least and the greatest legal value, from a range such as "0 to 5" or "0, 1".
@@ -42,9 +42,10 @@ Bounds bounds_of(const char* range) {
   return {low, strtol(rest, nullptr, 10)};
 }
 
+using Complaints = std::vector<std::string>;
+
 /// Reads an integer in the row's range. On error `out` does not change, and a complaint is added.
-void read_integer(const Row& row, const char* text, long& out,
-                  std::vector<std::string>& complaints) {
+void read(const Row& row, const char* text, long& out, Complaints& complaints) {
   char* end = nullptr;
   errno = 0;
   const long value = strtol(text, &end, 10);
@@ -58,72 +59,44 @@ void read_integer(const Row& row, const char* text, long& out,
   out = value;
 }
 
-/// Reads one of two words; the first is the default. Returns true for the second.
-bool read_choice(const Row& row, const char* text, std::vector<std::string>& complaints) {
-  const std::string_view range(row.range);
-  const size_t comma = range.find(", ");
-  const std::string first(range.substr(0, comma)), second(range.substr(comma + 2));
-  if (text == second) return true;
-  if (text != first)
-    complaints.push_back(std::string(row.name) + "=" + text + " is neither " + first + " nor " +
-                         second + "; using " + first);
-  return false;
+void read(const Row& row, const char* text, CumemMode& out, Complaints& complaints) {
+  if (strcmp(text, "force") == 0 || strcmp(text, "respect") == 0)
+    out = *text == 'r' ? CumemMode::respect : CumemMode::force;
+  else
+    complaints.push_back(std::string(row.name) + "=" + text +
+                         " is neither force nor respect; using force");
+}
+
+void read(const Row&, const char* text, std::string& out, Complaints&) { out = text; }
+
+/// The text after "name=", or nullptr.
+const char* value_of(const char* const* environ_block, std::string_view name) {
+  for (; environ_block != nullptr && *environ_block != nullptr; ++environ_block) {
+    const std::string_view entry(*environ_block);
+    if (entry.starts_with(name) && entry.substr(name.size()).starts_with('='))
+      return *environ_block + name.size() + 1;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
 Environment read_environment(const char* const* environ_block) {
   Environment out;
-  const char* log = nullptr;
-  const char* gmm_log = nullptr;
+#define AMEM_VARIABLE(field, name, type, standard, range, meaning)                       \
+  if (const char* const text = value_of(environ_block, #name); text != nullptr && *text) \
+    read({#name, range}, text, out.field, out.complaints);
+#include "base/environment.def"
+#undef AMEM_VARIABLE
   for (; environ_block != nullptr && *environ_block != nullptr; ++environ_block) {
     const std::string_view entry(*environ_block);
-    const size_t equals = entry.find('=');
-    if (equals == entry.npos) continue;
-    const std::string_view name = entry.substr(0, equals);
-    const char* text = *environ_block + equals + 1;
-    const Row* row = find_row(name);
-    if (row == nullptr) {
-      // AMEM_SIM_* belong to the simulated GPU and AMEM_TEST_* to the tests.
-      if (name.starts_with("AMEM_") && !name.starts_with("AMEM_SIM_") &&
-          !name.starts_with("AMEM_TEST_"))
-        out.complaints.push_back("unknown variable " + std::string(name) +
-                                 " is ignored (amem env --help lists all)");
-      continue;
-    }
-    if (*text == '\0') continue;
-    long enable = 0;
-    if (name == "AMEM_ENABLE") {
-      read_integer(*row, text, enable, out.complaints);
-      out.enable = enable == 1;
-    } else if (name == "AMEM_GROUPID") {
-      read_integer(*row, text, out.group_id, out.complaints);
-    } else if (name == "AMEM_NCCL_OFFLOAD_FREE_TAG") {
-      read_integer(*row, text, out.free_tag, out.complaints);
-    } else if (name == "AMEM_TIMEOUT_MS") {
-      read_integer(*row, text, out.timeout_ms, out.complaints);
-    } else if (name == "GMM_LOG") {
-      gmm_log = text;
-    } else if (name == "AMEM_LOG") {
-      log = text;
-    } else if (name == "AMEM_CUMEM") {
-      const bool respect = read_choice(*row, text, out.complaints);
-      out.cumem = respect ? CumemMode::respect : CumemMode::force;
-    } else if (name == "AMEM_SLAB") {
-      read_integer(*row, text, out.slab, out.complaints);
-    } else if (name == "AMEM_TRIM_CONTEXT") {
-      read_integer(*row, text, out.trim_context, out.complaints);
-    } else if (name == "AMEM_HOST_LIMIT") {
-      read_integer(*row, text, out.host_limit_mib, out.complaints);
-    } else if (name == "AMEM_HOST_PREALLOC") {
-      read_integer(*row, text, out.host_prealloc_mib, out.complaints);
-    } else if (name == "AMEM_NCCL_PATH") {
-      out.nccl_path = text;
-    }
+    const std::string_view name = entry.substr(0, entry.find('='));
+    // AMEM_SIM_* belong to the simulated GPU and AMEM_TEST_* to the tests.
+    if (name.size() < entry.size() && name.starts_with("AMEM_") && !is_known(name) &&
+        !name.starts_with("AMEM_SIM_") && !name.starts_with("AMEM_TEST_"))
+      out.complaints.push_back("unknown variable " + std::string(name) +
+                               " is ignored (amem env --help lists all)");
   }
-  if (gmm_log != nullptr)
-    read_integer(*find_row("GMM_LOG"), gmm_log, out.log_level, out.complaints);
-  if (log != nullptr) read_integer(*find_row("AMEM_LOG"), log, out.log_level, out.complaints);
   return out;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ enum class CumemMode { force, respect };
 
 /// The settings of this process. Read at the first call of amem, constant afterwards.
 struct Environment {
-  bool enable = false;
+  long enable = 0;
   long group_id = 0;
   long free_tag = 0;
   long log_level = 3;
@@ -33,5 +34,13 @@ Environment read_environment(const char* const* environ_block);
 
 /// The settings of this process, read at the first call. Thread-safe.
 const Environment& environment();
+
+/// Set by amemEnable().
+inline constinit std::atomic<bool> g_enabled{false};
+
+/// True if AMEM_ENABLE is 1 or amemEnable() was called.
+inline bool is_enabled() {
+  return g_enabled.load(std::memory_order_relaxed) || environment().enable == 1;
+}
 
 }  // namespace amem

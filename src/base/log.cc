@@ -14,21 +14,8 @@
 namespace amem {
 namespace {
 
-const char* level_name(LogLevel level) {
-  switch (level) {
-    case LogLevel::error:
-      return "ERROR";
-    case LogLevel::warn:
-      return "WARN";
-    case LogLevel::info:
-      return "INFO";
-    case LogLevel::debug:
-      return "DEBUG";
-    case LogLevel::trace:
-      return "TRACE";
-  }
-  return "?";
-}
+/// By LogLevel.
+constexpr const char* kLevelNames[] = {"", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
 
 }  // namespace
 
@@ -41,8 +28,9 @@ void log_line(LogLevel level, int device, const char* format, ...) {
   if (device >= 0) snprintf(where, sizeof where, "%d", device);
 
   char line[1280];
-  const int head = snprintf(line, sizeof line, "%s:%d:%ld [%s] AMEM %s ", host, getpid(),
-                            static_cast<long>(syscall(SYS_gettid)), where, level_name(level));
+  const int head =
+      snprintf(line, sizeof line, "%s:%d:%ld [%s] AMEM %s ", host, getpid(),
+               static_cast<long>(syscall(SYS_gettid)), where, kLevelNames[static_cast<int>(level)]);
   va_list args;
   va_start(args, format);
   const int body = vsnprintf(line + head, sizeof line - static_cast<size_t>(head), format, args);

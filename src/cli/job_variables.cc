@@ -3,6 +3,10 @@
 #include "cli/job_variables.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include "base/environment.h"
 #include "cli/failure.h"
@@ -38,6 +42,18 @@ Variables job_variables(const JobOptions& options, const Variables& before) {
   check_values(out);
   out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_library()));
   return out;
+}
+
+void launch(const JobOptions& options, std::vector<std::string> command) {
+  Variables variables = Variables::of_this_process();
+  variables.set_all(job_variables(options, variables));
+  std::vector<std::string> block = variables.block();
+  const std::string name = command.front();
+  // Searches PATH. Runs a script without a first line with sh.
+  execvpe(name.c_str(), pointers_to(command).data(), pointers_to(block).data());
+  const int error = errno;
+  throw Failure(error == ENOENT ? kNotFound : kNotExecutable,
+                fmt::format("{} cannot be run: {}", name, strerror(error)));
 }
 
 }  // namespace amem

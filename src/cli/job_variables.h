@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/variables.h"
 
@@ -20,5 +21,10 @@ struct JobOptions {
 /// The variables to set for a job whose environment is `before`. Throws Failure if the value of an
 /// option is out of range (environment.def) or amem's library is missing.
 Variables job_variables(const JobOptions& options, const Variables& before);
+
+/// Replaces this process with `command`, with the job's variables set. The pid, standard streams,
+/// signals and exit code are those of the command. Does not return. Throws Failure, with kNotFound
+/// or kNotExecutable if applicable.
+[[noreturn]] void launch(const JobOptions& options, std::vector<std::string> command);
 
 }  // namespace amem

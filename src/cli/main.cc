@@ -17,7 +17,6 @@
 #include "cli/environment_listing.h"
 #include "cli/failure.h"
 #include "cli/job_variables.h"
-#include "cli/launch.h"
 #include "cli/preload.h"
 #include "cli/status_report.h"
 #include "transport/socket_address.h"

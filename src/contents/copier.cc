@@ -10,13 +10,13 @@ namespace amem {
 Status Copier::make_ready() {
   AMEM_TRY(exiting_.check());
   if (stream_ == nullptr) {
-    const DriverResult made = driver_.cuStreamCreate(&stream_, kStreamNonBlocking);
-    if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
+    AMEM_TRY(driver_status(driver_, driver_.cuStreamCreate(&stream_, kStreamNonBlocking),
+                           "cuStreamCreate()"));
   }
   for (DriverEvent& event : ends_) {
     if (event != nullptr) continue;
-    const DriverResult made = driver_.cuEventCreate(&event, kEventDisableTiming);
-    if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuEventCreate()");
+    AMEM_TRY(driver_status(driver_, driver_.cuEventCreate(&event, kEventDisableTiming),
+                           "cuEventCreate()"));
   }
   return ok_status();
 }
@@ -41,10 +41,9 @@ Status Copier::leave_out_zero_pages(std::vector<Transfer>& transfers) {
 Status Copier::zero(const Transfer& transfer) {
   if (total_bytes(transfer.pieces) == transfer.size_bytes || seeded_fault("skip_zeroing"))
     return ok_status();
-  const DriverResult result =
-      driver_.cuMemsetD8Async(transfer.address, 0, transfer.size_bytes, stream_);
-  if (result == driver_result::kSuccess) return ok_status();
-  return driver_error(driver_, result, "cuMemsetD8Async(%zu bytes)", transfer.size_bytes);
+  return driver_status(driver_,
+                       driver_.cuMemsetD8Async(transfer.address, 0, transfer.size_bytes, stream_),
+                       "cuMemsetD8Async(%zu bytes)", transfer.size_bytes);
 }
 
 Status Copier::queue(const Transfer& transfer, CopyDirection direction) {
@@ -56,17 +55,15 @@ Status Copier::queue(const Transfer& transfer, CopyDirection direction) {
                         transfer.kernel_can_go));
   AMEM_TRY(copies.flush());
   AMEM_TRY(exiting_.check());
-  const DriverResult result = driver_.cuEventRecord(ends_[queued_++ % 2], stream_);
-  if (result == driver_result::kSuccess) return ok_status();
-  return driver_error(driver_, result, "cuEventRecord()");
+  return driver_status(driver_, driver_.cuEventRecord(ends_[queued_++ % 2], stream_),
+                       "cuEventRecord()");
 }
 
 Status Copier::wait_for_previous() {
   if (queued_ < 2) return ok_status();
   AMEM_TRY(exiting_.check());
-  const DriverResult result = driver_.cuEventSynchronize(ends_[queued_ % 2]);
-  if (result == driver_result::kSuccess) return ok_status();
-  return driver_error(driver_, result, "cuEventSynchronize() after copying");
+  return driver_status(driver_, driver_.cuEventSynchronize(ends_[queued_ % 2]),
+                       "cuEventSynchronize() after copying");
 }
 
 Status Copier::wait_for_all() {

@@ -7,7 +7,7 @@
 #include <deque>
 #include <optional>
 
-#include "driver/fake_gpus.h"
+#include "tests/support/fake_gpus.h"
 
 namespace amem {
 namespace {

@@ -30,12 +30,11 @@ std::vector<CopyRange> copy_ranges(const std::vector<Piece>& pieces,
 Status CopyQueue::copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes) {
   AMEM_TRY(exiting_.check());
   const bool to_host = direction_ == CopyDirection::to_host;
-  const DriverResult result =
+  return driver_status(
+      driver_,
       to_host ? driver_.cuMemcpyDtoHAsync_v2(on_host, address, size_bytes, stream_)
-              : driver_.cuMemcpyHtoDAsync_v2(address, on_host, size_bytes, stream_);
-  if (result == driver_result::kSuccess) return ok_status();
-  return driver_error(driver_, result, "%s(%zu bytes)",
-                      to_host ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync", size_bytes);
+              : driver_.cuMemcpyHtoDAsync_v2(address, on_host, size_bytes, stream_),
+      "%s(%zu bytes)", to_host ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync", size_bytes);
 }
 
 /// Adds a copy to the list for the kernel. Returns false if the driver must make it.

@@ -32,15 +32,17 @@ bool is_writable(const Placement& placement, int device) {
 Status Kernels::load() {
   if (small_copies_ != nullptr) return ok_status();
   DriverModule module = nullptr;
-  DriverResult result = driver_.cuModuleLoadData(&module, kKernelsPtx);
-  if (result != driver_result::kSuccess) return driver_error(driver_, result, "cuModuleLoadData()");
+  AMEM_TRY(
+      driver_status(driver_, driver_.cuModuleLoadData(&module, kKernelsPtx), "cuModuleLoadData()"));
   DriverKernel kernels[2] = {};
   const char* const names[] = {kZeroPagesKernel, kSmallCopiesKernel};
   for (int i = 0; i < 2; ++i) {
-    result = driver_.cuModuleGetFunction(&kernels[i], module, names[i]);
-    if (result == driver_result::kSuccess) continue;
+    Status found =
+        driver_status(driver_, driver_.cuModuleGetFunction(&kernels[i], module, names[i]),
+                      "cuModuleGetFunction(%s)", names[i]);
+    if (found.ok()) continue;
     driver_.cuModuleUnload(module);
-    return driver_error(driver_, result, "cuModuleGetFunction(%s)", names[i]);
+    return found;
   }
   zero_pages_ = kernels[0];
   small_copies_ = kernels[1];
@@ -50,11 +52,10 @@ Status Kernels::load() {
 Status Kernels::launch(DriverKernel kernel, size_t block_count, unsigned thread_count,
                        void* parameter, DriverStream stream) {
   void* parameters[] = {parameter};
-  const DriverResult result =
-      driver_.cuLaunchKernel(kernel, static_cast<unsigned>(block_count), 1, 1, thread_count, 1, 1,
-                             0, stream, parameters, nullptr);
-  if (result == driver_result::kSuccess) return ok_status();
-  return driver_error(driver_, result, "cuLaunchKernel(%zu blocks)", block_count);
+  return driver_status(driver_,
+                       driver_.cuLaunchKernel(kernel, static_cast<unsigned>(block_count), 1, 1,
+                                              thread_count, 1, 1, 0, stream, parameters, nullptr),
+                       "cuLaunchKernel(%zu blocks)", block_count);
 }
 
 Status Kernels::find_zero_pages(DeviceAddress table, size_t page_count, DriverStream stream) {

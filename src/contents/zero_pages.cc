@@ -56,9 +56,9 @@ Status ZeroPages::load() {
   if (table_on_device_ != 0) return ok_status();
   if (table_ == nullptr) {
     void* table = nullptr;
-    const DriverResult result =
-        driver_.cuMemHostAlloc(&table, kMostAtOnce * sizeof *table_, kHostAllocForKernels);
-    if (result != driver_result::kSuccess) return driver_error(driver_, result, "cuMemHostAlloc()");
+    AMEM_TRY(driver_status(
+        driver_, driver_.cuMemHostAlloc(&table, kMostAtOnce * sizeof *table_, kHostAllocForKernels),
+        "cuMemHostAlloc()"));
     table_ = static_cast<DeviceAddress*>(table);
   }
   const DriverResult result = driver_.cuMemHostGetDevicePointer_v2(&table_on_device_, table_, 0);

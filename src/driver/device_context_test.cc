@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "driver/device_context.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <thread>
+
+#include "driver/device_work.h"
 
 namespace amem {
 namespace {

@@ -9,14 +9,12 @@
 #include <optional>
 
 #include "base/thread.h"
-#include "driver/device_context.h"
 #include "driver/device_work.h"
 
 namespace amem {
 
 struct DeviceThreads::Task {
   Job job;
-  bool optional = false;  ///< no error if the device has no active context
   std::shared_ptr<Answer> answer;
 };
 
@@ -57,8 +55,6 @@ void* DeviceThreads::serve(void* argument) {
         in_context = true;
         return task.job();
       });
-    if (task.optional && !result.ok() && result.error().kind == ErrorKind::unsupported)
-      result = ok_status();
     task.job = nullptr;
     task.answer->give(std::move(result));
   }
@@ -75,13 +71,13 @@ DeviceThreads::Lane* DeviceThreads::lane_of(int device) {
   return lane.get();
 }
 
-std::shared_ptr<DeviceThreads::Answer> DeviceThreads::post(int device, Job job, bool optional) {
+std::shared_ptr<DeviceThreads::Answer> DeviceThreads::post(int device, Job job) {
   MutexLock lock(mutex_);
   Lane* const lane = lane_of(device);
   if (lane == nullptr) return nullptr;
   auto answer = std::make_shared<Answer>();
   MutexLock lane_lock(lane->mutex);
-  lane->tasks.push_back({std::move(job), optional, answer});
+  lane->tasks.push_back({std::move(job), answer});
   lane->changed.notify_all();
   return answer;
 }
@@ -92,16 +88,12 @@ void DeviceThreads::prepare(const std::vector<int>& devices) {
 }
 
 Status DeviceThreads::run(std::map<int, Job> jobs, const char* what, Deadline deadline) {
-  return wait(start(std::move(jobs), false), what, deadline);
+  return wait(start(std::move(jobs)), what, deadline);
 }
 
 DeviceThreads::Started DeviceThreads::start(std::map<int, Job> jobs) {
-  return start(std::move(jobs), false);
-}
-
-DeviceThreads::Started DeviceThreads::start(std::map<int, Job>&& jobs, bool optional) {
   Started started;
-  for (auto& [device, job] : jobs) started[device] = post(device, std::move(job), optional);
+  for (auto& [device, job] : jobs) started[device] = post(device, std::move(job));
   return started;
 }
 
@@ -129,15 +121,21 @@ Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) 
   std::map<int, Job> jobs;
   for (int device : devices)
     jobs[device] = [this, device] { return wait_for_device(driver_, exiting_, device); };
-  return wait(start(std::move(jobs), true), "the work that was queued on it", deadline);
+  Status status = ok_status();
+  for (const auto& job : start(std::move(jobs))) {
+    Status idle = wait({job}, "the work that was queued on it", deadline);
+    const bool has_no_context = !idle.ok() && idle.error().kind == ErrorKind::unsupported;
+    if (status.ok() && !has_no_context) status = std::move(idle);
+  }
+  return status;
 }
 
 Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
                            Deadline deadline) {
   const Job job = [this, device, address, size_bytes]() -> Status {
     DriverStream stream = nullptr;
-    const DriverResult made = driver_.cuStreamCreate(&stream, kStreamNonBlocking);
-    if (made != driver_result::kSuccess) return driver_error(driver_, made, "cuStreamCreate()");
+    AMEM_TRY(driver_status(driver_, driver_.cuStreamCreate(&stream, kStreamNonBlocking),
+                           "cuStreamCreate()"));
     const DriverResult queued = driver_.cuMemsetD8Async(address, 0, size_bytes, stream);
     Status ended = wait_for_stream(driver_, exiting_, device, stream, "zeroing memory");
     if (!exiting_) driver_.cuStreamDestroy_v2(stream);

@@ -59,8 +59,7 @@ class DeviceThreads {
   struct Task;
   struct Lane;
   Lane* lane_of(int device) AMEM_REQUIRES(mutex_);
-  std::shared_ptr<Answer> post(int device, Job job, bool optional);
-  Started start(std::map<int, Job>&& jobs, bool optional);
+  std::shared_ptr<Answer> post(int device, Job job);
   static void* serve(void* lane);
 
   const Driver& driver_;

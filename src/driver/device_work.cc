@@ -2,9 +2,48 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "driver/device_work.h"
 
+#include <atomic>
+
 #include "base/log.h"
 
 namespace amem {
+namespace {
+
+// amem takes one reference to each primary context and never releases it: a release at exit would
+// be a driver call after exit has begun.
+constexpr int kMaxDevices = 64;
+std::atomic<DriverContext> g_primary[kMaxDevices];
+
+Result<DriverContext> primary_context(const Driver& driver, int device) {
+  if (device < 0 || device >= kMaxDevices)
+    return make_error(ErrorKind::unsupported, 0, "device %d is over the limit of %d", device,
+                      kMaxDevices);
+  DriverContext context = g_primary[device].load(std::memory_order_acquire);
+  if (context != nullptr) return context;
+  unsigned flags = 0;
+  int active = 0;
+  AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxGetState(device, &flags, &active),
+                         "cuDevicePrimaryCtxGetState(%d)", device));
+  if (active == 0)
+    return make_error(ErrorKind::unsupported, 0, "device %d has no active primary context", device);
+  AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxRetain(&context, device),
+                         "cuDevicePrimaryCtxRetain(%d)", device));
+  g_primary[device].store(context, std::memory_order_release);
+  return context;
+}
+
+}  // namespace
+
+Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
+  Result<DriverContext> context = primary_context(driver, device);
+  if (!context.ok()) return std::move(context.error());
+  AMEM_TRY(driver_status(driver, driver.cuCtxSetCurrent(context.value()),
+                         "cuCtxSetCurrent(device %d)", device));
+  int mode = kCaptureModeRelaxed;
+  AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
+                         "cuThreadExchangeStreamCaptureMode(relaxed)"));
+  return job();
+}
 
 Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device) {
   constexpr size_t kBytes = 64;

@@ -22,15 +22,23 @@ Error missing_function(const char* symbol) {
 Status check_version(const Driver& driver) {
   if (driver.cuDriverGetVersion == nullptr) return missing_function("cuDriverGetVersion");
   int version = 0;
-  const DriverResult result = driver.cuDriverGetVersion(&version);
-  if (result != driver_result::kSuccess)
-    return driver_error(driver, result, "cuDriverGetVersion()");
+  AMEM_TRY(driver_status(driver, driver.cuDriverGetVersion(&version), "cuDriverGetVersion()"));
   if (version >= kOldestCuda) return ok_status();
   return make_error(ErrorKind::unsupported, 0,
                     "the CUDA driver supports CUDA %d.%d, but amem needs CUDA %d.%d or newer: "
                     "update the driver",
                     major_of(version), minor_of(version), major_of(kOldestCuda),
                     minor_of(kOldestCuda));
+}
+
+Error error_of_call(const Driver& driver, DriverResult code, const char* format, va_list args) {
+  char call[512];
+  vsnprintf(call, sizeof call, format, args);
+  const char* name = nullptr;
+  if (driver.cuGetErrorName == nullptr || driver.cuGetErrorName(code, &name) != 0 ||
+      name == nullptr)
+    name = "an unknown driver error";
+  return make_error(ErrorKind::driver, code, "%s failed: %s (%d)", call, name, code);
 }
 
 }  // namespace
@@ -56,16 +64,20 @@ Result<Driver> load_driver() {
 }
 
 Error driver_error(const Driver& driver, DriverResult code, const char* format, ...) {
-  char call[512];
   va_list args;
   va_start(args, format);
-  vsnprintf(call, sizeof call, format, args);
+  Error error = error_of_call(driver, code, format, args);
   va_end(args);
-  const char* name = nullptr;
-  if (driver.cuGetErrorName == nullptr || driver.cuGetErrorName(code, &name) != 0 ||
-      name == nullptr)
-    name = "an unknown driver error";
-  return make_error(ErrorKind::driver, code, "%s failed: %s (%d)", call, name, code);
+  return error;
+}
+
+Status driver_status(const Driver& driver, DriverResult code, const char* format, ...) {
+  if (code == driver_result::kSuccess) return ok_status();
+  va_list args;
+  va_start(args, format);
+  Status status = error_of_call(driver, code, format, args);
+  va_end(args);
+  return status;
 }
 
 }  // namespace amem

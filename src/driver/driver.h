@@ -49,5 +49,8 @@ Result<Driver> load_driver();
 /// 0) failed: CUDA_ERROR_OUT_OF_MEMORY".
 [[gnu::format(printf, 3, 4)]] Error driver_error(const Driver& driver, DriverResult code,
                                                  const char* format, ...);
+/// The same if `code` is an error, otherwise success.
+[[gnu::format(printf, 3, 4)]] Status driver_status(const Driver& driver, DriverResult code,
+                                                   const char* format, ...);
 
 }  // namespace amem

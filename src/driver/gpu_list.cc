@@ -25,11 +25,9 @@ Result<std::vector<Gpu>> list_gpus(const Driver& driver) {
   const auto count_devices = find<DriverResult (*)(int*)>("cuDeviceGetCount");
   const auto get_name = find<DriverResult (*)(char*, int, int)>("cuDeviceGetName");
   const auto get_bytes = find<DriverResult (*)(size_t*, int)>("cuDeviceTotalMem_v2");
-  if (const DriverResult result = init(0); result != driver_result::kSuccess)
-    return driver_error(driver, result, "cuInit(0)");
+  AMEM_TRY(driver_status(driver, init(0), "cuInit(0)"));
   int count = 0;
-  if (const DriverResult result = count_devices(&count); result != driver_result::kSuccess)
-    return driver_error(driver, result, "cuDeviceGetCount()");
+  AMEM_TRY(driver_status(driver, count_devices(&count), "cuDeviceGetCount()"));
   std::vector<Gpu> gpus;
   for (int device = 0; device < count; ++device) {
     const auto attribute = [&](int which) {

@@ -19,10 +19,8 @@ Result<size_t> stack_limit(const Driver& driver, int device) {
 }
 
 Status set_stack_limit(const Driver& driver, int device, size_t bytes) {
-  const DriverResult result = driver.cuCtxSetLimit(kLimitStackSize, bytes);
-  if (result == driver_result::kSuccess) return ok_status();
-  return driver_error(driver, result, "cuCtxSetLimit(CU_LIMIT_STACK_SIZE, %zu) on device %d", bytes,
-                      device);
+  return driver_status(driver, driver.cuCtxSetLimit(kLimitStackSize, bytes),
+                       "cuCtxSetLimit(CU_LIMIT_STACK_SIZE, %zu) on device %d", bytes, device);
 }
 
 /// 0 if the driver does not report it. Used for reports only.

@@ -7,7 +7,6 @@
 
 namespace amem {
 
-using Action = Step::Action;
 using enum BackingState;
 
 /// A running transfer of one backing, from its start until no copy uses the memory, even after the
@@ -55,14 +54,13 @@ void Executor::add_contents(BackingId id, TransfersByDevice* found) {
 }
 
 // A kernel finds the pages that are zero.
-Result<Executor::SharedTransfers> Executor::find_contents(const std::vector<Step>& plan,
+Result<Executor::SharedTransfers> Executor::find_contents(const Plan& plan,
                                                           const std::function<void()>& meanwhile,
                                                           Deadline deadline) {
   const auto found = std::make_shared<TransfersByDevice>();
   {
     MutexLock lock(registry_.mutex);
-    for (const Step& step : plan)
-      if (step.action == Action::move_out) add_contents(step.backing, found.get());
+    for (const BackingId id : plan.own) add_contents(id, found.get());
   }
   std::map<int, DeviceThreads::Job> jobs;
   for (const auto& [device, transfers] : *found)
@@ -87,7 +85,7 @@ Status Executor::reserve(const TransfersByDevice& transfers, Deadline deadline) 
       "pinning host memory", deadline);
 }
 
-Status Executor::make_room(const std::vector<Step>& plan, Deadline deadline) {
+Status Executor::make_room(const Plan& plan, Deadline deadline) {
   if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes()) return ok_status();
   Result<SharedTransfers> found = find_contents(
       plan, [] {}, deadline);

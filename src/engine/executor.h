@@ -21,7 +21,7 @@ struct MoveReport {
   size_t copied_bytes = 0;
 };
 
-/// Runs the steps of a plan that need no other process: drop, move_out, move_in.
+/// Carries out the parts of a plan that need no other process: all except fetching imports.
 ///
 /// Backings move one after another in a pipeline. While the contents of one are copied, the backing
 /// before it is unmapped and released. While one is filled, the next is created and mapped.
@@ -44,20 +44,18 @@ class Executor {
 
   /// Reserves host memory for the plan: as much as the last pause kept, or as much as is not zero
   /// now. Peers may still write, so move_out() may need more.
-  Status make_room(const std::vector<Step>& plan, Deadline deadline);
+  Status make_room(const Plan& plan, Deadline deadline);
 
   /// Drops imports, copies the bytes that are kept and not zero, and releases memory. After an
-  /// error, backings that were not released are unchanged. Appends each started step to `begun`,
-  /// including the step that failed.
-  Status move_out(const std::vector<Step>& plan, std::vector<Step>* begun, Deadline deadline,
-                  MoveReport* report);
+  /// error, backings that were not released are unchanged; plan_resume() has the others.
+  Status move_out(const Plan& plan, Deadline deadline, MoveReport* report);
 
   /// Creates memory and restores its contents, including those of an earlier call that failed.
   /// Calls `meanwhile` when all memory exists and copies are running. After an error the memory is
   /// released again, so that the call can be repeated; if a copy has failed, the memory is kept for
   /// the next call.
-  Status move_in(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
-                 Deadline deadline, MoveReport* report);
+  Status move_in(const Plan& plan, const std::function<void()>& meanwhile, Deadline deadline,
+                 MoveReport* report);
 
  private:
   class UnderWay;
@@ -69,26 +67,25 @@ class Executor {
   std::shared_ptr<const void> keep_mapped(Backing& backing) AMEM_REQUIRES(registry_.mutex);
   void end_transfer(BackingId backing);
 
-  Status begin_move_out(const std::vector<Step>& plan);
-  Status copy_and_release(const std::vector<Step>& plan, std::vector<Step>* begun,
-                          Deadline deadline, MoveReport* report);
-  void cancel_move_out(const std::vector<Step>& plan);
-  Result<SharedTransfers> find_contents(const std::vector<Step>& plan,
-                                        const std::function<void()>& meanwhile, Deadline deadline);
+  Status begin_move_out(const Plan& plan);
+  Status copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report);
+  void cancel_move_out(const Plan& plan);
+  Result<SharedTransfers> find_contents(const Plan& plan, const std::function<void()>& meanwhile,
+                                        Deadline deadline);
   void add_contents(BackingId id, TransfersByDevice* found) AMEM_REQUIRES(registry_.mutex);
   Status reserve(const TransfersByDevice& transfers, Deadline deadline);
   Status take_blocks(TransfersByDevice* transfers, size_t* copied_bytes);
-  Status drop(const std::vector<Step>& plan, std::vector<Step>* begun);
-  Status release_each(const std::vector<Step>& plan, std::vector<Step>* begun, CopyPipeline& copies,
-                      Deadline deadline, MoveReport* report);
+  Status drop(const Plan& plan);
+  Status release_each(const Plan& plan, CopyPipeline& copies, Deadline deadline,
+                      MoveReport* report);
   Status release(BackingId id);
 
-  Status create_each(const std::vector<Step>& plan, CopyPipeline& copies,
-                     std::vector<BackingId>* begun, MoveReport* report);
+  Status create_each(const Plan& plan, CopyPipeline& copies, std::vector<BackingId>* begun,
+                     MoveReport* report);
   Status create(BackingId id);
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
   void give_back(const std::vector<BackingId>& begun);
-  void end_move_in(const std::vector<Step>& plan);
+  void end_move_in(const Plan& plan);
   /// Constructs the copier of this device at its first use.
   void need_copier(int device) { copiers_.try_emplace(device, driver_, device, exiting_); }
 

@@ -7,13 +7,12 @@
 
 #include <algorithm>
 
-#include "driver/fake_gpus.h"
+#include "tests/support/fake_gpus.h"
 #include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {
 
-using Action = Step::Action;
 constexpr DriverResult kNotPermitted = 800;
 constexpr size_t kBytes = FakeGpus::kBytes;
 
@@ -55,27 +54,14 @@ class ExecutorTest : public SharingTest {
     return now.state == BackingState::resident && now.copying == 0 &&
            gpus_.holds(now.first_address(), static_cast<unsigned char>(id));
   }
-  std::vector<Step> pause_plan() {
-    MutexLock lock(registry_.mutex);
-    return plan_pause(registry_.backings(), registry_.allocations(), {""});
-  }
-
   Status move_out(Executor& executor) {
-    begun_.clear();
-    return executor.move_out(pause_plan(), &begun_, patience(), &report_);
+    return executor.move_out(plan_pause(registry_, {""}), patience(), &report_);
   }
   Status move_out() { return move_out(executor_); }
-  Status move_in(const std::vector<Step>& plan) {
-    return executor_.move_in(
-        plan, [] {}, patience(), &report_);
-  }
+  Plan begun() { return plan_resume(registry_, {""}); }
   Status resume() {
-    std::vector<Step> plan;
-    {
-      MutexLock lock(registry_.mutex);
-      plan = plan_resume(registry_.backings(), {""});
-    }
-    return move_in(plan);
+    return executor_.move_in(
+        begun(), [] {}, patience(), &report_);
   }
   static Deadline patience() { return Deadline::after_ms(20000); }
 
@@ -83,7 +69,6 @@ class ExecutorTest : public SharingTest {
   HostPool pool_{driver_, 0}, small_pool_{driver_, kBytes + kBytes / 2};
   Executor executor_{context_, pool_};
   Executor limited_{context_, small_pool_};
-  std::vector<Step> begun_;
   MoveReport report_;
 };
 
@@ -94,7 +79,7 @@ TEST_F(ExecutorTest, EveryByteComesBack) {
   for (int cycle = 0; cycle < 3; ++cycle) {
     if (cycle < 2) add();
     ASSERT_TRUE(move_out().ok());
-    const BackingId last = begun_.back().backing;
+    const BackingId last = begun().own.back();
     for (BackingId id = 1; id <= last; ++id) EXPECT_EQ(state(id), BackingState::released);
     ASSERT_TRUE(resume().ok());
     for (BackingId id = 1; id <= last; ++id) EXPECT_TRUE(is_intact(id)) << id;
@@ -187,7 +172,7 @@ TEST_F(ExecutorTest, OneIsReleasedOnlyAfterItsOwnCopy) {
 
   EXPECT_TRUE(is_intact(3));
   EXPECT_TRUE(is_intact(4));
-  ASSERT_TRUE(move_in(inverse(begun_)).ok());
+  ASSERT_TRUE(resume().ok());
   for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id)) << id;
   EXPECT_EQ(pool_.free_bytes(), pool_.capacity_bytes());
 }
@@ -200,13 +185,14 @@ TEST_F(ExecutorTest, FailedMoveWithoutAWayBackGoesOnLater) {
     gpus_.failing_copy = 4;
   }
   ASSERT_FALSE(move_out().ok());
-  ASSERT_FALSE(begun_.empty());
+  const std::vector<BackingId> released = begun().own;
+  ASSERT_FALSE(released.empty());
   {
     MutexLock lock(gpus_.mutex);
-    gpus_.room = begun_.size() - 1;
+    gpus_.room = released.size() - 1;
   }
-  EXPECT_EQ(move_in(inverse(begun_)).error().code, driver_result::kOutOfMemory);
-  for (const Step& step : begun_) EXPECT_EQ(state(step.backing), BackingState::released);
+  EXPECT_EQ(resume().error().code, driver_result::kOutOfMemory);
+  for (const BackingId id : released) EXPECT_EQ(state(id), BackingState::released);
   EXPECT_TRUE(is_intact(4));
 
   ASSERT_TRUE(move_out().ok());
@@ -275,12 +261,12 @@ TEST_F(ExecutorTest, MoveWhoseJobsDoNotRunLeavesNoCopyUnderWay) {
 
 TEST_F(ExecutorTest, RoomIsMadeForWhatIsNotZeroAndThenThereIsEnough) {
   add();
-  ASSERT_TRUE(executor_.make_room(pause_plan(), patience()).ok());
+  ASSERT_TRUE(executor_.make_room(plan_pause(registry_, {""}), patience()).ok());
   EXPECT_GE(pool_.free_bytes(), kBytes);
 
   ASSERT_TRUE(move_out().ok());
   ASSERT_TRUE(resume().ok());
-  ASSERT_TRUE(executor_.make_room(pause_plan(), patience()).ok());
+  ASSERT_TRUE(executor_.make_room(plan_pause(registry_, {""}), patience()).ok());
   MutexLock lock(gpus_.mutex);
   EXPECT_EQ(gpus_.pinned, 1u);
 }
@@ -288,7 +274,7 @@ TEST_F(ExecutorTest, RoomIsMadeForWhatIsNotZeroAndThenThereIsEnough) {
 TEST_F(ExecutorTest, MoreThanTheLimitIsRefusedBeforeAnyIsMade) {
   for (int i = 0; i < 2; ++i) add();
 
-  const Status refused = limited_.make_room(pause_plan(), patience());
+  const Status refused = limited_.make_room(plan_pause(registry_, {""}), patience());
 
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("AMEM_HOST_LIMIT"), std::string::npos);
@@ -343,11 +329,10 @@ TEST_F(ExecutorTest, ExportsAreMadeWhileContentsComeBack) {
     copy_met = meeting.come();
     return driver_result::kSuccess;
   };
-  EXPECT_TRUE(
-      fresh
-          .move_in(
-              {{Action::move_in, 1}}, [&] { exports_met = meeting.come(); }, patience(), &report_)
-          .ok());
+  EXPECT_TRUE(fresh
+                  .move_in(
+                      begun(), [&] { exports_met = meeting.come(); }, patience(), &report_)
+                  .ok());
   EXPECT_TRUE(copy_met && exports_met);
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/phase.h"
+#include "base/nvtx_range.h"
 #include "base/seeded_fault.h"
 #include "base/step_point.h"
 #include "engine/executor.h"
@@ -12,7 +12,6 @@
 
 namespace amem {
 
-using Action = Step::Action;
 using enum BackingState;
 
 namespace {
@@ -77,14 +76,13 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
   copies.add(device, std::move(transfer));
 }
 
-Status Executor::create_each(const std::vector<Step>& plan, CopyPipeline& copies,
-                             std::vector<BackingId>* begun, MoveReport* report) {
+Status Executor::create_each(const Plan& plan, CopyPipeline& copies, std::vector<BackingId>* begun,
+                             MoveReport* report) {
   const Stopwatch watch(&report->memory_ms);
-  for (const Step& step : plan) {
-    if (step.action != Action::move_in) continue;
-    begun->push_back(step.backing);
-    AMEM_TRY(create(step.backing));
-    fill(step.backing, copies, report);
+  for (const BackingId id : plan.own) {
+    begun->push_back(id);
+    AMEM_TRY(create(id));
+    fill(id, copies, report);
     step_point(StepPoint::resume_half_created);
   }
   return ok_status();
@@ -100,11 +98,10 @@ void Executor::give_back(const std::vector<BackingId>& begun) {
   }
 }
 
-void Executor::end_move_in(const std::vector<Step>& plan) {
+void Executor::end_move_in(const Plan& plan) {
   MutexLock lock(registry_.mutex);
-  for (const Step& step : plan) {
-    Backing* backing =
-        step.action == Action::move_in ? registry_.find_backing(step.backing) : nullptr;
+  for (const BackingId id : plan.own) {
+    Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || backing->state != restoring) continue;
     backing->state = resident;
     backing->saved = nullptr;
@@ -112,7 +109,7 @@ void Executor::end_move_in(const std::vector<Step>& plan) {
   }
 }
 
-Status Executor::move_in(const std::vector<Step>& plan, const std::function<void()>& meanwhile,
+Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhile,
                          Deadline deadline, MoveReport* report) {
   const Stopwatch watch(&report->copy_ms);
   CopyPipeline copies(devices_, copiers_, CopyDirection::to_device);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The executor's part of a pause: contents to the host, memory away.
-#include "base/phase.h"
+#include "base/nvtx_range.h"
 #include "base/step_point.h"
 #include "engine/executor.h"
 #include "memory/backing_state.h"
@@ -9,14 +9,12 @@
 
 namespace amem {
 
-using Action = Step::Action;
 using enum BackingState;
 
-Status Executor::begin_move_out(const std::vector<Step>& plan) {
+Status Executor::begin_move_out(const Plan& plan) {
   MutexLock lock(registry_.mutex);
-  for (const Step& step : plan) {
-    Backing* backing =
-        step.action == Action::move_out ? registry_.find_backing(step.backing) : nullptr;
+  for (const BackingId id : plan.own) {
+    Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || backing->state != resident) continue;
     AMEM_TRY(change_state(*backing, saving));
     backing->saved = nullptr;
@@ -25,10 +23,10 @@ Status Executor::begin_move_out(const std::vector<Step>& plan) {
   return ok_status();
 }
 
-void Executor::cancel_move_out(const std::vector<Step>& plan) {
+void Executor::cancel_move_out(const Plan& plan) {
   MutexLock lock(registry_.mutex);
-  for (const Step& step : plan) {
-    Backing* backing = registry_.find_backing(step.backing);
+  for (const BackingId id : plan.own) {
+    Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || backing->state != saving) continue;
     backing->state = resident;
     backing->saved = nullptr;
@@ -36,13 +34,11 @@ void Executor::cancel_move_out(const std::vector<Step>& plan) {
   }
 }
 
-Status Executor::drop(const std::vector<Step>& plan, std::vector<Step>* begun) {
-  for (const Step& step : plan) {
-    if (step.action != Action::drop) continue;
+Status Executor::drop(const Plan& plan) {
+  for (const BackingId id : plan.imports) {
     AMEM_TRY(exiting_.check());
-    begun->push_back(step);
     MutexLock lock(registry_.mutex);
-    Backing* backing = registry_.find_backing(step.backing);
+    Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || (backing->state != mapped && backing->state != revoked)) continue;
     Status unmapped = unmap_backing(driver_, *backing);
     AMEM_TRY(change_state(*backing, dropped));
@@ -68,29 +64,26 @@ Status Executor::release(BackingId id) {
   return unmapped;
 }
 
-Status Executor::release_each(const std::vector<Step>& plan, std::vector<Step>* begun,
-                              CopyPipeline& copies, Deadline deadline, MoveReport* report) {
-  for (const Step& step : plan) {
-    if (step.action != Action::move_out) continue;
-    AMEM_TRY(copies.wait_for(step.backing, deadline));
+Status Executor::release_each(const Plan& plan, CopyPipeline& copies, Deadline deadline,
+                              MoveReport* report) {
+  for (const BackingId id : plan.own) {
+    AMEM_TRY(copies.wait_for(id, deadline));
     AMEM_TRY(exiting_.check());
     const Stopwatch watch(&report->memory_ms);
-    begun->push_back(step);
-    AMEM_TRY(release(step.backing));
+    AMEM_TRY(release(id));
     step_point(StepPoint::pause_half_released);
   }
   return ok_status();
 }
 
-Status Executor::copy_and_release(const std::vector<Step>& plan, std::vector<Step>* begun,
-                                  Deadline deadline, MoveReport* report) {
+Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report) {
   AMEM_TRY(begin_move_out(plan));
   Status dropped_all = ok_status();
   Result<SharedTransfers> found = find_contents(
       plan,
       [&] {
         const Stopwatch watch(&report->memory_ms);
-        dropped_all = drop(plan, begun);
+        dropped_all = drop(plan);
       },
       deadline);
   if (!found.ok()) return std::move(found.error());
@@ -103,13 +96,12 @@ Status Executor::copy_and_release(const std::vector<Step>& plan, std::vector<Ste
   for (auto& [device, of_device] : transfers)
     for (Transfer& transfer : of_device) copies.add(device, std::move(transfer));
   copies.finish();
-  return release_each(plan, begun, copies, deadline, report);
+  return release_each(plan, copies, deadline, report);
 }
 
-Status Executor::move_out(const std::vector<Step>& plan, std::vector<Step>* begun,
-                          Deadline deadline, MoveReport* report) {
+Status Executor::move_out(const Plan& plan, Deadline deadline, MoveReport* report) {
   const Stopwatch watch(&report->copy_ms);
-  Status status = copy_and_release(plan, begun, deadline, report);
+  Status status = copy_and_release(plan, deadline, report);
   if (!status.ok()) cancel_move_out(plan);
   return status;
 }

@@ -6,8 +6,6 @@
 
 namespace amem {
 
-using Action = Step::Action;
-
 bool is_persistent(const Backing& backing, const AllocationMap& allocations) {
   return std::any_of(
       backing.allocations.begin(), backing.allocations.end(),
@@ -34,50 +32,61 @@ std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& a
   return pieces;
 }
 
-std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations,
-                             const Tags& tags) {
-  std::vector<Step> drops, moves;
+Plan plan_pause(const BackingMap& backings, const AllocationMap& allocations, const Tags& tags) {
+  Plan plan;
   for (const auto& [id, backing] : backings) {
     using enum BackingState;
     if (!tags.contains(backing.tag)) continue;
     if (backing.is_import && (backing.state == mapped || backing.state == revoked))
-      drops.push_back({Action::drop, id});
+      plan.imports.push_back(id);
     if (backing.state == restoring ||
         (backing.state == resident && !backing.is_import && !is_persistent(backing, allocations)))
-      moves.push_back({Action::move_out, id});
+      plan.own.push_back(id);
   }
-  drops.insert(drops.end(), moves.begin(), moves.end());
-  return drops;
+  return plan;
 }
 
-std::vector<Step> plan_resume(const BackingMap& backings, const Tags& tags) {
-  std::vector<Step> moves, fetches;
+Plan plan_resume(const BackingMap& backings, const Tags& tags) {
+  Plan plan;
   for (const auto& [id, backing] : backings) {
     using enum BackingState;
     if (!tags.contains(backing.tag)) continue;
-    if (backing.state == dropped) fetches.push_back({Action::fetch, id});
-    if (backing.state == released || backing.state == restoring)
-      moves.push_back({Action::move_in, id});
+    if (backing.state == dropped) plan.imports.push_back(id);
+    if (backing.state == released || backing.state == restoring) plan.own.push_back(id);
   }
-  moves.insert(moves.end(), fetches.begin(), fetches.end());
-  return moves;
+  return plan;
 }
 
-std::vector<BackingId> backings_of(const std::vector<Step>& plan, Action action) {
-  std::vector<BackingId> backings;
-  for (const Step& step : plan)
-    if (step.action == action) backings.push_back(step.backing);
-  return backings;
+Plan plan_pause(Registry& registry, const Tags& tags) {
+  MutexLock lock(registry.mutex);
+  return plan_pause(registry.backings(), registry.allocations(), tags);
 }
 
-std::vector<Step> inverse(const std::vector<Step>& begun) {
-  std::vector<Step> moves, fetches;
-  for (const Step& step : begun) {
-    if (step.action == Action::move_out) moves.push_back({Action::move_in, step.backing});
-    if (step.action == Action::drop) fetches.push_back({Action::fetch, step.backing});
+Plan plan_resume(Registry& registry, const Tags& tags) {
+  MutexLock lock(registry.mutex);
+  return plan_resume(registry.backings(), tags);
+}
+
+Releasable releasable(Registry& registry, const Tags& tags) {
+  Releasable here;
+  MutexLock lock(registry.mutex);
+  for (const auto& [id, backing] : registry.backings()) {
+    if (!tags.contains(backing.tag) || !backing.is_here() ||
+        (!backing.is_import && is_persistent(backing, registry.allocations())))
+      continue;
+    ++here.objects;
+    if (!backing.is_import) here.own_bytes += backing.size_bytes;
   }
-  moves.insert(moves.end(), fetches.begin(), fetches.end());
-  return moves;
+  return here;
+}
+
+std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan) {
+  std::map<int, size_t> bytes;
+  MutexLock lock(registry.mutex);
+  for (const BackingId id : plan.own)
+    if (const Backing* backing = registry.find_backing(id))
+      bytes[backing->device()] += backing->size_bytes;
+  return bytes;
 }
 
 }  // namespace amem

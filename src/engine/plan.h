@@ -6,20 +6,16 @@
 #include <vector>
 
 #include "memory/client.h"
+#include "memory/registry.h"
 
 namespace amem {
 
-/// One action on one backing. A pause has drops and move_outs, a resume has move_ins and fetches.
-struct Step {
-  enum class Action {
-    drop,      ///< unmap and release an import
-    move_out,  ///< copy the kept bytes to the host, then unmap and release the memory
-    move_in,   ///< create the memory, map it at its addresses, and restore its contents
-    fetch,     ///< request an import from its owner, and map it
-  };
-  Action action;
-  BackingId backing;
-  bool operator==(const Step&) const = default;
+/// The backings that a pause or resume changes, each list in order.
+struct Plan {
+  std::vector<BackingId> imports;  ///< a pause unmaps and releases them; a resume fetches them
+  /// A pause copies the kept bytes to the host and releases the memory. A resume creates it, maps
+  /// it at its addresses and restores its contents.
+  std::vector<BackingId> own;
 };
 
 using AllocationMap = std::map<AllocationId, Allocation>;
@@ -36,20 +32,27 @@ bool is_discarded(const Backing& backing, const AllocationMap& allocations);
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
                                   const Client& client);
 
-/// The steps of a pause of these tags, in order: drops, then move_outs. Pure. Omits backings that
-/// are persistent or released. Includes backings that a failed resume has partly created: their
-/// contents are on the host.
-std::vector<Step> plan_pause(const BackingMap& backings, const AllocationMap& allocations,
-                             const Tags& tags);
+/// A pause of these tags. Pure. Omits backings that are persistent or released. Includes backings
+/// that a failed resume has partly created: their contents are on the host.
+Plan plan_pause(const BackingMap& backings, const AllocationMap& allocations, const Tags& tags);
 
-/// The steps of a resume of these tags, in order: move_ins, then fetches. Pure. Also valid after a
-/// resume that failed.
-std::vector<Step> plan_resume(const BackingMap& backings, const Tags& tags);
+/// A resume of these tags. Pure. Also valid after a resume or a pause that failed at any step: it
+/// then takes back what was begun.
+Plan plan_resume(const BackingMap& backings, const Tags& tags);
 
-/// The backings of the steps with this action, in order. Pure.
-std::vector<BackingId> backings_of(const std::vector<Step>& plan, Step::Action action);
+// The same for the current registry. These functions take the registry's mutex.
 
-/// The steps that undo `begun`, the started steps of a pause; the last one may be incomplete. Pure.
-std::vector<Step> inverse(const std::vector<Step>& begun);
+Plan plan_pause(Registry& registry, const Tags& tags);
+Plan plan_resume(Registry& registry, const Tags& tags);
+
+/// Memory with these tags that is on the GPU and can be released.
+struct Releasable {
+  size_t objects = 0;
+  size_t own_bytes = 0;
+};
+Releasable releasable(Registry& registry, const Tags& tags);
+
+/// The bytes of the plan's own backings, by device.
+std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan);
 
 }  // namespace amem

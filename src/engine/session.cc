@@ -8,11 +8,10 @@
 #include <cinttypes>
 
 #include "base/log.h"
-#include "base/phase.h"
+#include "base/nvtx_range.h"
 #include "base/seeded_fault.h"
 #include "base/step_point.h"
 #include "engine/out_of_memory.h"
-#include "engine/selected_memory.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
@@ -30,6 +29,17 @@ class SharedExports {
 
  private:
   Exports& exports_;
+};
+
+/// Ends the pause or resume of the enclosing function.
+class AtEnd {
+ public:
+  explicit AtEnd(TagStates& states) : states_(states) {}
+  ~AtEnd() { states_.end(); }
+  AtEnd(const AtEnd&) = delete;
+
+ private:
+  TagStates& states_;
 };
 
 }  // namespace
@@ -78,6 +88,11 @@ Tags Session::selected(const Selection& selection) const {
   return tags;
 }
 
+std::vector<int> Session::devices() {
+  MutexLock lock(context_.registry.mutex);
+  return devices_in_use(context_.registry);
+}
+
 void Session::reopen(const Tags& tags) {
   for (Client* client : context_.clients.of(tags)) client->reopen();
 }
@@ -119,19 +134,14 @@ Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* repo
   if (!seeded_fault("leave_gate_open"))
     for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->quiesce(deadline));
   step_point(StepPoint::pause_gate_closed);
-  std::vector<int> devices;
-  {
-    MutexLock lock(context_.registry.mutex);
-    devices = devices_in_use(context_.registry);
-  }
-  AMEM_TRY(context_.devices.drain(devices, deadline));
+  AMEM_TRY(context_.devices.drain(devices(), deadline));
   step_point(StepPoint::pause_drained);
   // Checks the limits before any peer is asked.
   return executor_.make_room(plan_pause(context_.registry, tags), deadline);
 }
 
 Status Session::move_out(const Selection& selection, const Tags& tags, Deadline deadline,
-                         SessionReport* report, std::vector<Step>* begun) {
+                         SessionReport* report) {
   {
     const Phase phase("pause: peers", &report->peers_ms);
     AMEM_TRY(sharing_.exports().revoke(tags, deadline));
@@ -141,7 +151,7 @@ Status Session::move_out(const Selection& selection, const Tags& tags, Deadline 
   step_point(StepPoint::pause_revoked);
   if (selection.trim_context && is_last(tags)) trim_contexts(deadline, report);
   const NvtxRange range("pause: copy and release");
-  AMEM_TRY(executor_.move_out(plan_pause(context_.registry, tags), begun, deadline, &report->move));
+  AMEM_TRY(executor_.move_out(plan_pause(context_.registry, tags), deadline, &report->move));
   step_point(StepPoint::pause_released);
   return ok_status();
 }
@@ -155,18 +165,17 @@ bool Session::is_last(const Tags& tags) {
 
 /// Rolls back a failed pause of these tags. Returns the state of the tags afterwards. If the
 /// rollback fails, the error says why.
-SessionState Session::take_back(const Tags& tags, const std::vector<Step>& begun, Error* error) {
+SessionState Session::take_back(const Tags& tags, Error* error) {
   // The pause may have used up its deadline, so the rollback has its own. Notifications of peers
   // get a quarter of it; they remain queued for peers that do not answer.
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  const std::vector<Step> back = inverse(of_tags(context_.registry, begun, tags));
+  const Plan back = plan_resume(context_.registry, tags);
   MoveReport report;
   Status taken = restore_contexts(deadline);
   if (taken.ok())
     taken = executor_.move_in(
         back, [] {}, deadline, &report);
-  if (taken.ok())
-    taken = sharing_.imports().fetch(backings_of(back, Step::Action::fetch), deadline);
+  if (taken.ok()) taken = sharing_.imports().fetch(back.imports, deadline);
   if (!taken.ok()) {
     error->message +=
         "; and its memory could not be restored (" + taken.error().message + "), so " +
@@ -189,13 +198,8 @@ SessionState Session::take_back(const Tags& tags, const std::vector<Step>& begun
 // first copy, which the driver holds up until the call has returned.
 void Session::trim_contexts(Deadline deadline, SessionReport* report) {
   constexpr long kMostMs = 1000;
-  std::vector<int> devices;
-  {
-    MutexLock lock(context_.registry.mutex);
-    devices = devices_in_use(context_.registry);
-  }
   const Deadline soon = Deadline::after_ms(std::min<long>(kMostMs, deadline.left_ms()));
-  if (const Status trimmed = context_memory_.trim(devices, soon); !trimmed.ok())
+  if (const Status trimmed = context_memory_.trim(devices(), soon); !trimmed.ok())
     AMEM_LOG(warn, -1, "a context keeps its local memory: %s", trimmed.error().message.c_str());
   report->context_bytes = context_bytes();
 }
@@ -208,14 +212,13 @@ Status Session::carry_out_pause(const Selection& selection, const Change& change
   step_point(StepPoint::pause_begun);
   Status status = check_pause(tags);
   if (status.ok()) status = quiesce(tags, deadline, report);
-  std::vector<Step> begun;
   const bool moves = status.ok();
-  if (moves) status = move_out(selection, tags, deadline, report, &begun);
+  if (moves) status = move_out(selection, tags, deadline, report);
   *paused = tags;
   if (status.ok()) return status;
   *paused = change.paused;
   if (moves && !change.active.empty() &&
-      take_back(change.active, begun, &status.error()) == SessionState::paused)
+      take_back(change.active, &status.error()) == SessionState::paused)
     *paused = tags;
   if (!change.paused.empty())
     status.error().message +=
@@ -237,20 +240,14 @@ Status Session::pause_contexts(Deadline deadline) {
 Status Session::pause(const Selection& wanted) {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   AMEM_TRY(begin(SessionState::pausing, deadline));
+  const AtEnd end(states_);
   Selection selection = wanted;
   if (selection.tags.erase(kContextTag) > 0) {
     selection.trim_context = true;
-    if (selection.tags.empty()) {
-      const Status status = pause_contexts(deadline);
-      states_.end();
-      return status;
-    }
+    if (selection.tags.empty()) return pause_contexts(deadline);
   }
   const Change change = begin_pause(selection);
-  if (change.all().empty()) {
-    states_.end();
-    return ok_status();
-  }
+  if (change.all().empty()) return ok_status();
   SessionReport report;
   Tags paused;
   const Status status = carry_out_pause(selection, change, deadline, &report, &paused);
@@ -263,7 +260,6 @@ Status Session::pause(const Selection& wanted) {
     MutexLock lock(mutex_);
     last_pause_ = report;
   }
-  states_.end();
   if (status.ok())
     AMEM_LOG(info, -1,
              "paused %s in %.1f ms (work %.1f, peers %.1f, copy of %.0f MiB and release %.1f, of "
@@ -297,13 +293,8 @@ Result<size_t> Session::trim_host_memory() {
   for (const auto& [tag, state] : states())
     if (state != SessionState::active) return in_use;
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  std::vector<int> devices;
-  {
-    MutexLock lock(context_.registry.mutex);
-    devices = devices_in_use(context_.registry);
-  }
   // A copy of a pause that reached its deadline may still be running.
-  AMEM_TRY(context_.devices.drain(devices, deadline));
+  AMEM_TRY(context_.devices.drain(devices(), deadline));
   const auto given = std::make_shared<size_t>(0);
   AMEM_TRY(context_.devices.run({{device,
                                   [this, given] {
@@ -329,7 +320,7 @@ Status Session::restore_contexts(Deadline deadline) {
 Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* report) {
   step_point(StepPoint::resume_begun);
   AMEM_TRY(restore_contexts(deadline));
-  const std::vector<Step> plan = plan_resume(context_.registry, tags);
+  const Plan plan = plan_resume(context_.registry, tags);
   SharedExports shared(sharing_.exports());
   {
     const NvtxRange range("resume: create and copy");
@@ -337,14 +328,14 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
         plan, [&shared] { shared.make_ready(); }, deadline, &report->move);
     if (!moved.ok() && moved.error().kind == ErrorKind::driver &&
         moved.error().code == driver_result::kOutOfMemory)
-      return out_of_memory(context_, moved.error(), moved_bytes(context_.registry, plan));
+      return out_of_memory(context_, moved.error(), own_bytes(context_.registry, plan));
     AMEM_TRY(std::move(moved));
   }
   step_point(StepPoint::resume_filled);
   const Phase phase("resume: peers", &report->peers_ms);
   const std::shared_ptr<Replies> told = sharing_.exports().restore(tags, deadline);
   step_point(StepPoint::resume_told);
-  AMEM_TRY(sharing_.imports().fetch(backings_of(plan, Step::Action::fetch), deadline));
+  AMEM_TRY(sharing_.imports().fetch(plan.imports, deadline));
   step_point(StepPoint::resume_fetched);
   AMEM_TRY(told->wait(deadline));
   step_point(StepPoint::resume_done);
@@ -354,15 +345,12 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
 Status Session::resume(const Selection& selection) {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   AMEM_TRY(begin(SessionState::resuming, deadline));
+  const AtEnd end(states_);
   Tags tags;
   for (const Tag& tag : selected(selection))
     if (states_.of(tag) == SessionState::paused) tags.insert(tag);
-  if (tags.empty()) {
-    const Status status =
-        selection.tags.contains(kContextTag) ? restore_contexts(deadline) : ok_status();
-    states_.end();
-    return status;
-  }
+  if (tags.empty())
+    return selection.tags.contains(kContextTag) ? restore_contexts(deadline) : ok_status();
   states_.set(tags, SessionState::resuming);
   SessionReport report;
   Status status = ok_status();
@@ -376,7 +364,6 @@ Status Session::resume(const Selection& selection) {
     last_resume_ = report;
   }
   states_.set(tags, status.ok() ? SessionState::active : SessionState::paused);
-  states_.end();
   if (status.ok())
     AMEM_LOG(info, -1,
              "resumed %s in %.1f ms (create and copy of %.0f MiB %.1f, of which driver %.1f, peers "

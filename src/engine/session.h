@@ -94,8 +94,8 @@ class Session {
   Status check_pause(const Tags& tags);
   Status quiesce(const Tags& tags, Deadline deadline, SessionReport* report);
   Status move_out(const Selection& selection, const Tags& tags, Deadline deadline,
-                  SessionReport* report, std::vector<Step>* begun);
-  SessionState take_back(const Tags& tags, const std::vector<Step>& begun, Error* error);
+                  SessionReport* report);
+  SessionState take_back(const Tags& tags, Error* error);
   std::string what_is_left(const Tags& tags);
   Status move_in(const Tags& tags, Deadline deadline, SessionReport* report);
   bool is_last(const Tags& tags);
@@ -103,6 +103,7 @@ class Session {
   void trim_contexts(Deadline deadline, SessionReport* report);
   Status restore_contexts(Deadline deadline);
   void reopen(const Tags& tags);
+  std::vector<int> devices();
 
   ProcessContext& context_;
   Sharing& sharing_;

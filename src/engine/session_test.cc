@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "driver/fake_gpus.h"
+#include "tests/support/fake_gpus.h"
 #include "tests/support/sharing_fixture.h"
 
 namespace amem {

@@ -40,8 +40,17 @@ size_t kept_bytes(const Allocation& allocation, const Backing& backing) {
   return sum;
 }
 
-MemoryTotals totals_of(const Allocation& allocation, const Backing& backing) {
-  MemoryTotals totals;
+void add(const amemTotals_t& other, amemTotals_t* sum) {
+  sum->objects += other.objects;
+  sum->allocated_bytes += other.allocated_bytes;
+  sum->resident_bytes += other.resident_bytes;
+  sum->released_bytes += other.released_bytes;
+  sum->saved_bytes += other.saved_bytes;
+  sum->fixed_bytes += other.fixed_bytes;
+}
+
+amemTotals_t totals_of(const Allocation& allocation, const Backing& backing) {
+  amemTotals_t totals{};
   totals.objects = 1;
   totals.allocated_bytes = allocation.size_bytes;
   (backing.is_here() ? totals.resident_bytes : totals.released_bytes) = allocation.size_bytes;
@@ -52,22 +61,13 @@ MemoryTotals totals_of(const Allocation& allocation, const Backing& backing) {
 
 }  // namespace
 
-void MemoryTotals::add(const MemoryTotals& other) {
-  objects += other.objects;
-  allocated_bytes += other.allocated_bytes;
-  resident_bytes += other.resident_bytes;
-  released_bytes += other.released_bytes;
-  saved_bytes += other.saved_bytes;
-  fixed_bytes += other.fixed_bytes;
-}
-
 Statistics take_statistics(Registry& registry) {
   Statistics statistics;
   MutexLock lock(registry.mutex);
   std::set<BackingId> persistent;
   for (const auto& [id, backing] : registry.backings()) {
     if (!backing.is_import && is_persistent(backing, registry.allocations())) persistent.insert(id);
-    DriverObjects& objects = statistics.driver_objects;
+    amemDriverObjects_t& objects = statistics.driver_objects;
     ++(backing.is_import ? objects.imported : objects.own);
     if (!backing.is_import) objects.own_bytes += backing.size_bytes;
   }
@@ -75,10 +75,10 @@ Statistics take_statistics(Registry& registry) {
     // The client has freed it; its slot waits for an importer.
     if (allocation.handle_references == 0 && allocation.mappings.empty()) continue;
     const Backing& backing = registry.backing_of(allocation);
-    MemoryTotals totals = totals_of(allocation, backing);
+    amemTotals_t totals = totals_of(allocation, backing);
     statistics.by_caller[caller_of(allocation)] += allocation.size_bytes;
     if (allocation.is_import) {
-      statistics.imports.add(totals);
+      add(totals, &statistics.imports);
       continue;
     }
     if (persistent.contains(backing.id)) {
@@ -88,7 +88,7 @@ Statistics take_statistics(Registry& registry) {
           .persistent_reasons[because != nullptr ? because : "in a slab with persistent memory"] +=
           allocation.size_bytes;
     }
-    statistics.own[{backing.tag, allocation.device(), allocation.kind}].add(totals);
+    add(totals, &statistics.own[{backing.tag, allocation.device(), allocation.kind}]);
   }
   return statistics;
 }
@@ -114,7 +114,7 @@ std::vector<std::string> format_statistics(const Statistics& statistics, long gr
         line("AMEM groupID:%ld pid:%d imported objects:%zu mappedBytes:%zu unmappedBytes:%zu",
              group, pid, statistics.imports.objects, statistics.imports.resident_bytes,
              statistics.imports.released_bytes));
-  const DriverObjects& objects = statistics.driver_objects;
+  const amemDriverObjects_t& objects = statistics.driver_objects;
   if (objects.own + objects.imported > 0)
     lines.push_back(line("AMEM groupID:%ld pid:%d driver objects:%zu bytes:%zu imported:%zu", group,
                          pid, objects.own, objects.own_bytes, objects.imported));
@@ -124,13 +124,13 @@ std::vector<std::string> format_statistics(const Statistics& statistics, long gr
   return lines;
 }
 
-MemoryTotals sum_of(const Statistics& statistics, std::optional<std::string_view> tag,
+amemTotals_t sum_of(const Statistics& statistics, std::optional<std::string_view> tag,
                     std::optional<int> device, std::optional<Kind> kind) {
-  MemoryTotals sum;
+  amemTotals_t sum{};
   for (const auto& [key, totals] : statistics.own)
     if ((!tag || key.tag == *tag) && (!device || key.device == *device) &&
         (!kind || key.kind == *kind))
-      sum.add(totals);
+      add(totals, &sum);
   return sum;
 }
 
@@ -145,7 +145,7 @@ const char* common_state(const std::map<Tag, std::string>& states) {
   return same ? first.c_str() : "mixed";
 }
 
-std::string sizes_json(const MemoryTotals& totals) {
+std::string sizes_json(const amemTotals_t& totals) {
   return line(
       "\"allocated_bytes\": %zu, \"resident_bytes\": %zu, \"released_bytes\": %zu, "
       "\"saved_bytes\": %zu, \"fixed_bytes\": %zu",
@@ -156,22 +156,22 @@ std::string sizes_json(const MemoryTotals& totals) {
 }  // namespace
 
 std::string statistics_json(const Statistics& statistics, const ProcessFacts& facts) {
-  const MemoryTotals own = sum_of(statistics, {}, {}, {});
+  const amemTotals_t own = sum_of(statistics, {}, {}, {});
   std::string tags, memory, persistent;
-  const auto add = [](std::string& list, const std::string& item) {
+  const auto append = [](std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
   };
   for (const auto& [tag, state] : facts.states)
-    add(tags, line("\"%s\": {\"state\": \"%s\", ", tag.c_str(), state.c_str()) +
-                  sizes_json(sum_of(statistics, tag, {}, {})) + "}");
-  std::map<std::pair<int, Tag>, MemoryTotals> by_device;
-  for (const auto& [key, totals] : statistics.own) by_device[{key.device, key.tag}].add(totals);
+    append(tags, line("\"%s\": {\"state\": \"%s\", ", tag.c_str(), state.c_str()) +
+                     sizes_json(sum_of(statistics, tag, {}, {})) + "}");
+  std::map<std::pair<int, Tag>, amemTotals_t> by_device;
+  for (const auto& [key, totals] : statistics.own) add(totals, &by_device[{key.device, key.tag}]);
   for (const auto& [key, totals] : by_device)
-    add(memory, line("{\"gpu\": \"%s\", \"tag\": \"%s\", ", facts.gpu_of(key.first).c_str(),
-                     key.second.c_str()) +
-                    sizes_json(totals) + "}");
+    append(memory, line("{\"gpu\": \"%s\", \"tag\": \"%s\", ", facts.gpu_of(key.first).c_str(),
+                        key.second.c_str()) +
+                       sizes_json(totals) + "}");
   for (const auto& [reason, bytes] : statistics.persistent_reasons)
-    add(persistent, line("\"%s\": %zu", reason.c_str(), bytes));
+    append(persistent, line("\"%s\": %zu", reason.c_str(), bytes));
   return line("{\"pid\": %d, \"group\": %ld, \"state\": \"%s\", \"objects\": %zu, ", facts.pid,
               facts.group, common_state(facts.states), own.objects) +
          sizes_json(own) +

@@ -9,21 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "amem.h"
 #include "memory/registry.h"
 
 namespace amem {
-
-/// Sums for one tag, device and kind. Imports are counted separately.
-struct MemoryTotals {
-  size_t objects = 0;
-  size_t allocated_bytes = 0;  ///< bytes that clients allocated
-  size_t resident_bytes = 0;   ///< of these, on the GPU now
-  size_t released_bytes = 0;   ///< of these, not on the GPU now
-  size_t saved_bytes = 0;      ///< host memory that holds their contents
-  size_t fixed_bytes = 0;      ///< never released: persistent, or in a slab with persistent memory
-
-  void add(const MemoryTotals& other);
-};
 
 /// The origin of an allocation, as far as amem can tell: `caller_N` in the output.
 enum class Caller {
@@ -31,13 +20,6 @@ enum class Caller {
   shared_memory = 3,    ///< exported to other processes: P2P buffers
   user_memory = 5,      ///< allocated by the application through its client
   imported_memory = 7,  ///< memory of other processes, mapped here
-};
-
-/// The driver objects, including those that are never released.
-struct DriverObjects {
-  size_t own = 0;
-  size_t own_bytes = 0;  ///< on the GPU or released
-  size_t imported = 0;
 };
 
 /// The key of the sums.
@@ -49,9 +31,10 @@ struct MemoryKey {
 };
 
 struct Statistics {
-  std::map<MemoryKey, MemoryTotals> own;  ///< memory of this process
-  MemoryTotals imports;
-  DriverObjects driver_objects;
+  /// Memory of this process. `fixed_bytes` includes slabs with persistent memory.
+  std::map<MemoryKey, amemTotals_t> own;
+  amemTotals_t imports{};
+  amemDriverObjects_t driver_objects{};  ///< including those that are never released
   std::map<Caller, size_t> by_caller;
   std::map<std::string, size_t> persistent_reasons;  ///< reasons of memory that is never released
 };
@@ -59,7 +42,7 @@ struct Statistics {
 Statistics take_statistics(Registry& registry);
 
 /// The sum over this process's memory of one tag, device and kind; nullopt means all.
-MemoryTotals sum_of(const Statistics& statistics, std::optional<std::string_view> tag,
+amemTotals_t sum_of(const Statistics& statistics, std::optional<std::string_view> tag,
                     std::optional<int> device, std::optional<Kind> kind);
 
 /// The statistics as lines, without line ends.

@@ -5,17 +5,8 @@
 namespace amem {
 
 const char* session_state_name(SessionState state) {
-  switch (state) {
-    case SessionState::active:
-      return "active";
-    case SessionState::pausing:
-      return "pausing";
-    case SessionState::paused:
-      return "paused";
-    case SessionState::resuming:
-      return "resuming";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"active", "pausing", "paused", "resuming"};
+  return kNames[static_cast<int>(state)];
 }
 
 Status TagStates::begin(SessionState change, Deadline deadline) {

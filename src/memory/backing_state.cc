@@ -39,37 +39,15 @@ constexpr Change kLegal[] = {
 }  // namespace
 
 const char* state_name(BackingState state) {
-  switch (state) {
-    case resident:
-      return "resident";
-    case saving:
-      return "saving";
-    case released:
-      return "released";
-    case restoring:
-      return "restoring";
-    case mapped:
-      return "mapped";
-    case revoked:
-      return "revoked";
-    case dropped:
-      return "dropped";
-    case lost:
-      return "lost";
-  }
-  return "?";
+  // In the order of BackingState.
+  constexpr const char* kNames[] = {"resident", "saving",  "released", "restoring",
+                                    "mapped",   "revoked", "dropped",  "lost"};
+  return kNames[static_cast<int>(state)];
 }
 
 const char* kind_name(Kind kind) {
-  switch (kind) {
-    case Kind::keep:
-      return "keep";
-    case Kind::discard:
-      return "discard";
-    case Kind::persistent:
-      return "persistent";
-  }
-  return "?";
+  constexpr const char* kNames[kKinds] = {"keep", "discard", "persistent"};
+  return kNames[static_cast<int>(kind)];
 }
 
 bool is_legal(BackingState from, BackingState to) {

@@ -20,19 +20,17 @@ Status map_everywhere(const Driver& driver, Backing& backing) {
 Status map_placement(const Driver& driver, const Backing& backing, Placement& placement) {
   if (!backing.is_here()) return ok_status();
   if (!placement.mapped) {
-    const DriverResult result =
-        driver.cuMemMap(placement.address, placement.size_bytes, 0, backing.handle, 0);
-    if (result != driver_result::kSuccess)
-      return driver_error(driver, result, "cuMemMap(0x%" PRIx64 ", %zu bytes)", placement.address,
-                          placement.size_bytes);
+    AMEM_TRY(driver_status(
+        driver, driver.cuMemMap(placement.address, placement.size_bytes, 0, backing.handle, 0),
+        "cuMemMap(0x%" PRIx64 ", %zu bytes)", placement.address, placement.size_bytes));
     placement.mapped = true;
   }
   if (placement.accessible || placement.access.empty()) return ok_status();
-  const DriverResult result = driver.cuMemSetAccess(
-      placement.address, placement.size_bytes, placement.access.data(), placement.access.size());
-  if (result != driver_result::kSuccess)
-    return driver_error(driver, result, "cuMemSetAccess(0x%" PRIx64 ", %zu bytes)",
-                        placement.address, placement.size_bytes);
+  AMEM_TRY(driver_status(driver,
+                         driver.cuMemSetAccess(placement.address, placement.size_bytes,
+                                               placement.access.data(), placement.access.size()),
+                         "cuMemSetAccess(0x%" PRIx64 ", %zu bytes)", placement.address,
+                         placement.size_bytes));
   placement.accessible = true;
   return ok_status();
 }
@@ -40,16 +38,14 @@ Status map_placement(const Driver& driver, const Backing& backing, Placement& pl
 Status unmap_backing(const Driver& driver, Backing& backing) {
   for (Placement& placement : backing.placements) {
     if (!placement.mapped) continue;
-    const DriverResult result = driver.cuMemUnmap(placement.address, placement.size_bytes);
-    if (result != driver_result::kSuccess)
-      return driver_error(driver, result, "cuMemUnmap(0x%" PRIx64 ", %zu bytes)", placement.address,
-                          placement.size_bytes);
+    AMEM_TRY(driver_status(driver, driver.cuMemUnmap(placement.address, placement.size_bytes),
+                           "cuMemUnmap(0x%" PRIx64 ", %zu bytes)", placement.address,
+                           placement.size_bytes));
     placement.mapped = placement.accessible = false;
   }
   if (!backing.is_here()) return ok_status();
-  const DriverResult result = driver.cuMemRelease(backing.handle);
-  if (result != driver_result::kSuccess)
-    return driver_error(driver, result, "cuMemRelease(%zu bytes)", backing.size_bytes);
+  AMEM_TRY(driver_status(driver, driver.cuMemRelease(backing.handle), "cuMemRelease(%zu bytes)",
+                         backing.size_bytes));
   backing.handle = 0;
   return ok_status();
 }
@@ -57,11 +53,9 @@ Status unmap_backing(const Driver& driver, Backing& backing) {
 Status create_backing(const Driver& driver, Backing& backing) {
   if (!backing.is_here()) {
     DriverHandle handle = 0;
-    const DriverResult result =
-        driver.cuMemCreate(&handle, backing.size_bytes, &backing.properties, 0);
-    if (result != driver_result::kSuccess)
-      return driver_error(driver, result, "cuMemCreate(%zu bytes, device %d)", backing.size_bytes,
-                          backing.device());
+    AMEM_TRY(driver_status(
+        driver, driver.cuMemCreate(&handle, backing.size_bytes, &backing.properties, 0),
+        "cuMemCreate(%zu bytes, device %d)", backing.size_bytes, backing.device()));
     backing.handle = handle;
   }
   return map_everywhere(driver, backing);
@@ -70,11 +64,11 @@ Status create_backing(const Driver& driver, Backing& backing) {
 Status import_backing(const Driver& driver, Backing& backing, int fd) {
   if (!backing.is_here()) {
     DriverHandle handle = 0;
-    const DriverResult result = driver.cuMemImportFromShareableHandle(
-        &handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)), kHandleTypeFd);
-    if (result != driver_result::kSuccess)
-      return driver_error(driver, result, "cuMemImportFromShareableHandle(%zu bytes)",
-                          backing.size_bytes);
+    AMEM_TRY(driver_status(
+        driver,
+        driver.cuMemImportFromShareableHandle(
+            &handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)), kHandleTypeFd),
+        "cuMemImportFromShareableHandle(%zu bytes)", backing.size_bytes));
     backing.handle = handle;
   }
   return map_everywhere(driver, backing);
@@ -83,9 +77,8 @@ Status import_backing(const Driver& driver, Backing& backing, int fd) {
 Result<DeviceAddress> place_backing(const Driver& driver, Registry& registry, Backing& backing,
                                     std::vector<Access> access) {
   DeviceAddress address = 0;
-  const DriverResult result = driver.cuMemAddressReserve(&address, backing.size_bytes, 0, 0, 0);
-  if (result != driver_result::kSuccess)
-    return driver_error(driver, result, "cuMemAddressReserve(%zu bytes)", backing.size_bytes);
+  AMEM_TRY(driver_status(driver, driver.cuMemAddressReserve(&address, backing.size_bytes, 0, 0, 0),
+                         "cuMemAddressReserve(%zu bytes)", backing.size_bytes));
   Placement& placement = registry.add_placement(backing, address, backing.size_bytes);
   placement.access = std::move(access);
   Status mapped = map_placement(driver, backing, placement);

@@ -35,8 +35,8 @@ class Client {
   virtual Tags tags() const = 0;
 
   /// The number of bytes of an allocation, from its start, that survive a pause. The rest is
-  /// undefined afterwards: by default all bytes of kind keep. Called with the registry's mutex; must
-  /// not wait.
+  /// undefined afterwards. By default: all bytes of kind keep, else none. Called with the
+  /// registry's mutex; must not wait.
   virtual size_t kept_bytes(const Allocation& allocation) const {
     return allocation.kind == Kind::keep ? allocation.size_bytes : 0;
   }
@@ -64,9 +64,7 @@ class Client {
   /// The same for a notification that is sent to all processes: this process may share nothing.
   virtual void close_if_shared(const InstanceId& /*peer*/, std::string /*text*/, Scope /*scope*/) {}
   /// Waits until no call is running that may start work on memory of a peer that shares `scope`.
-  virtual Status quiesce_for_peer(Scope /*scope*/, Deadline /*deadline*/) {
-    return ok_status();
-  }
+  virtual Status quiesce_for_peer(Scope /*scope*/, Deadline /*deadline*/) { return ok_status(); }
   /// The peer has resumed.
   virtual void reopen_for_peer(const InstanceId& /*peer*/) {}
   /// The paused peer has ended: calls that wait for it fail.

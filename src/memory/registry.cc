@@ -6,6 +6,16 @@
 #include <utility>
 
 namespace amem {
+namespace {
+
+/// nullptr if the map does not contain the key.
+template <typename Map>
+typename Map::mapped_type* find_in(Map& map, const typename Map::key_type& key) {
+  const auto found = map.find(key);
+  return found == map.end() ? nullptr : &found->second;
+}
+
+}  // namespace
 
 Backing& Registry::add_backing(size_t size_bytes, const AllocationProperties& properties,
                                DriverHandle handle, const Tag& tag) {
@@ -19,7 +29,7 @@ Backing& Registry::add_backing(size_t size_bytes, const AllocationProperties& pr
   return backing;
 }
 
-Allocation& Registry::add_allocation(Backing& backing, size_t offset_bytes, size_t size_bytes) {
+Allocation& Registry::add_to_slab(Backing& backing, size_t offset_bytes, size_t size_bytes) {
   used_.store(true, std::memory_order_relaxed);
   const AllocationId id = next_id_++;
   Allocation& allocation = allocations_[id];
@@ -37,11 +47,7 @@ Allocation& Registry::add_allocation(Backing& backing, size_t offset_bytes, size
 
 Allocation& Registry::add_local(size_t size_bytes, const AllocationProperties& properties,
                                 DriverHandle handle, size_t backing_bytes, const Tag& tag) {
-  return add_allocation(add_backing(backing_bytes, properties, handle, tag), 0, size_bytes);
-}
-
-Allocation& Registry::add_to_slab(Backing& slab, size_t offset_bytes, size_t size_bytes) {
-  return add_allocation(slab, offset_bytes, size_bytes);
+  return add_to_slab(add_backing(backing_bytes, properties, handle, tag), 0, size_bytes);
 }
 
 Backing& Registry::add_slab(size_t size_bytes, const AllocationProperties& properties,
@@ -68,7 +74,7 @@ Allocation& Registry::add_import(const ImportOrigin& origin) {
     ++allocation.handle_references;
     return allocation;
   }
-  Allocation& allocation = add_allocation(*backing, origin.offset_bytes, origin.size_bytes);
+  Allocation& allocation = add_to_slab(*backing, origin.offset_bytes, origin.size_bytes);
   allocation.is_import = true;
   allocation.origin = origin;
   return allocation;
@@ -94,19 +100,13 @@ Allocation* Registry::find_handle(DriverHandle handle) {
   return is_our_handle(handle) ? find(allocation_of(handle)) : nullptr;
 }
 
-Allocation* Registry::find(AllocationId id) {
-  auto found = allocations_.find(id);
-  return found == allocations_.end() ? nullptr : &found->second;
-}
+Allocation* Registry::find(AllocationId id) { return find_in(allocations_, id); }
 
-Backing* Registry::find_backing(BackingId id) {
-  auto found = backings_.find(id);
-  return found == backings_.end() ? nullptr : &found->second;
-}
+Backing* Registry::find_backing(BackingId id) { return find_in(backings_, id); }
 
 Backing* Registry::find_import(const InstanceId& owner, BackingId id_at_owner) {
-  auto found = imports_.find({owner, id_at_owner});
-  return found == imports_.end() ? nullptr : find_backing(found->second);
+  const BackingId* const id = find_in(imports_, {owner, id_at_owner});
+  return id == nullptr ? nullptr : find_backing(*id);
 }
 
 Mapping* Registry::mapping_at(DeviceAddress address) {
@@ -137,10 +137,7 @@ void Registry::remove_mapping(const Mapping& mapping) {
   mappings_.erase(address);
 }
 
-Mapping* Registry::find_mapping(DeviceAddress start) {
-  auto found = mappings_.find(start);
-  return found == mappings_.end() ? nullptr : &found->second;
-}
+Mapping* Registry::find_mapping(DeviceAddress start) { return find_in(mappings_, start); }
 
 Placement& Registry::add_placement(Backing& backing, DeviceAddress address, size_t size_bytes) {
   if (backing.is_slab) slab_addresses_[address] = {size_bytes, backing.id, {}};
@@ -187,8 +184,8 @@ bool Registry::remove_reservation(DeviceAddress address, AddressRange* unused) {
 int Registry::reservations_of(DeviceAddress address) {
   const auto found = slab_addresses(address);
   if (found == slab_addresses_.end()) return 0;
-  const auto counted = found->second.reservations.find(address);
-  return counted == found->second.reservations.end() ? 0 : counted->second;
+  const int* const count = find_in(found->second.reservations, address);
+  return count == nullptr ? 0 : *count;
 }
 
 bool Registry::is_unused(const Allocation& allocation) {

@@ -34,8 +34,8 @@ class Registry {
   Allocation& add_local(size_t size_bytes, const AllocationProperties& properties,
                         DriverHandle handle, size_t backing_bytes, const Tag& tag = {})
       AMEM_REQUIRES(mutex);
-  /// Adds an allocation in a slab, at a free offset.
-  Allocation& add_to_slab(Backing& slab, size_t offset_bytes, size_t size_bytes)
+  /// Adds an allocation in a slab or another backing, at a free offset.
+  Allocation& add_to_slab(Backing& backing, size_t offset_bytes, size_t size_bytes)
       AMEM_REQUIRES(mutex);
   /// Adds a slab without allocations.
   Backing& add_slab(size_t size_bytes, const AllocationProperties& properties, DriverHandle handle,
@@ -117,8 +117,6 @@ class Registry {
  private:
   Backing& add_backing(size_t size_bytes, const AllocationProperties& properties,
                        DriverHandle handle, const Tag& tag) AMEM_REQUIRES(mutex);
-  Allocation& add_allocation(Backing& backing, size_t offset_bytes, size_t size_bytes)
-      AMEM_REQUIRES(mutex);
   void leave_backing(const Allocation& allocation) AMEM_REQUIRES(mutex);
 
   std::map<AllocationId, Allocation> allocations_ AMEM_GUARDED_BY(mutex);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/doctor/finding.h"
 #include "cli/failure.h"
 
 namespace amem {

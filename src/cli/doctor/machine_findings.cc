@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "cli/doctor/finding.h"
+#include "cli/doctor/doctor.h"
 #include "cli/status_report.h"
 #include "contents/host_memory.h"
 #include "driver/driver.h"

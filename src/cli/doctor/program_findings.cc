@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/doctor/finding.h"
+#include "cli/doctor/doctor.h"
 #include "cli/doctor/program.h"
 #include "cli/failure.h"
 #include "cli/job_variables.h"

@@ -10,7 +10,7 @@
 #include <map>
 
 #include "base/environment.h"
-#include "cli/doctor/finding.h"
+#include "cli/doctor/doctor.h"
 #include "cli/variables.h"
 
 namespace amem {

@@ -41,18 +41,16 @@ Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, cons
     return make_error(ErrorKind::misuse, 0, "the tag '%s' is reserved", tag.c_str());
   const AllocationProperties properties = memory_of(device);
   size_t unit = 0;
-  DriverResult result =
-      driver_.cuMemGetAllocationGranularity(&unit, &properties, kGranularityMinimum);
-  if (result != driver_result::kSuccess)
-    return driver_error(driver_, result, "cuMemGetAllocationGranularity(device %d)", device);
+  AMEM_TRY(driver_status(
+      driver_, driver_.cuMemGetAllocationGranularity(&unit, &properties, kGranularityMinimum),
+      "cuMemGetAllocationGranularity(device %d)", device));
   if (size_bytes > SIZE_MAX - unit)
     return make_error(ErrorKind::misuse, 0, "the size %zu is too large", size_bytes);
   const size_t bytes = (size_bytes + unit - 1) / unit * unit;
   MutexLock lock(registry_.mutex);
   DriverHandle handle = 0;
-  result = driver_.cuMemCreate(&handle, bytes, &properties, 0);
-  if (result != driver_result::kSuccess)
-    return driver_error(driver_, result, "cuMemCreate(%zu bytes, device %d)", bytes, device);
+  AMEM_TRY(driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &properties, 0),
+                         "cuMemCreate(%zu bytes, device %d)", bytes, device));
   Allocation& allocation = registry_.add_local(bytes, properties, handle, bytes, tag);
   allocation.kind = kind;
   Result<DeviceAddress> address =

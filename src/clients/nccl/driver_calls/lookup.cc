@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/nccl/driver_calls/net_plugins.h"
 #include "clients/nccl/driver_calls/pinning_calls.h"
 #include "clients/nccl/hook_context.h"
 #include "clients/nccl/host.h"
@@ -181,7 +182,7 @@ void* hooked_dlsym(void* handle, const char* name) {
     if (entry.wrapper != nullptr && strcmp(entry.symbol, name) == 0 &&
         entry.real(*context->driver) == real)
       return entry.wrapper;
-  return pinning_wrapper(name, real);
+  return is_net_plugin(name) ? net_plugin_wrapper(name, real) : pinning_wrapper(name, real);
 }
 
 void* hooked_dlvsym(void* handle, const char* name, const char* version) {
@@ -198,7 +199,7 @@ amem::DlsymFunction amem_nccl_dlsym_route(void* handle, const char* name) noexce
   if (handle == RTLD_NEXT) return dlsym;
   for (const EntryPoint& entry : kEntryPoints)
     if (entry.wrapper != nullptr && strcmp(entry.symbol, name) == 0) return hooked_dlsym;
-  if (is_pinning_call(name)) return hooked_dlsym;
+  if (is_pinning_call(name) || is_net_plugin(name)) return hooked_dlsym;
   return dlsym;
 }
 

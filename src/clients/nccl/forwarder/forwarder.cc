@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/enable.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "clients/nccl/doors/nccl_copies.h"

@@ -19,7 +19,7 @@ class FakeGpus {
  public:
   /// Used only by tests of this class, because the process keeps primary contexts.
   static constexpr int kFirstDevice = 40;
-  static constexpr size_t kBytes = size_t{256} << 10;  // allow: constant
+  static constexpr size_t kBytes = size_t{256} << 10;
 
   explicit FakeGpus(Driver& driver);
   ~FakeGpus() { self_ = nullptr; }
@@ -43,7 +43,6 @@ class FakeGpus {
   size_t failing_copy AMEM_GUARDED_BY(mutex) = 0;     ///< counted from 1
   size_t ending_copies AMEM_GUARDED_BY(mutex) = 100;  ///< later ones wait for the first unmap
   bool third_waits_for_copy AMEM_GUARDED_BY(mutex) = false;  ///< creation, of the third object
-  // allow: set before there are threads
   std::function<DriverResult()> on_stream = [] { return driver_result::kSuccess; };
 
  private:

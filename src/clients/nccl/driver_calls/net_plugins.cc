@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/nccl/driver_calls/net_plugins.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "clients/nccl/hook_context.h"
+
+namespace amem {
+namespace {
+
+using Word = uintptr_t;  ///< a member of a table: the name, or a function
+
+/// Tables of one kind and these versions. Their first member is the name, all others are functions.
+struct Layout {
+  const char* prefix;
+  int first_version, last_version;
+  size_t members;
+  size_t register_at;        ///< regMr, or regMrSym
+  bool has_dma_buf;          ///< the next member is regMrDmaBuf, or regMrSymDmaBuf
+  bool size_is_int = false;  ///< the third parameter of regMr
+};
+
+// NCCL 2.19 to 2.30: src/include/nccl_net.h@v2.19.3-1 (v5 to v7), src/include/plugin/net/net_v*.h,
+// gin/gin_v*.h and rma/rma_v*.h@v2.30.7-1, plugins/gin/example/nccl/gin_v1[12].h@v2.30.7-1.
+constexpr Layout kLayouts[] = {
+    {"ncclNetPlugin_v", 5, 5, 16, 7, false, true},
+    {"ncclNetPlugin_v", 6, 6, 17, 7, true, true},
+    {"ncclNetPlugin_v", 7, 7, 19, 7, true, true},
+    {"ncclNetPlugin_v", 8, 8, 19, 7, true},
+    {"ncclNetPlugin_v", 9, 10, 20, 7, true},
+    {"ncclNetPlugin_v", 11, 12, 22, 7, true},
+    {"ncclCollNetPlugin_v", 5, 5, 14, 7, false, true},
+    {"ncclCollNetPlugin_v", 6, 7, 15, 7, true, true},
+    {"ncclCollNetPlugin_v", 8, 8, 17, 7, true},
+    {"ncclCollNetPlugin_v", 9, 10, 18, 7, true},
+    {"ncclCollNetPlugin_v", 11, 12, 19, 7, true},
+    {"ncclGinPlugin_v", 11, 12, 19, 7, true},
+    {"ncclGinPlugin_v", 13, 13, 21, 7, true},
+    {"ncclGinPlugin_v", 14, 14, 17, 8, true},
+    {"ncclRmaPlugin_v", 13, 14, 21, 7, true},
+};
+constexpr size_t kMostMembers = 22;
+constexpr size_t kMostTables = 32;
+
+/// A table of a plugin and its copy, which NCCL gets. Never removed.
+struct Table {
+  const void* original = nullptr;
+  const Layout* layout = nullptr;
+  std::array<Word, kMostMembers> real{};
+  std::array<Word, kMostMembers> copy{};
+};
+
+Mutex g_mutex;
+std::array<Table, kMostTables> g_tables AMEM_GUARDED_BY(g_mutex);
+
+/// The version in the name of a table of this kind; -1 for other names.
+int version_of(const char* name, const char* prefix) {
+  const size_t length = strlen(prefix);
+  if (strncmp(name, prefix, length) != 0 || name[length] == '\0') return -1;
+  char* end = nullptr;
+  const long version = strtol(name + length, &end, 10);
+  return *end == '\0' && version >= 0 && version < 1000 ? static_cast<int>(version) : -1;
+}
+
+// All forms of the functions begin with the communicator, the address and the size. They have up to
+// nine parameters of one word each: the first six are in registers, the others on the stack (System
+// V ABI, AMD64, 3.2.3), where words that a caller has not passed are read and ignored.
+using Register = int(Word comm, Word address, Word size, Word, Word, Word, Word, Word, Word);
+
+// Written before NCCL gets the copy, constant afterwards.
+template <size_t kTable, size_t kOffset>
+AMEM_NOT_ANALYSED int hooked_register(Word comm, Word address, Word size, Word d, Word e, Word f,
+                                      Word g, Word h, Word i) {
+  const Table& table = g_tables[kTable];
+  const Word real = table.real[table.layout->register_at + kOffset];
+  const int result = reinterpret_cast<Register*>(real)(comm, address, size, d, e, f, g, h, i);
+  const bool is_int = kOffset == 0 && table.layout->size_is_int;
+  if (result == 0)
+    pin_range(*hook_context(), address, is_int ? static_cast<uint32_t>(size) : size,
+              "registered with a NIC");
+  return result;
+}
+
+template <size_t kOffset, size_t... kTables>
+Word hook_of(size_t table, std::index_sequence<kTables...>) {
+  constexpr Register* kHooks[] = {&hooked_register<kTables, kOffset>...};
+  return reinterpret_cast<Word>(kHooks[table]);
+}
+
+void fill(Table& table, size_t index) {
+  const Layout& layout = *table.layout;
+  memcpy(table.real.data(), table.original, layout.members * sizeof(Word));
+  table.copy = table.real;
+  constexpr auto kAll = std::make_index_sequence<kMostTables>();
+  const auto replace = [&](size_t member, Word hook) {
+    // A plugin may leave out what its NIC cannot do.
+    if (table.real[member] != 0) table.copy[member] = hook;
+  };
+  replace(layout.register_at, hook_of<0>(index, kAll));
+  if (layout.has_dma_buf) replace(layout.register_at + 1, hook_of<1>(index, kAll));
+}
+
+void refuse_pauses(const std::string& because) {
+  Registry& registry = *hook_context()->registry;
+  MutexLock lock(registry.mutex);
+  if (registry.refusal.empty()) registry.refusal = because;
+}
+
+}  // namespace
+
+bool is_net_plugin(const char* name) {
+  return std::any_of(std::begin(kLayouts), std::end(kLayouts),
+                     [&](const Layout& layout) { return version_of(name, layout.prefix) >= 0; });
+}
+
+void* net_plugin_wrapper(const char* name, void* table) {
+  const auto* const layout =
+      std::find_if(std::begin(kLayouts), std::end(kLayouts), [&](const Layout& each) {
+        const int version = version_of(name, each.prefix);
+        return version >= each.first_version && version <= each.last_version;
+      });
+  if (layout == std::end(kLayouts)) {
+    refuse_pauses(std::string("a network plugin has a table ") + name +
+                  ", which this version of amem does not know: memory that the plugin registers "
+                  "must not be released");
+    return table;
+  }
+  MutexLock lock(g_mutex);
+  for (size_t i = 0; i < g_tables.size(); ++i) {
+    Table& each = g_tables[i];
+    if (each.original == nullptr) {
+      each.original = table;
+      each.layout = layout;
+      fill(each, i);
+    }
+    if (each.original == table && each.layout == layout) return each.copy.data();
+  }
+  refuse_pauses("the process uses more network plugins than amem can follow");
+  return table;
+}
+
+}  // namespace amem
