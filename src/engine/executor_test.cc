@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "sharing/sharing_fixture.h"
 #include "tests/support/fake_gpus.h"
+#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {

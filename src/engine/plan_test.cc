@@ -7,7 +7,7 @@
 #include <string>
 
 #include "memory/backing_state.h"
-#include "sharing/sharing_fixture.h"
+#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sharing/sharing_fixture.h"
 #include "tests/support/fake_gpus.h"
+#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {

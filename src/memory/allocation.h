@@ -34,6 +34,7 @@ struct ImportOrigin {
   size_t size_bytes = 0;
   pid_t owner_pid = 0;  ///< for error texts
   Tag tag{};            ///< the owner's tag
+  bool operator==(const ImportOrigin&) const = default;
 };
 
 /// Memory that a client created or imported.

@@ -19,7 +19,8 @@ namespace amem {
 using Scope = std::vector<ScopeId>;
 
 /// The interface between the engine and the allocator of the memory that it pauses. A client knows
-/// which bytes to keep and how to stop and start its work.
+/// which bytes to keep and how to stop and start its work. A client without work that it could stop
+/// implements only the functions about its tags.
 ///
 /// Thread-safe. The engine holds no lock during a call, unless stated.
 class Client {
@@ -34,39 +35,42 @@ class Client {
   virtual Tags tags() const = 0;
 
   /// The number of bytes of an allocation, from its start, that survive a pause. The rest is
-  /// undefined afterwards. Called with the registry's mutex; must not wait.
-  virtual size_t kept_bytes(const Allocation& allocation) const = 0;
+  /// undefined afterwards. By default: all bytes of kind keep, else none. Called with the
+  /// registry's mutex; must not wait.
+  virtual size_t kept_bytes(const Allocation& allocation) const {
+    return allocation.kind == Kind::keep ? allocation.size_bytes : 0;
+  }
 
   // --- Pause of this process. Called on the session's thread.
 
   /// An error if the client cannot pause now. Called before anything is changed.
-  virtual Status check_pause() = 0;
+  virtual Status check_pause() { return ok_status(); }
   /// Stops new work and waits until no call that starts work is running. The engine then waits for
   /// queued work. On error the engine calls reopen().
-  virtual Status quiesce(Deadline deadline) = 0;
+  virtual Status quiesce(Deadline /*deadline*/) { return ok_status(); }
   /// Allows new work.
-  virtual void reopen() = 0;
+  virtual void reopen() {}
   /// The scope that this process shares with peers.
-  virtual Scope scope() = 0;
+  virtual Scope scope() { return {}; }
   /// A pause with this scope begins: scopes that peers sent in earlier pauses may be out of date.
-  virtual void forget_scopes(const Scope& own) = 0;
+  virtual void forget_scopes(const Scope& /*own*/) {}
   /// A peer has revoked its memory and has sent its scope.
-  virtual void note_scope(const InstanceId& peer, Scope its) = 0;
+  virtual void note_scope(const InstanceId& /*peer*/, Scope /*its*/) {}
 
   // --- Pause of a peer. Called on service threads; `text` describes the pause for errors.
 
   /// New work that shares `scope` with the peer waits from now on.
-  virtual void close_for_peer(const InstanceId& peer, std::string text, Scope scope) = 0;
+  virtual void close_for_peer(const InstanceId& /*peer*/, std::string /*text*/, Scope /*scope*/) {}
   /// The same for a notification that is sent to all processes: this process may share nothing.
-  virtual void close_if_shared(const InstanceId& peer, std::string text, Scope scope) = 0;
+  virtual void close_if_shared(const InstanceId& /*peer*/, std::string /*text*/, Scope /*scope*/) {}
   /// Waits until no call is running that may start work on memory of a peer that shares `scope`.
-  virtual Status quiesce_for_peer(Scope scope, Deadline deadline) = 0;
+  virtual Status quiesce_for_peer(Scope /*scope*/, Deadline /*deadline*/) { return ok_status(); }
   /// The peer has resumed.
-  virtual void reopen_for_peer(const InstanceId& peer) = 0;
+  virtual void reopen_for_peer(const InstanceId& /*peer*/) {}
   /// The paused peer has ended: calls that wait for it fail.
-  virtual void peer_ended(const InstanceId& peer, std::string text) = 0;
+  virtual void peer_ended(const InstanceId& /*peer*/, std::string /*text*/) {}
   /// A peer has ended whose memory this process had mapped: calls that use it fail from now on.
-  virtual void peer_lost(const InstanceId& peer, std::string text) = 0;
+  virtual void peer_lost(const InstanceId& /*peer*/, std::string /*text*/) {}
 };
 
 /// The clients of this process. Constant after construction of the process object.

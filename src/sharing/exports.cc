@@ -8,11 +8,13 @@
 #include <cerrno>
 
 #include "base/descriptor_limit.h"
+#include "base/log.h"
 #include "base/seeded_fault.h"
 #include "base/step_point.h"
 #include "memory/backing_state.h"
 #include "memory/backing_steps.h"
 #include "sharing/token.h"
+#include "transport/socket_address.h"
 
 namespace amem {
 
@@ -21,6 +23,9 @@ namespace {
 /// Descriptors on their way to one importer: as few as cost no time, because all that are on their
 /// way to a process need numbers there.
 constexpr size_t kPartFds = 16;
+
+/// How long a pause waits for a process that does not answer and may share the scope.
+constexpr int kMomentMs = 200;
 
 }  // namespace
 
@@ -33,6 +38,7 @@ struct Exports::Return {
   /// Until it is known whether the importer has all back.
   std::shared_ptr<Replies> replies;
   std::vector<BackingId> backings;  ///< those that were not sent yet
+  const bool is_bystander = false;
   bool sent_last = false;
   std::string failure{};
 
@@ -47,12 +53,15 @@ struct Exports::Return {
 Result<int> Exports::make_token(Allocation& allocation) {
   while (allocation.nonce == 0) allocation.nonce = random_instance_id().bits[0];
   const Backing& backing = context_.registry.backing_of(allocation);
-  Token token{context_.self, allocation.id, allocation.nonce, getpid()};
-  token.backing = backing.id;
-  token.slab_bytes = backing.is_slab ? backing.size_bytes : 0;
-  token.offset_bytes = allocation.offset_bytes;
-  token.size_bytes = allocation.size_bytes;
-  token.tag = backing.tag;
+  const Token token{context_.self,
+                    allocation.id,
+                    allocation.nonce,
+                    backing.id,
+                    backing.is_slab ? backing.size_bytes : 0,
+                    allocation.offset_bytes,
+                    allocation.size_bytes,
+                    getpid(),
+                    backing.tag};
   Result<UniqueFd> fd = amem::make_token(token);
   if (!fd.ok()) return std::move(fd.error());
   return fd.value().release();
@@ -111,7 +120,10 @@ void Exports::forget_imports(const InstanceId& importer, const Drop& drop) {
 
 void Exports::forget_importer(const InstanceId& importer) {
   MutexLock lock(context_.registry.mutex);
-  for (auto& [tag, of_tag] : tags_) of_tag.told.erase(importer);
+  for (auto& [tag, of_tag] : tags_) {
+    of_tag.told.erase(importer);
+    of_tag.bystanders.erase(importer);
+  }
   auto& allocations = context_.registry.allocations();
   for (auto next = allocations.begin(); next != allocations.end();) {
     Allocation& allocation = (next++)->second;
@@ -170,7 +182,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
   }
   for (const Tag& tag : tags)
     if (Client* client = context_.clients.of(tag))
-      bystanders_.announce_away(tag, client->scope(), asked, deadline, replies);
+      tell_bystanders(tag, client->scope(), asked, deadline, replies);
   step_point(StepPoint::pause_asked);
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   return replies->wait(deadline);
@@ -226,8 +238,7 @@ bool Exports::send_part(const std::shared_ptr<Return>& to) {
     const BackingId id = to->backings.back();
     to->backings.pop_back();
     const Backing* backing = context_.registry.find_backing(id);
-    if (backing == nullptr || !backing->is_here() || !is_imported_by(to->importer, *backing))
-      continue;
+    if (backing == nullptr || !backing->is_here()) continue;
     Result<UniqueFd> fd = export_fd(*backing);
     if (!fd.ok()) {
       tags_[to->tag].told.insert(to->importer);
@@ -254,6 +265,12 @@ void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why
   // Nobody is there any more who could map it again.
   if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
     return to->succeed();
+  if (to->is_bystander) {
+    // Again when its connection broke on the way: its calls would wait for us for ever.
+    const bool broke = why.kind == ErrorKind::os && why.code == ECONNRESET;
+    if (broke && !to->deadline.passed() && is_current(*to)) (void)send_part(to);
+    return;
+  }
   tags_[to->tag].told.insert(to->importer);
   to->fail(why.message, why.kind);
   // One that is slow finds all the rest when it goes on: its gates open with the last part.
@@ -300,41 +317,69 @@ std::set<InstanceId> Exports::importers(const Backing& backing) {
   return all;
 }
 
-bool Exports::is_imported_by(const InstanceId& importer, const Backing& backing) {
-  return std::any_of(backing.allocations.begin(), backing.allocations.end(),
-                     [&](const auto& entry) AMEM_REQUIRES(context_.registry.mutex) {
-                       return context_.registry.find(entry.second)->importers.contains(importer);
-                     });
+void Exports::find_processes(const Scope& scope) {
+  if (scope == looked_for_) return;
+  Result<std::set<InstanceId>> found = instances_of_this_user();
+  if (!found.ok()) {
+    AMEM_LOG(warn, -1, "members of this process' scope cannot be told that it pauses: %s",
+             found.error().message.c_str());
+    return;
+  }
+  processes_ = std::move(found.value());
+  processes_.erase(context_.self);
+  looked_for_ = scope;
+}
+
+void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
+                              const std::set<InstanceId>& importers, Deadline deadline,
+                              const std::shared_ptr<Replies>& replies) {
+  PeerService* const peers = context_.peers.load();
+  if (peers == nullptr || scope.empty()) return;
+  find_processes(scope);
+  MutexLock lock(context_.registry.mutex);
+  for (const InstanceId& process : processes_) {
+    if (importers.contains(process)) continue;
+    tags_[tag].bystanders.insert(process);
+    replies->expect();
+    peers->call(process, Away{tag, scope}, {},
+                Deadline::after_ms(std::min(kMomentMs, deadline.left_ms())),
+                [replies](const Result<Received>&) { replies->succeeded(); });
+  }
 }
 
 std::shared_ptr<Replies> Exports::restore(const Tags& tags, Deadline deadline) {
   auto replies = std::make_shared<Replies>();
   for (const Tag& tag : tags) {
-    const std::set<InstanceId> informed = restore_imports(tag, deadline, replies);
-    bystanders_.announce_back(tag, informed);
+    MutexLock lock(context_.registry.mutex);
+    restore_tag(tag, deadline, replies);
   }
   return replies;
 }
 
-std::set<InstanceId> Exports::restore_imports(const Tag& tag, Deadline deadline,
-                                              const std::shared_ptr<Replies>& replies) {
-  MutexLock lock(context_.registry.mutex);
+void Exports::restore_tag(const Tag& tag, Deadline deadline,
+                          const std::shared_ptr<Replies>& replies) {
   OfTag& of_tag = tags_[tag];
-  std::set<InstanceId> all = importers(Tags{tag});
-  all.merge(of_tag.told);
-  of_tag.told.clear();
   of_tag.is_away = false;
   ++of_tag.restores;
-  for (const InstanceId& importer : all) {
-    replies->expect();
-    const auto to = std::make_shared<Return>(
-        Return{tag, importer, deadline, of_tag.restores, replies, {}, false});
-    for (const auto& [id, backing] : context_.registry.backings())
-      if (backing.tag == tag && backing.is_here() && is_imported_by(importer, backing))
-        to->backings.push_back(id);
-    (void)send_part(to);
+  std::map<InstanceId, std::vector<BackingId>> due;
+  for (const InstanceId& importer : std::exchange(of_tag.told, {})) due[importer];
+  for (const auto& [id, backing] : context_.registry.backings()) {
+    if (backing.tag != tag) continue;
+    for (const InstanceId& importer : importers(backing)) {
+      std::vector<BackingId>& backings = due[importer];
+      if (backing.is_here()) backings.push_back(id);
+    }
   }
-  return all;
+  for (auto& [importer, backings] : due) {
+    of_tag.bystanders.erase(importer);
+    replies->expect();
+    (void)send_part(std::make_shared<Return>(
+        Return{tag, importer, deadline, of_tag.restores, replies, std::move(backings)}));
+  }
+  const Deadline heard_by = Deadline::after_ms(context_.timeout_ms);
+  for (const InstanceId& process : std::exchange(of_tag.bystanders, {}))
+    (void)send_part(std::make_shared<Return>(
+        Return{tag, process, heard_by, of_tag.restores, nullptr, {}, true}));
 }
 
 }  // namespace amem

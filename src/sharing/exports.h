@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 
-#include "sharing/bystanders.h"
 #include "sharing/process_context.h"
 #include "sharing/replies.h"
 
@@ -22,7 +21,7 @@ namespace amem {
 /// session's.
 class Exports {
  public:
-  explicit Exports(ProcessContext& context) : context_(context), bystanders_(context) {}
+  explicit Exports(ProcessContext& context) : context_(context) {}
 
   /// A token for an allocation of ours. Needs the registry's mutex.
   Result<int> make_token(Allocation& allocation) AMEM_REQUIRES(context_.registry.mutex);
@@ -34,12 +33,12 @@ class Exports {
   void forget_importer(const InstanceId& importer);
 
   /// The memory with these tags is about to be released: asks every importer of it to unmap it,
-  /// tells the others who share its scope, and waits until all importers have unmapped. On error
-  /// some have, some have not: restore() makes it undone for all.
+  /// tells the bystanders, and waits until all importers have unmapped. On error some have, some
+  /// have not: restore() makes it undone for all.
   Status revoke(const Tags& tags, Deadline deadline);
 
-  /// The memory with these tags is back: sends every importer what it had, and tells all who were
-  /// told. Wait for the importers with the replies it returns.
+  /// The memory with these tags is back: sends every importer what it had, and tells the bystanders
+  /// who were told. Wait for the importers with the replies it returns.
   std::shared_ptr<Replies> restore(const Tags& tags, Deadline deadline);
 
   /// Until end_sharing() each backing is exported once, for all who ask: an export costs 0.3 ms
@@ -67,27 +66,39 @@ class Exports {
                   Replies& replies);
   Fetched::Outcome outcome_of(const Fetch::Item& item, const InstanceId& importer, Fetched* answer,
                               std::vector<UniqueFd>* fds) AMEM_REQUIRES(context_.registry.mutex);
-  bool is_imported_by(const InstanceId& importer, const Backing& backing)
-      AMEM_REQUIRES(context_.registry.mutex);
   void forget_importer_of(const InstanceId& importer, Allocation& allocation)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// Returns who is told in this way.
-  std::set<InstanceId> restore_imports(const Tag& tag, Deadline deadline,
-                                       const std::shared_ptr<Replies>& replies);
+  void restore_tag(const Tag& tag, Deadline deadline, const std::shared_ptr<Replies>& replies)
+      AMEM_REQUIRES(context_.registry.mutex);
+  /// Bystanders share this scope and import none of our memory. They have nothing to revoke, but
+  /// their work in this scope must wait, or it would wait on the GPU for a process that is paused.
+  ///
+  /// Nobody knows who they are, so every amem process of this user on this host that is no importer
+  /// is told the scope; one that knows none of its names is not affected. `replies` gets their
+  /// answers: success, at once or after a moment. The wait is short since one that is stopped may
+  /// be no member at all: a call that comes before the message waits on the GPU, as it would
+  /// without amem.
+  void tell_bystanders(const Tag& tag, const Scope& scope, const std::set<InstanceId>& importers,
+                       Deadline deadline, const std::shared_ptr<Replies>& replies);
+  void find_processes(const Scope& scope);
   Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 
   ProcessContext& context_;
-  Bystanders bystanders_;
   struct OfTag {
     bool is_away = false;   ///< between revoke() and restore()
     uint64_t restores = 0;  ///< what an earlier one has not sent yet is not sent any more
-    /// Who was told that it is away, and so must be told that it is back.
-    std::set<InstanceId> told{};
+    /// Who was told that it is away, and so must be told that it is back: importers, whose replies
+    /// a resume waits for, and bystanders.
+    std::set<InstanceId> told{}, bystanders{};
   };
   std::map<Tag, OfTag> tags_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// While exports are shared: what was exported.
   std::optional<std::map<BackingId, UniqueFd>> shared_exports_
       AMEM_GUARDED_BY(context_.registry.mutex);
+  /// Processes of this user when we last looked, and our scope at that time: a process has its
+  /// service running before it shares anything. The session's thread only.
+  std::set<InstanceId> processes_;
+  Scope looked_for_;
 };
 
 }  // namespace amem

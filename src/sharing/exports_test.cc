@@ -8,7 +8,7 @@
 
 #include "memory/backing_steps.h"
 #include "memory/slab.h"
-#include "sharing/sharing_fixture.h"
+#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {

@@ -7,9 +7,9 @@
 #include <atomic>
 
 #include "sharing/sharing.h"
-#include "sharing/sharing_fixture.h"
 #include "sharing/token.h"
-#include "transport/peer_fixture.h"
+#include "tests/support/peer_fixture.h"
+#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {

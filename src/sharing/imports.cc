@@ -30,23 +30,20 @@ std::string ended_text(pid_t pid) { return process_text(pid) + ", has ended"; }
 bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   const std::optional<Token> token = read_token(fd);
   if (!token.has_value()) return false;
-  const ImportOrigin origin{token->owner,      token->allocation, token->nonce,
-                            token->backing,    token->slab_bytes, token->offset_bytes,
-                            token->size_bytes, token->owner_pid,  token->tag};
   AllocationId local = 0;
-  Fetch::Item item{origin.allocation, origin.nonce, false};
+  Fetch::Item item{token->allocation, token->nonce, false};
   {
     MutexLock lock(context_.registry.mutex);
-    if (origin.owner == context_.self) {
-      Allocation* ours = context_.registry.find(origin.allocation);
+    if (token->owner == context_.self) {
+      Allocation* ours = context_.registry.find(token->allocation);
       *result = driver_result::kInvalidValue;
-      if (ours == nullptr || ours->nonce != origin.nonce) return true;
+      if (ours == nullptr || ours->nonce != token->nonce) return true;
       ++ours->handle_references;
       *handle = handle_of(ours->id);
       *result = driver_result::kSuccess;
       return true;
     }
-    Allocation& import = context_.registry.add_import(origin);
+    Allocation& import = context_.registry.add_import(*token);
     local = import.id;
     const Backing& backing = context_.registry.backing_of(import);
     item.has_backing = backing.state == mapped;
@@ -59,7 +56,7 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   }
   auto replies = std::make_shared<Replies>();
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  request(origin.owner, {{local, item}}, deadline, replies);
+  request(token->owner, {{local, item}}, deadline, replies);
   const Status fetched = replies->wait(deadline);
   if (!fetched.ok())
     AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "sharing/token.h"
-#include "transport/peer_fixture.h"
+#include "tests/support/peer_fixture.h"
 
 namespace amem {
 namespace {
@@ -240,7 +240,7 @@ TEST(PeerProcess, ReadsTheTokensThatItIsSent) {
   Process process({"--serve"});
   Node a;
   std::vector<UniqueFd> fds;
-  fds.push_back(std::move(make_token(Token{a.id, 77, 1, getpid()}).value()));
+  fds.push_back(std::move(make_token(Token{a.id, 77, 1}).value()));
   fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
   const auto reply = call_and_wait(*a.service, process.instance(), Restore{"", {77, 78}, true},

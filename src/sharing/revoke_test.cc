@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "sharing/exports.h"
-#include "sharing/sharing_fixture.h"
-#include "transport/peer_fixture.h"
+#include "tests/support/peer_fixture.h"
+#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {

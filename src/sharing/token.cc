@@ -27,8 +27,12 @@ constexpr size_t kLeastBytes = 8 + 4 + 16 + 8 + 8 + 4 + 4 * 8 + 2;
 constexpr size_t kMostBytes = kLeastBytes + kMaxTagBytes;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
-template <typename Stream, typename TokenRef>
-void walk(Stream& stream, TokenRef& token) {
+/// False when reading finds no token of this version.
+bool walk(FieldStream& stream, Token& token) {
+  uint64_t magic = kMagic;
+  uint32_t version = kVersion;
+  stream.number(magic);
+  stream.number(version);
   stream.id(token.owner);
   stream.number(token.allocation);
   stream.number(token.nonce);
@@ -38,28 +42,21 @@ void walk(Stream& stream, TokenRef& token) {
   stream.number(token.offset_bytes);
   stream.number(token.size_bytes);
   stream.tag(token.tag);
+  return stream.ok() && magic == kMagic && version == kVersion;
 }
 
 }  // namespace
 
-std::vector<uint8_t> encode_token(const Token& token) {
-  FieldWriter writer;
-  writer.number(kMagic);
-  writer.number(kVersion);
-  walk(writer, token);
-  return writer.take();
+std::vector<uint8_t> encode_token(Token token) {
+  FieldStream stream;
+  (void)walk(stream, token);
+  return stream.take();
 }
 
 std::optional<Token> decode_token(std::span<const uint8_t> bytes) {
-  FieldReader reader(bytes);
-  uint64_t magic = 0;
-  uint32_t version = 0;
-  reader.number(magic);
-  reader.number(version);
-  if (magic != kMagic || version != kVersion) return std::nullopt;
+  FieldStream stream(bytes);
   Token token;
-  walk(reader, token);
-  if (!reader.ok() || !reader.at_end()) return std::nullopt;
+  if (!walk(stream, token) || !stream.at_end()) return std::nullopt;
   // A place that is not in its slab would be mapped over something else.
   if (token.slab_bytes != 0 && (token.offset_bytes > token.slab_bytes ||
                                 token.size_bytes > token.slab_bytes - token.offset_bytes))

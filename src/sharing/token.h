@@ -2,44 +2,27 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "base/identity.h"
 #include "base/result.h"
-#include "base/tag.h"
 #include "base/unique_fd.h"
+#include "memory/allocation.h"
 
 namespace amem {
 
 /// What stands in for a CUDA fd while a library passes it between processes: it says whose
 /// allocation it is, so that the importer can ask the owner for the real fd when it needs it. A
 /// real fd says nothing about its exporter, and would keep the memory alive for as long as it is
-/// open.
-struct Token {
-  InstanceId owner;
-  AllocationId allocation = 0;
-  /// Random per allocation: whoever asks for the allocation proves with it that it holds the token.
-  uint64_t nonce = 0;
-  /// For messages to people only; `owner` is the identity.
-  int32_t owner_pid = 0;
-  /// Where the bytes are: the owner's name of the driver object; its size when it is a slab,
-  /// otherwise 0; the place in it; how many.
-  uint64_t backing = 0;
-  uint64_t slab_bytes = 0;
-  uint64_t offset_bytes = 0;
-  uint64_t size_bytes = 0;
-  Tag tag{};
-
-  bool operator==(const Token&) const = default;
-};
+/// open. Its nonce is random per allocation: whoever asks for the allocation proves with it that it
+/// holds the token.
+using Token = ImportOrigin;
 
 /// The bytes of a token (docs/wire_protocol.md), and the token that bytes are: those of
 /// encode_token() and no others. Thread-safe.
-std::vector<uint8_t> encode_token(const Token& token);
+std::vector<uint8_t> encode_token(Token token);
 std::optional<Token> decode_token(std::span<const uint8_t> bytes);
 
 /// A sealed memfd with the token in it, close-on-exec. Thread-safe; errors: os.

@@ -24,11 +24,11 @@ namespace {
 const Token kToken{{{0x1122334455667788, 0x99aabbccddeeff00}},
                    42,
                    0xfeedfacecafebeef,
-                   4711,
                    7,
                    4 << 20,
                    65536,
-                   131072};
+                   131072,
+                   4711};
 
 UniqueFd token_fd() {
   Result<UniqueFd> fd = make_token(kToken);

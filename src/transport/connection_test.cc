@@ -14,8 +14,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/support/peer_fixture.h"
 #include "transport/message.h"
-#include "transport/peer_fixture.h"
 
 namespace amem {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "transport/message_samples.h"
-#include "transport/peer_fixture.h"
+#include "tests/support/message_samples.h"
+#include "tests/support/peer_fixture.h"
 
 namespace amem {
 namespace {

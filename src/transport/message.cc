@@ -11,14 +11,32 @@
 namespace amem {
 namespace {
 
-// The layout of every body, said once for both directions (docs/wire_protocol.md).
+// The layout of every packet, said once for both directions (docs/wire_protocol.md).
 
-void walk(auto& stream, Hello& m) {
+struct Header {
+  uint8_t version = 0;
+  uint8_t type = 0;
+  uint16_t reserved = 0;
+  uint64_t request_id = 0;
+};
+
+void walk(FieldStream& stream, Header& header) {
+  stream.number(header.version);
+  stream.number(header.type);
+  stream.number(header.reserved);
+  stream.number(header.request_id);
+}
+
+void walk(FieldStream& stream, std::vector<ScopeId>& scope) {
+  stream.list(scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
+}
+
+void walk(FieldStream& stream, Hello& m) {
   stream.id(m.instance);
   stream.number(m.group);
 }
 
-void walk(auto& stream, Fetch& m) {
+void walk(FieldStream& stream, Fetch& m) {
   stream.list(m.items, kMaxFds, [&](Fetch::Item& item) {
     stream.number(item.allocation);
     stream.number(item.nonce);
@@ -26,49 +44,49 @@ void walk(auto& stream, Fetch& m) {
   });
 }
 
-void walk(auto& stream, Fetched& m) {
+void walk(FieldStream& stream, Fetched& m) {
   stream.list(m.outcomes, kMaxFds,
               [&](Fetched::Outcome& outcome) { stream.choice(outcome, Fetched::Outcome::noted); });
-  stream.list(m.away_scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
+  walk(stream, m.away_scope);
   stream.sentence(m.reason, kMaxReasonBytes);
 }
 
-void walk(auto& stream, Revoke& m) {
+void walk(FieldStream& stream, Revoke& m) {
   stream.number(m.timeout_ms);
   stream.list(m.tags, kMaxTags, [&](Tag& tag) { stream.tag(tag); });
-  stream.list(m.scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
+  walk(stream, m.scope);
 }
 
-void walk(auto& stream, Revoked& m) {
+void walk(FieldStream& stream, Revoked& m) {
   stream.flag(m.revoked);
   stream.sentence(m.reason, kMaxReasonBytes);
-  stream.list(m.scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
+  walk(stream, m.scope);
 }
 
-void walk(auto& stream, Restore& m) {
+void walk(FieldStream& stream, Restore& m) {
   stream.tag(m.tag);
   stream.list(m.backings, kMaxFds, [&](uint64_t& id) { stream.number(id); });
   stream.flag(m.last);
 }
 
-void walk(auto& stream, Restored& m) {
+void walk(FieldStream& stream, Restored& m) {
   stream.flag(m.done);
   stream.sentence(m.reason, kMaxReasonBytes);
 }
 
-void walk(auto& stream, Drop& m) {
+void walk(FieldStream& stream, Drop& m) {
   stream.list(m.allocations, kMaxDrops, [&](AllocationId& id) { stream.number(id); });
 }
 
-void walk(auto& stream, Away& m) {
+void walk(FieldStream& stream, Away& m) {
   stream.tag(m.tag);
-  stream.list(m.scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
+  walk(stream, m.scope);
 }
 
-void walk(auto&, AwayHeard&) {}
-void walk(auto&, StatusQuery&) {}
+void walk(FieldStream&, AwayHeard&) {}
+void walk(FieldStream&, StatusQuery&) {}
 
-void walk(auto& stream, StatusReply& m) { stream.document(m.json, kMaxJsonBytes); }
+void walk(FieldStream& stream, StatusReply& m) { stream.document(m.json, kMaxJsonBytes); }
 
 struct TypeRow {
   const char* name;
@@ -98,6 +116,12 @@ Message blank(size_t index, std::index_sequence<I...>) {
   return message;
 }
 
+/// Requests and replies have an id.
+bool is_numbered(const Message& message) {
+  const Role role = role_of(message);
+  return role == Role::request || role == Role::reply;
+}
+
 }  // namespace
 
 Role role_of(const Message& message) { return kTypes[message.index()].role; }
@@ -117,54 +141,45 @@ size_t fds_of(const Message& message) {
 }
 
 Result<std::vector<uint8_t>> encode(uint64_t request_id, Message message) {
-  const Role role = role_of(message);
-  const bool numbered = role == Role::request || role == Role::reply;
-  if (numbered != (request_id != 0))
+  if (is_numbered(message) != (request_id != 0))
     return make_error(ErrorKind::misuse, 0, "%s may not carry request id %llu", name_of(message),
                       static_cast<unsigned long long>(request_id));
-  FieldWriter writer;
-  writer.number(kWireVersion);
-  writer.number(static_cast<uint8_t>(message.index() + 1));
-  writer.number(uint16_t{0});
-  writer.number(request_id);
-  std::visit([&](auto& body) { walk(writer, body); }, message);
-  if (!writer.ok())
+  FieldStream stream;
+  Header header{kWireVersion, static_cast<uint8_t>(message.index() + 1), 0, request_id};
+  walk(stream, header);
+  std::visit([&](auto& body) { walk(stream, body); }, message);
+  if (!stream.ok())
     return make_error(ErrorKind::misuse, 0, "%s is over its limits", name_of(message));
-  return writer.take();
+  return stream.take();
 }
 
 Result<Envelope> decode(std::span<const uint8_t> bytes) {
   if (bytes.size() > kMaxMessageBytes)
     return make_error(ErrorKind::protocol, 0, "packet of %zu bytes is over %zu", bytes.size(),
                       kMaxMessageBytes);
-  FieldReader reader(bytes);
-  uint8_t version = 0, type = 0;
-  uint16_t reserved = 0;
-  Envelope envelope;
-  reader.number(version);
-  reader.number(type);
-  reader.number(reserved);
-  reader.number(envelope.request_id);
-  if (!reader.ok())
+  FieldStream stream(bytes);
+  Header header;
+  walk(stream, header);
+  if (!stream.ok())
     return make_error(ErrorKind::protocol, 0, "packet of %zu bytes has no header", bytes.size());
-  if (version != kWireVersion)
-    return make_error(ErrorKind::protocol, 0, "packet has wire version %u, not %u", version,
+  if (header.version != kWireVersion)
+    return make_error(ErrorKind::protocol, 0, "packet has wire version %u, not %u", header.version,
                       kWireVersion);
-  if (type == 0 || type > kTypes.size() || reserved != 0)
-    return make_error(ErrorKind::protocol, 0, "packet has type %u, reserved bits 0x%x", type,
-                      reserved);
-  envelope.message = blank(type - 1u, std::make_index_sequence<kTypes.size()>());
-  std::visit([&](auto& body) { walk(reader, body); }, envelope.message);
+  if (header.type == 0 || header.type > kTypes.size() || header.reserved != 0)
+    return make_error(ErrorKind::protocol, 0, "packet has type %u, reserved bits 0x%x", header.type,
+                      header.reserved);
+  Envelope envelope{header.request_id,
+                    blank(header.type - 1u, std::make_index_sequence<kTypes.size()>())};
+  std::visit([&](auto& body) { walk(stream, body); }, envelope.message);
 
   const char* name = name_of(envelope.message);
-  if (!reader.ok())
+  if (!stream.ok())
     return make_error(ErrorKind::protocol, 0, "%s of %zu bytes is cut or over its limits", name,
                       bytes.size());
-  if (!reader.at_end())
+  if (!stream.at_end())
     return make_error(ErrorKind::protocol, 0, "%s of %zu bytes has bytes after its end", name,
                       bytes.size());
-  const Role role = role_of(envelope.message);
-  if ((role == Role::request || role == Role::reply) != (envelope.request_id != 0))
+  if (is_numbered(envelope.message) != (envelope.request_id != 0))
     return make_error(ErrorKind::protocol, 0, "%s carries request id %llu", name,
                       static_cast<unsigned long long>(envelope.request_id));
   return envelope;

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "transport/message_samples.h"
+#include "tests/support/message_samples.h"
 
 namespace amem {
 namespace {

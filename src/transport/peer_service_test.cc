@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "transport/peer_fixture.h"
+#include "tests/support/peer_fixture.h"
 
 namespace amem {
 namespace {

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "transport/peer_fixture.h"
+#include "tests/support/peer_fixture.h"
 
 namespace amem {
 namespace {

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "tests/process/simulated_job.h"
-#include "transport/peer_fixture.h"
+#include "tests/support/peer_fixture.h"
 
 namespace amem {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "clients/nccl/nccl_client.h"
 #include "sharing/sharing.h"
-#include "sharing/sharing_fixture.h"
 #include "sharing/token.h"
-#include "transport/peer_fixture.h"
+#include "tests/support/peer_fixture.h"
+#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {
@@ -299,7 +299,7 @@ TEST_F(ImportsTest, TokenOfOurOwnIsTakenWithItsNonceOnly) {
     id = ours.id;
   }
   const auto import = [&](AllocationId allocation, uint64_t nonce, DriverHandle* handle) {
-    Token token{context_.self, allocation, nonce, getpid()};
+    const Token token{context_.self, allocation, nonce};
     const Result<UniqueFd> fd = make_token(token);
     DriverResult result = driver_result::kUnknown;
     EXPECT_TRUE(fd.ok() && imports().import_token(fd.value().get(), handle, &result));

@@ -41,21 +41,6 @@ class IdleClient : public Client {
  public:
   bool owns(const Tag&) const override { return true; }
   Tags tags() const override { return {""}; }
-  size_t kept_bytes(const Allocation& allocation) const override {
-    return allocation.kind == Kind::keep ? allocation.size_bytes : 0;
-  }
-  Status check_pause() override { return ok_status(); }
-  Status quiesce(Deadline) override { return ok_status(); }
-  void reopen() override {}
-  Scope scope() override { return {}; }
-  void forget_scopes(const Scope&) override {}
-  void note_scope(const InstanceId&, Scope) override {}
-  void close_for_peer(const InstanceId&, std::string, Scope) override {}
-  void close_if_shared(const InstanceId&, std::string, Scope) override {}
-  Status quiesce_for_peer(Scope, Deadline) override { return ok_status(); }
-  void reopen_for_peer(const InstanceId&) override {}
-  void peer_ended(const InstanceId&, std::string) override {}
-  void peer_lost(const InstanceId&, std::string) override {}
 };
 
 /// What both sides of sharing stand on, with a driver whose functions a test puts in.
