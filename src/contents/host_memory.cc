@@ -37,22 +37,41 @@ std::optional<size_t> number_after(const std::string& path, const char* word) {
   return std::nullopt;
 }
 
+/// Where a version of cgroups reports memory.
+struct CgroupVersion {
+  const char* controllers;  ///< in /proc/self/cgroup, cgroups(7)
+  const char* folder;
+  const char *max, *used;
+  const char *active_cache, *inactive_cache;  ///< words of memory.stat
+};
+// cgroup-v2.rst, "Memory Interface Files"; cgroup-v1/memory.rst. A process has a memory cgroup in
+// one of them.
+constexpr CgroupVersion kCgroupVersions[] = {
+    {"", "/sys/fs/cgroup", "/memory.max", "/memory.current", "active_file ", "inactive_file "},
+    {"memory", "/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes",
+     "total_active_file ", "total_inactive_file "},
+};
+
 /// The path of the process's cgroup, with a leading slash, or empty.
-std::string cgroup_path(const std::string& root) {
+std::string cgroup_path(const std::string& root, const CgroupVersion& version) {
   const File file = open_text(root + "/proc/self/cgroup");
-  char line[1024], path[1024];
-  while (file != nullptr && fgets(line, sizeof line, file.get()) != nullptr)
-    if (sscanf(line, "0::%1023s", path) == 1 && *path == '/') return path;
+  const std::string wanted = std::string(":") + version.controllers + ":/";
+  char line[1024];
+  while (file != nullptr && fgets(line, sizeof line, file.get()) != nullptr) {
+    const std::string text(line, strcspn(line, "\n"));
+    if (const size_t at = text.find(wanted); at == text.find(':') && at != text.npos)
+      return text.substr(at + wanted.size() - 1);
+  }
   return {};
 }
 
 /// The memory that one cgroup can still use; empty if it has no limit.
-std::optional<size_t> cgroup_room(const std::string& folder) {
-  const auto most = number_after(folder + "/memory.max", "");
-  const auto used = number_after(folder + "/memory.current", "");
+std::optional<size_t> cgroup_room(const std::string& folder, const CgroupVersion& version) {
+  const auto most = number_after(folder + version.max, "");
+  const auto used = number_after(folder + version.used, "");
   if (!most.has_value() || !used.has_value()) return std::nullopt;
-  const size_t cache = number_after(folder + "/memory.stat", "active_file ").value_or(0) +
-                       number_after(folder + "/memory.stat", "inactive_file ").value_or(0);
+  const size_t cache = number_after(folder + "/memory.stat", version.active_cache).value_or(0) +
+                       number_after(folder + "/memory.stat", version.inactive_cache).value_or(0);
   const size_t taken = *used - std::min(*used, cache);
   return *most - std::min(*most, taken);
 }
@@ -79,11 +98,12 @@ size_t available_host_bytes(const std::string& root) {
   if (const auto free_kib = number_after(root + "/proc/meminfo", "MemAvailable:"))
     available = *free_kib * kKiB;
   // The limit of a cgroup applies to all cgroups below it.
-  for (std::string path = cgroup_path(root);; path.resize(path.rfind('/'))) {
-    if (const auto room = cgroup_room(root + "/sys/fs/cgroup" + path))
-      available = std::min(available, *room);
-    if (path.empty()) break;
-  }
+  for (const CgroupVersion& version : kCgroupVersions)
+    for (std::string path = cgroup_path(root, version);; path.resize(path.rfind('/'))) {
+      if (const auto room = cgroup_room(root + version.folder + path, version))
+        available = std::min(available, *room);
+      if (path.empty()) break;
+    }
   return available;
 }
 

@@ -10,9 +10,9 @@
 namespace amem {
 
 /// The bytes that this process can still allocate before the kernel must end a process:
-/// MemAvailable (proc(5)), or less if a memory cgroup of this process has less left (cgroup-v2.rst,
-/// "memory.max"; page cache counts as free). SIZE_MAX if the kernel reports nothing. Reads files
-/// below `root`, which is "" except in tests.
+/// MemAvailable (proc(5)), or less if a memory cgroup of this process has less left (cgroup v2 or
+/// v1; page cache counts as free). SIZE_MAX if the kernel reports nothing. Reads files below
+/// `root`, which is "" except in tests.
 size_t available_host_bytes(const std::string& root = "");
 
 /// The host NUMA node that is nearest to the device; -1 if the machine has none or the driver does

@@ -57,6 +57,28 @@ TEST_F(AvailableHostBytes, AreBoundedByTheRootOfAContainer) {
   EXPECT_EQ(available(), 0u);
 }
 
+TEST_F(AvailableHostBytes, AreBoundedByACgroupOfVersion1) {
+  write("proc/self/cgroup",
+        "12:cpu,cpuacct:/job\n9:memory:/job/rank\n1:name=systemd:/other\n0::/init\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "800000\n");
+  write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "600000\n");
+  write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "500000\n");
+  EXPECT_EQ(available(), 100000u);
+
+  write("sys/fs/cgroup/memory/job/memory.stat",
+        "active_file 1\ntotal_active_file 30000\ntotal_inactive_file 5000\n");
+  EXPECT_EQ(available(), 135000u);
+}
+
+// Its own cgroup is mounted as the root there.
+TEST_F(AvailableHostBytes, AreBoundedByAContainerOfVersion1) {
+  write("proc/self/cgroup", "9:memory:/docker/1f0a\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "5000\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "2000\n");
+  EXPECT_EQ(available(), 3000u);
+}
+
 TEST_F(AvailableHostBytes, AreWithoutBoundWhereTheKernelSaysNothing) {
   std::filesystem::remove_all(root_);
   EXPECT_EQ(available(), SIZE_MAX);

@@ -74,7 +74,7 @@ void add_host_memory(Findings& findings) {
                    human_bytes(static_cast<double>(bytes)))});
 }
 
-void add_neighbours(Findings& findings) {
+void add_processes(Findings& findings) {
   const Result<std::set<InstanceId>> instances = instances_of_this_user();
   if (!instances.ok())
     return findings.push_back(
@@ -100,7 +100,7 @@ Findings machine_findings() {
   add_gpus(findings);
   add_descriptors(findings);
   add_host_memory(findings);
-  add_neighbours(findings);
+  add_processes(findings);
   return findings;
 }
 
