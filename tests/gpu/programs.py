@@ -33,9 +33,9 @@ def _children() -> list[int]:
     return found
 
 
-def _end(child: subprocess.Popen) -> None:
+def _end(child: Optional[subprocess.Popen]) -> None:
     """Asks the program's group to end, so that torchrun ends its workers; kills what does not."""
-    if child.poll() is None:
+    if child is not None and child.poll() is None:
         os.killpg(child.pid, signal.SIGTERM)
         try:
             child.wait(_GRACE_S)
@@ -54,8 +54,9 @@ def run_program(command: list[str], variables: dict[str, str], timeout_s: float,
 
     Call adopt_orphans() before. Ends every child of this process, so have no others.
     """
-    with open(log, "wb") as output:
-        try:
+    child = None  # a signal may come while it is started
+    try:
+        with open(log, "wb") as output:
             child = subprocess.Popen(
                 command,
                 env=variables,
@@ -64,10 +65,9 @@ def run_program(command: list[str], variables: dict[str, str], timeout_s: float,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        except OSError as error:
-            return f"cannot be started: {error}"
-    try:
         code = child.wait(timeout_s)
+    except OSError as error:
+        return f"cannot be started: {error}"
     except subprocess.TimeoutExpired:
         return f"not done after {timeout_s:g} s"
     finally:
