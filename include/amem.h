@@ -79,6 +79,24 @@ int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t ki
  * released. Ignores NULL. Returns as amemMalloc(). */
 int amemFree(void* pointer);
 
+/* --- Regions.
+ *
+ * In a region, cudaMalloc() of the calling thread allocates memory as amemMalloc() does, in all
+ * libraries that are linked with the CUDA runtime (libcudart.so), PyTorch's allocator among them.
+ * cudaFree() frees this memory from any thread, inside and outside regions. A program that contains
+ * the runtime (nvcc -cudart static) is not intercepted; use amemMalloc(). */
+
+/* Opens a region for the calling thread until amemEndRegion(). Regions nest; the innermost one
+ * counts. With a null `tag`, memory allocated in it is not paused. Returns as amemMalloc(). */
+int amemBeginRegion(const char* tag, amemKind_t kind);
+
+/* Closes the calling thread's innermost region. Returns an error if there is none. */
+int amemEndRegion(void);
+
+/* Opens a region for all threads that have no region of their own, in place of an earlier one. A
+ * null `tag` closes it. Returns as amemMalloc(). */
+int amemSetProcessRegion(const char* tag, amemKind_t kind);
+
 /* Releases the memory with these tags: one tag, several tags separated by commas, or with NULL all
  * tags. Returns when it has left the GPUs. If all tags are then paused, also returns the local
  * memory of the process's CUDA contexts.

@@ -2,8 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Pauses and resumes GPU memory of this process: NCCL's, and memory that it allocates by tag.
 
-    import amem     # before the first communicator is made; before or after `import torch`
+    import amem     # before the first communicator is created; before or after `import torch`
 
+    with amem.region("weights"):
+        model = load_model()
     amem.pause()          # all of it leaves this process' GPUs
     amem.resume("nccl")   # NCCL's is back: same addresses, same contents, same communicators
     amem.resume()         # so is the rest
@@ -18,17 +20,22 @@ functions that need it raise AmemError, which says what to install or to set.
 Processes that never import this package are started with `amem run -- command`.
 """
 
+from .calls import last_error
 from .errors import AmemError
 from .interposition import interposition
 from .launch import environment, preload_path
 from .library import enable as _enable
-from .session import enabled, last_error, pause, paused, resume, set_group, state, trim_host_memory
+from .region import cuda_graph, disable, region
+from .session import Report, enabled, pause, paused, resume, set_group, state, trim_host_memory
 from .statistics import stats
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AmemError",
+    "Report",
+    "cuda_graph",
+    "disable",
     "enabled",
     "environment",
     "interposition",
@@ -36,6 +43,7 @@ __all__ = [
     "pause",
     "paused",
     "preload_path",
+    "region",
     "resume",
     "set_group",
     "state",

@@ -4,19 +4,13 @@
 
 import contextlib
 import ctypes
-from typing import Iterator, Optional, Tuple
+from typing import Iterator, NamedTuple, Optional, Tuple
 
+from . import torch_pools
+from .calls import call
 from .errors import AmemError
-from .library import STATES, find_library, require_library
-
-
-def _call(name: str, *arguments: object) -> None:
-    """Calls a function that returns 0 when it has succeeded; raises AmemError with the library's own words."""
-    library = require_library()
-    code = getattr(library, name)(*arguments)
-    if code != 0:
-        text = last_error() or f"{name} failed without saying why"
-        raise AmemError(text, code)
+from .library import STATES, Times, Totals, find_library, require_library
+from .region import open_pool
 
 
 def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
@@ -27,27 +21,58 @@ def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
     return ",".join(tags).encode() if tags else None
 
 
-def pause(*tags: str) -> None:
-    """Returns when memory with these tags has left this process' GPUs: all of it without tags.
+class Report(NamedTuple):
+    """What a pause or resume has done. After a call that changed nothing, `seconds` is that of the call before."""
 
-    "nccl" is the memory of NCCL; other tags are those of amemMalloc(). Contents are kept on the host,
-    but for memory that was allocated to be discarded. When everything is paused, the local memory of
-    the CUDA contexts is returned too.
+    seconds: float
+    copied_bytes: int  # between the GPUs and the host
+    released_bytes: int  # of this process' memory with the selected tags that is not on the GPUs now
+    resident_bytes: int  # of it, what is on the GPUs now
 
-    Local: no other rank has to call anything. Waits for work in flight, at most AMEM_TIMEOUT_MS.
-    Does nothing for tags that are paused already, and is legal before any use of NCCL. Raises
-    AmemError when it was refused or failed; nothing is lost then, and the message says what to do.
+
+def _report(tags: Tuple[str, ...], which: str) -> Report:
+    library = require_library()
+    times = Times()
+    library.amemGetTimes(ctypes.byref(times))
+    released = resident = 0
+    for tag in tags or (None,):
+        totals = Totals()
+        library.amemGetTagTotals(None if tag is None else tag.encode(), -1, -1, ctypes.byref(totals))
+        released, resident = released + totals.released_bytes, resident + totals.resident_bytes
+    seconds = getattr(times, f"{which}_ms") / 1e3
+    return Report(seconds, getattr(times, f"{which}_copied_bytes"), released, resident)
+
+
+def pause(*tags: str) -> Report:
+    """Releases the memory with these tags, or all memory without tags. Returns when it has left the GPUs.
+
+    "nccl" is the memory of NCCL; other tags are those of region() and amemMalloc(). Contents are kept on the
+    host, unless the memory was allocated to be discarded. When all tags are paused, the local memory of the CUDA
+    contexts is returned too.
+
+    Local: no other rank has to call anything. Waits for work in flight, at most AMEM_TIMEOUT_MS. Ignores tags
+    that are paused or that have no memory. Raises AmemError if it was refused or failed; nothing is lost then,
+    and the message says what to do.
     """
-    _call("amemPause", _joined(tags))
+    selection = _joined(tags)
+    torch_pools.hold_free_blocks(tags, open_pool)
+    try:
+        call("amemPause", selection)
+    except AmemError:
+        torch_pools.return_held_blocks(tags)
+        raise
+    return _report(tags, "pause")
 
 
-def resume(*tags: str) -> None:
-    """Returns when memory with these tags, all without tags, is back at its addresses with its contents.
+def resume(*tags: str) -> Report:
+    """Restores the memory with these tags, or all memory without tags, at its addresses with its contents.
 
-    Does nothing for tags that are not paused. Raises AmemError when it failed; the tags stay paused
-    then, and the call can be made again.
+    Ignores tags that are not paused. Raises AmemError if it failed, for example if another process uses the
+    GPU's memory; the tags stay paused then, and the call can be repeated.
     """
-    _call("amemResume", _joined(tags))
+    call("amemResume", _joined(tags))
+    torch_pools.return_held_blocks(tags)
+    return _report(tags, "resume")
 
 
 @contextlib.contextmanager
@@ -66,7 +91,7 @@ def set_group(group: int) -> None:
     Shown in statistics and errors. Only before NCCL's first allocation; AmemError after it.
     AMEM_GROUPID sets it from outside.
     """
-    _call("ncclSetGroupID", group)
+    call("ncclSetGroupID", group)
 
 
 def state(tag: str = "nccl") -> str:
@@ -90,11 +115,5 @@ def trim_host_memory() -> int:
     there.
     """
     size = ctypes.c_uint64(0)
-    _call("amemTrimHostMemory", ctypes.byref(size))
+    call("amemTrimHostMemory", ctypes.byref(size))
     return size.value
-
-
-def last_error() -> str:
-    """What the last failed call of this process said; "" when none failed. Never raises."""
-    library = find_library()
-    return "" if library is None else library.amemGetLastError().decode("utf-8", "replace")

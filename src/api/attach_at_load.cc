@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "clients/nccl/doors/nccl_copies.h"
+#include "api/enable.h"
 
 namespace {
 
@@ -12,9 +12,9 @@ namespace {
 /// of NCCL. When this constructor runs, the loader has relocated all images of the program, and no
 /// code of the program has run (docs/decisions/0012-slots.md). It does not read the other settings,
 /// because the program may still set variables.
-[[gnu::constructor]] void catch_nccl_when_loaded() {
+[[gnu::constructor]] void catch_calls_when_loaded() {
   const char* const enable = getenv("AMEM_ENABLE");  // allow: the other settings are read later
-  if (enable != nullptr && strcmp(enable, "1") == 0) amem::catch_nccl();
+  if (enable != nullptr && strcmp(enable, "1") == 0) amem::catch_calls();
 }
 
 }  // namespace

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
+#include "api/enable.h"
+
 #include "amem.h"
 #include "base/environment.h"
 #include "clients/nccl/doors/nccl_copies.h"
+#include "clients/tensors/runtime_calls.h"
+
+void amem::catch_calls() {
+  catch_runtime_calls();
+  catch_nccl();
+}
 
 extern "C" [[gnu::visibility("default")]] void amemEnable(void) {
   amem::g_enabled.store(true, std::memory_order_relaxed);
-  amem::catch_nccl();
+  amem::catch_calls();
 }

@@ -7,6 +7,7 @@
 #include "base/last_error.h"
 #include "base/thread_value.h"
 #include "clients/nccl/doors/nccl_result.h"
+#include "clients/tensors/host.h"
 #include "engine/statistics.h"
 
 namespace amem {
@@ -44,21 +45,70 @@ int result_of(const char* call, const Status& status) {
   return nccl_result_of(status.error().kind);
 }
 
+Result<Kind> kind_of(amemKind_t kind) {
+  if (kind == amemKindKeep) return Kind::keep;
+  if (kind == amemKindDiscard) return Kind::discard;
+  return make_error(ErrorKind::misuse, 0, "the kind is neither amemKindKeep nor amemKindDiscard");
+}
+
 Result<DeviceAddress> allocate(size_t size_bytes, const char* tag, amemKind_t kind) {
+  const Result<Kind> of_memory = kind_of(kind);
+  if (!of_memory.ok()) return Error(of_memory.error());
+  return allocate_tagged(size_bytes, tag == nullptr ? "" : tag, of_memory.value());
+}
+
+/// A null tag: memory that is not paused.
+Result<Region> region_of(const char* tag, amemKind_t kind) {
   Process* const process = process_that_works();
   if (process == nullptr) return why_inactive();
-  if (kind != amemKindKeep && kind != amemKindDiscard)
-    return make_error(ErrorKind::misuse, 0, "the kind is neither amemKindKeep nor amemKindDiscard");
+  if (tag == nullptr) return Region{};
+  const Result<Kind> of_memory = kind_of(kind);
+  if (!of_memory.ok()) return Error(of_memory.error());
+  AMEM_TRY(process->tensors().check_tag(tag));
+  return Region{tag, of_memory.value()};
+}
+
+Status begin_region(const char* tag, amemKind_t kind) {
+  Result<Region> region = region_of(tag, kind);
+  if (!region.ok()) return std::move(region.error());
+  open_region(std::move(region.value()));
+  return ok_status();
+}
+
+Status end_region() {
+  if (close_region()) return ok_status();
+  return make_error(ErrorKind::misuse, 0, "this thread has no open region");
+}
+
+Status begin_process_region(const char* tag, amemKind_t kind) {
+  if (tag == nullptr) {
+    set_process_region(std::nullopt);
+    return ok_status();
+  }
+  Result<Region> region = region_of(tag, kind);
+  if (!region.ok()) return std::move(region.error());
+  set_process_region(std::optional(std::move(region.value())));
+  return ok_status();
+}
+
+}  // namespace
+
+TensorClient* tensor_client() {
+  Process* const process = process_that_works();
+  return process == nullptr ? nullptr : &process->tensors();
+}
+
+Result<DeviceAddress> allocate_tagged(size_t size_bytes, const Tag& tag, Kind kind) {
+  Process* const process = process_that_works();
+  if (process == nullptr) return why_inactive();
   int device = 0;
   const Driver& driver = process->driver();
   AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
                          "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
   process->meet_peers();
-  return process->tensors().allocate(size_bytes, device, tag == nullptr ? "" : tag,
-                                     kind == amemKindKeep ? Kind::keep : Kind::discard);
+  return process->tensors().allocate(size_bytes, device, tag, kind);
 }
 
-}  // namespace
 }  // namespace amem
 
 AMEM_API int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind) {
@@ -78,6 +128,16 @@ AMEM_API int amemFree(void* pointer) {
   Process* const process = process_that_works();
   if (process == nullptr) return result_of("amemFree", why_inactive());
   return result_of("amemFree", process->tensors().free(reinterpret_cast<DeviceAddress>(pointer)));
+}
+
+AMEM_API int amemBeginRegion(const char* tag, amemKind_t kind) {
+  return amem::result_of("amemBeginRegion", amem::begin_region(tag, kind));
+}
+
+AMEM_API int amemEndRegion(void) { return amem::result_of("amemEndRegion", amem::end_region()); }
+
+AMEM_API int amemSetProcessRegion(const char* tag, amemKind_t kind) {
+  return amem::result_of("amemSetProcessRegion", amem::begin_process_region(tag, kind));
 }
 
 AMEM_API int amemPause(const char* tags) { return amem::result_of("amemPause", amem::pause(tags)); }

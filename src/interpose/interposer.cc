@@ -19,6 +19,7 @@ namespace {
 using Adoption = Interception::Adoption;
 
 constinit std::atomic<const Interception*> g_client{nullptr};
+constinit std::atomic<const NamedFunctions*> g_named{nullptr};
 constinit std::array<LoaderEntry, 2> g_loader_entries{};  // set before g_client
 
 // The scan that was completed last, as two words that are compared with ImageChanges.
@@ -51,11 +52,22 @@ const void* loader_entry_for(const Slot& slot) {
   return nullptr;
 }
 
+/// The index of an intercepted name, or -1.
+ptrdiff_t index_of(const char* name) {
+  const NamedFunctions* const named = g_named.load(std::memory_order_acquire);
+  if (named == nullptr) return -1;
+  for (size_t i = 0; i < named->names.size(); ++i)
+    if (strcmp(name, named->names[i]) == 0) return static_cast<ptrdiff_t>(i);
+  return -1;
+}
+
 void patch(const Image& image, const Interception& client, SeenImages::Entry& seen) {
   seen.is_patched = true;
   visit_slots(image, [&](const Slot& slot) {
     seen.was_unbound |= slot.is_unbound;
     const void* function = loader_entry_for(slot);
+    if (function == nullptr)
+      function = named_entry(slot.symbol, slot.is_unbound ? 0 : slot.function);
     // An unbound slot of a target's function is bound by the target's symbol, which is redirected.
     if (function == nullptr && !slot.is_unbound) function = client.replacement(slot.function);
     if (function != nullptr) (void)set_slot(image, slot, function);
@@ -92,6 +104,11 @@ bool scan(const Interception& client, const ImageChanges& changes, bool again) {
 
 }  // namespace
 
+void intercept_names(const NamedFunctions& functions) {
+  const NamedFunctions* none = nullptr;
+  g_named.compare_exchange_strong(none, &functions);
+}
+
 void start_interposition(const Interception& client) {
   static constinit std::atomic<const Interception*> wanted{nullptr};
   static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -117,6 +134,14 @@ void scan_images(bool again) {
       changes.removed == g_scanned_removed.load(std::memory_order_relaxed))
     return;
   if (scan(*client, changes, again)) client->targets_found();
+}
+
+bool is_named(const char* name) { return index_of(name) >= 0; }
+
+const void* named_entry(const char* name, uintptr_t function) {
+  const ptrdiff_t index = index_of(name);
+  if (index < 0 || (function != 0 && is_in_this_library(function))) return nullptr;
+  return g_named.load()->entry(static_cast<size_t>(index), function);
 }
 
 bool left_out_images() { return g_left_out.load(std::memory_order_relaxed); }

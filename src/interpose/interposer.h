@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <span>
+
 #include "interpose/image.h"
 
 namespace amem {
@@ -34,6 +36,19 @@ struct Interception {
   void* (*answer)(void* handle, const char* name);
 };
 
+/// Functions that are intercepted by name, in all images except targets. Must exist as long as the
+/// process.
+struct NamedFunctions {
+  std::span<const char* const> names;
+  /// The replacement for names[index], in a slot or as the result of dlsym(3); nullptr: none.
+  /// `function`: the function that the caller would use; 0 for a slot that is not bound yet. May be
+  /// called in visit_images(); its rules apply.
+  const void* (*entry)(size_t index, uintptr_t function);
+};
+
+/// Call it before start_interposition(). Has no effect after the first call.
+void intercept_names(const NamedFunctions& functions);
+
 /// Starts the interception: patches the images of this process, and later images when dlopen(3) or
 /// dlsym(3) is called from a patched image, or at scan_images().
 ///
@@ -56,5 +71,10 @@ bool left_out_images();
 
 /// The client of start_interposition(), or nullptr.
 const Interception* interposition_client();
+
+/// True for a name of intercept_names().
+bool is_named(const char* name);
+/// Its replacement for `function`, or nullptr.
+const void* named_entry(const char* name, uintptr_t function);
 
 }  // namespace amem

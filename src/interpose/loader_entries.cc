@@ -26,8 +26,12 @@ void* open_by_path(const char* file, int flags) {
 }
 
 void* look_up(void* handle, const char* name) {
-  if (void* const found = g_dlsym(handle, name)) return found;
-  void* const answer = interposition_client()->answer(handle, name);
+  if (void* const found = g_dlsym(handle, name)) {
+    const void* const entry = named_entry(name, reinterpret_cast<uintptr_t>(found));
+    return entry != nullptr ? const_cast<void*>(entry) : found;
+  }
+  const Interception& client = *interposition_client();
+  void* const answer = client.adds(name) ? client.answer(handle, name) : nullptr;
   if (answer != nullptr) (void)dlerror();  // of the look-up that failed
   return answer;
 }
@@ -60,5 +64,6 @@ amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept {
   amem::scan_images();
   client->before_look_up(name);
   errno = before;
-  return handle != RTLD_NEXT && client->adds(name) ? amem::look_up : amem::g_dlsym;
+  return handle != RTLD_NEXT && (client->adds(name) || amem::is_named(name)) ? amem::look_up
+                                                                             : amem::g_dlsym;
 }

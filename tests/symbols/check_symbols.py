@@ -26,7 +26,7 @@ HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13)
 # What every C library of GCC's has in .init_array, and which does nothing here.
 IDLE_CONSTRUCTORS = {"frame_dummy"}
 # Does nothing unless AMEM_ENABLE is 1 (docs/decisions/0012-slots.md).
-ENGINE_CONSTRUCTOR = "catch_nccl_when_loaded"
+ENGINE_CONSTRUCTOR = "catch_calls_when_loaded"
 ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|" + "|".join(ADDED))
 # Not the loader: it has __tls_get_addr, so that a thread-local variable is not initial-exec (cmake/AmemTargets.cmake).
 ENGINE_NEEDS = {"libstdc++.so.6", "libc.so.6", "libgcc_s.so.1", "libm.so.6"}

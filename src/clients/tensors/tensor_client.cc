@@ -11,17 +11,38 @@
 namespace amem {
 namespace {
 
+/// CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED.
+constexpr int kAttributeRdmaOfMappedMemory = 110;
+
 /// Tags of other clients, and tags that the engine handles itself.
 bool is_reserved(const Tag& tag) { return tag == "nccl" || tag == "symmetric" || tag == "context"; }
 
-AllocationProperties memory_of(int device) {
+}  // namespace
+
+// As cudaMalloc()'s memory: other processes and NICs can use it.
+AllocationProperties TensorClient::memory_of(int device) const {
   AllocationProperties properties{};
   properties.type = kAllocationPinned;
   properties.location = {kLocationDevice, device};
+  properties.requested_handle_types = kHandleTypeFd;
+  int rdma = 0;
+  if (driver_.cuDeviceGetAttribute(&rdma, kAttributeRdmaOfMappedMemory, device) ==
+      driver_result::kSuccess)
+    properties.gpu_direct_rdma_capable = rdma != 0;
   return properties;
 }
 
-}  // namespace
+Status TensorClient::check_tag(const Tag& tag) const {
+  if (!is_valid_tag(tag)) return invalid_tag(tag);
+  if (is_reserved(tag))
+    return make_error(ErrorKind::misuse, 0, "the tag '%s' is reserved", tag.c_str());
+  return ok_status();
+}
+
+bool TensorClient::has(DeviceAddress address) {
+  MutexLock lock(registry_.mutex);
+  return find(address) != nullptr;
+}
 
 bool TensorClient::owns(const Tag& tag) const { return is_valid_tag(tag) && !is_reserved(tag); }
 
@@ -36,9 +57,7 @@ Tags TensorClient::tags() const {
 Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, const Tag& tag,
                                              Kind kind) {
   if (size_bytes == 0) return make_error(ErrorKind::misuse, 0, "the size is 0");
-  if (!is_valid_tag(tag)) return invalid_tag(tag);
-  if (is_reserved(tag))
-    return make_error(ErrorKind::misuse, 0, "the tag '%s' is reserved", tag.c_str());
+  AMEM_TRY(check_tag(tag));
   const AllocationProperties properties = memory_of(device);
   size_t unit = 0;
   AMEM_TRY(driver_status(

@@ -23,6 +23,13 @@ class TensorClient final : public Client {
   /// Errors: misuse, for size 0 or a tag that is reserved or malformed; driver.
   Result<DeviceAddress> allocate(size_t size_bytes, int device, const Tag& tag, Kind kind);
 
+  /// An error unless an application can use this tag: misuse, for a tag that is reserved or
+  /// malformed.
+  Status check_tag(const Tag& tag) const;
+
+  /// True if allocate() returned this address and free() has not been called.
+  bool has(DeviceAddress address);
+
   /// Waits for the work of the device, then frees memory of allocate(), resident or released.
   /// Errors: misuse, for any other address; timeout; driver.
   Status free(DeviceAddress address);
@@ -34,6 +41,7 @@ class TensorClient final : public Client {
  private:
   /// The allocation of this client whose mapping starts at `address`; nullptr if there is none.
   const Allocation* find(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
+  AllocationProperties memory_of(int device) const;
 
   const Driver& driver_;
   Registry& registry_;

@@ -38,6 +38,10 @@ class TensorClientTest : public testing::Test {
       *bytes = kPage;
       return result(fails());
     };
+    driver_.cuDeviceGetAttribute = [](int* value, int, int) {
+      *value = 1;
+      return driver_result::kSuccess;
+    };
     driver_.cuMemCreate = [](DriverHandle* handle, size_t, const AllocationProperties*,
                              unsigned long long) {
       if (fails()) return result(true);

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Regions, on the simulated GPU: a library that is linked with a CUDA runtime allocates in them."""
+
+import pytest
+
+START = """
+import ctypes, amem
+MIB = 1 << 20
+user = ctypes.CDLL(USER)
+user.user_malloc.restype = ctypes.c_void_p
+user.user_malloc.argtypes = user.user_malloc_result.argtypes = [ctypes.c_size_t]
+user.user_free.argtypes = [ctypes.c_void_p]
+runtime = ctypes.CDLL(RUNTIME)
+def fill(pointer, value, size=4 * MIB):
+    assert runtime.cudaMemset(ctypes.c_void_p(pointer), value, ctypes.c_size_t(size)) == 0
+def read(pointer, size=4 * MIB):
+    data = (ctypes.c_ubyte * size)()
+    result = runtime.cudaMemcpyToHost(data, ctypes.c_void_p(pointer), ctypes.c_size_t(size))
+    return set(bytes(data)) if result == 0 else result
+def totals(tag):
+    return amem.stats()["tags"].get(tag, {})
+"""
+
+
+@pytest.fixture
+def run(build):
+    def run(code, binding="now", **settings):
+        programs = build.folder / "tests" / "interpose" / "programs"
+        paths = f"USER = {str(programs / f'libruntime_user_{binding}.so')!r}\n"
+        paths += f"RUNTIME = {str(programs / 'libfake_cudart.so')!r}\n"
+        return build.job(paths + START + code, **settings)
+
+    return run
+
+
+@pytest.mark.parametrize("binding", ["now", "lazy"])
+def test_memory_of_a_region_leaves_and_comes_back(run, binding):
+    code = """
+with amem.region("weights"):
+    kept = user.user_malloc(4 * MIB)
+with amem.region("kv_cache", backup=None):
+    discarded = user.user_malloc(4 * MIB)
+outside = user.user_malloc(4 * MIB)
+for pointer, value in ((kept, 7), (discarded, 8), (outside, 9)):
+    fill(pointer, value)
+out = amem.pause("weights", "kv_cache")
+print(out.released_bytes // MIB, out.resident_bytes, out.copied_bytes // MIB, out.seconds > 0)
+print(read(outside), read(kept))
+back = amem.resume()
+print(back.resident_bytes // MIB, back.copied_bytes // MIB, read(kept), read(outside))
+print([user.user_free(pointer) for pointer in (kept, discarded, outside)], amem.stats()["total"]["objects"])
+"""
+    assert run(code, binding).splitlines() == [
+        "8 0 4 True",
+        "{9} 1",
+        "8 4 {7} {9}",
+        "[0, 0, 0] 0",
+    ]
+
+
+def test_tags_are_independent(run):
+    code = """
+with amem.region("a"):
+    first = user.user_malloc(4 * MIB)
+with amem.region("b"):
+    second = user.user_malloc(4 * MIB)
+fill(first, 1); fill(second, 2)
+amem.pause("a")
+print(amem.state("a"), amem.state("b"), read(second))
+amem.pause("b"); amem.resume("a")
+print(amem.state("a"), amem.state("b"), read(first))
+amem.resume("b")
+print(read(first), read(second))
+"""
+    assert run(code).splitlines() == ["paused active {2}", "active paused {1}", "{1} {2}"]
+
+
+def test_innermost_region_counts_and_disable_ends_regions(run):
+    code = """
+with amem.region("outer"):
+    with amem.region("inner"):
+        user.user_malloc(2 * MIB)
+    with amem.disable():
+        user.user_malloc(2 * MIB)
+        with amem.region("inner"):
+            user.user_malloc(2 * MIB)
+    user.user_malloc(2 * MIB)
+user.user_malloc(2 * MIB)
+tags = amem.stats()["tags"]
+print({tag: tags[tag]["allocated_bytes"] // MIB for tag in ("outer", "inner")})
+"""
+    assert run(code) == "{'outer': 2, 'inner': 4}"
+
+
+def test_region_covers_its_thread_or_all(run):
+    code = """
+import threading
+def allocate():
+    user.user_malloc(2 * MIB)
+def in_a_thread():
+    thread = threading.Thread(target=allocate); thread.start(); thread.join()
+with amem.region("own"):
+    in_a_thread()
+print(totals("own"))
+with amem.region("all", threads=True):
+    in_a_thread()
+    with amem.region("own"):
+        allocate()
+in_a_thread()
+print(totals("all")["allocated_bytes"] // MIB, totals("own")["allocated_bytes"] // MIB)
+"""
+    assert run(code).splitlines() == ["{}", "2 2"]
+
+
+def test_region_ends_with_an_exception(run):
+    code = """
+for threads in (False, True):
+    try:
+        with amem.region("weights", threads=threads):
+            raise KeyError("the caller's own")
+    except KeyError:
+        pass
+user.user_malloc(2 * MIB)
+print(totals("weights"))
+"""
+    assert run(code) == "{}"
+
+
+def test_too_much_memory_is_the_runtimes_error_and_nothing_leaks(run):
+    code = """
+with amem.region("weights"):
+    print(user.user_malloc_result(1024 * MIB), user.user_malloc_result(0))
+    print(amem.stats()["total"]["objects"], user.user_malloc_result(2 * MIB))
+"""
+    assert run(code, AMEM_SIM_MEMORY_MB="64").splitlines() == ["2 1", "0 0"]
+
+
+def test_memory_is_freed_while_it_is_paused(run):
+    code = """
+with amem.region("weights"):
+    pointers = [user.user_malloc(4 * MIB) for _ in range(3)]
+for pointer in pointers:
+    fill(pointer, 5)
+amem.pause("weights")
+print(user.user_free(pointers[1]), totals("weights")["allocated_bytes"] // MIB)
+with amem.region("weights"):
+    new = user.user_malloc(4 * MIB)
+fill(new, 6)
+amem.resume("weights")
+print(read(pointers[0]), read(pointers[2]), read(new))
+"""
+    assert run(code).splitlines() == ["0 8", "{5} {5} {6}"]
+
+
+@pytest.mark.parametrize("call", ["region('nccl')", "region('no spaces')", "region('w', backup='tape')"])
+def test_illegal_region_is_refused_with_a_sentence(run, call):
+    code = f"""
+try:
+    with amem.{call}:
+        print("opened")
+except amem.AmemError as error:
+    print("refused:", error)
+"""
+    assert run(code).startswith("refused: ")
+
+
+def test_unknown_tag_is_paused_without_effect(run):
+    assert run("print(amem.pause('unknown').released_bytes, amem.state('unknown'))") == "0 active"

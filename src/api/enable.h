@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+namespace amem {
+
+/// Starts the interception of the calls of NCCL and of the CUDA runtime. Idempotent, thread-safe.
+/// Reads no settings.
+void catch_calls();
+
+}  // namespace amem

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/tensors/runtime_calls.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "base/last_error.h"
+#include "clients/tensors/host.h"
+#include "interpose/interposer.h"
+
+namespace amem {
+namespace {
+
+// cudaError_t: the values of the driver for these errors.
+constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kUnknown = 999;
+
+enum RuntimeFunction { kMalloc, kFree, kFunctions };
+constexpr std::array<const char*, kFunctions> kNames{"cudaMalloc", "cudaFree"};
+
+using MallocFunction = int(void** pointer, size_t size_bytes);
+using FreeFunction = int(void* pointer);
+
+/// Libraries of a process may be linked with different runtimes (libcudart.so.12 and .13). Each
+/// function that was found in a slot has an entry of its own.
+constexpr int kMostRuntimes = 4;
+constinit std::atomic<uintptr_t> g_real[kMostRuntimes][kFunctions] = {};
+
+/// The runtime's function behind an entry.
+template <typename Function>
+Function* real_function(int runtime, RuntimeFunction which) {
+  std::atomic<uintptr_t>& real = g_real[runtime][which];
+  // The first entry is also for slots that were not bound.
+  if (real.load() == 0) real = first_definition(kNames[which]);
+  return reinterpret_cast<Function*>(real.load());
+}
+
+int runtime_result(const char* call, const Error& error) {
+  keep_last_error(call, error);
+  if (error.kind == ErrorKind::misuse) return kInvalidValue;
+  return error.kind == ErrorKind::driver ? error.code : kUnknown;
+}
+
+template <int kRuntime>
+int malloc_entry(void** pointer, size_t size_bytes) {
+  auto* const real = real_function<MallocFunction>(kRuntime, kMalloc);
+  const std::optional<Region> region = current_region();
+  if (!region || region->tag.empty() || pointer == nullptr || size_bytes == 0 ||
+      tensor_client() == nullptr)
+    return real(pointer, size_bytes);
+  // Like cudaMalloc(), which makes the device's context current.
+  if (auto* const free = real_function<FreeFunction>(kRuntime, kFree); free != nullptr)
+    if (const int initialized = free(nullptr); initialized != kSuccess) return initialized;
+  const Result<DeviceAddress> address = allocate_tagged(size_bytes, region->tag, region->kind);
+  if (!address.ok()) {
+    // The caller may free memory and try again; PyTorch does.
+    if (address.error().kind == ErrorKind::driver && address.error().code == kOutOfMemory)
+      return kOutOfMemory;
+    return runtime_result("cudaMalloc", address.error());
+  }
+  *pointer = reinterpret_cast<void*>(address.value());
+  return kSuccess;
+}
+
+template <int kRuntime>
+int free_entry(void* pointer) {
+  TensorClient* const client = pointer != nullptr ? tensor_client() : nullptr;
+  const auto address = reinterpret_cast<DeviceAddress>(pointer);
+  if (client == nullptr || !client->has(address))
+    return real_function<FreeFunction>(kRuntime, kFree)(pointer);
+  const Status freed = client->free(address);
+  return freed.ok() ? kSuccess : runtime_result("cudaFree", freed.error());
+}
+
+using Entries = std::array<const void*, kFunctions>;
+
+template <int... kRuntimes>
+constexpr std::array<Entries, sizeof...(kRuntimes)> entries_of(
+    std::integer_sequence<int, kRuntimes...>) {
+  return {Entries{reinterpret_cast<const void*>(&malloc_entry<kRuntimes>),
+                  reinterpret_cast<const void*>(&free_entry<kRuntimes>)}...};
+}
+
+/// Called in visit_images(). A runtime beyond the last is not intercepted.
+const void* entry_of(size_t which, uintptr_t function) {
+  static const auto entries = entries_of(std::make_integer_sequence<int, kMostRuntimes>());
+  for (size_t runtime = 0; runtime < kMostRuntimes; ++runtime) {
+    uintptr_t known = 0;
+    if (function == 0 || g_real[runtime][which].compare_exchange_strong(known, function) ||
+        known == function)
+      return entries[runtime][which];
+  }
+  return nullptr;
+}
+
+constexpr NamedFunctions kRuntimeFunctions{kNames, entry_of};
+
+}  // namespace
+
+void catch_runtime_calls() { intercept_names(kRuntimeFunctions); }
+
+}  // namespace amem

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Regions under PyTorch on one GPU: addresses, contents, graphs, free memory. Exit code 0 if all of it is right."""
+
+import threading
+
+import torch
+
+import amem
+
+MIB = 1 << 20
+
+
+def free_bytes():
+    torch.cuda.synchronize()
+    return torch.cuda.mem_get_info()[0]
+
+
+def expect(condition, what):
+    if not condition:
+        raise SystemExit(f"wrong: {what}")
+
+
+def random_tensors(count, size_bytes):
+    return [torch.randint(0, 2**31, (size_bytes // 8,), device="cuda") for _ in range(count)]
+
+
+def contents_and_addresses():
+    with amem.region("weights"):
+        weights = random_tensors(20, 50 * MIB)
+    with amem.region("kv_cache", backup=None):
+        cache = [torch.full((256 * MIB,), 3, dtype=torch.uint8, device="cuda") for _ in range(4)]
+    sums = [int(tensor.sum()) for tensor in weights]
+    addresses = [tensor.data_ptr() for tensor in weights + cache]
+    before = free_bytes()
+    for cycle in range(3):
+        report = amem.pause("weights", "kv_cache")
+        gain = free_bytes() - before
+        expect(gain >= 0.99 * (20 * 50 + 4 * 256) * MIB, f"a pause freed {gain} bytes")
+        expect(report.resident_bytes == 0, f"after a pause {report}")
+        # Document 003: weights first, an update, then the cache.
+        amem.resume("weights")
+        expect([int(tensor.sum()) for tensor in weights] == sums, "contents of weights")
+        for tensor in weights:
+            tensor.add_(1)
+        sums = [int(tensor.sum()) for tensor in weights]
+        amem.resume("kv_cache")
+        for tensor in cache:
+            tensor.fill_(cycle)
+    expect(addresses == [tensor.data_ptr() for tensor in weights + cache], "addresses")
+    expect(free_bytes() >= before - 64 * MIB, "memory grew over cycles")
+
+
+def free_blocks_are_not_copied():
+    with amem.region("holes"):
+        tensors = random_tensors(64, 4 * MIB)
+    kept = tensors[::8]
+    sums = [int(tensor.sum()) for tensor in kept]
+    del tensors
+    report = amem.pause("holes")
+    expect(report.copied_bytes <= 1.02 * 8 * 4 * MIB, f"free blocks were copied: {report}")
+    amem.resume("holes")
+    expect([int(tensor.sum()) for tensor in kept] == sums, "contents beside free blocks")
+
+
+def graphs():
+    with amem.region("weights"):
+        weight = torch.randn(2048, 2048, device="cuda")
+    x = torch.randn(512, 2048, device="cuda")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            torch.relu(x @ weight) @ weight
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with amem.cuda_graph(graph, tag="cuda_graph"):
+        with amem.region("other"):  # the graph's tag counts
+            hidden = torch.relu(x @ weight)
+        out = hidden @ weight
+    graph.replay()
+    wanted = out.clone()
+    tags = amem.stats()["tags"]
+    expect(tags["cuda_graph"]["allocated_bytes"] > 0, "memory of the graph has no tag")
+    expect("other" not in tags, "a region inside a capture had an effect")
+    for _ in range(3):
+        amem.pause("cuda_graph", "weights")
+        expect(amem.stats()["tags"]["cuda_graph"]["resident_bytes"] == 0, "the graph's memory stayed")
+        amem.resume("cuda_graph", "weights")
+        out.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        expect(torch.equal(out, wanted), "replay after a resume")
+
+
+def threads():
+    results = []
+
+    def work(tag):
+        with amem.region(tag):
+            results.append((tag, torch.full((8 * MIB,), len(tag), dtype=torch.uint8, device="cuda")))
+
+    workers = [threading.Thread(target=work, args=("t" * (1 + i % 3),)) for i in range(12)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    with amem.region("backward", threads=True):
+        x = torch.randn(1024, 1024, device="cuda", requires_grad=True)
+        (x @ x).sum().backward()
+    amem.pause("t", "tt", "ttt", "backward")
+    amem.resume()
+    expect(all(bool((tensor == len(tag)).all()) for tag, tensor in results), "memory of threads")
+    expect(x.grad is not None and bool(torch.isfinite(x.grad).all()), "gradients")
+
+
+def out_of_memory():
+    with amem.region("big", backup=None):
+        big = torch.empty(int(free_bytes() * 0.6), dtype=torch.uint8, device="cuda")
+    amem.pause("big")
+    other = torch.empty(int(free_bytes() * 0.8), dtype=torch.uint8, device="cuda")
+    try:
+        amem.resume("big")
+        expect(False, "a resume without room succeeded")
+    except amem.AmemError as error:
+        print("refused:", error)
+    expect(amem.state("big") == "paused", "the tag is not paused after a failed resume")
+    del other
+    torch.cuda.empty_cache()
+    amem.resume("big")
+    big.fill_(1)
+    torch.cuda.synchronize()
+    with amem.region("big", backup=None):
+        try:
+            torch.empty(1 << 50, dtype=torch.uint8, device="cuda")
+            expect(False, "an allocation of a petabyte succeeded")
+        except torch.OutOfMemoryError:
+            pass
+
+
+def main():
+    torch.cuda.init()
+    for check in (contents_and_addresses, free_blocks_are_not_copied, graphs, threads, out_of_memory):
+        check()
+        print("ok", check.__name__, flush=True)
+    print("result: regions under PyTorch are right")
+
+
+main()

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+//
+// A library that is linked with the CUDA runtime, as PyTorch's allocator is.
+#include <stddef.h>
+
+int cudaMalloc(void**, size_t);
+int cudaFree(void*);
+
+void* user_malloc(size_t size_bytes) {
+  void* pointer = NULL;
+  return cudaMalloc(&pointer, size_bytes) == 0 ? pointer : NULL;
+}
+
+int user_malloc_result(size_t size_bytes) {
+  void* pointer = NULL;
+  return cudaMalloc(&pointer, size_bytes);
+}
+
+int user_free(void* pointer) { return cudaFree(pointer); }
