@@ -112,6 +112,20 @@ int amemPause(const char* tags);
  * the tags stay paused, and the call can be repeated. */
 int amemResume(const char* tags);
 
+/* The saved contents of memory that is paused and kept. Copies `size_bytes` of the memory at
+ * `pointer`, a device pointer into one allocation, to `to` in host memory. Returns as amemMalloc();
+ * an error if the memory is not paused or its contents are not kept. */
+int amemReadBackup(void* to, const void* pointer, size_t size_bytes);
+
+/* The same without a copy: where amem keeps the contents until the memory is resumed or freed. NULL
+ * where amemReadBackup() returns an error, and if they are not contiguous in host memory: amem does
+ * not keep pages that are all zero. */
+const void* amemGetBackup(const void* pointer, size_t size_bytes);
+
+/* From now on, allocations with a tag fail as for lack of memory if they would leave less than this
+ * free on their device. 0, the default: no margin. Returns as amemMalloc(). */
+int amemSetMemoryMargin(size_t size_bytes);
+
 /* The state of a tag; amemActive if it was never paused. */
 amemState_t amemGetTagState(const char* tag);
 

@@ -36,6 +36,11 @@ def _ask(arguments: List[str], variables: Dict[str, str]) -> Dict[str, str]:
     return json.loads(done.stdout)["env_vars"]
 
 
+def variables() -> Dict[str, str]:
+    """The variables of `amem run`, for processes that this one starts. Raises AmemError if amem is not installed."""
+    return _ask([], dict(os.environ))
+
+
 def environment(
     *,
     cumem: Optional[str] = None,

@@ -3,12 +3,14 @@
 """Regions: in them PyTorch, and every library that is linked with the CUDA runtime, allocates memory with a tag."""
 
 import contextlib
+import ctypes
 import threading
 from typing import Iterator, Optional
 
 from . import torch_pools
 from .calls import call
 from .errors import AmemError
+from .library import require_library
 
 _KINDS = {"host": 0, None: 1}  # amemKindKeep, amemKindDiscard
 _capture = threading.local()
@@ -66,7 +68,7 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
 @contextlib.contextmanager
 def disable() -> Iterator[None]:
     """Memory that is allocated in the block is not paused, also inside a region."""
-    with _open(None, 0), torch_pools.routed(None, "none"):
+    with _open(None, 0), torch_pools.routed_outside():
         yield
 
 
@@ -87,6 +89,26 @@ def cuda_graph(graph, *, tag: str = "cuda_graph", backup: Optional[str] = "host"
             yield
         finally:
             _capture.depth -= 1
+
+
+def backup(tensor, *, copy: bool = False):
+    """The contents of a paused tensor of PyTorch, as a tensor on the CPU.
+
+    Without `copy`, the result shares memory with the host copy where that is contiguous, and is valid until the tag
+    is resumed; it must not be written. Raises AmemError if the tensor is not contiguous, is not paused, or its
+    contents are not kept.
+    """
+    import torch
+
+    if not tensor.is_contiguous():
+        raise AmemError("backup() needs a contiguous tensor")
+    address = None if copy else require_library().amemGetBackup(tensor.data_ptr(), tensor.nbytes)
+    if address is not None and tensor.nbytes > 0:
+        data = (ctypes.c_uint8 * tensor.nbytes).from_address(address)
+        return torch.frombuffer(data, dtype=torch.uint8).view(tensor.dtype).view(tensor.shape)
+    result = torch.empty(tensor.shape, dtype=tensor.dtype)
+    call("amemReadBackup", result.data_ptr(), tensor.data_ptr(), tensor.nbytes)
+    return result
 
 
 def open_pool(owner: torch_pools.Owner):

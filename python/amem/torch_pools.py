@@ -6,21 +6,20 @@ PyTorch's cache never hands a block of one tag to another."""
 import contextlib
 import sys
 import threading
-from typing import Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import Dict, Iterator, List, NamedTuple, Set
 
 _mutex = threading.Lock()
 
 
 class Owner(NamedTuple):
-    """What the memory of a pool has in common. `tag` None: memory that is not paused."""
+    """What the memory of a pool has in common."""
 
-    tag: Optional[str]
+    tag: str
     kind: str
     device: int
 
 
 _idle: Dict[Owner, List] = {}
-_all: Dict[Owner, List] = {}
 _held: Dict[str, List] = {}  # free blocks of paused tags
 
 
@@ -45,8 +44,6 @@ def _borrowed(torch, owner: Owner) -> Iterator:
     if pool is None:
         with torch.cuda.device(owner.device):
             pool = torch.cuda.MemPool()
-        with _mutex:
-            _all.setdefault(owner, []).append(pool)
     try:
         yield pool
     finally:
@@ -85,7 +82,7 @@ def without_expandable_segments(torch, pool_id) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def routed(tag: Optional[str], kind: str, whole_process: bool = False) -> Iterator[None]:
+def routed(tag: str, kind: str, whole_process: bool = False) -> Iterator[None]:
     """PyTorch allocates from the pools of this tag. Does nothing in a process without PyTorch."""
     torch = torch_with_gpus()
     if torch is None:
@@ -97,6 +94,18 @@ def routed(tag: Optional[str], kind: str, whole_process: bool = False) -> Iterat
             if number == 0:
                 stack.enter_context(without_expandable_segments(torch, pool.id))
             stack.enter_context(_routed(torch, pool, device, whole_process))
+        yield
+
+
+@contextlib.contextmanager
+def routed_outside() -> Iterator[None]:
+    """PyTorch allocates from a new pool on the current device. Its free memory is returned at the end."""
+    torch = torch_with_gpus()
+    if torch is None:
+        yield
+        return
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
         yield
 
 
@@ -119,7 +128,7 @@ def hold_free_blocks(tags, region) -> None:
             (owner, pool)
             for owner, idle in _idle.items()
             for pool in idle
-            if owner.kind == "host" and owner.tag is not None and (not tags or owner.tag in tags)
+            if owner.kind == "host" and (not tags or owner.tag in tags)
         ]
     for owner, pool in pools:
         free = [

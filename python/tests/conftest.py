@@ -55,6 +55,12 @@ class Build:
         """The same under `amem run`."""
         return self.python(code, prefix=(self.command, "run", "--"), **settings)
 
+    def runtime_job(self, code, **settings):
+        """The same, for code that imports runtime_user.py."""
+        libraries = self.folder / "tests" / "interpose" / "programs"
+        path = f"{PACKAGE}:{Path(__file__).parent}"
+        return self.job(code, TEST_LIBRARIES=str(libraries), PYTHONPATH=path, **settings)
+
 
 @pytest.fixture
 def build(tmp_path):

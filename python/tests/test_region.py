@@ -6,18 +6,7 @@ import pytest
 
 START = """
 import ctypes, amem
-MIB = 1 << 20
-user = ctypes.CDLL(USER)
-user.user_malloc.restype = ctypes.c_void_p
-user.user_malloc.argtypes = user.user_malloc_result.argtypes = [ctypes.c_size_t]
-user.user_free.argtypes = [ctypes.c_void_p]
-runtime = ctypes.CDLL(RUNTIME)
-def fill(pointer, value, size=4 * MIB):
-    assert runtime.cudaMemset(ctypes.c_void_p(pointer), value, ctypes.c_size_t(size)) == 0
-def read(pointer, size=4 * MIB):
-    data = (ctypes.c_ubyte * size)()
-    result = runtime.cudaMemcpyToHost(data, ctypes.c_void_p(pointer), ctypes.c_size_t(size))
-    return set(bytes(data)) if result == 0 else result
+from runtime_user import MIB, fill, read, user
 def totals(tag):
     return amem.stats()["tags"].get(tag, {})
 """
@@ -26,10 +15,7 @@ def totals(tag):
 @pytest.fixture
 def run(build):
     def run(code, binding="now", **settings):
-        programs = build.folder / "tests" / "interpose" / "programs"
-        paths = f"USER = {str(programs / f'libruntime_user_{binding}.so')!r}\n"
-        paths += f"RUNTIME = {str(programs / 'libfake_cudart.so')!r}\n"
-        return build.job(paths + START + code, **settings)
+        return build.runtime_job(START + code, TEST_BINDING=binding, **settings)
 
     return run
 
@@ -167,3 +153,43 @@ except amem.AmemError as error:
 
 def test_unknown_tag_is_paused_without_effect(run):
     assert run("print(amem.pause('unknown').released_bytes, amem.state('unknown'))") == "0 active"
+
+
+def test_backup_has_the_contents_while_paused(run):
+    code = """
+with amem.region("weights"):
+    pointer = user.user_malloc(8 * MIB)
+fill(pointer, 7, 4 * MIB)  # the rest is zero and not kept
+library = ctypes.CDLL(None)
+library.amemGetBackup.restype = ctypes.c_void_p
+def backup(offset, size):
+    data = (ctypes.c_ubyte * size)()
+    to_read = ctypes.c_void_p(pointer + offset), ctypes.c_size_t(size)
+    if library.amemReadBackup(data, *to_read) != 0:
+        return amem.last_error()
+    where = library.amemGetBackup(*to_read)
+    same = where and (ctypes.c_ubyte * size).from_address(where)[:] == data[:]
+    return sorted(set(data)), same
+print(backup(0, 16))
+amem.pause("weights")
+print(backup(0, 16), backup(4 * MIB - 8, 16), backup(MIB + 3, 2 * MIB), backup(8 * MIB - 8, 16))
+amem.resume("weights")
+print(read(pointer), backup(0, 16))
+"""
+    before, paused, after = run(code).splitlines()
+    assert "is not paused" in before
+    assert paused.startswith("([7], True) ([0, 7], None) ([7], True) ")
+    assert "are not in one allocation with a tag" in paused
+    assert after.startswith("{7} ") and "is not paused" in after
+
+
+def test_margin_keeps_memory_free(run):
+    code = """
+library = ctypes.CDLL(None)
+with amem.region("weights"):
+    library.amemSetMemoryMargin(ctypes.c_size_t(56 * MIB))
+    print(user.user_malloc_result(16 * MIB))
+    library.amemSetMemoryMargin(ctypes.c_size_t(0))
+    print(user.user_malloc_result(16 * MIB))
+"""
+    assert run(code, AMEM_SIM_MEMORY_MB="64").split() == ["2", "0"]

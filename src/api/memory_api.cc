@@ -140,6 +140,28 @@ AMEM_API int amemSetProcessRegion(const char* tag, amemKind_t kind) {
   return amem::result_of("amemSetProcessRegion", amem::begin_process_region(tag, kind));
 }
 
+AMEM_API int amemReadBackup(void* to, const void* pointer, size_t size_bytes) {
+  using namespace amem;
+  TensorClient* const client = tensor_client();
+  if (client == nullptr) return result_of("amemReadBackup", why_inactive());
+  return result_of("amemReadBackup", client->read_saved(reinterpret_cast<DeviceAddress>(pointer),
+                                                        size_bytes, to));
+}
+
+AMEM_API const void* amemGetBackup(const void* pointer, size_t size_bytes) {
+  amem::TensorClient* const client = amem::tensor_client();
+  const auto address = reinterpret_cast<amem::DeviceAddress>(pointer);
+  return client == nullptr ? nullptr : client->saved(address, size_bytes);
+}
+
+AMEM_API int amemSetMemoryMargin(size_t size_bytes) {
+  using namespace amem;
+  TensorClient* const client = tensor_client();
+  if (client == nullptr) return result_of("amemSetMemoryMargin", why_inactive());
+  client->set_margin(size_bytes);
+  return 0;
+}
+
 AMEM_API int amemPause(const char* tags) { return amem::result_of("amemPause", amem::pause(tags)); }
 
 AMEM_API int amemResume(const char* tags) {

@@ -2,8 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/tensors/tensor_client.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "memory/backing_steps.h"
@@ -66,6 +68,7 @@ Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, cons
   if (size_bytes > SIZE_MAX - unit)
     return make_error(ErrorKind::misuse, 0, "the size %zu is too large", size_bytes);
   const size_t bytes = (size_bytes + unit - 1) / unit * unit;
+  AMEM_TRY(check_margin(bytes));
   MutexLock lock(registry_.mutex);
   DriverHandle handle = 0;
   AMEM_TRY(driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &properties, 0),
@@ -81,6 +84,61 @@ Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, cons
     erase_unused(driver_, registry_, allocation);
   }
   return address;
+}
+
+Status TensorClient::check_margin(size_t size_bytes) const {
+  const size_t margin = margin_bytes_.load(std::memory_order_relaxed);
+  if (margin == 0) return ok_status();
+  size_t free = 0, total = 0;
+  AMEM_TRY(driver_status(driver_, driver_.cuMemGetInfo_v2(&free, &total), "cuMemGetInfo()"));
+  if (free >= size_bytes && free - size_bytes >= margin) return ok_status();
+  return make_error(ErrorKind::driver, driver_result::kOutOfMemory,
+                    "%zu bytes would leave less than the margin of %zu bytes free", size_bytes,
+                    margin);
+}
+
+Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size_t size_bytes) {
+  const Mapping* const mapping = registry_.mapping_at(address);
+  const Allocation* const allocation = mapping != nullptr ? find(mapping->address) : nullptr;
+  if (allocation == nullptr || size_bytes > mapping->end() - address)
+    return make_error(ErrorKind::misuse, 0,
+                      "%zu bytes at 0x%" PRIx64 " are not in one allocation with a tag", size_bytes,
+                      address);
+  const Backing& backing = registry_.backing_of(*allocation);
+  if (backing.state != BackingState::released || allocation->kind != Kind::keep)
+    return make_error(ErrorKind::misuse, 0,
+                      "the memory at 0x%" PRIx64 " is not paused with its contents kept", address);
+  Saved found{{}, address - mapping->address + allocation->offset_bytes};
+  if (backing.saved != nullptr) found.ranges = copy_ranges(backing.saved_pieces, *backing.saved);
+  return found;
+}
+
+Status TensorClient::read_saved(DeviceAddress address, size_t size_bytes, void* to) {
+  MutexLock lock(registry_.mutex);
+  const Result<Saved> found = find_saved(address, size_bytes);
+  if (!found.ok()) return Error(found.error());
+  memset(to, 0, size_bytes);
+  const size_t begin = found.value().offset_bytes, end = begin + size_bytes;
+  for (const CopyRange& range : found.value().ranges) {
+    const size_t first = std::max(begin, range.offset_bytes);
+    const size_t last = std::min(end, range.offset_bytes + range.on_host.size_bytes);
+    if (first < last)
+      memcpy(static_cast<unsigned char*>(to) + (first - begin),
+             range.on_host.base + (first - range.offset_bytes), last - first);
+  }
+  return ok_status();
+}
+
+const void* TensorClient::saved(DeviceAddress address, size_t size_bytes) {
+  MutexLock lock(registry_.mutex);
+  const Result<Saved> found = find_saved(address, size_bytes);
+  if (!found.ok()) return nullptr;
+  const size_t begin = found.value().offset_bytes;
+  for (const CopyRange& range : found.value().ranges)
+    if (begin >= range.offset_bytes &&
+        begin + size_bytes <= range.offset_bytes + range.on_host.size_bytes)
+      return range.on_host.base + (begin - range.offset_bytes);
+  return nullptr;
 }
 
 const Allocation* TensorClient::find(DeviceAddress address) const {

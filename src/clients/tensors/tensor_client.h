@@ -2,6 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <atomic>
+#include <vector>
+
+#include "contents/copy_queue.h"
 #include "driver/device_threads.h"
 #include "memory/client.h"
 #include "memory/registry.h"
@@ -30,6 +34,17 @@ class TensorClient final : public Client {
   /// True if allocate() returned this address and free() has not been called.
   bool has(DeviceAddress address);
 
+  /// Allocations fail with CUDA_ERROR_OUT_OF_MEMORY if they would leave less memory free on the
+  /// device.
+  void set_margin(size_t bytes) { margin_bytes_ = bytes; }
+
+  /// The saved contents of memory that is released and kept. Errors: misuse, if [address, address +
+  /// size_bytes) is not such memory of one allocation.
+  Status read_saved(DeviceAddress address, size_t size_bytes, void* to);
+  /// The same where they are, until the memory is resumed or freed; nullptr if they are not
+  /// contiguous: pages that are all zero are not saved.
+  const void* saved(DeviceAddress address, size_t size_bytes);
+
   /// Waits for the work of the device, then frees memory of allocate(), resident or released.
   /// Errors: misuse, for any other address; timeout; driver.
   Status free(DeviceAddress address);
@@ -42,11 +57,19 @@ class TensorClient final : public Client {
   /// The allocation of this client whose mapping starts at `address`; nullptr if there is none.
   const Allocation* find(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
   AllocationProperties memory_of(int device) const;
+  Status check_margin(size_t size_bytes) const;
+  struct Saved {
+    std::vector<CopyRange> ranges;  ///< in the order of offsets
+    size_t offset_bytes;            ///< of the address in the backing
+  };
+  Result<Saved> find_saved(DeviceAddress address, size_t size_bytes)
+      AMEM_REQUIRES(registry_.mutex);
 
   const Driver& driver_;
   Registry& registry_;
   DeviceThreads& devices_;
   const long timeout_ms_;
+  std::atomic<size_t> margin_bytes_{0};
 };
 
 }  // namespace amem

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""The interface of torch_memory_saver 0.0.10, implemented by amem.
+
+After `import amem.torch_memory_saver`, or in a process that was started with AMEM_TMS=1 and has the wheel,
+`import torch_memory_saver` imports this module. Nothing is preloaded, so both hook modes mean the same.
+
+AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag, also concern the memory of NCCL.
+TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1: all memory that the process allocates has the tag "default".
+"""
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import types
+from typing import Any, Iterator, Optional
+
+from . import launch, torch_pools
+from . import region as _region
+from .calls import call
+from .errors import AmemError
+from .library import require_library
+from .session import pause as _pause
+from .session import resume as _resume
+from .session import trim_host_memory
+
+_DEFAULT_TAG = "default"
+_NOT_TENSORS = ("nccl", "symmetric", "context")
+
+
+def _flag(name: str) -> bool:
+    return os.environ.get(name, "").lower() in ("1", "true", "yes")
+
+
+class _ThreadConfig(threading.local):
+    """What the C functions of torch_memory_saver set for the calling thread: one entry of amem's stack of regions."""
+
+    def __init__(self) -> None:
+        self.tag = _DEFAULT_TAG
+        self.interesting = _flag("TMS_INIT_ENABLE")
+        self.cpu_backup = _flag("TMS_INIT_ENABLE_CPU_BACKUP")
+        self.disk_backup = False
+        self.cpu_backup_backend = os.environ.get("TMS_INIT_CPU_BACKUP_BACKEND", "pinned")
+        self.is_open = False
+
+    def apply(self) -> None:
+        self.close()
+        tag = self.tag.encode() if self.interesting else None
+        call("amemBeginRegion", tag, 0 if self.cpu_backup or tag is None else 1)
+        self.is_open = True
+
+    def close(self) -> None:
+        if self.is_open:
+            call("amemEndRegion")
+        self.is_open = False
+
+
+class _Cdll:
+    """The functions that torch_memory_saver exports, as ctypes calls them."""
+
+    def __init__(self) -> None:
+        self._config = _ThreadConfig()
+        self._retain = _flag("TMS_RETAIN_CPU_BACKUP")
+
+    def __getattr__(self, name: str) -> Any:
+        """tms_get_X and tms_set_X, for X of the thread's configuration."""
+        names = {"current_tag": "tag", "interesting_region": "interesting", "enable_cpu_backup": "cpu_backup"}
+        names.update(enable_disk_backup="disk_backup", cpu_backup_backend="cpu_backup_backend")
+        field = names.get(name[len("tms_get_") :]) if name.startswith(("tms_get_", "tms_set_")) else None
+        if field is None:
+            raise AttributeError(name)
+
+        def get() -> Any:
+            value = getattr(self._config, field)
+            return value.encode() if isinstance(value, str) else value
+
+        def set_to(value: Any) -> None:
+            setattr(self._config, field, value.decode() if isinstance(value, bytes) else value)
+            self._config.apply()
+
+        return get if name.startswith("tms_get_") else set_to
+
+    def tms_get_retain_cpu_backup(self) -> bool:
+        return self._retain
+
+    def tms_set_retain_cpu_backup(self, value: bool) -> None:
+        self._retain = value
+
+    def set_memory_margin_bytes(self, value: int) -> None:
+        call("amemSetMemoryMargin", value)
+
+    def tms_pause(self, tag: Optional[bytes]) -> int:
+        torch_memory_saver.pause(tag.decode() if tag else None)
+        return 0
+
+    def tms_resume(self, tag: Optional[bytes]) -> int:
+        torch_memory_saver.resume(tag.decode() if tag else None)
+        return 0
+
+
+def _tags(tag: Optional[str]) -> list:
+    """The tags of amem for a tag of torch_memory_saver; None is all of its tags."""
+    known = json.loads(require_library().amemGetStatus()).get("tags", {})
+    tags = [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
+    nccl_with = os.environ.get("AMEM_TMS_NCCL")
+    return tags + (["nccl"] if nccl_with and tag in (None, nccl_with) else [])
+
+
+class _Impl:
+    def __init__(self) -> None:
+        require_library()
+        self._binary_wrapper = types.SimpleNamespace(cdll=_Cdll())
+
+
+class TorchMemorySaver:
+    """See torch_memory_saver. Errors are AmemError; nothing ends the process."""
+
+    def __init__(self) -> None:
+        self._impl: Optional[_Impl] = None
+        self._retain_was_set = False
+
+    def _ensure_initialized(self) -> None:
+        if self._impl is None:
+            self._impl = _Impl()
+
+    def _cdll(self) -> _Cdll:
+        self._ensure_initialized()
+        return self._impl._binary_wrapper.cdll
+
+    @contextlib.contextmanager
+    def _configured(self, tag: str, interesting: bool, cpu_backup: bool) -> Iterator[None]:
+        config = self._cdll()._config
+        was_open, before = config.is_open, (config.tag, config.interesting, config.cpu_backup)
+        config.tag, config.interesting, config.cpu_backup = tag, interesting, cpu_backup
+        config.apply()
+        try:
+            yield
+        finally:
+            config.tag, config.interesting, config.cpu_backup = before
+            config.apply() if was_open else config.close()
+
+    @contextlib.contextmanager
+    def region(
+        self,
+        tag: str = _DEFAULT_TAG,
+        enable_cpu_backup: bool = False,
+        enable_disk_backup: bool = False,
+        cpu_backup_backend: Optional[str] = None,
+    ) -> Iterator[None]:
+        """Memory that is allocated in the block has the tag. Contents are kept with enable_cpu_backup."""
+        _check_backup(enable_cpu_backup, enable_disk_backup, cpu_backup_backend)
+        with torch_pools.routed(tag, "host" if enable_cpu_backup else "none"):
+            with self._configured(tag, True, enable_cpu_backup):
+                yield
+
+    @contextlib.contextmanager
+    def cuda_graph(
+        self,
+        cuda_graph: Any,
+        pool: Any = None,
+        stream: Any = None,
+        capture_error_mode: str = "global",
+        tag: str = _DEFAULT_TAG,
+        enable_cpu_backup: bool = False,
+        cpu_backup_backend: Optional[str] = None,
+    ) -> Iterator[None]:
+        """torch.cuda.graph(), whose private memory has the tag."""
+        _check_backup(enable_cpu_backup, False, cpu_backup_backend)
+        backup = "host" if enable_cpu_backup else None
+        options = {"pool": pool, "stream": stream, "capture_error_mode": capture_error_mode}
+        with _region.cuda_graph(cuda_graph, tag=tag, backup=backup, **options):
+            with self._configured(tag, True, enable_cpu_backup):
+                yield
+
+    @contextlib.contextmanager
+    def disable(self) -> Iterator[None]:
+        """Memory that is allocated in the block is not paused."""
+        config = self._cdll()._config
+        with torch_pools.routed_outside(), self._configured(config.tag, False, config.cpu_backup):
+            yield
+
+    def pause(self, tag: Optional[str] = None) -> None:
+        """Releases the memory with this tag, or of all tags."""
+        self._ensure_initialized()
+        tags = _tags(tag)
+        if tags:
+            _pause(*tags)
+
+    def resume(self, tag: Optional[str] = None) -> None:
+        """Restores the memory with this tag, or of all tags."""
+        self._ensure_initialized()
+        tags = _tags(tag)
+        if tags:
+            _resume(*tags)
+        if self._retain_was_set and not self.retain_cpu_backup:
+            with contextlib.suppress(AmemError):  # another tag is paused
+                trim_host_memory()
+
+    @property
+    def enabled(self) -> bool:
+        return True
+
+    @property
+    def hook_mode(self) -> str:
+        raise AttributeError("hook_mode can only be set")
+
+    @hook_mode.setter
+    def hook_mode(self, hook_mode: str) -> None:
+        if hook_mode not in ("preload", "torch"):
+            raise ValueError(f"hook_mode is {hook_mode!r}, not 'preload' or 'torch'")
+
+    @property
+    def memory_margin_bytes(self) -> int:
+        raise NotImplementedError("Only setter is supported")
+
+    @memory_margin_bytes.setter
+    def memory_margin_bytes(self, value: int) -> None:
+        self._cdll().set_memory_margin_bytes(value)
+
+    @property
+    def retain_cpu_backup(self) -> bool:
+        """amem keeps its host memory for the next pause, unless this is set to False."""
+        return self._cdll().tms_get_retain_cpu_backup()
+
+    @retain_cpu_backup.setter
+    def retain_cpu_backup(self, value: bool) -> None:
+        self._retain_was_set = True
+        self._cdll().tms_set_retain_cpu_backup(value)
+
+    def get_cpu_backup(self, x: Any, zero_copy: bool = False) -> Any:
+        """The saved contents of a paused tensor on the CPU; None if there are none."""
+        try:
+            return _region.backup(x, copy=not zero_copy)
+        except AmemError:
+            return None
+
+    def set_disk_backup_dir(self, path: str) -> None:
+        raise NotImplementedError(_NO_DISK)
+
+
+_NO_DISK = "amem keeps contents in host memory, not on a disk: use enable_cpu_backup=True"
+
+
+def _check_backup(cpu: bool, disk: bool, backend: Optional[str]) -> None:
+    if disk:
+        raise NotImplementedError(_NO_DISK)
+    if backend is not None and not cpu:
+        raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
+    if backend not in (None, "pinned", "mmap"):
+        raise ValueError(f"cpu_backup_backend is {backend!r}, not 'pinned' or 'mmap'")
+
+
+@contextlib.contextmanager
+def configure_subprocess() -> Iterator[None]:
+    """Processes that are started in the block have amem, as this module."""
+    wanted = {**launch.variables(), "AMEM_TMS": "1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+torch_memory_saver = TorchMemorySaver()
+if _flag("TMS_INIT_ENABLE"):
+    call("amemSetProcessRegion", _DEFAULT_TAG.encode(), 0 if _flag("TMS_INIT_ENABLE_CPU_BACKUP") else 1)
+sys.modules["torch_memory_saver"] = sys.modules[__name__]

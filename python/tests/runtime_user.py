@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""For programs of the tests: a library that is linked with a CUDA runtime, on the simulated GPU."""
+
+import ctypes
+import os
+
+MIB = 1 << 20
+_FOLDER = os.environ["TEST_LIBRARIES"]
+user = ctypes.CDLL(f"{_FOLDER}/libruntime_user_{os.environ.get('TEST_BINDING', 'now')}.so")
+user.user_malloc.restype = ctypes.c_void_p
+user.user_malloc.argtypes = user.user_malloc_result.argtypes = [ctypes.c_size_t]
+user.user_free.argtypes = [ctypes.c_void_p]
+_runtime = ctypes.CDLL(f"{_FOLDER}/libfake_cudart.so")
+
+
+def fill(pointer, value, size=4 * MIB):
+    assert _runtime.cudaMemset(ctypes.c_void_p(pointer), value, ctypes.c_size_t(size)) == 0
+
+
+def read(pointer, size=4 * MIB):
+    """The set of the bytes, or the error code."""
+    data = (ctypes.c_ubyte * size)()
+    result = _runtime.cudaMemcpyToHost(data, ctypes.c_void_p(pointer), ctypes.c_size_t(size))
+    return set(bytes(data)) if result == 0 else result
