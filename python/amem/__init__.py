@@ -25,7 +25,7 @@ from .errors import AmemError
 from .interposition import interposition
 from .launch import environment, preload_path
 from .library import enable as _enable
-from .region import backup, cuda_graph, disable, region
+from .regions import backup, cuda_graph, disable, region
 from .session import Report, enabled, pause, paused, resume, set_group, state, trim_host_memory
 from .statistics import stats
 

@@ -10,7 +10,7 @@ from . import torch_pools
 from .calls import call
 from .errors import AmemError
 from .library import STATES, Times, Totals, find_library, require_library
-from .region import open_pool
+from .regions import open_pool
 
 
 def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:

@@ -18,7 +18,7 @@ import types
 from typing import Any, Iterator, Optional
 
 from . import launch, torch_pools
-from . import region as _region
+from . import regions
 from .calls import call
 from .errors import AmemError
 from .library import require_library
@@ -119,7 +119,7 @@ class TorchMemorySaver:
 
     def __init__(self) -> None:
         self._impl: Optional[_Impl] = None
-        self._retain_was_set = False
+        self._returns_host_memory = False
 
     def _ensure_initialized(self) -> None:
         if self._impl is None:
@@ -130,16 +130,28 @@ class TorchMemorySaver:
         return self._impl._binary_wrapper.cdll
 
     @contextlib.contextmanager
-    def _configured(self, tag: str, interesting: bool, cpu_backup: bool) -> Iterator[None]:
+    def _configured(self, **values: Any) -> Iterator[None]:
         config = self._cdll()._config
-        was_open, before = config.is_open, (config.tag, config.interesting, config.cpu_backup)
-        config.tag, config.interesting, config.cpu_backup = tag, interesting, cpu_backup
+        was_open, before = config.is_open, {name: getattr(config, name) for name in values}
+        vars(config).update(values)
         config.apply()
         try:
             yield
         finally:
-            config.tag, config.interesting, config.cpu_backup = before
+            vars(config).update(before)
             config.apply() if was_open else config.close()
+
+    def _checked_backend(self, cpu: bool, disk: bool, backend: Optional[str]) -> str:
+        """The backend of a region. The host memory of "mmap" is returned after each resume."""
+        if disk:
+            raise NotImplementedError(_NO_DISK)
+        if backend is not None and not cpu:
+            raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
+        if backend not in (None, "pinned", "mmap"):
+            raise ValueError(f"cpu_backup_backend is {backend!r}, not 'pinned' or 'mmap'")
+        backend = backend or self._cdll().tms_get_cpu_backup_backend().decode()
+        self._returns_host_memory |= cpu and backend == "mmap"
+        return backend
 
     @contextlib.contextmanager
     def region(
@@ -150,9 +162,11 @@ class TorchMemorySaver:
         cpu_backup_backend: Optional[str] = None,
     ) -> Iterator[None]:
         """Memory that is allocated in the block has the tag. Contents are kept with enable_cpu_backup."""
-        _check_backup(enable_cpu_backup, enable_disk_backup, cpu_backup_backend)
+        backend = self._checked_backend(enable_cpu_backup, enable_disk_backup, cpu_backup_backend)
         with torch_pools.routed(tag, "host" if enable_cpu_backup else "none"):
-            with self._configured(tag, True, enable_cpu_backup):
+            with self._configured(
+                tag=tag, interesting=True, cpu_backup=enable_cpu_backup, cpu_backup_backend=backend
+            ):
                 yield
 
     @contextlib.contextmanager
@@ -167,18 +181,19 @@ class TorchMemorySaver:
         cpu_backup_backend: Optional[str] = None,
     ) -> Iterator[None]:
         """torch.cuda.graph(), whose private memory has the tag."""
-        _check_backup(enable_cpu_backup, False, cpu_backup_backend)
+        backend = self._checked_backend(enable_cpu_backup, False, cpu_backup_backend)
         backup = "host" if enable_cpu_backup else None
         options = {"pool": pool, "stream": stream, "capture_error_mode": capture_error_mode}
-        with _region.cuda_graph(cuda_graph, tag=tag, backup=backup, **options):
-            with self._configured(tag, True, enable_cpu_backup):
+        with regions.cuda_graph(cuda_graph, tag=tag, backup=backup, **options):
+            with self._configured(
+                tag=tag, interesting=True, cpu_backup=enable_cpu_backup, cpu_backup_backend=backend
+            ):
                 yield
 
     @contextlib.contextmanager
     def disable(self) -> Iterator[None]:
         """Memory that is allocated in the block is not paused."""
-        config = self._cdll()._config
-        with torch_pools.routed_outside(), self._configured(config.tag, False, config.cpu_backup):
+        with torch_pools.routed_outside(), self._configured(interesting=False):
             yield
 
     def pause(self, tag: Optional[str] = None) -> None:
@@ -194,7 +209,7 @@ class TorchMemorySaver:
         tags = _tags(tag)
         if tags:
             _resume(*tags)
-        if self._retain_was_set and not self.retain_cpu_backup:
+        if self._returns_host_memory:
             with contextlib.suppress(AmemError):  # another tag is paused
                 trim_host_memory()
 
@@ -226,13 +241,13 @@ class TorchMemorySaver:
 
     @retain_cpu_backup.setter
     def retain_cpu_backup(self, value: bool) -> None:
-        self._retain_was_set = True
+        self._returns_host_memory = not value
         self._cdll().tms_set_retain_cpu_backup(value)
 
     def get_cpu_backup(self, x: Any, zero_copy: bool = False) -> Any:
         """The saved contents of a paused tensor on the CPU; None if there are none."""
         try:
-            return _region.backup(x, copy=not zero_copy)
+            return regions.backup(x, copy=not zero_copy)
         except AmemError:
             return None
 
@@ -241,15 +256,6 @@ class TorchMemorySaver:
 
 
 _NO_DISK = "amem keeps contents in host memory, not on a disk: use enable_cpu_backup=True"
-
-
-def _check_backup(cpu: bool, disk: bool, backend: Optional[str]) -> None:
-    if disk:
-        raise NotImplementedError(_NO_DISK)
-    if backend is not None and not cpu:
-        raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
-    if backend not in (None, "pinned", "mmap"):
-        raise ValueError(f"cpu_backup_backend is {backend!r}, not 'pinned' or 'mmap'")
 
 
 @contextlib.contextmanager

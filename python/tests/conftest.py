@@ -57,9 +57,12 @@ class Build:
 
     def runtime_job(self, code, **settings):
         """The same, for code that imports runtime_user.py."""
+        return self.job(code, **self.runtime_variables(**settings))
+
+    def runtime_variables(self, **settings):
         libraries = self.folder / "tests" / "interpose" / "programs"
         path = f"{PACKAGE}:{Path(__file__).parent}"
-        return self.job(code, TEST_LIBRARIES=str(libraries), PYTHONPATH=path, **settings)
+        return self.variables(TEST_LIBRARIES=str(libraries), **{"PYTHONPATH": path, **settings})
 
 
 @pytest.fixture

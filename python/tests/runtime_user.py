@@ -10,7 +10,10 @@ _FOLDER = os.environ["TEST_LIBRARIES"]
 user = ctypes.CDLL(f"{_FOLDER}/libruntime_user_{os.environ.get('TEST_BINDING', 'now')}.so")
 user.user_malloc.restype = ctypes.c_void_p
 user.user_malloc.argtypes = user.user_malloc_result.argtypes = [ctypes.c_size_t]
-user.user_free.argtypes = [ctypes.c_void_p]
+user.user_free.argtypes = user.user_close.argtypes = [ctypes.c_void_p]
+user.user_export.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+user.user_open.restype = ctypes.c_void_p
+user.user_open.argtypes = [ctypes.c_char_p]
 _runtime = ctypes.CDLL(f"{_FOLDER}/libfake_cudart.so")
 
 
@@ -23,3 +26,10 @@ def read(pointer, size=4 * MIB):
     data = (ctypes.c_ubyte * size)()
     result = _runtime.cudaMemcpyToHost(data, ctypes.c_void_p(pointer), ctypes.c_size_t(size))
     return set(bytes(data)) if result == 0 else result
+
+
+def export(pointer):
+    """The 64 bytes of cudaIpcGetMemHandle()."""
+    handle = ctypes.create_string_buffer(64)
+    assert user.user_export(handle, pointer) == 0
+    return handle.raw

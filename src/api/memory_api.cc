@@ -98,15 +98,37 @@ TensorClient* tensor_client() {
   return process == nullptr ? nullptr : &process->tensors();
 }
 
+namespace {
+
+/// The device of the current context, on which memory is about to be used.
+Result<int> device_for(Process& process) {
+  int device = 0;
+  const Driver& driver = process.driver();
+  AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
+                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
+  process.meet_peers();
+  return device;
+}
+
+}  // namespace
+
 Result<DeviceAddress> allocate_tagged(size_t size_bytes, const Tag& tag, Kind kind) {
   Process* const process = process_that_works();
   if (process == nullptr) return why_inactive();
-  int device = 0;
-  const Driver& driver = process->driver();
-  AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
-                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
-  process->meet_peers();
-  return process->tensors().allocate(size_bytes, device, tag, kind);
+  const Result<int> device = device_for(*process);
+  if (!device.ok()) return Error(device.error());
+  return process->tensors().allocate(size_bytes, device.value(), tag, kind);
+}
+
+Result<DeviceAddress> open_tagged(const IpcHandleBytes& handle) {
+  Process* const process = process_that_works();
+  if (process == nullptr) return why_inactive();
+  const Result<int> device = device_for(*process);
+  if (!device.ok()) return Error(device.error());
+  auto address = process->tensors().open(handle, device.value());
+  if (!address.has_value())
+    return make_error(ErrorKind::misuse, 0, "this is not a handle of amem's memory");
+  return std::move(*address);
 }
 
 }  // namespace amem
@@ -144,8 +166,8 @@ AMEM_API int amemReadBackup(void* to, const void* pointer, size_t size_bytes) {
   using namespace amem;
   TensorClient* const client = tensor_client();
   if (client == nullptr) return result_of("amemReadBackup", why_inactive());
-  return result_of("amemReadBackup", client->read_saved(reinterpret_cast<DeviceAddress>(pointer),
-                                                        size_bytes, to));
+  return result_of("amemReadBackup",
+                   client->read_saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes, to));
 }
 
 AMEM_API const void* amemGetBackup(const void* pointer, size_t size_bytes) {

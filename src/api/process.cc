@@ -46,9 +46,9 @@ Process::Process(const Driver& driver)
       nccl_(driver_, registry_,
             {environment().gate_timeout_ms, content_settings(), [this] { meet_peers(); }}),
       devices_(driver_, exiting_),
-      tensors_(driver_, registry_, devices_, environment().timeout_ms),
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),
+      tensors_(driver_, registry_, devices_, sharing_, environment().timeout_ms),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
   engine_.clients = Clients{&nccl_, &tensors_};
   engine_.group = static_cast<int32_t>(environment().group_id);

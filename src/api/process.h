@@ -58,9 +58,9 @@ class Process {
   NcclClient nccl_;
   ExitFlag exiting_;
   DeviceThreads devices_;
-  TensorClient tensors_;
   ProcessContext engine_;
   Sharing sharing_;
+  TensorClient tensors_;
   Session session_;
   HookContext hooks_;
 };

@@ -23,6 +23,8 @@ struct Environment {
   long gate_timeout_ms = 1800000;
   long slab = 1;
   long trim_context = 0;
+  long tms = 0;  ///< read in Python, like the next one
+  std::string tms_nccl;
   long host_limit_mib = 0;
   long host_prealloc_mib = 0;
   /// One sentence for each variable with an illegal value or an unknown name. The default is used.

@@ -5,6 +5,7 @@
 #include "base/result.h"
 #include "driver/types.h"
 #include "memory/allocation.h"
+#include "sharing/token.h"
 
 namespace amem {
 
@@ -21,6 +22,11 @@ class Exchange {
   /// Imports what `fd` names, when it is a token. False for every other descriptor: the driver is
   /// asked then. May wait for the owner, up to the deadline of the process; no lock is held.
   virtual bool import_token(int fd, DriverHandle* handle, DriverResult* result) = 0;
+
+  /// The same for an IPC handle of CUDA.
+  virtual Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) = 0;
+  virtual bool import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
+                                 DriverResult* result) = 0;
 
   /// The client gave the allocation up; it is about to be erased. The mutex of the registry is
   /// held; must not wait.

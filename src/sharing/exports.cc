@@ -51,7 +51,7 @@ struct Exports::Return {
 };
 
 Result<int> Exports::make_token(Allocation& allocation) {
-  while (allocation.nonce == 0) allocation.nonce = random_instance_id().bits[0];
+  ensure_nonce(allocation);
   const Backing& backing = context_.registry.backing_of(allocation);
   const Token token{context_.self,
                     allocation.id,
@@ -67,12 +67,17 @@ Result<int> Exports::make_token(Allocation& allocation) {
   return fd.value().release();
 }
 
+Allocation* Exports::find_exported(AllocationId id, uint64_t nonce) {
+  Allocation* const allocation = context_.registry.find(id);
+  const bool is_exported = allocation != nullptr && !allocation->is_import &&
+                           allocation->nonce != 0 && allocation->nonce == nonce;
+  return is_exported ? allocation : nullptr;
+}
+
 Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const InstanceId& importer,
                                      Fetched* answer, std::vector<UniqueFd>* fds) {
-  Allocation* allocation = context_.registry.find(item.allocation);
-  if (allocation == nullptr || allocation->is_import || allocation->nonce == 0 ||
-      allocation->nonce != item.nonce)
-    return Fetched::Outcome::unknown;
+  Allocation* allocation = find_exported(item.allocation, item.nonce);
+  if (allocation == nullptr) return Fetched::Outcome::unknown;
   allocation->importers.insert(importer);
   const Backing& backing = context_.registry.backing_of(*allocation);
   OfTag& of_tag = tags_[backing.tag];

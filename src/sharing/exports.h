@@ -10,6 +10,7 @@
 
 #include "sharing/process_context.h"
 #include "sharing/replies.h"
+#include "sharing/token.h"
 
 namespace amem {
 
@@ -25,6 +26,10 @@ class Exports {
 
   /// A token for an allocation of ours. Needs the registry's mutex.
   Result<int> make_token(Allocation& allocation) AMEM_REQUIRES(context_.registry.mutex);
+
+  Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation)
+      AMEM_REQUIRES(context_.registry.mutex);
+  void answer_token_query(const PeerInfo& from, uint64_t request_id, const TokenQuery& query);
 
   /// Answers an importer: with descriptors when we are here, with our communicators when we are
   /// away.
@@ -50,6 +55,12 @@ class Exports {
   void export_imported();
 
  private:
+  static void ensure_nonce(Allocation& allocation) {
+    while (allocation.nonce == 0) allocation.nonce = random_instance_id().bits[0];
+  }
+  /// An allocation of this process for which a token or an IPC handle was made; nullptr if there is
+  /// none.
+  Allocation* find_exported(AllocationId id, uint64_t nonce) AMEM_REQUIRES(context_.registry.mutex);
   struct Return;
   /// Sends the next part of what an importer gets back; the one after it when that is mapped. False
   /// when it could not be exported.

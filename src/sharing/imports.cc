@@ -27,6 +27,14 @@ std::string ended_text(pid_t pid) { return process_text(pid) + ", has ended"; }
 // --- The first import
 // -------------------------------------------------------------------------------------------------
 
+DriverResult Imports::import_own(AllocationId id, uint64_t nonce, DriverHandle* handle) {
+  Allocation* const ours = context_.registry.find(id);
+  if (ours == nullptr || ours->nonce != nonce) return driver_result::kInvalidValue;
+  ++ours->handle_references;
+  *handle = handle_of(ours->id);
+  return driver_result::kSuccess;
+}
+
 bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   const std::optional<Token> token = read_token(fd);
   if (!token.has_value()) return false;
@@ -35,12 +43,7 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   {
     MutexLock lock(context_.registry.mutex);
     if (token->owner == context_.self) {
-      Allocation* ours = context_.registry.find(token->allocation);
-      *result = driver_result::kInvalidValue;
-      if (ours == nullptr || ours->nonce != token->nonce) return true;
-      ++ours->handle_references;
-      *handle = handle_of(ours->id);
-      *result = driver_result::kSuccess;
+      *result = import_own(token->allocation, token->nonce, handle);
       return true;
     }
     Allocation& import = context_.registry.add_import(*token);

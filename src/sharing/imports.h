@@ -9,6 +9,7 @@
 #include "sharing/process_context.h"
 #include "sharing/replies.h"
 #include "sharing/service_workers.h"
+#include "sharing/token.h"
 
 namespace amem {
 
@@ -28,6 +29,8 @@ class Imports {
 
   /// Exchange::import_token for tokens of other processes and of our own.
   bool import_token(int fd, DriverHandle* handle, DriverResult* result);
+  /// The same for an IPC handle: asks the owner for the token.
+  void import_ipc_handle(const IpcHandle& wanted, DriverHandle* handle, DriverResult* result);
   /// The client gave an import up: its owner is told.
   void forget(const Allocation& import) AMEM_REQUIRES(context_.registry.mutex);
 
@@ -42,6 +45,12 @@ class Imports {
   Status fetch(const std::vector<BackingId>& backings, Deadline deadline);
 
  private:
+  /// The token behind an IPC handle of another process.
+  Result<UniqueFd> ask_for_token(const IpcHandle& wanted);
+  /// An import of this process's own memory. Result: CUDA_ERROR_INVALID_VALUE if the nonce is
+  /// another.
+  DriverResult import_own(AllocationId id, uint64_t nonce, DriverHandle* handle)
+      AMEM_REQUIRES(context_.registry.mutex);
   struct Wanted {
     AllocationId local = 0;
     Fetch::Item item;

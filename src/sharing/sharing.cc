@@ -34,6 +34,25 @@ bool Sharing::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   return imports_.import_token(fd, handle, result);
 }
 
+AMEM_NOT_ANALYSED Result<IpcHandleBytes> Sharing::make_ipc_handle(Allocation& allocation) {
+  AMEM_TRY(start());
+  context_.devices.prepare({allocation.device()});
+  return exports_.make_ipc_handle(allocation);
+}
+
+bool Sharing::import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
+                                DriverResult* result) {
+  const std::optional<IpcHandle> of_peer = decode_ipc_handle(bytes);
+  if (!of_peer.has_value()) return false;
+  *result = driver_result::kInvalidValue;
+  if (Status started = start(); !started.ok()) {
+    AMEM_LOG(error, -1, "cannot reach other processes: %s", started.error().message.c_str());
+    return true;
+  }
+  imports_.import_ipc_handle(*of_peer, handle, result);
+  return true;
+}
+
 AMEM_NOT_ANALYSED void Sharing::forget(const Allocation& allocation) {
   if (allocation.is_import) imports_.forget(allocation);
 }
@@ -48,6 +67,8 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
   Message& message = received.message;
   if (const auto* fetch = std::get_if<Fetch>(&message)) {
     exports_.answer_fetch(from, request_id, *fetch);
+  } else if (const auto* query = std::get_if<TokenQuery>(&message)) {
+    exports_.answer_token_query(from, request_id, *query);
   } else if (auto* revoked = std::get_if<Revoke>(&message)) {
     imports_.on_revoke(from, request_id, std::move(*revoked));
   } else if (auto* back = std::get_if<Restore>(&message)) {

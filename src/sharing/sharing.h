@@ -25,6 +25,10 @@ class Sharing final : public Exchange, public PeerHandler {
   // Exchange, from the hooks.
   Result<int> make_token(Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
   bool import_token(int fd, DriverHandle* handle, DriverResult* result) override;
+  Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) override
+      AMEM_REQUIRES(context_.registry.mutex);
+  bool import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
+                         DriverResult* result) override;
   void forget(const Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
 
   // PeerHandler, on the service thread.

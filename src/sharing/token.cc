@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <vector>
@@ -45,7 +46,35 @@ bool walk(FieldStream& stream, Token& token) {
   return stream.ok() && magic == kMagic && version == kVersion;
 }
 
+constexpr uint64_t kIpcMagic = 0x3163706d656d612e;  // the bytes ".amempc1"
+
+bool walk(FieldStream& stream, IpcHandle& handle) {
+  uint64_t magic = kIpcMagic;
+  stream.number(magic);
+  stream.id(handle.owner);
+  stream.number(handle.allocation);
+  stream.number(handle.nonce);
+  stream.number(handle.owner_pid);
+  return stream.ok() && magic == kIpcMagic;
+}
+
 }  // namespace
+
+IpcHandleBytes encode_ipc_handle(IpcHandle handle) {
+  FieldStream stream;
+  (void)walk(stream, handle);
+  const std::vector<uint8_t> bytes = stream.take();
+  IpcHandleBytes all{};
+  std::copy(bytes.begin(), bytes.end(), all.begin());
+  return all;
+}
+
+std::optional<IpcHandle> decode_ipc_handle(const IpcHandleBytes& bytes) {
+  FieldStream stream(bytes);
+  IpcHandle handle;
+  if (!walk(stream, handle) || encode_ipc_handle(handle) != bytes) return std::nullopt;
+  return handle;
+}
 
 std::vector<uint8_t> encode_token(Token token) {
   FieldStream stream;

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,5 +33,22 @@ Result<UniqueFd> make_token(const Token& token);
 /// all. Never blocks, never moves the file position, changes nothing. One system call for an fd
 /// that is not in memory, three for a token. Thread-safe.
 std::optional<Token> read_token(int fd);
+
+/// What stands in for a cudaIpcMemHandle_t: the owner has the token of the allocation (TokenQuery).
+struct IpcHandle {
+  InstanceId owner;
+  AllocationId allocation = 0;
+  uint64_t nonce = 0;
+  pid_t owner_pid = 0;  ///< for error texts
+  bool operator==(const IpcHandle&) const = default;
+};
+/// The size of a cudaIpcMemHandle_t (CUDA Runtime API, CUDA_IPC_HANDLE_SIZE).
+inline constexpr size_t kIpcHandleBytes = 64;
+using IpcHandleBytes = std::array<uint8_t, kIpcHandleBytes>;
+
+/// The bytes of a handle, and the handle that bytes are: those of encode_ipc_handle() and no
+/// others, in particular no handle of CUDA.
+IpcHandleBytes encode_ipc_handle(IpcHandle handle);
+std::optional<IpcHandle> decode_ipc_handle(const IpcHandleBytes& bytes);
 
 }  // namespace amem

@@ -83,6 +83,13 @@ void walk(FieldStream& stream, Away& m) {
   walk(stream, m.scope);
 }
 
+void walk(FieldStream& stream, TokenQuery& m) {
+  stream.number(m.allocation);
+  stream.number(m.nonce);
+}
+
+void walk(FieldStream& stream, TokenReply& m) { stream.flag(m.known); }
+
 void walk(FieldStream&, AwayHeard&) {}
 void walk(FieldStream&, StatusQuery&) {}
 
@@ -106,6 +113,8 @@ constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
     {"StatusReply", Role::reply},
     {"Away", Role::request},
     {"AwayHeard", Role::reply},
+    {"TokenQuery", Role::request},
+    {"TokenReply", Role::reply},
 }};
 
 /// An empty message of the type numbered `index`, which must be below the number of types.
@@ -137,6 +146,7 @@ size_t fds_of(const Message& message) {
   if (const auto* fetched = std::get_if<Fetched>(&message))
     return static_cast<size_t>(
         std::count(fetched->outcomes.begin(), fetched->outcomes.end(), Fetched::Outcome::here));
+  if (const auto* token = std::get_if<TokenReply>(&message)) return token->known ? 1 : 0;
   return 0;
 }
 

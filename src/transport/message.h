@@ -18,7 +18,7 @@ namespace amem {
 // What amem processes of one host say to each other; docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes of different versions do not talk.
-inline constexpr uint8_t kWireVersion = 5;
+inline constexpr uint8_t kWireVersion = 6;
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
@@ -128,9 +128,22 @@ struct StatusReply {
   bool operator==(const StatusReply&) const = default;
 };
 
+/// Importer to owner: the token of an allocation of which only an IPC handle is known.
+struct TokenQuery {
+  AllocationId allocation = 0;
+  uint64_t nonce = 0;
+  bool operator==(const TokenQuery&) const = default;
+};
+
+/// Reply to TokenQuery, with the token as its fd if the allocation is known.
+struct TokenReply {
+  bool known = false;
+  bool operator==(const TokenReply&) const = default;
+};
+
 /// The order is the wire's: a message's type byte is its index plus one.
 using Message = std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop,
-                             StatusQuery, StatusReply, Away, AwayHeard>;
+                             StatusQuery, StatusReply, Away, AwayHeard, TokenQuery, TokenReply>;
 
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);

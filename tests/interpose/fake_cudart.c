@@ -62,6 +62,24 @@ int cudaFree(void* pointer) {
   return ready == kSuccess && pointer != NULL ? CALL("cuMemFree_v2", pointer) : ready;
 }
 
+typedef struct {
+  char reserved[64];
+} IpcMemHandle;
+
+int cudaIpcGetMemHandle(IpcMemHandle* handle, void* pointer) {
+  memset(handle, 0x55, sizeof *handle);
+  memcpy(handle, &pointer, sizeof pointer);
+  return kSuccess;
+}
+
+int cudaIpcOpenMemHandle(void** pointer, IpcMemHandle handle, unsigned flags) {
+  (void)flags;
+  *pointer = (void*)0x5555;
+  return handle.reserved[63] == 0x55 ? kSuccess : 1;
+}
+
+int cudaIpcCloseMemHandle(void* pointer) { return pointer == (void*)0x5555 ? kSuccess : 1; }
+
 int cudaMemset(void* pointer, int value, size_t size_bytes) {
   return CALL("cuMemsetD8_v2", pointer, (unsigned char)value, size_bytes);
 }

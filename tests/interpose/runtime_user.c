@@ -18,3 +18,20 @@ int user_malloc_result(size_t size_bytes) {
 }
 
 int user_free(void* pointer) { return cudaFree(pointer); }
+
+// By value, as cudaIpcMemHandle_t.
+typedef struct {
+  char reserved[64];
+} IpcMemHandle;
+int cudaIpcGetMemHandle(IpcMemHandle*, void*);
+int cudaIpcOpenMemHandle(void**, IpcMemHandle, unsigned);
+int cudaIpcCloseMemHandle(void*);
+
+int user_export(void* handle, void* pointer) { return cudaIpcGetMemHandle(handle, pointer); }
+
+void* user_open(const IpcMemHandle* handle) {
+  void* pointer = NULL;
+  return cudaIpcOpenMemHandle(&pointer, *handle, 1) == 0 ? pointer : NULL;
+}
+
+int user_close(void* pointer) { return cudaIpcCloseMemHandle(pointer); }

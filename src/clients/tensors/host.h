@@ -12,6 +12,9 @@ namespace amem {
 /// amemMalloc(): allocates on the device of the calling thread's current CUDA context.
 Result<DeviceAddress> allocate_tagged(size_t size_bytes, const Tag& tag, Kind kind);
 
+/// TensorClient::open() on that device. Errors also if amem is inactive.
+Result<DeviceAddress> open_tagged(const IpcHandleBytes& handle);
+
 /// The client of this process; nullptr if amem is inactive.
 TensorClient* tensor_client();
 

@@ -17,11 +17,19 @@ namespace {
 // cudaError_t: the values of the driver for these errors.
 constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kUnknown = 999;
 
-enum RuntimeFunction { kMalloc, kFree, kFunctions };
-constexpr std::array<const char*, kFunctions> kNames{"cudaMalloc", "cudaFree"};
+enum RuntimeFunction { kMalloc, kFree, kIpcGet, kIpcOpen, kIpcClose, kFunctions };
+constexpr std::array<const char*, kFunctions> kNames{"cudaMalloc", "cudaFree",
+                                                     "cudaIpcGetMemHandle", "cudaIpcOpenMemHandle",
+                                                     "cudaIpcCloseMemHandle"};
 
 using MallocFunction = int(void** pointer, size_t size_bytes);
 using FreeFunction = int(void* pointer);
+/// cudaIpcMemHandle_t.
+struct IpcMemHandle {
+  IpcHandleBytes bytes;
+};
+using IpcGetFunction = int(IpcMemHandle* handle, void* pointer);
+using IpcOpenFunction = int(void** pointer, IpcMemHandle handle, unsigned flags);
 
 /// Libraries of a process may be linked with different runtimes (libcudart.so.12 and .13). Each
 /// function that was found in a slot has an entry of its own.
@@ -43,6 +51,12 @@ int runtime_result(const char* call, const Error& error) {
   return error.kind == ErrorKind::driver ? error.code : kUnknown;
 }
 
+/// As the runtime does before each call: makes the context of the thread's device current.
+template <int kRuntime>
+int make_context() {
+  return real_function<FreeFunction>(kRuntime, kFree)(nullptr);
+}
+
 template <int kRuntime>
 int malloc_entry(void** pointer, size_t size_bytes) {
   auto* const real = real_function<MallocFunction>(kRuntime, kMalloc);
@@ -50,9 +64,7 @@ int malloc_entry(void** pointer, size_t size_bytes) {
   if (!region || region->tag.empty() || pointer == nullptr || size_bytes == 0 ||
       tensor_client() == nullptr)
     return real(pointer, size_bytes);
-  // Like cudaMalloc(), which makes the device's context current.
-  if (auto* const free = real_function<FreeFunction>(kRuntime, kFree); free != nullptr)
-    if (const int initialized = free(nullptr); initialized != kSuccess) return initialized;
+  if (const int made = make_context<kRuntime>(); made != kSuccess) return made;
   const Result<DeviceAddress> address = allocate_tagged(size_bytes, region->tag, region->kind);
   if (!address.ok()) {
     // The caller may free memory and try again; PyTorch does.
@@ -74,13 +86,51 @@ int free_entry(void* pointer) {
   return freed.ok() ? kSuccess : runtime_result("cudaFree", freed.error());
 }
 
+template <int kRuntime>
+int ipc_get_entry(IpcMemHandle* handle, void* pointer) {
+  TensorClient* const client = handle != nullptr ? tensor_client() : nullptr;
+  if (client != nullptr) {
+    const auto exported = client->export_handle(reinterpret_cast<DeviceAddress>(pointer));
+    if (!exported.ok()) return runtime_result("cudaIpcGetMemHandle", exported.error());
+    if (exported.value().has_value()) {
+      handle->bytes = *exported.value();
+      return kSuccess;
+    }
+  }
+  return real_function<IpcGetFunction>(kRuntime, kIpcGet)(handle, pointer);
+}
+
+template <int kRuntime>
+int ipc_open_entry(void** pointer, IpcMemHandle handle, unsigned flags) {
+  auto* const real = real_function<IpcOpenFunction>(kRuntime, kIpcOpen);
+  if (!decode_ipc_handle(handle.bytes).has_value() || pointer == nullptr)
+    return real(pointer, handle, flags);
+  if (const int made = make_context<kRuntime>(); made != kSuccess) return made;
+  const Result<DeviceAddress> address = open_tagged(handle.bytes);
+  if (!address.ok()) return runtime_result("cudaIpcOpenMemHandle", address.error());
+  *pointer = reinterpret_cast<void*>(address.value());
+  return kSuccess;
+}
+
+template <int kRuntime>
+int ipc_close_entry(void* pointer) {
+  TensorClient* const client = tensor_client();
+  if (client != nullptr)
+    if (const auto closed = client->close(reinterpret_cast<DeviceAddress>(pointer)))
+      return closed->ok() ? kSuccess : runtime_result("cudaIpcCloseMemHandle", closed->error());
+  return real_function<FreeFunction>(kRuntime, kIpcClose)(pointer);
+}
+
 using Entries = std::array<const void*, kFunctions>;
 
 template <int... kRuntimes>
 constexpr std::array<Entries, sizeof...(kRuntimes)> entries_of(
     std::integer_sequence<int, kRuntimes...>) {
   return {Entries{reinterpret_cast<const void*>(&malloc_entry<kRuntimes>),
-                  reinterpret_cast<const void*>(&free_entry<kRuntimes>)}...};
+                  reinterpret_cast<const void*>(&free_entry<kRuntimes>),
+                  reinterpret_cast<const void*>(&ipc_get_entry<kRuntimes>),
+                  reinterpret_cast<const void*>(&ipc_open_entry<kRuntimes>),
+                  reinterpret_cast<const void*>(&ipc_close_entry<kRuntimes>)}...};
 }
 
 /// Called in visit_images(). A runtime beyond the last is not intercepted.

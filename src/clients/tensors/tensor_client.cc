@@ -145,7 +145,8 @@ const Allocation* TensorClient::find(DeviceAddress address) const {
   const Mapping* const mapping = registry_.find_mapping(address);
   if (mapping == nullptr) return nullptr;
   const Allocation* const allocation = registry_.find(mapping->allocation);
-  return owns(registry_.backing_of(*allocation).tag) ? allocation : nullptr;
+  const bool is_own = !allocation->is_import && owns(registry_.backing_of(*allocation).tag);
+  return is_own ? allocation : nullptr;
 }
 
 Status TensorClient::free(DeviceAddress address) {

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <atomic>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "contents/copy_queue.h"
 #include "driver/device_threads.h"
 #include "memory/client.h"
 #include "memory/registry.h"
+#include "sharing/exchange.h"
 
 namespace amem {
 
@@ -19,8 +22,13 @@ namespace amem {
 /// Thread-safe.
 class TensorClient final : public Client {
  public:
-  TensorClient(const Driver& driver, Registry& registry, DeviceThreads& devices, long timeout_ms)
-      : driver_(driver), registry_(registry), devices_(devices), timeout_ms_(timeout_ms) {}
+  TensorClient(const Driver& driver, Registry& registry, DeviceThreads& devices, Exchange& exchange,
+               long timeout_ms)
+      : driver_(driver),
+        registry_(registry),
+        devices_(devices),
+        exchange_(exchange),
+        timeout_ms_(timeout_ms) {}
 
   /// Allocates memory on this device, with its own backing and addresses, readable and writable on
   /// the device. The size is rounded up to pages of the driver (2 MiB). `kind` is keep or discard.
@@ -45,6 +53,17 @@ class TensorClient final : public Client {
   /// contiguous: pages that are all zero are not saved.
   const void* saved(DeviceAddress address, size_t size_bytes);
 
+  /// A handle with which another process with amem can open the allocation that contains `address`;
+  /// nothing if the address is not in memory of allocate(). Errors: those of Exchange.
+  Result<std::optional<IpcHandleBytes>> export_handle(DeviceAddress address);
+  /// Maps the memory of such a handle, readable and writable on this device. The address is the
+  /// same for each call with the handle, until close() was called as often. While the owner has
+  /// paused the tag, nothing is mapped there. Nothing for a handle of CUDA. Errors: driver.
+  std::optional<Result<DeviceAddress>> open(const IpcHandleBytes& handle, int device);
+  /// The opposite; waits for the work of the device. Nothing for any other address. Errors:
+  /// timeout.
+  std::optional<Status> close(DeviceAddress address);
+
   /// Waits for the work of the device, then frees memory of allocate(), resident or released.
   /// Errors: misuse, for any other address; timeout; driver.
   Status free(DeviceAddress address);
@@ -54,6 +73,8 @@ class TensorClient final : public Client {
   Tags tags() const override;
 
  private:
+  Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
+  void erase_if_unused(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
   /// The allocation of this client whose mapping starts at `address`; nullptr if there is none.
   const Allocation* find(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
   AllocationProperties memory_of(int device) const;
@@ -62,13 +83,19 @@ class TensorClient final : public Client {
     std::vector<CopyRange> ranges;  ///< in the order of offsets
     size_t offset_bytes;            ///< of the address in the backing
   };
-  Result<Saved> find_saved(DeviceAddress address, size_t size_bytes)
-      AMEM_REQUIRES(registry_.mutex);
+  Result<Saved> find_saved(DeviceAddress address, size_t size_bytes) AMEM_REQUIRES(registry_.mutex);
 
   const Driver& driver_;
   Registry& registry_;
   DeviceThreads& devices_;
+  Exchange& exchange_;
   const long timeout_ms_;
+  struct Opened {
+    AllocationId allocation = 0;
+    int device = 0;
+    int count = 0;
+  };
+  std::map<DeviceAddress, Opened> opened_ AMEM_GUARDED_BY(registry_.mutex);
   std::atomic<size_t> margin_bytes_{0};
 };
 

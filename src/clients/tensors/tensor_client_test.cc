@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/exit_flag.h"
+#include "tests/support/no_exchange.h"
 
 namespace amem {
 namespace {
@@ -91,7 +92,8 @@ class TensorClientTest : public testing::Test {
   Registry registry_;
   ExitFlag exiting_;
   DeviceThreads devices_{driver_, exiting_};
-  TensorClient client_{driver_, registry_, devices_, 1000};
+  NoExchange exchange_;
+  TensorClient client_{driver_, registry_, devices_, exchange_, 1000};
 };
 
 TEST_F(TensorClientTest, MemoryHasItsTagAndWholePages) {

@@ -8,24 +8,13 @@
 #include <vector>
 
 #include "clients/nccl/hook_context.h"
+#include "tests/support/no_exchange.h"
 
 namespace amem {
 namespace {
 
 constexpr DriverHandle kReal = 0x7f0000001000;
 int g_creates, g_releases, g_maps, g_unmaps, g_binds;
-
-class NoExchange final : public Exchange {
- public:
-  Result<int> make_token(Allocation&) override {
-    if (file_numbers_left) return 77;
-    return os_error(EMFILE, "memfd_create(amem-token)");
-  }
-  bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
-  void forget(const Allocation&) override { ++forgotten; }
-  bool file_numbers_left = true;
-  int forgotten = 0;
-};
 
 class Hooks : public testing::Test {
  protected:

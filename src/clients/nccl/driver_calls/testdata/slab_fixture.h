@@ -11,6 +11,7 @@
 #include "clients/nccl/driver_calls/slab_calls.h"
 #include "clients/nccl/hook_context.h"
 #include "memory/slab.h"
+#include "tests/support/no_exchange.h"
 
 namespace amem {
 
@@ -32,16 +33,6 @@ struct FakeDriver {
   DeviceAddress next_address = 0x300000000;
 };
 inline FakeDriver g_fake;
-
-class NoExchange final : public Exchange {
- public:
-  Result<int> make_token(Allocation& allocation) override {
-    allocation.nonce = 1;
-    return 77;
-  }
-  bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
-  void forget(const Allocation&) override {}
-};
 
 inline Driver fake_driver() {
   Driver driver{};

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Memory of regions that another process opens with cudaIpcOpenMemHandle(), on the simulated GPU."""
+
+import contextlib
+import subprocess
+import sys
+
+import pytest
+
+OWNER = """
+import amem, sys
+from runtime_user import MIB, export, fill, read, user
+with amem.region("weights"):
+    pointer = user.user_malloc(4 * MIB)
+fill(pointer, 1)
+"""
+IMPORTER = """
+import amem, sys
+from runtime_user import MIB, export, fill, read, user
+"""
+# Each process carries out the lines that the test sends, and answers with their value.
+SERVE = """
+for line in sys.stdin:
+    try:
+        print(repr(eval(line)), flush=True)
+    except Exception as error:
+        print("error:", error, flush=True)
+"""
+
+
+class Actor:
+    def __init__(self, build, code, prefix=("run", "--"), **settings):
+        command = [*([build.command, *prefix] if prefix else ()), sys.executable, "-c", code + SERVE]
+        self.process = subprocess.Popen(
+            command, env=build.runtime_variables(**settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, expression):
+        self.process.stdin.write(expression + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def close(self):
+        self.process.stdin.close()
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def pair(build):
+    owner, importer = Actor(build, OWNER), Actor(build, IMPORTER)
+    yield owner, importer
+    for actor in (owner, importer):
+        with contextlib.suppress(OSError):
+            actor.close()
+        actor.process.kill()
+
+
+def opened(owner, importer):
+    handle = owner.ask("export(pointer)")
+    address = importer.ask(f"user.user_open({handle})")
+    assert address.isdigit(), address
+    return handle, address
+
+
+def test_importer_sees_the_owners_memory_and_keeps_its_address_over_pauses(pair):
+    owner, importer = pair
+    handle, address = opened(owner, importer)
+    assert importer.ask(f"read({address})") == "{1}"
+    for value in (2, 3):
+        assert importer.ask(f"fill({address}, {value})") == "None"
+        assert owner.ask("amem.pause('weights').resident_bytes") == "0"
+        assert importer.ask(f"read({address})") == "1"  # cudaErrorInvalidValue
+        assert owner.ask("amem.resume('weights').resident_bytes // MIB") == "4"
+        assert importer.ask(f"read({address})") == "{%d}" % value
+        assert owner.ask("read(pointer)") == "{%d}" % value
+    assert importer.ask(f"user.user_open({handle})") == address
+    assert [importer.ask(f"user.user_close({address})") for _ in range(3)] == ["0", "0", "1"]
+    assert importer.ask("amem.stats()['imports']['objects']") == "0"
+    assert owner.ask("read(pointer)") == "{3}"
+
+
+def test_importer_pauses_alone(pair):
+    owner, importer = pair
+    _, address = opened(owner, importer)
+    assert importer.ask("amem.pause('weights')").startswith("Report")
+    assert importer.ask(f"read({address})") == "1"
+    assert owner.ask("read(pointer)") == "{1}"
+    assert importer.ask("amem.resume('weights')").startswith("Report")
+    assert importer.ask(f"read({address})") == "{1}"
+
+
+def test_handle_is_opened_while_the_owner_is_paused(pair):
+    owner, importer = pair
+    handle = owner.ask("export(pointer)")
+    owner.ask("amem.pause('weights')")
+    address = importer.ask(f"user.user_open({handle})")
+    assert address.isdigit()
+    assert importer.ask(f"read({address})") == "1"
+    owner.ask("amem.resume('weights')")
+    assert importer.ask(f"read({address})") == "{1}"
+
+
+def test_handle_of_freed_memory_or_of_an_ended_owner_is_refused(pair):
+    owner, importer = pair
+    handle = owner.ask("export(pointer)")
+    assert owner.ask("user.user_free(pointer)") == "0"
+    assert importer.ask(f"user.user_open({handle})") == "None"
+    assert owner.close() == 0
+    assert importer.ask(f"user.user_open({handle})") == "None"
+
+
+def test_interior_pointer_and_own_handle(pair):
+    owner, importer = pair
+    address = importer.ask(f"user.user_open({owner.ask('export(pointer + MIB)')})")
+    assert importer.ask(f"read({address})") == "{1}"
+    own = owner.ask(f"user.user_open({owner.ask('export(pointer)')})")
+    assert owner.ask(f"read({own})") == "{1}"
+    assert owner.ask(f"user.user_close({own})") == "0"
+    assert owner.ask("read(pointer)") == "{1}"
+
+
+def test_handles_of_cuda_go_to_the_runtime(pair):
+    owner, _ = pair
+    outside = owner.ask("user.user_malloc(MIB)")
+    handle = owner.ask(f"export({outside})")
+    assert owner.ask(f"user.user_open({handle})") == str(0x5555)
+    assert owner.ask(f"user.user_close({0x5555})") == "0"
+
+
+def test_importer_without_amem_gets_an_error_of_cuda(build, pair):
+    owner, _ = pair
+    importer = Actor(build, IMPORTER, prefix=(), AMEM_ENABLE="0")
+    assert importer.ask(f"user.user_open({owner.ask('export(pointer)')})") == "None"
+    importer.close()

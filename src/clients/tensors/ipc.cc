@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Memory with a tag that is exported to other processes, and that of others which is opened here.
+#include <algorithm>
+
+#include "clients/tensors/tensor_client.h"
+#include "memory/backing_steps.h"
+
+namespace amem {
+
+Result<std::optional<IpcHandleBytes>> TensorClient::export_handle(DeviceAddress address) {
+  MutexLock lock(registry_.mutex);
+  const Mapping* const mapping = registry_.mapping_at(address);
+  if (mapping == nullptr || find(mapping->address) == nullptr)
+    return std::optional<IpcHandleBytes>();
+  Result<IpcHandleBytes> handle = exchange_.make_ipc_handle(*registry_.find(mapping->allocation));
+  if (!handle.ok()) return std::move(handle.error());
+  return std::optional(handle.value());
+}
+
+std::optional<Result<DeviceAddress>> TensorClient::open(const IpcHandleBytes& bytes, int device) {
+  DriverHandle handle = 0;
+  DriverResult result = driver_result::kSuccess;
+  if (!exchange_.import_ipc_handle(bytes, &handle, &result)) return std::nullopt;
+  if (result != driver_result::kSuccess)
+    return driver_status(driver_, result, "cudaIpcOpenMemHandle()").error();
+  MutexLock lock(registry_.mutex);
+  return map_opened(handle, device);
+}
+
+// The import has a handle reference for each open().
+Result<DeviceAddress> TensorClient::map_opened(DriverHandle handle, int device) {
+  Allocation* const allocation = registry_.find_handle(handle);
+  if (allocation == nullptr)
+    return make_error(ErrorKind::driver, driver_result::kInvalidValue, "the owner has freed it");
+  for (auto& [address, opened] : opened_) {
+    if (opened.allocation != allocation->id || opened.device != device) continue;
+    ++opened.count;
+    return address;
+  }
+  Backing& backing = registry_.backing_of(*allocation);
+  // The size of an import is known at its first mapping.
+  if (allocation->size_bytes == 0) allocation->size_bytes = allocation->origin.size_bytes;
+  if (backing.size_bytes == 0) backing.size_bytes = allocation->size_bytes;
+  const Location location{kLocationDevice, device};
+  Result<DeviceAddress> address =
+      place_backing(driver_, registry_, backing, {{location, kAccessReadWrite}});
+  if (!address.ok()) {
+    --allocation->handle_references;
+    erase_if_unused(*allocation);
+    return address;
+  }
+  registry_.add_mapping(*allocation, address.value(), allocation->size_bytes);
+  opened_[address.value()] = {allocation->id, device, 1};
+  return address;
+}
+
+void TensorClient::erase_if_unused(Allocation& allocation) {
+  if (!registry_.is_unused(allocation)) return;
+  exchange_.forget(allocation);
+  erase_unused(driver_, registry_, allocation);
+}
+
+std::optional<Status> TensorClient::close(DeviceAddress address) {
+  int device = 0;
+  {
+    MutexLock lock(registry_.mutex);
+    const auto opened = opened_.find(address);
+    if (opened == opened_.end()) return std::nullopt;
+    device = opened->second.device;
+  }
+  if (Status drained = devices_.drain({device}, Deadline::after_ms(timeout_ms_)); !drained.ok())
+    return drained;
+  MutexLock lock(registry_.mutex);
+  const auto opened = opened_.find(address);
+  if (opened == opened_.end()) return std::nullopt;
+  Allocation& allocation = *registry_.find(opened->second.allocation);
+  --allocation.handle_references;
+  if (--opened->second.count > 0) return ok_status();
+  opened_.erase(opened);
+  Backing& backing = registry_.backing_of(allocation);
+  const size_t size_bytes = backing.size_bytes;
+  const auto placement =
+      std::find_if(backing.placements.begin(), backing.placements.end(),
+                   [&](const Placement& each) { return each.address == address; });
+  if (placement != backing.placements.end()) {
+    if (placement->mapped) driver_.cuMemUnmap(address, size_bytes);
+    registry_.remove_placement(backing, address);
+  }
+  registry_.remove_mapping(*registry_.find_mapping(address));
+  erase_if_unused(allocation);
+  driver_.cuMemAddressFree(address, size_bytes);
+  return ok_status();
+}
+
+}  // namespace amem

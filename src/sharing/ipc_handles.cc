@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// IPC handles of CUDA's size, on both sides: a handle has no room for a token, so the importer asks
+// for it.
+#include "base/log.h"
+#include "sharing/exports.h"
+#include "sharing/imports.h"
+
+namespace amem {
+
+// --- The owner's side
+
+Result<IpcHandleBytes> Exports::make_ipc_handle(Allocation& allocation) {
+  ensure_nonce(allocation);
+  return encode_ipc_handle({context_.self, allocation.id, allocation.nonce, getpid()});
+}
+
+void Exports::answer_token_query(const PeerInfo& from, uint64_t request_id,
+                                 const TokenQuery& query) {
+  std::vector<UniqueFd> fds;
+  MutexLock lock(context_.registry.mutex);
+  if (Allocation* const allocation = find_exported(query.allocation, query.nonce)) {
+    Result<int> token = make_token(*allocation);
+    if (token.ok()) fds.emplace_back(token.value());
+  }
+  const TokenReply reply{!fds.empty()};
+  context_.peers.load()->reply(from.instance, request_id, reply, std::move(fds));
+}
+
+// --- The importer's side
+
+Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
+  const auto replies = std::make_shared<Replies>();
+  const auto token = std::make_shared<UniqueFd>();
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  replies->expect();
+  context_.peers.load()->call(wanted.owner, TokenQuery{wanted.allocation, wanted.nonce}, {},
+                              deadline, [replies, token](Result<Received> reply) {
+                                if (!reply.ok())
+                                  return replies->failed(reply.error().message, reply.error().kind);
+                                if (reply.value().fds.empty())
+                                  return replies->failed("its owner does not know it");
+                                *token = std::move(reply.value().fds.front());
+                                replies->succeeded();
+                              });
+  AMEM_TRY(replies->wait(deadline));
+  return std::move(*token);
+}
+
+void Imports::import_ipc_handle(const IpcHandle& wanted, DriverHandle* handle,
+                                DriverResult* result) {
+  if (wanted.owner == context_.self) {
+    MutexLock lock(context_.registry.mutex);
+    *result = import_own(wanted.allocation, wanted.nonce, handle);
+    return;
+  }
+  const Result<UniqueFd> token = ask_for_token(wanted);
+  if (token.ok() && import_token(token.value().get(), handle, result)) return;
+  *result = driver_result::kInvalidValue;
+  AMEM_LOG(error, -1, "cannot open an IPC handle of process %d: %s", wanted.owner_pid,
+           token.ok() ? "it has no token" : token.error().message.c_str());
+}
+
+}  // namespace amem

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cerrno>
+
+#include "sharing/exchange.h"
+
+namespace amem {
+
+/// Without other processes: counts the allocations that were forgotten.
+class NoExchange : public Exchange {
+ public:
+  Result<int> make_token(Allocation& allocation) override {
+    allocation.nonce = 1;
+    if (file_numbers_left) return 77;
+    return os_error(EMFILE, "memfd_create(amem-token)");
+  }
+  bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
+  Result<IpcHandleBytes> make_ipc_handle(Allocation&) override { return IpcHandleBytes{}; }
+  bool import_ipc_handle(const IpcHandleBytes&, DriverHandle*, DriverResult*) override {
+    return false;
+  }
+  void forget(const Allocation&) override { ++forgotten; }
+  bool file_numbers_left = true;
+  int forgotten = 0;
+};
+
+}  // namespace amem
