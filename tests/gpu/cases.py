@@ -134,11 +134,21 @@ def _torch(build: Path, ranks: int) -> list[Case]:
         cases.append(Case(f"torch.memory.{groups}_groups", [*job, memory, "--groups", groups], 180))
     cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
     cases.append(Case("torch.sleep", [*job, str(HERE / "torch_sleep.py"), "--graph"], 300))
+    for name in ("models", "registered"):
+        cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 180))
     rl_step = str(ROOT / "examples" / "rl_step.py")
     cases.append(Case("torch.rl_step", [*amem_run, sys.executable, rl_step], 240))
     same = [sys.executable, str(HERE / "same_results.py"), "--amem", amem_run[0], "--ranks", str(ranks)]
     cases.append(Case("amem_run.same_results", same, 400))
     return cases
+
+
+def _regions(build: Path) -> list[Case]:
+    """Tagged tensors under PyTorch; `import amem` is all that they need."""
+    path = {"PATH": os.pathsep.join([str(build / "bin"), os.environ.get("PATH", "")])}
+    names = ("regions", "ipc", "models")
+    scripts = {name: str(HERE / f"torch_{name}.py") for name in names}
+    return [Case(f"tensors.{name}", [sys.executable, script], 180, 1, path) for name, script in scripts.items()]
 
 
 def _one_gpu(build: Path) -> list[Case]:
@@ -148,6 +158,7 @@ def _one_gpu(build: Path) -> list[Case]:
         "example": [str(ROOT / "examples" / "torch_pause.py")],
         "graph": [str(HERE / "torch_graph.py")],
         "sleep": [str(HERE / "torch_sleep.py"), "--graph"],
+        "models": [str(HERE / "torch_models.py")],
     }
     return [Case(f"one_gpu.torch.{name}", [*job, *script], 240, 1) for name, script in scripts.items()]
 
@@ -164,4 +175,4 @@ def every_case(machine: Machine) -> list[Case]:
     """The cases for this machine; they use 4 GPUs at most."""
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
-    return [*programs, *_catching(machine), *_torch(build, ranks), *_one_gpu(build)]
+    return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *_one_gpu(build)]
