@@ -2,14 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "interpose/interposer.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 
-#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 
-#include "interpose/loader_entries.h"
 #include "interpose/seen_images.h"
 #include "interpose/slots.h"
 
@@ -19,7 +19,10 @@ namespace {
 using Adoption = Interception::Adoption;
 
 constinit std::atomic<const Interception*> g_client{nullptr};
-constinit std::array<LoaderEntry, 2> g_loader_entries{};  // set before g_client
+
+// The process's own definitions, the first in the order of loading. Set before g_client.
+constinit DlopenFunction g_dlopen = nullptr;
+constinit DlsymFunction g_dlsym = nullptr;
 
 // The scan that was completed last, as two words that are compared with ImageChanges.
 constinit std::atomic<unsigned long long> g_scanned_added{0}, g_scanned_removed{0};
@@ -42,12 +45,15 @@ bool is_left_alone(const Image& image) {
          name.starts_with("libcuda.so") || name.starts_with("linux-vdso");
 }
 
-/// What stands in for a function of the loader; nullptr when the slot has none, or another
-/// interposer's.
+/// amem's entry for a slot of dlopen or dlsym; nullptr for other slots, and if another interposer
+/// owns the slot.
 const void* loader_entry_for(const Slot& slot) {
-  for (const LoaderEntry& entry : g_loader_entries)
-    if (strcmp(slot.symbol, entry.name) == 0)
-      return slot.is_unbound || slot.function == entry.real ? entry.entry : nullptr;
+  const auto entry_if_own = [&](auto* real, void (*entry)()) {
+    const bool is_own = slot.is_unbound || slot.function == reinterpret_cast<uintptr_t>(real);
+    return is_own ? reinterpret_cast<const void*>(entry) : nullptr;
+  };
+  if (strcmp(slot.symbol, "dlopen") == 0) return entry_if_own(g_dlopen, amem_dlopen_entry);
+  if (strcmp(slot.symbol, "dlsym") == 0) return entry_if_own(g_dlsym, amem_dlsym_entry);
   return nullptr;
 }
 
@@ -90,6 +96,21 @@ bool scan(const Interception& client, const ImageChanges& changes, bool again) {
   return found_target;
 }
 
+void* open_by_path(const char* file, int flags) {
+  void* const handle = g_dlopen(file, flags);
+  const int before = errno;
+  if (handle != nullptr) scan_images();
+  errno = before;
+  return handle;
+}
+
+void* look_up(void* handle, const char* name) {
+  if (void* const found = g_dlsym(handle, name)) return found;
+  void* const answer = g_client.load(std::memory_order_acquire)->answer(handle, name);
+  if (answer != nullptr) (void)dlerror();  // of the look-up that failed
+  return answer;
+}
+
 }  // namespace
 
 void start_interposition(const Interception& client) {
@@ -97,7 +118,8 @@ void start_interposition(const Interception& client) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   wanted.store(&client);
   pthread_once(&once, [] {
-    g_loader_entries = find_loader_entries();
+    g_dlopen = reinterpret_cast<DlopenFunction>(first_definition("dlopen"));
+    g_dlsym = reinterpret_cast<DlsymFunction>(first_definition("dlsym"));
     // A child that was forked while another thread scanned would wait for the loader's lock for
     // ever.
     pthread_atfork(nullptr, nullptr, [] {
@@ -121,6 +143,23 @@ void scan_images(bool again) {
 
 bool left_out_images() { return g_left_out.load(std::memory_order_relaxed); }
 
-const Interception* interposition_client() { return g_client.load(std::memory_order_acquire); }
+DlopenFunction real_dlopen() { return g_dlopen; }
+DlsymFunction real_dlsym() { return g_dlsym; }
 
 }  // namespace amem
+
+amem::DlopenFunction amem_dlopen_route(const char* file) noexcept {
+  const bool is_path =
+      file != nullptr && strchr(file, '/') != nullptr && strchr(file, '$') == nullptr;
+  return is_path ? amem::open_by_path : amem::g_dlopen;
+}
+
+amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept {
+  const amem::Interception* const client = amem::g_client.load(std::memory_order_acquire);
+  if (client == nullptr) return amem::g_dlsym;
+  const int before = errno;
+  amem::scan_images();
+  client->before_look_up(name);
+  errno = before;
+  return handle != RTLD_NEXT && client->adds(name) ? amem::look_up : amem::g_dlsym;
+}

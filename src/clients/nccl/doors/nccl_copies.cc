@@ -13,10 +13,7 @@
 #include "clients/nccl/forwarder/forwarder.h"
 #include "clients/nccl/hook_context.h"
 #include "clients/nccl/host.h"
-#include "interpose/loader_entries.h"
-#include "interpose/namespaces.h"
 #include "interpose/slots.h"
-#include "interpose/store.h"
 
 namespace amem {
 

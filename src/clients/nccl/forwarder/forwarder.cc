@@ -17,7 +17,7 @@
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/forwarder/missing_nccl.h"
 #include "clients/nccl/host.h"
-#include "interpose/store.h"
+#include "interpose/slots.h"
 
 namespace amem {
 namespace {
