@@ -50,7 +50,6 @@ int HostPool::device() const {
 }
 
 // --- Blocks
-// --------------------------------------------------------------------------------------------------------
 
 struct HostPool::Taken {
   Taken(HostPool& from, std::vector<HostExtent> what) : pool(from), extents(std::move(what)) {}
@@ -103,7 +102,6 @@ void HostPool::add_free(const HostExtent& extent) {
 }
 
 // --- Memory
-// --------------------------------------------------------------------------------------------------------
 
 Status HostPool::reserve(size_t size_bytes, int device) {
   MutexLock growing(growing_);

@@ -44,6 +44,14 @@ inline constinit std::atomic<HookContext*> g_hook_context{nullptr};
 inline HookContext* hook_context() { return g_hook_context.load(std::memory_order_acquire); }
 void install_hooks(HookContext* context);
 
+// Implemented in api/:
+
+/// Installs the hook context, if amem is enabled and there is a CUDA driver. Thread-safe,
+/// idempotent.
+void make_hook_context();
+/// One of the five functions that amem adds to NCCL (nccl.h); nullptr for other names.
+void* added_function(const char* name);
+
 /// While it exists, the calling thread's allocations are the application's own (ncclMemAlloc).
 class UserAllocationScope {
  public:

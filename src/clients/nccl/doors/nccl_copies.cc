@@ -8,11 +8,9 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "clients/nccl/doors/doors.h"
 #include "clients/nccl/driver_calls/lookup.h"
 #include "clients/nccl/forwarder/forwarder.h"
 #include "clients/nccl/hook_context.h"
-#include "clients/nccl/host.h"
 #include "interpose/slots.h"
 
 namespace amem {
@@ -24,11 +22,9 @@ namespace {
 using Adoption = Interception::Adoption;
 
 constexpr const char* kNames[] = {
-#define AMEM_NCCL_GATED(name, parameters, arguments) #name,
-#define AMEM_NCCL_DOOR(name) #name,
+#define AMEM_NCCL_FUNCTION(name, ...) #name,
 #include "clients/nccl/doors/nccl_functions.def"
-#undef AMEM_NCCL_GATED
-#undef AMEM_NCCL_DOOR
+#undef AMEM_NCCL_FUNCTION
 };
 
 constexpr char kLate[] =
@@ -52,7 +48,6 @@ struct ProfilingName {
 };
 
 // --- In visit_images()
-// ------------------------------------------------------------------------------------------------
 
 /// Reads across the variables of another image, which AddressSanitizer would report.
 [[gnu::no_sanitize("address")]] bool contains_word(const uintptr_t* words, size_t count,
@@ -163,7 +158,6 @@ const void* replacement(uintptr_t function) {
 }
 
 // --- With no lock held
-// ------------------------------------------------------------------------------------------------
 
 void targets_found() {
   static constinit std::atomic<int> kept{0};

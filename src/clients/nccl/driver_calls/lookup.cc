@@ -14,7 +14,6 @@
 #include "clients/nccl/driver_calls/net_plugins.h"
 #include "clients/nccl/driver_calls/pinning_calls.h"
 #include "clients/nccl/hook_context.h"
-#include "clients/nccl/host.h"
 
 namespace amem {
 namespace {
@@ -81,7 +80,6 @@ void* answer_for(const char* name, int version, uint64_t flags, void* real) {
 }
 
 // --- Of an NCCL library that is linked with the CUDA runtime
-// ----------------------------------------------------------
 
 enum RuntimeFunction { kNewest, kByVersion, kRuntimeFunctions };
 constexpr const char* kRuntimeNames[] = {"cudaGetDriverEntryPoint",

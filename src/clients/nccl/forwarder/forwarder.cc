@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/forwarder/missing_nccl.h"
-#include "clients/nccl/host.h"
+#include "clients/nccl/hook_context.h"
 #include "interpose/slots.h"
 
 namespace amem {

@@ -29,10 +29,9 @@ bool AsyncCommunicators::is_in_progress(ncclComm_t communicator,
                                         const std::vector<CommunicatorId>* ids) {
   MutexLock lock(turns_);
   const auto entry = communicators_.find(communicator);
-  CommunicatorId id = kNameless;
   int state = ncclSuccess;
   if (entry == communicators_.end()) return false;
-  (void)gate_.find_communicator(communicator, &id);
+  const CommunicatorId id = gate_.id_of(communicator);
   if (ids != nullptr && std::find(ids->begin(), ids->end(), id) == ids->end()) return false;
   return entry->second(communicator, &state) == ncclSuccess && state == ncclInProgress;
 }

@@ -247,19 +247,14 @@ std::vector<CommunicatorId> CallGate::communicator_ids() {
   return ids;
 }
 
-bool CallGate::find_communicator(const void* communicator, CommunicatorId* id) {
+CommunicatorId CallGate::id_of(const void* communicator) {
   MutexLock lock(mutex_);
-  auto known = known_.find(communicator);
-  if (known == known_.end()) return false;
-  *id = known->second;
-  return true;
+  return name_of(communicator);
 }
 
-std::vector<const void*> CallGate::communicators() {
+size_t CallGate::communicator_count() {
   MutexLock lock(mutex_);
-  std::vector<const void*> all;
-  for (const auto& [communicator, id] : known_) all.push_back(communicator);
-  return all;
+  return known_.size();
 }
 
 void CallGate::close_process(std::string text) {

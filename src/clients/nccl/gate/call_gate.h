@@ -42,7 +42,6 @@ class CallGate {
   ~CallGate();
 
   // --- Calls
-  // -------------------------------------------------------------------------------------------------------
 
   /// One call of the calling thread through the gate: the constructor enters, the destructor
   /// leaves.
@@ -141,12 +140,10 @@ class CallGate {
   bool knows_any(const std::vector<CommunicatorId>& ids);
   /// All identities, including those of add_unseen().
   std::vector<CommunicatorId> communicator_ids();
-  /// Gets the identity of a communicator, if it is known.
-  bool find_communicator(const void* communicator, CommunicatorId* id);
-  std::vector<const void*> communicators();
+  CommunicatorId id_of(const void* communicator);
+  size_t communicator_count();
 
   // --- Closing
-  // -----------------------------------------------------------------------------------------------------
 
   /// Closes the gate of the process: every call fails immediately with ErrorKind::misuse and this
   /// text.

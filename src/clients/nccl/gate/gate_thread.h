@@ -29,7 +29,6 @@ struct alignas(64) GateThread {
   std::atomic<long> tid{0};
 
   // --- By the thread itself
-  // ----------------------------------------------------------------------------------------
 
   /// True if an earlier call of the group has entered on this communicator. May be false if calls
   /// on other communicators came in between.
