@@ -2,18 +2,26 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/nccl/hook_context.h"
 
+#include <utility>
+
 #include "memory/backing_steps.h"
 
 namespace amem {
 
-void install_hooks(HookContext* context) {
-  g_hook_context.store(context, std::memory_order_release);
+Allocation* find_copied(HookContext& context, DriverHandle handle) {
+  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
+  return context.registry->find_handle(handle);
 }
 
 void erase_if_unused(HookContext& context, Allocation& allocation) {
   if (!context.registry->is_unused(allocation)) return;
   context.exchange->forget(allocation);
   erase_unused(*context.driver, *context.registry, allocation);
+}
+
+void refuse_pauses(HookContext& context, std::string because) {
+  MutexLock lock(context.registry->mutex);
+  if (context.registry->refusal.empty()) context.registry->refusal = std::move(because);
 }
 
 void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes,

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
 
 #include "clients/nccl/gate/capture_watch.h"
 #include "driver/driver.h"
@@ -42,7 +43,9 @@ struct HookContext {
 inline constinit std::atomic<HookContext*> g_hook_context{nullptr};
 /// The context of the hooks. Null before install_hooks().
 inline HookContext* hook_context() { return g_hook_context.load(std::memory_order_acquire); }
-void install_hooks(HookContext* context);
+inline void install_hooks(HookContext* context) {
+  g_hook_context.store(context, std::memory_order_release);
+}
 
 // Implemented in api/:
 
@@ -52,23 +55,19 @@ void make_hook_context();
 /// One of the five functions that amem adds to NCCL (nccl.h); nullptr for other names.
 void* added_function(const char* name);
 
-/// While it exists, the calling thread's allocations are the application's own (ncclMemAlloc).
-class UserAllocationScope {
- public:
-  UserAllocationScope() { ++depth(); }
-  ~UserAllocationScope() { --depth(); }
-  static bool active() { return depth() > 0; }
+/// The calling thread's allocations are the application's own (ncclMemAlloc).
+inline constinit thread_local bool t_in_mem_alloc = false;
 
- private:
-  static int& depth() {
-    static thread_local int value = 0;
-    return value;
-  }
-};
+/// The allocation, after the engine's copies of it have ended; nullptr if there is none.
+Allocation* find_copied(HookContext& context, DriverHandle handle)
+    AMEM_REQUIRES(context.registry->mutex);
 
 /// If neither NCCL nor another process uses the allocation, erases it and releases its memory.
 void erase_if_unused(HookContext& context, Allocation& allocation)
     AMEM_REQUIRES(context.registry->mutex);
+
+/// Later pauses are refused for this reason, or for an earlier one.
+void refuse_pauses(HookContext& context, std::string because);
 
 /// Makes all memory that is mapped in the range persistent.
 void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes, const char* because);

@@ -88,8 +88,10 @@ AMEM_DOOR(ncclCommInitAll, (Comm * comms, int devices, const int* list), (comms,
 AMEM_DOOR(ncclMemAlloc, (void** pointer, size_t size_bytes), (pointer, size_bytes), {
   choose_cumem();
   return inside(*client, kCopy, "ncclMemAlloc", nullptr, [&] {
-    const UserAllocationScope scope;
-    return real(pointer, size_bytes);
+    t_in_mem_alloc = true;
+    const int result = real(pointer, size_bytes);
+    t_in_mem_alloc = false;
+    return result;
   });
 })
 

@@ -4,7 +4,6 @@
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/nccl/driver_calls/slab_calls.h"
-#include "clients/nccl/hook_context.h"
 #include "memory/slab.h"
 
 namespace amem {
@@ -13,7 +12,7 @@ namespace {
 /// True for device memory that can be shared only by descriptor.
 bool fits_a_slab(const AllocationProperties& properties) {
   return properties.location.type == kLocationDevice &&
-         properties.requested_handle_types == kHandleTypeFd && !UserAllocationScope::active();
+         properties.requested_handle_types == kHandleTypeFd && !t_in_mem_alloc;
 }
 
 /// Creates memory with its own backing.
@@ -29,7 +28,7 @@ DriverResult create_own(HookContext& context, DriverHandle* handle, size_t size_
   Allocation& allocation =
       context.registry->add_local(size_bytes, properties, real, bytes, kNcclTag);
   allocation.is_buffer = is_buffer;
-  if (UserAllocationScope::active()) {
+  if (t_in_mem_alloc) {
     allocation.is_application_own = true;
     allocation.make_persistent("the application's own (ncclMemAlloc)");
   } else if (properties.requested_handle_types == 0) {
@@ -43,15 +42,14 @@ DriverResult create_own(HookContext& context, DriverHandle* handle, size_t size_
 
 }  // namespace
 
-DriverResult hooked_cuMemGetAllocationGranularity(size_t* granularity_bytes,
+DriverResult hooks::cuMemGetAllocationGranularity(HookContext& context, size_t* granularity_bytes,
                                                   const AllocationProperties* properties,
                                                   int option) {
-  HookContext& context = *hook_context();
   const DriverResult result =
       context.driver->cuMemGetAllocationGranularity(granularity_bytes, properties, option);
-  const bool for_buffer = result == driver_result::kSuccess && !context.forward_only &&
-                          option == kGranularityMinimum && fits_a_slab(*properties);
-  note_granularity_question(for_buffer);
+  const bool for_buffer = result == driver_result::kSuccess && option == kGranularityMinimum &&
+                          fits_a_slab(*properties);
+  t_call_sequence.buffer_expected = for_buffer;
   if (for_buffer && context.on_first_buffer && !context.had_buffer.exchange(true))
     context.on_first_buffer(properties->location.id);
   if (!for_buffer || !context.slabs || *granularity_bytes % kSlotBytes != 0) return result;
@@ -60,20 +58,19 @@ DriverResult hooked_cuMemGetAllocationGranularity(size_t* granularity_bytes,
   return result;
 }
 
-DriverResult hooked_cuMemCreate(DriverHandle* handle, size_t size_bytes,
+DriverResult hooks::cuMemCreate(HookContext& context, DriverHandle* handle, size_t size_bytes,
                                 const AllocationProperties* properties, unsigned long long flags) {
-  HookContext& context = *hook_context();
   // Host memory (NCCL's SHM transport) is not on a GPU and keeps the driver's handle.
-  if (context.forward_only || handle == nullptr || properties == nullptr ||
-      properties->location.type != kLocationDevice)
+  if (handle == nullptr || properties == nullptr || properties->location.type != kLocationDevice)
     return context.driver->cuMemCreate(handle, size_bytes, properties, flags);
 
   if (context.captures != nullptr) context.captures->note_allocation();
-  const bool is_buffer = take_buffer_expected() && fits_a_slab(*properties);
+  const bool is_buffer =
+      std::exchange(t_call_sequence.buffer_expected, false) && fits_a_slab(*properties);
   if (context.slabs && is_buffer && flags == 0 && size_bytes > 0 && size_bytes <= kLargestSlot &&
       context.granularity_bytes != 0 && size_bytes % kSlotBytes == 0) {
     if (const DriverHandle placed = allocate_in_slab(context, size_bytes, *properties)) {
-      expect_mapping_of(placed);
+      t_call_sequence.mapping_expected = allocation_of(placed);
       *handle = placed;
       return driver_result::kSuccess;
     }
@@ -81,13 +78,11 @@ DriverResult hooked_cuMemCreate(DriverHandle* handle, size_t size_bytes,
   return create_own(context, handle, size_bytes, *properties, flags, is_buffer);
 }
 
-DriverResult hooked_cuMemRelease(DriverHandle handle) {
-  HookContext& context = *hook_context();
-  if (context.forward_only || !is_our_handle(handle)) return context.driver->cuMemRelease(handle);
+DriverResult hooks::cuMemRelease(HookContext& context, DriverHandle handle) {
+  if (!is_our_handle(handle)) return context.driver->cuMemRelease(handle);
 
   MutexLock lock(context.registry->mutex);
-  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
-  Allocation* allocation = context.registry->find_handle(handle);
+  Allocation* allocation = find_copied(context, handle);
   if (allocation == nullptr || allocation->handle_references == 0)
     return driver_result::kInvalidValue;
   --allocation->handle_references;
@@ -95,9 +90,9 @@ DriverResult hooked_cuMemRelease(DriverHandle handle) {
   return driver_result::kSuccess;
 }
 
-DriverResult hooked_cuMemRetainAllocationHandle(DriverHandle* handle, void* address) {
-  HookContext& context = *hook_context();
-  if (!context.forward_only && handle != nullptr) {
+DriverResult hooks::cuMemRetainAllocationHandle(HookContext& context, DriverHandle* handle,
+                                                void* address) {
+  if (handle != nullptr) {
     const auto at = reinterpret_cast<DeviceAddress>(address);
     MutexLock lock(context.registry->mutex);
     if (const Mapping* mapping = context.registry->mapping_at(at)) {
@@ -111,13 +106,13 @@ DriverResult hooked_cuMemRetainAllocationHandle(DriverHandle* handle, void* addr
   return context.driver->cuMemRetainAllocationHandle(handle, address);
 }
 
-DriverResult hooked_cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties,
+DriverResult hooks::cuMemGetAllocationPropertiesFromHandle(HookContext& context,
+                                                           AllocationProperties* properties,
                                                            DriverHandle handle) {
-  HookContext& context = *hook_context();
-  if (context.forward_only || !is_our_handle(handle))
+  if (!is_our_handle(handle))
     return context.driver->cuMemGetAllocationPropertiesFromHandle(properties, handle);
 
-  expect_mapping_of(handle);
+  t_call_sequence.mapping_expected = allocation_of(handle);
   MutexLock lock(context.registry->mutex);
   const Allocation* allocation = context.registry->find_handle(handle);
   if (allocation == nullptr || properties == nullptr) return driver_result::kInvalidValue;

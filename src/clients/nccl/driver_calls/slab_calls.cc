@@ -12,17 +12,6 @@
 namespace amem {
 namespace {
 
-/// This thread's position in NCCL's sequence of calls.
-struct Sequence {
-  bool buffer_expected = false;
-  AllocationId mapping_expected = 0;
-};
-
-Sequence& sequence() {
-  static constinit thread_local Sequence value;
-  return value;
-}
-
 /// Creates a slab. On error NCCL gets memory as without slabs.
 Result<BackingId> make_slab(const Driver& driver, Registry& registry, size_t size_bytes,
                             const AllocationProperties& properties, size_t granularity_bytes)
@@ -42,16 +31,6 @@ Result<BackingId> make_slab(const Driver& driver, Registry& registry, size_t siz
 }
 
 }  // namespace
-
-void note_granularity_question(bool minimum) { sequence().buffer_expected = minimum; }
-
-bool take_buffer_expected() { return std::exchange(sequence().buffer_expected, false); }
-
-void expect_mapping_of(DriverHandle handle) {
-  sequence().mapping_expected = is_our_handle(handle) ? allocation_of(handle) : 0;
-}
-
-AllocationId take_mapping_expected() { return std::exchange(sequence().mapping_expected, 0); }
 
 DriverHandle allocate_in_slab(HookContext& context, size_t size_bytes,
                               const AllocationProperties& properties) {

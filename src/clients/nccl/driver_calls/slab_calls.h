@@ -19,15 +19,12 @@ namespace amem {
 // amem verifies the sequence: a create without the query, and a map at another address, get a
 // backing of their own.
 
-/// Records that this thread queried a granularity. `minimum`: a buffer of NCCL follows.
-void note_granularity_question(bool minimum);
-/// True once after each such query.
-bool take_buffer_expected();
-
-/// The next reservation of this thread is for this allocation.
-void expect_mapping_of(DriverHandle handle);
-/// Returns this allocation once; 0 if there is none.
-AllocationId take_mapping_expected();
+/// The calling thread's position in this sequence.
+struct CallSequence {
+  bool buffer_expected = false;       ///< it queried the minimum: a buffer of NCCL follows
+  AllocationId mapping_expected = 0;  ///< its next reservation is for this allocation
+};
+inline constinit thread_local CallSequence t_call_sequence;
 
 /// Allocates in a slab, and creates a slab if necessary. nullptr if there is no memory for a slab,
 /// or if a used slot cannot be zeroed. Takes and releases the registry's mutex.

@@ -96,8 +96,9 @@ TEST_F(SlabCalls, WhoeverAsksForTheRecommendedUnitGetsTheDriversOwn) {
   EXPECT_EQ(map(buffer), 0);
   EXPECT_EQ(g_fake.mapped.count(buffer.address), 1u);
 
-  const UserAllocationScope users_own;
+  t_in_mem_alloc = true;
   EXPECT_EQ(ask_granularity(), kDriverUnit);
+  t_in_mem_alloc = false;
 }
 
 // The question was for an import, or for a second mapping; what is made later asked nothing.
