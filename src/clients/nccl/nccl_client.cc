@@ -77,12 +77,12 @@ Status NcclClient::quiesce(Deadline deadline) {
 // A process that shares memory may be a member of a nameless communicator.
 void NcclClient::close_for_peer(const InstanceId& peer, std::string text, Scope scope) {
   scope.push_back(kNameless);
-  gate.member_away({peer, std::move(text), false}, scope);
+  gate.member_away(peer, std::move(text), std::move(scope));
 }
 
 void NcclClient::close_if_shared(const InstanceId& peer, std::string text, Scope scope) {
   if (gate.knows_any(scope)) scope.push_back(kNameless);
-  gate.member_away({peer, std::move(text), false}, scope);
+  gate.member_away(peer, std::move(text), std::move(scope));
 }
 
 Status NcclClient::quiesce_for_peer(Scope scope, Deadline deadline) {
@@ -94,7 +94,7 @@ Status NcclClient::quiesce_for_peer(Scope scope, Deadline deadline) {
 
 void NcclClient::peer_lost(const InstanceId& peer, std::string text) {
   Membership::Communicators its = members.may_include(peer, gate.communicator_ids());
-  gate.member_lost({peer, std::move(text), true, its.is_guess}, std::move(its.ids));
+  gate.member_lost(peer, std::move(text), std::move(its.ids), its.is_guess);
 }
 
 }  // namespace amem

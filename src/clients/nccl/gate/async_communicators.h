@@ -51,8 +51,7 @@ class AsyncCommunicators {
   Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline deadline);
 
  private:
-  /// True if the communicator is one of these, exists and is in progress.
-  bool is_in_progress(ncclComm_t communicator, const std::vector<CommunicatorId>* ids);
+  bool any_in_progress(const std::vector<CommunicatorId>* ids);
 
   CallGate& gate_;
   std::atomic<bool> any_{false};

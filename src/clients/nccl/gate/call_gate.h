@@ -30,14 +30,6 @@ namespace amem {
 /// Threads: all functions may be called from any thread.
 class CallGate {
  public:
-  /// Why the gate of a communicator is closed: a member that is paused or has ended.
-  struct Closure {
-    InstanceId member;
-    std::string text;       ///< "process 1234 is paused"
-    bool for_ever = false;  ///< the member has ended: calls fail and do not wait
-    bool is_guess = false;  ///< the process may not be a member of all these communicators
-  };
-
   CallGate();
   ~CallGate();
 
@@ -64,7 +56,7 @@ class CallGate {
         // Either the closing thread sees this thread inside, or this thread sees the closure: both
         // store, then load (Dekker).
         gate.fence_.light();
-        if (gate.attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        if (gate.attention_.load(std::memory_order_relaxed)) [[unlikely]]
           refusal_ = gate.enter_with_care(thread_, before, call, communicator, timeout_ms);
       }
       if (refusal_ == nullptr) ++thread_.depth;
@@ -94,7 +86,7 @@ class CallGate {
     if (thread.call.load(std::memory_order_relaxed) != nullptr) return;
     const size_t before = thread.step_in(call, nullptr);
     fence_.light();
-    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (attention_.load(std::memory_order_relaxed)) [[unlikely]]
       stay_outside_if_closed(thread, before);
   }
   /// Runs `end`, which ends the calling thread's innermost group; inside the gate if the group is
@@ -153,14 +145,16 @@ class CallGate {
   /// A member of these communicators is paused: calls on them wait until member_back(). Here and
   /// below, a group that is already inside on one of them continues: a caller that releases memory
   /// must call wait_until_outside() first.
-  void member_away(const Closure& closure, const std::vector<CommunicatorId>& ids);
+  /// `text` describes the member: "process 1234 is paused".
+  void member_away(const InstanceId& member, std::string text, std::vector<CommunicatorId> ids);
   /// The member has resumed. Has no effect if it has ended.
   void member_back(const InstanceId& member);
   /// A paused member has ended: calls on its communicators fail until these are destroyed.
   void member_ended(const InstanceId& member, std::string text);
   /// A process has ended that was not paused, and its memory is not mapped any more: calls on its
-  /// communicators fail. REQUIRES: closure.for_ever.
-  void member_lost(Closure closure, std::vector<CommunicatorId> ids);
+  /// communicators fail. `is_guess`: it may not have been a member of all of them.
+  void member_lost(const InstanceId& member, std::string text, std::vector<CommunicatorId> ids,
+                   bool is_guess);
 
   /// Waits until no other thread is inside a call on one of `ids` (any call if `ids` is nullptr).
   /// Errors: timeout, with the thread and the call; misuse, if the calling thread is inside.
@@ -179,6 +173,14 @@ class CallGate {
   }
 
  private:
+  /// A member that is paused or has ended.
+  struct Away {
+    std::string text;
+    std::vector<CommunicatorId> ids;
+    bool has_ended = false;  ///< calls fail and do not wait
+    bool is_guess = false;
+  };
+
   /// The record of the calling thread at the gate that it used last. A process has one gate; tests
   /// create several. Identified by number, because a later gate may have the same address.
   struct Last {
@@ -191,7 +193,7 @@ class CallGate {
     return t_last_.gate == number_ ? *t_last_.thread : make_this_thread();
   }
   [[gnu::cold]] GateThread& make_this_thread() const;
-  /// The slow path of an entry, while `attention_` is not 0. Returns nullptr if the call is let in.
+  /// The slow path of an entry, while `attention_` is set. Returns nullptr if the call is let in.
   [[gnu::cold, gnu::noinline]] std::unique_ptr<const Error> enter_with_care(
       GateThread& thread, size_t before, const char* call, const void* communicator,
       long timeout_ms);
@@ -203,37 +205,31 @@ class CallGate {
     // Pairs with the heavy fence of closing: a thread that has closed a gate before the following
     // load is notified that this thread is outside.
     fence_.light();
-    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (attention_.load(std::memory_order_relaxed)) [[unlikely]]
       tell_outside();
   }
   [[gnu::cold]] void tell_outside();
   [[gnu::cold]] void stay_outside_if_closed(GateThread& thread, size_t before);
   void forget_ended() AMEM_REQUIRES(mutex_);
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
-  /// False for a call without a communicator.
-  bool contains_communicator(const std::vector<CommunicatorId>& ids, const void* communicator)
-      AMEM_REQUIRES(mutex_);
-  /// True if this process may have a communicator of `ids`: other jobs of the user announce theirs
-  /// too.
-  bool may_share(const std::vector<CommunicatorId>& ids) AMEM_REQUIRES(mutex_);
-  bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
+  bool knows_any_locked(const std::vector<CommunicatorId>& ids) AMEM_REQUIRES(mutex_);
+  /// A member because of which the communicator's gate is closed; nullptr if it is open.
+  const Away* who_is_away(const void* communicator) AMEM_REQUIRES(mutex_);
+  /// To be called after each change of the members below: threads at the gate see it.
+  void update() AMEM_REQUIRES(mutex_);
   std::string find_inside(const std::vector<CommunicatorId>* ids,
                           const GateThread* but_for = nullptr) AMEM_REQUIRES(mutex_);
 
   const uint64_t number_;  ///< number of this gate in the process, from 1; never reused
   const AsymmetricFence fence_;
-  /// The number of reasons for the slow path: closed gates and communicators to record.
-  std::atomic<int> attention_{0};
+  /// The slow path is necessary: a gate is closed, or communicators have to be recorded.
+  std::atomic<bool> attention_{false};
   std::atomic<bool> ungated_{false};
   mutable Mutex mutex_;
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
   std::vector<CommunicatorId> unseen_ AMEM_GUARDED_BY(mutex_);
-  struct Away {
-    Closure closure;
-    std::vector<CommunicatorId> ids;
-  };
   std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
   mutable std::vector<std::shared_ptr<GateThread>> threads_ AMEM_GUARDED_BY(mutex_);
 };
