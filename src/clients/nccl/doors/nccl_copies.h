@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "interpose/interposer.h"
@@ -42,8 +43,8 @@ struct NcclCopy {
 /// A process with more NCCL libraries refuses to pause.
 inline constexpr int kMostCopies = 4;
 extern std::array<NcclCopy, kMostCopies> g_nccl_copies;
-/// The number of filled copies.
-int nccl_copy_count();
+/// The filled copies.
+std::span<NcclCopy> nccl_copies();
 
 /// The door of one function of one NCCL library (doors.cc). Callers reach the door in place of the
 /// function. It passes the gate and calls the function, or returns an error. If amem is inactive,
