@@ -49,11 +49,7 @@ class Copier {
   static constexpr size_t kLargestByKernel = size_t{64} << 10;
 
   Copier(const Driver& driver, int device, const ExitFlag& exiting)
-      : driver_(driver),
-        device_(device),
-        exiting_(exiting),
-        kernels_(driver),
-        zero_pages_(driver, kernels_, device, exiting) {}
+      : driver_(driver), device_(device), exiting_(exiting) {}
   Copier(const Copier&) = delete;
 
   /// Removes pages that are all zero from the pieces. Waits for the result.
@@ -85,8 +81,8 @@ class Copier {
   const Driver& driver_;
   const int device_;
   const ExitFlag& exiting_;
-  Kernels kernels_;
-  ZeroPages zero_pages_;
+  Kernels kernels_{driver_};
+  ZeroPages zero_pages_{driver_, kernels_, device_, exiting_};
   DriverStream stream_ = nullptr;  ///< exists as long as the context, like the events
   DriverEvent ends_[2] = {};       ///< for the last two transfers, alternating
   size_t queued_ = 0;              ///< number of transfers

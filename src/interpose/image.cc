@@ -29,11 +29,6 @@ Image::Image(const dl_phdr_info& info)
   }
 }
 
-const char* Image::name() const {
-  const char* const slash = strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
-}
-
 bool Image::is_relocated() const {
   // The loader processes DT_JMPREL last, in order. An unbound slot holds the address of the image's
   // own PLT: in the file without the load bias, in memory with it.

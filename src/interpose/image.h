@@ -26,8 +26,6 @@ struct Image {
   ElfView view;
 
   bool contains(uintptr_t address) const { return address >= begin && address < end; }
-  /// The file name without folders.
-  const char* name() const;
   /// True if the loader has applied the image's relocations. An image that another thread is
   /// loading can be visited before that.
   bool is_relocated() const;
@@ -36,7 +34,7 @@ struct Image {
 /// The number of images that the loader has added and removed since the start of the process.
 struct ImageChanges {
   unsigned long long added = 0, removed = 0;
-  bool operator==(const ImageChanges&) const = default;
+  unsigned long long total() const { return added + removed; }
 };
 ImageChanges image_changes();
 

@@ -24,8 +24,8 @@ constinit std::atomic<const Interception*> g_client{nullptr};
 constinit DlopenFunction g_dlopen = nullptr;
 constinit DlsymFunction g_dlsym = nullptr;
 
-// The scan that was completed last, as two words that are compared with ImageChanges.
-constinit std::atomic<unsigned long long> g_scanned_added{0}, g_scanned_removed{0};
+// The number of changes, ImageChanges::total(), at the scan that was completed last.
+constinit std::atomic<unsigned long long> g_scanned{0};
 
 // How many threads are asking the loader.
 constinit std::atomic<int> g_scanning{0};
@@ -93,7 +93,8 @@ constinit SeenImages g_seen;  // guarded by the loader's list lock
 constinit std::atomic<bool> g_left_out{false};
 
 bool is_left_alone(const Image& image) {
-  const std::string_view name = image.name();
+  std::string_view name = image.path;
+  name.remove_prefix(name.rfind('/') + 1);
   return image.contains(reinterpret_cast<uintptr_t>(&is_left_alone)) ||
          name.starts_with("libc.so.") || name.starts_with("ld-linux") ||
          name.starts_with("libcuda.so") || name.starts_with("linux-vdso");
@@ -144,9 +145,7 @@ bool scan(const Interception& client, const ImageChanges& changes, bool again) {
     if (!seen->is_patched || found_target || (again && seen->was_unbound))
       patch(image, client, *seen);
   });
-  if (!is_complete) return found_target;
-  g_scanned_added.store(changes.added, std::memory_order_relaxed);
-  g_scanned_removed.store(changes.removed, std::memory_order_relaxed);
+  if (is_complete) g_scanned.store(changes.total(), std::memory_order_relaxed);
   return found_target;
 }
 
@@ -189,9 +188,7 @@ void scan_images(bool again) {
   if (client == nullptr) return;
   const Scanning scanning;
   const ImageChanges changes = image_changes();
-  if (!again && changes.added == g_scanned_added.load(std::memory_order_relaxed) &&
-      changes.removed == g_scanned_removed.load(std::memory_order_relaxed))
-    return;
+  if (!again && changes.total() == g_scanned.load(std::memory_order_relaxed)) return;
   if (scan(*client, changes, again)) client->targets_found();
 }
 

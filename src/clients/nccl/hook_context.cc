@@ -19,6 +19,11 @@ void erase_if_unused(HookContext& context, Allocation& allocation) {
   erase_unused(*context.driver, *context.registry, allocation);
 }
 
+size_t driver_bytes(const HookContext& context, size_t size_bytes) {
+  const size_t unit = context.granularity_bytes.load(std::memory_order_relaxed);
+  return unit == 0 ? size_bytes : (size_bytes + unit - 1) / unit * unit;
+}
+
 void refuse_pauses(HookContext& context, std::string because) {
   MutexLock lock(context.registry->mutex);
   if (context.registry->refusal.empty()) context.registry->refusal = std::move(because);

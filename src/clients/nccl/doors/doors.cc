@@ -50,6 +50,8 @@ int end_group(NcclClient& client, int copy, const char* name, End end) {
             return end_group(*client, kCopy, #name, [&] { return real arguments; });)
 #define AMEM_DOOR_ends(name, parameters, arguments) \
   AMEM_DOOR(name, parameters, arguments, client->communicator_ends(comm); return real arguments;)
+#define AMEM_DOOR_forwarded(name, parameters, arguments) \
+  AMEM_DOOR(name, parameters, arguments, return real arguments;)
 #define AMEM_DOOR_written(name, ...)
 
 #define AMEM_NCCL_FUNCTION(name, kind, ...) AMEM_DOOR_##kind(name, __VA_ARGS__)
@@ -97,12 +99,6 @@ AMEM_DOOR(ncclMemAlloc, (void** pointer, size_t size_bytes), (pointer, size_byte
 
 AMEM_DOOR(ncclCommGetAsyncError, (Comm comm, int* state), (comm, state),
           { return client->async_communicators.ask(real, comm, state); })
-
-// amem asks this itself.
-template <int kCopy>
-int door_ncclCommCount(Comm comm, int* count) {
-  return call_through<int(Comm, int*)>(kCopy, NcclFunction::ncclCommCount)(comm, count);
-}
 
 template <int kCopy>
 const char* door_ncclGetLastError(Comm comm) {

@@ -3,7 +3,6 @@
 // Hooks on addresses: reserve, free, map, unmap, access, address range.
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/driver_calls/slab_calls.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
@@ -28,6 +27,43 @@ Placement* placement_at(Backing& backing, DeviceAddress address) {
 DriverResult log_of(const Error& error, int device) {
   AMEM_LOG(error, device, "%s", error.message.c_str());
   return error.kind == ErrorKind::driver ? error.code : driver_result::kUnknown;
+}
+
+/// An address of the allocation in its slab at which nothing is mapped; 0 if it is not in a slab or
+/// the driver has no free addresses.
+DeviceAddress address_in_slab(HookContext& context, Allocation& allocation)
+    AMEM_REQUIRES(context.registry->mutex) {
+  Backing& slab = context.registry->backing_of(allocation);
+  if (!slab.is_slab) return 0;
+  for (const Placement& placement : slab.placements) {
+    const DeviceAddress address = placement.address + allocation.offset_bytes;
+    if (context.registry->find_mapping(address) == nullptr) return address;
+  }
+  Result<DeviceAddress> placed = place_backing(*context.driver, *context.registry, slab);
+  if (placed.ok()) return placed.value() + allocation.offset_bytes;
+  AMEM_LOG(error, slab.device(), "%s", placed.error().message.c_str());
+  return 0;
+}
+
+/// NCCL maps the allocation at another address: moves it into its own backing, unless its contents
+/// may already be used.
+DriverResult leave_slab(HookContext& context, Allocation& allocation)
+    AMEM_REQUIRES(context.registry->mutex) {
+  const Driver& driver = *context.driver;
+  if (allocation.is_import || allocation.was_mapped || allocation.nonce != 0) {
+    AMEM_LOG(error, allocation.device(),
+             "NCCL maps a buffer at an unexpected address; set AMEM_SLAB=0 and "
+             "report it");
+    return driver_result::kNotSupported;
+  }
+  DriverHandle handle = 0;
+  const size_t bytes = driver_bytes(context, allocation.size_bytes);
+  const DriverResult result = driver.cuMemCreate(&handle, bytes, &allocation.properties, 0);
+  if (result != driver_result::kSuccess) return result;
+  Backing& slab = context.registry->backing_of(allocation);
+  context.registry->move_out_of_slab(allocation, handle, bytes);
+  erase_if_empty(driver, *context.registry, slab);
+  return driver_result::kSuccess;
 }
 
 /// Maps the allocation's own backing where NCCL maps the allocation.

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/driver_calls/slab_calls.h"
 
 namespace amem {
 namespace {

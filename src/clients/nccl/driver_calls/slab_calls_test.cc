@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // NCCL's buffers in slabs, call by call as NCCL makes them, on a driver that only counts.
-#include "clients/nccl/driver_calls/slab_calls.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
