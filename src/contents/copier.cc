@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
+#include "contents/zero_pages.h"
 #include "driver/device_work.h"
 
 namespace amem {
@@ -51,7 +52,7 @@ Status Copier::leave_out_zero_pages(std::vector<Transfer>& transfers) {
     if (transfer.kernel_can_go) add_pages(transfer.address, transfer.pieces, &pages);
   if (pages.empty()) return ok_status();
   std::vector<bool> is_zero;
-  AMEM_TRY(zero_pages_.find(pages, stream_, &is_zero));
+  AMEM_TRY(kernels_.find_zero_pages(pages, stream_, &is_zero));
   if (is_zero.empty()) return ok_status();
   auto next = is_zero.cbegin();
   for (Transfer& transfer : transfers)

@@ -6,7 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "contents/zero_pages.h"
+#include "base/exit_flag.h"
+#include "contents/kernels.h"
 
 namespace amem {
 
@@ -81,8 +82,7 @@ class Copier {
   const Driver& driver_;
   const int device_;
   const ExitFlag& exiting_;
-  Kernels kernels_{driver_};
-  ZeroPages zero_pages_{driver_, kernels_, device_, exiting_};
+  Kernels kernels_{driver_, device_, exiting_};
   DriverStream stream_ = nullptr;  ///< exists as long as the context, like the events
   DriverEvent ends_[2] = {};       ///< for the last two transfers, alternating
   size_t queued_ = 0;              ///< number of transfers
