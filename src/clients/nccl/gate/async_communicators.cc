@@ -25,7 +25,7 @@ void AsyncCommunicators::forget(ncclComm_t communicator) {
   gate_.remove_communicator(communicator);
 }
 
-bool AsyncCommunicators::any_in_progress(const std::vector<CommunicatorId>* ids) {
+bool AsyncCommunicators::any_in_progress(const CommunicatorIds* ids) {
   MutexLock lock(turns_);
   for (const auto& [communicator, ask] : communicators_) {
     const CommunicatorId id = gate_.id_of(communicator);
@@ -36,8 +36,7 @@ bool AsyncCommunicators::any_in_progress(const std::vector<CommunicatorId>* ids)
   return false;
 }
 
-Status AsyncCommunicators::wait_until_settled(const std::vector<CommunicatorId>* ids,
-                                              Deadline deadline) {
+Status AsyncCommunicators::wait_until_settled(const CommunicatorIds* ids, Deadline deadline) {
   while (any() && any_in_progress(ids)) {
     if (deadline.passed())
       return make_error(ErrorKind::timeout, 0,

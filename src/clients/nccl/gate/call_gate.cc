@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostUnseen = 1000;  ///< what a message says has to be one packet
 
-bool contains(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
+bool contains(const CommunicatorIds& ids, const CommunicatorId& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
@@ -77,7 +77,7 @@ CommunicatorId CallGate::name_of(const void* communicator) {
   return known == known_.end() ? kNameless : known->second;
 }
 
-bool CallGate::knows_any_locked(const std::vector<CommunicatorId>& ids) {
+bool CallGate::knows_any_locked(const CommunicatorIds& ids) {
   const auto is_ours = [&](const auto& known) {
     return known.second != kNameless && contains(ids, known.second);
   };
@@ -223,14 +223,14 @@ void CallGate::add_unseen(const CommunicatorId& id) {
   update();
 }
 
-bool CallGate::knows_any(const std::vector<CommunicatorId>& ids) {
+bool CallGate::knows_any(const CommunicatorIds& ids) {
   MutexLock lock(mutex_);
   return knows_any_locked(ids);
 }
 
-std::vector<CommunicatorId> CallGate::communicator_ids() {
+CommunicatorIds CallGate::communicator_ids() {
   MutexLock lock(mutex_);
-  std::vector<CommunicatorId> ids;
+  CommunicatorIds ids;
   for (const CommunicatorId& id : unseen_)
     if (id != kNameless) ids.push_back(id);
   for (const auto& [communicator, id] : known_)
@@ -260,8 +260,7 @@ void CallGate::open_process() {
   update();
 }
 
-void CallGate::member_away(const InstanceId& member, std::string text,
-                           std::vector<CommunicatorId> ids) {
+void CallGate::member_away(const InstanceId& member, std::string text, CommunicatorIds ids) {
   MutexLock lock(mutex_);
   Away& away = away_[member];
   // One that has ended stays so, whatever of it is carried out later. One that only seemed to have
@@ -292,8 +291,8 @@ void CallGate::member_ended(const InstanceId& member, std::string text) {
   update();
 }
 
-void CallGate::member_lost(const InstanceId& member, std::string text,
-                           std::vector<CommunicatorId> ids, bool is_guess) {
+void CallGate::member_lost(const InstanceId& member, std::string text, CommunicatorIds ids,
+                           bool is_guess) {
   MutexLock lock(mutex_);
   const auto [away, is_new] = away_.try_emplace(member);
   if (!is_new) ids = std::move(away->second.ids);
@@ -302,8 +301,7 @@ void CallGate::member_lost(const InstanceId& member, std::string text,
   update();
 }
 
-std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids,
-                                  const GateThread* but_for) {
+std::string CallGate::find_inside(const CommunicatorIds* ids, const GateThread* but_for) {
   for (const auto& thread : threads_) {
     if (thread.get() == but_for) continue;
     const char* call = thread->call.load(std::memory_order_acquire);
@@ -318,13 +316,13 @@ std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids,
   return {};
 }
 
-std::string CallGate::who_is_inside(const std::vector<CommunicatorId>* ids) {
+std::string CallGate::who_is_inside(const CommunicatorIds* ids) {
   MutexLock lock(mutex_);
   fence_.heavy();
   return find_inside(ids);
 }
 
-Status CallGate::wait_until_outside(const std::vector<CommunicatorId>* ids, Deadline deadline) {
+Status CallGate::wait_until_outside(const CommunicatorIds* ids, Deadline deadline) {
   if (caller_is_inside())
     return make_error(ErrorKind::misuse, 0,
                       "called from inside an NCCL call or an open ncclGroupStart()");

@@ -129,9 +129,9 @@ class CallGate {
   /// but calls on it are treated as nameless.
   void add_unseen(const CommunicatorId& id);
   /// True if one of `ids` is a communicator of this process. kNameless never is.
-  bool knows_any(const std::vector<CommunicatorId>& ids);
+  bool knows_any(const CommunicatorIds& ids);
   /// All identities, including those of add_unseen().
-  std::vector<CommunicatorId> communicator_ids();
+  CommunicatorIds communicator_ids();
   CommunicatorId id_of(const void* communicator);
   size_t communicator_count();
 
@@ -146,21 +146,20 @@ class CallGate {
   /// below, a group that is already inside on one of them continues: a caller that releases memory
   /// must call wait_until_outside() first.
   /// `text` describes the member: "process 1234 is paused".
-  void member_away(const InstanceId& member, std::string text, std::vector<CommunicatorId> ids);
+  void member_away(const InstanceId& member, std::string text, CommunicatorIds ids);
   /// The member has resumed. Has no effect if it has ended.
   void member_back(const InstanceId& member);
   /// A paused member has ended: calls on its communicators fail until these are destroyed.
   void member_ended(const InstanceId& member, std::string text);
   /// A process has ended that was not paused, and its memory is not mapped any more: calls on its
   /// communicators fail. `is_guess`: it may not have been a member of all of them.
-  void member_lost(const InstanceId& member, std::string text, std::vector<CommunicatorId> ids,
-                   bool is_guess);
+  void member_lost(const InstanceId& member, std::string text, CommunicatorIds ids, bool is_guess);
 
   /// Waits until no other thread is inside a call on one of `ids` (any call if `ids` is nullptr).
   /// Errors: timeout, with the thread and the call; misuse, if the calling thread is inside.
-  Status wait_until_outside(const std::vector<CommunicatorId>* ids, Deadline deadline);
+  Status wait_until_outside(const CommunicatorIds* ids, Deadline deadline);
   /// The name of a call that is inside, or "". Does not wait.
-  std::string who_is_inside(const std::vector<CommunicatorId>* ids);
+  std::string who_is_inside(const CommunicatorIds* ids);
 
   /// True if the calling thread has ever been at this gate. Threads of NCCL have not.
   bool caller_has_called() const { return t_last_.gate == number_; }
@@ -176,7 +175,7 @@ class CallGate {
   /// A member that is paused or has ended.
   struct Away {
     std::string text;
-    std::vector<CommunicatorId> ids;
+    CommunicatorIds ids;
     bool has_ended = false;  ///< calls fail and do not wait
     bool is_guess = false;
   };
@@ -212,13 +211,13 @@ class CallGate {
   [[gnu::cold]] void stay_outside_if_closed(GateThread& thread, size_t before);
   void forget_ended() AMEM_REQUIRES(mutex_);
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
-  bool knows_any_locked(const std::vector<CommunicatorId>& ids) AMEM_REQUIRES(mutex_);
+  bool knows_any_locked(const CommunicatorIds& ids) AMEM_REQUIRES(mutex_);
   /// A member because of which the communicator's gate is closed; nullptr if it is open.
   const Away* who_is_away(const void* communicator) AMEM_REQUIRES(mutex_);
   /// To be called after each change of the members below: threads at the gate see it.
   void update() AMEM_REQUIRES(mutex_);
-  std::string find_inside(const std::vector<CommunicatorId>* ids,
-                          const GateThread* but_for = nullptr) AMEM_REQUIRES(mutex_);
+  std::string find_inside(const CommunicatorIds* ids, const GateThread* but_for = nullptr)
+      AMEM_REQUIRES(mutex_);
 
   const uint64_t number_;  ///< number of this gate in the process, from 1; never reused
   const AsymmetricFence fence_;
@@ -229,7 +228,7 @@ class CallGate {
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
-  std::vector<CommunicatorId> unseen_ AMEM_GUARDED_BY(mutex_);
+  CommunicatorIds unseen_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
   mutable std::vector<std::shared_ptr<GateThread>> threads_ AMEM_GUARDED_BY(mutex_);
 };

@@ -33,7 +33,7 @@ TEST_F(CallGateGroups, OpenGroupIsInsideUntilItsOutermostEnd) {
     end_group();
   });
   opened.get_future().wait();
-  const std::vector<CommunicatorId> first{kFirst};
+  const CommunicatorIds first{kFirst};
   EXPECT_FALSE(gate_.wait_until_outside(&first, Deadline::after_ms(1)).ok());
 
   gate_.close_process("paused");
@@ -44,7 +44,7 @@ TEST_F(CallGateGroups, OpenGroupIsInsideUntilItsOutermostEnd) {
 TEST_F(CallGateGroups, OpenGroupWithoutCallsIsInsideToo) {
   gate_.group_started("ncclGroupStart");
   EXPECT_NE(gate_.who_is_inside(nullptr).find("is inside ncclGroupStart"), std::string::npos);
-  const std::vector<CommunicatorId> first{kFirst};
+  const CommunicatorIds first{kFirst};
   EXPECT_EQ(gate_.who_is_inside(&first), "");
   end_group();
   EXPECT_EQ(gate_.who_is_inside(nullptr), "");
@@ -74,7 +74,7 @@ TEST_F(CallGateGroups, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
   EXPECT_FALSE(enter("ncclSend", comm(2), 1).ok());
   EXPECT_TRUE(enter("ncclRecv", comm(1), 0).ok()) << "whatever was refused in between";
 
-  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  const CommunicatorIds first{kFirst}, second{kSecond};
   EXPECT_NE(gate_.who_is_inside(&first), "");
   EXPECT_EQ(gate_.who_is_inside(&second), "");
   end_group();
@@ -110,7 +110,7 @@ TEST_F(CallGateGroups, GroupOfManyCallsOnOneCommunicatorConcernsNoOther) {
   for (size_t i = 0; i < 2 * GateThread::kCommunicatorsInGroup; ++i)
     ASSERT_TRUE(enter("ncclSend", comm(1), 0).ok());
 
-  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  const CommunicatorIds first{kFirst}, second{kSecond};
   EXPECT_NE(gate_.who_is_inside(&first), "");
   EXPECT_EQ(gate_.who_is_inside(&second), "");
   for (size_t i = 0; i < GateThread::kCommunicatorsInGroup; ++i)

@@ -177,7 +177,7 @@ TEST_F(CallGateTest, CloserWaitsForCallsOnCommunicatorsWithoutAName) {
     may_leave.get_future().wait();
   });
   entered.get_future().wait();
-  const std::vector<CommunicatorId> named{kFirst}, all{kFirst, kNameless};
+  const CommunicatorIds named{kFirst}, all{kFirst, kNameless};
 
   EXPECT_TRUE(gate_.wait_until_outside(&named, Deadline::after_ms(0)).ok());
   const Status status = gate_.wait_until_outside(&all, Deadline::after_ms(1));
@@ -195,7 +195,7 @@ TEST_F(CallGateTest, CloserWaitsForTheCallsThatAreInside) {
     may_leave.get_future().wait();
   });
   entered.get_future().wait();
-  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  const CommunicatorIds first{kFirst}, second{kSecond};
 
   EXPECT_TRUE(gate_.wait_until_outside(&second, Deadline::after_ms(0)).ok());
   const Status status = gate_.wait_until_outside(&first, Deadline::after_ms(1));

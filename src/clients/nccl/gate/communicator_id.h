@@ -14,6 +14,7 @@ namespace amem {
 
 /// The identity of a communicator, equal on all its ranks.
 using CommunicatorId = ScopeId;
+using CommunicatorIds = std::vector<CommunicatorId>;
 
 /// Stands for all communicators without an identity: amem cannot derive it, or did not see their
 /// creation. They may have any members.
