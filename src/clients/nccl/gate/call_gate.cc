@@ -23,53 +23,35 @@ bool contains(const CommunicatorIds& ids, const CommunicatorId& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-uint64_t next_number() {
-  static std::atomic<uint64_t> gates{0};
-  return ++gates;
-}
+/// Gives the record of a thread back when the thread ends, which may be inside a group.
+struct Owner {
+  GateThread* thread = nullptr;
+  ~Owner() {
+    if (thread == nullptr) return;
+    thread->depth = thread->group_depth = 0;
+    thread->step_out();
+    CallGate::forget_this_thread();
+    thread->owned.store(false, std::memory_order_release);
+  }
+};
 
 }  // namespace
 
-CallGate::CallGate() : number_(next_number()) {}
-CallGate::~CallGate() = default;
-
-GateThread& CallGate::make_this_thread() const {
-  struct Owner {
-    std::shared_ptr<GateThread> thread;
-    void give_back() {
-      if (thread == nullptr) return;
-      // A thread may end inside a group.
-      thread->depth = thread->group_depth = 0;
-      thread->step_out();
-      thread->owned.store(false, std::memory_order_release);
-    }
-    ~Owner() {
-      t_last_ = {};
-      give_back();
-    }
-  };
-  // Not thread_local: applications end communicators in exit handlers.
-  Owner& owner = thread_value<Owner>();
-  owner.give_back();
-
-  MutexLock lock(mutex_);
-  std::shared_ptr<GateThread> mine;
-  for (const auto& thread : threads_) {
-    bool expected = false;
-    if (thread->owned.compare_exchange_strong(expected, true)) {
-      mine = thread;
-      break;
+GateThread& CallGate::make_this_thread() {
+  GateThread* mine = threads_.load(std::memory_order_acquire);
+  while (mine != nullptr && mine->owned.exchange(true, std::memory_order_acquire))
+    mine = mine->next;
+  if (mine == nullptr) {
+    mine = std::make_unique<GateThread>().release();
+    mine->next = threads_.load(std::memory_order_relaxed);
+    while (!threads_.compare_exchange_weak(mine->next, mine, std::memory_order_release)) {
     }
   }
-  if (mine == nullptr) mine = threads_.emplace_back(std::make_shared<GateThread>());
-  mine->depth = mine->group_depth = 0;
-  mine->call.store(nullptr);
-  mine->count.store(0);
-  mine->latest = mine.get();
   mine->tid.store(syscall(SYS_gettid));
-  owner.thread = std::move(mine);
-  t_last_ = {number_, owner.thread.get()};
-  return *owner.thread;
+  // Not thread_local: applications end communicators in exit handlers.
+  thread_value<Owner>().thread = mine;
+  t_thread_ = mine;
+  return *mine;
 }
 
 CommunicatorId CallGate::name_of(const void* communicator) {
@@ -167,11 +149,10 @@ void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {
 
 Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  const GateThread* const self = caller_has_called() ? t_last_.thread : nullptr;
   MutexLock lock(mutex_);
   // NCCL launches a group's work on threads of its own, for a thread that is inside.
   fence_.heavy();
-  if (!find_inside(nullptr, self).empty()) return ok_status();
+  if (!find_inside(nullptr, t_thread_).empty()) return ok_status();
   ungated_ = true;
   const auto is_away = [this](const auto& entry) AMEM_REQUIRES(mutex_) {
     const Away& away = entry.second;
@@ -302,8 +283,9 @@ void CallGate::member_lost(const InstanceId& member, std::string text, Communica
 }
 
 std::string CallGate::find_inside(const CommunicatorIds* ids, const GateThread* but_for) {
-  for (const auto& thread : threads_) {
-    if (thread.get() == but_for) continue;
+  for (const GateThread* thread = threads_.load(std::memory_order_acquire); thread != nullptr;
+       thread = thread->next) {
+    if (thread == but_for) continue;
     const char* call = thread->call.load(std::memory_order_acquire);
     if (call == nullptr) continue;
     const size_t count = thread->count.load(std::memory_order_relaxed);

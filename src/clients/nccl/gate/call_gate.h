@@ -27,12 +27,10 @@ namespace amem {
 /// stores to a cache line of the thread and one load of a shared word, without a fence or a lock
 /// (base/asymmetric_fence.h; docs/decisions/0006-call-gate.md).
 ///
-/// Threads: all functions may be called from any thread.
+/// A process has one gate; tests create one after another. All functions may be called from any
+/// thread.
 class CallGate {
  public:
-  CallGate();
-  ~CallGate();
-
   // --- Calls
 
   /// One call of the calling thread through the gate: the constructor enters, the destructor
@@ -105,8 +103,8 @@ class CallGate {
     if (is_inside) leave(thread);
     return result;
   }
-  bool caller_is_in_group() const { return this_thread().group_depth > 0; }
-  bool is_in_outermost_group() const { return this_thread().group_depth <= 1; }
+  static bool caller_is_in_group() { return this_thread().group_depth > 0; }
+  static bool is_in_outermost_group() { return this_thread().group_depth <= 1; }
 
   /// The calling thread is about to launch work that has not passed the gate. Waits until no gate
   /// of the process and its communicators is closed. Errors: misuse, if the process's gate is
@@ -162,14 +160,17 @@ class CallGate {
   std::string who_is_inside(const CommunicatorIds* ids);
 
   /// True if the calling thread has ever been at this gate. Threads of NCCL have not.
-  bool caller_has_called() const { return t_last_.gate == number_; }
+  static bool caller_has_called() { return t_thread_ != nullptr; }
   /// True if the calling thread is inside an NCCL call.
-  bool caller_is_in_call() const { return caller_has_called() && t_last_.thread->depth > 0; }
+  static bool caller_is_in_call() { return t_thread_ != nullptr && t_thread_->depth > 0; }
   /// True if the calling thread is inside an NCCL call or an open group.
-  bool caller_is_inside() const {
+  static bool caller_is_inside() {
     const GateThread& thread = this_thread();
     return thread.depth > 0 || thread.group_depth > 0;
   }
+
+  /// The calling thread ends.
+  static void forget_this_thread() { t_thread_ = nullptr; }
 
  private:
   /// A member that is paused or has ended.
@@ -180,18 +181,15 @@ class CallGate {
     bool is_guess = false;
   };
 
-  /// The record of the calling thread at the gate that it used last. A process has one gate; tests
-  /// create several. Identified by number, because a later gate may have the same address.
-  struct Last {
-    uint64_t gate;       ///< number of the gate; 0: none
-    GateThread* thread;  ///< owned by the object of make_this_thread()
-  };
-  static inline constinit thread_local Last t_last_{};
+  /// The record of the calling thread; nullptr before its first call.
+  static inline constinit thread_local GateThread* t_thread_ = nullptr;
+  /// The records of all threads, which are reused and never removed.
+  static inline constinit std::atomic<GateThread*> threads_{nullptr};
 
-  GateThread& this_thread() const {
-    return t_last_.gate == number_ ? *t_last_.thread : make_this_thread();
+  static GateThread& this_thread() {
+    return t_thread_ != nullptr ? *t_thread_ : make_this_thread();
   }
-  [[gnu::cold]] GateThread& make_this_thread() const;
+  [[gnu::cold]] static GateThread& make_this_thread();
   /// The slow path of an entry, while `attention_` is set. Returns nullptr if the call is let in.
   [[gnu::cold, gnu::noinline]] std::unique_ptr<const Error> enter_with_care(
       GateThread& thread, size_t before, const char* call, const void* communicator,
@@ -219,18 +217,16 @@ class CallGate {
   std::string find_inside(const CommunicatorIds* ids, const GateThread* but_for = nullptr)
       AMEM_REQUIRES(mutex_);
 
-  const uint64_t number_;  ///< number of this gate in the process, from 1; never reused
   const AsymmetricFence fence_;
   /// The slow path is necessary: a gate is closed, or communicators have to be recorded.
   std::atomic<bool> attention_{false};
   std::atomic<bool> ungated_{false};
-  mutable Mutex mutex_;
+  Mutex mutex_;
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
   CommunicatorIds unseen_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
-  mutable std::vector<std::shared_ptr<GateThread>> threads_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem
