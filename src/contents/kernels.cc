@@ -84,8 +84,8 @@ Status Kernels::find_zero_pages(const std::vector<DeviceAddress>& pages, DriverS
                                 std::vector<bool>* is_zero) {
   is_zero->clear();
   AMEM_TRY(exiting_.check());
-  Status able = load();
-  if (able.ok()) able = load_table();
+  Status able = load_table();
+  if (able.ok()) able = load();
   for (size_t first = 0; able.ok() && first < pages.size(); first += kMostPagesAtOnce) {
     const size_t count = std::min(kMostPagesAtOnce, pages.size() - first);
     std::copy_n(&pages[first], count, table_);
