@@ -11,7 +11,7 @@ namespace {
 Status check_caught(Process& process) {
   if (const std::string refusal = nccl_refusal(); !refusal.empty())
     return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
-  if (process.nccl().gate().has_ungated_work())
+  if (process.nccl().gate.has_ungated_work())
     return make_error(
         ErrorKind::unsupported, 0,
         "NCCL work was started by a call that does not pass amem's gate: by a function "

@@ -67,8 +67,8 @@ std::string nccl_json(const NcclCopy& copy) {
 
 std::string interposition_json() {
   std::string copies, slots;
-  for (int i = 0; i < nccl_copy_count(); ++i)
-    copies += (i > 0 ? ", " : "") + nccl_json(g_nccl_copies[static_cast<size_t>(i)]);
+  for (const NcclCopy& copy : nccl_copies())
+    copies += (copies.empty() ? "" : ", ") + nccl_json(copy);
   for (const Row& row : patched_slots())
     slots += (slots.empty() ? "" : ", ") + ("{\"path\": " + quoted(row.path)) +
              ", \"symbol\": " + quoted(row.symbol) + ", \"count\": " + std::to_string(row.count) +

@@ -56,7 +56,7 @@ Process::Process(const Driver& driver)
   hooks_.driver = &driver_;
   hooks_.registry = &registry_;
   hooks_.exchange = &sharing_;
-  hooks_.captures = &nccl_.captures();
+  hooks_.captures = &nccl_.captures;
   hooks_.client = &nccl_;
   hooks_.timeout_ms = environment().timeout_ms;
   hooks_.gate_timeout_ms = environment().gate_timeout_ms;

@@ -5,8 +5,6 @@
 #include <atomic>
 #include <memory>
 
-#include "clients/nccl/gate/async_communicators.h"
-#include "clients/nccl/gate/derived_communicators.h"
 #include "clients/nccl/hook_context.h"
 #include "clients/nccl/nccl_client.h"
 #include "clients/tensors/tensor_client.h"

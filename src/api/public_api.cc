@@ -16,7 +16,7 @@
 #include "base/thread_value.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/doors/nccl_result.h"
-#include "clients/nccl/host.h"
+#include "clients/nccl/hook_context.h"
 #include "engine/statistics.h"
 
 namespace amem {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <vector>
 
 #include "contents/host_memory.h"
 
@@ -50,16 +52,6 @@ int HostPool::device() const {
 }
 
 // --- Blocks
-// --------------------------------------------------------------------------------------------------------
-
-struct HostPool::Taken {
-  Taken(HostPool& from, std::vector<HostExtent> what) : pool(from), extents(std::move(what)) {}
-  ~Taken() { pool.put_back(extents); }
-  Taken(const Taken&) = delete;
-
-  HostPool& pool;
-  const std::vector<HostExtent> extents;
-};
 
 HostBlock HostPool::take(size_t size_bytes) {
   std::vector<HostExtent> extents;
@@ -76,13 +68,12 @@ HostBlock HostPool::take(size_t size_bytes) {
       missing -= bytes;
     }
   }
-  const auto taken = std::make_shared<const Taken>(*this, std::move(extents));
-  return {taken, &taken->extents};
-}
-
-void HostPool::put_back(const std::vector<HostExtent>& extents) {
-  MutexLock lock(mutex_);
-  for (const HostExtent& extent : extents) add_free(extent);
+  const auto put_back = [this](const std::vector<HostExtent>* block) {
+    const std::unique_ptr<const std::vector<HostExtent>> gone(block);
+    MutexLock lock(mutex_);
+    for (const HostExtent& extent : *block) add_free(extent);
+  };
+  return {std::make_unique<std::vector<HostExtent>>(std::move(extents)).release(), put_back};
 }
 
 void HostPool::add_free(const HostExtent& extent) {
@@ -103,7 +94,6 @@ void HostPool::add_free(const HostExtent& extent) {
 }
 
 // --- Memory
-// --------------------------------------------------------------------------------------------------------
 
 Status HostPool::reserve(size_t size_bytes, int device) {
   MutexLock growing(growing_);

@@ -46,11 +46,9 @@ class HostPool {
 
  private:
   using Ranges = std::map<unsigned char*, size_t>;  ///< sizes by address
-  struct Taken;
 
   Result<size_t> region_bytes(size_t missing_bytes) const;
   Status grow(size_t missing_bytes, int device) AMEM_REQUIRES(growing_);
-  void put_back(const std::vector<HostExtent>& extents);
   void add_free(const HostExtent& extent) AMEM_REQUIRES(mutex_);
 
   const Driver& driver_;

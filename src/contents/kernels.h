@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <vector>
+
+#include "base/exit_flag.h"
 #include "contents/kernels_ptx.h"
 #include "driver/driver.h"
 #include "memory/backing.h"
@@ -20,22 +23,36 @@ inline constexpr size_t kKernelAlignment = 16;
 /// are loaded at the first launch, and again if that failed. Errors: driver.
 class Kernels {
  public:
-  explicit Kernels(const Driver& driver) : driver_(driver) {}
+  /// Maximum number of pages in one launch: their table, 8 bytes for each page, takes 512 KiB.
+  static constexpr size_t kMostPagesAtOnce = size_t{64} << 10;
+
+  Kernels(const Driver& driver, int device, const ExitFlag& exiting)
+      : driver_(driver), device_(device), exiting_(exiting) {}
   Kernels(const Kernels&) = delete;
 
-  /// Queues a search of the pages in the table.
-  Status find_zero_pages(DeviceAddress table, size_t page_count, DriverStream stream);
+  /// Determines for each page whether it is zero, and waits for the result. If the kernel cannot
+  /// run, `is_zero` is empty, which is not an error: everything is copied, and the log reports it
+  /// once. Errors: driver, from the wait; misuse once exit() has begun.
+  Status find_zero_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
+                         std::vector<bool>* is_zero);
   /// Queues the first `count` copies of a list.
   Status make_small_copies(SmallCopyList& list, size_t count, DriverStream stream);
 
  private:
   Status load();
+  Status load_table();
   Status launch(DriverKernel kernel, size_t block_count, unsigned thread_count, void* parameter,
                 DriverStream stream);
 
   const Driver& driver_;
-  DriverKernel zero_pages_ = nullptr;  ///< exists as long as the context, like the next member
+  const int device_;
+  const ExitFlag& exiting_;
+  // These exist as long as the context:
+  DriverKernel zero_pages_ = nullptr;
   DriverKernel small_copies_ = nullptr;
+  DeviceAddress* table_ = nullptr;  ///< pages and results, in pinned host memory
+  DeviceAddress table_on_device_ = 0;
+  bool said_ = false;
 };
 
 }  // namespace amem

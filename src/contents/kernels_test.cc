@@ -85,16 +85,17 @@ class KernelsTest : public testing::Test {
   KernelsTest() { g_gpu = {}; }
 
   const Driver driver_ = fake_driver();
-  Kernels kernels_{driver_};
+  const ExitFlag exiting_;
+  Kernels kernels_{driver_, 0, exiting_};
   SmallCopyList list_{};
 };
 
 TEST_F(KernelsTest, AreLoadedOnce) {
-  ASSERT_TRUE(kernels_.find_zero_pages(0x1000, 70, nullptr).ok());
+  ASSERT_TRUE(kernels_.make_small_copies(list_, 70, nullptr).ok());
   ASSERT_TRUE(kernels_.make_small_copies(list_, 3, nullptr).ok());
 
   EXPECT_EQ(g_gpu.launched,
-            (std::vector<std::string>{"amem_zero_pages 70x256", "amem_small_copies 3x256"}));
+            (std::vector<std::string>{"amem_small_copies 70x256", "amem_small_copies 3x256"}));
   EXPECT_EQ(g_gpu.loads, 1);
   EXPECT_EQ(g_gpu.unloads, 0);
 }
@@ -119,7 +120,7 @@ TEST_F(KernelsTest, AreLoadedAgainWhereThatFailed) {
 TEST_F(KernelsTest, LaunchThatFailsSaysSo) {
   g_gpu.failing = "cuLaunchKernel";
 
-  const Status status = kernels_.find_zero_pages(0x1000, 70, nullptr);
+  const Status status = kernels_.make_small_copies(list_, 70, nullptr);
 
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("cuLaunchKernel(70 blocks)"), std::string::npos)

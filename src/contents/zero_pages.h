@@ -4,8 +4,7 @@
 
 #include <vector>
 
-#include "base/exit_flag.h"
-#include "contents/kernels.h"
+#include "memory/backing.h"
 
 namespace amem {
 
@@ -24,35 +23,5 @@ inline constexpr size_t kFewestZeroPages = 8;
 /// pieces, and is advanced past the result for the last. Pure.
 std::vector<Piece> without_zero_pages(DeviceAddress backing, const std::vector<Piece>& pieces,
                                       std::vector<bool>::const_iterator* is_zero);
-
-/// Finds pages that are all zero with a kernel on the device (kernels_ptx.h). For the thread of the
-/// device, in its context.
-class ZeroPages {
- public:
-  ZeroPages(const Driver& driver, Kernels& kernels, int device, const ExitFlag& exiting)
-      : driver_(driver), kernels_(kernels), device_(device), exiting_(exiting) {}
-
-  /// Determines for each page whether it is zero, and waits for the result. If the kernel cannot
-  /// run, `is_zero` is empty, which is not an error: everything is copied, and the log reports it
-  /// once. Errors: driver, from the wait; misuse once exit() has begun.
-  Status find(const std::vector<DeviceAddress>& pages, DriverStream stream,
-              std::vector<bool>* is_zero);
-
-  /// Maximum number of pages in one launch: their table, 8 bytes for each page, takes 512 KiB.
-  static constexpr size_t kMostAtOnce = size_t{64} << 10;
-
- private:
-  Status load();
-
-  const Driver& driver_;
-  Kernels& kernels_;
-  const int device_;
-  const ExitFlag& exiting_;
-  /// The table of pages and results, in pinned host memory that exists as long as the context, and
-  /// its device address.
-  DeviceAddress* table_ = nullptr;
-  DeviceAddress table_on_device_ = 0;
-  bool said_ = false;
-};
 
 }  // namespace amem

@@ -10,6 +10,8 @@
 #include <set>
 #include <string>
 
+#include "contents/kernels.h"
+
 namespace amem {
 namespace {
 
@@ -84,7 +86,7 @@ struct {
 
 /// The host's memory as the GPU sees it.
 constexpr DeviceAddress kHostOnDevice = 0x1'0000'0000;
-std::array<DeviceAddress, ZeroPages::kMostAtOnce> g_table;
+std::array<DeviceAddress, Kernels::kMostPagesAtOnce> g_table;
 char g_module, g_kernel, g_other_kernel, g_small_piece;
 
 DriverResult answer(const char* function) {
@@ -158,12 +160,11 @@ class ZeroPagesCase : public Base {
       if (page % 3 == 0) g_gpu.zero.insert(page * kPage);
     }
   }
-  Status find() { return zero_pages_.find(pages_, nullptr, &is_zero_); }
+  Status find() { return kernels_.find_zero_pages(pages_, nullptr, &is_zero_); }
 
   const Driver driver_ = fake_driver();
   ExitFlag exiting_;
-  Kernels kernels_{driver_};
-  ZeroPages zero_pages_{driver_, kernels_, 0, exiting_};
+  Kernels kernels_{driver_, 0, exiting_};
   std::vector<DeviceAddress> pages_;
   std::vector<bool> is_zero_{true, true};
 };
@@ -177,7 +178,7 @@ TEST_F(ZeroPagesTest, AreFoundInOneLaunch) {
 }
 
 TEST_F(ZeroPagesTest, MoreThanTheTableHoldsTakeSeveralLaunches) {
-  constexpr size_t kMost = ZeroPages::kMostAtOnce;
+  constexpr size_t kMost = Kernels::kMostPagesAtOnce;
   pages_.resize(2 * kMost + 3, kPage);
   pages_[kMost + 1] = pages_.back() = 3 * kPage;
 

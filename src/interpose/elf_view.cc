@@ -26,60 +26,33 @@ uint32_t sysv_hash_of(const char* name) {
 
 }  // namespace
 
-ElfView::ElfView(const dl_phdr_info& info) : load_bias_(info.dlpi_addr) {
-  for (const ElfW(Phdr) & header : std::span(info.dlpi_phdr, info.dlpi_phnum))
-    if (header.p_type == PT_DYNAMIC)
-      read_dynamic(reinterpret_cast<const ElfW(Dyn)*>(load_bias_ + header.p_vaddr));
-}
-
-void ElfView::read_dynamic(const ElfW(Dyn) * dynamic) {
+ElfView::ElfView(uintptr_t load_bias, const ElfW(Dyn) * dynamic) : load_bias_(load_bias) {
+  const auto value = [dynamic](ElfW(Sxword) tag) -> uintptr_t {
+    for (const ElfW(Dyn)* entry = dynamic; entry != nullptr && entry->d_tag != DT_NULL; ++entry)
+      if (entry->d_tag == tag) return entry->d_un.d_val;
+    return 0;
+  };
   // glibc writes loaded addresses into the dynamic section of most images, but not into a read-only
   // one such as the vDSO's. An address below the load bias has not been relocated.
-  const auto address = [this](const ElfW(Dyn) & entry) {
-    return entry.d_un.d_ptr >= load_bias_ ? entry.d_un.d_ptr : entry.d_un.d_ptr + load_bias_;
+  const auto table = [&]<typename T>(ElfW(Sxword) tag, const T*& out) {
+    const uintptr_t address = value(tag);
+    if (address != 0)
+      out = reinterpret_cast<const T*>(address >= load_bias_ ? address : address + load_bias_);
   };
+  table(DT_SYMTAB, symbols_);
+  table(DT_STRTAB, strings_);
+  table(DT_HASH, sysv_hash_);
+  table(DT_GNU_HASH, gnu_hash_);
+  if (symbols_ == nullptr || strings_ == nullptr) return;
   const ElfW(Rela)* data = nullptr;
   const ElfW(Rela)* plt = nullptr;
-  size_t data_bytes = 0, plt_bytes = 0, relative = 0;
-  for (; dynamic->d_tag != DT_NULL; ++dynamic) {
-    switch (dynamic->d_tag) {
-      case DT_SYMTAB:
-        symbols_ = reinterpret_cast<const ElfW(Sym)*>(address(*dynamic));
-        break;
-      case DT_STRTAB:
-        strings_ = reinterpret_cast<const char*>(address(*dynamic));
-        break;
-      case DT_HASH:
-        sysv_hash_ = reinterpret_cast<const uint32_t*>(address(*dynamic));
-        break;
-      case DT_GNU_HASH:
-        gnu_hash_ = reinterpret_cast<const uint32_t*>(address(*dynamic));
-        break;
-      case DT_RELA:
-        data = reinterpret_cast<const ElfW(Rela)*>(address(*dynamic));
-        break;
-      case DT_RELASZ:
-        data_bytes = dynamic->d_un.d_val;
-        break;
-      case DT_RELACOUNT:
-        relative = dynamic->d_un.d_val;
-        break;
-      case DT_JMPREL:
-        plt = reinterpret_cast<const ElfW(Rela)*>(address(*dynamic));
-        break;
-      case DT_PLTRELSZ:
-        plt_bytes = dynamic->d_un.d_val;
-        break;
-      default:
-        break;
-    }
-  }
-  if (symbols_ == nullptr || strings_ == nullptr) return;
+  table(DT_RELA, data);
+  table(DT_JMPREL, plt);
   if (data != nullptr) {
-    const std::span all(data, data_bytes / sizeof *data);
-    data_relocations_ = all.subspan(std::min(relative, all.size()));
+    const std::span all(data, value(DT_RELASZ) / sizeof *data);
+    data_relocations_ = all.subspan(std::min(value(DT_RELACOUNT), all.size()));
   }
-  if (plt != nullptr) plt_relocations_ = std::span(plt, plt_bytes / sizeof *plt);
+  if (plt != nullptr) plt_relocations_ = std::span(plt, value(DT_PLTRELSZ) / sizeof *plt);
 }
 
 const ElfW(Sym) * ElfView::symbol_of(const ElfW(Rela) & relocation) const {

@@ -16,7 +16,8 @@ namespace amem {
 /// x86-64 psABI 4.4.
 class ElfView {
  public:
-  explicit ElfView(const dl_phdr_info& info);
+  /// `dynamic` is nullptr for an image without a dynamic section.
+  ElfView(uintptr_t load_bias, const ElfW(Dyn) * dynamic);
 
   /// The symbol with which the image defines `name` for other images, or nullptr.
   const ElfW(Sym) * definition(const char* name) const;
@@ -38,7 +39,6 @@ class ElfView {
   }
 
  private:
-  void read_dynamic(const ElfW(Dyn) * dynamic);
   const ElfW(Sym) * definition_at(uint32_t index, const char* name) const;
   const ElfW(Sym) * find_by_gnu_hash(const char* name) const;
   const ElfW(Sym) * find_by_sysv_hash(const char* name) const;

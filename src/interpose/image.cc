@@ -13,12 +13,8 @@ namespace amem {
 Image::Image(const dl_phdr_info& info)
     : path(info.dlpi_name != nullptr ? info.dlpi_name : ""),
       load_bias(info.dlpi_addr),
-      begin(UINTPTR_MAX),
-      end(0),
-      relro_begin(0),
-      relro_end(0),
       headers(info.dlpi_phdr, info.dlpi_phnum),
-      view(info) {
+      view(load_bias, nullptr) {
   for (const ElfW(Phdr) & header : headers) {
     const uintptr_t from = load_bias + header.p_vaddr;
     if (header.p_type == PT_LOAD) {
@@ -27,13 +23,10 @@ Image::Image(const dl_phdr_info& info)
     } else if (header.p_type == PT_GNU_RELRO) {
       relro_begin = from;
       relro_end = from + header.p_memsz;
+    } else if (header.p_type == PT_DYNAMIC) {
+      view = ElfView(load_bias, reinterpret_cast<const ElfW(Dyn)*>(from));
     }
   }
-}
-
-const char* Image::name() const {
-  const char* const slash = strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
 }
 
 bool Image::is_relocated() const {
@@ -71,13 +64,11 @@ uintptr_t first_definition(const char* name) {
 }
 
 bool is_in_this_library(uintptr_t address) {
-  const auto base = reinterpret_cast<uintptr_t>(&__ehdr_start);
-  const auto* const headers = reinterpret_cast<const ElfW(Phdr)*>(base + __ehdr_start.e_phoff);
-  uintptr_t size_bytes = 0;
-  for (size_t i = 0; i < __ehdr_start.e_phnum; ++i)
-    if (headers[i].p_type == PT_LOAD)
-      size_bytes = std::max(size_bytes, headers[i].p_vaddr + headers[i].p_memsz);
-  return address - base < size_bytes;
+  dl_phdr_info info{};
+  info.dlpi_addr = reinterpret_cast<uintptr_t>(&__ehdr_start);
+  info.dlpi_phdr = reinterpret_cast<const ElfW(Phdr)*>(info.dlpi_addr + __ehdr_start.e_phoff);
+  info.dlpi_phnum = __ehdr_start.e_phnum;
+  return Image(info).contains(address);
 }
 
 }  // namespace amem

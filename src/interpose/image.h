@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include "interpose/elf_view.h"
 
@@ -18,14 +20,12 @@ struct Image {
 
   const char* path;  ///< the loader's name; "" for the executable
   uintptr_t load_bias;
-  uintptr_t begin, end;              ///< of all segments
-  uintptr_t relro_begin, relro_end;  ///< read-only after relocation (PT_GNU_RELRO)
+  uintptr_t begin = UINTPTR_MAX, end = 0;    ///< of all segments
+  uintptr_t relro_begin = 0, relro_end = 0;  ///< read-only after relocation (PT_GNU_RELRO)
   std::span<const ElfW(Phdr)> headers;
   ElfView view;
 
   bool contains(uintptr_t address) const { return address >= begin && address < end; }
-  /// The file name without folders.
-  const char* name() const;
   /// True if the loader has applied the image's relocations. An image that another thread is
   /// loading can be visited before that.
   bool is_relocated() const;
@@ -34,7 +34,7 @@ struct Image {
 /// The number of images that the loader has added and removed since the start of the process.
 struct ImageChanges {
   unsigned long long added = 0, removed = 0;
-  bool operator==(const ImageChanges&) const = default;
+  unsigned long long total() const { return added + removed; }
 };
 ImageChanges image_changes();
 
@@ -54,6 +54,26 @@ void visit_images(Visit&& visit) {
 /// The address of the first definition of `name` in the order of loading, without this library: the
 /// result of a look-up in the global scope. 0 if there is none.
 uintptr_t first_definition(const char* name);
+
+/// Calls `visit(const char* path, const ElfView&)` for each image that dlmopen(3) loaded into
+/// another namespace; visit_images() does not visit these. The rules of visit_images() apply.
+/// Source: <link.h> of glibc 2.35, whose r_debug_extended older headers lack; with an older glibc
+/// r_version is 1, and no image is visited.
+template <typename Visit>
+void visit_other_namespaces(Visit&& visit) {
+  struct NamespaceList {
+    r_debug own;
+    const NamespaceList* next;
+  };
+  const auto* own = reinterpret_cast<const NamespaceList*>(first_definition("_r_debug"));
+  visit_images([&](const Image&) {
+    const auto* const list = std::exchange(own, nullptr);  // once, with the list lock held
+    if (list == nullptr || list->own.r_version < 2) return;
+    for (const NamespaceList* other = list->next; other != nullptr; other = other->next)
+      for (const link_map* image = other->own.r_map; image != nullptr; image = image->l_next)
+        if (image->l_ld != nullptr) visit(image->l_name, ElfView(image->l_addr, image->l_ld));
+  });
+}
 
 /// True for an address in this library.
 bool is_in_this_library(uintptr_t address);

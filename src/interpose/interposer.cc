@@ -2,15 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "interpose/interposer.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 
-#include "interpose/loader_entries.h"
-#include "interpose/seen_images.h"
 #include "interpose/slots.h"
 
 namespace amem {
@@ -20,10 +20,13 @@ using Adoption = Interception::Adoption;
 
 constinit std::atomic<const Interception*> g_client{nullptr};
 constinit std::atomic<const NamedFunctions*> g_named{nullptr};
-constinit std::array<LoaderEntry, 2> g_loader_entries{};  // set before g_client
 
-// The scan that was completed last, as two words that are compared with ImageChanges.
-constinit std::atomic<unsigned long long> g_scanned_added{0}, g_scanned_removed{0};
+// The process's own definitions, the first in the order of loading. Set before g_client.
+constinit DlopenFunction g_dlopen = nullptr;
+constinit DlsymFunction g_dlsym = nullptr;
+
+// The number of changes, ImageChanges::total(), at the scan that was completed last.
+constinit std::atomic<unsigned long long> g_scanned{0};
 
 // How many threads are asking the loader.
 constinit std::atomic<int> g_scanning{0};
@@ -33,22 +36,80 @@ struct Scanning {
   Scanning(const Scanning&) = delete;
 };
 
+/// The images that scans have examined. An image is identified by its load bias and its program
+/// headers. After a removal the loader may load another image at the same place, so a removal
+/// clears all entries.
+///
+/// Needs the loader's list lock, and therefore does not allocate. Images that do not fit are not
+/// patched.
+class SeenImages {
+ public:
+  struct Entry {
+    uintptr_t load_bias = 0;
+    const void* headers = nullptr;
+    bool is_target = false;
+    bool is_patched = false;
+    bool was_unbound = false;  ///< not all of its slots were bound at a scan
+  };
+
+  /// `removed`: the current ImageChanges::removed.
+  void forget_after_removal(unsigned long long removed) {
+    if (removed == removed_) return;
+    removed_ = removed;
+    entries_ = {};
+  }
+  /// nullptr if the image was not seen or did not fit.
+  Entry* find(const Image& image) {
+    Entry* const entry = place_of(image);
+    return entry != nullptr && entry->headers != nullptr ? entry : nullptr;
+  }
+  /// False if it does not fit.
+  bool add(const Image& image, bool is_target) {
+    Entry* const entry = place_of(image);
+    if (entry != nullptr) *entry = {image.load_bias, image.headers.data(), is_target};
+    return entry != nullptr;
+  }
+
+ private:
+  static constexpr size_t kCapacity = 4096;
+  static constexpr size_t kMostProbes = 64;
+
+  /// The entry of the image, or a free one for it; nullptr if there is neither.
+  Entry* place_of(const Image& image) {
+    const void* const headers = image.headers.data();
+    const size_t first = reinterpret_cast<uintptr_t>(headers) / 4096 * 0x9E3779B1u;
+    for (size_t probe = 0; probe < kMostProbes; ++probe) {
+      Entry& entry = entries_[(first + probe) % kCapacity];
+      if (entry.headers == nullptr) return &entry;
+      if (entry.headers == headers && entry.load_bias == image.load_bias) return &entry;
+    }
+    return nullptr;
+  }
+
+  std::array<Entry, kCapacity> entries_{};
+  unsigned long long removed_ = 0;
+};
+
 constinit SeenImages g_seen;  // guarded by the loader's list lock
 constinit std::atomic<bool> g_left_out{false};
 
 bool is_left_alone(const Image& image) {
-  const std::string_view name = image.name();
+  std::string_view name = image.path;
+  name.remove_prefix(name.rfind('/') + 1);
   return image.contains(reinterpret_cast<uintptr_t>(&is_left_alone)) ||
          name.starts_with("libc.so.") || name.starts_with("ld-linux") ||
          name.starts_with("libcuda.so") || name.starts_with("linux-vdso");
 }
 
-/// What stands in for a function of the loader; nullptr when the slot has none, or another
-/// interposer's.
+/// amem's entry for a slot of dlopen or dlsym; nullptr for other slots, and if another interposer
+/// owns the slot.
 const void* loader_entry_for(const Slot& slot) {
-  for (const LoaderEntry& entry : g_loader_entries)
-    if (strcmp(slot.symbol, entry.name) == 0)
-      return slot.is_unbound || slot.function == entry.real ? entry.entry : nullptr;
+  const auto entry_if_own = [&](auto* real, void (*entry)()) {
+    const bool is_own = slot.is_unbound || slot.function == reinterpret_cast<uintptr_t>(real);
+    return is_own ? reinterpret_cast<const void*>(entry) : nullptr;
+  };
+  if (strcmp(slot.symbol, "dlopen") == 0) return entry_if_own(g_dlopen, amem_dlopen_entry);
+  if (strcmp(slot.symbol, "dlsym") == 0) return entry_if_own(g_dlsym, amem_dlsym_entry);
   return nullptr;
 }
 
@@ -61,13 +122,20 @@ ptrdiff_t index_of(const char* name) {
   return -1;
 }
 
+/// The replacement for a function by name, or nullptr. `user`: the image of the slot, or nullptr.
+const void* named_entry(const char* name, uintptr_t function, const Image* user) {
+  const ptrdiff_t index = index_of(name);
+  if (index < 0 || (function != 0 && is_in_this_library(function))) return nullptr;
+  return g_named.load()->entry(static_cast<size_t>(index), function, user);
+}
+
 void patch(const Image& image, const Interception& client, SeenImages::Entry& seen) {
   seen.is_patched = true;
   visit_slots(image, [&](const Slot& slot) {
     seen.was_unbound |= slot.is_unbound;
     const void* function = loader_entry_for(slot);
     if (function == nullptr)
-      function = named_entry(slot.symbol, slot.is_unbound ? 0 : slot.function);
+      function = named_entry(slot.symbol, slot.is_unbound ? 0 : slot.function, &image);
     // An unbound slot of a target's function is bound by the target's symbol, which is redirected.
     if (function == nullptr && !slot.is_unbound) function = client.replacement(slot.function);
     if (function != nullptr) (void)set_slot(image, slot, function);
@@ -96,10 +164,27 @@ bool scan(const Interception& client, const ImageChanges& changes, bool again) {
     if (!seen->is_patched || found_target || (again && seen->was_unbound))
       patch(image, client, *seen);
   });
-  if (!is_complete) return found_target;
-  g_scanned_added.store(changes.added, std::memory_order_relaxed);
-  g_scanned_removed.store(changes.removed, std::memory_order_relaxed);
+  if (is_complete) g_scanned.store(changes.total(), std::memory_order_relaxed);
   return found_target;
+}
+
+void* open_by_path(const char* file, int flags) {
+  void* const handle = g_dlopen(file, flags);
+  const int before = errno;
+  if (handle != nullptr) scan_images();
+  errno = before;
+  return handle;
+}
+
+void* look_up(void* handle, const char* name) {
+  if (void* const found = g_dlsym(handle, name)) {
+    const void* const entry = named_entry(name, reinterpret_cast<uintptr_t>(found), nullptr);
+    return entry != nullptr ? const_cast<void*>(entry) : found;
+  }
+  const Interception& client = *g_client.load(std::memory_order_acquire);
+  void* const answer = client.adds(name) ? client.answer(handle, name) : nullptr;
+  if (answer != nullptr) (void)dlerror();  // of the look-up that failed
+  return answer;
 }
 
 }  // namespace
@@ -114,7 +199,8 @@ void start_interposition(const Interception& client) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   wanted.store(&client);
   pthread_once(&once, [] {
-    g_loader_entries = find_loader_entries();
+    g_dlopen = reinterpret_cast<DlopenFunction>(first_definition("dlopen"));
+    g_dlsym = reinterpret_cast<DlsymFunction>(first_definition("dlsym"));
     // A child that was forked while another thread scanned would wait for the loader's lock for
     // ever.
     pthread_atfork(nullptr, nullptr, [] {
@@ -130,22 +216,30 @@ void scan_images(bool again) {
   if (client == nullptr) return;
   const Scanning scanning;
   const ImageChanges changes = image_changes();
-  if (!again && changes.added == g_scanned_added.load(std::memory_order_relaxed) &&
-      changes.removed == g_scanned_removed.load(std::memory_order_relaxed))
-    return;
+  if (!again && changes.total() == g_scanned.load(std::memory_order_relaxed)) return;
   if (scan(*client, changes, again)) client->targets_found();
-}
-
-bool is_named(const char* name) { return index_of(name) >= 0; }
-
-const void* named_entry(const char* name, uintptr_t function) {
-  const ptrdiff_t index = index_of(name);
-  if (index < 0 || (function != 0 && is_in_this_library(function))) return nullptr;
-  return g_named.load()->entry(static_cast<size_t>(index), function);
 }
 
 bool left_out_images() { return g_left_out.load(std::memory_order_relaxed); }
 
-const Interception* interposition_client() { return g_client.load(std::memory_order_acquire); }
+DlopenFunction real_dlopen() { return g_dlopen; }
+DlsymFunction real_dlsym() { return g_dlsym; }
 
 }  // namespace amem
+
+amem::DlopenFunction amem_dlopen_route(const char* file) noexcept {
+  const bool is_path =
+      file != nullptr && strchr(file, '/') != nullptr && strchr(file, '$') == nullptr;
+  return is_path ? amem::open_by_path : amem::g_dlopen;
+}
+
+amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept {
+  const amem::Interception* const client = amem::g_client.load(std::memory_order_acquire);
+  if (client == nullptr) return amem::g_dlsym;
+  const int before = errno;
+  amem::scan_images();
+  client->before_look_up(name);
+  errno = before;
+  const bool may_answer = client->adds(name) || amem::index_of(name) >= 0;
+  return handle != RTLD_NEXT && may_answer ? amem::look_up : amem::g_dlsym;
+}

@@ -41,9 +41,10 @@ struct Interception {
 struct NamedFunctions {
   std::span<const char* const> names;
   /// The replacement for names[index], in a slot or as the result of dlsym(3); nullptr: none.
-  /// `function`: the function that the caller would use; 0 for a slot that is not bound yet. May be
-  /// called in visit_images(); its rules apply.
-  const void* (*entry)(size_t index, uintptr_t function);
+  /// `function`: the function that the caller would use; 0 for a slot that is not bound yet.
+  /// `user`: the image of the slot; nullptr for dlsym(3). May be called in visit_images(); its
+  /// rules apply.
+  const void* (*entry)(size_t index, uintptr_t function, const Image* user);
 };
 
 /// Call it before start_interposition(). Has no effect after the first call.
@@ -69,12 +70,28 @@ void scan_images(bool again = false);
 /// True if the last scan found more images than can be patched.
 bool left_out_images();
 
-/// The client of start_interposition(), or nullptr.
-const Interception* interposition_client();
-
-/// True for a name of intercept_names().
-bool is_named(const char* name);
-/// Its replacement for `function`, or nullptr.
-const void* named_entry(const char* name, uintptr_t function);
+/// dlopen and dlsym of this process, which pass no entry. REQUIRES: start_interposition().
+using DlopenFunction = void* (*)(const char* file, int flags);
+using DlsymFunction = void* (*)(void* handle, const char* name);
+DlopenFunction real_dlopen();
+DlsymFunction real_dlsym();
 
 }  // namespace amem
+
+extern "C" {
+
+/// amem's entries in the slots of dlopen and dlsym (loader_entries.S). Each calls its route and
+/// jumps to the result, with the caller's arguments and return address, because the real functions
+/// derive the caller from the return address. The caller's RUNPATH, RPATH and $ORIGIN determine
+/// where dlopen(3) searches for a name without '/'. RTLD_NEXT of dlsym(3) means the libraries after
+/// the caller's.
+///
+/// A path is not searched for, and glibc does not use the caller's RPATH for the dependencies of a
+/// library loaded by path (dlopen_test.cc). Such a call is therefore a normal call: its images are
+/// patched before it returns. Other images are patched at the next look-up.
+void amem_dlopen_entry();
+void amem_dlsym_entry();
+
+amem::DlopenFunction amem_dlopen_route(const char* file) noexcept;
+amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept;
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
-// dlopen and dlsym for patched images. amem_dlopen_route and amem_dlsym_route (loader_entries.h) return the target.
+// dlopen and dlsym for patched images. amem_dlopen_route and amem_dlsym_route (interposer.h) return the target.
 #include "base/jump_entry.inc"
 
     .hidden amem_dlopen_entry

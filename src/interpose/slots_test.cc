@@ -10,8 +10,6 @@
 #include <cstring>
 #include <string>
 
-#include "interpose/store.h"
-
 extern "C" int imported(int x);
 
 namespace amem {

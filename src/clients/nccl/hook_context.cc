@@ -2,18 +2,31 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/nccl/hook_context.h"
 
+#include <utility>
+
 #include "memory/backing_steps.h"
 
 namespace amem {
 
-void install_hooks(HookContext* context) {
-  g_hook_context.store(context, std::memory_order_release);
+Allocation* find_copied(HookContext& context, DriverHandle handle) {
+  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
+  return context.registry->find_handle(handle);
 }
 
 void erase_if_unused(HookContext& context, Allocation& allocation) {
   if (!context.registry->is_unused(allocation)) return;
   context.exchange->forget(allocation);
   erase_unused(*context.driver, *context.registry, allocation);
+}
+
+size_t driver_bytes(const HookContext& context, size_t size_bytes) {
+  const size_t unit = context.granularity_bytes.load(std::memory_order_relaxed);
+  return unit == 0 ? size_bytes : (size_bytes + unit - 1) / unit * unit;
+}
+
+void refuse_pauses(HookContext& context, std::string because) {
+  MutexLock lock(context.registry->mutex);
+  if (context.registry->refusal.empty()) context.registry->refusal = std::move(because);
 }
 
 void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes,

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
 
 #include "clients/nccl/gate/capture_watch.h"
 #include "driver/driver.h"
@@ -42,25 +43,53 @@ struct HookContext {
 inline constinit std::atomic<HookContext*> g_hook_context{nullptr};
 /// The context of the hooks. Null before install_hooks().
 inline HookContext* hook_context() { return g_hook_context.load(std::memory_order_acquire); }
-void install_hooks(HookContext* context);
+inline void install_hooks(HookContext* context) {
+  g_hook_context.store(context, std::memory_order_release);
+}
 
-/// While it exists, the calling thread's allocations are the application's own (ncclMemAlloc).
-class UserAllocationScope {
- public:
-  UserAllocationScope() { ++depth(); }
-  ~UserAllocationScope() { --depth(); }
-  static bool active() { return depth() > 0; }
+// Implemented in api/:
 
- private:
-  static int& depth() {
-    static thread_local int value = 0;
-    return value;
-  }
+/// Installs the hook context, if amem is enabled and there is a CUDA driver. Thread-safe,
+/// idempotent.
+void make_hook_context();
+/// One of the five functions that amem adds to NCCL (nccl.h); nullptr for other names.
+void* added_function(const char* name);
+
+/// The calling thread's allocations are the application's own (ncclMemAlloc).
+inline constinit thread_local bool t_in_mem_alloc = false;
+
+/// The allocation, after the engine's copies of it have ended; nullptr if there is none.
+Allocation* find_copied(HookContext& context, DriverHandle handle)
+    AMEM_REQUIRES(context.registry->mutex);
+
+// Placement of NCCL's buffers in slabs. NCCL creates each buffer in one function, on one thread:
+//
+//   granularity (minimum), create,     reserve, map, access      ncclCuMemAlloc (alloc.h:212)
+//   granularity (minimum), import,     reserve, map, access      p2p.cc:265
+//   properties, granularity (minimum), reserve, map, access      ncclCuMemAllocAddr (alloc.h:181)
+//
+// (@v2.28.9-1; the same from v2.20.5-1 to v2.30.7-1.) Memory that must not be in a slab
+// (ncclMemAlloc, windows, multicast) queries the recommended granularity. The query therefore
+// identifies the following allocation, and the reservation can return its address in the slab.
+// amem verifies the sequence: a create without the query, and a map at another address, get a
+// backing of their own.
+
+/// The calling thread's position in this sequence.
+struct CallSequence {
+  bool buffer_expected = false;       ///< it queried the minimum: a buffer of NCCL follows
+  AllocationId mapping_expected = 0;  ///< its next reservation is for this allocation
 };
+inline constinit thread_local CallSequence t_call_sequence;
 
 /// If neither NCCL nor another process uses the allocation, erases it and releases its memory.
 void erase_if_unused(HookContext& context, Allocation& allocation)
     AMEM_REQUIRES(context.registry->mutex);
+
+/// Rounds a size that NCCL computed with amem's granularity up to the driver's granularity.
+size_t driver_bytes(const HookContext& context, size_t size_bytes);
+
+/// Later pauses are refused for this reason, or for an earlier one.
+void refuse_pauses(HookContext& context, std::string because);
 
 /// Makes all memory that is mapped in the range persistent.
 void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes, const char* because);

@@ -80,7 +80,7 @@ class ImportsTest : public SharingTest {
     return backing.id;
   }
 
-  CallGate& gate() { return nccl_.gate(); }
+  CallGate& gate() { return nccl_.gate; }
   Imports& imports() { return sharing_->imports(); }
   void away() { imports().on_away(owner_, 0, Away{kNcclTag, {kWorld}}); }
   void revoked() { imports().on_revoke(owner_, 0, Revoke{kTimeoutMs, {kNcclTag}, {kWorld}}); }
@@ -213,7 +213,7 @@ TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
 
 TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
   set_state(BackingState::dropped);
-  nccl_.members().note(owner_.instance, {communicator_from_bytes("other", 5)});
+  nccl_.members.note(owner_.instance, {communicator_from_bytes("other", 5)});
 
   EXPECT_TRUE(imports().fetch({import_}, patience()).ok());
 
@@ -224,7 +224,7 @@ TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
 // Nobody is inside a call and no device has work, and yet a kernel is going to use the memory.
 TEST_F(ImportsTest, NothingIsRevokedWhileNcclHasYetToLaunch) {
   nccl_.note_in_progress();
-  nccl_.async_communicators().add(kCommunicator, [](ncclComm_t, int* state) -> int {
+  nccl_.async_communicators.add(kCommunicator, [](ncclComm_t, int* state) -> int {
     EXPECT_EQ(g_calls.unmaps, 0);
     *state = ncclInProgress;
     return ncclSuccess;

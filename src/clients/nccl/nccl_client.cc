@@ -6,12 +6,22 @@
 #include <utility>
 
 #include "clients/nccl/doors/nccl_copies.h"
-#include "clients/nccl/gate/communicator_id.h"
 
 namespace amem {
 
+CommunicatorId NcclClient::identity_of_child(const void* parent, int color,
+                                             std::vector<int> excluded) {
+  const CommunicatorId id = gate.id_of(parent);
+  return id == kNameless ? id : derived_.next(parent, id, color, std::move(excluded));
+}
+
+void NcclClient::communicator_ends(ncclComm_t communicator) {
+  async_communicators.forget(communicator);
+  derived_.forget(communicator);
+}
+
 Status NcclClient::check_capture() {
-  if (!captures_.any(driver_)) return ok_status();
+  if (!captures.any(driver_)) return ok_status();
   return make_error(
       ErrorKind::misuse, 0,
       "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
@@ -19,7 +29,7 @@ Status NcclClient::check_capture() {
 
 // Called after the gates are closed: from then on such work is refused or waits.
 Status NcclClient::check_ungated() {
-  if (!gate_.has_ungated_work()) return ok_status();
+  if (!gate.has_ungated_work()) return ok_status();
   return make_error(
       ErrorKind::unsupported, 0,
       "it runs NCCL work that does not pass amem's gate; amem cannot wait for such work");
@@ -39,12 +49,12 @@ Status NcclClient::check_pause() {
     if (!registry_.refusal.empty())
       return make_error(ErrorKind::unsupported, 0, "%s", registry_.refusal.c_str());
   }
-  if (gate_.caller_is_inside())
+  if (gate.caller_is_inside())
     return make_error(
         ErrorKind::misuse, 0,
         "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
   AMEM_TRY(check_capture());
-  if (!has_memory() && !gate_.communicators().empty())
+  if (!has_memory() && gate.communicator_count() > 0)
     return make_error(ErrorKind::misuse, 0,
                       "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; "
                       "set AMEM_CUMEM=force or "
@@ -53,13 +63,13 @@ Status NcclClient::check_pause() {
 }
 
 Status NcclClient::quiesce(Deadline deadline) {
-  gate_.close_process("this process is paused; call ncclResume() first");
+  gate.close_process("this process is paused; call ncclResume() first");
   // Calls of images that were loaded or bound in the meantime bypass the gate until these are
   // patched.
   if (const std::string refusal = nccl_refusal(); !refusal.empty())
     return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
-  AMEM_TRY(gate_.wait_until_outside(nullptr, deadline));
-  AMEM_TRY(async_.wait_until_settled(nullptr, deadline));
+  AMEM_TRY(gate.wait_until_outside(nullptr, deadline));
+  AMEM_TRY(async_communicators.wait_until_settled(nullptr, deadline));
   AMEM_TRY(check_ungated());
   return check_capture();
 }
@@ -67,24 +77,24 @@ Status NcclClient::quiesce(Deadline deadline) {
 // A process that shares memory may be a member of a nameless communicator.
 void NcclClient::close_for_peer(const InstanceId& peer, std::string text, Scope scope) {
   scope.push_back(kNameless);
-  gate_.member_away({peer, std::move(text), false}, scope);
+  gate.member_away(peer, std::move(text), std::move(scope));
 }
 
 void NcclClient::close_if_shared(const InstanceId& peer, std::string text, Scope scope) {
-  if (gate_.knows_any(scope)) scope.push_back(kNameless);
-  gate_.member_away({peer, std::move(text), false}, scope);
+  if (gate.knows_any(scope)) scope.push_back(kNameless);
+  gate.member_away(peer, std::move(text), std::move(scope));
 }
 
 Status NcclClient::quiesce_for_peer(Scope scope, Deadline deadline) {
   scope.push_back(kNameless);
-  AMEM_TRY(gate_.wait_until_outside(&scope, deadline));
+  AMEM_TRY(gate.wait_until_outside(&scope, deadline));
   AMEM_TRY(check_ungated());
-  return async_.wait_until_settled(&scope, deadline);
+  return async_communicators.wait_until_settled(&scope, deadline);
 }
 
 void NcclClient::peer_lost(const InstanceId& peer, std::string text) {
-  Membership::Communicators its = members_.may_include(peer, gate_.communicator_ids());
-  gate_.member_lost({peer, std::move(text), true, its.is_guess}, std::move(its.ids));
+  Membership::Communicators its = members.may_include(peer, gate.communicator_ids());
+  gate.member_lost(peer, std::move(text), std::move(its.ids), its.is_guess);
 }
 
 }  // namespace amem

@@ -134,7 +134,7 @@ constexpr std::array<Entries, sizeof...(kRuntimes)> entries_of(
 }
 
 /// Called in visit_images(). A runtime beyond the last is not intercepted.
-const void* entry_of(size_t which, uintptr_t function) {
+const void* entry_of(size_t which, uintptr_t function, const Image*) {
   static const auto entries = entries_of(std::make_integer_sequence<int, kMostRuntimes>());
   for (size_t runtime = 0; runtime < kMostRuntimes; ++runtime) {
     uintptr_t known = 0;

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "contents/copy_queue.h"
+#include "contents/copier.h"
 #include "driver/device_threads.h"
 #include "memory/client.h"
 #include "memory/registry.h"

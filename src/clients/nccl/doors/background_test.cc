@@ -6,7 +6,6 @@
 
 #include <map>
 
-#include "clients/nccl/doors/doors.h"
 #include "clients/nccl/doors/passage.h"
 
 namespace amem {
@@ -70,7 +69,7 @@ class WorkInTheBackground : public testing::Test {
   }
   /// Would a pause go on now?
   bool is_settled() {
-    return client_.async_communicators().wait_until_settled(nullptr, Deadline::after_ms(0)).ok();
+    return client_.async_communicators.wait_until_settled(nullptr, Deadline::after_ms(0)).ok();
   }
   void expect_waits_for(Comm comm) {
     g_nccl.states[comm] = ncclInProgress;
@@ -103,7 +102,7 @@ TEST_F(WorkInTheBackground, OfAGroupOnAChildThatCameLaterIsWaitedFor) {
 TEST_F(WorkInTheBackground, OfAGroupOnAChildOfABlockingParentIsWaitedFor) {
   g_nccl.made = kChild;
   split_parent();
-  EXPECT_FALSE(client_.async_communicators().any());
+  EXPECT_FALSE(client_.async_communicators.any());
   all_reduce_in_a_group(kChild);
 
   expect_waits_for(kChild);

@@ -8,15 +8,10 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "clients/nccl/doors/doors.h"
 #include "clients/nccl/driver_calls/lookup.h"
 #include "clients/nccl/forwarder/forwarder.h"
 #include "clients/nccl/hook_context.h"
-#include "clients/nccl/host.h"
-#include "interpose/loader_entries.h"
-#include "interpose/namespaces.h"
 #include "interpose/slots.h"
-#include "interpose/store.h"
 
 namespace amem {
 
@@ -26,12 +21,11 @@ namespace {
 
 using Adoption = Interception::Adoption;
 
-constexpr const char* kNames[] = {
-#define AMEM_NCCL_GATED(name, parameters, arguments) #name,
-#define AMEM_NCCL_DOOR(name) #name,
+/// NCCL exports each function under a second name for profilers, with this prefix: "pncclSend".
+constexpr const char* kProfilingNames[] = {
+#define AMEM_NCCL_FUNCTION(name, ...) "p" #name,
 #include "clients/nccl/doors/nccl_functions.def"
-#undef AMEM_NCCL_GATED
-#undef AMEM_NCCL_DOOR
+#undef AMEM_NCCL_FUNCTION
 };
 
 constexpr char kLate[] =
@@ -42,20 +36,10 @@ constexpr char kNotWritable[] =
 constexpr char kNoLookUps[] =
     "it does not look up the driver's functions by dlsym or cudaGetDriverEntryPoint";
 
-constinit std::atomic<int> g_count{0};
+constinit std::atomic<size_t> g_count{0};
 constinit std::atomic<bool> g_too_many{false};
 
-/// "pncclAllReduce", without allocating.
-struct ProfilingName {
-  explicit ProfilingName(const char* name) {
-    text[0] = 'p';
-    strncpy(text + 1, name, sizeof text - 2);
-  }
-  char text[64] = "";
-};
-
 // --- In visit_images()
-// ------------------------------------------------------------------------------------------------
 
 /// Reads across the variables of another image, which AddressSanitizer would report.
 [[gnu::no_sanitize("address")]] bool contains_word(const uintptr_t* words, size_t count,
@@ -113,7 +97,8 @@ void fill(int index, const Image& image) {
   copy.begin = image.begin;
   copy.end = image.end;
   for (size_t i = 0; i < kNcclFunctions; ++i)
-    copy.real[i] = reinterpret_cast<void*>(image.view.address_of(kNames[i]));
+    copy.real[i] =
+        reinterpret_cast<void*>(image.view.address_of(name_of(static_cast<NcclFunction>(i))));
   if (was_initialized(image)) copy.refusal = kLate;
   if (const char* failure = bind_own_slots(index, image)) {
     copy.refusal = failure;
@@ -122,8 +107,8 @@ void fill(int index, const Image& image) {
   for (size_t i = 0; i < kNcclFunctions; ++i) {
     if (copy.real[i] == nullptr) continue;
     const void* const door = door_of(index, static_cast<NcclFunction>(i));
-    if (!redirect_symbol(image, kNames[i], door) ||
-        !redirect_symbol(image, ProfilingName(kNames[i]).text, door))
+    if (!redirect_symbol(image, name_of(static_cast<NcclFunction>(i)), door) ||
+        !redirect_symbol(image, kProfilingNames[i], door))
       copy.refusal = kNotWritable;
   }
 }
@@ -134,10 +119,8 @@ bool defines_nccl(const ElfView& view) {
 }
 
 const NcclCopy* copy_at(uintptr_t address) {
-  for (int i = 0; i < nccl_copy_count(); ++i) {
-    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+  for (const NcclCopy& copy : nccl_copies())
     if (address >= copy.begin && address < copy.end) return &copy;
-  }
   return nullptr;
 }
 
@@ -145,12 +128,12 @@ Adoption adopt(const Image& image) {
   if (!is_nccl(image)) return Adoption::none;
   if (copy_at(image.begin) != nullptr) return Adoption::target;
   if (!image.is_relocated()) return Adoption::not_ready;
-  const int index = nccl_copy_count();
+  const size_t index = g_count.load(std::memory_order_relaxed);
   if (index == kMostCopies) {
     g_too_many = true;
     return Adoption::none;
   }
-  fill(index, image);
+  fill(static_cast<int>(index), image);
   g_count.store(index + 1, std::memory_order_release);
   return Adoption::target;
 }
@@ -166,12 +149,12 @@ const void* replacement(uintptr_t function) {
 }
 
 // --- With no lock held
-// ------------------------------------------------------------------------------------------------
 
 void targets_found() {
-  static constinit std::atomic<int> kept{0};
-  for (int i = kept.exchange(nccl_copy_count()); i < nccl_copy_count(); ++i) {
-    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+  static constinit std::atomic<size_t> kept{0};
+  const auto copies = nccl_copies();
+  for (const NcclCopy& copy :
+       copies.subspan(std::min(kept.exchange(copies.size()), copies.size()))) {
     // Doors and tables lead to it for as long as the process lives.
     if (real_dlopen()(copy.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr)
       (void)dlerror();
@@ -189,7 +172,7 @@ std::string nccl_elsewhere() {
 
 /// The functions that amem adds are found on every handle of an NCCL library, and by RTLD_DEFAULT.
 void* answer(void* handle, const char* name) {
-  if (nccl_copy_count() == 0) return nullptr;
+  if (nccl_copies().empty()) return nullptr;
   if (handle != RTLD_DEFAULT && real_dlsym()(handle, "pncclCommInitRank") == nullptr)
     return nullptr;
   return added_function(name);
@@ -204,14 +187,19 @@ constexpr Interception kInterception{adopt,          replacement, targets_found,
 
 bool is_nccl(const Image& image) { return defines_nccl(image.view) && !is_forwarder(image); }
 
-const char* name_of(NcclFunction function) { return kNames[static_cast<size_t>(function)]; }
+const char* name_of(NcclFunction function) {
+  return kProfilingNames[static_cast<size_t>(function)] + 1;
+}
 
-int nccl_copy_count() { return g_count.load(std::memory_order_acquire); }
+std::span<NcclCopy> nccl_copies() {
+  return std::span(g_nccl_copies).first(g_count.load(std::memory_order_acquire));
+}
 
 void log_nccl_copies() {
-  static constinit std::atomic<int> logged{0};
-  for (int i = logged.exchange(nccl_copy_count()); i < nccl_copy_count(); ++i) {
-    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+  static constinit std::atomic<size_t> logged{0};
+  const auto copies = nccl_copies();
+  for (const NcclCopy& copy :
+       copies.subspan(std::min(logged.exchange(copies.size()), copies.size()))) {
     AMEM_LOG(debug, -1, "catching the calls of %s", copy.path);
     if (copy.refusal != nullptr)
       AMEM_LOG(warn, -1, "this process cannot pause: %s: %s", copy.path, copy.refusal);
@@ -228,12 +216,9 @@ std::string nccl_refusal() {
     return path + " was loaded into a namespace of its own (dlmopen), where amem sees no calls";
   if (left_out_images())
     return "this process has loaded more libraries than amem can look at (about 4000): some of "
-           "them "
-           "may call NCCL without amem";
-  for (int i = 0; i < nccl_copy_count(); ++i) {
-    const NcclCopy& copy = g_nccl_copies[static_cast<size_t>(i)];
+           "them may call NCCL without amem";
+  for (const NcclCopy& copy : nccl_copies())
     if (copy.refusal != nullptr) return std::string(copy.path) + ": " + copy.refusal;
-  }
   return "";
 }
 

@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "interpose/interposer.h"
@@ -15,18 +16,16 @@ namespace amem {
 
 /// The rows of nccl_functions.def.
 enum class NcclFunction {
-#define AMEM_NCCL_GATED(name, parameters, arguments) name,
-#define AMEM_NCCL_DOOR(name) name,
+#define AMEM_NCCL_FUNCTION(name, ...) name,
 #include "clients/nccl/doors/nccl_functions.def"
-#undef AMEM_NCCL_GATED
-#undef AMEM_NCCL_DOOR
+#undef AMEM_NCCL_FUNCTION
   count
 };
 inline constexpr size_t kNcclFunctions = static_cast<size_t>(NcclFunction::count);
 const char* name_of(NcclFunction function);
 
 /// One NCCL library of this process, whose symbols lead to doors: a look-up or binding of a
-/// function with a row gets its door (doors.h). NCCL's calls of its own functions pass no door.
+/// function with a row gets its door. NCCL's calls of its own functions pass no door.
 ///
 /// A copy is filled once, in visit_images(), before its first door is handed out. It is never
 /// removed, because the library cannot be unloaded.
@@ -44,8 +43,13 @@ struct NcclCopy {
 /// A process with more NCCL libraries refuses to pause.
 inline constexpr int kMostCopies = 4;
 extern std::array<NcclCopy, kMostCopies> g_nccl_copies;
-/// The number of filled copies.
-int nccl_copy_count();
+/// The filled copies.
+std::span<NcclCopy> nccl_copies();
+
+/// The door of one function of one NCCL library (doors.cc). Callers reach the door in place of the
+/// function. It passes the gate and calls the function, or returns an error. If amem is inactive,
+/// it only calls the function.
+const void* door_of(int copy, NcclFunction function);
 
 /// True for an NCCL library; false for a library that wraps NCCL and for amem's own libnccl.so.2.
 /// NCCL exports each function under two names, a wrapper under one of them. For use in

@@ -5,8 +5,8 @@
 #include "amem_nccl_abi.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/doors/nccl_result.h"
+#include "clients/nccl/gate/communicator_id.h"
 #include "clients/nccl/hook_context.h"
-#include "clients/nccl/host.h"
 #include "clients/nccl/nccl_client.h"
 
 /// The path of an NCCL call through a door.
@@ -46,23 +46,57 @@ inline NcclClient* client_for_calls() {
 
 /// Records a communicator that a pause may have to query.
 inline void add_async(NcclClient& client, int copy, Comm comm) {
-  client.async_communicators().add(comm, real_function<AsyncCommunicators::AskFunction>(
-                                             copy, NcclFunction::ncclCommGetAsyncError));
+  client.async_communicators.add(comm, real_function<AsyncCommunicators::AskFunction>(
+                                           copy, NcclFunction::ncclCommGetAsyncError));
 }
 
 /// Runs `call` inside the gate of `comm`, or inside the gate of the process if `comm` is nullptr.
 template <typename Call>
 inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Call call) {
-  const CallGate::Entry entry(client.gate(), name, comm, client.gate_timeout_ms());
+  const CallGate::Entry entry(client.gate, name, comm, client.settings.gate_timeout_ms);
   if (!entry.is_inside()) [[unlikely]]
     return report_error(name, entry.refusal());
-  note_call_passed();
+  t_refused = false;
   const int result = call();
   if (result == ncclInProgress) [[unlikely]]
     client.note_in_progress();
-  if (client.async_communicators().any()) [[unlikely]]
+  if (client.async_communicators.any()) [[unlikely]]
     add_async(client, copy, comm);
   return result;
+}
+
+/// Sets NCCL_CUMEM_ENABLE, which NCCL reads when it creates its first communicator. Many launchers
+/// and frameworks set it to 0, some of them after amem was loaded. With 0, NCCL's memory cannot be
+/// released.
+void choose_cumem();
+
+/// To be called before a communicator is created. Also patches images that were loaded since the
+/// last scan.
+void prepare_to_make();
+
+/// The calling thread's last group is about to end, and `result` is the result of its end: the
+/// communicators that were created in it now exist.
+void end_making_in_group(NcclClient& client, int copy, int result);
+
+/// Records a communicator whose address NCCL stores in `slot` when the calling thread's group ends,
+/// or later, while `parent` is in progress.
+void add_when_group_ends(Comm parent, Comm* slot, const CommunicatorId& id);
+
+/// Runs `make`, which fills `slot`, and records the communicator and its identity. `identify` is
+/// called only if the gate lets the call in.
+template <typename Identify, typename Make>
+int make_communicator(NcclClient& client, int copy, const char* name, Comm parent, Comm* slot,
+                      Identify identify, Make make) {
+  prepare_to_make();
+  return inside(client, copy, name, parent, [&] {
+    if (client.settings.meet_peers) client.settings.meet_peers();
+    const CommunicatorId id = identify();
+    const int result = make();
+    if ((result != ncclSuccess && result != ncclInProgress) || slot == nullptr) return result;
+    add_when_group_ends(parent, slot, id);
+    if (!client.gate.caller_is_in_group()) end_making_in_group(client, copy, result);
+    return result;
+  });
 }
 
 }  // namespace amem

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Hooks on handles: granularity, create, release, retain, properties.
+#include <utility>
+
+#include "base/log.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/driver_calls/slab_calls.h"
-#include "clients/nccl/hook_context.h"
+#include "memory/backing_steps.h"
 #include "memory/slab.h"
 
 namespace amem {
@@ -13,7 +15,58 @@ namespace {
 /// True for device memory that can be shared only by descriptor.
 bool fits_a_slab(const AllocationProperties& properties) {
   return properties.location.type == kLocationDevice &&
-         properties.requested_handle_types == kHandleTypeFd && !UserAllocationScope::active();
+         properties.requested_handle_types == kHandleTypeFd && !t_in_mem_alloc;
+}
+
+/// Creates a slab. On error NCCL gets memory as without slabs.
+Result<BackingId> make_slab(const Driver& driver, Registry& registry, size_t size_bytes,
+                            const AllocationProperties& properties, size_t granularity_bytes)
+    AMEM_REQUIRES(registry.mutex) {
+  const size_t slab_bytes =
+      next_slab_bytes(registry, kNcclTag, size_bytes, properties, granularity_bytes);
+  DriverHandle handle = 0;
+  const DriverResult result = driver.cuMemCreate(&handle, slab_bytes, &properties, 0);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "cuMemCreate(%zu bytes)", slab_bytes);
+  Backing& slab = registry.add_slab(slab_bytes, properties, handle, kNcclTag);
+  Result<DeviceAddress> placed = place_backing(driver, registry, slab);
+  if (placed.ok()) return slab.id;
+  driver.cuMemRelease(handle);
+  registry.erase_backing(slab.id);
+  return std::move(placed.error());
+}
+
+/// Allocates in a slab, and creates a slab if necessary. Returns 0 if there is no memory for a
+/// slab, or if a used slot cannot be zeroed.
+DriverHandle allocate_in_slab(HookContext& context, size_t size_bytes,
+                              const AllocationProperties& properties) {
+  Registry& registry = *context.registry;
+  AllocationId id = 0;
+  DeviceAddress stale = 0;
+  {
+    MutexLock lock(registry.mutex);
+    std::optional<Slot> slot = find_slot(registry, kNcclTag, size_bytes, properties);
+    if (!slot.has_value()) {
+      Result<BackingId> made = make_slab(*context.driver, registry, size_bytes, properties,
+                                         context.granularity_bytes.load());
+      if (!made.ok()) return 0;
+      slot = Slot{made.value(), 0, false};
+    }
+    Backing& slab = *registry.find_backing(slot->slab);
+    Allocation& allocation = registry.add_to_slab(slab, slot->offset_bytes, size_bytes);
+    allocation.is_buffer = true;
+    id = allocation.id;
+    if (slot->was_used) stale = slab.placements.front().address + slot->offset_bytes;
+  }
+  if (stale == 0) return handle_of(id);
+  // NCCL requires that new memory is zero (p2p.cc:212@v2.28.9-1 clears nothing).
+  const Status zeroed = context.zero(properties.location.id, stale, size_bytes);
+  if (zeroed.ok()) return handle_of(id);
+  AMEM_LOG(info, properties.location.id, "a used slot is not reused: %s",
+           zeroed.error().message.c_str());
+  MutexLock lock(registry.mutex);
+  erase_unused(*context.driver, registry, *registry.find(id));
+  return 0;
 }
 
 /// Creates memory with its own backing.
@@ -29,7 +82,7 @@ DriverResult create_own(HookContext& context, DriverHandle* handle, size_t size_
   Allocation& allocation =
       context.registry->add_local(size_bytes, properties, real, bytes, kNcclTag);
   allocation.is_buffer = is_buffer;
-  if (UserAllocationScope::active()) {
+  if (t_in_mem_alloc) {
     allocation.is_application_own = true;
     allocation.make_persistent("the application's own (ncclMemAlloc)");
   } else if (properties.requested_handle_types == 0) {
@@ -43,15 +96,14 @@ DriverResult create_own(HookContext& context, DriverHandle* handle, size_t size_
 
 }  // namespace
 
-DriverResult hooked_cuMemGetAllocationGranularity(size_t* granularity_bytes,
+DriverResult hooks::cuMemGetAllocationGranularity(HookContext& context, size_t* granularity_bytes,
                                                   const AllocationProperties* properties,
                                                   int option) {
-  HookContext& context = *hook_context();
   const DriverResult result =
       context.driver->cuMemGetAllocationGranularity(granularity_bytes, properties, option);
-  const bool for_buffer = result == driver_result::kSuccess && !context.forward_only &&
-                          option == kGranularityMinimum && fits_a_slab(*properties);
-  note_granularity_question(for_buffer);
+  const bool for_buffer = result == driver_result::kSuccess && option == kGranularityMinimum &&
+                          fits_a_slab(*properties);
+  t_call_sequence.buffer_expected = for_buffer;
   if (for_buffer && context.on_first_buffer && !context.had_buffer.exchange(true))
     context.on_first_buffer(properties->location.id);
   if (!for_buffer || !context.slabs || *granularity_bytes % kSlotBytes != 0) return result;
@@ -60,20 +112,19 @@ DriverResult hooked_cuMemGetAllocationGranularity(size_t* granularity_bytes,
   return result;
 }
 
-DriverResult hooked_cuMemCreate(DriverHandle* handle, size_t size_bytes,
+DriverResult hooks::cuMemCreate(HookContext& context, DriverHandle* handle, size_t size_bytes,
                                 const AllocationProperties* properties, unsigned long long flags) {
-  HookContext& context = *hook_context();
   // Host memory (NCCL's SHM transport) is not on a GPU and keeps the driver's handle.
-  if (context.forward_only || handle == nullptr || properties == nullptr ||
-      properties->location.type != kLocationDevice)
+  if (handle == nullptr || properties == nullptr || properties->location.type != kLocationDevice)
     return context.driver->cuMemCreate(handle, size_bytes, properties, flags);
 
   if (context.captures != nullptr) context.captures->note_allocation();
-  const bool is_buffer = take_buffer_expected() && fits_a_slab(*properties);
+  const bool is_buffer =
+      std::exchange(t_call_sequence.buffer_expected, false) && fits_a_slab(*properties);
   if (context.slabs && is_buffer && flags == 0 && size_bytes > 0 && size_bytes <= kLargestSlot &&
       context.granularity_bytes != 0 && size_bytes % kSlotBytes == 0) {
     if (const DriverHandle placed = allocate_in_slab(context, size_bytes, *properties)) {
-      expect_mapping_of(placed);
+      t_call_sequence.mapping_expected = allocation_of(placed);
       *handle = placed;
       return driver_result::kSuccess;
     }
@@ -81,13 +132,11 @@ DriverResult hooked_cuMemCreate(DriverHandle* handle, size_t size_bytes,
   return create_own(context, handle, size_bytes, *properties, flags, is_buffer);
 }
 
-DriverResult hooked_cuMemRelease(DriverHandle handle) {
-  HookContext& context = *hook_context();
-  if (context.forward_only || !is_our_handle(handle)) return context.driver->cuMemRelease(handle);
+DriverResult hooks::cuMemRelease(HookContext& context, DriverHandle handle) {
+  if (!is_our_handle(handle)) return context.driver->cuMemRelease(handle);
 
   MutexLock lock(context.registry->mutex);
-  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
-  Allocation* allocation = context.registry->find_handle(handle);
+  Allocation* allocation = find_copied(context, handle);
   if (allocation == nullptr || allocation->handle_references == 0)
     return driver_result::kInvalidValue;
   --allocation->handle_references;
@@ -95,9 +144,9 @@ DriverResult hooked_cuMemRelease(DriverHandle handle) {
   return driver_result::kSuccess;
 }
 
-DriverResult hooked_cuMemRetainAllocationHandle(DriverHandle* handle, void* address) {
-  HookContext& context = *hook_context();
-  if (!context.forward_only && handle != nullptr) {
+DriverResult hooks::cuMemRetainAllocationHandle(HookContext& context, DriverHandle* handle,
+                                                void* address) {
+  if (handle != nullptr) {
     const auto at = reinterpret_cast<DeviceAddress>(address);
     MutexLock lock(context.registry->mutex);
     if (const Mapping* mapping = context.registry->mapping_at(at)) {
@@ -111,13 +160,13 @@ DriverResult hooked_cuMemRetainAllocationHandle(DriverHandle* handle, void* addr
   return context.driver->cuMemRetainAllocationHandle(handle, address);
 }
 
-DriverResult hooked_cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties,
+DriverResult hooks::cuMemGetAllocationPropertiesFromHandle(HookContext& context,
+                                                           AllocationProperties* properties,
                                                            DriverHandle handle) {
-  HookContext& context = *hook_context();
-  if (context.forward_only || !is_our_handle(handle))
+  if (!is_our_handle(handle))
     return context.driver->cuMemGetAllocationPropertiesFromHandle(properties, handle);
 
-  expect_mapping_of(handle);
+  t_call_sequence.mapping_expected = allocation_of(handle);
   MutexLock lock(context.registry->mutex);
   const Allocation* allocation = context.registry->find_handle(handle);
   if (allocation == nullptr || properties == nullptr) return driver_result::kInvalidValue;

@@ -3,14 +3,18 @@
 // Hooks on the question whether a stream is being captured.
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/hook_context.h"
 
 namespace amem {
 namespace {
 
-DriverResult noted(DriverStream stream, const int* status, uint64_t capture, DriverResult result) {
-  HookContext& context = *hook_context();
-  if (result != driver_result::kSuccess || status == nullptr || context.forward_only) return result;
+/// `more`: the parameters after the id, of which each form of the function has its own.
+template <typename Real, typename... More>
+DriverResult query(HookContext& context, Real* real, DriverStream stream, int* status, uint64_t* id,
+                   More... more) {
+  uint64_t own = 0;
+  uint64_t& capture = id != nullptr ? *id : own;
+  const DriverResult result = real(stream, status, &capture, more...);
+  if (result != driver_result::kSuccess || status == nullptr) return result;
   const Status admitted = context.captures->note(stream, *status, capture, context.gate_timeout_ms);
   if (admitted.ok()) return result;
   AMEM_LOG(warn, -1, "%s", admitted.error().message.c_str());
@@ -19,23 +23,18 @@ DriverResult noted(DriverStream stream, const int* status, uint64_t capture, Dri
 
 }  // namespace
 
-DriverResult hooked_cuStreamGetCaptureInfo_v2(DriverStream stream, int* status, uint64_t* id,
-                                              void* graph, void* dependencies, size_t* count) {
-  uint64_t own = 0;
-  uint64_t& capture = id != nullptr ? *id : own;
-  const DriverResult result = hook_context()->driver->cuStreamGetCaptureInfo_v2(
-      stream, status, &capture, graph, dependencies, count);
-  return noted(stream, status, capture, result);
+DriverResult hooks::cuStreamGetCaptureInfo_v2(HookContext& context, DriverStream stream,
+                                              int* status, uint64_t* id, void* graph,
+                                              void* dependencies, size_t* count) {
+  return query(context, context.driver->cuStreamGetCaptureInfo_v2, stream, status, id, graph,
+               dependencies, count);
 }
 
-DriverResult hooked_cuStreamGetCaptureInfo_v3(DriverStream stream, int* status, uint64_t* id,
-                                              void* graph, void* dependencies, void* edges,
-                                              size_t* count) {
-  uint64_t own = 0;
-  uint64_t& capture = id != nullptr ? *id : own;
-  const DriverResult result = hook_context()->driver->cuStreamGetCaptureInfo_v3(
-      stream, status, &capture, graph, dependencies, edges, count);
-  return noted(stream, status, capture, result);
+DriverResult hooks::cuStreamGetCaptureInfo_v3(HookContext& context, DriverStream stream,
+                                              int* status, uint64_t* id, void* graph,
+                                              void* dependencies, void* edges, size_t* count) {
+  return query(context, context.driver->cuStreamGetCaptureInfo_v3, stream, status, id, graph,
+               dependencies, edges, count);
 }
 
 }  // namespace amem

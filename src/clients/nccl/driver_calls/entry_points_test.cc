@@ -263,8 +263,9 @@ TEST_F(Hooks, ExportWithoutATokenFailsAndCanBeMadeAgain) {
 }
 
 TEST_F(Hooks, UserMemoryIsTheApplicationsOwn) {
-  const UserAllocationScope scope;
+  t_in_mem_alloc = true;
   EXPECT_EQ(find(create()).kind, Kind::persistent);
+  t_in_mem_alloc = false;
 }
 
 }  // namespace

@@ -11,10 +11,7 @@
 #include "base/log.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/driver_calls/net_plugins.h"
-#include "clients/nccl/driver_calls/pinning_calls.h"
-#include "clients/nccl/hook_context.h"
-#include "clients/nccl/host.h"
+#include "clients/nccl/driver_calls/registrations.h"
 
 namespace amem {
 namespace {
@@ -22,30 +19,37 @@ namespace {
 /// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.
 constexpr uint64_t kPerThreadDefaultStream = 2;
 
-struct EntryPoint {
+struct Hook {
   const char* name;
   const char* symbol;
   int since;
   Handling handling;
-  void* wrapper;
+  void* entry_point;
   void* (*real)(const Driver&);  ///< the driver's own function, to identify the form by its address
 };
 
-#define AMEM_WRAPPER_lookup(symbol) reinterpret_cast<void*>(&hooked_##symbol)
-#define AMEM_WRAPPER_hooked(symbol) reinterpret_cast<void*>(&hooked_##symbol)
-#define AMEM_WRAPPER_watched(symbol) reinterpret_cast<void*>(&hooked_##symbol)
-#define AMEM_WRAPPER_called(symbol) nullptr
-const EntryPoint kEntryPoints[] = {
-#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
-  {#name,                                                               \
-   #symbol,                                                             \
-   since,                                                               \
-   Handling::handling,                                                  \
-   AMEM_WRAPPER_##handling(symbol),                                     \
+#define AMEM_HOOK_hooked(name, symbol, since, handling) \
+  {#name,                                               \
+   #symbol,                                             \
+   since,                                               \
+   Handling::handling,                                  \
+   reinterpret_cast<void*>(hooked_##symbol),            \
    [](const Driver& driver) { return reinterpret_cast<void*>(driver.symbol); }},
+#define AMEM_HOOK_lookup(...) AMEM_HOOK_hooked(__VA_ARGS__)
+#define AMEM_HOOK_watched(...) AMEM_HOOK_hooked(__VA_ARGS__)
+#define AMEM_HOOK_called(...)
+const Hook kHooks[] = {
+#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
+  AMEM_HOOK_##handling(name, symbol, since, handling)
 #include "driver/functions.def"
 #undef AMEM_DRIVER_FUNCTION
 };
+
+const Hook* hook_of(const char* symbol) {
+  for (const Hook& hook : kHooks)
+    if (strcmp(hook.symbol, symbol) == 0) return &hook;
+  return nullptr;
+}
 
 /// NCCL may look up driver functions before its first call through a door.
 HookContext* hook_context_for_look_up() {
@@ -64,24 +68,20 @@ void* answer_for(const char* name, int version, uint64_t flags, void* real) {
   HookContext& context = *hook_context();
   if (real == nullptr) return real;
   bool named = false;
-  for (const EntryPoint& entry : kEntryPoints) {
-    if (entry.wrapper == nullptr || strcmp(entry.name, name) != 0) continue;
-    if (entry.real(*context.driver) == real) return entry.wrapper;
-    named |= version >= entry.since &&
-             (entry.handling != Handling::watched || (flags & kPerThreadDefaultStream) == 0);
+  for (const Hook& hook : kHooks) {
+    if (strcmp(hook.name, name) != 0) continue;
+    if (hook.real(*context.driver) == real) return hook.entry_point;
+    named |= version >= hook.since &&
+             (hook.handling != Handling::watched || (flags & kPerThreadDefaultStream) == 0);
   }
-  if (named) {
-    MutexLock lock(context.registry->mutex);
-    if (context.registry->refusal.empty())
-      context.registry->refusal = std::string("the driver has a form of ") + name +
-                                  " for CUDA version " + std::to_string(version) +
-                                  " that this version of amem does not know";
-  }
+  if (named)
+    refuse_pauses(context, std::string("the driver has a form of ") + name + " for CUDA version " +
+                               std::to_string(version) +
+                               " that this version of amem does not know");
   return real;
 }
 
 // --- Of an NCCL library that is linked with the CUDA runtime
-// ----------------------------------------------------------
 
 enum RuntimeFunction { kNewest, kByVersion, kRuntimeFunctions };
 constexpr const char* kRuntimeNames[] = {"cudaGetDriverEntryPoint",
@@ -105,11 +105,12 @@ Function* runtime_function(int copy, RuntimeFunction which) {
   return reinterpret_cast<Function*>(kept.load());
 }
 
-/// The runtime asks the driver itself, so its answer is replaced. `result` is the runtime's
-/// (cudaSuccess is 0).
-int answered(int result, const char* name, int version, unsigned long long flags, void** function) {
+/// Replaces the answer of the driver, or of the runtime, which asks the driver itself. `result` is
+/// the result of the look-up; CUDA_SUCCESS and cudaSuccess are 0.
+int answered(int result, const char* name, int version, uint64_t flags, void** function) {
   HookContext* const context = hook_context_for_look_up();
-  if (result == 0 && context != nullptr && !context->forward_only && function != nullptr)
+  if (result == 0 && context != nullptr && !context->forward_only && name != nullptr &&
+      function != nullptr)
     *function = answer_for(name, version, flags, *function);
   return result;
 }
@@ -140,6 +141,15 @@ const void* runtime_hook(int copy, RuntimeFunction which, std::integer_sequence<
   return hooks[copy][which];
 }
 
+/// dlvsym, with which NCCL finds libibverbs (ibvsymbols.cc:93@v2.30.7-1). REQUIRES:
+/// registers_memory(name).
+void* hooked_dlvsym(void* handle, const char* name, const char* version) {
+  void* const real = dlvsym(handle, name, version);
+  HookContext* const context = hook_context_for_look_up();
+  if (real == nullptr || context == nullptr || context->forward_only) return real;
+  return registration_hook(name, real);
+}
+
 }  // namespace
 
 const void* look_up_entry(const char* symbol, int copy, uintptr_t function) {
@@ -153,57 +163,35 @@ const void* look_up_entry(const char* symbol, int copy, uintptr_t function) {
   return nullptr;
 }
 
-DriverResult hooked_cuGetProcAddress(const char* name, void** function, int version,
-                                     uint64_t flags) {
-  HookContext& context = *hook_context();
-  const DriverResult result = context.driver->cuGetProcAddress(name, function, version, flags);
-  if (result == driver_result::kSuccess && name != nullptr && function != nullptr &&
-      !context.forward_only)
-    *function = answer_for(name, version, flags, *function);
-  return result;
+DriverResult hooks::cuGetProcAddress(HookContext& context, const char* name, void** function,
+                                     int version, uint64_t flags) {
+  return answered(context.driver->cuGetProcAddress(name, function, version, flags), name, version,
+                  flags, function);
 }
 
-DriverResult hooked_cuGetProcAddress_v2(const char* name, void** function, int version,
-                                        uint64_t flags, int* status) {
-  HookContext& context = *hook_context();
-  const DriverResult result =
-      context.driver->cuGetProcAddress_v2(name, function, version, flags, status);
-  if (result == driver_result::kSuccess && name != nullptr && function != nullptr &&
-      !context.forward_only)
-    *function = answer_for(name, version, flags, *function);
-  return result;
+DriverResult hooks::cuGetProcAddress_v2(HookContext& context, const char* name, void** function,
+                                        int version, uint64_t flags, int* status) {
+  return answered(context.driver->cuGetProcAddress_v2(name, function, version, flags, status), name,
+                  version, flags, function);
 }
 
 void* hooked_dlsym(void* handle, const char* name) {
   void* const real = dlsym(handle, name);
-  HookContext* context = hook_context_for_look_up();
+  HookContext* const context = hook_context_for_look_up();
   if (real == nullptr || context == nullptr || context->forward_only) return real;
-  for (const EntryPoint& entry : kEntryPoints)
-    if (entry.wrapper != nullptr && strcmp(entry.symbol, name) == 0 &&
-        entry.real(*context->driver) == real)
-      return entry.wrapper;
-  return is_net_plugin(name) ? net_plugin_wrapper(name, real) : pinning_wrapper(name, real);
-}
-
-void* hooked_dlvsym(void* handle, const char* name, const char* version) {
-  void* const real = dlvsym(handle, name, version);
-  HookContext* context = hook_context_for_look_up();
-  if (real == nullptr || context == nullptr || context->forward_only) return real;
-  return pinning_wrapper(name, real);
+  const Hook* const hook = hook_of(name);
+  if (hook != nullptr && hook->real(*context->driver) == real) return hook->entry_point;
+  return registers_memory(name) ? registration_hook(name, real) : real;
 }
 
 }  // namespace amem
 
 amem::DlsymFunction amem_nccl_dlsym_route(void* handle, const char* name) noexcept {
-  using namespace amem;
-  if (handle == RTLD_NEXT) return dlsym;
-  for (const EntryPoint& entry : kEntryPoints)
-    if (entry.wrapper != nullptr && strcmp(entry.symbol, name) == 0) return hooked_dlsym;
-  if (is_pinning_call(name) || is_net_plugin(name)) return hooked_dlsym;
-  return dlsym;
+  const bool may_answer =
+      handle != RTLD_NEXT && (amem::hook_of(name) != nullptr || amem::registers_memory(name));
+  return may_answer ? amem::hooked_dlsym : dlsym;
 }
 
 amem::DlvsymFunction amem_nccl_dlvsym_route(void* handle, const char* name) noexcept {
-  if (handle == RTLD_NEXT || !amem::is_pinning_call(name)) return dlvsym;
-  return amem::hooked_dlvsym;
+  return handle != RTLD_NEXT && amem::registers_memory(name) ? amem::hooked_dlvsym : dlvsym;
 }

@@ -14,9 +14,6 @@ using DlvsymFunction = void* (*)(void* handle, const char* name, const char* ver
 /// other names get the loader's answer. Any thread.
 void* hooked_dlsym(void* handle, const char* name);
 
-/// The same for dlvsym, with which NCCL finds libibverbs (ibvsymbols.cc:93@v2.30.7-1).
-void* hooked_dlvsym(void* handle, const char* name, const char* version);
-
 /// The replacement for a look-up function in the slots of NCCL library `copy`; nullptr for other
 /// symbols. These are dlsym and dlvsym in NCCL's own builds, which contain the CUDA runtime, and
 /// cudaGetDriverEntryPoint and cudaGetDriverEntryPointByVersion in builds that are linked with

@@ -98,7 +98,7 @@ TEST_F(RedirectedLookUp, IsOursForNamesThatConcernUs) {
   redirect_both();
 
   EXPECT_EQ(look_up(below_, "cuMemCreate", kUnversioned),
-            reinterpret_cast<void*>(&hooked_cuMemCreate));
+            reinterpret_cast<void*>(hooked_cuMemCreate));
   for (const char* version : {kUnversioned, kVersion}) {
     void* const answer = look_up(below_, "ibv_reg_mr", version);
     EXPECT_NE(answer, nullptr);

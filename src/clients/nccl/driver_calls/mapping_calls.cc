@@ -3,8 +3,6 @@
 // Hooks on addresses: reserve, free, map, unmap, access, address range.
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/driver_calls/slab_calls.h"
-#include "clients/nccl/hook_context.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
@@ -29,6 +27,43 @@ Placement* placement_at(Backing& backing, DeviceAddress address) {
 DriverResult log_of(const Error& error, int device) {
   AMEM_LOG(error, device, "%s", error.message.c_str());
   return error.kind == ErrorKind::driver ? error.code : driver_result::kUnknown;
+}
+
+/// An address of the allocation in its slab at which nothing is mapped; 0 if it is not in a slab or
+/// the driver has no free addresses.
+DeviceAddress address_in_slab(HookContext& context, Allocation& allocation)
+    AMEM_REQUIRES(context.registry->mutex) {
+  Backing& slab = context.registry->backing_of(allocation);
+  if (!slab.is_slab) return 0;
+  for (const Placement& placement : slab.placements) {
+    const DeviceAddress address = placement.address + allocation.offset_bytes;
+    if (context.registry->find_mapping(address) == nullptr) return address;
+  }
+  Result<DeviceAddress> placed = place_backing(*context.driver, *context.registry, slab);
+  if (placed.ok()) return placed.value() + allocation.offset_bytes;
+  AMEM_LOG(error, slab.device(), "%s", placed.error().message.c_str());
+  return 0;
+}
+
+/// NCCL maps the allocation at another address: moves it into its own backing, unless its contents
+/// may already be used.
+DriverResult leave_slab(HookContext& context, Allocation& allocation)
+    AMEM_REQUIRES(context.registry->mutex) {
+  const Driver& driver = *context.driver;
+  if (allocation.is_import || allocation.was_mapped || allocation.nonce != 0) {
+    AMEM_LOG(error, allocation.device(),
+             "NCCL maps a buffer at an unexpected address; set AMEM_SLAB=0 and "
+             "report it");
+    return driver_result::kNotSupported;
+  }
+  DriverHandle handle = 0;
+  const size_t bytes = driver_bytes(context, allocation.size_bytes);
+  const DriverResult result = driver.cuMemCreate(&handle, bytes, &allocation.properties, 0);
+  if (result != driver_result::kSuccess) return result;
+  Backing& slab = context.registry->backing_of(allocation);
+  context.registry->move_out_of_slab(allocation, handle, bytes);
+  erase_if_empty(driver, *context.registry, slab);
+  return driver_result::kSuccess;
 }
 
 /// Maps the allocation's own backing where NCCL maps the allocation.
@@ -89,13 +124,11 @@ DriverResult grant_in_slab(const Driver& driver, Backing& slab, DeviceAddress ad
 
 }  // namespace
 
-DriverResult hooked_cuMemAddressReserve(DeviceAddress* address, size_t size_bytes, size_t alignment,
-                                        DeviceAddress wanted, unsigned long long flags) {
-  HookContext& context = *hook_context();
-  if (context.forward_only)
-    return context.driver->cuMemAddressReserve(address, size_bytes, alignment, wanted, flags);
-  (void)take_buffer_expected();  // the query was for a second mapping
-  const AllocationId expected = take_mapping_expected();
+DriverResult hooks::cuMemAddressReserve(HookContext& context, DeviceAddress* address,
+                                        size_t size_bytes, size_t alignment, DeviceAddress wanted,
+                                        unsigned long long flags) {
+  t_call_sequence.buffer_expected = false;  // the query was for a second mapping
+  const AllocationId expected = std::exchange(t_call_sequence.mapping_expected, 0);
   if (expected != 0 && address != nullptr && wanted == 0 && flags == 0) {
     MutexLock lock(context.registry->mutex);
     Allocation* allocation = context.registry->find(expected);
@@ -113,9 +146,8 @@ DriverResult hooked_cuMemAddressReserve(DeviceAddress* address, size_t size_byte
                                              alignment < unit ? 0 : alignment, wanted, flags);
 }
 
-DriverResult hooked_cuMemAddressFree(DeviceAddress address, size_t size_bytes) {
-  HookContext& context = *hook_context();
-  if (context.forward_only) return context.driver->cuMemAddressFree(address, size_bytes);
+DriverResult hooks::cuMemAddressFree(HookContext& context, DeviceAddress address,
+                                     size_t size_bytes) {
   MutexLock lock(context.registry->mutex);
   // A thread that has unmapped and released its allocation may free its reservation when another
   // thread already uses the slot and its address. The mapping there then has a reservation of its
@@ -131,15 +163,13 @@ DriverResult hooked_cuMemAddressFree(DeviceAddress address, size_t size_bytes) {
   return context.driver->cuMemAddressFree(unused.address, unused.size_bytes);
 }
 
-DriverResult hooked_cuMemMap(DeviceAddress address, size_t size_bytes, size_t offset,
-                             DriverHandle handle, unsigned long long flags) {
-  HookContext& context = *hook_context();
-  if (context.forward_only || !is_our_handle(handle))
+DriverResult hooks::cuMemMap(HookContext& context, DeviceAddress address, size_t size_bytes,
+                             size_t offset, DriverHandle handle, unsigned long long flags) {
+  if (!is_our_handle(handle))
     return context.driver->cuMemMap(address, size_bytes, offset, handle, flags);
 
   MutexLock lock(context.registry->mutex);
-  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
-  Allocation* allocation = context.registry->find_handle(handle);
+  Allocation* allocation = find_copied(context, handle);
   if (allocation == nullptr) return driver_result::kInvalidValue;
   Backing& backing = context.registry->backing_of(*allocation);
   if (backing.is_slab) {
@@ -158,10 +188,7 @@ DriverResult hooked_cuMemMap(DeviceAddress address, size_t size_bytes, size_t of
   return map_own(context, *allocation, address, size_bytes, offset, flags);
 }
 
-DriverResult hooked_cuMemUnmap(DeviceAddress address, size_t size_bytes) {
-  HookContext& context = *hook_context();
-  if (context.forward_only) return context.driver->cuMemUnmap(address, size_bytes);
-
+DriverResult hooks::cuMemUnmap(HookContext& context, DeviceAddress address, size_t size_bytes) {
   MutexLock lock(context.registry->mutex);
   wait_copied(context, address, size_bytes);
   if (const Backing* slab = context.registry->slab_at(address))
@@ -191,12 +218,8 @@ DriverResult hooked_cuMemUnmap(DeviceAddress address, size_t size_bytes) {
   return driver_result::kSuccess;
 }
 
-DriverResult hooked_cuMemSetAccess(DeviceAddress address, size_t size_bytes, const Access* access,
-                                   size_t count) {
-  HookContext& context = *hook_context();
-  if (context.forward_only)
-    return context.driver->cuMemSetAccess(address, size_bytes, access, count);
-
+DriverResult hooks::cuMemSetAccess(HookContext& context, DeviceAddress address, size_t size_bytes,
+                                   const Access* access, size_t count) {
   MutexLock lock(context.registry->mutex);
   wait_copied(context, address, size_bytes);
   if (Backing* slab = context.registry->slab_at(address))
@@ -220,18 +243,15 @@ DriverResult hooked_cuMemSetAccess(DeviceAddress address, size_t size_bytes, con
   return driver_result::kSuccess;
 }
 
-DriverResult hooked_cuMemGetAddressRange_v2(DeviceAddress* base, size_t* size_bytes,
-                                            DeviceAddress address) {
-  HookContext& context = *hook_context();
-  if (!context.forward_only) {
-    MutexLock lock(context.registry->mutex);
-    if (const Mapping* mapping = context.registry->mapping_at(address)) {
-      if (base != nullptr) *base = mapping->address;
-      if (size_bytes != nullptr) *size_bytes = mapping->size_bytes;
-      return driver_result::kSuccess;
-    }
-    if (context.registry->slab_at(address) != nullptr) return driver_result::kNotFound;
+DriverResult hooks::cuMemGetAddressRange_v2(HookContext& context, DeviceAddress* base,
+                                            size_t* size_bytes, DeviceAddress address) {
+  MutexLock lock(context.registry->mutex);
+  if (const Mapping* mapping = context.registry->mapping_at(address)) {
+    if (base != nullptr) *base = mapping->address;
+    if (size_bytes != nullptr) *size_bytes = mapping->size_bytes;
+    return driver_result::kSuccess;
   }
+  if (context.registry->slab_at(address) != nullptr) return driver_result::kNotFound;
   return context.driver->cuMemGetAddressRange_v2(base, size_bytes, address);
 }
 

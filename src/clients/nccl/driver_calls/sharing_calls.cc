@@ -5,8 +5,6 @@
 
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/driver_calls/slab_calls.h"
-#include "clients/nccl/hook_context.h"
 
 namespace amem {
 namespace {
@@ -16,8 +14,7 @@ namespace {
 DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const char* because,
                             size_t* offset_bytes) {
   MutexLock lock(context.registry->mutex);
-  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
-  Allocation* allocation = context.registry->find_handle(handle);
+  Allocation* allocation = find_copied(context, handle);
   if (allocation == nullptr || !context.registry->backing_of(*allocation).is_here()) return 0;
   allocation->make_persistent(because);
   *offset_bytes = allocation->offset_bytes;
@@ -26,10 +23,10 @@ DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const cha
 
 }  // namespace
 
-DriverResult hooked_cuMemExportToShareableHandle(void* shareable, DriverHandle handle, int type,
+DriverResult hooks::cuMemExportToShareableHandle(HookContext& context, void* shareable,
+                                                 DriverHandle handle, int type,
                                                  unsigned long long flags) {
-  HookContext& context = *hook_context();
-  if (context.forward_only || !is_our_handle(handle))
+  if (!is_our_handle(handle))
     return context.driver->cuMemExportToShareableHandle(shareable, handle, type, flags);
   if (type != kHandleTypeFd) {
     // A fabric handle does not identify its importers.
@@ -59,41 +56,40 @@ DriverResult hooked_cuMemExportToShareableHandle(void* shareable, DriverHandle h
   return driver_result::kSuccess;
 }
 
-DriverResult hooked_cuMemImportFromShareableHandle(DriverHandle* handle, void* shareable,
-                                                   int type) {
-  HookContext& context = *hook_context();
-  (void)take_buffer_expected();  // the query was for the import
-  if (!context.forward_only && handle != nullptr && type == kHandleTypeFd) {
+DriverResult hooks::cuMemImportFromShareableHandle(HookContext& context, DriverHandle* handle,
+                                                   void* shareable, int type) {
+  t_call_sequence.buffer_expected = false;  // the query was for the import
+  if (handle != nullptr && type == kHandleTypeFd) {
     const int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
     DriverResult result = driver_result::kSuccess;
     if (context.exchange->import_token(fd, handle, &result)) {
-      if (result == driver_result::kSuccess) expect_mapping_of(*handle);
+      if (result == driver_result::kSuccess)
+        t_call_sequence.mapping_expected = is_our_handle(*handle) ? allocation_of(*handle) : 0;
       return result;
     }
   }
   return context.driver->cuMemImportFromShareableHandle(handle, shareable, type);
 }
 
-DriverResult hooked_cuMemGetHandleForAddressRange(void* handle, DeviceAddress address,
-                                                  size_t size_bytes, int type,
-                                                  unsigned long long flags) {
-  HookContext& context = *hook_context();
+DriverResult hooks::cuMemGetHandleForAddressRange(HookContext& context, void* handle,
+                                                  DeviceAddress address, size_t size_bytes,
+                                                  int type, unsigned long long flags) {
   const DriverResult result =
       context.driver->cuMemGetHandleForAddressRange(handle, address, size_bytes, type, flags);
   // The dma-buf is for a NIC, which uses the physical pages as long as they are registered
   // (net.cc:994@v2.30.7-1).
-  if (result == driver_result::kSuccess && !context.forward_only)
+  if (result == driver_result::kSuccess)
     pin_range(context, address, size_bytes, "registered with a NIC");
   return result;
 }
 
 // Multicast calls wait until every device has joined, so no lock is held during the call. The
 // memory is made persistent before the call, so that no pause in between releases it.
-DriverResult hooked_cuMulticastBindMem(DriverHandle multicast, size_t multicast_offset,
-                                       DriverHandle memory, size_t memory_offset, size_t size_bytes,
+DriverResult hooks::cuMulticastBindMem(HookContext& context, DriverHandle multicast,
+                                       size_t multicast_offset, DriverHandle memory,
+                                       size_t memory_offset, size_t size_bytes,
                                        unsigned long long flags) {
-  HookContext& context = *hook_context();
-  if (!context.forward_only && is_our_handle(memory)) {
+  if (is_our_handle(memory)) {
     size_t offset_bytes = 0;
     memory = pinned_backing(context, memory, "bound to multicast (NVLS)", &offset_bytes);
     if (memory == 0) return driver_result::kInvalidValue;
@@ -103,11 +99,10 @@ DriverResult hooked_cuMulticastBindMem(DriverHandle multicast, size_t multicast_
                                             size_bytes, flags);
 }
 
-DriverResult hooked_cuMulticastBindAddr(DriverHandle multicast, size_t offset,
+DriverResult hooks::cuMulticastBindAddr(HookContext& context, DriverHandle multicast, size_t offset,
                                         DeviceAddress address, size_t size_bytes,
                                         unsigned long long flags) {
-  HookContext& context = *hook_context();
-  if (!context.forward_only) pin_range(context, address, size_bytes, "bound to multicast (NVLS)");
+  pin_range(context, address, size_bytes, "bound to multicast (NVLS)");
   return context.driver->cuMulticastBindAddr(multicast, offset, address, size_bytes, flags);
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // NCCL's buffers in slabs, call by call as NCCL makes them, on a driver that only counts.
-#include "clients/nccl/driver_calls/slab_calls.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -96,8 +94,9 @@ TEST_F(SlabCalls, WhoeverAsksForTheRecommendedUnitGetsTheDriversOwn) {
   EXPECT_EQ(map(buffer), 0);
   EXPECT_EQ(g_fake.mapped.count(buffer.address), 1u);
 
-  const UserAllocationScope users_own;
+  t_in_mem_alloc = true;
   EXPECT_EQ(ask_granularity(), kDriverUnit);
+  t_in_mem_alloc = false;
 }
 
 // The question was for an import, or for a second mapping; what is made later asked nothing.

@@ -3,21 +3,22 @@
 #include "clients/nccl/forwarder/forwarder.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "amem_nccl_abi.h"
 #include "base/environment.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "clients/nccl/doors/nccl_copies.h"
-#include "clients/nccl/forwarder/missing_nccl.h"
-#include "clients/nccl/host.h"
-#include "interpose/store.h"
+#include "clients/nccl/hook_context.h"
+#include "interpose/slots.h"
 
 namespace amem {
 namespace {
@@ -25,16 +26,10 @@ namespace {
 /// The names that amem's libnccl.so.2 exports, terminated by nullptr. The symbol identifies the
 /// library.
 constexpr char kNames[] = "amemForwarderNames";
-constexpr char kFile[] = "libnccl.so.2";
 
 // The address range of amem's libnccl.so.2, which is never unloaded. Guarded by the loader's list
 // lock.
 constinit uintptr_t g_begin = 0, g_end = 0;
-
-struct RealNccl {
-  void* handle = nullptr;
-  std::string failure;
-};
 
 bool is_real_nccl(void* handle) {
   return dlsym(handle, kNames) == nullptr && dlsym(handle, "ncclCommInitRank") != nullptr;
@@ -49,12 +44,13 @@ void* open_real(const std::string& path) {
   return nullptr;
 }
 
-RealNccl open_chosen(const std::string& path) {
-  if (void* handle = open_real(path)) return {handle, ""};
+Result<void*> open_chosen(const std::string& path) {
+  if (void* handle = open_real(path)) return handle;
   const char* const why = dlerror();
-  return {nullptr, "AMEM_NCCL_PATH=" + path + ": " +
-                       (why != nullptr ? why : "it is not NCCL, or amem's own libnccl.so.2") +
-                       "; set it to the file name of the libnccl.so.2 to use"};
+  return make_error(ErrorKind::unsupported, 0,
+                    "AMEM_NCCL_PATH=%s: %s; set it to the file name of the libnccl.so.2 to use",
+                    path.c_str(),
+                    why != nullptr ? why : "it is not NCCL, or amem's own libnccl.so.2");
 }
 
 /// The path of an NCCL library that the process has already loaded, or "".
@@ -81,18 +77,16 @@ std::vector<std::string> search_folders() {
   return folders;
 }
 
-RealNccl find_real() {
+Result<void*> find_real() {
   if (!environment().nccl_path.empty()) return open_chosen(environment().nccl_path);
   if (const std::string loaded = loaded_nccl(); !loaded.empty())
-    if (void* handle = open_real(loaded)) return {handle, ""};
-  for (const std::string& folder : search_folders()) {
-    const std::string path = folder + "/" + kFile;
-    if (access(path.c_str(), R_OK) != 0) continue;
-    if (void* handle = open_real(path)) return {handle, ""};
-  }
-  return {nullptr,
-          "the folders in which the loader searches contain no libnccl.so.2 except amem's own: "
-          "set AMEM_NCCL_PATH to its file name"};
+    if (void* handle = open_real(loaded)) return handle;
+  for (const std::string& folder : search_folders())
+    if (void* handle = open_real(folder + "/libnccl.so.2")) return handle;
+  return make_error(
+      ErrorKind::unsupported, 0,
+      "the folders in which the loader searches contain no libnccl.so.2 except amem's own: "
+      "set AMEM_NCCL_PATH to its file name");
 }
 
 void hide_absent_functions(void* real) {
@@ -127,16 +121,44 @@ void* real_nccl() {
   if (is_found.load(std::memory_order_acquire)) return handle.load(std::memory_order_relaxed);
   const bool looked_before = std::exchange(t_looking, true);
   if (is_enabled()) catch_nccl();
-  const RealNccl real = find_real();
-  if (real.handle != nullptr) {
+  const Result<void*> real = find_real();
+  if (real.ok()) {
     scan_images();
-    hide_absent_functions(real.handle);
-    handle.store(real.handle, std::memory_order_relaxed);
+    hide_absent_functions(real.value());
+    handle.store(real.value(), std::memory_order_relaxed);
   }
   t_looking = looked_before;
-  if (!is_found.exchange(true, std::memory_order_release) && real.handle == nullptr)
-    AMEM_LOG(error, -1, "no NCCL to forward to: %s", real.failure.c_str());
-  return real.handle;
+  if (!is_found.exchange(true, std::memory_order_release) && !real.ok())
+    AMEM_LOG(error, -1, "no NCCL to forward to: %s", real.error().message.c_str());
+  return real.ok() ? real.value() : nullptr;
+}
+
+// --- Replacements of functions to which amem cannot forward
+
+// In the System V ABI a callee may ignore its arguments, in registers and on the stack, so one
+// function without parameters replaces all functions with the same type of result.
+int return_invalid_usage() { return ncclInvalidUsage; }
+int return_system_error() { return ncclSystemError; }
+int return_zero() { return 0; }
+const char* return_text() {
+  return "amem found no usable NCCL library to forward to; its first error line says why";
+}
+struct EmptyTeam {
+  int ranks, rank, stride;
+};
+EmptyTeam return_empty_team() { return {0, 0, 0}; }
+
+/// A function that returns `error`, or a text, an empty struct or 0 if the function does not return
+/// ncclResult_t (nccl.h and nccl_device.h of 2.28 to 2.30).
+void* replacement_of(std::string_view name, int (*error)()) {
+  if (name.starts_with('p')) name.remove_prefix(1);
+  if (name == "ncclGetErrorString" || name == "ncclGetLastError")
+    return reinterpret_cast<void*>(return_text);
+  if (name == "ncclTeamWorld" || name == "ncclTeamLsa" || name == "ncclTeamRail")
+    return reinterpret_cast<void*>(return_empty_team);
+  if (name == "ncclTeamRankToWorld" || name == "ncclTeamRankToLsa" || name == "ncclLLA2ACalcSlots")
+    return reinterpret_cast<void*>(return_zero);
+  return reinterpret_cast<void*>(error);
 }
 
 }  // namespace
@@ -164,11 +186,11 @@ void* amemForward(const char* name) noexcept {
   using namespace amem;
   if (void* added = added_function(name)) return added;
   void* const real = real_nccl();
-  if (real == nullptr) return stand_in_without_nccl(name);
+  if (real == nullptr) return replacement_of(name, return_system_error);
   if (void* function = dlsym(real, name)) return function;
   AMEM_LOG(warn, -1,
            "the NCCL library behind amem's libnccl.so.2 has no %s: the call returns "
            "ncclInvalidUsage",
            name);
-  return stand_in_for_absent(name);
+  return replacement_of(name, return_invalid_usage);
 }

@@ -25,34 +25,24 @@ void AsyncCommunicators::forget(ncclComm_t communicator) {
   gate_.remove_communicator(communicator);
 }
 
-bool AsyncCommunicators::is_in_progress(ncclComm_t communicator,
-                                        const std::vector<CommunicatorId>* ids) {
+bool AsyncCommunicators::any_in_progress(const CommunicatorIds* ids) {
   MutexLock lock(turns_);
-  const auto entry = communicators_.find(communicator);
-  CommunicatorId id = kNameless;
-  int state = ncclSuccess;
-  if (entry == communicators_.end()) return false;
-  (void)gate_.find_communicator(communicator, &id);
-  if (ids != nullptr && std::find(ids->begin(), ids->end(), id) == ids->end()) return false;
-  return entry->second(communicator, &state) == ncclSuccess && state == ncclInProgress;
+  for (const auto& [communicator, ask] : communicators_) {
+    const CommunicatorId id = gate_.id_of(communicator);
+    if (ids != nullptr && std::find(ids->begin(), ids->end(), id) == ids->end()) continue;
+    int state = ncclSuccess;
+    if (ask(communicator, &state) == ncclSuccess && state == ncclInProgress) return true;
+  }
+  return false;
 }
 
-Status AsyncCommunicators::wait_until_settled(const std::vector<CommunicatorId>* ids,
-                                              Deadline deadline) {
-  if (!any()) return ok_status();
-  std::vector<ncclComm_t> all;
-  {
-    MutexLock lock(turns_);
-    for (const auto& [communicator, ask] : communicators_) all.push_back(communicator);
-  }
-  for (const ncclComm_t communicator : all) {
-    while (is_in_progress(communicator, ids)) {
-      if (deadline.passed())
-        return make_error(ErrorKind::timeout, 0,
-                          "a non-blocking communicator is still working (ncclInProgress)");
-      const timespec pause{0, 200'000};
-      nanosleep(&pause, nullptr);
-    }
+Status AsyncCommunicators::wait_until_settled(const CommunicatorIds* ids, Deadline deadline) {
+  while (any() && any_in_progress(ids)) {
+    if (deadline.passed())
+      return make_error(ErrorKind::timeout, 0,
+                        "a non-blocking communicator is still working (ncclInProgress)");
+    const timespec pause{0, 200'000};
+    nanosleep(&pause, nullptr);
   }
   return ok_status();
 }

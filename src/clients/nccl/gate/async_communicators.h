@@ -48,11 +48,10 @@ class AsyncCommunicators {
 
   /// Waits until none of these communicators (all if `ids` is nullptr) is in progress. Errors:
   /// timeout.
-  Status wait_until_settled(const std::vector<CommunicatorId>* ids, Deadline deadline);
+  Status wait_until_settled(const CommunicatorIds* ids, Deadline deadline);
 
  private:
-  /// True if the communicator is one of these, exists and is in progress.
-  bool is_in_progress(ncclComm_t communicator, const std::vector<CommunicatorId>* ids);
+  bool any_in_progress(const CommunicatorIds* ids);
 
   CallGate& gate_;
   std::atomic<bool> any_{false};

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
@@ -18,57 +19,39 @@ namespace {
 
 constexpr size_t kMostUnseen = 1000;  ///< what a message says has to be one packet
 
-bool contains(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
+bool contains(const CommunicatorIds& ids, const CommunicatorId& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-uint64_t next_number() {
-  static std::atomic<uint64_t> gates{0};
-  return ++gates;
-}
+/// Gives the record of a thread back when the thread ends, which may be inside a group.
+struct Owner {
+  GateThread* thread = nullptr;
+  ~Owner() {
+    if (thread == nullptr) return;
+    thread->depth = thread->group_depth = 0;
+    thread->step_out();
+    CallGate::forget_this_thread();
+    thread->owned.store(false, std::memory_order_release);
+  }
+};
 
 }  // namespace
 
-CallGate::CallGate() : number_(next_number()) {}
-CallGate::~CallGate() = default;
-
-GateThread& CallGate::make_this_thread() const {
-  struct Owner {
-    std::shared_ptr<GateThread> thread;
-    void give_back() {
-      if (thread == nullptr) return;
-      // A thread may end inside a group.
-      thread->depth = thread->group_depth = 0;
-      thread->step_out();
-      thread->owned.store(false, std::memory_order_release);
-    }
-    ~Owner() {
-      t_last_ = {};
-      give_back();
-    }
-  };
-  // Not thread_local: applications end communicators in exit handlers.
-  Owner& owner = thread_value<Owner>();
-  owner.give_back();
-
-  MutexLock lock(mutex_);
-  std::shared_ptr<GateThread> mine;
-  for (const auto& thread : threads_) {
-    bool expected = false;
-    if (thread->owned.compare_exchange_strong(expected, true)) {
-      mine = thread;
-      break;
+GateThread& CallGate::make_this_thread() {
+  GateThread* mine = threads_.load(std::memory_order_acquire);
+  while (mine != nullptr && mine->owned.exchange(true, std::memory_order_acquire))
+    mine = mine->next;
+  if (mine == nullptr) {
+    mine = std::make_unique<GateThread>().release();
+    mine->next = threads_.load(std::memory_order_relaxed);
+    while (!threads_.compare_exchange_weak(mine->next, mine, std::memory_order_release)) {
     }
   }
-  if (mine == nullptr) mine = threads_.emplace_back(std::make_shared<GateThread>());
-  mine->depth = mine->group_depth = 0;
-  mine->call.store(nullptr);
-  mine->count.store(0);
-  mine->latest = mine.get();
   mine->tid.store(syscall(SYS_gettid));
-  owner.thread = std::move(mine);
-  t_last_ = {number_, owner.thread.get()};
-  return *owner.thread;
+  // Not thread_local: applications end communicators in exit handlers.
+  thread_value<Owner>().thread = mine;
+  t_thread_ = mine;
+  return *mine;
 }
 
 CommunicatorId CallGate::name_of(const void* communicator) {
@@ -76,27 +59,30 @@ CommunicatorId CallGate::name_of(const void* communicator) {
   return known == known_.end() ? kNameless : known->second;
 }
 
-bool CallGate::contains_communicator(const std::vector<CommunicatorId>& ids,
-                                     const void* communicator) {
-  return communicator != nullptr && contains(ids, name_of(communicator));
-}
-
-bool CallGate::may_share(const std::vector<CommunicatorId>& ids) {
-  const auto is_ours = [&](const auto& known) { return contains(ids, known.second); };
-  return contains(ids, kNameless) || std::any_of(known_.begin(), known_.end(), is_ours) ||
+bool CallGate::knows_any_locked(const CommunicatorIds& ids) {
+  const auto is_ours = [&](const auto& known) {
+    return known.second != kNameless && contains(ids, known.second);
+  };
+  return std::any_of(known_.begin(), known_.end(), is_ours) ||
          std::any_of(unseen_.begin(), unseen_.end(),
                      [&](const CommunicatorId& id) { return contains(ids, id); });
 }
 
-bool CallGate::blocks(const void* communicator, Closure* closure) {
-  bool blocked = false;
+const CallGate::Away* CallGate::who_is_away(const void* communicator) {
+  const Away* found = nullptr;
   for (const auto& [member, away] : away_) {
-    if (!contains_communicator(away.ids, communicator)) continue;
+    if (communicator == nullptr || !contains(away.ids, name_of(communicator))) continue;
     // To wait for the others helps nobody when one has ended.
-    if (!blocked || away.closure.for_ever) *closure = away.closure;
-    blocked = true;
+    if (found == nullptr || away.has_ended) found = &away;
   }
-  return blocked;
+  return found;
+}
+
+void CallGate::update() {
+  const bool any = !process_closed_.empty() || !away_.empty() || !unseen_.empty();
+  attention_.store(any, std::memory_order_relaxed);
+  fence_.heavy();
+  changed_.notify_all();
 }
 
 void CallGate::tell_outside() {
@@ -116,52 +102,42 @@ std::unique_ptr<const Error> CallGate::enter_with_care(GateThread& thread, size_
 
 Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char* call,
                                    const void* communicator, long timeout_ms) {
-  const Deadline deadline = Deadline::after_ms(timeout_ms);
-  Closure closure;
   const bool nameless = name_of(communicator) == kNameless;
   const bool is_known = known_.contains(communicator);
-  const auto step_back = [&] {
-    thread.step_back(before);
-    changed_.notify_all();
-  };
-  for (;;) {
+  std::string whom;
+  thread.step_back(before);
+  changed_.notify_all();
+  // Empty while the call has to wait.
+  const auto outcome = [&]() AMEM_REQUIRES(mutex_) -> std::optional<Status> {
     // A group that is inside was let in as a whole; its end is what the closer waits for.
-    if (!process_closed_.empty() && before == 0) {
-      step_back();
+    if (!process_closed_.empty() && before == 0)
       return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
-    }
-    if (is_known && !known_.contains(communicator)) {
-      step_back();
+    if (is_known && !known_.contains(communicator))
       return make_error(ErrorKind::misuse, 0,
                         "%s: the communicator was destroyed or aborted while the call waited",
                         call);
-    }
-    if (!blocks(communicator, &closure)) {
-      thread.step_back(before);
-      thread.step_in(call, communicator);
-      return ok_status();
-    }
-    step_back();
-    const char* const doubt = nameless || closure.is_guess ? " (if it is one)" : "";
-    if (closure.for_ever)
-      return make_error(ErrorKind::peer, 0,
-                        "%s: a member of this communicator, %s%s; abort the communicator", call,
-                        closure.text.c_str(), doubt);
-    const auto may_go_on = [&]() AMEM_REQUIRES(mutex_) {
-      Closure now;
-      return (before == 0 && !process_closed_.empty()) || !blocks(communicator, &now) ||
-             now.for_ever || (is_known && !known_.contains(communicator));
-    };
-    const bool opened = changed_.wait_until(mutex_, deadline, may_go_on, [&] {
-      AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s%s", call,
-               closure.text.c_str(), doubt);
-    });
-    if (!opened)
-      return make_error(
-          ErrorKind::timeout, 0,
-          "%s waited %ld ms for a member of this communicator: %s%s; resume it, then call again",
-          call, timeout_ms, closure.text.c_str(), doubt);
-  }
+    const Away* const away = who_is_away(communicator);
+    if (away == nullptr) return ok_status();
+    whom = away->text + (nameless || away->is_guess ? " (if it is one)" : "");
+    if (!away->has_ended) return std::nullopt;
+    return make_error(ErrorKind::peer, 0,
+                      "%s: a member of this communicator, %s; abort the communicator", call,
+                      whom.c_str());
+  };
+  std::optional<Status> result;
+  changed_.wait_until(
+      mutex_, Deadline::after_ms(timeout_ms),
+      [&]() AMEM_REQUIRES(mutex_) { return (result = outcome()).has_value(); },
+      [&] {
+        AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s", call, whom.c_str());
+      });
+  if (!result.has_value())
+    return make_error(
+        ErrorKind::timeout, 0,
+        "%s waited %ld ms for a member of this communicator: %s; resume it, then call again", call,
+        timeout_ms, whom.c_str());
+  if (result->ok()) thread.step_in(call, communicator);
+  return *std::move(result);
 }
 
 void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {
@@ -173,14 +149,15 @@ void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {
 
 Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  const GateThread* const self = caller_has_called() ? t_last_.thread : nullptr;
   MutexLock lock(mutex_);
   // NCCL launches a group's work on threads of its own, for a thread that is inside.
   fence_.heavy();
-  if (!find_inside(nullptr, self).empty()) return ok_status();
+  if (!find_inside(nullptr, t_thread_).empty()) return ok_status();
   ungated_ = true;
   const auto is_away = [this](const auto& entry) AMEM_REQUIRES(mutex_) {
-    return !entry.second.closure.for_ever && may_share(entry.second.ids);
+    const Away& away = entry.second;
+    // Other jobs of the user announce their communicators too.
+    return !away.has_ended && (contains(away.ids, kNameless) || knows_any_locked(away.ids));
   };
   const auto is_open = [&]() AMEM_REQUIRES(mutex_) {
     return !process_closed_.empty() || std::none_of(away_.begin(), away_.end(), is_away);
@@ -211,35 +188,30 @@ void CallGate::remove_communicator(const void* communicator) {
   MutexLock lock(mutex_);
   known_.erase(communicator);
   forget_ended();
-  changed_.notify_all();
+  update();
 }
 
 void CallGate::forget_ended() {
-  const auto concerns_nobody = [&](const auto& entry) AMEM_REQUIRES(mutex_) {
-    const std::vector<CommunicatorId>& ids = entry.second.ids;
-    return entry.second.closure.for_ever &&
-           std::none_of(known_.begin(), known_.end(),
-                        [&](const auto& known) { return contains(ids, known.second); });
-  };
-  attention_.fetch_sub(static_cast<int>(std::erase_if(away_, concerns_nobody)),
-                       std::memory_order_relaxed);
+  std::erase_if(away_, [&](const auto& entry) AMEM_REQUIRES(mutex_) {
+    const auto is_its = [&](const auto& known) { return contains(entry.second.ids, known.second); };
+    return entry.second.has_ended && std::none_of(known_.begin(), known_.end(), is_its);
+  });
 }
 
 void CallGate::add_unseen(const CommunicatorId& id) {
   MutexLock lock(mutex_);
-  if (unseen_.empty()) attention_.fetch_add(1, std::memory_order_relaxed);
   if (unseen_.size() < kMostUnseen) unseen_.push_back(id);
+  update();
 }
 
-bool CallGate::knows_any(const std::vector<CommunicatorId>& ids) {
-  const std::vector<CommunicatorId> ours = communicator_ids();
-  return std::any_of(ours.begin(), ours.end(),
-                     [&](const CommunicatorId& id) { return contains(ids, id); });
-}
-
-std::vector<CommunicatorId> CallGate::communicator_ids() {
+bool CallGate::knows_any(const CommunicatorIds& ids) {
   MutexLock lock(mutex_);
-  std::vector<CommunicatorId> ids;
+  return knows_any_locked(ids);
+}
+
+CommunicatorIds CallGate::communicator_ids() {
+  MutexLock lock(mutex_);
+  CommunicatorIds ids;
   for (const CommunicatorId& id : unseen_)
     if (id != kNameless) ids.push_back(id);
   for (const auto& [communicator, id] : known_)
@@ -247,105 +219,92 @@ std::vector<CommunicatorId> CallGate::communicator_ids() {
   return ids;
 }
 
-bool CallGate::find_communicator(const void* communicator, CommunicatorId* id) {
+CommunicatorId CallGate::id_of(const void* communicator) {
   MutexLock lock(mutex_);
-  auto known = known_.find(communicator);
-  if (known == known_.end()) return false;
-  *id = known->second;
-  return true;
+  return name_of(communicator);
 }
 
-std::vector<const void*> CallGate::communicators() {
+size_t CallGate::communicator_count() {
   MutexLock lock(mutex_);
-  std::vector<const void*> all;
-  for (const auto& [communicator, id] : known_) all.push_back(communicator);
-  return all;
+  return known_.size();
 }
 
 void CallGate::close_process(std::string text) {
   MutexLock lock(mutex_);
-  if (process_closed_.empty()) attention_.fetch_add(1, std::memory_order_relaxed);
   process_closed_ = std::move(text);
-  fence_.heavy();
-  changed_.notify_all();
+  update();
 }
 
 void CallGate::open_process() {
   MutexLock lock(mutex_);
-  if (!process_closed_.empty()) attention_.fetch_sub(1, std::memory_order_relaxed);
   process_closed_.clear();
-  changed_.notify_all();
+  update();
 }
 
-void CallGate::member_away(const Closure& closure, const std::vector<CommunicatorId>& ids) {
+void CallGate::member_away(const InstanceId& member, std::string text, CommunicatorIds ids) {
   MutexLock lock(mutex_);
-  const auto [away, is_new] = away_.try_emplace(closure.member, Away{closure, ids});
-  if (is_new) attention_.fetch_add(1, std::memory_order_relaxed);
+  Away& away = away_[member];
   // One that has ended stays so, whatever of it is carried out later. One that only seemed to have
   // ended may have more communicators by now.
-  if (!away->second.closure.for_ever)
-    away->second = Away{closure, ids};
+  if (away.has_ended)
+    away.ids.insert(away.ids.end(), ids.begin(), ids.end());
   else
-    away->second.ids.insert(away->second.ids.end(), ids.begin(), ids.end());
-  fence_.heavy();
-  changed_.notify_all();
+    away = {std::move(text), std::move(ids)};
+  update();
 }
 
 void CallGate::member_back(const InstanceId& member) {
   MutexLock lock(mutex_);
   const auto away = away_.find(member);
   // What it had here may be lost for all that it says now.
-  if (away == away_.end() || away->second.closure.for_ever) return;
+  if (away == away_.end() || away->second.has_ended) return;
   away_.erase(away);
-  attention_.fetch_sub(1, std::memory_order_relaxed);
-  changed_.notify_all();
+  update();
 }
 
 void CallGate::member_ended(const InstanceId& member, std::string text) {
   MutexLock lock(mutex_);
-  auto away = away_.find(member);
+  const auto away = away_.find(member);
   if (away == away_.end()) return;
-  away->second.closure.text = std::move(text);
-  away->second.closure.for_ever = true;
+  away->second.text = std::move(text);
+  away->second.has_ended = true;
   forget_ended();
-  changed_.notify_all();
+  update();
 }
 
-void CallGate::member_lost(Closure closure, std::vector<CommunicatorId> ids) {
+void CallGate::member_lost(const InstanceId& member, std::string text, CommunicatorIds ids,
+                           bool is_guess) {
   MutexLock lock(mutex_);
-  const auto [away, is_new] = away_.try_emplace(closure.member);
-  if (is_new) {
-    attention_.fetch_add(1, std::memory_order_relaxed);
-    away->second.ids = std::move(ids);
-  }
-  away->second.closure = std::move(closure);
-  fence_.heavy();
+  const auto [away, is_new] = away_.try_emplace(member);
+  if (!is_new) ids = std::move(away->second.ids);
+  away->second = {std::move(text), std::move(ids), true, is_guess};
   forget_ended();
-  changed_.notify_all();
+  update();
 }
 
-std::string CallGate::find_inside(const std::vector<CommunicatorId>* ids,
-                                  const GateThread* but_for) {
-  for (const auto& thread : threads_) {
-    if (thread.get() == but_for) continue;
+std::string CallGate::find_inside(const CommunicatorIds* ids, const GateThread* but_for) {
+  for (const GateThread* thread = threads_.load(std::memory_order_acquire); thread != nullptr;
+       thread = thread->next) {
+    if (thread == but_for) continue;
     const char* call = thread->call.load(std::memory_order_acquire);
     if (call == nullptr) continue;
     const size_t count = thread->count.load(std::memory_order_relaxed);
     bool concerned = ids == nullptr || count > GateThread::kCommunicatorsInGroup;
     for (size_t i = 0; !concerned && i < count; ++i)
-      concerned = contains_communicator(*ids, thread->communicators[i].load());
+      if (const void* const communicator = thread->communicators[i].load())
+        concerned = contains(*ids, name_of(communicator));
     if (concerned) return "thread " + std::to_string(thread->tid.load()) + " is inside " + call;
   }
   return {};
 }
 
-std::string CallGate::who_is_inside(const std::vector<CommunicatorId>* ids) {
+std::string CallGate::who_is_inside(const CommunicatorIds* ids) {
   MutexLock lock(mutex_);
   fence_.heavy();
   return find_inside(ids);
 }
 
-Status CallGate::wait_until_outside(const std::vector<CommunicatorId>* ids, Deadline deadline) {
+Status CallGate::wait_until_outside(const CommunicatorIds* ids, Deadline deadline) {
   if (caller_is_inside())
     return make_error(ErrorKind::misuse, 0,
                       "called from inside an NCCL call or an open ncclGroupStart()");

@@ -27,22 +27,11 @@ namespace amem {
 /// stores to a cache line of the thread and one load of a shared word, without a fence or a lock
 /// (base/asymmetric_fence.h; docs/decisions/0006-call-gate.md).
 ///
-/// Threads: all functions may be called from any thread.
+/// A process has one gate; tests create one after another. All functions may be called from any
+/// thread.
 class CallGate {
  public:
-  /// Why the gate of a communicator is closed: a member that is paused or has ended.
-  struct Closure {
-    InstanceId member;
-    std::string text;       ///< "process 1234 is paused"
-    bool for_ever = false;  ///< the member has ended: calls fail and do not wait
-    bool is_guess = false;  ///< the process may not be a member of all these communicators
-  };
-
-  CallGate();
-  ~CallGate();
-
   // --- Calls
-  // -------------------------------------------------------------------------------------------------------
 
   /// One call of the calling thread through the gate: the constructor enters, the destructor
   /// leaves.
@@ -65,7 +54,7 @@ class CallGate {
         // Either the closing thread sees this thread inside, or this thread sees the closure: both
         // store, then load (Dekker).
         gate.fence_.light();
-        if (gate.attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        if (gate.attention_.load(std::memory_order_relaxed)) [[unlikely]]
           refusal_ = gate.enter_with_care(thread_, before, call, communicator, timeout_ms);
       }
       if (refusal_ == nullptr) ++thread_.depth;
@@ -95,7 +84,7 @@ class CallGate {
     if (thread.call.load(std::memory_order_relaxed) != nullptr) return;
     const size_t before = thread.step_in(call, nullptr);
     fence_.light();
-    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (attention_.load(std::memory_order_relaxed)) [[unlikely]]
       stay_outside_if_closed(thread, before);
   }
   /// Runs `end`, which ends the calling thread's innermost group; inside the gate if the group is
@@ -114,8 +103,8 @@ class CallGate {
     if (is_inside) leave(thread);
     return result;
   }
-  bool caller_is_in_group() const { return this_thread().group_depth > 0; }
-  bool is_in_outermost_group() const { return this_thread().group_depth <= 1; }
+  static bool caller_is_in_group() { return this_thread().group_depth > 0; }
+  static bool is_in_outermost_group() { return this_thread().group_depth <= 1; }
 
   /// The calling thread is about to launch work that has not passed the gate. Waits until no gate
   /// of the process and its communicators is closed. Errors: misuse, if the process's gate is
@@ -138,15 +127,13 @@ class CallGate {
   /// but calls on it are treated as nameless.
   void add_unseen(const CommunicatorId& id);
   /// True if one of `ids` is a communicator of this process. kNameless never is.
-  bool knows_any(const std::vector<CommunicatorId>& ids);
+  bool knows_any(const CommunicatorIds& ids);
   /// All identities, including those of add_unseen().
-  std::vector<CommunicatorId> communicator_ids();
-  /// Gets the identity of a communicator, if it is known.
-  bool find_communicator(const void* communicator, CommunicatorId* id);
-  std::vector<const void*> communicators();
+  CommunicatorIds communicator_ids();
+  CommunicatorId id_of(const void* communicator);
+  size_t communicator_count();
 
   // --- Closing
-  // -----------------------------------------------------------------------------------------------------
 
   /// Closes the gate of the process: every call fails immediately with ErrorKind::misuse and this
   /// text.
@@ -156,45 +143,54 @@ class CallGate {
   /// A member of these communicators is paused: calls on them wait until member_back(). Here and
   /// below, a group that is already inside on one of them continues: a caller that releases memory
   /// must call wait_until_outside() first.
-  void member_away(const Closure& closure, const std::vector<CommunicatorId>& ids);
+  /// `text` describes the member: "process 1234 is paused".
+  void member_away(const InstanceId& member, std::string text, CommunicatorIds ids);
   /// The member has resumed. Has no effect if it has ended.
   void member_back(const InstanceId& member);
   /// A paused member has ended: calls on its communicators fail until these are destroyed.
   void member_ended(const InstanceId& member, std::string text);
   /// A process has ended that was not paused, and its memory is not mapped any more: calls on its
-  /// communicators fail. REQUIRES: closure.for_ever.
-  void member_lost(Closure closure, std::vector<CommunicatorId> ids);
+  /// communicators fail. `is_guess`: it may not have been a member of all of them.
+  void member_lost(const InstanceId& member, std::string text, CommunicatorIds ids, bool is_guess);
 
   /// Waits until no other thread is inside a call on one of `ids` (any call if `ids` is nullptr).
   /// Errors: timeout, with the thread and the call; misuse, if the calling thread is inside.
-  Status wait_until_outside(const std::vector<CommunicatorId>* ids, Deadline deadline);
+  Status wait_until_outside(const CommunicatorIds* ids, Deadline deadline);
   /// The name of a call that is inside, or "". Does not wait.
-  std::string who_is_inside(const std::vector<CommunicatorId>* ids);
+  std::string who_is_inside(const CommunicatorIds* ids);
 
   /// True if the calling thread has ever been at this gate. Threads of NCCL have not.
-  bool caller_has_called() const { return t_last_.gate == number_; }
+  static bool caller_has_called() { return t_thread_ != nullptr; }
   /// True if the calling thread is inside an NCCL call.
-  bool caller_is_in_call() const { return caller_has_called() && t_last_.thread->depth > 0; }
+  static bool caller_is_in_call() { return t_thread_ != nullptr && t_thread_->depth > 0; }
   /// True if the calling thread is inside an NCCL call or an open group.
-  bool caller_is_inside() const {
+  static bool caller_is_inside() {
     const GateThread& thread = this_thread();
     return thread.depth > 0 || thread.group_depth > 0;
   }
 
- private:
-  /// The record of the calling thread at the gate that it used last. A process has one gate; tests
-  /// create several. Identified by number, because a later gate may have the same address.
-  struct Last {
-    uint64_t gate;       ///< number of the gate; 0: none
-    GateThread* thread;  ///< owned by the object of make_this_thread()
-  };
-  static inline constinit thread_local Last t_last_{};
+  /// The calling thread ends.
+  static void forget_this_thread() { t_thread_ = nullptr; }
 
-  GateThread& this_thread() const {
-    return t_last_.gate == number_ ? *t_last_.thread : make_this_thread();
+ private:
+  /// A member that is paused or has ended.
+  struct Away {
+    std::string text;
+    CommunicatorIds ids;
+    bool has_ended = false;  ///< calls fail and do not wait
+    bool is_guess = false;
+  };
+
+  /// The record of the calling thread; nullptr before its first call.
+  static inline constinit thread_local GateThread* t_thread_ = nullptr;
+  /// The records of all threads, which are reused and never removed.
+  static inline constinit std::atomic<GateThread*> threads_{nullptr};
+
+  static GateThread& this_thread() {
+    return t_thread_ != nullptr ? *t_thread_ : make_this_thread();
   }
-  [[gnu::cold]] GateThread& make_this_thread() const;
-  /// The slow path of an entry, while `attention_` is not 0. Returns nullptr if the call is let in.
+  [[gnu::cold]] static GateThread& make_this_thread();
+  /// The slow path of an entry, while `attention_` is set. Returns nullptr if the call is let in.
   [[gnu::cold, gnu::noinline]] std::unique_ptr<const Error> enter_with_care(
       GateThread& thread, size_t before, const char* call, const void* communicator,
       long timeout_ms);
@@ -206,39 +202,31 @@ class CallGate {
     // Pairs with the heavy fence of closing: a thread that has closed a gate before the following
     // load is notified that this thread is outside.
     fence_.light();
-    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (attention_.load(std::memory_order_relaxed)) [[unlikely]]
       tell_outside();
   }
   [[gnu::cold]] void tell_outside();
   [[gnu::cold]] void stay_outside_if_closed(GateThread& thread, size_t before);
   void forget_ended() AMEM_REQUIRES(mutex_);
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
-  /// False for a call without a communicator.
-  bool contains_communicator(const std::vector<CommunicatorId>& ids, const void* communicator)
+  bool knows_any_locked(const CommunicatorIds& ids) AMEM_REQUIRES(mutex_);
+  /// A member because of which the communicator's gate is closed; nullptr if it is open.
+  const Away* who_is_away(const void* communicator) AMEM_REQUIRES(mutex_);
+  /// To be called after each change of the members below: threads at the gate see it.
+  void update() AMEM_REQUIRES(mutex_);
+  std::string find_inside(const CommunicatorIds* ids, const GateThread* but_for = nullptr)
       AMEM_REQUIRES(mutex_);
-  /// True if this process may have a communicator of `ids`: other jobs of the user announce theirs
-  /// too.
-  bool may_share(const std::vector<CommunicatorId>& ids) AMEM_REQUIRES(mutex_);
-  bool blocks(const void* communicator, Closure* closure) AMEM_REQUIRES(mutex_);
-  std::string find_inside(const std::vector<CommunicatorId>* ids,
-                          const GateThread* but_for = nullptr) AMEM_REQUIRES(mutex_);
 
-  const uint64_t number_;  ///< number of this gate in the process, from 1; never reused
   const AsymmetricFence fence_;
-  /// The number of reasons for the slow path: closed gates and communicators to record.
-  std::atomic<int> attention_{0};
+  /// The slow path is necessary: a gate is closed, or communicators have to be recorded.
+  std::atomic<bool> attention_{false};
   std::atomic<bool> ungated_{false};
-  mutable Mutex mutex_;
+  Mutex mutex_;
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
-  std::vector<CommunicatorId> unseen_ AMEM_GUARDED_BY(mutex_);
-  struct Away {
-    Closure closure;
-    std::vector<CommunicatorId> ids;
-  };
+  CommunicatorIds unseen_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
-  mutable std::vector<std::shared_ptr<GateThread>> threads_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

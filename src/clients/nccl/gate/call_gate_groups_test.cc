@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "clients/nccl/gate/call_gate.h"
-#include "clients/nccl/gate/call_gate_fixture.h"
 #include "clients/nccl/gate/capture_watch.h"
+#include "clients/nccl/gate/testdata/call_gate_fixture.h"
 
 namespace amem {
 namespace {
@@ -33,7 +33,7 @@ TEST_F(CallGateGroups, OpenGroupIsInsideUntilItsOutermostEnd) {
     end_group();
   });
   opened.get_future().wait();
-  const std::vector<CommunicatorId> first{kFirst};
+  const CommunicatorIds first{kFirst};
   EXPECT_FALSE(gate_.wait_until_outside(&first, Deadline::after_ms(1)).ok());
 
   gate_.close_process("paused");
@@ -44,7 +44,7 @@ TEST_F(CallGateGroups, OpenGroupIsInsideUntilItsOutermostEnd) {
 TEST_F(CallGateGroups, OpenGroupWithoutCallsIsInsideToo) {
   gate_.group_started("ncclGroupStart");
   EXPECT_NE(gate_.who_is_inside(nullptr).find("is inside ncclGroupStart"), std::string::npos);
-  const std::vector<CommunicatorId> first{kFirst};
+  const CommunicatorIds first{kFirst};
   EXPECT_EQ(gate_.who_is_inside(&first), "");
   end_group();
   EXPECT_EQ(gate_.who_is_inside(nullptr), "");
@@ -68,13 +68,13 @@ TEST_F(CallGateGroups, EndOfAGroupIsInsideLikeTheGroup) {
 TEST_F(CallGateGroups, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
   gate_.group_started("ncclGroupStart");
   EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
-  gate_.member_away(closure_, {kFirst, kSecond});
+  gate_.member_away(member_, "process 7 is paused", {kFirst, kSecond});
 
   EXPECT_TRUE(enter("ncclRecv", comm(1), 0).ok());
   EXPECT_FALSE(enter("ncclSend", comm(2), 1).ok());
   EXPECT_TRUE(enter("ncclRecv", comm(1), 0).ok()) << "whatever was refused in between";
 
-  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  const CommunicatorIds first{kFirst}, second{kSecond};
   EXPECT_NE(gate_.who_is_inside(&first), "");
   EXPECT_EQ(gate_.who_is_inside(&second), "");
   end_group();
@@ -110,7 +110,7 @@ TEST_F(CallGateGroups, GroupOfManyCallsOnOneCommunicatorConcernsNoOther) {
   for (size_t i = 0; i < 2 * GateThread::kCommunicatorsInGroup; ++i)
     ASSERT_TRUE(enter("ncclSend", comm(1), 0).ok());
 
-  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  const CommunicatorIds first{kFirst}, second{kSecond};
   EXPECT_NE(gate_.who_is_inside(&first), "");
   EXPECT_EQ(gate_.who_is_inside(&second), "");
   for (size_t i = 0; i < GateThread::kCommunicatorsInGroup; ++i)
@@ -145,7 +145,7 @@ TEST_F(CallGateGroups, UngatedWorkIsRefusedWhileTheProcessIsClosed) {
 }
 
 TEST_F(CallGateGroups, UngatedWorkWaitsForAMemberThatIsAway) {
-  gate_.member_away(closure_, {kFirst});
+  gate_.member_away(member_, "process 7 is paused", {kFirst});
   EXPECT_FALSE(gate_.admit_ungated("an NCCL function", 1).ok());
 
   auto call = std::async(std::launch::async,
@@ -157,10 +157,10 @@ TEST_F(CallGateGroups, UngatedWorkWaitsForAMemberThatIsAway) {
 
 TEST_F(CallGateGroups, UngatedWorkDoesNotWaitForAnotherJob) {
   const CommunicatorId others = communicator_from_bytes("others", 6);
-  gate_.member_away(closure_, {others});
+  gate_.member_away(member_, "process 7 is paused", {others});
   EXPECT_TRUE(gate_.admit_ungated("an NCCL function", 0).ok());
 
-  gate_.member_away(closure_, {others, kNameless});
+  gate_.member_away(member_, "process 7 is paused", {others, kNameless});
   EXPECT_FALSE(gate_.admit_ungated("an NCCL function", 1).ok()) << "it shares memory";
 }
 
@@ -168,7 +168,7 @@ TEST_F(CallGateGroups, UngatedWorkDoesNotWaitForAnotherJob) {
 // away.
 TEST_F(CallGateGroups, CallOfAGroupGoesOnWaitingForAMemberWhileItsProcessPauses) {
   gate_.group_started("ncclGroupStart");
-  gate_.member_away(closure_, {kFirst});
+  gate_.member_away(member_, "process 7 is paused", {kFirst});
   auto pause = std::async(std::launch::async, [&] {
     gate_.close_process("this process is paused");
     gate_.member_back(member_);

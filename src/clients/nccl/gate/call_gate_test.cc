@@ -7,8 +7,8 @@
 #include <future>
 #include <thread>
 
-#include "clients/nccl/gate/call_gate_fixture.h"
 #include "clients/nccl/gate/communicator_id.h"
+#include "clients/nccl/gate/testdata/call_gate_fixture.h"
 
 namespace amem {
 namespace {
@@ -39,7 +39,7 @@ TEST_F(CallGateTest, ClosedProcessFailsAtOnceWithTheReason) {
 }
 
 TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
-  gate_.member_away(closure_, {kFirst});
+  gate_.member_away(member_, "process 7 is paused", {kFirst});
 
   EXPECT_TRUE(enter("ncclAllReduce", comm(2), 0).ok());
   const Status status = enter("ncclAllReduce", comm(1), 1);
@@ -49,7 +49,7 @@ TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
 }
 
 TEST_F(CallGateTest, WaitingCallGoesOnWhenTheMemberIsBack) {
-  gate_.member_away(closure_, {kFirst});
+  gate_.member_away(member_, "process 7 is paused", {kFirst});
   auto call =
       std::async(std::launch::async, [&] { return enter("ncclAllReduce", comm(1), 30000).ok(); });
 
@@ -59,11 +59,11 @@ TEST_F(CallGateTest, WaitingCallGoesOnWhenTheMemberIsBack) {
 }
 
 TEST_F(CallGateTest, EndedMemberFailsWaitersAtOnce) {
-  gate_.member_away(closure_, {kFirst});
+  gate_.member_away(member_, "process 7 is paused", {kFirst});
   auto call =
       std::async(std::launch::async, [&] { return enter("ncclAllReduce", comm(1), 30000); });
 
-  gate_.member_away({member_, "process 7 has ended", true}, {kFirst});
+  gate_.member_lost(member_, "process 7 has ended", {kFirst}, false);
 
   const Status status = call.get();
   ASSERT_FALSE(status.ok());
@@ -72,8 +72,8 @@ TEST_F(CallGateTest, EndedMemberFailsWaitersAtOnce) {
 
 TEST_F(CallGateTest, EndedMemberCountsBeforeThoseThatAreAway) {
   for (int i = 0; i < 8; ++i)
-    gate_.member_away({random_instance_id(), "process 8 is paused", false}, {kFirst});
-  gate_.member_away({member_, "process 7, has ended", true}, {kFirst});
+    gate_.member_away(random_instance_id(), "process 8 is paused", {kFirst});
+  gate_.member_lost(member_, "process 7, has ended", {kFirst}, false);
 
   const Status status = enter("ncclAllReduce", comm(1), 1);
   ASSERT_FALSE(status.ok());
@@ -82,8 +82,8 @@ TEST_F(CallGateTest, EndedMemberCountsBeforeThoseThatAreAway) {
 
 TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
   gate_.add_communicator(comm(4), kNameless);
-  gate_.member_away({random_instance_id(), "one of another job is paused", false}, {kUnknown});
-  gate_.member_away(closure_, {kFirst, kNameless});
+  gate_.member_away(random_instance_id(), "one of another job is paused", {kUnknown});
+  gate_.member_away(member_, "process 7 is paused", {kFirst, kNameless});
   for (const void* nameless : {comm(3), comm(4)}) {
     const Status status = enter("ncclAllReduce", nameless, 1);
     ASSERT_FALSE(status.ok());
@@ -101,7 +101,7 @@ TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
 
 TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberThatEnded) {
   gate_.add_communicator(comm(4), kNameless);
-  gate_.member_away(closure_, {kFirst, kNameless});
+  gate_.member_away(member_, "process 7 is paused", {kFirst, kNameless});
   gate_.member_ended(member_, "process 7, has ended");
   for (const void* nameless : {comm(3), comm(4)}) {
     const Status status = enter("ncclAllReduce", nameless, 1);
@@ -121,16 +121,16 @@ TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberTha
 // NCCL says where it is when its maker is no longer there to hear. Others may have seen it sooner.
 TEST_F(CallGateTest, UnseenCommunicatorIsNamedToOthersAndSeenAtItsFirstCall) {
   EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
-  EXPECT_EQ(gate_.communicators().size(), 2u) << "all were seen being made";
+  EXPECT_EQ(gate_.communicator_count(), 2u) << "all were seen being made";
 
   gate_.add_unseen(kUnknown);
   EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
 
-  EXPECT_EQ(gate_.communicators().size(), 3u);
+  EXPECT_EQ(gate_.communicator_count(), 3u);
   EXPECT_TRUE(gate_.knows_any({kUnknown}));
   EXPECT_FALSE(gate_.knows_any({kNameless}));
   EXPECT_EQ(gate_.communicator_ids().size(), 3u);
-  gate_.member_away(closure_, {kFirst, kNameless});
+  gate_.member_away(member_, "process 7 is paused", {kFirst, kNameless});
   gate_.remove_communicator(comm(1));
   gate_.member_ended(member_, "process 7, has ended");
   EXPECT_FALSE(enter("ncclAllReduce", comm(3), 1).ok());
@@ -141,15 +141,15 @@ TEST_F(CallGateTest, UnseenCommunicatorIsNamedToOthersAndSeenAtItsFirstCall) {
 
 // A connection that broke, say. What there was is lost, and what there is since is not known.
 TEST_F(CallGateTest, MemberThatSeemedToHaveEndedIsRefusedOnLaterCommunicatorsToo) {
-  gate_.member_lost({member_, "process 7, has ended", true}, {kFirst});
+  gate_.member_lost(member_, "process 7, has ended", {kFirst}, false);
 
-  gate_.member_away(closure_, {kFirst, kSecond});
+  gate_.member_away(member_, "process 7 is paused", {kFirst, kSecond});
 
   EXPECT_FALSE(enter("ncclAllReduce", comm(2), 1).ok());
 }
 
 TEST_F(CallGateTest, MemberThatHasEndedIsNeverBack) {
-  gate_.member_away(closure_, {kFirst});
+  gate_.member_away(member_, "process 7 is paused", {kFirst});
   gate_.member_ended(member_, "process 7, has ended");
 
   gate_.member_back(member_);
@@ -158,7 +158,7 @@ TEST_F(CallGateTest, MemberThatHasEndedIsNeverBack) {
 }
 
 TEST_F(CallGateTest, LostMemberClosesItsCommunicatorsForEver) {
-  gate_.member_lost({member_, "process 7, has ended", true, true}, {kFirst});
+  gate_.member_lost(member_, "process 7, has ended", {kFirst}, true);
 
   const Status status = enter("ncclAllReduce", comm(1), 30000);
   ASSERT_FALSE(status.ok());
@@ -177,7 +177,7 @@ TEST_F(CallGateTest, CloserWaitsForCallsOnCommunicatorsWithoutAName) {
     may_leave.get_future().wait();
   });
   entered.get_future().wait();
-  const std::vector<CommunicatorId> named{kFirst}, all{kFirst, kNameless};
+  const CommunicatorIds named{kFirst}, all{kFirst, kNameless};
 
   EXPECT_TRUE(gate_.wait_until_outside(&named, Deadline::after_ms(0)).ok());
   const Status status = gate_.wait_until_outside(&all, Deadline::after_ms(1));
@@ -195,7 +195,7 @@ TEST_F(CallGateTest, CloserWaitsForTheCallsThatAreInside) {
     may_leave.get_future().wait();
   });
   entered.get_future().wait();
-  const std::vector<CommunicatorId> first{kFirst}, second{kSecond};
+  const CommunicatorIds first{kFirst}, second{kSecond};
 
   EXPECT_TRUE(gate_.wait_until_outside(&second, Deadline::after_ms(0)).ok());
   const Status status = gate_.wait_until_outside(&first, Deadline::after_ms(1));
@@ -222,13 +222,6 @@ TEST_F(CallGateTest, CloserMayNotBeInsideItself) {
   const Status status = gate_.wait_until_outside(nullptr, Deadline::after_ms(0));
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::misuse);
-}
-
-TEST(CommunicatorIdentity, IsEqualForEqualHistoryAndElseNot) {
-  EXPECT_EQ(derived_communicator(kFirst, 1, 0), derived_communicator(kFirst, 1, 0));
-  EXPECT_NE(derived_communicator(kFirst, 1, 0), derived_communicator(kFirst, 2, 0));
-  EXPECT_NE(derived_communicator(kFirst, 1, 0), derived_communicator(kFirst, 1, 1));
-  EXPECT_NE(derived_communicator(kFirst, 1, 0), derived_communicator(kSecond, 1, 0));
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/nccl/gate/communicator_id.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace amem {
 namespace {
 
@@ -26,9 +29,21 @@ CommunicatorId communicator_from_bytes(const void* unique_ids, size_t size_bytes
   return {{hash64(unique_ids, size_bytes, 0), hash64(unique_ids, size_bytes, 0x9e3779b97f4a7c15u)}};
 }
 
-CommunicatorId derived_communicator(const CommunicatorId& parent, uint64_t ordinal, int64_t color) {
-  const uint64_t words[4] = {parent.bits[0], parent.bits[1], ordinal, static_cast<uint64_t>(color)};
+CommunicatorId DerivedCommunicators::next(const void* parent, const CommunicatorId& id, int color,
+                                          std::vector<int> excluded) {
+  std::sort(excluded.begin(), excluded.end());
+  const CommunicatorId without =
+      communicator_from_bytes(excluded.data(), excluded.size() * sizeof(int));
+  MutexLock lock(mutex_);
+  const uint64_t ordinal = ++counts_[parent][std::move(excluded)];
+  const uint64_t words[] = {id.bits[0],      id.bits[1],     ordinal, static_cast<uint64_t>(color),
+                            without.bits[0], without.bits[1]};
   return communicator_from_bytes(words, sizeof words);
+}
+
+void DerivedCommunicators::forget(const void* parent) {
+  MutexLock lock(mutex_);
+  counts_.erase(parent);
 }
 
 }  // namespace amem

@@ -4,13 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <vector>
 
 #include "base/identity.h"
+#include "base/mutex.h"
 
 namespace amem {
 
 /// The identity of a communicator, equal on all its ranks.
 using CommunicatorId = ScopeId;
+using CommunicatorIds = std::vector<CommunicatorId>;
 
 /// Stands for all communicators without an identity: amem cannot derive it, or did not see their
 /// creation. They may have any members.
@@ -21,9 +25,29 @@ inline constexpr CommunicatorId kNameless{};
 /// two communicators share it.
 CommunicatorId communicator_from_bytes(const void* unique_ids, size_t size_bytes);
 
-/// The identity of a communicator derived from another one (ncclCommSplit, ncclCommShrink). NCCL
-/// requires that all members of the parent make the same derivations in the same order, so the
-/// ordinal is equal on all of them.
-CommunicatorId derived_communicator(const CommunicatorId& parent, uint64_t ordinal, int64_t color);
+/// Derives identities of communicators that are created from another one (ncclCommSplit,
+/// ncclCommShrink), equal in all participating processes. NCCL requires that all members of the
+/// parent make the same derivations in the same order, so the identity contains the number of
+/// earlier derivations of the same kind: every member takes part in a split, every remaining member
+/// in a shrink. Calls that amem refuses are not counted.
+///
+/// Thread-safe.
+class DerivedCommunicators {
+ public:
+  /// In place of the color of a split, which is -1 or greater.
+  static constexpr int kShrunk = -2;
+
+  /// The identity of the next child of `parent` with this color and without these ranks. All
+  /// callers pass the same ranks, in any order. `parent` is NCCL's address of the communicator
+  /// `id`.
+  CommunicatorId next(const void* parent, const CommunicatorId& id, int color,
+                      std::vector<int> excluded);
+  /// `parent` ends. Another communicator may get its address.
+  void forget(const void* parent);
+
+ private:
+  Mutex mutex_;
+  std::map<const void*, std::map<std::vector<int>, uint64_t>> counts_ AMEM_GUARDED_BY(mutex_);
+};
 
 }  // namespace amem

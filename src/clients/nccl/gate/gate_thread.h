@@ -10,8 +10,7 @@
 namespace amem {
 
 /// What one thread is doing inside NCCL. Written by that thread only, read by threads that wait for
-/// gates. Reused after the thread has ended. Owned by the gate and the thread together, because
-/// either may end first.
+/// gates. Reused after the thread has ended, never removed.
 ///
 /// A call writes only to the first cache line, unless its group has used several communicators.
 struct alignas(64) GateThread {
@@ -26,10 +25,10 @@ struct alignas(64) GateThread {
   const void* latest = this;
   std::array<std::atomic<const void*>, kCommunicatorsInGroup> communicators{};
   std::atomic<bool> owned{true};
+  GateThread* next = nullptr;  ///< in the list of all threads
   std::atomic<long> tid{0};
 
   // --- By the thread itself
-  // ----------------------------------------------------------------------------------------
 
   /// True if an earlier call of the group has entered on this communicator. May be false if calls
   /// on other communicators came in between.

@@ -9,7 +9,7 @@
 namespace amem {
 namespace {
 
-int count_of(const std::vector<CommunicatorId>& ids, const CommunicatorId& id) {
+int count_of(const CommunicatorIds& ids, const CommunicatorId& id) {
   return static_cast<int>(std::count(ids.begin(), ids.end(), id));
 }
 
@@ -20,19 +20,19 @@ void Membership::add(const CommunicatorId& id, int ranks) {
   ranks_[id] = ranks;
 }
 
-void Membership::forget(const std::vector<CommunicatorId>& ours) {
+void Membership::forget(const CommunicatorIds& ours) {
   MutexLock lock(mutex_);
   said_.clear();
   std::erase_if(ranks_, [&](const auto& entry) { return count_of(ours, entry.first) == 0; });
 }
 
-void Membership::note(const InstanceId& process, std::vector<CommunicatorId> said) {
+void Membership::note(const InstanceId& process, CommunicatorIds said) {
   MutexLock lock(mutex_);
   said_[process] = std::move(said);
 }
 
 Membership::Communicators Membership::may_include(const InstanceId& process,
-                                                  const std::vector<CommunicatorId>& ours) {
+                                                  const CommunicatorIds& ours) {
   MutexLock lock(mutex_);
   const auto its = said_.find(process);
   Communicators may{{kNameless}, its == said_.end()};

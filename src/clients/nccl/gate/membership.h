@@ -22,23 +22,23 @@ class Membership {
 
   /// Removes the information of earlier pauses, because communicators may have been created since.
   /// `ours` are the existing communicators.
-  void forget(const std::vector<CommunicatorId>& ours);
+  void forget(const CommunicatorIds& ours);
   /// A process has sent its communicators, each as often as it has ranks in it.
-  void note(const InstanceId& process, std::vector<CommunicatorId> said);
+  void note(const InstanceId& process, CommunicatorIds said);
 
   struct Communicators {
-    std::vector<CommunicatorId> ids;
+    CommunicatorIds ids;
     bool is_guess = false;  ///< it may not be a member of all these communicators
   };
   /// The communicators in `ours` of which the process may be a member: those that it has sent. If
   /// it has sent none: all except those whose ranks are all known to be in this process or in
   /// others. Includes nameless ones.
-  Communicators may_include(const InstanceId& process, const std::vector<CommunicatorId>& ours);
+  Communicators may_include(const InstanceId& process, const CommunicatorIds& ours);
 
  private:
   Mutex mutex_;
   std::unordered_map<CommunicatorId, int> ranks_ AMEM_GUARDED_BY(mutex_);
-  std::unordered_map<InstanceId, std::vector<CommunicatorId>> said_ AMEM_GUARDED_BY(mutex_);
+  std::unordered_map<InstanceId, CommunicatorIds> said_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

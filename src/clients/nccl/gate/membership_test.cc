@@ -12,7 +12,7 @@ namespace {
 const CommunicatorId kWorld = communicator_from_bytes("world", 5);
 const CommunicatorId kPair = communicator_from_bytes("pair", 4);
 const CommunicatorId kUnseen = communicator_from_bytes("unseen", 6);
-using Ids = std::vector<CommunicatorId>;
+using Ids = CommunicatorIds;
 
 /// We are one rank of a world of three and of a pair.
 class MembershipTest : public testing::Test {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/driver_calls/slab_calls.h"
 #include "clients/nccl/hook_context.h"
 #include "memory/slab.h"
 #include "tests/support/no_exchange.h"

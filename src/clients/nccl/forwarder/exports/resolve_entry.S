@@ -24,47 +24,26 @@ amem_resolve_and_jump:
     movq %rsp, %rbp
     .cfi_def_cfa_register %rbp
     andq $-16, %rsp
-    subq $208, %rsp
-    movaps %xmm0, (%rsp)
-    movaps %xmm1, 16(%rsp)
-    movaps %xmm2, 32(%rsp)
-    movaps %xmm3, 48(%rsp)
-    movaps %xmm4, 64(%rsp)
-    movaps %xmm5, 80(%rsp)
-    movaps %xmm6, 96(%rsp)
-    movaps %xmm7, 112(%rsp)
-    movq %rdi, 128(%rsp)
-    movq %rsi, 136(%rsp)
-    movq %rdx, 144(%rsp)
-    movq %rcx, 152(%rsp)
-    movq %r8, 160(%rsp)
-    movq %r9, 168(%rsp)
-    movq %rax, 176(%rsp)
-    movq %r10, 184(%rsp)
-    movq %r11, 192(%rsp)
+    .irp register, rdi, rsi, rdx, rcx, r8, r9, rax, r10, r11
+    pushq %\register
+    .endr
+    subq $136, %rsp             // eight times 16 bytes, and 8 so that the stack is aligned
+    .irp n, 0, 1, 2, 3, 4, 5, 6, 7
+    movaps %xmm\n, 16*\n(%rsp)
+    .endr
 
     movq 8(%rbp), %rdi
     call amem_resolve
     // The index has served; its place on the stack now carries the target, so that no register has to.
     movq %rax, 8(%rbp)
 
-    movaps (%rsp), %xmm0
-    movaps 16(%rsp), %xmm1
-    movaps 32(%rsp), %xmm2
-    movaps 48(%rsp), %xmm3
-    movaps 64(%rsp), %xmm4
-    movaps 80(%rsp), %xmm5
-    movaps 96(%rsp), %xmm6
-    movaps 112(%rsp), %xmm7
-    movq 128(%rsp), %rdi
-    movq 136(%rsp), %rsi
-    movq 144(%rsp), %rdx
-    movq 152(%rsp), %rcx
-    movq 160(%rsp), %r8
-    movq 168(%rsp), %r9
-    movq 176(%rsp), %rax
-    movq 184(%rsp), %r10
-    movq 192(%rsp), %r11
+    .irp n, 0, 1, 2, 3, 4, 5, 6, 7
+    movaps 16*\n(%rsp), %xmm\n
+    .endr
+    addq $136, %rsp
+    .irp register, r11, r10, rax, r9, r8, rcx, rdx, rsi, rdi
+    popq %\register
+    .endr
     leave
     .cfi_def_cfa %rsp, 16
     .cfi_restore %rbp

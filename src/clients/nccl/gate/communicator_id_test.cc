@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/nccl/gate/derived_communicators.h"
+#include "clients/nccl/gate/communicator_id.h"
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@ const CommunicatorId kWorld{{1, 2}};
 
 /// A member of kWorld.
 struct Rank {
-  CommunicatorId split(int color) { return derived.split(&world, kWorld, color); }
+  CommunicatorId split(int color) { return derived.next(&world, kWorld, color, {}); }
   CommunicatorId shrink(std::vector<int> excluded) {
-    return derived.shrink(&world, kWorld, std::move(excluded));
+    return derived.next(&world, kWorld, DerivedCommunicators::kShrunk, std::move(excluded));
   }
   DerivedCommunicators derived;
   char world = 0;  // its address is NCCL's handle
@@ -50,6 +50,12 @@ TEST(DerivedCommunicators, CountBeginsAnewForAnotherParentAtTheSameAddress) {
   zero.derived.forget(&zero.world);
 
   EXPECT_EQ(zero.split(0), one.split(0));
+}
+
+TEST(DerivedCommunicators, OfDifferentParentsAreDifferent) {
+  Rank zero;
+  DerivedCommunicators other;
+  EXPECT_NE(zero.split(0), other.next(&zero, CommunicatorId{{3, 4}}, 0, {}));
 }
 
 }  // namespace

@@ -31,7 +31,6 @@ class CallGateFixture : public testing::Test {
 
   CallGate gate_;
   const InstanceId member_ = random_instance_id();
-  const CallGate::Closure closure_{member_, "process 7 is paused", false};
 };
 
 }  // namespace amem

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/nccl/doors/making.h"
+#include "clients/nccl/doors/passage.h"
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/thread_value.h"
 
 namespace amem {
@@ -30,7 +31,7 @@ void add_member_count(NcclClient& client, int copy, Comm comm, const Communicato
                           ? real_function<int(Comm, int*)>(copy, NcclFunction::ncclCommCount)
                           : nullptr;
   int ranks = -1;
-  if (count != nullptr && count(comm, &ranks) == ncclSuccess) client.members().add(id, ranks);
+  if (count != nullptr && count(comm, &ranks) == ncclSuccess) client.members.add(id, ranks);
 }
 
 }  // namespace
@@ -60,12 +61,12 @@ void end_making_in_group(NcclClient& client, int copy, int result) {
     Comm const comm = std::atomic_ref(*pending.slot).load(std::memory_order_acquire);
     // A parent that does not block is in progress until NCCL has filled the slot.
     if (comm == nullptr) {
-      client.gate().add_unseen(pending.id);
+      client.gate.add_unseen(pending.id);
       client.note_in_progress();
       add_async(client, copy, pending.parent);
       continue;
     }
-    client.gate().add_communicator(comm, pending.id);
+    client.gate.add_communicator(comm, pending.id);
     add_async(client, copy, comm);
     add_member_count(client, copy, comm, pending.id, result);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "contents/copy_queue.h"
+#include "contents/copier.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ struct {
   size_t launches_before_failing;  ///< of cuLaunchKernel, that still succeed
   std::vector<unsigned> launched;  ///< copies of each launch
   std::vector<size_t> copied;      ///< bytes of each copy
-  size_t looked_up;
   bool to_host;
+  ExitFlag* exits_at_look_up;
 } g_gpu;
 
 DriverResult answer(const char* function) {
@@ -38,13 +38,22 @@ Driver fake_driver() {
     *name = "CUDA_ERROR_UNKNOWN";
     return driver_result::kSuccess;
   };
+  driver.cuStreamCreate = [](DriverStream* stream, unsigned) {
+    *stream = reinterpret_cast<DriverStream>(&g_gpu);
+    return driver_result::kSuccess;
+  };
+  driver.cuEventCreate = [](DriverEvent* event, unsigned) {
+    *event = reinterpret_cast<DriverEvent>(&g_gpu);
+    return driver_result::kSuccess;
+  };
+  driver.cuEventRecord = [](DriverEvent, DriverStream) { return driver_result::kSuccess; };
   driver.cuModuleLoadData = [](DriverModule*, const void*) { return answer("cuModuleLoadData"); };
   driver.cuModuleGetFunction = [](DriverKernel* kernel, DriverModule, const char*) {
     *kernel = reinterpret_cast<DriverKernel>(&g_gpu);
     return driver_result::kSuccess;
   };
   driver.cuMemHostGetDevicePointer_v2 = [](DeviceAddress* address, void* host, unsigned) {
-    ++g_gpu.looked_up;
+    if (g_gpu.exits_at_look_up != nullptr) g_gpu.exits_at_look_up->raise();
     *address = reinterpret_cast<DeviceAddress>(host) + kSeenFurther;
     return answer("cuMemHostGetDevicePointer");
   };
@@ -77,13 +86,13 @@ Driver fake_driver() {
 }
 
 /// In both directions.
-class CopyQueueTest : public testing::TestWithParam<CopyDirection> {
+class CopierTest : public testing::TestWithParam<CopyDirection> {
  protected:
   static constexpr size_t kSlot = 3 * kSmallCopyBytes;
   static constexpr size_t kSlots = 300;
-  static constexpr size_t kLarge = CopyQueue::kLargestByKernel + kSmallCopyBytes;
+  static constexpr size_t kLarge = Copier::kLargestByKernel + kSmallCopyBytes;
 
-  CopyQueueTest() : backing_(kSlots * kSlot), on_host_(kSlots * kSlot) {
+  CopierTest() : backing_(kSlots * kSlot), on_host_(kSlots * kSlot) {
     g_gpu = {};
     g_gpu.to_host = GetParam() == CopyDirection::to_host;
     unsigned random = 1;
@@ -97,17 +106,20 @@ class CopyQueueTest : public testing::TestWithParam<CopyDirection> {
     for (size_t i = 0; i < count; ++i) pieces.push_back({i * kSlot, kSmallCopyBytes});
     return pieces;
   }
-  /// In one extent that begins there.
-  std::vector<CopyRange> ranges(const std::vector<Piece>& pieces, size_t host_offset_bytes = 0) {
-    return copy_ranges(pieces, {{on_host_.data() + host_offset_bytes, on_host_.size()}});
-  }
-  Status queue(const std::vector<Piece>& pieces, bool kernel_can_go = true,
+  /// The host block is one extent that begins there.
+  Status queue(Copier& copier, std::vector<Piece> pieces, bool kernel_can_go = true,
                size_t host_offset_bytes = 0) {
-    CopyQueue queue(driver_, kernels_, 0, GetParam(), nullptr, exiting_);
-    AMEM_TRY(queue.add(reinterpret_cast<DeviceAddress>(backing_.data()),
-                       ranges(pieces, host_offset_bytes), kernel_can_go));
-    EXPECT_TRUE(g_gpu.launched.empty()) << "they go together";
-    return queue.flush();
+    Transfer transfer;
+    transfer.address = reinterpret_cast<DeviceAddress>(backing_.data());
+    transfer.size_bytes = total_bytes(pieces);
+    transfer.pieces = std::move(pieces);
+    transfer.on_host = std::make_shared<const std::vector<HostExtent>>(
+        1, HostExtent{on_host_.data() + host_offset_bytes, on_host_.size()});
+    transfer.kernel_can_go = kernel_can_go;
+    return copier.queue(transfer, GetParam());
+  }
+  Status queue(std::vector<Piece> pieces, bool kernel_can_go = true, size_t host_offset_bytes = 0) {
+    return queue(copier_, std::move(pieces), kernel_can_go, host_offset_bytes);
   }
   /// On the host one piece lies behind the other.
   void expect_copied(const std::vector<Piece>& pieces, size_t host_offset_bytes = 0) {
@@ -124,11 +136,11 @@ class CopyQueueTest : public testing::TestWithParam<CopyDirection> {
 
   std::vector<unsigned char> backing_, on_host_;
   const Driver driver_ = fake_driver();
-  const ExitFlag exiting_;
-  Kernels kernels_{driver_};
+  ExitFlag exiting_;
+  Copier copier_{driver_, 0, exiting_};
 };
 
-TEST_P(CopyQueueTest, SmallPiecesGoTogetherAndOthersByThemselves) {
+TEST_P(CopierTest, SmallPiecesGoTogetherAndOthersByThemselves) {
   std::vector<Piece> pieces = small(40);
   pieces[7].size_bytes = 2 * kSmallCopyBytes;
   pieces[30].size_bytes = kSmallCopyBytes / 2;
@@ -141,27 +153,14 @@ TEST_P(CopyQueueTest, SmallPiecesGoTogetherAndOthersByThemselves) {
   EXPECT_EQ(g_gpu.copied, (std::vector<size_t>{kSmallCopyBytes / 2, kLarge}));
 }
 
-TEST_P(CopyQueueTest, SmallPiecesOfSeveralBackingsGoTogether) {
-  CopyQueue queue(driver_, kernels_, 0, GetParam(), nullptr, exiting_);
-  const auto backing = reinterpret_cast<DeviceAddress>(backing_.data());
-  ASSERT_TRUE(queue.add(backing, ranges(small(3)), true).ok());
-  ASSERT_TRUE(queue.add(backing + 10 * kSlot, ranges(small(2), 10 * kSlot), true).ok());
-
-  ASSERT_TRUE(queue.flush().ok());
-
-  EXPECT_EQ(g_gpu.launched, std::vector<unsigned>{5});
-  expect_copied(small(3));
-  expect_copied({{10 * kSlot, kSmallCopyBytes}, {11 * kSlot, kSmallCopyBytes}}, 10 * kSlot);
-}
-
-TEST_P(CopyQueueTest, MoreThanAListHoldsTakeSeveralLaunches) {
+TEST_P(CopierTest, MoreThanAListHoldsTakeSeveralLaunches) {
   ASSERT_TRUE(queue(small(kSlots)).ok());
 
   expect_copied(small(kSlots));
   EXPECT_EQ(g_gpu.launched, (std::vector<unsigned>{255, 45}));
 }
 
-TEST_P(CopyQueueTest, NoKernelGoesWhereItCannot) {
+TEST_P(CopierTest, NoKernelGoesWhereItCannot) {
   ASSERT_TRUE(queue(small(5), false).ok());
 
   expect_copied(small(5));
@@ -169,7 +168,7 @@ TEST_P(CopyQueueTest, NoKernelGoesWhereItCannot) {
   EXPECT_EQ(g_gpu.copied, std::vector<size_t>(5, kSmallCopyBytes));
 }
 
-TEST_P(CopyQueueTest, WhatIsNotAlignedIsCopiedByTheDriver) {
+TEST_P(CopierTest, WhatIsNotAlignedIsCopiedByTheDriver) {
   ASSERT_TRUE(queue(small(2), true, 8).ok());
   expect_copied(small(2), 8);
   EXPECT_TRUE(g_gpu.launched.empty());
@@ -184,22 +183,19 @@ TEST_P(CopyQueueTest, WhatIsNotAlignedIsCopiedByTheDriver) {
   EXPECT_EQ(g_gpu.launched, std::vector<unsigned>{1});
 }
 
-TEST_P(CopyQueueTest, SmallPiecesAreCopiedOneByOneWhereTheKernelFails) {
+TEST_P(CopierTest, SmallPiecesAreCopiedOneByOneWhereTheKernelFails) {
   for (const char* function : {"cuModuleLoadData", "cuMemHostGetDevicePointer", "cuLaunchKernel"}) {
     g_gpu.failing = function;
     g_gpu.copied.clear();
     for (unsigned char& byte : g_gpu.to_host ? on_host_ : backing_) byte = 0;
-    Kernels fresh(driver_);
-    CopyQueue queue(driver_, fresh, 0, GetParam(), nullptr, exiting_);
-    ASSERT_TRUE(
-        queue.add(reinterpret_cast<DeviceAddress>(backing_.data()), ranges(small(5)), true).ok());
-    ASSERT_TRUE(queue.flush().ok()) << function;
+    Copier fresh(driver_, 0, exiting_);
+    ASSERT_TRUE(queue(fresh, small(5)).ok()) << function;
     expect_copied(small(5));
     EXPECT_EQ(g_gpu.copied, std::vector<size_t>(5, kSmallCopyBytes)) << function;
   }
 }
 
-TEST_P(CopyQueueTest, LaunchThatFailsLaterLeavesTheRestToTheDriver) {
+TEST_P(CopierTest, LaunchThatFailsLaterLeavesTheRestToTheDriver) {
   g_gpu.failing = "cuLaunchKernel";
   g_gpu.launches_before_failing = 1;
 
@@ -210,7 +206,7 @@ TEST_P(CopyQueueTest, LaunchThatFailsLaterLeavesTheRestToTheDriver) {
   EXPECT_EQ(g_gpu.copied.size(), 45u);
 }
 
-TEST_P(CopyQueueTest, CopyThatFailsIsAnError) {
+TEST_P(CopierTest, CopyThatFailsIsAnError) {
   g_gpu.failing = copy_call();
 
   const Status status = queue({{0, kLarge}});
@@ -222,17 +218,12 @@ TEST_P(CopyQueueTest, CopyThatFailsIsAnError) {
       << status.error().message;
 }
 
-TEST_P(CopyQueueTest, DriverIsNotCalledOnceExitHasBegun) {
-  ExitFlag exiting;
-  CopyQueue queue(driver_, kernels_, 0, GetParam(), nullptr, exiting);
-  const auto backing = reinterpret_cast<DeviceAddress>(backing_.data());
-  ASSERT_TRUE(queue.add(backing, ranges(small(1)), true).ok());
-  exiting.raise();
+TEST_P(CopierTest, DriverIsNotCalledOnceExitHasBegun) {
+  g_gpu.exits_at_look_up = &exiting_;
 
-  EXPECT_FALSE(queue.add(backing, ranges({{0, kLarge}}), true).ok());
-  EXPECT_FALSE(queue.flush().ok());
+  EXPECT_FALSE(queue(small(1)).ok());
+  EXPECT_FALSE(queue({{0, kSmallCopyBytes}, {kSlot, kLarge}}).ok());
 
-  EXPECT_EQ(g_gpu.looked_up, 1u);
   EXPECT_TRUE(g_gpu.launched.empty());
   EXPECT_TRUE(g_gpu.copied.empty());
 }
@@ -252,7 +243,7 @@ TEST(CopyRanges, FollowPiecesAndExtents) {
   EXPECT_TRUE(copy_ranges({}, {}).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, CopyQueueTest,
+INSTANTIATE_TEST_SUITE_P(Both, CopierTest,
                          testing::Values(CopyDirection::to_host, CopyDirection::to_device),
                          [](const auto& test) {
                            return test.param == CopyDirection::to_host ? "to_host" : "to_device";

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/nccl/driver_calls/net_plugins.h"
+#include "clients/nccl/driver_calls/registrations.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +16,50 @@
 namespace amem {
 namespace {
 
-using Word = uintptr_t;  ///< a member of a table: the name, or a function
+constexpr char kNic[] = "registered with a NIC";
+
+using Word = uintptr_t;
+
+// All functions begin with an object, the address and the size. They have up to nine parameters of
+// one word each: the first six are in registers, the others on the stack (System V ABI, AMD64,
+// 3.2.3), where words that a caller has not passed are read and ignored.
+using Register = Word(Word object, Word address, Word size, Word, Word, Word, Word, Word, Word);
+
+// --- Functions
+
+/// libibverbs verbs.h (rdma-core 44), gdrapi.h (gdrcopy 2.4).
+struct Function {
+  const char* name;
+  bool returns_object;  ///< nullptr: failed; otherwise an int, 0: succeeded
+  const char* because;
+};
+constexpr Function kFunctions[] = {
+    {"ibv_reg_mr", true, kNic},
+    {"ibv_reg_mr_iova2", true, kNic},
+    {"gdr_pin_buffer", false, "mapped for the CPU (gdrcopy)"},
+    {"gdr_pin_buffer_v2", false, "mapped for the CPU (gdrcopy)"},
+};
+std::atomic<Register*> g_real[std::size(kFunctions)];
+
+template <size_t kRow>
+Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word f, Word g, Word h,
+                     Word i) {
+  const Word result = g_real[kRow].load()(object, address, size, d, e, f, g, h, i);
+  const bool failed = kFunctions[kRow].returns_object ? result == 0 : static_cast<int>(result) != 0;
+  if (!failed) pin_range(*hook_context(), address, size, kFunctions[kRow].because);
+  return result;
+}
+constexpr Register* kFunctionHooks[] = {hooked_function<0>, hooked_function<1>, hooked_function<2>,
+                                        hooked_function<3>};
+
+const Function* function_of(const char* name) {
+  const auto* const found =
+      std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                   [&](const Function& each) { return strcmp(each.name, name) == 0; });
+  return found == std::end(kFunctions) ? nullptr : found;
+}
+
+// --- Tables of plugins
 
 /// Tables of one kind and these versions. Their first member is the name, all others are functions.
 struct Layout {
@@ -69,22 +113,16 @@ int version_of(const char* name, const char* prefix) {
   return *end == '\0' && version >= 0 && version < 1000 ? static_cast<int>(version) : -1;
 }
 
-// All forms of the functions begin with the communicator, the address and the size. They have up to
-// nine parameters of one word each: the first six are in registers, the others on the stack (System
-// V ABI, AMD64, 3.2.3), where words that a caller has not passed are read and ignored.
-using Register = int(Word comm, Word address, Word size, Word, Word, Word, Word, Word, Word);
-
 // Written before NCCL gets the copy, constant afterwards.
 template <size_t kTable, size_t kOffset>
-AMEM_NOT_ANALYSED int hooked_register(Word comm, Word address, Word size, Word d, Word e, Word f,
-                                      Word g, Word h, Word i) {
+AMEM_NOT_ANALYSED Word hooked_register(Word comm, Word address, Word size, Word d, Word e, Word f,
+                                       Word g, Word h, Word i) {
   const Table& table = g_tables[kTable];
   const Word real = table.real[table.layout->register_at + kOffset];
-  const int result = reinterpret_cast<Register*>(real)(comm, address, size, d, e, f, g, h, i);
+  const Word result = reinterpret_cast<Register*>(real)(comm, address, size, d, e, f, g, h, i);
   const bool is_int = kOffset == 0 && table.layout->size_is_int;
-  if (result == 0)
-    pin_range(*hook_context(), address, is_int ? static_cast<uint32_t>(size) : size,
-              "registered with a NIC");
+  if (static_cast<int>(result) == 0)
+    pin_range(*hook_context(), address, is_int ? static_cast<uint32_t>(size) : size, kNic);
   return result;
 }
 
@@ -107,29 +145,18 @@ void fill(Table& table, size_t index) {
   if (layout.has_dma_buf) replace(layout.register_at + 1, hook_of<1>(index, kAll));
 }
 
-void refuse_pauses(const std::string& because) {
-  Registry& registry = *hook_context()->registry;
-  MutexLock lock(registry.mutex);
-  if (registry.refusal.empty()) registry.refusal = because;
-}
-
-}  // namespace
-
-bool is_net_plugin(const char* name) {
-  return std::any_of(std::begin(kLayouts), std::end(kLayouts),
-                     [&](const Layout& layout) { return version_of(name, layout.prefix) >= 0; });
-}
-
-void* net_plugin_wrapper(const char* name, void* table) {
+void* table_hook(const char* name, void* table) {
   const auto* const layout =
       std::find_if(std::begin(kLayouts), std::end(kLayouts), [&](const Layout& each) {
         const int version = version_of(name, each.prefix);
         return version >= each.first_version && version <= each.last_version;
       });
   if (layout == std::end(kLayouts)) {
-    refuse_pauses(std::string("a network plugin has a table ") + name +
-                  ", which this version of amem does not know: memory that the plugin registers "
-                  "must not be released");
+    refuse_pauses(
+        *hook_context(),
+        std::string("a network plugin has a table ") + name +
+            ", which this version of amem does not know: memory that the plugin registers "
+            "must not be released");
     return table;
   }
   MutexLock lock(g_mutex);
@@ -142,8 +169,23 @@ void* net_plugin_wrapper(const char* name, void* table) {
     }
     if (each.original == table && each.layout == layout) return each.copy.data();
   }
-  refuse_pauses("the process uses more network plugins than amem can follow");
+  refuse_pauses(*hook_context(), "the process uses more network plugins than amem can follow");
   return table;
+}
+
+}  // namespace
+
+bool registers_memory(const char* name) {
+  return function_of(name) != nullptr ||
+         std::any_of(std::begin(kLayouts), std::end(kLayouts),
+                     [&](const Layout& layout) { return version_of(name, layout.prefix) >= 0; });
+}
+
+void* registration_hook(const char* name, void* real) {
+  const Function* const function = function_of(name);
+  if (function == nullptr) return table_hook(name, real);
+  g_real[function - kFunctions] = reinterpret_cast<Register*>(real);
+  return reinterpret_cast<void*>(kFunctionHooks[function - kFunctions]);
 }
 
 }  // namespace amem

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Tables of network plugins as NCCL's versions look them up, and the memory that they register.
-#include "clients/nccl/driver_calls/net_plugins.h"
+#include "clients/nccl/driver_calls/registrations.h"
 
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ class NetPlugins : public SlabCalls {
   NetPlugins() { g_call = {}; }
 
   const uintptr_t* wrapped(const char* name, std::array<uintptr_t, kMembers>& table) {
-    return static_cast<const uintptr_t*>(net_plugin_wrapper(name, table.data()));
+    return static_cast<const uintptr_t*>(registration_hook(name, table.data()));
   }
   const char* reason_of(const Buffer& buffer) {
     MutexLock lock(registry_.mutex);
@@ -162,7 +162,7 @@ TEST_F(NetPlugins, ATableHasOneCopy) {
 
 TEST_F(NetPlugins, UnknownVersionRefusesThePause) {
   std::array<uintptr_t, kMembers> table{};
-  EXPECT_TRUE(is_net_plugin("ncclNetPlugin_v13"));
+  EXPECT_TRUE(registers_memory("ncclNetPlugin_v13"));
 
   EXPECT_EQ(wrapped("ncclNetPlugin_v13", table), table.data());
 
@@ -170,10 +170,37 @@ TEST_F(NetPlugins, UnknownVersionRefusesThePause) {
   EXPECT_NE(registry_.refusal.find("ncclNetPlugin_v13"), std::string::npos) << registry_.refusal;
 }
 
+void* ibv_reg_mr(void*, void*, size_t size_bytes, int) {
+  return size_bytes == 1000 ? &g_call : nullptr;
+}
+int gdr_pin_buffer(void*, unsigned long, size_t size_bytes, uint64_t token, uint32_t, void*) {
+  g_call.offset = token;
+  return size_bytes == 1000 ? 0 : -1;
+}
+
+TEST_F(NetPlugins, NicsAndGdrcopyKeepMemoryToo) {
+  const Buffer first = allocate(1000), second = allocate(1000);
+  const auto reg = reinterpret_cast<decltype(&ibv_reg_mr)>(
+      registration_hook("ibv_reg_mr", reinterpret_cast<void*>(&ibv_reg_mr)));
+  const auto pin = reinterpret_cast<decltype(&gdr_pin_buffer)>(
+      registration_hook("gdr_pin_buffer", reinterpret_cast<void*>(&gdr_pin_buffer)));
+  auto* const address = reinterpret_cast<void*>(first.address);
+
+  EXPECT_EQ(reg(nullptr, address, 999, 0), nullptr);
+  EXPECT_EQ(reason_of(first), nullptr);
+  EXPECT_EQ(reg(nullptr, address, 1000, 0), &g_call);
+  EXPECT_STREQ(reason_of(first), "registered with a NIC");
+  EXPECT_EQ(pin(nullptr, second.address, 999, 0, 0, nullptr), -1);
+  EXPECT_EQ(reason_of(second), nullptr);
+  EXPECT_EQ(pin(nullptr, second.address, 1000, 7, 0, nullptr), 0);
+  EXPECT_EQ(g_call.offset, 7u);
+  EXPECT_STREQ(reason_of(second), "mapped for the CPU (gdrcopy)");
+}
+
 TEST(NetPluginNames, OthersAreNotTouched) {
   for (const char* name : {"ncclNetPlugin_v", "ncclNetPlugin_vX", "ncclNetPlugin_v8x",
                            "ncclTunerPlugin_v4", "ncclProfiler_v4", "ncclNet", "cuMemCreate"})
-    EXPECT_FALSE(is_net_plugin(name)) << name;
+    EXPECT_FALSE(registers_memory(name)) << name;
 }
 
 }  // namespace
