@@ -49,8 +49,9 @@ Process::Process(const Driver& driver)
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),
       tensors_(driver_, registry_, devices_, sharing_, environment().timeout_ms),
+      symmetric_(registry_),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
-  engine_.clients = Clients{&nccl_, &tensors_};
+  engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
   hooks_.driver = &driver_;
