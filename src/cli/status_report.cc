@@ -125,7 +125,9 @@ std::vector<std::vector<std::string>> rows_of(const Json& reply) {
     const Json& tags = reply["tags"];
     const std::string state =
         tags.contains(tag) ? tags[tag].value("state", "?") : reply.value("state", "?");
-    return std::vector<std::string>{gpu, pid, reply["rank"], reply["group"].dump(), tag, state};
+    const std::string name = reply.value("group_name", "");
+    const std::string group = name.empty() ? reply["group"].dump() : name;
+    return std::vector<std::string>{gpu, pid, reply["rank"], group, tag, state};
   };
   std::vector<std::vector<std::string>> rows;
   for (const Json& memory : reply["memory"]) {
