@@ -25,6 +25,7 @@ class Sharing final : public Exchange, public PeerHandler {
   // Exchange, from the hooks.
   Result<int> make_token(Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
   bool import_token(int fd, DriverHandle* handle, DriverResult* result) override;
+  std::string processes_without_amem(const char* library) override;
   void forget(const Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
 
   // PeerHandler, on the service thread.

@@ -20,6 +20,14 @@ namespace amem {
 /// holds the token.
 using Token = ImportOrigin;
 
+inline constexpr uint32_t kTokenVersion = 3;
+
+/// What tokens of all versions say.
+struct OtherToken {
+  uint32_t version;
+  int32_t owner_pid;
+};
+
 /// The bytes of a token (docs/wire_protocol.md), and the token that bytes are: those of
 /// encode_token() and no others. Thread-safe.
 std::vector<uint8_t> encode_token(Token token);
@@ -32,5 +40,8 @@ Result<UniqueFd> make_token(const Token& token);
 /// all. Never blocks, never moves the file position, changes nothing. One system call for an fd
 /// that is not in memory, three for a token. Thread-safe.
 std::optional<Token> read_token(int fd);
+
+/// The token of another version of amem that `fd` is; nothing for anything else. Thread-safe.
+std::optional<OtherToken> read_other_token(int fd);
 
 }  // namespace amem

@@ -40,6 +40,7 @@ class NoExchange final : public Exchange {
     return 77;
   }
   bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
+  std::string processes_without_amem(const char*) override { return ""; }
   void forget(const Allocation&) override {}
 };
 
