@@ -7,6 +7,7 @@
 #include "base/last_error.h"
 #include "base/thread_value.h"
 #include "clients/nccl/doors/nccl_result.h"
+#include "driver/work_contexts.h"
 #include "engine/statistics.h"
 
 namespace amem {
@@ -53,6 +54,8 @@ Result<DeviceAddress> allocate(size_t size_bytes, const char* tag, amemKind_t ki
   const Driver& driver = process->driver();
   AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
                          "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
+  // The application may use the memory in a context that it has made.
+  note_work_context(driver);
   process->meet_peers();
   return process->tensors().allocate(size_bytes, device, tag == nullptr ? "" : tag,
                                      kind == amemKindKeep ? Kind::keep : Kind::discard);

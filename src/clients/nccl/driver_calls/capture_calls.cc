@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/nccl/hook_context.h"
+#include "driver/work_contexts.h"
 
 namespace amem {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 DriverResult noted(DriverStream stream, const int* status, uint64_t capture, DriverResult result) {
   HookContext& context = *hook_context();
   if (result != driver_result::kSuccess || status == nullptr || context.forward_only) return result;
+  note_work_context(*context.driver);
   const Status admitted = context.captures->note(stream, *status, capture, context.gate_timeout_ms);
   if (admitted.ok()) return result;
   AMEM_LOG(warn, -1, "%s", admitted.error().message.c_str());

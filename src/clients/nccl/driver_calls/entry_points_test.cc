@@ -55,6 +55,9 @@ class Hooks : public testing::Test {
     driver_.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties*, DriverHandle) {
       return 0;
     };
+    driver_.cuCtxGetCurrent = [](DriverContext* context) {
+      return *context = nullptr, driver_result::kSuccess;
+    };
     context_.driver = &driver_;
     context_.registry = &registry_;
     context_.exchange = &exchange_;
