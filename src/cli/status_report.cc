@@ -73,6 +73,7 @@ bool is_complete(const Json& reply) {
   const auto has = [&](const char* name, auto is) {
     return reply.contains(name) && (reply[name].*is)();
   };
+  if (reply.contains("group_name") && !reply["group_name"].is_string()) return false;
   if (!has("group", &Json::is_number_integer) || !has("tags", &Json::is_object) ||
       !has("memory", &Json::is_array) || !has("persistent", &Json::is_object))
     return false;

@@ -192,7 +192,7 @@ def test_mute_processes_are_named_and_cost_two_seconds_together(amem, start):
 
 @pytest.mark.parametrize(
     "reply",
-    ["", "no json", "[1]", '{"state": 5}', '{"group": "x", "state": "paused"}'] + [
+    ["", "no json", "[1]", '{"state": 5}', '{"group": "x", "state": "paused"}', json.dumps({**REPLY, "group_name": 5})] + [
         json.dumps({**REPLY, name: 5}) for name in ("tags", "memory", "persistent")
     ] + [json.dumps({**REPLY, "memory": [{"gpu": "GPU-1"}]})],
 )

@@ -30,7 +30,8 @@ TEST_F(PauseResume, TwoRanksGoOnBitExactlyAfterEveryCycle) {
   }
 }
 
-TEST_F(PauseResume, CommunicatorsOfASplitGoOn) {
+using Splits = JobTest;
+TEST_F(Splits, GoOnAfterEveryCycle) {
   auto job = pair();
   for (const auto& [parent, child] : {std::pair{"world", "child"}, {"child", "grandchild"}})
     job->all(std::string("split ") + parent + " " + child + " 0 0");
