@@ -149,12 +149,16 @@ Status wait_for_primary(const Driver& driver, const ExitFlag& exiting, int devic
 Status wait_for_created(const Driver& driver, const ExitFlag& exiting, int device,
                         DriverContext context) {
   AMEM_TRY(exiting.check());
-  const DriverResult entered = driver.cuCtxSetCurrent(context);
-  if (entered == driver_result::kContextIsDestroyed || entered == driver_result::kInvalidContext) {
+  // Not by making it current: with a destroyed context that corrupts the process's memory
+  // (measured: H200, driver 580.159.04).
+  unsigned version = 0;
+  const DriverResult found = driver.cuCtxGetApiVersion(context, &version);
+  if (found == driver_result::kInvalidContext || found == driver_result::kContextIsDestroyed) {
     forget_work_context(context);
     return ok_status();
   }
-  AMEM_TRY(driver_status(driver, entered,
+  AMEM_TRY(driver_status(driver, found, "cuCtxGetApiVersion() on device %d", device));
+  AMEM_TRY(driver_status(driver, driver.cuCtxSetCurrent(context),
                          "cuCtxSetCurrent(a context of cuCtxCreate() on device %d)", device));
   void* goes = nullptr;
   Status status = g_way == Way::synchronizing

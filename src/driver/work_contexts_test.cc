@@ -45,13 +45,16 @@ Driver fake_driver() {
     return driver_result::kSuccess;
   };
   driver.cuCtxSetCurrent = [](DriverContext context) {
-    if (context == g_seen.destroyed) return driver_result::kContextIsDestroyed;
+    EXPECT_TRUE(context == nullptr || context != g_seen.destroyed) << "the process would crash";
     g_seen.current = context;
     return driver_result::kSuccess;
   };
   driver.cuCtxGetCurrent = [](DriverContext* context) {
     *context = g_seen.current;
     return driver_result::kSuccess;
+  };
+  driver.cuCtxGetApiVersion = [](DriverContext context, unsigned*) {
+    return context == g_seen.destroyed ? driver_result::kInvalidContext : driver_result::kSuccess;
   };
   driver.cuCtxGetDevice = [](int* device) { return *device = kDevice, driver_result::kSuccess; };
   driver.cuThreadExchangeStreamCaptureMode = [](int*) { return driver_result::kSuccess; };
