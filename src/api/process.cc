@@ -118,9 +118,12 @@ void Process::meet_peers() {
 }
 
 std::string Process::status_text() {
-  ProcessFacts facts{getpid(), engine_.group, {}, session_.context_bytes(), [this](int device) {
-                       return gpu_uuid(driver_, device);
-                     }};
+  ProcessFacts facts{getpid(),
+                     engine_.group,
+                     {},
+                     session_.context_bytes(),
+                     [this](int device) { return gpu_uuid(driver_, device); },
+                     environment().group_name};
   for (const auto& [tag, state] : session_.states()) facts.states[tag] = session_state_name(state);
   return statistics_json(take_statistics(registry_), facts);
 }

@@ -139,7 +139,8 @@ const void* named_entry(const char* name, uintptr_t function, const Image* user)
 void patch(const Image& image, const Interception& client, SeenImages::Entry& seen) {
   seen.is_patched = true;
   for (const auto& entry : g_named)
-    if (const NamedFunctions* const named = entry.load(); named != nullptr && named->visit != nullptr)
+    if (const NamedFunctions* const named = entry.load();
+        named != nullptr && named->visit != nullptr)
       named->visit(image);
   visit_slots(image, [&](const Slot& slot) {
     seen.was_unbound |= slot.is_unbound;

@@ -45,13 +45,13 @@ struct NamedFunctions {
   /// `user`: the image of the slot; nullptr for dlsym(3). May be called in visit_images(); its
   /// rules apply.
   const void* (*entry)(size_t index, uintptr_t function, const Image* user);
-  /// Called for each image before its slots are patched; may be nullptr. The rules of visit_images()
-  /// apply.
+  /// Called for each image before its slots are patched; may be nullptr. The rules of
+  /// visit_images() apply.
   void (*visit)(const Image& image) = nullptr;
 };
 
-/// Call it before start_interposition(), for at most kMostNamed. Has no effect if it was called with
-/// the same object.
+/// Call it before start_interposition(), for at most kMostNamed. Has no effect if it was called
+/// with the same object.
 inline constexpr int kMostNamed = 2;
 void intercept_names(const NamedFunctions& functions);
 

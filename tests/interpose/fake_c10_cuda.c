@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
-// The driver calls of PyTorch's libc10_cuda.so: a table that is filled at the first use, symmetric memory, and
-// expandable segments.
+// The driver calls of PyTorch's libc10_cuda.so: a table that is filled at the first use, symmetric
+// memory, and expandable segments.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
