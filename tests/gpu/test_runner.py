@@ -5,6 +5,7 @@
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -120,6 +121,20 @@ def test_gtest_report(tmp_path, test_case, outcome):
     path.write_text(gtest_report(gtest_case(name="Other"), test_case), encoding="utf-8")
 
     assert reports.read_gtest(path) == {"Suite.Other": (PASSED, ""), "Suite.Test": outcome}
+
+
+def skips_on_real_gpus():
+    """What the tests say that need a simulated GPU."""
+    sources = [source.read_text(encoding="utf-8") for source in (HERE.parent / "process").glob("*_test.cc")]
+    return sorted(set(re.findall(r'if \(real_gpu\(\)\)\s+GTEST_SKIP\(\) << "([^"]+)"', "\n".join(sources))))
+
+
+@pytest.mark.parametrize("reason", skips_on_real_gpus())
+def test_a_test_that_needs_a_simulated_gpu_is_skipped(tmp_path, reason):
+    path = tmp_path / "report.xml"
+    path.write_text(gtest_report(skipped(reason)), encoding="utf-8")
+
+    assert reports.read_gtest(path) == {"Suite.Test": (SKIPPED, reason)}
 
 
 def test_gtest_report_that_is_cut_off(tmp_path):

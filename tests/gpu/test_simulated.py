@@ -15,16 +15,16 @@ PATIENCE_S = 240
 
 
 def run(command, folder, **more):
-    """The result of a command on a machine with two simulated GPUs."""
+    """The result of a command on a machine with two simulated GPUs, unless `more` says otherwise."""
     simulator = BUILD / "sim"
     variables = {
         **os.environ,
-        **more,
         "LD_LIBRARY_PATH": str(simulator),
         "AMEM_NCCL_PATH": str(simulator / "libnccl.so.2"),
         "AMEM_SIM_DIR": str(folder / "machine"),
         "AMEM_SIM_DEVICES": "2",
         "AMEM_SIM_MEMORY_MB": "1024",
+        **more,
     }
     return subprocess.run(
         [str(word) for word in command], cwd=CASES.parents[2], env=variables, capture_output=True, text=True,
@@ -52,6 +52,18 @@ def test_four_ranks_share_two_gpus(tmp_path):
     assert f"[  SKIPPED ] {name}" in alone.stdout and "needs 4 GPUs, there are 2" in alone.stdout
     assert f"[       OK ] {name}" in shared.stdout, shared.stdout
     assert shared.returncode == 0
+
+
+def test_two_ranks_share_a_gpu(tmp_path):
+    tests = ["PauseResume.*", "Misuse.ResumeWithoutRoom*", "SeveralDevices.*"]
+    variables = {"AMEM_TEST_REAL_GPU": "1", "AMEM_TEST_RANK_PROGRAM": str(BUILD / "bin" / "amem_rank")}
+
+    command = [BUILD / "tests" / "process_test", f"--gtest_filter={':'.join(tests)}"]
+    shared = run(command, tmp_path, **variables, AMEM_TEST_SHARED_GPUS="1", AMEM_SIM_DEVICES="1")
+
+    assert shared.returncode == 0, shared.stdout
+    assert "[  PASSED  ] 1 test." in shared.stdout and "[  SKIPPED ] 2 tests" in shared.stdout, shared.stdout
+    assert shared.stdout.count("needs 2 GPUs, there are 1") == 2
 
 
 def test_report_of_the_demo_is_understood(tmp_path):

@@ -41,7 +41,7 @@ class ManyProcesses : public JobTest {
 };
 
 TEST_F(ManyProcesses, PauseAndResumeAllAtOnce) {
-  if (real_gpu()) GTEST_SKIP() << "needs 72 ranks on 16 GPUs: simulated ones";
+  if (real_gpu()) GTEST_SKIP() << "needs 16 GPUs, simulated ones, for 72 ranks";
   jobs::Job job(setup_, kRows * kColumns);
   std::vector<int> devices;
   for (int row = 0; row < kRows; ++row)

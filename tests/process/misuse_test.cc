@@ -141,6 +141,7 @@ TEST_F(Misuse, PeerThatWaitsForUsIsNamed) {
 }
 
 TEST_F(Misuse, ResumeWithoutRoomStaysPausedAndSaysHowMuch) {
+  AMEM_NEEDS_OWN_GPUS(2);
   auto job = pair();
   job->all("pause");
   jobs::Job tenant(setup_, 1);

@@ -9,7 +9,7 @@ namespace {
 using SeveralDevices = JobTest;
 
 TEST_F(SeveralDevices, OfOneProcessPauseAndResumeTogether) {
-  AMEM_NEEDS_GPUS(2);
+  AMEM_NEEDS_OWN_GPUS(2);
   jobs::Job job(setup_, 1);
   job[0].ask("devices_make 2");
   job[0].ask("devices_check" + counts());

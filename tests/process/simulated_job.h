@@ -22,6 +22,11 @@
   if (const int have = JobTest::gpus_for(wanted); have < (wanted)) \
   GTEST_SKIP() << "needs " << (wanted) << " GPUs, there are " << have
 
+/// Likewise for a test that needs this many GPUs although ranks may share them.
+#define AMEM_NEEDS_OWN_GPUS(wanted)                                    \
+  if (const int have = JobTest::own_gpus_for(wanted); have < (wanted)) \
+  GTEST_SKIP() << "needs " << (wanted) << " GPUs, there are " << have
+
 namespace amem {
 
 /// Everything instead of a sample, where that takes long: AMEM_TEST_LONG.
@@ -29,9 +34,8 @@ inline bool is_long() { return getenv("AMEM_TEST_LONG") != nullptr; }
 
 /// A job on GPUs of its own: simulated ones with minccl, or the machine's with a stock NCCL when
 /// AMEM_TEST_REAL_GPU=1. Simulated GPUs live in a directory that goes with the test.
-/// AMEM_TEST_SHARED_GPUS=N, at least 2: on N GPUs, which ranks share when they are more. A stock
-/// NCCL lets them from 2.30.3 on (init.cc:68@v2.30.7-1); it exports and imports their memory as
-/// between GPUs.
+/// AMEM_TEST_SHARED_GPUS=N: on N GPUs, which ranks share when they are more. A stock NCCL lets them
+/// from 2.30.3 on (init.cc:68@v2.30.7-1); it exports and imports their memory as between GPUs.
 class JobTest : public testing::Test {
  protected:
   JobTest() {
@@ -82,8 +86,11 @@ class JobTest : public testing::Test {
     return count != nullptr ? atoi(count) : 0;
   }
   /// For how many of `wanted` ranks there are GPUs: one each, unless they share them.
-  static int gpus_for(int wanted) {
-    return real_gpu() && shared_gpus() == 0 ? std::min(wanted, gpu_count()) : wanted;
+  static int gpus_for(int wanted) { return shared_gpus() == 0 ? own_gpus_for(wanted) : wanted; }
+  static int own_gpus_for(int wanted) {
+    if (!real_gpu()) return wanted;
+    const int count = shared_gpus() == 0 ? gpu_count() : std::min(shared_gpus(), gpu_count());
+    return std::min(wanted, count);
   }
   /// 0, 1, ...: every rank on a GPU of its own, unless GPUs are shared.
   static std::vector<int> first_devices(int count) {
