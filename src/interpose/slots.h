@@ -19,6 +19,12 @@ struct Slot {
   bool is_unbound;   ///< the function is unknown; the next call binds the slot
 };
 
+/// The word in a slot. AddressSanitizer poisons its records of an image's globals, and slots are in
+/// them (asan_globals.cpp, __asan_register_globals).
+[[gnu::no_sanitize_address]] inline uintptr_t word_in(const uintptr_t* slot) {
+  return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+}
+
 /// Calls `visit(const Slot&)` for each slot of the image that holds an address. Omits slots that
 /// the loader has not relocated yet. For use in visit_images(), under its rules. Source: x86-64
 /// psABI 4.4.1 (the addend counts for R_X86_64_64 only).
@@ -32,7 +38,7 @@ void visit_slots(const Image& image, Visit&& visit) {
       if (symbol == nullptr) continue;
       Slot slot{image.view.slot_of(relocation), image.view.name_of(*symbol), 0, 0, false};
       slot.addend = type == R_X86_64_64 ? static_cast<uintptr_t>(relocation.r_addend) : 0;
-      slot.function = __atomic_load_n(slot.word, __ATOMIC_ACQUIRE) - slot.addend;
+      slot.function = word_in(slot.word) - slot.addend;
       // Before relocation a slot holds a file address, or 0.
       if (slot.function < image.end - image.load_bias && image.load_bias != 0) continue;
       slot.is_unbound = type == R_X86_64_JUMP_SLOT && image.contains(slot.function) &&

@@ -55,22 +55,26 @@ class Client {
   /// A pause with this scope begins: scopes that peers sent in earlier pauses may be out of date.
   virtual void forget_scopes(const Scope& /*own*/) {}
   /// A peer has revoked its memory and has sent its scope.
-  virtual void note_scope(const InstanceId& /*peer*/, Scope /*its*/) {}
+  virtual void note_scope(const InstanceId& /*peer*/, const Scope& /*its*/) {}
 
   // --- Pause of a peer. Called on service threads; `text` describes the pause for errors.
 
   /// New work that shares `scope` with the peer waits from now on.
-  virtual void close_for_peer(const InstanceId& /*peer*/, std::string /*text*/, Scope /*scope*/) {}
+  virtual void close_for_peer(const InstanceId& /*peer*/, const std::string& /*text*/,
+                              const Scope& /*scope*/) {}
   /// The same for a notification that is sent to all processes: this process may share nothing.
-  virtual void close_if_shared(const InstanceId& /*peer*/, std::string /*text*/, Scope /*scope*/) {}
+  virtual void close_if_shared(const InstanceId& /*peer*/, const std::string& /*text*/,
+                               const Scope& /*scope*/) {}
   /// Waits until no call is running that may start work on memory of a peer that shares `scope`.
-  virtual Status quiesce_for_peer(Scope /*scope*/, Deadline /*deadline*/) { return ok_status(); }
+  virtual Status quiesce_for_peer(const Scope& /*scope*/, Deadline /*deadline*/) {
+    return ok_status();
+  }
   /// The peer has resumed.
   virtual void reopen_for_peer(const InstanceId& /*peer*/) {}
   /// The paused peer has ended: calls that wait for it fail.
-  virtual void peer_ended(const InstanceId& /*peer*/, std::string /*text*/) {}
+  virtual void peer_ended(const InstanceId& /*peer*/, const std::string& /*text*/) {}
   /// A peer has ended whose memory this process had mapped: calls that use it fail from now on.
-  virtual void peer_lost(const InstanceId& /*peer*/, std::string /*text*/) {}
+  virtual void peer_lost(const InstanceId& /*peer*/, const std::string& /*text*/) {}
 };
 
 /// The clients of this process. Constant after construction of the process object.

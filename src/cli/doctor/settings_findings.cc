@@ -29,7 +29,7 @@ class NcclSettings {
  public:
   explicit NcclSettings(const Variables& variables) {
     for (const auto& [name, value] : variables.rows())
-      if (name.starts_with("NCCL_")) settings_.try_emplace(name, value, "");
+      if (name.starts_with("NCCL_")) settings_.try_emplace(name, Setting{value, ""});
     const std::string own = variables.text("NCCL_CONF_FILE");
     const passwd* const user = getpwuid(getuid());
     if (!own.empty())
@@ -55,7 +55,7 @@ class NcclSettings {
     for (std::string line; std::getline(file, line);) {
       const size_t equals = line.find('=');
       if (equals != line.npos && line.front() != '#')
-        settings_.try_emplace(line.substr(0, equals), line.substr(equals + 1), path);
+        settings_.try_emplace(line.substr(0, equals), Setting{line.substr(equals + 1), path});
     }
   }
   std::map<std::string, Setting> settings_;

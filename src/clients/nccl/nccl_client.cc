@@ -9,6 +9,15 @@
 #include "clients/nccl/doors/nccl_copies.h"
 
 namespace amem {
+namespace {
+
+// A process that shares memory may be a member of a nameless communicator.
+Scope and_nameless(Scope scope) {
+  scope.push_back(kNameless);
+  return scope;
+}
+
+}  // namespace
 
 CommunicatorId NcclClient::identity_of_child(const void* parent, int color,
                                              std::vector<int> excluded) {
@@ -88,28 +97,27 @@ Status NcclClient::quiesce(Deadline deadline) {
   return check_capture();
 }
 
-// A process that shares memory may be a member of a nameless communicator.
-void NcclClient::close_for_peer(const InstanceId& peer, std::string text, Scope scope) {
-  scope.push_back(kNameless);
-  gate.member_away(peer, std::move(text), std::move(scope));
+void NcclClient::close_for_peer(const InstanceId& peer, const std::string& text,
+                                const Scope& scope) {
+  gate.member_away(peer, text, and_nameless(scope));
 }
 
-void NcclClient::close_if_shared(const InstanceId& peer, std::string text, Scope scope) {
-  if (gate.knows_any(scope)) scope.push_back(kNameless);
-  gate.member_away(peer, std::move(text), std::move(scope));
+void NcclClient::close_if_shared(const InstanceId& peer, const std::string& text,
+                                 const Scope& scope) {
+  gate.member_away(peer, text, gate.knows_any(scope) ? and_nameless(scope) : scope);
 }
 
-Status NcclClient::quiesce_for_peer(Scope scope, Deadline deadline) {
+Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {
   AMEM_TRY(check_proxy_copies());
-  scope.push_back(kNameless);
-  AMEM_TRY(gate.wait_until_outside(&scope, deadline));
+  const Scope waited_for = and_nameless(scope);
+  AMEM_TRY(gate.wait_until_outside(&waited_for, deadline));
   AMEM_TRY(check_ungated());
-  return async_communicators.wait_until_settled(&scope, deadline);
+  return async_communicators.wait_until_settled(&waited_for, deadline);
 }
 
-void NcclClient::peer_lost(const InstanceId& peer, std::string text) {
+void NcclClient::peer_lost(const InstanceId& peer, const std::string& text) {
   Membership::Communicators its = members.may_include(peer, gate.communicator_ids());
-  gate.member_lost(peer, std::move(text), std::move(its.ids), its.is_guess);
+  gate.member_lost(peer, text, std::move(its.ids), its.is_guess);
 }
 
 }  // namespace amem

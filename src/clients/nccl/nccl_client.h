@@ -55,18 +55,17 @@ class NcclClient final : public Client {
   void reopen() override { gate.open_process(); }
   Scope scope() override { return gate.communicator_ids(); }
   void forget_scopes(const Scope& own) override { members.forget(own); }
-  void note_scope(const InstanceId& peer, Scope its) override {
-    members.note(peer, std::move(its));
-  }
+  void note_scope(const InstanceId& peer, const Scope& its) override { members.note(peer, its); }
 
-  void close_for_peer(const InstanceId& peer, std::string text, Scope scope) override;
-  void close_if_shared(const InstanceId& peer, std::string text, Scope scope) override;
-  Status quiesce_for_peer(Scope scope, Deadline deadline) override;
+  void close_for_peer(const InstanceId& peer, const std::string& text, const Scope& scope) override;
+  void close_if_shared(const InstanceId& peer, const std::string& text,
+                       const Scope& scope) override;
+  Status quiesce_for_peer(const Scope& scope, Deadline deadline) override;
   void reopen_for_peer(const InstanceId& peer) override { gate.member_back(peer); }
-  void peer_ended(const InstanceId& peer, std::string text) override {
-    gate.member_ended(peer, std::move(text));
+  void peer_ended(const InstanceId& peer, const std::string& text) override {
+    gate.member_ended(peer, text);
   }
-  void peer_lost(const InstanceId& peer, std::string text) override;
+  void peer_lost(const InstanceId& peer, const std::string& text) override;
 
  private:
   bool has_memory();

@@ -42,8 +42,8 @@ constinit std::atomic<bool> g_too_many{false};
 // --- In visit_images()
 
 /// Reads across the variables of another image, which AddressSanitizer would report.
-[[gnu::no_sanitize("address")]] bool contains_word(const uintptr_t* words, size_t count,
-                                                   uintptr_t word) {
+[[gnu::no_sanitize_address]] bool contains_word(const uintptr_t* words, size_t count,
+                                                uintptr_t word) {
   for (size_t i = 0; i < count; ++i)
     if (words[i] == word) return true;
   return false;
