@@ -134,7 +134,7 @@ def _torch(build: Path, ranks: int) -> list[Case]:
         cases.append(Case(f"torch.memory.{groups}_groups", [*job, memory, "--groups", groups], 180))
     cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
     cases.append(Case("torch.sleep", [*job, str(HERE / "torch_sleep.py"), "--graph"], 300))
-    for name in ("models", "registered"):
+    for name in ("models", "registered", "symmetric"):
         cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 180))
     rl_step = str(ROOT / "examples" / "rl_step.py")
     cases.append(Case("torch.rl_step", [*amem_run, sys.executable, rl_step], 240))
@@ -159,6 +159,7 @@ def _one_gpu(build: Path) -> list[Case]:
         "graph": [str(HERE / "torch_graph.py")],
         "sleep": [str(HERE / "torch_sleep.py"), "--graph"],
         "models": [str(HERE / "torch_models.py")],
+        "symmetric": [str(HERE / "torch_symmetric.py")],
     }
     return [Case(f"one_gpu.torch.{name}", [*job, *script], 240, 1) for name, script in scripts.items()]
 

@@ -83,6 +83,8 @@ def check(wheel, folder):
     simulated = {"LD_LIBRARY_PATH": str(package / "sim"), "AMEM_SIM_DIR": str(folder)}
     expect(run([binaries / "python", "-c", PAUSE], folder, **simulated), "active")
     expect(run([binaries / "amem", "run", binaries / "python", "-c", PAUSE], folder, **simulated), "active")
+    saver = "import torch_memory_saver as saver; print(saver.torch_memory_saver.enabled, saver.__name__)"
+    expect(run([binaries / "python", "-c", saver], folder, AMEM_TMS="1", **simulated), "True amem.torch_memory_saver")
     for file in ("include/nccl.h", "include/amem.h", "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc"):
         if not (package / file).is_file():
             raise Failed(f"{package / file} is missing")
