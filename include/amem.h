@@ -157,6 +157,11 @@ int amemGetDriverObjects(amemDriverObjects_t* objects);
 
 int amemGetTimes(amemTimes_t* times);
 
+/* Pins host memory for the contents of this many bytes near the current device, so that the first
+ * pause is faster. Returns at once; the memory is pinned in the background, and a pause waits for
+ * it. Returns as amemMalloc(). */
+int amemPrepareHostMemory(uint64_t bytes);
+
 /* Releases the pinned host memory that amem keeps for the contents of the next pause. Sets *bytes,
  * which may be NULL, to its size. Returns 0, or -1 if amem is inactive, if a tag is paused (the
  * memory holds its contents), or if queued work of the GPUs does not end within AMEM_TIMEOUT_MS;

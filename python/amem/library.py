@@ -85,6 +85,7 @@ _SIGNATURES = {
     "amemGetImports": (ctypes.c_int, [ctypes.POINTER(Totals)]),
     "amemGetDriverObjects": (ctypes.c_int, [ctypes.POINTER(DriverObjects)]),
     "amemGetTimes": (ctypes.c_int, [ctypes.POINTER(Times)]),
+    "amemPrepareHostMemory": (ctypes.c_int, [ctypes.c_uint64]),
     "amemTrimHostMemory": (ctypes.c_int, [ctypes.POINTER(ctypes.c_uint64)]),
     "amemGetInterposition": (ctypes.c_char_p, []),
     "amemGetLastError": (ctypes.c_char_p, []),

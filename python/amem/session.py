@@ -108,6 +108,15 @@ def enabled() -> bool:
     return state() != "off"
 
 
+def prepare_host_memory(size_bytes: int) -> None:
+    """Pins host memory for this many bytes of contents, so that the first pause is faster.
+
+    Returns at once; the memory is pinned in the background near the current CUDA device. Raises AmemError if amem is
+    off or no device is in use yet.
+    """
+    call("amemPrepareHostMemory", size_bytes)
+
+
 def trim_host_memory() -> int:
     """Gives back the pinned host memory that a pause has made, which is kept for the next one.
 

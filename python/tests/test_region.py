@@ -193,3 +193,20 @@ with amem.region("weights"):
     print(user.user_malloc_result(16 * MIB))
 """
     assert run(code, AMEM_SIM_MEMORY_MB="64").split() == ["2", "0"]
+
+
+def test_host_memory_is_pinned_ahead(run):
+    code = """
+amem_before = amem.stats()["times"]["host_capacity_bytes"]
+with amem.region("weights"):
+    pointer = user.user_malloc(8 * MIB)
+fill(pointer, 1, 8 * MIB)
+amem.prepare_host_memory(8 * MIB)
+for _ in range(10000):
+    capacity = amem.stats()["times"]["host_capacity_bytes"]
+    if capacity > 0:
+        break
+amem.pause("weights")
+print(amem_before, capacity >= 8 * MIB, amem.stats()["times"]["host_capacity_bytes"] == capacity)
+"""
+    assert run(code) == "0 True True"

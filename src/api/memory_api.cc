@@ -179,6 +179,16 @@ AMEM_API const void* amemGetBackup(const void* pointer, size_t size_bytes) {
   return client == nullptr ? nullptr : client->saved(address, size_bytes);
 }
 
+AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
+  using namespace amem;
+  Process* const process = process_that_works();
+  if (process == nullptr) return result_of("amemPrepareHostMemory", why_inactive());
+  const Result<int> device = device_for(*process);
+  if (!device.ok()) return result_of("amemPrepareHostMemory", Error(device.error()));
+  process->session().prepare_host_memory(device.value(), bytes);
+  return 0;
+}
+
 AMEM_API int amemSetMemoryMargin(size_t size_bytes) {
   using namespace amem;
   TensorClient* const client = tensor_client();

@@ -32,6 +32,7 @@ TEST_F(PauseResume, TwoRanksGoOnBitExactlyAfterEveryCycle) {
 
 using Splits = JobTest;
 TEST_F(Splits, GoOnAfterEveryCycle) {
+  AMEM_NEEDS_GPUS(2);
   auto job = pair();
   for (const auto& [parent, child] : {std::pair{"world", "child"}, {"child", "grandchild"}})
     job->all(std::string("split ") + parent + " " + child + " 0 0");
