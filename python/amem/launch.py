@@ -42,6 +42,7 @@ def env(
     group: Union[str, int, None] = None,
     log: Optional[int] = None,
     timeout_ms: Optional[int] = None,
+    tensors: Optional[str] = None,
 ) -> Dict[str, str]:
     """The variables that a process has to be started with, as `amem env` prints them.
 
@@ -56,6 +57,7 @@ def env(
         "--group": group,
         "--log": log,
         "--timeout-ms": timeout_ms,
+        "--tensors": tensors,
     }
     arguments = [f"{name}={value}" for name, value in options.items() if value is not None]
     return _ask(arguments, dict(os.environ))

@@ -11,6 +11,7 @@
 #include "base/last_error.h"
 #include "base/log.h"
 #include "clients/nccl/driver_calls/lookup.h"
+#include "clients/tensors/region.h"
 #include "driver/nvml.h"
 #include "engine/statistics.h"
 
@@ -54,6 +55,12 @@ Process::Process(const Driver& driver)
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
+  if (const Tag& tag = environment().tensors; !tag.empty()) {
+    if (const Status usable = tensors_.check_tag(tag); usable.ok())
+      set_process_region(Region{tag, Kind::keep});
+    else
+      AMEM_LOG(warn, -1, "AMEM_TENSORS is ignored: %s", usable.error().message.c_str());
+  }
   hooks_.driver = &driver_;
   hooks_.registry = &registry_;
   hooks_.exchange = &sharing_;

@@ -26,6 +26,7 @@ struct Environment {
   long trim_context = 0;
   long tms = 0;  ///< read in Python, like the next one
   std::string tms_nccl;
+  std::string tensors;
   long host_limit_mib = 0;
   long host_prealloc_mib = 0;
   /// One sentence for each variable with an illegal value or an unknown name. The default is used.

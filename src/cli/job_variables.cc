@@ -39,7 +39,8 @@ Variables job_variables(const JobOptions& options, const Variables& before) {
       {"AMEM_CUMEM", options.cumem},
       {group_variable(options.group), options.group},
       {"AMEM_LOG", options.log},
-      {"AMEM_TIMEOUT_MS", options.timeout_ms}};
+      {"AMEM_TIMEOUT_MS", options.timeout_ms},
+      {"AMEM_TENSORS", options.tensors}};
   Variables out;
   out.set("AMEM_ENABLE", "1");
   for (const auto& [name, value] : settings) {

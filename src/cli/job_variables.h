@@ -16,6 +16,7 @@ struct JobOptions {
   std::optional<std::string> group;
   std::optional<std::string> log;
   std::optional<std::string> timeout_ms;
+  std::optional<std::string> tensors;
 };
 
 /// The variables to set for a job whose environment is `before`. Throws Failure if the value of an

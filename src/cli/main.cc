@@ -46,6 +46,10 @@ void add_job_options(CLI::App& command, JobOptions& job) {
   command.add_option("--log", job.log, "0 silent to 5 every call")->type_name("N");
   command.add_option("--timeout-ms", job.timeout_ms, "maximum wait of a pause or resume")
       ->type_name("N");
+  command
+      .add_option("--tensors", job.tensors,
+                  "all memory that cudaMalloc() allocates in the processes has this tag")
+      ->type_name("TAG");
 }
 
 /// Removes the command from `run [options] [--] command`, or from `doctor` in the place of `run`.

@@ -60,10 +60,10 @@ int make_context() {
 template <int kRuntime>
 int malloc_entry(void** pointer, size_t size_bytes) {
   auto* const real = real_function<MallocFunction>(kRuntime, kMalloc);
-  const std::optional<Region> region = current_region();
-  if (!region || region->tag.empty() || pointer == nullptr || size_bytes == 0 ||
-      tensor_client() == nullptr)
+  if (pointer == nullptr || size_bytes == 0 || tensor_client() == nullptr)
     return real(pointer, size_bytes);
+  const std::optional<Region> region = current_region();
+  if (!region || region->tag.empty()) return real(pointer, size_bytes);
   if (const int made = make_context<kRuntime>(); made != kSuccess) return made;
   const Result<DeviceAddress> address = allocate_tagged(size_bytes, region->tag, region->kind);
   if (!address.ok()) {
