@@ -6,7 +6,7 @@
 Every version gets a virtual environment in build/torch/VERSION, made once: the plain CUDA wheels that
 torch requires, without those that `import torch` does not need. A call of torch.cuda.nccl.unique_id()
 must end under amem as it ends without, and amem must have patched libtorch_cuda's slots of NCCL's functions and counted
-the call. Exit code 1 when one does not.
+the call, and libc10_cuda's slots of the CUDA runtime's allocator and look-ups of the driver. Exit code 1 when one does not.
 """
 
 import argparse
@@ -32,8 +32,11 @@ else:
     report.restype = ctypes.c_char_p
     seen = json.loads(report())
     slots = sum(s['count'] for s in seen['slots'] if 'libtorch_cuda.so' in s['path'] and s['symbol'].startswith('nccl'))
+    c10 = {s['symbol'] for s in seen['slots'] if 'libc10_cuda.so' in s['path']}
+    allocator = {'cudaMalloc', 'cudaFree', 'cudaIpcGetMemHandle', 'cudaIpcOpenMemHandle', 'cudaIpcCloseMemHandle'}
+    allocator = allocator <= c10 and any(name.startswith('cudaGetDriverEntryPoint') for name in c10)
     calls = sum(n['calls'].get('ncclGetUniqueId', 0) for n in seen['nccl'] if not n['refusal'])
-    print('caught' if slots > 0 and calls == 1 else 'nothing caught', slots, calls)
+    print('caught' if slots > 0 and calls == 1 and allocator else 'nothing caught', slots, calls)
 """
 TIMEOUT_S = 300
 
