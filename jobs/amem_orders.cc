@@ -88,13 +88,22 @@ std::string fork_pause(Words&) {
   return std::to_string(WEXITSTATUS(status));
 }
 
+std::string set_variable(Words& words) {
+  std::string name, value;
+  words >> name >> value;
+  setenv(name.c_str(), value.c_str(), 1);
+  return "";
+}
+
 }  // namespace
 
 Orders amem_orders() {
   return {
-      {"pause", pause}, {"resume", resume},         {"state", state},
-      {"stats", stats}, {"set_group", set_group},   {"totals", totals},
-      {"times", times}, {"fork_pause", fork_pause}, {"trim", trim},
+      {"pause", pause},         {"resume", resume},
+      {"state", state},         {"stats", stats},
+      {"set_group", set_group}, {"totals", totals},
+      {"times", times},         {"fork_pause", fork_pause},
+      {"trim", trim},           {"set_variable", set_variable},
   };
 }
 

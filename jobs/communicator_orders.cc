@@ -24,6 +24,7 @@ Orders CommunicatorOrders::orders() {
   using Method = std::string (CommunicatorOrders::*)(Words&);
   static constexpr std::pair<const char*, Method> kMethods[] = {
       {"device", &CommunicatorOrders::use_device},
+      {"own_context", &CommunicatorOrders::use_own_context},
       {"new_stream", &CommunicatorOrders::new_stream},
       {"version", &CommunicatorOrders::version},
       {"unique", &CommunicatorOrders::unique_id},
@@ -72,6 +73,16 @@ std::string CommunicatorOrders::use_device(Words& words) {
   words >> device;
   JOB_CUDA(init(0));
   JOB_CUDA(retain_primary(&context_, device));
+  JOB_CUDA(set_current(context_));
+  return new_stream(words);
+}
+
+/// The same in a context that is not the device's primary one.
+std::string CommunicatorOrders::use_own_context(Words& words) {
+  int device = 0;
+  words >> device;
+  JOB_CUDA(init(0));
+  JOB_CUDA(create_context(&context_, 0, device));
   JOB_CUDA(set_current(context_));
   return new_stream(words);
 }

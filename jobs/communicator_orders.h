@@ -25,6 +25,7 @@ class CommunicatorOrders {
 
  private:
   std::string use_device(Words& words);
+  std::string use_own_context(Words&);
   std::string new_stream(Words&);
   std::string version(Words&);
   std::string unique_id(Words&);

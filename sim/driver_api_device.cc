@@ -209,6 +209,17 @@ AMEM_SIM_API CuResult cuCtxDestroy_v2(CuContext handle) {
   });
 }
 
+AMEM_SIM_API CuResult cuCtxGetApiVersion(CuContext handle, unsigned* version) {
+  return driver_call(Function::cuCtxGetApiVersion, [&] {
+    Context* const context = context_of(handle);
+    if (version == nullptr) return kErrorInvalidValue;
+    if (context == nullptr || !context->alive()) return kErrorInvalidContext;
+    constexpr unsigned kSince = 3020;
+    *version = kSince;
+    return kSuccess;
+  });
+}
+
 AMEM_SIM_API CuResult cuCtxGetCurrent(CuContext* context) {
   return driver_call(Function::cuCtxGetCurrent, [&] {
     if (context == nullptr) return kErrorInvalidValue;

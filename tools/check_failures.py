@@ -25,6 +25,7 @@ _TEST = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
 _LITERALS = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')
 _PIECE = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _SPAN = re.compile(r"`([^`]+)`")
+_SAYS = re.compile(r"src/.*\.(cc|h)|python/amem/\w+\.py")
 _FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j)?[a-zA-Z]")
 
 
@@ -41,10 +42,10 @@ def tests_of(root):
 
 
 def sentences_of(root):
-    """All strings of src, adjacent literals joined, what a format fills in as …."""
+    """All strings of src and of the Python package, adjacent literals joined, what a format fills in as …."""
     parts = []
     for path in source_tree.all_files(root):
-        if path.parts[0] != "src" or path.suffix not in (".cc", ".h") or path.name.endswith("_test.cc"):
+        if not _SAYS.fullmatch(str(path)) or path.name.endswith("_test.cc"):
             continue
         text = (root / path).read_text(encoding="utf-8")
         for match in _LITERALS.finditer(text):

@@ -17,13 +17,13 @@ The import loads amem's library and enables it, unless AMEM_ENABLE is 0. The lib
 this Python or on PATH. The import never raises: where there is no library, enabled() is False, and the
 functions that need it raise AmemError, which says what to install or to set.
 
-Processes that never import this package are started with `amem run -- command`.
+Processes that never import this package are started with `amem run -- command`, or with the variables of env().
 """
 
 from .calls import last_error
 from .errors import AmemError
 from .interposition import interposition
-from .launch import environment, preload_path
+from .launch import env, preload_path
 from .library import enable as _enable
 from .regions import backup, cuda_graph, disable, region
 from .session import Report, enabled, pause, paused, resume, set_group, state, trim_host_memory
@@ -38,7 +38,7 @@ __all__ = [
     "cuda_graph",
     "disable",
     "enabled",
-    "environment",
+    "env",
     "interposition",
     "last_error",
     "pause",

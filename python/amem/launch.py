@@ -8,7 +8,7 @@ The `amem` command decides what has to be set; it is asked here, so that there i
 import json
 import os
 import subprocess
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Union
 
 from .errors import AmemError
 from .installation import find_command
@@ -36,19 +36,17 @@ def _ask(arguments: List[str], variables: Dict[str, str]) -> Dict[str, str]:
     return json.loads(done.stdout)["env_vars"]
 
 
-def variables() -> Dict[str, str]:
-    """The variables of `amem run`, for processes that this one starts. Raises AmemError if amem is not installed."""
-    return _ask([], dict(os.environ))
-
-
-def environment(
+def env(
     *,
     cumem: Optional[str] = None,
-    group: Optional[int] = None,
+    group: Union[str, int, None] = None,
     log: Optional[int] = None,
     timeout_ms: Optional[int] = None,
-) -> Dict[str, Dict[str, str]]:
-    """What a process has to be started with, as Ray's runtime_env takes it: {"env_vars": {...}}.
+) -> Dict[str, str]:
+    """The variables that a process has to be started with, as `amem env` prints them.
+
+        ray.init(runtime_env={"env_vars": amem.env()})
+        subprocess.run(command, env={**os.environ, **amem.env(log=4)})
 
     The arguments are the options of `amem run`. The LD_PRELOAD of this process is kept and added
     to. Raises AmemError when an argument is out of range or amem is not installed.
@@ -60,7 +58,7 @@ def environment(
         "--timeout-ms": timeout_ms,
     }
     arguments = [f"{name}={value}" for name, value in options.items() if value is not None]
-    return {"env_vars": _ask(arguments, dict(os.environ))}
+    return _ask(arguments, dict(os.environ))
 
 
 def preload_path() -> str:

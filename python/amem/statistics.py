@@ -39,7 +39,7 @@ def _devices(library: ctypes.CDLL, objects: float) -> Dict[int, Dict[str, Dict[s
 def stats() -> Dict[str, Any]:
     """What amem manages in this process; raises AmemError when amem is not in it.
 
-    pid, group, state, version;
+    pid, group, group_name, state, version;
     total: sums of this process' allocations (objects, and in bytes: allocated, resident, released,
         saved on the host, fixed: never released);
     devices: {ordinal: {"total": sums, and by kind, where there are any: "keep", "discard",
@@ -66,6 +66,7 @@ def stats() -> Dict[str, Any]:
     return {
         "pid": os.getpid(),
         "group": group.value,
+        "group_name": status.get("group_name", ""),
         "state": state,
         "version": library.amemGetVersion().decode(),
         "total": total,

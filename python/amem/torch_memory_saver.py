@@ -261,7 +261,7 @@ _NO_DISK = "amem keeps contents in host memory, not on a disk: use enable_cpu_ba
 @contextlib.contextmanager
 def configure_subprocess() -> Iterator[None]:
     """Processes that are started in the block have amem, as this module."""
-    wanted = {**launch.variables(), "AMEM_TMS": "1"}
+    wanted = {**launch.env(), "AMEM_TMS": "1"}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

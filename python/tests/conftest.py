@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Jobs for the tests: real processes with the built libraries, on the simulated GPU."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -68,3 +69,51 @@ class Build:
 @pytest.fixture
 def build(tmp_path):
     return Build(os.environ["AMEM_TEST_BUILD"], tmp_path / "machine")
+
+
+class Actor:
+    """A process that evaluates the expressions that a test sends."""
+
+    SERVE = """
+import sys
+for line in sys.stdin:
+    try:
+        print(repr(eval(line)), flush=True)
+    except Exception as error:
+        print("error:", error, flush=True)
+"""
+
+    def __init__(self, build, code, prefix=("run", "--"), **settings):
+        command = [*([build.command, *prefix] if prefix else ()), sys.executable, "-c", code + self.SERVE]
+        self.process = subprocess.Popen(
+            [*map(str, command)],
+            env=build.runtime_variables(**settings),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, expression):
+        self.process.stdin.write(expression + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def close(self):
+        self.process.stdin.close()
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def actor(build):
+    """Starts actors, and ends them after the test."""
+    started = []
+
+    def start(code, **settings):
+        started.append(Actor(build, code, **settings))
+        return started[-1]
+
+    yield start
+    for each in started:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            each.close()
+        each.process.kill()

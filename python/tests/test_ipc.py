@@ -2,58 +2,23 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Memory of regions that another process opens with cudaIpcOpenMemHandle(), on the simulated GPU."""
 
-import contextlib
-import subprocess
-import sys
-
 import pytest
 
 OWNER = """
-import amem, sys
+import amem
 from runtime_user import MIB, export, fill, read, user
 with amem.region("weights"):
     pointer = user.user_malloc(4 * MIB)
 fill(pointer, 1)
 """
 IMPORTER = """
-import amem, sys
+import amem
 from runtime_user import MIB, export, fill, read, user
 """
-# Each process carries out the lines that the test sends, and answers with their value.
-SERVE = """
-for line in sys.stdin:
-    try:
-        print(repr(eval(line)), flush=True)
-    except Exception as error:
-        print("error:", error, flush=True)
-"""
-
-
-class Actor:
-    def __init__(self, build, code, prefix=("run", "--"), **settings):
-        command = [*([build.command, *prefix] if prefix else ()), sys.executable, "-c", code + SERVE]
-        self.process = subprocess.Popen(
-            command, env=build.runtime_variables(**settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, expression):
-        self.process.stdin.write(expression + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
-
-    def close(self):
-        self.process.stdin.close()
-        return self.process.wait(30)
-
 
 @pytest.fixture
-def pair(build):
-    owner, importer = Actor(build, OWNER), Actor(build, IMPORTER)
-    yield owner, importer
-    for actor in (owner, importer):
-        with contextlib.suppress(OSError):
-            actor.close()
-        actor.process.kill()
+def pair(actor):
+    return actor(OWNER), actor(IMPORTER)
 
 
 def opened(owner, importer):
@@ -128,8 +93,7 @@ def test_handles_of_cuda_go_to_the_runtime(pair):
     assert owner.ask(f"user.user_close({0x5555})") == "0"
 
 
-def test_importer_without_amem_gets_an_error_of_cuda(build, pair):
+def test_importer_without_amem_gets_an_error_of_cuda(actor, pair):
     owner, _ = pair
-    importer = Actor(build, IMPORTER, prefix=(), AMEM_ENABLE="0")
+    importer = actor(IMPORTER, prefix=(), AMEM_ENABLE="0")
     assert importer.ask(f"user.user_open({owner.ask('export(pointer)')})") == "None"
-    importer.close()

@@ -31,13 +31,14 @@ except KeyError:
 
 
 def test_statistics_have_all_keys(build):
-    stats = json.loads(build.job("import amem, json; print(json.dumps(amem.stats()))", AMEM_GROUPID="3"))
+    settings = {"AMEM_GROUPID": "3", "AMEM_GROUP": "train"}
+    stats = json.loads(build.job("import amem, json; print(json.dumps(amem.stats()))", **settings))
 
     assert set(stats) == {
-        *("pid", "group", "state", "version", "total", "devices", "tags", "context_bytes", "imports"),
+        *("pid", "group", "group_name", "state", "version", "total", "devices", "tags", "context_bytes", "imports"),
         *("driver_objects", "times"),
     }
-    assert (stats["state"], stats["group"], stats["devices"]) == ("active", 3, {})
+    assert (stats["state"], stats["group"], stats["group_name"], stats["devices"]) == ("active", 3, "train", {})
     sums = {"objects", "allocated_bytes", "resident_bytes", "released_bytes", "saved_bytes", "fixed_bytes"}
     assert set(stats["total"]) == set(stats["imports"]) == sums
     assert {"pause_ms", "resume_ms", "pause_copied_bytes", "host_capacity_bytes"} <= set(stats["times"])

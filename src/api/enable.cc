@@ -5,10 +5,12 @@
 #include "amem.h"
 #include "base/environment.h"
 #include "clients/nccl/doors/nccl_copies.h"
+#include "clients/symmetric/torch_calls.h"
 #include "clients/tensors/runtime_calls.h"
 
 void amem::catch_calls() {
   catch_runtime_calls();
+  catch_torch_calls();
   catch_nccl();
 }
 

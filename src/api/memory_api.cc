@@ -8,6 +8,7 @@
 #include "base/thread_value.h"
 #include "clients/nccl/doors/nccl_result.h"
 #include "clients/tensors/host.h"
+#include "driver/work_contexts.h"
 #include "engine/statistics.h"
 
 namespace amem {
@@ -106,6 +107,8 @@ Result<int> device_for(Process& process) {
   const Driver& driver = process.driver();
   AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
                          "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
+  // The application may use the memory in a context that it has made.
+  note_work_context(driver);
   process.meet_peers();
   return device;
 }

@@ -49,8 +49,9 @@ Process::Process(const Driver& driver)
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),
       tensors_(driver_, registry_, devices_, sharing_, environment().timeout_ms),
+      symmetric_(registry_),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
-  engine_.clients = Clients{&nccl_, &tensors_};
+  engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
   hooks_.driver = &driver_;
@@ -117,9 +118,12 @@ void Process::meet_peers() {
 }
 
 std::string Process::status_text() {
-  ProcessFacts facts{getpid(), engine_.group, {}, session_.context_bytes(), [this](int device) {
-                       return gpu_uuid(driver_, device);
-                     }};
+  ProcessFacts facts{getpid(),
+                     engine_.group,
+                     {},
+                     session_.context_bytes(),
+                     [this](int device) { return gpu_uuid(driver_, device); },
+                     environment().group_name};
   for (const auto& [tag, state] : session_.states()) facts.states[tag] = session_state_name(state);
   return statistics_json(take_statistics(registry_), facts);
 }

@@ -7,6 +7,7 @@
 
 #include "clients/nccl/hook_context.h"
 #include "clients/nccl/nccl_client.h"
+#include "clients/symmetric/symmetric_client.h"
 #include "clients/tensors/tensor_client.h"
 #include "engine/session.h"
 
@@ -59,6 +60,7 @@ class Process {
   ProcessContext engine_;
   Sharing sharing_;
   TensorClient tensors_;
+  SymmetricClient symmetric_;
   Session session_;
   HookContext hooks_;
 };

@@ -11,6 +11,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "base/tag.h"
+
 namespace amem {
 namespace {
 
@@ -67,7 +69,14 @@ void read(const Row& row, const char* text, CumemMode& out, Complaints& complain
                          " is neither force nor respect; using force");
 }
 
-void read(const Row&, const char* text, std::string& out, Complaints&) { out = text; }
+void read(const Row& row, const char* text, std::string& out, Complaints& complaints) {
+  if (strcmp(row.range, "a name") != 0 || is_valid_tag(text))
+    out = text;
+  else
+    complaints.push_back(std::string(row.name) + "=" + text +
+                         " is not a name of 1 to 64 letters, digits, '_', '-', '.', ':' or '/'; "
+                         "using none");
+}
 
 /// The text after "name=", or nullptr.
 const char* value_of(const char* const* environ_block, std::string_view name) {

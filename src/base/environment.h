@@ -15,6 +15,7 @@ enum class CumemMode { force, respect };
 struct Environment {
   long enable = 0;
   long group_id = 0;
+  std::string group_name;
   long free_tag = 0;
   long log_level = 3;
   CumemMode cumem = CumemMode::force;

@@ -26,11 +26,12 @@ TEST(Environment, IsOffWithDefaultsWhenNothingIsSet) {
 
 TEST(Environment, ReadsEveryVariable) {
   const Environment env =
-      read({"AMEM_ENABLE=1", "AMEM_GROUPID=170", "AMEM_NCCL_OFFLOAD_FREE_TAG=7", "GMM_LOG=1",
-            "AMEM_CUMEM=respect", "AMEM_SLAB=0", "AMEM_TRIM_CONTEXT=1",
+      read({"AMEM_ENABLE=1", "AMEM_GROUPID=170", "AMEM_GROUP=train", "AMEM_NCCL_OFFLOAD_FREE_TAG=7",
+            "GMM_LOG=1", "AMEM_CUMEM=respect", "AMEM_SLAB=0", "AMEM_TRIM_CONTEXT=1",
             "AMEM_NCCL_PATH=/x/libnccl.so.2", "AMEM_TIMEOUT_MS=250"});
   EXPECT_TRUE(env.enable);
   EXPECT_EQ(env.group_id, 170);
+  EXPECT_EQ(env.group_name, "train");
   EXPECT_EQ(env.free_tag, 7);
   EXPECT_EQ(env.log_level, 1);
   EXPECT_EQ(env.cumem, CumemMode::respect);
@@ -47,13 +48,14 @@ TEST(Environment, AmemLogIsStrongerThanGmmLog) {
 }
 
 TEST(Environment, BadValuesGetOneSentenceAndTheDefault) {
-  const Environment env =
-      read({"AMEM_GROUPID=train", "GMM_LOG=9", "AMEM_CUMEM=yes", "AMEM_TIMEOUT_MS=-1"});
+  const Environment env = read({"AMEM_GROUPID=train", "GMM_LOG=9", "AMEM_CUMEM=yes",
+                                "AMEM_TIMEOUT_MS=-1", "AMEM_GROUP=a b"});
   EXPECT_EQ(env.group_id, 0);
   EXPECT_EQ(env.log_level, 3);
   EXPECT_EQ(env.cumem, CumemMode::force);
   EXPECT_EQ(env.timeout_ms, 60000);
-  ASSERT_EQ(env.complaints.size(), 4u);
+  EXPECT_EQ(env.group_name, "");
+  ASSERT_EQ(env.complaints.size(), 5u);
   EXPECT_EQ(env.complaints[0], "AMEM_GROUPID=train is not a number from 0 to 2147483647; using 0");
 }
 

@@ -25,12 +25,19 @@ void check_values(const Variables& variables) {
   throw Failure(kRefused, complaint.substr(0, complaint.find("; using ")));
 }
 
+/// Numbers are for ncclGetGroupID(); a name is for people.
+const char* group_variable(const std::optional<std::string>& group) {
+  const bool is_number =
+      group && group->find_first_not_of("0123456789", group->starts_with('-')) == group->npos;
+  return is_number ? "AMEM_GROUPID" : "AMEM_GROUP";
+}
+
 }  // namespace
 
 Variables job_variables(const JobOptions& options, const Variables& before) {
   const std::pair<const char*, const std::optional<std::string>&> settings[] = {
       {"AMEM_CUMEM", options.cumem},
-      {"AMEM_GROUPID", options.group},
+      {group_variable(options.group), options.group},
       {"AMEM_LOG", options.log},
       {"AMEM_TIMEOUT_MS", options.timeout_ms}};
   Variables out;
@@ -40,6 +47,8 @@ Variables job_variables(const JobOptions& options, const Variables& before) {
     if (value) out.set(name, *value);
   }
   check_values(out);
+  // The group of this command is not that of the shell, whose name would be shown.
+  if (out.get("AMEM_GROUPID") && !before.text("AMEM_GROUP").empty()) out.set("AMEM_GROUP", "");
   out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_library()));
   return out;
 }

@@ -39,8 +39,10 @@ void add_job_options(CLI::App& command, JobOptions& job) {
       .add_option("--cumem", job.cumem,
                   "force: set NCCL_CUMEM_ENABLE=1 before NCCL reads it; respect: do not change it")
       ->type_name("force|respect");
-  command.add_option("--group", job.group, "logical group of the processes (train, infer)")
-      ->type_name("N");
+  command
+      .add_option("--group", job.group,
+                  "logical group of the processes: a name (train, infer) or a number")
+      ->type_name("NAME|N");
   command.add_option("--log", job.log, "0 silent to 5 every call")->type_name("N");
   command.add_option("--timeout-ms", job.timeout_ms, "maximum wait of a pause or resume")
       ->type_name("N");

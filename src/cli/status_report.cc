@@ -73,6 +73,7 @@ bool is_complete(const Json& reply) {
   const auto has = [&](const char* name, auto is) {
     return reply.contains(name) && (reply[name].*is)();
   };
+  if (reply.contains("group_name") && !reply["group_name"].is_string()) return false;
   if (!has("group", &Json::is_number_integer) || !has("tags", &Json::is_object) ||
       !has("memory", &Json::is_array) || !has("persistent", &Json::is_object))
     return false;
@@ -125,7 +126,9 @@ std::vector<std::vector<std::string>> rows_of(const Json& reply) {
     const Json& tags = reply["tags"];
     const std::string state =
         tags.contains(tag) ? tags[tag].value("state", "?") : reply.value("state", "?");
-    return std::vector<std::string>{gpu, pid, reply["rank"], reply["group"].dump(), tag, state};
+    const std::string name = reply.value("group_name", "");
+    const std::string group = name.empty() ? reply["group"].dump() : name;
+    return std::vector<std::string>{gpu, pid, reply["rank"], group, tag, state};
   };
   std::vector<std::vector<std::string>> rows;
   for (const Json& memory : reply["memory"]) {

@@ -9,7 +9,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/user_folder.h"
 #include "contents/host_memory.h"
+#include "contents/host_reservation.h"
 
 namespace amem {
 namespace {
@@ -19,6 +21,8 @@ constexpr size_t kGranule = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 /// A minimum, because each region is registered separately.
 constexpr size_t kSmallestRegion = size_t{64} << 20;
+/// How long others may take to use what they have reserved.
+constexpr long kMostForOthersMs = 10000;
 // CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP: for every context of the process, and for kernels.
 constexpr unsigned kRegisterFlags = 1 | 2;
 
@@ -111,12 +115,6 @@ Result<size_t> HostPool::region_bytes(size_t missing_bytes) const {
                       "saving the contents needs %zu MiB of host memory, but AMEM_HOST_LIMIT "
                       "allows %zu MiB: raise it",
                       round_up(have + missing_bytes, 1 << 20) >> 20, limit_bytes_ >> 20);
-  const size_t available = available_host_bytes();
-  if (region > available)
-    return make_error(ErrorKind::os, ENOMEM,
-                      "saving the contents needs %zu MiB of host memory, but the machine (or "
-                      "the cgroup of this process) has %zu MiB left: free host memory",
-                      region >> 20, available >> 20);
   return region;
 }
 
@@ -124,6 +122,11 @@ Status HostPool::grow(size_t missing_bytes, int device) {
   const Result<size_t> region = region_bytes(missing_bytes);
   if (!region.ok()) return region.error();
   const size_t size_bytes = region.value();
+  // Until the pages are touched, other processes would not see that they are gone.
+  const Result<HostReservation> reserved = HostReservation::make(
+      size_bytes, [] { return available_host_bytes(); },
+      make_user_folder().ok() ? user_folder() : "", Deadline::after_ms(kMostForOthersMs));
+  if (!reserved.ok()) return reserved.error();
   void* memory =
       mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)

@@ -122,6 +122,7 @@ Driver fake_driver() {
     ++g_gpu.tables;
     return answer("cuMemHostAlloc");
   };
+  driver.cuStreamCreate = [](DriverStream*, unsigned) { return driver_result::kNotSupported; };
   driver.cuMemFreeHost = [](void*) {
     ++g_gpu.waits_for_device;
     return driver_result::kSuccess;

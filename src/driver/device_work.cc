@@ -2,9 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "driver/device_work.h"
 
+#include <poll.h>
+
 #include <atomic>
+#include <utility>
+#include <vector>
 
 #include "base/log.h"
+#include "driver/work_contexts.h"
 
 namespace amem {
 namespace {
@@ -24,8 +29,16 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
   int active = 0;
   AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxGetState(device, &flags, &active),
                          "cuDevicePrimaryCtxGetState(%d)", device));
-  if (active == 0)
+  if (active == 0) {
+    // An empty list, unless amem could not note them all.
+    const Result<std::vector<DriverContext>> created = work_contexts_of(device);
+    if (!created.ok() || !created.value().empty())
+      return make_error(ErrorKind::misuse, 0,
+                        "work runs on device %d in a context of cuCtxCreate(), but its primary "
+                        "context, in which amem works, is not active: call cudaFree(0) first",
+                        device);
     return make_error(ErrorKind::unsupported, 0, "device %d has no active primary context", device);
+  }
   AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxRetain(&context, device),
                          "cuDevicePrimaryCtxRetain(%d)", device));
   g_primary[device].store(context, std::memory_order_release);
@@ -45,29 +58,137 @@ Status in_device_context(const Driver& driver, int device, const std::function<S
   return job();
 }
 
-Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device) {
+namespace {
+
+/// How a device is waited for. Known after the first wait of the process.
+enum class Way { unknown, freeing, synchronizing };
+constinit std::atomic<Way> g_way{Way::unknown};
+
+/// Work of 2 ms in a stream of its own, by which wait_for_device() sees whether a call has waited.
+class TestWork {
+ public:
+  TestWork(const Driver& driver, const ExitFlag& exiting) : driver_(driver), exiting_(exiting) {
+    constexpr int kMs = 2;
+    const auto work = [](void*) { (void)poll(nullptr, 0, kMs); };
+    if (driver_.cuStreamCreate(&stream_, kStreamNonBlocking) != driver_result::kSuccess)
+      stream_ = nullptr;
+    is_queued_ = stream_ != nullptr &&
+                 driver_.cuLaunchHostFunc(stream_, work, nullptr) == driver_result::kSuccess;
+  }
+  ~TestWork() {
+    if (exiting_) return;
+    if (is_queued_) (void)driver_.cuStreamSynchronize(stream_);
+    if (stream_ != nullptr) (void)driver_.cuStreamDestroy_v2(stream_);
+  }
+  TestWork(const TestWork&) = delete;
+
+  /// What the call that was made in the meantime has shown.
+  Way seen() const {
+    if (!is_queued_) return Way::unknown;
+    const DriverResult result = driver_.cuStreamQuery(stream_);
+    if (result == driver_result::kNotReady) return Way::synchronizing;
+    return result == driver_result::kSuccess ? Way::freeing : Way::unknown;
+  }
+
+ private:
+  const Driver& driver_;
+  const ExitFlag& exiting_;
+  DriverStream stream_ = nullptr;
+  bool is_queued_ = false;
+};
+
+Status synchronize(const Driver& driver, int device) {
+  return driver_status(driver, driver.cuCtxSynchronize(), "cuCtxSynchronize() on device %d",
+                       device);
+}
+
+Status free_pinned_piece(const Driver& driver, const ExitFlag& exiting, int device, void** stays,
+                         void** goes) {
   constexpr size_t kBytes = 64;
+  AMEM_TRY(exiting.check());
+  const char* call = "cuMemHostAlloc()";
+  DriverResult result = driver_result::kSuccess;
+  for (void** const piece : {stays, goes})
+    if (piece != nullptr && *piece == nullptr && result == driver_result::kSuccess)
+      result = driver.cuMemHostAlloc(piece, kBytes, 0);
+  if (result == driver_result::kSuccess) {
+    AMEM_TRY(exiting.check());
+    call = "cuMemFreeHost()";
+    result = driver.cuMemFreeHost(*goes);
+  }
+  if (result != driver_result::kSuccess)
+    return driver_error(driver, result, "%s to wait for the work of device %d", call, device);
+  *goes = nullptr;
+  return ok_status();
+}
+
+/// Waits for the work of the current context, the primary one of the device.
+Status wait_for_primary(const Driver& driver, const ExitFlag& exiting, int device) {
   // The driver allocates pinned memory from blocks. To create or free a block it takes a lock that
   // kernel launches need. One allocation is therefore kept, so that its block is kept too. The
   // other is allocated and freed at each call; if freeing it failed, the next call frees it. Only
   // the thread of the device calls this function.
   static constinit thread_local void* t_stays = nullptr;
   static constinit thread_local void* t_goes = nullptr;
+  const Way way = g_way;
+  if (way == Way::freeing) return free_pinned_piece(driver, exiting, device, &t_stays, &t_goes);
+  if (way == Way::synchronizing) return synchronize(driver, device);
+  const TestWork test(driver, exiting);
+  AMEM_TRY(free_pinned_piece(driver, exiting, device, &t_stays, &t_goes));
   AMEM_TRY(exiting.check());
-  const char* call = "cuMemHostAlloc()";
-  DriverResult result = driver_result::kSuccess;
-  for (void** const piece : {&t_stays, &t_goes})
-    if (*piece == nullptr && result == driver_result::kSuccess)
-      result = driver.cuMemHostAlloc(piece, kBytes, 0);
-  if (result == driver_result::kSuccess) {
-    AMEM_TRY(exiting.check());
-    call = "cuMemFreeHost()";
-    result = driver.cuMemFreeHost(t_goes);
+  const Way seen = test.seen();
+  g_way = seen;
+  if (seen != Way::synchronizing) return ok_status();
+  AMEM_LOG(warn, device,
+           "this driver does not wait when pinned memory is freed; amem waits with "
+           "cuCtxSynchronize(), which invalidates captures of CUDA graphs");
+  return synchronize(driver, device);
+}
+
+/// The same for a context that the application has made.
+Status wait_for_created(const Driver& driver, const ExitFlag& exiting, int device,
+                        DriverContext context) {
+  AMEM_TRY(exiting.check());
+  // Not by making it current: with a destroyed context that corrupts the process's memory
+  // (measured: H200, driver 580.159.04).
+  unsigned version = 0;
+  const DriverResult found = driver.cuCtxGetApiVersion(context, &version);
+  if (found == driver_result::kInvalidContext || found == driver_result::kContextIsDestroyed) {
+    forget_work_context(context);
+    return ok_status();
   }
-  if (result != driver_result::kSuccess)
-    return driver_error(driver, result, "%s to wait for the work of device %d", call, device);
-  t_goes = nullptr;
-  return ok_status();
+  AMEM_TRY(driver_status(driver, found, "cuCtxGetApiVersion() on device %d", device));
+  AMEM_TRY(driver_status(driver, driver.cuCtxSetCurrent(context),
+                         "cuCtxSetCurrent(a context of cuCtxCreate() on device %d)", device));
+  void* goes = nullptr;
+  Status status = g_way == Way::synchronizing
+                      ? synchronize(driver, device)
+                      : free_pinned_piece(driver, exiting, device, nullptr, &goes);
+  if (!status.ok() && status.error().code == driver_result::kContextIsDestroyed) {
+    forget_work_context(context);
+    return ok_status();
+  }
+  return status;
+}
+
+}  // namespace
+
+Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device) {
+  AMEM_TRY(exiting.check());
+  AMEM_TRY(wait_for_primary(driver, exiting, device));
+  Result<std::vector<DriverContext>> contexts = work_contexts_of(device);
+  if (!contexts.ok()) return std::move(contexts.error());
+  const DriverContext primary = g_primary[device];
+  std::erase(contexts.value(), primary);
+  if (contexts.value().empty()) return ok_status();
+  Status status = ok_status();
+  for (DriverContext const context : contexts.value())
+    if (status.ok()) status = wait_for_created(driver, exiting, device, context);
+  if (exiting) return status;
+  // The rest of the thread's job is for the primary one.
+  const Status back =
+      driver_status(driver, driver.cuCtxSetCurrent(primary), "cuCtxSetCurrent(device %d)", device);
+  return status.ok() ? back : status;
 }
 
 Status wait_for_stream(const Driver& driver, const ExitFlag& exiting, int device,

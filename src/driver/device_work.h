@@ -23,7 +23,11 @@ Status in_device_context(const Driver& driver, int device, const std::function<S
 ///
 /// cuCtxSynchronize cannot be used: it invalidates every capture in progress, in every capture
 /// mode. Freeing a small pinned allocation in relaxed mode waits for all work of the context, keeps
-/// captures valid and hardly delays launches (measured; docs/decisions/0004-drain.md).
+/// captures valid and hardly delays launches (measured; docs/decisions/0004-drain.md). CUDA does
+/// not promise it: the first call of the process makes a test, and if freeing does not wait, this
+/// and all later calls use cuCtxSynchronize.
+///
+/// The contexts of cuCtxCreate() in which work was launched (work_contexts.h) are waited for too.
 ///
 /// To be called on the thread of the device (DeviceThreads), in its context. Errors: driver; misuse
 /// once exit() has begun.

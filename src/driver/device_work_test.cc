@@ -110,6 +110,8 @@ Driver fake_driver() {
     std::swap(*mode, t_capture_mode);
     return driver_result::kSuccess;
   };
+  // What tests a driver is tested in work_contexts_test.cc.
+  driver.cuStreamCreate = [](DriverStream*, unsigned) { return driver_result::kNotSupported; };
   driver.cuMemHostAlloc = alloc_pinned;
   driver.cuMemFreeHost = free_pinned;
   driver.cuStreamSynchronize = wait_for_fake_stream;

@@ -182,8 +182,11 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
                        sizes_json(totals) + "}");
   for (const auto& [reason, bytes] : by_reason(statistics))
     append(persistent, line("\"%s\": %zu", reason.c_str(), bytes));
-  return line("{\"pid\": %d, \"group\": %ld, \"state\": \"%s\", \"objects\": %zu, ", facts.pid,
-              facts.group, common_state(facts.states), own.objects) +
+  return line(
+             "{\"pid\": %d, \"group\": %ld, \"group_name\": \"%s\", \"state\": \"%s\", "
+             "\"objects\": %zu, ",
+             facts.pid, facts.group, facts.group_name.c_str(), common_state(facts.states),
+             own.objects) +
          sizes_json(own) +
          line(
              ", \"imported_objects\": %zu, \"imported_bytes\": %zu, \"driver_objects\": %zu, "

@@ -57,6 +57,7 @@ struct ProcessFacts {
   size_t context_bytes = 0;           ///< local memory of contexts that is currently returned
   /// A name of the device that is the same in all processes, or "".
   std::function<std::string(int device)> gpu_of;
+  std::string group_name = {};  ///< AMEM_GROUP
 };
 
 /// The statistics as one JSON object, for the `amem` command.

@@ -152,8 +152,10 @@ TEST_F(StatisticsTest, JsonHasTheSameSums) {
                              3,
                              {{"nccl", "paused"}, {"weights", "active"}},
                              77,
-                             [](int device) { return "GPU-" + std::to_string(device); }}),
-            "{\"pid\": 42, \"group\": 3, \"state\": \"mixed\", \"objects\": 4, "
+                             [](int device) { return "GPU-" + std::to_string(device); },
+                             "train"}),
+            "{\"pid\": 42, \"group\": 3, \"group_name\": \"train\", \"state\": \"mixed\", "
+            "\"objects\": 4, "
             "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
             "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
             "\"fixed_bytes\": 8388608, \"imported_objects\": 2, "
@@ -183,14 +185,15 @@ TEST(EmptyStatistics, SayZero) {
 
   EXPECT_EQ(format_statistics(statistics, -1, 42),
             std::vector<std::string>{"AMEM groupID:-1 pid:42 total allocBytes:0 (0 MB)"});
-  EXPECT_EQ(statistics_json(statistics, {42, -1, {{"nccl", "active"}}, 0, {}}),
-            "{\"pid\": 42, \"group\": -1, \"state\": \"active\", \"objects\": 0, "
-            "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
-            "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"imported_objects\": 0, "
-            "\"imported_bytes\": 0, \"driver_objects\": 0, \"driver_bytes\": 0, "
-            "\"context_bytes\": 0, \"tags\": {\"nccl\": {\"state\": \"active\", "
-            "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
-            "\"saved_bytes\": 0, \"fixed_bytes\": 0}}, \"memory\": [], \"persistent\": {}}");
+  EXPECT_EQ(
+      statistics_json(statistics, {42, -1, {{"nccl", "active"}}, 0, {}}),
+      "{\"pid\": 42, \"group\": -1, \"group_name\": \"\", \"state\": \"active\", \"objects\": 0, "
+      "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
+      "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"imported_objects\": 0, "
+      "\"imported_bytes\": 0, \"driver_objects\": 0, \"driver_bytes\": 0, "
+      "\"context_bytes\": 0, \"tags\": {\"nccl\": {\"state\": \"active\", "
+      "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
+      "\"saved_bytes\": 0, \"fixed_bytes\": 0}}, \"memory\": [], \"persistent\": {}}");
 }
 
 // A cut text would be no JSON.

@@ -19,7 +19,7 @@ namespace {
 using Adoption = Interception::Adoption;
 
 constinit std::atomic<const Interception*> g_client{nullptr};
-constinit std::atomic<const NamedFunctions*> g_named{nullptr};
+constinit std::array<std::atomic<const NamedFunctions*>, kMostNamed> g_named{};
 
 // The process's own definitions, the first in the order of loading. Set before g_client.
 constinit DlopenFunction g_dlopen = nullptr;
@@ -113,24 +113,35 @@ const void* loader_entry_for(const Slot& slot) {
   return nullptr;
 }
 
-/// The index of an intercepted name, or -1.
-ptrdiff_t index_of(const char* name) {
-  const NamedFunctions* const named = g_named.load(std::memory_order_acquire);
-  if (named == nullptr) return -1;
-  for (size_t i = 0; i < named->names.size(); ++i)
-    if (strcmp(name, named->names[i]) == 0) return static_cast<ptrdiff_t>(i);
-  return -1;
+struct NamedFunction {
+  const NamedFunctions* all = nullptr;
+  size_t index = 0;
+};
+
+/// The intercepted function with this name; `all` is nullptr if there is none.
+NamedFunction find_named(const char* name) {
+  for (const auto& entry : g_named) {
+    const NamedFunctions* const named = entry.load(std::memory_order_acquire);
+    if (named == nullptr) break;
+    for (size_t i = 0; i < named->names.size(); ++i)
+      if (strcmp(name, named->names[i]) == 0) return {named, i};
+  }
+  return {};
 }
 
 /// The replacement for a function by name, or nullptr. `user`: the image of the slot, or nullptr.
 const void* named_entry(const char* name, uintptr_t function, const Image* user) {
-  const ptrdiff_t index = index_of(name);
-  if (index < 0 || (function != 0 && is_in_this_library(function))) return nullptr;
-  return g_named.load()->entry(static_cast<size_t>(index), function, user);
+  const NamedFunction named = find_named(name);
+  if (named.all == nullptr || (function != 0 && is_in_this_library(function))) return nullptr;
+  return named.all->entry(named.index, function, user);
 }
 
 void patch(const Image& image, const Interception& client, SeenImages::Entry& seen) {
   seen.is_patched = true;
+  for (const auto& entry : g_named)
+    if (const NamedFunctions* const named = entry.load();
+        named != nullptr && named->visit != nullptr)
+      named->visit(image);
   visit_slots(image, [&](const Slot& slot) {
     seen.was_unbound |= slot.is_unbound;
     const void* function = loader_entry_for(slot);
@@ -190,8 +201,10 @@ void* look_up(void* handle, const char* name) {
 }  // namespace
 
 void intercept_names(const NamedFunctions& functions) {
-  const NamedFunctions* none = nullptr;
-  g_named.compare_exchange_strong(none, &functions);
+  for (auto& entry : g_named) {
+    const NamedFunctions* known = nullptr;
+    if (entry.compare_exchange_strong(known, &functions) || known == &functions) return;
+  }
 }
 
 void start_interposition(const Interception& client) {
@@ -240,6 +253,6 @@ amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept {
   amem::scan_images();
   client->before_look_up(name);
   errno = before;
-  const bool may_answer = client->adds(name) || amem::index_of(name) >= 0;
+  const bool may_answer = client->adds(name) || amem::find_named(name).all != nullptr;
   return handle != RTLD_NEXT && may_answer ? amem::look_up : amem::g_dlsym;
 }

@@ -45,9 +45,14 @@ struct NamedFunctions {
   /// `user`: the image of the slot; nullptr for dlsym(3). May be called in visit_images(); its
   /// rules apply.
   const void* (*entry)(size_t index, uintptr_t function, const Image* user);
+  /// Called for each image before its slots are patched; may be nullptr. The rules of
+  /// visit_images() apply.
+  void (*visit)(const Image& image) = nullptr;
 };
 
-/// Call it before start_interposition(). Has no effect after the first call.
+/// Call it before start_interposition(), for at most kMostNamed. Has no effect if it was called
+/// with the same object.
+inline constexpr int kMostNamed = 2;
 void intercept_names(const NamedFunctions& functions);
 
 /// Starts the interception: patches the images of this process, and later images when dlopen(3) or

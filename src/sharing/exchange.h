@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <string>
+
 #include "base/result.h"
 #include "driver/types.h"
 #include "memory/allocation.h"
@@ -27,6 +29,10 @@ class Exchange {
   virtual Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) = 0;
   virtual bool import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
                                  DriverResult* result) = 0;
+
+  /// The processes of this user that have loaded such a library and have no amem, for messages
+  /// (unlike_peers.h). No lock is held.
+  virtual std::string processes_without_amem(const char* library) = 0;
 
   /// The client gave the allocation up; it is about to be erased. The mutex of the registry is
   /// held; must not wait.

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,78 +16,10 @@
 
 #include "sharing/token.h"
 #include "tests/support/peer_fixture.h"
+#include "tests/support/role_process.h"
 
 namespace amem {
 namespace {
-
-InstanceId id_from_hex(const std::string& hex) {
-  return InstanceId{
-      {std::stoull(hex.substr(0, 16), nullptr, 16), std::stoull(hex.substr(16), nullptr, 16)}};
-}
-
-/// Another process in the role that its arguments name. Its first line of output is what it has to
-/// say; it ends when its input does.
-class Process {
- public:
-  explicit Process(std::vector<std::string> arguments) {
-    int in[2], out[2];
-    EXPECT_EQ(pipe2(in, O_CLOEXEC), 0);
-    EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
-    std::vector<char*> argv;
-    std::string self = "/proc/self/exe";
-    argv.push_back(self.data());
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(in[0], STDIN_FILENO);
-      dup2(out[1], STDOUT_FILENO);
-      execv(self.c_str(), argv.data());
-      _exit(127);
-    }
-    close(in[0]);
-    close(out[1]);
-    input_.reset(in[1]);
-    output_.reset(out[0]);
-    char c;
-    while (read(output_.get(), &c, 1) == 1 && c != '\n') line_ += c;
-  }
-  ~Process() {
-    if (pid_ > 0) kill(pid_, SIGKILL);
-    wait();
-  }
-
-  pid_t pid() const { return pid_; }
-  const std::string& line() const { return line_; }
-  InstanceId instance() const { return id_from_hex(line_); }
-  void kill_with(int signal) { EXPECT_EQ(kill(pid_, signal), 0); }
-  /// Returns when every thread of it stands still.
-  void stop() {
-    kill_with(SIGSTOP);
-    int status = 0;
-    EXPECT_EQ(waitpid(pid_, &status, WUNTRACED), pid_);
-    EXPECT_TRUE(WIFSTOPPED(status));
-  }
-  void tell() { EXPECT_EQ(write(input_.get(), "\n", 1), 1); }
-  /// Ends its input and returns its exit status.
-  int wait() {
-    input_.reset();
-    if (pid_ > 0) waitpid(pid_, &status_, 0);
-    pid_ = -1;
-    return status_;
-  }
-  /// True when everything that this process started has ended too.
-  bool output_ended() {
-    pollfd ended{output_.get(), POLLIN, 0};
-    return poll(&ended, 1, 0) == 1;
-  }
-
- private:
-  pid_t pid_ = -1;
-  int status_ = 0;
-  UniqueFd input_, output_;
-  std::string line_;
-};
 
 void say(const std::string& line) {
   const std::string text = line + "\n";
@@ -140,6 +73,22 @@ int close_and_live() {
   if (read(STDIN_FILENO, &told, 1) == 1) service.value()->forget_after_fork();
   wait_for_end_of_input();
   return 0;
+}
+
+/// Serves although its first thread has ended, which leaves a zombie in its place.
+int serve_without_leader() {
+  static ServingHandler handler;
+  const InstanceId id = random_instance_id();
+  auto service = PeerService::start(id, 0, handler);
+  handler.service = service.value().get();
+  (void)service.value().release();
+  std::thread([] {
+    wait_for_end_of_input();
+    _exit(0);
+  }).detach();
+  say(id.hex());
+  syscall(SYS_exit, 0);
+  return 1;
 }
 
 /// Tells `target` that it is `claimed`; succeeds when it is shown the door.
@@ -234,6 +183,27 @@ TEST(PeerProcess, ThatIsStoppedIsSlowNotDead) {
   EXPECT_NE(outcome.error().message.find("pid " + std::to_string(pid)), std::string::npos);
   EXPECT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
   EXPECT_TRUE(a.recorder.gone().empty());
+}
+
+// pthread_exit(3) in main(): the process lives, and maps what it has imported.
+TEST(PeerProcess, WhoseFirstThreadHasEndedLives) {
+  Process process({"--leaderless"});
+  const auto is_zombie = [&] {
+    std::ifstream stat("/proc/" + std::to_string(process.pid()) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    return text.substr(text.rfind(')') + 2, 1) == "Z";
+  };
+  for (const Deadline deadline = patience(); !is_zombie() && !deadline.passed();)
+    std::this_thread::yield();
+  ASSERT_TRUE(is_zombie());
+  Node a{PeerOptions()};
+
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(a.ask(process.instance(), StatusQuery{}).ok());
+
+  EXPECT_TRUE(a.recorder.gone().empty());
+  process.kill_with(SIGKILL);
+  EXPECT_TRUE(a.recorder.wait_gone(1));
 }
 
 TEST(PeerProcess, ReadsTheTokensThatItIsSent) {
@@ -363,6 +333,7 @@ int main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "--serve") return amem::serve();
   if (role == "--close") return amem::close_and_live();
+  if (role == "--leaderless") return amem::serve_without_leader();
   if (role == "--claim" && argc == 4)
     return amem::claim_to_be(amem::id_from_hex(argv[2]), amem::id_from_hex(argv[3]));
   if (role == "--fork-and-die" && argc == 3) return amem::fork_and_die(amem::id_from_hex(argv[2]));

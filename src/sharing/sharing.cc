@@ -3,6 +3,8 @@
 #include "sharing/sharing.h"
 
 #include "base/log.h"
+#include "sharing/token.h"
+#include "sharing/unlike_peers.h"
 
 namespace amem {
 
@@ -31,7 +33,20 @@ bool Sharing::import_token(int fd, DriverHandle* handle, DriverResult* result) {
     AMEM_LOG(error, -1, "cannot reach other processes: %s", started.error().message.c_str());
     return false;
   }
-  return imports_.import_token(fd, handle, result);
+  if (imports_.import_token(fd, handle, result)) return true;
+  const std::optional<OtherToken> other = read_other_token(fd);
+  if (!other.has_value()) return false;
+  AMEM_LOG(
+      error, -1,
+      "cannot import memory of process %d, whose amem makes tokens of version %u, this one %u: "
+      "install the same amem for all processes of the job",
+      other->owner_pid, other->version, kTokenVersion);
+  *result = driver_result::kInvalidValue;
+  return true;
+}
+
+std::string Sharing::processes_without_amem(const char* library) {
+  return amem::processes_without_amem(library);
 }
 
 AMEM_NOT_ANALYSED Result<IpcHandleBytes> Sharing::make_ipc_handle(Allocation& allocation) {

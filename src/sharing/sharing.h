@@ -29,6 +29,7 @@ class Sharing final : public Exchange, public PeerHandler {
       AMEM_REQUIRES(context_.registry.mutex);
   bool import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
                          DriverResult* result) override;
+  std::string processes_without_amem(const char* library) override;
   void forget(const Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
 
   // PeerHandler, on the service thread.

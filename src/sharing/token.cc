@@ -23,7 +23,6 @@ namespace amem {
 namespace {
 
 constexpr uint64_t kMagic = 0x6e6b6f746d656d61;  // the bytes "amemtokn"
-constexpr uint32_t kVersion = 3;
 constexpr size_t kLeastBytes = 8 + 4 + 16 + 8 + 8 + 4 + 4 * 8 + 2;
 constexpr size_t kMostBytes = kLeastBytes + kMaxTagBytes;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -31,7 +30,7 @@ constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 /// False when reading finds no token of this version.
 bool walk(FieldStream& stream, Token& token) {
   uint64_t magic = kMagic;
-  uint32_t version = kVersion;
+  uint32_t version = kTokenVersion;
   stream.number(magic);
   stream.number(version);
   stream.id(token.owner);
@@ -43,7 +42,13 @@ bool walk(FieldStream& stream, Token& token) {
   stream.number(token.offset_bytes);
   stream.number(token.size_bytes);
   stream.tag(token.tag);
-  return stream.ok() && magic == kMagic && version == kVersion;
+  return stream.ok() && magic == kMagic && version == kTokenVersion;
+}
+
+/// Asked first: only files in memory have seals, so that no other file system is asked.
+bool is_sealed(int fd) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & kSeals) == kSeals;
 }
 
 constexpr uint64_t kIpcMagic = 0x3163706d656d612e;  // the bytes ".amempc1"
@@ -108,9 +113,7 @@ Result<UniqueFd> make_token(const Token& token) {
 }
 
 std::optional<Token> read_token(int fd) {
-  // The seals come first: only files in memory have any, so that no other file system is asked.
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
+  if (!is_sealed(fd)) return std::nullopt;
   struct stat status;
   if (fstat(fd, &status) != 0 || status.st_size < static_cast<off_t>(kLeastBytes) ||
       status.st_size > static_cast<off_t>(kMostBytes))
@@ -120,6 +123,20 @@ std::optional<Token> read_token(int fd) {
   const auto size = static_cast<size_t>(status.st_size);
   if (pread(fd, bytes.data(), size, 0) != status.st_size) return std::nullopt;
   return decode_token(std::span(bytes).first(size));
+}
+
+std::optional<OtherToken> read_other_token(int fd) {
+  // docs/wire_protocol.md: in all versions at these places.
+  struct [[gnu::packed]] {
+    uint64_t magic;
+    uint32_t version;
+    uint8_t of_this_version[32];
+    int32_t owner_pid;
+  } head;
+  static_assert(sizeof head == 48);
+  if (!is_sealed(fd) || pread(fd, &head, sizeof head, 0) != sizeof head) return std::nullopt;
+  if (head.magic != kMagic || head.version == kTokenVersion) return std::nullopt;
+  return OtherToken{head.version, head.owner_pid};
 }
 
 }  // namespace amem

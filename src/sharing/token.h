@@ -21,6 +21,14 @@ namespace amem {
 /// holds the token.
 using Token = ImportOrigin;
 
+inline constexpr uint32_t kTokenVersion = 3;
+
+/// What tokens of all versions say.
+struct OtherToken {
+  uint32_t version;
+  int32_t owner_pid;
+};
+
 /// The bytes of a token (docs/wire_protocol.md), and the token that bytes are: those of
 /// encode_token() and no others. Thread-safe.
 std::vector<uint8_t> encode_token(Token token);
@@ -50,5 +58,8 @@ using IpcHandleBytes = std::array<uint8_t, kIpcHandleBytes>;
 /// others, in particular no handle of CUDA.
 IpcHandleBytes encode_ipc_handle(IpcHandle handle);
 std::optional<IpcHandle> decode_ipc_handle(const IpcHandleBytes& bytes);
+
+/// The token of another version of amem that `fd` is; nothing for anything else. Thread-safe.
+std::optional<OtherToken> read_other_token(int fd);
 
 }  // namespace amem

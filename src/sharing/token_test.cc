@@ -57,6 +57,21 @@ TEST(Token, IsReadAsItWasMade) {
   EXPECT_EQ(read_token(fd.get()), kToken);
 }
 
+// Byte 8 is the first of the version.
+TEST(Token, OfAnotherVersionSaysWhoseItIs) {
+  const UniqueFd other = copy_of_token(kAllSeals, 0, 8);
+
+  const std::optional<OtherToken> read = read_other_token(other.get());
+
+  EXPECT_FALSE(read_token(other.get()).has_value());
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->version, kTokenVersion ^ 1);
+  EXPECT_EQ(read->owner_pid, kToken.owner_pid);
+  EXPECT_FALSE(read_other_token(token_fd().get()).has_value());
+  EXPECT_FALSE(read_other_token(copy_of_token(kAllSeals, 0, 0).get()).has_value()) << "no token";
+  EXPECT_FALSE(read_other_token(copy_of_token(0, 0, 8).get()).has_value()) << "not sealed";
+}
+
 TEST(Token, IsCloseOnExec) {
   const UniqueFd fd = token_fd();
   EXPECT_EQ(fcntl(fd.get(), F_GETFD), FD_CLOEXEC);

@@ -177,8 +177,11 @@ bool PeerLinks::read_one(uint64_t token) {
 Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
   if (version == kWireVersion) return ok_status();
   if (!std::exchange(version_complained_, true))
-    AMEM_LOG(warn, -1, "pid %d speaks wire version %u of amem, this process %u: they do not talk",
-             connection.pid, version, kWireVersion);
+    AMEM_LOG(
+        warn, -1,
+        "pid %d speaks wire version %u of amem, this process %u: they do not talk; install the "
+        "same amem for all processes of the job",
+        connection.pid, version, kWireVersion);
   return make_error(ErrorKind::protocol, EPROTONOSUPPORT,
                     "it speaks wire version %u, this process %u", version, kWireVersion);
 }

@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -15,6 +14,8 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+
+#include "base/user_folder.h"
 
 // Linux 6.5, include/uapi/asm-generic/socket.h.
 #ifndef SO_PEERPIDFD
@@ -27,19 +28,6 @@ namespace {
 /// Connections that wait to be accepted; the kernel caps it at net.core.somaxconn.
 constexpr int kBacklog = 4096;
 constexpr size_t kHexDigits = 32;
-
-std::string directory() { return "/dev/shm/amem-" + std::to_string(geteuid()); }
-
-/// That nobody else may enter the directory. What is in it is then this user's as well: /dev/shm is
-/// sticky, so nobody else can replace the directory.
-Status check_directory(const std::string& path) {
-  struct stat found {};
-  if (lstat(path.c_str(), &found) != 0) return os_error(errno, "lstat(%s)", path.c_str());
-  if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 0077) != 0)
-    return os_error(EPERM, "%s is not a directory that only user %u may enter; remove it",
-                    path.c_str(), geteuid());
-  return ok_status();
-}
 
 std::optional<InstanceId> instance_of(std::string_view name) {
   InstanceId id;
@@ -66,25 +54,22 @@ Result<UniqueFd> open_socket() {
 
 }  // namespace
 
-std::string socket_path(const InstanceId& instance) { return directory() + "/" + instance.hex(); }
+std::string socket_path(const InstanceId& instance) { return user_folder() + "/" + instance.hex(); }
 
 Result<std::set<InstanceId>> instances_of_this_user() {
   std::set<InstanceId> out;
-  const std::string path = directory();
+  const std::string path = user_folder();
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(path.c_str()), closedir);
   if (open == nullptr && errno == ENOENT) return out;
   if (open == nullptr) return os_error(errno, "opendir(%s)", path.c_str());
-  AMEM_TRY(check_directory(path));
+  AMEM_TRY(check_user_folder());
   while (const dirent* entry = readdir(open.get()))
     if (const auto instance = instance_of(entry->d_name)) out.insert(*instance);
   return out;
 }
 
 Result<UniqueFd> listen_at(const InstanceId& instance) {
-  const std::string folder = directory();
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return os_error(errno, "mkdir(%s)", folder.c_str());
-  AMEM_TRY(check_directory(folder));
+  AMEM_TRY(make_user_folder());
   Result<UniqueFd> fd = open_socket();
   if (!fd.ok()) return fd;
   // It gets its name when it listens: who finds a name that refuses connections takes it for dead.

@@ -92,6 +92,12 @@ def test_shows_the_rank_of_the_launcher(amem, start, name):
     assert rows(amem, child.pid)[0].split()[2] == "5"
 
 
+def test_shows_the_name_of_the_group(amem, start):
+    child = start(json.dumps({**REPLY, "group_name": "train"}))
+
+    assert rows(amem, child.pid)[0].split()[3] == "train"
+
+
 def test_rows_are_by_gpu_and_tag(amem, start):
     own = [memory("GPU-b", "nccl"), memory("GPU-b", "weights"), memory("GPU-a", "weights")]
     children = [start(json.dumps({**REPLY, "memory": own})) for _ in range(2)]
@@ -186,7 +192,7 @@ def test_mute_processes_are_named_and_cost_two_seconds_together(amem, start):
 
 @pytest.mark.parametrize(
     "reply",
-    ["", "no json", "[1]", '{"state": 5}', '{"group": "x", "state": "paused"}'] + [
+    ["", "no json", "[1]", '{"state": 5}', '{"group": "x", "state": "paused"}', json.dumps({**REPLY, "group_name": 5})] + [
         json.dumps({**REPLY, name: 5}) for name in ("tags", "memory", "persistent")
     ] + [json.dumps({**REPLY, "memory": [{"gpu": "GPU-1"}]})],
 )

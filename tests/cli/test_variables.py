@@ -28,6 +28,14 @@ def test_sets_what_the_options_say(amem):
     }
 
 
+def test_a_group_has_a_name_or_a_number(amem):
+    assert amem.job_variables("--group", "train")["AMEM_GROUP"] == "train"
+    assert "AMEM_GROUPID" not in amem.job_variables("--group", "train")
+    # Or the name of the shell's group would be shown for that number.
+    assert amem.job_variables("--group", "7", AMEM_GROUP="train")["AMEM_GROUP"] == ""
+    assert_sentence(amem("run", "--group", "a b", "--", "true"), 125, "AMEM_GROUP=a b is not a name")
+
+
 def test_keeps_everything_else(amem):
     job = amem.job_variables("--log", "2", AMEM_GROUPID="4", AMEM_LOG="5", AMEM_ENABLE="0", OTHER="a\nb '")
 

@@ -88,6 +88,26 @@ TEST_F(Misuse, WithoutCumemThereIsNothingToPause) {
   job->all("check world" + counts());
 }
 
+// Of this rank and of its peer, whose proxy thread copies to this one's memory.
+TEST_F(Misuse, CopiesOfProxyThreadsRefuseThePause) {
+  auto job = pair({{"NCCL_P2P_USE_CUDA_MEMCPY", "1"}});
+  const std::string text = (*job)[0].ask_failing("pause");
+  EXPECT_TRUE(has(text, "NCCL copies on threads of its own")) << text;
+  EXPECT_EQ((*job)[0].ask("state"), "0");
+  job->all("check world" + counts());
+}
+
+TEST_F(Misuse, CopiesOfAPeersProxyThreadsRefuseThePause) {
+  auto job = pair();
+  (*job)[1].ask("set_variable NCCL_P2P_USE_CUDA_MEMCPY 1");
+  const std::string text = (*job)[0].ask_failing("pause");
+  EXPECT_TRUE(has(text, "cannot revoke its mappings: with NCCL_P2P_USE_CUDA_MEMCPY=1")) << text;
+  EXPECT_TRUE(has(text, std::to_string((*job)[1].pid()))) << text;
+  job->all("check world" + counts());
+  (*job)[1].ask("set_variable NCCL_P2P_USE_CUDA_MEMCPY 0");
+  expect_cycle_works(*job);
+}
+
 TEST_F(Misuse, CumemIsForcedWhenAskedFor) {
   auto job = pair({{"NCCL_CUMEM_ENABLE", "0"}, {"AMEM_CUMEM", "force"}});
   EXPECT_GT(totals((*job)[0]).resident, 0u);

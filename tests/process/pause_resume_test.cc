@@ -30,6 +30,25 @@ TEST_F(PauseResume, TwoRanksGoOnBitExactlyAfterEveryCycle) {
   }
 }
 
+using Splits = JobTest;
+TEST_F(Splits, GoOnAfterEveryCycle) {
+  auto job = pair();
+  for (const auto& [parent, child] : {std::pair{"world", "child"}, {"child", "grandchild"}})
+    job->all(std::string("split ") + parent + " " + child + " 0 0");
+  const auto check_all = [&] {
+    for (const char* name : {"world", "child", "grandchild"})
+      job->all(std::string("check ") + name + counts());
+  };
+  check_all();
+
+  for (const std::vector<int>& order : {std::vector{0, 1}, std::vector{1, 0}}) {
+    for (int rank : order) (*job)[rank].ask("pause");
+    for (int rank : order) EXPECT_EQ(totals((*job)[rank]).resident, 0u);
+    for (int rank : order) (*job)[rank].ask("resume");
+    check_all();
+  }
+}
+
 // "Paused" must mean that the memory is free.
 using HalfResumed = JobTest;
 TEST_F(HalfResumed, PausesFromThere) {

@@ -3,6 +3,7 @@
 #include "clients/nccl/nccl_client.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "clients/nccl/doors/nccl_copies.h"
@@ -44,6 +45,18 @@ Status NcclClient::check_ungated() {
       "it runs NCCL work that does not pass amem's gate; amem cannot wait for such work");
 }
 
+/// NCCL's proxy threads copy to buffers of peers after the kernel that sends has ended (p2p.cc,
+/// p2pSendProxyProgress@v2.30.7-1). A copy that they have not started yet cannot be waited for.
+/// NCCL also sets the variable itself, from nccl.conf.
+Status NcclClient::check_proxy_copies() {
+  const char* const text = getenv("NCCL_P2P_USE_CUDA_MEMCPY");  // allow: NCCL's variable, not ours
+  if (text == nullptr || strtol(text, nullptr, 0) == 0 || gate.communicator_count() == 0)
+    return ok_status();
+  return make_error(ErrorKind::misuse, 0,
+                    "with NCCL_P2P_USE_CUDA_MEMCPY=1 NCCL copies on threads of its own, which amem "
+                    "cannot wait for: unset it and start again");
+}
+
 /// True if NCCL has allocated memory that amem knows.
 bool NcclClient::has_memory() {
   MutexLock lock(registry_.mutex);
@@ -63,6 +76,7 @@ Status NcclClient::check_pause() {
         ErrorKind::misuse, 0,
         "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
   AMEM_TRY(check_capture());
+  AMEM_TRY(check_proxy_copies());
   if (!has_memory() && gate.communicator_count() > 0)
     return make_error(ErrorKind::misuse, 0,
                       "nothing that NCCL holds can be released: it runs with NCCL_CUMEM_ENABLE=0; "
@@ -94,6 +108,7 @@ void NcclClient::close_if_shared(const InstanceId& peer, const std::string& text
 }
 
 Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {
+  AMEM_TRY(check_proxy_copies());
   const Scope waited_for = and_nameless(scope);
   AMEM_TRY(gate.wait_until_outside(&waited_for, deadline));
   AMEM_TRY(check_ungated());

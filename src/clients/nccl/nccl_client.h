@@ -71,6 +71,7 @@ class NcclClient final : public Client {
   bool has_memory();
   Status check_capture();
   Status check_ungated();
+  Status check_proxy_copies();
 
   const Driver& driver_;
   Registry& registry_;

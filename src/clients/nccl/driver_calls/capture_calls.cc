@@ -3,6 +3,7 @@
 // Hooks on the question whether a stream is being captured.
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
+#include "driver/work_contexts.h"
 
 namespace amem {
 namespace {
@@ -15,6 +16,7 @@ DriverResult query(HookContext& context, Real* real, DriverStream stream, int* s
   uint64_t& capture = id != nullptr ? *id : own;
   const DriverResult result = real(stream, status, &capture, more...);
   if (result != driver_result::kSuccess || status == nullptr) return result;
+  note_work_context(*context.driver);
   const Status admitted = context.captures->note(stream, *status, capture, context.gate_timeout_ms);
   if (admitted.ok()) return result;
   AMEM_LOG(warn, -1, "%s", admitted.error().message.c_str());

@@ -43,6 +43,9 @@ class Hooks : public testing::Test {
     driver_.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties*, DriverHandle) {
       return 0;
     };
+    driver_.cuCtxGetCurrent = [](DriverContext* context) {
+      return *context = nullptr, driver_result::kSuccess;
+    };
     context_.driver = &driver_;
     context_.registry = &registry_;
     context_.exchange = &exchange_;
@@ -260,6 +263,36 @@ TEST_F(Hooks, ExportWithoutATokenFailsAndCanBeMadeAgain) {
   exchange_.file_numbers_left = true;
   EXPECT_EQ(hooked_cuMemExportToShareableHandle(&fd, handle, kHandleTypeFd, 0), 0);
   EXPECT_EQ(fd, 77);
+}
+
+// Multicast objects, of which the driver does not say where they are, and host memory are not.
+TEST_F(Hooks, MemoryOfAProcessWithoutAmemIsNoticed) {
+  static DriverResult result;
+  static int location;
+  driver_.cuMemImportFromShareableHandle = [](DriverHandle* handle, void*, int) {
+    return *handle = kReal, 0;
+  };
+  driver_.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties* properties,
+                                                      DriverHandle) {
+    properties->location.type = location;
+    return result;
+  };
+  const auto noticed = [&](DriverResult code, int where) {
+    result = code;
+    location = where;
+    exchange_.foreign = 0;
+    DriverHandle handle = 0;
+    EXPECT_EQ(hooked_cuMemImportFromShareableHandle(&handle, nullptr, kHandleTypeFd), 0);
+    return exchange_.foreign;
+  };
+
+  EXPECT_EQ(noticed(driver_result::kSuccess, kLocationDevice + 1), 0);
+  EXPECT_EQ(noticed(driver_result::kInvalidValue, kLocationDevice), 0);
+  context_.forward_only = true;
+  EXPECT_EQ(noticed(driver_result::kSuccess, kLocationDevice), 0);
+  context_.forward_only = false;
+  EXPECT_EQ(noticed(driver_result::kSuccess, kLocationDevice), 1);
+  EXPECT_EQ(noticed(driver_result::kSuccess, kLocationDevice), 0) << "once a process";
 }
 
 TEST_F(Hooks, UserMemoryIsTheApplicationsOwn) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Hooks on what leaves the process or its tables: export, import, NIC registration, multicast.
+#include <atomic>
 #include <cstdint>
 
 #include "base/log.h"
@@ -19,6 +20,17 @@ DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const cha
   allocation->make_persistent(because);
   *offset_bytes = allocation->offset_bytes;
   return context.registry->backing_of(*allocation).handle;
+}
+
+/// NCCL has imported device memory that no amem has exported.
+void complain_of_foreign_memory(Exchange& exchange) {
+  static constinit std::atomic_flag g_said;
+  if (g_said.test_and_set()) return;
+  AMEM_LOG(
+      warn, -1,
+      "NCCL has imported GPU memory of a process without amem (%s), which cannot import memory "
+      "of this one: start all processes of the communicator with amem, or none",
+      exchange.processes_without_amem("/libnccl.so").c_str());
 }
 
 }  // namespace
@@ -68,7 +80,16 @@ DriverResult hooks::cuMemImportFromShareableHandle(HookContext& context, DriverH
       return result;
     }
   }
-  return context.driver->cuMemImportFromShareableHandle(handle, shareable, type);
+  const DriverResult result =
+      context.driver->cuMemImportFromShareableHandle(handle, shareable, type);
+  // Multicast objects and host memory are not amem's anywhere.
+  AllocationProperties properties{};
+  if (result == driver_result::kSuccess && type == kHandleTypeFd &&
+      context.driver->cuMemGetAllocationPropertiesFromHandle(&properties, *handle) ==
+          driver_result::kSuccess &&
+      properties.location.type == kLocationDevice)
+    complain_of_foreign_memory(*context.exchange);
+  return result;
 }
 
 DriverResult hooks::cuMemGetHandleForAddressRange(HookContext& context, void* handle,

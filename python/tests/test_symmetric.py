@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Driver calls as PyTorch's symmetric memory makes them, on the simulated GPU."""
+
+import pytest
+
+START = """
+import ctypes, os, socket
+import amem
+from runtime_user import MIB, fill, read
+c10 = ctypes.CDLL(os.environ["TEST_LIBRARIES"] + "/libc10_cuda.so")
+for name in ("c10_symmetric", "c10_segment", "c10_import"):
+    getattr(c10, name).restype = ctypes.c_uint64
+c10.c10_free.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_uint64]
+handle = ctypes.c_uint64(0)
+SIZE = ctypes.c_size_t(4 * MIB)
+def totals():
+    tags = amem.stats()["tags"]
+    return {name: tags["symmetric"][name] // MIB for name in ("resident_bytes", "released_bytes")} if "symmetric" in tags else {}
+"""
+# Both sides of a rendezvous: PyTorch sends descriptors over Unix sockets.
+OWNER = (
+    START
+    + """
+c10.c10_init()
+pointer = c10.c10_symmetric(SIZE, ctypes.byref(handle))
+fill(pointer, 1)
+def send(path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        print("listening", flush=True)
+        with server.accept()[0] as peer:
+            fd = c10.c10_export(handle)
+            socket.send_fds(peer, [b"x"], [fd])
+            os.close(fd)
+"""
+)
+IMPORTER = (
+    START
+    + """
+c10.c10_init()
+def receive(path):
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(path)
+        fd = socket.recv_fds(peer, 1, 1)[1][0]
+    address = c10.c10_import(fd, SIZE, ctypes.byref(handle))
+    os.close(fd)
+    return address
+"""
+)
+
+
+@pytest.fixture
+def rendezvous(actor, tmp_path):
+    owner, importer = actor(OWNER), actor(IMPORTER)
+    path = str(tmp_path / "socket")
+    owner.process.stdin.write(f"send({path!r})\n")
+    owner.process.stdin.flush()
+    assert owner.process.stdout.readline() == "listening\n"
+    address = importer.ask(f"receive({path!r})")
+    assert owner.process.stdout.readline() == "None\n"
+    assert int(address) > 0
+    return owner, importer, address
+
+
+def test_memory_of_all_ranks_leaves_and_comes_back(rendezvous):
+    owner, importer, address = rendezvous
+    assert importer.ask(f"read({address})") == "{1}"
+    importer.ask(f"fill({address}, 2)")
+    assert owner.ask("amem.pause('symmetric').released_bytes // MIB") == "4"
+    assert importer.ask(f"read({address})") == "1"  # cudaErrorInvalidValue
+    assert owner.ask("amem.resume('symmetric').resident_bytes // MIB") == "4"
+    assert (owner.ask("read(pointer)"), importer.ask(f"read({address})")) == ("{2}", "{2}")
+
+
+@pytest.mark.parametrize("order", ["io", "oi"])
+def test_ranks_pause_and_resume_in_any_order(rendezvous, order):
+    owner, importer, address = rendezvous
+    actors = [owner if letter == "o" else importer for letter in order]
+    for actor in actors:
+        assert actor.ask("amem.pause()").startswith("Report")
+    for actor in actors:
+        assert actor.ask("amem.resume()").startswith("Report")
+    assert (owner.ask("read(pointer)"), importer.ask(f"read({address})")) == ("{1}", "{1}")
+
+
+def test_memory_is_freed_in_any_state(rendezvous):
+    owner, importer, address = rendezvous
+    owner.ask("amem.pause('symmetric')")
+    assert owner.ask("c10.c10_free(pointer, SIZE, handle)") == "0"
+    owner.ask("amem.resume('symmetric')")
+    assert owner.ask("totals()") == "{}"
+    assert importer.ask(f"c10.c10_free({address}, SIZE, handle)") == "0"
+    assert importer.ask("amem.stats()['imports']['objects']") == "0"
+
+
+def test_table_that_was_filled_before_amem_is_replaced(build):
+    code = START.replace("import amem\n", "", 1).replace("handle =", "assert c10.c10_init() == 0\nimport amem\nhandle =")
+    code += """
+pointer = c10.c10_symmetric(SIZE, ctypes.byref(handle))
+fill(pointer, 3)
+amem.pause()
+print(totals())
+amem.resume()
+print(read(pointer))
+"""
+    path = f"{build.folder / 'bin'}"
+    variables = build.runtime_variables(AMEM_SIM_MEMORY_MB="64")
+    import os
+
+    variables["PATH"] = path + ":" + os.environ["PATH"]
+    assert build.python(code, **variables).splitlines() == ["{'resident_bytes': 0, 'released_bytes': 4}", "{3}"]
+
+
+def test_expandable_segments_stay_the_drivers(build):
+    code = (
+        START
+        + """
+c10.c10_init()
+pointer = c10.c10_segment(SIZE, ctypes.byref(handle))
+fill(pointer, 5)
+amem.pause()
+print(totals(), read(pointer))
+amem.resume()
+print(c10.c10_free(pointer, SIZE, handle))
+"""
+    )
+    assert build.runtime_job(code).splitlines() == ["{} {5}", "0"]

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <vector>
+
+#include "driver/driver.h"
+
+namespace amem {
+
+/// The contexts in which work was launched, with their devices: primary ones, and those that the
+/// application has made with cuCtxCreate(). The work of all of them uses the same memory. One list
+/// for each process. All functions are thread-safe.
+
+/// Work is about to be launched in the current context of the calling thread. Called at every
+/// launch: it costs one driver call that reads a variable of the thread.
+void note_work_context(const Driver& driver);
+
+/// The noted contexts of this device. An error if there were more than amem can note.
+Result<std::vector<DriverContext>> work_contexts_of(int device);
+
+/// The context has been destroyed.
+void forget_work_context(DriverContext context);
+
+}  // namespace amem

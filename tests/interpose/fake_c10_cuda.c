@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+//
+// The driver calls of PyTorch's libc10_cuda.so: a table that is filled at the first use, symmetric
+// memory, and expandable segments.
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+int cudaGetDriverEntryPointByVersion(const char*, void**, unsigned, unsigned long long, int*);
+int cudaSetDevice(int);
+
+typedef struct {
+  int type, handle_types;
+  int location_type, device;
+  void* reserved;
+  unsigned char flags[8];
+} Properties;
+typedef struct {
+  int location_type, device, flags;
+} Access;
+
+static struct {
+  int (*cuMemGetAllocationGranularity)(size_t*, const Properties*, int);
+  int (*cuMemCreate)(uint64_t*, size_t, const Properties*, unsigned long long);
+  int (*cuMemRelease)(uint64_t);
+  int (*cuMemAddressReserve)(uint64_t*, size_t, size_t, uint64_t, unsigned long long);
+  int (*cuMemMap)(uint64_t, size_t, size_t, uint64_t, unsigned long long);
+  int (*cuMemUnmap)(uint64_t, size_t);
+  int (*cuMemSetAccess)(uint64_t, size_t, const Access*, size_t);
+  int (*cuMemExportToShareableHandle)(void*, uint64_t, int, unsigned long long);
+  int (*cuMemImportFromShareableHandle)(uint64_t*, void*, int);
+} table;
+
+#define FIND(name) \
+  (cudaGetDriverEntryPointByVersion(#name, (void**)&table.name, 12000, 0, &status) != 0)
+
+int c10_init(void) {
+  int status = 0;
+  return cudaSetDevice(0) != 0 || FIND(cuMemGetAllocationGranularity) || FIND(cuMemCreate) ||
+         FIND(cuMemRelease) || FIND(cuMemAddressReserve) || FIND(cuMemMap) || FIND(cuMemUnmap) ||
+         FIND(cuMemSetAccess) || FIND(cuMemExportToShareableHandle) ||
+         FIND(cuMemImportFromShareableHandle);
+}
+
+static uint64_t map(uint64_t handle, size_t size_bytes) {
+  uint64_t address = 0;
+  const Access access = {1, 0, 3};
+  if (table.cuMemAddressReserve(&address, size_bytes, 0, 0, 0) != 0 ||
+      table.cuMemMap(address, size_bytes, 0, handle, 0) != 0 ||
+      table.cuMemSetAccess(address, size_bytes, &access, 1) != 0)
+    return 0;
+  return address;
+}
+
+/// As CUDASymmetricMemoryAllocator::alloc(): stores the handle, which PyTorch keeps.
+uint64_t c10_symmetric(size_t size_bytes, uint64_t* handle) {
+  const Properties properties = {1, 1, 1, 0, NULL, {0}};
+  size_t granularity = 0;
+  if (table.cuMemGetAllocationGranularity(&granularity, &properties, 1) != 0 ||
+      table.cuMemCreate(handle, size_bytes, &properties, 0) != 0)
+    return 0;
+  return map(*handle, size_bytes);
+}
+
+/// As an expandable segment.
+uint64_t c10_segment(size_t size_bytes, uint64_t* handle) {
+  const Properties properties = {1, 1, 1, 0, NULL, {0}};
+  return table.cuMemCreate(handle, size_bytes, &properties, 0) != 0 ? 0 : map(*handle, size_bytes);
+}
+
+int c10_export(uint64_t handle) {
+  int fd = -1;
+  return table.cuMemExportToShareableHandle(&fd, handle, 1, 0) == 0 ? fd : -1;
+}
+
+uint64_t c10_import(int fd, size_t size_bytes, uint64_t* handle) {
+  if (table.cuMemImportFromShareableHandle(handle, (void*)(intptr_t)fd, 1) != 0) return 0;
+  return map(*handle, size_bytes);
+}
+
+int c10_free(uint64_t address, size_t size_bytes, uint64_t handle) {
+  return table.cuMemUnmap(address, size_bytes) != 0 || table.cuMemRelease(handle) != 0;
+}
