@@ -110,9 +110,11 @@ int print_status(const Request& request) {
                                        program, strerror(errno)));
 }
 
-int run_main(int argc, char** argv) {
-  Request request;
-  CLI::App app("Pauses and resumes GPU memory: of an unmodified NCCL, and with a tag.", "amem");
+struct Subcommands {
+  CLI::App *run, *env, *doctor;
+};
+
+Subcommands add_subcommands(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "amem " AMEM_VERSION, "print the version");
   app.require_subcommand(1);
   app.add_subcommand("demo", "show pause and resume by tag, on GPUs or a simulated GPU");
@@ -148,6 +150,13 @@ int run_main(int argc, char** argv) {
 
   // Subcommands would inherit it.
   app.footer("amem demo --help and amem run --help print the options of these.");
+  return {run, env, doctor};
+}
+
+int run_main(int argc, char** argv) {
+  Request request;
+  CLI::App app("Pauses and resumes GPU memory: of an unmodified NCCL, and with a tag.", "amem");
+  const auto [run, env, doctor] = add_subcommands(app, request);
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::vector<std::string> command = take_command(*run, arguments);

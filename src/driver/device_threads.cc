@@ -95,7 +95,7 @@ Status DeviceThreads::run(std::map<int, Job> jobs, const char* what, Deadline de
 
 DeviceThreads::Started DeviceThreads::start(std::map<int, Job> jobs) {
   Started started;
-  for (auto& [device, job] : jobs) started[device] = post(device, std::move(job));
+  for (auto& job : jobs) started[job.first] = post(job.first, std::move(job.second));
   return started;
 }
 

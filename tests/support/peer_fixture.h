@@ -127,11 +127,10 @@ struct NodeOptions : PeerOptions {
 
 /// One amem process' worth of peers, within this process.
 struct Node {
-  explicit Node(PeerOptions options = NodeOptions(), Recorder::Respond respond = nullptr,
+  explicit Node(const PeerOptions& options = NodeOptions(), Recorder::Respond respond = nullptr,
                 int32_t group = 0) {
     recorder.respond_with(std::move(respond));
-    Result<std::unique_ptr<PeerService>> started =
-        PeerService::start(id, group, recorder, std::move(options));
+    Result<std::unique_ptr<PeerService>> started = PeerService::start(id, group, recorder, options);
     EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
     service = std::move(started.value());
   }
@@ -147,9 +146,10 @@ struct Node {
 /// A node that answers StatusQuery with `json` and Revoke with Revoked.
 class Answerer {
  public:
-  explicit Answerer(PeerOptions options = NodeOptions(), std::string json = "{}", int32_t group = 0)
+  explicit Answerer(const PeerOptions& options = NodeOptions(), std::string json = "{}",
+                    int32_t group = 0)
       : node_(
-            std::move(options),
+            options,
             [this, json = std::move(json)](const PeerInfo& from, uint64_t request_id,
                                            const Message& message) {
               // The service may speak before its constructor has handed it out.

@@ -148,8 +148,8 @@ const void* entry_of(size_t which, uintptr_t function, const Image* user) {
 // --- A table that is filled
 
 /// Reads across the variables of another image, which AddressSanitizer would report.
-[[gnu::no_sanitize("address")]] void replace(uintptr_t* words, size_t count, uintptr_t real,
-                                             uintptr_t entry) {
+[[gnu::no_sanitize_address]] void replace(uintptr_t* words, size_t count, uintptr_t real,
+                                          uintptr_t entry) {
   for (size_t i = 0; i < count; ++i)
     if (words[i] == real) __atomic_store_n(&words[i], entry, __ATOMIC_RELEASE);
 }

@@ -27,9 +27,9 @@ namespace {
 /// library.
 constexpr char kNames[] = "amemForwarderNames";
 
-// The address range of amem's libnccl.so.2, which is never unloaded. Guarded by the loader's list
-// lock.
-constinit uintptr_t g_begin = 0, g_end = 0;
+// The address range of amem's libnccl.so.2, which is never unloaded. Atomic, because
+// ThreadSanitizer does not know the loader's list lock, under which they are written.
+constinit std::atomic<uintptr_t> g_begin{0}, g_end{0};
 
 bool is_real_nccl(void* handle) {
   return dlsym(handle, kNames) == nullptr && dlsym(handle, "ncclCommInitRank") != nullptr;
@@ -165,12 +165,15 @@ void* replacement_of(std::string_view name, int (*error)()) {
 
 bool is_forwarder(const Image& image) {
   if (image.view.definition(kNames) == nullptr) return false;
-  g_begin = image.begin;
-  g_end = image.end;
+  g_begin.store(image.begin, std::memory_order_relaxed);
+  g_end.store(image.end, std::memory_order_relaxed);
   return true;
 }
 
-bool is_in_forwarder(uintptr_t address) { return address >= g_begin && address < g_end; }
+bool is_in_forwarder(uintptr_t address) {
+  return address >= g_begin.load(std::memory_order_relaxed) &&
+         address < g_end.load(std::memory_order_relaxed);
+}
 
 void before_look_up(const char* name) {
   const bool is_nccl_name = strncmp(name, "nccl", 4) == 0 || strncmp(name, "pnccl", 5) == 0;
