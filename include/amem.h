@@ -94,7 +94,7 @@ int amemBeginRegion(const char* tag, amemKind_t kind);
 int amemEndRegion(void);
 
 /* Opens a region for all threads that have no region of their own, in place of an earlier one. A
- * null `tag` closes it. Returns as amemMalloc(). */
+ * null `tag` closes it; that of AMEM_TENSORS is then open again. Returns as amemMalloc(). */
 int amemSetProcessRegion(const char* tag, amemKind_t kind);
 
 /* Releases the memory with these tags: one tag, several tags separated by commas, or with NULL all

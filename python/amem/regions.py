@@ -5,7 +5,7 @@
 import contextlib
 import ctypes
 import threading
-from typing import Iterator, Optional
+from typing import Iterator, List, Optional, Tuple
 
 from . import torch_pools
 from .calls import call
@@ -31,6 +31,46 @@ def _open(tag: Optional[str], kind: int) -> Iterator[None]:
         call("amemEndRegion")
 
 
+class _ProcessRegions:
+    """The process' regions that are open; the newest one counts."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._open: List[Tuple[str, int]] = []
+
+    def _apply(self) -> None:
+        tag, kind = self._open[-1] if self._open else (None, 0)
+        call("amemSetProcessRegion", None if tag is None else tag.encode(), kind)
+
+    def begin(self, tag: str, kind: int) -> Tuple[str, int]:
+        with self._mutex:
+            self._open.append((tag, kind))
+            try:
+                self._apply()
+            except AmemError:
+                self._open.pop()
+                raise
+            return self._open[-1]
+
+    def end(self, region: Tuple[str, int]) -> None:
+        with self._mutex:
+            newest_first = next(i for i in reversed(range(len(self._open))) if self._open[i] == region)
+            del self._open[newest_first]
+            self._apply()
+
+
+process_regions = _ProcessRegions()
+
+
+@contextlib.contextmanager
+def _process_region(tag: str, kind: int) -> Iterator[None]:
+    opened = process_regions.begin(tag, kind)
+    try:
+        yield
+    finally:
+        process_regions.end(opened)
+
+
 @contextlib.contextmanager
 def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -> Iterator[None]:
     """Memory that is allocated in the block carries the tag: pause(tag) releases it, resume(tag) restores it.
@@ -42,14 +82,15 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
         backup: "host": a pause copies the contents to pinned host memory, and a resume restores them.
             None: the contents are undefined after a resume, as for a KV cache.
         threads: False: the region is the calling thread's. True: it is the process's, for allocations of threads
-            that have no region of their own, such as those of autograd.
+            that have no region of their own, such as those of autograd. Open it while no other thread has a region
+            open: PyTorch routes the allocations of all threads to it.
 
     The region covers cudaMalloc() on every device that the process has used, and on the current one. Regions
-    nest; the innermost one counts. Inside cuda_graph() a region has no effect: memory of a capture belongs to its
-    graph. Raises AmemError if amem is not in the process or the tag is not valid.
+    nest; the innermost one counts. Inside a capture of a CUDA graph a region has no effect: memory of a capture belongs
+    to its graph. Raises AmemError if amem is not in the process or the tag is not valid.
     """
     kind = _kind_of(backup)
-    if getattr(_capture, "depth", 0) > 0:
+    if getattr(_capture, "depth", 0) > 0 or torch_pools.is_capturing():
         yield
         return
     name = "host" if backup == "host" else "none"
@@ -57,17 +98,16 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
         with _open(tag, kind), torch_pools.routed(tag, name):
             yield
         return
-    call("amemSetProcessRegion", tag.encode(), kind)
-    try:
-        with torch_pools.routed(tag, name, whole_process=True):
-            yield
-    finally:
-        call("amemSetProcessRegion", None, 0)
+    with _process_region(tag, kind), torch_pools.routed(tag, name, whole_process=True):
+        yield
 
 
 @contextlib.contextmanager
 def disable() -> Iterator[None]:
     """Memory that is allocated in the block is not paused, also inside a region."""
+    if torch_pools.is_capturing():
+        yield
+        return
     with _open(None, 0), torch_pools.routed_outside():
         yield
 

@@ -4,6 +4,7 @@
 
 import contextlib
 import ctypes
+import json
 from typing import Iterator, NamedTuple, Optional, Tuple
 
 from . import torch_pools
@@ -43,6 +44,10 @@ def _report(tags: Tuple[str, ...], which: str) -> Report:
     return Report(seconds, getattr(times, f"{which}_copied_bytes"), released, resident)
 
 
+def _is_active(tag: str) -> bool:
+    return state(tag) in ("active", "off")
+
+
 def pause(*tags: str) -> Report:
     """Releases the memory with these tags, or all memory without tags. Returns when it has left the GPUs.
 
@@ -55,12 +60,12 @@ def pause(*tags: str) -> Report:
     and the message says what to do.
     """
     selection = _joined(tags)
-    torch_pools.hold_free_blocks(tags, open_pool)
+    known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
     try:
+        torch_pools.park({tag for tag in known if _is_active(tag)}, open_pool)
         call("amemPause", selection)
-    except AmemError:
-        torch_pools.return_held_blocks(tags)
-        raise
+    finally:
+        torch_pools.unpark(_is_active)  # of tags that could not be paused
     return _report(tags, "pause")
 
 
@@ -71,7 +76,7 @@ def resume(*tags: str) -> Report:
     GPU's memory; the tags stay paused then, and the call can be repeated.
     """
     call("amemResume", _joined(tags))
-    torch_pools.return_held_blocks(tags)
+    torch_pools.unpark(_is_active)
     return _report(tags, "resume")
 
 

@@ -276,5 +276,5 @@ def configure_subprocess() -> Iterator[None]:
 
 torch_memory_saver = TorchMemorySaver()
 if _flag("TMS_INIT_ENABLE"):
-    call("amemSetProcessRegion", _DEFAULT_TAG.encode(), 0 if _flag("TMS_INIT_ENABLE_CPU_BACKUP") else 1)
+    regions.process_regions.begin(_DEFAULT_TAG, 0 if _flag("TMS_INIT_ENABLE_CPU_BACKUP") else 1)
 sys.modules["torch_memory_saver"] = sys.modules[__name__]

@@ -6,7 +6,7 @@ PyTorch's cache never hands a block of one tag to another."""
 import contextlib
 import sys
 import threading
-from typing import Dict, Iterator, List, NamedTuple, Set
+from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
 
 _mutex = threading.Lock()
 
@@ -20,13 +20,22 @@ class Owner(NamedTuple):
 
 
 _idle: Dict[Owner, List] = {}
+# Pools of paused tags: no region uses them before a resume, because their cached blocks have no memory.
+_parked: Dict[Owner, List] = {}
 _held: Dict[str, List] = {}  # free blocks of paused tags
+_pauses: Dict[str, int] = {}  # how often each tag was paused
 
 
 def torch_with_gpus():
     """The torch module; None if the process has not imported it or it has no GPU."""
     torch = sys.modules.get("torch")
     return torch if torch is not None and torch.cuda.is_available() else None
+
+
+def is_capturing() -> bool:
+    """True if the calling thread captures a CUDA graph with PyTorch."""
+    torch = torch_with_gpus()
+    return torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def _devices(torch) -> Set[int]:
@@ -39,8 +48,9 @@ def _devices(torch) -> Set[int]:
 def _borrowed(torch, owner: Owner) -> Iterator:
     """A pool that no other thread is using: PyTorch refuses to route two threads to one pool."""
     with _mutex:
-        idle = _idle.setdefault(owner, [])
+        idle = _idle.get(owner)
         pool = idle.pop() if idle else None
+        pauses = _pauses.get(owner.tag, 0)
     if pool is None:
         with torch.cuda.device(owner.device):
             pool = torch.cuda.MemPool()
@@ -48,7 +58,9 @@ def _borrowed(torch, owner: Owner) -> Iterator:
         yield pool
     finally:
         with _mutex:
-            _idle[owner].append(pool)
+            # A pool that was in use during a pause has cached blocks without memory.
+            was_paused = pauses != _pauses.get(owner.tag, 0)
+            (_parked if was_paused else _idle).setdefault(owner, []).append(pool)
 
 
 @contextlib.contextmanager
@@ -65,20 +77,39 @@ def _routed(torch, pool, device: int, whole_process: bool) -> Iterator[None]:
         torch._C._cuda_releasePool(device, pool.id)
 
 
-@contextlib.contextmanager
-def without_expandable_segments(torch, pool_id) -> Iterator[None]:
-    """PyTorch maps expandable segments itself, past cudaMalloc. It keeps those it has, and makes none in this block."""
-    settings = torch._C._cuda_memorySnapshot(pool_id)["allocator_settings"]
-    if not settings["expandable_segments"]:
-        yield
-        return
-    before = settings["PYTORCH_CUDA_ALLOC_CONF"]
-    configure = getattr(torch._C, "_accelerator_setAllocatorSettings", None) or torch._C._cuda_cudaCachingAllocator_set_allocator_settings
-    configure(",".join(filter(None, [before, "expandable_segments:False"])))
-    try:
-        yield
-    finally:
-        configure(before or "expandable_segments:True")
+class _ExpandableSegments:
+    """PyTorch maps expandable segments itself, past cudaMalloc. It makes none while any region is open."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._regions = 0
+        self._before = ""  # the settings to restore
+
+    @staticmethod
+    def _configure(torch, settings: str) -> None:
+        configure = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+        (configure or torch._C._cuda_cudaCachingAllocator_set_allocator_settings)(settings)
+
+    @contextlib.contextmanager
+    def disabled(self, torch, pool_id) -> Iterator[None]:
+        with self._mutex:
+            settings = torch._C._cuda_memorySnapshot(pool_id)["allocator_settings"]
+            if settings["expandable_segments"]:
+                before = settings["PYTORCH_CUDA_ALLOC_CONF"]
+                self._before = before or "expandable_segments:True"
+                self._configure(torch, ",".join(filter(None, [before, "expandable_segments:False"])))
+            self._regions += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._regions -= 1
+                if self._regions == 0 and self._before:
+                    self._configure(torch, self._before)
+                    self._before = ""
+
+
+without_expandable_segments = _ExpandableSegments().disabled
 
 
 @contextlib.contextmanager
@@ -99,13 +130,16 @@ def routed(tag: str, kind: str, whole_process: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def routed_outside() -> Iterator[None]:
-    """PyTorch allocates from a new pool on the current device. Its free memory is returned at the end."""
+    """PyTorch allocates from new pools. Their free memory is returned at the end."""
     torch = torch_with_gpus()
     if torch is None:
         yield
         return
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
+    with contextlib.ExitStack() as stack:
+        for device in sorted(_devices(torch)):
+            with torch.cuda.device(device):
+                pool = torch.cuda.MemPool()
+            stack.enter_context(torch.cuda.use_mem_pool(pool, device))
         yield
 
 
@@ -114,40 +148,46 @@ def _stream(torch, address: int):
     return torch.cuda.ExternalStream(address) if address else torch.cuda.default_stream()
 
 
-def hold_free_blocks(tags, region) -> None:
-    """Takes the free blocks of these tags (all tags if empty) out of PyTorch's cache and zeroes them.
+def _free_blocks(torch, pool) -> List[Tuple[int, int]]:
+    return [
+        (segment["stream"], block["size"])
+        for segment in torch._C._cuda_memorySnapshot(pool.id)["segments"]
+        for block in segment["blocks"]
+        if block["state"] == "inactive"
+    ]
 
-    A pause does not copy pages that are zero. Nothing else can allocate the blocks before a resume.
-    `region(owner)` opens the region of the pool.
+
+def park(tags: Set[str], region) -> None:
+    """Before a pause of these active tags: no region uses their pools until unpark().
+
+    Free blocks whose contents would be kept are taken out of PyTorch's cache and zeroed, because a pause does not
+    copy pages that are zero. `region(owner)` opens the region of a pool.
     """
     torch = torch_with_gpus()
     if torch is None:
         return
     with _mutex:
-        pools = [
-            (owner, pool)
-            for owner, idle in _idle.items()
-            for pool in idle
-            if owner.kind == "host" and (not tags or owner.tag in tags)
-        ]
-    for owner, pool in pools:
-        free = [
-            (segment["stream"], block["size"])
-            for segment in torch._C._cuda_memorySnapshot(pool.id)["segments"]
-            for block in segment["blocks"]
-            if block["state"] == "inactive"
-        ]
-        if not free:
-            continue
-        held = _held.setdefault(owner.tag, [])
-        with torch.cuda.device(owner.device), region(owner), torch.cuda.use_mem_pool(pool, owner.device):
-            for stream, size in free:
-                with torch.cuda.stream(_stream(torch, stream)):
-                    held.append(torch.zeros(size, dtype=torch.uint8, device="cuda"))
+        pools = {owner: _idle.pop(owner) for owner in list(_idle) if owner.tag in tags}
+        for owner, parked in pools.items():
+            _parked.setdefault(owner, []).extend(parked)
+        for tag in tags:
+            _pauses[tag] = _pauses.get(tag, 0) + 1
+    for owner, parked in pools.items():
+        for pool in parked if owner.kind == "host" else ():
+            free = _free_blocks(torch, pool)
+            if not free:
+                continue
+            held = _held.setdefault(owner.tag, [])
+            with torch.cuda.device(owner.device), region(owner), torch.cuda.use_mem_pool(pool, owner.device):
+                for stream, size in free:
+                    with torch.cuda.stream(_stream(torch, stream)):
+                        held.append(torch.zeros(size, dtype=torch.uint8, device="cuda"))
 
 
-def return_held_blocks(tags) -> None:
-    """The opposite, after a resume."""
-    for tag in list(_held):
-        if not tags or tag in tags:
-            _held.pop(tag, None)
+def unpark(active) -> None:
+    """After a pause that failed, or a resume: regions use the pools of the tags again for which active(tag) is true."""
+    with _mutex:
+        for owner in [owner for owner in _parked if active(owner.tag)]:
+            _idle.setdefault(owner, []).extend(_parked.pop(owner))
+    for tag in [tag for tag in _held if active(tag)]:
+        _held.pop(tag)

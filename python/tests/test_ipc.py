@@ -85,6 +85,16 @@ def test_interior_pointer_and_own_handle(pair):
     assert owner.ask("read(pointer)") == "{1}"
 
 
+def test_memory_that_is_freed_before_its_own_handle_is_closed(pair):
+    owner, _ = pair
+    own = owner.ask(f"user.user_open({owner.ask('export(pointer)')})")
+    assert owner.ask("user.user_free(pointer)") == "0"
+    assert owner.ask(f"read({own})") == "{1}"
+    assert owner.ask(f"user.user_free({own})") == "1"
+    assert owner.ask(f"user.user_close({own})") == "0"
+    assert owner.ask("amem.stats()['total']['objects']") == "0"
+
+
 def test_handles_of_cuda_go_to_the_runtime(pair):
     owner, _ = pair
     outside = owner.ask("user.user_malloc(MIB)")

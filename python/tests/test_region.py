@@ -225,3 +225,25 @@ print(read(outer))
 """
     command = (build.command, "run", "--tensors", "job", "--")
     assert build.python(code, prefix=command, **build.runtime_variables()).splitlines() == ["4 {6}", "{5}"]
+
+
+def test_regions_of_the_process_nest(run):
+    code = """
+with amem.region("outer", threads=True):
+    with amem.region("inner", threads=True):
+        user.user_malloc(2 * MIB)
+    user.user_malloc(4 * MIB)
+user.user_malloc(2 * MIB)
+print(totals("outer")["allocated_bytes"] // MIB, totals("inner")["allocated_bytes"] // MIB)
+"""
+    assert run(code) == "4 2"
+
+
+def test_region_of_the_process_ends_and_that_of_the_environment_goes_on(run):
+    code = """
+with amem.region("own", threads=True):
+    user.user_malloc(2 * MIB)
+user.user_malloc(4 * MIB)
+print(totals("own")["allocated_bytes"] // MIB, totals("job")["allocated_bytes"] // MIB)
+"""
+    assert run(code, AMEM_TENSORS="job") == "2 4"

@@ -83,7 +83,7 @@ Status end_region() {
 
 Status begin_process_region(const char* tag, amemKind_t kind) {
   if (tag == nullptr) {
-    set_process_region(std::nullopt);
+    set_process_region(process_region_of_environment());
     return ok_status();
   }
   Result<Region> region = region_of(tag, kind);

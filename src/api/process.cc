@@ -42,6 +42,12 @@ ContentSettings content_settings() {
 
 }  // namespace
 
+std::optional<Region> process_region_of_environment() {
+  const Tag& tag = environment().tensors;
+  if (tag.empty()) return std::nullopt;
+  return Region{tag, Kind::keep};
+}
+
 Process::Process(const Driver& driver)
     : driver_(driver),
       nccl_(driver_, registry_,
@@ -55,12 +61,7 @@ Process::Process(const Driver& driver)
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
-  if (const Tag& tag = environment().tensors; !tag.empty()) {
-    if (const Status usable = tensors_.check_tag(tag); usable.ok())
-      set_process_region(Region{tag, Kind::keep});
-    else
-      AMEM_LOG(warn, -1, "AMEM_TENSORS is ignored: %s", usable.error().message.c_str());
-  }
+  set_process_region(process_region_of_environment());
   hooks_.driver = &driver_;
   hooks_.registry = &registry_;
   hooks_.exchange = &sharing_;

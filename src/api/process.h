@@ -8,10 +8,14 @@
 #include "clients/nccl/hook_context.h"
 #include "clients/nccl/nccl_client.h"
 #include "clients/symmetric/symmetric_client.h"
+#include "clients/tensors/region.h"
 #include "clients/tensors/tensor_client.h"
 #include "engine/session.h"
 
 namespace amem {
+
+/// The region of AMEM_TENSORS; nothing if it is not set.
+std::optional<Region> process_region_of_environment();
 
 /// The amem object of this process. It holds all state, is built at the first call that needs it,
 /// and is never destroyed, because other processes and amem's threads use it until the process

@@ -253,6 +253,8 @@ amem::DlsymFunction amem_dlsym_route(void* handle, const char* name) noexcept {
   amem::scan_images();
   client->before_look_up(name);
   errno = before;
-  const bool may_answer = client->adds(name) || amem::find_named(name).all != nullptr;
+  // RTLD_DEFAULT includes what only the caller was loaded with, which a look-up by amem does not.
+  const bool is_named = handle != RTLD_DEFAULT && amem::find_named(name).all != nullptr;
+  const bool may_answer = client->adds(name) || is_named;
   return handle != RTLD_NEXT && may_answer ? amem::look_up : amem::g_dlsym;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Memory with a tag that is exported to other processes, and that of others which is opened here.
-#include <algorithm>
-
 #include "clients/tensors/tensor_client.h"
 #include "memory/backing_steps.h"
 
@@ -61,6 +59,21 @@ void TensorClient::erase_if_unused(Allocation& allocation) {
   erase_unused(driver_, registry_, allocation);
 }
 
+void TensorClient::unmap(DeviceAddress address) {
+  const Mapping mapping = *registry_.find_mapping(address);
+  Allocation& allocation = *registry_.find(mapping.allocation);
+  Backing& backing = registry_.backing_of(allocation);
+  for (const Placement& placement : backing.placements) {
+    if (placement.address != address) continue;
+    if (placement.mapped) driver_.cuMemUnmap(address, placement.size_bytes);
+    registry_.remove_placement(backing, address);
+    break;
+  }
+  registry_.remove_mapping(mapping);
+  erase_if_unused(allocation);
+  driver_.cuMemAddressFree(address, mapping.size_bytes);
+}
+
 std::optional<Status> TensorClient::close(DeviceAddress address) {
   int device = 0;
   {
@@ -78,18 +91,7 @@ std::optional<Status> TensorClient::close(DeviceAddress address) {
   --allocation.handle_references;
   if (--opened->second.count > 0) return ok_status();
   opened_.erase(opened);
-  Backing& backing = registry_.backing_of(allocation);
-  const size_t size_bytes = backing.size_bytes;
-  const auto placement =
-      std::find_if(backing.placements.begin(), backing.placements.end(),
-                   [&](const Placement& each) { return each.address == address; });
-  if (placement != backing.placements.end()) {
-    if (placement->mapped) driver_.cuMemUnmap(address, size_bytes);
-    registry_.remove_placement(backing, address);
-  }
-  registry_.remove_mapping(*registry_.find_mapping(address));
-  erase_if_unused(allocation);
-  driver_.cuMemAddressFree(address, size_bytes);
+  unmap(address);
   return ok_status();
 }
 

@@ -82,8 +82,14 @@ int free_entry(void* pointer) {
   const auto address = reinterpret_cast<DeviceAddress>(pointer);
   if (client == nullptr || !client->has(address))
     return real_function<FreeFunction>(kRuntime, kFree)(pointer);
-  const Status freed = client->free(address);
-  return freed.ok() ? kSuccess : runtime_result("cudaFree", freed.error());
+  // cudaFree() waits for the device as long as necessary.
+  for (;;) {
+    const Status freed = client->free(address);
+    if (freed.ok()) return kSuccess;
+    // exit() has begun: the memory ends with the process.
+    if (freed.error().kind == ErrorKind::misuse) return kSuccess;
+    if (freed.error().kind != ErrorKind::timeout) return runtime_result("cudaFree", freed.error());
+  }
 }
 
 template <int kRuntime>

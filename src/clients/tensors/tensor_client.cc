@@ -42,6 +42,7 @@ Status TensorClient::check_tag(const Tag& tag) const {
 }
 
 bool TensorClient::has(DeviceAddress address) {
+  if (!was_used_.load(std::memory_order_relaxed)) return false;
   MutexLock lock(registry_.mutex);
   return find(address) != nullptr;
 }
@@ -69,6 +70,7 @@ Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, cons
     return make_error(ErrorKind::misuse, 0, "the size %zu is too large", size_bytes);
   const size_t bytes = (size_bytes + unit - 1) / unit * unit;
   AMEM_TRY(check_margin(bytes));
+  was_used_ = true;
   MutexLock lock(registry_.mutex);
   DriverHandle handle = 0;
   AMEM_TRY(driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &properties, 0),
@@ -108,14 +110,16 @@ Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size
   if (backing.state != BackingState::released || allocation->kind != Kind::keep)
     return make_error(ErrorKind::misuse, 0,
                       "the memory at 0x%" PRIx64 " is not paused with its contents kept", address);
-  Saved found{{}, address - mapping->address + allocation->offset_bytes};
+  Saved found{backing.saved, {}, address - mapping->address + allocation->offset_bytes};
   if (backing.saved != nullptr) found.ranges = copy_ranges(backing.saved_pieces, *backing.saved);
   return found;
 }
 
 Status TensorClient::read_saved(DeviceAddress address, size_t size_bytes, void* to) {
-  MutexLock lock(registry_.mutex);
-  const Result<Saved> found = find_saved(address, size_bytes);
+  const Result<Saved> found = [&] {
+    MutexLock lock(registry_.mutex);
+    return find_saved(address, size_bytes);
+  }();
   if (!found.ok()) return Error(found.error());
   memset(to, 0, size_bytes);
   const size_t begin = found.value().offset_bytes, end = begin + size_bytes;
@@ -143,7 +147,7 @@ const void* TensorClient::saved(DeviceAddress address, size_t size_bytes) {
 
 const Allocation* TensorClient::find(DeviceAddress address) const {
   const Mapping* const mapping = registry_.find_mapping(address);
-  if (mapping == nullptr) return nullptr;
+  if (mapping == nullptr || opened_.contains(address)) return nullptr;
   const Allocation* const allocation = registry_.find(mapping->allocation);
   const bool is_own = !allocation->is_import && owns(registry_.backing_of(*allocation).tag);
   return is_own ? allocation : nullptr;
@@ -169,10 +173,8 @@ Status TensorClient::free(DeviceAddress address) {
     return make_error(ErrorKind::timeout, 0, "its contents are still being copied");
   allocation = find(address);
   if (allocation == nullptr || allocation->id != id) return unknown;
-  const Mapping mapping = *registry_.find_mapping(address);
-  registry_.remove_mapping(mapping);
-  erase_unused(driver_, registry_, *allocation);
-  driver_.cuMemAddressFree(mapping.address, mapping.size_bytes);
+  --registry_.find(id)->handle_references;
+  unmap(address);
   return ok_status();
 }
 

@@ -39,7 +39,8 @@ class TensorClient final : public Client {
   /// malformed.
   Status check_tag(const Tag& tag) const;
 
-  /// True if allocate() returned this address and free() has not been called.
+  /// True if allocate() returned this address and free() has not been called. Takes no lock in a
+  /// process that has never called allocate().
   bool has(DeviceAddress address);
 
   /// Allocations fail with CUDA_ERROR_OUT_OF_MEMORY if they would leave less memory free on the
@@ -73,6 +74,8 @@ class TensorClient final : public Client {
   Tags tags() const override;
 
  private:
+  /// Ends the mapping at `address` and erases the allocation if nobody else uses it.
+  void unmap(DeviceAddress address) AMEM_REQUIRES(registry_.mutex);
   Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
   void erase_if_unused(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
   /// The allocation of this client whose mapping starts at `address`; nullptr if there is none.
@@ -80,6 +83,7 @@ class TensorClient final : public Client {
   AllocationProperties memory_of(int device) const;
   Status check_margin(size_t size_bytes) const;
   struct Saved {
+    HostBlock block;                ///< keeps the ranges
     std::vector<CopyRange> ranges;  ///< in the order of offsets
     size_t offset_bytes;            ///< of the address in the backing
   };
@@ -97,6 +101,7 @@ class TensorClient final : public Client {
   };
   std::map<DeviceAddress, Opened> opened_ AMEM_GUARDED_BY(registry_.mutex);
   std::atomic<size_t> margin_bytes_{0};
+  std::atomic<bool> was_used_{false};
 };
 
 }  // namespace amem

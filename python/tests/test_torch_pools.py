@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Which pool of PyTorch a region uses, and which blocks a pause holds: with a stand-in for PyTorch."""
+
+import contextlib
+import sys
+import types
+
+import pytest
+
+sys.path.insert(0, str(__import__("pathlib").Path(__file__).resolve().parent.parent))
+
+
+class FakePool:
+    made = 0
+
+    def __init__(self):
+        FakePool.made += 1
+        self.id = (0, FakePool.made)
+
+
+class FakeTorch(types.ModuleType):
+    """Two GPUs, of which the process has used the first; remembers the settings and the blocks that were zeroed."""
+
+    def __init__(self):
+        super().__init__("torch")
+        self.uint8 = "uint8"
+        self.settings, self.zeroed, self.routed, self.blocks = "expandable_segments:True", [], [], {}
+        nothing = contextlib.nullcontext
+        self.cuda = types.SimpleNamespace(
+            is_available=lambda: True,
+            is_initialized=lambda: True,
+            is_current_stream_capturing=lambda: False,
+            device_count=lambda: 2,
+            current_device=lambda: 0,
+            device=lambda _: nothing(),
+            stream=lambda _: nothing(),
+            ExternalStream=lambda address: address,
+            default_stream=lambda: 0,
+            MemPool=FakePool,
+            use_mem_pool=self.use_mem_pool,
+        )
+        self._C = types.SimpleNamespace(
+            _cuda_hasPrimaryContext=lambda device: device == 0,
+            _cuda_memorySnapshot=self.snapshot,
+            _accelerator_setAllocatorSettings=lambda settings: setattr(self, "settings", settings),
+        )
+
+    @contextlib.contextmanager
+    def use_mem_pool(self, pool, device=None):
+        self.routed.append(pool)
+        yield
+        self.routed.remove(pool)
+
+    def snapshot(self, pool_id):
+        on = self.settings.rpartition("expandable_segments:")[2].startswith("True")
+        settings = {"expandable_segments": on, "PYTORCH_CUDA_ALLOC_CONF": self.settings}
+        blocks = [{"size": size, "state": "inactive"} for size in self.blocks.get(pool_id, ())]
+        return {"allocator_settings": settings, "segments": [{"stream": 0, "blocks": blocks}]}
+
+    def zeros(self, size, **_):
+        self.zeroed.append(size)
+        return size
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    monkeypatch.setenv("AMEM_ENABLE", "0")
+    from amem import torch_pools
+
+    for state in (torch_pools._idle, torch_pools._parked, torch_pools._held, torch_pools._pauses):
+        state.clear()
+    torch = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    torch_pools.torch = torch
+    return torch_pools
+
+
+def pool_of(pools, tag, kind="host"):
+    with pools.routed(tag, kind):
+        return pools.torch.routed[-1]
+
+
+def no_region(_):
+    return contextlib.nullcontext()
+
+
+def test_a_tag_has_its_own_pool_and_each_thread_another(pools):
+    first = pool_of(pools, "a")
+    assert pool_of(pools, "a") is first
+    assert pool_of(pools, "b") is not first
+    assert pool_of(pools, "a", "none") is not first
+    with pools.routed("a", "host"):
+        assert pool_of(pools, "a") is not first
+
+
+def test_regions_of_a_paused_tag_use_new_pools_until_the_resume(pools):
+    before = {kind: pool_of(pools, "a", kind) for kind in ("host", "none")}
+    pools.park({"a"}, no_region)
+    during = {kind: pool_of(pools, "a", kind) for kind in ("host", "none")}
+    assert not set(before.values()) & set(during.values())
+    pools.unpark(lambda tag: False)
+    assert pool_of(pools, "a") is during["host"]
+    pools.unpark(lambda tag: True)
+    assert {id(pool) for pool in pools._idle[pools.Owner("a", "host", 0)]} == {id(before["host"]), id(during["host"])}
+
+
+def test_pool_that_is_open_during_a_pause_is_not_used_before_the_resume(pools):
+    with pools.routed("a", "host"):
+        opened = pools.torch.routed[-1]
+        pools.park({"a"}, no_region)
+    assert pool_of(pools, "a") is not opened
+    pools.unpark(lambda tag: True)
+    assert opened in pools._idle[pools.Owner("a", "host", 0)]
+
+
+def test_only_free_blocks_that_would_be_copied_are_zeroed_once(pools):
+    pools.torch.blocks = {pool_of(pools, "a").id: [512, 1024], pool_of(pools, "a", "none").id: [2048]}
+    pool_of(pools, "b")
+    pools.park({"a"}, no_region)
+    assert pools.torch.zeroed == [512, 1024]
+    pools.park(set(), no_region)  # the tag is paused now
+    assert pools.torch.zeroed == [512, 1024]
+    pools.unpark(lambda tag: True)
+    assert pools._held == {}
+
+
+def test_expandable_segments_are_off_while_any_region_is_open(pools):
+    first, second = pools.routed("a", "host"), pools.routed("b", "host")
+    first.__enter__()
+    assert pools.torch.settings.endswith(",expandable_segments:False")
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert pools.torch.settings.endswith(",expandable_segments:False")
+    second.__exit__(None, None, None)
+    assert pools.torch.settings == "expandable_segments:True"
