@@ -63,6 +63,24 @@ def free_blocks_are_not_copied():
     expect([int(tensor.sum()) for tensor in kept] == sums, "contents beside free blocks")
 
 
+def freed_while_paused():
+    with amem.region("mixed"):
+        tensors = random_tensors(16, 4 * MIB)
+    sums = [int(tensor.sum()) for tensor in tensors[::2]]
+    amem.pause("mixed")
+    kept = tensors[::2]
+    del tensors
+    amem.pause("mixed")  # the free blocks have no memory now
+    with amem.region("mixed"):
+        new = torch.full((4 * MIB,), 9, dtype=torch.uint8, device="cuda")
+    expect(bool((new == 9).all()), "memory that is allocated with a paused tag")
+    amem.resume("mixed")
+    expect([int(tensor.sum()) for tensor in kept] == sums, "contents beside tensors that were freed while paused")
+    amem.pause("mixed")
+    amem.resume("mixed")
+    expect([int(tensor.sum()) for tensor in kept] == sums and bool((new == 9).all()), "contents after another pause")
+
+
 def graphs():
     with amem.region("weights"):
         weight = torch.randn(2048, 2048, device="cuda")
@@ -139,7 +157,7 @@ def out_of_memory():
 
 def main():
     torch.cuda.init()
-    for check in (contents_and_addresses, free_blocks_are_not_copied, graphs, threads, out_of_memory):
+    for check in (contents_and_addresses, free_blocks_are_not_copied, freed_while_paused, graphs, threads, out_of_memory):
         check()
         print("ok", check.__name__, flush=True)
     print("result: regions under PyTorch are right")
