@@ -22,9 +22,13 @@ namespace {
 constexpr std::string_view kPrefix = "host-memory-";
 constexpr int kFileFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
 constexpr int kPauseMs = 2;
+/// Counting takes a moment. A process that is stopped meanwhile keeps the lock.
+constexpr long kLockMs = 200;
 
-/// Held while a process counts reservations and adds its own.
-UniqueFd lock_counting(const std::string& folder, Deadline deadline) {
+/// Held while a process counts reservations and adds its own. Invalid if it cannot be had, or not
+/// in time.
+UniqueFd lock_counting(const std::string& folder) {
+  const Deadline deadline = Deadline::after_ms(kLockMs);
   UniqueFd file(open((folder + "/host-memory").c_str(), kFileFlags | O_CREAT, 0600));
   while (file.valid() && flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (deadline.passed() || (errno != EWOULDBLOCK && errno != EINTR)) return UniqueFd();
@@ -78,7 +82,7 @@ Result<HostReservation> HostReservation::make(size_t size_bytes, const Available
                                               const std::string& folder, Deadline deadline) {
   HostReservation made;
   for (;;) {
-    const UniqueFd counting = lock_counting(folder, deadline);
+    const UniqueFd counting = lock_counting(folder);
     const size_t left = available();
     if (size_bytes > left) return too_little(size_bytes, left);
     const size_t reserved = counting.valid() ? reserved_by_others(folder) : 0;

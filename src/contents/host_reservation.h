@@ -24,8 +24,8 @@ class HostReservation {
   /// without them only, waits until these have what they reserved, and asks again; at the deadline
   /// the other reservations do not count any more. Error: os (ENOMEM), with both sizes.
   ///
-  /// `folder` is that of the user (base/user_folder.h). Where it cannot be used, nobody else
-  /// counts.
+  /// `folder` is that of the user (base/user_folder.h). Where it cannot be used, and while a
+  /// process that was stopped keeps its lock, nobody else counts.
   static Result<HostReservation> make(size_t size_bytes, const Available& available,
                                       const std::string& folder, Deadline deadline);
 

@@ -2,11 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "contents/host_reservation.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -100,6 +103,18 @@ TEST_F(HostReservationTest, OfAProcessThatHasEndedDoesNotCount) {
   EXPECT_TRUE(reserve(90).ok());
 
   EXPECT_EQ(files(), 0u) << "the file of the ended process stays";
+}
+
+// A process that is stopped while it counts, for example by a debugger, does not stop others.
+TEST_F(HostReservationTest, WaitsOnlyAMomentForAnotherThatCounts) {
+  const UniqueFd counting(
+      open((folder_ / "host-memory").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(flock(counting.get(), LOCK_EX), 0);
+  const auto begin = std::chrono::steady_clock::now();
+
+  EXPECT_TRUE(reserve(60).ok());
+
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST_F(HostReservationTest, WithoutAFolderNobodyElseCounts) {
