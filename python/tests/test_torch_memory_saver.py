@@ -53,7 +53,6 @@ print(amem.state("nccl"))
 
 def test_private_functions_configure_the_thread(run):
     code = """
-cdll = saver._impl and 0
 saver._ensure_initialized()
 cdll = saver._impl._binary_wrapper.cdll
 print(cdll.tms_get_interesting_region(), cdll.tms_get_current_tag())

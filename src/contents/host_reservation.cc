@@ -59,7 +59,7 @@ size_t reserved_by_others(const std::string& folder) {
   return sum;
 }
 
-UniqueFd write_down(const std::string& path, size_t size_bytes) {
+UniqueFd make_reservation_file(const std::string& path, size_t size_bytes) {
   UniqueFd file(open(path.c_str(), kFileFlags | O_CREAT | O_EXCL, 0600));
   const std::string text = std::to_string(size_bytes);
   if (!file.valid()) return file;
@@ -89,10 +89,10 @@ Result<HostReservation> HostReservation::make(size_t size_bytes, const Available
     if (size_bytes <= left - std::min(left, reserved) || deadline.passed()) {
       if (!counting.valid()) return made;
       made.path_ = folder + "/" + std::string(kPrefix) + random_instance_id().hex();
-      made.file_ = write_down(made.path_, size_bytes);
+      made.file_ = make_reservation_file(made.path_, size_bytes);
       return made;
     }
-    // Those who are at it have been counted, and are not held up by this process meanwhile.
+    // Other processes can count and reserve while this one waits.
     flock(counting.get(), LOCK_UN);
     (void)poll(nullptr, 0, kPauseMs);
   }

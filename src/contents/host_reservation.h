@@ -12,17 +12,17 @@
 namespace amem {
 
 /// Host memory that this process is about to allocate. The kernel counts pages when they are first
-/// written, so that several processes that ask at the same time how much is left would all get the
-/// same answer. Each of them therefore writes down what it is about to use, until it has it: in a
-/// locked file, whose lock ends with the process.
+/// written, so several processes that query the free memory at the same time would all get the same
+/// answer. Each process therefore records its reservation in a locked file until its pages are
+/// written. The lock ends with the process.
 class HostReservation {
  public:
   /// What is left at this moment, without what is reserved.
   using Available = std::function<size_t()>;
 
-  /// Reserves, if this much is left beside the reservations of other processes. If it is left
-  /// without them only, waits until these have what they reserved, and asks again; at the deadline
-  /// the other reservations do not count any more. Error: os (ENOMEM), with both sizes.
+  /// Reserves this much if it is free in addition to the reservations of other processes. If it is
+  /// free only without them, waits until they have written their pages, and queries again. After
+  /// the deadline it ignores the other reservations. Error: os (ENOMEM), with both sizes.
   ///
   /// `folder` is that of the user (base/user_folder.h). Where it cannot be used, and while a
   /// process that was stopped keeps its lock, nobody else counts.

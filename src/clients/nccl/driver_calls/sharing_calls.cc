@@ -23,7 +23,7 @@ DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const cha
 }
 
 /// NCCL has imported device memory that no amem has exported.
-void complain_of_foreign_memory(Exchange& exchange) {
+void warn_of_peer_without_amem(Exchange& exchange) {
   static constinit std::atomic_flag g_said;
   if (g_said.test_and_set()) return;
   AMEM_LOG(
@@ -88,7 +88,7 @@ DriverResult hooks::cuMemImportFromShareableHandle(HookContext& context, DriverH
       context.driver->cuMemGetAllocationPropertiesFromHandle(&properties, *handle) ==
           driver_result::kSuccess &&
       properties.location.type == kLocationDevice)
-    complain_of_foreign_memory(*context.exchange);
+    warn_of_peer_without_amem(*context.exchange);
   return result;
 }
 
