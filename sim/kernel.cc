@@ -8,9 +8,9 @@
 #include "sim/address_space.h"
 #include "sim/host_memory.h"
 #include "sim/sparse_copy.h"
+#include "sim/symmetric_kernels.h"
 
 namespace amem::sim {
-namespace {
 
 bool accessible(CuDevicePtr address, size_t size_bytes, int wanted_flags) {
   const AddressSpace::Reach reach =
@@ -19,6 +19,8 @@ bool accessible(CuDevicePtr address, size_t size_bytes, int wanted_flags) {
   const auto pinned = HostMemory::instance().find(address);
   return pinned && address + size_bytes <= pinned->base + pinned->size_bytes;
 }
+
+namespace {
 
 // Each entry is the address of a page of 64 KiB, and becomes 0 if the page is all zero. 256 threads
 // read 16 bytes at a time: addresses that are no multiple of that are misaligned on a GPU.
@@ -132,13 +134,15 @@ uint64_t stack_of(std::string_view text) {
 std::vector<KernelInImage> kernels_in(std::string_view image) {
   std::vector<KernelInImage> found;
   if (image.find(".version") == image.npos || image.find(".target") == image.npos) return found;
-  for (const Kernel& kernel : kKernels) {
+  const auto add_known = [&](const Kernel& kernel) {
     const std::string entry = ".entry " + std::string(kernel.name) + "(";
     const size_t at = image.find(entry);
-    if (at == image.npos) continue;
+    if (at == image.npos) return;
     const std::string_view text = image.substr(at);
     found.push_back({&kernel, stack_of(text.substr(0, text.find(".entry ", entry.size())))});
-  }
+  };
+  for (const Kernel& kernel : kKernels) add_known(kernel);
+  for (const Kernel& kernel : symmetric_kernels()) add_known(kernel);
   return found;
 }
 

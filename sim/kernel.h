@@ -28,6 +28,9 @@ struct KernelInImage {
   uint64_t stack_bytes;
 };
 
+/// True if a kernel can access this memory: of a device, or pinned memory of the host.
+bool accessible(CuDevicePtr address, size_t size_bytes, int wanted_flags);
+
 /// The kernels in this PTX text that the simulated GPU knows.
 std::vector<KernelInImage> kernels_in(std::string_view image);
 

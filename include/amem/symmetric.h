@@ -24,8 +24,7 @@
 #ifndef AMEM_SYMMETRIC_H_
 #define AMEM_SYMMETRIC_H_
 
-#include <stddef.h>
-#include <stdint.h>
+#include "amem/symmetric_view.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,8 +35,6 @@ typedef struct CUstream_st* amemStream_t;
 
 /* A buffer of each rank of a group, and the signal pads of these ranks. */
 typedef struct amemSymmetricHandle* amemSymmetric_t;
-
-#define AMEM_SYMMETRIC_MAX_RANKS 16
 
 typedef enum { amemFloat32 = 0, amemFloat16 = 1, amemBfloat16 = 2 } amemDataType_t;
 
@@ -90,6 +87,9 @@ typedef struct {
 
 /* Facts about a handle, valid until it is destroyed. The addresses do not change with a pause. */
 int amemSymmetricGetInfo(amemSymmetric_t handle, amemSymmetricInfo_t* info);
+
+/* What an application's kernels get of a handle, by value (amem/symmetric.cuh). */
+int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* view);
 
 /* The size of the signal pads of handles that are created from now on: a multiple of 16 up to
  * 64 KiB, the same on all ranks. Initially 4096. */

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "sim/symmetric_kernels.h"
+
+#include "clients/symmetric/kernels.h"
+
+namespace amem::sim {
+namespace {
+
+using namespace amem::symmetric;
+
+CuDevicePtr address_of(const void* pointer) { return reinterpret_cast<CuDevicePtr>(pointer); }
+
+bool all_accessible(const Arguments& arguments, size_t output_bytes) {
+  const View& view = arguments.view;
+  bool all = accessible(address_of(view.report), sizeof(detail::Report), kAccessReadWrite);
+  for (uint32_t rank = 0; rank < view.world_size; ++rank)
+    all = all &&
+          accessible(address_of(view.workspaces[rank]),
+                     detail::kInboxOffset + 2 * view.world_size * detail::kMessageBytes,
+                     kAccessReadWrite) &&
+          (arguments.size_bytes == 0 ||
+           accessible(address_of(view.buffers[rank]), view.buffer_bytes, kAccessReadWrite));
+  return all && (arguments.output == nullptr ||
+                 accessible(address_of(arguments.output), output_bytes, kAccessReadWrite));
+}
+
+/// `kPerRank`: the output has a part for each rank.
+template <auto kFunction, bool kPerRank = false>
+CuResult launch(const Grid& grid, void** parameters, Operation* operation) {
+  const auto arguments = *static_cast<const Arguments*>(parameters[0]);
+  const uint32_t count = grid.blocks[0], threads = grid.threads[0];
+  operation->run = [arguments, count, threads] {
+    const size_t parts = kPerRank ? arguments.view.world_size : 1;
+    if (!all_accessible(arguments, parts * arguments.size_bytes)) return kErrorIllegalAddress;
+    for (uint32_t index = 0; index < count; ++index) kFunction({index, count, threads}, arguments);
+    return kSuccess;
+  };
+  return kSuccess;
+}
+
+constexpr Kernel kKernels[] = {
+    {"amem_symmetric_barrier", launch<&barrier_kernel>},
+    {"amem_symmetric_put_signal", launch<&put_signal_kernel>},
+    {"amem_symmetric_wait_signal", launch<&wait_signal_kernel>},
+    {"amem_symmetric_gather", launch<&gather_kernel, true>},
+    {"amem_symmetric_sum_float32", launch<&sum_kernel<detail::Float32>>},
+    {"amem_symmetric_sum_float16", launch<&sum_kernel<detail::Float16>>},
+    {"amem_symmetric_sum_bfloat16", launch<&sum_kernel<detail::Bfloat16>>},
+    {"amem_symmetric_two_shot_float32", launch<&two_shot_kernel<detail::Float32>>},
+    {"amem_symmetric_two_shot_float16", launch<&two_shot_kernel<detail::Float16>>},
+    {"amem_symmetric_two_shot_bfloat16", launch<&two_shot_kernel<detail::Bfloat16>>},
+    {"amem_symmetric_small_all_reduce_float32", launch<&small_all_reduce_kernel<detail::Float32>>},
+    {"amem_symmetric_small_all_reduce_float16", launch<&small_all_reduce_kernel<detail::Float16>>},
+    {"amem_symmetric_small_all_reduce_bfloat16",
+     launch<&small_all_reduce_kernel<detail::Bfloat16>>},
+};
+
+}  // namespace
+
+std::span<const Kernel> symmetric_kernels() { return kKernels; }
+
+}  // namespace amem::sim
