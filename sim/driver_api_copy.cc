@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Copies and fills, in a stream and at once.
+// Copies and fills, in a stream and at once, and writes of a word.
 #include "sim/api.h"
 #include "sim/context.h"
 #include "sim/transfer.h"
@@ -109,5 +109,12 @@ AMEM_SIM_API CuResult cuMemsetD32Async(CuDevicePtr to, unsigned value, size_t co
                                        CuStream stream) {
   return driver_call(Function::cuMemsetD32Async, [&] {
     return fill_in(stream, {to, value, 4, count});
+  });
+}
+
+AMEM_SIM_API CuResult cuStreamWriteValue32_v2(CuStream stream, CuDevicePtr to, uint32_t value,
+                                              unsigned flags) {
+  return driver_call(Function::cuStreamWriteValue32_v2, [&] {
+    return flags == 0 ? fill_in(stream, {to, value, 4, 1}) : kErrorNotSupported;
   });
 }

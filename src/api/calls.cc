@@ -3,6 +3,8 @@
 #include "api/calls.h"
 
 #include "clients/nccl/doors/nccl_copies.h"
+#include "clients/nccl/doors/nccl_result.h"
+#include "driver/work_contexts.h"
 
 namespace amem {
 namespace {
@@ -55,6 +57,23 @@ Status resume_process(const Selection& selection) {
   Process* const process = process_that_works();
   AMEM_TRY(check_active(process));
   return process->session().resume(selection);
+}
+
+Result<int> device_of_caller(Process& process) {
+  int device = 0;
+  const Driver& driver = process.driver();
+  AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
+                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
+  // The application may use the memory in a context that it has made.
+  note_work_context(driver);
+  process.meet_peers();
+  return device;
+}
+
+int result_of(const char* call, const Status& status) {
+  if (status.ok()) return 0;
+  keep_last_error(call, status.error());
+  return nccl_result_of(status.error().kind);
 }
 
 }  // namespace amem

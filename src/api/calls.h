@@ -19,6 +19,13 @@ Error why_inactive();
 Status pause_process(const Selection& selection);
 Status resume_process(const Selection& selection);
 
+/// The device of the current context of the calling thread, which is about to use memory on it.
+/// Notes the context for pauses and makes this process known to others.
+Result<int> device_of_caller(Process& process);
+
+/// 0, or the ncclResult_t of the error, whose text is kept for amemGetLastError().
+int result_of(const char* call, const Status& status);
+
 /// Sets `*out` to what `read` returns for the process object. Returns 0, or -1 if `out` is null or
 /// amem is inactive; `*out` is then zero.
 template <typename Out, typename Read>

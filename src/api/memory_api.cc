@@ -4,11 +4,8 @@
 #include <algorithm>
 
 #include "api/calls.h"
-#include "base/last_error.h"
 #include "base/thread_value.h"
-#include "clients/nccl/doors/nccl_result.h"
 #include "clients/tensors/host.h"
-#include "driver/work_contexts.h"
 #include "engine/statistics.h"
 
 namespace amem {
@@ -38,12 +35,6 @@ Status resume(const char* tags) {
   const Result<Selection> selection = selection_of(tags);
   if (!selection.ok()) return Error(selection.error());
   return resume_process(selection.value());
-}
-
-int result_of(const char* call, const Status& status) {
-  if (status.ok()) return 0;
-  keep_last_error(call, status.error());
-  return nccl_result_of(status.error().kind);
 }
 
 Result<Kind> kind_of(amemKind_t kind) {
@@ -99,26 +90,10 @@ TensorClient* tensor_client() {
   return process == nullptr ? nullptr : &process->tensors();
 }
 
-namespace {
-
-/// The device of the current context, on which memory is about to be used.
-Result<int> device_for(Process& process) {
-  int device = 0;
-  const Driver& driver = process.driver();
-  AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
-                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
-  // The application may use the memory in a context that it has made.
-  note_work_context(driver);
-  process.meet_peers();
-  return device;
-}
-
-}  // namespace
-
 Result<DeviceAddress> allocate_tagged(size_t size_bytes, const Tag& tag, Kind kind) {
   Process* const process = process_that_works();
   if (process == nullptr) return why_inactive();
-  const Result<int> device = device_for(*process);
+  const Result<int> device = device_of_caller(*process);
   if (!device.ok()) return Error(device.error());
   return process->tensors().allocate(size_bytes, device.value(), tag, kind);
 }
@@ -126,7 +101,7 @@ Result<DeviceAddress> allocate_tagged(size_t size_bytes, const Tag& tag, Kind ki
 Result<DeviceAddress> open_tagged(const IpcHandleBytes& handle) {
   Process* const process = process_that_works();
   if (process == nullptr) return why_inactive();
-  const Result<int> device = device_for(*process);
+  const Result<int> device = device_of_caller(*process);
   if (!device.ok()) return Error(device.error());
   auto address = process->tensors().open(handle, device.value());
   if (!address.has_value())
@@ -183,7 +158,7 @@ AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
   using namespace amem;
   Process* const process = process_that_works();
   if (process == nullptr) return result_of("amemPrepareHostMemory", why_inactive());
-  const Result<int> device = device_for(*process);
+  const Result<int> device = device_of_caller(*process);
   if (!device.ok()) return result_of("amemPrepareHostMemory", Error(device.error()));
   process->session().prepare_host_memory(device.value(), bytes);
   return 0;

@@ -7,7 +7,7 @@
 
 #include "clients/nccl/hook_context.h"
 #include "clients/nccl/nccl_client.h"
-#include "clients/symmetric/symmetric_client.h"
+#include "clients/symmetric/symmetric_memory.h"
 #include "clients/tensors/region.h"
 #include "clients/tensors/tensor_client.h"
 #include "engine/session.h"
@@ -44,6 +44,7 @@ class Process {
 
   NcclClient& nccl() { return nccl_; }
   TensorClient& tensors() { return tensors_; }
+  SymmetricMemory& symmetric() { return symmetric_memory_; }
   Session& session() { return session_; }
   const Driver& driver() const { return driver_; }
   Registry& registry() { return registry_; }
@@ -65,6 +66,7 @@ class Process {
   Sharing sharing_;
   TensorClient tensors_;
   SymmetricClient symmetric_;
+  SymmetricMemory symmetric_memory_;
   Session session_;
   HookContext hooks_;
 };

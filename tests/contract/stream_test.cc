@@ -163,6 +163,21 @@ TEST_F(Streams, CopyAndFillInOrder) {
   free(second, size);
 }
 
+TEST_F(Streams, WriteAWordInOrder) {
+  const CuDevicePtr address = allocate(granularity());
+  ASSERT_EQ(kSuccess, driver().cuMemsetD8Async(address, 0x5a, 16, stream_));
+  ASSERT_EQ(kSuccess, driver().cuStreamWriteValue32(stream_, address + 4, 0x01020304, 0));
+  EXPECT_EQ(kErrorInvalidValue, driver().cuStreamWriteValue32(stream_, address + 2, 1, 0));
+  ASSERT_EQ(kSuccess, driver().cuStreamSynchronize(stream_));
+
+  uint32_t words[3] = {};
+  ASSERT_EQ(kSuccess, driver().cuMemcpyDtoH(words, address, sizeof(words)));
+  EXPECT_EQ(0x5a5a5a5au, words[0]);
+  EXPECT_EQ(0x01020304u, words[1]);
+  EXPECT_EQ(0x5a5a5a5au, words[2]);
+  free(address, granularity());
+}
+
 TEST_F(Streams, TakePageableBytesBeforeTheCallReturns) {
   const CuDevicePtr address = allocate(granularity());
   Gate gate;

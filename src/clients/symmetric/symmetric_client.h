@@ -2,6 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <map>
+#include <memory>
+#include <string>
+
+#include "clients/symmetric/handle.h"
 #include "memory/client.h"
 #include "memory/registry.h"
 
@@ -10,24 +15,64 @@ namespace amem {
 /// The tag of symmetric memory.
 inline constexpr char kSymmetricTag[] = "symmetric";
 
-/// Symmetric memory of PyTorch (torch.distributed._symmetric_memory): memory that all ranks of a
-/// group map. torch_calls.h records it. Its contents are kept. This client cannot stop the kernels
-/// that use the memory: no rank may use it while a rank is paused.
+/// Symmetric memory: memory that all ranks of a group map. Its contents are kept.
+///
+/// PyTorch's (torch.distributed._symmetric_memory) is recorded by torch_calls.h. amem cannot stop
+/// the kernels that use it: no rank may use it while a rank is paused.
+///
+/// amem's own has handles (rendezvous.h), and each call on a handle passes enter(). It fails while
+/// this process is paused and waits while a peer of the handle is.
+///
+/// Thread-safe. The functions of Client are called with the registry's mutex or without; no function
+/// takes it with the mutex of this class.
 class SymmetricClient final : public Client {
  public:
   explicit SymmetricClient(Registry& registry) : registry_(registry) {}
 
+  // --- Handles
+
+  void add(std::unique_ptr<SymmetricHandle> handle);
+  /// The handle; nullptr if there is none at this address. It lives until it is taken away.
+  std::unique_ptr<SymmetricHandle> take(const void* handle);
+  /// True if a handle uses this buffer.
+  bool is_in_use(DeviceAddress buffer);
+
+  /// Lets a call on a handle in; leave() must follow. Waits while a peer of the handle is paused.
+  /// Errors: misuse, for no handle, or while this process is paused; peer, after the handle has
+  /// failed; timeout.
+  Result<SymmetricHandle*> enter(const void* handle, long timeout_ms);
+  void leave(SymmetricHandle& handle);
+  /// A call that enqueues nothing: it neither waits nor fails because of a pause. Errors: misuse.
+  Result<const SymmetricHandle*> look_up(const void* handle);
+  /// SymmetricHandle::status().
+  Status status_of(const void* handle);
+  /// Misuse while this process is paused.
+  Status check_open();
+
+  // --- Client
+
   bool owns(const Tag& tag) const override { return tag == kSymmetricTag; }
   /// Nothing before the process has such memory.
-  Tags tags() const override {
-    MutexLock lock(registry_.mutex);
-    for (const auto& [id, backing] : registry_.backings())
-      if (owns(backing.tag)) return {kSymmetricTag};
-    return {};
-  }
+  Tags tags() const override;
+  Status quiesce(Deadline deadline) override;
+  void reopen() override;
+  void close_for_peer(const InstanceId& peer, const std::string& text, const Scope&) override;
+  Status quiesce_for_peer(const Scope&, Deadline deadline) override;
+  void reopen_for_peer(const InstanceId& peer) override;
+  void peer_ended(const InstanceId& peer, const std::string& text) override;
+  void peer_lost(const InstanceId& peer, const std::string& text) override;
 
  private:
+  /// A text about a peer of the handle that is paused; nullptr if there is none.
+  const std::string* paused_peer(const SymmetricHandle& handle) const AMEM_REQUIRES(mutex_);
+  SymmetricHandle* find(const void* handle) AMEM_REQUIRES(mutex_);
+
   Registry& registry_;
+  Mutex mutex_;
+  Condition changed_;
+  bool is_paused_ AMEM_GUARDED_BY(mutex_) = false;
+  std::map<const void*, std::unique_ptr<SymmetricHandle>> handles_ AMEM_GUARDED_BY(mutex_);
+  std::map<InstanceId, std::string> paused_peers_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

@@ -59,8 +59,13 @@ Tags TensorClient::tags() const {
 
 Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, const Tag& tag,
                                              Kind kind) {
-  if (size_bytes == 0) return make_error(ErrorKind::misuse, 0, "the size is 0");
   AMEM_TRY(check_tag(tag));
+  return create(size_bytes, device, tag, kind);
+}
+
+Result<DeviceAddress> TensorClient::create(size_t size_bytes, int device, const Tag& tag,
+                                           Kind kind) {
+  if (size_bytes == 0) return make_error(ErrorKind::misuse, 0, "the size is 0");
   const AllocationProperties properties = memory_of(device);
   size_t unit = 0;
   AMEM_TRY(driver_status(
@@ -82,6 +87,7 @@ Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, cons
                     {{properties.location, kAccessReadWrite}});
   if (address.ok()) {
     registry_.add_mapping(allocation, address.value(), bytes);
+    created_.insert(allocation.id);
   } else {
     erase_unused(driver_, registry_, allocation);
   }
@@ -147,10 +153,9 @@ const void* TensorClient::saved(DeviceAddress address, size_t size_bytes) {
 
 const Allocation* TensorClient::find(DeviceAddress address) const {
   const Mapping* const mapping = registry_.find_mapping(address);
-  if (mapping == nullptr || opened_.contains(address)) return nullptr;
-  const Allocation* const allocation = registry_.find(mapping->allocation);
-  const bool is_own = !allocation->is_import && owns(registry_.backing_of(*allocation).tag);
-  return is_own ? allocation : nullptr;
+  const bool is_own = mapping != nullptr && created_.contains(mapping->allocation) &&
+                      !opened_.contains(address);
+  return is_own ? registry_.find(mapping->allocation) : nullptr;
 }
 
 Status TensorClient::free(DeviceAddress address) {
@@ -174,6 +179,7 @@ Status TensorClient::free(DeviceAddress address) {
   allocation = find(address);
   if (allocation == nullptr || allocation->id != id) return unknown;
   --registry_.find(id)->handle_references;
+  created_.erase(id);
   unmap(address);
   return ok_status();
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "contents/copier.h"
@@ -35,11 +36,14 @@ class TensorClient final : public Client {
   /// Errors: misuse, for size 0 or a tag that is reserved or malformed; driver.
   Result<DeviceAddress> allocate(size_t size_bytes, int device, const Tag& tag, Kind kind);
 
+  /// The same for any tag, for the client that owns it.
+  Result<DeviceAddress> create(size_t size_bytes, int device, const Tag& tag, Kind kind);
+
   /// An error unless an application can use this tag: misuse, for a tag that is reserved or
   /// malformed.
   Status check_tag(const Tag& tag) const;
 
-  /// True if allocate() returned this address and free() has not been called. Takes no lock in a
+  /// True if allocate() or create() returned this address and free() has not been called. Takes no lock in a
   /// process that has never called allocate().
   bool has(DeviceAddress address);
 
@@ -78,7 +82,7 @@ class TensorClient final : public Client {
   void unmap(DeviceAddress address) AMEM_REQUIRES(registry_.mutex);
   Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
   void erase_if_unused(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
-  /// The allocation of this client whose mapping starts at `address`; nullptr if there is none.
+  /// The allocation of create() whose mapping starts at `address`; nullptr if there is none.
   const Allocation* find(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
   AllocationProperties memory_of(int device) const;
   Status check_margin(size_t size_bytes) const;
@@ -94,6 +98,7 @@ class TensorClient final : public Client {
   DeviceThreads& devices_;
   Exchange& exchange_;
   const long timeout_ms_;
+  std::set<AllocationId> created_ AMEM_GUARDED_BY(registry_.mutex);
   struct Opened {
     AllocationId allocation = 0;
     int device = 0;

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The functions of amem/symmetric.h.
+#include "amem/symmetric.h"
+
+#include <algorithm>
+
+#include "api/calls.h"
+#include "base/environment.h"
+#include "clients/symmetric/collectives.h"
+#include "driver/work_contexts.h"
+
+namespace amem {
+namespace {
+
+Status check_pointer(const void* pointer, const char* name) {
+  return pointer != nullptr ? ok_status()
+                            : make_error(ErrorKind::misuse, 0, "the %s is null", name);
+}
+
+/// `body(process, device)`, where amem is active and a context is current.
+template <typename Body>
+Status on_device(Body body) {
+  Process* const process = process_that_works();
+  if (process == nullptr) return why_inactive();
+  const Result<int> device = device_of_caller(*process);
+  if (!device.ok()) return Error(device.error());
+  return body(*process, device.value());
+}
+
+Status allocate(void** pointer, size_t size_bytes) {
+  AMEM_TRY(check_pointer(pointer, "pointer"));
+  *pointer = nullptr;
+  return on_device([&](Process& process, int device) -> Status {
+    const Result<DeviceAddress> address = process.symmetric().allocate(size_bytes, device);
+    if (!address.ok()) return Error(address.error());
+    *pointer = reinterpret_cast<void*>(address.value());
+    return ok_status();
+  });
+}
+
+Status rendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* group) {
+  AMEM_TRY(check_pointer(handle, "handle"));
+  *handle = nullptr;
+  AMEM_TRY(check_pointer(group, "group"));
+  return on_device([&](Process& process, int device) -> Status {
+    const Result<amemSymmetric_t> made =
+        process.symmetric().rendezvous(reinterpret_cast<DeviceAddress>(pointer), device, *group);
+    if (!made.ok()) return Error(made.error());
+    *handle = made.value();
+    return ok_status();
+  });
+}
+
+/// `body(handle)` for a call that enqueues nothing.
+template <typename Body>
+Status with_facts(amemSymmetric_t handle, Body body) {
+  Process* const process = process_that_works();
+  if (process == nullptr) return why_inactive();
+  const Result<const SymmetricHandle*> found = process->symmetric().client().look_up(handle);
+  if (!found.ok()) return Error(found.error());
+  body(*found.value());
+  return ok_status();
+}
+
+/// `body(SymmetricCall)` for a call that enqueues work.
+template <typename Body>
+int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint64_t timeout_ms,
+            Body body) {
+  constexpr uint64_t kLongestMs = 24ull * 3600 * 1000;
+  const auto limit_ms =
+      timeout_ms == AMEM_SYMMETRIC_DEFAULT_TIMEOUT
+          ? environment().gate_timeout_ms
+          : static_cast<long>(std::min(timeout_ms, kLongestMs));
+  const auto enter_and_enqueue = [&]() -> Status {
+    Process* const process = process_that_works();
+    if (process == nullptr) return why_inactive();
+    AMEM_TRY(process->engine().exiting.check());
+    SymmetricClient& client = process->symmetric().client();
+    const Result<SymmetricHandle*> entered = client.enter(handle, limit_ms);
+    if (!entered.ok()) return Error(entered.error());
+    SymmetricHandle& inside = *entered.value();
+    note_work_context(process->driver());
+    Status enqueued = body(SymmetricCall{process->driver(), inside, stream, limit_ms});
+    client.leave(inside);
+    return enqueued;
+  };
+  return result_of(call, enter_and_enqueue());
+}
+
+}  // namespace
+}  // namespace amem
+
+using namespace amem;
+
+AMEM_API int amemSymmetricMalloc(void** pointer, size_t size_bytes) {
+  return result_of("amemSymmetricMalloc", allocate(pointer, size_bytes));
+}
+
+AMEM_API int amemSymmetricFree(void* pointer) {
+  if (pointer == nullptr) return 0;
+  Process* const process = process_that_works();
+  if (process == nullptr) return result_of("amemSymmetricFree", why_inactive());
+  return result_of("amemSymmetricFree",
+                   process->symmetric().free(reinterpret_cast<DeviceAddress>(pointer)));
+}
+
+AMEM_API int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer,
+                                     const amemGroup_t* group) {
+  return result_of("amemSymmetricRendezvous", rendezvous(handle, pointer, group));
+}
+
+AMEM_API int amemSymmetricDestroy(amemSymmetric_t handle) {
+  if (handle == nullptr) return 0;
+  Process* const process = process_that_works();
+  if (process == nullptr) return result_of("amemSymmetricDestroy", why_inactive());
+  return result_of("amemSymmetricDestroy", process->symmetric().destroy(handle));
+}
+
+AMEM_API int amemSymmetricGetInfo(amemSymmetric_t handle, amemSymmetricInfo_t* info) {
+  constexpr const char* kCall = "amemSymmetricGetInfo";
+  if (info == nullptr) return result_of(kCall, check_pointer(info, "info"));
+  *info = {};
+  return result_of(kCall, with_facts(handle, [&](const SymmetricHandle& facts) {
+    using symmetric::detail::Workspace;
+    const DeviceAddress workspace = facts.workspace;
+    *info = {static_cast<int>(facts.rank()),
+             static_cast<int>(facts.world_size()),
+             facts.device,
+             facts.view.buffer_bytes,
+             facts.signal_pad_bytes,
+             facts.buffers.data(),
+             facts.signal_pads.data(),
+             reinterpret_cast<void* const*>(workspace + offsetof(Workspace, buffers)),
+             reinterpret_cast<uint32_t* const*>(workspace + offsetof(Workspace, signal_pads)),
+             nullptr};
+  }));
+}
+
+AMEM_API int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* view) {
+  constexpr const char* kCall = "amemSymmetricGetView";
+  if (view == nullptr) return result_of(kCall, check_pointer(view, "view"));
+  *view = {};
+  return result_of(
+      kCall, with_facts(handle, [&](const SymmetricHandle& facts) { *view = facts.view; }));
+}
+
+AMEM_API int amemSymmetricSetSignalPadSize(size_t size_bytes) {
+  Process* const process = process_that_works();
+  if (process == nullptr) return result_of("amemSymmetricSetSignalPadSize", why_inactive());
+  return result_of("amemSymmetricSetSignalPadSize",
+                   process->symmetric().set_signal_pad_bytes(size_bytes));
+}
+
+AMEM_API size_t amemSymmetricGetSignalPadSize(void) {
+  Process* const process = process_that_works();
+  return process == nullptr ? 0 : process->symmetric().signal_pad_bytes();
+}
+
+AMEM_API int amemSymmetricGetError(amemSymmetric_t handle) {
+  Process* const process = process_that_works();
+  if (process == nullptr) return result_of("amemSymmetricGetError", why_inactive());
+  return result_of("amemSymmetricGetError", process->symmetric().client().status_of(handle));
+}
+
+AMEM_API int amemSymmetricBarrier(amemSymmetric_t handle, int channel, amemStream_t stream,
+                                  uint64_t timeout_ms) {
+  return enqueue("amemSymmetricBarrier", handle, stream, timeout_ms,
+                 [&](const SymmetricCall& call) { return call.barrier(channel); });
+}
+
+AMEM_API int amemSymmetricPutSignal(amemSymmetric_t handle, int peer, int channel,
+                                    amemStream_t stream, uint64_t timeout_ms) {
+  return enqueue("amemSymmetricPutSignal", handle, stream, timeout_ms,
+                 [&](const SymmetricCall& call) { return call.put_signal(peer, channel); });
+}
+
+AMEM_API int amemSymmetricWaitSignal(amemSymmetric_t handle, int peer, int channel,
+                                     amemStream_t stream, uint64_t timeout_ms) {
+  return enqueue("amemSymmetricWaitSignal", handle, stream, timeout_ms,
+                 [&](const SymmetricCall& call) { return call.wait_signal(peer, channel); });
+}
+
+AMEM_API int amemSymmetricWriteValue32(amemSymmetric_t handle, void* address, uint32_t value,
+                                       amemStream_t stream) {
+  return enqueue("amemSymmetricWriteValue32", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
+                 [&](const SymmetricCall& call) { return call.write_value(address, value); });
+}
+
+AMEM_API int amemSymmetricClearSignalPad(amemSymmetric_t handle, amemStream_t stream) {
+  return enqueue("amemSymmetricClearSignalPad", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
+                 [&](const SymmetricCall& call) { return call.clear_signal_pad(); });
+}
+
+AMEM_API int amemSymmetricAllReduce(amemSymmetric_t handle, void* output, size_t offset_bytes,
+                                    size_t count, amemDataType_t type, amemAllReduce_t algorithm,
+                                    amemStream_t stream) {
+  return enqueue("amemSymmetricAllReduce", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
+                 [&](const SymmetricCall& call) {
+                   return call.all_reduce(output, offset_bytes, count, type, algorithm);
+                 });
+}
+
+AMEM_API int amemSymmetricAllGather(amemSymmetric_t handle, void* output, size_t offset_bytes,
+                                    size_t size_bytes, amemEngine_t engine, amemStream_t stream) {
+  return enqueue("amemSymmetricAllGather", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
+                 [&](const SymmetricCall& call) {
+                   return call.gather(output, offset_bytes, size_bytes, 0, engine);
+                 });
+}
+
+AMEM_API int amemSymmetricAllToAll(amemSymmetric_t handle, void* output, size_t offset_bytes,
+                                   size_t size_bytes, amemEngine_t engine, amemStream_t stream) {
+  return enqueue("amemSymmetricAllToAll", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
+                 [&](const SymmetricCall& call) {
+                   return call.gather(output, offset_bytes, size_bytes, size_bytes, engine);
+                 });
+}
+
+AMEM_API int amemSymmetricReduceScatter(amemSymmetric_t handle, void* output, size_t offset_bytes,
+                                        size_t count, amemDataType_t type, amemEngine_t engine,
+                                        void* scratch, amemStream_t stream) {
+  return enqueue("amemSymmetricReduceScatter", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
+                 [&](const SymmetricCall& call) {
+                   return call.reduce_scatter(output, offset_bytes, count, type, engine, scratch);
+                 });
+}

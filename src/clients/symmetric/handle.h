@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/identity.h"
+#include "base/result.h"
+#include "clients/symmetric/kernel_set.h"
+#include "clients/symmetric/kernels.h"
+#include "driver/types.h"
+
+namespace amem {
+
+/// Another rank, or this one, of a handle.
+struct SymmetricPeer {
+  InstanceId process;
+  pid_t pid = 0;
+};
+
+/// The buffers of a group, mapped in this process (rendezvous.h). Constant while calls use it, but
+/// for the members that SymmetricClient guards.
+struct SymmetricHandle {
+  symmetric::View view{};
+  int device = 0;
+  DeviceAddress buffer = 0, workspace = 0;  ///< of this rank
+  size_t signal_pad_bytes = 0;
+  std::vector<SymmetricPeer> peers;    ///< by rank
+  std::vector<DeviceAddress> opened;   ///< memory of peers
+  std::vector<void*> buffers;          ///< by rank, for amemSymmetricInfo_t
+  std::vector<uint32_t*> signal_pads;  ///< the same
+  symmetric::detail::Report* report = nullptr;  ///< in pinned memory
+  const KernelSet* kernels = nullptr;
+
+  // Guarded by SymmetricClient.
+  int calls_inside = 0;
+  std::string failure;  ///< why all calls fail; empty: they do not
+
+  uint32_t rank() const { return view.rank; }
+  uint32_t world_size() const { return view.world_size; }
+  /// The error of a kernel or of a peer that has ended; success if there is none. Needs the mutex
+  /// of SymmetricClient.
+  Status status() const;
+};
+
+}  // namespace amem

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "base/mutex.h"
+#include "driver/driver.h"
+
+namespace amem {
+
+/// The element types of the collectives, as amemDataType_t.
+inline constexpr int kElementTypes = 3;
+
+/// The kernels of kernels.cu in one context.
+struct KernelSet {
+  DriverKernel barrier = nullptr;
+  DriverKernel put_signal = nullptr;
+  DriverKernel wait_signal = nullptr;
+  DriverKernel gather = nullptr;
+  DriverKernel sum[kElementTypes] = {};
+  DriverKernel two_shot[kElementTypes] = {};
+  DriverKernel small_all_reduce[kElementTypes] = {};
+};
+
+/// The kernels of this process. They are loaded once for each context and never unloaded, because
+/// CUDA graphs may contain them. Thread-safe.
+class KernelSets {
+ public:
+  explicit KernelSets(const Driver& driver) : driver_(driver) {}
+
+  /// The kernels for the current context of the calling thread. Errors: driver.
+  Result<const KernelSet*> for_current_context();
+
+ private:
+  Result<std::unique_ptr<KernelSet>> load();
+
+  const Driver& driver_;
+  Mutex mutex_;
+  std::map<DriverContext, std::unique_ptr<KernelSet>> sets_ AMEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace amem

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+namespace amem {
+
+/// The text of kernels.ptx, for cuModuleLoadData().
+const char* symmetric_kernels_ptx();
+
+}  // namespace amem

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/symmetric/symmetric_client.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace amem {
+namespace {
+
+bool has_peer(const SymmetricHandle& handle, const InstanceId& process) {
+  return std::any_of(handle.peers.begin(), handle.peers.end(),
+                     [&](const SymmetricPeer& peer) { return peer.process == process; });
+}
+
+Error paused_error() {
+  return make_error(ErrorKind::misuse, 0,
+                    "symmetric memory of this process is paused; call amemResume() first");
+}
+
+Error no_handle() {
+  return make_error(ErrorKind::misuse, 0,
+                    "this is not a handle of amemSymmetricRendezvous(), or it was destroyed");
+}
+
+}  // namespace
+
+Status SymmetricHandle::status() const {
+  if (!failure.empty()) return make_error(ErrorKind::peer, 0, "%s", failure.c_str());
+  const uint32_t failed = symmetric::detail::load_volatile(&report->failed_peer);
+  if (failed == 0) return ok_status();
+  const uint32_t late = failed - 1;
+  return make_error(ErrorKind::timeout, 0,
+                    "rank %u (process %d) did not arrive within the timeout of a kernel; the handle "
+                    "can only be destroyed",
+                    late, late < peers.size() ? peers[late].pid : 0);
+}
+
+void SymmetricClient::add(std::unique_ptr<SymmetricHandle> handle) {
+  MutexLock lock(mutex_);
+  handles_[handle.get()] = std::move(handle);
+}
+
+std::unique_ptr<SymmetricHandle> SymmetricClient::take(const void* handle) {
+  MutexLock lock(mutex_);
+  const auto found = handles_.find(handle);
+  if (found == handles_.end()) return nullptr;
+  std::unique_ptr<SymmetricHandle> taken = std::move(found->second);
+  handles_.erase(found);
+  return taken;
+}
+
+bool SymmetricClient::is_in_use(DeviceAddress buffer) {
+  MutexLock lock(mutex_);
+  return std::any_of(handles_.begin(), handles_.end(),
+                     [&](const auto& entry) { return entry.second->buffer == buffer; });
+}
+
+SymmetricHandle* SymmetricClient::find(const void* handle) {
+  const auto found = handles_.find(handle);
+  return found == handles_.end() ? nullptr : found->second.get();
+}
+
+const std::string* SymmetricClient::paused_peer(const SymmetricHandle& handle) const {
+  for (const auto& [process, text] : paused_peers_)
+    if (has_peer(handle, process)) return &text;
+  return nullptr;
+}
+
+Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout_ms) {
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  MutexLock lock(mutex_);
+  SymmetricHandle* found = nullptr;
+  std::string waited_for;
+  const auto is_decided = [&]() AMEM_REQUIRES(mutex_) {
+    found = find(handle);
+    if (found == nullptr || is_paused_ || !found->failure.empty()) return true;
+    const std::string* const paused = paused_peer(*found);
+    if (paused != nullptr) waited_for = *paused;
+    return paused == nullptr;
+  };
+  const auto notice = [&] {
+    AMEM_LOG(info, -1, "a call on symmetric memory waits: %s", waited_for.c_str());
+  };
+  if (!changed_.wait_until(mutex_, deadline, is_decided, notice))
+    return make_error(ErrorKind::timeout, 0, "%s, and did not resume within %ld ms",
+                      waited_for.c_str(), timeout_ms);
+  if (found == nullptr) return no_handle();
+  if (is_paused_) return paused_error();
+  AMEM_TRY(found->status());
+  ++found->calls_inside;
+  return found;
+}
+
+void SymmetricClient::leave(SymmetricHandle& handle) {
+  MutexLock lock(mutex_);
+  if (--handle.calls_inside == 0) changed_.notify_all();
+}
+
+Result<const SymmetricHandle*> SymmetricClient::look_up(const void* handle) {
+  MutexLock lock(mutex_);
+  const SymmetricHandle* const found = find(handle);
+  if (found == nullptr) return no_handle();
+  return found;
+}
+
+Status SymmetricClient::status_of(const void* handle) {
+  MutexLock lock(mutex_);
+  const SymmetricHandle* const found = find(handle);
+  return found == nullptr ? Status(no_handle()) : found->status();
+}
+
+Status SymmetricClient::check_open() {
+  MutexLock lock(mutex_);
+  return is_paused_ ? Status(paused_error()) : ok_status();
+}
+
+Tags SymmetricClient::tags() const {
+  MutexLock lock(registry_.mutex);
+  for (const auto& [id, backing] : registry_.backings())
+    if (owns(backing.tag)) return {kSymmetricTag};
+  return {};
+}
+
+Status SymmetricClient::quiesce(Deadline deadline) {
+  MutexLock lock(mutex_);
+  is_paused_ = true;
+  changed_.notify_all();
+  const auto all_outside = [&]() AMEM_REQUIRES(mutex_) {
+    return std::all_of(handles_.begin(), handles_.end(),
+                       [](const auto& entry) { return entry.second->calls_inside == 0; });
+  };
+  if (changed_.wait_until(mutex_, deadline, all_outside)) return ok_status();
+  return make_error(ErrorKind::timeout, 0, "a call on symmetric memory does not return");
+}
+
+void SymmetricClient::reopen() {
+  MutexLock lock(mutex_);
+  is_paused_ = false;
+}
+
+void SymmetricClient::close_for_peer(const InstanceId& peer, const std::string& text,
+                                     const Scope& /*scope*/) {
+  MutexLock lock(mutex_);
+  paused_peers_[peer] = text;
+}
+
+Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadline) {
+  MutexLock lock(mutex_);
+  const auto all_outside = [&]() AMEM_REQUIRES(mutex_) {
+    return std::all_of(handles_.begin(), handles_.end(), [&](const auto& entry) {
+      return entry.second->calls_inside == 0 || paused_peer(*entry.second) == nullptr;
+    });
+  };
+  if (changed_.wait_until(mutex_, deadline, all_outside)) return ok_status();
+  return make_error(ErrorKind::timeout, 0, "a call on symmetric memory does not return");
+}
+
+void SymmetricClient::reopen_for_peer(const InstanceId& peer) {
+  MutexLock lock(mutex_);
+  if (paused_peers_.erase(peer) > 0) changed_.notify_all();
+}
+
+// Kernels that wait for the process end within milliseconds, and not at their timeout.
+void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text) {
+  MutexLock lock(mutex_);
+  paused_peers_.erase(peer);
+  for (const auto& [address, handle] : handles_) {
+    if (!has_peer(*handle, peer) || !handle->failure.empty()) continue;
+    handle->failure = "a rank of the group, " + text;
+    symmetric::detail::store_volatile(&handle->report->abort, 1);
+  }
+  changed_.notify_all();
+}
+
+void SymmetricClient::peer_lost(const InstanceId& peer, const std::string& text) {
+  peer_ended(peer, text);
+}
+
+}  // namespace amem

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/symmetric/symmetric_memory.h"
+
+#include <cinttypes>
+
+namespace amem {
+
+namespace layout = symmetric::detail;
+
+Result<DeviceAddress> SymmetricMemory::allocate(size_t size_bytes, int device) {
+  Result<DeviceAddress> buffer = memory_.create(size_bytes, device, kSymmetricTag, Kind::keep);
+  if (!buffer.ok()) return buffer;
+  MutexLock lock(mutex_);
+  buffers_[buffer.value()] = {size_bytes, device};
+  return buffer;
+}
+
+Result<SymmetricMemory::Buffer> SymmetricMemory::find(DeviceAddress buffer) {
+  MutexLock lock(mutex_);
+  const auto found = buffers_.find(buffer);
+  if (found != buffers_.end()) return found->second;
+  return make_error(ErrorKind::misuse, 0,
+                    "0x%" PRIx64 " is not the start of a buffer of amemSymmetricMalloc()", buffer);
+}
+
+Status SymmetricMemory::free(DeviceAddress buffer) {
+  const Result<Buffer> known = find(buffer);
+  if (!known.ok()) return Error(known.error());
+  if (client_.is_in_use(buffer))
+    return make_error(ErrorKind::misuse, 0, "a handle uses the buffer: destroy the handle first");
+  AMEM_TRY(memory_.free(buffer));
+  MutexLock lock(mutex_);
+  buffers_.erase(buffer);
+  return ok_status();
+}
+
+Status SymmetricMemory::set_signal_pad_bytes(size_t size_bytes) {
+  if (size_bytes == 0 || size_bytes % 16 != 0 || size_bytes > layout::kMaxSignalPadBytes)
+    return make_error(ErrorKind::misuse, 0,
+                      "%zu bytes: the size of a signal pad is a multiple of 16, up to %zu",
+                      size_bytes, layout::kMaxSignalPadBytes);
+  signal_pad_bytes_ = size_bytes;
+  return ok_status();
+}
+
+// The workspace is zero before any peer knows its address.
+Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer, int device) {
+  AMEM_TRY(client_.check_open());
+  const Result<Buffer> known = find(buffer);
+  if (!known.ok()) return Error(known.error());
+  if (known.value().device != device)
+    return make_error(ErrorKind::misuse, 0,
+                      "the buffer is on device %d, and the current context on device %d",
+                      known.value().device, device);
+  handle.device = device;
+  handle.buffer = buffer;
+  handle.view.buffer_bytes = known.value().size_bytes;
+  const Result<const KernelSet*> kernels = kernels_.for_current_context();
+  if (!kernels.ok()) return Error(kernels.error());
+  handle.kernels = kernels.value();
+
+  const size_t workspace_bytes =
+      layout::kInboxOffset + 2 * handle.world_size() * layout::kMessageBytes;
+  const Result<DeviceAddress> workspace =
+      memory_.create(workspace_bytes, device, kSymmetricTag, Kind::keep);
+  if (!workspace.ok()) return Error(workspace.error());
+  handle.workspace = workspace.value();
+  AMEM_TRY(devices_.zero(device, handle.workspace, workspace_bytes,
+                         Deadline::after_ms(timeout_ms_)));
+
+  constexpr unsigned kPortableAndMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP
+  void* report = nullptr;
+  AMEM_TRY(driver_status(driver_,
+                         driver_.cuMemHostAlloc(&report, sizeof *handle.report, kPortableAndMapped),
+                         "cuMemHostAlloc()"));
+  handle.report = static_cast<layout::Report*>(report);
+  *handle.report = {};
+  DeviceAddress on_device = 0;
+  AMEM_TRY(driver_status(driver_, driver_.cuMemHostGetDevicePointer_v2(&on_device, report, 0),
+                         "cuMemHostGetDevicePointer()"));
+  handle.view.report = reinterpret_cast<void*>(on_device);
+  return ok_status();
+}
+
+Result<amemSymmetric_t> SymmetricMemory::rendezvous(DeviceAddress buffer, int device,
+                                                    const amemGroup_t& group) {
+  if (group.world_size < 1 || group.world_size > AMEM_SYMMETRIC_MAX_RANKS || group.rank < 0 ||
+      group.rank >= group.world_size || group.all_gather == nullptr)
+    return make_error(ErrorKind::misuse, 0,
+                      "the group has rank %d of %d: 1 to %d ranks and a function are necessary",
+                      group.rank, group.world_size, AMEM_SYMMETRIC_MAX_RANKS);
+  auto handle = std::make_unique<SymmetricHandle>();
+  handle->view.rank = static_cast<uint32_t>(group.rank);
+  handle->view.world_size = static_cast<uint32_t>(group.world_size);
+  handle->signal_pad_bytes = signal_pad_bytes_;
+  // A rank that fails before it meets the others tells them.
+  if (Status connected = connect(*handle, group, prepare(*handle, buffer, device));
+      !connected.ok()) {
+    (void)release(*handle);
+    return std::move(connected.error());
+  }
+  const auto opaque = reinterpret_cast<amemSymmetric_t>(handle.get());
+  client_.add(std::move(handle));
+  return opaque;
+}
+
+Status SymmetricMemory::destroy(const void* address) {
+  std::unique_ptr<SymmetricHandle> handle = client_.take(address);
+  if (handle == nullptr) return client_.status_of(address);
+  Status released = release(*handle);
+  if (!released.ok()) client_.add(std::move(handle));
+  return released;
+}
+
+// In an order in which a repetition continues where it failed.
+Status SymmetricMemory::release(SymmetricHandle& handle) {
+  AMEM_TRY(devices_.drain({handle.device}, Deadline::after_ms(timeout_ms_)));
+  while (!handle.opened.empty()) {
+    if (std::optional<Status> closed = memory_.close(handle.opened.back());
+        closed.has_value() && !closed->ok())
+      return std::move(*closed);
+    handle.opened.pop_back();
+  }
+  if (handle.workspace != 0) AMEM_TRY(memory_.free(handle.workspace));
+  handle.workspace = 0;
+  if (handle.report != nullptr) driver_.cuMemFreeHost(handle.report);
+  handle.report = nullptr;
+  return ok_status();
+}
+
+}  // namespace amem

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <map>
+
+#include "amem/symmetric.h"
+#include "clients/symmetric/kernel_set.h"
+#include "clients/symmetric/symmetric_client.h"
+#include "clients/tensors/tensor_client.h"
+
+namespace amem {
+
+/// Buffers of amemSymmetricMalloc() and handles of amemSymmetricRendezvous(). Buffers, and a
+/// workspace for each handle, are memory of the tag `symmetric` with IPC handles. The ranks of a
+/// group exchange these handles and open them. Thread-safe.
+class SymmetricMemory {
+ public:
+  SymmetricMemory(const Driver& driver, SymmetricClient& client, TensorClient& memory,
+                  DeviceThreads& devices, const InstanceId& self, long timeout_ms)
+      : driver_(driver),
+        client_(client),
+        memory_(memory),
+        devices_(devices),
+        self_(self),
+        timeout_ms_(timeout_ms),
+        kernels_(driver) {}
+
+  /// Errors: those of TensorClient::create().
+  Result<DeviceAddress> allocate(size_t size_bytes, int device);
+  /// Errors: misuse, for any other address or a buffer with handles; those of TensorClient::free().
+  Status free(DeviceAddress buffer);
+
+  /// amemSymmetricRendezvous() on this device, whose context is current.
+  Result<amemSymmetric_t> rendezvous(DeviceAddress buffer, int device, const amemGroup_t& group);
+  /// amemSymmetricDestroy(). Errors: misuse; timeout: the handle still exists.
+  Status destroy(const void* handle);
+
+  Status set_signal_pad_bytes(size_t size_bytes);
+  size_t signal_pad_bytes() const { return signal_pad_bytes_; }
+
+  SymmetricClient& client() { return client_; }
+
+ private:
+  struct Announcement;
+  struct Outcome;
+  struct Buffer {
+    size_t size_bytes;
+    int device;
+  };
+  Result<Buffer> find(DeviceAddress buffer);
+  /// Creates what this rank needs before it meets the others.
+  Status prepare(SymmetricHandle& handle, DeviceAddress buffer, int device);
+  Status announce(const SymmetricHandle& handle, Announcement* mine);
+  /// Maps the memory of the others.
+  Status open_all(SymmetricHandle& handle, const std::vector<Announcement>& all);
+  Status write_pointers(const SymmetricHandle& handle);
+  Result<DeviceAddress> open(SymmetricHandle& handle, const IpcHandleBytes& bytes, uint32_t rank);
+  Status connect(SymmetricHandle& handle, const amemGroup_t& group, Status prepared);
+  Status release(SymmetricHandle& handle);
+
+  const Driver& driver_;
+  SymmetricClient& client_;
+  TensorClient& memory_;
+  DeviceThreads& devices_;
+  const InstanceId self_;
+  const long timeout_ms_;
+  KernelSets kernels_;
+  std::atomic<size_t> signal_pad_bytes_{4096};
+  Mutex mutex_;
+  std::map<DeviceAddress, Buffer> buffers_ AMEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace amem
