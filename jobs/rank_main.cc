@@ -18,6 +18,7 @@
 #include "jobs/order_loop.h"
 #include "jobs/several_devices.h"
 #include "jobs/step_orders.h"
+#include "jobs/symmetric_orders.h"
 #include "jobs/tag_orders.h"
 #include "jobs/thread_orders.h"
 
@@ -31,6 +32,7 @@ int main(int argc, char** argv) {
   jobs::GapLoop gaps(communicators);
   jobs::MemorySampler sampler;
   jobs::SeveralDevices devices;
+  jobs::SymmetricOrders symmetric;
   jobs::TagOrders tags;
   jobs::Orders orders;
   jobs::ThreadOrders threads(orders);
@@ -46,6 +48,7 @@ int main(int argc, char** argv) {
   orders.merge(gaps.orders());
   orders.merge(memory.orders());
   orders.merge(sampler.orders());
+  orders.merge(symmetric.orders());
   orders.merge(tags.orders());
   orders.merge(threads.orders());
   orders.merge(timing.orders());

@@ -49,10 +49,8 @@ class Nvrtc:
         program = ctypes.c_void_p()
         texts = (ctypes.c_char_p * len(headers))(*(text.encode() for text in headers.values()))
         names = (ctypes.c_char_p * len(headers))(*(name.encode() for name in headers))
-        self._call(
-            "nvrtcCreateProgram", ctypes.byref(program), source.encode(), name.encode(),
-            len(headers), texts, names,
-        )  # fmt: skip
+        arguments = (source.encode(), name.encode(), len(headers), texts, names)
+        self._call("nvrtcCreateProgram", ctypes.byref(program), *arguments)
         flags = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         try:
             self._call("nvrtcCompileProgram", program, len(options), flags)

@@ -109,7 +109,8 @@ AMEM_DEVICE unsigned char* inbox_of(const View& view, uint32_t rank, uint32_t ha
          (size_t{half} * view.world_size + sender) * kMessageBytes;
 }
 
-/* --- Memory operations, ordered in the scope of the system (PTX ISA, "Memory Consistency Model"). */
+/* --- Memory operations, ordered in the scope of the system (PTX ISA, "Memory Consistency Model").
+ */
 
 #ifdef __CUDACC__
 AMEM_DEVICE uint32_t load_acquire(const uint32_t* word) {
@@ -190,8 +191,8 @@ inline void store(unsigned char* to, const Vector& v) { *reinterpret_cast<Vector
 inline Vector load_line(const unsigned char* from) {
   Vector v;
   for (int half = 0; half < 2; ++half) {
-    const uint64_t pair = __atomic_load_n(reinterpret_cast<const uint64_t*>(from) + half,
-                                          __ATOMIC_ACQUIRE);
+    const uint64_t pair =
+        __atomic_load_n(reinterpret_cast<const uint64_t*>(from) + half, __ATOMIC_ACQUIRE);
     v.words[2 * half] = static_cast<uint32_t>(pair);
     v.words[2 * half + 1] = static_cast<uint32_t>(pair >> 32);
   }
@@ -234,15 +235,14 @@ AMEM_DEVICE bool wait(const View& view, uint32_t peer, uint64_t timeout_ns, cons
 }
 
 /* Waits until the block with this index, or the block that uses this channel, has come here in all
- * ranks. `flags`: a member of Workspace, by rank. What any thread of these blocks has written before
- * is visible to all of them afterwards. */
+ * ranks. `flags`: a member of Workspace, by rank. What any thread of these blocks has written
+ * before is visible to all of them afterwards. */
 template <typename Flags>
 AMEM_DEVICE bool meet(const Block& block, const View& view, const Flags& flags, uint32_t epoch,
                       uint64_t timeout_ns) {
   block.synchronize();
   AMEM_FOR_THREADS(block, peer) {
-    if (peer < view.world_size)
-      store_release(flags(workspace_of(view, peer)) + view.rank, epoch);
+    if (peer < view.world_size) store_release(flags(workspace_of(view, peer)) + view.rank, epoch);
   }
   bool arrived = true;
   AMEM_FOR_THREADS(block, peer) {
@@ -263,8 +263,8 @@ AMEM_DEVICE bool change_word(const Block& block, const View& view, uint32_t peer
   block.synchronize();
   AMEM_FOR_THREADS(block, thread) {
     if (thread == 0)
-      changed = wait(view, peer, timeout_ns,
-                     [&] { return exchange_if_equal(word, from, 1 - from); });
+      changed =
+          wait(view, peer, timeout_ns, [&] { return exchange_if_equal(word, from, 1 - from); });
   }
   return block.all(changed);
 }

@@ -42,8 +42,8 @@ typedef enum { amemFloat32 = 0, amemFloat16 = 1, amemBfloat16 = 2 } amemDataType
 #define AMEM_SYMMETRIC_DEFAULT_TIMEOUT 0
 
 /* How the ranks of a group meet: gathers `size_bytes` bytes of each rank, in the order of ranks, in
- * `all` of every rank. Returns 0, or another number if the exchange failed. amemSymmetricRendezvous()
- * calls it twice, on the calling thread. */
+ * `all` of every rank. Returns 0, or another number if the exchange failed.
+ * amemSymmetricRendezvous() calls it twice, on the calling thread. */
 typedef struct {
   int rank;
   int world_size; /* 1 to AMEM_SYMMETRIC_MAX_RANKS */
@@ -66,8 +66,8 @@ int amemSymmetricFree(void* pointer);
 int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* group);
 
 /* Waits for the work of the device, unmaps the peers' buffers and frees the handle, not the buffer.
- * No peer may have unfinished work that uses this rank's signal pad: let all ranks synchronize after
- * a barrier first. Ignores NULL. */
+ * No peer may have unfinished work that uses this rank's signal pad: let all ranks synchronize
+ * after a barrier first. Ignores NULL. */
 int amemSymmetricDestroy(amemSymmetric_t handle);
 
 typedef struct {
@@ -96,7 +96,8 @@ int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* view);
 int amemSymmetricSetSignalPadSize(size_t size_bytes);
 size_t amemSymmetricGetSignalPadSize(void);
 
-/* 0 while the handle works. Does not synchronize: an error of unfinished work can be reported later.
+/* 0 while the handle works. Does not synchronize: an error of unfinished work can be reported
+ * later.
  */
 int amemSymmetricGetError(amemSymmetric_t handle);
 
@@ -108,14 +109,14 @@ int amemSymmetricGetError(amemSymmetric_t handle);
 int amemSymmetricBarrier(amemSymmetric_t handle, int channel, amemStream_t stream,
                          uint64_t timeout_ms);
 
-/* Signals `peer`: sets the word channel * world_size + rank of its signal pad from 0 to 1, after all
- * earlier work of the stream. Waits until the peer has consumed the previous signal of the channel.
- * `channel`: 0 to signal_pad_bytes / 4 / world_size - 1. */
+/* Signals `peer`: sets the word channel * world_size + rank of its signal pad from 0 to 1, after
+ * all earlier work of the stream. Waits until the peer has consumed the previous signal of the
+ * channel. `channel`: 0 to signal_pad_bytes / 4 / world_size - 1. */
 int amemSymmetricPutSignal(amemSymmetric_t handle, int peer, int channel, amemStream_t stream,
                            uint64_t timeout_ms);
 
-/* Waits for a signal of `peer` and consumes it: sets the word channel * world_size + peer of the own
- * signal pad from 1 to 0. */
+/* Waits for a signal of `peer` and consumes it: sets the word channel * world_size + peer of the
+ * own signal pad from 1 to 0. */
 int amemSymmetricWaitSignal(amemSymmetric_t handle, int peer, int channel, amemStream_t stream,
                             uint64_t timeout_ms);
 
@@ -127,11 +128,11 @@ int amemSymmetricWriteValue32(amemSymmetric_t handle, void* address, uint32_t va
 /* Sets the own signal pad to 0. */
 int amemSymmetricClearSignalPad(amemSymmetric_t handle, amemStream_t stream);
 
-/* --- Collectives. Offsets and sizes are multiples of 16 bytes; `output` is aligned to 16 bytes. The
- * input is in the buffer of each rank, from `offset_bytes`. A collective starts when all ranks have
- * reached it and returns the buffer to the caller when no rank reads it any more: no barrier is
- * necessary before or after. Sums are computed in float32 in the order of ranks, so that all ranks
- * get the same bits. */
+/* --- Collectives. Offsets and sizes are multiples of 16 bytes; `output` is aligned to 16 bytes.
+ * The input is in the buffer of each rank, from `offset_bytes`. A collective starts when all ranks
+ * have reached it and returns the buffer to the caller when no rank reads it any more: no barrier
+ * is necessary before or after. Sums are computed in float32 in the order of ranks, so that all
+ * ranks get the same bits. */
 
 typedef enum {
   amemAllReduceAuto = 0,    /* one-shot up to 64 KiB, two-shot above */
@@ -139,8 +140,9 @@ typedef enum {
   amemAllReduceTwoShot = 2  /* each rank reduces one part and writes it to all ranks */
 } amemAllReduce_t;
 
-/* output = the sum of all ranks' `count` elements. `output` is the input itself (in place), or memory
- * outside of it. Two-shot: the buffer has the result too. One-shot in place: up to 64 KiB. */
+/* output = the sum of all ranks' `count` elements. `output` is the input itself (in place), or
+ * memory outside of it. Two-shot: the buffer has the result too. One-shot in place: up to 64 KiB.
+ */
 int amemSymmetricAllReduce(amemSymmetric_t handle, void* output, size_t offset_bytes, size_t count,
                            amemDataType_t type, amemAllReduce_t algorithm, amemStream_t stream);
 
@@ -152,8 +154,8 @@ typedef enum { amemKernels = 0, amemCopyEngines = 1 } amemEngine_t;
 int amemSymmetricAllGather(amemSymmetric_t handle, void* output, size_t offset_bytes,
                            size_t size_bytes, amemEngine_t engine, amemStream_t stream);
 
-/* output[r] = part number `rank` of the buffer of rank r, which has a part of `size_bytes` bytes for
- * each rank. */
+/* output[r] = part number `rank` of the buffer of rank r, which has a part of `size_bytes` bytes
+ * for each rank. */
 int amemSymmetricAllToAll(amemSymmetric_t handle, void* output, size_t offset_bytes,
                           size_t size_bytes, amemEngine_t engine, amemStream_t stream);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The functions of amem/symmetric.h.
-#include "amem/symmetric.h"
-
 #include <algorithm>
 
+#include "amem/symmetric.h"
 #include "api/calls.h"
 #include "base/environment.h"
 #include "clients/symmetric/collectives.h"
@@ -68,10 +67,9 @@ template <typename Body>
 int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint64_t timeout_ms,
             Body body) {
   constexpr uint64_t kLongestMs = 24ull * 3600 * 1000;
-  const auto limit_ms =
-      timeout_ms == AMEM_SYMMETRIC_DEFAULT_TIMEOUT
-          ? environment().gate_timeout_ms
-          : static_cast<long>(std::min(timeout_ms, kLongestMs));
+  const auto limit_ms = timeout_ms == AMEM_SYMMETRIC_DEFAULT_TIMEOUT
+                            ? environment().gate_timeout_ms
+                            : static_cast<long>(std::min(timeout_ms, kLongestMs));
   const auto enter_and_enqueue = [&]() -> Status {
     Process* const process = process_that_works();
     if (process == nullptr) return why_inactive();
@@ -121,28 +119,29 @@ AMEM_API int amemSymmetricGetInfo(amemSymmetric_t handle, amemSymmetricInfo_t* i
   constexpr const char* kCall = "amemSymmetricGetInfo";
   if (info == nullptr) return result_of(kCall, check_pointer(info, "info"));
   *info = {};
-  return result_of(kCall, with_facts(handle, [&](const SymmetricHandle& facts) {
-    using symmetric::detail::Workspace;
-    const DeviceAddress workspace = facts.workspace;
-    *info = {static_cast<int>(facts.rank()),
-             static_cast<int>(facts.world_size()),
-             facts.device,
-             facts.view.buffer_bytes,
-             facts.signal_pad_bytes,
-             facts.buffers.data(),
-             facts.signal_pads.data(),
-             reinterpret_cast<void* const*>(workspace + offsetof(Workspace, buffers)),
-             reinterpret_cast<uint32_t* const*>(workspace + offsetof(Workspace, signal_pads)),
-             nullptr};
-  }));
+  return result_of(
+      kCall, with_facts(handle, [&](const SymmetricHandle& facts) {
+        using symmetric::detail::Workspace;
+        const DeviceAddress workspace = facts.workspace;
+        *info = {static_cast<int>(facts.rank()),
+                 static_cast<int>(facts.world_size()),
+                 facts.device,
+                 facts.view.buffer_bytes,
+                 facts.signal_pad_bytes,
+                 facts.buffers.data(),
+                 facts.signal_pads.data(),
+                 reinterpret_cast<void* const*>(workspace + offsetof(Workspace, buffers)),
+                 reinterpret_cast<uint32_t* const*>(workspace + offsetof(Workspace, signal_pads)),
+                 nullptr};
+      }));
 }
 
 AMEM_API int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* view) {
   constexpr const char* kCall = "amemSymmetricGetView";
   if (view == nullptr) return result_of(kCall, check_pointer(view, "view"));
   *view = {};
-  return result_of(
-      kCall, with_facts(handle, [&](const SymmetricHandle& facts) { *view = facts.view; }));
+  return result_of(kCall,
+                   with_facts(handle, [&](const SymmetricHandle& facts) { *view = facts.view; }));
 }
 
 AMEM_API int amemSymmetricSetSignalPadSize(size_t size_bytes) {

@@ -163,9 +163,9 @@ Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
 Status DeviceThreads::write(int device, DeviceAddress address, std::string bytes,
                             Deadline deadline) {
   const auto enqueue = [this, address, bytes = std::move(bytes)](DriverStream stream) {
-    return driver_status(
-        driver_, driver_.cuMemcpyHtoDAsync_v2(address, bytes.data(), bytes.size(), stream),
-        "cuMemcpyHtoDAsync(%zu bytes)", bytes.size());
+    return driver_status(driver_,
+                         driver_.cuMemcpyHtoDAsync_v2(address, bytes.data(), bytes.size(), stream),
+                         "cuMemcpyHtoDAsync(%zu bytes)", bytes.size());
   };
   return run_in_stream(device, enqueue, "writing memory", deadline);
 }

@@ -188,12 +188,11 @@ Status SymmetricCall::copy_from_all(unsigned char* to, size_t offset_bytes,
   AMEM_TRY(barrier_of_copies());
   for (uint32_t i = 0; i < handle.world_size(); ++i) {
     const uint32_t from = (handle.rank() + i) % handle.world_size();
-    AMEM_TRY(driver_status(
-        driver,
-        driver.cuMemcpyDtoDAsync_v2(address_of(to) + from * size_bytes,
-                                    address_of(handle.buffers[from]) + offset_bytes, size_bytes,
-                                    stream),
-        "cuMemcpyDtoDAsync(%zu bytes)", size_bytes));
+    AMEM_TRY(driver_status(driver,
+                           driver.cuMemcpyDtoDAsync_v2(
+                               address_of(to) + from * size_bytes,
+                               address_of(handle.buffers[from]) + offset_bytes, size_bytes, stream),
+                           "cuMemcpyDtoDAsync(%zu bytes)", size_bytes));
   }
   return barrier_of_copies();
 }

@@ -26,10 +26,10 @@ struct SymmetricHandle {
   int device = 0;
   DeviceAddress buffer = 0, workspace = 0;  ///< of this rank
   size_t signal_pad_bytes = 0;
-  std::vector<SymmetricPeer> peers;    ///< by rank
-  std::vector<DeviceAddress> opened;   ///< memory of peers
-  std::vector<void*> buffers;          ///< by rank, for amemSymmetricInfo_t
-  std::vector<uint32_t*> signal_pads;  ///< the same
+  std::vector<SymmetricPeer> peers;             ///< by rank
+  std::vector<DeviceAddress> opened;            ///< memory of peers
+  std::vector<void*> buffers;                   ///< by rank, for amemSymmetricInfo_t
+  std::vector<uint32_t*> signal_pads;           ///< the same
   symmetric::detail::Report* report = nullptr;  ///< in pinned memory
   const KernelSet* kernels = nullptr;
 

@@ -17,9 +17,8 @@ Result<std::unique_ptr<KernelSet>> KernelSets::load() {
   const auto find = [&](const std::string& name, DriverKernel* kernel) {
     const std::string whole = "amem_symmetric_" + name;
     if (found.ok())
-      found =
-          driver_status(driver_, driver_.cuModuleGetFunction(kernel, module, whole.c_str()),
-                        "cuModuleGetFunction(%s)", whole.c_str());
+      found = driver_status(driver_, driver_.cuModuleGetFunction(kernel, module, whole.c_str()),
+                            "cuModuleGetFunction(%s)", whole.c_str());
   };
   find("barrier", &set->barrier);
   find("put_signal", &set->put_signal);

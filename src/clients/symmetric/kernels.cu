@@ -5,10 +5,10 @@
 
 namespace amem::symmetric {
 
-#define AMEM_KERNEL(name, threads, function)                                      \
-  extern "C" __global__ void __launch_bounds__(threads)                           \
-      amem_symmetric_##name(const __grid_constant__ Arguments arguments) {        \
-    function(Block::current(), arguments);                                        \
+#define AMEM_KERNEL(name, threads, function)                               \
+  extern "C" __global__ void __launch_bounds__(threads)                    \
+      amem_symmetric_##name(const __grid_constant__ Arguments arguments) { \
+    function(Block::current(), arguments);                                 \
   }
 
 AMEM_KERNEL(barrier, kBarrierThreads, barrier_kernel)
@@ -16,9 +16,9 @@ AMEM_KERNEL(put_signal, kBarrierThreads, put_signal_kernel)
 AMEM_KERNEL(wait_signal, kBarrierThreads, wait_signal_kernel)
 AMEM_KERNEL(gather, kThreads, gather_kernel)
 
-#define AMEM_KERNELS_OF(suffix, Type)                                                             \
-  AMEM_KERNEL(sum_##suffix, kThreads, sum_kernel<detail::Type>)                                   \
-  AMEM_KERNEL(two_shot_##suffix, kThreads, two_shot_kernel<detail::Type>)                         \
+#define AMEM_KERNELS_OF(suffix, Type)                                     \
+  AMEM_KERNEL(sum_##suffix, kThreads, sum_kernel<detail::Type>)           \
+  AMEM_KERNEL(two_shot_##suffix, kThreads, two_shot_kernel<detail::Type>) \
   AMEM_KERNEL(small_all_reduce_##suffix, kSmallThreads, small_all_reduce_kernel<detail::Type>)
 
 AMEM_KERNELS_OF(float32, Float32)

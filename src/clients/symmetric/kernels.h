@@ -4,9 +4,9 @@
 
 #include "amem/symmetric.cuh"
 
-/// The kernels of symmetric memory as functions of one block. kernels.cu makes CUDA kernels of them.
-/// The simulated GPU calls them on the host, where AMEM_FOR_THREADS is a loop over the threads of a
-/// block, and the blocks of a grid run one after the other.
+/// The kernels of symmetric memory as functions of one block. kernels.cu makes CUDA kernels of
+/// them. The simulated GPU calls them on the host, where AMEM_FOR_THREADS is a loop over the
+/// threads of a block, and the blocks of a grid run one after the other.
 namespace amem::symmetric {
 
 /// The parameter of all kernels. Sizes and offsets are multiples of 16 bytes.
@@ -115,8 +115,8 @@ struct Sum {
   }
 };
 
-/// The sum of a vector at this offset in the buffers of all ranks. The loads of several ranks run at
-/// the same time.
+/// The sum of a vector at this offset in the buffers of all ranks. The loads of several ranks run
+/// at the same time.
 template <typename Type>
 AMEM_DEVICE Vector sum_of_ranks(const View& view, size_t offset_bytes) {
   constexpr uint32_t kAtOnce = 8;
@@ -204,8 +204,8 @@ AMEM_DEVICE void wait_signal_kernel(const Block& block, const Arguments& argumen
   (void)wait_signal(block, arguments.view, arguments.peer, arguments.channel, arguments.timeout_ns);
 }
 
-/// output[r] = the input of rank r. Each rank starts with the next one, so that they do not all read
-/// from the same rank.
+/// output[r] = the input of rank r. Each rank starts with the next one, so that they do not all
+/// read from the same rank.
 AMEM_DEVICE void gather_kernel(const Block& block, const Arguments& arguments) {
   const View& view = arguments.view;
   if (!detail::begin(block, view)) return;

@@ -143,10 +143,10 @@ Status SymmetricMemory::open_all(SymmetricHandle& handle, const std::vector<Anno
 
 Status SymmetricMemory::write_pointers(const SymmetricHandle& handle) {
   const auto write = [&](size_t offset_bytes, const auto& pointers) {
-    return devices_.write(handle.device, handle.workspace + offset_bytes,
-                          {reinterpret_cast<const char*>(pointers.data()),
-                           pointers.size() * sizeof(pointers[0])},
-                          Deadline::after_ms(timeout_ms_));
+    return devices_.write(
+        handle.device, handle.workspace + offset_bytes,
+        {reinterpret_cast<const char*>(pointers.data()), pointers.size() * sizeof(pointers[0])},
+        Deadline::after_ms(timeout_ms_));
   };
   AMEM_TRY(write(offsetof(layout::Workspace, buffers), handle.buffers));
   return write(offsetof(layout::Workspace, signal_pads), handle.signal_pads);

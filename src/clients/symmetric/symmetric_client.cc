@@ -31,10 +31,11 @@ Status SymmetricHandle::status() const {
   const uint32_t failed = symmetric::detail::load_volatile(&report->failed_peer);
   if (failed == 0) return ok_status();
   const uint32_t late = failed - 1;
-  return make_error(ErrorKind::timeout, 0,
-                    "rank %u (process %d) did not arrive within the timeout of a kernel; the handle "
-                    "can only be destroyed",
-                    late, late < peers.size() ? peers[late].pid : 0);
+  return make_error(
+      ErrorKind::timeout, 0,
+      "rank %u (process %d) did not arrive within the timeout of a kernel; the handle "
+      "can only be destroyed",
+      late, late < peers.size() ? peers[late].pid : 0);
 }
 
 void SymmetricClient::add(std::unique_ptr<SymmetricHandle> handle) {

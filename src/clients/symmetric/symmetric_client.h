@@ -23,8 +23,8 @@ inline constexpr char kSymmetricTag[] = "symmetric";
 /// amem's own has handles (rendezvous.h), and each call on a handle passes enter(). It fails while
 /// this process is paused and waits while a peer of the handle is.
 ///
-/// Thread-safe. The functions of Client are called with the registry's mutex or without; no function
-/// takes it with the mutex of this class.
+/// Thread-safe. The functions of Client are called with the registry's mutex or without; no
+/// function takes it with the mutex of this class.
 class SymmetricClient final : public Client {
  public:
   explicit SymmetricClient(Registry& registry) : registry_(registry) {}

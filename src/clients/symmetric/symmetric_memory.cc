@@ -66,8 +66,8 @@ Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer, i
       memory_.create(workspace_bytes, device, kSymmetricTag, Kind::keep);
   if (!workspace.ok()) return Error(workspace.error());
   handle.workspace = workspace.value();
-  AMEM_TRY(devices_.zero(device, handle.workspace, workspace_bytes,
-                         Deadline::after_ms(timeout_ms_)));
+  AMEM_TRY(
+      devices_.zero(device, handle.workspace, workspace_bytes, Deadline::after_ms(timeout_ms_)));
 
   constexpr unsigned kPortableAndMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP
   void* report = nullptr;

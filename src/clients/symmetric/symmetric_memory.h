@@ -65,7 +65,7 @@ class SymmetricMemory {
   DeviceThreads& devices_;
   const InstanceId self_;
   const long timeout_ms_;
-  KernelSets kernels_;
+  KernelSets kernels_;  // allow: locks itself
   std::atomic<size_t> signal_pad_bytes_{4096};
   Mutex mutex_;
   std::map<DeviceAddress, Buffer> buffers_ AMEM_GUARDED_BY(mutex_);

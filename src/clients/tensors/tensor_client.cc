@@ -153,8 +153,8 @@ const void* TensorClient::saved(DeviceAddress address, size_t size_bytes) {
 
 const Allocation* TensorClient::find(DeviceAddress address) const {
   const Mapping* const mapping = registry_.find_mapping(address);
-  const bool is_own = mapping != nullptr && created_.contains(mapping->allocation) &&
-                      !opened_.contains(address);
+  const bool is_own =
+      mapping != nullptr && created_.contains(mapping->allocation) && !opened_.contains(address);
   return is_own ? registry_.find(mapping->allocation) : nullptr;
 }
 

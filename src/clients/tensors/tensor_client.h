@@ -43,8 +43,8 @@ class TensorClient final : public Client {
   /// malformed.
   Status check_tag(const Tag& tag) const;
 
-  /// True if allocate() or create() returned this address and free() has not been called. Takes no lock in a
-  /// process that has never called allocate().
+  /// True if allocate() or create() returned this address and free() has not been called. Takes no
+  /// lock in a process that has never called allocate().
   bool has(DeviceAddress address);
 
   /// Allocations fail with CUDA_ERROR_OUT_OF_MEMORY if they would leave less memory free on the

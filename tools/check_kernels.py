@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""The PTX of the CUDA kernels is that of their sources (./dev kernels).
+
+It also uses no local memory: a kernel's stack would become local memory of each context, on all
+multiprocessors.
+"""
+
+import sys
+
+import kernel_sources
+import source_tree
+
+
+def check(root, findings):
+    source_tree.require(root, str(kernel_sources.PTX))
+    lines = (root / kernel_sources.PTX).read_text().split("\n")
+    if lines[0] != kernel_sources.first_line(root):
+        findings.add(kernel_sources.PTX, 1, "is not made from these sources: run ./dev kernels")
+    for number, line in enumerate(lines, start=1):
+        if line.lstrip().startswith(".local"):
+            findings.add(kernel_sources.PTX, number, "a kernel uses local memory")
+
+
+if __name__ == "__main__":
+    sys.exit(source_tree.main_of(check, __doc__))
