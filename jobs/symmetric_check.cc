@@ -119,9 +119,10 @@ class Round {
   Address buffer() const { return reinterpret_cast<Address>(info_.buffers[info_.rank]); }
   void* output() const { return reinterpret_cast<void*>(stage_); }
   size_t all_bytes() const { return size_bytes_ * static_cast<size_t>(info_.world_size); }
+  /// In the stream: cuMemcpyHtoD() may return before the last bytes have arrived.
   void put_in(const std::vector<unsigned char>& bytes) const {
-    JOB_CUDA(to_device(buffer(), bytes.data(), bytes.size()));
-    JOB_CUDA(fill8(stage_, 0xCD, 2 * all_bytes()));
+    JOB_CUDA(to_device_async(buffer(), bytes.data(), bytes.size(), stream_));
+    JOB_CUDA(fill8_async(stage_, 0xCD, 2 * all_bytes(), stream_));
   }
   std::vector<unsigned char> result(Address from, size_t size_bytes) const {
     JOB_CUDA(stream_synchronize(stream_));

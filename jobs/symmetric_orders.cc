@@ -235,7 +235,7 @@ std::string SymmetricOrders::replay(Words& words) {
   for (int left = number_of<int>(words); left > 0; --left) {
     const Elements elements(amemFloat32, false, static_cast<unsigned>(left));
     std::vector<unsigned char> bytes = elements.of_rank(info.rank, captured.size_bytes / 4);
-    JOB_CUDA(to_device(buffer, bytes.data(), bytes.size()));
+    JOB_CUDA(to_device_async(buffer, bytes.data(), bytes.size(), stream()));
     JOB_CUDA(graph_launch(captured.graph, stream()));
     finish(handle);
     JOB_CUDA(to_host(bytes.data(), buffer, bytes.size()));
