@@ -17,38 +17,30 @@ Status check_pointer(const void* pointer, const char* name) {
                             : make_error(ErrorKind::misuse, 0, "the %s is null", name);
 }
 
-/// `body(process, device)`, where amem is active and a context is current.
-template <typename Body>
-Status on_device(Body body) {
+Status allocate(void** pointer, size_t size_bytes) {
+  AMEM_TRY(check_pointer(pointer, "pointer"));
+  *pointer = nullptr;
   Process* const process = process_that_works();
   if (process == nullptr) return why_inactive();
   const Result<int> device = device_of_caller(*process);
   if (!device.ok()) return Error(device.error());
-  return body(*process, device.value());
-}
-
-Status allocate(void** pointer, size_t size_bytes) {
-  AMEM_TRY(check_pointer(pointer, "pointer"));
-  *pointer = nullptr;
-  return on_device([&](Process& process, int device) -> Status {
-    const Result<DeviceAddress> address = process.symmetric().allocate(size_bytes, device);
-    if (!address.ok()) return Error(address.error());
-    *pointer = reinterpret_cast<void*>(address.value());
-    return ok_status();
-  });
+  const Result<DeviceAddress> address = process->symmetric().allocate(size_bytes, device.value());
+  if (!address.ok()) return Error(address.error());
+  *pointer = reinterpret_cast<void*>(address.value());
+  return ok_status();
 }
 
 Status rendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* group) {
   AMEM_TRY(check_pointer(handle, "handle"));
   *handle = nullptr;
   AMEM_TRY(check_pointer(group, "group"));
-  return on_device([&](Process& process, int device) -> Status {
-    const Result<amemSymmetric_t> made =
-        process.symmetric().rendezvous(reinterpret_cast<DeviceAddress>(pointer), device, *group);
-    if (!made.ok()) return Error(made.error());
-    *handle = made.value();
-    return ok_status();
-  });
+  Process* const process = process_that_works();
+  if (process == nullptr) return why_inactive();
+  const Result<amemSymmetric_t> made = process->symmetric().rendezvous(
+      reinterpret_cast<DeviceAddress>(pointer), device_of_caller(*process), *group);
+  if (!made.ok()) return Error(made.error());
+  *handle = made.value();
+  return ok_status();
 }
 
 /// `body(handle)` for a call that enqueues nothing.

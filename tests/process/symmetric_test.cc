@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Symmetric memory of amem in several processes: collectives, signals, pauses, and what goes wrong.
+#include "tests/process/meeting.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -10,14 +11,7 @@ constexpr size_t kBufferBytes = size_t{4} << 20;
 
 class SymmetricTest : public JobTest {
  protected:
-  void SetUp() override {
-    AMEM_NEEDS_GPUS(2);
-    folder_ = std::filesystem::temp_directory_path() /
-              ("amem-symmetric-" + std::to_string(getpid()) + "-" +
-               testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-  }
-  ~SymmetricTest() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { AMEM_NEEDS_GPUS(2); }
 
   /// Ranks with one buffer `b` each.
   std::unique_ptr<jobs::Job> ranks(int count) {
@@ -26,33 +20,17 @@ class SymmetricTest : public JobTest {
     job->all("sym_malloc b " + std::to_string(kBufferBytes));
     return job;
   }
-  std::string meeting(const std::string& handle, size_t rank, size_t world_size,
-                      const std::string& buffer = "b") const {
-    return "sym_meet " + handle + " " + buffer + " " + (folder_ / handle).string() + " " +
-           std::to_string(rank) + " " + std::to_string(world_size);
-  }
-  /// These ranks meet, in this order.
-  void meet(jobs::Job& job, const std::string& handle, const std::vector<int>& members) const {
-    for (size_t rank = 0; rank < members.size(); ++rank)
-      job[members[rank]].order(meeting(handle, rank, members.size()));
-    for (const int member : members) job[member].answer();
-  }
   std::unique_ptr<jobs::Job> met(int count) {
     std::unique_ptr<jobs::Job> job = ranks(count);
-    meet(*job, "h", numbers(count));
+    meeting_.meet(*job, "h", first_devices(count));
     return job;
-  }
-  static std::vector<int> numbers(int count) {
-    std::vector<int> all(static_cast<size_t>(count));
-    std::iota(all.begin(), all.end(), 0);
-    return all;
   }
   static void expect_failure(jobs::RankProcess& rank, const std::string& text) {
     const std::string failure = rank.failure();
     EXPECT_TRUE(has(failure, text)) << failure;
   }
 
-  std::filesystem::path folder_;
+  const Meeting meeting_;
 };
 
 /// The parameter is the number of ranks.
@@ -93,7 +71,7 @@ TEST_F(SymmetricTest, SignalsPassOnceAndLeaveThePadsZero) {
 TEST_F(SymmetricTest, HandlesOfSeveralGroupsShareABuffer) {
   AMEM_NEEDS_GPUS(3);
   const auto job = met(3);
-  meet(*job, "pair", {2, 0});
+  meeting_.meet(*job, "pair", {2, 0});
   job->all("sym_collectives h 1024");
   job->some({0, 2}, "sym_collectives pair 1024 100000");
   // A signal of one group is none of the other.
@@ -158,7 +136,7 @@ TEST_F(SymmetricTest, KernelEndsAtItsTimeoutAndNamesThePeer) {
   EXPECT_TRUE(has(again, "rank 1")) << again;
   // A new handle of the same buffer works.
   job->all("sym_destroy h");
-  meet(*job, "second", {0, 1});
+  meeting_.meet(*job, "second", {0, 1});
   job->all("sym_collectives second 4096");
 }
 
@@ -197,18 +175,18 @@ TEST_F(SymmetricTest, RendezvousFailsOnAllRanks) {
     expect_failure((*job)[0], text);
     expect_failure((*job)[1], text);
   };
-  expect_both(meeting("sizes", 0, 2), meeting("sizes", 1, 2, "small"),
+  expect_both(meeting_.order("sizes", 0, 2), meeting_.order("sizes", 1, 2, "small"),
               "its buffer has 65536 bytes");
-  expect_both(meeting("version", 0, 2), meeting("version", 1, 2) + " broken",
+  expect_both(meeting_.order("version", 0, 2), meeting_.order("version", 1, 2) + " broken",
               "rank 1: it has another version of amem");
   (*job)[1].ask("sym_free small");
-  (*job)[0].order(meeting("freed", 0, 2, "small"));
-  (*job)[1].order(meeting("freed", 1, 2, "small"));
+  (*job)[0].order(meeting_.order("freed", 0, 2, "small"));
+  (*job)[1].order(meeting_.order("freed", 1, 2, "small"));
   expect_failure((*job)[0], "rank 1: 0x");
   expect_failure((*job)[1], "is not the start of a buffer");
-  const std::string rank = (*job)[0].ask_failing(meeting("rank", 2, 2));
+  const std::string rank = (*job)[0].ask_failing(meeting_.order("rank", 2, 2));
   EXPECT_TRUE(has(rank, "rank 2 of 2")) << rank;
-  meet(*job, "good", {0, 1});
+  meeting_.meet(*job, "good", {0, 1});
   job->all("sym_collectives good 4096");
 }
 

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "tests/process/meeting.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -154,6 +155,38 @@ TEST_F(SeededFault, CallsThatRunIntoAPausedPeer) {
     job[0].ask_failing("all_reduce world 17");
     job[0].ask("resume");
     job.all("check world" + counts());
+  });
+}
+
+/// Symmetric memory that both ranks have written and used.
+void meet(jobs::Job& job, const Meeting& meeting) {
+  job.all("sym_malloc b 2000000");
+  meeting.meet(job, "h", {0, 1});
+  job[0].ask("sym_write h 1 4711");
+}
+
+TEST_F(SeededFault, SymmetricContentsThatAreNotRestored) {
+  const auto scenario = [](jobs::Job& job) {
+    const Meeting meeting;
+    meet(job, meeting);
+    job[1].ask("tag_pause symmetric");
+    job[1].ask("tag_resume symmetric");
+    if (job[1].ask("sym_read b") != "4711") throw std::runtime_error("another word");
+  };
+  expect_noticed("skip_restore", scenario);
+  expect_noticed("take_all_for_zero", scenario);
+}
+
+TEST_F(SeededFault, SymmetricCallsThatRunIntoAPausedPeer) {
+  expect_noticed("leave_gate_open", [](jobs::Job& job) {
+    const Meeting meeting;
+    meet(job, meeting);
+    job[1].ask("tag_pause symmetric");
+    const std::string text = job[0].ask_failing("sym_barrier h 0 50");
+    if (text.find("is paused") == std::string::npos)
+      throw std::runtime_error("not held back on the host: " + text);
+    job[1].ask("tag_resume symmetric");
+    job.all("sym_barrier h 0 1000");
   });
 }
 

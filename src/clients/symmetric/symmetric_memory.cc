@@ -45,7 +45,10 @@ Status SymmetricMemory::set_signal_pad_bytes(size_t size_bytes) {
 }
 
 // The workspace is zero before any peer knows its address.
-Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer, int device) {
+Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer,
+                                const Result<int>& on_device) {
+  if (!on_device.ok()) return Error(on_device.error());
+  const int device = on_device.value();
   AMEM_TRY(client_.check_open());
   const Result<Buffer> known = find(buffer);
   if (!known.ok()) return Error(known.error());
@@ -76,14 +79,15 @@ Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer, i
                          "cuMemHostAlloc()"));
   handle.report = static_cast<layout::Report*>(report);
   *handle.report = {};
-  DeviceAddress on_device = 0;
-  AMEM_TRY(driver_status(driver_, driver_.cuMemHostGetDevicePointer_v2(&on_device, report, 0),
+  DeviceAddress report_on_device = 0;
+  AMEM_TRY(driver_status(driver_,
+                         driver_.cuMemHostGetDevicePointer_v2(&report_on_device, report, 0),
                          "cuMemHostGetDevicePointer()"));
-  handle.view.report = reinterpret_cast<void*>(on_device);
+  handle.view.report = reinterpret_cast<void*>(report_on_device);
   return ok_status();
 }
 
-Result<amemSymmetric_t> SymmetricMemory::rendezvous(DeviceAddress buffer, int device,
+Result<amemSymmetric_t> SymmetricMemory::rendezvous(DeviceAddress buffer, const Result<int>& device,
                                                     const amemGroup_t& group) {
   if (group.world_size < 1 || group.world_size > AMEM_SYMMETRIC_MAX_RANKS || group.rank < 0 ||
       group.rank >= group.world_size || group.all_gather == nullptr)

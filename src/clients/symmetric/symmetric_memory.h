@@ -31,8 +31,10 @@ class SymmetricMemory {
   /// Errors: misuse, for any other address or a buffer with handles; those of TensorClient::free().
   Status free(DeviceAddress buffer);
 
-  /// amemSymmetricRendezvous() on this device, whose context is current.
-  Result<amemSymmetric_t> rendezvous(DeviceAddress buffer, int device, const amemGroup_t& group);
+  /// amemSymmetricRendezvous() on this device, whose context is current. If there is no device, the
+  /// other ranks are told.
+  Result<amemSymmetric_t> rendezvous(DeviceAddress buffer, const Result<int>& device,
+                                     const amemGroup_t& group);
   /// amemSymmetricDestroy(). Errors: misuse; timeout: the handle still exists.
   Status destroy(const void* handle);
 
@@ -50,7 +52,7 @@ class SymmetricMemory {
   };
   Result<Buffer> find(DeviceAddress buffer);
   /// Creates what this rank needs before it meets the others.
-  Status prepare(SymmetricHandle& handle, DeviceAddress buffer, int device);
+  Status prepare(SymmetricHandle& handle, DeviceAddress buffer, const Result<int>& device);
   Status announce(const SymmetricHandle& handle, Announcement* mine);
   /// Maps the memory of the others.
   Status open_all(SymmetricHandle& handle, const std::vector<Announcement>& all);

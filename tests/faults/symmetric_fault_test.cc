@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Symmetric memory of amem: every driver call of a call on it fails, and a rank is killed at every
+// point of a pause and of a resume.
+#include <signal.h>
+
+#include "base/step_point.h"
+#include "tests/faults/fault_test.h"
+#include "tests/process/meeting.h"
+
+namespace amem {
+namespace {
+
+class SymmetricFault : public FaultTest {
+ protected:
+  static constexpr const char* kFunctions[] = {
+#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) #name,
+#include "driver/functions.def"
+#undef AMEM_DRIVER_FUNCTION
+  };
+
+  /// A new handle `name` of all ranks, without a fault.
+  void meet(jobs::Job& job, const std::string& name) {
+    meeting_.meet(job, name, first_devices(job.size()));
+  }
+  static void expect_named(const jobs::RankProcess::Outcome& outcome, const std::string& text) {
+    EXPECT_TRUE(outcome.ok || has(outcome.text, text)) << outcome.text;
+  }
+
+  const Meeting meeting_;
+};
+
+// The rank whose call fails says which; the others say which rank. A retry works.
+TEST_F(SymmetricFault, DriverCallOfARendezvousFailsOnAllRanks) {
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 1});
+  job.all("sym_malloc b 65536");
+  // What only a first rendezvous does is done.
+  meet(job, "first");
+  job.all("sym_collectives first 4096");
+  job.all("sym_destroy first");
+  const size_t used = used_bytes(job[0]);
+  int tried = 0, refused = 0, meetings = 0;
+  for (const char* function : kFunctions)
+    for (int n = 1; n <= 20; ++n) {
+      SCOPED_TRACE(std::string(function) + " fails at call " + std::to_string(n));
+      const std::string name = "h" + std::to_string(++meetings);
+      const long before = std::stol(job[0].ask(std::string("calls_of ") + function));
+      job[0].ask(std::string("driver_fault ") + function + ":" + std::to_string(n) + "=2");
+      job[0].order(meeting_.order(name, 0, 2));
+      job[1].order(meeting_.order(name, 1, 2));
+      const jobs::RankProcess::Outcome own = job[0].outcome(), others = job[1].outcome();
+      job[0].ask("driver_fault");
+      const long after = std::stol(job[0].ask(std::string("calls_of ") + function));
+      if (after - before < n) {  // it makes fewer calls of this function
+        ASSERT_TRUE(own.ok) << own.text;
+        job.all("sym_destroy " + name);
+        break;
+      }
+      ++tried;
+      ASSERT_EQ(own.ok, others.ok) << own.text << others.text;
+      if (own.ok) {
+        job.all("sym_destroy " + name);
+      } else {
+        ++refused;
+        // An import that fails is named as such, and the call in the log.
+        const bool is_import = has(own.text, "cannot map the memory of rank 1") ||
+                               has(own.text, "rank 1: cannot map the memory of rank 0");
+        EXPECT_TRUE(is_import || has(own.text, function)) << own.text;
+        EXPECT_TRUE(is_import || has(others.text, "rank 0: ")) << others.text;
+      }
+      ASSERT_EQ(used_bytes(job[0]), used) << own.text;
+    }
+  EXPECT_GE(refused, 8) << "of " << tried;
+  meet(job, "last");
+  job.all("sym_collectives last 4096");
+}
+
+// A launch that fails on one rank is an error there; the other rank ends at its timeout.
+TEST_F(SymmetricFault, LaunchThatFailsIsAnErrorOnBothSides) {
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 1});
+  job.all("sym_malloc b 65536");
+  meet(job, "h");
+  job[0].ask("driver_fault cuLaunchKernel:1=700");
+  job[1].order("sym_barrier h 0 200");
+  EXPECT_TRUE(has(job[0].ask_failing("sym_barrier h 0 200"), "cuLaunchKernel"));
+  EXPECT_TRUE(has(job[1].failure(), "rank 0"));
+  job[0].ask("driver_fault");
+  job.all("sym_destroy h");
+  meet(job, "again");
+  job.all("sym_collectives again 4096");
+}
+
+struct Point {
+  const char* name;
+  bool is_own;  ///< of the rank that pauses, or of its peer
+};
+constexpr bool is_of_pauser(std::string_view role) { return role == "pauser" || role == "resumer"; }
+constexpr Point kPoints[] = {
+#define AMEM_STEP_POINT(name, role, moment) {#name, is_of_pauser(#role)},
+#include "base/step_points.def"
+#undef AMEM_STEP_POINT
+};
+
+/// Rank 0 pauses and resumes. The victim is rank 0 or rank 1; rank 2 and the other one go on.
+class SymmetricDeath : public SymmetricFault, public testing::WithParamInterface<Point> {};
+
+TEST_P(SymmetricDeath, SurvivorsGoOn) {
+  jobs::Job job(setup_, 3);
+  job.use_devices(first_devices(3));
+  job.all("sym_malloc b 2000000");
+  meet(job, "all");
+  const int victim = GetParam().is_own ? 0 : 1;
+  const std::vector<int> survivors{1 - victim, 2};
+  meeting_.meet(job, "survivors", survivors);
+  job.all("sym_collectives all 4096 100000");
+  job.some(survivors, "sym_collectives survivors 4096");
+  const std::string point = GetParam().name;
+  const bool in_pause = point.starts_with("pause") || point.starts_with("revoke");
+  // A resume meets a peer that resumes or has resumed: what it fetches is its peer's.
+  if (!in_pause) job[0].ask("tag_pause symmetric");
+  job[victim].ask("variable AMEM_TEST_STEP_POINT " + point + "=" + std::to_string(SIGKILL));
+  const std::string dead = std::to_string(job[victim].pid());
+  job[0].order(in_pause ? "tag_pause symmetric" : "tag_resume symmetric");
+  if (victim == 1) {
+    const jobs::RankProcess::Outcome outcome = job[0].outcome();
+    expect_named(outcome, dead);
+  }
+  job[victim].wait_until_ended();
+  if (victim == 1) job[0].ask("tag_resume symmetric");
+
+  for (const int rank : survivors) {
+    const std::string text = job[rank].ask_failing("sym_barrier all 0 20000");
+    EXPECT_TRUE(has(text, dead)) << text;
+  }
+  job.some(survivors, "sym_collectives survivors 4096 100000");
+  for (const int rank : survivors) {
+    job[rank].ask("tag_pause symmetric");
+    job[rank].ask("tag_resume symmetric");
+  }
+  job.some(survivors, "sym_collectives survivors 4096 100000");
+  for (const char* order : {"sym_destroy all", "sym_destroy survivors", "sym_free b"})
+    job.some(survivors, order);
+  for (const int rank : survivors) {
+    EXPECT_EQ(totals(job[rank]).objects, 0u);
+    EXPECT_EQ(totals(job[rank]).imports, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEveryPoint, SymmetricDeath, testing::ValuesIn(kPoints),
+                         [](const auto& point) { return std::string(point.param.name); });
+
+}  // namespace
+}  // namespace amem
