@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "demo/machine.h"
+#include "demo/symmetric_demo.h"
 #include "jobs/job.h"
 
 namespace {
@@ -31,6 +32,7 @@ struct Options {
   int communicators = 3;
   int cycles = 3;
   bool simulate = false;
+  std::string what = "tags";
   std::string json_path;
 };
 
@@ -268,10 +270,19 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 64));
   app.add_option("--cycles", options.cycles, "pauses and resumes")->check(CLI::Range(1, 1000));
   app.add_flag("--simulate", options.simulate, "simulated GPUs although there are real ones");
+  app.add_option("--what", options.what,
+                 "tags: NCCL, weights and a KV cache; symmetric: symmetric memory of amem")
+      ->check(CLI::IsMember({"tags", "symmetric"}));
   app.add_option("--json", options.json_path, "file for the result as JSON")->take_last();
   CLI11_PARSE(app, argc, argv);
   try {
-    return Demo(options, demo::find_machine(here.parent_path(), options.simulate)).run() ? 0 : 1;
+    const std::filesystem::path build = here.parent_path();
+    demo::Machine machine = demo::find_machine(build, options.simulate);
+    const bool verified =
+        options.what == "symmetric"
+            ? demo::run_symmetric(build, machine, options.ranks, options.json_path)
+            : Demo(options, std::move(machine)).run();
+    return verified ? 0 : 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "demo failed: {}\n", error.what());
     return 1;

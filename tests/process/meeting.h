@@ -27,6 +27,7 @@ class Meeting {
   ~Meeting() { std::filesystem::remove_all(folder_); }
   Meeting(const Meeting&) = delete;
 
+  const std::filesystem::path& folder() const { return folder_; }
   /// The command for one rank. Each handle of a test has another name.
   std::string order(const std::string& handle, size_t rank, size_t world_size,
                     const std::string& buffer = "b") const {
