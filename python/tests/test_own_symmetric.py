@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""amem.symmetric without PyTorch, in two processes on the simulated GPU."""
+
+import pytest
+
+START = """
+import ctypes, gc, threading
+import amem
+import amem.symmetric as symm_mem
+from amem.groups import FileGroup
+from runtime_user import MIB
+cuda = ctypes.CDLL("libcuda.so.1")
+def meet(rank, folder, name, size_bytes=MIB):
+    global buffer, handle
+    buffer = symm_mem.Buffer(size_bytes)
+    handle = symm_mem.rendezvous(buffer, FileGroup(folder, name, rank, 2, timeout_s=20))
+    return handle.rank, handle.world_size, handle.buffer_size, len(set(handle.buffer_ptrs))
+def write(address, *words):
+    data = (ctypes.c_uint32 * len(words))(*words)
+    assert cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(address), data, ctypes.c_size_t(4 * len(words))) == 0
+def words(address, count):
+    assert cuda.cuCtxSynchronize() == 0
+    data = (ctypes.c_uint32 * count)()
+    assert cuda.cuMemcpyDtoH_v2(data, ctypes.c_uint64(address), ctypes.c_size_t(4 * count)) == 0
+    return list(data)
+context, device = ctypes.c_void_p(), ctypes.c_int()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), RANK) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+def used():
+    return amem.stats()["tags"].get("symmetric", {}).get("allocated_bytes", 0)
+"""
+
+
+class Pair:
+    """Two ranks; an expression is sent to both before an answer is read."""
+
+    def __init__(self, actor):
+        self.ranks = [actor(START.replace("RANK", str(rank))) for rank in range(2)]
+
+    def both(self, expression):
+        for rank, each in enumerate(self.ranks):
+            each.process.stdin.write(expression.replace("RANK", str(rank)) + "\n")
+            each.process.stdin.flush()
+        return [each.process.stdout.readline().strip() for each in self.ranks]
+
+
+@pytest.fixture
+def pair(actor):
+    return Pair(actor)
+
+
+@pytest.fixture
+def met(pair, tmp_path):
+    assert pair.both(f"meet(RANK, {str(tmp_path)!r}, 'a')") == ["(0, 2, 1048576, 2)", "(1, 2, 1048576, 2)"]
+    return pair
+
+
+def test_buffers_of_peers_and_signals(met):
+    met.both("write(handle.buffer_ptrs[1 - RANK], 100 + RANK)")
+    assert met.both("handle.barrier(stream=0)") == ["None", "None"]
+    assert met.both("words(buffer.address, 1)") == ["[101]", "[100]"]
+    assert met.ranks[0].ask("handle.put_signal(1, 2, stream=0)") == "None"
+    assert met.ranks[1].ask("handle.wait_signal(0, 2, stream=0)") == "None"
+    assert met.ranks[0].ask("handle.write_value32(handle.buffer_ptrs[1], 7, stream=0)") == "None"
+    met.both("handle.barrier(1, 20000, stream=0)")
+    assert met.ranks[1].ask("words(buffer.address, 1)") == "[7]"
+    assert met.both("handle.check_error()") == ["None", "None"]
+    # A pointer for kernels is in device memory.
+    assert met.ranks[0].ask("words(handle.buffer_ptrs_dev, 2)[0] == handle.buffer_ptrs[0] & 0xffffffff") == "True"
+
+
+def test_collectives_before_and_after_a_pause(met):
+    one = "0x3f800000"  # 1.0
+    for _ in range(2):
+        met.both(f"write(buffer.address, *[{one}] * 8)")
+        assert met.both("handle.all_reduce(buffer.address + 65536, 0, 8, 'float32', stream=0)") == ["None", "None"]
+        assert met.both("set(words(buffer.address + 65536, 8)) == {0x40000000}") == ["True", "True"]
+        met.both("write(buffer.address, *range(RANK * 10, RANK * 10 + 4))")
+        met.both("handle.all_gather(buffer.address + 65536, 0, 16, 'copy_engines', stream=0)")
+        assert met.both("words(buffer.address + 65536, 8)") == ["[0, 1, 2, 3, 10, 11, 12, 13]"] * 2
+        met.both("handle.all_to_all(buffer.address + 65536, 0, 16, stream=0)")
+        assert met.ranks[0].ask("amem.pause('symmetric').released_bytes > 0") == "True"
+        assert "is paused" in met.ranks[1].ask("handle.barrier(0, 50, stream=0)")
+        assert met.ranks[0].ask("amem.resume('symmetric') and None") == "None"
+    assert "cannot be reduced" in met.ranks[0].ask("handle.all_reduce(buffer.address, 0, 8, 'int8')")
+
+
+def test_tensors_keep_the_buffer_alive(met):
+    """What from_dlpack() of a library does: it renames the capsule, and calls the deleter in the end."""
+    steps = """(
+        globals().update(data=handle.get_buffer(0, [64])), data.__dlpack_device__(), data.size_bytes)[1:]"""
+    assert met.both(steps.replace("\n", " ")) == ["((2, 0), 64)", "((2, 1), 64)"]
+    take = (
+        "globals().update(capsule=data.__dlpack__(stream=None)), "
+        "globals().update(at=ctypes.pythonapi.PyCapsule_GetPointer(ctypes.py_object(capsule), b'dltensor'))"
+    )
+    met.both("globals().update(dl=__import__('amem.dlpack').dlpack)")
+    met.both("setattr(ctypes.pythonapi.PyCapsule_GetPointer, 'argtypes', [ctypes.py_object, ctypes.c_char_p])")
+    met.both(take)
+    assert met.both("dl._Managed.from_address(at).tensor.data == handle.buffer_ptrs[0]") == ["True", "True"]
+    met.both("[globals().pop(name) for name in ('buffer', 'handle', 'data')] and gc.collect()")
+    assert met.both("used() > 0") == ["True", "True"], "the capsule keeps it"
+    # A consumer takes over: the capsule's own destructor does nothing any more.
+    met.both("ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsule), b'used_dltensor')")
+    met.both("globals().pop('capsule') and None")
+    assert met.both("used() > 0") == ["True", "True"]
+    met.both("dl._Managed.from_address(at).deleter(ctypes.pointer(dl._Managed.from_address(at)))")
+    met.both("gc.collect()")
+    assert met.both("used()") == ["0", "0"]
+
+
+def test_capsule_that_nobody_takes_frees(met):
+    met.both("globals().update(capsule=handle.get_buffer(0, [64]).__dlpack__())")
+    met.both("[globals().pop(name) for name in ('buffer', 'handle')] and gc.collect()")
+    assert met.both("used() > 0") == ["True", "True"]
+    met.both("globals().pop('capsule') and gc.collect()")
+    assert met.both("used()") == ["0", "0"]
+
+
+def test_errors_name_the_rank(pair, tmp_path):
+    sizes = pair.both(f"meet(RANK, {str(tmp_path)!r}, 'sizes', MIB + 16 * RANK)")
+    assert all("rank 1: its buffer has 1048592 bytes" in each for each in sizes), sizes
+    late = pair.ranks[0].ask(
+        f"symm_mem.rendezvous(symm_mem.Buffer(64), FileGroup({str(tmp_path)!r}, 'late', 0, 2, timeout_s=0.1))"
+    )
+    assert "rank 1 did not write" in late
+    met = pair.both(f"meet(RANK, {str(tmp_path)!r}, 'good')")
+    assert [each[:6] for each in met] == ["(0, 2,", "(1, 2,"]
+    beyond = pair.ranks[0].ask("handle.get_buffer(1, [MIB + 1])")
+    assert "it has 1048576 bytes" in beyond
+    assert "ranks are 0 to 1" in pair.ranks[0].ask("handle.put_signal(2, stream=0)")
+    assert "multiple of 16" in pair.ranks[0].ask("symm_mem.set_signal_pad_size(7)")
+    assert pair.ranks[0].ask("symm_mem.get_signal_pad_size()") == "4096"
