@@ -34,8 +34,7 @@ Rank start(const std::filesystem::path& build, int rank, int ranks) {
 void finish(Rank& rank) {
   if (rank.output == nullptr) return;
   char word[16] = "";
-  const bool said =
-      fscanf(rank.output, "freed_bytes %zu %15s", &rank.freed_bytes, word) == 2;
+  const bool said = fscanf(rank.output, "freed_bytes %zu %15s", &rank.freed_bytes, word) == 2;
   rank.verified = pclose(rank.output) == 0 && said && std::string(word) == "verified";
 }
 
@@ -55,8 +54,9 @@ bool run_symmetric(const std::filesystem::path& build, const Machine& machine, i
   for (Rank& rank : all) {
     finish(rank);
     freed.push_back(rank.freed_bytes);
-    fmt::print("  rank {}: read, wrote and reduced; the pause released {} MiB; {}\n", freed.size() - 1,
-               rank.freed_bytes >> 20, rank.verified ? "bit-exact afterwards" : "FAILED");
+    fmt::print("  rank {}: read, wrote and reduced; the pause released {} MiB; {}\n",
+               freed.size() - 1, rank.freed_bytes >> 20,
+               rank.verified ? "bit-exact afterwards" : "FAILED");
   }
   const bool verified =
       std::all_of(all.begin(), all.end(), [](const Rank& rank) { return rank.verified; });

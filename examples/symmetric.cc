@@ -6,12 +6,13 @@
 //   symmetric RANK WORLD_SIZE HOST:PORT [MIB]
 //
 // Prints how many bytes the pause has released and that all contents were verified.
+#include "amem/symmetric.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
 #include "amem/groups.hpp"
-#include "amem/symmetric.hpp"
 
 // As cuda.h declares them.
 extern "C" {
@@ -104,8 +105,8 @@ class Example {
   }
   void expect(const void* from, unsigned value) {
     std::vector<unsigned> words(count_);
-    check_cuda(cuMemcpyAsync(address(words.data()), address(from), count_ * sizeof(unsigned),
-                             stream_));
+    check_cuda(
+        cuMemcpyAsync(address(words.data()), address(from), count_ * sizeof(unsigned), stream_));
     check_cuda(cuStreamSynchronize(stream_));
     handle_.check_error();
     for (const unsigned word : words)

@@ -91,8 +91,7 @@ TEST_F(Groups, NameTheRankThatIsMissing) {
   const Texts without_first = run({1}, 2, tcp(2, kShortMs));
   EXPECT_TRUE(has(without_first[0], "rank 0 did not listen at 127.0.0.1")) << without_first[0];
   const Texts over_files = run({0, 2}, 3, files("a", 3, kShortMs));
-  for (const std::string& text : over_files)
-    EXPECT_TRUE(has(text, "rank 1 did not write")) << text;
+  for (const std::string& text : over_files) EXPECT_TRUE(has(text, "rank 1 did not write")) << text;
 }
 
 TEST_F(Groups, NameTheRankThatLeaves) {
@@ -120,7 +119,8 @@ TEST_F(Groups, RefuseAConnectionOfAnotherProgram) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(std::stoi(address_.substr(address_.find(':') + 1))));
+  address.sin_port =
+      htons(static_cast<uint16_t>(std::stoi(address_.substr(address_.find(':') + 1))));
   const detail::Descriptor stranger(socket(AF_INET, SOCK_STREAM, 0));
   while (connect(stranger.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
     countdown.wait_a_moment("rank 0 did not listen");
