@@ -14,17 +14,17 @@ user.user_free.argtypes = user.user_close.argtypes = [ctypes.c_void_p]
 user.user_export.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
 user.user_open.restype = ctypes.c_void_p
 user.user_open.argtypes = [ctypes.c_char_p]
-_runtime = ctypes.CDLL(f"{_FOLDER}/libfake_cudart.so")
+runtime = ctypes.CDLL(f"{_FOLDER}/libfake_cudart.so")
 
 
 def fill(pointer, value, size=4 * MIB):
-    assert _runtime.cudaMemset(ctypes.c_void_p(pointer), value, ctypes.c_size_t(size)) == 0
+    assert runtime.cudaMemset(ctypes.c_void_p(pointer), value, ctypes.c_size_t(size)) == 0
 
 
 def read(pointer, size=4 * MIB):
     """The set of the bytes, or the error code."""
     data = (ctypes.c_ubyte * size)()
-    result = _runtime.cudaMemcpyToHost(data, ctypes.c_void_p(pointer), ctypes.c_size_t(size))
+    result = runtime.cudaMemcpyToHost(data, ctypes.c_void_p(pointer), ctypes.c_size_t(size))
     return set(bytes(data)) if result == 0 else result
 
 

@@ -247,3 +247,28 @@ user.user_malloc(4 * MIB)
 print(totals("own")["allocated_bytes"] // MIB, totals("job")["allocated_bytes"] // MIB)
 """
     assert run(code, AMEM_TENSORS="job") == "2 4"
+
+
+def test_other_devices_have_access_as_to_memory_of_cudamalloc(run):
+    """cudaDeviceEnablePeerAccess() counts for memory from before and after it, and over pauses."""
+    code = """
+from runtime_user import runtime
+driver = ctypes.CDLL("libcuda.so.1")
+def access(pointer, device):
+    flags, location = ctypes.c_ulonglong(), (ctypes.c_int * 2)(1, device)
+    assert driver.cuMemGetAccess(ctypes.byref(flags), location, ctypes.c_uint64(pointer)) == 0
+    return flags.value
+with amem.region("weights"):
+    before = user.user_malloc(4 * MIB)
+    runtime.cudaSetDevice(1)
+    of_other = user.user_malloc(4 * MIB)
+print(access(before, 0), access(before, 1))
+print(user.user_enable_peer(0), user.user_enable_peer(0), access(before, 0), access(before, 1), access(of_other, 0))
+amem.pause("weights")
+runtime.cudaSetDevice(0)
+with amem.region("weights"):
+    after = user.user_malloc(4 * MIB)
+amem.resume()
+print([access(pointer, 1) for pointer in (before, after)], access(of_other, 0), user.user_enable_peer(7) != 0)
+"""
+    assert run(code).splitlines() == ["3 0", "0 704 3 3 0", "[3, 3] 0 True"]

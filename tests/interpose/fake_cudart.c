@@ -80,6 +80,13 @@ int cudaIpcOpenMemHandle(void** pointer, IpcMemHandle handle, unsigned flags) {
 
 int cudaIpcCloseMemHandle(void* pointer) { return pointer == (void*)0x5555 ? kSuccess : 1; }
 
+int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  void* context = NULL;
+  int result = use_context();
+  if (result == kSuccess) result = CALL("cuDevicePrimaryCtxRetain", &context, peer);
+  return result == kSuccess ? CALL("cuCtxEnablePeerAccess", context, flags) : result;
+}
+
 int cudaMemset(void* pointer, int value, size_t size_bytes) {
   return CALL("cuMemsetD8_v2", pointer, (unsigned char)value, size_bytes);
 }

@@ -15,12 +15,16 @@ namespace amem {
 namespace {
 
 // cudaError_t: the values of the driver for these errors.
-constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kUnknown = 999;
+constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kPeerAccessAlreadyEnabled = 704,
+              kUnknown = 999;
 
-enum RuntimeFunction { kMalloc, kFree, kIpcGet, kIpcOpen, kIpcClose, kFunctions };
-constexpr std::array<const char*, kFunctions> kNames{"cudaMalloc", "cudaFree",
-                                                     "cudaIpcGetMemHandle", "cudaIpcOpenMemHandle",
-                                                     "cudaIpcCloseMemHandle"};
+enum RuntimeFunction { kMalloc, kFree, kIpcGet, kIpcOpen, kIpcClose, kEnablePeer, kFunctions };
+constexpr std::array<const char*, kFunctions> kNames{"cudaMalloc",
+                                                     "cudaFree",
+                                                     "cudaIpcGetMemHandle",
+                                                     "cudaIpcOpenMemHandle",
+                                                     "cudaIpcCloseMemHandle",
+                                                     "cudaDeviceEnablePeerAccess"};
 
 using MallocFunction = int(void** pointer, size_t size_bytes);
 using FreeFunction = int(void* pointer);
@@ -29,6 +33,7 @@ struct IpcMemHandle {
   IpcHandleBytes bytes;
 };
 using IpcGetFunction = int(IpcMemHandle* handle, void* pointer);
+using EnablePeerFunction = int(int peer, unsigned flags);
 using IpcOpenFunction = int(void** pointer, IpcMemHandle handle, unsigned flags);
 
 /// Libraries of a process may be linked with different runtimes (libcudart.so.12 and .13). Each
@@ -127,6 +132,17 @@ int ipc_close_entry(void* pointer) {
   return real_function<FreeFunction>(kRuntime, kIpcClose)(pointer);
 }
 
+// The driver gives the peer access to memory of cudaMalloc(), not to memory that amem maps.
+template <int kRuntime>
+int enable_peer_entry(int peer, unsigned flags) {
+  const int result = real_function<EnablePeerFunction>(kRuntime, kEnablePeer)(peer, flags);
+  TensorClient* const client = tensor_client();
+  if (client == nullptr || (result != kSuccess && result != kPeerAccessAlreadyEnabled))
+    return result;
+  const Status enabled = client->enable_peer_access(peer);
+  return enabled.ok() ? result : runtime_result("cudaDeviceEnablePeerAccess", enabled.error());
+}
+
 using Entries = std::array<const void*, kFunctions>;
 
 template <int... kRuntimes>
@@ -136,7 +152,8 @@ constexpr std::array<Entries, sizeof...(kRuntimes)> entries_of(
                   reinterpret_cast<const void*>(&free_entry<kRuntimes>),
                   reinterpret_cast<const void*>(&ipc_get_entry<kRuntimes>),
                   reinterpret_cast<const void*>(&ipc_open_entry<kRuntimes>),
-                  reinterpret_cast<const void*>(&ipc_close_entry<kRuntimes>)}...};
+                  reinterpret_cast<const void*>(&ipc_close_entry<kRuntimes>),
+                  reinterpret_cast<const void*>(&enable_peer_entry<kRuntimes>)}...};
 }
 
 /// Called in visit_images(). A runtime beyond the last is not intercepted.

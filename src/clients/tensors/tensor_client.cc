@@ -83,8 +83,7 @@ Result<DeviceAddress> TensorClient::create(size_t size_bytes, int device, const 
   Allocation& allocation = registry_.add_local(bytes, properties, handle, bytes, tag);
   allocation.kind = kind;
   Result<DeviceAddress> address =
-      place_backing(driver_, registry_, registry_.backing_of(allocation),
-                    {{properties.location, kAccessReadWrite}});
+      place_backing(driver_, registry_, registry_.backing_of(allocation), access_to(device));
   if (address.ok()) {
     registry_.add_mapping(allocation, address.value(), bytes);
     created_.insert(allocation.id);
@@ -92,6 +91,33 @@ Result<DeviceAddress> TensorClient::create(size_t size_bytes, int device, const 
     erase_unused(driver_, registry_, allocation);
   }
   return address;
+}
+
+std::vector<Access> TensorClient::access_to(int device) const {
+  std::vector<Access> access{{{kLocationDevice, device}, kAccessReadWrite}};
+  for (const auto& [owner, accessor] : peers_)
+    if (owner == device) access.push_back({{kLocationDevice, accessor}, kAccessReadWrite});
+  return access;
+}
+
+Status TensorClient::enable_peer_access(int owner) {
+  int device = 0;
+  AMEM_TRY(driver_status(driver_, driver_.cuCtxGetDevice(&device), "cuCtxGetDevice()"));
+  MutexLock lock(registry_.mutex);
+  if (device == owner || !peers_.insert({owner, device}).second) return ok_status();
+  for (const AllocationId id : created_) {
+    const Allocation& allocation = *registry_.find(id);
+    if (allocation.device() != owner) continue;
+    Backing& backing = registry_.backing_of(allocation);
+    for (Placement& placement : backing.placements) {
+      // An address at which another device has opened the memory has access of its own.
+      if (opened_.contains(placement.address)) continue;
+      placement.access = access_to(owner);
+      placement.accessible = false;
+      AMEM_TRY(map_placement(driver_, backing, placement));
+    }
+  }
+  return ok_status();
 }
 
 Status TensorClient::check_margin(size_t size_bytes) const {

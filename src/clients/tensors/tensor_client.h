@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "contents/copier.h"
@@ -47,6 +48,10 @@ class TensorClient final : public Client {
   /// lock in a process that has never called allocate().
   bool has(DeviceAddress address);
 
+  /// cudaDeviceEnablePeerAccess(owner) on the current device: from now on, it can access all memory
+  /// of create() on device `owner`, also after a resume. Errors: driver.
+  Status enable_peer_access(int owner);
+
   /// Allocations fail with CUDA_ERROR_OUT_OF_MEMORY if they would leave less memory free on the
   /// device.
   void set_margin(size_t bytes) { margin_bytes_ = bytes; }
@@ -85,6 +90,8 @@ class TensorClient final : public Client {
   /// The allocation of create() whose mapping starts at `address`; nullptr if there is none.
   const Allocation* find(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
   AllocationProperties memory_of(int device) const;
+  /// The device itself and those with enable_peer_access().
+  std::vector<Access> access_to(int device) const AMEM_REQUIRES(registry_.mutex);
   Status check_margin(size_t size_bytes) const;
   struct Saved {
     HostBlock block;                ///< keeps the ranges
@@ -98,6 +105,7 @@ class TensorClient final : public Client {
   DeviceThreads& devices_;
   Exchange& exchange_;
   const long timeout_ms_;
+  std::set<std::pair<int, int>> peers_ AMEM_GUARDED_BY(registry_.mutex);  ///< owner, accessor
   std::set<AllocationId> created_ AMEM_GUARDED_BY(registry_.mutex);
   struct Opened {
     AllocationId allocation = 0;
