@@ -160,6 +160,7 @@ def _one_gpu(build: Path) -> list[Case]:
         "sleep": [str(HERE / "torch_sleep.py"), "--graph"],
         "models": [str(HERE / "torch_models.py")],
         "symmetric": [str(HERE / "torch_symmetric.py")],
+        "symmetric_users": [str(HERE / "torch_symmetric_users.py")],
         "own_symmetric": [str(HERE / "torch_own_symmetric.py")],
     }
     return [Case(f"one_gpu.torch.{name}", [*job, *script], 240, 1) for name, script in scripts.items()]
