@@ -26,21 +26,32 @@ bool nccl_exports(const std::string& function) {
   return dlsym(RTLD_DEFAULT, function.c_str()) != nullptr;
 }
 
+namespace {
+
+/// One group, as NCCL's documentation requires; it ends also after an error.
+template <typename Call>
+void in_group(const std::vector<ncclComm_t>& communicators, const char* name, Call call) {
+  JOB_NCCL(ncclGroupStart());
+  ncclResult_t result = ncclSuccess;
+  for (size_t i = 0; i < communicators.size() && result == ncclSuccess; ++i)
+    result = call(communicators[i]);
+  const ncclResult_t ended = ncclGroupEnd();
+  check_nccl(result, name);
+  check_nccl(ended, "ncclGroupEnd");
+}
+
+}  // namespace
+
 void suspend_natively(const std::vector<ncclComm_t>& communicators) {
   // nccl.h of 2.29.7: NCCL_SUSPEND_MEM, the only flag there is.
   constexpr int kSuspendMemory = 0x01;
   const auto suspend = found<ncclResult_t (*)(ncclComm_t, int)>("ncclCommSuspend");
-  JOB_NCCL(ncclGroupStart());
-  for (ncclComm_t comm : communicators)
-    check_nccl(suspend(comm, kSuspendMemory), "ncclCommSuspend");
-  JOB_NCCL(ncclGroupEnd());
+  in_group(communicators, "ncclCommSuspend",
+           [&](ncclComm_t communicator) { return suspend(communicator, kSuspendMemory); });
 }
 
 void resume_natively(const std::vector<ncclComm_t>& communicators) {
-  const auto resume = found<ncclResult_t (*)(ncclComm_t)>("ncclCommResume");
-  JOB_NCCL(ncclGroupStart());
-  for (ncclComm_t comm : communicators) check_nccl(resume(comm), "ncclCommResume");
-  JOB_NCCL(ncclGroupEnd());
+  in_group(communicators, "ncclCommResume", found<ncclResult_t (*)(ncclComm_t)>("ncclCommResume"));
 }
 
 }  // namespace jobs

@@ -105,3 +105,16 @@ def test_interposition_is_empty_before_nccl_is_loaded(build):
     code = "import amem; print(amem.interposition()['nccl'])"
 
     assert build.python(code, PATH=str(build.command.parent)) == "[]"
+
+
+SUSPEND = """
+import ctypes, os, amem
+nccl = ctypes.CDLL(os.environ["TEST_LIBRARIES"] + "/libfake_dynamic_nccl.so")
+print(nccl.ncclCommSuspend(None, 1), amem.last_error())
+"""
+
+
+def test_native_suspend_is_refused_with_slabs(build):
+    code, text = build.runtime_job(SUSPEND).split(" ", 1)
+    assert code == "5" and "set AMEM_SLAB=0 and start again" in text  # ncclInvalidUsage
+    assert build.runtime_job(SUSPEND, AMEM_SLAB="0") == "71"

@@ -67,6 +67,17 @@ AMEM_DOOR(ncclGroupStart, (), (), {
   return result;
 })
 
+// Its counterpart maps new memory at the addresses of the old one (mem_manager.cc@v2.30.7-1), which
+// are parts of slabs.
+AMEM_DOOR(ncclCommSuspend, (Comm comm, int flags), (comm, flags), {
+  if (hook_context()->slabs)
+    return report_error("ncclCommSuspend",
+                        make_error(ErrorKind::unsupported, 0,
+                                   "with amem's slabs NCCL could not resume: call ncclPause() "
+                                   "instead, or set AMEM_SLAB=0 and start again"));
+  return inside(*client, kCopy, "ncclCommSuspend", comm, [&] { return real(comm, flags); });
+})
+
 AMEM_DOOR(ncclGetUniqueId, (ncclUniqueId * id), (id), {
   choose_cumem();
   return real(id);
