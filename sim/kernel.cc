@@ -53,35 +53,6 @@ CuResult launch_zero_pages(const Grid& grid, void** parameters, Operation* opera
   return kSuccess;
 }
 
-struct SmallCopy {
-  CuDevicePtr from, to;
-};
-
-// Each block moves 4 KiB; its 256 threads read and write 16 bytes each.
-CuResult run_small_copies(const std::vector<SmallCopy>& copies) {
-  constexpr size_t kCopyBytes = 4 << 10;
-  constexpr CuDevicePtr kLoadBytes = 16;
-  for (const SmallCopy& copy : copies) {
-    if (copy.from % kLoadBytes != 0 || copy.to % kLoadBytes != 0) return kErrorMisalignedAddress;
-    if (!accessible(copy.from, kCopyBytes, kAccessRead) ||
-        !accessible(copy.to, kCopyBytes, kAccessReadWrite))
-      return kErrorIllegalAddress;
-    sparse_move(copy.to, copy.from, kCopyBytes);
-  }
-  return kSuccess;
-}
-
-CuResult launch_small_copies(const Grid& grid, void** parameters, Operation* operation) {
-  constexpr size_t kMostCopies = 255;
-  const size_t count = grid.blocks[0];
-  if (!is_row_of(grid, 256) || count > kMostCopies) return kErrorNotSupported;
-  const auto* const list = static_cast<const SmallCopy*>(parameters[0]);
-  operation->run = [copies = std::vector<SmallCopy>(list, list + count)] {
-    return run_small_copies(copies);
-  };
-  return kSuccess;
-}
-
 // Each thread adds up what it has written into its stack: 0 + thread, 1 + thread, ... 999 + thread.
 CuResult launch_deep_stack(const Grid& grid, void** parameters, Operation* operation) {
   const unsigned threads = grid.threads[0];
@@ -110,7 +81,6 @@ CuResult launch_native(const Grid&, void** parameters, Operation* operation) {
 }
 
 constexpr Kernel kKernels[] = {{"amem_zero_pages", launch_zero_pages},
-                               {"amem_small_copies", launch_small_copies},
                                {"amem_deep_stack", launch_deep_stack},
                                {"amem_sim_native", launch_native}};
 

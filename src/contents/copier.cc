@@ -80,52 +80,10 @@ Status Copier::copy(DeviceAddress address, unsigned char* on_host, size_t size_b
       "%s(%zu bytes)", to_host ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync", size_bytes);
 }
 
-/// Adds a copy to the list for the kernel. Returns false if the driver must make it.
-bool Copier::add_small(DeviceAddress address, const HostExtent& on_host,
-                       std::vector<Small>& small) {
-  DeviceAddress for_kernel = 0;
-  if (on_host.size_bytes > kLargestByKernel || on_host.size_bytes % kSmallCopyBytes != 0 ||
-      address % kKernelAlignment != 0 ||
-      driver_.cuMemHostGetDevicePointer_v2(&for_kernel, on_host.base, 0) !=
-          driver_result::kSuccess ||
-      for_kernel % kKernelAlignment != 0)
-    return false;
-  for (size_t at = 0; at < on_host.size_bytes; at += kSmallCopyBytes)
-    small.push_back({address + at, on_host.base + at, for_kernel + at});
-  return true;
-}
-
-Status Copier::copy_by_kernel(std::span<const Small> small, CopyDirection direction) {
-  SmallCopyList list;
-  for (size_t i = 0; i < small.size(); ++i)
-    list.entries[i] = direction == CopyDirection::to_host
-                          ? SmallCopy{small[i].address, small[i].on_host_for_kernel}
-                          : SmallCopy{small[i].on_host_for_kernel, small[i].address};
-  return kernels_.make_small_copies(list, small.size(), stream_);
-}
-
 Status Copier::copy_contents(const Transfer& transfer, CopyDirection direction) {
-  std::vector<Small> small;
-  for (const CopyRange& range : copy_ranges(transfer.pieces, *transfer.on_host)) {
-    AMEM_TRY(exiting_.check());
-    const DeviceAddress address = transfer.address + range.offset_bytes;
-    if (transfer.kernel_can_go && add_small(address, range.on_host, small)) continue;
-    AMEM_TRY(copy(address, range.on_host.base, range.on_host.size_bytes, direction));
-  }
-  std::span<const Small> left = small;
-  while (!left.empty()) {
-    AMEM_TRY(exiting_.check());
-    const auto next = left.first(std::min(kSmallCopiesMost, left.size()));
-    const Status launched = copy_by_kernel(next, direction);
-    if (!launched.ok()) {
-      AMEM_LOG(info, device_, "the driver makes small copies one by one (%s)",
-               launched.error().message.c_str());
-      break;
-    }
-    left = left.subspan(next.size());
-  }
-  for (const Small& each : left)
-    AMEM_TRY(copy(each.address, each.on_host, kSmallCopyBytes, direction));
+  for (const CopyRange& range : copy_ranges(transfer.pieces, *transfer.on_host))
+    AMEM_TRY(copy(transfer.address + range.offset_bytes, range.on_host.base,
+                  range.on_host.size_bytes, direction));
   return ok_status();
 }
 

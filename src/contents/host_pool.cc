@@ -16,15 +16,14 @@
 namespace amem {
 namespace {
 
-/// A small copy of a kernel (kSmallCopyBytes) never spans two extents.
 constexpr size_t kGranule = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 /// A minimum, because each region is registered separately.
 constexpr size_t kSmallestRegion = size_t{64} << 20;
 /// How long others may take to use what they have reserved.
 constexpr long kMostForOthersMs = 10000;
-// CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP: for every context of the process, and for kernels.
-constexpr unsigned kRegisterFlags = 1 | 2;
+// CU_MEMHOSTREGISTER_PORTABLE: for every context of the process.
+constexpr unsigned kRegisterFlags = 1;
 
 constexpr size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 

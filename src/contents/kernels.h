@@ -11,16 +11,15 @@
 
 namespace amem {
 
-/// True if a kernel on the device can read the placement, or also write it. A copy without access
-/// is an error; a kernel without access destroys the context.
+/// True if a kernel on the device can read the placement. A copy without access is an error; a
+/// kernel without access destroys the context.
 bool is_readable(const Placement& placement, int device);
-bool is_writable(const Placement& placement, int device);
 
-/// The alignment of the kernels' loads and stores.
+/// The alignment of the kernel's loads.
 inline constexpr size_t kKernelAlignment = 16;
 
-/// amem's kernels (kernels_ptx.h) on one device, for the thread of that device in its context. They
-/// are loaded at the first launch, and again if that failed. Errors: driver.
+/// amem's kernel (kernels_ptx.h) on one device, for the thread of that device in its context. It
+/// is loaded at the first launch, and again if that failed. Errors: driver.
 class Kernels {
  public:
   /// Maximum number of pages in one launch: their table, 8 bytes for each page, takes 512 KiB.
@@ -35,21 +34,17 @@ class Kernels {
   /// once. Errors: driver, from the wait; misuse once exit() has begun.
   Status find_zero_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
                          std::vector<bool>* is_zero);
-  /// Queues the first `count` copies of a list.
-  Status make_small_copies(SmallCopyList& list, size_t count, DriverStream stream);
 
  private:
   Status load();
   Status load_table();
-  Status launch(DriverKernel kernel, size_t block_count, unsigned thread_count, void* parameter,
-                DriverStream stream);
+  Status launch(size_t page_count, DriverStream stream);
 
   const Driver& driver_;
   const int device_;
   const ExitFlag& exiting_;
   // These exist as long as the context:
   DriverKernel zero_pages_ = nullptr;
-  DriverKernel small_copies_ = nullptr;
   DeviceAddress* table_ = nullptr;  ///< pages and results, in pinned host memory
   DeviceAddress table_on_device_ = 0;
   bool said_ = false;

@@ -7,9 +7,8 @@
 
 namespace amem {
 
-// The only code of amem that runs on a GPU: two kernels for work that would otherwise need too many
-// driver calls. PTX, because it needs no compiler when amem is built, and runs on every GPU from
-// sm_60 on: the driver compiles it when it is loaded.
+// The kernel that finds pages which need no copy. PTX, because it needs no compiler when amem is
+// built, and runs on every GPU from sm_60 on: the driver compiles it when it is loaded.
 
 /// One block of kZeroPagesThreads threads examines one page of kZeroPagesPageBytes. The number of
 /// the block is the index of an entry of the table:
@@ -23,25 +22,6 @@ namespace amem {
 inline constexpr char kZeroPagesKernel[] = "amem_zero_pages";
 inline constexpr unsigned kZeroPagesThreads = 256;
 inline constexpr size_t kZeroPagesPageBytes = size_t{64} << 10;
-
-/// One block of kSmallCopiesThreads threads copies kSmallCopyBytes, the size of the header of a P2P
-/// buffer. The number of the block is the index of an entry of the list:
-///
-///   list     source and destination of each copy: addresses of the device, or of host memory that
-///            the device can access; multiples of 16. Passed as a parameter, so that it needs no
-///            memory; its length is limited by 4 KiB of parameters (CUDA C++ Programming Guide,
-///            "Function Parameters").
-inline constexpr char kSmallCopiesKernel[] = "amem_small_copies";
-inline constexpr unsigned kSmallCopiesThreads = 256;
-inline constexpr size_t kSmallCopyBytes = size_t{4} << 10;
-inline constexpr size_t kSmallCopiesMost = 255;
-struct SmallCopy {
-  uint64_t from, to;
-};
-struct SmallCopyList {
-  SmallCopy entries[kSmallCopiesMost];
-};
-static_assert(sizeof(SmallCopyList) == 4080, "as the kernel declares its parameter");
 
 inline constexpr char kKernelsPtx[] = R"ptx(
 .version 6.0
@@ -107,22 +87,6 @@ done:
     ret;
 }
 
-.visible .entry amem_small_copies(.param .align 16 .b8 list[4080])
-{
-    .reg .b32 %thread, %block, %w<4>;
-    .reg .b64 %entry, %from, %to;
-
-    mov.u32 %thread, %tid.x;
-    mov.u32 %block, %ctaid.x;
-    mov.b64 %entry, list;
-    mad.wide.u32 %entry, %block, 16, %entry;
-    ld.param.v2.u64 {%from, %to}, [%entry];
-    mad.wide.u32 %from, %thread, 16, %from;
-    mad.wide.u32 %to, %thread, 16, %to;
-    ld.global.v4.u32 {%w0, %w1, %w2, %w3}, [%from];
-    st.global.v4.u32 [%to], {%w0, %w1, %w2, %w3};
-    ret;
-}
 )ptx";
 
 }  // namespace amem

@@ -22,28 +22,21 @@ TEST(KernelCanGo, OnlyWithAccessOfThatDeviceThatWasGranted) {
   const Access full{{kLocationDevice, 0}, kReadWrite}, none{{kLocationDevice, 0}, kNone};
   const Access of_host{{kLocationDevice + 1, 0}, kReadWrite};
 
-  for (const auto may_go : {is_readable, is_writable}) {
-    EXPECT_TRUE(may_go(placed(true, {other, full}), 0));
-    EXPECT_FALSE(may_go(placed(true, {}), 0));
-    EXPECT_FALSE(may_go(placed(true, {other}), 0));
-    EXPECT_FALSE(may_go(placed(true, {other, none}), 0));
-    EXPECT_FALSE(may_go(placed(true, {of_host}), 0));
-    EXPECT_FALSE(may_go(placed(false, {full}), 0));
-  }
-  const Placement read_only = placed(true, {{{kLocationDevice, 0}, kRead}});
-  EXPECT_TRUE(is_readable(read_only, 0));
-  EXPECT_FALSE(is_writable(read_only, 0));
+  EXPECT_TRUE(is_readable(placed(true, {other, full}), 0));
+  EXPECT_TRUE(is_readable(placed(true, {{{kLocationDevice, 0}, kRead}}), 0));
+  EXPECT_FALSE(is_readable(placed(true, {}), 0));
+  EXPECT_FALSE(is_readable(placed(true, {other}), 0));
+  EXPECT_FALSE(is_readable(placed(true, {other, none}), 0));
+  EXPECT_FALSE(is_readable(placed(true, {of_host}), 0));
+  EXPECT_FALSE(is_readable(placed(false, {full}), 0));
 }
 
 /// What the fake driver was asked for, and how it answers.
 struct {
-  std::string failing;  ///< a function, or a kernel that is not found
-  std::vector<std::string> launched;
+  std::string failing;  ///< a function
+  std::vector<unsigned> launched;
   int loads, unloads;
 } g_gpu;
-
-char g_module, g_kernels[2];
-constexpr const char* kNames[] = {"amem_zero_pages", "amem_small_copies"};
 
 DriverResult answer(const std::string& name) {
   return g_gpu.failing == name ? driver_result::kUnknown : driver_result::kSuccess;
@@ -57,74 +50,80 @@ Driver fake_driver() {
   };
   driver.cuModuleLoadData = [](DriverModule* module, const void*) {
     ++g_gpu.loads;
-    *module = reinterpret_cast<DriverModule>(&g_module);
+    *module = reinterpret_cast<DriverModule>(&g_gpu);
     return answer("cuModuleLoadData");
   };
-  driver.cuModuleUnload = [](DriverModule module) {
-    EXPECT_EQ(module, reinterpret_cast<DriverModule>(&g_module));
+  driver.cuModuleUnload = [](DriverModule) {
     ++g_gpu.unloads;
     return driver_result::kSuccess;
   };
-  driver.cuModuleGetFunction = [](DriverKernel* kernel, DriverModule, const char* name) {
-    for (int i = 0; i < 2; ++i)
-      if (name == std::string(kNames[i])) *kernel = reinterpret_cast<DriverKernel>(&g_kernels[i]);
-    return answer(name);
+  driver.cuModuleGetFunction = [](DriverKernel* kernel, DriverModule, const char*) {
+    *kernel = reinterpret_cast<DriverKernel>(&g_gpu);
+    return answer("cuModuleGetFunction");
   };
-  driver.cuLaunchKernel = [](DriverKernel kernel, unsigned blocks, unsigned, unsigned,
-                             unsigned threads, unsigned, unsigned, unsigned, DriverStream, void**,
-                             void**) {
-    g_gpu.launched.push_back(std::string(kNames[reinterpret_cast<char*>(kernel) - g_kernels]) +
-                             " " + std::to_string(blocks) + "x" + std::to_string(threads));
-    return answer("cuLaunchKernel");
+  driver.cuMemHostAlloc = [](void** host, size_t size_bytes, unsigned) {
+    static std::vector<unsigned char> memory;
+    memory.resize(size_bytes);
+    *host = memory.data();
+    return answer("cuMemHostAlloc");
   };
+  driver.cuMemHostGetDevicePointer_v2 = [](DeviceAddress* address, void* host, unsigned) {
+    *address = reinterpret_cast<DeviceAddress>(host);
+    return answer("cuMemHostGetDevicePointer");
+  };
+  // Finds every second page zero.
+  driver.cuLaunchKernel = [](DriverKernel, unsigned blocks, unsigned, unsigned, unsigned, unsigned,
+                             unsigned, unsigned, DriverStream, void** parameters, void**) {
+    const DriverResult result = answer("cuLaunchKernel");
+    if (result != driver_result::kSuccess) return result;
+    g_gpu.launched.push_back(blocks);
+    auto* const table = *static_cast<DeviceAddress**>(parameters[0]);
+    for (unsigned i = 0; i < blocks; i += 2) table[i] = 0;
+    return result;
+  };
+  driver.cuStreamSynchronize = [](DriverStream) { return driver_result::kSuccess; };
   return driver;
 }
 
 class KernelsTest : public testing::Test {
  protected:
   KernelsTest() { g_gpu = {}; }
+  /// Empty if the kernel could not run.
+  std::vector<bool> find() {
+    std::vector<bool> is_zero;
+    EXPECT_TRUE(kernels_.find_zero_pages({65536, 131072, 196608}, nullptr, &is_zero).ok());
+    return is_zero;
+  }
 
   const Driver driver_ = fake_driver();
   const ExitFlag exiting_;
   Kernels kernels_{driver_, 0, exiting_};
-  SmallCopyList list_{};
 };
 
 TEST_F(KernelsTest, AreLoadedOnce) {
-  ASSERT_TRUE(kernels_.make_small_copies(list_, 70, nullptr).ok());
-  ASSERT_TRUE(kernels_.make_small_copies(list_, 3, nullptr).ok());
+  EXPECT_EQ(find(), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(find(), (std::vector<bool>{true, false, true}));
 
-  EXPECT_EQ(g_gpu.launched,
-            (std::vector<std::string>{"amem_small_copies 70x256", "amem_small_copies 3x256"}));
+  EXPECT_EQ(g_gpu.launched, (std::vector<unsigned>{3, 3}));
   EXPECT_EQ(g_gpu.loads, 1);
   EXPECT_EQ(g_gpu.unloads, 0);
 }
 
-// A module without one of them is no use, and must not stay.
+// A module without the kernel is no use, and must not stay.
 TEST_F(KernelsTest, AreLoadedAgainWhereThatFailed) {
-  for (const char* failing : {"cuModuleLoadData", kNames[0], kNames[1]}) {
+  for (const char* failing :
+       {"cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuModuleLoadData", "cuModuleGetFunction"}) {
     g_gpu.failing = failing;
-    const Status status = kernels_.make_small_copies(list_, 1, nullptr);
-    ASSERT_FALSE(status.ok()) << failing;
-    EXPECT_EQ(status.error().kind, ErrorKind::driver);
-    EXPECT_NE(status.error().message.find(failing), std::string::npos) << status.error().message;
+    EXPECT_TRUE(find().empty()) << failing;
     EXPECT_TRUE(g_gpu.launched.empty());
   }
-  EXPECT_EQ(g_gpu.loads, 3);
-  EXPECT_EQ(g_gpu.unloads, 2);
+  EXPECT_EQ(g_gpu.loads, 2);
+  EXPECT_EQ(g_gpu.unloads, 1);
 
-  g_gpu.failing = "";
-  EXPECT_TRUE(kernels_.make_small_copies(list_, 1, nullptr).ok());
-}
-
-TEST_F(KernelsTest, LaunchThatFailsSaysSo) {
   g_gpu.failing = "cuLaunchKernel";
-
-  const Status status = kernels_.make_small_copies(list_, 70, nullptr);
-
-  ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.error().message.find("cuLaunchKernel(70 blocks)"), std::string::npos)
-      << status.error().message;
+  EXPECT_TRUE(find().empty());
+  g_gpu.failing = "";
+  EXPECT_EQ(find().size(), 3u);
 }
 
 }  // namespace

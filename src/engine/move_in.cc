@@ -62,7 +62,6 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
     transfer.backing = id;
     transfer.address = backing->first_address();
     transfer.size_bytes = backing->size_bytes;
-    transfer.kernel_can_go = is_writable(backing->placements.front(), backing->device());
     if (backing->saved != nullptr && !seeded_fault("skip_restore")) {
       transfer.on_host = backing->saved;
       transfer.pieces = backing->saved_pieces;
