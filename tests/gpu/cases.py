@@ -146,7 +146,7 @@ def _torch(build: Path, ranks: int) -> list[Case]:
 def _regions(build: Path) -> list[Case]:
     """Tagged tensors under PyTorch; `import amem` is all that they need."""
     path = {"PATH": os.pathsep.join([str(build / "bin"), os.environ.get("PATH", "")])}
-    names = ("regions", "ipc", "models")
+    names = ("regions", "ipc", "models", "cycles")
     scripts = {name: str(HERE / f"torch_{name}.py") for name in names}
     return [Case(f"tensors.{name}", [sys.executable, script], 180, 1, path) for name, script in scripts.items()]
 
