@@ -250,7 +250,7 @@ def empty(*size, dtype=None, device=None):
     for each in sizes:
         count *= each
     with torch.cuda.device(device if device is not None else torch.cuda.current_device()):
-        torch.cuda.init()
+        torch.empty(1, device="cuda")  # makes the context current
         buffer = Buffer(max(count * dtype.itemsize, 1))
         index = torch.cuda.current_device()
     return _as_tensor(DeviceBytes(buffer.address, count * dtype.itemsize, index, buffer), sizes, dtype)
