@@ -8,6 +8,7 @@
 
 #include "tests/faults/fault_test.h"
 #include "tests/process/held.h"
+#include "tests/process/meeting.h"
 #include "tests/process/progress.h"
 
 namespace amem {
@@ -17,15 +18,17 @@ struct Sweep {
   const char* order;  ///< pause or resume, of rank 0
   int victim;         ///< the rank whose calls fail: 0 itself, or its peer 1
   bool lasting;       ///< from the n-th call on, not only the n-th
-  /// All tags are paused and resumed, weights beside NCCL's, and with the last one the context.
+  /// All tags are paused and resumed: weights and memory that rank 1 has opened beside NCCL's, and
+  /// with the last one the context.
   bool by_tag = false;
 };
 
 inline constexpr Sweep kSweeps[] = {{"pause", 0, false},  {"pause", 0, true},   {"pause", 1, false},
                                     {"pause", 1, true},   {"resume", 0, false}, {"resume", 0, true},
                                     {"resume", 1, false}, {"resume", 1, true}};
-inline constexpr Sweep kTagSweeps[] = {
-    {"pause", 0, false, true}, {"pause", 0, true, true}, {"resume", 0, false, true}};
+inline constexpr Sweep kTagSweeps[] = {{"pause", 0, false, true},  {"pause", 0, true, true},
+                                       {"resume", 0, false, true}, {"pause", 1, false, true},
+                                       {"pause", 1, true, true},   {"resume", 1, false, true}};
 
 inline std::string name_of(const testing::TestParamInfo<Sweep>& info) {
   const Sweep& sweep = info.param;
@@ -74,6 +77,10 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
       job[0].ask("tag_malloc weights keep 5000000");
       job[0].ask("tag_malloc kv_cache discard 5000000");
       job[0].ask("tag_write weights");
+      const std::string& handle = handles_[&job] = "h" + std::to_string(++meetings_);
+      job.all("sym_malloc b 5000000");
+      meeting_.meet(job, handle, {0, 1});
+      job[1].ask("sym_write " + handle + " 0 4711");
     }
     for (int rank : {0, 1}) before_[rank] = totals(job[rank]);
   }
@@ -132,13 +139,22 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     ASSERT_EQ(state(job[0]), kActive) << outcome.text;
 
     job.all("all_reduce world 2000");
-    if (sweep().by_tag) job[0].ask("tag_check weights");
+    if (sweep().by_tag) check_tags(job);
     for (int rank : {0, 1})
       wait_for("rank " + std::to_string(rank) + " has what it had: " + outcome.text, [&] {
         const Totals now = totals(job[rank]);
         return now.resident == before_[rank].resident && now.mapped == before_[rank].mapped;
       });
     ASSERT_EQ(used_bytes(job[0]), used_before) << outcome.text;
+  }
+
+  /// Contents are as before, and rank 1 can write rank 0's memory.
+  void check_tags(jobs::Job& job) {
+    job[0].ask("tag_check weights");
+    EXPECT_EQ(job[0].ask("sym_read b"), "4711");
+    job[1].ask("sym_write " + handles_[&job] + " 0 1");
+    EXPECT_EQ(job[0].ask("sym_read b"), "1");
+    job[1].ask("sym_write " + handles_[&job] + " 0 4711");
   }
 
   /// Each call of a job that has paused before, in every way, but of those whose number is a matter
@@ -202,7 +218,12 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   }
 
   /// The job ends as it would have.
-  static void end(jobs::Job& job) {
+  void end(jobs::Job& job) {
+    if (sweep().by_tag) {
+      for (const char* tag : {"weights", "kv_cache"}) job[0].ask(std::string("tag_free ") + tag);
+      job.all("sym_destroy " + handles_[&job]);
+      job.all("sym_free b");
+    }
     job.all("destroy world");
     for (int rank : {0, 1}) {
       EXPECT_EQ(totals(job[rank]).objects, 0u);
@@ -210,6 +231,9 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     }
   }
 
+  const Meeting meeting_;
+  int meetings_ = 0;
+  std::map<const jobs::Job*, std::string> handles_;
   Totals before_[2] = {};
   int tried_ = 0, refused_ = 0;
 };

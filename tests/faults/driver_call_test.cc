@@ -38,8 +38,6 @@ class DriverCall : public CallSweep {
     RecordProperty("tried", tried_);
     RecordProperty("refused", refused_);
     EXPECT_GE(refused_, 10);
-    if (sweep().by_tag)
-      for (const char* tag : {"weights", "kv_cache"}) job[0].ask(std::string("tag_free ") + tag);
     end(job);
   }
   void clear_fault(jobs::RankProcess& rank) override { rank.ask("driver_fault"); }
