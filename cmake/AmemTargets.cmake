@@ -9,6 +9,8 @@ target_compile_options(amem_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
   $<$<BOOL:${AMEM_WERROR}>:-Werror>)
+# Conversions of _Float16 come from libgcc.a: libgcc_s.so.1 has them since GCC 12, and the wheel needs no newer one than GCC 7's.
+target_link_libraries(amem_flags INTERFACE gcc)
 if(AMEM_SANITIZE)
   # Without recovery: what only prints a report passes for a success. Without the check of virtual tables: it needs type
   # information, which the libraries are built without, and a free descriptor, which a test takes away.

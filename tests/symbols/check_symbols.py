@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Holds the two libraries that ship against what they may export and need.
+"""Holds the two libraries that ship against what they may export and need, and other files of the wheel against the
+versions that they may need.
 
-  check_symbols.py --shim libnccl.so.2 --engine libamem_nccl.so --symbols LIST
+  check_symbols.py --shim libnccl.so.2 --engine libamem_nccl.so --symbols LIST [--others FILE...]
 
 Prints one line a violation; exit status 1 when there is one. The rules are functions that return their violations, so
 that check_symbols_selftest.py can hold each against a seeded one.
@@ -21,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from generate_trampolines import ADDED, NAMES, read_list  # noqa: E402
 
-# Ubuntu 22.04 has glibc 2.35, RHEL 9 has 2.34; both have at least the GLIBCXX of GCC 12.
-HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
+# Of the platform manylinux_2_34 (PEP 600; auditwheel's policy): RHEL 9, Ubuntu 22.04, Debian 12 and newer.
+HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)}
 # What every C library of GCC's has in .init_array, and which does nothing here.
 IDLE_CONSTRUCTORS = {"frame_dummy"}
 # Does nothing unless AMEM_ENABLE is 1 (docs/decisions/0012-slots.md).
@@ -148,9 +149,12 @@ def main():
     parser.add_argument("--shim", required=True)
     parser.add_argument("--engine", required=True)
     parser.add_argument("--symbols", required=True)
+    parser.add_argument("--others", nargs="*", default=[])
     arguments = parser.parse_args()
     stock = read_list(arguments.symbols)
     violations = check(Library(arguments.shim), Library(arguments.engine), stock)
+    for other in map(Library, arguments.others):
+        violations += too_new_versions(other.name, other.needed_versions)
     for violation in violations:
         print(violation)
     print(f"{len(stock)} functions of NCCL, {len(violations)} violations")

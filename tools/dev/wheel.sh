@@ -20,7 +20,7 @@ fi
 rm -rf build/wheel
 "$tools/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
   --wheel-dir build/wheel/linux . >&2
-PATH=$PWD/$tools/bin:$PATH "$tools/bin/auditwheel" repair --only-plat --plat "$platform" \
+PATH=$PWD/$tools/bin:$PATH "$tools/bin/auditwheel" repair --exclude libcuda.so.1 --only-plat --plat "$platform" \
   --wheel-dir build/wheel build/wheel/linux/*.whl >&2
 wheel=$(echo build/wheel/*.whl)
 bytes=$(stat -c %s "$wheel")
