@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Regions, on the simulated GPU: a library that is linked with a CUDA runtime allocates in them."""
 
+from pathlib import Path
+
 import pytest
 
 START = """
@@ -272,3 +274,29 @@ amem.resume()
 print([access(pointer, 1) for pointer in (before, after)], access(of_other, 0), user.user_enable_peer(7) != 0)
 """
     assert run(code).splitlines() == ["3 0", "0 704 3 3 0", "[3, 3] 0 True"]
+
+
+def test_use_of_paused_memory_is_explained(build):
+    """AMEM_DEBUG=access names the tag; without it nothing is said."""
+    code = START + """
+user.user_copy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+with amem.region("weights"):
+    kept = user.user_malloc(4 * MIB)
+other = user.user_malloc(4 * MIB)
+assert user.user_copy(other, kept, 16) == 0 and user.user_synchronize() == 700
+amem.pause("weights")
+assert user.user_copy(other, kept + 4096, 16) != 0 and user.user_synchronize() == 700
+user.user_synchronize()
+amem.resume()
+assert user.user_copy(kept, other, 16) == 0
+"""
+    log = str(build.machine.parent / "log")
+    for debug in ("access", ""):
+        redirected = "import os\nos.dup2(os.open(%r, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), 2)\n" % log + code
+        build.runtime_job(redirected, AMEM_DEBUG=debug, GMM_LOG="2")
+        text = Path(log).read_text()
+        said = [line.split("AMEM WARN ")[1] for line in text.splitlines() if "AMEM WARN" in line]
+        assert len(said) == (2 if debug else 0), text
+        if debug:
+            assert said[0].startswith("cudaMemcpy() uses 0x") and "of the tag 'weights', which is paused" in said[0]
+            assert "illegal address, and these tags are paused: weights (1 allocations, 4 MiB)" in said[1]

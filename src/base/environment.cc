@@ -69,6 +69,14 @@ void read(const Row& row, const char* text, CumemMode& out, Complaints& complain
                          " is neither force nor respect; using force");
 }
 
+void read(const Row& row, const char* text, DebugMode& out, Complaints& complaints) {
+  if (strcmp(text, "access") == 0)
+    out = DebugMode::access;
+  else if (strcmp(text, "none") != 0)
+    complaints.push_back(std::string(row.name) + "=" + text +
+                         " is neither none nor access; ignored");
+}
+
 void read(const Row& row, const char* text, std::string& out, Complaints& complaints) {
   if (strcmp(row.range, "a name") != 0 || is_valid_tag(text))
     out = text;

@@ -11,6 +11,9 @@ namespace amem {
 /// Whether amem sets NCCL_CUMEM_ENABLE (AMEM_CUMEM). Without it NCCL's memory cannot be released.
 enum class CumemMode { force, respect };
 
+/// What AMEM_DEBUG explains.
+enum class DebugMode { none, access };
+
 /// The settings of this process. Read at the first call of amem, constant afterwards.
 struct Environment {
   long enable = 0;
@@ -27,6 +30,7 @@ struct Environment {
   long tms = 0;  ///< read in Python, like the next one
   std::string tms_nccl;
   std::string tensors;
+  DebugMode debug = DebugMode::none;
   long host_limit_mib = 0;
   long host_prealloc_mib = 0;
   /// One sentence for each variable with an illegal value or an unknown name. The default is used.

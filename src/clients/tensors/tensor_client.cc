@@ -131,6 +131,34 @@ Status TensorClient::check_margin(size_t size_bytes) const {
                     margin);
 }
 
+std::optional<Tag> TensorClient::released_tag(DeviceAddress address) {
+  MutexLock lock(registry_.mutex);
+  const Mapping* const mapping = registry_.mapping_at(address);
+  if (mapping == nullptr) return std::nullopt;
+  const Backing& backing = registry_.backing_of(*registry_.find(mapping->allocation));
+  return backing.is_here() ? std::nullopt : std::optional(backing.tag);
+}
+
+std::string TensorClient::released_text() {
+  struct Sum {
+    size_t count = 0, bytes = 0;
+  };
+  std::map<Tag, Sum> sums;
+  MutexLock lock(registry_.mutex);
+  for (const auto& [id, allocation] : registry_.allocations()) {
+    const Backing& backing = registry_.backing_of(allocation);
+    if (backing.is_here()) continue;
+    Sum& sum = sums[backing.tag];
+    ++sum.count;
+    sum.bytes += allocation.size_bytes;
+  }
+  std::string text;
+  for (const auto& [tag, sum] : sums)
+    text += (text.empty() ? "" : ", ") + tag + " (" + std::to_string(sum.count) + " allocations, " +
+            std::to_string(sum.bytes >> 20) + " MiB)";
+  return text;
+}
+
 Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size_t size_bytes) {
   const Mapping* const mapping = registry_.mapping_at(address);
   const Allocation* const allocation = mapping != nullptr ? find(mapping->address) : nullptr;

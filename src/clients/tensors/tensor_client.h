@@ -56,6 +56,11 @@ class TensorClient final : public Client {
   /// device.
   void set_margin(size_t bytes) { margin_bytes_ = bytes; }
 
+  /// The tag of the memory at this address if it is released now.
+  std::optional<Tag> released_tag(DeviceAddress address);
+  /// Tags with released memory, for messages: "weights (2 allocations, 8 MiB)".
+  std::string released_text();
+
   /// The saved contents of memory that is released and kept. Errors: misuse, if [address, address +
   /// size_bytes) is not such memory of one allocation.
   Status read_saved(DeviceAddress address, size_t size_bytes, void* to);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/tensors/access_debug.h"
+
+#include <array>
+#include <atomic>
+#include <cinttypes>
+#include <cstdint>
+#include <utility>
+
+#include "base/environment.h"
+#include "base/log.h"
+#include "clients/tensors/host.h"
+#include "interpose/interposer.h"
+
+namespace amem {
+namespace {
+
+constexpr int kIllegalAddress = 700;  // cudaErrorIllegalAddress
+
+/// The functions, and how many of their first parameters are addresses of memory that they use.
+struct Function {
+  const char* name;
+  int addresses;
+};
+constexpr Function kFunctions[] = {
+    {"cudaMemcpy", 2},           {"cudaMemcpyAsync", 2},       {"cudaMemset", 1},
+    {"cudaMemsetAsync", 1},      {"cudaDeviceSynchronize", 0}, {"cudaStreamSynchronize", 0},
+    {"cudaEventSynchronize", 0}, {"cudaStreamQuery", 0},       {"cudaEventQuery", 0},
+    {"cudaGetLastError", 0},     {"cudaPeekAtLastError", 0}};
+constexpr size_t kCount = std::size(kFunctions);
+constexpr std::array<const char*, kCount> kNames = [] {
+  std::array<const char*, kCount> names{};
+  for (size_t i = 0; i < kCount; ++i) names[i] = kFunctions[i].name;
+  return names;
+}();
+
+/// One runtime: a process with several gets the debugging of the first.
+constinit std::atomic<uintptr_t> g_real[kCount] = {};
+constinit std::atomic<bool> g_explained{false};
+
+void check_address(const char* call, uintptr_t address) {
+  TensorClient* const client = tensor_client();
+  const std::optional<Tag> tag = client != nullptr ? client->released_tag(address) : std::nullopt;
+  if (tag.has_value())
+    AMEM_LOG(warn, -1, "%s() uses 0x%" PRIxPTR " of the tag '%s', which is paused: resume it first",
+             call, address, tag->c_str());
+}
+
+void explain_illegal_address(const char* call) {
+  TensorClient* const client = tensor_client();
+  const std::string released = client != nullptr ? client->released_text() : std::string();
+  if (released.empty() || g_explained.exchange(true)) return;
+  AMEM_LOG(warn, -1,
+           "%s() reports an illegal address, and these tags are paused: %s. Kernels must use their "
+           "memory before the pause or after the resume",
+           call, released.c_str());
+}
+
+/// All of them have up to six parameters that are passed in registers.
+template <size_t kWhich>
+int entry(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f) {
+  constexpr Function kFunction = kFunctions[kWhich];
+  if (kFunction.addresses > 0) check_address(kFunction.name, a);
+  if (kFunction.addresses > 1) check_address(kFunction.name, b);
+  if (g_real[kWhich].load() == 0) g_real[kWhich] = first_definition(kFunction.name);
+  using Real = int(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+  const int result = reinterpret_cast<Real*>(g_real[kWhich].load())(a, b, c, d, e, f);
+  if (result == kIllegalAddress) explain_illegal_address(kFunction.name);
+  return result;
+}
+
+template <size_t... kAll>
+const void* entry_at(size_t which, std::index_sequence<kAll...>) {
+  static const std::array<const void*, kCount> all{reinterpret_cast<const void*>(&entry<kAll>)...};
+  return all[which];
+}
+
+const void* entry_of(size_t which, uintptr_t function, const Image*) {
+  uintptr_t known = 0;
+  const bool is_first =
+      function == 0 || g_real[which].compare_exchange_strong(known, function) || known == function;
+  return is_first ? entry_at(which, std::make_index_sequence<kCount>()) : nullptr;
+}
+
+constexpr NamedFunctions kRuntimeFunctions{kNames, entry_of};
+
+}  // namespace
+
+void catch_illegal_accesses() {
+  if (environment().debug == DebugMode::access) intercept_names(kRuntimeFunctions);
+}
+
+}  // namespace amem
