@@ -6,9 +6,10 @@
 #include <atomic>
 #include <cinttypes>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
-#include "base/environment.h"
 #include "base/log.h"
 #include "clients/tensors/host.h"
 #include "interpose/interposer.h"
@@ -88,7 +89,8 @@ constexpr NamedFunctions kRuntimeFunctions{kNames, entry_of};
 }  // namespace
 
 void catch_illegal_accesses() {
-  if (environment().debug == DebugMode::access) intercept_names(kRuntimeFunctions);
+  const char* const debug = getenv("AMEM_DEBUG");  // allow: the other settings are read later
+  if (debug != nullptr && strcmp(debug, "access") == 0) intercept_names(kRuntimeFunctions);
 }
 
 }  // namespace amem
