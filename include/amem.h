@@ -27,10 +27,11 @@ typedef enum {
 
 /* What happens to memory at a pause of its owner. */
 typedef enum {
-  amemKindKeep = 0,       /* released; contents are saved in host memory */
+  amemKindKeep = 0,       /* released; contents are kept in pinned host memory */
   amemKindDiscard = 1,    /* released; contents are undefined afterwards */
   amemKindPersistent = 2, /* never released; ncclMemStats() prints the reason */
-  amemKindCount = 3
+  amemKindDisk = 3,       /* released; contents are kept in a file (amemSetBackupDirectory) */
+  amemKindCount = 4
 } amemKind_t;
 
 /* Sums over allocations, in bytes except `objects`. */
@@ -41,6 +42,7 @@ typedef struct {
   uint64_t released_bytes;  /* of these, currently released */
   uint64_t saved_bytes;     /* host memory with contents of released memory */
   uint64_t fixed_bytes;     /* of these, never released; ncclMemStats() prints the reasons */
+  uint64_t disk_bytes;      /* files with contents of released memory */
 } amemTotals_t;
 
 /* The last completed pause and resume, in milliseconds and bytes. */
@@ -68,11 +70,11 @@ typedef struct {
  * independently, in any order. */
 
 /* Allocates memory on the device of the current CUDA context (cuCtxGetDevice), readable and
- * writable on that device. The size is rounded up to 2 MiB. `kind` is amemKindKeep or
- * amemKindDiscard. The address is valid until amemFree(), and stays reserved while the memory is
- * released. New memory of a paused tag is resident until the tag is paused again. Returns 0, or an
- * error code of ncclResult_t if amem is inactive, no context is current, an argument is illegal or
- * there is not enough memory; amemGetLastError() has the reason. */
+ * writable on that device. The size is rounded up to 2 MiB. `kind` is amemKindKeep,
+ * amemKindDiscard or amemKindDisk. The address is valid until amemFree(), and stays reserved while
+ * the memory is released. New memory of a paused tag is resident until the tag is paused again.
+ * Returns 0, or an error code of ncclResult_t if amem is inactive, no context is current, an
+ * argument is illegal or there is not enough memory; amemGetLastError() has the reason. */
 int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind);
 
 /* Waits for the work of the device, like cudaFree(), then frees memory of amemMalloc(), resident or
@@ -108,8 +110,8 @@ int amemSetProcessRegion(const char* tag, amemKind_t kind);
 int amemPause(const char* tags);
 
 /* Restores the memory with these tags, or with NULL of all tags. Returns when it is at its
- * addresses, with its contents if it is amemKindKeep. Idempotent. Returns as ncclResume(): on error
- * the tags stay paused, and the call can be repeated. */
+ * addresses, with its contents if it is amemKindKeep or amemKindDisk. Idempotent. Returns as
+ * ncclResume(): on error the tags stay paused, and the call can be repeated. */
 int amemResume(const char* tags);
 
 /* The saved contents of memory that is paused and kept. Copies `size_bytes` of the memory at
@@ -119,8 +121,20 @@ int amemReadBackup(void* to, const void* pointer, size_t size_bytes);
 
 /* The same without a copy: where amem keeps the contents until the memory is resumed or freed. NULL
  * where amemReadBackup() returns an error, and if they are not contiguous in host memory: amem does
- * not keep pages that are all zero. */
+ * not keep pages that are all zero, and contents of amemKindDisk are in a file. */
 const void* amemGetBackup(const void* pointer, size_t size_bytes);
+
+/* If `retain` is not 0, amemReadBackup() and amemGetBackup() also work after a resume: with the
+ * contents of the last pause, until the next pause or free. The host memory stays in use. 0, the
+ * default: only while the memory is paused. Returns as amemMalloc(). */
+int amemRetainBackups(int retain);
+
+/* The directory for the contents of amemKindDisk, in place of that of AMEM_BACKUP_DIR; choose one
+ * on a local disk. Files have no names and end with the process. A pause reserves their size first
+ * and fails without room; it needs 32 MiB of pinned host memory for each device. AMEM_TIMEOUT_MS
+ * must be longer than the disk takes. Returns as amemMalloc(); an error if amem cannot create a
+ * file in the directory, which is then not changed. */
+int amemSetBackupDirectory(const char* path);
 
 /* From now on, allocations with a tag fail as for lack of memory if they would leave less than this
  * free on their device. 0, the default: no margin. Returns as amemMalloc(). */

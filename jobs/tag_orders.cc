@@ -31,7 +31,8 @@ std::string resume(Words& words) {
   return std::to_string(seconds_of([&] { check_amem(amemResume(which), "amemResume"); }));
 }
 
-/// The state of a tag and its allocated, resident, released and saved bytes.
+/// The state of a tag and its allocated, resident, released and saved bytes, on the host and on
+/// disk.
 std::string totals(Words& words) {
   std::string tag;
   words >> tag;
@@ -39,7 +40,8 @@ std::string totals(Words& words) {
   check_amem(amemGetTagTotals(tag.c_str(), -1, -1, &totals), "amemGetTagTotals");
   return std::to_string(amemGetTagState(tag.c_str())) + " " +
          std::to_string(totals.allocated_bytes) + " " + std::to_string(totals.resident_bytes) +
-         " " + std::to_string(totals.released_bytes) + " " + std::to_string(totals.saved_bytes);
+         " " + std::to_string(totals.released_bytes) + " " + std::to_string(totals.saved_bytes) +
+         " " + std::to_string(totals.disk_bytes);
 }
 
 /// The words of a piece: some stretches are all zero, others are not.
@@ -53,15 +55,17 @@ std::vector<unsigned> contents(size_t size_bytes, unsigned pattern) {
 
 }  // namespace
 
-/// tag_malloc TAG keep|discard BYTES
+amemKind_t kind_of(const std::string& name) {
+  return name == "discard" ? amemKindDiscard : name == "disk" ? amemKindDisk : amemKindKeep;
+}
+
+/// tag_malloc TAG keep|discard|disk BYTES
 std::string TagOrders::allocate(Words& words) {
   std::string tag, kind;
   Piece piece{0, 0, next_pattern_++};
   words >> tag >> kind >> piece.size_bytes;
   void* pointer = nullptr;
-  check_amem(amemMalloc(&pointer, piece.size_bytes, tag.c_str(),
-                        kind == "discard" ? amemKindDiscard : amemKindKeep),
-             "amemMalloc");
+  check_amem(amemMalloc(&pointer, piece.size_bytes, tag.c_str(), kind_of(kind)), "amemMalloc");
   piece.address = reinterpret_cast<Address>(pointer);
   pieces_[tag].push_back(piece);
   return std::to_string(piece.address);

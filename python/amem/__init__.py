@@ -25,7 +25,7 @@ from .errors import AmemError
 from .interposition import interposition
 from .launch import env, preload_path
 from .library import enable as _enable
-from .regions import backup, cuda_graph, disable, region
+from .regions import backup, cuda_graph, disable, region, set_backup_directory
 from .session import Report, enabled, pause, paused, prepare_host_memory, resume, set_group, state, trim_host_memory
 from .statistics import stats
 
@@ -46,6 +46,7 @@ __all__ = [
     "preload_path",
     "prepare_host_memory",
     "region",
+    "set_backup_directory",
     "resume",
     "set_group",
     "state",

@@ -10,7 +10,7 @@ from .errors import AmemError
 from .installation import find_libraries
 
 STATES = ("active", "pausing", "paused", "resuming", "off")  # amemState_t
-KINDS = ("keep", "discard", "persistent")  # amemKind_t
+KINDS = ("keep", "discard", "persistent", "disk")  # amemKind_t
 
 class Totals(ctypes.Structure):
     """amemTotals_t."""
@@ -24,6 +24,7 @@ class Totals(ctypes.Structure):
             "released_bytes",
             "saved_bytes",
             "fixed_bytes",
+            "disk_bytes",
         )
     ]
 
@@ -71,6 +72,8 @@ _SIGNATURES = {
     "amemSetProcessRegion": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int]),
     "amemReadBackup": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
     "amemGetBackup": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t]),
+    "amemRetainBackups": (ctypes.c_int, [ctypes.c_int]),
+    "amemSetBackupDirectory": (ctypes.c_int, [ctypes.c_char_p]),
     "amemSetMemoryMargin": (ctypes.c_int, [ctypes.c_size_t]),
     "amemPause": (ctypes.c_int, [ctypes.c_char_p]),
     "amemResume": (ctypes.c_int, [ctypes.c_char_p]),

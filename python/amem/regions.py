@@ -4,6 +4,7 @@
 
 import contextlib
 import ctypes
+import os
 import threading
 from typing import Iterator, List, Optional, Tuple
 
@@ -12,13 +13,14 @@ from .calls import call
 from .errors import AmemError
 from .library import require_library
 
-_KINDS = {"host": 0, None: 1}  # amemKindKeep, amemKindDiscard
+_KINDS = {"host": 0, None: 1, "disk": 3}  # amemKind_t
 _capture = threading.local()
 
 
-def _kind_of(backup: Optional[str]) -> int:
+def kind_of(backup: Optional[str]) -> int:
+    """amemKind_t."""
     if backup not in _KINDS:
-        raise AmemError(f"backup is {backup!r}; it must be 'host' (contents are kept) or None (contents are discarded)")
+        raise AmemError(f"backup is {backup!r}; it must be 'host', 'disk' or None (contents are discarded)")
     return _KINDS[backup]
 
 
@@ -80,6 +82,7 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
     Args:
         tag: 1 to 64 letters, digits, '_', '-', '.', ':' or '/'. "nccl", "symmetric" and "context" are reserved.
         backup: "host": a pause copies the contents to pinned host memory, and a resume restores them.
+            "disk": the same with a file in the directory of set_backup_directory().
             None: the contents are undefined after a resume, as for a KV cache.
         threads: False: the region is the calling thread's. True: it is the process's, for allocations of threads
             that have no region of their own, such as those of autograd. Open it while no other thread has a region
@@ -89,17 +92,26 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
     nest; the innermost one counts. Inside a capture of a CUDA graph a region has no effect: memory of a capture belongs
     to its graph. Raises AmemError if amem is not in the process or the tag is not valid.
     """
-    kind = _kind_of(backup)
+    kind = kind_of(backup)
     if getattr(_capture, "depth", 0) > 0 or torch_pools.is_capturing():
         yield
         return
-    name = "host" if backup == "host" else "none"
+    name = backup or "none"
     if not threads:
         with _open(tag, kind), torch_pools.routed(tag, name):
             yield
         return
     with _process_region(tag, kind), torch_pools.routed(tag, name, whole_process=True):
         yield
+
+
+def set_backup_directory(path: str) -> None:
+    """The directory for files with the contents of regions with backup="disk"; choose one on a local disk.
+
+    Replaces that of AMEM_BACKUP_DIR. Files have no names and end with the process. Raises AmemError if no file can be
+    created in the directory.
+    """
+    call("amemSetBackupDirectory", os.fsencode(path))
 
 
 @contextlib.contextmanager
@@ -119,7 +131,7 @@ def cuda_graph(graph, *, tag: str = "cuda_graph", backup: Optional[str] = "host"
     After pause(tag) and resume(tag) the graph can be replayed; it is not captured again. With backup=None a
     replay must not read what an earlier replay has left in the graph's memory.
     """
-    kind = _kind_of(backup)
+    kind = kind_of(backup)
     torch = torch_pools.torch_with_gpus()
     if torch is None:
         raise AmemError("cuda_graph() needs PyTorch with a GPU: import torch first")
@@ -153,4 +165,4 @@ def backup(tensor, *, copy: bool = False):
 
 def open_pool(owner: torch_pools.Owner):
     """The region of a pool of PyTorch."""
-    return _open(owner.tag, _KINDS["host"] if owner.kind == "host" else _KINDS[None])
+    return _open(owner.tag, _KINDS[None if owner.kind == "none" else owner.kind])

@@ -6,13 +6,15 @@ After `import amem.torch_memory_saver`, or in a process that was started with AM
 `import torch_memory_saver` imports this module. Nothing is preloaded, so both hook modes mean the same.
 
 AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag, also concern the memory of NCCL.
-TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1: all memory that the process allocates has the tag "default".
+TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1 or TMS_INIT_ENABLE_DISK_BACKUP=1: all memory that the process
+allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups on disk, as AMEM_BACKUP_DIR.
 """
 
 import contextlib
 import json
 import os
 import sys
+import tempfile
 import threading
 import types
 from typing import Any, Iterator, Optional
@@ -34,6 +36,23 @@ def _flag(name: str) -> bool:
     return os.environ.get(name, "").lower() in ("1", "true", "yes")
 
 
+def _kind(cpu_backup: bool, disk_backup: bool) -> int:
+    """amemKind_t of a region. The original keeps contents on disk in a directory below /tmp by default."""
+    if disk_backup and not cpu_backup:
+        _need_backup_directory()
+    return regions.kind_of("host" if cpu_backup else "disk" if disk_backup else None)
+
+
+def _need_backup_directory() -> None:
+    global _has_backup_directory
+    if not _has_backup_directory and "AMEM_BACKUP_DIR" not in os.environ:
+        regions.set_backup_directory(os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir())
+    _has_backup_directory = True
+
+
+_has_backup_directory = False
+
+
 class _ThreadConfig(threading.local):
     """What the C functions of torch_memory_saver set for the calling thread: one entry of amem's stack of regions."""
 
@@ -41,14 +60,14 @@ class _ThreadConfig(threading.local):
         self.tag = _DEFAULT_TAG
         self.interesting = _flag("TMS_INIT_ENABLE")
         self.cpu_backup = _flag("TMS_INIT_ENABLE_CPU_BACKUP")
-        self.disk_backup = False
+        self.disk_backup = _flag("TMS_INIT_ENABLE_DISK_BACKUP")
         self.cpu_backup_backend = os.environ.get("TMS_INIT_CPU_BACKUP_BACKEND", "pinned")
         self.is_open = False
 
     def apply(self) -> None:
         self.close()
         tag = self.tag.encode() if self.interesting else None
-        call("amemBeginRegion", tag, 0 if self.cpu_backup or tag is None else 1)
+        call("amemBeginRegion", tag, _kind(self.cpu_backup or tag is None, self.disk_backup))
         self.is_open = True
 
     def close(self) -> None:
@@ -62,7 +81,7 @@ class _Cdll:
 
     def __init__(self) -> None:
         self._config = _ThreadConfig()
-        self._retain = _flag("TMS_RETAIN_CPU_BACKUP")
+        self.tms_set_retain_cpu_backup(_flag("TMS_RETAIN_CPU_BACKUP"))
 
     def __getattr__(self, name: str) -> Any:
         """tms_get_X and tms_set_X, for X of the thread's configuration."""
@@ -82,11 +101,15 @@ class _Cdll:
 
         return get if name.startswith("tms_get_") else set_to
 
+    def tms_set_disk_backup_dir(self, path: bytes) -> None:
+        torch_memory_saver.set_disk_backup_dir(os.fsdecode(path))
+
     def tms_get_retain_cpu_backup(self) -> bool:
         return self._retain
 
     def tms_set_retain_cpu_backup(self, value: bool) -> None:
         self._retain = value
+        call("amemRetainBackups", int(value))
 
     def set_memory_margin_bytes(self, value: int) -> None:
         call("amemSetMemoryMargin", value)
@@ -143,8 +166,8 @@ class TorchMemorySaver:
 
     def _checked_backend(self, cpu: bool, disk: bool, backend: Optional[str]) -> str:
         """The backend of a region. The host memory of "mmap" is returned after each resume."""
-        if disk:
-            raise NotImplementedError(_NO_DISK)
+        if cpu and disk:
+            raise ValueError("enable_cpu_backup and enable_disk_backup exclude each other")
         if backend is not None and not cpu:
             raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
         if backend not in (None, "pinned", "mmap"):
@@ -161,13 +184,12 @@ class TorchMemorySaver:
         enable_disk_backup: bool = False,
         cpu_backup_backend: Optional[str] = None,
     ) -> Iterator[None]:
-        """Memory that is allocated in the block has the tag. Contents are kept with enable_cpu_backup."""
+        """Memory that is allocated in the block has the tag. Contents are kept with one of the backups."""
         backend = self._checked_backend(enable_cpu_backup, enable_disk_backup, cpu_backup_backend)
-        with torch_pools.routed(tag, "host" if enable_cpu_backup else "none"):
-            with self._configured(
-                tag=tag, interesting=True, cpu_backup=enable_cpu_backup, cpu_backup_backend=backend
-            ):
-                yield
+        backup = "host" if enable_cpu_backup else "disk" if enable_disk_backup else "none"
+        config = {"cpu_backup": enable_cpu_backup, "disk_backup": enable_disk_backup, "cpu_backup_backend": backend}
+        with torch_pools.routed(tag, backup), self._configured(tag=tag, interesting=True, **config):
+            yield
 
     @contextlib.contextmanager
     def cuda_graph(
@@ -185,9 +207,8 @@ class TorchMemorySaver:
         backup = "host" if enable_cpu_backup else None
         options = {"pool": pool, "stream": stream, "capture_error_mode": capture_error_mode}
         with regions.cuda_graph(cuda_graph, tag=tag, backup=backup, **options):
-            with self._configured(
-                tag=tag, interesting=True, cpu_backup=enable_cpu_backup, cpu_backup_backend=backend
-            ):
+            config = {"cpu_backup": enable_cpu_backup, "disk_backup": False, "cpu_backup_backend": backend}
+            with self._configured(tag=tag, interesting=True, **config):
                 yield
 
     @contextlib.contextmanager
@@ -236,7 +257,8 @@ class TorchMemorySaver:
 
     @property
     def retain_cpu_backup(self) -> bool:
-        """amem keeps its host memory for the next pause, unless this is set to False."""
+        """Whether get_cpu_backup() works after a resume. amem keeps its host memory for the next pause, unless this is
+        set to False."""
         return self._cdll().tms_get_retain_cpu_backup()
 
     @retain_cpu_backup.setter
@@ -245,17 +267,19 @@ class TorchMemorySaver:
         self._cdll().tms_set_retain_cpu_backup(value)
 
     def get_cpu_backup(self, x: Any, zero_copy: bool = False) -> Any:
-        """The saved contents of a paused tensor on the CPU; None if there are none."""
+        """The saved contents of a tensor on the CPU, of its pause or with retain_cpu_backup of the last one; None if there
+        are none."""
         try:
             return regions.backup(x, copy=not zero_copy)
         except AmemError:
             return None
 
     def set_disk_backup_dir(self, path: str) -> None:
-        raise NotImplementedError(_NO_DISK)
-
-
-_NO_DISK = "amem keeps contents in host memory, not on a disk: use enable_cpu_backup=True"
+        """The directory for files with contents."""
+        global _has_backup_directory
+        self._ensure_initialized()
+        regions.set_backup_directory(path)
+        _has_backup_directory = True
 
 
 @contextlib.contextmanager
@@ -276,5 +300,6 @@ def configure_subprocess() -> Iterator[None]:
 
 torch_memory_saver = TorchMemorySaver()
 if _flag("TMS_INIT_ENABLE"):
-    regions.process_regions.begin(_DEFAULT_TAG, 0 if _flag("TMS_INIT_ENABLE_CPU_BACKUP") else 1)
+    _of_process = _kind(_flag("TMS_INIT_ENABLE_CPU_BACKUP"), _flag("TMS_INIT_ENABLE_DISK_BACKUP"))
+    regions.process_regions.begin(_DEFAULT_TAG, _of_process)
 sys.modules["torch_memory_saver"] = sys.modules[__name__]

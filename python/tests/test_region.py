@@ -276,6 +276,35 @@ print([access(pointer, 1) for pointer in (before, after)], access(of_other, 0), 
     assert run(code).splitlines() == ["3 0", "0 704 3 3 0", "[3, 3] 0 True"]
 
 
+def test_contents_on_disk(run, tmp_path):
+    code = """
+from ctypes import c_size_t, c_void_p
+try:
+    with amem.region("weights", backup="disk"): pass
+except amem.AmemError as error:
+    print(error)
+for directory in (%r, %r):
+    try:
+        amem.set_backup_directory(directory)
+    except amem.AmemError as error:
+        print(error)
+with amem.region("weights", backup="disk"):
+    kept = user.user_malloc(4 * MIB)
+fill(kept, 7)
+amem.pause("weights")
+print(totals("weights")["disk_bytes"] // MIB, totals("weights")["saved_bytes"])
+library = amem.library.require_library()
+data = (ctypes.c_ubyte * 5000)()
+print(library.amemReadBackup(data, kept + 4000, c_size_t(5000)), set(data), library.amemGetBackup(kept, c_size_t(8)))
+amem.resume("weights")
+print(read(kept))
+""" % (str(tmp_path / "none"), str(tmp_path))
+    found = run(code).splitlines()
+    assert "set AMEM_BACKUP_DIR or call amemSetBackupDirectory()" in found[0]
+    assert "%s: No such file" % (tmp_path / "none") in found[1]
+    assert found[2:] == ["4 0", "0 {7} None", "{7}"]
+
+
 def test_use_of_paused_memory_is_explained(build):
     """AMEM_DEBUG=access names the tag; without it nothing is said."""
     code = START + """
@@ -300,3 +329,26 @@ assert user.user_copy(kept, other, 16) == 0
         if debug:
             assert said[0].startswith("cudaMemcpy() uses 0x") and "of the tag 'weights', which is paused" in said[0]
             assert "illegal address, and these tags are paused: weights (1 allocations, 4 MiB)" in said[1]
+
+
+def test_retained_backups_can_be_read_after_a_resume(run):
+    code = """
+from ctypes import c_size_t
+with amem.region("weights"):
+    kept, zero = user.user_malloc(4 * MIB), user.user_malloc(4 * MIB)
+library = amem.library.require_library()
+def backup(pointer):
+    data = (ctypes.c_ubyte * 100)(*[1] * 100)
+    return set(data) if library.amemReadBackup(data, pointer, c_size_t(100)) == 0 else "none"
+fill(zero, 0)
+for retain in (1, 0):
+    library.amemRetainBackups(retain)
+    for value in (7, 8):
+        fill(kept, value)
+        amem.pause("weights"); amem.resume("weights")
+        fill(kept, 9)
+        print(backup(kept), backup(zero), totals("weights")["saved_bytes"])
+user.user_free(kept); user.user_free(zero)
+print(amem.trim_host_memory() > 0)
+"""
+    assert run(code).splitlines() == ["{7} {0} 0", "{8} {0} 0", "none none 0", "none none 0", "True"]

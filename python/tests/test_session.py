@@ -39,7 +39,7 @@ def test_statistics_have_all_keys(build):
         *("driver_objects", "times"),
     }
     assert (stats["state"], stats["group"], stats["group_name"], stats["devices"]) == ("active", 3, "train", {})
-    sums = {"objects", "allocated_bytes", "resident_bytes", "released_bytes", "saved_bytes", "fixed_bytes"}
+    sums = {"objects", "allocated_bytes", "resident_bytes", "released_bytes", "saved_bytes", "fixed_bytes", "disk_bytes"}
     assert set(stats["total"]) == set(stats["imports"]) == sums
     assert {"pause_ms", "resume_ms", "pause_copied_bytes", "host_capacity_bytes"} <= set(stats["times"])
 

@@ -128,12 +128,25 @@ print(os.environ == before)
     assert run(code).splitlines() == ["1 True 1", "True"]
 
 
-def test_what_amem_does_not_have_is_refused(run):
+@pytest.mark.parametrize("how", ["call", "variable", "default"])
+def test_contents_are_kept_on_disk(run, tmp_path, how):
     code = """
-for call in (lambda: saver.region(enable_disk_backup=True).__enter__(), lambda: saver.set_disk_backup_dir("/tmp")):
-    try:
-        call()
-    except NotImplementedError as error:
-        print(error)
+saver.set_disk_backup_dir(%r)
+""" % str(tmp_path) if how == "call" else ""
+    code += """
+with saver.region(tag="weights", enable_disk_backup=True):
+    weights = user.user_malloc(4 * MIB)
+fill(weights, 7)
+saver.pause("weights")
+print(totals("weights")["disk_bytes"] // MIB, totals("weights")["saved_bytes"])
+saver.resume("weights")
+print(read(weights))
+try:
+    saver.region(enable_cpu_backup=True, enable_disk_backup=True).__enter__()
+except ValueError as error:
+    print(error)
 """
-    assert run(code).splitlines() == ["amem keeps contents in host memory, not on a disk: use enable_cpu_backup=True"] * 2
+    settings = {"TMS_DISK_BACKUP_DIR": str(tmp_path)} if how == "variable" else {}
+    assert run(code, **settings).splitlines() == [
+        "4 0", "{7}", "enable_cpu_backup and enable_disk_backup exclude each other"
+    ]

@@ -40,7 +40,16 @@ Status resume(const char* tags) {
 Result<Kind> kind_of(amemKind_t kind) {
   if (kind == amemKindKeep) return Kind::keep;
   if (kind == amemKindDiscard) return Kind::discard;
-  return make_error(ErrorKind::misuse, 0, "the kind is neither amemKindKeep nor amemKindDiscard");
+  if (kind != amemKindDisk)
+    return make_error(ErrorKind::misuse, 0,
+                      "the kind is not amemKindKeep, amemKindDiscard or amemKindDisk");
+  Process* const process = process_that_works();
+  if (process == nullptr) return why_inactive();
+  if (process->session().backup_directory().path().empty())
+    return make_error(ErrorKind::misuse, 0,
+                      "there is no directory for contents on disk: set AMEM_BACKUP_DIR or call "
+                      "amemSetBackupDirectory()");
+  return Kind::disk;
 }
 
 Result<DeviceAddress> allocate(size_t size_bytes, const char* tag, amemKind_t kind) {
@@ -161,6 +170,24 @@ AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
   const Result<int> device = device_of_caller(*process);
   if (!device.ok()) return result_of("amemPrepareHostMemory", Error(device.error()));
   process->session().prepare_host_memory(device.value(), bytes);
+  return 0;
+}
+
+AMEM_API int amemSetBackupDirectory(const char* path) {
+  using namespace amem;
+  Process* const process = process_that_works();
+  if (process == nullptr) return result_of("amemSetBackupDirectory", why_inactive());
+  if (path == nullptr)
+    return result_of("amemSetBackupDirectory",
+                     make_error(ErrorKind::misuse, 0, "the path is null"));
+  return result_of("amemSetBackupDirectory", process->session().backup_directory().set(path));
+}
+
+AMEM_API int amemRetainBackups(int retain) {
+  using namespace amem;
+  Process* const process = process_that_works();
+  if (process == nullptr) return result_of("amemRetainBackups", why_inactive());
+  process->session().retain_backups(retain != 0);
   return 0;
 }
 

@@ -64,6 +64,9 @@ Process::Process(const Driver& driver)
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
   set_process_region(process_region_of_environment());
+  if (const std::string& path = environment().backup_directory; !path.empty())
+    if (Status set = session_.backup_directory().set(path); !set.ok())
+      AMEM_LOG(warn, -1, "AMEM_BACKUP_DIR: %s", set.error().message.c_str());
   hooks_.driver = &driver_;
   hooks_.registry = &registry_;
   hooks_.exchange = &sharing_;

@@ -30,7 +30,8 @@ struct Environment {
   long tms = 0;  ///< read in Python, like the next one
   std::string tms_nccl;
   std::string tensors;
-  DebugMode debug = DebugMode::none;
+  std::string backup_directory;
+  DebugMode debug = DebugMode::none;  ///< read earlier by clients/tensors/access_debug.cc
   long host_limit_mib = 0;
   long host_prealloc_mib = 0;
   /// One sentence for each variable with an illegal value or an unknown name. The default is used.

@@ -28,6 +28,7 @@ struct Size {
 constexpr Size kSizes[] = {{"resident", "resident_bytes"},
                            {"released", "released_bytes"},
                            {"on host", "saved_bytes"},
+                           {"on disk", "disk_bytes"},
                            {"persistent", "fixed_bytes"}};
 constexpr size_t kMostCommand = 60;
 

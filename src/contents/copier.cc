@@ -90,7 +90,10 @@ Status Copier::copy_contents(const Transfer& transfer, CopyDirection direction) 
 Status Copier::queue(const Transfer& transfer, CopyDirection direction) {
   AMEM_TRY(make_ready());
   if (direction == CopyDirection::to_device) AMEM_TRY(zero(transfer));
-  if (transfer.on_host != nullptr) AMEM_TRY(copy_contents(transfer, direction));
+  if (transfer.in_file.file != nullptr)
+    AMEM_TRY(file_copier_.copy(transfer, direction, stream_));
+  else if (transfer.on_host != nullptr)
+    AMEM_TRY(copy_contents(transfer, direction));
   AMEM_TRY(exiting_.check());
   return driver_status(driver_, driver_.cuEventRecord(ends_[queued_++ % 2], stream_),
                        "cuEventRecord()");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/exit_flag.h"
+#include "contents/file_copier.h"
 #include "contents/kernels.h"
 
 namespace amem {
@@ -28,9 +29,12 @@ std::vector<CopyRange> copy_ranges(const std::vector<Piece>& pieces,
 struct Transfer {
   BackingId backing = 0;
   DeviceAddress address = 0;
-  size_t size_bytes = 0;       ///< of the backing
-  std::vector<Piece> pieces;   ///< bytes to copy; consecutive on the host
-  HostBlock on_host;           ///< of the same size as the pieces together
+  size_t size_bytes = 0;      ///< of the backing
+  std::vector<Piece> pieces;  ///< bytes to copy; consecutive on the host
+  HostBlock on_host;          ///< of the same size as the pieces together
+  bool needs_file = false;    ///< the contents are kept in a file
+  FilePart in_file;           ///< if it is set, the pieces are in the file, and `on_host` is memory
+                              ///< to copy them through
   bool kernel_can_go = false;  ///< a kernel of the backing's device can access the memory
   /// Keeps the memory at `address` mapped while it exists.
   std::shared_ptr<const void> under_way;
@@ -68,6 +72,7 @@ class Copier {
   const int device_;
   const ExitFlag& exiting_;
   Kernels kernels_{driver_, device_, exiting_};
+  FileCopier file_copier_{driver_, exiting_};
   DriverStream stream_ = nullptr;  ///< exists as long as the context, like the events
   DriverEvent ends_[2] = {};       ///< for the last two transfers, alternating
   size_t queued_ = 0;              ///< number of transfers

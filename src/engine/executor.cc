@@ -47,6 +47,7 @@ void Executor::add_contents(BackingId id, TransfersByDevice* found) {
   transfer.backing = id;
   transfer.address = backing->first_address();
   transfer.size_bytes = backing->size_bytes;
+  transfer.needs_file = is_on_disk(*backing, registry_.allocations());
   transfer.kernel_can_go = is_readable(backing->placements.front(), backing->device());
   transfer.under_way = keep_mapped(*backing);
   need_copier(backing->device());
@@ -73,11 +74,23 @@ Result<Executor::SharedTransfers> Executor::find_contents(const Plan& plan,
   return found;
 }
 
+/// The memory of the pool that these transfers need in addition.
+size_t Executor::host_bytes(int device, const Transfers& transfers) {
+  size_t bytes = 0;
+  bool needs_staging = false;
+  for (const Transfer& transfer : transfers)
+    if (transfer.needs_file)
+      needs_staging = true;
+    else
+      bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
+  if (needs_staging && staging_[device].expired())
+    bytes += HostPool::block_bytes(FileCopier::kStagingBytes);
+  return bytes;
+}
+
 Status Executor::reserve(const TransfersByDevice& transfers, Deadline deadline) {
   size_t size_bytes = 0;
-  for (const auto& [device, of_device] : transfers)
-    for (const Transfer& transfer : of_device)
-      size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
+  for (const auto& [device, of_device] : transfers) size_bytes += host_bytes(device, of_device);
   if (size_bytes <= pool_.free_bytes()) return ok_status();
   const int device = transfers.begin()->first;
   return devices_.run(
@@ -93,23 +106,56 @@ Status Executor::make_room(const Plan& plan, Deadline deadline) {
   return reserve(*found.value(), deadline);
 }
 
+/// One file for all contents of a pause that go to the disk.
+Status Executor::make_file(TransfersByDevice& transfers) {
+  size_t size_bytes = 0;
+  std::vector<Transfer*> in_file;
+  for (auto& [device, of_device] : transfers)
+    for (Transfer& transfer : of_device) {
+      if (!transfer.needs_file || total_bytes(transfer.pieces) == 0) continue;
+      transfer.in_file.offset_bytes = size_bytes;
+      size_bytes += (total_bytes(transfer.pieces) + FileCopier::kAlignment - 1) /
+                    FileCopier::kAlignment * FileCopier::kAlignment;
+      in_file.push_back(&transfer);
+    }
+  if (in_file.empty()) return ok_status();
+  const auto file = BackupFile::make(directory_.path(), size_bytes);
+  if (!file.ok()) return Error(file.error());
+  for (Transfer* const transfer : in_file) transfer->in_file.file = file.value();
+  return ok_status();
+}
+
+/// The host memory of a transfer; of all transfers of the device to files, the same.
+Result<HostBlock> Executor::take_block(int device, const Transfer& transfer) {
+  HostBlock block = transfer.needs_file ? staging_[device].lock() : nullptr;
+  if (block != nullptr) return block;
+  const size_t bytes =
+      transfer.needs_file ? FileCopier::kStagingBytes : total_bytes(transfer.pieces);
+  block = pool_.take(bytes);
+  if (block == nullptr)
+    return make_error(ErrorKind::os, 0, "there is no host memory for %zu bytes of contents", bytes);
+  last_kept_bytes_ += HostPool::block_bytes(bytes);
+  if (transfer.needs_file) staging_[device] = block;
+  return block;
+}
+
 // Every remaining transfer has a host block before any copy starts.
 Status Executor::take_blocks(TransfersByDevice* transfers, size_t* copied_bytes) {
   last_kept_bytes_ = 0;
+  AMEM_TRY(make_file(*transfers));
   for (auto& [device, of_device] : *transfers) {
     MutexLock lock(registry_.mutex);
     for (Transfer& transfer : of_device) {
       Backing* backing = registry_.find_backing(transfer.backing);
       const size_t bytes = total_bytes(transfer.pieces);
       if (backing == nullptr || backing->state != saving || bytes == 0) continue;
-      transfer.on_host = pool_.take(bytes);
-      if (transfer.on_host == nullptr)
-        return make_error(ErrorKind::os, 0, "there is no host memory for %zu bytes of contents",
-                          bytes);
+      Result<HostBlock> block = take_block(device, transfer);
+      if (!block.ok()) return std::move(block.error());
+      transfer.on_host = block.value();
       backing->saved = transfer.on_host;
       backing->saved_pieces = transfer.pieces;
+      backing->saved_file = transfer.in_file;
       *copied_bytes += bytes;
-      last_kept_bytes_ += HostPool::block_bytes(bytes);
     }
   }
   // Outside the lock, because the end of a transfer takes it.

@@ -2,11 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "contents/backup_file.h"
 #include "contents/copy_pipeline.h"
 #include "contents/host_pool.h"
 #include "engine/plan.h"
@@ -34,13 +36,14 @@ struct MoveReport {
 /// Threads: one at a time (the session's). Each step takes the registry's mutex.
 class Executor {
  public:
-  Executor(const ProcessContext& context, HostPool& pool)
+  Executor(const ProcessContext& context, HostPool& pool, BackupDirectory& directory)
       : context_(context),
         driver_(context.driver),
         registry_(context.registry),
         devices_(context.devices),
         exiting_(context.exiting),
-        pool_(pool) {}
+        pool_(pool),
+        directory_(directory) {}
 
   /// Reserves host memory for the plan: as much as the last pause kept, or as much as is not zero
   /// now. Peers may still write, so move_out() may need more.
@@ -49,6 +52,9 @@ class Executor {
   /// Drops imports, copies the bytes that are kept and not zero, and releases memory. After an
   /// error, backings that were not released are unchanged; plan_resume() has the others.
   Status move_out(const Plan& plan, Deadline deadline, MoveReport* report);
+
+  /// From the next resume on, saved contents stay until the next pause (Session::retain_backups).
+  void retain_backups(bool retain) { retain_backups_ = retain; }
 
   /// Creates memory and restores its contents, including those of an earlier call that failed.
   /// Calls `meanwhile` when all memory exists and copies are running. After an error the memory is
@@ -74,6 +80,9 @@ class Executor {
                                         Deadline deadline);
   void add_contents(BackingId id, TransfersByDevice* found) AMEM_REQUIRES(registry_.mutex);
   Status reserve(const TransfersByDevice& transfers, Deadline deadline);
+  size_t host_bytes(int device, const Transfers& transfers);
+  Status make_file(TransfersByDevice& transfers);
+  Result<HostBlock> take_block(int device, const Transfer& transfer);
   Status take_blocks(TransfersByDevice* transfers, size_t* copied_bytes);
   Status drop(const Plan& plan);
   Status release_each(const Plan& plan, CopyPipeline& copies, Deadline deadline,
@@ -95,7 +104,11 @@ class Executor {
   DeviceThreads& devices_;
   const ExitFlag& exiting_;
   HostPool& pool_;
+  BackupDirectory& directory_;
   CopyPipeline::Copiers copiers_;
+  /// By device: pinned memory to copy files through, while contents in files exist.
+  std::map<int, std::weak_ptr<HostBlock::element_type>> staging_;
+  std::atomic<bool> retain_backups_{false};
   size_t last_kept_bytes_ = 0;  ///< bytes that the last pause kept on the host
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "tests/support/fake_gpus.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/sharing_fixture.h"
 
 namespace amem {
@@ -22,7 +23,7 @@ class ExecutorTest : public SharingTest {
   ~ExecutorTest() override {
     settle();
     MutexLock lock(registry_.mutex);
-    for (auto& [id, backing] : registry_.backings()) backing.saved = nullptr;
+    for (auto& [id, backing] : registry_.backings()) backing.forget_saved();
   }
 
   /// What a move that has failed had queued has ended.
@@ -67,8 +68,9 @@ class ExecutorTest : public SharingTest {
 
   FakeGpus gpus_{driver_};
   HostPool pool_{driver_, 0}, small_pool_{driver_, kBytes + kBytes / 2};
-  Executor executor_{context_, pool_};
-  Executor limited_{context_, small_pool_};
+  BackupDirectory directory_;
+  Executor executor_{context_, pool_, directory_};
+  Executor limited_{context_, small_pool_, directory_};
   MoveReport report_;
 };
 
@@ -115,6 +117,60 @@ TEST_F(ExecutorTest, DiscardedContentsAreNeitherCopiedNorZeroed) {
   EXPECT_TRUE(backing(id).placements.front().mapped);
   MutexLock lock(gpus_.mutex);
   EXPECT_EQ(gpus_.copies, 0u);
+}
+
+// --- Contents on disk
+// --------------------------------------------------------------------------------------------------------
+
+class OnDisk : public ExecutorTest {
+ protected:
+  OnDisk() {
+    EXPECT_TRUE(directory_.set(testing::TempDir()).ok());
+    for (int i = 0; i < 4; ++i) add();
+    MutexLock lock(registry_.mutex);
+    for (auto& [id, allocation] : registry_.allocations())
+      if (id != 2) allocation.kind = Kind::disk;
+  }
+};
+
+TEST_F(OnDisk, EveryByteComesBackAndHostMemoryIsBounded) {
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    ASSERT_TRUE(move_out().ok());
+    EXPECT_EQ(backing(1).saved, backing(4).saved);
+    EXPECT_EQ(backing(1).saved_file.file, backing(3).saved_file.file);
+    EXPECT_EQ(backing(2).saved_file.file, nullptr);
+    ASSERT_TRUE(resume().ok());
+    for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id));
+    EXPECT_EQ(pool_.free_bytes(), pool_.capacity_bytes());
+  }
+  EXPECT_LE(pool_.capacity_bytes(), 2 * HostPool::block_bytes(FileCopier::kStagingBytes));
+}
+
+TEST_F(OnDisk, WithoutRoomNothingIsReleased) {
+  {
+    const FileSizeLimit small(kBytes);
+    EXPECT_EQ(move_out().error().code, EFBIG);
+  }
+  for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id));
+  MutexLock lock(gpus_.mutex);
+  EXPECT_TRUE(gpus_.unmapped.empty());
+}
+
+TEST_F(OnDisk, ReadThatFailsCanBeMadeAgain) {
+  ASSERT_TRUE(move_out().ok());
+  const auto file = backing(3).saved_file;
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.find_backing(3)->saved_file.offset_bytes += size_t{1} << 40;
+  }
+  EXPECT_EQ(resume().error().kind, ErrorKind::os);
+  settle();
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.find_backing(3)->saved_file = file;
+  }
+  ASSERT_TRUE(resume().ok());
+  for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id));
 }
 
 // --- The pipeline
@@ -324,7 +380,7 @@ TEST_F(ExecutorTest, ExportsAreMadeWhileContentsComeBack) {
   ASSERT_TRUE(move_out().ok());
   Meeting meeting;
   bool copy_met = false, exports_met = false;
-  Executor fresh(context_, pool_);
+  Executor fresh(context_, pool_, directory_);
   gpus_.on_stream = [&] {
     copy_met = meeting.come();
     return driver_result::kSuccess;

@@ -20,7 +20,7 @@ constexpr size_t kHeadBytes = 4096;
 
 /// For a seeded fault: restores exported buffers without their first bytes.
 void zero_headers(const Backing& backing, const AllocationMap& allocations) {
-  if (backing.saved == nullptr) return;
+  if (backing.saved == nullptr || backing.saved_file.file != nullptr) return;
   for (const CopyRange& range : copy_ranges(backing.saved_pieces, *backing.saved))
     for (const auto& [offset_bytes, id] : backing.allocations) {
       const Allocation& allocation = allocations.at(id);
@@ -33,7 +33,9 @@ void zero_headers(const Backing& backing, const AllocationMap& allocations) {
 
 /// For a seeded fault: exchanges the contents of two addresses.
 void exchange_ends(const Transfer& transfer) {
-  if (transfer.on_host == nullptr || total_bytes(transfer.pieces) < 2 * kHeadBytes) return;
+  if (transfer.on_host == nullptr || transfer.in_file.file != nullptr ||
+      total_bytes(transfer.pieces) < 2 * kHeadBytes)
+    return;
   unsigned char* const last = transfer.on_host->back().end() - kHeadBytes;
   std::swap_ranges(last, last + kHeadBytes, transfer.on_host->front().base);
 }
@@ -64,6 +66,7 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
     transfer.size_bytes = backing->size_bytes;
     if (backing->saved != nullptr && !seeded_fault("skip_restore")) {
       transfer.on_host = backing->saved;
+      transfer.in_file = backing->saved_file;
       transfer.pieces = backing->saved_pieces;
     }
     transfer.under_way = keep_mapped(*backing);
@@ -103,8 +106,10 @@ void Executor::end_move_in(const Plan& plan) {
     Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || backing->state != restoring) continue;
     backing->state = resident;
-    backing->saved = nullptr;
-    backing->saved_pieces.clear();
+    if (!retain_backups_)
+      backing->forget_saved();
+    else if (backing->saved == nullptr && !is_discarded(*backing, registry_.allocations()))
+      backing->saved = std::make_shared<HostBlock::element_type>();  // all of it is zero
   }
 }
 

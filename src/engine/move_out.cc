@@ -17,8 +17,7 @@ Status Executor::begin_move_out(const Plan& plan) {
     Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || backing->state != resident) continue;
     AMEM_TRY(change_state(*backing, saving));
-    backing->saved = nullptr;
-    backing->saved_pieces.clear();
+    backing->forget_saved();
   }
   return ok_status();
 }
@@ -29,8 +28,7 @@ void Executor::cancel_move_out(const Plan& plan) {
     Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || backing->state != saving) continue;
     backing->state = resident;
-    backing->saved = nullptr;
-    backing->saved_pieces.clear();
+    backing->forget_saved();
   }
 }
 
@@ -55,7 +53,7 @@ Status Executor::release(BackingId id) {
     return ok_status();
   // The allocation has become persistent since the plan was made.
   if (backing->state == saving && is_persistent(*backing, registry_.allocations())) {
-    backing->saved = nullptr;
+    backing->forget_saved();
     return change_state(*backing, resident);
   }
   Status unmapped = unmap_backing(driver_, *backing);

@@ -18,6 +18,12 @@ bool is_discarded(const Backing& backing, const AllocationMap& allocations) {
       [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::discard; });
 }
 
+bool is_on_disk(const Backing& backing, const AllocationMap& allocations) {
+  return std::any_of(
+      backing.allocations.begin(), backing.allocations.end(),
+      [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::disk; });
+}
+
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
                                   const Client& client) {
   std::vector<Piece> pieces;

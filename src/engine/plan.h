@@ -27,6 +27,9 @@ bool is_persistent(const Backing& backing, const AllocationMap& allocations);
 /// True if no bytes of the backing survive a pause.
 bool is_discarded(const Backing& backing, const AllocationMap& allocations);
 
+/// True if contents of the backing are kept in a file.
+bool is_on_disk(const Backing& backing, const AllocationMap& allocations);
+
 /// The bytes of the backing that are copied to the host, in order; adjacent pieces are merged.
 /// Pure.
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,

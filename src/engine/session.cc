@@ -275,14 +275,13 @@ Status Session::pause(const Selection& wanted) {
     last_pause_ = report;
   }
   if (status.ok())
-    AMEM_LOG(
-        info, -1,
-        "paused %s in %.3f s: %zu MiB released, %zu MiB of it kept on the host%s (work %.1f ms, "
-        "peers %.1f, copy and release %.1f, of which driver %.1f)",
-        text_of(paused).c_str(), report.total_ms / 1e3,
-        (released_bytes + report.context_bytes) >> 20, report.move.copied_bytes >> 20,
-        what_stays(paused).c_str(), report.wait_ms, report.peers_ms, report.move.copy_ms,
-        report.move.memory_ms);
+    AMEM_LOG(info, -1,
+             "paused %s in %.3f s: %zu MiB released, %zu MiB saved%s (work %.1f ms, "
+             "peers %.1f, copy and release %.1f, of which driver %.1f)",
+             text_of(paused).c_str(), report.total_ms / 1e3,
+             (released_bytes + report.context_bytes) >> 20, report.move.copied_bytes >> 20,
+             what_stays(paused).c_str(), report.wait_ms, report.peers_ms, report.move.copy_ms,
+             report.move.memory_ms);
   return status;
 }
 
@@ -378,12 +377,11 @@ Status Session::resume(const Selection& selection) {
   }
   states_.set(tags, status.ok() ? SessionState::active : SessionState::paused);
   if (status.ok())
-    AMEM_LOG(
-        info, -1,
-        "resumed %s in %.3f s: %zu MiB copied from the host (create and copy %.1f ms, of which "
-        "driver %.1f, peers %.1f)",
-        text_of(tags).c_str(), report.total_ms / 1e3, report.move.copied_bytes >> 20,
-        report.move.copy_ms, report.move.memory_ms, report.peers_ms);
+    AMEM_LOG(info, -1,
+             "resumed %s in %.3f s: %zu MiB restored (create and copy %.1f ms, of which "
+             "driver %.1f, peers %.1f)",
+             text_of(tags).c_str(), report.total_ms / 1e3, report.move.copied_bytes >> 20,
+             report.move.copy_ms, report.move.memory_ms, report.peers_ms);
   return status;
 }
 

@@ -42,7 +42,7 @@ class Session {
       : context_(context),
         sharing_(sharing),
         pool_(context.driver, host_limit_bytes),
-        executor_(context, pool_),
+        executor_(context, pool_, backup_directory_),
         context_memory_(context.driver, context.exiting) {}
 
   /// Returns when the selected memory has left the GPUs and the imports with these tags are
@@ -72,6 +72,11 @@ class Session {
   /// Releases the host memory of earlier pauses and returns its size. The next pause pins memory
   /// again. Errors: misuse, if a tag is not active, because the memory holds its contents.
   Result<size_t> trim_host_memory();
+  /// Whether saved contents can be read after a resume, until the next pause or free. Their host
+  /// memory is in use meanwhile.
+  void retain_backups(bool retain) { executor_.retain_backups(retain); }
+  /// Where files with contents are created (Kind::disk).
+  BackupDirectory& backup_directory() { return backup_directory_; }
 
   /// In a forked child: refuses every later pause and resume.
   void disable(const char* because) { disabled_because_.store(because); }
@@ -108,9 +113,10 @@ class Session {
 
   ProcessContext& context_;
   Sharing& sharing_;
-  HostPool pool_;                 // allow: locks itself
-  Executor executor_;             // allow: used only by the thread that is pausing or resuming
-  ContextMemory context_memory_;  // allow: locks itself
+  HostPool pool_;                     // allow: locks itself
+  BackupDirectory backup_directory_;  // allow: locks itself
+  Executor executor_;                 // allow: used only by the thread that is pausing or resuming
+  ContextMemory context_memory_;      // allow: locks itself
 
   TagStates states_;  // allow: locks itself
   Mutex mutex_;

@@ -50,7 +50,7 @@ class SessionTest : public SharingTest {
   ~SessionTest() override {
     (void)devices_.run({{kDevice, [] { return ok_status(); }}}, "the test", patience());
     MutexLock lock(registry_.mutex);
-    for (auto& [id, backing] : registry_.backings()) backing.saved = nullptr;
+    for (auto& [id, backing] : registry_.backings()) backing.forget_saved();
   }
 
   BackingId add(const Tag& tag) {

@@ -28,7 +28,7 @@ Caller caller_of(const Allocation& allocation) {
   return allocation.nonce != 0 ? Caller::shared_memory : Caller::private_memory;
 }
 
-/// The bytes of the allocation that are on the host.
+/// The bytes of the allocation that are saved.
 size_t kept_bytes(const Allocation& allocation, const Backing& backing) {
   const size_t end = allocation.offset_bytes + allocation.size_bytes;
   size_t sum = 0;
@@ -47,6 +47,7 @@ void add(const amemTotals_t& other, amemTotals_t* sum) {
   sum->released_bytes += other.released_bytes;
   sum->saved_bytes += other.saved_bytes;
   sum->fixed_bytes += other.fixed_bytes;
+  sum->disk_bytes += other.disk_bytes;
 }
 
 amemTotals_t totals_of(const Allocation& allocation, const Backing& backing) {
@@ -55,7 +56,8 @@ amemTotals_t totals_of(const Allocation& allocation, const Backing& backing) {
   totals.allocated_bytes = allocation.size_bytes;
   (backing.is_here() ? totals.resident_bytes : totals.released_bytes) = allocation.size_bytes;
   if (!backing.is_here() && backing.saved != nullptr)
-    totals.saved_bytes = kept_bytes(allocation, backing);
+    (backing.saved_file.file != nullptr ? totals.disk_bytes : totals.saved_bytes) =
+        kept_bytes(allocation, backing);
   return totals;
 }
 
@@ -116,9 +118,9 @@ std::vector<std::string> format_statistics(const Statistics& statistics, long gr
   for (const auto& [key, totals] : statistics.own)
     lines.push_back(
         line("AMEM groupID:%ld pid:%d device:%d tag:%s kind:%s objects:%zu residentBytes:%zu "
-             "releasedBytes:%zu savedOnHostBytes:%zu",
+             "releasedBytes:%zu savedOnHostBytes:%zu savedOnDiskBytes:%zu",
              group, pid, key.device, key.tag.c_str(), kind_name(key.kind), totals.objects,
-             totals.resident_bytes, totals.released_bytes, totals.saved_bytes));
+             totals.resident_bytes, totals.released_bytes, totals.saved_bytes, totals.disk_bytes));
   if (statistics.imports.objects > 0)
     lines.push_back(
         line("AMEM groupID:%ld pid:%d imported objects:%zu mappedBytes:%zu unmappedBytes:%zu",
@@ -158,9 +160,9 @@ const char* common_state(const std::map<Tag, std::string>& states) {
 std::string sizes_json(const amemTotals_t& totals) {
   return line(
       "\"allocated_bytes\": %zu, \"resident_bytes\": %zu, \"released_bytes\": %zu, "
-      "\"saved_bytes\": %zu, \"fixed_bytes\": %zu",
+      "\"saved_bytes\": %zu, \"fixed_bytes\": %zu, \"disk_bytes\": %zu",
       totals.allocated_bytes, totals.resident_bytes, totals.released_bytes, totals.saved_bytes,
-      totals.fixed_bytes);
+      totals.fixed_bytes, totals.disk_bytes);
 }
 
 }  // namespace

@@ -66,11 +66,11 @@ TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
       us + "caller_7 allocBytes:10485760",
       us + "total allocBytes:29360128 (28 MB)",
       us + "device:0 tag:nccl kind:keep objects:2 residentBytes:10485760 releasedBytes:0 "
-           "savedOnHostBytes:0",
+           "savedOnHostBytes:0 savedOnDiskBytes:0",
       us + "device:1 tag:nccl kind:persistent objects:1 residentBytes:5242880 releasedBytes:0 "
-           "savedOnHostBytes:0",
+           "savedOnHostBytes:0 savedOnDiskBytes:0",
       us + "device:1 tag:weights kind:persistent objects:1 residentBytes:3145728 releasedBytes:0 "
-           "savedOnHostBytes:0",
+           "savedOnHostBytes:0 savedOnDiskBytes:0",
       us + "imported objects:2 mappedBytes:8388608 unmappedBytes:2097152",
       us + "driver objects:4 bytes:18874368 imported:2",
       us + "neverReleasedBytes:3145728 because:registered with a NIC",
@@ -88,7 +88,7 @@ TEST_F(StatisticsTest, ReleasedMemoryCountsWithWhatTheHostKeepsOfIt) {
   EXPECT_EQ(kept.at(5),
             device +
                 "tag:nccl kind:keep objects:2 residentBytes:4194304 releasedBytes:6291456 "
-                "savedOnHostBytes:6291456");
+                "savedOnHostBytes:6291456 savedOnDiskBytes:0");
 }
 
 // Zero pages are not kept, and what is kept of neighbours in a slab may be one piece.
@@ -141,7 +141,7 @@ TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
 
   EXPECT_EQ(lines().at(5),
             "AMEM groupID:3 pid:42 device:0 tag:nccl kind:keep objects:2 residentBytes:10485760 "
-            "releasedBytes:0 savedOnHostBytes:0");
+            "releasedBytes:0 savedOnHostBytes:0 savedOnDiskBytes:0");
 }
 
 TEST_F(StatisticsTest, JsonHasTheSameSums) {
@@ -158,24 +158,25 @@ TEST_F(StatisticsTest, JsonHasTheSameSums) {
             "\"objects\": 4, "
             "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
             "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
-            "\"fixed_bytes\": 8388608, \"imported_objects\": 2, "
+            "\"fixed_bytes\": 8388608, \"disk_bytes\": 0, \"imported_objects\": 2, "
             "\"imported_bytes\": 10485760, \"driver_objects\": 6, "
             "\"driver_bytes\": 18874368, \"context_bytes\": 77, \"tags\": {"
             "\"nccl\": {\"state\": \"paused\", \"allocated_bytes\": 15728640, "
             "\"resident_bytes\": 9437184, \"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
-            "\"fixed_bytes\": 5242880}, "
+            "\"fixed_bytes\": 5242880, \"disk_bytes\": 0}, "
             "\"weights\": {\"state\": \"active\", \"allocated_bytes\": 3145728, "
             "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
-            "\"fixed_bytes\": 3145728}}, \"memory\": ["
+            "\"fixed_bytes\": 3145728, \"disk_bytes\": 0}}, \"memory\": ["
             "{\"gpu\": \"GPU-0\", \"tag\": \"nccl\", \"allocated_bytes\": 10485760, "
             "\"resident_bytes\": 4194304, \"released_bytes\": 6291456, "
-            "\"saved_bytes\": 6291456, \"fixed_bytes\": 0}, "
+            "\"saved_bytes\": 6291456, \"fixed_bytes\": 0, \"disk_bytes\": 0}, "
             "{\"gpu\": \"GPU-1\", \"tag\": \"nccl\", \"allocated_bytes\": 5242880, "
             "\"resident_bytes\": 5242880, \"released_bytes\": 0, \"saved_bytes\": 0, "
-            "\"fixed_bytes\": 5242880}, "
+            "\"fixed_bytes\": 5242880, \"disk_bytes\": 0}, "
             "{\"gpu\": \"GPU-1\", \"tag\": \"weights\", \"allocated_bytes\": 3145728, "
             "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
-            "\"fixed_bytes\": 3145728}], \"persistent\": {\"registered with a NIC\": 3145728, "
+            "\"fixed_bytes\": 3145728, \"disk_bytes\": 0}], \"persistent\": {\"registered with a "
+            "NIC\": 3145728, "
             "\"the application's own (ncclMemAlloc)\": 5242880}}");
 }
 
@@ -189,11 +190,12 @@ TEST(EmptyStatistics, SayZero) {
       statistics_json(statistics, {42, -1, {{"nccl", "active"}}, 0, {}}),
       "{\"pid\": 42, \"group\": -1, \"group_name\": \"\", \"state\": \"active\", \"objects\": 0, "
       "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
-      "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"imported_objects\": 0, "
+      "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"disk_bytes\": 0, \"imported_objects\": 0, "
       "\"imported_bytes\": 0, \"driver_objects\": 0, \"driver_bytes\": 0, "
       "\"context_bytes\": 0, \"tags\": {\"nccl\": {\"state\": \"active\", "
       "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
-      "\"saved_bytes\": 0, \"fixed_bytes\": 0}}, \"memory\": [], \"persistent\": {}}");
+      "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"disk_bytes\": 0}}, \"memory\": [], "
+      "\"persistent\": {}}");
 }
 
 // A cut text would be no JSON.
@@ -201,8 +203,8 @@ TEST(LargestStatistics, AreNotCut) {
   constexpr size_t kMost = std::numeric_limits<size_t>::max();
   Statistics statistics;
   const Tag longest(kMaxTagBytes, 'x');
-  statistics.own[{longest, 0, Kind::keep}] = {kMost, kMost, kMost, kMost, kMost, kMost};
-  statistics.imports = {kMost, kMost, kMost, kMost, kMost, kMost};
+  statistics.own[{longest, 0, Kind::keep}] = {kMost, kMost, kMost, kMost, kMost, kMost, kMost};
+  statistics.imports = {kMost, kMost, kMost, kMost, kMost, kMost, kMost};
   statistics.driver_objects = {kMost, kMost, 0};
 
   const std::string json = statistics_json(statistics, {std::numeric_limits<int>::min(),
@@ -211,7 +213,7 @@ TEST(LargestStatistics, AreNotCut) {
                                                         kMost,
                                                         [](int) { return std::string(40, 'x'); }});
 
-  EXPECT_TRUE(json.ends_with("\"fixed_bytes\": 18446744073709551615}], \"persistent\": {}}"))
+  EXPECT_TRUE(json.ends_with("\"disk_bytes\": 18446744073709551615}], \"persistent\": {}}"))
       << json;
   EXPECT_NE(json.find("\"context_bytes\": 18446744073709551615, "), std::string::npos) << json;
 }

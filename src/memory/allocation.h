@@ -17,11 +17,15 @@ namespace amem {
 /// What happens to the memory and contents of an allocation when its owner pauses
 /// (docs/interception.md, Kinds).
 enum class Kind {
-  keep,        ///< released; its contents are kept on the host (Client::kept_bytes)
+  keep,        ///< released; its contents are kept in host memory (Client::kept_bytes)
   discard,     ///< released; its contents are undefined afterwards
   persistent,  ///< never released, for a reason that statistics show
+  disk,        ///< released; its contents are kept in a file
 };
-inline constexpr int kKinds = 3;
+inline constexpr int kKinds = 4;
+
+/// True if contents of this kind survive a pause in which the memory is released.
+constexpr bool is_kept(Kind kind) { return kind == Kind::keep || kind == Kind::disk; }
 
 /// The owner of an import, its id there, and its position in a backing of the owner.
 struct ImportOrigin {

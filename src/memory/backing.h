@@ -77,6 +77,13 @@ struct HostExtent {
 /// the backing or a running copy.
 using HostBlock = std::shared_ptr<const std::vector<HostExtent>>;
 
+class BackupFile;
+/// Saved bytes in a file (contents/backup_file.h); none if `file` is null.
+struct FilePart {
+  std::shared_ptr<const BackupFile> file;
+  size_t offset_bytes = 0;
+};
+
 /// The driver object that holds the bytes of allocations: of one allocation, mapped where its
 /// client maps it, or of many (a slab), mapped at addresses of amem.
 struct Backing {
@@ -94,9 +101,11 @@ struct Backing {
   size_t filled_bytes = 0;                     ///< bytes of it that are allocated now
   int copying = 0;  ///< number of running copies; the backing stays mapped until they end
 
-  // Only for a backing of this process, while it is released:
+  // Only for a backing of this process, while it is released, and until the next pause if backups
+  // are retained:
   HostBlock saved;                  ///< nullptr if no contents are kept
-  std::vector<Piece> saved_pieces;  ///< the saved bytes, consecutive in `saved`
+  std::vector<Piece> saved_pieces;  ///< the saved bytes, consecutive in `saved` or `saved_file`
+  FilePart saved_file;              ///< if it is set, `saved` is memory to copy them through
 
   // Only for an import:
   bool is_import = false;
@@ -104,6 +113,11 @@ struct Backing {
   BackingId id_at_owner = 0;
 
   bool is_here() const { return handle != 0; }
+  void forget_saved() {
+    saved = nullptr;
+    saved_pieces.clear();
+    saved_file = {};
+  }
   /// 0 if its client has not mapped it.
   DeviceAddress first_address() const {
     return placements.empty() ? 0 : placements.front().address;

@@ -46,7 +46,7 @@ const char* state_name(BackingState state) {
 }
 
 const char* kind_name(Kind kind) {
-  constexpr const char* kNames[kKinds] = {"keep", "discard", "persistent"};
+  constexpr const char* kNames[kKinds] = {"keep", "discard", "persistent", "disk"};
   return kNames[static_cast<int>(kind)];
 }
 

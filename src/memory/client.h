@@ -35,10 +35,10 @@ class Client {
   virtual Tags tags() const = 0;
 
   /// The number of bytes of an allocation, from its start, that survive a pause. The rest is
-  /// undefined afterwards. By default: all bytes of kind keep, else none. Called with the
+  /// undefined afterwards. By default: all bytes if is_kept(), else none. Called with the
   /// registry's mutex; must not wait.
   virtual size_t kept_bytes(const Allocation& allocation) const {
-    return allocation.kind == Kind::keep ? allocation.size_bytes : 0;
+    return is_kept(allocation.kind) ? allocation.size_bytes : 0;
   }
 
   // --- Pause of this process. Called on the session's thread.

@@ -18,8 +18,8 @@ struct Sweep {
   const char* order;  ///< pause or resume, of rank 0
   int victim;         ///< the rank whose calls fail: 0 itself, or its peer 1
   bool lasting;       ///< from the n-th call on, not only the n-th
-  /// All tags are paused and resumed: weights and memory that rank 1 has opened beside NCCL's, and
-  /// with the last one the context.
+  /// All tags are paused and resumed: weights, contents on disk and memory that rank 1 has opened
+  /// beside NCCL's, and with the last one the context.
   bool by_tag = false;
 };
 
@@ -29,6 +29,9 @@ inline constexpr Sweep kSweeps[] = {{"pause", 0, false},  {"pause", 0, true},   
 inline constexpr Sweep kTagSweeps[] = {{"pause", 0, false, true},  {"pause", 0, true, true},
                                        {"resume", 0, false, true}, {"pause", 1, false, true},
                                        {"pause", 1, true, true},   {"resume", 1, false, true}};
+
+/// In place of its bytes, in lists of tests.
+inline void PrintTo(const Sweep&, std::ostream* out) { *out << "-"; }
 
 inline std::string name_of(const testing::TestParamInfo<Sweep>& info) {
   const Sweep& sweep = info.param;
@@ -56,6 +59,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
 
   CallSweep() {
     for (const auto& [name, value] : without_hoarding()) setup_.environment[name] = value;
+    setup_.environment["AMEM_BACKUP_DIR"] = testing::TempDir();
   }
 
   static const Sweep& sweep() { return GetParam(); }
@@ -76,6 +80,8 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     if (sweep().by_tag) {
       job[0].ask("tag_malloc weights keep 5000000");
       job[0].ask("tag_malloc kv_cache discard 5000000");
+      job[0].ask("tag_malloc optimizer disk 5000000");
+      job[0].ask("tag_write optimizer");
       job[0].ask("tag_write weights");
       const std::string& handle = handles_[&job] = "h" + std::to_string(++meetings_);
       job.all("sym_malloc b 5000000");
@@ -150,7 +156,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
 
   /// Contents are as before, and rank 1 can write rank 0's memory.
   void check_tags(jobs::Job& job) {
-    job[0].ask("tag_check weights");
+    for (const char* tag : {"weights", "optimizer"}) job[0].ask(std::string("tag_check ") + tag);
     EXPECT_EQ(job[0].ask("sym_read b"), "4711");
     job[1].ask("sym_write " + handles_[&job] + " 0 1");
     EXPECT_EQ(job[0].ask("sym_read b"), "1");
@@ -220,7 +226,8 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   /// The job ends as it would have.
   void end(jobs::Job& job) {
     if (sweep().by_tag) {
-      for (const char* tag : {"weights", "kv_cache"}) job[0].ask(std::string("tag_free ") + tag);
+      for (const char* tag : {"weights", "kv_cache", "optimizer"})
+        job[0].ask(std::string("tag_free ") + tag);
       job.all("sym_destroy " + handles_[&job]);
       job.all("sym_free b");
     }

@@ -65,6 +65,28 @@ TEST_P(HostCall, FailsAndNothingIsLost) {
 
 INSTANTIATE_TEST_SUITE_P(All, HostCall, testing::ValuesIn(kSweeps), name_of);
 
+/// The same for what only contents on disk call, with an application's memory beside NCCL's.
+class DiskCall : public HostCall {
+ protected:
+  std::vector<std::string> functions() const override { return {"fallocate", "pwrite", "pread"}; }
+};
+
+TEST_P(DiskCall, FailsAndNothingIsLost) {
+  jobs::Job job(setup_, 2);
+  connect(job);
+  count_calls(job);
+  sweep_steady(job, count_calls(job), 12);
+  EXPECT_GE(refused_, 1);
+  end(job);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DiskCall,
+                         testing::Values(Sweep{"pause", 0, false, true},
+                                         Sweep{"pause", 0, true, true},
+                                         Sweep{"resume", 0, false, true},
+                                         Sweep{"resume", 0, true, true}),
+                         name_of);
+
 /// Few file numbers are free, or none, while one rank pauses or resumes.
 class FileNumbers : public HostCall {
  protected:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Memory by tag: each tag is paused and resumed without the others, in every order, beside NCCL's.
+#include <filesystem>
 #include <sstream>
 
 #include "tests/process/simulated_job.h"
@@ -12,7 +13,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 struct TagTotals {
   int state = -1;
-  size_t allocated = 0, resident = 0, released = 0, saved = 0;
+  size_t allocated = 0, resident = 0, released = 0, saved = 0, on_disk = 0;
 };
 
 class TagsTest : public JobTest {
@@ -20,7 +21,7 @@ class TagsTest : public JobTest {
   static TagTotals of(jobs::RankProcess& rank, const std::string& tag) {
     TagTotals totals;
     std::istringstream(rank.ask("tag_totals " + tag)) >> totals.state >> totals.allocated >>
-        totals.resident >> totals.released >> totals.saved;
+        totals.resident >> totals.released >> totals.saved >> totals.on_disk;
     return totals;
   }
   static bool is_paused(jobs::RankProcess& rank, const std::string& tag) {
@@ -111,6 +112,43 @@ TEST_P(EveryOrderOfTags, IsLeftAndReturnedIn) {
 
 INSTANTIATE_TEST_SUITE_P(FirstIs, EveryOrderOfTags, testing::Range(0, 3),
                          testing::PrintToStringParamName());
+
+TEST_F(TagsTest, ContentsOnDiskComeBack) {
+  AMEM_NEEDS_GPUS(1);
+  const std::string directory = testing::TempDir() + "amem_tags_test";
+  std::filesystem::create_directory(directory);
+  setup_.environment["AMEM_BACKUP_DIR"] = directory;
+  jobs::Job job(setup_, 1);
+  job.use_devices({0});
+  allocate(job[0]);
+  job[0].ask("tag_malloc optimizer disk " + std::to_string(80 * kMiB));
+  job[0].ask("tag_write optimizer");
+  for (int cycle = 0; cycle < 2; ++cycle) {
+    job[0].ask("tag_pause");
+    EXPECT_TRUE(is_paused(job[0], "optimizer"));
+    EXPECT_EQ(of(job[0], "optimizer").saved, 0u);
+    EXPECT_GT(of(job[0], "optimizer").on_disk, 60 * kMiB);
+    EXPECT_EQ(of(job[0], "weights").on_disk, 0u);
+    EXPECT_TRUE(std::filesystem::is_empty(directory)) << "the file has no name";
+    job[0].ask("tag_resume optimizer");
+    EXPECT_EQ(job[0].ask("tag_check optimizer"), std::to_string(80 * kMiB));
+    job[0].ask("tag_resume");
+    job[0].ask("tag_check weights");
+  }
+  EXPECT_EQ(of(job[0], "optimizer").on_disk, 0u);
+  std::filesystem::remove_all(directory);
+}
+
+TEST_F(TagsTest, ContentsOnDiskNeedADirectory) {
+  AMEM_NEEDS_GPUS(1);
+  setup_.environment["AMEM_BACKUP_DIR"] = "/proc/none";
+  jobs::Job job(setup_, 1);
+  job.use_devices({0});
+  job[0].order("tag_malloc optimizer disk 1000");
+  const jobs::RankProcess::Outcome outcome = job[0].outcome();
+  EXPECT_FALSE(outcome.ok);
+  EXPECT_NE(outcome.text.find("set AMEM_BACKUP_DIR"), std::string::npos) << outcome.text;
+}
 
 TEST_F(TagsTest, NcclAloneLeavesOtherTagsWhereTheyAre) {
   AMEM_NEEDS_GPUS(2);

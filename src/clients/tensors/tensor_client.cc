@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "contents/backup_file.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
@@ -167,11 +168,17 @@ Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size
                       "%zu bytes at 0x%" PRIx64 " are not in one allocation with a tag", size_bytes,
                       address);
   const Backing& backing = registry_.backing_of(*allocation);
-  if (backing.state != BackingState::released || allocation->kind != Kind::keep)
+  const bool is_retained = backing.state == BackingState::resident && backing.saved != nullptr;
+  if ((backing.state != BackingState::released && !is_retained) || !is_kept(allocation->kind))
     return make_error(ErrorKind::misuse, 0,
                       "the memory at 0x%" PRIx64 " is not paused with its contents kept", address);
-  Saved found{backing.saved, {}, address - mapping->address + allocation->offset_bytes};
-  if (backing.saved != nullptr) found.ranges = copy_ranges(backing.saved_pieces, *backing.saved);
+  Saved found{backing.saved,
+              {},
+              backing.saved_file,
+              backing.saved_pieces,
+              address - mapping->address + allocation->offset_bytes};
+  if (backing.saved != nullptr && found.file.file == nullptr)
+    found.ranges = copy_ranges(backing.saved_pieces, *backing.saved);
   return found;
 }
 
@@ -182,13 +189,24 @@ Status TensorClient::read_saved(DeviceAddress address, size_t size_bytes, void* 
   }();
   if (!found.ok()) return Error(found.error());
   memset(to, 0, size_bytes);
-  const size_t begin = found.value().offset_bytes, end = begin + size_bytes;
-  for (const CopyRange& range : found.value().ranges) {
+  const auto& [block, ranges, file, pieces, begin] = found.value();
+  const size_t end = begin + size_bytes;
+  for (const CopyRange& range : ranges) {
     const size_t first = std::max(begin, range.offset_bytes);
     const size_t last = std::min(end, range.offset_bytes + range.on_host.size_bytes);
     if (first < last)
       memcpy(static_cast<unsigned char*>(to) + (first - begin),
              range.on_host.base + (first - range.offset_bytes), last - first);
+  }
+  if (file.file == nullptr) return ok_status();
+  size_t in_file = file.offset_bytes;
+  for (const Piece& piece : pieces) {
+    const size_t first = std::max(begin, piece.offset_bytes);
+    const size_t last = std::min(end, piece.offset_bytes + piece.size_bytes);
+    if (first < last)
+      AMEM_TRY(file.file->read(in_file + (first - piece.offset_bytes),
+                               static_cast<unsigned char*>(to) + (first - begin), last - first));
+    in_file += piece.size_bytes;
   }
   return ok_status();
 }

@@ -61,11 +61,11 @@ class TensorClient final : public Client {
   /// Tags with released memory, for messages: "weights (2 allocations, 8 MiB)".
   std::string released_text();
 
-  /// The saved contents of memory that is released and kept. Errors: misuse, if [address, address +
-  /// size_bytes) is not such memory of one allocation.
+  /// The saved contents of memory that is released and kept, or retained. Errors: misuse, if
+  /// [address, address + size_bytes) is not such memory of one allocation; os, from reading a file.
   Status read_saved(DeviceAddress address, size_t size_bytes, void* to);
   /// The same where they are, until the memory is resumed or freed; nullptr if they are not
-  /// contiguous: pages that are all zero are not saved.
+  /// contiguous in host memory: pages that are all zero are not saved.
   const void* saved(DeviceAddress address, size_t size_bytes);
 
   /// A handle with which another process with amem can open the allocation that contains `address`;
@@ -101,6 +101,8 @@ class TensorClient final : public Client {
   struct Saved {
     HostBlock block;                ///< keeps the ranges
     std::vector<CopyRange> ranges;  ///< in the order of offsets
+    FilePart file;                  ///< if it is set, the contents are there, not in `ranges`
+    std::vector<Piece> pieces;      ///< in the file
     size_t offset_bytes;            ///< of the address in the backing
   };
   Result<Saved> find_saved(DeviceAddress address, size_t size_bytes) AMEM_REQUIRES(registry_.mutex);

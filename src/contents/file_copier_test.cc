@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "contents/file_copier.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "contents/backup_file.h"
+#include "contents/copier.h"
+
+namespace amem {
+namespace {
+
+constexpr size_t kBufferBytes = 4096;
+
+/// A device that copies when it is waited for, so that a buffer that is used too early is damaged.
+struct {
+  struct Copy {
+    void* to;
+    const void* from;
+    size_t size_bytes;
+  };
+  std::vector<Copy> queued;
+  size_t waits = 0;
+  size_t failing_wait = 0;  ///< counted from 1
+} g_device;
+
+void* at(DeviceAddress address) { return reinterpret_cast<void*>(address); }
+
+Driver fake_driver() {
+  Driver driver;
+  driver.cuGetErrorName = [](DriverResult, const char** name) {
+    *name = "CUDA_ERROR_UNKNOWN";
+    return driver_result::kSuccess;
+  };
+  driver.cuEventCreate = [](DriverEvent* event, unsigned) {
+    *event = reinterpret_cast<DriverEvent>(&g_device);
+    return driver_result::kSuccess;
+  };
+  driver.cuEventRecord = [](DriverEvent, DriverStream) { return driver_result::kSuccess; };
+  driver.cuEventSynchronize = [](DriverEvent) {
+    if (++g_device.waits == g_device.failing_wait) return driver_result::kUnknown;
+    for (const auto& [to, from, bytes] : g_device.queued) memcpy(to, from, bytes);
+    g_device.queued.clear();
+    return driver_result::kSuccess;
+  };
+  driver.cuMemcpyDtoHAsync_v2 = [](void* to, DeviceAddress from, size_t bytes, DriverStream) {
+    g_device.queued.push_back({to, at(from), bytes});
+    return driver_result::kSuccess;
+  };
+  driver.cuMemcpyHtoDAsync_v2 = [](DeviceAddress to, const void* from, size_t bytes, DriverStream) {
+    g_device.queued.push_back({at(to), from, bytes});
+    return driver_result::kSuccess;
+  };
+  return driver;
+}
+
+class FileCopierTest : public testing::Test {
+ protected:
+  FileCopierTest() : memory_(20 * kBufferBytes), staging_(2 * kBufferBytes) {
+    g_device = {};
+    unsigned random = 1;
+    for (unsigned char& byte : memory_)
+      byte = static_cast<unsigned char>((random = random * 1664525u + 1013904223u) >> 24);
+    transfer_.address = reinterpret_cast<DeviceAddress>(memory_.data());
+    transfer_.size_bytes = memory_.size();
+    // Smaller and larger than a buffer, with gaps.
+    transfer_.pieces = {{0, 100}, {kBufferBytes, 5 * kBufferBytes + 7}, {8 * kBufferBytes, 3}};
+    transfer_.on_host = std::make_shared<const std::vector<HostExtent>>(std::vector<HostExtent>{
+        {staging_.data(), 64}, {staging_.data() + 64, staging_.size() - 64}});
+    auto file = BackupFile::make(testing::TempDir(), 4096 + total_bytes(transfer_.pieces));
+    if (file.ok()) transfer_.in_file = {file.value(), 4096};
+  }
+  Status copy(CopyDirection direction) { return copier_.copy(transfer_, direction, nullptr); }
+
+  std::vector<unsigned char> memory_, staging_;
+  Transfer transfer_;
+  const Driver driver_ = fake_driver();
+  const ExitFlag exiting_;
+  FileCopier copier_{driver_, exiting_};
+};
+
+TEST_F(FileCopierTest, RestoresThePiecesAndNothingElse) {
+  ASSERT_TRUE(copy(CopyDirection::to_host).ok());
+  EXPECT_TRUE(g_device.queued.empty());
+  std::vector<unsigned char> wanted(memory_.size(), 0xEE);
+  for (const Piece& piece : transfer_.pieces)
+    std::copy_n(memory_.begin() + static_cast<long>(piece.offset_bytes), piece.size_bytes,
+                wanted.begin() + static_cast<long>(piece.offset_bytes));
+  std::fill(memory_.begin(), memory_.end(), 0xEE);
+  ASSERT_TRUE(copy(CopyDirection::to_device).ok());
+  EXPECT_TRUE(g_device.queued.empty());
+  EXPECT_EQ(memory_, wanted);
+}
+
+TEST_F(FileCopierTest, ErrorOfTheDeviceIsReturnedWhenItsBuffersAreUnused) {
+  ASSERT_TRUE(copy(CopyDirection::to_host).ok());
+  for (const CopyDirection direction : {CopyDirection::to_host, CopyDirection::to_device})
+    for (const size_t failing : {1, 2, 3}) {
+      g_device.waits = 0;
+      g_device.failing_wait = failing;
+      EXPECT_EQ(copy(direction).error().kind, ErrorKind::driver);
+      EXPECT_TRUE(g_device.queued.empty());
+    }
+  g_device.failing_wait = 0;
+  EXPECT_TRUE(copy(CopyDirection::to_device).ok());
+}
+
+TEST_F(FileCopierTest, ErrorOfTheFileIsReturnedWhenTheBuffersAreUnused) {
+  transfer_.in_file.offset_bytes += 4096;  // was never written
+  EXPECT_EQ(copy(CopyDirection::to_device).error().kind, ErrorKind::os);
+  EXPECT_TRUE(g_device.queued.empty());
+}
+
+}  // namespace
+}  // namespace amem
