@@ -21,25 +21,6 @@ namespace {
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 std::string* g_why_off = nullptr;  // set once, then constant
 
-/// Reads a FIFO size from NCCL's environment. Illegal values keep the default; a buffer of an
-/// unknown size is kept as a whole.
-void read_fifo_size(const char* variable, size_t* size_bytes) {
-  const char* text = getenv(variable);  // allow: a variable of NCCL
-  if (text == nullptr) return;
-  char* end = nullptr;
-  const long long value = strtoll(text, &end, 0);
-  if (end != text && *end == '\0' && value > 0) *size_bytes = static_cast<size_t>(value);
-}
-
-ContentSettings content_settings() {
-  ContentSettings settings;
-  settings.headers_only = environment().free_tag == 7;
-  read_fifo_size("NCCL_LL_BUFFSIZE", &settings.fifos.ll_bytes);
-  read_fifo_size("NCCL_LL128_BUFFSIZE", &settings.fifos.ll128_bytes);
-  read_fifo_size("NCCL_BUFFSIZE", &settings.fifos.simple_bytes);
-  return settings;
-}
-
 }  // namespace
 
 std::optional<Region> process_region_of_environment() {
@@ -51,7 +32,7 @@ std::optional<Region> process_region_of_environment() {
 Process::Process(const Driver& driver)
     : driver_(driver),
       nccl_(driver_, registry_,
-            {environment().gate_timeout_ms, content_settings(), [this] { meet_peers(); }}),
+            {environment().gate_timeout_ms, environment().free_tag == 7, [this] { meet_peers(); }}),
       devices_(driver_, exiting_),
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),

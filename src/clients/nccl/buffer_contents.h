@@ -13,23 +13,18 @@ inline constexpr char kNcclTag[] = "nccl";
 /// (comm.h:53-77@v2.30.7-1).
 inline constexpr size_t kHeaderBytes = 4096;
 
-/// The sizes of NCCL's FIFOs, one for each protocol (init.cc:computeBuffSizes@v2.28.9-1).
-struct FifoSizes {
-  size_t ll_bytes = size_t{512} << 10;
-  size_t ll128_bytes = 4915200;
-  size_t simple_bytes = size_t{4} << 20;
-};
-
-/// Settings from the environment.
-struct ContentSettings {
-  /// AMEM_NCCL_OFFLOAD_FREE_TAG=7: keeps only the headers of P2P buffers.
-  bool headers_only = false;
-  FifoSizes fifos{};
-};
+/// The size of a P2P buffer without FIFOs: NCCL rounds up to this unit (CUDA_IPC_MIN,
+/// p2p.cc@v2.28.9-1).
+inline constexpr size_t kP2pUnitBytes = size_t{2} << 20;
 
 /// The number of bytes of an allocation, from its start, that survive a pause; the rest is zero
 /// afterwards. All bytes by default, because a message that was sent and not received is in its
 /// receiver's FIFO (docs/decisions/0008-fifos-are-kept.md).
-size_t kept_bytes(const Allocation& allocation, const ContentSettings& settings);
+///
+/// `headers_only` (AMEM_NCCL_OFFLOAD_FREE_TAG=7): of P2P buffers with FIFOs, the headers. These are
+/// the buffers of NCCL that it exports and that are larger than kP2pUnitBytes (p2p.cc:410,491,
+/// v2.30.7-1). Smaller ones are kept, because a sending side may have more than a header there;
+/// their zero pages are not copied.
+size_t kept_bytes(const Allocation& allocation, bool headers_only);
 
 }  // namespace amem

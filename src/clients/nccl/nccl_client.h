@@ -20,7 +20,7 @@ class NcclClient final : public Client {
  public:
   struct Settings {
     long gate_timeout_ms = 60000;  ///< how long a call waits for a paused member
-    ContentSettings contents{};
+    bool headers_only = false;     ///< AMEM_NCCL_OFFLOAD_FREE_TAG=7 (buffer_contents.h)
     /// Makes this process reachable for peers. Called before a communicator is created.
     std::function<void()> meet_peers;
   };
@@ -48,7 +48,7 @@ class NcclClient final : public Client {
   bool owns(const Tag& tag) const override { return tag == kNcclTag; }
   Tags tags() const override { return {kNcclTag}; }
   size_t kept_bytes(const Allocation& allocation) const override {
-    return amem::kept_bytes(allocation, settings.contents);
+    return amem::kept_bytes(allocation, settings.headers_only);
   }
   Status check_pause() override;
   Status quiesce(Deadline deadline) override;
