@@ -186,8 +186,13 @@ void RankProcess::give_up(const std::string& what) const {
 
 Job::Job(const Setup& setup, int ranks, const std::map<std::string, std::string>& environment)
     : shared_gpus_(setup.shared_gpus) {
-  for (int i = 0; i < ranks; ++i)
-    ranks_.push_back(std::make_unique<RankProcess>(setup, environment));
+  for (int i = 0; i < ranks; ++i) {
+    std::map<std::string, std::string> of_rank = environment;
+    if (const auto more = setup.environment_of_rank.find(i);
+        more != setup.environment_of_rank.end())
+      of_rank.insert(more->second.begin(), more->second.end());
+    ranks_.push_back(std::make_unique<RankProcess>(setup, of_rank));
+  }
 }
 
 void Job::use_devices(const std::vector<int>& devices) {

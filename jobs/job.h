@@ -16,7 +16,8 @@ namespace jobs {
 struct Setup {
   std::string rank_program;                        ///< amem_rank
   std::map<std::string, std::string> environment;  ///< added to the environment of this process
-  int deadline_ms = 120000;                        ///< for each reply
+  std::map<int, std::map<std::string, std::string>> environment_of_rank;  ///< of a Job's ranks
+  int deadline_ms = 120000;                                               ///< for each reply
   int shared_gpus = 0;  ///< number of GPUs that the ranks share; 0: one device for each rank
 };
 

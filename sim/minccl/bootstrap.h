@@ -20,6 +20,7 @@ struct PeerInfo {
   int version;             ///< ncclGetVersion()
   uint64_t uds_name;       ///< UdsService::name()
   uint64_t simple_bytes;
+  uint64_t host;  ///< equal for ranks of one node: NCCL_HOSTID
   uint16_t port;  ///< of the rank's Bootstrap
   bool cumem;
   bool p2p_disabled;

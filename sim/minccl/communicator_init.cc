@@ -52,6 +52,7 @@ PeerInfo Communicator::describe() const {
   info.port = bootstrap_.port();
   info.cumem = settings().cumem;
   info.p2p_disabled = settings().p2p_disabled;
+  info.host = settings().host;
   return info;
 }
 
@@ -88,7 +89,8 @@ ncclResult_t Communicator::check_peers() const {
     if (peer.version != self.version || peer.simple_bytes != self.simple_bytes)
       return fail(ncclInvalidUsage, "rank %d (pid %d) has another version or MINCCL_BUFFSIZE",
                   peer.rank, peer.pid);
-    if (peer.device == self.device && peer.rank != self.rank && !settings().gpus_shared)
+    if (peer.device == self.device && peer.host == self.host && peer.rank != self.rank &&
+        !settings().gpus_shared)
       return fail(ncclInvalidUsage,
                   "ranks %d and %d use the same GPU, which NCCL_MULTI_RANK_GPU_ENABLE=1 allows",
                   self.rank, peer.rank);

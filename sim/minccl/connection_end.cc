@@ -10,7 +10,7 @@ ncclResult_t choose_transport(const PeerInfo& self, const PeerInfo& peer, Transp
   int reachable = self.device == peer.device;
   if (!reachable) MINCCL_CU(device_can_access_peer(&reachable, self.device, peer.device));
   bool cumem = self.cumem && peer.cumem;
-  bool p2p = reachable && !self.p2p_disabled && !peer.p2p_disabled;
+  bool p2p = self.host == peer.host && reachable && !self.p2p_disabled && !peer.p2p_disabled;
   *kind = p2p && (cumem || is_same_process(self, peer)) ? TransportKind::p2p : TransportKind::shm;
   return ncclSuccess;
 }

@@ -38,7 +38,9 @@ struct PeerLink {
 enum class TransportKind { p2p, shm };
 
 /// The transport between two ranks; the same on both sides. Depends on NCCL_P2P_DISABLE and
-/// NCCL_CUMEM_ENABLE, without which memory of another process cannot be imported.
+/// NCCL_CUMEM_ENABLE, without which memory of another process cannot be imported. Ranks of
+/// different nodes (NCCL_HOSTID) use shared memory in place of a network: as with NCCL's sockets,
+/// FIFOs are in host memory, and no process maps device memory of another.
 ncclResult_t choose_transport(const PeerInfo& self, const PeerInfo& peer, TransportKind* kind);
 
 /// One end of one direction of a connection. Calls: setup(), connect() with the result of the other

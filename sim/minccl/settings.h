@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 namespace amem::minccl {
@@ -18,6 +19,7 @@ enum class DebugLevel { none, warn, info };
 struct Settings {
   bool cumem = true;  ///< NCCL_CUMEM_ENABLE: 0 uses cuMemAlloc and disables P2P by descriptor
   bool p2p_disabled = false;  ///< NCCL_P2P_DISABLE
+  uint64_t host = 0;          ///< NCCL_HOSTID: ranks with another value are on another node
   bool gpus_shared = false;   ///< NCCL_MULTI_RANK_GPU_ENABLE: ranks may share a GPU (NCCL 2.30.3)
   std::optional<Protocol> protocol;        ///< NCCL_PROTO: LL, LL128 or Simple; default: by size
   DebugLevel debug = DebugLevel::none;     ///< NCCL_DEBUG: WARN, INFO

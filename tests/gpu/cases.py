@@ -17,7 +17,7 @@ from typing import Callable, Optional
 import pytest
 
 import catching
-from machine import HERE, HOOKED, ROOT, Machine, ask
+from machine import FIRST_THAT_SHARES, HERE, HOOKED, ROOT, Machine, ask, nccl_version
 from reports import demo_reader
 
 # Of suites that count them; 0.13 s each on H200s.
@@ -172,6 +172,26 @@ def _catching(machine: Machine) -> list[Case]:
     libraries.append(str(machine.build / "lib" / "libamem_nccl.so"))
     command = [sys.executable, str(HERE / "catching.py")]
     return [Case(f"catching.{mode}", [*command, mode, *libraries], 120, 1) for mode in catching.MODES]
+
+
+def cases_of_each_nccl(machine: Machine, folder: Path) -> list[Case]:
+    """The tests that every version of NCCL must pass, with each library of the folder."""
+    program = machine.build / "tests" / "process_test"
+    cases = []
+    for library in sorted(folder.glob("libnccl*.so*")):
+        variables = {
+            "AMEM_NCCL_PATH": str(library.resolve()),
+            "AMEM_TEST_REAL_GPU": "1",
+            "AMEM_TEST_RANK_PROGRAM": str(machine.build / "bin" / "amem_rank"),
+        }
+        version = nccl_version(machine.build, {**machine.variables, **variables})
+        if machine.gpus < MOST_RANKS and version >= FIRST_THAT_SHARES:
+            variables["AMEM_TEST_SHARED_GPUS"] = str(machine.gpus)
+        tests = tuple(_tests(program, "--gtest_filter=*EveryNccl*:Nodes.*", machine))
+        cases.append(Case("nccl." + ".".join(map(str, version)), [str(program)], 600, 1, variables, tests))
+    if not cases:
+        raise pytest.UsageError(f"{folder} has no libnccl*.so*")
+    return cases
 
 
 def every_case(machine: Machine) -> list[Case]:

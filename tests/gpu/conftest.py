@@ -16,6 +16,7 @@ from on_gpus import CASES, MACHINE, OnGpus
 def pytest_addoption(parser):
     group = parser.getgroup("amem on GPUs")
     group.addoption("--build-dir", type=Path, help="run cases.py with the programs of this build folder")
+    group.addoption("--nccl", type=Path, help="run the tests of any NCCL, with each libnccl*.so* of this folder")
     group.addoption("--share-gpus", action="store_true", help="ranks share GPUs where there are too few")
 
 
@@ -24,7 +25,8 @@ def pytest_configure(config):
         return
     option = config.option
     config.stash[MACHINE] = find_machine(option.build_dir.resolve(), option.share_gpus, option.collectonly)
-    config.stash[CASES] = cases.every_case(config.stash[MACHINE])
+    machine = config.stash[MACHINE]
+    config.stash[CASES] = cases.cases_of_each_nccl(machine, option.nccl) if option.nccl else cases.every_case(machine)
     if not option.collectonly:
         programs.adopt_orphans()
         # Ended from outside, it ends what it started and says what is known, as for Ctrl-C.

@@ -35,7 +35,7 @@ NEEDED = (
     "tests/seeded_fault_test",
 )
 # The first NCCL that lets ranks of one communicator share a GPU (NCCL_MULTI_RANK_GPU_ENABLE).
-_FIRST_THAT_SHARES = (2, 30, 3)
+FIRST_THAT_SHARES = (2, 30, 3)
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,12 @@ def _stock_nccl() -> str:
     return found[1] if found else ""
 
 
+def nccl_version(build: Path, variables: dict[str, str], problem: str = "") -> tuple[int, int, int]:
+    """Of the NCCL that AMEM_NCCL_PATH names."""
+    number = int(ask([str(build / "bin" / "amem_rank"), "version"], variables, problem))
+    return number // 10000, number // 100 % 100, number % 100
+
+
 def find_machine(build: Path, share: bool, looks_only: bool) -> Machine:
     """`looks_only`: the cases are only named, and the machine may be any."""
     missing = [name for name in NEEDED if not (build / name).exists()]
@@ -99,13 +105,11 @@ def find_machine(build: Path, share: bool, looks_only: bool) -> Machine:
     # For programs linked with amem's, too.
     if "AMEM_NCCL_PATH" not in variables and (found := _stock_nccl()):
         variables["AMEM_NCCL_PATH"] = found
-    problem = "no stock libnccl.so.2, AMEM_NCCL_PATH names one: "
-    number = int(ask([str(build / "bin" / "amem_rank"), "version"], variables, problem))
-    version = number // 10000, number // 100 % 100, number % 100
-    nccl, first = (".".join(map(str, each)) for each in (version, _FIRST_THAT_SHARES))
+    version = nccl_version(build, variables, "no stock libnccl.so.2, AMEM_NCCL_PATH names one: ")
+    nccl, first = (".".join(map(str, each)) for each in (version, FIRST_THAT_SHARES))
     # Some tests of two ranks look at the memory of a GPU as one rank's.
     if share and gpus < 2:
         raise pytest.UsageError(f"--share-gpus needs 2 GPUs, there are {gpus}")
-    if share and version < _FIRST_THAT_SHARES:
+    if share and version < FIRST_THAT_SHARES:
         raise pytest.UsageError(f"--share-gpus needs NCCL {first}, this is {nccl}; AMEM_NCCL_PATH names another")
     return Machine(build, gpus, nccl, share, variables)

@@ -35,10 +35,23 @@ def run(command, folder, **more):
 def test_the_contract_a_process_suite_and_catching_pass(tmp_path):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--build-dir", BUILD, CASES]
 
-    done = run([*command, "-k", "(contract and not contract.) or process.PauseResume or catching"], tmp_path)
+    done = run([*command, f"--nccl={tmp_path}", "-k", "(contract and not contract.) or process.PauseResume or catching"], tmp_path)
 
     assert done.returncode == 0, done.stdout
     assert "\nprocess.PauseResume . " in done.stdout and "\ncatching.late late ok" in done.stdout and " passed, " in done.stdout and "skipped" not in done.stdout
+
+
+def test_each_nccl_of_a_folder_is_tested(tmp_path):
+    (tmp_path / "libnccl.so.2").symlink_to(BUILD / "sim" / "libnccl.so.2")
+    (tmp_path / "empty").mkdir()
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--build-dir", BUILD, CASES]
+
+    # Ranks of 2.28.9 share a GPU only as nodes that are connected by sockets.
+    done = run([*command, f"--nccl={tmp_path}", "-k", "LL128SharedResources"], tmp_path, AMEM_SIM_DEVICES="1")
+    empty = run([*command, f"--nccl={tmp_path / 'empty'}"], tmp_path)
+
+    assert done.returncode == 0 and "1 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
+    assert empty.returncode != 0 and "has no libnccl*.so*" in empty.stdout + empty.stderr
 
 
 def test_four_ranks_share_two_gpus(tmp_path):

@@ -61,8 +61,6 @@ class JobTest : public testing::Test {
     setup_.environment["AMEM_NCCL_PATH"] = (build / "sim/libnccl.so.2").string();
     setup_.environment["AMEM_SIM_DIR"] = gpus_.string();
     setup_.environment["AMEM_SIM_MEMORY_MB"] = "1024";
-    // The sizes of minccl's FIFOs, by which amem knows P2P buffers.
-    setup_.environment["NCCL_BUFFSIZE"] = setup_.environment["NCCL_LL128_BUFFSIZE"] = "1048576";
     if (!kSanitized) return;
     // At exit(3) LeakSanitizer reads all memory; simulated addresses without memory fault.
     const char* options = getenv("ASAN_OPTIONS");

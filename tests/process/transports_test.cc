@@ -31,8 +31,9 @@ class Transports : public JobTest {
 TEST_F(Transports, SharedMemory) { expect_cycles_work({{"NCCL_P2P_DISABLE", "1"}}); }
 
 TEST_F(Transports, Sockets) {
-  if (!real_gpu()) GTEST_SKIP() << "minccl has no network";
-  expect_cycles_work({{"NCCL_P2P_DISABLE", "1"}, {"NCCL_SHM_DISABLE", "1"}});
+  for (int rank = 0; rank < 3; ++rank)
+    setup_.environment_of_rank[rank]["NCCL_HOSTID"] = "node" + std::to_string(rank);
+  expect_cycles_work({{"NCCL_NET", "Socket"}, {"NCCL_SOCKET_IFNAME", "lo"}});
 }
 
 TEST_F(Transports, ProtocolLl) { expect_cycles_work({{"NCCL_PROTO", "LL"}}); }
