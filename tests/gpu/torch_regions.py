@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Regions under PyTorch on one GPU: addresses, contents, graphs, free memory. Exit code 0 if all of it is right."""
 
+import os
+import tempfile
 import threading
 
 import torch
@@ -49,6 +51,24 @@ def contents_and_addresses():
             tensor.fill_(cycle)
     expect(addresses == [tensor.data_ptr() for tensor in weights + cache], "addresses")
     expect(free_bytes() >= before - 64 * MIB, "memory grew over cycles")
+
+
+def on_disk():
+    with tempfile.TemporaryDirectory() as directory:
+        amem.set_backup_directory(directory)
+        with amem.region("optimizer", backup="disk"):
+            states = random_tensors(8, 128 * MIB)
+        sums = [int(tensor.sum()) for tensor in states]
+        before = free_bytes()
+        for _ in range(2):
+            out = amem.pause("optimizer")
+            expect(free_bytes() - before >= 0.99 * 1024 * MIB, "a pause to the disk freed too little")
+            copy = amem.backup(states[3])
+            expect(not os.listdir(directory), "a backup file has a name")
+            back = amem.resume("optimizer")
+            expect([int(tensor.sum()) for tensor in states] == sums, "contents from the disk")
+            expect(bool((copy == states[3].cpu()).all()), "a backup on the disk")
+        print(f"1 GiB to the disk {out.seconds:.3f} s, back {back.seconds:.3f} s")
 
 
 def free_blocks_are_not_copied():
@@ -157,7 +177,7 @@ def out_of_memory():
 
 def main():
     torch.cuda.init()
-    for check in (contents_and_addresses, free_blocks_are_not_copied, freed_while_paused, graphs, threads, out_of_memory):
+    for check in (contents_and_addresses, on_disk, free_blocks_are_not_copied, freed_while_paused, graphs, threads, out_of_memory):
         check()
         print("ok", check.__name__, flush=True)
     print("result: regions under PyTorch are right")
