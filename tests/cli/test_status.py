@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 def memory(gpu, tag, **sizes):
-    return {"gpu": gpu, "tag": tag, "resident_bytes": 0, "released_bytes": 0, "saved_bytes": 0, "fixed_bytes": 0, **sizes}
+    return {"gpu": gpu, "tag": tag, "resident_bytes": 0, "released_bytes": 0, "saved_bytes": 0, "fixed_bytes": 0, "disk_bytes": 0, **sizes}
 
 
 REPLY = {
@@ -77,8 +77,8 @@ def test_shows_a_live_process(amem, start):
 
     (row,) = rows(amem, child.pid)
     assert row.split()[:7] == ["GPU-12345678", str(child.pid), "-", "2", "nccl", "paused", "1.5"]
-    assert row.split()[7:14] == ["MiB", "5.0", "GiB", "512", "B", "0", "B"]
-    assert row.split()[14].endswith("cli_status_peer")
+    assert row.split()[7:16] == ["MiB", "5.0", "GiB", "512", "B", "0", "B", "0", "B"]
+    assert row.split()[16].endswith("cli_status_peer")
     ((reply,), silent) = listed(amem, child.pid)
     assert {name: reply[name] for name in REPLY} == {**REPLY, "pid": child.pid}
     assert (reply["rank"], silent) == ("-", [])
