@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "tests/process/meeting.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -99,6 +100,25 @@ constexpr Container kContainers[] = {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Containers, testing::ValuesIn(kContainers),
                          [](const auto& kind) { return std::string(kind.param.name); });
+
+// Without NCCL, whose bootstrap needs a network: amem's sockets are files.
+TEST_F(ContainerTest, OfItsOwnNetworkSharesMemoryOverPauses) {
+  put_ranks_into("unshare --net --uts");
+  if (IsSkipped()) return;
+  const Meeting meeting;
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 1});
+  job.all("sym_malloc b 5000000");
+  meeting.meet(job, "h", {0, 1});
+  for (const std::vector<int>& order : {std::vector{0}, std::vector{1}, std::vector{0, 1}}) {
+    job[1].ask("sym_write h 0 4711");
+    job.some(order, "tag_pause");
+    for (int rank : order) EXPECT_EQ(job[rank].ask("tag_totals symmetric").substr(0, 2), "2 ");
+    job.some(order, "tag_resume");
+    EXPECT_EQ(job[0].ask("sym_read b"), "4711");
+    job.all("sym_barrier h 0 20000");
+  }
+}
 
 // NCCL would connect such ranks through the network. minccl has none.
 TEST_F(ContainerTest, MemoryOfAProcessWithAnotherDevShmIsRefusedWithAReason) {
