@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Eight processes pause and resume in any order, at any moment, with faults among them, for as many
-// cycles as AMEM_TEST_CYCLES says (12 when unset). AMEM_TEST_SEED repeats a run.
+// Eight processes pause and resume NCCL's memory, or any of their tags, in any order, at any
+// moment, with faults among them, for as many cycles as AMEM_TEST_CYCLES says (12 when unset).
+// AMEM_TEST_SEED repeats a run.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +11,7 @@
 
 #include "tests/faults/fault_test.h"
 #include "tests/process/held.h"
+#include "tests/process/meeting.h"
 
 namespace amem {
 namespace {
@@ -63,13 +65,20 @@ class Soak : public FaultTest {
     faulty_.clear();
   }
 
+  /// The order for a rank; with tags, of any one of them or of all.
+  virtual std::string any_order(const std::string& verb) { return verb; }
+  /// All memory of the rank comes back, and is as before.
+  virtual void bring_back(jobs::Job& job, int rank) {
+    if (state(job[rank]) != kActive) job[rank].ask("resume");
+  }
+
   /// The order reaches the ranks one after another, with pauses of any length up to 2 ms between
   /// them, while the ones before are still at it.
-  void scatter(jobs::Job& job, const std::vector<int>& ranks, const std::string& order) {
+  void scatter(jobs::Job& job, const std::vector<int>& ranks, const std::string& verb) {
     for (int rank : ranks)
       if (chance(fault_share())) seed_fault(job, rank);
     for (int rank : ranks) {
-      job[rank].order(order);
+      job[rank].order(any_order(verb));
       // allow: the moment at which the next order comes is what is varied
       if (chance(0.5)) std::this_thread::sleep_for(std::chrono::microseconds(below(2000)));
     }
@@ -89,10 +98,42 @@ class Soak : public FaultTest {
     std::shuffle(returning.begin(), returning.end(), random_);
     scatter(job, returning, "resume");
     // What a fault kept away comes back now, whatever state it is in.
-    for (int rank : returning)
-      if (state(job[rank]) != kActive) job[rank].ask("resume");
+    for (int rank : returning) bring_back(job, rank);
     job.all("all_reduce world 2000");
+    check(job);
   }
+  virtual void check(jobs::Job&) {}
+
+  void soak() {
+    SCOPED_TRACE("AMEM_TEST_SEED=" + std::to_string(seed_));
+    setup_.environment["AMEM_SIM_DEVICES"] = std::to_string(kRanks);
+    // No fault here is a wait that runs out; eight processes on few cores take their time.
+    setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(30000);
+    jobs::Job job(setup_, kRanks, without_hoarding());
+    connect(job);
+    begin(job);
+    job.all("check world" + counts());
+    for (int cycle = 0; cycle < kWarmUp; ++cycle) one_cycle(job);
+    // Every rank has paused at least once: what a first pause makes is there.
+    job.all("pause");
+    job.all("resume");
+    const HeldByRank before = held(job);
+
+    for (long cycle = 0; cycle < cycles() && !HasFailure(); ++cycle) {
+      SCOPED_TRACE("cycle " + std::to_string(cycle));
+      one_cycle(job);
+      if (cycle % 100 == 99) job.all("check world" + counts());
+    }
+
+    job.all("check world" + counts());
+    EXPECT_EQ(growth(before, held(job), {kHostSlackBytes, kRanks}), "");
+    printf("%ld cycles, %ld faults, %ld orders refused\n", cycles(), faults_, refused_);
+    end(job);
+    job.all("destroy world");
+    for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(totals(job[rank]).objects, 0u);
+  }
+  virtual void begin(jobs::Job&) {}
+  virtual void end(jobs::Job&) {}
 
   const uint64_t seed_;
   std::mt19937_64 random_;
@@ -102,32 +143,51 @@ class Soak : public FaultTest {
   long faults_before_ = 0;  ///< before this cycle: those are over
 };
 
-TEST_F(Soak, AnyOrderAnyMomentWithFaultsLosesNothing) {
-  SCOPED_TRACE("AMEM_TEST_SEED=" + std::to_string(seed_));
-  setup_.environment["AMEM_SIM_DEVICES"] = std::to_string(kRanks);
-  // No fault here is a wait that runs out; eight processes on few cores take their time.
-  setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(30000);
-  jobs::Job job(setup_, kRanks, without_hoarding());
-  connect(job);
-  job.all("check world" + counts());
-  for (int cycle = 0; cycle < kWarmUp; ++cycle) one_cycle(job);
-  // Every rank has paused at least once: what a first pause makes is there.
-  job.all("pause");
-  job.all("resume");
-  const HeldByRank before = held(job);
+TEST_F(Soak, AnyOrderAnyMomentWithFaultsLosesNothing) { soak(); }
 
-  for (long cycle = 0; cycle < cycles() && !HasFailure(); ++cycle) {
-    SCOPED_TRACE("cycle " + std::to_string(cycle));
-    one_cycle(job);
-    if (cycle % 100 == 99) job.all("check world" + counts());
+/// Beside NCCL's memory: weights, contents on disk, a KV cache, and symmetric memory that all ranks
+/// map.
+class TagSoak : public Soak {
+ protected:
+  TagSoak() { setup_.environment["AMEM_BACKUP_DIR"] = meeting_.folder(); }
+
+  std::string any_order(const std::string& verb) override {
+    static constexpr const char* kTags[] = {"",         "nccl",      "weights",
+                                            "kv_cache", "optimizer", "symmetric"};
+    return "tag_" + verb + " " + kTags[below(std::size(kTags))];
+  }
+  void bring_back(jobs::Job& job, int rank) override { job[rank].ask("tag_resume"); }
+
+  void begin(jobs::Job& job) override {
+    for (const char* memory : {"weights keep", "kv_cache discard", "optimizer disk"})
+      job.all(std::string("tag_malloc ") + memory + " 3000000");
+    for (const char* tag : kKept) job.all(std::string("tag_write ") + tag);
+    job.all("sym_malloc b 3000000");
+    meeting_.meet(job, "h", first_devices(kRanks));
+  }
+  void check(jobs::Job& job) override {
+    for (const char* tag : kKept) job.all(std::string("tag_check ") + tag);
+    // Each rank writes the memory of the next one through its mapping.
+    const std::string value = std::to_string(++written_);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const int next = (rank + 1) % kRanks;
+      EXPECT_EQ(job[next].ask("sym_read b"), std::to_string(written_ - 1));
+      job[rank].ask("sym_write h " + std::to_string(next) + " " + value);
+    }
+  }
+  void end(jobs::Job& job) override {
+    job.all("sym_destroy h");
+    job.all("sym_free b");
+    for (const char* tag : {"weights", "kv_cache", "optimizer"})
+      job.all(std::string("tag_free ") + tag);
   }
 
-  job.all("check world" + counts());
-  EXPECT_EQ(growth(before, held(job), {kHostSlackBytes, kRanks}), "");
-  printf("%ld cycles, %ld faults, %ld orders refused\n", cycles(), faults_, refused_);
-  job.all("destroy world");
-  for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(totals(job[rank]).objects, 0u);
-}
+  static constexpr const char* kKept[] = {"weights", "optimizer"};
+  const Meeting meeting_;
+  long written_ = 0;
+};
+
+TEST_F(TagSoak, AnyOrderAnyMomentWithFaultsLosesNothing) { soak(); }
 
 }  // namespace
 }  // namespace amem
