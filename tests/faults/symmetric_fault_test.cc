@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Symmetric memory of amem: every driver call of a call on it fails, and a rank is killed at every
-// point of a pause and of a resume.
+// Symmetric memory of amem: every driver call of a call on it fails, and a rank is killed or
+// stopped at every point of a pause and of a resume.
 #include <signal.h>
 
 #include "base/step_point.h"
@@ -149,6 +149,44 @@ TEST_P(SymmetricDeath, SurvivorsGoOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AtEveryPoint, SymmetricDeath, testing::ValuesIn(kPoints),
+                         [](const auto& point) { return std::string(point.param.name); });
+
+/// The peer is stopped at a point of rank 0's pause or resume, and continued after rank 0's answer.
+class SymmetricStop : public SymmetricFault, public testing::WithParamInterface<Point> {};
+
+TEST_P(SymmetricStop, IsAnErrorInTimeAndTheJobRecovers) {
+  jobs::Job job(setup_, 2);
+  job.use_devices(first_devices(2));
+  job.all("sym_malloc b 2000000");
+  meet(job, "h");
+  job[1].ask("sym_write h 0 4711");
+  const std::string point = GetParam().name;
+  const bool in_pause = point.starts_with("pause") || point.starts_with("revoke");
+  if (!in_pause) job[0].ask("tag_pause symmetric");
+  job[1].ask("variable AMEM_TEST_STEP_POINT " + point + "=" + std::to_string(SIGSTOP));
+  job[0].order(in_pause ? "tag_pause symmetric" : "tag_resume symmetric");
+  const jobs::RankProcess::Outcome outcome = job[0].outcome();
+  EXPECT_FALSE(outcome.ok);
+  EXPECT_TRUE(has(outcome.text, std::to_string(job[1].pid()))) << outcome.text;
+  job[1].kill(SIGCONT);
+  job.all("tag_resume symmetric");
+  EXPECT_EQ(job[0].ask("sym_read b"), "4711");
+  job.all("sym_collectives h 4096 100000");
+  job.all("tag_pause symmetric");
+  job.all("tag_resume symmetric");
+  job.all("sym_collectives h 4096 100000");
+}
+
+/// Each costs the deadline of a pause: the short sweep takes every second.
+std::vector<Point> points_of_the_peer() {
+  std::vector<Point> points;
+  int count = 0;
+  for (const Point& point : kPoints)
+    if (!point.is_own && (count++ % 2 == 0 || is_long())) points.push_back(point);
+  return points;
+}
+
+INSTANTIATE_TEST_SUITE_P(AtPointsOfThePeer, SymmetricStop, testing::ValuesIn(points_of_the_peer()),
                          [](const auto& point) { return std::string(point.param.name); });
 
 }  // namespace
