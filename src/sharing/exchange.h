@@ -11,18 +11,17 @@
 
 namespace amem {
 
-/// What the hooks need from those who talk to other processes. Implemented by the engine, handed in
-/// by the shim: the hooks know neither.
+/// Export and import of allocations, for clients. Implemented by Sharing.
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  /// A descriptor to hand out in place of the driver's: it names the allocation for whoever imports
-  /// it. The mutex of the registry is held; must not wait.
+  /// A descriptor to return in place of the driver's; it identifies the allocation for importers.
+  /// Called with the registry's mutex; must not wait.
   virtual Result<int> make_token(Allocation& allocation) = 0;
 
-  /// Imports what `fd` names, when it is a token. False for every other descriptor: the driver is
-  /// asked then. May wait for the owner, up to the deadline of the process; no lock is held.
+  /// Imports the allocation of a token. False for any other descriptor, which is for the driver.
+  /// May wait for the owner, up to AMEM_TIMEOUT_MS; called without a lock.
   virtual bool import_token(int fd, DriverHandle* handle, DriverResult* result) = 0;
 
   /// The same for an IPC handle of CUDA.
@@ -30,12 +29,12 @@ class Exchange {
   virtual bool import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
                                  DriverResult* result) = 0;
 
-  /// The processes of this user that have loaded such a library and have no amem, for messages
-  /// (unlike_peers.h). No lock is held.
+  /// The processes of this user that have loaded such a library but not amem, for messages
+  /// (processes_without_amem.h). Called without a lock.
   virtual std::string processes_without_amem(const char* library) = 0;
 
-  /// The client gave the allocation up; it is about to be erased. The mutex of the registry is
-  /// held; must not wait.
+  /// The client has released the allocation, which will be erased. Called with the registry's
+  /// mutex; must not wait.
   virtual void forget(const Allocation& allocation) = 0;
 };
 

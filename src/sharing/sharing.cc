@@ -3,8 +3,8 @@
 #include "sharing/sharing.h"
 
 #include "base/log.h"
+#include "sharing/processes_without_amem.h"
 #include "sharing/token.h"
-#include "sharing/unlike_peers.h"
 
 namespace amem {
 

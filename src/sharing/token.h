@@ -14,35 +14,35 @@
 
 namespace amem {
 
-/// What stands in for a CUDA fd while a library passes it between processes: it says whose
-/// allocation it is, so that the importer can ask the owner for the real fd when it needs it. A
-/// real fd says nothing about its exporter, and would keep the memory alive for as long as it is
-/// open. Its nonce is random per allocation: whoever asks for the allocation proves with it that it
-/// holds the token.
+/// Takes the place of a file descriptor of cuMemExportToShareableHandle() while a library passes it
+/// between processes. It identifies the allocation and its owner, so that an importer can request
+/// the descriptor from the owner when it needs it. A descriptor of the driver does not identify its
+/// exporter, and keeps the memory allocated while it is open. The nonce is random for each
+/// allocation; a request must contain it.
 using Token = ImportOrigin;
 
 inline constexpr uint32_t kTokenVersion = 3;
 
-/// What tokens of all versions say.
+/// The fields that tokens of all versions have.
 struct OtherToken {
   uint32_t version;
   int32_t owner_pid;
 };
 
-/// The bytes of a token (docs/wire_protocol.md), and the token that bytes are: those of
-/// encode_token() and no others. Thread-safe.
+/// The bytes of a token (docs/wire_protocol.md), and the reverse; nothing for bytes that
+/// encode_token() does not return. Thread-safe.
 std::vector<uint8_t> encode_token(Token token);
 std::optional<Token> decode_token(std::span<const uint8_t> bytes);
 
-/// A sealed memfd with the token in it, close-on-exec. Thread-safe; errors: os.
+/// A sealed, close-on-exec memfd that contains the token. Thread-safe. Errors: os.
 Result<UniqueFd> make_token(const Token& token);
 
-/// The token behind `fd`; nothing for any fd that is not exactly a sealed token, and for no fd at
-/// all. Never blocks, never moves the file position, changes nothing. One system call for an fd
-/// that is not in memory, three for a token. Thread-safe.
+/// The token that `fd` contains; nothing if `fd` is not a sealed token, or not a descriptor. Does
+/// not block and does not change the file position. One system call for a descriptor that is not a
+/// memfd, three for a token. Thread-safe.
 std::optional<Token> read_token(int fd);
 
-/// What stands in for a cudaIpcMemHandle_t: the owner has the token of the allocation (TokenQuery).
+/// Takes the place of a cudaIpcMemHandle_t. The owner has the token of the allocation (TokenQuery).
 struct IpcHandle {
   InstanceId owner;
   AllocationId allocation = 0;
@@ -54,12 +54,12 @@ struct IpcHandle {
 inline constexpr size_t kIpcHandleBytes = 64;
 using IpcHandleBytes = std::array<uint8_t, kIpcHandleBytes>;
 
-/// The bytes of a handle, and the handle that bytes are: those of encode_ipc_handle() and no
-/// others, in particular no handle of CUDA.
+/// The bytes of a handle, and the reverse; nothing for bytes that encode_ipc_handle() does not
+/// return, such as a handle of CUDA.
 IpcHandleBytes encode_ipc_handle(IpcHandle handle);
 std::optional<IpcHandle> decode_ipc_handle(const IpcHandleBytes& bytes);
 
-/// The token of another version of amem that `fd` is; nothing for anything else. Thread-safe.
+/// The token of another version of amem that `fd` contains, or nothing. Thread-safe.
 std::optional<OtherToken> read_other_token(int fd);
 
 }  // namespace amem

@@ -15,9 +15,9 @@
 
 namespace amem {
 
-// What amem processes of one host say to each other; docs/wire_protocol.md has the layout.
+// The messages between amem processes of one host. docs/wire_protocol.md has the layout.
 
-/// The first byte of every packet. Processes of different versions do not talk.
+/// The first byte of every packet. Processes with different versions refuse each other.
 inline constexpr uint8_t kWireVersion = 6;
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
@@ -28,19 +28,20 @@ inline constexpr size_t kMaxDrops = 8000;
 inline constexpr size_t kMaxReasonBytes = 1024;
 inline constexpr size_t kMaxJsonBytes = 32 * 1024;
 
-/// First on every connection, both ways.
+/// The first message on every connection, in both directions.
 struct Hello {
   InstanceId instance;
   int32_t group = 0;
   bool operator==(const Hello&) const = default;
 };
 
-/// Importer to owner: the real fds of these allocations' backings, please. At most kMaxFds items.
+/// Importer to owner: requests the descriptors of these allocations' backings. At most kMaxFds
+/// items.
 struct Fetch {
   struct Item {
     AllocationId allocation = 0;
     uint64_t nonce = 0;
-    /// The importer has the backing already, and only tells of one more allocation in it.
+    /// The importer already has the backing and registers one more allocation in it.
     bool has_backing = false;
     bool operator==(const Item&) const = default;
   };
@@ -48,24 +49,25 @@ struct Fetch {
   bool operator==(const Fetch&) const = default;
 };
 
-/// Reply to Fetch: one outcome per item, one fd for each `here`, in order.
+/// Reply to Fetch: one outcome for each item, and one descriptor for each `here`, in order.
 struct Fetched {
   enum class Outcome : uint8_t {
     here,
     away,
     unknown,
-    failed,  ///< the owner could not export it just now
-    noted,   ///< here, of an item that has its backing
+    failed,  ///< the owner could not export it
+    noted,   ///< resident, for an item that has its backing
   };
   std::vector<Outcome> outcomes;
-  /// The owner's scope of what is away; at most kMaxScope.
+  /// The owner's scope of the paused memory; at most kMaxScope.
   std::vector<ScopeId> away_scope;
-  /// Why one failed.
+  /// The reason of a failure.
   std::string reason;
   bool operator==(const Fetched&) const = default;
 };
 
-/// Owner to importer: release what you import from me with these tags. At most kMaxTags, kMaxScope.
+/// Owner to importer: requests that the imports with these tags are unmapped and released. At most
+/// kMaxTags, kMaxScope.
 struct Revoke {
   uint32_t timeout_ms = 0;
   std::vector<Tag> tags;
@@ -73,39 +75,39 @@ struct Revoke {
   bool operator==(const Revoke&) const = default;
 };
 
-/// Reply to Revoke; `reason` when not revoked.
+/// Reply to Revoke; `reason` if not revoked.
 struct Revoked {
   bool revoked = false;
   std::string reason;
-  /// When revoked: the importer's own scope. At most kMaxScope.
+  /// The importer's own scope, if revoked. At most kMaxScope.
   std::vector<ScopeId> scope{};
   bool operator==(const Revoked&) const = default;
 };
 
-/// Owner to importer: these backings of a tag are back, one fd each. At most kMaxFds; `last` ends
-/// the series.
+/// Owner to importer: these backings of a tag are resident again, with one descriptor each. At most
+/// kMaxFds; `last` ends the series.
 struct Restore {
   Tag tag{};
-  std::vector<uint64_t> backings;  ///< as tokens name them
+  std::vector<uint64_t> backings;  ///< ids as in tokens
   bool last = false;
   bool operator==(const Restore&) const = default;
 };
 
-/// Reply to Restore; `reason` when not done.
+/// Reply to Restore; `reason` if not done.
 struct Restored {
   bool done = false;
   std::string reason;
   bool operator==(const Restored&) const = default;
 };
 
-/// Importer to owner, one way: not imported any more. At most kMaxDrops.
+/// Importer to owner, without a reply: these allocations are no longer imported. At most kMaxDrops.
 struct Drop {
   std::vector<AllocationId> allocations;
   bool operator==(const Drop&) const = default;
 };
 
-/// To processes that share this scope and import nothing of mine: the tag is away until a Restore
-/// of it that is the last. At most kMaxScope.
+/// To processes that share this scope but import no memory of the sender: the tag is paused until
+/// its last Restore. At most kMaxScope.
 struct Away {
   Tag tag{};
   std::vector<ScopeId> scope;
@@ -117,7 +119,7 @@ struct AwayHeard {
   bool operator==(const AwayHeard&) const = default;
 };
 
-/// The `amem` command asks.
+/// The `amem` command requests the status of a process.
 struct StatusQuery {
   bool operator==(const StatusQuery&) const = default;
 };
@@ -148,28 +150,29 @@ using Message = std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Re
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);
 
-/// How many fds travel with this message.
+/// The number of descriptors that are sent with this message.
 size_t fds_of(const Message& message);
 
-/// True when `reply` is of the type that answers requests of the type `request`, an index.
+/// True if `reply` has the type of replies to requests of the type with the index `request`.
 bool answers(const Message& reply, size_t request);
 
-/// The type's name, for messages to people.
+/// The name of the type, for error texts.
 const char* name_of_type(size_t index);
 inline const char* name_of(const Message& message) { return name_of_type(message.index()); }
 
 struct Envelope {
-  /// The asker's number for a request and its reply, never 0; 0 for greetings and notices.
+  /// The sender's number of a request, which the reply repeats; never 0. 0 for greetings and
+  /// notices.
   uint64_t request_id = 0;
   Message message;
 };
 
-/// The packet's bytes. Reasons are cut to kMaxReasonBytes and cleaned of control characters;
-/// everything else that is over its limit is refused with misuse.
+/// The bytes of a packet. Reasons are cut to kMaxReasonBytes, without control characters. Errors:
+/// misuse, if anything else exceeds its limit.
 Result<std::vector<uint8_t>> encode(uint64_t request_id, Message message);
 
-/// Reads a packet that anybody may have written: protocol unless every byte of it is what encode()
-/// would have written. Never reads or allocates beyond the limits above.
+/// Decodes a packet from an untrusted sender. Does not read or allocate beyond the limits above.
+/// Errors: protocol, unless encode() returns exactly these bytes.
 Result<Envelope> decode(std::span<const uint8_t> bytes);
 
 }  // namespace amem

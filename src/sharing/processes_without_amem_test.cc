@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "sharing/unlike_peers.h"
+#include "sharing/processes_without_amem.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
