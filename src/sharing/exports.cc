@@ -20,24 +20,24 @@ namespace amem {
 
 namespace {
 
-/// Descriptors on their way to one importer: as few as cost no time, because all that are on their
-/// way to a process need numbers there.
+/// Descriptors in flight to one importer. Small, because each needs a number in the importer;
+/// larger parts are not faster.
 constexpr size_t kPartFds = 16;
 
-/// How long a pause waits for a process that does not answer and may share the scope.
+/// The maximum wait of a pause for the answer of a bystander.
 constexpr int kMomentMs = 200;
 
 }  // namespace
 
-/// What one importer gets back, part by part.
+/// A restore to one importer, sent in parts.
 struct Exports::Return {
   const Tag tag;
   const InstanceId importer;
   Deadline deadline;
   const uint64_t number;
-  /// Until it is known whether the importer has all back.
+  /// Null when the result is known.
   std::shared_ptr<Replies> replies;
-  std::vector<BackingId> backings;  ///< those that were not sent yet
+  std::vector<BackingId> backings;  ///< not sent yet
   const bool is_bystander = false;
   bool sent_last = false;
   std::string failure{};
@@ -101,15 +101,14 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
   step_point(StepPoint::fetch_asked);
   Fetched answer;
   std::vector<UniqueFd> fds;
-  // Decided and queued under one lock: the importer must not hear "away" after it has heard that
-  // the memory is back.
+  // Decided and queued with one lock: the importer must not receive "away" after a restore.
   MutexLock lock(context_.registry.mutex);
   for (const Fetch::Item& item : fetch.items)
     answer.outcomes.push_back(outcome_of(item, from.instance, &answer, &fds));
   context_.peers.load()->reply(from.instance, request_id, std::move(answer), std::move(fds));
 }
 
-// A place in a slab is free when its last importer is gone too.
+// A slot of a slab is free when its last importer has released it.
 void Exports::forget_importer_of(const InstanceId& importer, Allocation& allocation) {
   if (allocation.importers.erase(importer) > 0 && context_.registry.is_unused(allocation) &&
       !context_.exiting)
@@ -145,7 +144,7 @@ std::set<InstanceId> Exports::importers(const Tags& tags) {
 
 void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
                          const Result<Received>& reply, Replies& replies) {
-  // It has ended, and the kernel has taken its references.
+  // The process has ended, and the kernel has released its references.
   if (!reply.ok() && reply.error().kind == ErrorKind::peer) return replies.succeeded();
   if (!reply.ok()) return replies.failed(reply.error().message, reply.error().kind);
   const auto& revoked = std::get<Revoked>(reply.value().message);
@@ -169,7 +168,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
       of_tag.told.insert(asked.begin(), asked.end());
     }
   }
-  // An importer answers with its reason a little before we would give up on it without one.
+  // The importer's deadline is earlier, so that its error arrives before this one gives up.
   Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10), {}, {}};
   request.tags.assign(tags.begin(), tags.end());
   for (Client* client : context_.clients.of(tags)) {
@@ -260,25 +259,25 @@ bool Exports::send_part(const std::shared_ptr<Return>& to) {
   return true;
 }
 
-// What an earlier restore() has not sent yet may be away again.
+// Parts that an earlier restore() has not sent may be released again.
 bool Exports::is_current(const Return& to) {
   const OfTag& of_tag = tags_[to.tag];
   return !of_tag.is_away && to.number == of_tag.restores;
 }
 
 void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why) {
-  // Nobody is there any more who could map it again.
+  // The importer has ended.
   if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
     return to->succeed();
   if (to->is_bystander) {
-    // Again when its connection broke on the way: its calls would wait for us for ever.
+    // Sent again after a lost connection: otherwise calls of the importer would wait forever.
     const bool broke = why.kind == ErrorKind::os && why.code == ECONNRESET;
     if (broke && !to->deadline.passed() && is_current(*to)) (void)send_part(to);
     return;
   }
   tags_[to->tag].told.insert(to->importer);
   to->fail(why.message, why.kind);
-  // One that is slow finds all the rest when it goes on: its gates open with the last part.
+  // A slow importer receives the rest later: its gates open with the last part.
   if (why.kind != ErrorKind::timeout || !is_current(*to)) return;
   to->deadline = Deadline::after_ms(context_.timeout_ms);
   while (!to->sent_last && send_part(to)) {
@@ -290,7 +289,7 @@ void Exports::on_part_mapped(const std::shared_ptr<Return>& to, const Result<Rec
   if (!reply.ok()) return on_part_failed(to, reply.error());
   const auto& restored = std::get<Restored>(reply.value().message);
   if (!restored.done) to->failure = restored.reason;
-  // A failure of one part does not end the others: the importer says at the last one what it lacks.
+  // A failed part does not stop the next ones: the reply to the last part lists what is missing.
   if (!to->sent_last && is_current(*to)) return (void)send_part(to);
   if (to->sent_last && to->failure.empty()) return to->succeed();
   to->fail(process_text(reply.value().pid) + " cannot map our memory again: " +
@@ -309,7 +308,7 @@ Status Exports::reserve_for_resume() {
       others.merge(sharers);
     }
   }
-  // To each importer one part is on its way, from each owner one may come.
+  // One part to each importer and one from each owner may be in flight.
   Status reserved = reserve_descriptors(shared + 2 * kPartFds * others.size());
   if (!reserved.ok()) reserved.error().message = "to resume, " + reserved.error().message;
   return reserved;

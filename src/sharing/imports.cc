@@ -50,7 +50,7 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
     local = import.id;
     const Backing& backing = context_.registry.backing_of(import);
     item.has_backing = backing.state == mapped;
-    // Known to the owner since it was first imported.
+    // The owner knows it since the first import.
     if (item.has_backing && import.handle_references + import.mappings.size() > 1) {
       *handle = handle_of(local);
       *result = driver_result::kSuccess;
@@ -77,7 +77,7 @@ DriverResult Imports::finish_import(AllocationId local, bool known_to_owner, Dri
   if (status.ok() && backing.state == mapped)
     context_.driver.cuMemGetAllocationPropertiesFromHandle(&backing.properties, backing.handle);
   import->properties = backing.properties;
-  // An owner that is away keeps its import revoked; it brings it back. Everything else is a failed
+  // The import of a paused owner stays revoked until the owner resumes. Anything else is a failed
   // import.
   if (status.ok() && known_to_owner && (backing.state == mapped || backing.state == revoked)) {
     *handle = handle_of(local);
@@ -122,8 +122,7 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
       });
 }
 
-// Kernels that use the memory would meet addresses where nothing is mapped any more: the client is
-// told.
+// Kernels that use the memory would access unmapped addresses: notifies the client.
 void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, const Error& why) {
   MutexLock lock(context_.registry.mutex);
   pid_t pid = 0;
@@ -202,7 +201,7 @@ Status Imports::fetch(const std::vector<BackingId>& backings, Deadline deadline)
     for (const BackingId id : backings) {
       const Backing* backing = context_.registry.find_backing(id);
       if (backing == nullptr || backing->state != dropped) continue;
-      // Any allocation of it proves that we may have it.
+      // The nonce of any of its allocations is sufficient.
       const Allocation& import = *context_.registry.find(backing->allocations.begin()->second);
       by_owner[backing->owner].push_back(
           {import.id, {import.origin.allocation, import.origin.nonce, false}});
@@ -228,7 +227,7 @@ Status Imports::fetch(const std::vector<BackingId>& backings, Deadline deadline)
   return status;
 }
 
-// --- The owner goes away and comes back
+// --- Pause and resume of the owner
 // -------------------------------------------------------------------------------
 
 void Imports::close(const PeerInfo& owner, const Tags& tags, const Scope& scope) {
@@ -237,10 +236,10 @@ void Imports::close(const PeerInfo& owner, const Tags& tags, const Scope& scope)
     client->close_for_peer(owner.instance, paused_text(owner.pid), scope);
 }
 
-// Both close the gates at once, so that calls wait from now on, and again in their turn: what waits
-// before them may be the owner's coming back from the time before, which opens them.
+// Both close the gates immediately, and again when the worker reaches them: a restore of an earlier
+// pause may be queued before them, which opens the gates.
 void Imports::on_away(const PeerInfo& owner, uint64_t request_id, Away notice) {
-  // Every process of this user hears it, those of other jobs too.
+  // Also sent to processes of other jobs of this user.
   const auto close_if_shared = [this, owner, notice = std::move(notice)] {
     Client* const client = context_.clients.of(notice.tag);
     if (client != nullptr && !seeded_fault("leave_gate_open"))
@@ -267,7 +266,7 @@ Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Tags& tags, const
     return answer;
   }
   answer.reason = status.error().message;
-  // The owner's pause has failed, and it brings back what was unmapped.
+  // The owner's pause has failed, and it restores what was unmapped.
   if (untouched && !context_.exiting)
     for (Client* client : clients) client->reopen_for_peer(owner.instance);
   return answer;
@@ -312,10 +311,10 @@ Status Imports::unmap_imports(const InstanceId& owner, const Tags& tags, const S
   step_point(StepPoint::revoke_drained);
 
   MutexLock lock(context_.registry.mutex);
-  for (const Tag& tag : tags) half_restored_.erase({owner, tag});  // of a return that broke off
+  for (const Tag& tag : tags)
+    half_restored_.erase({owner, tag});  // of a restore that was interrupted
   for (Backing* import : imports_of(owner, &tags)) {
-    // Fetched by a resume of ours that has not mapped it yet, and never will: the owner brings it
-    // back.
+    // Received by a resume of this process that has not mapped it. The owner will restore it.
     if (arrived_.erase(import->id) > 0 && import->state == dropped)
       AMEM_TRY(change_state(*import, revoked));
     if (!import->is_here()) continue;
@@ -333,7 +332,7 @@ void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore mes
   auto shared = std::make_shared<std::vector<UniqueFd>>(std::move(fds));
   workers_.post(owner.instance, [this, owner, request_id, message = std::move(message), shared] {
     if (context_.exiting) return;
-    // Every process of this user is told, also those that share nothing with the owner.
+    // Also sent to processes that share nothing with the owner.
     const bool is_importer = !message.backings.empty();
     std::optional<NvtxRange> range;
     if (is_importer) range.emplace("restore");
@@ -350,8 +349,8 @@ Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
                            const std::vector<UniqueFd>& fds) {
   for (size_t i = 0; i < message.backings.size(); ++i) {
     Backing* import = context_.registry.find_import(owner, message.backings[i]);
-    // One that we dropped ourselves is fetched when we resume. One that is mapped may lack some of
-    // its placements, when revoking it has failed.
+    // A dropped import is fetched by the resume of this process. A mapped one may lack placements
+    // if an unmap has failed.
     if (import == nullptr || (import->state != revoked && import->state != mapped)) continue;
     AMEM_TRY(context_.exiting.check());
     AMEM_TRY(import_backing(context_.driver, *import, fds[i].get()));
@@ -369,7 +368,8 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
     if (!status.ok()) half_restored_.insert({owner, message.tag});
     return status;
   }
-  // What an earlier parcel could not map is not lost: the owner hears of it and brings all again.
+  // Backings that an earlier part could not map are not lost: the owner is notified and sends all
+  // again.
   const bool half_back = half_restored_.erase({owner, message.tag}) > 0;
   AMEM_TRY(std::move(status));
   if (half_back)
@@ -392,7 +392,7 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
       client->peer_ended(owner.instance, ended_text(owner.pid));
   };
   end();
-  // What it sent before is carried out in its turn, and may revoke and close gates once more.
+  // Earlier messages of the owner are processed first, and may revoke and close gates again.
   workers_.post(owner.instance, end);
 }
 

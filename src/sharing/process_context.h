@@ -15,13 +15,13 @@
 
 namespace amem {
 
-/// What the parts of the engine share. Constant after the process' set-up but for `peers`, which is
-/// set once, before the first token is made or read.
+/// The objects that the parts of the engine share. Constant after the set-up of the process, except
+/// `peers`, which is set once, before the first token is made or read.
 struct ProcessContext {
   const Driver& driver;
   Registry& registry;
   DeviceThreads& devices;
-  const ExitFlag& exiting;  ///< the same that the device threads look at
+  const ExitFlag& exiting;  ///< also used by the device threads
   InstanceId self;
   int32_t group = 0;
   long timeout_ms = 60000;

@@ -9,28 +9,27 @@
 
 namespace amem {
 
-/// Collects the replies to requests that were sent to many peers at once, for the one who waits for
-/// all. Shared with the requests' callbacks, because a late reply may come after it has gone.
-/// Thread-safe.
+/// Collects the replies to requests that were sent to several peers. Shared with the callbacks of
+/// the requests, because a reply may arrive after the wait has ended. Thread-safe.
 class Replies {
  public:
-  /// Before a request is sent.
+  /// To be called before a request is sent.
   void expect() {
     MutexLock lock(mutex_);
     ++pending_;
   }
   void succeeded() { settle("", false); }
-  /// ErrorKind::timeout for a reply that did not come in time.
+  /// ErrorKind::timeout if no reply arrived in time.
   void failed(const std::string& what, ErrorKind kind = ErrorKind::peer) {
     settle(what, kind == ErrorKind::timeout);
   }
 
-  /// Waits until every request has succeeded or failed, also when one has failed already: the
-  /// others may still be carried out. `deadline` is that of the requests. Errors: timeout when
-  /// replies did not come in time and none was a refusal; peer.
+  /// Waits until every request has succeeded or failed, also after a failure, because the others
+  /// may still be carried out. `deadline` is that of the requests. Errors: timeout, if replies did
+  /// not arrive in time and none was a refusal; peer.
   Status wait(Deadline deadline) {
     MutexLock lock(mutex_);
-    // The service thread says which requests were not answered by their deadline.
+    // The service thread reports requests without a reply at their deadline.
     if (!changed_.wait_until(mutex_, Deadline::after_ms(deadline.left_ms() + kGraceMs),
                              [&]() AMEM_REQUIRES(mutex_) { return pending_ == 0; }))
       add("the service thread of this process is held up", true);

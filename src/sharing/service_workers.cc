@@ -23,8 +23,8 @@ Status ServiceWorkers::start() {
 void ServiceWorkers::post(const InstanceId& peer, Job job) {
   MutexLock lock(mutex_);
   lines_[peer].jobs.push_back(std::move(job));
-  // A line is there as long as it has jobs, waiting or running: one thread for each is enough.
-  // Where no thread can be had the job still runs, after others.
+  // A peer has a queue while it has jobs, waiting or running: one thread for each queue is enough.
+  // If no thread can be started, the job runs after others.
   if (lines_.size() > threads_.size()) (void)add_thread();
   changed_.notify_all();
 }

@@ -15,23 +15,23 @@
 
 namespace amem {
 
-/// The threads that do for peers what takes time: in order for each peer, side by side
-/// for different ones, so that one whose request cannot be met does not delay another's.
+/// The threads that carry out long requests of peers: in order for each peer, concurrently for
+/// different peers, so that a request that cannot be met does not delay other peers.
 ///
-/// Thread-safe. Threads are started when all are busy, and stay.
+/// Thread-safe. A thread is started if all are busy; threads are kept.
 class ServiceWorkers {
  public:
   using Job = std::function<void()>;
 
   ServiceWorkers() = default;
-  /// Waits for jobs that run; those that have not begun are dropped.
+  /// Waits for running jobs. Jobs that have not started are dropped.
   ~ServiceWorkers();
   ServiceWorkers(const ServiceWorkers&) = delete;
 
   /// Starts the first thread, so that post() cannot fail. Errors: os.
   Status start();
 
-  /// Runs `job` after everything that was posted for this peer. Never blocks.
+  /// Runs `job` after all earlier jobs of this peer. Does not block.
   void post(const InstanceId& peer, Job job);
 
  private:
@@ -42,7 +42,7 @@ class ServiceWorkers {
   using Lines = std::map<InstanceId, Line>;
   Lines::iterator next_line() AMEM_REQUIRES(mutex_);
   Status add_thread() AMEM_REQUIRES(mutex_);
-  /// Waits for a job and takes it; false when there will be none.
+  /// Waits for a job and takes it. False at shutdown.
   bool take(InstanceId* peer, Job* job);
   void finish(const InstanceId& peer);
   static void* run(void* self);

@@ -8,12 +8,12 @@
 
 namespace amem {
 
-/// This process among the others: hands messages to the owner's and the importer's side, and is
-/// what the hooks ask when memory is shared. The service starts before the first communicator is
-/// made, or with the first allocation that is shared.
+/// Sharing of memory with other processes: passes messages to the owner's and the importer's side,
+/// and implements export and import for clients. The service starts before the first communicator
+/// is created, or with the first allocation that is shared.
 class Sharing final : public Exchange, public PeerHandler {
  public:
-  /// Tells the `amem` command about this process; at most kMaxJsonBytes.
+  /// The status of this process for the `amem` command; at most kMaxJsonBytes.
   using StatusText = std::function<std::string()>;
 
   Sharing(ProcessContext& context, StatusText status)
@@ -22,7 +22,7 @@ class Sharing final : public Exchange, public PeerHandler {
   Exports& exports() { return exports_; }
   Imports& imports() { return imports_; }
 
-  // Exchange, from the hooks.
+  // Exchange, called by clients.
   Result<int> make_token(Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
   bool import_token(int fd, DriverHandle* handle, DriverResult* result) override;
   Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) override
@@ -32,20 +32,20 @@ class Sharing final : public Exchange, public PeerHandler {
   std::string processes_without_amem(const char* library) override;
   void forget(const Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
 
-  // PeerHandler, on the service thread.
+  // PeerHandler, called on the service thread.
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override;
   void on_peer_gone(const PeerInfo& peer) override;
 
-  /// Starts threads that a pause will need, ahead of it.
+  /// Starts threads that a pause will need.
   Status start();
 
  private:
-  /// The service thread may have a message before start() has kept the service.
+  /// The service thread may receive a message before start() has stored the service.
   void wait_until_started();
 
   ProcessContext& context_;
-  Exports exports_;  // allow: guards its own, as the next one does
-  Imports imports_;  // allow: see exports_
+  Exports exports_;  // allow: locks itself
+  Imports imports_;  // allow: locks itself
   const StatusText status_;
   Mutex start_mutex_;  // allow: for one start at a time; what starts is atomic
 };
