@@ -11,8 +11,8 @@ namespace amem {
 /// "/dev/shm/amem-1000": where the amem processes of this user on this host meet.
 std::string user_folder();
 
-/// That nobody else may enter the folder. What is in it is then this user's as well: /dev/shm is
-/// sticky, so nobody else can replace the folder.
+/// Succeeds if only this user may enter the folder. Its contents are then this user's too: /dev/shm
+/// is sticky, so other users cannot replace the folder.
 Status check_user_folder();
 
 /// Makes the folder if it does not exist, and checks it.

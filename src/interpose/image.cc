@@ -35,7 +35,7 @@ bool Image::is_relocated() const {
   if (load_bias == 0) return true;
   const auto relocations = view.plt_relocations();
   for (auto last = relocations.rbegin(); last != relocations.rend(); ++last) {
-    // A weak symbol that nobody defines stays 0.
+    // An undefined weak symbol stays 0.
     const ElfW(Sym)* const symbol = view.symbol_of(*last);
     if (symbol != nullptr && ELF64_ST_BIND(symbol->st_info) == STB_WEAK) continue;
     return *view.slot_of(*last) >= end - load_bias;

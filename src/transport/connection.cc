@@ -15,12 +15,12 @@
 namespace amem {
 namespace {
 
-/// Room for one SCM_RIGHTS message; aligned as CMSG_FIRSTHDR wants it.
+/// A buffer for one SCM_RIGHTS message, aligned for CMSG_FIRSTHDR.
 struct alignas(cmsghdr) ControlRoom {
   std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> bytes;
 };
 
-/// Takes every fd that came with a packet, so that none is left open by mistake.
+/// Takes all descriptors of a packet, so that none is left open.
 std::vector<UniqueFd> take_fds(msghdr& header) {
   std::vector<UniqueFd> fds;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
@@ -35,9 +35,9 @@ std::vector<UniqueFd> take_fds(msghdr& header) {
   return fds;
 }
 
-/// recvmsg(2), again when it was interrupted. A peer that closes before it has read everything
-/// leaves ECONNRESET, reported once and ahead of the packets that it had sent (unix(7); Linux
-/// net/unix/af_unix.c, unix_release_sock).
+/// recvmsg(2), repeated after EINTR. If a peer closes before it has read everything, ECONNRESET is
+/// reported once, before the packets that it has sent (unix(7); Linux net/unix/af_unix.c,
+/// unix_release_sock).
 ssize_t receive_once(int socket, msghdr& header) {
   const size_t control_bytes = header.msg_controllen;
   bool reset_seen = false;
@@ -89,7 +89,7 @@ Result<std::optional<InPacket>> receive_packet(int socket) {
   header.msg_control = control.bytes.data();
   header.msg_controllen = control.bytes.size();
   const ssize_t got = receive_once(socket, header);
-  // Out of memory, nothing is lost: epoll reports the packet until it has been received.
+  // After ENOMEM nothing is lost: epoll reports the packet until it is received.
   if (got < 0 && (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS))
     return std::optional<InPacket>();
   if (got < 0) return os_error(errno, "recvmsg(fd %d)", socket);
@@ -101,7 +101,7 @@ Result<std::optional<InPacket>> receive_packet(int socket) {
                       "only %zu fds of a packet arrived: more than %zu were sent, or this "
                       "process has no free fd number (RLIMIT_NOFILE)",
                       packet.fds.size(), kMaxFds);
-  // SOCK_SEQPACKET reports its end as it reports an empty packet, which nobody sends.
+  // SOCK_SEQPACKET reports its end like an empty packet, which is never sent.
   if (got == 0) return make_error(ErrorKind::peer, 0, "it closed the connection");
   packet.bytes.assign(room.begin(), room.begin() + got);
   return std::optional(std::move(packet));
@@ -114,7 +114,7 @@ Result<WatchedFd> WatchedFd::create(int epoll, uint64_t token, UniqueFd fd) {
   return WatchedFd(epoll, token, std::move(fd));
 }
 
-// By hand: the kernel keeps watching a closed file of which a forked child holds a copy.
+// Explicitly: the kernel keeps a closed file in the set while a forked child holds a copy.
 WatchedFd::~WatchedFd() {
   if (fd_.get() >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, fd_.get(), nullptr);
 }
@@ -138,8 +138,8 @@ void Connection::flush() {
     queued_bytes_ -= queue_cost_bytes(queue_.front());
     queue_.pop_front();
   }
-  // unix(7): ETOOMANYREFS means that the user's fds in flight are over RLIMIT_NOFILE. Those wait
-  // until receivers have taken some; the socket's writability says nothing about them.
+  // unix(7): ETOOMANYREFS means that the user's descriptors in flight exceed RLIMIT_NOFILE. They
+  // wait until receivers have taken some, independent of whether the socket is writable.
   stalled_ = code == ETOOMANYREFS || code == ENOBUFS || code == ENOMEM;
   const bool blocked = code == EAGAIN;
   if (code != 0 && !stalled_ && !blocked) return shut_down();

@@ -20,7 +20,7 @@
 
 namespace amem {
 
-/// A packet on its way out; the fds are closed here once the kernel has taken it.
+/// A packet to be sent. Its descriptors are closed when the kernel has accepted it.
 struct OutPacket {
   std::vector<uint8_t> bytes;
   std::vector<ServiceFd> fds;
@@ -31,18 +31,18 @@ struct InPacket {
   std::vector<UniqueFd> fds;
 };
 
-/// Hands a packet to the kernel: 0 or the errno of sendmsg(2). Never blocks.
+/// Sends a packet. Returns 0 or the errno of sendmsg(2). Does not block.
 int send_packet(int socket, const OutPacket& packet);
 
-/// The next packet, all its fds close-on-exec; nothing when there is none yet. Errors: peer at the
-/// end of the connection, protocol for a packet that is too long or whose fds did not all arrive
-/// (those that did are closed), os. Never blocks.
+/// Receives the next packet, with close-on-exec descriptors; nothing if there is none. Errors:
+/// peer, at the end of the connection; protocol, for a packet that is too long or lacks descriptors
+/// (the others are closed); os. Does not block.
 Result<std::optional<InPacket>> receive_packet(int socket);
 
-/// An fd that an epoll watches.
+/// A descriptor in an epoll set.
 class WatchedFd {
  public:
-  /// For EPOLLIN; epoll knows it by `token`. Errors: os.
+  /// Adds it for EPOLLIN, with the data `token`. Errors: os.
   static Result<WatchedFd> create(int epoll, uint64_t token, UniqueFd fd);
   WatchedFd(WatchedFd&&) noexcept = default;
   ~WatchedFd();
@@ -59,38 +59,37 @@ class WatchedFd {
   ServiceFd fd_;
 };
 
-/// One connected SOCK_SEQPACKET socket, with a queue of what it does not take at once. Never
-/// blocks. Used on the service thread only.
+/// A connected SOCK_SEQPACKET socket, with a queue of packets that the kernel has not accepted.
+/// Does not block. For the service thread.
 class Connection {
  public:
   Connection(WatchedFd socket, pid_t pid_at_end) : pid(pid_at_end), socket_(std::move(socket)) {}
-  /// Shuts the socket down as well, so that the peer sees the end even when a child that was forked
-  /// in the meantime still holds a copy.
+  /// Also shuts down the socket, so that the peer sees the end even if a forked child holds a copy.
   ~Connection() { shut_down(); }
   Connection(const Connection&) = delete;
 
   int fd() const { return socket_.get(); }
 
   const pid_t pid;
-  /// Whom we dialled, or who said Hello.
+  /// The process that was connected to, or that has sent Hello.
   std::optional<InstanceId> peer;
   bool greeted = false;
-  /// Of one that was accepted, until it says Hello.
+  /// Of an accepted connection, until it sends Hello.
   std::optional<Deadline> hello_by;
 
-  /// Sends at once or, in order, as soon as the socket takes it. What cannot be sent at all is
+  /// Sends the packet now, or in order when the socket accepts it. A packet that cannot be sent is
   /// dropped, and the connection ends.
   void send(OutPacket packet);
-  /// Hands the kernel what it takes now of what waits.
+  /// Sends queued packets until the kernel accepts no more.
   void flush();
-  /// The kernel is out of memory or of fds in flight: flush() again after a while.
+  /// The kernel lacks memory, or too many descriptors are in flight: call flush() again later.
   bool is_stalled() const { return stalled_; }
-  /// What waits here, with an allowance for each packet.
+  /// The size of the queue, with an overhead for each packet.
   size_t queued_bytes() const { return queued_bytes_; }
 
   /// See receive_packet().
   Result<std::optional<InPacket>> receive() { return receive_packet(fd()); }
-  /// Nothing more is sent or let in: after what has arrived, receive() finds the end.
+  /// Sends and receives nothing more: receive() returns what has arrived, then the end.
   void shut_down();
 
  private:

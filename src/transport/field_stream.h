@@ -16,10 +16,10 @@
 
 namespace amem {
 
-/// Writes fields to bytes, or takes them off bytes that anybody may have written, so that a layout
-/// is said once and serves both ways: every value little-endian and without padding, lists and
-/// texts behind their length. Neither writes nor reads past its bounds; a value that does not fit
-/// makes ok() false for good. Writing changes no field but a sentence.
+/// Writes fields to bytes, or reads them from untrusted bytes, so that one function defines a
+/// layout for both directions. Values are little-endian, without padding; lists and texts follow
+/// their length. Does not write or read beyond its bounds: ok() is false from the first value that
+/// does not fit. Writing changes no field except a sentence.
 class FieldStream {
  public:
   /// Writes.
@@ -76,7 +76,7 @@ class FieldStream {
     document(tag, kMaxTagBytes);
     require(tag.empty() || is_valid_tag(tag));
   }
-  /// A document, of which a part would be worth nothing.
+  /// A document, which is not cut.
   void document(std::string& text, size_t most) {
     const size_t count = length(text.size(), most);
     if (!ok_) return;
@@ -88,11 +88,11 @@ class FieldStream {
     }
   }
 
-  /// False when a field was missing or out of its bounds.
+  /// False if a field was missing or exceeded its bounds.
   bool ok() const { return ok_; }
-  /// Everything has been read.
+  /// True if all bytes have been read.
   bool at_end() const { return rest_.empty(); }
-  /// What was written.
+  /// The written bytes.
   std::vector<uint8_t> take() { return std::move(bytes_); }
 
  private:
@@ -103,7 +103,7 @@ class FieldStream {
     require(rest_.size() >= size_bytes);
     return ok_;
   }
-  /// The length of a list or text: `own` when writing.
+  /// The length of a list or text; `own` when writing.
   size_t length(size_t own, size_t most) {
     require(reads_ || own <= most);
     auto count = static_cast<uint16_t>(own);

@@ -13,21 +13,21 @@
 
 namespace amem {
 
-/// What some thread wants the service thread to send.
+/// A message that a thread sends through the service thread.
 struct Order {
   InstanceId peer;
   bool is_reply = false;
-  /// Misuse when the message is none that a peer would accept.
+  /// Misuse if a peer would refuse the message.
   Result<OutPacket> packet;
-  /// Both of a request only.
+  /// Only for a request.
   uint64_t request_id = 0;
   std::optional<PeerLinks::Call> call{};
 };
 
-/// Orders on their way to the service thread, first in first out. Thread-safe.
+/// The queue of orders to the service thread. Thread-safe.
 class Mailbox {
  public:
-  /// `event` is an eventfd, readable while there is something to take.
+  /// `event` is an eventfd that is readable while the queue is not empty.
   explicit Mailbox(WatchedFd event) : event_(std::move(event)) {}
 
   void post(Order order) AMEM_EXCLUDES(mutex_) {
@@ -35,7 +35,7 @@ class Mailbox {
     orders_.push_back(std::move(order));
     ring();
   }
-  /// Asks the service thread to end.
+  /// Requests the end of the service thread.
   void stop() AMEM_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     stopped_ = true;
@@ -55,7 +55,7 @@ class Mailbox {
  private:
   void ring() {
     const uint64_t one = 1;
-    // Fails only when the counter is at its end, and then it is readable already (eventfd(2)).
+    // Fails only if the counter is at its maximum; it is readable then (eventfd(2)).
     [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
   }
 

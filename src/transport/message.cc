@@ -11,7 +11,7 @@
 namespace amem {
 namespace {
 
-// The layout of every packet, said once for both directions (docs/wire_protocol.md).
+// The layout of every packet, for both directions (docs/wire_protocol.md).
 
 struct Header {
   uint8_t version = 0;

@@ -14,7 +14,7 @@
 namespace amem {
 namespace {
 
-/// How long the kernel gets to find memory, and a process that ends to close its sockets.
+/// The time between two attempts while the kernel lacks memory or a process is ending.
 constexpr int kRetryMs = 10;
 constexpr uint64_t kListenerToken = PeerLinks::kFirstToken - 1;
 
@@ -56,7 +56,7 @@ Result<Connection*> PeerLinks::add_connection(UniqueFd socket, uint64_t* token) 
   return connections_.emplace(*token, std::move(connection)).first->second.get();
 }
 
-/// Who cannot be let in waits in the listener's queue.
+/// Connections that cannot be accepted stay in the listener's queue.
 void PeerLinks::accept_waiting() {
   int code = 0;
   while (connections_.size() < options_.max_connections) {
@@ -115,7 +115,7 @@ void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
     if (!peer.known && !peer.process) return forget(instance, why);
     return redial_soon(peer);
   }
-  // It lives, or is about to end, which the kernel will say. A Restore is for one that listens.
+  // It lives, or is ending, which the kernel will report. A Restore is for a process that listens.
   const size_t restore = Message(Restore{}).index();
   std::map<uint64_t, Call> restores;
   for (auto* calls : {&peer.calls, &peer.lost_calls})
@@ -234,7 +234,7 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
   return ok_status();
 }
 
-/// A reply that nobody waits for (any more) is dropped.
+/// A reply without a pending call is dropped.
 Status PeerLinks::complete(Peer& peer, uint64_t request_id, Received reply) {
   const auto call = peer.calls.extract(request_id);
   if (call.empty()) return ok_status();
@@ -260,7 +260,7 @@ void PeerLinks::remove_connection(uint64_t token, Error why) {
   const auto removed = connections_.extract(token);
   const Connection& connection = *removed.mapped();
   why.message = "pid " + std::to_string(connection.pid) + ": " + why.message;
-  // One of another version has been named once, for all who speak it.
+  // The log reports another version once.
   if (connection.peer && why.kind == ErrorKind::protocol && why.code != EPROTONOSUPPORT) {
     AMEM_LOG(warn, -1, "closed the connection to a peer: %s", why.message.c_str());
   } else {
@@ -270,7 +270,7 @@ void PeerLinks::remove_connection(uint64_t token, Error why) {
   Peer& peer = peers_.at(*connection.peer);
   std::erase(peer.connections, token);
   if (!peer.broken || why.kind == ErrorKind::protocol) peer.broken = std::move(why);
-  // What has arrived on the others counts.
+  // Messages that have arrived on the other connections are processed.
   for (uint64_t other : peer.connections) find_connection(other)->shut_down();
   if (peer.connections.empty()) on_disconnected(InstanceId(*connection.peer));
 }
@@ -284,7 +284,7 @@ void PeerLinks::on_disconnected(const InstanceId& instance) {
   if (!peer.known && peer.lost_calls.empty()) forget(instance, why);
 }
 
-/// Where calls, or the question whether it lives, wait for a new connection.
+/// Connects again if calls wait for it, or to find out whether the peer lives.
 void PeerLinks::redial_soon(const Peer& peer) {
   if (peer.lost_calls.empty() && (peer.process || !peer.known)) return;
   broken_.insert(peer.info.instance);
@@ -292,7 +292,7 @@ void PeerLinks::redial_soon(const Peer& peer) {
 }
 
 void PeerLinks::on_process_end(const InstanceId& instance) {
-  // What it sent before counts.
+  // Messages that it has sent before are processed.
   for (uint64_t token : std::vector<uint64_t>(peers_.at(instance).connections)) {
     find_connection(token)->shut_down();
     while (read_one(token)) {

@@ -16,21 +16,21 @@
 
 namespace amem {
 
-/// The peers of this process, the connections to them, and the calls that wait for their replies.
-/// Used on the service thread only.
+/// The peers of this process, the connections to them, and the calls that wait for replies. For the
+/// service thread.
 ///
-/// A peer has one connection, or two when both dialled at once. Each side sends everything on the
-/// first one that it knew of, so that its messages stay in order. When one breaks, all are closed;
-/// the peer is dialled again when something is to be sent, when calls were under way, or to learn
-/// whether it has ended.
+/// A peer has one connection, or two if both processes connected at the same time. Each side sends
+/// all messages on the first connection that it had, so that they stay in order. If a connection
+/// fails, all are closed. A new one is made to send a message, if calls were pending, or to find
+/// out whether the peer has ended.
 ///
-/// A peer has ended when the kernel says so: its pidfd is readable, or, where there is none, its
-/// connections are closed and nobody listens at its address. One that lives may have closed its
-/// connections, for want of memory or file numbers say, and still map what it has imported: its
-/// calls wait until it answers, ends, or their deadlines pass.
+/// A peer has ended if its pidfd is readable or, without a pidfd, if its connections are closed and
+/// no process listens at its address. A live peer may have closed its connections, for example for
+/// lack of memory or descriptors, and still map its imports: calls to it wait until it answers or
+/// ends, or until their deadlines.
 ///
-/// The handler and `done`s may be called by every function here; they may call the PeerService,
-/// which only posts orders.
+/// All functions may call the handler and `done`, which may call the PeerService: it only queues
+/// orders.
 class PeerLinks {
  public:
   struct Call {
@@ -39,21 +39,20 @@ class PeerLinks {
     CallDone done;
   };
 
-  /// Listens at once. Errors: os.
+  /// Starts listening. Errors: os.
   static Result<std::unique_ptr<PeerLinks>> create(const Hello& self, PeerHandler& handler,
                                                    const PeerOptions& options, int epoll);
 
-  /// Sends a request, which `packet` is.
+  /// Sends `packet`, which is a request.
   void call(const InstanceId& instance, uint64_t request_id, Call call, OutPacket packet);
-  /// Sends to a peer, dialling it when there is no connection. Lost when it cannot be reached.
+  /// Sends to a peer and connects to it if necessary. The message is lost if that fails.
   void send(const InstanceId& instance, OutPacket packet);
-  /// Sends to a peer that is connected.
+  /// Sends to a connected peer.
   void reply(const InstanceId& instance, OutPacket packet);
 
-  /// Something happened on what epoll knows by `token`. Tokens start at kFirstToken and are never
-  /// used twice.
+  /// Handles an epoll event of `token`. Tokens start at kFirstToken and are unique.
   void on_event(uint64_t token, uint32_t events);
-  /// Ends what has waited too long; tries again what had to wait for the kernel.
+  /// Ends calls after their deadlines, and repeats sends that the kernel had refused.
   void on_time();
   std::optional<Deadline> next_time() const;
   /// Completes all calls.
@@ -64,16 +63,16 @@ class PeerLinks {
  private:
   struct Peer {
     PeerInfo info;
-    /// Said Hello; the handler knows of it.
+    /// It has sent Hello, and the handler was notified.
     bool known = false;
-    /// Tokens; the first is the one that we send on.
+    /// Tokens. This process sends on the first one.
     std::vector<uint64_t> connections;
     /// The pidfd.
     std::optional<WatchedFd> process;
     std::map<uint64_t, Call> calls;
-    /// Calls that were under way when the connection broke: the peer may have carried them out.
+    /// Calls that were pending when the connection failed: the peer may have carried them out.
     std::map<uint64_t, Call> lost_calls;
-    /// Why its connections were closed, until it has said Hello again.
+    /// Why its connections were closed; until the next Hello.
     std::optional<Error> broken;
   };
 
@@ -85,13 +84,13 @@ class PeerLinks {
   Connection* find_connection(uint64_t token);
   Peer& peer_at(const InstanceId& instance);
   void watch_process(Peer& peer, int socket);
-  /// False when there is no connection.
+  /// False if there is no connection.
   bool dial_peer(const InstanceId& instance);
   void on_not_dialled(const InstanceId& instance, const Error& why);
   void redial_soon(const Peer& peer);
   void retry_soon();
 
-  /// Takes one packet; false when there is none to take (any more).
+  /// Receives one packet. False if there is none, or the connection was closed.
   bool read_one(uint64_t token);
   Status dispatch(uint64_t token, Connection& connection, InPacket packet);
   Status check_version(const Connection& connection, uint8_t version);
@@ -104,7 +103,7 @@ class PeerLinks {
   void on_process_end(const InstanceId& instance);
   void forget(const InstanceId& instance, const Error& why);
 
-  /// "pid 4711 (instance …)", for messages to people; with what is known of its connection.
+  /// "pid 4711 (instance …)" and the state of its connection, for error texts.
   static std::string describe(const Peer& peer);
 
   const Hello self_;
@@ -114,9 +113,9 @@ class PeerLinks {
   std::optional<WatchedFd> listener_;
   std::unordered_map<uint64_t, std::unique_ptr<Connection>> connections_;
   std::map<InstanceId, Peer> peers_;
-  /// By the tokens of their pidfds.
+  /// By token of the pidfd.
   std::unordered_map<uint64_t, InstanceId> processes_;
-  /// To be dialled again.
+  /// To be connected to again.
   std::set<InstanceId> broken_;
   std::optional<Deadline> retry_at_;
   uint64_t next_token_ = kFirstToken;

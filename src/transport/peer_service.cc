@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kMailboxToken = 1;
 
-/// Refuses what no peer would accept, before it costs us the connection.
+/// Refuses a message for which a peer would close the connection.
 Result<OutPacket> packet_of(Role role, uint64_t request_id, Message message,
                             std::vector<UniqueFd> fds) {
   if (role_of(message) != role || fds.size() != fds_of(message))
@@ -96,7 +96,7 @@ void PeerService::run() {
   const Error ended =
       make_error(ErrorKind::misuse, 0, "the peer service of this process has ended");
   links_->fail_all(ended);
-  // Again until none comes: a `done` may have made one more call.
+  // Repeated until there is none: `done` may make another call.
   for (std::vector<Order> left = mailbox_->take(); !left.empty(); left = mailbox_->take())
     for (Order& order : left)
       if (order.call) order.call->done(ended);

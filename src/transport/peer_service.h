@@ -21,14 +21,15 @@
 
 namespace amem {
 
-/// How this process talks to the other amem processes of its user on this host: a listening socket,
-/// a connection to each peer, and one thread that serves them all. Everything sent to one peer
-/// arrives in the order in which it was sent, whatever it is and whichever thread sent it.
+/// Communication with the other amem processes of the user on this host: a listening socket, a
+/// connection to each peer, and one thread for all of them. Messages to one peer arrive in the
+/// order in which they were sent, from any thread.
 ///
-/// Thread-safe but for destruction. It lives until the process ends; destroying it (tests do) joins
-/// the thread and completes what is pending with misuse.
-/// Traps: handler and `done` run on the service thread and must not block. A call that timed out
-/// may still reach the peer; its late reply is dropped. In a forked child, forget_after_fork()
+/// Thread-safe, except destruction. It exists until the process ends; its destructor, for tests,
+/// joins the thread and completes pending calls with misuse.
+///
+/// The handler and `done` run on the service thread and must not block. A request may reach the
+/// peer after its deadline; the late reply is dropped. In a forked child call forget_after_fork()
 /// first; the service is never destroyed there.
 class PeerService {
  public:
@@ -38,33 +39,33 @@ class PeerService {
                                                     const PeerOptions& options = {});
   ~PeerService();
   PeerService(const PeerService&) = delete;
-  /// Ends the thread: what is pending is completed with misuse, what is asked of it later is lost.
+  /// Ends the thread. Pending calls are completed with misuse; later calls have no effect.
   void stop();
 
-  /// Sends a request, dialling the peer when there is no connection. `done` runs exactly once, on
-  /// the service thread and in order with that peer's other messages: with the reply, or with an
-  /// Error. Never blocks, whatever the size. Any thread, the service thread too. Errors: peer when
-  /// the peer has ended; timeout at the deadline, naming its pid; protocol when it broke the
-  /// protocol or speaks another version (it may be alive); misuse for what is no request or is over
-  /// its limits; os, ECONNRESET when the connection broke and was made again.
+  /// Sends a request, and connects to the peer if necessary. `done` is called once, on the service
+  /// thread, in order with the other messages of the peer, with the reply or an Error. Does not
+  /// block. Any thread, including the service thread. Errors: peer, if the peer has ended; timeout,
+  /// with its pid; protocol, if it has violated the protocol or has another version (it may be
+  /// alive); misuse, for a message that is not a request or exceeds its limits; os, with ECONNRESET
+  /// if the connection failed and was made again.
   void call(const InstanceId& peer, Message message, std::vector<UniqueFd> fds, Deadline deadline,
             CallDone done);
-  /// Answers a request that on_message() brought; nothing happens when the peer has gone. Any
-  /// thread.
+  /// Answers a request of on_message(). Has no effect if the peer has ended. Any thread.
   void reply(const InstanceId& peer, uint64_t request_id, Message message,
              std::vector<UniqueFd> fds);
-  /// Sends a notice, dialling when there is no connection; lost when the peer cannot be reached.
-  /// Any thread.
+  /// Sends a notice, and connects to the peer if necessary. The notice is lost if that fails. Any
+  /// thread.
   void send(const InstanceId& peer, Message message, std::vector<UniqueFd> fds);
 
-  /// At exit(): nobody finds this process any more. Nothing in a child that was forked.
+  /// At exit(): removes the name, so that other processes do not find this one. Has no effect in a
+  /// forked child.
   void withdraw();
 
-  /// In a forked child, where the thread is not: closes every fd of the service, so that the child
-  /// neither answers for its parent nor keeps a connection open or memory alive after the parent's
-  /// end. Async-signal-safe: touches no lock and no memory but its own flags. Afterwards calls
-  /// complete at once, on the calling thread, with misuse; everything else does nothing. (An fd
-  /// that another thread was opening at the moment of the fork stays open until exec.)
+  /// In a forked child, which has no service thread: closes every descriptor of the service, so
+  /// that the child does not answer for its parent and keeps neither connections open nor memory
+  /// allocated after the parent's end. Async-signal-safe: uses no lock. Afterwards calls complete
+  /// immediately with misuse, on the calling thread; other functions have no effect. A descriptor
+  /// that another thread was opening during the fork stays open until exec().
   void forget_after_fork();
 
  private:

@@ -15,16 +15,16 @@
 
 namespace amem {
 
-/// Owns an fd of the peer service. A table notes which numbers these are, so that a forked child
-/// can close them without a lock and without walking structures that another thread was changing
-/// when fork() copied them. One bit per number up to the kernel's default ceiling (fs.nr_open,
-/// proc(5)); a forked child keeps a number above it open until it execs.
+/// Owns a descriptor of the peer service. A table records these numbers, so that a forked child can
+/// close them without a lock and without reading structures that another thread was changing during
+/// fork(). It has one bit for each number up to the default of fs.nr_open (proc(5)); a forked child
+/// keeps higher numbers open until it calls exec().
 class ServiceFd {
  public:
   explicit ServiceFd(UniqueFd fd) : fd_(std::move(fd)) {
     if (is_noted()) word(get()).fetch_or(bit(get()), std::memory_order_relaxed);
   }
-  /// Before the close(2): the number may be somebody else's the moment it is free.
+  /// To be called before close(2): another thread may get the number immediately afterwards.
   ~ServiceFd() {
     if (is_noted()) word(get()).fetch_and(~bit(get()), std::memory_order_relaxed);
   }
@@ -32,7 +32,7 @@ class ServiceFd {
 
   int get() const { return fd_.get(); }
 
-  /// In a forked child: closes all that there are. Async-signal-safe.
+  /// In a forked child: closes all of them. Async-signal-safe.
   static void close_all() {
     for (size_t i = 0; i < noted_.size(); ++i) {
       uint64_t set = noted_[i].exchange(0, std::memory_order_relaxed);

@@ -41,7 +41,7 @@ std::optional<InstanceId> instance_of(std::string_view name) {
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // At most 14 + 10 + 1 + 32 + 4 bytes of the 108 that there are.
+  // At most 14 + 10 + 1 + 32 + 4 of 108 bytes.
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   return address;
 }
@@ -72,7 +72,8 @@ Result<UniqueFd> listen_at(const InstanceId& instance) {
   AMEM_TRY(make_user_folder());
   Result<UniqueFd> fd = open_socket();
   if (!fd.ok()) return fd;
-  // It gets its name when it listens: who finds a name that refuses connections takes it for dead.
+  // It is named after listen(2): a name that refuses connections is taken for that of a dead
+  // process.
   const std::string path = socket_path(instance), unfinished = path + ".new";
   const sockaddr_un at = address_of(unfinished);
   if (bind(fd.value().get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0)
@@ -91,7 +92,7 @@ Result<UniqueFd> dial(const InstanceId& instance) {
   if (!fd.ok()) return fd;
   const std::string path = socket_path(instance);
   const sockaddr_un at = address_of(path);
-  // Without waiting, which no signal can interrupt.
+  // Without waiting, so that no signal interrupts it.
   if (connect(fd.value().get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return fd;
   const int code = errno;
   if (code == ECONNREFUSED) unlink(path.c_str());

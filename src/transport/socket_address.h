@@ -14,34 +14,33 @@
 namespace amem {
 
 // Each instance listens on a socket in the directory /dev/shm/amem-<effective uid>, which only this
-// user may enter: the kernel keeps other users out. NCCL connects two processes of one host through
-// GPU memory or host memory only when they have the same /dev/shm (ncclTopoCheckP2p,
-// graph/paths.cc@v2.30.7-1; shmCanConnect, transport/shm.cc@v2.30.7-1), so those that share memory
-// find each other, whatever their pid and network namespaces are (docs/decisions/0010).
+// user may enter. NCCL connects two processes of one host through GPU memory or host memory only if
+// they have the same /dev/shm (ncclTopoCheckP2p, graph/paths.cc@v2.30.7-1; shmCanConnect,
+// transport/shm.cc@v2.30.7-1). Processes that share memory therefore find each other in different
+// pid and network namespaces (docs/decisions/0010).
 
 /// "/dev/shm/amem-1000/<32 hexadecimal digits>".
 std::string socket_path(const InstanceId& instance);
 
-/// The instances of this user that share /dev/shm with this process. Some may have ended: dial()
-/// finds out. Errors: os, also when the directory belongs to somebody else.
+/// The instances of this user that share /dev/shm with this process. Some may have ended; dial()
+/// detects it. Errors: os, also if the directory belongs to another user.
 Result<std::set<InstanceId>> instances_of_this_user();
 
-/// A listening, non-blocking SOCK_SEQPACKET socket at socket_path(instance); makes the directory.
-/// Errors: os.
+/// Creates a listening, non-blocking SOCK_SEQPACKET socket at socket_path(instance), and the
+/// directory. Errors: os.
 Result<UniqueFd> listen_at(const InstanceId& instance);
 
-/// Connects to socket_path(instance) without waiting. Removes what a process that was killed has
-/// left behind. Errors: peer when nobody listens there; os, EAGAIN when the listener's queue is
-/// full just now.
+/// Connects to socket_path(instance) without waiting. Removes the name if its process has ended.
+/// Errors: peer, if no process listens there; os, with EAGAIN if the listener's queue is full.
 Result<UniqueFd> dial(const InstanceId& instance);
 
-/// The process at the other end: the one that dialled, or the one that listened (SO_PEERCRED,
-/// unix(7)). 0 when it is not visible in our pid namespace.
+/// The process at the other end (SO_PEERCRED, unix(7)). 0 if it is not visible in the pid namespace
+/// of this process.
 Result<pid_t> pid_of_peer(int socket);
 
-/// A pidfd of that process, which is readable once it has ended and holds nothing any more
-/// (pidfd_open(2)). Invalid where there is none: before Linux 6.5 when it is not visible in our pid
-/// namespace, before Linux 5.3 always.
+/// A pidfd of that process: readable when it has ended and its resources are released
+/// (pidfd_open(2)). Invalid if there is none: before Linux 5.3, and before Linux 6.5 if the process
+/// is not visible in the pid namespace of this one.
 UniqueFd process_of_peer(int socket);
 
 }  // namespace amem

@@ -20,7 +20,7 @@ int end_group(NcclClient& client, int copy, const char* name, End end) {
   return client.gate.end_group(name, [&] {
     const int result = end();
     if (result == ncclInProgress) client.note_in_progress();
-    // Whoever waits for the group to leave the gate may go by which communicators there are.
+    // A pause that waits for the group to leave the gate uses the list of communicators.
     if (client.gate.is_in_outermost_group()) end_making_in_group(client, copy, result);
     return result;
   });
@@ -88,7 +88,7 @@ AMEM_DOOR(ncclCommInitAll, (Comm * comms, int devices, const int* list), (comms,
   return inside(*client, kCopy, "ncclCommInitAll", nullptr, [&] {
     const int result = real(comms, devices, list);
     if ((result != ncclSuccess && result != ncclInProgress) || comms == nullptr) return result;
-    // All ranks are in this client, so any name that nobody else has will do.
+    // All ranks are in this process, so any unique identity is sufficient.
     const InstanceId unique = random_instance_id();
     for (int i = 0; i < devices; ++i) {
       client->gate.add_communicator(comms[i], CommunicatorId{unique.bits});

@@ -65,8 +65,9 @@ bool was_initialized(const Image& nccl) {
   return false;
 }
 
-/// NCCL's own slots: of its functions to the originals, before the symbols are redirected; of
-/// look-ups to ours. Returns why memory or calls cannot be caught, or nullptr.
+/// Patches NCCL's own slots: those of its functions get the originals, before the symbols are
+/// redirected; those of look-ups get amem's. Returns why memory or calls cannot be caught, or
+/// nullptr.
 const char* bind_own_slots(int index, const Image& nccl) {
   bool finds_driver = false, stored = true;
   visit_slots(nccl, [&](const Slot& slot) {

@@ -23,8 +23,8 @@ using PendingCommunicators = std::vector<PendingCommunicator>;
 // Read at the end of each group.
 constinit thread_local bool t_has_pending = false;
 
-/// Who may be a member is known better of a communicator whose ranks are counted. One that is still
-/// being made may not be asked.
+/// The number of ranks limits which processes may be members. A communicator that is still being
+/// created may not be queried.
 void add_member_count(NcclClient& client, int copy, Comm comm, const CommunicatorId& id,
                       int result) {
   auto* const count = result == ncclSuccess

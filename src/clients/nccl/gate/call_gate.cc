@@ -72,7 +72,7 @@ const CallGate::Away* CallGate::who_is_away(const void* communicator) {
   const Away* found = nullptr;
   for (const auto& [member, away] : away_) {
     if (communicator == nullptr || !contains(away.ids, name_of(communicator))) continue;
-    // To wait for the others helps nobody when one has ended.
+    // If one has ended, waiting for the others is useless.
     if (found == nullptr || away.has_ended) found = &away;
   }
   return found;
@@ -244,8 +244,8 @@ void CallGate::open_process() {
 void CallGate::member_away(const InstanceId& member, std::string text, CommunicatorIds ids) {
   MutexLock lock(mutex_);
   Away& away = away_[member];
-  // One that has ended stays so, whatever of it is carried out later. One that only seemed to have
-  // ended may have more communicators by now.
+  // The end of a member is final, whatever messages of it are processed later. A live one that was
+  // taken for ended may have more communicators now.
   if (away.has_ended)
     away.ids.insert(away.ids.end(), ids.begin(), ids.end());
   else
@@ -256,7 +256,7 @@ void CallGate::member_away(const InstanceId& member, std::string text, Communica
 void CallGate::member_back(const InstanceId& member) {
   MutexLock lock(mutex_);
   const auto away = away_.find(member);
-  // What it had here may be lost for all that it says now.
+  // Its memory here may be lost, whatever it sends now.
   if (away == away_.end() || away->second.has_ended) return;
   away_.erase(away);
   update();

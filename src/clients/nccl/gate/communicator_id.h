@@ -16,8 +16,8 @@ namespace amem {
 using CommunicatorId = ScopeId;
 using CommunicatorIds = std::vector<CommunicatorId>;
 
-/// Stands for all communicators without an identity: amem cannot derive it, or did not see their
-/// creation. They may have any members.
+/// The identity of all communicators whose identity amem cannot derive, or whose creation it did
+/// not see. They may have any members.
 inline constexpr CommunicatorId kNameless{};
 
 /// The identity of a communicator created from unique ids (ncclCommInitRank). Equal on all ranks,
