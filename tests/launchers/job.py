@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""One rank of a job that a launcher has started, on the simulated GPU: a collective, a pause, a resume, the collective.
+
+  job.py FOLDER    the ranks meet in this folder
+
+Rank and number of ranks are those that the launcher has set. Prints "rank R of N: right" and the launcher's host name.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests"))
+
+import amem
+from rank_job import NCCL, Rank, UniqueId, check
+
+PATIENCE_S = 60
+
+
+def rank_and_ranks():
+    for rank, ranks in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")):
+        if rank in os.environ:
+            return int(os.environ[rank]), int(os.environ[ranks])
+    raise SystemExit("no launcher has set a rank")
+
+
+def meet(folder, rank):
+    """The unique id that rank 0 has made."""
+    import ctypes
+
+    path = folder / "unique_id"
+    if rank == 0:
+        unique_id = UniqueId()
+        check(ctypes.CDLL(NCCL).ncclGetUniqueId(ctypes.byref(unique_id)), "ncclGetUniqueId")
+        (folder / "new").write_bytes(bytes(unique_id))
+        (folder / "new").rename(path)
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise SystemExit("rank 0 has not come")
+        time.sleep(0.01)
+    return UniqueId.from_buffer_copy(path.read_bytes())
+
+
+def run(folder, rank, ranks):
+    """What the rank prints."""
+    process = Rank(rank, ranks, meet(folder, rank))
+    wanted = [ranks * (ranks + 1) / 2]
+    for turn in range(2):
+        found = process.reduce()
+        if found != wanted:
+            raise SystemExit(f"rank {rank}: {found} instead of {wanted}")
+        if turn == 0:
+            released = amem.pause().released_bytes
+            if released == 0 or amem.state() != "paused":
+                raise SystemExit(f"rank {rank}: {released} bytes released, {amem.state()}")
+            amem.resume()
+    return f"rank {rank} of {ranks}: right"
+
+
+if __name__ == "__main__":
+    print(run(Path(sys.argv[1]), *rank_and_ranks()), flush=True)

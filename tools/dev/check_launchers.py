@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Starts a job on the simulated GPU with real launchers: mpirun, Ray and torchrun with two agents.
+
+Each rank must release its memory in a pause, and have the same result of a collective after it. mpirun has to be
+installed (Debian: openmpi-bin); Ray and PyTorch are installed from the package index into virtual environments. A
+launcher that cannot be had is skipped, and said so. Exit code 1 if a job fails, or no launcher could be had.
+"""
+
+import argparse
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from check_torch import make_environment as make_torch
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+JOB = ROOT / "tests" / "launchers" / "job.py"
+TIMEOUT_S = 180
+
+
+class Skipped(Exception):
+    pass
+
+
+def make_ray(folder):
+    """The Python of a virtual environment with Ray."""
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-cache-dir", "ray"]
+        if subprocess.run(pip, check=False).returncode != 0:
+            raise Skipped("Ray cannot be installed")
+        (folder / "complete").touch()
+    return python
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def mpirun(build, _, meeting):
+    """Two ways to have amem in the ranks: amem run, and the variables of amem env."""
+    if shutil.which("mpirun") is None:
+        raise Skipped("mpirun is not installed")
+    start = ["mpirun", "--oversubscribe", *(["--allow-run-as-root"] if os.getuid() == 0 else []), "-np", "2"]
+    shell = f'eval "$("{build}/bin/amem" env)" && exec "{sys.executable}" "{JOB}" "$0"'
+    yield 2, [[*start, build / "bin/amem", "run", "--", sys.executable, JOB, meeting / "run"]]
+    yield 2, [[*start, "sh", "-c", shell, meeting / "env"]]
+
+
+def ray(_, environments, meeting):
+    python = make_ray(environments / "ray")
+    yield 2, [[python, JOB.with_name("ray_job.py"), meeting / "run", "2"]]
+
+
+def torchrun(build, environments, meeting):
+    """Two agents with two ranks each."""
+    try:
+        python = make_torch("newest", environments / "torch")
+    except subprocess.CalledProcessError as error:
+        raise Skipped("PyTorch cannot be installed") from error
+    port = str(free_port())
+    agent = [build / "bin/amem", "run", "--", python, "-m", "torch.distributed.run", "--nnodes", "2"]
+    agent += ["--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port", port, "--node-rank"]
+    yield 4, [[*agent, str(node), JOB, meeting / "run"] for node in range(2)]
+
+
+LAUNCHERS = {"mpirun": mpirun, "ray": ray, "torchrun": torchrun}
+
+
+def run_job(build, commands, meeting, ranks):
+    """What went wrong, or ""."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("AMEM_", "GMM_", "LD_", "PYTHON"))}
+    variables = {
+        **clean,
+        "PATH": f"{build / 'bin'}:{clean['PATH']}",
+        "PYTHONPATH": str(ROOT / "python"),
+        "LD_LIBRARY_PATH": str(build / "sim"),
+        "AMEM_SIM_DIR": str(meeting / "machine"),
+        "AMEM_SIM_DEVICES": str(ranks),
+        "AMEM_SIM_MEMORY_MB": "512",
+    }
+    children = [
+        subprocess.Popen(
+            list(map(str, command)), env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        for command in commands
+    ]
+    try:
+        output = "".join(child.communicate(timeout=TIMEOUT_S)[0] for child in children)
+    except subprocess.TimeoutExpired:
+        return f"not done after {TIMEOUT_S} s"
+    finally:
+        for child in children:
+            child.kill()
+    right = all(f"rank {rank} of {ranks}: right" in output for rank in range(ranks))
+    return "" if right and not any(child.returncode for child in children) else output[-3000:]
+
+
+def check_launcher(name, build, environments):
+    """True if its jobs were right; None if it cannot be had."""
+    with tempfile.TemporaryDirectory(prefix="amem-launchers-") as folder:
+        meeting = Path(folder)
+        for way in ("run", "env"):
+            (meeting / way).mkdir()
+        try:
+            for ranks, commands in LAUNCHERS[name](build, environments, meeting):
+                if problem := run_job(build, commands, meeting, ranks):
+                    print(f"{name:9} FAIL\n{problem}", flush=True)
+                    return False
+                print(f"{name:9} ok, {ranks} ranks", flush=True)
+        except Skipped as reason:
+            print(f"{name:9} skipped: {reason}", flush=True)
+            return None
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build-dir", type=Path, default=ROOT / "build/dev")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build/launchers", help="virtual environments")
+    parser.add_argument("launchers", nargs="*", default=list(LAUNCHERS), help=", ".join(LAUNCHERS))
+    options = parser.parse_args()
+    build, folder = options.build_dir.resolve(), options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    results = [check_launcher(name, build, folder) for name in options.launchers]
+    sys.exit(1 if False in results or True not in results else 0)
+
+
+if __name__ == "__main__":
+    main()
