@@ -41,7 +41,7 @@ def meet(folder, rank):
     while not path.exists():
         if time.monotonic() > deadline:
             raise SystemExit("rank 0 has not come")
-        time.sleep(0.01)
+        time.sleep(0.01)  # allow: between two looks, under a deadline
     return UniqueId.from_buffer_copy(path.read_bytes())
 
 

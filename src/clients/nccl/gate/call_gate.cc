@@ -80,7 +80,7 @@ const CallGate::Away* CallGate::who_is_away(const void* communicator) {
 
 void CallGate::update() {
   const bool any = !process_closed_.empty() || !away_.empty() || !unseen_.empty();
-  attention_.store(any, std::memory_order_relaxed);
+  attention_.store(any, std::memory_order_release);
   fence_.heavy();
   changed_.notify_all();
 }

@@ -54,7 +54,8 @@ class CallGate {
         // Either the closing thread sees this thread inside, or this thread sees the closure: both
         // store, then load (Dekker).
         gate.fence_.light();
-        if (gate.attention_.load(std::memory_order_relaxed)) [[unlikely]]
+        // Acquire: a call that finds the gate open sees what was restored before it was opened.
+        if (gate.attention_.load(std::memory_order_acquire)) [[unlikely]]
           refusal_ = gate.enter_with_care(thread_, before, call, communicator, timeout_ms);
       }
       if (refusal_ == nullptr) ++thread_.depth;
@@ -84,7 +85,7 @@ class CallGate {
     if (thread.call.load(std::memory_order_relaxed) != nullptr) return;
     const size_t before = thread.step_in(call, nullptr);
     fence_.light();
-    if (attention_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (attention_.load(std::memory_order_acquire)) [[unlikely]]
       stay_outside_if_closed(thread, before);
   }
   /// Runs `end`, which ends the calling thread's innermost group; inside the gate if the group is
