@@ -335,7 +335,7 @@ def test_retained_backups_can_be_read_after_a_resume(run):
     code = """
 from ctypes import c_size_t
 with amem.region("weights"):
-    kept, zero = user.user_malloc(4 * MIB), user.user_malloc(4 * MIB)
+    kept, zero = user.user_malloc(48 * MIB), user.user_malloc(4 * MIB)
 library = amem.library.require_library()
 def backup(pointer):
     data = (ctypes.c_ubyte * 100)(*[1] * 100)
@@ -344,11 +344,13 @@ fill(zero, 0)
 for retain in (1, 0):
     library.amemRetainBackups(retain)
     for value in (7, 8):
-        fill(kept, value)
+        fill(kept, value, 48 * MIB)
         amem.pause("weights"); amem.resume("weights")
         fill(kept, 9)
         print(backup(kept), backup(zero), totals("weights")["saved_bytes"])
+    capacity = amem.stats()["times"]["host_capacity_bytes"] // MIB
+print(capacity)
 user.user_free(kept); user.user_free(zero)
 print(amem.trim_host_memory() > 0)
 """
-    assert run(code).splitlines() == ["{7} {0} 0", "{8} {0} 0", "none none 0", "none none 0", "True"]
+    assert run(code).splitlines() == ["{7} {0} 0", "{8} {0} 0", "none none 0", "none none 0", "64", "True"]

@@ -98,7 +98,17 @@ Status Executor::reserve(const TransfersByDevice& transfers, Deadline deadline) 
       "pinning host memory", deadline);
 }
 
+/// Contents of the last pause that were retained after its resume.
+void Executor::forget_backups(const Plan& plan) {
+  MutexLock lock(registry_.mutex);
+  for (const BackingId id : plan.own)
+    if (Backing* const backing = registry_.find_backing(id);
+        backing != nullptr && backing->state == resident)
+      backing->forget_saved();
+}
+
 Status Executor::make_room(const Plan& plan, Deadline deadline) {
+  forget_backups(plan);
   if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes()) return ok_status();
   Result<SharedTransfers> found = find_contents(
       plan, [] {}, deadline);
