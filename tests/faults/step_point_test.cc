@@ -23,6 +23,9 @@ struct Point {
   Role role;
 };
 
+/// In place of its bytes, in lists of tests.
+void PrintTo(const Point& point, std::ostream* out) { *out << point.name; }
+
 constexpr Point kPoints[] = {
 #define AMEM_STEP_POINT(name, role, moment) {#name, Role::role},
 #include "base/step_points.def"

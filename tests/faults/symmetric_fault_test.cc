@@ -96,6 +96,9 @@ struct Point {
   const char* name;
   bool is_own;  ///< of the rank that pauses, or of its peer
 };
+/// In place of its bytes, in lists of tests.
+void PrintTo(const Point& point, std::ostream* out) { *out << point.name; }
+
 constexpr bool is_of_pauser(std::string_view role) { return role == "pauser" || role == "resumer"; }
 constexpr Point kPoints[] = {
 #define AMEM_STEP_POINT(name, role, moment) {#name, is_of_pauser(#role)},
