@@ -31,7 +31,8 @@ typedef enum {
   amemKindDiscard = 1,    /* released; contents are undefined afterwards */
   amemKindPersistent = 2, /* never released; ncclMemStats() prints the reason */
   amemKindDisk = 3,       /* released; contents are kept in a file (amemSetBackupDirectory) */
-  amemKindCount = 4
+  amemKindZero = 4,       /* released; all bytes are zero afterwards */
+  amemKindCount = 5
 } amemKind_t;
 
 /* Sums over allocations, in bytes except `objects`. */
@@ -71,10 +72,11 @@ typedef struct {
 
 /* Allocates memory on the device of the current CUDA context (cuCtxGetDevice), readable and
  * writable on that device. The size is rounded up to 2 MiB. `kind` is amemKindKeep,
- * amemKindDiscard or amemKindDisk. The address is valid until amemFree(), and stays reserved while
- * the memory is released. New memory of a paused tag is resident until the tag is paused again.
- * Returns 0, or an error code of ncclResult_t if amem is inactive, no context is current, an
- * argument is illegal or there is not enough memory; amemGetLastError() has the reason. */
+ * amemKindDiscard, amemKindDisk or amemKindZero. The address is valid until amemFree(), and stays
+ * reserved while the memory is released. New memory of a paused tag is resident until the tag is
+ * paused again. Returns 0, or an error code of ncclResult_t if amem is inactive, no context is
+ * current, an argument is illegal or there is not enough memory; amemGetLastError() has the reason.
+ */
 int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind);
 
 /* Waits for the work of the device, like cudaFree(), then frees memory of amemMalloc(), resident or

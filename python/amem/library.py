@@ -10,7 +10,7 @@ from .errors import AmemError
 from .installation import find_libraries
 
 STATES = ("active", "pausing", "paused", "resuming", "off")  # amemState_t
-KINDS = ("keep", "discard", "persistent", "disk")  # amemKind_t
+KINDS = ("keep", "discard", "persistent", "disk", "zero")  # amemKind_t
 
 class Totals(ctypes.Structure):
     """amemTotals_t."""

@@ -13,14 +13,14 @@ from .calls import call
 from .errors import AmemError
 from .library import require_library
 
-_KINDS = {"host": 0, None: 1, "disk": 3}  # amemKind_t
+_KINDS = {"host": 0, None: 1, "disk": 3, "zero": 4}  # amemKind_t
 _capture = threading.local()
 
 
 def kind_of(backup: Optional[str]) -> int:
     """amemKind_t."""
     if backup not in _KINDS:
-        raise AmemError(f"backup is {backup!r}; it must be 'host', 'disk' or None (contents are discarded)")
+        raise AmemError(f"backup is {backup!r}; it must be 'host', 'disk', 'zero' or None (contents are discarded)")
     return _KINDS[backup]
 
 
@@ -83,7 +83,7 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
         tag: 1 to 64 letters, digits, '_', '-', '.', ':' or '/'. "nccl", "symmetric" and "context" are reserved.
         backup: "host": a pause copies the contents to pinned host memory, and a resume restores them.
             "disk": the same with a file in the directory of set_backup_directory().
-            None: the contents are undefined after a resume, as for a KV cache.
+            None: the contents are undefined after a resume, as for a KV cache. "zero": all bytes are zero then.
         threads: False: the region is the calling thread's. True: it is the process's, for allocations of threads
             that have no region of their own, such as those of autograd. Open it while no other thread has a region
             open: PyTorch routes the allocations of all threads to it.

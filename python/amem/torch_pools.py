@@ -173,7 +173,7 @@ def park(tags: Set[str], region) -> None:
         for tag in tags:
             _pauses[tag] = _pauses.get(tag, 0) + 1
     for owner, parked in pools.items():
-        for pool in parked if owner.kind != "none" else ():
+        for pool in parked if owner.kind in ("host", "disk") else ():
             free = _free_blocks(torch, pool)
             if not free:
                 continue

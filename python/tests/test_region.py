@@ -331,6 +331,18 @@ assert user.user_copy(kept, other, 16) == 0
             assert "illegal address, and these tags are paused: weights (1 allocations, 4 MiB)" in said[1]
 
 
+def test_memory_is_zero_on_request(run):
+    code = """
+with amem.region("cache", backup="zero"):
+    pointer = user.user_malloc(4 * MIB)
+fill(pointer, 7)
+out = amem.pause("cache")
+amem.resume("cache")
+print(out.copied_bytes, read(pointer))
+"""
+    assert run(code).splitlines() == ["0 {0}"]
+
+
 def test_retained_backups_can_be_read_after_a_resume(run):
     code = """
 from ctypes import c_size_t

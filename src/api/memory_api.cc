@@ -40,9 +40,11 @@ Status resume(const char* tags) {
 Result<Kind> kind_of(amemKind_t kind) {
   if (kind == amemKindKeep) return Kind::keep;
   if (kind == amemKindDiscard) return Kind::discard;
+  if (kind == amemKindZero) return Kind::zero;
   if (kind != amemKindDisk)
-    return make_error(ErrorKind::misuse, 0,
-                      "the kind is not amemKindKeep, amemKindDiscard or amemKindDisk");
+    return make_error(
+        ErrorKind::misuse, 0,
+        "the kind is not amemKindKeep, amemKindDiscard, amemKindDisk or amemKindZero");
   Process* const process = process_that_works();
   if (process == nullptr) return why_inactive();
   if (process->session().backup_directory().path().empty())

@@ -33,11 +33,12 @@ class ExecutorTest : public SharingTest {
     (void)devices_.run({{kFirst, nothing}, {kFirst + 1, nothing}}, "the test", patience());
   }
   /// The next backing, 1 at first, whose contents its id says.
-  BackingId add(int device = FakeGpus::kFirstDevice) {
+  BackingId add(int device = FakeGpus::kFirstDevice, Kind kind = Kind::keep) {
     MutexLock lock(registry_.mutex);
     AllocationProperties properties{};
     properties.location = {kLocationDevice, device};
     Allocation& allocation = registry_.add_local(kBytes, properties, 7, kBytes);
+    allocation.kind = kind;
     Backing& backing = registry_.backing_of(allocation);
     const DeviceAddress address = gpus_.add(device, static_cast<unsigned char>(backing.id));
     registry_.add_mapping(allocation, address, kBytes);
@@ -103,12 +104,17 @@ TEST_F(ExecutorTest, CopiesOfADeviceAreMadeInItsContext) {
   EXPECT_FALSE(gpus_.in_wrong_context);
 }
 
+TEST_F(ExecutorTest, ContentsOfKindZeroAreNotCopiedButZeroed) {
+  const BackingId id = add(FakeGpus::kFirstDevice, Kind::zero);
+  ASSERT_TRUE(move_out().ok());
+  ASSERT_TRUE(resume().ok());
+
+  EXPECT_EQ(report_.copied_bytes, 0u);
+  EXPECT_TRUE(gpus_.is_zero(backing(id).first_address()));
+}
+
 TEST_F(ExecutorTest, DiscardedContentsAreNeitherCopiedNorZeroed) {
-  const BackingId id = add();
-  {
-    MutexLock lock(registry_.mutex);
-    registry_.allocations().begin()->second.kind = Kind::discard;
-  }
+  const BackingId id = add(FakeGpus::kFirstDevice, Kind::discard);
   ASSERT_TRUE(move_out().ok());
   EXPECT_EQ(report_.copied_bytes, 0u);
   ASSERT_TRUE(resume().ok());
@@ -126,10 +132,8 @@ class OnDisk : public ExecutorTest {
  protected:
   OnDisk() {
     EXPECT_TRUE(directory_.set(testing::TempDir()).ok());
-    for (int i = 0; i < 4; ++i) add();
-    MutexLock lock(registry_.mutex);
-    for (auto& [id, allocation] : registry_.allocations())
-      if (id != 2) allocation.kind = Kind::disk;
+    for (const Kind kind : {Kind::disk, Kind::keep, Kind::disk, Kind::disk})
+      add(FakeGpus::kFirstDevice, kind);
   }
 };
 

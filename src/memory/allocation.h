@@ -21,8 +21,9 @@ enum class Kind {
   discard,     ///< released; its contents are undefined afterwards
   persistent,  ///< never released, for a reason that statistics show
   disk,        ///< released; its contents are kept in a file
+  zero,        ///< released; all bytes are zero afterwards
 };
-inline constexpr int kKinds = 4;
+inline constexpr int kKinds = 5;
 
 /// True if contents of this kind survive a pause in which the memory is released.
 constexpr bool is_kept(Kind kind) { return kind == Kind::keep || kind == Kind::disk; }

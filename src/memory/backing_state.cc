@@ -46,7 +46,7 @@ const char* state_name(BackingState state) {
 }
 
 const char* kind_name(Kind kind) {
-  constexpr const char* kNames[kKinds] = {"keep", "discard", "persistent", "disk"};
+  constexpr const char* kNames[kKinds] = {"keep", "discard", "persistent", "disk", "zero"};
   return kNames[static_cast<int>(kind)];
 }
 

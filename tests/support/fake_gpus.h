@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -28,6 +29,11 @@ class FakeGpus {
   /// Adds kBytes of memory, with contents that depend on `seed`.
   DeviceAddress add(int device, unsigned char seed);
   bool holds(DeviceAddress address, unsigned char seed);
+  bool is_zero(DeviceAddress address) {
+    MutexLock lock(mutex);
+    const std::vector<unsigned char>& bytes = at(address).bytes;
+    return std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == 0; });
+  }
 
   Mutex mutex;
   Condition changed;
