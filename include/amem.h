@@ -88,7 +88,8 @@ int amemFree(void* pointer);
  * In a region, cudaMalloc() of the calling thread allocates memory as amemMalloc() does, in all
  * libraries that are linked with the CUDA runtime (libcudart.so), PyTorch's allocator among them.
  * cudaFree() frees this memory from any thread, inside and outside regions. A program that contains
- * the runtime (nvcc -cudart static) is not intercepted; use amemMalloc(). */
+ * the runtime (nvcc -cudart static) is intercepted if AMEM_TENSORS is set in its environment (amem
+ * run --tensors does so); amemMalloc() needs neither. */
 
 /* Opens a region for the calling thread until amemEndRegion(). Regions nest; the innermost one
  * counts. With a null `tag`, memory allocated in it is not paused. Returns as amemMalloc(). */

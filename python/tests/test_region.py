@@ -214,21 +214,6 @@ print(amem_before, capacity >= 8 * MIB, amem.stats()["times"]["host_capacity_byt
     assert run(code) == "0 True True"
 
 
-def test_whole_process_has_a_tag_under_amem_run(build):
-    code = START + """
-outer = user.user_malloc(4 * MIB)
-with amem.disable():
-    outside = user.user_malloc(4 * MIB)
-fill(outer, 5); fill(outside, 6)
-amem.pause("job")
-print(totals("job")["released_bytes"] // MIB, read(outside))
-amem.resume("job")
-print(read(outer))
-"""
-    command = (build.command, "run", "--tensors", "job", "--")
-    assert build.python(code, prefix=command, **build.runtime_variables()).splitlines() == ["4 {6}", "{5}"]
-
-
 def test_regions_of_the_process_nest(run):
     code = """
 with amem.region("outer", threads=True):

@@ -7,10 +7,12 @@
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/symmetric/torch_calls.h"
 #include "clients/tensors/access_debug.h"
+#include "clients/tensors/memory_calls.h"
 #include "clients/tensors/runtime_calls.h"
 
 void amem::catch_calls() {
   catch_runtime_calls();
+  catch_memory_calls();
   catch_illegal_accesses();
   catch_torch_calls();
   catch_nccl();

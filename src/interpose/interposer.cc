@@ -98,7 +98,8 @@ bool is_left_alone(const Image& image) {
   name.remove_prefix(name.rfind('/') + 1);
   return image.contains(reinterpret_cast<uintptr_t>(&is_left_alone)) ||
          name.starts_with("libc.so.") || name.starts_with("ld-linux") ||
-         name.starts_with("libcuda.so") || name.starts_with("linux-vdso");
+         name.starts_with("libcuda.so") || name.starts_with("libcudart") ||
+         name.starts_with("linux-vdso");
 }
 
 /// amem's entry for a slot of dlopen or dlsym; nullptr for other slots, and if another interposer

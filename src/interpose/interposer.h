@@ -52,7 +52,7 @@ struct NamedFunctions {
 
 /// Call it before start_interposition(), for at most kMostNamed. Has no effect if it was called
 /// with the same object.
-inline constexpr int kMostNamed = 3;
+inline constexpr int kMostNamed = 4;
 void intercept_names(const NamedFunctions& functions);
 
 /// Starts the interception: patches the images of this process, and later images when dlopen(3) or
@@ -60,8 +60,8 @@ void intercept_names(const NamedFunctions& functions);
 ///
 /// Slots are patched by value: slots that hold a target's function, and slots of dlopen and dlsym
 /// that hold the process's own definition or are not bound yet. A slot with any other value belongs
-/// to another interposer and is not changed. This library, libc, the loader and libcuda are not
-/// patched. Thread-safe; has no effect after the first call.
+/// to another interposer and is not changed. This library, libc, the loader, libcuda and libcudart
+/// are not patched. Thread-safe; has no effect after the first call.
 void start_interposition(const Interception& client);
 
 /// Patches the images that were loaded since the last scan. If there are none, it costs one query

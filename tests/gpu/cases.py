@@ -8,6 +8,7 @@ NCCL and, for the cases named torch.*, amem_run.* and one_gpu.*, PyTorch in this
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field
@@ -151,6 +152,18 @@ def _regions(build: Path) -> list[Case]:
     return [Case(f"tensors.{name}", [sys.executable, script], 180, 1, path) for name, script in scripts.items()]
 
 
+def _contained_runtime(build: Path) -> list[Case]:
+    """A program that nvcc links with the static CUDA runtime, where there is an nvcc."""
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if nvcc is None:
+        return []
+    program = build / "gpu_logs" / "contained_runtime"
+    compiled = [nvcc, "-arch=native", "-O2", "-o", str(program), str(HERE / "contained_runtime.cu")]
+    job = [str(build / "bin" / "amem"), "run", "--tensors", "job", "--", str(program)]
+    script = f"{shlex.join(compiled)} && exec {shlex.join(job)}"
+    return [Case("tensors.contained_runtime", ["sh", "-c", script], 180, 1)]
+
+
 def _one_gpu(build: Path) -> list[Case]:
     """Two ranks of a PyTorch job that share a GPU and connect by sockets."""
     job = [str(build / "bin" / "amem"), "run", "--", sys.executable, str(HERE / "one_gpu.py")]
@@ -198,4 +211,4 @@ def every_case(machine: Machine) -> list[Case]:
     """The cases for this machine; they use 4 GPUs at most."""
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
-    return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *_one_gpu(build)]
+    return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *_contained_runtime(build), *_one_gpu(build)]

@@ -3,6 +3,9 @@
 //
 // A CUDA runtime with the functions that tests use, on device 0 until cudaSetDevice(). The look-ups
 // find the runtime itself under the name "runtime".
+//
+// With STATIC_CUDART it is a part of a program, and finds the driver's functions as
+// libcudart_static does: dlsym(3) for cuGetProcAddress(), which finds the others.
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
@@ -11,7 +14,20 @@ enum { kSuccess = 0, kNotFound = 500 };
 
 static void* driver_function(const char* name) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-  return driver == NULL ? NULL : dlsym(driver, name);
+  if (driver == NULL) return NULL;
+#ifdef STATIC_CUDART
+  char plain_name[64] = "";
+  const char* version = strstr(name, "_v2");
+  strncat(plain_name, name, version != NULL ? (size_t)(version - name) : sizeof plain_name - 1);
+  void* function = NULL;
+  int (*look_up)() = (int (*)())dlsym(driver, "cuGetProcAddress_v2");
+  // The static runtime asks this function for itself.
+  if (look_up("cuGetProcAddress", &function, 12000, 0LL, NULL) != kSuccess) return NULL;
+  return ((int (*)())function)(plain_name, &function, 12000, 0LL, NULL) == kSuccess ? function
+                                                                                    : NULL;
+#else
+  return dlsym(driver, name);
+#endif
 }
 
 static int find(const char* name, void** function) {
@@ -66,6 +82,18 @@ typedef struct {
   char reserved[64];
 } IpcMemHandle;
 
+#ifdef STATIC_CUDART
+int cudaIpcGetMemHandle(IpcMemHandle* handle, void* pointer) {
+  return CALL("cuIpcGetMemHandle", handle, pointer);
+}
+
+int cudaIpcOpenMemHandle(void** pointer, IpcMemHandle handle, unsigned flags) {
+  const int ready = use_context();
+  return ready == kSuccess ? CALL("cuIpcOpenMemHandle", pointer, handle, flags) : ready;
+}
+
+int cudaIpcCloseMemHandle(void* pointer) { return CALL("cuIpcCloseMemHandle", pointer); }
+#else
 int cudaIpcGetMemHandle(IpcMemHandle* handle, void* pointer) {
   memset(handle, 0x55, sizeof *handle);
   memcpy(handle, &pointer, sizeof pointer);
@@ -79,6 +107,7 @@ int cudaIpcOpenMemHandle(void** pointer, IpcMemHandle handle, unsigned flags) {
 }
 
 int cudaIpcCloseMemHandle(void* pointer) { return pointer == (void*)0x5555 ? kSuccess : 1; }
+#endif
 
 int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   void* context = NULL;

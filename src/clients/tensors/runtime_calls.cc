@@ -7,16 +7,13 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/last_error.h"
-#include "clients/tensors/host.h"
+#include "clients/tensors/tagged_calls.h"
 #include "interpose/interposer.h"
 
 namespace amem {
 namespace {
 
-// cudaError_t: the values of the driver for these errors.
-constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kPeerAccessAlreadyEnabled = 704,
-              kUnknown = 999;
+constexpr int kSuccess = 0;
 
 enum RuntimeFunction { kMalloc, kFree, kIpcGet, kIpcOpen, kIpcClose, kEnablePeer, kFunctions };
 constexpr std::array<const char*, kFunctions> kNames{"cudaMalloc",
@@ -50,12 +47,6 @@ Function* real_function(int runtime, RuntimeFunction which) {
   return reinterpret_cast<Function*>(real.load());
 }
 
-int runtime_result(const char* call, const Error& error) {
-  keep_last_error(call, error);
-  if (error.kind == ErrorKind::misuse) return kInvalidValue;
-  return error.kind == ErrorKind::driver ? error.code : kUnknown;
-}
-
 /// As the runtime does before each call: makes the context of the thread's device current.
 template <int kRuntime>
 int make_context() {
@@ -64,83 +55,47 @@ int make_context() {
 
 template <int kRuntime>
 int malloc_entry(void** pointer, size_t size_bytes) {
-  auto* const real = real_function<MallocFunction>(kRuntime, kMalloc);
-  if (pointer == nullptr || size_bytes == 0 || tensor_client() == nullptr)
-    return real(pointer, size_bytes);
-  const std::optional<Region> region = current_region();
-  if (!region || region->tag.empty()) return real(pointer, size_bytes);
+  if (pointer == nullptr || size_bytes == 0 || !allocates_tagged())
+    return real_function<MallocFunction>(kRuntime, kMalloc)(pointer, size_bytes);
   if (const int made = make_context<kRuntime>(); made != kSuccess) return made;
-  const Result<DeviceAddress> address = allocate_tagged(size_bytes, region->tag, region->kind);
-  if (!address.ok()) {
-    // The caller may free memory and try again; PyTorch does.
-    if (address.error().kind == ErrorKind::driver && address.error().code == kOutOfMemory)
-      return kOutOfMemory;
-    return runtime_result("cudaMalloc", address.error());
-  }
-  *pointer = reinterpret_cast<void*>(address.value());
-  return kSuccess;
+  return allocate_in_region("cudaMalloc", reinterpret_cast<DeviceAddress*>(pointer), size_bytes);
 }
 
 template <int kRuntime>
 int free_entry(void* pointer) {
-  TensorClient* const client = pointer != nullptr ? tensor_client() : nullptr;
-  const auto address = reinterpret_cast<DeviceAddress>(pointer);
-  if (client == nullptr || !client->has(address))
-    return real_function<FreeFunction>(kRuntime, kFree)(pointer);
-  // cudaFree() waits for the device as long as necessary.
-  for (;;) {
-    const Status freed = client->free(address);
-    if (freed.ok()) return kSuccess;
-    // exit() has begun: the memory ends with the process.
-    if (freed.error().kind == ErrorKind::misuse) return kSuccess;
-    if (freed.error().kind != ErrorKind::timeout) return runtime_result("cudaFree", freed.error());
-  }
+  const std::optional<int> freed =
+      free_tagged("cudaFree", reinterpret_cast<DeviceAddress>(pointer));
+  return freed ? *freed : real_function<FreeFunction>(kRuntime, kFree)(pointer);
 }
 
 template <int kRuntime>
 int ipc_get_entry(IpcMemHandle* handle, void* pointer) {
-  TensorClient* const client = handle != nullptr ? tensor_client() : nullptr;
-  if (client != nullptr) {
-    const auto exported = client->export_handle(reinterpret_cast<DeviceAddress>(pointer));
-    if (!exported.ok()) return runtime_result("cudaIpcGetMemHandle", exported.error());
-    if (exported.value().has_value()) {
-      handle->bytes = *exported.value();
-      return kSuccess;
-    }
-  }
-  return real_function<IpcGetFunction>(kRuntime, kIpcGet)(handle, pointer);
+  const std::optional<int> exported =
+      export_tagged("cudaIpcGetMemHandle", handle != nullptr ? &handle->bytes : nullptr,
+                    reinterpret_cast<DeviceAddress>(pointer));
+  return exported ? *exported : real_function<IpcGetFunction>(kRuntime, kIpcGet)(handle, pointer);
 }
 
 template <int kRuntime>
 int ipc_open_entry(void** pointer, IpcMemHandle handle, unsigned flags) {
-  auto* const real = real_function<IpcOpenFunction>(kRuntime, kIpcOpen);
-  if (!decode_ipc_handle(handle.bytes).has_value() || pointer == nullptr)
-    return real(pointer, handle, flags);
   if (const int made = make_context<kRuntime>(); made != kSuccess) return made;
-  const Result<DeviceAddress> address = open_tagged(handle.bytes);
-  if (!address.ok()) return runtime_result("cudaIpcOpenMemHandle", address.error());
-  *pointer = reinterpret_cast<void*>(address.value());
-  return kSuccess;
+  const std::optional<int> opened = open_exported(
+      "cudaIpcOpenMemHandle", reinterpret_cast<DeviceAddress*>(pointer), handle.bytes);
+  return opened ? *opened
+                : real_function<IpcOpenFunction>(kRuntime, kIpcOpen)(pointer, handle, flags);
 }
 
 template <int kRuntime>
 int ipc_close_entry(void* pointer) {
-  TensorClient* const client = tensor_client();
-  if (client != nullptr)
-    if (const auto closed = client->close(reinterpret_cast<DeviceAddress>(pointer)))
-      return closed->ok() ? kSuccess : runtime_result("cudaIpcCloseMemHandle", closed->error());
-  return real_function<FreeFunction>(kRuntime, kIpcClose)(pointer);
+  const std::optional<int> closed =
+      close_exported("cudaIpcCloseMemHandle", reinterpret_cast<DeviceAddress>(pointer));
+  return closed ? *closed : real_function<FreeFunction>(kRuntime, kIpcClose)(pointer);
 }
 
-// The driver gives the peer access to memory of cudaMalloc(), not to memory that amem maps.
 template <int kRuntime>
 int enable_peer_entry(int peer, unsigned flags) {
   const int result = real_function<EnablePeerFunction>(kRuntime, kEnablePeer)(peer, flags);
-  TensorClient* const client = tensor_client();
-  if (client == nullptr || (result != kSuccess && result != kPeerAccessAlreadyEnabled))
-    return result;
-  const Status enabled = client->enable_peer_access(peer);
-  return enabled.ok() ? result : runtime_result("cudaDeviceEnablePeerAccess", enabled.error());
+  return enable_peer_access("cudaDeviceEnablePeerAccess", result, peer);
 }
 
 using Entries = std::array<const void*, kFunctions>;

@@ -121,6 +121,17 @@ Status TensorClient::enable_peer_access(int owner) {
   return ok_status();
 }
 
+Result<int> TensorClient::device_of(DriverContext context) {
+  DriverContext current = nullptr;
+  int device = 0;
+  AMEM_TRY(driver_status(driver_, driver_.cuCtxGetCurrent(&current), "cuCtxGetCurrent()"));
+  AMEM_TRY(driver_status(driver_, driver_.cuCtxSetCurrent(context), "cuCtxSetCurrent()"));
+  const DriverResult found = driver_.cuCtxGetDevice(&device);
+  AMEM_TRY(driver_status(driver_, driver_.cuCtxSetCurrent(current), "cuCtxSetCurrent()"));
+  AMEM_TRY(driver_status(driver_, found, "cuCtxGetDevice()"));
+  return device;
+}
+
 Status TensorClient::check_margin(size_t size_bytes) const {
   const size_t margin = margin_bytes_.load(std::memory_order_relaxed);
   if (margin == 0) return ok_status();

@@ -51,6 +51,8 @@ class TensorClient final : public Client {
   /// cudaDeviceEnablePeerAccess(owner) on the current device: from now on, it can access all memory
   /// of create() on device `owner`, also after a resume. Errors: driver.
   Status enable_peer_access(int owner);
+  /// The device of a context. Errors: driver.
+  Result<int> device_of(DriverContext context);
 
   /// Allocations fail with CUDA_ERROR_OUT_OF_MEMORY if they would leave less memory free on the
   /// device.

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/tensors/tagged_calls.h"
+
+#include "base/last_error.h"
+#include "clients/tensors/host.h"
+
+namespace amem {
+namespace {
+
+constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kPeerAccessAlreadyEnabled = 704,
+              kUnknown = 999;
+
+int result_of(const char* call, const Error& error) {
+  // The caller may free memory and try again; PyTorch does.
+  if (error.kind == ErrorKind::driver && error.code == kOutOfMemory) return kOutOfMemory;
+  keep_last_error(call, error);
+  if (error.kind == ErrorKind::misuse) return kInvalidValue;
+  return error.kind == ErrorKind::driver ? error.code : kUnknown;
+}
+
+int result_of(const char* call, Result<DeviceAddress> made, DeviceAddress* address) {
+  if (!made.ok()) return result_of(call, made.error());
+  *address = made.value();
+  return kSuccess;
+}
+
+}  // namespace
+
+bool allocates_tagged() {
+  if (tensor_client() == nullptr) return false;
+  const std::optional<Region> region = current_region();
+  return region.has_value() && !region->tag.empty();
+}
+
+int allocate_in_region(const char* call, DeviceAddress* address, size_t size_bytes) {
+  const Region region = current_region().value_or(Region{});
+  return result_of(call, allocate_tagged(size_bytes, region.tag, region.kind), address);
+}
+
+std::optional<int> free_tagged(const char* call, DeviceAddress address) {
+  TensorClient* const client = address != 0 ? tensor_client() : nullptr;
+  if (client == nullptr || !client->has(address)) return std::nullopt;
+  for (;;) {
+    const Status freed = client->free(address);
+    if (freed.ok()) return kSuccess;
+    // exit() has begun: the memory ends with the process.
+    if (freed.error().kind == ErrorKind::misuse) return kSuccess;
+    if (freed.error().kind != ErrorKind::timeout) return result_of(call, freed.error());
+  }
+}
+
+std::optional<int> export_tagged(const char* call, IpcHandleBytes* handle, DeviceAddress address) {
+  TensorClient* const client = handle != nullptr ? tensor_client() : nullptr;
+  if (client == nullptr) return std::nullopt;
+  const Result<std::optional<IpcHandleBytes>> exported = client->export_handle(address);
+  if (!exported.ok()) return result_of(call, exported.error());
+  if (!exported.value().has_value()) return std::nullopt;
+  *handle = *exported.value();
+  return kSuccess;
+}
+
+std::optional<int> open_exported(const char* call, DeviceAddress* address,
+                                 const IpcHandleBytes& handle) {
+  if (!decode_ipc_handle(handle).has_value() || address == nullptr) return std::nullopt;
+  return result_of(call, open_tagged(handle), address);
+}
+
+std::optional<int> close_exported(const char* call, DeviceAddress address) {
+  TensorClient* const client = tensor_client();
+  const std::optional<Status> closed =
+      client != nullptr ? client->close(address) : std::optional<Status>();
+  if (!closed.has_value()) return std::nullopt;
+  return closed->ok() ? kSuccess : result_of(call, closed->error());
+}
+
+int enable_peer_access(const char* call, int result, int owner) {
+  TensorClient* const client = tensor_client();
+  if (client == nullptr || (result != kSuccess && result != kPeerAccessAlreadyEnabled))
+    return result;
+  const Status enabled = client->enable_peer_access(owner);
+  return enabled.ok() ? result : result_of(call, enabled.error());
+}
+
+int enable_peer_access(const char* call, int result, DriverContext owner) {
+  TensorClient* const client = tensor_client();
+  if (client == nullptr) return result;
+  const Result<int> device = client->device_of(owner);
+  return device.ok() ? enable_peer_access(call, result, device.value())
+                     : result_of(call, device.error());
+}
+
+}  // namespace amem
