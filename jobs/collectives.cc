@@ -26,7 +26,14 @@ void check_nccl(ncclResult_t result, const char* call) {
                              ncclGetLastError(nullptr));
 }
 
-Communicator::~Communicator() { release_buffers(); }
+// ncclCommDestroy() waits until no graph has work of the communicator (init.cc@v2.30.7-1).
+Communicator::~Communicator() {
+  release_buffers();
+  if (graph_ == nullptr) return;
+  device_calls().graph_exec_destroy(graph_);
+  device_calls().mem_free(graph_send_);
+  device_calls().mem_free(graph_recv_);
+}
 
 void Communicator::release_buffers() {
   if (send_ != 0) device_calls().mem_free(send_);

@@ -161,9 +161,9 @@ int RankProcess::wait_until_ended() {
   return status;
 }
 
-std::string RankProcess::log() const {
+std::string RankProcess::log(off_t most_bytes) const {
   const off_t size = lseek(log_, 0, SEEK_END);
-  const off_t from = size > 4000 ? size - 4000 : 0;
+  const off_t from = size > most_bytes ? size - most_bytes : 0;
   std::string text(static_cast<size_t>(size - from), '\0');
   const ssize_t got = pread(log_, text.data(), text.size(), from);
   text.resize(got > 0 ? static_cast<size_t>(got) : 0);

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "api/calls.h"
 
+#include "base/environment.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/doors/nccl_result.h"
 #include "driver/work_contexts.h"
@@ -58,6 +59,8 @@ Status resume_process(const Selection& selection) {
   AMEM_TRY(check_active(process));
   return process->session().resume(selection);
 }
+
+Selection selection_of_nccl() { return {{kNcclTag}, environment().trim_context == 1}; }
 
 Result<int> device_of_caller(Process& process) {
   int device = 0;

@@ -18,6 +18,8 @@ Error why_inactive();
 /// is selected and amem does not see all its calls.
 Status pause_process(const Selection& selection);
 Status resume_process(const Selection& selection);
+/// What ncclPause() selects.
+Selection selection_of_nccl();
 
 /// The device of the current context of the calling thread, which is about to use memory on it.
 /// Notes the context for pauses and makes this process known to others.

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/calls.h"
 #include "base/environment.h"
 #include "base/last_error.h"
 #include "base/log.h"
@@ -21,6 +22,12 @@ namespace {
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 std::string* g_why_off = nullptr;  // set once, then constant
 
+Cycles::Settings cycle_settings() {
+  return {environment().cycle_every, environment().timeout_ms,
+          [] { return pause_process(selection_of_nccl()); },
+          [] { return resume_process(selection_of_nccl()); }};
+}
+
 }  // namespace
 
 std::optional<Region> process_region_of_environment() {
@@ -32,7 +39,8 @@ std::optional<Region> process_region_of_environment() {
 Process::Process(const Driver& driver)
     : driver_(driver),
       nccl_(driver_, registry_,
-            {environment().gate_timeout_ms, environment().free_tag == 7, [this] { meet_peers(); }}),
+            {environment().gate_timeout_ms, environment().free_tag == 7, [this] { meet_peers(); },
+             cycle_settings()}),
       devices_(driver_, exiting_),
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),

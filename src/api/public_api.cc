@@ -59,9 +59,7 @@ int nccl_result(const char* call, const Status& status) {
   return status.ok() ? 0 : report_error(call, status.error());
 }
 
-int pause() {
-  return nccl_result("ncclPause", pause_process({{kNcclTag}, environment().trim_context == 1}));
-}
+int pause() { return nccl_result("ncclPause", pause_process(selection_of_nccl())); }
 
 int resume() { return nccl_result("ncclResume", resume_process({{kNcclTag}})); }
 

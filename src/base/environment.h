@@ -31,6 +31,7 @@ struct Environment {
   std::string tms_nccl;
   std::string tensors;
   std::string backup_directory;
+  long cycle_every = 0;
   DebugMode debug = DebugMode::none;  ///< read earlier by clients/tensors/access_debug.cc
   long host_limit_mib = 0;
   long host_prealloc_mib = 0;

@@ -6,6 +6,7 @@ A build folder, or a copy of the files in machine.NEEDED, is all that they need 
 NCCL and, for the cases named torch.*, amem_run.* and one_gpu.*, PyTorch in this Python.
 """
 
+import itertools
 import os
 import re
 import shlex
@@ -19,7 +20,7 @@ import pytest
 
 import catching
 from machine import FIRST_THAT_SHARES, HERE, HOOKED, ROOT, Machine, ask, nccl_version
-from reports import demo_reader
+from reports import demo_reader, read_nccl_tests
 
 # Of suites that count them; 0.13 s each on H200s.
 CYCLES = {"Cycles": 1000, "TwoJobs": 20}
@@ -30,7 +31,8 @@ REPORT = "{report}"
 
 @dataclass(frozen=True)
 class Case:
-    """A program that needs `gpus` GPUs. REPORT in its command stands for the file that `read_report` reads."""
+    """A program that needs `gpus` GPUs. REPORT in its command stands for the file that `read_report` reads;
+    without it, it reads the log."""
 
     name: str
     command: list[str]
@@ -204,6 +206,32 @@ def cases_of_each_nccl(machine: Machine, folder: Path) -> list[Case]:
         cases.append(Case("nccl." + ".".join(map(str, version)), [str(program)], 600, 1, variables, tests))
     if not cases:
         raise pytest.UsageError(f"{folder} has no libnccl*.so*")
+    return cases
+
+
+def cases_of_nccl_tests(machine: Machine, folder: Path) -> list[Case]:
+    """The programs of nccl-tests, unmodified, with pauses between their calls. Those that are built with MPI=1 run with a
+    process for each rank, on one GPU too if NCCL lets ranks share it."""
+    programs = sorted(folder.glob("*_perf"))
+    if not programs:
+        raise pytest.UsageError(f"{folder} has no *_perf: build nccl-tests there")
+    ranks, nccl = max(2, min(machine.gpus, MOST_RANKS)), machine.variables.get("AMEM_NCCL_PATH", "")
+    variables = {"AMEM_CYCLE_EVERY": "10", "LD_LIBRARY_PATH": os.path.dirname(nccl)}
+    of_one_process = {"g": ["-g", str(ranks)], "t": ["-t", str(ranks)]}
+    options = {"": [], "graph": ["-G", "2"], "registered": ["-R", "1"], "windows": ["-R", "2"]}
+    cases = []
+    for program in programs:
+        has_mpi = b"libmpi.so" in program.read_bytes()
+        ways = {"mpi": []} if has_mpi else of_one_process
+        gpus = 1 if has_mpi else ranks
+        starter = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)] if has_mpi else []
+        if has_mpi and machine.gpus < ranks:
+            variables = {**variables, "NCCL_TESTS_DEVICE": "0", "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+        for (way, members), (kind, more) in itertools.product(ways.items(), options.items()):
+            command = [*starter, str(machine.build / "bin" / "amem"), "run", "--", str(program)]
+            command += ["-b", "8", "-e", "4M", "-f", "8", "-n", "5", "-w", "2", "-c", "1", *members, *more]
+            name = ".".join(word for word in ("nccl_tests", program.name[: -len("_perf")], way, kind) if word)
+            cases.append(Case(name, command, 120, gpus, variables, read_report=read_nccl_tests))
     return cases
 
 

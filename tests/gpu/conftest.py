@@ -17,6 +17,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("amem on GPUs")
     group.addoption("--build-dir", type=Path, help="run cases.py with the programs of this build folder")
     group.addoption("--nccl", type=Path, help="run the tests of any NCCL, with each libnccl*.so* of this folder")
+    group.addoption("--nccl-tests", type=Path, help="run the programs of nccl-tests in this folder, with AMEM_CYCLE_EVERY")
     group.addoption("--share-gpus", action="store_true", help="ranks share GPUs where there are too few")
 
 
@@ -26,7 +27,12 @@ def pytest_configure(config):
     option = config.option
     config.stash[MACHINE] = find_machine(option.build_dir.resolve(), option.share_gpus, option.collectonly)
     machine = config.stash[MACHINE]
-    config.stash[CASES] = cases.cases_of_each_nccl(machine, option.nccl) if option.nccl else cases.every_case(machine)
+    if option.nccl:
+        config.stash[CASES] = cases.cases_of_each_nccl(machine, option.nccl)
+    elif option.nccl_tests:
+        config.stash[CASES] = cases.cases_of_nccl_tests(machine, option.nccl_tests.resolve())
+    else:
+        config.stash[CASES] = cases.every_case(machine)
     if not option.collectonly:
         programs.adopt_orphans()
         # Ended from outside, it ends what it started and says what is known, as for Ctrl-C.

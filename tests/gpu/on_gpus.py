@@ -64,7 +64,8 @@ class Program(pytest.Collector):
             if self.case.tests is not None:
                 self.outcomes = read_gtest(self._report)
             elif self.case.read_report is not None and not self.problem:
-                self.said = self.case.read_report(self._report)
+                has_report = any(REPORT in word for word in self.case.command)
+                self.said = self.case.read_report(self._report if has_report else self.log)
         except (OSError, ValueError) as error:
             self.problem = f"{self.problem or 'exit code 0'}, no good report: {error}"
         if self.problem == "exit code 1" and any(outcome == FAILED for outcome, _ in self.outcomes.values()):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What the reports of GoogleTest and of amem_demo say.
+"""What the reports of GoogleTest, of amem_demo and of nccl-tests say.
 
 A reader takes the file that a program wrote; it raises ValueError when that is no such report or says that all is not
 well.
@@ -73,3 +73,15 @@ def demo_reader(ranks: int, communicators: int) -> Callable[[Path], str]:
         return detail
 
     return read
+
+
+def read_nccl_tests(path: Path) -> str:
+    """Reads what a program of nccl-tests and amem have printed: no wrong value, and pauses between the calls."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    checked = re.findall(r"# Out of bounds values *: *(\d+) (\w+)", text)
+    if checked != [("0", "OK")]:
+        raise ValueError(f"out of bounds values: {checked}")
+    pauses = text.count(" INFO paused nccl in ")
+    if pauses == 0 or " WARN " in text:
+        raise ValueError(f"{pauses} pauses, warnings: {text.count(' WARN ')}")
+    return f"{pauses} pauses, no wrong value"

@@ -5,7 +5,6 @@
 import contextlib
 import json
 import os
-import re
 import select
 import signal
 import subprocess
@@ -15,9 +14,8 @@ from pathlib import Path
 import pytest
 
 import cases
-import reports
 from machine import Machine
-from reports import FAILED, PASSED, SKIPPED
+from test_reports import DEMO, WRONG, gtest_case, gtest_report, skipped
 
 HERE = Path(__file__).resolve().parent
 PATIENCE_S = 60
@@ -86,96 +84,6 @@ def test_what_a_good_program_leaves_behind_ends(tmp_path):
 
     assert run_program(tmp_path / "log", "sh", "-c", left) == "None"
     assert is_gone(tmp_path / "left")
-
-
-def gtest_report(*test_cases):
-    return f"<testsuites><testsuite name='Suite'>{''.join(test_cases)}</testsuite></testsuites>"
-
-
-def gtest_case(result="completed", inside="", name="Test"):
-    return f"<testcase name='{name}' classname='Suite' status='run' result='{result}'>{inside}</testcase>"
-
-
-def skipped(reason):
-    return gtest_case("skipped", f"<skipped message='a_test.cc:7&#x0A;{reason}&#x0A;'/>")
-
-
-WRONG = gtest_case(inside="<failure message='wrong'/>")
-
-
-@pytest.mark.parametrize(
-    "test_case, outcome",
-    [
-        (gtest_case(), (PASSED, "")),
-        (WRONG, (FAILED, "wrong")),
-        (skipped("needs 3 GPUs, there are 2"), (SKIPPED, "needs 3 GPUs, there are 2")),
-        (skipped("a stock NCCL has no function that amem does not know"),
-         (SKIPPED, "a stock NCCL has no function that amem does not know")),
-        (skipped("not today"), (FAILED, "skipped: not today")),
-        (gtest_case("skipped", "<skipped/>"), (FAILED, "skipped: no reason given")),
-        (gtest_case("suppressed"), (FAILED, "disabled")),
-    ],
-)
-def test_gtest_report(tmp_path, test_case, outcome):
-    path = tmp_path / "report.xml"
-    path.write_text(gtest_report(gtest_case(name="Other"), test_case), encoding="utf-8")
-
-    assert reports.read_gtest(path) == {"Suite.Other": (PASSED, ""), "Suite.Test": outcome}
-
-
-def skips_on_real_gpus():
-    """What the tests say that need a simulated GPU."""
-    sources = [source.read_text(encoding="utf-8") for source in (HERE.parent / "process").glob("*_test.cc")]
-    return sorted(set(re.findall(r'if \(real_gpu\(\)\)\s+GTEST_SKIP\(\) << "([^"]+)"', "\n".join(sources))))
-
-
-@pytest.mark.parametrize("reason", skips_on_real_gpus())
-def test_a_test_that_needs_a_simulated_gpu_is_skipped(tmp_path, reason):
-    path = tmp_path / "report.xml"
-    path.write_text(gtest_report(skipped(reason)), encoding="utf-8")
-
-    assert reports.read_gtest(path) == {"Suite.Test": (SKIPPED, reason)}
-
-
-def test_gtest_report_that_is_cut_off(tmp_path):
-    path = tmp_path / "report.xml"
-    path.write_text(gtest_report(gtest_case())[:-20], encoding="utf-8")
-
-    with pytest.raises(ValueError, match="no GoogleTest report"):
-        reports.read_gtest(path)
-
-
-DEMO = {"gpu": "H200", "ranks": 2, "communicators": 3, "nccl_bytes": [100 << 20] * 2, "freed_bytes": [99 << 20] * 2}
-DEMO.update({"pause_ms": 109.4, "resume_ms": 268.0, "cycles": 3, "verified": True})
-
-
-def read_demo(folder, text):
-    path = folder / "demo.json"
-    path.write_text(text, encoding="utf-8")
-    return reports.demo_reader(2, 3)(path)
-
-
-def test_demo_report(tmp_path):
-    said = "freed 99 MiB a GPU, 99.0% of NCCL's; pause 0.109 s, resume 0.268 s"
-
-    assert read_demo(tmp_path, json.dumps(DEMO)) == said
-
-
-@pytest.mark.parametrize(
-    "changed, says",
-    [
-        ({"freed_bytes": [100 << 20, 98 << 20]}, "98.0% of NCCL's"),
-        ({"verified": False}, "verified"),
-        ({"gpu": "simulated"}, "no GPUs"),
-        ({"ranks": 1}, r"\(1, 3, 2, 2\)"),
-        ({"freed_bytes": [100 << 20]}, r"\(2, 3, 1, 2\)"),
-        ({"nccl_bytes": [0, 0]}, "no report"),
-        ({"pause_ms": None}, "no report"),
-    ],
-)
-def test_demo_report_that_is_no_good_one(tmp_path, changed, says):
-    with pytest.raises(ValueError, match=says):
-        read_demo(tmp_path, json.dumps({**DEMO, **changed}))
 
 
 class Build:

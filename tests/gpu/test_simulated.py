@@ -54,6 +54,24 @@ def test_each_nccl_of_a_folder_is_tested(tmp_path):
     assert empty.returncode != 0 and "has no libnccl*.so*" in empty.stdout + empty.stderr
 
 
+def test_programs_of_nccl_tests(tmp_path):
+    """Of two programs one has a wrong value; a folder without programs is none."""
+    (tmp_path / "empty").mkdir()
+    for name, values in (("all_reduce", "0 OK"), ("reduce", "2 FAILED")):
+        program = tmp_path / f"{name}_perf"
+        program.write_text(f'#!/bin/sh\n[ "$AMEM_CYCLE_EVERY" = 10 ] && echo "AMEM INFO paused nccl in 0 s"\n'
+                           f'echo "# Out of bounds values : {values}"\n', encoding="utf-8")
+        program.chmod(0o755)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--build-dir", BUILD, CASES]
+
+    done = run([*command, f"--nccl-tests={tmp_path}"], tmp_path)
+    empty = run([*command, f"--nccl-tests={tmp_path / 'empty'}"], tmp_path)
+
+    assert done.returncode == 1 and "8 failed, 8 passed" in done.stdout, done.stdout + done.stderr
+    assert "nccl_tests.reduce.g.graph" in done.stdout and "('2', 'FAILED')" in done.stdout
+    assert empty.returncode != 0 and "has no *_perf" in empty.stdout + empty.stderr
+
+
 def test_four_ranks_share_two_gpus(tmp_path):
     name = "FirstIsRank/EveryOrder.OfLeavingAndReturning/0"
     command = [BUILD / "tests" / "process_test", f"--gtest_filter={name}"]

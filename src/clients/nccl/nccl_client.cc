@@ -28,6 +28,7 @@ CommunicatorId NcclClient::identity_of_child(const void* parent, int color,
 void NcclClient::communicator_ends(ncclComm_t communicator) {
   async_communicators.forget(communicator);
   derived_.forget(communicator);
+  cycles.communicator_ends(communicator);
 }
 
 Status NcclClient::check_capture() {

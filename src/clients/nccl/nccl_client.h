@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "clients/nccl/buffer_contents.h"
+#include "clients/nccl/cycles/cycles.h"
 #include "clients/nccl/gate/async_communicators.h"
 #include "clients/nccl/gate/call_gate.h"
 #include "clients/nccl/gate/capture_watch.h"
@@ -23,16 +24,21 @@ class NcclClient final : public Client {
     bool headers_only = false;     ///< AMEM_NCCL_OFFLOAD_FREE_TAG=7 (buffer_contents.h)
     /// Makes this process reachable for peers. Called before a communicator is created.
     std::function<void()> meet_peers;
+    Cycles::Settings cycles;
   };
 
   NcclClient(const Driver& driver, Registry& registry, Settings its_settings)
-      : settings(std::move(its_settings)), driver_(driver), registry_(registry) {}
+      : settings(std::move(its_settings)),
+        cycles(settings.cycles, driver, gate, captures, members),
+        driver_(driver),
+        registry_(registry) {}
 
   const Settings settings;
   CallGate gate;
   CaptureWatch captures{gate};
   AsyncCommunicators async_communicators{gate};
   Membership members;
+  Cycles cycles;
 
   /// NCCL has returned ncclInProgress, or may have.
   void note_in_progress() {

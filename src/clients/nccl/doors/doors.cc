@@ -37,17 +37,21 @@ int end_group(NcclClient& client, int copy, const char* name, End end) {
       return real arguments;                                                    \
     __VA_ARGS__                                                                 \
   }
-#define AMEM_DOOR_gated(name, parameters, arguments) \
-  AMEM_DOOR(name, parameters, arguments,             \
-            return inside(*client, kCopy, #name, comm, [&] { return real arguments; });)
+#define AMEM_DOOR_gated(name, parameters, arguments)                                            \
+  AMEM_DOOR(name, parameters, arguments,                                                        \
+            return after_cycles(*client, #name, comm, inside(*client, kCopy, #name, comm, [&] { \
+              return real arguments;                                                            \
+            }));)
 #define AMEM_DOOR_creates(name, parameters, arguments, parent, slot, identity)                     \
   AMEM_DOOR(name, parameters, arguments,                                                           \
             return make_communicator(                                                              \
                 *client, kCopy, #name, parent, slot, [&]() -> CommunicatorId { return identity; }, \
                 [&] { return real arguments; });)
-#define AMEM_DOOR_ends_group(name, parameters, arguments) \
-  AMEM_DOOR(name, parameters, arguments,                  \
-            return end_group(*client, kCopy, #name, [&] { return real arguments; });)
+#define AMEM_DOOR_ends_group(name, parameters, arguments)                                       \
+  AMEM_DOOR(name, parameters, arguments,                                                        \
+            return after_cycles(*client, #name, nullptr, end_group(*client, kCopy, #name, [&] { \
+              return real arguments;                                                            \
+            }));)
 #define AMEM_DOOR_ends(name, parameters, arguments) \
   AMEM_DOOR(name, parameters, arguments, client->communicator_ends(comm); return real arguments;)
 #define AMEM_DOOR_forwarded(name, parameters, arguments) \
@@ -90,6 +94,7 @@ AMEM_DOOR(ncclCommInitAll, (Comm * comms, int devices, const int* list), (comms,
     if ((result != ncclSuccess && result != ncclInProgress) || comms == nullptr) return result;
     // All ranks are in this process, so any unique identity is sufficient.
     const InstanceId unique = random_instance_id();
+    client->members.add(CommunicatorId{unique.bits}, devices);
     for (int i = 0; i < devices; ++i) {
       client->gate.add_communicator(comms[i], CommunicatorId{unique.bits});
       add_async(*client, kCopy, comms[i]);

@@ -65,6 +65,16 @@ inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Cal
   return result;
 }
 
+/// `result` of a call on `comm`, or of the end of a group if it is nullptr, after the cycles that
+/// are due with it.
+inline int after_cycles(NcclClient& client, const char* name, Comm comm, int result) {
+  if (!client.cycles.enabled()) [[likely]]
+    return result;
+  client.cycles.count(comm);
+  const Status done = client.cycles.run_due();
+  return done.ok() ? result : report_error(name, done.error());
+}
+
 /// Sets NCCL_CUMEM_ENABLE, which NCCL reads when it creates its first communicator. Many launchers
 /// and frameworks set it to 0, some of them after amem was loaded. With 0, NCCL's memory cannot be
 /// released.

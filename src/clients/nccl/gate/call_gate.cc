@@ -110,8 +110,12 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   // Empty while the call has to wait.
   const auto outcome = [&]() AMEM_REQUIRES(mutex_) -> std::optional<Status> {
     // A group that is inside was let in as a whole; its end is what the closer waits for.
-    if (!process_closed_.empty() && before == 0)
-      return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
+    if (!process_closed_.empty() && before == 0) {
+      if (!calls_wait_)
+        return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
+      whom = process_closed_;
+      return std::nullopt;
+    }
     if (is_known && !known_.contains(communicator))
       return make_error(ErrorKind::misuse, 0,
                         "%s: the communicator was destroyed or aborted while the call waited",
@@ -239,6 +243,11 @@ void CallGate::open_process() {
   MutexLock lock(mutex_);
   process_closed_.clear();
   update();
+}
+
+void CallGate::let_calls_wait() {
+  MutexLock lock(mutex_);
+  calls_wait_ = true;
 }
 
 void CallGate::member_away(const InstanceId& member, std::string text, CommunicatorIds ids) {

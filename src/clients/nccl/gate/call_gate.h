@@ -140,6 +140,8 @@ class CallGate {
   /// text.
   void close_process(std::string text);
   void open_process();
+  /// From now on, calls wait while the gate of the process is closed, and do not fail.
+  void let_calls_wait();
 
   /// A member of these communicators is paused: calls on them wait until member_back(). Here and
   /// below, a group that is already inside on one of them continues: a caller that releases memory
@@ -225,6 +227,7 @@ class CallGate {
   Mutex mutex_;
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
+  bool calls_wait_ AMEM_GUARDED_BY(mutex_) = false;
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
   CommunicatorIds unseen_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);

@@ -20,6 +20,12 @@ void Membership::add(const CommunicatorId& id, int ranks) {
   ranks_[id] = ranks;
 }
 
+int Membership::ranks_of(const CommunicatorId& id) {
+  MutexLock lock(mutex_);
+  const auto known = ranks_.find(id);
+  return known == ranks_.end() ? 0 : known->second;
+}
+
 void Membership::forget(const CommunicatorIds& ours) {
   MutexLock lock(mutex_);
   said_.clear();

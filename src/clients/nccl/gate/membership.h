@@ -20,6 +20,9 @@ class Membership {
   /// Adds a communicator of this process and its number of ranks.
   void add(const CommunicatorId& id, int ranks);
 
+  /// That number; 0 if it is not known.
+  int ranks_of(const CommunicatorId& id);
+
   /// Removes the information of earlier pauses, because communicators may have been created since.
   /// `ours` are the existing communicators.
   void forget(const CommunicatorIds& ours);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "base/mutex.h"
+#include "clients/nccl/cycles/rendezvous.h"
+#include "clients/nccl/gate/call_gate.h"
+#include "clients/nccl/gate/capture_watch.h"
+#include "clients/nccl/gate/membership.h"
+
+namespace amem {
+
+/// AMEM_CYCLE_EVERY: pauses and resumes NCCL's memory after every K-th call on a communicator, so
+/// that a program can be tested with pauses without a change. A call is one call outside groups, or
+/// one group.
+///
+/// All ranks of the communicator pause after the same call and resume when all have paused: they
+/// meet before and after the pause (rendezvous.h), in which each thread makes the pause and the
+/// resume of its process. A rank that went on would launch work that waits on the GPU for a rank
+/// that is paused, and this rank's pause would wait for that work. Calls of other threads wait at
+/// the gate of the process.
+///
+/// Calls in a stream capture are not counted. If ranks make different numbers of calls, so that
+/// they do not meet in AMEM_TIMEOUT_MS, the communicator is left alone from then on.
+///
+/// Thread-safe.
+class Cycles {
+ public:
+  struct Settings {
+    long every = 0;  ///< 0: no cycles
+    long timeout_ms = 60000;
+    std::function<Status()> pause, resume;
+  };
+  Cycles(Settings settings, const Driver& driver, CallGate& gate, CaptureWatch& captures,
+         Membership& members);
+
+  bool enabled() const { return settings_.every > 0; }
+  /// The calling thread has made a call on this communicator.
+  void count(const void* communicator);
+  /// The calling thread's call has returned, or its outermost group has ended, and left the gate:
+  /// runs the cycles that are due. Has no effect in a call or group. Errors: those of resume().
+  Status run_due();
+  void communicator_ends(const void* communicator);
+
+ private:
+  struct Counted {
+    CommunicatorId id;
+    uint64_t calls = 0;
+  };
+  /// A cycle of the ranks that the calling thread's call was made on.
+  struct Due {
+    int ranks = 0;
+    uint32_t cycle = 0;  ///< from 1
+  };
+  using AllDue = std::map<CommunicatorId, Due>;
+
+  AllDue take_due();
+  Status run(const CommunicatorId& id, const Due& due);
+  std::shared_ptr<Rendezvous> rendezvous_of(const CommunicatorId& id);
+
+  const Settings settings_;
+  const Driver& driver_;
+  CallGate& gate_;
+  CaptureWatch& captures_;
+  Membership& members_;
+  Mutex mutex_;
+  std::unordered_map<const void*, Counted> counted_ AMEM_GUARDED_BY(mutex_);
+  /// nullptr for a communicator that is left alone.
+  std::map<CommunicatorId, std::shared_ptr<Rendezvous>> rendezvous_ AMEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace amem
