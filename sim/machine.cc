@@ -52,7 +52,7 @@ Machine* Machine::joined() { return g_machine.load(std::memory_order_acquire); }
 
 CuResult Machine::open() {
   if (!prepare_folder()) return kErrorOperatingSystem;
-  state_fd_ = UniqueFd(::open((folder_ + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  state_fd_ = UniqueFd(::open((folder_ + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!state_fd_.valid() || !map_state()) return kErrorOperatingSystem;
   LockedByte setup(state_fd_.get(), kSetupByte);
   const bool alone = try_lock(state_fd_.get(), {kPresenceByte, 1});
@@ -61,11 +61,13 @@ CuResult Machine::open() {
   return device_count_ > 0 ? kSuccess : kErrorNoDevice;
 }
 
+// All users share a machine in a folder that everybody may write to.
 bool Machine::prepare_folder() {
   folder_ = machine_folder();
   mkdir(folder_.c_str(), 0700);
   struct stat info;
-  return stat(folder_.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+  return stat(folder_.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
+         (info.st_uid == geteuid() || (info.st_mode & S_IWOTH) != 0);
 }
 
 bool Machine::map_state() {

@@ -34,7 +34,7 @@ bool Pool::open(const std::string& path, uint64_t capacity_bytes, PoolState* sta
   state_ = state;
   state_fd_ = state_fd;
   lock_byte_ = lock_byte;
-  query_fd_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  query_fd_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   struct stat info;
   if (!query_fd_.valid() || fstat(query_fd_.get(), &info) != 0) return false;
   file_device_ = info.st_dev;

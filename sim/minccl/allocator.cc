@@ -7,6 +7,8 @@
 namespace amem::minccl {
 namespace {
 
+constexpr size_t kWindowRangeBytes = size_t{256} << 20;
+
 size_t round_up(size_t size, size_t unit) { return (size + unit - 1) / unit * unit; }
 
 ncclResult_t properties_of(CuDevice device, int handle_types, CuAllocationProp* prop) {
@@ -127,6 +129,32 @@ ncclResult_t cumem_map_alias(CuMemHandle handle, size_t size_bytes, void** addre
   size_t granularity = 0;
   MINCCL_CU(mem_get_granularity(&granularity, &prop, kGranularityMinimum));
   return map_or_undo(handle, round_up(size_bytes, granularity), granularity, device, address);
+}
+
+ncclResult_t cumem_map_in_window(void* memory, void** address) {
+  CuDevice device = 0;
+  MINCCL_CU(context_get_device(&device));
+  CuDevicePtr range = 0;
+  MINCCL_CU(mem_address_reserve(&range, kWindowRangeBytes, 0, 0, 0));
+  size_t size_bytes = 0;
+  CuMemHandle handle = 0;
+  MINCCL_CU(mem_get_address_range(nullptr, &size_bytes, device_pointer(memory)));
+  MINCCL_CU(mem_retain(&handle, memory));
+  const CuDevicePtr place = range + kWindowRangeBytes / 2;
+  const CuResult mapped = driver().mem_map(place, size_bytes, 0, handle, 0);
+  MINCCL_CU(mem_release(handle));
+  *address = reinterpret_cast<void*>(place);
+  if (mapped == kSuccess) return grant(*address, size_bytes, device);
+  driver().mem_address_free(range, kWindowRangeBytes);
+  return fail_driver("cuMemMap", mapped);
+}
+
+ncclResult_t cumem_unmap_in_window(void* address) {
+  size_t size_bytes = 0;
+  MINCCL_CU(mem_get_address_range(nullptr, &size_bytes, device_pointer(address)));
+  MINCCL_CU(mem_unmap(device_pointer(address), size_bytes));
+  MINCCL_CU(mem_address_free(device_pointer(address) - kWindowRangeBytes / 2, kWindowRangeBytes));
+  return ncclSuccess;
 }
 
 ncclResult_t cumem_unmap_alias(void* address) {

@@ -24,6 +24,11 @@ ncclResult_t cumem_import(int fd, size_t size_bytes, void** address);
 ncclResult_t cumem_map_alias(CuMemHandle handle, size_t size_bytes, void** address);
 ncclResult_t cumem_unmap_alias(void* address);
 
+/// A second address for memory of cumem_alloc() that is mapped already: in the middle of a reserved
+/// range, where NCCL has its windows (dev_runtime.cc@v2.30.7-1).
+ncclResult_t cumem_map_in_window(void* memory, void** address);
+ncclResult_t cumem_unmap_in_window(void* address);
+
 /// Zeroed memory for communicator structures: from cumem_alloc(), or from cuMemAlloc with
 /// NCCL_CUMEM_ENABLE=0. `stream` is one of minccl's; it is synchronized.
 ncclResult_t device_alloc_zeroed(size_t size_bytes, CuStream stream, void** address);

@@ -5,6 +5,7 @@
 #include "sim/minccl/allocator.h"
 #include "sim/minccl/api.h"
 #include "sim/minccl/minccl.h"
+#include "sim/minccl/settings.h"
 
 namespace amem::minccl {
 namespace {
@@ -15,6 +16,36 @@ struct Registration {
   void* buffer;
   size_t size_bytes;
 };
+
+/// What ncclCommWindowRegister() returns. minccl uses no windows, but allocates what NCCL 2.32.3
+/// allocates at the first one (rma/rma_ce.cc:48): signals, at their own address and in the window.
+struct Window {
+  uint64_t* signals = nullptr;
+  uint64_t* in_window = nullptr;
+};
+constexpr uint64_t kSignal = 0x5191a15191a15191;
+
+ncclResult_t make_window(Window* window) {
+  if (!settings().cumem) return ncclSuccess;
+  void *signals = nullptr, *in_window = nullptr;
+  CuMemHandle handle = 0;
+  MINCCL_TRY(cumem_alloc(6 * sizeof(uint64_t), &signals, &handle));
+  if (const ncclResult_t mapped = cumem_map_in_window(signals, &in_window); mapped != ncclSuccess) {
+    cumem_free(signals);
+    return mapped;
+  }
+  *window = {static_cast<uint64_t*>(signals), static_cast<uint64_t*>(in_window)};
+  *window->in_window = kSignal;
+  return ncclSuccess;
+}
+
+ncclResult_t end_window(const Window& window) {
+  if (window.signals == nullptr) return ncclSuccess;
+  const bool is_kept = *window.signals == kSignal && *window.in_window == kSignal;
+  MINCCL_TRY(cumem_unmap_in_window(window.in_window));
+  MINCCL_TRY(cumem_free(window.signals));
+  return is_kept ? ncclSuccess : fail(ncclInternalError, "the signals of a window were lost");
+}
 
 }  // namespace
 }  // namespace amem::minccl
@@ -49,11 +80,21 @@ MINCCL_API(ncclResult_t, ncclCommDeregister, const ncclComm_t comm, void* handle
 
 MINCCL_API(ncclResult_t, ncclCommWindowRegister, ncclComm_t comm, void* buffer, size_t size_bytes,
            void** window, int) {
-  return ncclCommRegister(comm, buffer, size_bytes, window);
+  MINCCL_TRY(check_usable(comm));
+  if (window == nullptr || buffer == nullptr || size_bytes == 0)
+    return fail(ncclInvalidArgument, "ncclCommWindowRegister(%p, %zu)", buffer, size_bytes);
+  const ContextScope scope(comm->context());
+  auto made = std::make_unique<Window>();
+  MINCCL_TRY(make_window(made.get()));
+  *window = made.release();
+  return ncclSuccess;
 }
 
 MINCCL_API(ncclResult_t, ncclCommWindowDeregister, const ncclComm_t comm, void* window) {
-  return ncclCommDeregister(comm, window);
+  MINCCL_TRY(check_usable(comm));
+  const std::unique_ptr<Window> ended(static_cast<Window*>(window));
+  const ContextScope scope(comm->context());
+  return ended != nullptr ? end_window(*ended) : ncclSuccess;
 }
 
 extern "C" __attribute__((visibility("default"))) ncclResult_t mincclFindConnection(

@@ -98,7 +98,8 @@ Result<UniqueFd> dial(const InstanceId& instance) {
   if (code == ECONNREFUSED) unlink(path.c_str());
   if (code == ECONNREFUSED || code == ENOENT)
     return make_error(ErrorKind::peer, code,
-                      "process of instance %s has ended, or has another /dev/shm than this one",
+                      "process of instance %s has ended, or has another /dev/shm than this one, or "
+                      "belongs to another user",
                       instance.hex().c_str());
   return os_error(code, "connect(%s)", path.c_str());
 }

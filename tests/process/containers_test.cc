@@ -120,6 +120,25 @@ TEST_F(ContainerTest, OfItsOwnNetworkSharesMemoryOverPauses) {
   }
 }
 
+// Processes of different users cannot reach each other: each user has a folder of its own.
+TEST_F(ContainerTest, MemoryOfAProcessOfAnotherUserIsRefusedWithAReason) {
+  std::filesystem::permissions(gpus_, std::filesystem::perms::all);
+  put_ranks_into(
+      "sh -c 'umask 0; exec setpriv --reuid $((20000 + $$ % 10000)) --clear-groups \"$@\"' sh");
+  if (IsSkipped()) return;
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 1});
+
+  EXPECT_THROW(
+      {
+        job.make("world");
+        job.all("check world" + counts());
+      },
+      std::runtime_error);
+
+  EXPECT_TRUE(has(job[0].log() + job[1].log(), "or belongs to another user")) << job[0].log();
+}
+
 // NCCL would connect such ranks through the network. minccl has none.
 TEST_F(ContainerTest, MemoryOfAProcessWithAnotherDevShmIsRefusedWithAReason) {
   const std::filesystem::path gpus =

@@ -234,6 +234,21 @@ TEST_F(CallsWhilePaused, RegistrationOutlivesThePause) {
   job->all("check world" + counts());
 }
 
+// NCCL's own memory in a window has two addresses.
+TEST_F(CallsWhilePaused, WindowOutlivesThePause) {
+  auto job = pair();
+  job->all("call ncclMemAlloc world");
+  job->all("call ncclCommWindowRegister world");
+  for (const std::vector<int>& ranks : {std::vector{0, 1}, std::vector{1}}) {
+    job->some(ranks, "pause");
+    for (int rank : ranks) EXPECT_EQ(totals((*job)[rank]).resident, totals((*job)[rank]).fixed);
+    job->some(ranks, "resume");
+  }
+  job->all("call ncclCommWindowDeregister world");
+  job->all("call ncclMemFree world");
+  job->all("check world" + counts());
+}
+
 /// How a communicator can be ended.
 class EndWhilePaused : public CallsWhilePaused,
                        public testing::WithParamInterface<std::vector<const char*>> {

@@ -12,10 +12,11 @@
 namespace amem {
 namespace {
 
-/// True for device memory that can be shared only by descriptor.
-bool fits_a_slab(const AllocationProperties& properties) {
+/// True for device memory that can be shared only by descriptor, and is not for a window.
+bool fits_a_slab(const HookContext& context, const AllocationProperties& properties) {
   return properties.location.type == kLocationDevice &&
-         properties.requested_handle_types == kHandleTypeFd && !t_in_mem_alloc;
+         properties.requested_handle_types == kHandleTypeFd && !t_in_mem_alloc &&
+         context.window_calls.load(std::memory_order_relaxed) == 0;
 }
 
 /// Creates a slab. On error NCCL gets memory as without slabs.
@@ -102,7 +103,7 @@ DriverResult hooks::cuMemGetAllocationGranularity(HookContext& context, size_t* 
   const DriverResult result =
       context.driver->cuMemGetAllocationGranularity(granularity_bytes, properties, option);
   const bool for_buffer = result == driver_result::kSuccess && option == kGranularityMinimum &&
-                          fits_a_slab(*properties);
+                          fits_a_slab(context, *properties);
   t_call_sequence.buffer_expected = for_buffer;
   if (for_buffer && context.on_first_buffer && !context.had_buffer.exchange(true))
     context.on_first_buffer(properties->location.id);
@@ -120,7 +121,7 @@ DriverResult hooks::cuMemCreate(HookContext& context, DriverHandle* handle, size
 
   if (context.captures != nullptr) context.captures->note_allocation();
   const bool is_buffer =
-      std::exchange(t_call_sequence.buffer_expected, false) && fits_a_slab(*properties);
+      std::exchange(t_call_sequence.buffer_expected, false) && fits_a_slab(context, *properties);
   if (context.slabs && is_buffer && flags == 0 && size_bytes > 0 && size_bytes <= kLargestSlot &&
       context.granularity_bytes != 0 && size_bytes % kSlotBytes == 0) {
     if (const DriverHandle placed = allocate_in_slab(context, size_bytes, *properties)) {
