@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Patterns that do not belong here, each with the reason and what to write in their place.
+"""Finds patterns that this repository does not allow, and says what to write instead.
 
-A line is let off by a comment of `allow:` and the reason, on it or alone on the line above; an
-allowance without a reason, or on a line that needs none, is a finding itself.
+A comment `allow: REASON` on the line, or alone on the line above, permits one. An allow comment
+without a reason, or on a line that needs none, is a finding too.
 """
 
 import re

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Holds what the documents name against what there is.
+"""Checks that what the documents name exists.
 
-Environment: the table under README's heading "Environment..." has each row of environment.def once,
-no other, with the same default (column `default`, where it has one). Also, in README, ARCHITECTURE,
-CONTRIBUTING and docs/: every path in a `code span`, every `./dev` verb, every AMEM_ name and every
-relative link exists. A path of another project is told apart by the name of the project (NCCL,
-PyTorch, Linux) before its span or an @version behind it.
+Environment: the table under README's heading "Environment..." lists each variable of
+environment.def exactly once, with the same default. In README, ARCHITECTURE, CONTRIBUTING and
+docs/: every path in a `code span`, every `./dev` command, every AMEM_ name and every relative link
+exists. A path of another project has the name of the project (NCCL, PyTorch, Linux) before its span
+or an @version after it.
 """
 
 import re

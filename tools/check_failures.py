@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Holds docs/failure_modes.md, the fault tests and the sentences of the library against each other.
+"""Compares docs/failure_modes.md with the fault tests and with the messages of the library.
 
-Every row of its tables names, in the column `tests`, tests that exist (`Suite.Test`). Every test of
-tests/faults, of tests/process that is about misuse, death, exit, children, bystanders or strangers, and
-of src/transport about hostile peers, is named there. What
-the column `caller sees` quotes, but for the names of results, is part of a string in src; … stands
-for anything. Naming is all that is seen here: that the test shows the row, a reviewer sees.
+Every row of its tables names existing tests (`Suite.Test`) in the column `tests`. Every test of
+tests/faults, of tests/process about misuse, death, exit, children, bystanders or strangers, and of
+src/transport about hostile peers, is named there. What the column `caller sees` quotes, except the
+names of results, is part of a string in src; … stands for any text. The check compares names only:
+a reviewer must verify that a test shows what its row says.
 """
 
 import re

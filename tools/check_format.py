@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Holds the code to .clang-format; `--fix` writes it that way (./dev fmt).
+"""Compares the code with .clang-format; `--fix` formats it (./dev fmt).
 
-Versions of clang-format disagree in details, so only the one of Debian 12 counts.
+Versions of clang-format differ in details. The version of Debian 12 decides.
 """
 
 import re

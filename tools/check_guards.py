@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Every class of src/ with a Mutex says what it guards, so that Clang's analysis has all to go by.
+"""Checks that every class of src/ with a Mutex declares what the mutex guards.
 
-Each data member of such a class is AMEM_GUARDED_BY something, is a Mutex, a Condition or atomic, or
-cannot change (const, a reference). A Mutex without a member of its class that it guards, and a
-member that is left out for another reason, say why in an allow-comment (check_banned.py). Whether
-the mutex is held is for the analysis to see (clang-tidy with -Wthread-safety); this is only that it
-has been told.
+Each data member of such a class is AMEM_GUARDED_BY a mutex, is a Mutex, a Condition or atomic, or
+cannot change (const, a reference). A Mutex that guards no member, and a member that is not guarded
+for another reason, has an allow comment (check_banned.py). Clang's analysis then verifies that the
+mutex is held (clang-tidy with -Wthread-safety).
 """
 
 import re

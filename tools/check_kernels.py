@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""The PTX of the CUDA kernels is that of their sources (./dev kernels).
+"""Checks that the PTX files were compiled from the current sources of the kernels (./dev kernels).
 
-It also uses no local memory: a kernel's stack would become local memory of each context, on all
-multiprocessors.
+The PTX must not use local memory: the stack of a kernel becomes local memory of each context, on
+all multiprocessors.
 """
 
 import sys

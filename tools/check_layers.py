@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Holds the #includes of src/ against the table under "## Layers" of ARCHITECTURE.md.
+"""Compares the #includes of src/ with the table under "## Layers" of ARCHITECTURE.md.
 
-Below clients/ nobody knows NCCL or PyTorch: their names appear there in no identifier, string or
-comment, but for a comment that cites a source (file@version) and the settings of the environment.
+Below clients/, the names of NCCL and PyTorch must not appear in an identifier, string or comment,
+except in a comment that cites a source (file@version) and in the settings of the environment.
 
-Also the homes of things that only one folder may do: cuda.h, dlsym and dlopen, getenv, sockets.
-Tests (*_test.cc) are free of these rules, and a call away from its home is let off by a comment of
-`allow:` and the reason, as in check_banned.py. The table's columns are `folder` and `may include`;
-a cell is a list of folders, `all`, or a dash.
+Also checks what only one folder may use: cuda.h, dlsym and dlopen, getenv, sockets. Tests
+(*_test.cc) are exempt, and an `allow:` comment with a reason permits a single use, as in
+check_banned.py. The columns of the table are `folder` and `may include`; a cell is a list of
+folders, `all`, or a dash.
 """
 
 import pathlib

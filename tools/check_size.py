@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Holds files to 400 lines and functions of Python to 60; those of C++ are clang-tidy's (.clang-tidy)."""
+"""Checks that files have at most 400 lines and Python functions at most 60.
+
+clang-tidy checks C++ functions (.clang-tidy).
+"""
 
 import ast
 import sys

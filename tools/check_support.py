@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Holds docs/support.md and docs/troubleshooting.md against the tests and the sentences of the library.
+"""Compares docs/support.md and docs/troubleshooting.md with the tests and the messages of the library.
 
-docs/support.md: every cell but the first of a row is `–` or claims, joined by `; `, each of which begins with
+docs/support.md: every cell except the first of a row is `–` or a list of claims, separated by `; `. Each claim begins with
 
   works           and names tests;
   stays resident  and quotes the reason that a source in src gives, and names tests;
-  refused         and quotes a sentence of src, and names tests;
-  seen            and links the document that says when and where;
+  refused         and quotes a message of src, and names tests;
+  seen            and links the document with date and machine;
   not tested.
 
-In cells a code span with a space is a quotation, any other one is the name of a test: `Suite.Test` or
+In cells, a code span with a space is a quotation. Any other code span is the name of a test: `Suite.Test` or
 `Instantiation/Suite.Test/Parameter` of GoogleTest, `file.py::test` of pytest, or a name of add_test(). Every test of
-the files below is named. docs/troubleshooting.md: what the column `message` quotes is said in src. Naming is all
-that is seen here: that the test shows what the cell claims, a reviewer sees.
+the files below is named. docs/troubleshooting.md: the text in the column `message` is in src. The check compares names
+only: a reviewer must verify that a test shows what its cell claims.
 """
 
 import re

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Holds src/driver/functions.def, docs/interception.md and the tests against each other.
+"""Compares src/driver/functions.def with docs/interception.md and the tests.
 
-Each row AMEM_DRIVER_FUNCTION(name, symbol, since, handling, ...) is named, under either of its
-names, in the first column of a table of docs/interception.md with the same handling in a column
-`handling` (where the table has one), and in a contract or hook test. Each driver function that the
-document's tables name in their first column is a row. Naming is all that is seen here: a comment
-counts.
+Each row AMEM_DRIVER_FUNCTION(name, symbol, since, handling, ...) appears, under one of its names, in
+the first column of a table of docs/interception.md, with the same handling in the column `handling`
+if the table has one, and in a contract or hook test. Each driver function in the first column of a
+table of the document has a row. The check compares names only: a comment in a test is sufficient.
 """
 
 import re

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Compiles the CUDA kernels to PTX with NVRTC (kernel_sources.py). Needs no GPU and no toolkit.
+"""Compiles the CUDA kernels to PTX with NVRTC (kernel_sources.py). Needs no GPU and no CUDA toolkit.
 
-With --check, compares with the PTX that is there and writes nothing.
+With --check, compares the result with the existing PTX and writes nothing.
 """
 
 import argparse

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Makes the sources of amem's libnccl.so.2 from a list of functions.
+"""Generates the sources of amem's libnccl.so.2 from a list of functions.
 
   generate_trampolines.py LIST DIR   writes DIR/trampolines.S and DIR/exports.map
 
-One slot a function, `ncclX` and `pncclX` apart; no prototypes: arguments stay where the caller put them.
+Each function has one slot; ncclX and pncclX are separate functions. There are no prototypes: a
+trampoline does not touch the arguments.
 """
 
 import re

@@ -3,10 +3,10 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Runs the commands of README.md, in order, in a fresh copy of the repository.
 
-Only fenced blocks that open with ```sh test are run: by one bash, as a reader would, so that `cd`
-and `export` last from block to block; the first command that fails ends it. The copy holds tracked
-files and untracked ones that are not ignored. AMEM_README_TEST=1 tells `./dev test`, which runs this
-test, to run the tests of one library only.
+Runs only fenced blocks that begin with ```sh test, in one bash, so that `cd` and `export` remain in
+effect. Stops at the first command that fails. The copy contains tracked files and untracked files
+that are not ignored. AMEM_README_TEST=1 makes `./dev test`, which runs this test, run the tests of
+one library only.
 Exit codes: 0 all commands ran; 1 one failed; 2 README.md has no such block.
 """
 

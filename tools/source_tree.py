@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""The files of the repository and C++ text without comments or literals: what checks read.
+"""The files of the repository, and C++ text without comments or literals, for the checks.
 
-A check is a program: `check_x.py [--root DIR]` prints one `path:line: sentence` for each finding
-and exits with 0 (clean), 1 (findings) or 2 (could not run: a failure, never a skip).
+A check is a program: `check_x.py [--root DIR]` prints one `path:line: message` for each finding and
+exits with 0 (no findings), 1 (findings) or 2 (could not run: a failure, not a skip).
 """
 
 import argparse

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Every case that needs GPUs, in the order in which they run: ./dev gpu [options of pytest].
+"""All cases that need GPUs, in the order in which they run: ./dev gpu [options of pytest].
 
-A build folder, or a copy of the files in machine.NEEDED, is all that they need besides this repository, pytest, a stock
-NCCL and, for the cases named torch.*, amem_run.* and one_gpu.*, PyTorch in this Python.
+They need a build folder, or a copy of the files in machine.NEEDED, this repository, pytest, a stock NCCL and, for the
+cases named torch.*, amem_run.* and one_gpu.*, PyTorch in this Python.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""./dev gpu: pytest with the options below, on cases.py. When a run is none, and what it says."""
+"""./dev gpu: pytest with the options below, on cases.py. Defines when a run counts as empty, and its output."""
 
 import signal
 from pathlib import Path

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Prints how many GPUs the CUDA driver shows; exit code 1 and a sentence when there is none."""
+"""Prints the number of GPUs that the CUDA driver shows; exit code 1 and a message if there is none."""
 
 import ctypes
 import sys

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What the cases run on: a build, GPUs, a stock NCCL and an environment; or the sentence that says what is lacking."""
+"""What the cases run on: a build, GPUs, a stock NCCL and an environment; or a message about what is missing."""
 
 import importlib.util
 import os

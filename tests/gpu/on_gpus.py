@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""The cases as pytest sees them: each program is run once, with the tests that were chosen, and each test is judged.
+"""The cases as pytest items: each program runs once, with the selected tests, and each test has its own result.
 
-A test passes when its program says so and ends well, and is skipped only where the machine lacks what it needs. What
-the programs print is in BUILD_DIR/gpu_logs.
+A test passes if its program reports it as passed and ends with exit code 0. It is skipped only if the machine lacks
+something that it needs. The output of the programs is in BUILD_DIR/gpu_logs.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""One program: run with a time limit, its output in a file, nothing of it left behind."""
+"""Runs one program with a time limit, its output in a file. Ends all processes that it has started."""
 
 import contextlib
 import ctypes

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What the reports of GoogleTest, of amem_demo and of nccl-tests say.
+"""Reads the reports of GoogleTest, of amem_demo and of nccl-tests.
 
-A reader takes the file that a program wrote; it raises ValueError when that is no such report or says that all is not
-well.
+A reader takes the file that a program has written. It raises ValueError if the file is not such a report, or reports a
+failure.
 """
 
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What the readers of reports make of good, bad and broken ones."""
+"""The readers of reports, with good, bad and incomplete ones."""
 
 import json
 import re

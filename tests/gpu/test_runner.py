@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""./dev gpu cannot call a failure good: programs that pass, fail, skip, hang and leave others behind."""
+"""./dev gpu reports failures: programs that pass, fail, skip, hang and leave processes behind."""
 
 import contextlib
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""./dev gpu with the programs that it runs on GPUs, on simulated ones: LD_LIBRARY_PATH is the difference."""
+"""./dev gpu with the programs that it runs on GPUs, on simulated ones: only LD_LIBRARY_PATH differs."""
 
 import os
 import subprocess

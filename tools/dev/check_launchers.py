@@ -3,9 +3,9 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Starts a job on the simulated GPU with real launchers: mpirun, Ray and torchrun with two agents.
 
-Each rank must release its memory in a pause, and have the same result of a collective after it. mpirun has to be
-installed (Debian: openmpi-bin); Ray and PyTorch are installed from the package index into virtual environments. A
-launcher that cannot be had is skipped, and said so. Exit code 1 if a job fails, or no launcher could be had.
+Each rank must release its memory in a pause and compute the same result of a collective after the resume. mpirun must be
+installed (Debian: openmpi-bin). Ray and PyTorch are installed from the package index into virtual environments. A
+launcher that cannot be installed is reported as skipped. Exit code 1 if a job fails, or if no launcher is available.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Imports real PyTorch wheels with and without amem, on a machine that needs no GPU, and prints a table.
+"""Imports PyTorch wheels with and without amem, on a machine without a GPU, and prints a table.
 
-Every version gets a virtual environment in build/torch/VERSION, made once: the plain CUDA wheels that
-torch requires, without those that `import torch` does not need. A call of torch.cuda.nccl.unique_id()
-must end under amem as it ends without, and amem must have patched libtorch_cuda's slots of NCCL's functions and counted
-the call, and libc10_cuda's slots of the CUDA runtime's allocator and look-ups of the driver. Exit code 1 when one does not.
+Each version has a virtual environment in build/torch/VERSION, created once: the plain CUDA wheels that torch requires,
+except those that `import torch` does not need. torch.cuda.nccl.unique_id() must end in the same way with amem as without it.
+amem must have patched libtorch_cuda's slots of NCCL's functions, counted the call, and patched libc10_cuda's slots of the
+CUDA runtime's allocator and of its look-ups of the driver. Exit code 1 otherwise.
 """
 
 import argparse

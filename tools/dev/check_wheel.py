@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Installs a wheel as a user would and uses it: check_wheel.py WHEEL
+"""Installs a wheel as a user does and uses it: check_wheel.py WHEEL
 
-In a new virtual environment, without network and without root: as nobody, where root runs this and nobody may run a
+In a new virtual environment, without network and without root: as user nobody, if root runs this and nobody can run a
 Python. Exit code 1 if a step fails.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Prints the .cc and .c files of compile_commands.json that are ours: what clang-tidy reads."""
+"""Prints the .cc and .c files of compile_commands.json that belong to this repository, for clang-tidy."""
 
 import json
 import sys
