@@ -69,6 +69,36 @@ TEST_F(CycleEvery, CapturedCallsAreNotCounted) {
   job->all("replay world");
 }
 
+TEST_F(CycleEvery, CallsThatStartNoWorkAreNotCounted) {
+  AMEM_NEEDS_GPUS(2);
+  setup_.environment["AMEM_CYCLE_EVERY"] = "2";
+  setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(5000);
+  const auto job = pair();
+  (*job)[0].ask("call ncclMemAlloc world");
+  (*job)[0].ask("call ncclCommRegister world");
+  (*job)[0].ask("call ncclCommDeregister world");
+  const int before = pauses((*job)[0]);
+  for (int call = 0; call < 4; ++call) job->all("all_reduce world 2000");
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(pauses((*job)[rank]), before + 2);
+    EXPECT_EQ(count((*job)[rank], "AMEM WARN"), 0) << (*job)[rank].log();
+  }
+}
+
+TEST_F(CycleEvery, CommunicatorOfUnknownSizeIsLeftAlone) {
+  AMEM_NEEDS_GPUS(2);
+  setup_.environment["AMEM_CYCLE_EVERY"] = "1";
+  jobs::Job job(setup_, 2);
+  job.use_devices({0, 1});
+  const std::string id = job[0].ask("unique");
+  for (int rank : {0, 1}) job[rank].order("make_async world 2 " + std::to_string(rank) + " " + id);
+  for (int rank : {0, 1}) job[rank].answer();
+  job.all("settle world");
+  job.all("check world" + counts());
+  EXPECT_EQ(pauses(job[0]), 0);
+  EXPECT_EQ(count(job[0], "the number of ranks is not known"), 1) << job[0].log();
+}
+
 TEST_F(CycleEvery, DevicesOfOneProcessAreOneCall) {
   AMEM_NEEDS_OWN_GPUS(2);
   setup_.environment["AMEM_CYCLE_EVERY"] = "2";

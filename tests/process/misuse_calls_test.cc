@@ -246,7 +246,11 @@ TEST_F(CallsWhilePaused, WindowOutlivesThePause) {
   }
   job->all("call ncclCommWindowDeregister world");
   job->all("call ncclMemFree world");
-  job->all("check world" + counts());
+  job->make("second");
+  for (const char* name : {"world", "second"}) job->all(std::string("check ") + name + counts());
+  job->all("pause");
+  job->all("resume");
+  for (const char* name : {"second", "world"}) job->all(std::string("check ") + name + counts());
 }
 
 /// How a communicator can be ended.

@@ -30,10 +30,10 @@ struct HookContext {
   long gate_timeout_ms = 60000;
   /// Places NCCL's buffers in slabs (AMEM_SLAB).
   bool slabs = false;
-  /// Calls that register windows and have not ended. Meanwhile, buffers get a driver object each:
-  /// NCCL maps some of them in a window too (rma/rma_ce.cc:48 of 2.32.3), which a part of a slab
-  /// does not allow.
-  std::atomic<int> window_calls{0};
+  /// The process has registered a window. From then on, buffers of one slot or less have their own
+  /// driver objects: NCCL maps some of them in a window too (48 bytes of signals, rma/rma_ce.cc:48
+  /// of 2.32.3), which a part of a slab does not allow.
+  std::atomic<bool> has_windows{false};
   /// Zeroes memory of a device and waits for completion, up to the deadline of the process. Called
   /// without a lock.
   std::function<Status(int device, DeviceAddress address, size_t size_bytes)> zero;
@@ -73,9 +73,9 @@ Allocation* find_copied(HookContext& context, DriverHandle handle)
 //   properties, granularity (minimum), reserve, map, access      ncclCuMemAllocAddr (alloc.h:181)
 //
 // (@v2.28.9-1; the same from v2.20.5-1 to v2.30.7-1.) Memory that must not be in a slab
-// (ncclMemAlloc, windows, multicast) queries the recommended granularity, or is allocated while a
-// window is being registered. The query therefore identifies the following allocation, and the
-// reservation can return its address in the slab. amem verifies the sequence: a create without the
+// (ncclMemAlloc, windows, multicast) queries the recommended granularity. The query therefore
+// identifies the following allocation, and the reservation can return its address in the slab. amem
+// verifies the sequence: a create without the
 // query, and a map at another address, get a backing of their own.
 
 /// The calling thread's position in this sequence.

@@ -29,7 +29,7 @@ class NcclClient final : public Client {
 
   NcclClient(const Driver& driver, Registry& registry, Settings its_settings)
       : settings(std::move(its_settings)),
-        cycles(settings.cycles, driver, gate, captures, members),
+        cycles(settings.cycles, gate, members),
         driver_(driver),
         registry_(registry) {}
 

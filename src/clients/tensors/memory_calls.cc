@@ -70,9 +70,10 @@ int look_up_2_entry(const char* name, void** function, int version, uint64_t fla
 }
 
 int alloc_entry(DeviceAddress* address, size_t size_bytes) {
-  if (address == nullptr || size_bytes == 0 || !allocates_tagged())
-    return real(kAlloc, address, size_bytes);
-  return allocate_in_region("cuMemAlloc", address, size_bytes);
+  const std::optional<Region> region =
+      address != nullptr && size_bytes > 0 ? tagged_region() : std::nullopt;
+  return region ? allocate_in(*region, "cuMemAlloc", address, size_bytes)
+                : real(kAlloc, address, size_bytes);
 }
 
 int free_entry(DeviceAddress address) {
@@ -92,8 +93,9 @@ int ipc_get_entry(IpcMemHandle* handle, DeviceAddress address) {
 }
 
 int ipc_open_entry(DeviceAddress* address, IpcMemHandle handle, unsigned flags) {
-  const std::optional<int> opened = open_exported("cuIpcOpenMemHandle", address, handle.bytes);
-  return opened ? *opened : real(kIpcOpen, address, handle, flags);
+  if (address == nullptr || !is_exported(handle.bytes))
+    return real(kIpcOpen, address, handle, flags);
+  return open_exported("cuIpcOpenMemHandle", address, handle.bytes);
 }
 
 int ipc_close_entry(DeviceAddress address) {

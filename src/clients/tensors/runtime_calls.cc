@@ -55,10 +55,11 @@ int make_context() {
 
 template <int kRuntime>
 int malloc_entry(void** pointer, size_t size_bytes) {
-  if (pointer == nullptr || size_bytes == 0 || !allocates_tagged())
-    return real_function<MallocFunction>(kRuntime, kMalloc)(pointer, size_bytes);
+  const std::optional<Region> region =
+      pointer != nullptr && size_bytes > 0 ? tagged_region() : std::nullopt;
+  if (!region) return real_function<MallocFunction>(kRuntime, kMalloc)(pointer, size_bytes);
   if (const int made = make_context<kRuntime>(); made != kSuccess) return made;
-  return allocate_in_region("cudaMalloc", reinterpret_cast<DeviceAddress*>(pointer), size_bytes);
+  return allocate_in(*region, "cudaMalloc", reinterpret_cast<DeviceAddress*>(pointer), size_bytes);
 }
 
 template <int kRuntime>
@@ -78,11 +79,11 @@ int ipc_get_entry(IpcMemHandle* handle, void* pointer) {
 
 template <int kRuntime>
 int ipc_open_entry(void** pointer, IpcMemHandle handle, unsigned flags) {
+  if (pointer == nullptr || !is_exported(handle.bytes))
+    return real_function<IpcOpenFunction>(kRuntime, kIpcOpen)(pointer, handle, flags);
   if (const int made = make_context<kRuntime>(); made != kSuccess) return made;
-  const std::optional<int> opened = open_exported(
-      "cudaIpcOpenMemHandle", reinterpret_cast<DeviceAddress*>(pointer), handle.bytes);
-  return opened ? *opened
-                : real_function<IpcOpenFunction>(kRuntime, kIpcOpen)(pointer, handle, flags);
+  return open_exported("cudaIpcOpenMemHandle", reinterpret_cast<DeviceAddress*>(pointer),
+                       handle.bytes);
 }
 
 template <int kRuntime>

@@ -27,14 +27,14 @@ int result_of(const char* call, Result<DeviceAddress> made, DeviceAddress* addre
 
 }  // namespace
 
-bool allocates_tagged() {
-  if (tensor_client() == nullptr) return false;
-  const std::optional<Region> region = current_region();
-  return region.has_value() && !region->tag.empty();
+std::optional<Region> tagged_region() {
+  if (tensor_client() == nullptr) return std::nullopt;
+  std::optional<Region> region = current_region();
+  if (!region.has_value() || region->tag.empty()) return std::nullopt;
+  return region;
 }
 
-int allocate_in_region(const char* call, DeviceAddress* address, size_t size_bytes) {
-  const Region region = current_region().value_or(Region{});
+int allocate_in(const Region& region, const char* call, DeviceAddress* address, size_t size_bytes) {
   return result_of(call, allocate_tagged(size_bytes, region.tag, region.kind), address);
 }
 
@@ -60,9 +60,9 @@ std::optional<int> export_tagged(const char* call, IpcHandleBytes* handle, Devic
   return kSuccess;
 }
 
-std::optional<int> open_exported(const char* call, DeviceAddress* address,
-                                 const IpcHandleBytes& handle) {
-  if (!decode_ipc_handle(handle).has_value() || address == nullptr) return std::nullopt;
+bool is_exported(const IpcHandleBytes& handle) { return decode_ipc_handle(handle).has_value(); }
+
+int open_exported(const char* call, DeviceAddress* address, const IpcHandleBytes& handle) {
   return result_of(call, open_tagged(handle), address);
 }
 
@@ -84,7 +84,8 @@ int enable_peer_access(const char* call, int result, int owner) {
 
 int enable_peer_access(const char* call, int result, DriverContext owner) {
   TensorClient* const client = tensor_client();
-  if (client == nullptr) return result;
+  if (client == nullptr || (result != kSuccess && result != kPeerAccessAlreadyEnabled))
+    return result;
   const Result<int> device = client->device_of(owner);
   return device.ok() ? enable_peer_access(call, result, device.value())
                      : result_of(call, device.error());

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "clients/tensors/region.h"
 #include "driver/types.h"
 #include "sharing/exchange.h"
 
@@ -15,17 +16,18 @@ namespace amem {
 // the same values for the errors of these functions. Nothing: the call is for CUDA. `call` is the
 // name of the function, for amemGetLastError(). Thread-safe.
 
-/// True if a region with a tag is open, and amem is active.
-bool allocates_tagged();
-/// REQUIRES: allocates_tagged(), and the CUDA context is current.
-int allocate_in_region(const char* call, DeviceAddress* address, size_t size_bytes);
+/// The region with a tag in which the calling thread allocates; nothing if amem is inactive.
+std::optional<Region> tagged_region();
+/// REQUIRES: the CUDA context is current.
+int allocate_in(const Region& region, const char* call, DeviceAddress* address, size_t size_bytes);
 /// Waits for the work of the device as long as necessary, as cudaFree() does.
 std::optional<int> free_tagged(const char* call, DeviceAddress address);
 
+/// True for a handle of export_tagged(), of any process.
+bool is_exported(const IpcHandleBytes& handle);
 std::optional<int> export_tagged(const char* call, IpcHandleBytes* handle, DeviceAddress address);
-/// REQUIRES: the CUDA context is current.
-std::optional<int> open_exported(const char* call, DeviceAddress* address,
-                                 const IpcHandleBytes& handle);
+/// REQUIRES: is_exported(handle), and the CUDA context is current.
+int open_exported(const char* call, DeviceAddress* address, const IpcHandleBytes& handle);
 std::optional<int> close_exported(const char* call, DeviceAddress address);
 
 /// Completes cudaDeviceEnablePeerAccess() or cuCtxEnablePeerAccess(), which returned `result`, for

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/thread_value.h"
+#include "clients/nccl/gate/capture_watch.h"
 
 namespace amem {
 namespace {
@@ -19,16 +20,6 @@ struct ThreadCalls {
 
 }  // namespace
 
-Cycles::Cycles(Settings settings, const Driver& driver, CallGate& gate, CaptureWatch& captures,
-               Membership& members)
-    : settings_(std::move(settings)),
-      driver_(driver),
-      gate_(gate),
-      captures_(captures),
-      members_(members) {
-  if (enabled()) gate_.let_calls_wait();
-}
-
 void Cycles::count(const void* communicator) {
   if (communicator == nullptr) return;
   auto& called = thread_value<ThreadCalls>().communicators;
@@ -38,14 +29,16 @@ void Cycles::count(const void* communicator) {
 
 Status Cycles::run_due() {
   if (CallGate::caller_is_inside()) return ok_status();
-  for (const auto& [id, due] : take_due()) AMEM_TRY(run(id, due));
-  return ok_status();
+  Status result = ok_status();
+  for (const auto& [id, due] : take_due())
+    if (Status done = run(id, due); !done.ok()) result = std::move(done);
+  return result;
 }
 
 Cycles::AllDue Cycles::take_due() {
   const auto called = std::exchange(thread_value<ThreadCalls>().communicators, {});
   AllDue all;
-  if (called.empty() || captures_.any(driver_)) return all;
+  if (CaptureWatch::take_captured()) return all;
   for (const void* const communicator : called) {
     const CommunicatorId id = gate_.id_of(communicator);
     if (id == kNameless) continue;
@@ -64,9 +57,13 @@ std::shared_ptr<Rendezvous> Cycles::rendezvous_of(const CommunicatorId& id) {
   MutexLock lock(mutex_);
   const auto known = rendezvous_.find(id);
   if (known != rendezvous_.end()) return known->second;
-  auto opened = Rendezvous::open(id, members_.ranks_of(id));
+  const int ranks = members_.ranks_of(id);
+  Result<std::unique_ptr<Rendezvous>> opened =
+      make_error(ErrorKind::unsupported, 0, "the number of ranks is not known (blocking = 0)");
+  if (ranks > 0) opened = Rendezvous::open(id, ranks);
   if (!opened.ok())
-    AMEM_LOG(warn, -1, "AMEM_CYCLE_EVERY has no effect: %s", opened.error().message.c_str());
+    AMEM_LOG(warn, -1, "AMEM_CYCLE_EVERY: no pauses after calls on a communicator: %s",
+             opened.error().message.c_str());
   std::shared_ptr<Rendezvous> rendezvous;
   if (opened.ok()) rendezvous = std::move(opened.value());
   return rendezvous_[id] = std::move(rendezvous);
@@ -87,13 +84,15 @@ Status Cycles::run(const CommunicatorId& id, const Due& due) {
     return met.ok();
   };
   if (!meet(2 * due.cycle - 1)) return ok_status();
+  const CallGate::WaitingCalls waiting(gate_);
   const Status paused = settings_.pause();
   if (!paused.ok())
     AMEM_LOG(warn, -1, "AMEM_CYCLE_EVERY: no pause after this call: %s",
              paused.error().message.c_str());
   meet(2 * due.cycle);
   // Also after a pause that failed: another thread may have paused the process.
-  return settings_.resume();
+  Status resumed = settings_.resume();
+  return paused.ok() ? std::move(resumed) : ok_status();
 }
 
 void Cycles::communicator_ends(const void* communicator) {

@@ -7,27 +7,29 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "base/mutex.h"
 #include "clients/nccl/cycles/rendezvous.h"
 #include "clients/nccl/gate/call_gate.h"
-#include "clients/nccl/gate/capture_watch.h"
 #include "clients/nccl/gate/membership.h"
 
 namespace amem {
 
 /// AMEM_CYCLE_EVERY: pauses and resumes NCCL's memory after every K-th call on a communicator, so
 /// that a program can be tested with pauses without a change. A call is one call outside groups, or
-/// one group.
+/// one group. Only calls that start work are counted, and not those in a stream capture.
 ///
 /// All ranks of the communicator pause after the same call and resume when all have paused: they
 /// meet before and after the pause (rendezvous.h), in which each thread makes the pause and the
 /// resume of its process. A rank that went on would launch work that waits on the GPU for a rank
 /// that is paused, and this rank's pause would wait for that work. Calls of other threads wait at
-/// the gate of the process.
+/// the gate of the process meanwhile.
 ///
-/// Calls in a stream capture are not counted. If ranks make different numbers of calls, so that
-/// they do not meet in AMEM_TIMEOUT_MS, the communicator is left alone from then on.
+/// If ranks make different numbers of calls, so that they do not meet in AMEM_TIMEOUT_MS, the
+/// communicator is left alone from then on. So is one whose number of ranks is not known
+/// (blocking = 0). Threads that use several communicators at the same time can make a pause fail:
+/// one rank's work may wait for a rank that waits in the cycle of another communicator.
 ///
 /// Thread-safe.
 class Cycles {
@@ -37,8 +39,8 @@ class Cycles {
     long timeout_ms = 60000;
     std::function<Status()> pause, resume;
   };
-  Cycles(Settings settings, const Driver& driver, CallGate& gate, CaptureWatch& captures,
-         Membership& members);
+  Cycles(Settings settings, CallGate& gate, Membership& members)
+      : settings_(std::move(settings)), gate_(gate), members_(members) {}
 
   bool enabled() const { return settings_.every > 0; }
   /// The calling thread has made a call on this communicator.
@@ -65,9 +67,7 @@ class Cycles {
   std::shared_ptr<Rendezvous> rendezvous_of(const CommunicatorId& id);
 
   const Settings settings_;
-  const Driver& driver_;
   CallGate& gate_;
-  CaptureWatch& captures_;
   Membership& members_;
   Mutex mutex_;
   std::unordered_map<const void*, Counted> counted_ AMEM_GUARDED_BY(mutex_);

@@ -21,11 +21,7 @@ int end_group(NcclClient& client, int copy, const char* name, End end) {
     const int result = end();
     if (result == ncclInProgress) client.note_in_progress();
     // A pause that waits for the group to leave the gate uses the list of communicators.
-    if (client.gate.is_in_outermost_group()) {
-      end_making_in_group(client, copy, result);
-      const int window_calls = std::exchange(t_window_calls_in_group, 0);
-      if (result != ncclInProgress) hook_context()->window_calls -= window_calls;
-    }
+    if (client.gate.is_in_outermost_group()) end_making_in_group(client, copy, result);
     return result;
   });
 }
@@ -41,16 +37,17 @@ int end_group(NcclClient& client, int copy, const char* name, End end) {
       return real arguments;                                                    \
     __VA_ARGS__                                                                 \
   }
-#define AMEM_DOOR_gated(name, parameters, arguments)                                            \
+#define AMEM_DOOR_gated(name, parameters, arguments) \
+  AMEM_DOOR(name, parameters, arguments,             \
+            return inside(*client, kCopy, #name, comm, [&] { return real arguments; });)
+#define AMEM_DOOR_works(name, parameters, arguments)                                            \
   AMEM_DOOR(name, parameters, arguments,                                                        \
             return after_cycles(*client, #name, comm, inside(*client, kCopy, #name, comm, [&] { \
               return real arguments;                                                            \
             }));)
-#define AMEM_DOOR_windows(name, parameters, arguments)                                    \
-  AMEM_DOOR(name, parameters, arguments,                                                  \
-            return after_cycles(*client, #name, comm, registering_window(*client, [&] {   \
-              return inside(*client, kCopy, #name, comm, [&] { return real arguments; }); \
-            }));)
+#define AMEM_DOOR_windows(name, parameters, arguments)                       \
+  AMEM_DOOR(name, parameters, arguments, hook_context()->has_windows = true; \
+            return inside(*client, kCopy, #name, comm, [&] { return real arguments; });)
 #define AMEM_DOOR_creates(name, parameters, arguments, parent, slot, identity)                     \
   AMEM_DOOR(name, parameters, arguments,                                                           \
             return make_communicator(                                                              \

@@ -65,31 +65,14 @@ inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Cal
   return result;
 }
 
-/// The calling thread's calls of registering_window() in its open group.
-inline constinit thread_local int t_window_calls_in_group = 0;
-
-/// `result` of a call on `comm`, or of the end of a group if it is nullptr, after the cycles that
-/// are due with it.
+/// `result` of a call that starts work on `comm`, or of the end of a group if it is nullptr, after
+/// the cycles that are due with it.
 inline int after_cycles(NcclClient& client, const char* name, Comm comm, int result) {
   if (!client.cycles.enabled()) [[likely]]
     return result;
-  client.cycles.count(comm);
+  if (result == ncclSuccess || result == ncclInProgress) client.cycles.count(comm);
   const Status done = client.cycles.run_due();
   return done.ok() ? result : report_error(name, done.error());
-}
-
-/// Runs `call`, which registers a window, as inside(). In a group, NCCL registers it when the group
-/// ends.
-template <typename Call>
-int registering_window(NcclClient& client, Call call) {
-  std::atomic<int>& calls = hook_context()->window_calls;
-  ++calls;
-  const int result = call();
-  if (client.gate.caller_is_in_group())
-    ++t_window_calls_in_group;
-  else if (result != ncclInProgress)  // otherwise NCCL goes on, on a thread of its own
-    --calls;
-  return result;
 }
 
 /// Sets NCCL_CUMEM_ENABLE, which NCCL reads when it creates its first communicator. Many launchers

@@ -12,11 +12,17 @@
 namespace amem {
 namespace {
 
-/// True for device memory that can be shared only by descriptor, and is not for a window.
-bool fits_a_slab(const HookContext& context, const AllocationProperties& properties) {
+/// True for device memory that can be shared only by descriptor.
+bool fits_a_slab(const AllocationProperties& properties) {
   return properties.location.type == kLocationDevice &&
-         properties.requested_handle_types == kHandleTypeFd && !t_in_mem_alloc &&
-         context.window_calls.load(std::memory_order_relaxed) == 0;
+         properties.requested_handle_types == kHandleTypeFd && !t_in_mem_alloc;
+}
+
+/// True for a buffer of this size, which NCCL has computed with amem's granularity.
+bool has_slab_size(const HookContext& context, size_t size_bytes) {
+  const size_t least_bytes = context.has_windows.load(std::memory_order_relaxed) ? kSlotBytes : 0;
+  return context.granularity_bytes != 0 && size_bytes > least_bytes && size_bytes <= kLargestSlot &&
+         size_bytes % kSlotBytes == 0;
 }
 
 /// Creates a slab. On error NCCL gets memory as without slabs.
@@ -103,7 +109,7 @@ DriverResult hooks::cuMemGetAllocationGranularity(HookContext& context, size_t* 
   const DriverResult result =
       context.driver->cuMemGetAllocationGranularity(granularity_bytes, properties, option);
   const bool for_buffer = result == driver_result::kSuccess && option == kGranularityMinimum &&
-                          fits_a_slab(context, *properties);
+                          fits_a_slab(*properties);
   t_call_sequence.buffer_expected = for_buffer;
   if (for_buffer && context.on_first_buffer && !context.had_buffer.exchange(true))
     context.on_first_buffer(properties->location.id);
@@ -121,9 +127,8 @@ DriverResult hooks::cuMemCreate(HookContext& context, DriverHandle* handle, size
 
   if (context.captures != nullptr) context.captures->note_allocation();
   const bool is_buffer =
-      std::exchange(t_call_sequence.buffer_expected, false) && fits_a_slab(context, *properties);
-  if (context.slabs && is_buffer && flags == 0 && size_bytes > 0 && size_bytes <= kLargestSlot &&
-      context.granularity_bytes != 0 && size_bytes % kSlotBytes == 0) {
+      std::exchange(t_call_sequence.buffer_expected, false) && fits_a_slab(*properties);
+  if (context.slabs && is_buffer && flags == 0 && has_slab_size(context, size_bytes)) {
     if (const DriverHandle placed = allocate_in_slab(context, size_bytes, *properties)) {
       t_call_sequence.mapping_expected = allocation_of(placed);
       *handle = placed;

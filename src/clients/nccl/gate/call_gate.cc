@@ -111,7 +111,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   const auto outcome = [&]() AMEM_REQUIRES(mutex_) -> std::optional<Status> {
     // A group that is inside was let in as a whole; its end is what the closer waits for.
     if (!process_closed_.empty() && before == 0) {
-      if (!calls_wait_)
+      if (waiting_calls_ == 0)
         return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
       whom = process_closed_;
       return std::nullopt;
@@ -245,9 +245,10 @@ void CallGate::open_process() {
   update();
 }
 
-void CallGate::let_calls_wait() {
+void CallGate::change_waiting_calls(int by) {
   MutexLock lock(mutex_);
-  calls_wait_ = true;
+  waiting_calls_ += by;
+  changed_.notify_all();
 }
 
 void CallGate::member_away(const InstanceId& member, std::string text, CommunicatorIds ids) {

@@ -140,8 +140,17 @@ class CallGate {
   /// text.
   void close_process(std::string text);
   void open_process();
-  /// From now on, calls wait while the gate of the process is closed, and do not fail.
-  void let_calls_wait();
+  /// While such an object exists, calls wait while the gate of the process is closed, and do not
+  /// fail.
+  class [[nodiscard]] WaitingCalls {
+   public:
+    explicit WaitingCalls(CallGate& gate) : gate_(gate) { gate_.change_waiting_calls(1); }
+    ~WaitingCalls() { gate_.change_waiting_calls(-1); }
+    WaitingCalls(const WaitingCalls&) = delete;
+
+   private:
+    CallGate& gate_;
+  };
 
   /// A member of these communicators is paused: calls on them wait until member_back(). Here and
   /// below, a group that is already inside on one of them continues: a caller that releases memory
@@ -210,6 +219,7 @@ class CallGate {
   }
   [[gnu::cold]] void tell_outside();
   [[gnu::cold]] void stay_outside_if_closed(GateThread& thread, size_t before);
+  void change_waiting_calls(int by);
   void forget_ended() AMEM_REQUIRES(mutex_);
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
   bool knows_any_locked(const CommunicatorIds& ids) AMEM_REQUIRES(mutex_);
@@ -227,7 +237,7 @@ class CallGate {
   Mutex mutex_;
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
-  bool calls_wait_ AMEM_GUARDED_BY(mutex_) = false;
+  int waiting_calls_ AMEM_GUARDED_BY(mutex_) = 0;  ///< objects of WaitingCalls
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
   CommunicatorIds unseen_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "base/mutex.h"
 #include "clients/nccl/gate/call_gate.h"
@@ -36,11 +37,15 @@ class CaptureWatch {
       forget(stream);
       return ok_status();
     }
+    t_captured_ = true;
     MutexLock lock(mutex_);
     captured_.emplace(capture, stream);
     remembers_.store(true, std::memory_order_relaxed);
     return ok_status();
   }
+
+  /// True if the calling thread has started captured work since the last call of this function.
+  static bool take_captured() { return std::exchange(t_captured_, false); }
 
   /// NCCL allocates device memory on the calling thread. NCCL does so in calls that have passed the
   /// gate, and on its own threads while a call waits for them. An allocation while no call is
@@ -69,6 +74,7 @@ class CaptureWatch {
 
  private:
   static constexpr uintptr_t kPerThreadStream = 2;  ///< CU_STREAM_PER_THREAD
+  static inline constinit thread_local bool t_captured_ = false;
 
   /// True if NCCL works on the calling thread for a call that is not inside. A thread that has
   /// never made a call may be one of NCCL's own.
