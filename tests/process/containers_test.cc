@@ -38,6 +38,19 @@ class ContainerTest : public JobTest {
     setup_.rank_program = script_;
   }
 
+  /// Two ranks cannot connect, and one of them logs this text.
+  void expect_no_connection(const char* reason) {
+    jobs::Job job(setup_, 2);
+    job.use_devices({0, 1});
+    EXPECT_THROW(
+        {
+          job.make("world");
+          job.all("check world" + counts());
+        },
+        std::runtime_error);
+    EXPECT_TRUE(has(job[0].log() + job[1].log(), reason)) << job[0].log();
+  }
+
   std::filesystem::path script_;
 };
 
@@ -125,18 +138,7 @@ TEST_F(ContainerTest, MemoryOfAProcessOfAnotherUserIsRefusedWithAReason) {
   std::filesystem::permissions(gpus_, std::filesystem::perms::all);
   put_ranks_into(
       "sh -c 'umask 0; exec setpriv --reuid $((20000 + $$ % 10000)) --clear-groups \"$@\"' sh");
-  if (IsSkipped()) return;
-  jobs::Job job(setup_, 2);
-  job.use_devices({0, 1});
-
-  EXPECT_THROW(
-      {
-        job.make("world");
-        job.all("check world" + counts());
-      },
-      std::runtime_error);
-
-  EXPECT_TRUE(has(job[0].log() + job[1].log(), "or belongs to another user")) << job[0].log();
+  if (!IsSkipped()) expect_no_connection("or belongs to another user");
 }
 
 // NCCL would connect such ranks through the network. minccl has none.
@@ -146,19 +148,7 @@ TEST_F(ContainerTest, MemoryOfAProcessWithAnotherDevShmIsRefusedWithAReason) {
   std::filesystem::create_directories(gpus);
   setup_.environment["AMEM_SIM_DIR"] = gpus;
   put_ranks_into("unshare --mount sh -c 'mount -t tmpfs none /dev/shm && exec \"$@\"' sh");
-  if (IsSkipped()) return;
-  jobs::Job job(setup_, 2);
-  job.use_devices({0, 1});
-
-  EXPECT_THROW(
-      {
-        job.make("world");
-        job.all("check world" + counts());
-      },
-      std::runtime_error);
-
-  EXPECT_TRUE(has(job[0].log() + job[1].log(), "has another /dev/shm than this one"))
-      << job[0].log();
+  if (!IsSkipped()) expect_no_connection("has another /dev/shm than this one");
   std::filesystem::remove_all(gpus);
 }
 
