@@ -50,7 +50,7 @@ class RankProcess {
   void kill(int signal);
   /// Waits until the process has ended. Returns its status as in wait(2). Throws at the deadline.
   int wait_until_ended();
-  /// Everything that the process has written to standard error.
+  /// The last bytes that the process has written to standard error.
   std::string log(off_t most_bytes = 4000) const;
   /// "rank 4711: waits at 'pause', last step pause_asked". A library built with AMEM_SEEDED_FAULTS
   /// reports steps (src/base/step_points.def); others report none.

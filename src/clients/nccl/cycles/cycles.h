@@ -20,16 +20,15 @@ namespace amem {
 /// that a program can be tested with pauses without a change. A call is one call outside groups, or
 /// one group. Only calls that start work are counted, and not those in a stream capture.
 ///
-/// All ranks of the communicator pause after the same call and resume when all have paused: they
-/// meet before and after the pause (rendezvous.h), in which each thread makes the pause and the
-/// resume of its process. A rank that went on would launch work that waits on the GPU for a rank
-/// that is paused, and this rank's pause would wait for that work. Calls of other threads wait at
-/// the gate of the process meanwhile.
+/// The ranks of the communicator synchronize on the host before the pause and again before the
+/// resume (rendezvous.h). Otherwise a rank could launch the next collective while another rank
+/// pauses: that pause would wait for work that waits for the paused rank. NCCL calls of other
+/// threads wait at the gate of the process until the resume.
 ///
-/// If ranks make different numbers of calls, so that they do not meet in AMEM_TIMEOUT_MS, the
-/// communicator is left alone from then on. So is one whose number of ranks is not known
-/// (blocking = 0). Threads that use several communicators at the same time can make a pause fail:
-/// one rank's work may wait for a rank that waits in the cycle of another communicator.
+/// A communicator gets no more pauses if its ranks do not synchronize within AMEM_TIMEOUT_MS, for
+/// example because they make different numbers of calls, and none if its number of ranks is not
+/// known (blocking = 0). A pause can fail in programs whose threads use several communicators
+/// concurrently.
 ///
 /// Thread-safe.
 class Cycles {
@@ -71,7 +70,7 @@ class Cycles {
   Membership& members_;
   Mutex mutex_;
   std::unordered_map<const void*, Counted> counted_ AMEM_GUARDED_BY(mutex_);
-  /// nullptr for a communicator that is left alone.
+  /// nullptr for a communicator that gets no more pauses.
   std::map<CommunicatorId, std::shared_ptr<Rendezvous>> rendezvous_ AMEM_GUARDED_BY(mutex_);
 };
 

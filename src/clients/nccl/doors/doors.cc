@@ -40,7 +40,7 @@ int end_group(NcclClient& client, int copy, const char* name, End end) {
 #define AMEM_DOOR_gated(name, parameters, arguments) \
   AMEM_DOOR(name, parameters, arguments,             \
             return inside(*client, kCopy, #name, comm, [&] { return real arguments; });)
-#define AMEM_DOOR_works(name, parameters, arguments)                                            \
+#define AMEM_DOOR_launches(name, parameters, arguments)                                         \
   AMEM_DOOR(name, parameters, arguments,                                                        \
             return after_cycles(*client, #name, comm, inside(*client, kCopy, #name, comm, [&] { \
               return real arguments;                                                            \
