@@ -26,6 +26,11 @@ void check_nccl(ncclResult_t result, const char* call) {
                              ncclGetLastError(nullptr));
 }
 
+void Communicator::check_started(ncclResult_t result, const char* call) const {
+  while (result == ncclInProgress) JOB_NCCL(ncclCommGetAsyncError(comm_, &result));
+  check_nccl(result, call);
+}
+
 // ncclCommDestroy() waits until no graph has work of the communicator (init.cc@v2.30.7-1).
 Communicator::~Communicator() {
   release_buffers();
@@ -187,21 +192,21 @@ void Communicator::check_all(const std::vector<size_t>& counts) {
 }
 
 void Communicator::enqueue_all_reduce(size_t count, const NcclCalls& calls) {
-  check_nccl(calls.all_reduce(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                              ncclFloat32, ncclSum, comm_, stream_),
-             "ncclAllReduce");
+  check_started(calls.all_reduce(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
+                                 count, ncclFloat32, ncclSum, comm_, stream_),
+                "ncclAllReduce");
 }
 
 void Communicator::enqueue_all_gather(size_t count, const NcclCalls& calls) {
-  check_nccl(calls.all_gather(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                              ncclFloat32, comm_, stream_),
-             "ncclAllGather");
+  check_started(calls.all_gather(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
+                                 count, ncclFloat32, comm_, stream_),
+                "ncclAllGather");
 }
 
 void Communicator::enqueue_reduce_scatter(size_t count, const NcclCalls& calls) {
-  check_nccl(calls.reduce_scatter(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
-                                  count, ncclFloat32, ncclSum, comm_, stream_),
-             "ncclReduceScatter");
+  check_started(calls.reduce_scatter(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
+                                     count, ncclFloat32, ncclSum, comm_, stream_),
+                "ncclReduceScatter");
 }
 
 void Communicator::enqueue_broadcast(size_t count, const NcclCalls& calls) {
@@ -209,37 +214,38 @@ void Communicator::enqueue_broadcast(size_t count, const NcclCalls& calls) {
 }
 
 void Communicator::enqueue_broadcast_of(int root, size_t count, const NcclCalls& calls) {
-  check_nccl(calls.broadcast(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
-                             ncclFloat32, root, comm_, stream_),
-             "ncclBroadcast");
+  check_started(calls.broadcast(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
+                                count, ncclFloat32, root, comm_, stream_),
+                "ncclBroadcast");
 }
 
 void Communicator::enqueue_all_to_all(size_t count, const NcclCalls& calls) {
-  check_nccl(calls.group_start(), "ncclGroupStart");
+  check_started(calls.group_start(), "ncclGroupStart");
   for (int peer = 0; peer < ranks_; ++peer) {
     const size_t offset = count * static_cast<size_t>(peer) * sizeof(float);
     enqueue_send(send_ + offset, count, peer, calls);
     enqueue_receive(recv_ + offset, count, peer, calls);
   }
-  check_nccl(calls.group_end(), "ncclGroupEnd");
+  check_started(calls.group_end(), "ncclGroupEnd");
 }
 
 void Communicator::enqueue_send_recv(size_t count, const NcclCalls& calls) {
-  check_nccl(calls.group_start(), "ncclGroupStart");
+  check_started(calls.group_start(), "ncclGroupStart");
   enqueue_send(send_, count, (rank_ + 1) % ranks_, calls);
   enqueue_receive(recv_, count, (rank_ + ranks_ - 1) % ranks_, calls);
-  check_nccl(calls.group_end(), "ncclGroupEnd");
+  check_started(calls.group_end(), "ncclGroupEnd");
 }
 
 void Communicator::enqueue_send(Address from, size_t count, int receiver, const NcclCalls& calls) {
-  check_nccl(
+  check_started(
       calls.send(reinterpret_cast<void*>(from), count, ncclFloat32, receiver, comm_, stream_),
       "ncclSend");
 }
 
 void Communicator::enqueue_receive(Address to, size_t count, int sender, const NcclCalls& calls) {
-  check_nccl(calls.receive(reinterpret_cast<void*>(to), count, ncclFloat32, sender, comm_, stream_),
-             "ncclRecv");
+  check_started(
+      calls.receive(reinterpret_cast<void*>(to), count, ncclFloat32, sender, comm_, stream_),
+      "ncclRecv");
 }
 
 void Communicator::use_all(const std::vector<size_t>& counts) {

@@ -88,6 +88,9 @@ class Communicator {
   void enqueue_send(Address from, size_t count, int receiver,
                     const NcclCalls& calls = kLinkedCalls);
   void enqueue_receive(Address to, size_t count, int sender, const NcclCalls& calls = kLinkedCalls);
+  /// check_nccl() after NCCL has started the call, which a communicator with blocking = 0 leaves to
+  /// a thread of NCCL.
+  void check_started(ncclResult_t result, const char* call) const;
   /// The root of broadcasts without a given root: each rank in turn.
   int root_of(size_t count) const { return static_cast<int>(count % static_cast<size_t>(ranks_)); }
   void reserve(size_t send_floats, size_t recv_floats);

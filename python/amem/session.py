@@ -23,7 +23,7 @@ def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
 
 
 class Report(NamedTuple):
-    """What a pause or resume has done. After a call that changed nothing, `seconds` is that of the call before."""
+    """What a pause or resume has done. `seconds` and `copied_bytes` are 0 after a call that changed nothing."""
 
     seconds: float
     copied_bytes: int  # between the GPUs and the host
@@ -31,17 +31,23 @@ class Report(NamedTuple):
     resident_bytes: int  # of it, what is on the GPUs now
 
 
-def _report(tags: Tuple[str, ...], which: str) -> Report:
-    library = require_library()
+def _times() -> Times:
     times = Times()
-    library.amemGetTimes(ctypes.byref(times))
+    require_library().amemGetTimes(ctypes.byref(times))
+    return times
+
+
+def _report(tags: Tuple[str, ...], before: Times, which: str) -> Report:
+    library, times = require_library(), _times()
     released = resident = 0
     for tag in tags or (None,):
         totals = Totals()
         library.amemGetTagTotals(None if tag is None else tag.encode(), -1, -1, ctypes.byref(totals))
         released, resident = released + totals.released_bytes, resident + totals.resident_bytes
-    seconds = getattr(times, f"{which}_ms") / 1e3
-    return Report(seconds, getattr(times, f"{which}_copied_bytes"), released, resident)
+    milliseconds, copied_bytes = getattr(times, f"{which}_ms"), getattr(times, f"{which}_copied_bytes")
+    if milliseconds == getattr(before, f"{which}_ms"):  # measured in nanoseconds: no two calls take the same
+        milliseconds = copied_bytes = 0
+    return Report(milliseconds / 1e3, copied_bytes, released, resident)
 
 
 def _is_active(tag: str) -> bool:
@@ -59,14 +65,14 @@ def pause(*tags: str) -> Report:
     that are paused or that have no memory. Raises AmemError if it was refused or failed; nothing is lost then,
     and the message says what to do.
     """
-    selection = _joined(tags)
+    selection, before = _joined(tags), _times()
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
     try:
         torch_pools.park({tag for tag in known if _is_active(tag)}, open_pool)
         call("amemPause", selection)
     finally:
         torch_pools.unpark(_is_active)  # of tags that could not be paused
-    return _report(tags, "pause")
+    return _report(tags, before, "pause")
 
 
 def resume(*tags: str) -> Report:
@@ -75,9 +81,10 @@ def resume(*tags: str) -> Report:
     Ignores tags that are not paused. Raises AmemError if it failed, for example if another process uses the
     GPU's memory; the tags stay paused then, and the call can be repeated.
     """
+    before = _times()
     call("amemResume", _joined(tags))
     torch_pools.unpark(_is_active)
-    return _report(tags, "resume")
+    return _report(tags, before, "resume")
 
 
 @contextlib.contextmanager

@@ -34,6 +34,8 @@ for pointer, value in ((kept, 7), (discarded, 8), (outside, 9)):
     fill(pointer, value)
 out = amem.pause("weights", "kv_cache")
 print(out.released_bytes // MIB, out.resident_bytes, out.copied_bytes // MIB, out.seconds > 0)
+again = amem.pause("weights", "kv_cache")
+print(again.seconds, again.copied_bytes, again.released_bytes // MIB)
 print(read(outside), read(kept))
 back = amem.resume()
 print(back.resident_bytes // MIB, back.copied_bytes // MIB, read(kept), read(outside))
@@ -41,6 +43,7 @@ print([user.user_free(pointer) for pointer in (kept, discarded, outside)], amem.
 """
     assert run(code, binding).splitlines() == [
         "8 0 4 True",
+        "0.0 0 8",
         "{9} 1",
         "8 4 {7} {9}",
         "[0, 0, 0] 0",

@@ -137,8 +137,10 @@ def _torch(build: Path, ranks: int) -> list[Case]:
         cases.append(Case(f"torch.memory.{groups}_groups", [*job, memory, "--groups", groups], 180))
     cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
     cases.append(Case("torch.sleep", [*job, str(HERE / "torch_sleep.py"), "--graph"], 300))
-    for name in ("models", "registered", "symmetric"):
-        cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 180))
+    for name in ("models", "registered", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric"):
+        cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240))
+    for way in ("register", "window"):
+        cases.append(Case(f"torch.windows.{way}", [*job, str(HERE / "torch_windows.py"), way], 180))
     rl_step = str(ROOT / "examples" / "rl_step.py")
     cases.append(Case("torch.rl_step", [*amem_run, sys.executable, rl_step], 240))
     same = [sys.executable, str(HERE / "same_results.py"), "--amem", amem_run[0], "--ranks", str(ranks)]
@@ -151,7 +153,8 @@ def _regions(build: Path) -> list[Case]:
     path = {"PATH": os.pathsep.join([str(build / "bin"), os.environ.get("PATH", "")])}
     names = ("regions", "ipc", "models", "cycles")
     scripts = {name: str(HERE / f"torch_{name}.py") for name in names}
-    return [Case(f"tensors.{name}", [sys.executable, script], 180, 1, path) for name, script in scripts.items()]
+    cases = [Case(f"tensors.{name}", [sys.executable, script], 180, 1, path) for name, script in scripts.items()]
+    return [*cases, Case("tensors.two_gpus", [sys.executable, str(HERE / "torch_two_gpus.py")], 180, 2, path)]
 
 
 def _contained_runtime(build: Path) -> list[Case]:
@@ -167,7 +170,7 @@ def _contained_runtime(build: Path) -> list[Case]:
 
 
 def _one_gpu(build: Path) -> list[Case]:
-    """Two ranks of a PyTorch job that share a GPU and connect by sockets."""
+    """Ranks of a PyTorch job that share GPUs and connect by sockets: two on one, four on two."""
     job = [str(build / "bin" / "amem"), "run", "--", sys.executable, str(HERE / "one_gpu.py")]
     scripts = {
         "example": [str(ROOT / "examples" / "torch_pause.py")],
@@ -178,7 +181,11 @@ def _one_gpu(build: Path) -> list[Case]:
         "symmetric_users": [str(HERE / "torch_symmetric_users.py")],
         "own_symmetric": [str(HERE / "torch_own_symmetric.py")],
     }
-    return [Case(f"one_gpu.torch.{name}", [*job, *script], 240, 1) for name, script in scripts.items()]
+    cases = [Case(f"one_gpu.torch.{name}", [*job, *script], 240, 1) for name, script in scripts.items()]
+    four_ranks = ["--gpus", "2", "--ranks", "4"]
+    for name in ("symmetric", "own_symmetric"):
+        cases.append(Case(f"two_gpus.four_ranks.{name}", [*job, *four_ranks, *scripts[name]], 240))
+    return cases
 
 
 def _catching(machine: Machine) -> list[Case]:

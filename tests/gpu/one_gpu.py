@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Starts the ranks of a PyTorch job on one GPU, as torchrun does on several.
+"""Starts the ranks of a PyTorch job on one GPU, or on fewer GPUs than ranks, as torchrun does on one GPU for each rank.
 
-one_gpu.py [--ranks 2] [--shared] script.py [arguments]
+one_gpu.py [--ranks 2] [--gpus 1] [--shared] script.py [arguments]
 
 NCCL refuses two ranks of a host on one GPU. NCCL_HOSTID tells it of as many hosts as there are ranks, so they connect by
 sockets over the loopback interface. With --shared they stay ranks of one host and connect by P2P, which needs NCCL 2.30.3
@@ -20,11 +20,11 @@ from typing import Optional
 _GRACE_S = 20
 
 
-def variables_of(rank: int, ranks: int, port: int, shared: bool) -> dict[str, str]:
+def variables_of(rank: int, ranks: int, gpus: int, port: int, shared: bool) -> dict[str, str]:
     """What torch.distributed and NCCL of one rank read."""
     network = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "GLOO_SOCKET_IFNAME": "lo"}
     place = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if shared else {"NCCL_HOSTID": f"host{rank}"}
-    ranked = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": 0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranked = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank % gpus, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     return {**os.environ, **network, **place, **{name: str(value) for name, value in ranked.items()}}
 
 
@@ -57,12 +57,13 @@ def wait_for(children: list[subprocess.Popen]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--gpus", type=int, default=1, help="the GPUs that the ranks share")
     parser.add_argument("--shared", action="store_true", help="one host, P2P")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     port = free_port()
     command = [sys.executable, *options.command]
-    places = [variables_of(rank, options.ranks, port, options.shared) for rank in range(options.ranks)]
+    places = [variables_of(rank, options.ranks, options.gpus, port, options.shared) for rank in range(options.ranks)]
     return wait_for([subprocess.Popen(command, env=place) for place in places])
 
 

@@ -17,7 +17,7 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 # Why a test may be skipped: the machine lacks what it needs. Any other reason is a failure.
 _LACKING = re.compile(
-    r"needs \d+ GPUs|there is one device only|cannot access device|has no dma-buf support|"
+    r"needs \d+ GPUs|there is one device only|cannot access device|has no dma-buf support|this NCCL has no nccl\w+|"
     r"a stock NCCL (has no function that amem does not know|makes primary contexts current on its threads|"
     r"may wait forever for a rank that has failed)|"
     r"a driver wants more of a container than its namespaces|the plugin knows where simulated memory is|"

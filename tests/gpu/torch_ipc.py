@@ -45,7 +45,9 @@ def main():
         free = torch.cuda.mem_get_info()[0]
         report = amem.pause("weights")
         gain = torch.cuda.mem_get_info()[0] - free
-        expect(report.resident_bytes == 0 and gain >= 3 * 4 * COUNT * 0.98, f"the pause freed {gain} bytes: {report}")
+        # The other process allocates a few MiB of its own while it starts.
+        released = report.resident_bytes == 0 and gain >= 3 * 4 * COUNT - (32 << 20)
+        expect(released, f"the pause freed {gain} bytes: {report}")
         amem.resume("weights")
         for number, weight in enumerate(weights):
             expect(bool((weight == value + number).all()), f"update {value} after a pause")
