@@ -35,7 +35,10 @@ if(AMEM_SANITIZE)
 endif()
 
 # For tests and programs whose speed does not matter: without optimization the dev preset builds faster.
-set(AMEM_UNOPTIMIZED $<$<AND:$<CONFIG:RelWithDebInfo>,$<NOT:$<BOOL:${AMEM_SANITIZE}>>>:-O0>)
+set(AMEM_UNOPTIMIZED)
+if(NOT AMEM_SANITIZE)
+  set(AMEM_UNOPTIMIZED $<$<CONFIG:RelWithDebInfo>:-O0>)
+endif()
 
 # amem_precompile(<target> [<other>]): the target uses precompiled standard headers, those of <other> if its compile flags
 # are the same.

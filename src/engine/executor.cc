@@ -3,6 +3,8 @@
 // What both moves use: transfers that are under way; and what is copied of a backing, and where to.
 #include "engine/executor.h"
 
+#include <algorithm>
+
 #include "memory/backing_steps.h"
 
 namespace amem {
@@ -52,6 +54,22 @@ void Executor::add_contents(BackingId id, TransfersByDevice* found) {
   transfer.under_way = keep_mapped(*backing);
   need_copier(backing->device());
   (*found)[backing->device()].push_back(std::move(transfer));
+}
+
+std::vector<BackingId> Executor::by_saved_share(const Plan& plan, bool most_first) {
+  std::vector<std::pair<double, BackingId>> shares;
+  MutexLock lock(registry_.mutex);
+  for (const BackingId id : plan.own)
+    if (const Backing* const backing = registry_.find_backing(id))
+      shares.emplace_back(static_cast<double>(total_bytes(backing->saved_pieces)) /
+                              static_cast<double>(backing->size_bytes),
+                          id);
+  std::stable_sort(shares.begin(), shares.end(), [&](const auto& left, const auto& right) {
+    return most_first ? left.first > right.first : left.first < right.first;
+  });
+  std::vector<BackingId> order;
+  for (const auto& [share, id] : shares) order.push_back(id);
+  return order;
 }
 
 // A kernel finds the pages that are zero.

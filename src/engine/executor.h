@@ -26,7 +26,9 @@ struct MoveReport {
 /// Carries out the parts of a plan that need no other process: all except fetching imports.
 ///
 /// Backings move one after another in a pipeline. While the contents of one are copied, the backing
-/// before it is unmapped and released. While one is filled, the next is created and mapped.
+/// before it is unmapped and released. While one is filled, the next is created and mapped. A pause
+/// begins with the backings that have the least to copy for their size, and a resume with those
+/// that have the most, so that driver calls overlap with copies at both ends.
 ///
 /// Each step looks up its backing again, because a client may free memory during a pause. A step
 /// without a backing does nothing. Contents are never lost: a backing is released only after its
@@ -85,8 +87,10 @@ class Executor {
   Status make_file(TransfersByDevice& transfers);
   Result<HostBlock> take_block(int device, const Transfer& transfer);
   Status take_blocks(TransfersByDevice* transfers, size_t* copied_bytes);
+  /// The plan's own backings in the order of the share of their bytes that is saved.
+  std::vector<BackingId> by_saved_share(const Plan& plan, bool most_first);
   Status drop(const Plan& plan);
-  Status release_each(const Plan& plan, CopyPipeline& copies, Deadline deadline,
+  Status release_each(const std::vector<BackingId>& order, CopyPipeline& copies, Deadline deadline,
                       MoveReport* report);
   Status release(BackingId id);
 

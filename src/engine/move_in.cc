@@ -81,7 +81,7 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
 Status Executor::create_each(const Plan& plan, CopyPipeline& copies, std::vector<BackingId>* begun,
                              MoveReport* report) {
   const Stopwatch watch(&report->memory_ms);
-  for (const BackingId id : plan.own) {
+  for (const BackingId id : by_saved_share(plan, true)) {
     begun->push_back(id);
     AMEM_TRY(create(id));
     fill(id, copies, report);

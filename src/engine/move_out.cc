@@ -62,9 +62,9 @@ Status Executor::release(BackingId id) {
   return unmapped;
 }
 
-Status Executor::release_each(const Plan& plan, CopyPipeline& copies, Deadline deadline,
-                              MoveReport* report) {
-  for (const BackingId id : plan.own) {
+Status Executor::release_each(const std::vector<BackingId>& order, CopyPipeline& copies,
+                              Deadline deadline, MoveReport* report) {
+  for (const BackingId id : order) {
     AMEM_TRY(copies.wait_for(id, deadline));
     AMEM_TRY(exiting_.check());
     const Stopwatch watch(&report->memory_ms);
@@ -90,11 +90,19 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
   AMEM_TRY(reserve(transfers, deadline));
   AMEM_TRY(take_blocks(&transfers, &report->copied_bytes));
   step_point(StepPoint::pause_room_taken);
-  CopyPipeline copies(devices_, copiers_, CopyDirection::to_host);
+  std::map<BackingId, std::pair<int, Transfer>> of_backings;
   for (auto& [device, of_device] : transfers)
-    for (Transfer& transfer : of_device) copies.add(device, std::move(transfer));
+    for (Transfer& transfer : of_device) {
+      const BackingId id = transfer.backing;
+      of_backings[id] = {device, std::move(transfer)};
+    }
+  const std::vector<BackingId> order = by_saved_share(plan, false);
+  CopyPipeline copies(devices_, copiers_, CopyDirection::to_host);
+  for (const BackingId id : order)
+    if (const auto place = of_backings.find(id); place != of_backings.end())
+      copies.add(place->second.first, std::move(place->second.second));
   copies.finish();
-  return release_each(plan, copies, deadline, report);
+  return release_each(order, copies, deadline, report);
 }
 
 Status Executor::move_out(const Plan& plan, Deadline deadline, MoveReport* report) {
