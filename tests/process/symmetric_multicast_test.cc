@@ -93,6 +93,23 @@ TEST_F(MulticastTest, HandlesOfSeveralGroupsShareABuffer) {
   job->all("sym_collectives h 1024 100000");
 }
 
+TEST_F(MulticastTest, DestroyedHandleLeavesNothing) {
+  const auto job = met(2);
+  const auto descriptors = [&](int rank) {
+    const std::filesystem::directory_iterator all("/proc/" + std::to_string((*job)[rank].pid()) +
+                                                  "/fd");
+    return std::distance(begin(all), end(all));
+  };
+  job->all("sym_destroy h");
+  const auto of_0 = descriptors(0), of_1 = descriptors(1);
+  meeting_.meet(*job, "again", {0, 1});
+  EXPECT_GT(descriptors(0), of_0);
+  job->all("sym_destroy again");
+  EXPECT_EQ(descriptors(0), of_0);
+  EXPECT_EQ(descriptors(1), of_1);
+  for (const std::string& unbound : job->all("calls_of cuMulticastUnbind")) EXPECT_EQ(unbound, "2");
+}
+
 TEST_F(MulticastTest, SwitchIsOffByDefaultAndNothingIsCalled) {
   setup_.environment.erase("AMEM_MULTICAST");
   const auto job = met(2);
