@@ -60,7 +60,7 @@ struct FileGroup {
   }
   void die_at(int moment) const {
     if (moment != dies_at) return;
-    std::ofstream(prefix + ".dead");
+    { const std::ofstream dead(prefix + ".dead"); }
     raise(SIGKILL);
   }
 };

@@ -15,7 +15,8 @@
 ///    handle, mapping and descriptor in any process;
 ///  - blocking: binding memory to it and mapping it wait until all its devices were added, by
 ///    whichever process (CUDA Driver API, "Multicast Object Management");
-///  - bookkeeping of binds: what is bound where, no overlap, unbind names exactly what was bound;
+///  - bookkeeping of binds: what is bound where, no overlap in a process, unbind names exactly what
+///    was bound;
 ///  - a bind holds a reference to the memory, until it is unbound or this process has neither a
 ///    handle nor a mapping of the object any more;
 ///  - multimem instructions of the kernels that the simulated GPU knows: they reach the memory that

@@ -62,7 +62,8 @@ int amemSymmetricFree(void* pointer);
 /* Maps the buffers of all ranks of the group. Collective: all ranks call it, with buffers of equal
  * size. `pointer` is the start of a buffer; each rank uses one device, which is that of the current
  * CUDA context and of the buffer. A buffer can have handles for several groups; each handle has its
- * own signal pad. Fails on all ranks if it fails on one; the text names the rank. */
+ * own signal pad. Fails on all ranks if it fails on one; the text names the rank. With multicast
+ * (amemSymmetricInfo_t), the buffer stays on the GPU at pauses until it is freed. */
 int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* group);
 
 /* Waits for the work of the device, unmaps the peers' buffers and frees the handle, not the buffer.

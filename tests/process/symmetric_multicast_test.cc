@@ -15,13 +15,13 @@ constexpr const char* kMulticastCalls =
 class MulticastTest : public JobTest {
  protected:
   void SetUp() override {
-    if (real_gpu()) GTEST_SKIP() << "needs GPUs with multicast, simulated ones";
+    if (real_gpu()) GTEST_SKIP() << "needs 2 GPUs, simulated ones, for multicast";
     setup_.environment["AMEM_MULTICAST"] = "1";
     setup_.environment["AMEM_SIM_MULTICAST"] = "1";
     setup_.environment["GMM_LOG"] = "3";
   }
 
-  std::unique_ptr<jobs::Job> met(int count, std::vector<int> devices = {}) {
+  std::unique_ptr<jobs::Job> met(int count, const std::vector<int>& devices = {}) {
     auto job = std::make_unique<jobs::Job>(setup_, count);
     job->use_devices(devices.empty() ? first_devices(count) : devices);
     job->all("sym_malloc b " + std::to_string(kBufferBytes));
