@@ -239,7 +239,10 @@ Status SymmetricMemory::add_device(SymmetricHandle& handle, const Outcome& of_ra
                                    size_t size_bytes) {
   if (handle.rank() != 0) {
     const Result<UniqueFd> descriptor = exchange_.take_descriptor(of_rank_0.multicast);
-    if (!descriptor.ok()) return Error(descriptor.error());
+    if (!descriptor.ok())
+      return make_error(descriptor.error().kind, descriptor.error().code,
+                        "cannot import the multicast object of rank 0 (process %d): %s",
+                        handle.peers.front().pid, descriptor.error().message.c_str());
     AMEM_TRY(handle.multicast.import(driver_, descriptor.value(), size_bytes));
   }
   return handle.multicast.add_device(driver_, handle.device);
