@@ -42,8 +42,10 @@ bool all_accessible(const Arguments& arguments, size_t output_bytes) {
 }
 
 /// Each rank's buffer is bound at the multicast address, as multimem instructions need it.
-bool all_bound(const View& view) {
-  return bound_at_address(address_of(view.multicast), view.buffer_bytes).size() == view.world_size;
+bool all_bound(const Arguments& arguments) {
+  const View& view = arguments.view;
+  return bound_at_address(address_of(arguments.multicast), view.buffer_bytes).size() ==
+         view.world_size;
 }
 
 /// `kPerRank`: the output has a part for each rank.
@@ -54,7 +56,7 @@ CuResult launch(const Grid& grid, void** parameters, Operation* operation) {
   operation->run = [arguments, count, threads] {
     const size_t parts = kPerRank ? arguments.view.world_size : 1;
     if (!all_accessible(arguments, parts * arguments.size_bytes)) return kErrorIllegalAddress;
-    if (kMultimem && !all_bound(arguments.view)) return kErrorIllegalAddress;
+    if (kMultimem && !all_bound(arguments)) return kErrorIllegalAddress;
     for (uint32_t index = 0; index < count; ++index) kFunction({index, count, threads}, arguments);
     return kSuccess;
   };

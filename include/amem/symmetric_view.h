@@ -14,8 +14,7 @@
 typedef struct {
   unsigned char* buffers[AMEM_SYMMETRIC_MAX_RANKS];    /* of each rank */
   unsigned char* workspaces[AMEM_SYMMETRIC_MAX_RANKS]; /* of each rank: amem's own */
-  unsigned char* multicast; /* to the buffers of all ranks, for multimem instructions; or NULL */
-  void* report;             /* amem's own */
+  void* report;                                        /* amem's own */
   size_t buffer_bytes;
   uint32_t rank;
   uint32_t world_size;

@@ -124,7 +124,7 @@ AMEM_API int amemSymmetricGetInfo(amemSymmetric_t handle, amemSymmetricInfo_t* i
                  facts.signal_pads.data(),
                  reinterpret_cast<void* const*>(workspace + offsetof(Workspace, buffers)),
                  reinterpret_cast<uint32_t* const*>(workspace + offsetof(Workspace, signal_pads)),
-                 facts.view.multicast};
+                 reinterpret_cast<void*>(facts.multicast.address())};
       }));
 }
 

@@ -79,7 +79,7 @@ class SimulatorMultimem : public SimulatorCase {
       all.view.buffers[rank] = pointer(buffer_[rank]);
       all.view.workspaces[rank] = pointer(workspace_[rank]);
     }
-    all.view.multicast = pointer(multicast_);
+    all.multicast = pointer(multicast_);
     all.view.report = report_;
     all.view.buffer_bytes = kBytes;
     all.view.world_size = 2;
@@ -159,9 +159,9 @@ TEST_F(SimulatorMultimem, AddressWithoutTheMemoryOfAllDevicesIsIllegal) {
   bind(0);
   EXPECT_EQ(kErrorIllegalAddress, gather_on_another_device(all)) << "one rank has not bound any";
   bind(1);
-  all.view.multicast = all.view.buffers[0];
+  all.multicast = all.view.buffers[0];
   EXPECT_EQ(kErrorIllegalAddress, gather_on_another_device(all)) << "no multicast address";
-  all.view.multicast = reinterpret_cast<unsigned char*>(multicast_) + kMb;
+  all.multicast = reinterpret_cast<unsigned char*>(multicast_) + kMb;
   EXPECT_EQ(kErrorIllegalAddress, gather_on_another_device(all)) << "the end is outside";
   ASSERT_EQ(kSuccess, driver().cuMulticastUnbind(object_, 1, 0, kBytes));
   EXPECT_EQ(kErrorIllegalAddress, gather_on_another_device(arguments())) << "unbound again";

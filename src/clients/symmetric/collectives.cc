@@ -45,6 +45,7 @@ Arguments SymmetricCall::arguments() const {
   arguments.view = handle.view;
   arguments.is_synchronized = 1;
   arguments.timeout_ns = static_cast<uint64_t>(timeout_ms) * 1'000'000;
+  arguments.multicast = reinterpret_cast<unsigned char*>(handle.multicast.address());
   return arguments;
 }
 
@@ -155,7 +156,7 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
   const bool in_place = address_of(output) == handle.buffer + offset_bytes;
   const bool is_small = bytes <= layout::kSmallBytes;
   if (algorithm == amemAllReduceMultimem) AMEM_TRY(check_multicast());
-  bool one_shot = is_small, multimem = !is_small && handle.view.multicast != nullptr;
+  bool one_shot = is_small, multimem = !is_small && handle.multicast.address() != 0;
   if (algorithm != amemAllReduceAuto) {
     one_shot = algorithm == amemAllReduceOneShot;
     multimem = algorithm == amemAllReduceMultimem;
@@ -183,7 +184,7 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
 }
 
 Status SymmetricCall::check_multicast() const {
-  if (handle.view.multicast != nullptr) return ok_status();
+  if (handle.multicast.address() != 0) return ok_status();
   return make_error(ErrorKind::misuse, 0,
                     "the handle has no multicast: it needs AMEM_MULTICAST=1 on all ranks, and a "
                     "GPU with multicast for each");

@@ -12,14 +12,16 @@ namespace amem::symmetric {
 /// The parameter of all kernels. Sizes and offsets are multiples of 16 bytes.
 struct Arguments {
   View view;
-  unsigned char* output;       ///< null: in the buffer
-  const unsigned char* input;  ///< of multimem_all_gather_kernel()
-  size_t offset_bytes;         ///< of the input, in the buffer of each rank
-  size_t size_bytes;           ///< of the input; of one part, if each rank has its own
+  unsigned char* output;  ///< null: in the buffer
+  size_t offset_bytes;    ///< of the input, in the buffer of each rank
+  size_t size_bytes;      ///< of the input; of one part, if each rank has its own
   uint32_t peer;
   uint32_t channel;
   uint32_t is_synchronized;  ///< 0: all ranks' buffers are memory of this rank
   uint64_t timeout_ns;
+  // Of the kernels of multimem.h:
+  unsigned char* multicast;    ///< the multicast address of the buffers
+  const unsigned char* input;  ///< of an all-gather
 };
 
 /// A CUDA kernel of a function of one block.
@@ -243,17 +245,19 @@ AMEM_DEVICE void sum_kernel(const Block& block, const Arguments& arguments) {
 }
 
 /// Calls `reduce` with the offset of each vector of this rank's part of the inputs. It writes the
-/// sum of all ranks to all of them.
-template <typename Reduce>
+/// sum of all ranks to all of them. Calls `fence` in each thread before and after.
+template <typename Reduce, typename Fence>
 AMEM_DEVICE void all_reduce_by_parts(const Block& block, const Arguments& arguments,
-                                     const Reduce& reduce) {
+                                     const Reduce& reduce, const Fence& fence) {
   const View& view = arguments.view;
   if (!detail::begin(block, view)) return;
   detail::Meetings meetings(block, arguments);
   if (!meetings.meet()) return;
   const detail::Part own = detail::part_of(arguments, view.rank);
+  fence();
   detail::for_vectors(block, own.size_bytes,
                       [&](size_t at) { reduce(arguments.offset_bytes + own.begin + at); });
+  fence();
   if (!meetings.meet()) return;
   meetings.end();
   if (arguments.output == nullptr) return;
@@ -269,14 +273,15 @@ AMEM_DEVICE void all_reduce_by_parts(const Block& block, const Arguments& argume
 template <typename Type>
 AMEM_DEVICE void two_shot_kernel(const Block& block, const Arguments& arguments) {
   const View& view = arguments.view;
-  all_reduce_by_parts(block, arguments, [&](size_t offset_bytes) {
+  const auto reduce = [&](size_t offset_bytes) {
     const Vector sum = detail::sum_of_ranks<Type>(view, offset_bytes);
     AMEM_NO_UNROLL
     for (uint32_t i = 0; i < view.world_size; ++i) {
       const uint32_t to = (view.rank + i) % view.world_size;
       detail::store(view.buffers[to] + offset_bytes, sum);
     }
-  });
+  };
+  all_reduce_by_parts(block, arguments, reduce, [] {});
 }
 
 /// One-shot all-reduce of at most kSmallBytes. Each rank writes its input into the inboxes of all

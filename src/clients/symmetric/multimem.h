@@ -70,13 +70,12 @@ inline void fence_aliases() {}
 /// Each rank has one part of the inputs summed and written to all ranks.
 template <typename Type>
 AMEM_DEVICE void multimem_all_reduce_kernel(const Block& block, const Arguments& arguments) {
-  unsigned char* const multicast = arguments.view.multicast;
-  all_reduce_by_parts(block, arguments, [&](size_t offset_bytes) {
-    detail::fence_aliases();
+  unsigned char* const multicast = arguments.multicast;
+  const auto reduce = [&](size_t offset_bytes) {
     const Vector sum = detail::multimem_load_sum<Type>(multicast + offset_bytes);
     detail::multimem_store(multicast + offset_bytes, sum);
-    detail::fence_aliases();
-  });
+  };
+  all_reduce_by_parts(block, arguments, reduce, [] { detail::fence_aliases(); });
 }
 
 /// Each rank writes its input to the buffers of all ranks, at its own offset.
@@ -86,7 +85,7 @@ AMEM_DEVICE void multimem_all_gather_kernel(const Block& block, const Arguments&
   detail::Meetings meetings(block, arguments);
   if (!meetings.meet()) return;
   detail::for_vectors(block, arguments.size_bytes, [&](size_t at) {
-    detail::multimem_store(view.multicast + arguments.offset_bytes + at,
+    detail::multimem_store(arguments.multicast + arguments.offset_bytes + at,
                            detail::load(arguments.input + at));
   });
   detail::fence_aliases();

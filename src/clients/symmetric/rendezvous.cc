@@ -254,9 +254,7 @@ Status SymmetricMemory::bind_multicast(SymmetricHandle& handle) {
   const Result<DriverHandle> memory =
       memory_.make_persistent(handle.buffer, "bound to multicast (NVLS)");
   if (!memory.ok()) return Error(memory.error());
-  AMEM_TRY(handle.multicast.bind_and_map(driver_, memory.value()));
-  handle.view.multicast = reinterpret_cast<unsigned char*>(handle.multicast.address());
-  return ok_status();
+  return handle.multicast.bind_and_map(driver_, memory.value());
 }
 
 }  // namespace amem
