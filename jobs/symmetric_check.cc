@@ -85,8 +85,11 @@ class Round {
 
   int all_reduces() {
     int count = 0;
+    std::vector<amemAllReduce_t> algorithms{amemAllReduceAuto, amemAllReduceOneShot,
+                                            amemAllReduceTwoShot};
+    if (info_.multicast != nullptr) algorithms.push_back(amemAllReduceMultimem);
     for (const amemDataType_t type : kTypes)
-      for (const auto algorithm : {amemAllReduceAuto, amemAllReduceOneShot, amemAllReduceTwoShot})
+      for (const auto algorithm : algorithms)
         for (const bool in_place : {false, true}) {
           const bool is_refused =
               in_place && algorithm == amemAllReduceOneShot && size_bytes_ > kSmallBytes;
@@ -104,7 +107,9 @@ class Round {
   int gathers() {
     for (const auto engine : {amemKernels, amemCopyEngines})
       for (const bool own_parts : {false, true}) gather(engine, own_parts);
-    return 4;
+    if (info_.multicast == nullptr) return 4;
+    for (const bool in_place : {false, true}) multimem_gather(in_place);
+    return 6;
   }
 
  private:
@@ -172,6 +177,23 @@ class Round {
         throw std::runtime_error(text(own_parts ? "all-to-all" : "all-gather", 0, engine) +
                                  ": wrong bytes of rank " + std::to_string(rank));
     }
+  }
+
+  // Into the buffers of all ranks; `in_place`: from this rank's part of the own buffer.
+  void multimem_gather(bool in_place) {
+    const Elements elements(amemFloat32, false, ++salt_);
+    const std::vector<unsigned char> mine = elements.of_rank(info_.rank, size_bytes_ / 4);
+    const Address part = buffer() + static_cast<size_t>(info_.rank) * size_bytes_;
+    const Address input = in_place ? part : stage_;
+    JOB_CUDA(to_device_async(input, mine.data(), mine.size(), stream_));
+    JOB_SYMMETRIC(
+        MultimemAllGather(handle_, reinterpret_cast<void*>(input), 0, size_bytes_, stream_));
+    const std::vector<unsigned char> found = result(buffer(), all_bytes());
+    for (int rank = 0; rank < info_.world_size; ++rank)
+      if (memcmp(&found[static_cast<size_t>(rank) * size_bytes_],
+                 elements.of_rank(rank, size_bytes_ / 4).data(), size_bytes_) != 0)
+        throw std::runtime_error(text("multimem all-gather", 0, in_place ? 1 : 0) +
+                                 ": wrong bytes of rank " + std::to_string(rank));
   }
 
   const amemSymmetric_t handle_;

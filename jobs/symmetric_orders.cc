@@ -3,6 +3,7 @@
 #include "jobs/symmetric_orders.h"
 
 #include <sched.h>
+#include <signal.h>
 
 #include <chrono>
 #include <cstring>
@@ -23,6 +24,7 @@ struct FileGroup {
   int rank, world_size;
   int number = 0;
   bool is_broken = false;  ///< announces another version
+  int dies_at = -1;        ///< 2 N: this process is killed before exchange N; 2 N + 1: after it
 
   static int all_gather(void* context, const void* mine, size_t size_bytes, void* all) {
     auto& group = *static_cast<FileGroup*>(context);
@@ -34,6 +36,7 @@ struct FileGroup {
     return prefix + "." + std::to_string(number) + "." + std::to_string(of_rank);
   }
   int gather(const char* mine, size_t size_bytes, char* all) {
+    die_at(2 * number);
     std::string bytes(mine, size_bytes);
     if (is_broken) bytes[0] = static_cast<char>(bytes[0] + 1);
     std::ofstream(path(rank) + ".new", std::ios::binary) << bytes;
@@ -42,14 +45,23 @@ struct FileGroup {
     for (int from = 0; from < world_size; ++from) {
       while (!std::filesystem::exists(path(from))) {
         if (std::chrono::steady_clock::now() > deadline) return 1;
+        // As a connection that ends.
+        if (std::filesystem::exists(prefix + ".dead") && !std::filesystem::exists(path(from)))
+          return 1;
         sched_yield();
       }
       std::ifstream file(path(from), std::ios::binary);
       file.read(all + static_cast<size_t>(from) * size_bytes,
                 static_cast<std::streamsize>(size_bytes));
     }
+    die_at(2 * number + 1);
     ++number;
     return 0;
+  }
+  void die_at(int moment) const {
+    if (moment != dies_at) return;
+    { const std::ofstream dead(prefix + ".dead"); }
+    raise(SIGKILL);
   }
 };
 
@@ -93,13 +105,15 @@ std::string SymmetricOrders::free(Words& words) {
   return "";
 }
 
-/// sym_meet HANDLE NAME PREFIX RANK WORLD_SIZE [broken]
+/// sym_meet HANDLE NAME PREFIX RANK WORLD_SIZE [broken | dies MOMENT]
 std::string SymmetricOrders::meet(Words& words) {
   const std::string name = word_of(words);
   const Buffer& buffer = buffers_[word_of(words)];
   FileGroup group{word_of(words), 0, 0};
   words >> group.rank >> group.world_size;
-  group.is_broken = word_of(words) == "broken";
+  const std::string how = word_of(words);
+  group.is_broken = how == "broken";
+  if (how == "dies") words >> group.dies_at;
   const amemGroup_t ranks{group.rank, group.world_size, FileGroup::all_gather, &group};
   amemSymmetric_t handle = nullptr;
   JOB_SYMMETRIC(Rendezvous(&handle, buffer.pointer, &ranks));
@@ -173,6 +187,13 @@ std::string SymmetricOrders::pad(Words& words) {
 /// sym_error HANDLE: the error of the handle, or nothing
 std::string SymmetricOrders::error(Words& words) {
   return amemSymmetricGetError(handle_of(words)) == 0 ? "" : amemGetLastError();
+}
+
+/// sym_multicast HANDLE: 1 if it has multicast, else 0
+std::string SymmetricOrders::multicast(Words& words) {
+  amemSymmetricInfo_t info{};
+  JOB_SYMMETRIC(GetInfo(handle_of(words), &info));
+  return info.multicast != nullptr ? "1" : "0";
 }
 
 /// sym_collectives HANDLE BYTES...: the number of results that were compared
@@ -266,6 +287,13 @@ std::string SymmetricOrders::misuse(Words& words) {
   if (kind == "algorithm") reduce(start, 0, 16, amemFloat32, 7);
   if (kind == "null_output") reduce(nullptr, 0, 16);
   if (kind == "large_in_place") reduce(start, 0, 1 << 16, amemFloat32, amemAllReduceOneShot);
+  if (kind == "multimem") reduce(start, 0, 16, amemFloat32, amemAllReduceMultimem);
+  if (kind == "multimem_gather") JOB_SYMMETRIC(MultimemAllGather(handle, start, 0, 16, stream()));
+  if (kind == "multimem_overlap")
+    JOB_SYMMETRIC(MultimemAllGather(handle, start + 16, 0, 64, stream()));
+  if (kind == "multimem_too_large")
+    JOB_SYMMETRIC(MultimemAllGather(handle, start, 16, buffer.size_bytes / 2, stream()));
+  if (kind == "multimem_null") JOB_SYMMETRIC(MultimemAllGather(handle, nullptr, 0, 16, stream()));
   if (kind == "channel") JOB_SYMMETRIC(Barrier(handle, 64, stream(), 100));
   if (kind == "peer") JOB_SYMMETRIC(PutSignal(handle, 16, 0, stream(), 100));
   if (kind == "signal_channel") JOB_SYMMETRIC(WaitSignal(handle, 0, 1 << 20, stream(), 100));
@@ -293,6 +321,7 @@ Orders SymmetricOrders::orders() {
       {"sym_read", [this](Words& words) { return read_word(words); }},
       {"sym_pad", [this](Words& words) { return pad(words); }},
       {"sym_error", [this](Words& words) { return error(words); }},
+      {"sym_multicast", [this](Words& words) { return multicast(words); }},
       {"sym_collectives", [this](Words& words) { return collectives(words); }},
       {"sym_enqueue", [this](Words& words) { return enqueue(words); }},
       {"sym_capture", [this](Words& words) { return capture(words); }},

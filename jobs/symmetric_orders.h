@@ -36,6 +36,7 @@ class SymmetricOrders {
   std::string read_word(Words& words);
   std::string pad(Words& words);
   std::string error(Words& words);
+  std::string multicast(Words& words);
   std::string collectives(Words& words);
   std::string enqueue(Words& words);
   std::string capture(Words& words);

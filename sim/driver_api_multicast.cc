@@ -25,7 +25,7 @@ CuResult bind(CuMemHandle object_handle, uint64_t offset_bytes, const BackingRef
       memory_offset_bytes + size_bytes > memory->size_bytes()) {
     return kErrorInvalidValue;
   }
-  return object->bind(location.id, offset_bytes, size_bytes, memory);
+  return object->bind(location.id, offset_bytes, size_bytes, memory, memory_offset_bytes);
 }
 
 }  // namespace

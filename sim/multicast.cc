@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "sim/address_space.h"
 #include "sim/descriptor.h"
 #include "sim/machine.h"
 
@@ -40,7 +41,10 @@ Multicast::Multicast(UniqueFd memfd, MulticastHeader* header, const CuAllocation
     : Backing(std::move(memfd), kPagesOffsetBytes, header->size_bytes, properties),
       header_(header) {}
 
-Multicast::~Multicast() { munmap(header_, sizeof(MulticastHeader)); }
+Multicast::~Multicast() {
+  for (const Bind& bind : binds_) bind.shared->state = SharedBind::kFree;
+  munmap(header_, sizeof(MulticastHeader));
+}
 
 CuResult Multicast::add_device(CuDevice device) {
   const uint32_t bit = 1u << device;
@@ -65,7 +69,7 @@ void Multicast::wait_until_mappable() const {
 }
 
 CuResult Multicast::bind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes,
-                         const BackingRef& memory) {
+                         const BackingRef& memory, uint64_t memory_offset_bytes) {
   if (size_bytes == 0 || offset_bytes % kGranularityBytes != 0 ||
       size_bytes % kGranularityBytes != 0 || offset_bytes + size_bytes > this->size_bytes()) {
     return kErrorInvalidValue;
@@ -78,8 +82,18 @@ CuResult Multicast::bind(CuDevice device, uint64_t offset_bytes, uint64_t size_b
            offset_bytes < bind.offset_bytes + bind.size_bytes;
   });
   if (overlaps) return kErrorInvalidValue;
-  binds_.push_back({device, offset_bytes, size_bytes, memory});
-  return kSuccess;
+  for (SharedBind& shared : header_->binds) {
+    uint32_t expected = SharedBind::kFree;
+    if (!shared.state.compare_exchange_strong(expected, SharedBind::kChanging)) continue;
+    shared.device = device;
+    shared.offset_bytes = offset_bytes;
+    shared.size_bytes = size_bytes;
+    shared.pool_offset_bytes = memory->file_offset_bytes() + memory_offset_bytes;
+    shared.state = SharedBind::kBound;
+    binds_.push_back({device, offset_bytes, size_bytes, memory, &shared});
+    return kSuccess;
+  }
+  return kErrorOutOfMemory;
 }
 
 CuResult Multicast::unbind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes) {
@@ -90,8 +104,33 @@ CuResult Multicast::unbind(CuDevice device, uint64_t offset_bytes, uint64_t size
   });
   if (bind == binds_.end()) return kErrorInvalidValue;
   dropped = std::move(bind->memory);
+  bind->shared->state = SharedBind::kFree;
   binds_.erase(bind);
   return kSuccess;
+}
+
+std::vector<unsigned char*> Multicast::bound_at(uint64_t offset_bytes, uint64_t size_bytes) const {
+  std::vector<unsigned char*> memory;
+  for (const SharedBind& bind : header_->binds) {
+    if (bind.state != SharedBind::kBound || offset_bytes < bind.offset_bytes ||
+        offset_bytes + size_bytes > bind.offset_bytes + bind.size_bytes)
+      continue;
+    unsigned char* const pool = Machine::joined()->device(bind.device).all();
+    if (pool != nullptr)
+      memory.push_back(pool + bind.pool_offset_bytes + (offset_bytes - bind.offset_bytes));
+  }
+  return memory;
+}
+
+std::vector<unsigned char*> bound_at_address(CuDevicePtr address, uint64_t size_bytes) {
+  AddressSpace& space = AddressSpace::instance();
+  const auto mapping = space.find(address);
+  if (!mapping ||
+      space.reach(address, size_bytes, kAccessReadWrite) != AddressSpace::Reach::kAccessible)
+    return {};
+  const auto* const object = dynamic_cast<const Multicast*>(mapping->backing.get());
+  if (object == nullptr) return {};
+  return object->bound_at(address - mapping->base, size_bytes);
 }
 
 CuResult create_multicast(const CuMulticastProp& properties, BackingRef* object) {

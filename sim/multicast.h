@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -14,13 +15,26 @@
 ///    handle, mapping and descriptor in any process;
 ///  - blocking: binding memory to it and mapping it wait until all its devices were added, by
 ///    whichever process (CUDA Driver API, "Multicast Object Management");
-///  - bookkeeping of binds: what is bound where, no overlap, unbind names exactly what was bound;
+///  - bookkeeping of binds: what is bound where, no overlap in a process, unbind names exactly what
+///    was bound;
 ///  - a bind holds a reference to the memory, until it is unbound or this process has neither a
-///    handle nor a mapping of the object any more.
-/// Stores to a multicast address land in the object's own pages, which all who map it share: they
-/// are neither broadcast to the bound memory nor reduced, and loads do not see the bound memory.
-/// Binds of one process are unknown to the others.
+///    handle nor a mapping of the object any more;
+///  - multimem instructions of the kernels that the simulated GPU knows: they reach the memory that
+///    any process has bound at the address (bound_at()).
+/// Other stores to a multicast address land in the object's own pages, which all who map it share,
+/// and other loads read these: on a GPU their effect is undefined (PTX ISA, "multimem"). The binds
+/// of a process that was killed remain in the object, and do not hold the memory.
 namespace amem::sim {
+
+/// Memory that a process has bound, for the others.
+struct SharedBind {
+  enum : uint32_t { kFree, kChanging, kBound };
+  std::atomic<uint32_t> state;
+  CuDevice device;
+  uint64_t offset_bytes;  ///< in the object
+  uint64_t size_bytes;
+  uint64_t pool_offset_bytes;  ///< in the device's memory
+};
 
 /// The start of the object's memfd.
 struct MulticastHeader {
@@ -30,6 +44,7 @@ struct MulticastHeader {
   std::atomic<uint32_t> added_mask;  ///< the added devices
   uint64_t size_bytes;
   uint64_t handle_types;
+  std::array<SharedBind, 64> binds;
 };
 
 class Multicast final : public Backing {
@@ -42,8 +57,11 @@ class Multicast final : public Backing {
 
   /// Waits until all devices were added.
   CuResult bind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes,
-                const BackingRef& memory);
+                const BackingRef& memory, uint64_t memory_offset_bytes);
   CuResult unbind(CuDevice device, uint64_t offset_bytes, uint64_t size_bytes);
+
+  /// The memory of each device that is bound at this offset, for `size_bytes` bytes.
+  std::vector<unsigned char*> bound_at(uint64_t offset_bytes, uint64_t size_bytes) const;
 
  private:
   struct Bind {
@@ -51,6 +69,7 @@ class Multicast final : public Backing {
     uint64_t offset_bytes;
     uint64_t size_bytes;
     BackingRef memory;
+    SharedBind* shared;
   };
   MulticastHeader* header_;
   std::mutex mutex_;
@@ -58,6 +77,10 @@ class Multicast final : public Backing {
 };
 
 CuResult create_multicast(const CuMulticastProp& properties, BackingRef* object);
+
+/// Multicast::bound_at() for an address of this process that is readable and writable; nothing if
+/// it is not in a mapped multicast object.
+std::vector<unsigned char*> bound_at_address(CuDevicePtr address, uint64_t size_bytes);
 
 /// False if the descriptor is not one of a multicast object.
 bool import_multicast(int fd, BackingRef* object);

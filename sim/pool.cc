@@ -3,6 +3,7 @@
 #include "sim/pool.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,6 +42,15 @@ bool Pool::open(const std::string& path, uint64_t capacity_bytes, PoolState* sta
   file_inode_ = info.st_ino;
   return static_cast<uint64_t>(info.st_size) >= span_bytes_ ||
          ftruncate(query_fd_.get(), static_cast<off_t>(span_bytes_)) == 0;
+}
+
+unsigned char* Pool::all() {
+  std::lock_guard guard(mutex_);
+  if (all_ != nullptr) return all_;
+  void* const at = mmap(nullptr, span_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                        query_fd_.get(), 0);
+  if (at != MAP_FAILED) all_ = static_cast<unsigned char*>(at);
+  return all_;
 }
 
 bool Pool::unused() const { return !find_lock(query_fd_.get(), {0, 0}).has_value(); }

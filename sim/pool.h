@@ -59,6 +59,10 @@ class Pool {
   CuResult allocate(uint64_t size_bytes, bool gpu_direct_rdma_capable, UniqueFd* description,
                     uint64_t* offset_bytes);
 
+  /// This memory, mapped in this process until it ends, for accesses of other devices than through
+  /// an allocation. Null if it cannot be mapped. Holds no memory.
+  unsigned char* all();
+
   /// A part of the memory, from an offset on, and whether it has pages. It gets pages when it is
   /// first written.
   struct Extent {
@@ -90,6 +94,7 @@ class Pool {
   dev_t file_device_ = 0;
   ino_t file_inode_ = 0;
   std::mutex mutex_;
+  unsigned char* all_ = nullptr;
 };
 
 }  // namespace amem::sim

@@ -2,7 +2,20 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sim/symmetric_kernels.h"
 
-#include "clients/symmetric/kernels.h"
+#include <algorithm>
+
+#include "clients/symmetric/multimem.h"
+#include "sim/multicast.h"
+
+amem::symmetric::detail::BoundMemory amem::symmetric::detail::bound_memory(
+    const unsigned char* multicast) {
+  const std::vector<unsigned char*> found = amem::sim::bound_at_address(
+      reinterpret_cast<amem::sim::CuDevicePtr>(multicast), sizeof(Vector));
+  if (found.empty()) __builtin_trap();
+  BoundMemory memory{{}, static_cast<uint32_t>(found.size())};
+  std::copy(found.begin(), found.end(), memory.addresses);
+  return memory;
+}
 
 namespace amem::sim {
 namespace {
@@ -21,18 +34,29 @@ bool all_accessible(const Arguments& arguments, size_t output_bytes) {
                      kAccessReadWrite) &&
           (arguments.size_bytes == 0 ||
            accessible(address_of(view.buffers[rank]), view.buffer_bytes, kAccessReadWrite));
-  return all && (arguments.output == nullptr ||
-                 accessible(address_of(arguments.output), output_bytes, kAccessReadWrite));
+  return all &&
+         (arguments.output == nullptr ||
+          accessible(address_of(arguments.output), output_bytes, kAccessReadWrite)) &&
+         (arguments.input == nullptr ||
+          accessible(address_of(arguments.input), arguments.size_bytes, kAccessRead));
+}
+
+/// Each rank's buffer is bound at the multicast address, as multimem instructions need it.
+bool all_bound(const Arguments& arguments) {
+  const View& view = arguments.view;
+  return bound_at_address(address_of(arguments.multicast), view.buffer_bytes).size() ==
+         view.world_size;
 }
 
 /// `kPerRank`: the output has a part for each rank.
-template <auto kFunction, bool kPerRank = false>
+template <auto kFunction, bool kPerRank = false, bool kMultimem = false>
 CuResult launch(const Grid& grid, void** parameters, Operation* operation) {
   const auto arguments = *static_cast<const Arguments*>(parameters[0]);
   const uint32_t count = grid.blocks[0], threads = grid.threads[0];
   operation->run = [arguments, count, threads] {
     const size_t parts = kPerRank ? arguments.view.world_size : 1;
     if (!all_accessible(arguments, parts * arguments.size_bytes)) return kErrorIllegalAddress;
+    if (kMultimem && !all_bound(arguments)) return kErrorIllegalAddress;
     for (uint32_t index = 0; index < count; ++index) kFunction({index, count, threads}, arguments);
     return kSuccess;
   };
@@ -54,6 +78,13 @@ constexpr Kernel kKernels[] = {
     {"amem_symmetric_small_all_reduce_float16", launch<&small_all_reduce_kernel<detail::Float16>>},
     {"amem_symmetric_small_all_reduce_bfloat16",
      launch<&small_all_reduce_kernel<detail::Bfloat16>>},
+    {"amem_symmetric_multimem_all_gather", launch<&multimem_all_gather_kernel, false, true>},
+    {"amem_symmetric_multimem_all_reduce_float32",
+     launch<&multimem_all_reduce_kernel<detail::Float32>, false, true>},
+    {"amem_symmetric_multimem_all_reduce_float16",
+     launch<&multimem_all_reduce_kernel<detail::Float16>, false, true>},
+    {"amem_symmetric_multimem_all_reduce_bfloat16",
+     launch<&multimem_all_reduce_kernel<detail::Bfloat16>, false, true>},
 };
 
 }  // namespace

@@ -14,13 +14,15 @@ import source_tree
 
 
 def check(root, findings):
-    source_tree.require(root, str(kernel_sources.PTX))
-    lines = (root / kernel_sources.PTX).read_text().split("\n")
-    if lines[0] != kernel_sources.first_line(root):
-        findings.add(kernel_sources.PTX, 1, "is not made from these sources: run ./dev kernels")
-    for number, line in enumerate(lines, start=1):
-        if line.lstrip().startswith(".local"):
-            findings.add(kernel_sources.PTX, number, "a kernel uses local memory")
+    for source in kernel_sources.SOURCES:
+        ptx = kernel_sources.ptx_of(source)
+        source_tree.require(root, str(ptx))
+        lines = (root / ptx).read_text().split("\n")
+        if lines[0] != kernel_sources.first_line(root, source):
+            findings.add(ptx, 1, "is not made from these sources: run ./dev kernels")
+        for number, line in enumerate(lines, start=1):
+            if line.lstrip().startswith(".local"):
+                findings.add(ptx, number, "a kernel uses local memory")
 
 
 if __name__ == "__main__":

@@ -59,14 +59,12 @@ class Nvrtc:
         return self._text(program, "PTX")
 
 
-def compiled(root, library):
+def compiled(root, nvrtc, source):
     headers = dict(STANDARD_HEADERS)
     for name, path in kernel_sources.HEADERS.items():
         headers[name] = (root / path).read_text()
-    source = (root / kernel_sources.SOURCE).read_text()
-    name = kernel_sources.SOURCE.name
-    ptx = Nvrtc(library).compile(source, name, headers, kernel_sources.OPTIONS)
-    return f"{kernel_sources.first_line(root)}\n{ptx.strip()}\n"
+    ptx = nvrtc.compile((root / source).read_text(), source.name, headers, kernel_sources.options_of(source))
+    return f"{kernel_sources.first_line(root, source)}\n{ptx.strip()}\n"
 
 
 def main():
@@ -75,15 +73,17 @@ def main():
     parser.add_argument("--nvrtc", required=True, help="libnvrtc.so.12")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    try:
-        ptx = compiled(arguments.root, arguments.nvrtc)
-    except RuntimeError as error:
-        sys.exit(str(error))
-    path = arguments.root / kernel_sources.PTX
-    if not arguments.check:
-        path.write_text(ptx)
-    elif path.read_text() != ptx:
-        sys.exit(f"{kernel_sources.PTX} is not what NVRTC makes of its sources: run ./dev kernels")
+    nvrtc = Nvrtc(arguments.nvrtc)
+    for source in kernel_sources.SOURCES:
+        try:
+            ptx = compiled(arguments.root, nvrtc, source)
+        except RuntimeError as error:
+            sys.exit(str(error))
+        path = arguments.root / kernel_sources.ptx_of(source)
+        if not arguments.check:
+            path.write_text(ptx)
+        elif path.read_text() != ptx:
+            sys.exit(f"{kernel_sources.ptx_of(source)} is not what NVRTC makes of its sources: run ./dev kernels")
 
 
 if __name__ == "__main__":

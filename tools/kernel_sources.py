@@ -5,25 +5,35 @@
 import hashlib
 import pathlib
 
-SOURCE = pathlib.Path("src/clients/symmetric/kernels.cu")
+_FOLDER = pathlib.Path("src/clients/symmetric")
+# The architecture that each source is compiled for.
+SOURCES = {_FOLDER / "kernels.cu": "compute_80", _FOLDER / "multimem.cu": "compute_90"}
 HEADERS = {
     name: path / name
     for path, name in (
         (pathlib.Path("include"), "amem/symmetric_view.h"),
         (pathlib.Path("include"), "amem/symmetric.cuh"),
         (pathlib.Path("src"), "clients/symmetric/kernels.h"),
+        (pathlib.Path("src"), "clients/symmetric/multimem.h"),
     )
 }
-PTX = SOURCE.with_suffix(".ptx")
 
-# The version of NVRTC decides the version of the PTX, and with it the oldest driver: 12.1.
-NVRTC_PACKAGE = "nvidia-cuda-nvrtc-cu12==12.1.105"
-OPTIONS = ("--gpu-architecture=compute_80", "--std=c++17", "--fmad=true")
+# The version of NVRTC decides the version of the PTX, and with it the oldest driver: 12.2, as for all
+# of amem. multimem.ld_reduce with sums in float32 needs it (PTX ISA 8.2).
+NVRTC_PACKAGE = "nvidia-cuda-nvrtc-cu12==12.2.140"
 
 
-def first_line(root):
-    """What the PTX of these sources starts with."""
-    total = hashlib.sha256(" ".join((NVRTC_PACKAGE, *OPTIONS)).encode())
-    for path in (SOURCE, *HEADERS.values()):
+def ptx_of(source):
+    return source.with_suffix(".ptx")
+
+
+def options_of(source):
+    return (f"--gpu-architecture={SOURCES[source]}", "--std=c++17", "--fmad=true")
+
+
+def first_line(root, source):
+    """What the PTX of this source starts with."""
+    total = hashlib.sha256(" ".join((NVRTC_PACKAGE, *options_of(source))).encode())
+    for path in (source, *HEADERS.values()):
         total.update((root / path).read_bytes())
-    return f"// Made by ./dev kernels from {SOURCE} and its headers: sha256 {total.hexdigest()}"
+    return f"// Made by ./dev kernels from {source} and its headers: sha256 {total.hexdigest()}"

@@ -43,7 +43,7 @@ typedef enum { amemFloat32 = 0, amemFloat16 = 1, amemBfloat16 = 2 } amemDataType
 
 /* How the ranks of a group meet: gathers `size_bytes` bytes of each rank, in the order of ranks, in
  * `all` of every rank. Returns 0, or another number if the exchange failed.
- * amemSymmetricRendezvous() calls it twice, on the calling thread. */
+ * amemSymmetricRendezvous() calls it twice, or five times with multicast, on the calling thread. */
 typedef struct {
   int rank;
   int world_size; /* 1 to AMEM_SYMMETRIC_MAX_RANKS */
@@ -62,7 +62,8 @@ int amemSymmetricFree(void* pointer);
 /* Maps the buffers of all ranks of the group. Collective: all ranks call it, with buffers of equal
  * size. `pointer` is the start of a buffer; each rank uses one device, which is that of the current
  * CUDA context and of the buffer. A buffer can have handles for several groups; each handle has its
- * own signal pad. Fails on all ranks if it fails on one; the text names the rank. */
+ * own signal pad. Fails on all ranks if it fails on one; the text names the rank. With multicast
+ * (amemSymmetricInfo_t), the buffer stays on the GPU at pauses until it is freed. */
 int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* group);
 
 /* Waits for the work of the device, unmaps the peers' buffers and frees the handle, not the buffer.
@@ -82,7 +83,10 @@ typedef struct {
   uint32_t* const* signal_pads;
   void* const* device_buffers;
   uint32_t* const* device_signal_pads;
-  void* multicast; /* NULL: without multicast */
+  /* Mapped on this device: multimem instructions at this address reach the buffers of all ranks.
+   * NULL: without multicast. It needs AMEM_MULTICAST=1 on all ranks, and a GPU with multicast for
+   * each. */
+  void* multicast;
 } amemSymmetricInfo_t;
 
 /* Facts about a handle, valid until it is destroyed. The addresses do not change with a pause. */
@@ -131,17 +135,19 @@ int amemSymmetricClearSignalPad(amemSymmetric_t handle, amemStream_t stream);
 /* --- Collectives. Offsets and sizes are multiples of 16 bytes; `output` is aligned to 16 bytes.
  * The input is in the buffer of each rank, from `offset_bytes`. A collective starts when all ranks
  * have reached it and returns the buffer to the caller when no rank reads it any more: no barrier
- * is necessary before or after. Sums are computed in float32 in the order of ranks, so that all
- * ranks get the same bits. */
+ * is necessary before or after. Sums are computed in float32 in the order of ranks, or by the
+ * multicast hardware in an order of its own. All ranks get the same bits. */
 
 typedef enum {
-  amemAllReduceAuto = 0,    /* one-shot up to 64 KiB, two-shot above */
+  amemAllReduceAuto = 0,    /* one-shot up to 64 KiB; above, multimem or else two-shot */
   amemAllReduceOneShot = 1, /* each rank reads the data of all ranks. The lowest latency */
-  amemAllReduceTwoShot = 2  /* each rank reduces one part and writes it to all ranks */
+  amemAllReduceTwoShot = 2, /* each rank reduces one part and writes it to all ranks */
+  amemAllReduceMultimem = 3 /* the same, reduced and distributed by the multicast hardware */
 } amemAllReduce_t;
 
 /* output = the sum of all ranks' `count` elements. `output` is the input itself (in place), or
- * memory outside of it. Two-shot: the buffer has the result too. One-shot in place: up to 64 KiB.
+ * memory outside of it. Two-shot and multimem: the buffer has the result too. One-shot in place: up
+ * to 64 KiB. Multimem: only a handle with multicast.
  */
 int amemSymmetricAllReduce(amemSymmetric_t handle, void* output, size_t offset_bytes, size_t count,
                            amemDataType_t type, amemAllReduce_t algorithm, amemStream_t stream);
@@ -153,6 +159,11 @@ typedef enum { amemKernels = 0, amemCopyEngines = 1 } amemEngine_t;
 /* output[r] = the `size_bytes` bytes at offset_bytes in the buffer of rank r. */
 int amemSymmetricAllGather(amemSymmetric_t handle, void* output, size_t offset_bytes,
                            size_t size_bytes, amemEngine_t engine, amemStream_t stream);
+
+/* In the buffer of each rank, from `offset_bytes`: the `size_bytes` bytes of `input` of each rank.
+ * `input` is memory outside of this result, or the own part of it. Only a handle with multicast. */
+int amemSymmetricMultimemAllGather(amemSymmetric_t handle, const void* input, size_t offset_bytes,
+                                   size_t size_bytes, amemStream_t stream);
 
 /* output[r] = part number `rank` of the buffer of rank r, which has a part of `size_bytes` bytes
  * for each rank. */

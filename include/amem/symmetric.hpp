@@ -123,8 +123,9 @@ class Handle {
   template <typename T, size_t kDimensions>
   Tensor<T, kDimensions> get_buffer(int rank, const std::array<size_t, kDimensions>& shape,
                                     size_t offset = 0) const {
-    return {static_cast<T*>(part(info_.buffers, rank, info_.buffer_bytes, shape, offset, sizeof(T))),
-            shape};
+    return {
+        static_cast<T*>(part(info_.buffers, rank, info_.buffer_bytes, shape, offset, sizeof(T))),
+        shape};
   }
   template <size_t kDimensions>
   Tensor<uint32_t, kDimensions> get_signal_pad(int rank,
@@ -160,6 +161,10 @@ class Handle {
   void all_gather(void* output, size_t offset_bytes, size_t size_bytes, amemEngine_t engine,
                   amemStream_t stream) const {
     check(amemSymmetricAllGather(handle_, output, offset_bytes, size_bytes, engine, stream));
+  }
+  void multimem_all_gather(const void* input, size_t offset_bytes, size_t size_bytes,
+                           amemStream_t stream) const {
+    check(amemSymmetricMultimemAllGather(handle_, input, offset_bytes, size_bytes, stream));
   }
   void all_to_all(void* output, size_t offset_bytes, size_t size_bytes, amemEngine_t engine,
                   amemStream_t stream) const {

@@ -30,7 +30,7 @@ from .library import require_library
 
 MAX_RANKS = 16
 _TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}  # amemDataType_t
-_ONE_SHOT, _TWO_SHOT = 1, 2  # amemAllReduce_t
+_ONE_SHOT, _TWO_SHOT, _MULTIMEM = 1, 2, 3  # amemAllReduce_t
 ENGINES = {"kernels": 0, "copy_engines": 1}  # amemEngine_t
 
 _AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
@@ -160,6 +160,10 @@ class Handle:
         self.buffer_ptrs_dev, self.signal_pad_ptrs_dev = info.device_buffers, info.device_signal_pads
         self.multicast_ptr = info.multicast or 0
 
+    def has_multicast_support(self, _device_type=None, _device_index=None) -> bool:
+        """Whether this handle has a multicast_ptr: AMEM_MULTICAST=1, and a GPU with multicast for each rank."""
+        return self.multicast_ptr != 0
+
     def _part(self, pointers, limit_bytes, rank, sizes, dtype, storage_offset):
         element_bytes = 1 if dtype is None else dtype.itemsize
         count = 1
@@ -220,6 +224,10 @@ class Handle:
     def all_gather(self, output: int, offset_bytes: int, size_bytes: int, engine="kernels", stream=None) -> None:
         arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(size_bytes))
         call("amemSymmetricAllGather", self._handle, *arguments, ENGINES[engine], _stream(stream))
+
+    def multimem_all_gather(self, input_address: int, offset_bytes: int, size_bytes: int, stream=None) -> None:
+        arguments = (ctypes.c_void_p(input_address), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(size_bytes))
+        call("amemSymmetricMultimemAllGather", self._handle, *arguments, _stream(stream))
 
     def all_to_all(self, output: int, offset_bytes: int, size_bytes: int, engine="kernels", stream=None) -> None:
         arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(size_bytes))
@@ -300,6 +308,20 @@ def one_shot_all_reduce(tensor, reduce_op: str = "sum", group=None):
 def two_shot_all_reduce_(tensor, reduce_op: str = "sum", group=None):
     """The same in place, for large tensors."""
     return _reduce(tensor, reduce_op, group, tensor, _TWO_SHOT)
+
+
+def multimem_all_reduce_(tensor, reduce_op: str = "sum", group=None):
+    """The same by multicast. Needs handle.has_multicast_support()."""
+    return _reduce(tensor, reduce_op, group, tensor, _MULTIMEM)
+
+
+def multimem_all_gather_out(tensor, group=None, out=None):
+    """All ranks' tensors, by rank, in `out` of each rank, which is of empty(). Needs has_multicast_support()."""
+    handle = rendezvous(out, group)
+    if out.nbytes != handle.world_size * tensor.nbytes:
+        raise AmemError(f"out has {out.nbytes} bytes, for {handle.world_size} tensors of {tensor.nbytes}")
+    handle.multimem_all_gather(tensor.data_ptr(), out.data_ptr() - Buffer.of(out).address, tensor.nbytes)
+    return out
 
 
 def all_gather(tensor, group=None, *, engine: str = "kernels"):

@@ -35,8 +35,8 @@ def used():
 class Pair:
     """Two ranks; an expression is sent to both before an answer is read."""
 
-    def __init__(self, actor):
-        self.ranks = [actor(START.replace("RANK", str(rank))) for rank in range(2)]
+    def __init__(self, actor, **settings):
+        self.ranks = [actor(START.replace("RANK", str(rank)), **settings) for rank in range(2)]
 
     def both(self, expression):
         for rank, each in enumerate(self.ranks):
@@ -84,6 +84,38 @@ def test_collectives_before_and_after_a_pause(met):
         assert "is paused" in met.ranks[1].ask("handle.barrier(0, 50, stream=0)")
         assert met.ranks[0].ask("amem.resume('symmetric') and None") == "None"
     assert "cannot be reduced" in met.ranks[0].ask("handle.all_reduce(buffer.address, 0, 8, 'int8')")
+
+
+MULTIMEM = """
+from types import SimpleNamespace
+def tensor(offset_bytes, count):
+    at = buffer.address + offset_bytes
+    return SimpleNamespace(data_ptr=lambda: at, numel=lambda: count, nbytes=4 * count, dtype="torch.float32")
+def group(rank, folder):
+    return FileGroup(folder, "a", rank, 2)
+"""
+
+
+def test_multimem_collectives(actor, tmp_path):
+    pair = Pair(actor, AMEM_MULTICAST="1", AMEM_SIM_MULTICAST="1")
+    pair.both(f"meet(RANK, {str(tmp_path)!r}, 'a') and exec({MULTIMEM!r}, globals())")
+    assert pair.both("handle.has_multicast_support() and handle.multicast_ptr != 0") == ["True", "True"]
+    group = f"group(RANK, {str(tmp_path)!r})"
+    pair.both("write(buffer.address, *[0x3f800000] * 8)")
+    pair.both(f"symm_mem.multimem_all_reduce_(tensor(0, 8), 'sum', {group}) and None")
+    assert pair.both("set(words(buffer.address, 8)) == {0x40000000}") == ["True", "True"]
+    pair.both("write(buffer.address + 65536, *range(RANK * 10, RANK * 10 + 4))")
+    pair.both(f"symm_mem.multimem_all_gather_out(tensor(65536, 4), {group}, tensor(4096, 8)) and None")
+    assert pair.both("words(buffer.address + 4096, 8)") == ["[0, 1, 2, 3, 10, 11, 12, 13]"] * 2
+    call = f"symm_mem.multimem_all_gather_out(tensor(0, 4), {group}, tensor(4096, 4))"
+    wrong = pair.ranks[0].ask(call.replace("RANK", "0"))
+    assert "out has 16 bytes, for 2 tensors of 16" in wrong, wrong
+
+
+def test_multimem_needs_the_switch(met):
+    assert met.both("handle.has_multicast_support() or handle.multicast_ptr") == ["0", "0"]
+    refused = met.ranks[0].ask("handle.multimem_all_gather(buffer.address, 4096, 16, stream=0)")
+    assert "the handle has no multicast" in refused
 
 
 def test_tensors_keep_the_buffer_alive(met):

@@ -46,8 +46,8 @@ Process::Process(const Driver& driver)
       sharing_(engine_, [this] { return status_text(); }),
       tensors_(driver_, registry_, devices_, sharing_, environment().timeout_ms),
       symmetric_(registry_),
-      symmetric_memory_(driver_, symmetric_, tensors_, devices_, engine_.self,
-                        environment().timeout_ms),
+      symmetric_memory_(driver_, symmetric_, tensors_, sharing_, devices_, engine_.self,
+                        {environment().timeout_ms, environment().multicast == 1}),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group_id);

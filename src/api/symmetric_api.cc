@@ -124,7 +124,7 @@ AMEM_API int amemSymmetricGetInfo(amemSymmetric_t handle, amemSymmetricInfo_t* i
                  facts.signal_pads.data(),
                  reinterpret_cast<void* const*>(workspace + offsetof(Workspace, buffers)),
                  reinterpret_cast<uint32_t* const*>(workspace + offsetof(Workspace, signal_pads)),
-                 nullptr};
+                 reinterpret_cast<void*>(facts.multicast.address())};
       }));
 }
 
@@ -197,6 +197,15 @@ AMEM_API int amemSymmetricAllGather(amemSymmetric_t handle, void* output, size_t
   return enqueue("amemSymmetricAllGather", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
                  [&](const SymmetricCall& call) {
                    return call.gather(output, offset_bytes, size_bytes, 0, engine);
+                 });
+}
+
+AMEM_API int amemSymmetricMultimemAllGather(amemSymmetric_t handle, const void* input,
+                                            size_t offset_bytes, size_t size_bytes,
+                                            amemStream_t stream) {
+  return enqueue("amemSymmetricMultimemAllGather", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
+                 [&](const SymmetricCall& call) {
+                   return call.multimem_all_gather(input, offset_bytes, size_bytes);
                  });
 }
 

@@ -27,6 +27,7 @@ struct Environment {
   long gate_timeout_ms = 1800000;
   long slab = 1;
   long trim_context = 0;
+  long multicast = 0;
   long tms = 0;  ///< read in Python, like the next one
   std::string tms_nccl;
   std::string tensors;

@@ -21,6 +21,7 @@ TEST(Environment, IsOffWithDefaultsWhenNothingIsSet) {
   EXPECT_EQ(env.cumem, CumemMode::force);
   EXPECT_EQ(env.slab, 1);
   EXPECT_EQ(env.trim_context, 0);
+  EXPECT_EQ(env.multicast, 0);
   EXPECT_TRUE(env.complaints.empty());
 }
 
@@ -28,7 +29,7 @@ TEST(Environment, ReadsEveryVariable) {
   const Environment env =
       read({"AMEM_ENABLE=1", "AMEM_GROUPID=170", "AMEM_GROUP=train", "AMEM_NCCL_OFFLOAD_FREE_TAG=7",
             "GMM_LOG=1", "AMEM_CUMEM=respect", "AMEM_SLAB=0", "AMEM_TRIM_CONTEXT=1",
-            "AMEM_NCCL_PATH=/x/libnccl.so.2", "AMEM_TIMEOUT_MS=250"});
+            "AMEM_MULTICAST=1", "AMEM_NCCL_PATH=/x/libnccl.so.2", "AMEM_TIMEOUT_MS=250"});
   EXPECT_TRUE(env.enable);
   EXPECT_EQ(env.group_id, 170);
   EXPECT_EQ(env.group_name, "train");
@@ -37,6 +38,7 @@ TEST(Environment, ReadsEveryVariable) {
   EXPECT_EQ(env.cumem, CumemMode::respect);
   EXPECT_EQ(env.slab, 0);
   EXPECT_EQ(env.trim_context, 1);
+  EXPECT_EQ(env.multicast, 1);
   EXPECT_EQ(env.nccl_path, "/x/libnccl.so.2");
   EXPECT_EQ(env.timeout_ms, 250);
   EXPECT_TRUE(env.complaints.empty());

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "driver/types.h"
 #include "memory/allocation.h"
 #include "sharing/token.h"
@@ -28,6 +29,14 @@ class Exchange {
   virtual Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) = 0;
   virtual bool import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
                                  DriverResult* result) = 0;
+
+  /// Gives processes that have the returned handle a copy of a descriptor of the driver that is not
+  /// an allocation's, until it is withdrawn.
+  virtual Result<IpcHandleBytes> offer_descriptor(UniqueFd descriptor) = 0;
+  virtual void withdraw_descriptor(const IpcHandleBytes& handle) = 0;
+  /// The descriptor that another process offers. May wait for it, up to AMEM_TIMEOUT_MS; called
+  /// without a lock. Errors: protocol, for another handle; those of a request.
+  virtual Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) = 0;
 
   /// The processes of this user that have loaded such a library but not amem, for messages
   /// (processes_without_amem.h). Called without a lock.

@@ -29,6 +29,10 @@ class Exports {
 
   Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation)
       AMEM_REQUIRES(context_.registry.mutex);
+  /// Exchange::offer_descriptor() and withdraw_descriptor().
+  IpcHandleBytes offer_descriptor(UniqueFd descriptor);
+  void withdraw_descriptor(uint64_t nonce);
+  /// Answers with the token of an allocation, or with an offered descriptor.
   void answer_token_query(const PeerInfo& from, uint64_t request_id, const TokenQuery& query);
 
   /// Answers an importer: with descriptors, or with this process's scope while the tag is paused.
@@ -106,6 +110,7 @@ class Exports {
   /// Between begin_sharing() and end_sharing(): the exported descriptors.
   std::optional<std::map<BackingId, UniqueFd>> shared_exports_
       AMEM_GUARDED_BY(context_.registry.mutex);
+  std::map<uint64_t, UniqueFd> offered_ AMEM_GUARDED_BY(context_.registry.mutex);  ///< by nonce
   /// The processes of this user at the last search, and the scope at that time. A process starts
   /// its service before it shares anything. For the session's thread.
   std::set<InstanceId> processes_;

@@ -53,6 +53,25 @@ class FetchTest : public SharingTest {
   Node importer_;
 };
 
+TEST_F(FetchTest, OfferedDescriptorIsGivenForItsNonceUntilItIsWithdrawn) {
+  const auto given = [&](AllocationId allocation, uint64_t nonce) {
+    Result<Received> reply = importer_.ask(context_.self, TokenQuery{allocation, nonce});
+    return reply.ok() ? reply.value().fds.size() : 99;
+  };
+  const Result<IpcHandleBytes> handle =
+      sharing_->offer_descriptor(UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
+  ASSERT_TRUE(handle.ok());
+  const IpcHandle offered = decode_ipc_handle(handle.value()).value();
+  EXPECT_EQ(offered.owner, context_.self);
+  EXPECT_EQ(given(offered.allocation, offered.nonce), 1u);
+  EXPECT_EQ(given(offered.allocation, offered.nonce), 1u) << "each importer gets one";
+  EXPECT_EQ(given(offered.allocation, offered.nonce + 1), 0u);
+  EXPECT_EQ(given(token_.allocation, offered.nonce), 0u);
+  EXPECT_EQ(given(offered.allocation, token_.nonce), 0u);
+  sharing_->withdraw_descriptor(handle.value());
+  EXPECT_EQ(given(offered.allocation, offered.nonce), 0u);
+}
+
 constexpr std::pair<Fetched::Outcome, size_t> kGiven{Fetched::Outcome::here, 1},
     kRefused{Fetched::Outcome::unknown, 0};
 

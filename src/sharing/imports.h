@@ -30,6 +30,8 @@ class Imports {
   bool import_token(int fd, DriverHandle* handle, DriverResult* result);
   /// The same for an IPC handle: asks the owner for the token.
   void import_ipc_handle(const IpcHandle& wanted, DriverHandle* handle, DriverResult* result);
+  /// Requests the token of an IPC handle, or an offered descriptor, from its owner.
+  Result<UniqueFd> ask_for_token(const IpcHandle& wanted);
   /// The client has released an import. Notifies its owner.
   void forget(const Allocation& import) AMEM_REQUIRES(context_.registry.mutex);
 
@@ -43,8 +45,6 @@ class Imports {
   Status fetch(const std::vector<BackingId>& backings, Deadline deadline);
 
  private:
-  /// Requests the token of an IPC handle from its owner.
-  Result<UniqueFd> ask_for_token(const IpcHandle& wanted);
   /// An import of this process's own memory. Result: CUDA_ERROR_INVALID_VALUE if the nonce is
   /// another.
   DriverResult import_own(AllocationId id, uint64_t nonce, DriverHandle* handle)

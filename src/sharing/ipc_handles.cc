@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // IPC handles of CUDA's size, on both sides: a handle has no room for a token, so the importer asks
 // for it.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/log.h"
 #include "sharing/exports.h"
 #include "sharing/imports.h"
@@ -15,11 +18,28 @@ Result<IpcHandleBytes> Exports::make_ipc_handle(Allocation& allocation) {
   return encode_ipc_handle({context_.self, allocation.id, allocation.nonce, getpid()});
 }
 
+// The id of an allocation is never 0.
+IpcHandleBytes Exports::offer_descriptor(UniqueFd descriptor) {
+  const uint64_t nonce = random_instance_id().bits[0];
+  MutexLock lock(context_.registry.mutex);
+  offered_[nonce] = std::move(descriptor);
+  return encode_ipc_handle({context_.self, 0, nonce, getpid()});
+}
+
+void Exports::withdraw_descriptor(uint64_t nonce) {
+  MutexLock lock(context_.registry.mutex);
+  offered_.erase(nonce);
+}
+
 void Exports::answer_token_query(const PeerInfo& from, uint64_t request_id,
                                  const TokenQuery& query) {
   std::vector<UniqueFd> fds;
   MutexLock lock(context_.registry.mutex);
-  if (Allocation* const allocation = find_exported(query.allocation, query.nonce)) {
+  const auto offered = query.allocation == 0 ? offered_.find(query.nonce) : offered_.end();
+  if (offered != offered_.end()) {
+    UniqueFd copy(fcntl(offered->second.get(), F_DUPFD_CLOEXEC, 0));
+    if (copy.valid()) fds.push_back(std::move(copy));
+  } else if (Allocation* const allocation = find_exported(query.allocation, query.nonce)) {
     Result<int> token = make_token(*allocation);
     if (token.ok()) fds.emplace_back(token.value());
   }

@@ -68,6 +68,24 @@ bool Sharing::import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handl
   return true;
 }
 
+Result<IpcHandleBytes> Sharing::offer_descriptor(UniqueFd descriptor) {
+  AMEM_TRY(start());
+  return exports_.offer_descriptor(std::move(descriptor));
+}
+
+void Sharing::withdraw_descriptor(const IpcHandleBytes& handle) {
+  if (const std::optional<IpcHandle> own = decode_ipc_handle(handle))
+    exports_.withdraw_descriptor(own->nonce);
+}
+
+Result<UniqueFd> Sharing::take_descriptor(const IpcHandleBytes& handle) {
+  const std::optional<IpcHandle> of_peer = decode_ipc_handle(handle);
+  if (!of_peer.has_value())
+    return make_error(ErrorKind::protocol, 0, "the handle is not one of amem");
+  AMEM_TRY(start());
+  return imports_.ask_for_token(*of_peer);
+}
+
 AMEM_NOT_ANALYSED void Sharing::forget(const Allocation& allocation) {
   if (allocation.is_import) imports_.forget(allocation);
 }

@@ -29,6 +29,9 @@ class Sharing final : public Exchange, public PeerHandler {
       AMEM_REQUIRES(context_.registry.mutex);
   bool import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
                          DriverResult* result) override;
+  Result<IpcHandleBytes> offer_descriptor(UniqueFd descriptor) override;
+  void withdraw_descriptor(const IpcHandleBytes& handle) override;
+  Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) override;
   std::string processes_without_amem(const char* library) override;
   void forget(const Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
 

@@ -137,7 +137,7 @@ struct TokenQuery {
   bool operator==(const TokenQuery&) const = default;
 };
 
-/// Reply to TokenQuery, with the token as its fd if the allocation is known.
+/// Reply to TokenQuery, with the token or the offered descriptor as its fd if it is known.
 struct TokenReply {
   bool known = false;
   bool operator==(const TokenReply&) const = default;

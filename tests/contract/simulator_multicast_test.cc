@@ -149,6 +149,13 @@ TEST_F(SimulatorMulticast, UnbindsOnlyWhatWasBound) {
   EXPECT_EQ(kSuccess, driver().cuMulticastUnbind(object_, 0, 0, kBytes));
 }
 
+TEST_F(SimulatorMulticast, HasAGranularity) {
+  const CuMulticastProp wanted{2, kBytes, kHandleTypePosixFd, 0};
+  size_t bytes = 0;
+  ASSERT_EQ(kSuccess, driver().cuMulticastGetGranularity(&bytes, &wanted, kGranularityMinimum));
+  EXPECT_EQ(granularity(), bytes);
+}
+
 TEST_F(SimulatorMulticast, AddsEachDeviceOnceAndNoMoreThanItHas) {
   ASSERT_EQ(kSuccess, driver().cuMulticastAddDevice(object_, 0));
 

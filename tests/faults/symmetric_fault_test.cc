@@ -23,6 +23,9 @@ class SymmetricFault : public FaultTest {
   void meet(jobs::Job& job, const std::string& name) {
     meeting_.meet(job, name, first_devices(job.size()));
   }
+  void use_multicast() {
+    setup_.environment["AMEM_MULTICAST"] = setup_.environment["AMEM_SIM_MULTICAST"] = "1";
+  }
   static void expect_named(const jobs::RankProcess::Outcome& outcome, const std::string& text) {
     EXPECT_TRUE(outcome.ok || has(outcome.text, text)) << outcome.text;
   }
@@ -30,28 +33,41 @@ class SymmetricFault : public FaultTest {
   const Meeting meeting_;
 };
 
+struct CallFault {
+  bool multicast;
+  int faulty;  ///< the rank
+};
+/// In place of its bytes, in lists of tests.
+void PrintTo(const CallFault& fault, std::ostream* out) { *out << fault.faulty; }
+
 // The rank whose call fails says which; the others say which rank. A retry works.
-TEST_F(SymmetricFault, DriverCallOfARendezvousFailsOnAllRanks) {
+class SymmetricCallFault : public SymmetricFault, public testing::WithParamInterface<CallFault> {};
+
+TEST_P(SymmetricCallFault, OfARendezvousFailsOnAllRanks) {
+  const auto [multicast, faulty] = GetParam();
+  if (multicast) use_multicast();
   jobs::Job job(setup_, 2);
   job.use_devices({0, 1});
   job.all("sym_malloc b 65536");
   // What only a first rendezvous does is done.
   meet(job, "first");
   job.all("sym_collectives first 4096");
+  EXPECT_EQ(job[0].ask("sym_multicast first"), multicast ? "1" : "0");
   job.all("sym_destroy first");
-  const size_t used = used_bytes(job[0]);
+  const size_t used = used_bytes(job[faulty]);
   int tried = 0, refused = 0, meetings = 0;
   for (const char* function : kFunctions)
     for (int n = 1; n <= 20; ++n) {
       SCOPED_TRACE(std::string(function) + " fails at call " + std::to_string(n));
       const std::string name = "h" + std::to_string(++meetings);
-      const long before = std::stol(job[0].ask(std::string("calls_of ") + function));
-      job[0].ask(std::string("driver_fault ") + function + ":" + std::to_string(n) + "=2");
+      const long before = std::stol(job[faulty].ask(std::string("calls_of ") + function));
+      job[faulty].ask(std::string("driver_fault ") + function + ":" + std::to_string(n) + "=2");
       job[0].order(meeting_.order(name, 0, 2));
       job[1].order(meeting_.order(name, 1, 2));
-      const jobs::RankProcess::Outcome own = job[0].outcome(), others = job[1].outcome();
-      job[0].ask("driver_fault");
-      const long after = std::stol(job[0].ask(std::string("calls_of ") + function));
+      const jobs::RankProcess::Outcome own = job[faulty].outcome(),
+                                       others = job[1 - faulty].outcome();
+      job[faulty].ask("driver_fault");
+      const long after = std::stol(job[faulty].ask(std::string("calls_of ") + function));
       if (after - before < n) {  // it makes fewer calls of this function
         ASSERT_TRUE(own.ok) << own.text;
         job.all("sym_destroy " + name);
@@ -64,17 +80,26 @@ TEST_F(SymmetricFault, DriverCallOfARendezvousFailsOnAllRanks) {
       } else {
         ++refused;
         // An import that fails is named as such, and the call in the log.
-        const bool is_import = has(own.text, "cannot map the memory of rank 1") ||
-                               has(own.text, "rank 1: cannot map the memory of rank 0");
+        const bool is_import = has(own.text + others.text, "cannot map the memory of rank ");
         EXPECT_TRUE(is_import || has(own.text, function)) << own.text;
-        EXPECT_TRUE(is_import || has(others.text, "rank 0: ")) << others.text;
+        EXPECT_TRUE(is_import || has(others.text, "rank " + std::to_string(faulty) + ": "))
+            << others.text;
       }
-      ASSERT_EQ(used_bytes(job[0]), used) << own.text;
+      ASSERT_EQ(used_bytes(job[faulty]), used) << own.text;
     }
-  EXPECT_GE(refused, 8) << "of " << tried;
+  EXPECT_GE(refused, multicast ? 35 : 25) << "of " << tried;
   meet(job, "last");
   job.all("sym_collectives last 4096");
 }
+
+std::string name_of(const testing::TestParamInfo<CallFault>& fault) {
+  return (fault.param.multicast ? "WithMulticastOnRank" : "OnRank") +
+         std::to_string(fault.param.faulty);
+}
+INSTANTIATE_TEST_SUITE_P(OfEachKind, SymmetricCallFault,
+                         testing::Values(CallFault{false, 0}, CallFault{true, 0},
+                                         CallFault{true, 1}),
+                         name_of);
 
 // A launch that fails on one rank is an error there; the other rank ends at its timeout.
 TEST_F(SymmetricFault, LaunchThatFailsIsAnErrorOnBothSides) {
@@ -91,6 +116,46 @@ TEST_F(SymmetricFault, LaunchThatFailsIsAnErrorOnBothSides) {
   meet(job, "again");
   job.all("sym_collectives again 4096");
 }
+
+/// A rank is killed before or after each exchange of a rendezvous with multicast: the others
+/// neither wait in a multicast call nor keep anything.
+class MulticastDeath : public SymmetricFault, public testing::WithParamInterface<int> {};
+
+TEST_P(MulticastDeath, EndsTheRendezvousOfTheOthers) {
+  constexpr int kExchanges = 5;
+  use_multicast();
+  const int victim = GetParam();
+  const std::vector<int> survivors{victim == 0 ? 1 : 0, 2};
+  for (int moment = 0; moment < 2 * kExchanges; ++moment) {
+    SCOPED_TRACE("moment " + std::to_string(moment));
+    jobs::Job job(setup_, 3);
+    job.use_devices(first_devices(3));
+    job.all("sym_malloc b 1000000");
+    const std::string name = "h" + std::to_string(moment);
+    for (int rank = 0; rank < 3; ++rank)
+      job[rank].order(meeting_.order(name, rank, 3) +
+                      (rank == victim ? " dies " + std::to_string(moment) : ""));
+    for (const int rank : survivors) {
+      const jobs::RankProcess::Outcome outcome = job[rank].outcome();
+      EXPECT_EQ(outcome.ok, moment == 2 * kExchanges - 1) << outcome.text;
+      if (outcome.ok) job[rank].ask("sym_destroy " + name);
+    }
+    job[victim].wait_until_ended();
+    meeting_.meet(job, name + "again", survivors);
+    for (const int rank : survivors)
+      EXPECT_EQ(job[rank].ask("sym_multicast " + name + "again"), "1");
+    job.some(survivors, "sym_collectives " + name + "again 4096 100000");
+    for (const std::string& order : {"sym_destroy " + name + "again", std::string("sym_free b")})
+      job.some(survivors, order);
+    for (const int rank : survivors) {
+      EXPECT_EQ(totals(job[rank]).objects, 0u);
+      EXPECT_EQ(totals(job[rank]).imports, 0u);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfRank, MulticastDeath, testing::Values(0, 1),
+                         testing::PrintToStringParamName());
 
 struct Point {
   const char* name;

@@ -201,7 +201,7 @@ TEST_F(SymmetricTest, MisuseIsNamedAndHasNoEffect) {
       {"too_large", "are not inside the buffer of"},
       {"type", "7 is not a type"},
       {"algorithm", "7 is not an algorithm"},
-      {"null_output", "the output is null"},
+      {"null_output", "the input or output is null"},
       {"large_in_place", "in place has at most 65536 bytes"},
       {"channel", "channels are 0 to 63"},
       {"peer", "ranks are 0 to 1"},

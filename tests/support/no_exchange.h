@@ -21,6 +21,9 @@ class NoExchange : public Exchange {
   bool import_ipc_handle(const IpcHandleBytes&, DriverHandle*, DriverResult*) override {
     return false;
   }
+  Result<IpcHandleBytes> offer_descriptor(UniqueFd) override { return IpcHandleBytes{}; }
+  void withdraw_descriptor(const IpcHandleBytes&) override {}
+  Result<UniqueFd> take_descriptor(const IpcHandleBytes&) override { return UniqueFd(); }
   std::string processes_without_amem(const char*) override { return ++foreign, "process 4711"; }
   void forget(const Allocation&) override { ++forgotten; }
   bool file_numbers_left = true;

@@ -8,25 +8,27 @@ from pathlib import Path
 import kernel_sources
 from sample_tree import CheckCase, write_tree
 
-SOURCES = {str(path): "int a;\n" for path in (kernel_sources.SOURCE, *kernel_sources.HEADERS.values())}
+KERNELS, MULTIMEM = kernel_sources.SOURCES
+SOURCES = {str(path): "int a;\n" for path in (KERNELS, MULTIMEM, *kernel_sources.HEADERS.values())}
 HEADER = str(kernel_sources.HEADERS["clients/symmetric/kernels.h"])
-PTX = str(kernel_sources.PTX)
 
 
-def first_line():
+def ptx(source, code=""):
     with tempfile.TemporaryDirectory() as folder:
         write_tree(folder, SOURCES)
-        return kernel_sources.first_line(Path(folder))
+        first_line = kernel_sources.first_line(Path(folder), source)
+    return {str(kernel_sources.ptx_of(source)): f"{first_line}\n.version 8.1\n{code}"}
 
 
 class Kernels(CheckCase):
     check = "check_kernels.py"
-    clean = {**SOURCES, PTX: first_line() + "\n.version 8.1\n"}
+    clean = {**SOURCES, **ptx(KERNELS), **ptx(MULTIMEM)}
     violations = {
         "a changed header": ({HEADER: "int b;\n"}, "kernels.ptx:1: is not made from these sources"),
+        "a changed source": ({str(MULTIMEM): "int b;\n"}, "multimem.ptx:1: is not made from these sources"),
         "a kernel with a stack": (
-            {PTX: first_line() + "\n.version 8.1\n\t.local .align 4 .b8 depot[16];\n"},
-            "kernels.ptx:3: a kernel uses local memory",
+            ptx(MULTIMEM, "\t.local .align 4 .b8 depot[16];\n"),
+            "multimem.ptx:3: a kernel uses local memory",
         ),
     }
-    needed = (PTX,)
+    needed = tuple(str(kernel_sources.ptx_of(source)) for source in kernel_sources.SOURCES)

@@ -45,6 +45,7 @@ Arguments SymmetricCall::arguments() const {
   arguments.view = handle.view;
   arguments.is_synchronized = 1;
   arguments.timeout_ns = static_cast<uint64_t>(timeout_ms) * 1'000'000;
+  arguments.multicast = reinterpret_cast<unsigned char*>(handle.multicast.address());
   return arguments;
 }
 
@@ -121,11 +122,11 @@ Status SymmetricCall::clear_signal_pad() const {
 
 Status SymmetricCall::check_sizes(const void* output, size_t output_bytes, size_t offset_bytes,
                                   size_t inputs) const {
-  if (output == nullptr) return make_error(ErrorKind::misuse, 0, "the output is null");
+  if (output == nullptr) return make_error(ErrorKind::misuse, 0, "the input or output is null");
   if (offset_bytes % kAlignment != 0 || inputs % kAlignment != 0 ||
       output_bytes % kAlignment != 0 || address_of(output) % kAlignment != 0)
     return make_error(ErrorKind::misuse, 0,
-                      "offset %zu, %zu bytes of input, %zu bytes of output at 0x%" PRIx64
+                      "offset %zu, %zu bytes of the buffer, %zu bytes at 0x%" PRIx64
                       ": all must be multiples of %zu",
                       offset_bytes, inputs, output_bytes, address_of(output), kAlignment);
   const size_t buffer_bytes = handle.view.buffer_bytes;
@@ -147,15 +148,19 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
                                  amemDataType_t type, amemAllReduce_t algorithm) const {
   const Result<size_t> size = bytes_of(count, type);
   if (!size.ok()) return Error(size.error());
-  if (algorithm < amemAllReduceAuto || algorithm > amemAllReduceTwoShot)
+  if (algorithm < amemAllReduceAuto || algorithm > amemAllReduceMultimem)
     return make_error(ErrorKind::misuse, 0, "%d is not an algorithm of amemAllReduce_t",
                       static_cast<int>(algorithm));
   const size_t bytes = size.value();
   AMEM_TRY(check_sizes(output, bytes, offset_bytes, bytes));
   const bool in_place = address_of(output) == handle.buffer + offset_bytes;
   const bool is_small = bytes <= layout::kSmallBytes;
-  bool one_shot = is_small;
-  if (algorithm != amemAllReduceAuto) one_shot = algorithm == amemAllReduceOneShot;
+  if (algorithm == amemAllReduceMultimem) AMEM_TRY(check_multicast());
+  bool one_shot = is_small, multimem = !is_small && handle.multicast.address() != 0;
+  if (algorithm != amemAllReduceAuto) {
+    one_shot = algorithm == amemAllReduceOneShot;
+    multimem = algorithm == amemAllReduceMultimem;
+  }
   if (!in_place) AMEM_TRY(check_outside(output, bytes, offset_bytes, bytes));
   if (bytes == 0) return ok_status();
 
@@ -164,8 +169,9 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
   all.size_bytes = bytes;
   all.output = in_place && !one_shot ? nullptr : static_cast<unsigned char*>(output);
   if (!one_shot)
-    return launch(handle.kernels->two_shot[type], blocks_for(bytes / handle.world_size()),
-                  symmetric::kThreads, all);
+    return launch(
+        multimem ? handle.kernels->multimem.all_reduce[type] : handle.kernels->two_shot[type],
+        blocks_for(bytes / handle.world_size()), symmetric::kThreads, all);
   if (is_small)
     return launch(handle.kernels->small_all_reduce[type],
                   (bytes + symmetric::kSmallBlockBytes - 1) / symmetric::kSmallBlockBytes,
@@ -175,6 +181,31 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
                       "a one-shot all-reduce in place has at most %zu bytes, not %zu",
                       layout::kSmallBytes, bytes);
   return launch(handle.kernels->sum[type], blocks_for(bytes), symmetric::kThreads, all);
+}
+
+Status SymmetricCall::check_multicast() const {
+  if (handle.multicast.address() != 0) return ok_status();
+  return make_error(ErrorKind::misuse, 0,
+                    "the handle has no multicast: it needs AMEM_MULTICAST=1 on all ranks, and a "
+                    "GPU with multicast for each");
+}
+
+Status SymmetricCall::multimem_all_gather(const void* input, size_t offset_bytes,
+                                          size_t size_bytes) const {
+  AMEM_TRY(check_multicast());
+  const size_t world_size = handle.world_size(), own = handle.rank() * size_bytes;
+  if (size_bytes > SIZE_MAX / world_size)
+    return make_error(ErrorKind::misuse, 0, "the size %zu is too large", size_bytes);
+  AMEM_TRY(check_sizes(input, size_bytes, offset_bytes, size_bytes * world_size));
+  if (address_of(input) != handle.buffer + offset_bytes + own)
+    AMEM_TRY(check_outside(input, size_bytes, offset_bytes, size_bytes * world_size));
+  if (size_bytes == 0) return ok_status();
+  Arguments all = arguments();
+  all.input = static_cast<const unsigned char*>(input);
+  all.offset_bytes = offset_bytes + own;
+  all.size_bytes = size_bytes;
+  return launch(handle.kernels->multimem.all_gather, blocks_for(size_bytes), symmetric::kThreads,
+                all);
 }
 
 Status SymmetricCall::barrier_of_copies() const {

@@ -24,6 +24,8 @@ struct SymmetricCall {
 
   Status all_reduce(void* output, size_t offset_bytes, size_t count, amemDataType_t type,
                     amemAllReduce_t algorithm) const;
+  /// With multicast only.
+  Status multimem_all_gather(const void* input, size_t offset_bytes, size_t size_bytes) const;
   /// `stride_bytes`: how much later the input starts in the buffer for each rank that reads it. 0:
   /// all-gather; size_bytes: all-to-all.
   Status gather(void* output, size_t offset_bytes, size_t size_bytes, size_t stride_bytes,
@@ -36,6 +38,7 @@ struct SymmetricCall {
   Status launch(DriverKernel kernel, size_t blocks, unsigned threads,
                 const symmetric::Arguments& arguments) const;
   Status signal(DriverKernel kernel, int peer, int channel) const;
+  Status check_multicast() const;
   Status check_channel(int channel, size_t count) const;
   /// `inputs`, in bytes of the buffer from the offset; `output_bytes` at `output`.
   Status check_sizes(const void* output, size_t output_bytes, size_t offset_bytes,

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "clients/symmetric/kernel_set.h"
 #include "clients/symmetric/kernels.h"
+#include "clients/symmetric/multicast.h"
 #include "driver/types.h"
 
 namespace amem {
@@ -26,10 +27,11 @@ struct SymmetricHandle {
   int device = 0;
   DeviceAddress buffer = 0, workspace = 0;  ///< of this rank
   size_t signal_pad_bytes = 0;
-  std::vector<SymmetricPeer> peers;             ///< by rank
-  std::vector<DeviceAddress> opened;            ///< memory of peers
-  std::vector<void*> buffers;                   ///< by rank, for amemSymmetricInfo_t
-  std::vector<uint32_t*> signal_pads;           ///< the same
+  std::vector<SymmetricPeer> peers;    ///< by rank
+  std::vector<DeviceAddress> opened;   ///< memory of peers
+  std::vector<void*> buffers;          ///< by rank, for amemSymmetricInfo_t
+  std::vector<uint32_t*> signal_pads;  ///< the same
+  Multicast multicast;
   symmetric::detail::Report* report = nullptr;  ///< in pinned memory
   const KernelSet* kernels = nullptr;
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 
 #include "base/mutex.h"
 #include "driver/driver.h"
@@ -22,6 +23,12 @@ struct KernelSet {
   DriverKernel sum[kElementTypes] = {};
   DriverKernel two_shot[kElementTypes] = {};
   DriverKernel small_all_reduce[kElementTypes] = {};
+  /// Those of multimem.cu. For handles with multicast only.
+  struct Multimem {
+    DriverKernel all_gather = nullptr;
+    DriverKernel all_reduce[kElementTypes] = {};
+  };
+  Multimem multimem;
 };
 
 /// The kernels of this process. They are loaded once for each context and never unloaded, because
@@ -30,11 +37,16 @@ class KernelSets {
  public:
   explicit KernelSets(const Driver& driver) : driver_(driver) {}
 
-  /// The kernels for the current context of the calling thread. Errors: driver.
-  Result<const KernelSet*> for_current_context();
+  /// The kernels for the current context of the calling thread. `multimem`: with those of
+  /// multimem.cu, which need compute capability 9.0. Errors: driver.
+  Result<const KernelSet*> for_current_context(bool multimem = false);
 
  private:
-  Result<std::unique_ptr<KernelSet>> load();
+  /// Kernels by name, without the prefix, and where they go.
+  using Wanted = std::map<std::string, DriverKernel*>;
+  Status load(const char* ptx, const Wanted& wanted);
+  Result<std::unique_ptr<KernelSet>> load_kernels();
+  Result<KernelSet::Multimem> load_multimem();
 
   const Driver& driver_;
   Mutex mutex_;

@@ -5,12 +5,6 @@
 
 namespace amem::symmetric {
 
-#define AMEM_KERNEL(name, threads, function)                               \
-  extern "C" __global__ void __launch_bounds__(threads)                    \
-      amem_symmetric_##name(const __grid_constant__ Arguments arguments) { \
-    function(Block::current(), arguments);                                 \
-  }
-
 AMEM_KERNEL(barrier, kBarrierThreads, barrier_kernel)
 AMEM_KERNEL(put_signal, kBarrierThreads, put_signal_kernel)
 AMEM_KERNEL(wait_signal, kBarrierThreads, wait_signal_kernel)

@@ -19,7 +19,17 @@ struct Arguments {
   uint32_t channel;
   uint32_t is_synchronized;  ///< 0: all ranks' buffers are memory of this rank
   uint64_t timeout_ns;
+  // Of the kernels of multimem.h:
+  unsigned char* multicast;    ///< the multicast address of the buffers
+  const unsigned char* input;  ///< of an all-gather
 };
+
+/// A CUDA kernel of a function of one block.
+#define AMEM_KERNEL(name, threads, function)                               \
+  extern "C" __global__ void __launch_bounds__(threads)                    \
+      amem_symmetric_##name(const __grid_constant__ Arguments arguments) { \
+    function(Block::current(), arguments);                                 \
+  }
 
 inline constexpr uint32_t kBarrierThreads = 32;
 inline constexpr uint32_t kThreads = 512;
@@ -234,23 +244,20 @@ AMEM_DEVICE void sum_kernel(const Block& block, const Arguments& arguments) {
   if (is_synchronized && meetings.meet()) meetings.end();
 }
 
-/// Each rank reads one part of the inputs of all ranks and writes its sum to all ranks.
-template <typename Type>
-AMEM_DEVICE void two_shot_kernel(const Block& block, const Arguments& arguments) {
+/// Calls `reduce` with the offset of each vector of this rank's part of the inputs. It writes the
+/// sum of all ranks to all of them. Calls `fence` in each thread before and after.
+template <typename Reduce, typename Fence>
+AMEM_DEVICE void all_reduce_by_parts(const Block& block, const Arguments& arguments,
+                                     const Reduce& reduce, const Fence& fence) {
   const View& view = arguments.view;
   if (!detail::begin(block, view)) return;
   detail::Meetings meetings(block, arguments);
   if (!meetings.meet()) return;
   const detail::Part own = detail::part_of(arguments, view.rank);
-  detail::for_vectors(block, own.size_bytes, [&](size_t at) {
-    const size_t offset_bytes = arguments.offset_bytes + own.begin + at;
-    const Vector sum = detail::sum_of_ranks<Type>(view, offset_bytes);
-    AMEM_NO_UNROLL
-    for (uint32_t i = 0; i < view.world_size; ++i) {
-      const uint32_t to = (view.rank + i) % view.world_size;
-      detail::store(view.buffers[to] + offset_bytes, sum);
-    }
-  });
+  fence();
+  detail::for_vectors(block, own.size_bytes,
+                      [&](size_t at) { reduce(arguments.offset_bytes + own.begin + at); });
+  fence();
   if (!meetings.meet()) return;
   meetings.end();
   if (arguments.output == nullptr) return;
@@ -260,6 +267,21 @@ AMEM_DEVICE void two_shot_kernel(const Block& block, const Arguments& arguments)
     detail::copy(block, arguments.output + part.begin,
                  view.buffers[view.rank] + arguments.offset_bytes + part.begin, part.size_bytes);
   }
+}
+
+/// Each rank reads one part of the inputs of all ranks and writes its sum to all ranks.
+template <typename Type>
+AMEM_DEVICE void two_shot_kernel(const Block& block, const Arguments& arguments) {
+  const View& view = arguments.view;
+  const auto reduce = [&](size_t offset_bytes) {
+    const Vector sum = detail::sum_of_ranks<Type>(view, offset_bytes);
+    AMEM_NO_UNROLL
+    for (uint32_t i = 0; i < view.world_size; ++i) {
+      const uint32_t to = (view.rank + i) % view.world_size;
+      detail::store(view.buffers[to] + offset_bytes, sum);
+    }
+  };
+  all_reduce_by_parts(block, arguments, reduce, [] {});
 }
 
 /// One-shot all-reduce of at most kSmallBytes. Each rank writes its input into the inboxes of all

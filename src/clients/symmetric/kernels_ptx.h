@@ -4,7 +4,8 @@
 
 namespace amem {
 
-/// The text of kernels.ptx, for cuModuleLoadData().
+/// The texts of kernels.ptx and multimem.ptx, for cuModuleLoadData().
 const char* symmetric_kernels_ptx();
+const char* multimem_kernels_ptx();
 
 }  // namespace amem

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // How the ranks of a group learn of each other's memory and map it. Two exchanges: what each rank
-// has, and whether each rank has mapped it. All ranks succeed, or all fail with the same reason.
+// has, and whether each rank has mapped it. With multicast three more: the object, whether each
+// rank has added its device, and whether each has bound its buffer. All ranks succeed, or all fail
+// with the same reason.
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "clients/symmetric/symmetric_memory.h"
 
@@ -17,7 +21,7 @@ namespace layout = symmetric::detail;
 namespace {
 
 /// Changes with the layout of the workspace and of the structures below.
-constexpr uint32_t kVersion = 0xA3E3'0001;
+constexpr uint32_t kVersion = 0xA3E3'0002;
 
 constexpr size_t kTextBytes = 200;
 void set_text(char (&text)[kTextBytes], const std::string& value) {
@@ -40,12 +44,15 @@ struct SymmetricMemory::Announcement {
   InstanceId process;
   IpcHandleBytes buffer, workspace;
   char failure[kTextBytes];  ///< empty: none
-  unsigned char reserved[512 - 376];
+  uint64_t multicast_bytes;  ///< 0: without multicast, also in the next member
+  std::array<uint8_t, 16> device_uuid;
+  unsigned char reserved[512 - 400];
 };
 
-/// Of each rank, in the second one.
+/// Of each rank, in the others.
 struct SymmetricMemory::Outcome {
   char failure[kTextBytes];
+  IpcHandleBytes multicast;  ///< of rank 0, in the third one: the descriptor of the object
 };
 
 namespace {
@@ -92,6 +99,18 @@ Result<std::vector<T>> exchange(const amemGroup_t& group, const T& mine) {
   return make_error(ErrorKind::peer, 0, "the group's all_gather function failed with %d", failed);
 }
 
+/// The size of the multicast object; 0 if not all ranks support one, or ranks share a device.
+template <typename Announcement>
+size_t common_multicast_bytes(const std::vector<Announcement>& all) {
+  std::set<std::array<uint8_t, 16>> devices;
+  for (const Announcement& its : all) devices.insert(its.device_uuid);
+  const bool is_common = std::all_of(all.begin(), all.end(), [&](const Announcement& its) {
+    return its.multicast_bytes == all.front().multicast_bytes;
+  });
+  return is_common && devices.size() == all.size() && all.size() > 1 ? all.front().multicast_bytes
+                                                                     : 0;
+}
+
 }  // namespace
 
 Status SymmetricMemory::announce(const SymmetricHandle& handle, Announcement* mine) {
@@ -105,7 +124,14 @@ Status SymmetricMemory::announce(const SymmetricHandle& handle, Announcement* mi
     return ok_status();
   };
   AMEM_TRY(export_to(handle.buffer, &mine->buffer));
-  return export_to(handle.workspace, &mine->workspace);
+  AMEM_TRY(export_to(handle.workspace, &mine->workspace));
+  if (!settings_.multicast) return ok_status();
+  const Result<size_t> bytes =
+      multicast_bytes(driver_, handle.device, handle.world_size(), handle.view.buffer_bytes);
+  if (!bytes.ok()) return Error(bytes.error());
+  mine->multicast_bytes = bytes.value();
+  return driver_status(driver_, driver_.cuDeviceGetUuid_v2(mine->device_uuid.data(), handle.device),
+                       "cuDeviceGetUuid(device %d)", handle.device);
 }
 
 Result<DeviceAddress> SymmetricMemory::open(SymmetricHandle& handle, const IpcHandleBytes& bytes,
@@ -146,7 +172,7 @@ Status SymmetricMemory::write_pointers(const SymmetricHandle& handle) {
     return devices_.write(
         handle.device, handle.workspace + offset_bytes,
         {reinterpret_cast<const char*>(pointers.data()), pointers.size() * sizeof(pointers[0])},
-        Deadline::after_ms(timeout_ms_));
+        Deadline::after_ms(settings_.timeout_ms));
   };
   AMEM_TRY(write(offsetof(layout::Workspace, buffers), handle.buffers));
   return write(offsetof(layout::Workspace, signal_pads), handle.signal_pads);
@@ -169,16 +195,66 @@ Status SymmetricMemory::connect(SymmetricHandle& handle, const amemGroup_t& grou
   if (!all.ok()) return Error(all.error());
   AMEM_TRY(check(all.value()));
 
-  Status opened = open_all(handle, all.value());
-  Outcome outcome{};
-  if (!opened.ok()) set_text(outcome.failure, opened.error().message);
-  const Result<std::vector<Outcome>> outcomes = exchange(group, outcome);
-  AMEM_TRY(std::move(opened));
+  std::vector<Outcome> outcomes;
+  AMEM_TRY(agree(group, open_all(handle, all.value()), {}, &outcomes));
+  const size_t multicast_bytes = common_multicast_bytes(all.value());
+  return multicast_bytes == 0 ? ok_status() : connect_multicast(handle, group, multicast_bytes);
+}
+
+Status SymmetricMemory::agree(const amemGroup_t& group, Status own, Outcome mine,
+                              std::vector<Outcome>* all) {
+  if (!own.ok()) set_text(mine.failure, own.error().message);
+  Result<std::vector<Outcome>> outcomes = exchange(group, mine);
+  AMEM_TRY(std::move(own));
   if (!outcomes.ok()) return Error(outcomes.error());
   for (size_t rank = 0; rank < outcomes.value().size(); ++rank)
     if (const std::string failure = text_of(outcomes.value()[rank].failure); !failure.empty())
       return failure_of_rank(rank, failure);
+  *all = std::move(outcomes.value());
   return ok_status();
+}
+
+Status SymmetricMemory::connect_multicast(SymmetricHandle& handle, const amemGroup_t& group,
+                                          size_t size_bytes) {
+  Outcome mine{};
+  std::vector<Outcome> all;
+  Status offered = handle.rank() == 0 ? offer_multicast(handle, size_bytes, &mine) : ok_status();
+  Status added = agree(group, std::move(offered), mine, &all);
+  if (added.ok()) added = agree(group, add_device(handle, all.front(), size_bytes), {}, &all);
+  if (handle.rank() == 0) exchange_.withdraw_descriptor(mine.multicast);
+  AMEM_TRY(std::move(added));
+  return agree(group, bind_multicast(handle), {}, &all);
+}
+
+Status SymmetricMemory::offer_multicast(SymmetricHandle& handle, size_t size_bytes, Outcome* mine) {
+  Result<UniqueFd> descriptor = handle.multicast.create(driver_, handle.world_size(), size_bytes);
+  if (!descriptor.ok()) return std::move(descriptor.error());
+  const Result<IpcHandleBytes> offered = exchange_.offer_descriptor(std::move(descriptor.value()));
+  if (!offered.ok()) return Error(offered.error());
+  mine->multicast = offered.value();
+  return ok_status();
+}
+
+Status SymmetricMemory::add_device(SymmetricHandle& handle, const Outcome& of_rank_0,
+                                   size_t size_bytes) {
+  if (handle.rank() != 0) {
+    const Result<UniqueFd> descriptor = exchange_.take_descriptor(of_rank_0.multicast);
+    if (!descriptor.ok())
+      return make_error(descriptor.error().kind, descriptor.error().code,
+                        "cannot import the multicast object of rank 0 (process %d): %s",
+                        handle.peers.front().pid, descriptor.error().message.c_str());
+    AMEM_TRY(handle.multicast.import(driver_, descriptor.value(), size_bytes));
+  }
+  return handle.multicast.add_device(driver_, handle.device);
+}
+
+Status SymmetricMemory::bind_multicast(SymmetricHandle& handle) {
+  const Result<const KernelSet*> kernels = kernels_.for_current_context(true);
+  if (!kernels.ok()) return Error(kernels.error());
+  const Result<DriverHandle> memory =
+      memory_.make_persistent(handle.buffer, "bound to multicast (NVLS)");
+  if (!memory.ok()) return Error(memory.error());
+  return handle.multicast.bind_and_map(driver_, memory.value());
 }
 
 }  // namespace amem

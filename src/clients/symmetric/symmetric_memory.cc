@@ -69,8 +69,8 @@ Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer,
       memory_.create(workspace_bytes, device, kSymmetricTag, Kind::keep);
   if (!workspace.ok()) return Error(workspace.error());
   handle.workspace = workspace.value();
-  AMEM_TRY(
-      devices_.zero(device, handle.workspace, workspace_bytes, Deadline::after_ms(timeout_ms_)));
+  AMEM_TRY(devices_.zero(device, handle.workspace, workspace_bytes,
+                         Deadline::after_ms(settings_.timeout_ms)));
 
   constexpr unsigned kPortableAndMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP
   void* report = nullptr;
@@ -119,7 +119,8 @@ Status SymmetricMemory::destroy(const void* address) {
 
 // In an order in which a repetition continues where it failed.
 Status SymmetricMemory::release(SymmetricHandle& handle) {
-  AMEM_TRY(devices_.drain({handle.device}, Deadline::after_ms(timeout_ms_)));
+  AMEM_TRY(devices_.drain({handle.device}, Deadline::after_ms(settings_.timeout_ms)));
+  AMEM_TRY(handle.multicast.release(driver_));
   while (!handle.opened.empty()) {
     if (std::optional<Status> closed = memory_.close(handle.opened.back());
         closed.has_value() && !closed->ok())

@@ -16,14 +16,20 @@ namespace amem {
 /// group exchange these handles and open them. Thread-safe.
 class SymmetricMemory {
  public:
+  struct Settings {
+    long timeout_ms;
+    bool multicast;  ///< AMEM_MULTICAST
+  };
   SymmetricMemory(const Driver& driver, SymmetricClient& client, TensorClient& memory,
-                  DeviceThreads& devices, const InstanceId& self, long timeout_ms)
+                  Exchange& exchange, DeviceThreads& devices, const InstanceId& self,
+                  Settings settings)
       : driver_(driver),
         client_(client),
         memory_(memory),
+        exchange_(exchange),
         devices_(devices),
         self_(self),
-        timeout_ms_(timeout_ms),
+        settings_(settings),
         kernels_(driver) {}
 
   /// Errors: those of TensorClient::create().
@@ -59,14 +65,23 @@ class SymmetricMemory {
   Status write_pointers(const SymmetricHandle& handle);
   Result<DeviceAddress> open(SymmetricHandle& handle, const IpcHandleBytes& bytes, uint32_t rank);
   Status connect(SymmetricHandle& handle, const amemGroup_t& group, Status prepared);
+  /// Exchanges whether the ranks have succeeded. Returns the error of this rank, else that of the
+  /// first rank that has one.
+  static Status agree(const amemGroup_t& group, Status own, Outcome mine,
+                      std::vector<Outcome>* all);
+  Status connect_multicast(SymmetricHandle& handle, const amemGroup_t& group, size_t size_bytes);
+  Status offer_multicast(SymmetricHandle& handle, size_t size_bytes, Outcome* mine);
+  Status add_device(SymmetricHandle& handle, const Outcome& of_rank_0, size_t size_bytes);
+  Status bind_multicast(SymmetricHandle& handle);
   Status release(SymmetricHandle& handle);
 
   const Driver& driver_;
   SymmetricClient& client_;
   TensorClient& memory_;
+  Exchange& exchange_;
   DeviceThreads& devices_;
   const InstanceId self_;
-  const long timeout_ms_;
+  const Settings settings_;
   KernelSets kernels_;  // allow: locks itself
   std::atomic<size_t> signal_pad_bytes_{4096};
   Mutex mutex_;

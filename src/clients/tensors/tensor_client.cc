@@ -241,6 +241,16 @@ const Allocation* TensorClient::find(DeviceAddress address) const {
   return is_own ? registry_.find(mapping->allocation) : nullptr;
 }
 
+Result<DriverHandle> TensorClient::make_persistent(DeviceAddress address, const char* because) {
+  MutexLock lock(registry_.mutex);
+  const Allocation* const allocation = find(address);
+  if (allocation == nullptr || !registry_.backing_of(*allocation).is_here())
+    return make_error(ErrorKind::misuse, 0, "the memory at 0x%" PRIx64 " is paused or was freed",
+                      address);
+  registry_.find(allocation->id)->make_persistent(because);
+  return registry_.backing_of(*allocation).handle;
+}
+
 Status TensorClient::free(DeviceAddress address) {
   const Deadline deadline = Deadline::after_ms(timeout_ms_);
   const Error unknown = make_error(

@@ -81,6 +81,10 @@ class TensorClient final : public Client {
   /// timeout.
   std::optional<Status> close(DeviceAddress address);
 
+  /// The memory of create() is never released from now on, for this reason. Returns the driver's
+  /// handle of it. Errors: misuse, for any other address or while the memory is released.
+  Result<DriverHandle> make_persistent(DeviceAddress address, const char* because);
+
   /// Waits for the work of the device, then frees memory of allocate(), resident or released.
   /// Errors: misuse, for any other address; timeout; driver.
   Status free(DeviceAddress address);
