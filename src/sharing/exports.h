@@ -103,6 +103,8 @@ class Exports {
     std::set<InstanceId> told{}, bystanders{};
   };
   std::map<Tag, OfTag> tags_ AMEM_GUARDED_BY(context_.registry.mutex);
+  /// Of the importers, for messages.
+  std::map<InstanceId, pid_t> importer_pids_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// Between begin_sharing() and end_sharing(): the exported descriptors.
   std::optional<std::map<BackingId, UniqueFd>> shared_exports_
       AMEM_GUARDED_BY(context_.registry.mutex);
