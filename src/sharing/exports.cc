@@ -159,7 +159,6 @@ void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
 }
 
 Status Exports::revoke(const Tags& tags, Deadline deadline) {
-  AMEM_TRY(reserve_for_resume());
   std::set<InstanceId> asked;
   std::map<InstanceId, std::string> names;
   {
