@@ -136,6 +136,7 @@ Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* repo
   AMEM_TRY(context_.devices.drain(devices(), deadline));
   step_point(StepPoint::pause_drained);
   // Checks the limits before any peer is asked.
+  AMEM_TRY(sharing_.exports().reserve_for_resume());
   return executor_.make_room(plan_pause(context_.registry, tags), deadline);
 }
 

@@ -103,6 +103,7 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
   std::vector<UniqueFd> fds;
   // Decided and queued with one lock: the importer must not receive "away" after a restore.
   MutexLock lock(context_.registry.mutex);
+  importer_pids_[from.instance] = from.pid;
   for (const Fetch::Item& item : fetch.items)
     answer.outcomes.push_back(outcome_of(item, from.instance, &answer, &fds));
   context_.peers.load()->reply(from.instance, request_id, std::move(answer), std::move(fds));
@@ -124,6 +125,7 @@ void Exports::forget_imports(const InstanceId& importer, const Drop& drop) {
 
 void Exports::forget_importer(const InstanceId& importer) {
   MutexLock lock(context_.registry.mutex);
+  importer_pids_.erase(importer);
   for (auto& [tag, of_tag] : tags_) {
     of_tag.told.erase(importer);
     of_tag.bystanders.erase(importer);
@@ -157,11 +159,13 @@ void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
 }
 
 Status Exports::revoke(const Tags& tags, Deadline deadline) {
-  AMEM_TRY(reserve_for_resume());
   std::set<InstanceId> asked;
+  std::map<InstanceId, std::string> names;
   {
     MutexLock lock(context_.registry.mutex);
     asked = importers(tags);
+    for (const InstanceId& importer : asked)
+      names[importer] = process_text(importer_pids_[importer]);
     for (const Tag& tag : tags) {
       OfTag& of_tag = tags_[tag];
       of_tag.is_away = true;
@@ -177,19 +181,23 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
     client->forget_scopes(scope);
   }
   auto replies = std::make_shared<Replies>();
-  for (const InstanceId& importer : asked) {
-    replies->expect();
-    context_.peers.load()->call(importer, request, {}, deadline,
-                                [this, replies, importer, tags](const Result<Received>& reply) {
-                                  on_revoked(importer, tags, reply, *replies);
-                                });
+  for (const auto& [importer, name] : names) {
+    replies->expect(name);
+    context_.peers.load()->call(
+        importer, request, {}, deadline,
+        [this, replies, importer = importer, name = name, tags](const Result<Received>& reply) {
+          replies->heard(name);
+          on_revoked(importer, tags, reply, *replies);
+        });
   }
   for (const Tag& tag : tags)
     if (Client* client = context_.clients.of(tag))
       tell_bystanders(tag, client->scope(), asked, deadline, replies);
   step_point(StepPoint::pause_asked);
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
-  return replies->wait(deadline);
+  return replies->wait(deadline,
+                       "a pause waits for processes that map memory of this one, whose GPUs may be "
+                       "busy with work that waits for it");
 }
 
 Result<UniqueFd> Exports::export_fd(const Backing& backing) {

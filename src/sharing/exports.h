@@ -40,6 +40,11 @@ class Exports {
   void forget_imports(const InstanceId& importer, const Drop& drop);
   void forget_importer(const InstanceId& importer);
 
+  /// Raises the descriptor limit to what a resume needs. To be called before revoke(): a refused
+  /// pause that has revoked nothing restores nothing, for which descriptors would be missing.
+  /// Errors: os.
+  Status reserve_for_resume();
+
   /// The memory with these tags is about to be released: sends a revoke to its importers, notifies
   /// the bystanders, and waits until all importers have unmapped it. After an error some importers
   /// have unmapped it: call restore().
@@ -73,8 +78,6 @@ class Exports {
   void on_part_failed(const std::shared_ptr<Return>& to, const Error& why)
       AMEM_REQUIRES(context_.registry.mutex);
   bool is_current(const Return& to) AMEM_REQUIRES(context_.registry.mutex);
-  /// Reserves the descriptors that a resume needs; an error refuses the pause.
-  Status reserve_for_resume();
   std::set<InstanceId> importers(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
   std::set<InstanceId> importers(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   void on_revoked(const InstanceId& importer, const Tags& tags, const Result<Received>& reply,
@@ -107,6 +110,8 @@ class Exports {
     std::set<InstanceId> told{}, bystanders{};
   };
   std::map<Tag, OfTag> tags_ AMEM_GUARDED_BY(context_.registry.mutex);
+  /// Of the importers, for messages.
+  std::map<InstanceId, pid_t> importer_pids_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// Between begin_sharing() and end_sharing(): the exported descriptors.
   std::optional<std::map<BackingId, UniqueFd>> shared_exports_
       AMEM_GUARDED_BY(context_.registry.mutex);

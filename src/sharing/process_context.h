@@ -29,8 +29,10 @@ struct ProcessContext {
   std::atomic<PeerService*> peers{nullptr};
 };
 
-/// "process 1234", for messages.
-inline std::string process_text(pid_t pid) { return "process " + std::to_string(pid); }
+/// "process 1234", for messages. The kernel shows no pid of a process of another pid namespace.
+inline std::string process_text(pid_t pid) {
+  return pid == 0 ? "a process of another container" : "process " + std::to_string(pid);
+}
 /// For calls that wait for it.
 inline std::string paused_text(pid_t pid) { return process_text(pid) + " is paused"; }
 

@@ -3,6 +3,7 @@
 """amem doctor: on the simulated GPU, with a module that loads NCCL as PyTorch does."""
 
 import json
+import os
 import sys
 
 import pytest
@@ -31,9 +32,10 @@ def machine(amem, tmp_path):
     }
 
 
-def examine(amem, *command, **settings):
-    """The exit code, and (verdict, text) by subject."""
-    done = amem("doctor", "--json", *command, **settings)
+def examine(amem, *command, under=(), **settings):
+    """The exit code, and (verdict, text) by subject. `under` is a command that runs amem."""
+    words = [*under, amem.command, "doctor", "--json", *command]
+    done = amem(*words[1:], command=words[0], **settings)
     assert done.stderr == ""
     report = json.loads(done.stdout)
     assert done.returncode == (0 if report["works"] else 1)
@@ -85,6 +87,30 @@ def test_the_environment_counts_before_a_file(amem, machine, tmp_path):
     assert examine(amem, sys.executable, NCCL_CUMEM_ENABLE="1", **machine)[1]["NCCL_CUMEM_ENABLE"][0] == "ok"
 
 
+def test_what_stays_with_the_defaults_of_nccl(amem, machine):
+    found = examine(amem, sys.executable, **machine)[1]
+
+    assert found["NCCL_NVLS_ENABLE"][0] == "note" and "NVLS memory stays on the GPU" in found["NCCL_NVLS_ENABLE"][1]
+    assert found["NCCL_GRAPH_REGISTER"][0] == "note" and "also tagged memory" in found["NCCL_GRAPH_REGISTER"][1]
+    assert "NCCL_GRAPH_REGISTER" not in examine(amem, sys.executable, NCCL_GRAPH_REGISTER="0", **machine)[1]
+
+
+def test_few_descriptors(amem, machine):
+    code, found = examine(amem, sys.executable, under=["prlimit", "--nofile=1024"], **machine)
+
+    assert (code, found["descriptors"][0]) == (0, "note")
+    assert found["descriptors"][1].startswith("1024 open files, at most 1024; a resume needs one ")
+
+
+def test_a_container(amem, machine):
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    unshare = ["unshare", *user, "--pid", "--fork", "--mount-proc"]
+    found = examine(amem, sys.executable, under=unshare, **machine)[1]
+
+    assert found["container"][0] == "note"
+    assert "only if both share /dev/shm (docker run --ipc=...) and the user id" in found["container"][1]
+
+
 def test_static_nccl(amem, machine):
     code, found = examine(amem, sys.executable, **{**machine, "TEST_NCCL": ""})
 
@@ -132,6 +158,18 @@ def test_unknown_variables(amem, machine):
     found = examine(amem, sys.executable, AMEM_NOPE="1", **machine)[1]
 
     assert found["variables"][0] == "note" and "AMEM_NOPE" in found["variables"][1]
+
+
+def test_amem_that_is_off(amem, machine):
+    code, found = examine(amem, sys.executable, AMEM_ENABLE="0", **machine)
+
+    assert (code, found["AMEM_ENABLE"]) == (0, ("note", "is 0: `import amem` does not enable amem; amem run does"))
+
+
+def test_a_preloaded_library_that_is_not_there(amem, machine):
+    done = amem("doctor", "--", amem.folder / "bin" / "amem_rank", LD_PRELOAD="/no/such.so", **machine)
+
+    assert "/no/such.so does not exist; the loader ignores it" in done.stdout
 
 
 def test_other_preloaded_libraries(amem, machine):

@@ -14,17 +14,34 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests"))
 
+# Before `import amem`, which would load the library too.
+WAS_PRELOADED = "/libamem_nccl.so" in Path("/proc/self/maps").read_text()
+
 import amem
 from rank_job import NCCL, Rank, UniqueId, check
 
 PATIENCE_S = 60
+# torchrun, Open MPI, Slurm
+VARIABLES = (
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+)
 
 
 def rank_and_ranks():
-    for rank, ranks in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")):
+    for rank, ranks in VARIABLES:
         if rank in os.environ:
             return int(os.environ[rank]), int(os.environ[ranks])
     raise SystemExit("no launcher has set a rank")
+
+
+def wait_for(path, who):
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{who} has not come")
+        time.sleep(0.01)  # allow: between two looks, under a deadline
 
 
 def meet(folder, rank):
@@ -37,11 +54,7 @@ def meet(folder, rank):
         check(ctypes.CDLL(NCCL).ncclGetUniqueId(ctypes.byref(unique_id)), "ncclGetUniqueId")
         (folder / "new").write_bytes(bytes(unique_id))
         (folder / "new").rename(path)
-    deadline = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        if time.monotonic() > deadline:
-            raise SystemExit("rank 0 has not come")
-        time.sleep(0.01)  # allow: between two looks, under a deadline
+    wait_for(path, "rank 0")
     return UniqueId.from_buffer_copy(path.read_bytes())
 
 
@@ -57,9 +70,15 @@ def run(folder, rank, ranks):
             released = amem.pause().released_bytes
             if released == 0 or amem.state() != "paused":
                 raise SystemExit(f"rank {rank}: {released} bytes released, {amem.state()}")
+            # Otherwise a rank could start the next collective before another one pauses.
+            (folder / f"paused_{rank}").touch()
+            for other in range(ranks):
+                wait_for(folder / f"paused_{other}", f"rank {other}")
             amem.resume()
     return f"rank {rank} of {ranks}: right"
 
 
 if __name__ == "__main__":
+    if not WAS_PRELOADED:
+        raise SystemExit("the launcher has not passed on the variables of amem")
     print(run(Path(sys.argv[1]), *rank_and_ranks()), flush=True)

@@ -204,6 +204,8 @@ TEST_F(AskedWhile, ItsDeviceDoesNotBecomeIdle) {
   EXPECT_TRUE(has(text, "device")) << text;
   EXPECT_TRUE(has((*job)[1].log(), "still waiting for the device to complete the work"))
       << (*job)[1].log();
+  const std::string whom = "busy with work that waits for it: process ";
+  EXPECT_TRUE(has((*job)[0].log(), whom + std::to_string((*job)[1].pid()))) << (*job)[0].log();
   EXPECT_EQ((*job)[0].ask("state"), "0");
   (*job)[2].ask("enqueue pair 2000");
   check_all(*job);

@@ -97,6 +97,14 @@ TEST_P(Containers, DeathOfAPausedPeerIsNoticed) {
   (*job)[0].ask("abort world");
 }
 
+// The root is an empty tmpfs into which the folders of the host's root are mounted.
+constexpr const char* kTmpfsRoot =
+    "unshare --mount sh -c 'mount -t tmpfs none /mnt && cd /mnt && mkdir old mnt && "
+    "for path in /*; do if [ -L $path ]; then cp -P $path .; "
+    "elif [ -d $path ] && [ $path != /mnt ]; then mkdir -p .$path && mount --rbind $path .$path; "
+    "fi; done && pivot_root . old && mount --rbind old/mnt mnt && umount -l old && "
+    "exec chroot . \"$@\"' sh";
+
 // amem's sockets are files, for which the network namespace does not count (decision 0010);
 // minccl's bootstrap needs one network.
 constexpr Container kContainers[] = {
@@ -107,6 +115,7 @@ constexpr Container kContainers[] = {
     {"WithoutProc", "unshare --mount sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh"},
     {"ReadOnlyRoot",
      "unshare --mount sh -c 'mount --bind / / && mount -o remount,bind,ro / && exec \"$@\"' sh"},
+    {"TmpfsRoot", kTmpfsRoot},
     {"WithoutCapabilities",
      "setpriv --no-new-privs --inh-caps=-all --ambient-caps=-all --bounding-set=-all"},
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // A pause takes no descriptors and a resume many: it is refused where a resume would not get them.
+#include <cstdlib>
+#include <cstring>
+
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -19,7 +22,9 @@ TEST_F(Descriptors, AFewAreEnoughForAllToResumeAtOnce) {
   job.make("world");
   job.all("check world" + counts());
 
-  job.all("free_files 150");
+  // Without slabs more backings are shared, and the simulated driver keeps a descriptor for each.
+  const char* const slabs = getenv("AMEM_SLAB");
+  job.all(slabs != nullptr && strcmp(slabs, "0") == 0 ? "free_files 200" : "free_files 150");
 
   for (int cycle = 0; cycle < 3; ++cycle) {
     job.all("pause");
@@ -49,6 +54,21 @@ TEST_F(Descriptors, PauseThatCouldNotBeResumedIsRefusedWithNumbers) {
   EXPECT_NEAR(free, 30, 10);
   for (int rank : {1, 2, 3}) job[rank].ask("pause");
   for (int rank : {1, 2, 3}) job[rank].ask("resume");
+  job.all("check world" + counts());
+}
+
+// Nothing has left, so nothing has to be shared again, for which descriptors are missing.
+TEST_F(Descriptors, RefusedPauseLeavesTheProcessActive) {
+  jobs::Job job(setup_, kRanks);
+  job.use_devices(first_devices(kRanks));
+  job.make("world");
+  job.all("check world" + counts());
+
+  job[0].ask("free_files 1");
+  const std::string refused = job[0].ask_failing("pause");
+
+  EXPECT_TRUE(has(refused, "to resume, ")) << refused;
+  EXPECT_EQ(job[0].ask("state"), "0") << refused;
   job.all("check world" + counts());
 }
 

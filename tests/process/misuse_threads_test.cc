@@ -78,6 +78,7 @@ TEST_F(PauseOfThreads, OpenGroupOfAnotherThreadIsNamed) {
   (*job)[0].ask("wait a");
   const std::string text = (*job)[0].ask_failing("pause");
   EXPECT_TRUE(has(text, "ncclGroupStart")) << text;
+  EXPECT_TRUE(has((*job)[0].log(), "a pause waits: thread ")) << (*job)[0].log();
   EXPECT_EQ((*job)[0].ask("state"), "0");
   (*job)[0].ask("thread a group_end");
   (*job)[0].ask("wait a");

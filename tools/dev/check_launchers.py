@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Starts a job on the simulated GPU with real launchers: mpirun, Ray and torchrun with two agents.
+"""Starts a job on the simulated GPU with real launchers: mpirun, Slurm, Ray and torchrun with two agents.
 
-Each rank must release its memory in a pause and compute the same result of a collective after the resume. mpirun must be
-installed (Debian: openmpi-bin). Ray and PyTorch are installed from the package index into virtual environments. A
-launcher that cannot be installed is reported as skipped. Exit code 1 if a job fails, or if no launcher is available.
+Each rank must release its memory in a pause and compute the same result of a collective after the resume. mpirun and Slurm
+must be installed (Debian: openmpi-bin; slurmctld, slurmd, slurm-client and munge). The check starts Slurm's daemons, with
+this host as the only node. Ray and PyTorch are installed from the package index into virtual environments. A launcher that
+is not installed, or cannot be, is reported as skipped. Exit code 1 if a job fails, or if no launcher is available.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import slurm_cluster
 from check_torch import make_environment as make_torch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -56,6 +58,21 @@ def mpirun(build, _, meeting):
     yield 2, [[*start, "sh", "-c", shell, meeting / "env"]]
 
 
+def slurm(build, _, meeting):
+    """amem run, and the variables of amem env: set in each task, and before srun, which passes them on."""
+    if missing := slurm_cluster.missing_programs():
+        raise Skipped(f"{', '.join(missing)} not installed")
+    (meeting / "slurm").mkdir()
+    with slurm_cluster.cluster(meeting / "slurm", free_port) as variable:
+        start = ["srun", "--kill-on-bad-exit", "--ntasks", "2"]
+        job = f'exec "{sys.executable}" "{JOB}"'
+        shell = ["env", variable, *start, "sh", "-c", f'eval "$("{build}/bin/amem" env)" && {job} "$0"']
+        yield 2, [["env", variable, *start, build / "bin/amem", "run", "--", sys.executable, JOB, meeting / "run"]]
+        yield 2, [[*shell, meeting / "env"]]
+        exported = f'eval "$("{build}/bin/amem" env)" && exec "$@"'
+        yield 2, [["env", variable, "sh", "-c", exported, "sh", *start, sys.executable, JOB, meeting / "exported"]]
+
+
 def ray(_, environments, meeting):
     python = make_ray(environments / "ray")
     yield 2, [[python, JOB.with_name("ray_job.py"), meeting / "run", "2"]]
@@ -73,12 +90,12 @@ def torchrun(build, environments, meeting):
     yield 4, [[*agent, str(node), JOB, meeting / "run"] for node in range(2)]
 
 
-LAUNCHERS = {"mpirun": mpirun, "ray": ray, "torchrun": torchrun}
+LAUNCHERS = {"mpirun": mpirun, "slurm": slurm, "ray": ray, "torchrun": torchrun}
 
 
 def run_job(build, commands, meeting, ranks):
     """What went wrong, or ""."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("AMEM_", "GMM_", "LD_", "PYTHON"))}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("AMEM_", "GMM_", "LD_", "PYTHON", "SLURM_"))}
     variables = {
         **clean,
         "PATH": f"{build / 'bin'}:{clean['PATH']}",
@@ -109,7 +126,7 @@ def check_launcher(name, build, environments):
     """True if its jobs were right; None if it cannot be had."""
     with tempfile.TemporaryDirectory(prefix="amem-launchers-") as folder:
         meeting = Path(folder)
-        for way in ("run", "env"):
+        for way in ("run", "env", "exported"):
             (meeting / way).mkdir()
         try:
             for ranks, commands in LAUNCHERS[name](build, environments, meeting):
