@@ -1,79 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Where bytes are when a move has ended or has failed, and what goes on while copies run.
-#include "engine/executor.h"
-
-#include <gtest/gtest.h>
-
+// Where bytes are when a move has ended or has failed.
 #include <algorithm>
 
-#include "tests/support/fake_gpus.h"
+#include "tests/support/executor_fixture.h"
 #include "tests/support/file_size_limit.h"
-#include "tests/support/sharing_fixture.h"
 
 namespace amem {
 namespace {
 
 constexpr DriverResult kNotPermitted = 800;
-constexpr size_t kBytes = FakeGpus::kBytes;
-
-class ExecutorTest : public SharingTest {
- protected:
-  /// Blocks go back to their pool, and the last jobs of a move that has failed end.
-  ~ExecutorTest() override {
-    settle();
-    MutexLock lock(registry_.mutex);
-    for (auto& [id, backing] : registry_.backings()) backing.forget_saved();
-  }
-
-  /// What a move that has failed had queued has ended.
-  void settle() {
-    const DeviceThreads::Job nothing = [] { return ok_status(); };
-    constexpr int kFirst = FakeGpus::kFirstDevice;
-    (void)devices_.run({{kFirst, nothing}, {kFirst + 1, nothing}}, "the test", patience());
-  }
-  /// The next backing, 1 at first, whose contents its id says.
-  BackingId add(int device = FakeGpus::kFirstDevice, Kind kind = Kind::keep) {
-    MutexLock lock(registry_.mutex);
-    AllocationProperties properties{};
-    properties.location = {kLocationDevice, device};
-    Allocation& allocation = registry_.add_local(kBytes, properties, 7, kBytes);
-    allocation.kind = kind;
-    Backing& backing = registry_.backing_of(allocation);
-    const DeviceAddress address = gpus_.add(device, static_cast<unsigned char>(backing.id));
-    registry_.add_mapping(allocation, address, kBytes);
-    registry_.add_placement(backing, address, kBytes).mapped = true;
-    return backing.id;
-  }
-  Backing backing(BackingId id) {
-    MutexLock lock(registry_.mutex);
-    return *registry_.find_backing(id);
-  }
-  BackingState state(BackingId id) { return backing(id).state; }
-  bool is_intact(BackingId id) {
-    settle();
-    const Backing now = backing(id);
-    return now.state == BackingState::resident && now.copying == 0 &&
-           gpus_.holds(now.first_address(), static_cast<unsigned char>(id));
-  }
-  Status move_out(Executor& executor) {
-    return executor.move_out(plan_pause(registry_, {""}), patience(), &report_);
-  }
-  Status move_out() { return move_out(executor_); }
-  Plan begun() { return plan_resume(registry_, {""}); }
-  Status resume() {
-    return executor_.move_in(
-        begun(), [] {}, patience(), &report_);
-  }
-  static Deadline patience() { return Deadline::after_ms(20000); }
-
-  FakeGpus gpus_{driver_};
-  HostPool pool_{driver_, 0}, small_pool_{driver_, kBytes + kBytes / 2};
-  BackupDirectory directory_;
-  Executor executor_{context_, pool_, directory_};
-  Executor limited_{context_, small_pool_, directory_};
-  MoveReport report_;
-};
 
 // --- A way out and back
 // --------------------------------------------------------------------------------------------------------
@@ -152,7 +88,7 @@ TEST_F(OnDisk, EveryByteComesBackAndHostMemoryIsBounded) {
 
 TEST_F(OnDisk, WithoutRoomNothingIsReleased) {
   {
-    const FileSizeLimit small(kBytes);
+    const FileSizeLimit small(FakeGpus::kBytes);
     EXPECT_EQ(move_out().error().code, EFBIG);
   }
   for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id));
@@ -175,69 +111,6 @@ TEST_F(OnDisk, ReadThatFailsCanBeMadeAgain) {
   }
   ASSERT_TRUE(resume().ok());
   for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id));
-}
-
-// --- The pipeline
-// --------------------------------------------------------------------------------------------------------
-
-// The third copy ends when the first backing has been unmapped, or never.
-TEST_F(ExecutorTest, OneIsReleasedWhileOthersAreCopied) {
-  for (int i = 0; i < 3; ++i) add();
-  {
-    MutexLock lock(gpus_.mutex);
-    gpus_.ending_copies = 2;
-  }
-  ASSERT_TRUE(move_out().ok());
-
-  MutexLock lock(gpus_.mutex);
-  EXPECT_FALSE(gpus_.waited_in_vain);
-}
-
-// No copy ends before a backing has been unmapped, or never.
-TEST_F(ExecutorTest, OneWithoutContentsIsReleasedBeforeTheFirstCopyEnds) {
-  add();
-  const BackingId without = add(FakeGpus::kFirstDevice, Kind::discard);
-  {
-    MutexLock lock(gpus_.mutex);
-    gpus_.ending_copies = 0;
-  }
-  ASSERT_TRUE(move_out().ok());
-
-  const DeviceAddress address = backing(without).first_address();
-  MutexLock lock(gpus_.mutex);
-  EXPECT_FALSE(gpus_.waited_in_vain);
-  EXPECT_EQ(gpus_.unmapped.front(), address);
-}
-
-// The third is made when one that was made before is being filled, or never.
-TEST_F(ExecutorTest, OneWithContentsIsMadeBeforeThoseWithout) {
-  for (int i = 0; i < 3; ++i) add(FakeGpus::kFirstDevice, Kind::discard);
-  add();
-  ASSERT_TRUE(move_out().ok());
-  {
-    MutexLock lock(gpus_.mutex);
-    gpus_.copies = 0;
-    gpus_.third_waits_for_copy = true;
-  }
-  ASSERT_TRUE(resume().ok());
-
-  MutexLock lock(gpus_.mutex);
-  EXPECT_FALSE(gpus_.waited_in_vain);
-}
-
-// The third is made when one that was made before is being filled, or never.
-TEST_F(ExecutorTest, OneIsMadeWhileOthersAreFilled) {
-  for (int i = 0; i < 3; ++i) add();
-  ASSERT_TRUE(move_out().ok());
-  {
-    MutexLock lock(gpus_.mutex);
-    gpus_.copies = 0;
-    gpus_.third_waits_for_copy = true;
-  }
-  ASSERT_TRUE(resume().ok());
-
-  MutexLock lock(gpus_.mutex);
-  EXPECT_FALSE(gpus_.waited_in_vain);
 }
 
 // --- Failures
@@ -354,7 +227,7 @@ TEST_F(ExecutorTest, MoveWhoseJobsDoNotRunLeavesNoCopyUnderWay) {
 TEST_F(ExecutorTest, RoomIsMadeForWhatIsNotZeroAndThenThereIsEnough) {
   add();
   ASSERT_TRUE(executor_.make_room(plan_pause(registry_, {""}), patience()).ok());
-  EXPECT_GE(pool_.free_bytes(), kBytes);
+  EXPECT_GE(pool_.free_bytes(), FakeGpus::kBytes);
 
   ASSERT_TRUE(move_out().ok());
   ASSERT_TRUE(resume().ok());
@@ -402,10 +275,11 @@ TEST_F(ExecutorTest, ImportsAreDroppedWhileContentsAreLookedFor) {
   add();
   {
     MutexLock lock(registry_.mutex);
-    Allocation& import = registry_.add_import({random_instance_id(), 1, 2, 8, 0, 0, kBytes, 3});
+    Allocation& import =
+        registry_.add_import({random_instance_id(), 1, 2, 8, 0, 0, FakeGpus::kBytes, 3});
     Backing& backing = registry_.backing_of(import);
     backing.state = BackingState::mapped;
-    registry_.add_placement(backing, 0x10000000, kBytes).mapped = true;
+    registry_.add_placement(backing, 0x10000000, FakeGpus::kBytes).mapped = true;
   }
   (void)move_out();
   EXPECT_TRUE(gpu_met && unmap_met);

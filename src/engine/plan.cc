@@ -6,12 +6,6 @@
 
 namespace amem {
 
-bool is_persistent(const Backing& backing, const AllocationMap& allocations) {
-  return std::any_of(
-      backing.allocations.begin(), backing.allocations.end(),
-      [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::persistent; });
-}
-
 bool is_discarded(const Backing& backing, const AllocationMap& allocations) {
   return std::all_of(
       backing.allocations.begin(), backing.allocations.end(),

@@ -18,11 +18,7 @@ struct Plan {
   std::vector<BackingId> own;
 };
 
-using AllocationMap = std::map<AllocationId, Allocation>;
 using BackingMap = std::map<BackingId, Backing>;
-
-/// True if an allocation in the backing is persistent. The whole backing then stays.
-bool is_persistent(const Backing& backing, const AllocationMap& allocations);
 
 /// True if no bytes of the backing survive a pause.
 bool is_discarded(const Backing& backing, const AllocationMap& allocations);

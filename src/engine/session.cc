@@ -350,7 +350,7 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   step_point(StepPoint::resume_told);
   AMEM_TRY(sharing_.imports().fetch(plan.imports, deadline));
   step_point(StepPoint::resume_fetched);
-  AMEM_TRY(told->wait(deadline));
+  AMEM_TRY(told->wait(deadline, "a resume waits for processes that map this one's memory again"));
   step_point(StepPoint::resume_done);
   return ok_status();
 }

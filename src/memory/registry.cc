@@ -6,6 +6,13 @@
 #include <utility>
 
 namespace amem {
+
+bool is_persistent(const Backing& backing, const AllocationMap& allocations) {
+  return std::any_of(
+      backing.allocations.begin(), backing.allocations.end(),
+      [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::persistent; });
+}
+
 namespace {
 
 /// nullptr if the map does not contain the key.

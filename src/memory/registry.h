@@ -17,6 +17,11 @@ struct AddressRange {
   size_t size_bytes = 0;
 };
 
+using AllocationMap = std::map<AllocationId, Allocation>;
+
+/// True if an allocation in the backing is persistent. The whole backing then stays.
+bool is_persistent(const Backing& backing, const AllocationMap& allocations);
+
 /// The memory of all clients in this process: allocations by handle, mappings by address, and their
 /// backings.
 ///
@@ -119,7 +124,7 @@ class Registry {
                        DriverHandle handle, const Tag& tag) AMEM_REQUIRES(mutex);
   void leave_backing(const Allocation& allocation) AMEM_REQUIRES(mutex);
 
-  std::map<AllocationId, Allocation> allocations_ AMEM_GUARDED_BY(mutex);
+  AllocationMap allocations_ AMEM_GUARDED_BY(mutex);
   std::map<BackingId, Backing> backings_ AMEM_GUARDED_BY(mutex);
   std::map<std::pair<InstanceId, BackingId>, BackingId> imports_ AMEM_GUARDED_BY(mutex);
   /// Addresses of slabs that exist, or of former slabs with remaining reservations (slab 0).

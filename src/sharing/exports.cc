@@ -14,7 +14,6 @@
 #include "memory/backing_state.h"
 #include "memory/backing_steps.h"
 #include "sharing/token.h"
-#include "transport/socket_address.h"
 
 namespace amem {
 
@@ -23,9 +22,6 @@ namespace {
 /// Descriptors in flight to one importer. Small, because each needs a number in the importer;
 /// larger parts are not faster.
 constexpr size_t kPartFds = 16;
-
-/// The maximum wait of a pause for the answer of a bystander.
-constexpr int kMomentMs = 200;
 
 }  // namespace
 
@@ -38,14 +34,17 @@ struct Exports::Return {
   /// Null when the result is known.
   std::shared_ptr<Replies> replies;
   std::vector<BackingId> backings;  ///< not sent yet
-  const bool is_bystander = false;
+  const std::string name{};         ///< of the importer; empty for a bystander
   bool sent_last = false;
   std::string failure{};
 
+  bool is_bystander() const { return name.empty(); }
   void succeed() {
+    if (replies != nullptr) replies->heard(name);
     if (const auto waiting = std::exchange(replies, nullptr)) waiting->succeeded();
   }
   void fail(const std::string& what, ErrorKind kind = ErrorKind::peer) {
+    if (replies != nullptr) replies->heard(name);
     if (const auto waiting = std::exchange(replies, nullptr)) waiting->failed(what, kind);
   }
 };
@@ -137,17 +136,31 @@ void Exports::forget_importer(const InstanceId& importer) {
   }
 }
 
-std::set<InstanceId> Exports::importers(const Tags& tags) {
+std::set<InstanceId> Exports::importers(const Backing& backing) {
   std::set<InstanceId> all;
-  for (const auto& [id, backing] : context_.registry.backings())
-    if (tags.contains(backing.tag)) all.merge(importers(backing));
+  for (const auto& [offset_bytes, id] : backing.allocations)
+    all.merge(std::set(context_.registry.find(id)->importers));
+  return all;
+}
+
+std::map<InstanceId, Exports::Importer> Exports::importers(const Tags& tags) {
+  std::map<InstanceId, Importer> all;
+  for (const auto& [id, backing] : context_.registry.backings()) {
+    if (!tags.contains(backing.tag)) continue;
+    const bool stays = is_persistent(backing, context_.registry.allocations());
+    for (const InstanceId& importer : importers(backing)) {
+      Importer& known = all[importer];
+      known.name = process_text(importer_pids_[importer]);
+      if (stays && known.staying.size() < kMaxStaying) known.staying.push_back(id);
+    }
+  }
   return all;
 }
 
 void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
                          const Result<Received>& reply, Replies& replies) {
-  // The process has ended, and the kernel has released its references.
-  if (!reply.ok() && reply.error().kind == ErrorKind::peer) return replies.succeeded();
+  if (!reply.ok() && reply.error().kind == ErrorKind::peer)
+    return replies.succeeded();  // has ended
   if (!reply.ok()) return replies.failed(reply.error().message, reply.error().kind);
   const auto& revoked = std::get<Revoked>(reply.value().message);
   if (!revoked.revoked)
@@ -159,36 +172,34 @@ void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
 }
 
 Status Exports::revoke(const Tags& tags, Deadline deadline) {
-  std::set<InstanceId> asked;
-  std::map<InstanceId, std::string> names;
+  std::map<InstanceId, Importer> asked;
   {
     MutexLock lock(context_.registry.mutex);
     asked = importers(tags);
-    for (const InstanceId& importer : asked)
-      names[importer] = process_text(importer_pids_[importer]);
     for (const Tag& tag : tags) {
       OfTag& of_tag = tags_[tag];
       of_tag.is_away = true;
-      of_tag.told.insert(asked.begin(), asked.end());
+      for (const auto& [importer, known] : asked) of_tag.told.insert(importer);
     }
   }
   // The importer's deadline is earlier, so that its error arrives before this one gives up.
-  Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10), {}, {}};
-  request.tags.assign(tags.begin(), tags.end());
+  Revoke request{
+      static_cast<uint32_t>(deadline.left_ms() * 9LL / 10), {tags.begin(), tags.end()}, {}};
   for (Client* client : context_.clients.of(tags)) {
     const Scope scope = client->scope();
     request.scope.insert(request.scope.end(), scope.begin(), scope.end());
     client->forget_scopes(scope);
   }
   auto replies = std::make_shared<Replies>();
-  for (const auto& [importer, name] : names) {
-    replies->expect(name);
-    context_.peers.load()->call(
-        importer, request, {}, deadline,
-        [this, replies, importer = importer, name = name, tags](const Result<Received>& reply) {
-          replies->heard(name);
-          on_revoked(importer, tags, reply, *replies);
-        });
+  for (auto& [importer, known] : asked) {
+    replies->expect(known.name);
+    request.staying = std::move(known.staying);
+    context_.peers.load()->call(importer, request, {}, deadline,
+                                [this, replies, importer = importer, name = known.name,
+                                 tags](const Result<Received>& reply) {
+                                  replies->heard(name);
+                                  on_revoked(importer, tags, reply, *replies);
+                                });
   }
   for (const Tag& tag : tags)
     if (Client* client = context_.clients.of(tag))
@@ -277,7 +288,7 @@ void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why
   // The importer has ended.
   if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
     return to->succeed();
-  if (to->is_bystander) {
+  if (to->is_bystander()) {
     // Sent again after a lost connection: otherwise calls of the importer would wait forever.
     const bool broke = why.kind == ErrorKind::os && why.code == ECONNRESET;
     if (broke && !to->deadline.passed() && is_current(*to)) (void)send_part(to);
@@ -322,43 +333,6 @@ Status Exports::reserve_for_resume() {
   return reserved;
 }
 
-std::set<InstanceId> Exports::importers(const Backing& backing) {
-  std::set<InstanceId> all;
-  for (const auto& [offset_bytes, id] : backing.allocations)
-    all.merge(std::set(context_.registry.find(id)->importers));
-  return all;
-}
-
-void Exports::find_processes(const Scope& scope) {
-  if (scope == looked_for_) return;
-  Result<std::set<InstanceId>> found = instances_of_this_user();
-  if (!found.ok()) {
-    AMEM_LOG(warn, -1, "members of this process' scope cannot be told that it pauses: %s",
-             found.error().message.c_str());
-    return;
-  }
-  processes_ = std::move(found.value());
-  processes_.erase(context_.self);
-  looked_for_ = scope;
-}
-
-void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
-                              const std::set<InstanceId>& importers, Deadline deadline,
-                              const std::shared_ptr<Replies>& replies) {
-  PeerService* const peers = context_.peers.load();
-  if (peers == nullptr || scope.empty()) return;
-  find_processes(scope);
-  MutexLock lock(context_.registry.mutex);
-  for (const InstanceId& process : processes_) {
-    if (importers.contains(process)) continue;
-    tags_[tag].bystanders.insert(process);
-    replies->expect();
-    peers->call(process, Away{tag, scope}, {},
-                Deadline::after_ms(std::min(kMomentMs, deadline.left_ms())),
-                [replies](const Result<Received>&) { replies->succeeded(); });
-  }
-}
-
 std::shared_ptr<Replies> Exports::restore(const Tags& tags, Deadline deadline) {
   auto replies = std::make_shared<Replies>();
   for (const Tag& tag : tags) {
@@ -384,14 +358,15 @@ void Exports::restore_tag(const Tag& tag, Deadline deadline,
   }
   for (auto& [importer, backings] : due) {
     of_tag.bystanders.erase(importer);
-    replies->expect();
+    const std::string name = process_text(importer_pids_[importer]);
+    replies->expect(name);
     (void)send_part(std::make_shared<Return>(
-        Return{tag, importer, deadline, of_tag.restores, replies, std::move(backings)}));
+        Return{tag, importer, deadline, of_tag.restores, replies, std::move(backings), name}));
   }
   const Deadline heard_by = Deadline::after_ms(context_.timeout_ms);
   for (const InstanceId& process : std::exchange(of_tag.bystanders, {}))
-    (void)send_part(std::make_shared<Return>(
-        Return{tag, process, heard_by, of_tag.restores, nullptr, {}, true}));
+    (void)send_part(
+        std::make_shared<Return>(Return{tag, process, heard_by, of_tag.restores, nullptr, {}}));
 }
 
 }  // namespace amem

@@ -45,9 +45,9 @@ class Exports {
   /// Errors: os.
   Status reserve_for_resume();
 
-  /// The memory with these tags is about to be released: sends a revoke to its importers, notifies
-  /// the bystanders, and waits until all importers have unmapped it. After an error some importers
-  /// have unmapped it: call restore().
+  /// The memory with these tags is about to be released, except persistent memory: sends a revoke
+  /// to its importers, notifies the bystanders, and waits until all importers have unmapped it.
+  /// After an error some importers have unmapped it: call restore().
   Status revoke(const Tags& tags, Deadline deadline);
 
   /// The memory with these tags is resident again: sends descriptors to every importer, and
@@ -78,7 +78,11 @@ class Exports {
   void on_part_failed(const std::shared_ptr<Return>& to, const Error& why)
       AMEM_REQUIRES(context_.registry.mutex);
   bool is_current(const Return& to) AMEM_REQUIRES(context_.registry.mutex);
-  std::set<InstanceId> importers(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
+  struct Importer {
+    std::string name;                ///< for messages
+    std::vector<BackingId> staying;  ///< backings that it keeps; at most kMaxStaying
+  };
+  std::map<InstanceId, Importer> importers(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
   std::set<InstanceId> importers(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   void on_revoked(const InstanceId& importer, const Tags& tags, const Result<Received>& reply,
                   Replies& replies);
@@ -96,8 +100,9 @@ class Exports {
   /// is not an importer. A process that shares nothing of it ignores it. `replies` receives their
   /// answers. The wait is short, because a process that does not answer may share nothing: work
   /// that is launched before the message arrives waits on the GPU, as without amem.
-  void tell_bystanders(const Tag& tag, const Scope& scope, const std::set<InstanceId>& importers,
-                       Deadline deadline, const std::shared_ptr<Replies>& replies);
+  void tell_bystanders(const Tag& tag, const Scope& scope,
+                       const std::map<InstanceId, Importer>& importers, Deadline deadline,
+                       const std::shared_ptr<Replies>& replies);
   void find_processes(const Scope& scope);
   Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 

@@ -250,11 +250,11 @@ void Imports::on_away(const PeerInfo& owner, uint64_t request_id, Away notice) {
   context_.peers.load()->reply(owner.instance, request_id, AwayHeard{}, {});
 }
 
-Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Tags& tags, const Scope& scope,
-                                  Deadline deadline) {
-  close(owner, tags, scope);
+Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request, Deadline deadline) {
+  const Tags tags(request.tags.begin(), request.tags.end());
+  close(owner, tags, request.scope);
   bool untouched = true;
-  const Status status = unmap_imports(owner.instance, tags, scope, deadline, &untouched);
+  const Status status = unmap_imports(owner.instance, request, deadline, &untouched);
   Revoked answer{status.ok(), {}};
   const std::vector<Client*> clients = context_.clients.of(tags);
   if (status.ok()) {
@@ -273,19 +273,17 @@ Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Tags& tags, const
 }
 
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
-  const Tags tags(request.tags.begin(), request.tags.end());
-  close(owner, tags, request.scope);
+  close(owner, Tags(request.tags.begin(), request.tags.end()), request.scope);
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
-  workers_.post(owner.instance,
-                [this, owner, request_id, deadline, tags, scope = std::move(request.scope)] {
-                  if (context_.exiting) return;
-                  step_point(StepPoint::revoke_asked);
-                  const NvtxRange range("revoke");
-                  Revoked answer = carry_out_revoke(owner, tags, scope, deadline);
-                  if (!answer.revoked && context_.exiting) return;
-                  step_point(StepPoint::revoke_unmapped);
-                  context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
-                });
+  workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request)] {
+    if (context_.exiting) return;
+    step_point(StepPoint::revoke_asked);
+    const NvtxRange range("revoke");
+    Revoked answer = carry_out_revoke(owner, request, deadline);
+    if (!answer.revoked && context_.exiting) return;
+    step_point(StepPoint::revoke_unmapped);
+    context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
+  });
 }
 
 std::vector<Backing*> Imports::imports_of(const InstanceId& owner, const Tags* tags) {
@@ -297,8 +295,10 @@ std::vector<Backing*> Imports::imports_of(const InstanceId& owner, const Tags* t
   return imports;
 }
 
-Status Imports::unmap_imports(const InstanceId& owner, const Tags& tags, const Scope& scope,
-                              Deadline deadline, bool* untouched) {
+Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, Deadline deadline,
+                              bool* untouched) {
+  const Tags tags(request.tags.begin(), request.tags.end());
+  const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
   std::vector<int> devices;
   {
     MutexLock lock(context_.registry.mutex);
@@ -306,7 +306,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Tags& tags, const S
   }
   if (!seeded_fault("leave_gate_open"))
     for (Client* client : context_.clients.of(tags))
-      AMEM_TRY(client->quiesce_for_peer(scope, deadline));
+      AMEM_TRY(client->quiesce_for_peer(request.scope, deadline));
   AMEM_TRY(context_.devices.drain(devices, deadline));
   step_point(StepPoint::revoke_drained);
 
@@ -314,6 +314,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Tags& tags, const S
   for (const Tag& tag : tags)
     half_restored_.erase({owner, tag});  // of a restore that was interrupted
   for (Backing* import : imports_of(owner, &tags)) {
+    if (staying.contains(import->id_at_owner)) continue;
     // Received by a resume of this process that has not mapped it. The owner will restore it.
     if (arrived_.erase(import->id) > 0 && import->state == dropped)
       AMEM_TRY(change_state(*import, revoked));

@@ -63,12 +63,11 @@ class Imports {
 
   /// New work that shares a scope with the owner waits from now on.
   void close(const PeerInfo& owner, const Tags& tags, const Scope& scope);
-  /// Unmaps the imports with these tags, and returns the reply to the revoke.
-  Revoked carry_out_revoke(const PeerInfo& owner, const Tags& tags, const Scope& scope,
-                           Deadline deadline);
+  /// Unmaps the imports of the request, and returns the reply to it.
+  Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, Deadline deadline);
   /// Sets `*untouched` to false before the first unmap.
-  Status unmap_imports(const InstanceId& owner, const Tags& tags, const Scope& scope,
-                       Deadline deadline, bool* untouched);
+  Status unmap_imports(const InstanceId& owner, const Revoke& request, Deadline deadline,
+                       bool* untouched);
   Status map_again(const InstanceId& owner, const Restore& message,
                    const std::vector<UniqueFd>& fds);
   Status map_parcel(const InstanceId& owner, const Restore& message,

@@ -80,6 +80,33 @@ TEST_F(RestoreTest, OneThatIsSlowFindsAllPartsWhenItGoesOn) {
   EXPECT_EQ(parts_of(slow_.recorder.take_seen()), (Parts{{16, false}, {16, false}, {8, true}}));
 }
 
+TEST_F(RestoreTest, WaitNamesTheImporterThatHasNotMappedIt) {
+  testing::internal::CaptureStderr();
+  const Deadline deadline = Deadline::after_ms(2500);
+  EXPECT_FALSE(exports_.restore({""}, deadline)->wait(deadline, "a resume waits").ok());
+  const std::string log = testing::internal::GetCapturedStderr();
+  // The other importer has replied.
+  EXPECT_NE(log.find("a resume waits: a process of another container\n"), log.npos) << log;
+}
+
+TEST_F(RevokeTest, ImporterKeepsMemoryThatIsPersistent) {
+  BackingId staying = 0;
+  {
+    MutexLock lock(registry_.mutex);
+    Allocation& allocation = registry_.add_local(kSlotBytes, {}, 1, kSlotBytes);
+    allocation.make_persistent("for this test");
+    allocation.importers = {importer_.id};
+    staying = allocation.backing;
+  }
+  EXPECT_TRUE(exports_.revoke({""}, patience()).ok());
+
+  const std::vector<Recorder::Seen> seen = importer_.recorder.take_seen();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(std::get<Revoke>(seen.front().received.message).staying,
+            std::vector<BackingId>{staying});
+  (void)exports_.restore({""}, patience());
+}
+
 /// An importer that closes its sockets when it is asked, as a program does that closes every file
 /// number it does not know.
 TEST_F(RevokeTest, OneThatClosesItsConnectionAndLivesRefusesThePause) {

@@ -55,6 +55,7 @@ void walk(FieldStream& stream, Revoke& m) {
   stream.number(m.timeout_ms);
   stream.list(m.tags, kMaxTags, [&](Tag& tag) { stream.tag(tag); });
   walk(stream, m.scope);
+  stream.list(m.staying, kMaxStaying, [&](uint64_t& id) { stream.number(id); });
 }
 
 void walk(FieldStream& stream, Revoked& m) {

@@ -18,12 +18,13 @@ namespace amem {
 // The messages between amem processes of one host. docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes with different versions refuse each other.
-inline constexpr uint8_t kWireVersion = 6;
+inline constexpr uint8_t kWireVersion = 7;
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
 inline constexpr size_t kMaxMessageBytes = 64 * 1024;
-inline constexpr size_t kMaxScope = 4000;
+inline constexpr size_t kMaxScope = 3000;
+inline constexpr size_t kMaxStaying = 1000;
 inline constexpr size_t kMaxDrops = 8000;
 inline constexpr size_t kMaxReasonBytes = 1024;
 inline constexpr size_t kMaxJsonBytes = 32 * 1024;
@@ -67,11 +68,12 @@ struct Fetched {
 };
 
 /// Owner to importer: requests that the imports with these tags are unmapped and released. At most
-/// kMaxTags, kMaxScope.
+/// kMaxTags, kMaxScope, kMaxStaying.
 struct Revoke {
   uint32_t timeout_ms = 0;
   std::vector<Tag> tags;
   std::vector<ScopeId> scope;
+  std::vector<uint64_t> staying{};  ///< backings that the importer keeps, ids as in tokens
   bool operator==(const Revoke&) const = default;
 };
 

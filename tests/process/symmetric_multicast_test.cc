@@ -72,6 +72,7 @@ TEST_F(MulticastTest, BufferStaysAtAPauseAndTheRestIsReleased) {
     EXPECT_EQ(paused.resident, kBufferBytes);
     EXPECT_EQ(paused.fixed, kBufferBytes);
     EXPECT_GT(paused.released, 0u) << "the workspace";
+    EXPECT_EQ(totals((*job)[1 - cycle]).mapped, kBufferBytes) << "the peer keeps what stays";
     const std::string log = (*job)[cycle].log();
     EXPECT_TRUE(has(log, "4 MiB stay on the GPU (bound to multicast (NVLS))")) << log;
     (*job)[cycle].ask("tag_resume symmetric");

@@ -128,6 +128,20 @@ TEST_F(ImportsTest, OwnerThatIsBackIsMappedAndItsGatesAreOpen) {
   EXPECT_EQ(state(), BackingState::mapped);
 }
 
+TEST_F(ImportsTest, MemoryThatStaysIsNotUnmapped) {
+  constexpr BackingId kOther = kBacking + 1;
+  const BackingId other = add_import(owner_.instance, kAddress + kBytes, kOther);
+  for (const BackingId id : {import_, other}) set_state(id, BackingState::mapped);
+
+  imports().on_revoke(owner_, 0, Revoke{kTimeoutMs, {kNcclTag}, {kWorld}, {kOther}});
+
+  EXPECT_TRUE(eventually([&] { return state() == BackingState::revoked; }));
+  EXPECT_FALSE(is_open());
+  back();
+  EXPECT_TRUE(eventually([&] { return is_open(); }));
+  EXPECT_EQ(state_of(other), BackingState::mapped);
+}
+
 // As many descriptors as a message carries, and then the others. What could not be mapped is not
 // lost, and nobody uses what is not there, until the owner has brought everything again.
 TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The processes that share a scope with this one but import none of its memory.
+#include <algorithm>
+
+#include "base/log.h"
+#include "sharing/exports.h"
+#include "transport/socket_address.h"
+
+namespace amem {
+namespace {
+
+/// The maximum wait of a pause for the answer of a bystander.
+constexpr int kMomentMs = 200;
+
+}  // namespace
+
+void Exports::find_processes(const Scope& scope) {
+  if (scope == looked_for_) return;
+  Result<std::set<InstanceId>> found = instances_of_this_user();
+  if (!found.ok()) {
+    AMEM_LOG(warn, -1, "members of this process' scope cannot be told that it pauses: %s",
+             found.error().message.c_str());
+    return;
+  }
+  processes_ = std::move(found.value());
+  processes_.erase(context_.self);
+  looked_for_ = scope;
+}
+
+void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
+                              const std::map<InstanceId, Importer>& importers, Deadline deadline,
+                              const std::shared_ptr<Replies>& replies) {
+  PeerService* const peers = context_.peers.load();
+  if (peers == nullptr || scope.empty()) return;
+  find_processes(scope);
+  MutexLock lock(context_.registry.mutex);
+  for (const InstanceId& process : processes_) {
+    if (importers.contains(process)) continue;
+    tags_[tag].bystanders.insert(process);
+    replies->expect();
+    peers->call(process, Away{tag, scope}, {},
+                Deadline::after_ms(std::min(kMomentMs, deadline.left_ms())),
+                [replies](const Result<Received>&) { replies->succeeded(); });
+  }
+}
+
+}  // namespace amem
