@@ -2,6 +2,7 @@
 # C11. Only ./dev check builds the target.
 function(headers_alone target root)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${root} ${root}/src/*.h ${root}/include/*.h)
+  list(FILTER headers EXCLUDE REGEX "/testdata/")
   foreach(header ${headers})
     # Found through -I, as users find it: #include_next goes on from there.
     string(REGEX REPLACE "^(src|include)/" "" name ${header})
