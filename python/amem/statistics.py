@@ -45,6 +45,7 @@ def stats() -> Dict[str, Any]:
     devices: {ordinal: {"total": sums, and by kind, where there are any: "keep", "discard",
         "persistent": sums}};
     tags: {tag: state and sums in bytes};
+    persistent: {reason: bytes of memory that is never released for this reason};
     context_bytes: local memory of CUDA contexts that is returned now;
     imports: sums of other processes' allocations that are mapped here;
     driver_objects: what the driver has of it: own and imported objects, bytes of the own ones;
@@ -72,6 +73,7 @@ def stats() -> Dict[str, Any]:
         "total": total,
         "devices": _devices(library, total["objects"]),
         "tags": status.get("tags", {}),
+        "persistent": status.get("persistent", {}),
         "context_bytes": status.get("context_bytes", 0),
         "imports": fields_of(imports),
         "driver_objects": fields_of(objects),

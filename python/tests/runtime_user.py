@@ -17,6 +17,10 @@ user.user_open.argtypes = [ctypes.c_char_p]
 runtime = ctypes.CDLL(f"{_FOLDER}/libfake_cudart.so")
 
 
+def library(name):
+    return ctypes.CDLL(f"{_FOLDER}/lib{name}.so")
+
+
 def fill(pointer, value, size=4 * MIB):
     assert runtime.cudaMemset(ctypes.c_void_p(pointer), value, ctypes.c_size_t(size)) == 0
 

@@ -5,15 +5,19 @@
 import pytest
 
 OWNER = """
+import ctypes
 import amem
-from runtime_user import MIB, export, fill, read, user
+from runtime_user import MIB, export, fill, read, runtime, user
 with amem.region("weights"):
     pointer = user.user_malloc(4 * MIB)
 fill(pointer, 1)
 """
 IMPORTER = """
+import ctypes
 import amem
-from runtime_user import MIB, export, fill, read, user
+from runtime_user import MIB, export, fill, read, runtime, user
+class Handle(ctypes.Structure):
+    _fields_ = [("reserved", ctypes.c_byte * 64)]
 """
 
 
@@ -106,6 +110,23 @@ def test_handles_of_cuda_go_to_the_runtime(actor):
     handle = owner.ask(f"export({outside})")
     assert owner.ask(f"user.user_open({handle})") == str(0x5555)
     assert owner.ask(f"user.user_close({0x5555})") == "0"
+
+
+def test_functions_that_ctypes_looks_up(pair):
+    """vLLM and SGLang open the CUDA runtime with ctypes for their custom all-reduce."""
+    owner, importer = pair
+    size = "ctypes.create_string_buffer(64)"
+    exported = f"(lambda handle: (runtime.cudaIpcGetMemHandle(handle, ctypes.c_void_p(pointer)), handle.raw))({size})"
+    code, handle = eval(owner.ask(exported))
+    assert code == 0
+    by_value = f"Handle.from_buffer_copy({handle!r})"
+    opened_at = f"(lambda at: (runtime.cudaIpcOpenMemHandle(ctypes.byref(at), {by_value}, 1), at.value))(ctypes.c_void_p())"
+    code, address = eval(importer.ask(opened_at))
+    assert code == 0 and importer.ask(f"read({address})") == "{1}"
+    owner.ask("amem.pause('weights')")
+    owner.ask("amem.resume('weights')")
+    assert importer.ask(f"read({address})") == "{1}"
+    assert importer.ask(f"runtime.cudaIpcCloseMemHandle(ctypes.c_void_p({address}))") == "0"
 
 
 def test_importer_without_amem_gets_an_error_of_cuda(actor, pair):

@@ -36,7 +36,7 @@ def test_statistics_have_all_keys(build):
 
     assert set(stats) == {
         *("pid", "group", "group_name", "state", "version", "total", "devices", "tags", "context_bytes", "imports"),
-        *("driver_objects", "times"),
+        *("driver_objects", "times", "persistent"),
     }
     assert (stats["state"], stats["group"], stats["group_name"], stats["devices"]) == ("active", 3, "train", {})
     sums = {"objects", "allocated_bytes", "resident_bytes", "released_bytes", "saved_bytes", "fixed_bytes", "disk_bytes"}

@@ -5,6 +5,7 @@
 #include "amem.h"
 #include "base/environment.h"
 #include "clients/nccl/doors/nccl_copies.h"
+#include "clients/nccl/driver_calls/registrations.h"
 #include "clients/symmetric/torch_calls.h"
 #include "clients/tensors/access_debug.h"
 #include "clients/tensors/memory_calls.h"
@@ -15,6 +16,7 @@ void amem::catch_calls() {
   catch_memory_calls();
   catch_illegal_accesses();
   catch_torch_calls();
+  catch_registrations();
   catch_nccl();
 }
 

@@ -12,11 +12,13 @@
 #include <utility>
 
 #include "clients/nccl/hook_context.h"
+#include "interpose/interposer.h"
 
 namespace amem {
 namespace {
 
 constexpr char kNic[] = "registered with a NIC";
+constexpr char kGdrcopy[] = "mapped for the CPU (gdrcopy)";
 
 using Word = uintptr_t;
 
@@ -27,37 +29,60 @@ using Register = Word(Word object, Word address, Word size, Word, Word, Word, Wo
 
 // --- Functions
 
-/// libibverbs verbs.h (rdma-core 44), gdrapi.h (gdrcopy 2.4).
+/// libibverbs verbs.h (rdma-core 44), gdrapi.h (gdrcopy 2.4), CUDA Driver API (dma-buf).
 struct Function {
-  const char* name;
   bool returns_object;  ///< nullptr: failed; otherwise an int, 0: succeeded
   const char* because;
 };
+constexpr std::array kFunctionNames = {"ibv_reg_mr",        "ibv_reg_mr_iova",
+                                       "ibv_reg_mr_iova2",  "gdr_pin_buffer",
+                                       "gdr_pin_buffer_v2", "cuMemGetHandleForAddressRange"};
 constexpr Function kFunctions[] = {
-    {"ibv_reg_mr", true, kNic},
-    {"ibv_reg_mr_iova2", true, kNic},
-    {"gdr_pin_buffer", false, "mapped for the CPU (gdrcopy)"},
-    {"gdr_pin_buffer_v2", false, "mapped for the CPU (gdrcopy)"},
+    {true, kNic},      {true, kNic},      {true, kNic},
+    {false, kGdrcopy}, {false, kGdrcopy}, {false, "exported as a dma-buf"},
 };
-std::atomic<Register*> g_real[std::size(kFunctions)];
+static_assert(std::size(kFunctions) == kFunctionNames.size());
+constinit std::atomic<Word> g_real[std::size(kFunctions)] = {};
 
 template <size_t kRow>
 Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word f, Word g, Word h,
                      Word i) {
-  const Word result = g_real[kRow].load()(object, address, size, d, e, f, g, h, i);
+  // Of a slot that was not bound yet.
+  if (g_real[kRow].load() == 0) g_real[kRow] = first_definition(kFunctionNames[kRow]);
+  auto* const real = reinterpret_cast<Register*>(g_real[kRow].load());
+  const Word result = real(object, address, size, d, e, f, g, h, i);
   const bool failed = kFunctions[kRow].returns_object ? result == 0 : static_cast<int>(result) != 0;
-  if (!failed) pin_range(*hook_context(), address, size, kFunctions[kRow].because);
+  // Without a context there is no memory of amem.
+  if (HookContext* const context = hook_context(); context != nullptr && !failed)
+    pin_range(*context, address, size, kFunctions[kRow].because);
   return result;
 }
-constexpr Register* kFunctionHooks[] = {hooked_function<0>, hooked_function<1>, hooked_function<2>,
-                                        hooked_function<3>};
 
-const Function* function_of(const char* name) {
-  const auto* const found =
-      std::find_if(std::begin(kFunctions), std::end(kFunctions),
-                   [&](const Function& each) { return strcmp(each.name, name) == 0; });
-  return found == std::end(kFunctions) ? nullptr : found;
+template <size_t... kRows>
+const void* function_hook(size_t row, std::index_sequence<kRows...>) {
+  constexpr Register* kHooks[] = {&hooked_function<kRows>...};
+  return reinterpret_cast<const void*>(kHooks[row]);
 }
+const void* function_hook(size_t row) {
+  return function_hook(row, std::make_index_sequence<std::size(kFunctions)>());
+}
+
+/// The row of the function; the number of rows for other names.
+size_t row_of(const char* name) {
+  const auto* const found = std::find_if(kFunctionNames.begin(), kFunctionNames.end(),
+                                         [&](const char* each) { return strcmp(each, name) == 0; });
+  return static_cast<size_t>(found - kFunctionNames.begin());
+}
+
+/// For the images other than NCCL. Called in visit_images(). A second definition of a function is
+/// not intercepted.
+const void* entry_of(size_t row, uintptr_t function, const Image*) {
+  uintptr_t known = 0;
+  const bool is_known =
+      function == 0 || g_real[row].compare_exchange_strong(known, function) || known == function;
+  return is_known ? function_hook(row) : nullptr;
+}
+constexpr NamedFunctions kRegistrations{kFunctionNames, entry_of};
 
 // --- Tables of plugins
 
@@ -176,16 +201,18 @@ void* table_hook(const char* name, void* table) {
 }  // namespace
 
 bool registers_memory(const char* name) {
-  return function_of(name) != nullptr ||
+  return row_of(name) < kFunctionNames.size() ||
          std::any_of(std::begin(kLayouts), std::end(kLayouts),
                      [&](const Layout& layout) { return version_of(name, layout.prefix) >= 0; });
 }
 
 void* registration_hook(const char* name, void* real) {
-  const Function* const function = function_of(name);
-  if (function == nullptr) return table_hook(name, real);
-  g_real[function - kFunctions] = reinterpret_cast<Register*>(real);
-  return reinterpret_cast<void*>(kFunctionHooks[function - kFunctions]);
+  const size_t row = row_of(name);
+  if (row == kFunctionNames.size()) return table_hook(name, real);
+  g_real[row] = reinterpret_cast<Word>(real);
+  return const_cast<void*>(function_hook(row));
 }
+
+void catch_registrations() { intercept_names(kRegistrations); }
 
 }  // namespace amem

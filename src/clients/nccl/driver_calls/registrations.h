@@ -5,9 +5,9 @@
 namespace amem {
 
 // Functions outside the driver that use device memory by its physical addresses, so that it must
-// stay where it is: registration with a NIC (libibverbs), mapping for the CPU (gdrcopy), and
-// network plugins of NCCL (NCCL User Guide, NCCL_NET_PLUGIN). A plugin exports tables of functions,
-// such as `ncclNetPlugin_v11`. NCCL looks up all of them with dlsym or dlvsym.
+// stay where it is: registration with a NIC (libibverbs), mapping for the CPU (gdrcopy), export as
+// a dma-buf, and network plugins of NCCL (NCCL User Guide, NCCL_NET_PLUGIN). A plugin exports
+// tables of functions, such as `ncclNetPlugin_v11`. NCCL looks up all of them with dlsym or dlvsym.
 
 /// True for the name of such a function, or of such a table of any version.
 bool registers_memory(const char* name);
@@ -16,5 +16,9 @@ bool registers_memory(const char* name);
 /// table of an unknown version returns `real`, and later pauses are refused. REQUIRES:
 /// registers_memory(name).
 void* registration_hook(const char* name, void* real);
+
+/// Intercepts the functions, not the tables, in all other libraries of the process, such as UCX and
+/// NVSHMEM. To be called before start_interposition().
+void catch_registrations();
 
 }  // namespace amem
