@@ -36,7 +36,12 @@ typedef struct CUstream_st* amemStream_t;
 /* A buffer of each rank of a group, and the signal pads of these ranks. */
 typedef struct amemSymmetricHandle* amemSymmetric_t;
 
-typedef enum { amemFloat32 = 0, amemFloat16 = 1, amemBfloat16 = 2 } amemDataType_t;
+typedef enum {
+  amemFloat32 = 0,
+  amemFloat16 = 1,
+  amemBfloat16 = 2,
+  amemDataTypeMax = 0x7fffffff
+} amemDataType_t;
 
 /* Waits as long as AMEM_GATE_TIMEOUT_MS says. */
 #define AMEM_SYMMETRIC_DEFAULT_TIMEOUT 0
@@ -139,10 +144,11 @@ int amemSymmetricClearSignalPad(amemSymmetric_t handle, amemStream_t stream);
  * multicast hardware in an order of its own. All ranks get the same bits. */
 
 typedef enum {
-  amemAllReduceAuto = 0,    /* one-shot up to 64 KiB; above, multimem or else two-shot */
-  amemAllReduceOneShot = 1, /* each rank reads the data of all ranks. The lowest latency */
-  amemAllReduceTwoShot = 2, /* each rank reduces one part and writes it to all ranks */
-  amemAllReduceMultimem = 3 /* the same, reduced and distributed by the multicast hardware */
+  amemAllReduceAuto = 0,     /* one-shot up to 64 KiB; above, multimem or else two-shot */
+  amemAllReduceOneShot = 1,  /* each rank reads the data of all ranks. The lowest latency */
+  amemAllReduceTwoShot = 2,  /* each rank reduces one part and writes it to all ranks */
+  amemAllReduceMultimem = 3, /* the same, reduced and distributed by the multicast hardware */
+  amemAllReduceMax = 0x7fffffff
 } amemAllReduce_t;
 
 /* output = the sum of all ranks' `count` elements. `output` is the input itself (in place), or
@@ -154,7 +160,7 @@ int amemSymmetricAllReduce(amemSymmetric_t handle, void* output, size_t offset_b
 
 /* What moves the data: multiprocessors, or copy engines, which leave the multiprocessors to other
  * kernels. */
-typedef enum { amemKernels = 0, amemCopyEngines = 1 } amemEngine_t;
+typedef enum { amemKernels = 0, amemCopyEngines = 1, amemEngineMax = 0x7fffffff } amemEngine_t;
 
 /* output[r] = the `size_bytes` bytes at offset_bytes in the buffer of rank r. */
 int amemSymmetricAllGather(amemSymmetric_t handle, void* output, size_t offset_bytes,

@@ -66,8 +66,8 @@ class Condition {
   }
   /// The same. Calls `notice` once, with the mutex held, if the wait takes longer than kNoticeMs.
   template <typename Predicate, typename Notice>
-  bool wait_until(Mutex& mutex, Deadline deadline, Predicate predicate, Notice notice)
-      AMEM_REQUIRES(mutex) {
+  AMEM_NOT_ANALYSED bool wait_until(Mutex& mutex, Deadline deadline, Predicate predicate,
+                                    Notice notice) AMEM_REQUIRES(mutex) {
     const Deadline soon = Deadline::after_ms(kNoticeMs);
     if (soon.at() < deadline.at()) {
       if (wait_until(mutex, soon, predicate)) return true;

@@ -96,7 +96,8 @@ class Executor {
 
   Status create_each(const Plan& plan, CopyPipeline& copies, std::vector<BackingId>* begun,
                      MoveReport* report);
-  Status create(BackingId id);
+  /// Appends the backing to `begun` if it does not exist yet.
+  Status create(BackingId id, std::vector<BackingId>* begun);
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
   void give_back(const std::vector<BackingId>& begun);
   void end_move_in(const Plan& plan);

@@ -42,11 +42,13 @@ void exchange_ends(const Transfer& transfer) {
 
 }  // namespace
 
-Status Executor::create(BackingId id) {
+Status Executor::create(BackingId id, std::vector<BackingId>* begun) {
   MutexLock lock(registry_.mutex);
   Backing* backing = registry_.find_backing(id);
   if (backing == nullptr || (backing->state != released && backing->state != restoring))
     return ok_status();
+  // What an earlier call has created may be mapped by importers, and remains.
+  if (!backing->is_here()) begun->push_back(id);
   backing->state = restoring;
   AMEM_TRY(exiting_.check());
   return create_backing(driver_, *backing);
@@ -82,8 +84,7 @@ Status Executor::create_each(const Plan& plan, CopyPipeline& copies, std::vector
                              MoveReport* report) {
   const Stopwatch watch(&report->memory_ms);
   for (const BackingId id : by_saved_share(plan, true)) {
-    begun->push_back(id);
-    AMEM_TRY(create(id));
+    AMEM_TRY(create(id, begun));
     fill(id, copies, report);
     step_point(StepPoint::resume_half_created);
   }

@@ -185,7 +185,9 @@ SessionState Session::take_back(const Tags& tags, Error* error) {
   }
   const SharedExports shared(sharing_.exports());
   const Deadline told_deadline = Deadline::after_ms(context_.timeout_ms / 4);
-  const Status told = sharing_.exports().restore(tags, told_deadline)->wait(told_deadline);
+  const auto replies = sharing_.exports().begin_restore(tags, told_deadline);
+  sharing_.exports().end_restore(tags);
+  const Status told = replies->wait(told_deadline);
   if (told.ok()) return SessionState::active;
   error->message += "; and " + told.error().message;
   if (told.error().kind == ErrorKind::timeout) return SessionState::active;
@@ -335,10 +337,19 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   AMEM_TRY(restore_contexts(deadline));
   const Plan plan = plan_resume(context_.registry, tags);
   SharedExports shared(sharing_.exports());
+  std::shared_ptr<Replies> told;
+  Status fetched = ok_status();
   {
     const NvtxRange range("resume: create and copy");
-    Status moved = executor_.move_in(
-        plan, [&shared] { shared.make_ready(); }, deadline, &report->move);
+    // Peers map the memory while it is being filled.
+    const auto share = [&] {
+      shared.make_ready();
+      told = sharing_.exports().begin_restore(tags, deadline);
+      fetched = sharing_.imports().fetch(plan.imports, deadline);
+      step_point(StepPoint::resume_shared);
+    };
+    Status moved = executor_.move_in(plan, share, deadline, &report->move);
+    if (!moved.ok() && told != nullptr) sharing_.exports().cancel_restore(tags);
     if (!moved.ok() && moved.error().kind == ErrorKind::driver &&
         moved.error().code == driver_result::kOutOfMemory)
       return out_of_memory(context_, moved.error(), own_bytes(context_.registry, plan));
@@ -346,10 +357,9 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   }
   step_point(StepPoint::resume_filled);
   const Phase phase("resume: peers", &report->peers_ms);
-  const std::shared_ptr<Replies> told = sharing_.exports().restore(tags, deadline);
+  sharing_.exports().end_restore(tags);
   step_point(StepPoint::resume_told);
-  AMEM_TRY(sharing_.imports().fetch(plan.imports, deadline));
-  step_point(StepPoint::resume_fetched);
+  AMEM_TRY(std::move(fetched));
   AMEM_TRY(told->wait(deadline, "a resume waits for processes that map this one's memory again"));
   step_point(StepPoint::resume_done);
   return ok_status();

@@ -17,38 +17,6 @@
 
 namespace amem {
 
-namespace {
-
-/// Descriptors in flight to one importer. Small, because each needs a number in the importer;
-/// larger parts are not faster.
-constexpr size_t kPartFds = 16;
-
-}  // namespace
-
-/// A restore to one importer, sent in parts.
-struct Exports::Return {
-  const Tag tag;
-  const InstanceId importer;
-  Deadline deadline;
-  const uint64_t number;
-  /// Null when the result is known.
-  std::shared_ptr<Replies> replies;
-  std::vector<BackingId> backings;  ///< not sent yet
-  const std::string name{};         ///< of the importer; empty for a bystander
-  bool sent_last = false;
-  std::string failure{};
-
-  bool is_bystander() const { return name.empty(); }
-  void succeed() {
-    if (replies != nullptr) replies->heard(name);
-    if (const auto waiting = std::exchange(replies, nullptr)) waiting->succeeded();
-  }
-  void fail(const std::string& what, ErrorKind kind = ErrorKind::peer) {
-    if (replies != nullptr) replies->heard(name);
-    if (const auto waiting = std::exchange(replies, nullptr)) waiting->failed(what, kind);
-  }
-};
-
 Result<int> Exports::make_token(Allocation& allocation) {
   ensure_nonce(allocation);
   const Backing& backing = context_.registry.backing_of(allocation);
@@ -80,10 +48,10 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const InstanceId& 
   allocation->importers.insert(importer);
   const Backing& backing = context_.registry.backing_of(*allocation);
   OfTag& of_tag = tags_[backing.tag];
-  if (of_tag.is_away || context_.exiting || !backing.is_here()) {
-    if (of_tag.is_away) of_tag.told.insert(importer);
-    if (answer->away_scope.empty())
-      if (Client* client = context_.clients.of(backing.tag)) answer->away_scope = client->scope();
+  if (of_tag.state != OfTag::State::here && answer->away_scope.empty())
+    if (Client* client = context_.clients.of(backing.tag)) answer->away_scope = client->scope();
+  if (of_tag.state == OfTag::State::away || context_.exiting || !backing.is_here()) {
+    if (of_tag.state == OfTag::State::away) of_tag.told.insert(importer);
     return Fetched::Outcome::away;
   }
   if (item.has_backing) return Fetched::Outcome::noted;
@@ -93,7 +61,9 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const InstanceId& 
     return Fetched::Outcome::failed;
   }
   fds->push_back(std::move(fd.value()));
-  return Fetched::Outcome::here;
+  if (of_tag.state == OfTag::State::here) return Fetched::Outcome::here;
+  tell_at_end(of_tag, importer);
+  return Fetched::Outcome::early;
 }
 
 void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch) {
@@ -178,7 +148,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
     asked = importers(tags);
     for (const Tag& tag : tags) {
       OfTag& of_tag = tags_[tag];
-      of_tag.is_away = true;
+      of_tag.state = OfTag::State::away;
       for (const auto& [importer, known] : asked) of_tag.told.insert(importer);
     }
   }
@@ -253,68 +223,6 @@ void Exports::export_imported() {
   }
 }
 
-bool Exports::send_part(const std::shared_ptr<Return>& to) {
-  Restore message;
-  message.tag = to->tag;
-  std::vector<UniqueFd> fds;
-  while (fds.size() < kPartFds && !to->backings.empty()) {
-    const BackingId id = to->backings.back();
-    to->backings.pop_back();
-    const Backing* backing = context_.registry.find_backing(id);
-    if (backing == nullptr || !backing->is_here()) continue;
-    Result<UniqueFd> fd = export_fd(*backing);
-    if (!fd.ok()) {
-      tags_[to->tag].told.insert(to->importer);
-      to->fail("memory could not be given back to an importer: " + fd.error().message);
-      return false;
-    }
-    message.backings.push_back(id);
-    fds.push_back(std::move(fd.value()));
-  }
-  message.last = to->sent_last = to->backings.empty();
-  context_.peers.load()->call(
-      to->importer, std::move(message), std::move(fds), to->deadline,
-      [this, to](const Result<Received>& reply) { on_part_mapped(to, reply); });
-  return true;
-}
-
-// Parts that an earlier restore() has not sent may be released again.
-bool Exports::is_current(const Return& to) {
-  const OfTag& of_tag = tags_[to.tag];
-  return !of_tag.is_away && to.number == of_tag.restores;
-}
-
-void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why) {
-  // The importer has ended.
-  if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
-    return to->succeed();
-  if (to->is_bystander()) {
-    // Sent again after a lost connection: otherwise calls of the importer would wait forever.
-    const bool broke = why.kind == ErrorKind::os && why.code == ECONNRESET;
-    if (broke && !to->deadline.passed() && is_current(*to)) (void)send_part(to);
-    return;
-  }
-  tags_[to->tag].told.insert(to->importer);
-  to->fail(why.message, why.kind);
-  // A slow importer receives the rest later: its gates open with the last part.
-  if (why.kind != ErrorKind::timeout || !is_current(*to)) return;
-  to->deadline = Deadline::after_ms(context_.timeout_ms);
-  while (!to->sent_last && send_part(to)) {
-  }
-}
-
-void Exports::on_part_mapped(const std::shared_ptr<Return>& to, const Result<Received>& reply) {
-  MutexLock lock(context_.registry.mutex);
-  if (!reply.ok()) return on_part_failed(to, reply.error());
-  const auto& restored = std::get<Restored>(reply.value().message);
-  if (!restored.done) to->failure = restored.reason;
-  // A failed part does not stop the next ones: the reply to the last part lists what is missing.
-  if (!to->sent_last && is_current(*to)) return (void)send_part(to);
-  if (to->sent_last && to->failure.empty()) return to->succeed();
-  to->fail(process_text(reply.value().pid) + " cannot map our memory again: " +
-           (to->failure.empty() ? "this process pauses again" : to->failure));
-}
-
 Status Exports::reserve_for_resume() {
   size_t shared = 0;
   std::set<InstanceId> others;
@@ -331,42 +239,6 @@ Status Exports::reserve_for_resume() {
   Status reserved = reserve_descriptors(shared + 2 * kPartFds * others.size());
   if (!reserved.ok()) reserved.error().message = "to resume, " + reserved.error().message;
   return reserved;
-}
-
-std::shared_ptr<Replies> Exports::restore(const Tags& tags, Deadline deadline) {
-  auto replies = std::make_shared<Replies>();
-  for (const Tag& tag : tags) {
-    MutexLock lock(context_.registry.mutex);
-    restore_tag(tag, deadline, replies);
-  }
-  return replies;
-}
-
-void Exports::restore_tag(const Tag& tag, Deadline deadline,
-                          const std::shared_ptr<Replies>& replies) {
-  OfTag& of_tag = tags_[tag];
-  of_tag.is_away = false;
-  ++of_tag.restores;
-  std::map<InstanceId, std::vector<BackingId>> due;
-  for (const InstanceId& importer : std::exchange(of_tag.told, {})) due[importer];
-  for (const auto& [id, backing] : context_.registry.backings()) {
-    if (backing.tag != tag) continue;
-    for (const InstanceId& importer : importers(backing)) {
-      std::vector<BackingId>& backings = due[importer];
-      if (backing.is_here()) backings.push_back(id);
-    }
-  }
-  for (auto& [importer, backings] : due) {
-    of_tag.bystanders.erase(importer);
-    const std::string name = process_text(importer_pids_[importer]);
-    replies->expect(name);
-    (void)send_part(std::make_shared<Return>(
-        Return{tag, importer, deadline, of_tag.restores, replies, std::move(backings), name}));
-  }
-  const Deadline heard_by = Deadline::after_ms(context_.timeout_ms);
-  for (const InstanceId& process : std::exchange(of_tag.bystanders, {}))
-    (void)send_part(
-        std::make_shared<Return>(Return{tag, process, heard_by, of_tag.restores, nullptr, {}}));
 }
 
 }  // namespace amem

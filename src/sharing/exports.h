@@ -50,9 +50,15 @@ class Exports {
   /// After an error some importers have unmapped it: call restore().
   Status revoke(const Tags& tags, Deadline deadline);
 
-  /// The memory with these tags is resident again: sends descriptors to every importer, and
-  /// notifies the bystanders. Returns the replies to wait for.
-  std::shared_ptr<Replies> restore(const Tags& tags, Deadline deadline);
+  /// The memory with these tags exists again: sends descriptors to every importer, which maps it
+  /// and keeps its gates closed. One of the next two must follow. Returns the replies to wait for
+  /// after end_restore().
+  std::shared_ptr<Replies> begin_restore(const Tags& tags, Deadline deadline);
+  /// The memory is filled: importers and bystanders may use it.
+  void end_restore(const Tags& tags);
+  /// The memory is not filled. It must remain until the next revoke() or restore: importers may
+  /// have mapped it.
+  void cancel_restore(const Tags& tags);
 
   /// Until end_sharing() each backing is exported once for all importers: an export takes 0.3 ms
   /// when four processes resume together (H200, driver 580). The descriptors are closed afterwards:
@@ -71,6 +77,24 @@ class Exports {
   /// none.
   Allocation* find_exported(AllocationId id, uint64_t nonce) AMEM_REQUIRES(context_.registry.mutex);
   struct Return;
+  /// Descriptors in flight to one importer. Small, because each needs a number in the importer;
+  /// larger parts are not faster.
+  static constexpr size_t kPartFds = 16;
+  struct OfTag {
+    enum class State {
+      here,
+      away,       ///< from revoke() on
+      returning,  ///< from begin_restore() to end_restore()
+    };
+    State state = State::here;
+    uint64_t restores = 0;  ///< number of restores; an earlier one sends nothing more
+    std::vector<std::shared_ptr<Return>> returns{};  ///< of the current restore
+    /// The processes that were notified of the pause and must be notified of the resume: importers,
+    /// for whose replies a resume waits, and bystanders.
+    std::set<InstanceId> told{}, bystanders{};
+  };
+  /// A process that has fetched memory during a restore is told when the restore ends.
+  static void tell_at_end(OfTag& of_tag, const InstanceId& importer);
   /// Sends the next part of a restore to an importer. The part after it is sent when this one is
   /// mapped. False if a backing could not be exported.
   bool send_part(const std::shared_ptr<Return>& to) AMEM_REQUIRES(context_.registry.mutex);
@@ -90,7 +114,7 @@ class Exports {
                               std::vector<UniqueFd>* fds) AMEM_REQUIRES(context_.registry.mutex);
   void forget_importer_of(const InstanceId& importer, Allocation& allocation)
       AMEM_REQUIRES(context_.registry.mutex);
-  void restore_tag(const Tag& tag, Deadline deadline, const std::shared_ptr<Replies>& replies)
+  void begin_restore(const Tag& tag, Deadline deadline, const std::shared_ptr<Replies>& replies)
       AMEM_REQUIRES(context_.registry.mutex);
   /// Bystanders share this scope but import no memory of this process. They have nothing to unmap,
   /// but their new work in this scope must wait; otherwise it would wait on the GPU for a paused
@@ -107,13 +131,6 @@ class Exports {
   Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 
   ProcessContext& context_;
-  struct OfTag {
-    bool is_away = false;   ///< between revoke() and restore()
-    uint64_t restores = 0;  ///< number of restores; an earlier one sends nothing more
-    /// The processes that were notified of the pause and must be notified of the resume: importers,
-    /// for whose replies a resume waits, and bystanders.
-    std::set<InstanceId> told{}, bystanders{};
-  };
   std::map<Tag, OfTag> tags_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// Of the importers, for messages.
   std::map<InstanceId, pid_t> importer_pids_ AMEM_GUARDED_BY(context_.registry.mutex);

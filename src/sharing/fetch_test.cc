@@ -81,6 +81,26 @@ TEST_F(FetchTest, WithTheNonceOfTheTokenGetsADescriptor) {
   EXPECT_EQ(g_exports, 1);
 }
 
+TEST_F(FetchTest, MemoryThatIsBeingFilledIsGivenEarly) {
+  const Tags tags{""};
+  (void)sharing_->exports().begin_restore(tags, patience());
+  EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce),
+            std::pair(Fetched::Outcome::early, size_t{1}));
+  sharing_->exports().end_restore(tags);
+
+  EXPECT_EQ(fetch(importer_, other_token_.allocation, other_token_.nonce), kGiven);
+}
+
+TEST_F(FetchTest, MemoryIsAwayAfterARestoreThatWasCancelled) {
+  const Tags tags{""};
+  (void)sharing_->exports().begin_restore(tags, patience());
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce).first, Fetched::Outcome::early);
+  sharing_->exports().cancel_restore(tags);
+
+  EXPECT_EQ(fetch(importer_, other_token_.allocation, other_token_.nonce),
+            std::pair(Fetched::Outcome::away, size_t{0}));
+}
+
 TEST_F(FetchTest, WhoHasTheBackingGetsNoDescriptorAndIsNoted) {
   Result<Received> reply =
       importer_.ask(context_.self, Fetch{{{token_.allocation, token_.nonce, true}}});

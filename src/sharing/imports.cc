@@ -25,7 +25,6 @@ std::string ended_text(pid_t pid) { return process_text(pid) + ", has ended"; }
 }  // namespace
 
 // --- The first import
-// -------------------------------------------------------------------------------------------------
 
 DriverResult Imports::import_own(AllocationId id, uint64_t nonce, DriverHandle* handle) {
   Allocation* const ours = context_.registry.find(id);
@@ -101,7 +100,6 @@ void Imports::forget(const Allocation& import) {
 }
 
 // --- Fetching
-// ---------------------------------------------------------------------------------------------------------
 
 void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
                       const std::shared_ptr<Replies>& replies) {
@@ -156,13 +154,15 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
   MutexLock lock(context_.registry.mutex);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const Fetched::Outcome outcome = answer.outcomes[i];
+    const bool is_early = outcome == Fetched::Outcome::early;
     UniqueFd fd;
-    if (outcome == Fetched::Outcome::here) fd = std::move(reply.fds[next_fd++]);
+    if (outcome == Fetched::Outcome::here || is_early) fd = std::move(reply.fds[next_fd++]);
     const Allocation* import = context_.registry.find(wanted[i].local);
     if (import == nullptr) continue;
     Backing& backing = context_.registry.backing_of(*import);
-    if (outcome == Fetched::Outcome::here) {
+    if (outcome == Fetched::Outcome::here || is_early) {
       arrived_[backing.id] = std::move(fd);
+      if (is_early) away.insert(backing.tag);
     } else if (outcome == Fetched::Outcome::away) {
       away.insert(backing.tag);
       if (backing.state == dropped) (void)change_state(backing, revoked);
@@ -228,7 +228,6 @@ Status Imports::fetch(const std::vector<BackingId>& backings, Deadline deadline)
 }
 
 // --- Pause and resume of the owner
-// -------------------------------------------------------------------------------
 
 void Imports::close(const PeerInfo& owner, const Tags& tags, const Scope& scope) {
   if (seeded_fault("leave_gate_open")) return;
@@ -311,8 +310,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
   step_point(StepPoint::revoke_drained);
 
   MutexLock lock(context_.registry.mutex);
-  for (const Tag& tag : tags)
-    half_restored_.erase({owner, tag});  // of a restore that was interrupted
+  for (const Tag& tag : tags) series_.erase({owner, tag});  // of a restore that was interrupted
   for (Backing* import : imports_of(owner, &tags)) {
     if (staying.contains(import->id_at_owner)) continue;
     // Received by a resume of this process that has not mapped it. The owner will restore it.
@@ -364,16 +362,18 @@ Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
 Status Imports::map_again(const InstanceId& owner, const Restore& message,
                           const std::vector<UniqueFd>& fds) {
   MutexLock lock(context_.registry.mutex);
+  Series& series = series_[{owner, message.tag}];
+  if (message.sent_before == 0) series = {};
+  series.is_complete = series.is_complete && series.arrived == message.sent_before;
+  series.arrived += static_cast<uint32_t>(fds.size());
   Status status = map_parcel(owner, message, fds);
-  if (!message.last) {
-    if (!status.ok()) half_restored_.insert({owner, message.tag});
-    return status;
-  }
-  // Backings that an earlier part could not map are not lost: the owner is notified and sends all
-  // again.
-  const bool half_back = half_restored_.erase({owner, message.tag}) > 0;
+  series.is_complete = series.is_complete && status.ok();
+  if (!message.last) return status;
+  // What did not arrive or could not be mapped is not lost: the owner sends all again.
+  const bool is_complete = series.is_complete;
+  series_.erase({owner, message.tag});
   AMEM_TRY(std::move(status));
-  if (half_back)
+  if (!is_complete)
     return make_error(ErrorKind::protocol, 0, "an earlier part of what came back was not mapped");
   const Tags tags{message.tag};
   for (Backing* import : imports_of(owner, &tags))

@@ -78,8 +78,12 @@ class Imports {
 
   ProcessContext& context_;
   std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
-  /// Owners and tags of whose restore a part before the last has failed.
-  std::set<std::pair<InstanceId, Tag>> half_restored_ AMEM_GUARDED_BY(context_.registry.mutex);
+  /// A restore whose last part has not arrived.
+  struct Series {
+    uint32_t arrived = 0;     ///< backings
+    bool is_complete = true;  ///< no part is missing, and each was mapped
+  };
+  std::map<std::pair<InstanceId, Tag>, Series> series_ AMEM_GUARDED_BY(context_.registry.mutex);
   ServiceWorkers workers_;
 };
 

@@ -22,6 +22,12 @@ class RevokeTest : public SharingTest {
   }
   ~RevokeTest() override { end_service(); }
 
+  std::shared_ptr<Replies> restore(Deadline deadline) {
+    auto replies = exports_.begin_restore({""}, deadline);
+    exports_.end_restore({""});
+    return replies;
+  }
+
   Nobody nobody_;
   Node importer_{NodeOptions(),
                  [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
@@ -55,7 +61,7 @@ class RestoreTest : public RevokeTest {
 };
 
 TEST_F(RestoreTest, NextPartComesWhenTheImporterHasMappedTheOneBefore) {
-  const auto replies = exports_.restore({""}, patience());
+  const auto replies = restore(patience());
   Parts parts;
   for (int answered = 0; answered < 3; ++answered) {
     ASSERT_TRUE(slow_.recorder.wait_seen(1));
@@ -72,7 +78,7 @@ TEST_F(RestoreTest, NextPartComesWhenTheImporterHasMappedTheOneBefore) {
 
 // It was stopped, say, and nobody waits for it any more.
 TEST_F(RestoreTest, OneThatIsSlowFindsAllPartsWhenItGoesOn) {
-  const Status status = exports_.restore({""}, Deadline::after_ms(50))->wait(patience());
+  const Status status = restore(Deadline::after_ms(50))->wait(patience());
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
@@ -83,7 +89,7 @@ TEST_F(RestoreTest, OneThatIsSlowFindsAllPartsWhenItGoesOn) {
 TEST_F(RestoreTest, WaitNamesTheImporterThatHasNotMappedIt) {
   testing::internal::CaptureStderr();
   const Deadline deadline = Deadline::after_ms(2500);
-  EXPECT_FALSE(exports_.restore({""}, deadline)->wait(deadline, "a resume waits").ok());
+  EXPECT_FALSE(restore(deadline)->wait(deadline, "a resume waits").ok());
   const std::string log = testing::internal::GetCapturedStderr();
   // The other importer has replied.
   EXPECT_NE(log.find("a resume waits: a process of another container\n"), log.npos) << log;
@@ -104,7 +110,7 @@ TEST_F(RevokeTest, ImporterKeepsMemoryThatIsPersistent) {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(std::get<Revoke>(seen.front().received.message).staying,
             std::vector<BackingId>{staying});
-  (void)exports_.restore({""}, patience());
+  (void)restore(patience());
 }
 
 /// An importer that closes its sockets when it is asked, as a program does that closes every file

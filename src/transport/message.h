@@ -50,7 +50,8 @@ struct Fetch {
   bool operator==(const Fetch&) const = default;
 };
 
-/// Reply to Fetch: one outcome for each item, and one descriptor for each `here`, in order.
+/// Reply to Fetch: one outcome for each item, and one descriptor for each `here` and `early`, in
+/// order.
 struct Fetched {
   enum class Outcome : uint8_t {
     here,
@@ -58,9 +59,10 @@ struct Fetched {
     unknown,
     failed,  ///< the owner could not export it
     noted,   ///< resident, for an item that has its backing
+    early,   ///< as `here`, but the owner is filling it: its last Restore follows
   };
   std::vector<Outcome> outcomes;
-  /// The owner's scope of the paused memory; at most kMaxScope.
+  /// The owner's scope of memory that is away or early; at most kMaxScope.
   std::vector<ScopeId> away_scope;
   /// The reason of a failure.
   std::string reason;
@@ -86,12 +88,13 @@ struct Revoked {
   bool operator==(const Revoked&) const = default;
 };
 
-/// Owner to importer: these backings of a tag are resident again, with one descriptor each. At most
-/// kMaxFds; `last` ends the series.
+/// Owner to importer: a part of a series of backings of a tag that exist again, with one descriptor
+/// each. At most kMaxFds. With the last part they are filled.
 struct Restore {
   Tag tag{};
   std::vector<uint64_t> backings;  ///< ids as in tokens
   bool last = false;
+  uint32_t sent_before = 0;  ///< backings in the earlier parts of the series
   bool operator==(const Restore&) const = default;
 };
 

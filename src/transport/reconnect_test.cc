@@ -15,7 +15,7 @@ namespace {
 /// A node that knows a peer which does as it is told.
 class Reconnect : public testing::Test {
  protected:
-  explicit Reconnect(PeerOptions options = NodeOptions()) : a_(std::move(options)) {
+  explicit Reconnect(const PeerOptions& options = NodeOptions()) : a_(options) {
     listener_.emplace();
     id_ = listener_->id;
   }

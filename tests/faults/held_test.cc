@@ -50,17 +50,24 @@ TEST_F(Held, ResumeWaitsForThePauseThatIsUnderWay) {
   job_.all("check world" + counts());
 }
 
-TEST_F(Held, PeersHearOfAReturnOnlyWhenContentsAreBack) {
-  job_[0].ask("pause");
-  ASSERT_EQ(totals(job_[1]).mapped, 0u);
+TEST_F(Held, PeersMapMemoryWhileItIsFilledAndUseItWhenContentsAreBack) {
+  for (const char* point : {"resume_shared", "resume_filled"}) {
+    job_[0].ask("pause");
+    ASSERT_EQ(totals(job_[1]).mapped, 0u);
+    order_until(point, "resume");
+    wait_for("the peer has mapped the memory", [&] { return totals(job_[1]).mapped > 0; });
 
-  order_until("resume_filled", "resume");
+    const std::string launched = job_[1].ask("calls_of cuLaunchKernel");
+    job_[1].ask("thread b all_reduce world 2000");
+    expect_all_the_time([&] { return job_[1].ask("calls_of cuLaunchKernel") == launched; });
 
-  expect_all_the_time([&] { return totals(job_[1]).mapped == 0; });
-  job_[0].ask("go_on");
-  job_[0].ask("wait a");
-  EXPECT_GT(totals(job_[1]).mapped, 0u);
-  job_.all("check world" + counts());
+    job_[0].ask("go_on");
+    job_[0].ask("wait a");
+    job_[0].ask("all_reduce world 2000");
+    job_[1].ask("wait b");
+    EXPECT_NE(job_[1].ask("calls_of cuLaunchKernel"), launched);
+    job_.all("check world" + counts());
+  }
 }
 
 /// A pause that returns local memory, which waits for work that another thread launches before, and

@@ -69,10 +69,13 @@ class Recorder : public PeerHandler {
   void respond_with(Respond respond) { respond_ = std::move(respond); }
 
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override {
-    if (is_notice_to_all(received.message)) {
+    {
       MutexLock lock(mutex_);
-      other_jobs_.insert(from.instance);
-      return;
+      if (is_notice_to_all(received.message) && !known_.contains(from.instance)) {
+        other_jobs_.insert(from.instance);
+        return;
+      }
+      known_.insert(from.instance);
     }
     if (respond_) respond_(from, request_id, received.message);
     MutexLock lock(mutex_);
@@ -115,7 +118,7 @@ class Recorder : public PeerHandler {
   Condition changed_;
   std::vector<Seen> seen_;
   std::vector<PeerInfo> gone_;
-  std::set<InstanceId> other_jobs_;
+  std::set<InstanceId> other_jobs_, known_;
 };
 
 /// Nodes are all in this process, whose end no test sees: their connections say whether they live.

@@ -155,14 +155,14 @@ TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) 
   imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking}, false}, descriptor());
   ASSERT_TRUE(eventually([] { return g_calls.maps == 1; }));
   g_calls.map_result = driver_result::kSuccess;
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {kOther}, true}, descriptor());
+  imports().on_restore(owner_, 0, Restore{kNcclTag, {kOther}, true, 1}, descriptor());
 
   ASSERT_TRUE(eventually([&] { return state_of(other) == BackingState::mapped; }));
   EXPECT_EQ(state(), BackingState::revoked);
   EXPECT_FALSE(is_open());
 
   imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking}, false}, descriptor());
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {kOther}, true}, descriptor());
+  imports().on_restore(owner_, 0, Restore{kNcclTag, {kOther}, true, 1}, descriptor());
   EXPECT_TRUE(eventually([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::mapped);
   EXPECT_EQ(state_of(other), BackingState::mapped);
@@ -170,6 +170,19 @@ TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) 
 
 // A process that did not hear finds all of it in its socket at once. The first return must not open
 // the gate for calls that would use what the second revoke takes away.
+// A part may be lost with its connection, and the last part has no descriptors.
+TEST_F(ImportsTest, LastPartOfARestoreOfWhichAnotherIsMissingOpensNothing) {
+  set_state(BackingState::mapped);
+  revoked();
+  EXPECT_TRUE(eventually([&] { return state() == BackingState::revoked; }));
+  imports().on_restore(owner_, 0, Restore{kNcclTag, {}, true, 1}, {});
+  EXPECT_FALSE(is_open());
+
+  back();
+  EXPECT_TRUE(eventually([&] { return is_open(); }));
+  EXPECT_EQ(state(), BackingState::mapped);
+}
+
 TEST_F(ImportsTest, GateStaysClosedWhenAnEarlierReturnIsCarriedOutLate) {
   set_state(BackingState::mapped);
   g_calls.hold = true;

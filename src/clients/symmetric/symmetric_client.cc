@@ -150,9 +150,10 @@ void SymmetricClient::close_for_peer(const InstanceId& peer, const std::string& 
 Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadline) {
   MutexLock lock(mutex_);
   const auto all_outside = [&]() AMEM_REQUIRES(mutex_) {
-    return std::all_of(handles_.begin(), handles_.end(), [&](const auto& entry) {
-      return entry.second->calls_inside == 0 || paused_peer(*entry.second) == nullptr;
-    });
+    return std::all_of(
+        handles_.begin(), handles_.end(), [&](const auto& entry) AMEM_REQUIRES(mutex_) {
+          return entry.second->calls_inside == 0 || paused_peer(*entry.second) == nullptr;
+        });
   };
   if (changed_.wait_until(mutex_, deadline, all_outside)) return ok_status();
   return make_error(ErrorKind::timeout, 0, "a call on symmetric memory does not return");
