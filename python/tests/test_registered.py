@@ -31,7 +31,12 @@ def run(build):
 
 @pytest.mark.parametrize("binding", ["now", "lazy"])
 @pytest.mark.parametrize(
-    "call, reason", [("nic_register", "registered with a NIC"), ("nic_map", "mapped for the CPU (gdrcopy)")]
+    "call, reason",
+    [
+        ("nic_register", "registered with a NIC"),
+        ("nic_register_dma_buf", "registered with a NIC"),
+        ("nic_map", "mapped for the CPU (gdrcopy)"),
+    ],
 )
 def test_memory_that_a_library_registers_stays(run, binding, call, reason):
     code = f"print(library('nic_user_{binding}').{call}(ctypes.c_void_p(used), SIZE)); pause()"
@@ -53,7 +58,7 @@ pause()
     assert run(code) == ["0", *stayed("exported as a dma-buf")]
 
 
-@pytest.mark.parametrize("call", ["nic_register", "nic_map"])
+@pytest.mark.parametrize("call", ["nic_register", "nic_register_dma_buf", "nic_map"])
 def test_memory_whose_registration_fails_leaves(run, call):
     code = f"print(library('nic_user_now').{call}(ctypes.c_void_p(used), ctypes.c_size_t(999)) != 0); pause()"
     assert run(code) == ["True", *LEFT]

@@ -35,35 +35,32 @@ TEST_F(ExecutorTest, OneWithoutContentsIsReleasedBeforeTheFirstCopyEnds) {
   EXPECT_EQ(gpus_.unmapped.front(), address);
 }
 
-// The third is made when one that was made before is being filled, or never.
-TEST_F(ExecutorTest, OneWithContentsIsMadeBeforeThoseWithout) {
+/// The third is made when one that was made before is being filled, or never.
+class ThirdWaits : public ExecutorTest {
+ protected:
+  void expect_resume() {
+    ASSERT_TRUE(move_out().ok());
+    {
+      MutexLock lock(gpus_.mutex);
+      gpus_.copies = 0;
+      gpus_.third_waits_for_copy = true;
+    }
+    ASSERT_TRUE(resume().ok());
+
+    MutexLock lock(gpus_.mutex);
+    EXPECT_FALSE(gpus_.waited_in_vain);
+  }
+};
+
+TEST_F(ThirdWaits, OneWithContentsIsMadeBeforeThoseWithout) {
   for (int i = 0; i < 3; ++i) add(FakeGpus::kFirstDevice, Kind::discard);
   add();
-  ASSERT_TRUE(move_out().ok());
-  {
-    MutexLock lock(gpus_.mutex);
-    gpus_.copies = 0;
-    gpus_.third_waits_for_copy = true;
-  }
-  ASSERT_TRUE(resume().ok());
-
-  MutexLock lock(gpus_.mutex);
-  EXPECT_FALSE(gpus_.waited_in_vain);
+  expect_resume();
 }
 
-// The third is made when one that was made before is being filled, or never.
-TEST_F(ExecutorTest, OneIsMadeWhileOthersAreFilled) {
+TEST_F(ThirdWaits, OneIsMadeWhileOthersAreFilled) {
   for (int i = 0; i < 3; ++i) add();
-  ASSERT_TRUE(move_out().ok());
-  {
-    MutexLock lock(gpus_.mutex);
-    gpus_.copies = 0;
-    gpus_.third_waits_for_copy = true;
-  }
-  ASSERT_TRUE(resume().ok());
-
-  MutexLock lock(gpus_.mutex);
-  EXPECT_FALSE(gpus_.waited_in_vain);
+  expect_resume();
 }
 
 }  // namespace

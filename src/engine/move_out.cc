@@ -52,7 +52,8 @@ Status Executor::release(BackingId id) {
   if (backing == nullptr || (backing->state != saving && backing->state != restoring))
     return ok_status();
   // The allocation has become persistent since the plan was made.
-  if (backing->state == saving && is_persistent(*backing, registry_.allocations())) {
+  if (is_persistent(*backing, registry_.allocations())) {
+    if (backing->state == restoring) return ok_status();
     backing->forget_saved();
     return change_state(*backing, resident);
   }

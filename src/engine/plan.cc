@@ -39,8 +39,8 @@ Plan plan_pause(const BackingMap& backings, const AllocationMap& allocations, co
     if (!tags.contains(backing.tag)) continue;
     if (backing.is_import && (backing.state == mapped || backing.state == revoked))
       plan.imports.push_back(id);
-    if (backing.state == restoring ||
-        (backing.state == resident && !backing.is_import && !is_persistent(backing, allocations)))
+    const bool may_leave = backing.state == restoring || backing.state == resident;
+    if (may_leave && !backing.is_import && !is_persistent(backing, allocations))
       plan.own.push_back(id);
   }
   return plan;

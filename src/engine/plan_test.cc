@@ -111,6 +111,12 @@ TEST_F(PlanTest, PauseLeavesOutWhatIsAwayAlready) {
   EXPECT_EQ(pause_text(), "import 5");
 }
 
+TEST_F(PlanTest, PersistentMemoryStaysAfterAResumeThatFailed) {
+  own(Kind::persistent, restoring);
+
+  EXPECT_EQ(pause_text(), "");
+}
+
 // By a resume that broke off: some of its memory may be here.
 TEST_F(PlanTest, PauseReleasesWhatIsHalfMade) {
   own(Kind::keep, restoring);

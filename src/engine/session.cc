@@ -18,6 +18,8 @@
 namespace amem {
 namespace {
 
+constexpr char kResumeWaits[] = "a resume waits for processes that map this one's memory again";
+
 /// While it exists, each backing is exported once for all importers.
 class SharedExports {
  public:
@@ -288,39 +290,6 @@ Status Session::pause(const Selection& wanted) {
   return status;
 }
 
-// --- Host memory
-// ------------------------------------------------------------------------------------------------------
-
-void Session::prepare_host_memory(int device, size_t size_bytes) {
-  (void)context_.devices.start({{device, [this, device, size_bytes] {
-                                   const Status ready = pool_.reserve(size_bytes, device);
-                                   if (!ready.ok())
-                                     AMEM_LOG(warn, device, "%s", ready.error().message.c_str());
-                                   return ok_status();
-                                 }}});
-}
-
-Result<size_t> Session::trim_host_memory() {
-  const int device = pool_.device();
-  if (device < 0) return size_t{0};
-  const Error in_use = make_error(
-      ErrorKind::misuse, 0, "the host memory holds contents of released memory; resume first");
-  for (const auto& [tag, state] : states())
-    if (state != SessionState::active) return in_use;
-  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  // A copy of a pause that reached its deadline may still be running.
-  AMEM_TRY(context_.devices.drain(devices(), deadline));
-  const auto given = std::make_shared<size_t>(0);
-  AMEM_TRY(context_.devices.run({{device,
-                                  [this, given] {
-                                    *given = pool_.trim();
-                                    return ok_status();
-                                  }}},
-                                "unpinning host memory", deadline));
-  if (*given == 0 && pool_.capacity_bytes() > 0) return in_use;
-  return *given;
-}
-
 // --- Resume
 // -----------------------------------------------------------------------------------------------------------
 
@@ -332,6 +301,16 @@ Status Session::restore_contexts(Deadline deadline) {
   return restored;
 }
 
+/// Those of the tags whose client has a gate, or those whose client has none.
+Tags Session::with_gate(const Tags& tags, bool has_gate) {
+  Tags found;
+  for (const Tag& tag : tags)
+    if (const Client* const client = context_.clients.of(tag);
+        has_gate == (client == nullptr || client->has_gate()))
+      found.insert(tag);
+  return found;
+}
+
 Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* report) {
   step_point(StepPoint::resume_begun);
   AMEM_TRY(restore_contexts(deadline));
@@ -341,10 +320,10 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   Status fetched = ok_status();
   {
     const NvtxRange range("resume: create and copy");
-    // Peers map the memory while it is being filled.
+    // Peers map the memory while it is being filled, if a gate keeps their work off it.
     const auto share = [&] {
       shared.make_ready();
-      told = sharing_.exports().begin_restore(tags, deadline);
+      told = sharing_.exports().begin_restore(with_gate(tags, true), deadline);
       fetched = sharing_.imports().fetch(plan.imports, deadline);
       step_point(StepPoint::resume_shared);
     };
@@ -357,10 +336,16 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   }
   step_point(StepPoint::resume_filled);
   const Phase phase("resume: peers", &report->peers_ms);
+  if (!fetched.ok()) {
+    sharing_.exports().cancel_restore(tags);
+    return fetched;
+  }
+  const std::shared_ptr<Replies> others =
+      sharing_.exports().begin_restore(with_gate(tags, false), deadline);
   sharing_.exports().end_restore(tags);
   step_point(StepPoint::resume_told);
-  AMEM_TRY(std::move(fetched));
-  AMEM_TRY(told->wait(deadline, "a resume waits for processes that map this one's memory again"));
+  AMEM_TRY(others->wait(deadline, kResumeWaits));
+  AMEM_TRY(told->wait(deadline, kResumeWaits));
   step_point(StepPoint::resume_done);
   return ok_status();
 }

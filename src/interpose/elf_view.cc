@@ -43,6 +43,7 @@ ElfView::ElfView(uintptr_t load_bias, const ElfW(Dyn) * dynamic) : load_bias_(lo
   table(DT_STRTAB, strings_);
   table(DT_HASH, sysv_hash_);
   table(DT_GNU_HASH, gnu_hash_);
+  table(DT_VERSYM, versions_);
   if (symbols_ == nullptr || strings_ == nullptr) return;
   const ElfW(Rela)* data = nullptr;
   const ElfW(Rela)* plt = nullptr;
@@ -76,11 +77,15 @@ const ElfW(Sym) * ElfView::find_by_gnu_hash(const char* name) const {
   const uint32_t wanted = gnu_hash_of(name);
   uint32_t index = buckets[wanted % bucket_count];
   if (index < first) return nullptr;
+  const ElfW(Sym)* old = nullptr;
   for (;; ++index) {
     const uint32_t hash = chains[index - first];
-    if ((hash | 1) == (wanted | 1))
-      if (const ElfW(Sym)* found = definition_at(index, name)) return found;
-    if ((hash & 1) != 0) return nullptr;
+    const bool may_be = (hash | 1) == (wanted | 1);
+    if (const ElfW(Sym)* found = may_be ? definition_at(index, name) : nullptr) {
+      if (!is_old_version(index)) return found;
+      old = found;
+    }
+    if ((hash & 1) != 0) return old;
   }
 }
 
@@ -90,9 +95,13 @@ const ElfW(Sym) * ElfView::find_by_sysv_hash(const char* name) const {
   const uint32_t* const buckets = sysv_hash_ + 2;
   const uint32_t* const chains = buckets + bucket_count;
   uint32_t index = buckets[sysv_hash_of(name) % bucket_count];
+  const ElfW(Sym)* old = nullptr;
   for (; index != STN_UNDEF; index = chains[index])
-    if (const ElfW(Sym)* found = definition_at(index, name)) return found;
-  return nullptr;
+    if (const ElfW(Sym)* found = definition_at(index, name)) {
+      if (!is_old_version(index)) return found;
+      old = found;
+    }
+  return old;
 }
 
 const ElfW(Sym) * ElfView::definition(const char* name) const {

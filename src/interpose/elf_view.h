@@ -19,7 +19,8 @@ class ElfView {
   /// `dynamic` is nullptr for an image without a dynamic section.
   ElfView(uintptr_t load_bias, const ElfW(Dyn) * dynamic);
 
-  /// The symbol with which the image defines `name` for other images, or nullptr.
+  /// The symbol with which the image defines `name` for other images, or nullptr. Of several
+  /// versions, the default one.
   const ElfW(Sym) * definition(const char* name) const;
   /// The address of this definition, or 0.
   uintptr_t address_of(const char* name) const;
@@ -40,6 +41,11 @@ class ElfView {
 
  private:
   const ElfW(Sym) * definition_at(uint32_t index, const char* name) const;
+  /// True for a version that only programs use that were linked with an earlier library
+  /// (name@VERSION in place of name@@VERSION).
+  bool is_old_version(uint32_t index) const {
+    return versions_ != nullptr && (versions_[index] & 0x8000) != 0;
+  }
   const ElfW(Sym) * find_by_gnu_hash(const char* name) const;
   const ElfW(Sym) * find_by_sysv_hash(const char* name) const;
 
@@ -48,6 +54,7 @@ class ElfView {
   const char* strings_ = nullptr;
   const uint32_t* sysv_hash_ = nullptr;
   const uint32_t* gnu_hash_ = nullptr;
+  const ElfW(Half) * versions_ = nullptr;
   std::span<const ElfW(Rela)> data_relocations_;
   std::span<const ElfW(Rela)> plt_relocations_;
 };

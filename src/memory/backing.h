@@ -99,7 +99,8 @@ struct Backing {
   std::map<size_t, AllocationId> allocations;  ///< by offset
   size_t used_end_bytes = 0;                   ///< end of the part that was ever used; whole slots
   size_t filled_bytes = 0;                     ///< bytes of it that are allocated now
-  int copying = 0;  ///< number of running copies; the backing stays mapped until they end
+  bool is_staying = false;  ///< importers keep it during this pause, so it must not be released
+  int copying = 0;          ///< number of running copies; the backing stays mapped until they end
 
   // Only for a backing of this process, while it is released, and until the next pause if backups
   // are retained:

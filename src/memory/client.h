@@ -69,6 +69,9 @@ class Client {
   virtual Status quiesce_for_peer(const Scope& /*scope*/, Deadline /*deadline*/) {
     return ok_status();
   }
+  /// True if close_for_peer() keeps new work off a peer's memory. Importers then map it while it is
+  /// being filled.
+  virtual bool has_gate() const { return true; }
   /// The peer has resumed.
   virtual void reopen_for_peer(const InstanceId& /*peer*/) {}
   /// The paused peer has ended: calls that wait for it fail.

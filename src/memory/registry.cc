@@ -8,9 +8,11 @@
 namespace amem {
 
 bool is_persistent(const Backing& backing, const AllocationMap& allocations) {
-  return std::any_of(
-      backing.allocations.begin(), backing.allocations.end(),
-      [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::persistent; });
+  return backing.is_staying ||
+         std::any_of(backing.allocations.begin(), backing.allocations.end(),
+                     [&](const auto& entry) {
+                       return allocations.at(entry.second).kind == Kind::persistent;
+                     });
 }
 
 namespace {

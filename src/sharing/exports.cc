@@ -115,13 +115,14 @@ std::set<InstanceId> Exports::importers(const Backing& backing) {
 
 std::map<InstanceId, Exports::Importer> Exports::importers(const Tags& tags) {
   std::map<InstanceId, Importer> all;
-  for (const auto& [id, backing] : context_.registry.backings()) {
+  for (auto& [id, backing] : context_.registry.backings()) {
     if (!tags.contains(backing.tag)) continue;
-    const bool stays = is_persistent(backing, context_.registry.allocations());
+    const bool is_imported = !importers(backing).empty();
+    backing.is_staying = is_imported && is_persistent(backing, context_.registry.allocations());
     for (const InstanceId& importer : importers(backing)) {
       Importer& known = all[importer];
       known.name = process_text(importer_pids_[importer]);
-      if (stays && known.staying.size() < kMaxStaying) known.staying.push_back(id);
+      if (backing.is_staying && known.staying.size() < kMaxStaying) known.staying.push_back(id);
     }
   }
   return all;

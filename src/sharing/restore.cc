@@ -100,6 +100,7 @@ void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why
 void Exports::on_part_mapped(const std::shared_ptr<Return>& to, const Result<Received>& reply) {
   MutexLock lock(context_.registry.mutex);
   to->awaits_reply = false;
+  if (to->is_over) return;
   if (!reply.ok()) return on_part_failed(to, reply.error());
   const auto& restored = std::get<Restored>(reply.value().message);
   if (!restored.done && to->failure.empty()) to->failure = restored.reason;
@@ -126,8 +127,9 @@ void Exports::begin_restore(const Tag& tag, Deadline deadline,
   ++of_tag.restores;
   std::map<InstanceId, std::vector<BackingId>> due;
   for (const InstanceId& importer : std::exchange(of_tag.told, {})) due[importer];
-  for (const auto& [id, backing] : context_.registry.backings()) {
+  for (auto& [id, backing] : context_.registry.backings()) {
     if (backing.tag != tag) continue;
+    backing.is_staying = false;
     for (const InstanceId& importer : importers(backing)) {
       std::vector<BackingId>& backings = due[importer];
       if (backing.is_here()) backings.push_back(id);

@@ -110,7 +110,17 @@ TEST_F(RevokeTest, ImporterKeepsMemoryThatIsPersistent) {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(std::get<Revoke>(seen.front().received.message).staying,
             std::vector<BackingId>{staying});
+  // Also if the allocation that was persistent has gone meanwhile.
+  const auto stays = [&] {
+    MutexLock lock(registry_.mutex);
+    Backing& backing = *registry_.find_backing(staying);
+    for (const auto& [offset_bytes, id] : backing.allocations)
+      registry_.find(id)->kind = Kind::keep;
+    return is_persistent(backing, registry_.allocations());
+  };
+  EXPECT_TRUE(stays());
   (void)restore(patience());
+  EXPECT_FALSE(stays());
 }
 
 /// An importer that closes its sockets when it is asked, as a program does that closes every file

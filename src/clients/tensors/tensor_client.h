@@ -91,6 +91,7 @@ class TensorClient final : public Client {
 
   // Client.
   bool owns(const Tag& tag) const override;
+  bool has_gate() const override { return false; }
   Tags tags() const override;
 
  private:

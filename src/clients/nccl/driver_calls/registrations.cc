@@ -33,38 +33,46 @@ using Register = Word(Word object, Word address, Word size, Word, Word, Word, Wo
 struct Function {
   bool returns_object;  ///< nullptr: failed; otherwise an int, 0: succeeded
   const char* because;
+  bool has_offset = false;  ///< object, offset, size, address; otherwise object, address, size
 };
-constexpr std::array kFunctionNames = {"ibv_reg_mr",        "ibv_reg_mr_iova",
-                                       "ibv_reg_mr_iova2",  "gdr_pin_buffer",
-                                       "gdr_pin_buffer_v2", "cuMemGetHandleForAddressRange"};
+constexpr std::array kFunctionNames = {
+    "ibv_reg_mr",        "ibv_reg_mr_iova",   "ibv_reg_mr_iova2",
+    "gdr_pin_buffer",    "gdr_pin_buffer_v2", "cuMemGetHandleForAddressRange",
+    "ibv_reg_dmabuf_mr",
+};
 constexpr Function kFunctions[] = {
-    {true, kNic},      {true, kNic},      {true, kNic},
-    {false, kGdrcopy}, {false, kGdrcopy}, {false, "exported as a dma-buf"},
+    {true, kNic},       {true, kNic},      {true, kNic},
+    {false, kGdrcopy},  {false, kGdrcopy}, {false, "exported as a dma-buf"},
+    {true, kNic, true},
 };
 static_assert(std::size(kFunctions) == kFunctionNames.size());
-constinit std::atomic<Word> g_real[std::size(kFunctions)] = {};
+/// NCCL looks its functions up itself, and may have another library than the rest of the process.
+enum Caller { kNccl, kOthers, kCallers };
+constinit std::atomic<Word> g_real[kCallers][std::size(kFunctions)] = {};
 
-template <size_t kRow>
+template <Caller kCaller, size_t kRow>
 Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word f, Word g, Word h,
                      Word i) {
   // Of a slot that was not bound yet.
-  if (g_real[kRow].load() == 0) g_real[kRow] = first_definition(kFunctionNames[kRow]);
-  auto* const real = reinterpret_cast<Register*>(g_real[kRow].load());
+  std::atomic<Word>& known = g_real[kCaller][kRow];
+  if (known.load() == 0) known = first_definition(kFunctionNames[kRow]);
+  auto* const real = reinterpret_cast<Register*>(known.load());
   const Word result = real(object, address, size, d, e, f, g, h, i);
   const bool failed = kFunctions[kRow].returns_object ? result == 0 : static_cast<int>(result) != 0;
   // Without a context there is no memory of amem.
   if (HookContext* const context = hook_context(); context != nullptr && !failed)
-    pin_range(*context, address, size, kFunctions[kRow].because);
+    pin_range(*context, kFunctions[kRow].has_offset ? d : address, size, kFunctions[kRow].because);
   return result;
 }
 
-template <size_t... kRows>
+template <Caller kCaller, size_t... kRows>
 const void* function_hook(size_t row, std::index_sequence<kRows...>) {
-  constexpr Register* kHooks[] = {&hooked_function<kRows>...};
+  constexpr Register* kHooks[] = {&hooked_function<kCaller, kRows>...};
   return reinterpret_cast<const void*>(kHooks[row]);
 }
+template <Caller kCaller>
 const void* function_hook(size_t row) {
-  return function_hook(row, std::make_index_sequence<std::size(kFunctions)>());
+  return function_hook<kCaller>(row, std::make_index_sequence<std::size(kFunctions)>());
 }
 
 /// The row of the function; the number of rows for other names.
@@ -78,9 +86,10 @@ size_t row_of(const char* name) {
 /// not intercepted.
 const void* entry_of(size_t row, uintptr_t function, const Image*) {
   uintptr_t known = 0;
-  const bool is_known =
-      function == 0 || g_real[row].compare_exchange_strong(known, function) || known == function;
-  return is_known ? function_hook(row) : nullptr;
+  const bool is_known = function == 0 ||
+                        g_real[kOthers][row].compare_exchange_strong(known, function) ||
+                        known == function;
+  return is_known ? function_hook<kOthers>(row) : nullptr;
 }
 constexpr NamedFunctions kRegistrations{kFunctionNames, entry_of};
 
@@ -209,8 +218,8 @@ bool registers_memory(const char* name) {
 void* registration_hook(const char* name, void* real) {
   const size_t row = row_of(name);
   if (row == kFunctionNames.size()) return table_hook(name, real);
-  g_real[row] = reinterpret_cast<Word>(real);
-  return const_cast<void*>(function_hook(row));
+  g_real[kNccl][row] = reinterpret_cast<Word>(real);
+  return const_cast<void*>(function_hook<kNccl>(row));
 }
 
 void catch_registrations() { intercept_names(kRegistrations); }
