@@ -23,7 +23,7 @@ inline constexpr uint8_t kWireVersion = 7;
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
 inline constexpr size_t kMaxMessageBytes = 64 * 1024;
-inline constexpr size_t kMaxScope = 3000;
+inline constexpr size_t kMaxScope = 2000;
 inline constexpr size_t kMaxStaying = 1000;
 inline constexpr size_t kMaxDrops = 8000;
 inline constexpr size_t kMaxReasonBytes = 1024;

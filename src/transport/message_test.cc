@@ -102,6 +102,7 @@ TEST(Message, TheLargestOfEachTypeFitsInAPacket) {
   fetched.away_scope.resize(kMaxScope);
   Revoke revoke;
   revoke.scope.resize(kMaxScope);
+  revoke.tags.resize(kMaxTags, Tag(64, 'x'));
   revoke.staying.resize(kMaxStaying);
   Drop drop;
   drop.allocations.resize(kMaxDrops);
