@@ -363,7 +363,7 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
                           const std::vector<UniqueFd>& fds) {
   MutexLock lock(context_.registry.mutex);
   Series& series = series_[{owner, message.tag}];
-  if (message.sent_before == 0) series = {};
+  if (series.number != message.series) series = {message.series};
   series.is_complete = series.is_complete && series.arrived == message.sent_before;
   series.arrived += static_cast<uint32_t>(fds.size());
   Status status = map_parcel(owner, message, fds);

@@ -80,6 +80,7 @@ class Imports {
   std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// A restore whose last part has not arrived.
   struct Series {
+    uint64_t number = 0;
     uint32_t arrived = 0;     ///< backings
     bool is_complete = true;  ///< no part is missing, and each was mapped
   };

@@ -60,6 +60,7 @@ bool Exports::send_part(const std::shared_ptr<Return>& to) {
   }
   message.last = to->sent_last = to->backings.empty() && to->is_filled;
   message.sent_before = to->sent;
+  message.series = to->number;
   to->sent += static_cast<uint32_t>(fds.size());
   to->awaits_reply = true;
   context_.peers.load()->call(

@@ -69,6 +69,7 @@ void walk(FieldStream& stream, Restore& m) {
   stream.list(m.backings, kMaxFds, [&](uint64_t& id) { stream.number(id); });
   stream.flag(m.last);
   stream.number(m.sent_before);
+  stream.number(m.series);
 }
 
 void walk(FieldStream& stream, Restored& m) {

@@ -95,6 +95,7 @@ struct Restore {
   std::vector<uint64_t> backings;  ///< ids as in tokens
   bool last = false;
   uint32_t sent_before = 0;  ///< backings in the earlier parts of the series
+  uint64_t series = 0;       ///< number of the series
   bool operator==(const Restore&) const = default;
 };
 

@@ -84,8 +84,18 @@ class ImportsTest : public SharingTest {
   Imports& imports() { return sharing_->imports(); }
   void away() { imports().on_away(owner_, 0, Away{kNcclTag, {kWorld}}); }
   void revoked() { imports().on_revoke(owner_, 0, Revoke{kTimeoutMs, {kNcclTag}, {kWorld}}); }
+  void map_and_revoke() {
+    set_state(BackingState::mapped);
+    revoked();
+    EXPECT_TRUE(eventually([&] { return state() == BackingState::revoked; }));
+  }
   void back() {
     imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking}, true}, descriptor());
+  }
+  void expect_back() {
+    back();
+    EXPECT_TRUE(eventually([&] { return is_open(); }));
+    EXPECT_EQ(state(), BackingState::mapped);
   }
   /// Of a bystander, which shares no memory.
   void back_without_memory() { imports().on_restore(owner_, 0, Restore{kNcclTag, {}, true}, {}); }
@@ -117,15 +127,10 @@ class ImportsTest : public SharingTest {
 };
 
 TEST_F(ImportsTest, OwnerThatIsBackIsMappedAndItsGatesAreOpen) {
-  set_state(BackingState::mapped);
-  revoked();
-  EXPECT_TRUE(eventually([&] { return state() == BackingState::revoked; }));
+  map_and_revoke();
   EXPECT_FALSE(is_open());
 
-  back();
-
-  EXPECT_TRUE(eventually([&] { return is_open(); }));
-  EXPECT_EQ(state(), BackingState::mapped);
+  expect_back();
 }
 
 TEST_F(ImportsTest, MemoryThatStaysIsNotUnmapped) {
@@ -172,15 +177,20 @@ TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) 
 // the gate for calls that would use what the second revoke takes away.
 // A part may be lost with its connection, and the last part has no descriptors.
 TEST_F(ImportsTest, LastPartOfARestoreOfWhichAnotherIsMissingOpensNothing) {
-  set_state(BackingState::mapped);
-  revoked();
-  EXPECT_TRUE(eventually([&] { return state() == BackingState::revoked; }));
+  map_and_revoke();
   imports().on_restore(owner_, 0, Restore{kNcclTag, {}, true, 1}, {});
   EXPECT_FALSE(is_open());
 
-  back();
-  EXPECT_TRUE(eventually([&] { return is_open(); }));
-  EXPECT_EQ(state(), BackingState::mapped);
+  expect_back();
+}
+
+// A resume that fails is followed by another one, whose parts may be others.
+TEST_F(ImportsTest, PartOfAnotherRestoreDoesNotCount) {
+  map_and_revoke();
+
+  imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking + 7}, false, 0, 1}, descriptor());
+  imports().on_restore(owner_, 0, Restore{kNcclTag, {}, true, 1, 2}, {});
+  expect_back();
 }
 
 TEST_F(ImportsTest, GateStaysClosedWhenAnEarlierReturnIsCarriedOutLate) {
@@ -195,9 +205,7 @@ TEST_F(ImportsTest, GateStaysClosedWhenAnEarlierReturnIsCarriedOutLate) {
   EXPECT_EQ(state(), BackingState::revoked);
   EXPECT_FALSE(is_open());
 
-  back();
-  EXPECT_TRUE(eventually([&] { return is_open(); }));
-  EXPECT_EQ(state(), BackingState::mapped);
+  expect_back();
 }
 
 TEST_F(ImportsTest, GateOfABystanderStaysClosedLikewise) {
