@@ -76,7 +76,7 @@ class Exports {
   /// An allocation of this process for which a token or an IPC handle was made; nullptr if there is
   /// none.
   Allocation* find_exported(AllocationId id, uint64_t nonce) AMEM_REQUIRES(context_.registry.mutex);
-  struct Return;
+  struct PendingRestore;
   /// Descriptors in flight to one importer. Small, because each needs a number in the importer;
   /// larger parts are not faster.
   static constexpr size_t kPartFds = 16;
@@ -88,7 +88,7 @@ class Exports {
     };
     State state = State::here;
     uint64_t restores = 0;  ///< number of restores; an earlier one sends nothing more
-    std::vector<std::shared_ptr<Return>> returns{};  ///< of the current restore
+    std::vector<std::shared_ptr<PendingRestore>> pending{};  ///< of the current restore
     /// The processes that were notified of the pause and must be notified of the resume: importers,
     /// for whose replies a resume waits, and bystanders.
     std::set<InstanceId> told{}, bystanders{};
@@ -97,11 +97,11 @@ class Exports {
   static void tell_at_end(OfTag& of_tag, const InstanceId& importer);
   /// Sends the next part of a restore to an importer. The part after it is sent when this one is
   /// mapped. False if a backing could not be exported.
-  bool send_part(const std::shared_ptr<Return>& to) AMEM_REQUIRES(context_.registry.mutex);
-  void on_part_mapped(const std::shared_ptr<Return>& to, const Result<Received>& reply);
-  void on_part_failed(const std::shared_ptr<Return>& to, const Error& why)
+  bool send_part(const std::shared_ptr<PendingRestore>& to) AMEM_REQUIRES(context_.registry.mutex);
+  void on_part_mapped(const std::shared_ptr<PendingRestore>& to, const Result<Received>& reply);
+  void on_part_failed(const std::shared_ptr<PendingRestore>& to, const Error& why)
       AMEM_REQUIRES(context_.registry.mutex);
-  bool is_current(const Return& to) AMEM_REQUIRES(context_.registry.mutex);
+  bool is_current(const PendingRestore& to) AMEM_REQUIRES(context_.registry.mutex);
   struct Importer {
     std::string name;                ///< for messages
     std::vector<BackingId> staying;  ///< backings that it keeps; at most kMaxStaying

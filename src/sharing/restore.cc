@@ -10,8 +10,8 @@
 
 namespace amem {
 
-/// A restore to one importer, sent in parts.
-struct Exports::Return {
+/// The restore of a tag for one importer, sent in parts.
+struct Exports::PendingRestore {
   const Tag tag;
   const InstanceId importer;
   Deadline deadline;
@@ -38,7 +38,7 @@ struct Exports::Return {
   }
 };
 
-bool Exports::send_part(const std::shared_ptr<Return>& to) {
+bool Exports::send_part(const std::shared_ptr<PendingRestore>& to) {
   if (to->backings.empty() && !to->is_filled) return true;  // the last part follows
   Restore message;
   message.tag = to->tag;
@@ -52,7 +52,7 @@ bool Exports::send_part(const std::shared_ptr<Return>& to) {
     if (!fd.ok()) {
       tags_[to->tag].told.insert(to->importer);
       to->is_over = true;
-      to->fail("memory could not be given back to an importer: " + fd.error().message);
+      to->fail("cannot export memory for an importer: " + fd.error().message);
       return false;
     }
     message.backings.push_back(id);
@@ -70,12 +70,12 @@ bool Exports::send_part(const std::shared_ptr<Return>& to) {
 }
 
 // Parts that an earlier restore has not sent may be released again.
-bool Exports::is_current(const Return& to) {
+bool Exports::is_current(const PendingRestore& to) {
   const OfTag& of_tag = tags_[to.tag];
   return of_tag.state != OfTag::State::away && to.number == of_tag.restores;
 }
 
-void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why) {
+void Exports::on_part_failed(const std::shared_ptr<PendingRestore>& to, const Error& why) {
   // The importer has ended.
   if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED)) {
     to->is_over = true;
@@ -98,7 +98,8 @@ void Exports::on_part_failed(const std::shared_ptr<Return>& to, const Error& why
   to->awaits_reply = false;
 }
 
-void Exports::on_part_mapped(const std::shared_ptr<Return>& to, const Result<Received>& reply) {
+void Exports::on_part_mapped(const std::shared_ptr<PendingRestore>& to,
+                             const Result<Received>& reply) {
   MutexLock lock(context_.registry.mutex);
   to->awaits_reply = false;
   if (to->is_over) return;
@@ -140,9 +141,9 @@ void Exports::begin_restore(const Tag& tag, Deadline deadline,
     of_tag.bystanders.erase(importer);
     const std::string name = process_text(importer_pids_[importer]);
     replies->expect(name);
-    of_tag.returns.push_back(std::make_shared<Return>(
-        Return{tag, importer, deadline, of_tag.restores, replies, std::move(backings), name}));
-    (void)send_part(of_tag.returns.back());
+    of_tag.pending.push_back(std::make_shared<PendingRestore>(PendingRestore{
+        tag, importer, deadline, of_tag.restores, replies, std::move(backings), name}));
+    (void)send_part(of_tag.pending.back());
   }
 }
 
@@ -151,14 +152,14 @@ void Exports::end_restore(const Tags& tags) {
     MutexLock lock(context_.registry.mutex);
     OfTag& of_tag = tags_[tag];
     of_tag.state = OfTag::State::here;
-    for (const std::shared_ptr<Return>& to : std::exchange(of_tag.returns, {})) {
+    for (const std::shared_ptr<PendingRestore>& to : std::exchange(of_tag.pending, {})) {
       to->is_filled = true;
       if (!to->awaits_reply && !to->is_over) (void)send_part(to);
     }
     const Deadline heard_by = Deadline::after_ms(context_.timeout_ms);
     for (const InstanceId& process : std::exchange(of_tag.bystanders, {}))
-      (void)send_part(std::make_shared<Return>(
-          Return{tag, process, heard_by, of_tag.restores, nullptr, {}, "", true}));
+      (void)send_part(std::make_shared<PendingRestore>(
+          PendingRestore{tag, process, heard_by, of_tag.restores, nullptr, {}, "", true}));
   }
 }
 
@@ -167,13 +168,13 @@ void Exports::cancel_restore(const Tags& tags) {
     MutexLock lock(context_.registry.mutex);
     OfTag& of_tag = tags_[tag];
     of_tag.state = OfTag::State::away;
-    for (const std::shared_ptr<Return>& to : std::exchange(of_tag.returns, {}))
+    for (const std::shared_ptr<PendingRestore>& to : std::exchange(of_tag.pending, {}))
       of_tag.told.insert(to->importer);
   }
 }
 
 void Exports::tell_at_end(OfTag& of_tag, const InstanceId& importer) {
-  const bool is_told = std::any_of(of_tag.returns.begin(), of_tag.returns.end(),
+  const bool is_told = std::any_of(of_tag.pending.begin(), of_tag.pending.end(),
                                    [&](const auto& to) { return to->importer == importer; });
   if (!is_told) of_tag.bystanders.insert(importer);
 }
