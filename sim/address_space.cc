@@ -189,9 +189,10 @@ CuResult AddressSpace::unmap(CuDevicePtr address, size_t size_bytes) {
   return kSuccess;
 }
 
-int AddressSpace::granted(const Mapping& mapping) {
+int AddressSpace::granted(const Mapping& mapping, std::optional<CuDevice> device) {
   int flags = kAccessNone;
-  for (const CuAccessDesc& access : mapping.access) flags |= access.flags;
+  for (const CuAccessDesc& access : mapping.access)
+    if (!device || access.location == CuLocation{kLocationDevice, *device}) flags |= access.flags;
   return flags;
 }
 
@@ -279,7 +280,8 @@ std::optional<AddressSpace::Found> AddressSpace::find(CuDevicePtr address) {
                mapping->second.backing};
 }
 
-AddressSpace::Reach AddressSpace::reach(CuDevicePtr address, size_t size_bytes, int wanted_flags) {
+AddressSpace::Reach AddressSpace::reach(CuDevicePtr address, size_t size_bytes, int wanted_flags,
+                                        std::optional<CuDevice> device) {
   std::lock_guard guard(mutex_);
   const CuDevicePtr end = address + size_bytes;
   auto after = reservations_.lower_bound(end);
@@ -293,7 +295,8 @@ AddressSpace::Reach AddressSpace::reach(CuDevicePtr address, size_t size_bytes, 
     const auto mapping = containing(next);
     if (mapping == mappings_.end()) return Reach::kInaccessible;
     const bool open =
-        mapping->second.handle == 0 || (granted(mapping->second) & wanted_flags) == wanted_flags;
+        mapping->second.handle == 0 ||
+        (granted(mapping->second, device) & wanted_flags) == wanted_flags;
     if (!open) return Reach::kInaccessible;
     next = mapping->first + mapping->second.size_bytes;
   }

@@ -53,7 +53,9 @@ class AddressSpace {
     kAccessible,    ///< completely accessible, possibly over several adjacent mappings
     kInaccessible,  ///< a part is unmapped or has no access
   };
-  Reach reach(CuDevicePtr address, size_t size_bytes, int wanted_flags);
+  /// `device`: the one that needs access; any, if empty.
+  Reach reach(CuDevicePtr address, size_t size_bytes, int wanted_flags,
+              std::optional<CuDevice> device = std::nullopt);
 
  private:
   struct Mapping {
@@ -77,7 +79,7 @@ class AddressSpace {
   bool reserved(CuDevicePtr address, size_t size_bytes) const;
   Mappings::iterator containing(CuDevicePtr address);
   std::optional<MappingRange> whole_mappings(CuDevicePtr address, size_t size_bytes);
-  static int granted(const Mapping& mapping);
+  static int granted(const Mapping& mapping, std::optional<CuDevice> device = std::nullopt);
 
   std::mutex mutex_;
   std::map<CuDevicePtr, Reservation> reservations_;

@@ -16,8 +16,9 @@ namespace {
 
 enum class Place { kDevice, kPinned, kPageable, kNowhere };
 
-Place place_of(CuDevicePtr address, size_t size_bytes, int wanted_flags) {
-  switch (AddressSpace::instance().reach(address, size_bytes, wanted_flags)) {
+Place place_of(CuDevicePtr address, size_t size_bytes, int wanted_flags,
+               std::optional<CuDevice> device = std::nullopt) {
+  switch (AddressSpace::instance().reach(address, size_bytes, wanted_flags, device)) {
     case AddressSpace::Reach::kAccessible:
       return Place::kDevice;
     case AddressSpace::Reach::kInaccessible:
@@ -36,9 +37,12 @@ struct Places {
   Place from;
 };
 
+// Between two devices, one of them has access.
 Places places_of(const Copy& copy) {
-  return {place_of(copy.to, copy.size_bytes, kAccessReadWrite),
-          place_of(copy.from, copy.size_bytes, kAccessRead)};
+  const bool with_host = copy.direction == Direction::kHostToDevice || copy.direction == Direction::kDeviceToHost;
+  const std::optional<CuDevice> device = with_host ? copy.device : std::nullopt;
+  return {place_of(copy.to, copy.size_bytes, kAccessReadWrite, device),
+          place_of(copy.from, copy.size_bytes, kAccessRead, device)};
 }
 
 bool legal(const Places& places, Direction direction) {
@@ -77,14 +81,15 @@ Operation copy_from_snapshot(const Copy& copy) {
   auto taken = std::make_shared<std::vector<char>>(bytes, bytes + copy.size_bytes);
   return {[copy, taken] {
     const auto from = reinterpret_cast<CuDevicePtr>(taken->data());
-    return run_copy({copy.to, from, copy.size_bytes, copy.direction});
+    return run_copy({copy.to, from, copy.size_bytes, copy.direction, copy.device});
   }};
 }
 
 }  // namespace
 
-CuResult submit_copy(const StreamRef& stream, const Copy& copy) {
+CuResult submit_copy(const StreamRef& stream, Copy copy) {
   if (copy.size_bytes == 0) return kSuccess;
+  copy.device = stream->context().device();
   if (capture_status(*stream).status != kCaptureStatusNone) {
     return submit(stream, {[copy] { return run_copy(copy); }});
   }

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <optional>
+
 #include "sim/stream.h"
 
 /// Copies and fills: the operations of the driver's copy functions.
@@ -16,6 +18,7 @@ struct Copy {
   CuDevicePtr from;
   size_t size_bytes;
   Direction direction;
+  std::optional<CuDevice> device{};  ///< of the stream
 };
 
 struct Fill {
@@ -25,11 +28,12 @@ struct Fill {
   size_t count;
 };
 
-/// A copy can span several adjacent mappings. An address without memory or access is
+/// A copy can span several adjacent mappings. Between the host and a device, the device of the
+/// stream needs access to the device memory. An address without memory or access is
 /// kErrorInvalidValue at submission, or kErrorIllegalAddress, which destroys the context, if it is
 /// detected while the copy runs. Pageable host memory is read before the call returns, and written
 /// before the call returns, like in the driver (CUDA Driver API, "API synchronization behavior").
-CuResult submit_copy(const StreamRef& stream, const Copy& copy);
+CuResult submit_copy(const StreamRef& stream, Copy copy);
 CuResult submit_fill(const StreamRef& stream, const Fill& fill);
 
 }  // namespace amem::sim

@@ -15,15 +15,6 @@ constexpr unsigned kHostAllocForKernels = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE an
 
 }  // namespace
 
-bool is_readable(const Placement& placement, int device) {
-  constexpr int32_t kRead = 1;  // CU_MEM_ACCESS_FLAGS_PROT_READ, a bit of _READWRITE
-  const Location wanted{kLocationDevice, device};
-  return placement.accessible &&
-         std::any_of(placement.access.begin(), placement.access.end(), [&](const Access& access) {
-           return access.location == wanted && (access.flags & kRead) == kRead;
-         });
-}
-
 Status Kernels::load() {
   if (zero_pages_ != nullptr) return ok_status();
   DriverModule module = nullptr;

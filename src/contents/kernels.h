@@ -11,10 +11,6 @@
 
 namespace amem {
 
-/// True if a kernel on the device can read the placement. A copy without access is an error; a
-/// kernel without access destroys the context.
-bool is_readable(const Placement& placement, int device);
-
 /// The alignment of the kernel's loads.
 inline constexpr size_t kKernelAlignment = 16;
 

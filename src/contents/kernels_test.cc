@@ -10,27 +10,6 @@
 namespace amem {
 namespace {
 
-constexpr int32_t kNone = 0, kRead = 1, kReadWrite = 3;
-
-Placement placed(bool accessible, std::vector<Access> access) {
-  return {0x7000'0000, 65536, std::move(access), true, accessible};
-}
-
-// A buffer may have lost its owner's mapping and still have that for another GPU.
-TEST(KernelCanGo, OnlyWithAccessOfThatDeviceThatWasGranted) {
-  const Access other{{kLocationDevice, 1}, kReadWrite};
-  const Access full{{kLocationDevice, 0}, kReadWrite}, none{{kLocationDevice, 0}, kNone};
-  const Access of_host{{kLocationDevice + 1, 0}, kReadWrite};
-
-  EXPECT_TRUE(is_readable(placed(true, {other, full}), 0));
-  EXPECT_TRUE(is_readable(placed(true, {{{kLocationDevice, 0}, kRead}}), 0));
-  EXPECT_FALSE(is_readable(placed(true, {}), 0));
-  EXPECT_FALSE(is_readable(placed(true, {other}), 0));
-  EXPECT_FALSE(is_readable(placed(true, {other, none}), 0));
-  EXPECT_FALSE(is_readable(placed(true, {of_host}), 0));
-  EXPECT_FALSE(is_readable(placed(false, {full}), 0));
-}
-
 /// What the fake driver was asked for, and how it answers.
 struct {
   std::string failing;  ///< a function

@@ -29,7 +29,7 @@ TEST_F(ExecutorTest, OneWithoutContentsIsReleasedBeforeTheFirstCopyEnds) {
   }
   ASSERT_TRUE(move_out().ok());
 
-  const DeviceAddress address = backing(without).first_address();
+  const DeviceAddress address = backing(without).placement_for_copies()->address;
   MutexLock lock(gpus_.mutex);
   EXPECT_FALSE(gpus_.waited_in_vain);
   EXPECT_EQ(gpus_.unmapped.front(), address);

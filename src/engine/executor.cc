@@ -45,12 +45,13 @@ void Executor::add_contents(BackingId id, TransfersByDevice* found) {
   transfer.pieces =
       pieces_to_save(*backing, registry_.allocations(), *context_.clients.of(backing->tag));
   // Memory that is not mapped was never written; it is created new.
-  if (transfer.pieces.empty() || backing->first_address() == 0) return;
+  const Placement* const placement = backing->placement_for_copies();
+  if (transfer.pieces.empty() || placement == nullptr) return;
   transfer.backing = id;
-  transfer.address = backing->first_address();
+  transfer.address = placement->address;
   transfer.size_bytes = backing->size_bytes;
   transfer.needs_file = is_on_disk(*backing, registry_.allocations());
-  transfer.kernel_can_go = is_readable(backing->placements.front(), backing->device());
+  transfer.kernel_can_go = placement->is_readable_by(backing->device());
   transfer.under_way = keep_mapped(*backing);
   need_copier(backing->device());
   (*found)[backing->device()].push_back(std::move(transfer));

@@ -46,7 +46,7 @@ TEST_F(ExecutorTest, ContentsOfKindZeroAreNotCopiedButZeroed) {
   ASSERT_TRUE(resume().ok());
 
   EXPECT_EQ(report_.copied_bytes, 0u);
-  EXPECT_TRUE(gpus_.is_zero(backing(id).first_address()));
+  EXPECT_TRUE(gpus_.is_zero(backing(id).placement_for_copies()->address));
 }
 
 TEST_F(ExecutorTest, DiscardedContentsAreNeitherCopiedNorZeroed) {

@@ -60,11 +60,13 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
   {
     MutexLock lock(registry_.mutex);
     Backing* backing = registry_.find_backing(id);
-    if (backing == nullptr || backing->state != restoring || backing->first_address() == 0) return;
+    if (backing == nullptr || backing->state != restoring) return;
+    const Placement* const placement = backing->placement_for_copies();
+    if (placement == nullptr) return;
     if (is_discarded(*backing, registry_.allocations())) return;
     if (seeded_fault("skip_headers")) zero_headers(*backing, registry_.allocations());
     transfer.backing = id;
-    transfer.address = backing->first_address();
+    transfer.address = placement->address;
     transfer.size_bytes = backing->size_bytes;
     if (backing->saved != nullptr && !seeded_fault("skip_restore")) {
       transfer.on_host = backing->saved;

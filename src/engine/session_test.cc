@@ -70,7 +70,7 @@ class SessionTest : public SharingTest {
       MutexLock lock(registry_.mutex);
       const Backing& backing = *registry_.find_backing(id);
       if (backing.state != BackingState::resident) return false;
-      address = backing.first_address();
+      address = backing.placement_for_copies()->address;
     }
     return gpus_.holds(address, static_cast<unsigned char>(id));
   }

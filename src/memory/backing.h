@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -43,6 +44,15 @@ struct Placement {
   bool accessible = false;  ///< with all of `access`; implies `mapped`
 
   DeviceAddress end() const { return address + size_bytes; }
+  /// A kernel or copy on the device can read it now. Otherwise a copy is an error, and a kernel
+  /// destroys the context.
+  bool is_readable_by(int device) const {
+    constexpr int32_t kRead = 1;  // CU_MEM_ACCESS_FLAGS_PROT_READ, a bit of _READWRITE
+    const Location wanted{kLocationDevice, device};
+    return accessible && std::any_of(access.begin(), access.end(), [&](const Access& of) {
+             return of.location == wanted && (of.flags & kRead) == kRead;
+           });
+  }
 };
 
 /// The granularity of allocations in a slab, in place of the driver's 2 MiB. 64 KiB is the page
@@ -119,9 +129,15 @@ struct Backing {
     saved_pieces.clear();
     saved_file = {};
   }
-  /// 0 if its client has not mapped it.
-  DeviceAddress first_address() const {
-    return placements.empty() ? 0 : placements.front().address;
+  /// Where its contents are copied: a placement that its own device can access. A process with
+  /// several GPUs may map memory for another GPU first, and a copy there is an error of the driver
+  /// (tests/contract/stream_test.cc). Null if its client has not mapped it.
+  const Placement* placement_for_copies() const {
+    const auto found =
+        std::find_if(placements.begin(), placements.end(),
+                     [&](const Placement& placement) { return placement.is_readable_by(device()); });
+    if (found != placements.end()) return &*found;
+    return placements.empty() ? nullptr : &placements.front();
   }
   int device() const { return properties.location.id; }
 };

@@ -163,6 +163,44 @@ TEST_F(Streams, CopyAndFillInOrder) {
   free(second, size);
 }
 
+// Memory of device 1 that only device 0 can access.
+TEST_F(Streams, CopyToTheHostWhereTheirDeviceHasAccess) {
+  int count = 0, can = 0;
+  ASSERT_EQ(kSuccess, driver().cuDeviceGetCount(&count));
+  if (count < 2) GTEST_SKIP() << "there is one device only";
+  ASSERT_EQ(kSuccess, driver().cuDeviceCanAccessPeer(&can, 0, 1));
+  if (can == 0) GTEST_SKIP() << "device 0 cannot access device 1";
+  CuContext second = nullptr;
+  ASSERT_EQ(kSuccess, driver().cuDevicePrimaryCtxRetain(&second, 1));
+  CuAllocationProp of_second = properties();
+  of_second.location = {kLocationDevice, 1};
+  const size_t size = granularity();
+  CuMemHandle handle = 0;
+  ASSERT_EQ(kSuccess, driver().cuMemCreate(&handle, size, &of_second, 0));
+  const CuDevicePtr address = reserve(size);
+  map(address, size, handle);
+  void* pinned = nullptr;
+  ASSERT_EQ(kSuccess, driver().cuMemHostAlloc(&pinned, size, 0));
+
+  EXPECT_EQ(kSuccess, driver().cuMemcpyDtoHAsync(pinned, address, size, stream_));
+  EXPECT_EQ(kSuccess, driver().cuStreamSynchronize(stream_));
+  CuStream of_second_device = nullptr;
+  ASSERT_EQ(kSuccess, driver().cuCtxPushCurrent(second));
+  ASSERT_EQ(kSuccess, driver().cuStreamCreate(&of_second_device, kStreamNonBlocking));
+  EXPECT_EQ(kErrorInvalidValue,
+            driver().cuMemcpyDtoHAsync(pinned, address, size, of_second_device));
+  EXPECT_EQ(kErrorInvalidValue,
+            driver().cuMemcpyHtoDAsync(address, pinned, size, of_second_device));
+  EXPECT_EQ(kSuccess, driver().cuStreamDestroy(of_second_device));
+  CuContext popped = nullptr;
+  EXPECT_EQ(kSuccess, driver().cuCtxPopCurrent(&popped));
+
+  EXPECT_EQ(kSuccess, driver().cuMemFreeHost(pinned));
+  EXPECT_EQ(kSuccess, driver().cuMemRelease(handle));
+  free(address, size);
+  EXPECT_EQ(kSuccess, driver().cuDevicePrimaryCtxRelease(1));
+}
+
 TEST_F(Streams, WriteAWordInOrder) {
   const CuDevicePtr address = allocate(granularity());
   ASSERT_EQ(kSuccess, driver().cuMemsetD8Async(address, 0x5a, 16, stream_));

@@ -48,7 +48,7 @@ class ExecutorTest : public SharingTest {
     settle();
     const Backing now = backing(id);
     return now.state == BackingState::resident && now.copying == 0 &&
-           gpus_.holds(now.first_address(), static_cast<unsigned char>(id));
+           gpus_.holds(now.placement_for_copies()->address, static_cast<unsigned char>(id));
   }
   Status move_out(Executor& executor) {
     return executor.move_out(plan_pause(registry_, {""}), patience(), &report_);
