@@ -171,16 +171,17 @@ class Rank:
                 times[name].append(self.slowest(time.perf_counter() - begin))
         if [float(tensor.double().sum()) for tensor, _ in kept] != sums:
             raise SystemExit(f"rank {self.rank}: contents were lost")
+        self.kept.clear()
         for name, seconds in times.items():
             self.say(figures=name, library="amem", bytes=PAUSED_BUFFERS * size_bytes, ms=statistics.median(seconds[1:]) * 1e3)
 
 
 def measure(options):
     rank = Rank(options.most_mib * MIB)
+    rank.pauses()  # first, while there is no other symmetric memory
     rank.all_reduces()
     rank.barriers()
     rank.overlapped_gather()
-    rank.pauses()
     if rank.rank == 0:
         Path(options.json).write_text("".join(json.dumps(line) + "\n" for line in rank.lines), encoding="utf-8")
     rank.dist.destroy_process_group()

@@ -294,9 +294,8 @@ AddressSpace::Reach AddressSpace::reach(CuDevicePtr address, size_t size_bytes, 
   for (CuDevicePtr next = address; next < end;) {
     const auto mapping = containing(next);
     if (mapping == mappings_.end()) return Reach::kInaccessible;
-    const bool open =
-        mapping->second.handle == 0 ||
-        (granted(mapping->second, device) & wanted_flags) == wanted_flags;
+    const bool open = mapping->second.handle == 0 ||
+                      (granted(mapping->second, device) & wanted_flags) == wanted_flags;
     if (!open) return Reach::kInaccessible;
     next = mapping->first + mapping->second.size_bytes;
   }

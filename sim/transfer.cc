@@ -39,7 +39,8 @@ struct Places {
 
 // Between two devices, one of them has access.
 Places places_of(const Copy& copy) {
-  const bool with_host = copy.direction == Direction::kHostToDevice || copy.direction == Direction::kDeviceToHost;
+  const bool with_host =
+      copy.direction == Direction::kHostToDevice || copy.direction == Direction::kDeviceToHost;
   const std::optional<CuDevice> device = with_host ? copy.device : std::nullopt;
   return {place_of(copy.to, copy.size_bytes, kAccessReadWrite, device),
           place_of(copy.from, copy.size_bytes, kAccessRead, device)};

@@ -133,9 +133,9 @@ struct Backing {
   /// several GPUs may map memory for another GPU first, and a copy there is an error of the driver
   /// (tests/contract/stream_test.cc). Null if its client has not mapped it.
   const Placement* placement_for_copies() const {
-    const auto found =
-        std::find_if(placements.begin(), placements.end(),
-                     [&](const Placement& placement) { return placement.is_readable_by(device()); });
+    const auto found = std::find_if(
+        placements.begin(), placements.end(),
+        [&](const Placement& placement) { return placement.is_readable_by(device()); });
     if (found != placements.end()) return &*found;
     return placements.empty() ? nullptr : &placements.front();
   }
