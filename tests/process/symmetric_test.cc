@@ -40,7 +40,7 @@ TEST_P(Collectives, HaveTheSumsAndBytesOfAllRanks) {
   AMEM_NEEDS_GPUS(GetParam());
   const auto job = met(GetParam());
   // Small, the largest small one, the smallest large one, and odd numbers of vectors.
-  for (const std::string& compared : job->all("sym_collectives h 16 48 2064 65536 65552 200016"))
+  for (const std::string& compared : job->all("sym_collectives h 16 48 2064 131072 131088 200016"))
     EXPECT_GE(atoi(compared.c_str()), 6 * 25);
   job->all("sym_barrier h 0 20000");
   EXPECT_EQ((*job)[0].ask("sym_pad h"), "0");
@@ -202,7 +202,7 @@ TEST_F(SymmetricTest, MisuseIsNamedAndHasNoEffect) {
       {"type", "7 is not a type"},
       {"algorithm", "7 is not an algorithm"},
       {"null_output", "the input or output is null"},
-      {"large_in_place", "in place has at most 65536 bytes"},
+      {"large_in_place", "in place has at most 131072 bytes"},
       {"channel", "channels are 0 to 63"},
       {"peer", "ranks are 0 to 1"},
       {"signal_channel", "channels are 0 to 511"},
