@@ -105,6 +105,34 @@ TEST_F(SymmetricTest, IsPausedAndResumedWithItsGraphs) {
   }
 }
 
+// More than the scratch memory of a workspace can take at once.
+TEST_F(SymmetricTest, LargeAllReduceHasTheSumsBeforeAndAfterAPause) {
+  constexpr size_t kLargeBytes = (size_t{64} << 20) + 48;
+  jobs::Job job(setup_, 2);
+  job.use_devices(first_devices(2));
+  job.all("sym_malloc b " + std::to_string(kLargeBytes));
+  meeting_.meet(job, "h", first_devices(2));
+  job.all("sym_capture large h " + std::to_string(kLargeBytes));
+  job.all("sym_replay large h 1");
+  job[0].ask("tag_pause symmetric");
+  job[0].ask("tag_resume symmetric");
+  job.all("sym_replay large h 1");
+}
+
+TEST_F(SymmetricTest, PauseDoesNotSaveScratchMemory) {
+  constexpr size_t kFlagsAndInboxBytes = size_t{5} << 18;
+  const auto job = met(2);
+  job->all("sym_capture large h " + std::to_string(kBufferBytes));
+  job->all("sym_replay large h 1");
+  (*job)[0].ask("tag_pause symmetric");
+  const Totals paused = totals((*job)[0]);
+  EXPECT_GT(paused.released, kBufferBytes + kFlagsAndInboxBytes);
+  EXPECT_GE(paused.saved, kBufferBytes);
+  EXPECT_LE(paused.saved, kBufferBytes + kFlagsAndInboxBytes);
+  (*job)[0].ask("tag_resume symmetric");
+  job->all("sym_replay large h 1");
+}
+
 TEST_F(SymmetricTest, ContentsAndSignalsSurviveAPause) {
   const auto job = met(2);
   (*job)[0].ask("sym_write h 1 1234");
