@@ -27,8 +27,7 @@ TEST(LaunchShapes, ScratchMemoryIsBoundedAndEnoughForItsLaunches) {
     }
 }
 
-// As bench/probes/all_reduce_probe.cu has found them for two H100.
-TEST(LaunchShapes, AreThoseThatWereTheFastest) {
+TEST(LaunchShapes, HaveMoreThreadsAndThenMoreBlocksForMoreBytes) {
   const auto expect = [](size_t size_bytes, uint32_t blocks, uint32_t threads) {
     const Shape shape = two_shot_shape(size_bytes, 2, 132);
     EXPECT_EQ(shape.blocks, blocks) << size_bytes;
