@@ -114,7 +114,7 @@ class Round {
 
  private:
   static constexpr amemDataType_t kTypes[] = {amemFloat32, amemFloat16, amemBfloat16};
-  static constexpr size_t kSmallBytes = 64 << 10;
+  static constexpr size_t kSmallBytes = 128 << 10;
 
   /// Whole numbers and thirds in turn.
   Elements next(amemDataType_t type) {

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "clients/symmetric/kernels.h"
+#include "clients/symmetric/launch_shapes.h"
 
 /// The kernels of all_reduce_probe.cu.
 namespace probe {
@@ -13,8 +13,10 @@ using namespace amem::symmetric;
 using namespace amem::symmetric::detail;
 constexpr uint32_t kRanks = 2, kMostBlocks = 264;
 constexpr size_t kKiB = 1 << 10, kMiB = 1 << 20, kMostBytes = 128 * kMiB, kMostOneShotBytes = 8 * kMiB;
-constexpr size_t kChunks = 16, kMostSmallBytes = kChunks * kSmallBytes;
-constexpr size_t kWorkspaceBytes = kInboxOffset + 2 * kRanks * kMessageBytes;
+/// The workspaces of product_small(). The first is that of the other kernels, and continues with scratch memory.
+constexpr size_t kChunks = 8, kMostSmallBytes = kChunks * kSmallBytes;
+constexpr size_t kSmallWorkspaceBytes = kInboxOffset + 2 * kRanks * kMessageBytes;
+constexpr size_t kWorkspaceBytes = kChunks * kSmallWorkspaceBytes + kMaxScratchBytes;
 static_assert(kRanks == 2, "measure() expects that a call in place doubles the values");
 
 /// The counts of a rank, as in Workspace, but of more blocks.
@@ -237,15 +239,16 @@ __global__ void __launch_bounds__(kBatch == 8 ? 512 : 1024) all_reduce(const __g
   meetings.end();
 }
 
-template <void (*kFunction)(const Block&, const Arguments&)>
-__global__ void __launch_bounds__(kThreads) product(const __grid_constant__ Call call) {
+template <void (*kFunction)(const Block&, const Arguments&), uint32_t kMostThreads = kThreads>
+__global__ void __launch_bounds__(kMostThreads) product(const __grid_constant__ Call call) {
   kFunction(Block::current(), call);
 }
-/// Each 32 blocks have a workspace, and do 64 KiB. The copy of the arguments costs a little.
+constexpr auto product_two_shot = product<two_shot_kernel<Bfloat16>, kTwoShotThreads>;
+/// Each kSmallBlocks blocks have a workspace, and do kSmallBytes. The copy of the arguments costs a little.
 __global__ void __launch_bounds__(kSmallThreads) product_small(const __grid_constant__ Call call) {
   Arguments part = call;
   const size_t chunk = blockIdx.x / kSmallBlocks;
-  for (uint32_t i = 0; i < kRanks; ++i) part.view.workspaces[i] += chunk * kWorkspaceBytes;
+  for (uint32_t i = 0; i < kRanks; ++i) part.view.workspaces[i] += chunk * kSmallWorkspaceBytes;
   part.offset_bytes = chunk * kSmallBytes;
   part.output += part.offset_bytes;
   part.size_bytes = min(call.size_bytes - part.offset_bytes, kSmallBytes);

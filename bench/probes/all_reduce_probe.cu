@@ -6,7 +6,7 @@
 //   nvcc -O2 -std=c++17 -arch=sm_90 -I. -Iinclude -Isrc -o all_reduce_probe bench/probes/all_reduce_probe.cu
 //   ./all_reduce_probe
 //
-// product: the kernels of src/clients/symmetric/kernels.h as they are; "small" also above 64 KiB. pull, push:
+// product: the kernels of src/clients/symmetric/kernels.h as they are; "small" also above 128 KiB. pull, push:
 // two-shot in place; a rank reads its part of the inputs from its peers, or they write it to its scratch memory.
 // one-shot: a rank reads all inputs, out of place. xB: B vectors of a thread at a time; then blocks x threads. A
 // result is checked after a graph of many calls; in place, each call adds up the results of the one before.
@@ -44,6 +44,7 @@ struct Candidate {
   int algorithm = of_product, batch = 1, mode = 0;
   bool in_place = false;
   int blocks = 1, threads = kBarrierThreads;
+  size_t launch_bytes = 0;  ///< a call has launches for this many bytes each; 0: one launch
   double us = 0;
 };
 
@@ -76,7 +77,7 @@ void set_up() {
     check(cudaEventCreate(&device.begin));
     check(cudaEventCreate(&device.end));
     check(cudaMalloc(&all.view.buffers[rank], kMostBytes));
-    check(cudaMalloc(&all.view.workspaces[rank], kChunks * kWorkspaceBytes));
+    check(cudaMalloc(&all.view.workspaces[rank], kWorkspaceBytes));
     check(cudaMalloc(&all.flags[rank], sizeof(Flags)));
     check(cudaMalloc(&all.scratch[rank], kMostBytes));
     check(cudaMalloc(&device.call.output, kMostBytes));
@@ -104,12 +105,19 @@ __global__ void verify(const void* data, size_t count, float scale, uint32_t* fa
 
 cudaGraphExec_t graph_of(const Candidate& candidate, const Device& device, size_t size_bytes, int calls) {
   Call call = device.call;
-  call.size_bytes = size_bytes;
+  call.size_bytes = candidate.launch_bytes == 0 ? size_bytes : candidate.launch_bytes;
+  call.part_bytes = part_bytes_of(call.size_bytes, kRanks);
   if (candidate.in_place) call.output = nullptr;
   cudaGraph_t graph;
   cudaGraphExec_t executable;
   check(cudaStreamBeginCapture(device.stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < calls; ++i) candidate.kernel<<<candidate.blocks, candidate.threads, 0, device.stream>>>(call);
+  for (int i = 0; i < calls; ++i) {
+    call.offset_bytes = 0;
+    do {
+      candidate.kernel<<<candidate.blocks, candidate.threads, 0, device.stream>>>(call);
+      call.offset_bytes += call.size_bytes;
+    } while (call.offset_bytes < size_bytes);
+  }
   check(cudaStreamEndCapture(device.stream, &graph));
   check(cudaGraphInstantiate(&executable, graph, 0));
   check(cudaGraphDestroy(graph));
@@ -140,7 +148,7 @@ void measure(Candidate& candidate, size_t size_bytes) {
   cudaGraphExec_t graphs[kRanks];
   on_each([&](Device& device, uint32_t rank) {
     const View& view = device.call.view;
-    check(cudaMemsetAsync(view.workspaces[rank], 0, kChunks * kWorkspaceBytes, device.stream));
+    check(cudaMemsetAsync(view.workspaces[rank], 0, kWorkspaceBytes, device.stream));
     check(cudaMemsetAsync(device.call.flags[rank], 0, sizeof(Flags), device.stream));
     check(cudaMemsetAsync(device.call.output, 0, size_bytes, device.stream));
     fill<<<264, 512, 0, device.stream>>>(reinterpret_cast<uint16_t*>(view.buffers[rank]), size_bytes / 2, rank);
@@ -200,17 +208,21 @@ std::vector<Candidate> all_variants(std::index_sequence<kIndices...>) {
   return all;
 }
 
+uint32_t multiprocessors() {
+  int count;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0));
+  return static_cast<uint32_t>(count);
+}
+
 /// The product's kernels that can do this size, in the shape in which the product launches them.
 std::vector<Candidate> products(size_t size_bytes) {
-  const auto blocks_for = [](size_t bytes) {
-    constexpr size_t kBlockBytes = kThreads * sizeof(Vector);
-    return static_cast<int>(std::clamp<size_t>((bytes + kBlockBytes - 1) / kBlockBytes, 1, kMaxBlocks));
-  };
-  std::vector<Candidate> all = {{"product two-shot", product<two_shot_kernel<Bfloat16>>, of_product, 1, 0, true,
-                                 blocks_for(size_bytes / kRanks), kThreads}};
+  const size_t launch_bytes = launch_bytes_of(size_bytes, kRanks, kMaxScratchBytes);
+  const Shape shape = two_shot_shape(launch_bytes, kRanks, multiprocessors());
+  std::vector<Candidate> all = {{"product two-shot", product_two_shot, of_product, 1, 0, true,
+                                 static_cast<int>(shape.blocks), static_cast<int>(shape.threads), launch_bytes}};
   if (size_bytes <= kMostOneShotBytes)
-    all.push_back({"product one-shot", product<sum_kernel<Bfloat16>>, of_product, 1, 0, false, blocks_for(size_bytes),
-                   kThreads});
+    all.push_back({"product one-shot", product<sum_kernel<Bfloat16>>, of_product, 1, 0, false,
+                   static_cast<int>(blocks_for(size_bytes)), kThreads});
   const Kernel small = size_bytes <= kSmallBytes ? product<small_all_reduce_kernel<Bfloat16>> : product_small;
   if (size_bytes <= kMostSmallBytes)
     all.push_back({"product small", small, of_product, 1, 0, false,
@@ -225,10 +237,9 @@ bool is_useful(const Candidate& candidate, size_t size_bytes) {
   if ((blocks - 1) * block_bytes >= work || candidate.threads * candidate.batch > 512 * 8) return false;
   if (block_bytes / 2 >= work && (candidate.threads > 256 || candidate.batch > 1)) return false;
   if (blocks * block_bytes < std::min(work, (work < 16 * kMiB ? 256 : 512) * kKiB)) return false;
-  int resident, multiprocessors;
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+  int resident;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, candidate.kernel, candidate.threads, 0));
-  return candidate.blocks <= resident * multiprocessors;
+  return candidate.blocks <= resident * static_cast<int>(multiprocessors());
 }
 
 /// The fastest, of one algorithm or of any.
@@ -302,8 +313,7 @@ void measure_barriers() {
       {"st.release, ld.relaxed!", barrier_of<Send::release, Poll::relaxed>}};
   for (const int blocks : {8, 48, 132}) {
     rows.push_back({"empty kernel", empty, of_product, 1, 0, false, blocks, kThreads});
-    if (blocks <= int{kMaxBlocks})
-      rows.push_back({"two: product", product<two_shot_kernel<Bfloat16>>, of_product, 1, 0, true, blocks, kThreads});
+    rows.push_back({"two: product", product_two_shot, of_product, 1, 0, true, blocks, kThreads});
     rows.push_back({"two: per block", all_reduce<pull, 1, 0>, pull, 1, 0, true, blocks, kThreads});
     rows.push_back({"two: one flag", all_reduce<pull, 1, 1>, pull, 1, 1, true, blocks, kThreads});
     rows.push_back({"two: per block, half!", all_reduce<pull, 1, 2>, pull, 1, 2, true, blocks, kThreads});

@@ -62,12 +62,12 @@ struct alignas(16) Vector {
 
 namespace detail {
 
-/* --- The workspace of a rank: zero when the handle is created. */
+/* --- The workspace of a rank: zero when the handle is created, but for the scratch memory. */
 
 inline constexpr uint32_t kMaxRanks = AMEM_SYMMETRIC_MAX_RANKS;
-inline constexpr uint32_t kMaxBlocks = 48;
-inline constexpr uint32_t kSmallBlocks = 32;
-inline constexpr size_t kSmallBytes = 64 << 10;
+inline constexpr uint32_t kMaxBlocks = 160;
+inline constexpr uint32_t kSmallBlocks = 64;
+inline constexpr size_t kSmallBytes = 128 << 10;
 
 struct Workspace {
   uint32_t failed; /* kernels return at once */
@@ -89,6 +89,9 @@ inline constexpr size_t kMaxSignalPadBytes = 64 << 10;
 /* Two halves, used in turn; in each, the messages of small all-reduces by rank of their sender. */
 inline constexpr size_t kInboxOffset = kSignalPadOffset + kMaxSignalPadBytes;
 inline constexpr size_t kMessageBytes = 2 * kSmallBytes;
+/* After the inbox, of any size up to this: the scratch memory of two-shot all-reduces, in which the
+ * peers write their inputs. A pause does not keep its contents. */
+inline constexpr size_t kMaxScratchBytes = 32 << 20;
 static_assert(sizeof(Workspace) <= kSignalPadOffset, "the signal pad follows the workspace");
 
 /* In host memory that the device can access. */
@@ -107,6 +110,9 @@ AMEM_DEVICE unsigned char* inbox_of(const View& view, uint32_t rank, uint32_t ha
                                     uint32_t sender) {
   return view.workspaces[rank] + kInboxOffset +
          (size_t{half} * view.world_size + sender) * kMessageBytes;
+}
+AMEM_DEVICE constexpr size_t scratch_offset(uint32_t world_size) {
+  return kInboxOffset + 2 * size_t{world_size} * kMessageBytes;
 }
 
 /* --- Memory operations, ordered in the scope of the system (PTX ISA, "Memory Consistency Model").
@@ -236,17 +242,19 @@ AMEM_DEVICE bool wait(const View& view, uint32_t peer, uint64_t timeout_ns, cons
 
 /* Waits until the block with this index, or the block that uses this channel, has come here in all
  * ranks. `flags`: a member of Workspace, by rank. What any thread of these blocks has written
- * before is visible to all of them afterwards. */
+ * before is visible to all of them afterwards. `works`: this thread has not found that the handle
+ * has failed. */
 template <typename Flags>
 AMEM_DEVICE bool meet(const Block& block, const View& view, const Flags& flags, uint32_t epoch,
-                      uint64_t timeout_ns) {
+                      uint64_t timeout_ns, bool works = true) {
   block.synchronize();
   AMEM_FOR_THREADS(block, peer) {
-    if (peer < view.world_size) store_release(flags(workspace_of(view, peer)) + view.rank, epoch);
+    if (peer < view.world_size && works)
+      store_release(flags(workspace_of(view, peer)) + view.rank, epoch);
   }
-  bool arrived = true;
+  bool arrived = works;
   AMEM_FOR_THREADS(block, peer) {
-    if (peer < view.world_size) {
+    if (peer < view.world_size && works) {
       const uint32_t* const flag = flags(workspace_of(view, view.rank)) + peer;
       arrived = wait(view, peer, timeout_ns,
                      [&] { return static_cast<int32_t>(load_acquire(flag) - epoch) >= 0; }) &&

@@ -67,8 +67,10 @@ int amemSymmetricFree(void* pointer);
 /* Maps the buffers of all ranks of the group. Collective: all ranks call it, with buffers of equal
  * size. `pointer` is the start of a buffer; each rank uses one device, which is that of the current
  * CUDA context and of the buffer. A buffer can have handles for several groups; each handle has its
- * own signal pad. Fails on all ranks if it fails on one; the text names the rank. With multicast
- * (amemSymmetricInfo_t), the buffer stays on the GPU at pauses until it is freed. */
+ * own signal pad, in a workspace on each rank: 80 KiB, 512 KiB for each rank of the group, and
+ * (world_size - 1) / world_size of the buffer, but at most 32 MiB. Fails on all ranks if it fails
+ * on one; the text names the rank. With multicast (amemSymmetricInfo_t), the buffer stays on the
+ * GPU at pauses until it is freed. */
 int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* group);
 
 /* Waits for the work of the device, unmaps the peers' buffers and frees the handle, not the buffer.
@@ -144,16 +146,16 @@ int amemSymmetricClearSignalPad(amemSymmetric_t handle, amemStream_t stream);
  * multicast hardware in an order of its own. All ranks get the same bits. */
 
 typedef enum {
-  amemAllReduceAuto = 0,     /* one-shot up to 64 KiB; above, multimem or else two-shot */
+  amemAllReduceAuto = 0,     /* one-shot up to 128 KiB; above, multimem or else two-shot */
   amemAllReduceOneShot = 1,  /* each rank reads the data of all ranks. The lowest latency */
-  amemAllReduceTwoShot = 2,  /* each rank reduces one part and writes it to all ranks */
+  amemAllReduceTwoShot = 2,  /* each rank gets and sums one part, and writes it to all */
   amemAllReduceMultimem = 3, /* the same, reduced and distributed by the multicast hardware */
   amemAllReduceMax = 0x7fffffff
 } amemAllReduce_t;
 
 /* output = the sum of all ranks' `count` elements. `output` is the input itself (in place), or
  * memory outside of it. Two-shot and multimem: the buffer has the result too. One-shot in place: up
- * to 64 KiB. Multimem: only a handle with multicast.
+ * to 128 KiB. Multimem: only a handle with multicast.
  */
 int amemSymmetricAllReduce(amemSymmetric_t handle, void* output, size_t offset_bytes, size_t count,
                            amemDataType_t type, amemAllReduce_t algorithm, amemStream_t stream);

@@ -57,6 +57,7 @@ static_assert(offsetof(MulticastProperties, devices) ==
               offsetof(MulticastProperties, size_bytes) == offsetof(CUmulticastObjectProp, size));
 static_assert(offsetof(MulticastProperties, handle_types) ==
               offsetof(CUmulticastObjectProp, handleTypes));
+static_assert(kAttributeMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kAttributeMulticast == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED);
 static_assert(kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(kHandleTypeFd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);

@@ -82,15 +82,16 @@ struct MulticastProperties {
   uint64_t flags;
 };
 
-inline constexpr int kAllocationPinned = 1;         ///< CU_MEM_ALLOCATION_TYPE_PINNED
-inline constexpr int kAccessReadWrite = 3;          ///< CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-inline constexpr int kHandleTypeFd = 1;             ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-inline constexpr int kGranularityMinimum = 0;       ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
-inline constexpr int kAttributeMulticast = 132;     ///< CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED
-inline constexpr int kCaptureModeRelaxed = 2;       ///< CU_STREAM_CAPTURE_MODE_RELAXED
-inline constexpr int kCaptureStatusNone = 0;        ///< CU_STREAM_CAPTURE_STATUS_NONE
-inline constexpr int kLimitStackSize = 0;           ///< CU_LIMIT_STACK_SIZE
-inline constexpr unsigned kStreamNonBlocking = 1;   ///< CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kEventDisableTiming = 2;  ///< CU_EVENT_DISABLE_TIMING
+inline constexpr int kAllocationPinned = 1;           ///< CU_MEM_ALLOCATION_TYPE_PINNED
+inline constexpr int kAccessReadWrite = 3;            ///< CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+inline constexpr int kHandleTypeFd = 1;               ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kGranularityMinimum = 0;         ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
+inline constexpr int kAttributeMultiprocessors = 16;  ///< CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+inline constexpr int kAttributeMulticast = 132;       ///< CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED
+inline constexpr int kCaptureModeRelaxed = 2;         ///< CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kCaptureStatusNone = 0;          ///< CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr int kLimitStackSize = 0;             ///< CU_LIMIT_STACK_SIZE
+inline constexpr unsigned kStreamNonBlocking = 1;     ///< CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kEventDisableTiming = 2;    ///< CU_EVENT_DISABLE_TIMING
 
 }  // namespace amem

@@ -84,6 +84,7 @@ class SimulatorMultimem : public SimulatorCase {
     all.view.buffer_bytes = kBytes;
     all.view.world_size = 2;
     all.size_bytes = kMb;
+    all.part_bytes = kMb / 2;
     all.timeout_ns = 1'000'000'000;
     return all;
   }

@@ -18,7 +18,7 @@ import torch.distributed._symmetric_memory as torch_symmetric
 import amem
 import amem.symmetric as symm_mem
 
-SIZES = (16, 48, 1008, 4096, 65536, 65552, 1 << 20, 12345 * 16, 32 << 20, 256 << 20)
+SIZES = (16, 48, 1008, 4096, 131072, 131088, 1 << 20, 12345 * 16, 32 << 20, 256 << 20)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 CYCLES, ROUNDS = 5, int(os.environ.get("ROUNDS", "400"))
 
@@ -162,7 +162,7 @@ class Job:
             torchs = torch_symmetric.empty(count, dtype=torch.bfloat16, device="cuda")
             symm_mem.rendezvous(own, dist.group.WORLD)
             torch_symmetric.rendezvous(torchs, group)
-            if size_bytes <= 65536:
+            if size_bytes <= 131072:
                 self.latency(f"amem, {size_bytes} bytes", lambda: symm_mem.one_shot_all_reduce(own))
                 self.latency(f"torch, {size_bytes} bytes", lambda: ops.one_shot_all_reduce(torchs, "sum", group))
             else:

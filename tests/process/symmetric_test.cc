@@ -40,7 +40,7 @@ TEST_P(Collectives, HaveTheSumsAndBytesOfAllRanks) {
   AMEM_NEEDS_GPUS(GetParam());
   const auto job = met(GetParam());
   // Small, the largest small one, the smallest large one, and odd numbers of vectors.
-  for (const std::string& compared : job->all("sym_collectives h 16 48 2064 65536 65552 200016"))
+  for (const std::string& compared : job->all("sym_collectives h 16 48 2064 131072 131088 200016"))
     EXPECT_GE(atoi(compared.c_str()), 6 * 25);
   job->all("sym_barrier h 0 20000");
   EXPECT_EQ((*job)[0].ask("sym_pad h"), "0");
@@ -103,6 +103,34 @@ TEST_F(SymmetricTest, IsPausedAndResumedWithItsGraphs) {
     job->all("sym_replay large h 2");
     job->all("sym_collectives h 16 70000");
   }
+}
+
+// More than the scratch memory of a workspace can take at once.
+TEST_F(SymmetricTest, LargeAllReduceHasTheSumsBeforeAndAfterAPause) {
+  constexpr size_t kLargeBytes = (size_t{64} << 20) + 48;
+  jobs::Job job(setup_, 2);
+  job.use_devices(first_devices(2));
+  job.all("sym_malloc b " + std::to_string(kLargeBytes));
+  meeting_.meet(job, "h", first_devices(2));
+  job.all("sym_capture large h " + std::to_string(kLargeBytes));
+  job.all("sym_replay large h 1");
+  job[0].ask("tag_pause symmetric");
+  job[0].ask("tag_resume symmetric");
+  job.all("sym_replay large h 1");
+}
+
+TEST_F(SymmetricTest, PauseDoesNotSaveScratchMemory) {
+  constexpr size_t kFlagsAndInboxBytes = size_t{5} << 18;
+  const auto job = met(2);
+  job->all("sym_capture large h " + std::to_string(kBufferBytes));
+  job->all("sym_replay large h 1");
+  (*job)[0].ask("tag_pause symmetric");
+  const Totals paused = totals((*job)[0]);
+  EXPECT_GT(paused.released, kBufferBytes + kFlagsAndInboxBytes);
+  EXPECT_GE(paused.saved, kBufferBytes);
+  EXPECT_LE(paused.saved, kBufferBytes + kFlagsAndInboxBytes);
+  (*job)[0].ask("tag_resume symmetric");
+  job->all("sym_replay large h 1");
 }
 
 TEST_F(SymmetricTest, ContentsAndSignalsSurviveAPause) {
@@ -202,7 +230,7 @@ TEST_F(SymmetricTest, MisuseIsNamedAndHasNoEffect) {
       {"type", "7 is not a type"},
       {"algorithm", "7 is not an algorithm"},
       {"null_output", "the input or output is null"},
-      {"large_in_place", "in place has at most 65536 bytes"},
+      {"large_in_place", "in place has at most 131072 bytes"},
       {"channel", "channels are 0 to 63"},
       {"peer", "ranks are 0 to 1"},
       {"signal_channel", "channels are 0 to 511"},

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "clients/symmetric/launch_shapes.h"
+
 namespace amem {
 
 using symmetric::Arguments;
@@ -15,12 +17,6 @@ namespace {
 constexpr size_t kAlignment = sizeof(symmetric::Vector);
 
 DeviceAddress address_of(const void* pointer) { return reinterpret_cast<DeviceAddress>(pointer); }
-
-/// The blocks for work of which each thread does 16 bytes at a time.
-size_t blocks_for(size_t size_bytes) {
-  constexpr size_t kBlockBytes = symmetric::kThreads * kAlignment;
-  return std::clamp<size_t>((size_bytes + kBlockBytes - 1) / kBlockBytes, 1, layout::kMaxBlocks);
-}
 
 Result<size_t> bytes_of(size_t count, amemDataType_t type) {
   if (type != amemFloat32 && type != amemFloat16 && type != amemBfloat16)
@@ -168,10 +164,8 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
   all.offset_bytes = offset_bytes;
   all.size_bytes = bytes;
   all.output = in_place && !one_shot ? nullptr : static_cast<unsigned char*>(output);
-  if (!one_shot)
-    return launch(
-        multimem ? handle.kernels->multimem.all_reduce[type] : handle.kernels->two_shot[type],
-        blocks_for(bytes / handle.world_size()), symmetric::kThreads, all);
+  if (multimem) return multimem_all_reduce(all, type);
+  if (!one_shot) return two_shot(all, type);
   if (is_small)
     return launch(handle.kernels->small_all_reduce[type],
                   (bytes + symmetric::kSmallBlockBytes - 1) / symmetric::kSmallBlockBytes,
@@ -180,7 +174,28 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
     return make_error(ErrorKind::misuse, 0,
                       "a one-shot all-reduce in place has at most %zu bytes, not %zu",
                       layout::kSmallBytes, bytes);
-  return launch(handle.kernels->sum[type], blocks_for(bytes), symmetric::kThreads, all);
+  return launch(handle.kernels->sum[type], symmetric::blocks_for(bytes), symmetric::kThreads, all);
+}
+
+Status SymmetricCall::two_shot(Arguments all, amemDataType_t type) const {
+  const size_t most =
+      symmetric::launch_bytes_of(all.size_bytes, handle.world_size(), handle.scratch_bytes);
+  for (size_t left = all.size_bytes; left > 0; left -= all.size_bytes) {
+    all.size_bytes = std::min(left, most);
+    all.part_bytes = symmetric::part_bytes_of(all.size_bytes, handle.world_size());
+    const symmetric::Shape shape =
+        symmetric::two_shot_shape(all.size_bytes, handle.world_size(), handle.multiprocessors);
+    AMEM_TRY(launch(handle.kernels->two_shot[type], shape.blocks, shape.threads, all));
+    all.offset_bytes += all.size_bytes;
+    if (all.output != nullptr) all.output += all.size_bytes;
+  }
+  return ok_status();
+}
+
+Status SymmetricCall::multimem_all_reduce(Arguments all, amemDataType_t type) const {
+  all.part_bytes = symmetric::part_bytes_of(all.size_bytes, handle.world_size());
+  return launch(handle.kernels->multimem.all_reduce[type], symmetric::blocks_for(all.part_bytes),
+                symmetric::kThreads, all);
 }
 
 Status SymmetricCall::check_multicast() const {
@@ -204,8 +219,8 @@ Status SymmetricCall::multimem_all_gather(const void* input, size_t offset_bytes
   all.input = static_cast<const unsigned char*>(input);
   all.offset_bytes = offset_bytes + own;
   all.size_bytes = size_bytes;
-  return launch(handle.kernels->multimem.all_gather, blocks_for(size_bytes), symmetric::kThreads,
-                all);
+  return launch(handle.kernels->multimem.all_gather, symmetric::blocks_for(size_bytes),
+                symmetric::kThreads, all);
 }
 
 Status SymmetricCall::barrier_of_copies() const {
@@ -245,7 +260,8 @@ Status SymmetricCall::gather(void* output, size_t offset_bytes, size_t size_byte
   all.output = to;
   all.offset_bytes = own_offset;
   all.size_bytes = size_bytes;
-  return launch(handle.kernels->gather, blocks_for(size_bytes), symmetric::kThreads, all);
+  return launch(handle.kernels->gather, symmetric::blocks_for(size_bytes), symmetric::kThreads,
+                all);
 }
 
 Status SymmetricCall::reduce_scatter(void* output, size_t offset_bytes, size_t count,
@@ -281,7 +297,7 @@ Status SymmetricCall::reduce_scatter(void* output, size_t offset_bytes, size_t c
     all.offset_bytes = 0;
     all.is_synchronized = 0;
   }
-  return launch(handle.kernels->sum[type], blocks_for(bytes), symmetric::kThreads, all);
+  return launch(handle.kernels->sum[type], symmetric::blocks_for(bytes), symmetric::kThreads, all);
 }
 
 }  // namespace amem

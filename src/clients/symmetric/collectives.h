@@ -38,6 +38,9 @@ struct SymmetricCall {
   Status launch(DriverKernel kernel, size_t blocks, unsigned threads,
                 const symmetric::Arguments& arguments) const;
   Status signal(DriverKernel kernel, int peer, int channel) const;
+  /// In as few launches as the scratch memory of the handle allows.
+  Status two_shot(symmetric::Arguments all, amemDataType_t type) const;
+  Status multimem_all_reduce(symmetric::Arguments all, amemDataType_t type) const;
   Status check_multicast() const;
   Status check_channel(int channel, size_t count) const;
   /// `inputs`, in bytes of the buffer from the offset; `output_bytes` at `output`.

@@ -27,6 +27,8 @@ struct SymmetricHandle {
   int device = 0;
   DeviceAddress buffer = 0, workspace = 0;  ///< of this rank
   size_t signal_pad_bytes = 0;
+  size_t scratch_bytes = 0;            ///< of each workspace, for two-shot all-reduces
+  uint32_t multiprocessors = 0;        ///< of the rank with the fewest
   std::vector<SymmetricPeer> peers;    ///< by rank
   std::vector<DeviceAddress> opened;   ///< memory of peers
   std::vector<void*> buffers;          ///< by rank, for amemSymmetricInfo_t

@@ -10,9 +10,9 @@ AMEM_KERNEL(put_signal, kBarrierThreads, put_signal_kernel)
 AMEM_KERNEL(wait_signal, kBarrierThreads, wait_signal_kernel)
 AMEM_KERNEL(gather, kThreads, gather_kernel)
 
-#define AMEM_KERNELS_OF(suffix, Type)                                     \
-  AMEM_KERNEL(sum_##suffix, kThreads, sum_kernel<detail::Type>)           \
-  AMEM_KERNEL(two_shot_##suffix, kThreads, two_shot_kernel<detail::Type>) \
+#define AMEM_KERNELS_OF(suffix, Type)                                            \
+  AMEM_KERNEL(sum_##suffix, kThreads, sum_kernel<detail::Type>)                  \
+  AMEM_KERNEL(two_shot_##suffix, kTwoShotThreads, two_shot_kernel<detail::Type>) \
   AMEM_KERNEL(small_all_reduce_##suffix, kSmallThreads, small_all_reduce_kernel<detail::Type>)
 
 AMEM_KERNELS_OF(float32, Float32)

@@ -15,6 +15,7 @@ struct Arguments {
   unsigned char* output;  ///< null: in the buffer
   size_t offset_bytes;    ///< of the input, in the buffer of each rank
   size_t size_bytes;      ///< of the input; of one part, if each rank has its own
+  size_t part_bytes;      ///< of an all-reduce: what each rank reduces, the last perhaps less
   uint32_t peer;
   uint32_t channel;
   uint32_t is_synchronized;  ///< 0: all ranks' buffers are memory of this rank
@@ -33,6 +34,7 @@ struct Arguments {
 
 inline constexpr uint32_t kBarrierThreads = 32;
 inline constexpr uint32_t kThreads = 512;
+inline constexpr uint32_t kTwoShotThreads = 1024;  ///< at most
 inline constexpr uint32_t kSmallThreads = 256;
 /// The data of one thread and of one block in a small all-reduce.
 inline constexpr size_t kSmallThreadBytes = 8;
@@ -125,38 +127,40 @@ struct Sum {
   }
 };
 
-/// The sum of a vector at this offset in the buffers of all ranks. The loads of several ranks run
-/// at the same time.
-template <typename Type>
-AMEM_DEVICE Vector sum_of_ranks(const View& view, size_t offset_bytes) {
-  constexpr uint32_t kAtOnce = 8;
+/// The sum of the vectors of all ranks. `vector_of(rank)` is the address of one. The loads of
+/// kAtOnce ranks run at the same time.
+template <typename Type, uint32_t kAtOnce, typename VectorOf>
+AMEM_DEVICE Vector sum_of_ranks(uint32_t world_size, const VectorOf& vector_of) {
   Sum<Type, 4> sum = {};
   AMEM_NO_UNROLL
-  for (uint32_t first = 0; first < view.world_size; first += kAtOnce) {
+  for (uint32_t first = 0; first < world_size; first += kAtOnce) {
     Vector vectors[kAtOnce] = {};
     AMEM_UNROLL
     for (uint32_t i = 0; i < kAtOnce; ++i)
-      if (first + i < view.world_size) vectors[i] = load(view.buffers[first + i] + offset_bytes);
+      if (first + i < world_size) vectors[i] = load(vector_of(first + i));
     AMEM_UNROLL
     for (uint32_t i = 0; i < kAtOnce; ++i)
-      if (first + i < view.world_size) sum.add(vectors[i].words, first + i == 0);
+      if (first + i < world_size) sum.add(vectors[i].words, first + i == 0);
   }
   Vector result;
   sum.pack(result.words);
   return result;
 }
 
-/// The barriers of the blocks with this index, at the start and the end of a kernel.
+/// The barriers of the blocks with this index in a kernel. Loads all that they need at once.
 class Meetings {
  public:
   AMEM_DEVICE Meetings(const Block& block, const Arguments& arguments)
       : block_(block),
         arguments_(arguments),
         last_(workspace_of(arguments.view, arguments.view.rank).block_epochs[block.index]),
-        epoch_(load_volatile(&last_)) {}
+        epoch_(load_volatile(&last_)),
+        works_(load_volatile(&workspace_of(arguments.view, arguments.view.rank).failed) == 0) {}
+  /// False if the handle had failed at the start, in this thread: others can differ.
+  AMEM_DEVICE bool works() const { return works_; }
   AMEM_DEVICE bool meet() {
     const auto flags = [&](Workspace& workspace) { return workspace.block_flags[block_.index]; };
-    return detail::meet(block_, arguments_.view, flags, ++epoch_, arguments_.timeout_ns);
+    return detail::meet(block_, arguments_.view, flags, ++epoch_, arguments_.timeout_ns, works_);
   }
   /// After the last meet().
   AMEM_DEVICE void end() {
@@ -170,6 +174,7 @@ class Meetings {
   const Arguments& arguments_;
   uint32_t& last_;
   uint32_t epoch_;
+  const bool works_;
 };
 
 /// Calls `handle` with the offset of each vector of `size_bytes` bytes, in one thread of the grid.
@@ -183,16 +188,66 @@ AMEM_DEVICE void for_vectors(const Block& block, size_t size_bytes, const Handle
   }
 }
 
-/// The part of `size_bytes` bytes that a rank reduces in a two-shot all-reduce.
+/// What a rank reduces in an all-reduce by parts.
 struct Part {
   size_t begin, size_bytes;
 };
 AMEM_DEVICE Part part_of(const Arguments& arguments, uint32_t rank) {
-  const size_t count = arguments.size_bytes / sizeof(Vector);
-  const size_t share = (count + arguments.view.world_size - 1) / arguments.view.world_size;
-  const size_t begin = share * rank < count ? share * rank : count;
-  const size_t end = begin + share < count ? begin + share : count;
-  return {begin * sizeof(Vector), (end - begin) * sizeof(Vector)};
+  const size_t size_bytes = arguments.size_bytes, part_bytes = arguments.part_bytes;
+  const size_t begin = part_bytes * rank < size_bytes ? part_bytes * rank : size_bytes;
+  return {begin, part_bytes < size_bytes - begin ? part_bytes : size_bytes - begin};
+}
+/// Where `sender` writes its input of the part of `reducer`, in the scratch memory there: in the
+/// order of the ranks after `reducer`.
+AMEM_DEVICE unsigned char* scratch_of(const Arguments& arguments, uint32_t reducer,
+                                      uint32_t sender) {
+  const View& view = arguments.view;
+  const uint32_t slot = (sender > reducer ? 0 : view.world_size) + sender - reducer - 1;
+  return view.workspaces[reducer] + scratch_offset(view.world_size) + slot * arguments.part_bytes;
+}
+/// Writes the input of each part of another rank to the scratch memory of that rank.
+AMEM_DEVICE void push_parts(const Block& block, const Arguments& arguments) {
+  const View& view = arguments.view;
+  const unsigned char* const input = view.buffers[view.rank] + arguments.offset_bytes;
+  AMEM_NO_UNROLL
+  for (uint32_t i = 1; i < view.world_size; ++i) {
+    const uint32_t to = (view.rank + i) % view.world_size;
+    const Part part = part_of(arguments, to);
+    unsigned char* const scratch = scratch_of(arguments, to, view.rank);
+    for_vectors(block, part.size_bytes,
+                [&](size_t at) { store(scratch + at, load(input + part.begin + at)); });
+  }
+}
+/// Writes the sum of this rank's part, from its buffer and its scratch memory, to all ranks.
+template <typename Type, uint32_t kAtOnce>
+AMEM_DEVICE void reduce_pushed(const Block& block, const Arguments& arguments) {
+  const View& view = arguments.view;
+  const Part own = part_of(arguments, view.rank);
+  const size_t offset_bytes = arguments.offset_bytes + own.begin;
+  for_vectors(block, own.size_bytes, [&](size_t at) {
+    const auto vector_of = [&](uint32_t rank) {
+      return at + (rank == view.rank ? view.buffers[rank] + offset_bytes
+                                     : scratch_of(arguments, view.rank, rank));
+    };
+    const Vector sum = sum_of_ranks<Type, kAtOnce>(view.world_size, vector_of);
+    AMEM_NO_UNROLL
+    for (uint32_t i = 0, to = view.rank; i < view.world_size; ++i) {
+      store(view.buffers[to] + offset_bytes + at, sum);
+      to = to + 1 == view.world_size ? 0 : to + 1;
+    }
+  });
+}
+
+/// Copies the result of a two-shot all-reduce from the buffer, if there is an output. Each block
+/// copies the vectors of each part that the blocks with its index have written.
+AMEM_DEVICE void copy_to_output(const Block& block, const Arguments& arguments) {
+  const View& view = arguments.view;
+  if (arguments.output == nullptr) return;
+  const unsigned char* const buffer = view.buffers[view.rank] + arguments.offset_bytes;
+  for (uint32_t rank = 0; rank < view.world_size; ++rank) {
+    const Part part = part_of(arguments, rank);
+    copy(block, arguments.output + part.begin, buffer + part.begin, part.size_bytes);
+  }
 }
 
 }  // namespace detail
@@ -218,7 +273,6 @@ AMEM_DEVICE void wait_signal_kernel(const Block& block, const Arguments& argumen
 /// read from the same rank.
 AMEM_DEVICE void gather_kernel(const Block& block, const Arguments& arguments) {
   const View& view = arguments.view;
-  if (!detail::begin(block, view)) return;
   detail::Meetings meetings(block, arguments);
   if (!meetings.meet()) return;
   for (uint32_t i = 0; i < view.world_size; ++i) {
@@ -234,54 +288,33 @@ template <typename Type>
 AMEM_DEVICE void sum_kernel(const Block& block, const Arguments& arguments) {
   const View& view = arguments.view;
   const bool is_synchronized = arguments.is_synchronized != 0;
-  if (!detail::begin(block, view)) return;
   detail::Meetings meetings(block, arguments);
-  if (is_synchronized && !meetings.meet()) return;
+  if (is_synchronized ? !meetings.meet() : !meetings.works()) return;
   detail::for_vectors(block, arguments.size_bytes, [&](size_t at) {
-    detail::store(arguments.output + at,
-                  detail::sum_of_ranks<Type>(view, arguments.offset_bytes + at));
+    const auto vector_of = [&](uint32_t rank) {
+      return view.buffers[rank] + arguments.offset_bytes + at;
+    };
+    detail::store(arguments.output + at, detail::sum_of_ranks<Type, 8>(view.world_size, vector_of));
   });
   if (is_synchronized && meetings.meet()) meetings.end();
 }
 
-/// Calls `reduce` with the offset of each vector of this rank's part of the inputs. It writes the
-/// sum of all ranks to all of them. Calls `fence` in each thread before and after.
-template <typename Reduce, typename Fence>
-AMEM_DEVICE void all_reduce_by_parts(const Block& block, const Arguments& arguments,
-                                     const Reduce& reduce, const Fence& fence) {
-  const View& view = arguments.view;
-  if (!detail::begin(block, view)) return;
-  detail::Meetings meetings(block, arguments);
-  if (!meetings.meet()) return;
-  const detail::Part own = detail::part_of(arguments, view.rank);
-  fence();
-  detail::for_vectors(block, own.size_bytes,
-                      [&](size_t at) { reduce(arguments.offset_bytes + own.begin + at); });
-  fence();
-  if (!meetings.meet()) return;
-  meetings.end();
-  if (arguments.output == nullptr) return;
-  // The blocks with this index have written the same vectors of each part.
-  for (uint32_t rank = 0; rank < view.world_size; ++rank) {
-    const detail::Part part = detail::part_of(arguments, rank);
-    detail::copy(block, arguments.output + part.begin,
-                 view.buffers[view.rank] + arguments.offset_bytes + part.begin, part.size_bytes);
-  }
-}
-
-/// Each rank reads one part of the inputs of all ranks and writes its sum to all ranks.
+/// Each rank writes its input of each part to the scratch memory of the rank that reduces it. That
+/// rank sums the part and writes the sum to all ranks. In each rank, the blocks with the same index
+/// read and write the same vectors of a part. No barrier is necessary before: when the blocks of
+/// the last two-shot all-reduce met at its end, they had read their scratch memory.
 template <typename Type>
 AMEM_DEVICE void two_shot_kernel(const Block& block, const Arguments& arguments) {
-  const View& view = arguments.view;
-  const auto reduce = [&](size_t offset_bytes) {
-    const Vector sum = detail::sum_of_ranks<Type>(view, offset_bytes);
-    AMEM_NO_UNROLL
-    for (uint32_t i = 0; i < view.world_size; ++i) {
-      const uint32_t to = (view.rank + i) % view.world_size;
-      detail::store(view.buffers[to] + offset_bytes, sum);
-    }
-  };
-  all_reduce_by_parts(block, arguments, reduce, [] {});
+  detail::Meetings meetings(block, arguments);
+  if (meetings.works()) detail::push_parts(block, arguments);
+  if (!meetings.meet()) return;
+  if (arguments.view.world_size <= 2)
+    detail::reduce_pushed<Type, 2>(block, arguments);
+  else
+    detail::reduce_pushed<Type, 8>(block, arguments);
+  if (!meetings.meet()) return;
+  meetings.end();
+  detail::copy_to_output(block, arguments);
 }
 
 /// One-shot all-reduce of at most kSmallBytes. Each rank writes its input into the inboxes of all

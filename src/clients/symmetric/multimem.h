@@ -70,18 +70,22 @@ inline void fence_aliases() {}
 /// Each rank has one part of the inputs summed and written to all ranks.
 template <typename Type>
 AMEM_DEVICE void multimem_all_reduce_kernel(const Block& block, const Arguments& arguments) {
-  unsigned char* const multicast = arguments.multicast;
-  const auto reduce = [&](size_t offset_bytes) {
-    const Vector sum = detail::multimem_load_sum<Type>(multicast + offset_bytes);
-    detail::multimem_store(multicast + offset_bytes, sum);
-  };
-  all_reduce_by_parts(block, arguments, reduce, [] { detail::fence_aliases(); });
+  detail::Meetings meetings(block, arguments);
+  if (!meetings.meet()) return;
+  const detail::Part own = detail::part_of(arguments, arguments.view.rank);
+  unsigned char* const part = arguments.multicast + arguments.offset_bytes + own.begin;
+  detail::fence_aliases();
+  detail::for_vectors(block, own.size_bytes, [&](size_t at) {
+    detail::multimem_store(part + at, detail::multimem_load_sum<Type>(part + at));
+  });
+  detail::fence_aliases();
+  if (!meetings.meet()) return;
+  meetings.end();
+  detail::copy_to_output(block, arguments);
 }
 
 /// Each rank writes its input to the buffers of all ranks, at its own offset.
 AMEM_DEVICE void multimem_all_gather_kernel(const Block& block, const Arguments& arguments) {
-  const View& view = arguments.view;
-  if (!detail::begin(block, view)) return;
   detail::Meetings meetings(block, arguments);
   if (!meetings.meet()) return;
   detail::for_vectors(block, arguments.size_bytes, [&](size_t at) {

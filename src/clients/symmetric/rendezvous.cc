@@ -21,7 +21,7 @@ namespace layout = symmetric::detail;
 namespace {
 
 /// Changes with the layout of the workspace and of the structures below.
-constexpr uint32_t kVersion = 0xA3E3'0002;
+constexpr uint32_t kVersion = 0xA3E3'0003;
 
 constexpr size_t kTextBytes = 200;
 void set_text(char (&text)[kTextBytes], const std::string& value) {
@@ -46,7 +46,8 @@ struct SymmetricMemory::Announcement {
   char failure[kTextBytes];  ///< empty: none
   uint64_t multicast_bytes;  ///< 0: without multicast, also in the next member
   std::array<uint8_t, 16> device_uuid;
-  unsigned char reserved[512 - 400];
+  int32_t multiprocessors;
+  unsigned char reserved[512 - 404];
 };
 
 /// Of each rank, in the others.
@@ -125,6 +126,10 @@ Status SymmetricMemory::announce(const SymmetricHandle& handle, Announcement* mi
   };
   AMEM_TRY(export_to(handle.buffer, &mine->buffer));
   AMEM_TRY(export_to(handle.workspace, &mine->workspace));
+  AMEM_TRY(driver_status(driver_,
+                         driver_.cuDeviceGetAttribute(&mine->multiprocessors,
+                                                      kAttributeMultiprocessors, handle.device),
+                         "cuDeviceGetAttribute(multiprocessors, device %d)", handle.device));
   if (!settings_.multicast) return ok_status();
   const Result<size_t> bytes =
       multicast_bytes(driver_, handle.device, handle.world_size(), handle.view.buffer_bytes);
@@ -148,7 +153,12 @@ Result<DeviceAddress> SymmetricMemory::open(SymmetricHandle& handle, const IpcHa
 }
 
 Status SymmetricMemory::open_all(SymmetricHandle& handle, const std::vector<Announcement>& all) {
-  for (const Announcement& its : all) handle.peers.push_back({its.process, its.pid});
+  int multiprocessors = all.front().multiprocessors;
+  for (const Announcement& its : all) {
+    handle.peers.push_back({its.process, its.pid});
+    multiprocessors = std::min(multiprocessors, its.multiprocessors);
+  }
+  handle.multiprocessors = static_cast<uint32_t>(std::max(multiprocessors, 1));
   for (uint32_t rank = 0; rank < handle.world_size(); ++rank) {
     DeviceAddress buffer = handle.buffer, workspace = handle.workspace;
     if (rank != handle.rank()) {

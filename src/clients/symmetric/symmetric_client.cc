@@ -124,6 +124,15 @@ Tags SymmetricClient::tags() const {
   return {};
 }
 
+size_t SymmetricClient::kept_bytes(const Allocation& allocation) const {
+  MutexLock lock(mutex_);
+  for (const auto& [address, handle] : handles_)
+    if (!allocation.mappings.empty() && allocation.mappings.front() == handle->workspace)
+      return std::min(Client::kept_bytes(allocation),
+                      symmetric::detail::scratch_offset(handle->world_size()));
+  return Client::kept_bytes(allocation);
+}
+
 Status SymmetricClient::quiesce(Deadline deadline) {
   MutexLock lock(mutex_);
   is_paused_ = true;

@@ -54,6 +54,8 @@ class SymmetricClient final : public Client {
   bool owns(const Tag& tag) const override { return tag == kSymmetricTag; }
   /// Nothing before the process has such memory.
   Tags tags() const override;
+  /// Of a workspace: all but the scratch memory.
+  size_t kept_bytes(const Allocation& allocation) const override;
   Status quiesce(Deadline deadline) override;
   void reopen() override;
   void close_for_peer(const InstanceId& peer, const std::string& text, const Scope&) override;
@@ -68,7 +70,7 @@ class SymmetricClient final : public Client {
   SymmetricHandle* find(const void* handle) AMEM_REQUIRES(mutex_);
 
   Registry& registry_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   Condition changed_;
   bool is_paused_ AMEM_GUARDED_BY(mutex_) = false;
   std::map<const void*, std::unique_ptr<SymmetricHandle>> handles_ AMEM_GUARDED_BY(mutex_);

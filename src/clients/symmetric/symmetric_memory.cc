@@ -4,6 +4,8 @@
 
 #include <cinttypes>
 
+#include "clients/symmetric/launch_shapes.h"
+
 namespace amem {
 
 namespace layout = symmetric::detail;
@@ -44,7 +46,7 @@ Status SymmetricMemory::set_signal_pad_bytes(size_t size_bytes) {
   return ok_status();
 }
 
-// The workspace is zero before any peer knows its address.
+// The workspace, but for its scratch memory, is zero before any peer knows its address.
 Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer,
                                 const Result<int>& on_device) {
   if (!on_device.ok()) return Error(on_device.error());
@@ -63,13 +65,13 @@ Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer,
   if (!kernels.ok()) return Error(kernels.error());
   handle.kernels = kernels.value();
 
-  const size_t workspace_bytes =
-      layout::kInboxOffset + 2 * handle.world_size() * layout::kMessageBytes;
+  handle.scratch_bytes = symmetric::scratch_bytes_of(handle.view.buffer_bytes, handle.world_size());
+  const size_t scratch_offset = layout::scratch_offset(handle.world_size());
   const Result<DeviceAddress> workspace =
-      memory_.create(workspace_bytes, device, kSymmetricTag, Kind::keep);
+      memory_.create(scratch_offset + handle.scratch_bytes, device, kSymmetricTag, Kind::keep);
   if (!workspace.ok()) return Error(workspace.error());
   handle.workspace = workspace.value();
-  AMEM_TRY(devices_.zero(device, handle.workspace, workspace_bytes,
+  AMEM_TRY(devices_.zero(device, handle.workspace, scratch_offset,
                          Deadline::after_ms(settings_.timeout_ms)));
 
   constexpr unsigned kPortableAndMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP
