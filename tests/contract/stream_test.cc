@@ -165,7 +165,7 @@ TEST_F(Streams, CopyAndFillInOrder) {
 
 TEST_F(Streams, CopyABatch) {
   constexpr size_t kCount = 3;
-  const size_t size = granularity();
+  const size_t size = 2 * kMb;
   const CuDevicePtr address = allocate(size);
   void* pinned = nullptr;
   ASSERT_EQ(kSuccess, driver().cuMemHostAlloc(&pinned, size, 0));
