@@ -79,7 +79,7 @@ class Bench {
       auto workload = set_up(contenders_.amem, communicators);
       if (options_.wants("pause")) {
         say(fmt::format("{} communicators, amem: {} cycles", communicators, options_.cycles));
-        report_.add(bench::measure_pause(*workload, options_.cycles, options_.paused_ms));
+        report_.add(bench::measure_pause(*workload, options_.cycles));
       }
     }
     if (setup) set_up(contenders_.forwarding, communicators);

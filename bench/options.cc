@@ -44,9 +44,6 @@ void Options::add_to(CLI::App& app) {
   app.add_option("--cycles", cycles, "pauses and resumes; the first stands apart")
       ->capture_default_str()
       ->check(CLI::Range(2, 1000));
-  app.add_option("--paused-ms", paused_ms, "time between a pause and its resume")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 600000));
   app.add_option("--setups", setups, "how often each workload is set up to be timed")
       ->capture_default_str()
       ->check(CLI::Range(1, 100));

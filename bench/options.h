@@ -23,7 +23,6 @@ struct Options {
                                    "timeline", "bandwidth", "calls"};
   std::vector<std::string> collectives;  ///< of jobs/collectives.def
   int cycles = 6;
-  int paused_ms = 100;
   int setups = 1;
   int rival_cycles = 2;
   int suspend_up_to = 9;

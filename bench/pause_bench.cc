@@ -3,10 +3,8 @@
 #include "bench/pause_bench.h"
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <map>
-#include <thread>
 
 #include "bench/summary.h"
 
@@ -114,8 +112,7 @@ double least_ratio(const std::vector<uint64_t>& part, const std::vector<uint64_t
 
 class PauseBench {
  public:
-  PauseBench(Workload& workload, int paused_ms)
-      : workload_(workload), held_(workload.job()), paused_(paused_ms) {}
+  explicit PauseBench(Workload& workload) : workload_(workload), held_(workload.job()) {}
 
   void run_cycle() {
     jobs::Job& job = workload_.job();
@@ -125,7 +122,6 @@ class PauseBench {
     pause_calls_.push_back(static_cast<double>(driver_calls(job) - calls));
     freed_bytes_ = less(active, workload_.used_bytes());
     freed_ratio_ = std::min(freed_ratio_, least_ratio(freed_bytes_, held_.driver_bytes));
-    std::this_thread::sleep_for(paused_);
     calls = driver_calls(job);
     cycles_.resume_s.push_back(slowest(job.all("resume")));
     resume_calls_.push_back(static_cast<double>(driver_calls(job) - calls));
@@ -138,7 +134,6 @@ class PauseBench {
     out["figures"] = "pause";
     out["contender"] = workload_.contender();
     out["communicators"] = workload_.size().communicators;
-    out["paused_ms"] = paused_.count();
     out["counts"] = workload_.size().counts;
     out["allocated_bytes"] = held_.allocated_bytes;
     out["fixed_bytes"] = held_.fixed_bytes;
@@ -161,7 +156,6 @@ class PauseBench {
  private:
   Workload& workload_;
   const Held held_;
-  const std::chrono::milliseconds paused_;
   Cycles cycles_;
   std::vector<uint64_t> freed_bytes_;
   double freed_ratio_ = 1e9;
@@ -172,8 +166,8 @@ class PauseBench {
 
 }  // namespace
 
-nlohmann::json measure_pause(Workload& workload, int cycles, int paused_ms) {
-  PauseBench bench(workload, paused_ms);
+nlohmann::json measure_pause(Workload& workload, int cycles) {
+  PauseBench bench(workload);
   for (int i = 0; i + 1 < cycles; ++i) {
     bench.run_cycle();
     workload.use();

@@ -9,10 +9,8 @@
 namespace bench {
 
 /// Pauses and resumes all ranks of a workload with amem, `cycles` (2 or more) times, uses every
-/// communicator in between, and checks everything after the last resume. The ranks stay paused for
-/// `paused_ms`: at first the driver zeroes the memory that it has released, and the creation of
-/// memory waits for that (measured: docs/performance.md). The record's `verified` is false if a
-/// result was wrong.
-nlohmann::json measure_pause(Workload& workload, int cycles, int paused_ms);
+/// communicator in between, and checks everything after the last resume. The record's `verified` is
+/// false if a result was wrong.
+nlohmann::json measure_pause(Workload& workload, int cycles);
 
 }  // namespace bench
