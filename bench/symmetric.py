@@ -23,6 +23,7 @@ SIZES = (2 * KIB, 8 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, 2 * MIB, 8 * MIB, 32 
 LIBRARIES = ("NCCL", "torch symm_mem", "amem")
 GATHERED_BYTES, PAUSED_BUFFERS, PAUSED_BYTES = 128 * MIB, 4, 256 * MIB
 ROUNDS = 5
+SLEEP_CYCLES = 2_000_000  # about a millisecond
 
 
 def calls_in_a_graph(size_bytes):
@@ -46,7 +47,7 @@ class Rank:
         dist.init_process_group("nccl")
         self.host_group = dist.new_group(backend="gloo")
         self.rank, self.ranks, self.most_bytes = dist.get_rank(), dist.get_world_size(), most_bytes
-        self.lines, self.kept = [], []
+        self.lines, self.kept, self.start = [], [], torch.zeros(1, device="cuda")
         self.is_shared = len(set(self.devices())) < self.ranks
         self.say(figures="facts", gpu=torch.cuda.get_device_name(), ranks=self.ranks, torch=torch.__version__,
                  nccl=".".join(map(str, torch.cuda.nccl.version())), shared=self.is_shared)
@@ -82,6 +83,9 @@ class Rank:
         for _ in range(ROUNDS + 1):
             begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
             self.dist.barrier(group=self.host_group)
+            # The GPUs start together, when all is queued.
+            self.torch.cuda._sleep(SLEEP_CYCLES)
+            self.dist.all_reduce(self.start)
             begin.record()
             graph.replay()
             end.record()
