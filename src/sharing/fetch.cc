@@ -47,8 +47,8 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   }
   auto replies = std::make_shared<Replies>();
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  request(token->owner, {{local, item}}, deadline, replies);
-  const Status fetched = replies->wait(deadline);
+  request(token->owner, {{local, item, token->owner_pid}}, deadline, replies);
+  const Status fetched = replies->wait(deadline, kImportWaits);
   if (!fetched.ok())
     AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,
              fetched.error().message.c_str());
@@ -94,10 +94,12 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
                       const std::shared_ptr<Replies>& replies) {
   Fetch fetch;
   for (const Wanted& one : wanted) fetch.items.push_back(one.item);
-  replies->expect();
+  const std::string name = process_text(wanted.front().owner_pid);
+  replies->expect(name);
   context_.peers.load()->call(
       owner, std::move(fetch), {}, deadline,
-      [this, owner, wanted, replies](Result<Received> reply) {
+      [this, owner, wanted, replies, name](Result<Received> reply) {
+        replies->heard(name);
         if (reply.ok()) {
           const Status kept = on_fetched(owner, wanted, std::move(reply.value()));
           return kept.ok() ? replies->succeeded() : replies->failed(kept.error().message);
@@ -112,13 +114,12 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
 // Kernels that use the memory would access unmapped addresses: notifies the client.
 void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, const Error& why) {
   MutexLock lock(context_.registry.mutex);
-  pid_t pid = 0;
+  const pid_t pid = wanted.front().owner_pid;
   size_t count = 0;
   Tags had;  // of what was mapped
   for (const Wanted& one : wanted) {
     const Allocation* import = context_.registry.find(one.local);
     if (import == nullptr) continue;
-    pid = import->origin.owner_pid;
     ++count;
     Backing& backing = context_.registry.backing_of(*import);
     for (const auto& [offset_bytes, id] : backing.allocations)
@@ -192,8 +193,9 @@ Status Imports::fetch(const std::vector<BackingId>& backings, Deadline deadline)
       if (backing == nullptr || backing->state != dropped) continue;
       // The nonce of any of its allocations is sufficient.
       const Allocation& import = *context_.registry.find(backing->allocations.begin()->second);
-      by_owner[backing->owner].push_back(
-          {import.id, {import.origin.allocation, import.origin.nonce, false}});
+      by_owner[backing->owner].push_back({import.id,
+                                          {import.origin.allocation, import.origin.nonce, false},
+                                          import.origin.owner_pid});
     }
   }
   auto replies = std::make_shared<Replies>();
@@ -205,7 +207,8 @@ Status Imports::fetch(const std::vector<BackingId>& backings, Deadline deadline)
                wanted.begin() + static_cast<ptrdiff_t>(end)},
               deadline, replies);
     }
-  Status status = replies->wait(deadline);
+  Status status =
+      replies->wait(deadline, "a resume waits for processes whose memory this one maps");
   for (const BackingId id : backings) {
     MutexLock lock(context_.registry.mutex);
     Backing* backing = context_.registry.find_backing(id);

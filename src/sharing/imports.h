@@ -13,6 +13,9 @@
 
 namespace amem {
 
+/// For Replies::wait().
+inline constexpr char kImportWaits[] = "an import waits for the process that owns the memory";
+
 /// The importer's side of sharing: allocations of other processes that are mapped here. They are
 /// unmapped when their owner pauses.
 ///
@@ -52,7 +55,9 @@ class Imports {
   struct Wanted {
     AllocationId local = 0;
     Fetch::Item item;
+    pid_t owner_pid = 0;
   };
+  /// All of one owner.
   void request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
                const std::shared_ptr<Replies>& replies);
   /// The owner has ended: its memory is lost.
