@@ -40,7 +40,7 @@ bool Sharing::import_token(int fd, DriverHandle* handle, DriverResult* result) {
       error, -1,
       "cannot import memory of process %d, whose amem makes tokens of version %u, this one %u: "
       "install the same amem for all processes of the job",
-      other->owner_pid, other->version, kTokenVersion);
+      other->owner_pid, other->version, token_version());
   *result = driver_result::kInvalidValue;
   return true;
 }
