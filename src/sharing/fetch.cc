@@ -27,6 +27,7 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   const std::optional<Token> token = read_token(fd);
   if (!token.has_value()) return false;
   AllocationId local = 0;
+  bool is_known = false;
   Fetch::Item item{token->allocation, token->nonce, false};
   {
     MutexLock lock(context_.registry.mutex);
@@ -39,21 +40,34 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
     const Backing& backing = context_.registry.backing_of(import);
     item.has_backing = backing.state == mapped;
     // The owner knows it since the first import.
-    if (item.has_backing && import.handle_references + import.mappings.size() > 1) {
-      *handle = handle_of(local);
-      *result = driver_result::kSuccess;
-      return true;
-    }
+    is_known = item.has_backing && import.handle_references + import.mappings.size() > 1;
   }
-  auto replies = std::make_shared<Replies>();
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  request(token->owner, {{local, item, token->owner_pid}}, deadline, replies);
-  const Status fetched = replies->wait(deadline, kImportWaits);
-  if (!fetched.ok())
+  auto replies = std::make_shared<Replies>();
+  if (!is_known) request(token->owner, {{local, item, token->owner_pid}}, deadline, replies);
+  Status ready = replies->wait(deadline, kImportWaits);
+  if (ready.ok()) ready = wait_until_filled(*token, deadline);
+  if (!ready.ok())
     AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,
-             fetched.error().message.c_str());
-  *result = finish_import(local, fetched.ok(), handle);
+             ready.error().message.c_str());
+  *result = finish_import(local, ready.ok(), handle);
   return true;
+}
+
+// The importing call may have passed the gate before the owner's notice, and use the memory at
+// once.
+Status Imports::wait_until_filled(const Token& token, Deadline deadline) {
+  MutexLock lock(context_.registry.mutex);
+  const bool filled = filled_.wait_until(
+      context_.registry.mutex, deadline,
+      [&]() AMEM_REQUIRES(context_.registry.mutex) {
+        const auto owner_tag = owner_tags_.find({token.owner, token.tag});
+        return owner_tag == owner_tags_.end() || !owner_tag->second.is_filling;
+      },
+      [&] { AMEM_LOG(warn, -1, "%s: %s", kImportWaits, process_text(token.owner_pid).c_str()); });
+  if (filled) return ok_status();
+  return make_error(ErrorKind::timeout, 0,
+                    "it has not filled the memory before the deadline: its resume has not ended");
 }
 
 DriverResult Imports::finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle) {
@@ -153,6 +167,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     if (outcome == Fetched::Outcome::here || is_early) {
       arrived_[backing.id] = std::move(fd);
       if (is_early) away.insert(backing.tag);
+      if (is_early) owner_tags_[{owner, backing.tag}].is_filling = true;
     } else if (outcome == Fetched::Outcome::away) {
       away.insert(backing.tag);
       if (backing.state == dropped) (void)change_state(backing, revoked);
@@ -166,6 +181,9 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
       (void)change_state(backing, lost);
     }
   }
+  // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
+  // waits, and wait_until_filled() holds the ones that are inside.
+  (void)note_closures(owner, away);
   for (Client* client : context_.clients.of(away))
     client->close_for_peer(owner, paused_text(reply.pid), answer.away_scope);
   if (failed == 0) return ok_status();

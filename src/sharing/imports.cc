@@ -16,35 +16,39 @@ namespace amem {
 
 using enum BackingState;
 
-void Imports::close(const PeerInfo& owner, const Tags& tags, const Scope& scope) {
-  if (seeded_fault("leave_gate_open")) return;
-  for (Client* client : context_.clients.of(tags))
-    client->close_for_peer(owner.instance, paused_text(owner.pid), scope);
+Imports::Closures Imports::note_closures(const InstanceId& owner, const Tags& tags) {
+  Closures closures;
+  for (const Tag& tag : tags) closures[tag] = ++owner_tags_[{owner, tag}].closures;
+  return closures;
 }
 
-// Both close the gates immediately, and again when the worker reaches them: a restore of an earlier
-// pause may be queued before them, which opens the gates.
-void Imports::on_away(const PeerInfo& owner, uint64_t request_id, Away notice) {
-  // Also sent to processes of other jobs of this user.
-  const auto close_if_shared = [this, owner, notice = std::move(notice)] {
+void Imports::reopen(const InstanceId& owner, const Closures& since) {
+  for (const auto& [tag, closure] : since)
+    if (Client* const client = context_.clients.of(tag);
+        client != nullptr && owner_tags_[{owner, tag}].closures == closure)
+      client->reopen_for_peer(owner);
+}
+
+void Imports::on_away(const PeerInfo& owner, uint64_t request_id, const Away& notice) {
+  {
+    MutexLock lock(context_.registry.mutex);
+    (void)note_closures(owner.instance, {notice.tag});
+    // Also sent to processes of other jobs of this user.
     Client* const client = context_.clients.of(notice.tag);
     if (client != nullptr && !seeded_fault("leave_gate_open"))
       client->close_if_shared(owner.instance, paused_text(owner.pid), notice.scope);
-  };
-  close_if_shared();
-  workers_.post(owner.instance, close_if_shared);
+  }
   context_.peers.load()->reply(owner.instance, request_id, AwayHeard{}, {});
 }
 
-Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request, Deadline deadline) {
+Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
+                                  const Closures& closures, Deadline deadline) {
   const Tags tags(request.tags.begin(), request.tags.end());
-  close(owner, tags, request.scope);
   bool untouched = true;
   const Status status = unmap_imports(owner.instance, request, deadline, &untouched);
   Revoked answer{status.ok(), {}};
-  const std::vector<Client*> clients = context_.clients.of(tags);
   if (status.ok()) {
-    for (Client* client : clients) {
+    for (Client* client : context_.clients.of(tags)) {
       const Scope own = client->scope();
       answer.scope.insert(answer.scope.end(), own.begin(), own.end());
     }
@@ -53,19 +57,28 @@ Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request, 
   }
   answer.reason = status.error().message;
   // The owner's pause has failed, and it restores what was unmapped.
-  if (untouched && !context_.exiting)
-    for (Client* client : clients) client->reopen_for_peer(owner.instance);
+  MutexLock lock(context_.registry.mutex);
+  if (untouched && !context_.exiting) reopen(owner.instance, closures);
   return answer;
 }
 
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
-  close(owner, Tags(request.tags.begin(), request.tags.end()), request.scope);
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
-  workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request)] {
+  Closures closures;
+  {
+    const Tags tags(request.tags.begin(), request.tags.end());
+    MutexLock lock(context_.registry.mutex);
+    closures = note_closures(owner.instance, tags);
+    if (!seeded_fault("leave_gate_open"))
+      for (Client* client : context_.clients.of(tags))
+        client->close_for_peer(owner.instance, paused_text(owner.pid), request.scope);
+  }
+  workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request),
+                                 closures = std::move(closures)] {
     if (context_.exiting) return;
     step_point(StepPoint::revoke_asked);
     const NvtxRange range("revoke");
-    Revoked answer = carry_out_revoke(owner, request, deadline);
+    Revoked answer = carry_out_revoke(owner, request, closures, deadline);
     if (!answer.revoked && context_.exiting) return;
     step_point(StepPoint::revoke_unmapped);
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
@@ -97,7 +110,12 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
   step_point(StepPoint::revoke_drained);
 
   MutexLock lock(context_.registry.mutex);
-  for (const Tag& tag : tags) series_.erase({owner, tag});  // of a restore that was interrupted
+  for (const Tag& tag : tags) {  // of a restore that was interrupted
+    OwnerTag& owner_tag = owner_tags_[{owner, tag}];
+    owner_tag.series = {};
+    owner_tag.is_filling = false;
+  }
+  filled_.notify_all();
   for (Backing* import : imports_of(owner, &tags)) {
     if (staying.contains(import->id_at_owner)) continue;
     // Received by a resume of this process that has not mapped it. The owner will restore it.
@@ -116,19 +134,25 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
 void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
                          std::vector<UniqueFd> fds) {
   auto shared = std::make_shared<std::vector<UniqueFd>>(std::move(fds));
-  workers_.post(owner.instance, [this, owner, request_id, message = std::move(message), shared] {
-    if (context_.exiting) return;
-    // Also sent to processes that share nothing with the owner.
-    const bool is_importer = !message.backings.empty();
-    std::optional<NvtxRange> range;
-    if (is_importer) range.emplace("restore");
-    if (is_importer) step_point(StepPoint::restore_arrived);
-    const Status status = map_again(owner.instance, message, *shared);
-    if (!status.ok() && context_.exiting) return;
-    if (is_importer) step_point(StepPoint::restore_mapped);
-    Restored answer{status.ok(), status.ok() ? std::string() : status.error().message};
-    context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
-  });
+  uint64_t closure = 0;
+  {
+    MutexLock lock(context_.registry.mutex);
+    closure = owner_tags_[{owner.instance, message.tag}].closures;
+  }
+  workers_.post(
+      owner.instance, [this, owner, request_id, message = std::move(message), shared, closure] {
+        if (context_.exiting) return;
+        // Also sent to processes that share nothing with the owner.
+        const bool is_importer = !message.backings.empty();
+        std::optional<NvtxRange> range;
+        if (is_importer) range.emplace("restore");
+        if (is_importer) step_point(StepPoint::restore_arrived);
+        const Status status = map_again(owner.instance, message, *shared, closure);
+        if (!status.ok() && context_.exiting) return;
+        if (is_importer) step_point(StepPoint::restore_mapped);
+        Restored answer{status.ok(), status.ok() ? std::string() : status.error().message};
+        context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
+      });
 }
 
 Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
@@ -147,18 +171,20 @@ Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
 }
 
 Status Imports::map_again(const InstanceId& owner, const Restore& message,
-                          const std::vector<UniqueFd>& fds) {
+                          const std::vector<UniqueFd>& fds, uint64_t closure) {
   MutexLock lock(context_.registry.mutex);
-  Series& series = series_[{owner, message.tag}];
+  OwnerTag& owner_tag = owner_tags_[{owner, message.tag}];
+  Series& series = owner_tag.series;
   if (series.number != message.series) series = {message.series};
   series.is_complete = series.is_complete && series.arrived == message.sent_before;
   series.arrived += static_cast<uint32_t>(fds.size());
+  if (!message.last) owner_tag.is_filling = true;
   Status status = map_parcel(owner, message, fds);
   series.is_complete = series.is_complete && status.ok();
   if (!message.last) return status;
   // What did not arrive or could not be mapped is not lost: the owner sends all again.
   const bool is_complete = series.is_complete;
-  series_.erase({owner, message.tag});
+  series = {};
   AMEM_TRY(std::move(status));
   if (!is_complete)
     return make_error(ErrorKind::protocol, 0, "an earlier part of what came back was not mapped");
@@ -166,7 +192,9 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   for (Backing* import : imports_of(owner, &tags))
     if (import->state == revoked && !arrived_.contains(import->id))
       (void)change_state(*import, lost);
-  if (Client* client = context_.clients.of(message.tag)) client->reopen_for_peer(owner);
+  reopen(owner, {{message.tag, closure}});
+  if (owner_tag.closures == closure) owner_tag.is_filling = false;
+  filled_.notify_all();
   return ok_status();
 }
 
@@ -174,8 +202,16 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
   const auto end = [this, owner] {
     if (context_.exiting) return;
     MutexLock lock(context_.registry.mutex);
-    for (Backing* import : imports_of(owner.instance, nullptr))
-      if (import->state == revoked) (void)change_state(*import, lost);
+    for (Backing* import : imports_of(owner.instance, nullptr)) {
+      // Its contents are not complete.
+      const bool is_filling = owner_tags_[{owner.instance, import->tag}].is_filling;
+      if (is_filling && import->state == dropped) arrived_.erase(import->id);
+      if (import->state == revoked || (is_filling && import->state == dropped))
+        (void)change_state(*import, lost);
+    }
+    std::erase_if(owner_tags_,
+                  [&](const auto& entry) { return entry.first.first == owner.instance; });
+    filled_.notify_all();
     for (Client* client : context_.clients.all())
       client->peer_ended(owner.instance, ended_text(owner.pid));
   };

@@ -108,8 +108,8 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
     imports_.on_restore(from, request_id, std::move(*back), std::move(received.fds));
   } else if (const auto* drop = std::get_if<Drop>(&message)) {
     exports_.forget_imports(from.instance, *drop);
-  } else if (auto* away = std::get_if<Away>(&message)) {
-    imports_.on_away(from, request_id, std::move(*away));
+  } else if (const auto* away = std::get_if<Away>(&message)) {
+    imports_.on_away(from, request_id, *away);
   } else if (std::holds_alternative<StatusQuery>(message)) {
     context_.peers.load()->reply(from.instance, request_id, StatusReply{status_()}, {});
   }
