@@ -141,8 +141,8 @@ void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, c
     (void)change_state(backing, lost);
   }
   if (count == 0) return;
-  AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, has ended: %s", pid, count,
-           why.message.c_str());
+  AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, cannot be reached: %s",
+           pid, count, why.message.c_str());
   for (Client* client : context_.clients.of(had)) client->peer_lost(owner, ended_text(pid));
 }
 
