@@ -28,8 +28,6 @@ constexpr AttributeRow kAttributes[] = {
     {kAttributeCanMapHostMemory, 1},
     {kAttributeAsyncEngineCount, 3},
     {kAttributeUnifiedAddressing, 1},
-    {kAttributeComputeCapabilityMajor, 9},
-    {kAttributeComputeCapabilityMinor, 0},
     {kAttributeStreamPrioritiesSupported, 1},
     {kAttributeCanUseHostPointerForRegisteredMemory, 1},
     {kAttributeHostRegisterSupported, 1},
@@ -48,6 +46,8 @@ bool exists(CuDevice device) { return device >= 0 && device < Machine::joined()-
 int attribute_value(int attribute, CuDevice device) {
   if (attribute == kAttributeMulticast) return multicast_supported() ? 1 : 0;
   if (attribute == kAttributePciBusId) return 1 + device;
+  if (attribute == kAttributeComputeCapabilityMajor) return compute_capability() / 10;
+  if (attribute == kAttributeComputeCapabilityMinor) return compute_capability() % 10;
   const auto* row =
       std::find_if(std::begin(kAttributes), std::end(kAttributes),
                    [attribute](const AttributeRow& one) { return one.attribute == attribute; });

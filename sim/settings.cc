@@ -52,6 +52,9 @@ uint64_t initial_local_memory_bytes() {
   return std::min(number("AMEM_SIM_LOCAL_MB", 8, 0), kMaxMemoryMb) << 20;
 }
 bool multicast_supported() { return text("AMEM_SIM_MULTICAST") == "1"; }
+int compute_capability() {
+  return static_cast<int>(std::min<uint64_t>(number("AMEM_SIM_COMPUTE", 90), 999));
+}
 std::string initial_faults() { return text("AMEM_SIM_FAULT"); }
 std::string initial_delays() { return text("AMEM_SIM_DELAY_US"); }
 

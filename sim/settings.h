@@ -15,6 +15,7 @@ uint64_t wanted_device_memory_bytes();
 uint64_t wanted_host_memory_bytes();
 uint64_t initial_local_memory_bytes();
 bool multicast_supported();
+int compute_capability();  ///< 90: 9.0
 std::string initial_faults();
 std::string initial_delays();
 

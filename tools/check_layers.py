@@ -26,7 +26,7 @@ HOMES = (
     (
         "dlsym and dlopen",
         re.compile(r"(?<![\w.>])(?:dlsym|dlvsym|dlopen|dlmopen)\s*\("),
-        ("src/clients/", "src/driver/", "src/api/"),
+        ("src/clients/", "src/driver/", "src/api/", "src/cli/doctor/"),
         "look-ups are answered, and asked, where the driver and the real libnccl are known",
     ),
     (

@@ -10,8 +10,6 @@
 namespace amem::minccl {
 namespace {
 
-constexpr int kVersion = 22809;
-
 // The first fields of ncclConfig_t, the same since NCCL 2.14.
 struct ConfigHead {
   size_t size_bytes;
@@ -115,7 +113,7 @@ using namespace amem::minccl;
 
 MINCCL_API(ncclResult_t, ncclGetVersion, int* version) {
   if (version == nullptr) return ncclInvalidArgument;
-  *version = kVersion;
+  *version = settings().version;
   return ncclSuccess;
 }
 

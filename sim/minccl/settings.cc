@@ -26,6 +26,7 @@ bool is(const char* text, const char* wanted) {
 
 Settings read_settings() {
   Settings read;
+  read.version = static_cast<int>(number("MINCCL_VERSION", read.version, 1, 999999));
   read.cumem = number("NCCL_CUMEM_ENABLE", 1, -2, 1) != 0;
   read.p2p_disabled = number("NCCL_P2P_DISABLE", 0, 0, 1) == 1;
   if (const char* host = getenv("NCCL_HOSTID")) read.host = std::hash<std::string_view>()(host);

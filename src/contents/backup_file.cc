@@ -42,9 +42,10 @@ Result<std::shared_ptr<const BackupFile>> BackupFile::make(const std::string& di
   if (!file.ok()) return std::move(file.error());
   // A file system that cannot reserve space reports it at a write.
   while (fallocate(file.value().get(), 0, 0, static_cast<off_t>(size_bytes)) != 0) {
-    if (errno == EINTR) continue;
-    if (errno == EOPNOTSUPP || errno == ENOSYS) break;
-    return os_error(errno, "fallocate(%zu bytes) of a backup file in %s (%zu bytes are free)",
+    const int code = errno;
+    if (code == EINTR) continue;
+    if (code == EOPNOTSUPP || code == ENOSYS) break;
+    return os_error(code, "fallocate(%zu bytes) of a backup file in %s (%zu bytes are free)",
                     size_bytes, directory.c_str(), free_bytes(directory));
   }
   return std::make_shared<const BackupFile>(std::move(file.value()), directory);
@@ -55,10 +56,11 @@ Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t 
     const ssize_t written = pwrite(file_.get(), from + done, size_bytes - done,
                                    static_cast<off_t>(offset_bytes + done));
     if (written < 0 && errno == EINTR) continue;
+    // free_bytes() changes errno.
+    const int code = written == 0 ? ENOSPC : errno;
     if (written <= 0)
-      return os_error(written == 0 ? ENOSPC : errno,
-                      "pwrite(%zu bytes) to a backup file in %s (%zu bytes are free)", size_bytes,
-                      directory_.c_str(), free_bytes(directory_));
+      return os_error(code, "pwrite(%zu bytes) to a backup file in %s (%zu bytes are free)",
+                      size_bytes, directory_.c_str(), free_bytes(directory_));
     done += static_cast<size_t>(written);
   }
   return ok_status();

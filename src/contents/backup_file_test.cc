@@ -3,8 +3,10 @@
 #include "contents/backup_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "tests/support/file_size_limit.h"
@@ -17,7 +19,8 @@ class BackupFileTest : public testing::Test {
   BackupFileTest() { std::filesystem::create_directory(directory_); }
   ~BackupFileTest() override { std::filesystem::remove_all(directory_); }
 
-  const std::string directory_ = testing::TempDir() + "amem_backup_file_test";
+  const std::string directory_ =
+      testing::TempDir() + "amem_backup_file_test-" + std::to_string(getpid());
 };
 
 TEST_F(BackupFileTest, KeepsWhatIsWritten) {
@@ -73,6 +76,15 @@ TEST_F(BackupFileTest, WriteThatFailsIsAnError) {
   const Status written = file.value()->write(0, data.data(), data.size());
   ASSERT_FALSE(written.ok());
   EXPECT_EQ(written.error().code, EFBIG);
+}
+
+TEST_F(BackupFileTest, ErrorOfAWriteIsThatOfTheWriteWithoutTheDirectory) {
+  const auto file = BackupFile::make(directory_, 4096);
+  ASSERT_TRUE(file.ok());
+  std::filesystem::remove_all(directory_);
+  const FileSizeLimit small(8192);
+  const std::vector<unsigned char> data(16384);
+  EXPECT_EQ(file.value()->write(0, data.data(), data.size()).error().code, EFBIG);
 }
 
 }  // namespace

@@ -336,6 +336,10 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   }
   step_point(StepPoint::resume_filled);
   const Phase phase("resume: peers", &report->peers_ms);
+  // The importers are told after the fetch, although their memory is filled: a resume without its
+  // imports fails, and calls of an importer would then wait on the GPU for a process that is
+  // paused. No process waits for another one's end_restore() here: fetches are answered by the
+  // service thread.
   if (!fetched.ok()) {
     sharing_.exports().cancel_restore(tags);
     return fetched;

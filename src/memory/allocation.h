@@ -55,6 +55,7 @@ struct Allocation {
   BackingId backing = 0;
   size_t offset_bytes = 0;  ///< in the backing
   bool was_mapped = false;
+  int registering = 0;                  ///< number of running calls that may make it persistent
   std::vector<DeviceAddress> mappings;  ///< start addresses, in order of creation
 
   // Only for an allocation of this process:

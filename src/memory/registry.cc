@@ -8,11 +8,12 @@
 namespace amem {
 
 bool is_persistent(const Backing& backing, const AllocationMap& allocations) {
+  const auto stays = [&](const auto& entry) {
+    const Allocation& allocation = allocations.at(entry.second);
+    return allocation.kind == Kind::persistent || allocation.registering > 0;
+  };
   return backing.is_staying ||
-         std::any_of(backing.allocations.begin(), backing.allocations.end(),
-                     [&](const auto& entry) {
-                       return allocations.at(entry.second).kind == Kind::persistent;
-                     });
+         std::any_of(backing.allocations.begin(), backing.allocations.end(), stays);
 }
 
 namespace {

@@ -19,8 +19,8 @@ struct AddressRange {
 
 using AllocationMap = std::map<AllocationId, Allocation>;
 
-/// True if an allocation in the backing is persistent, or was when a pause told importers so. The
-/// whole backing then stays.
+/// True if an allocation in the backing is persistent, may become so by a call that is running, or
+/// was when a pause told importers so. The whole backing then stays.
 bool is_persistent(const Backing& backing, const AllocationMap& allocations);
 
 /// The memory of all clients in this process: allocations by handle, mappings by address, and their

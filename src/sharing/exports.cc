@@ -62,7 +62,7 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const InstanceId& 
   }
   fds->push_back(std::move(fd.value()));
   if (of_tag.state == OfTag::State::here) return Fetched::Outcome::here;
-  tell_at_end(of_tag, importer);
+  tell_at_end(backing.tag, importer);
   return Fetched::Outcome::early;
 }
 

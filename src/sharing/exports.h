@@ -88,13 +88,23 @@ class Exports {
     };
     State state = State::here;
     uint64_t restores = 0;  ///< number of restores; an earlier one sends nothing more
-    std::vector<std::shared_ptr<PendingRestore>> pending{};  ///< of the current restore
+    // Of the current restore:
+    std::vector<std::shared_ptr<PendingRestore>> pending{};
+    std::shared_ptr<Replies> replies{};
+    Deadline deadline = Deadline::after_ms(0);
     /// The processes that were notified of the pause and must be notified of the resume: importers,
     /// for whose replies a resume waits, and bystanders.
     std::set<InstanceId> told{}, bystanders{};
   };
-  /// A process that has fetched memory during a restore is told when the restore ends.
-  static void tell_at_end(OfTag& of_tag, const InstanceId& importer);
+  /// The current restore includes this importer and sends it these backings.
+  std::shared_ptr<PendingRestore> add_pending(const Tag& tag, const InstanceId& importer,
+                                              std::vector<BackingId> backings)
+      AMEM_REQUIRES(context_.registry.mutex);
+  /// A process that has fetched memory during a restore is told when the restore ends, and the
+  /// resume waits for its reply: otherwise a message that does not arrive would leave its gate
+  /// closed.
+  void tell_at_end(const Tag& tag, const InstanceId& importer)
+      AMEM_REQUIRES(context_.registry.mutex);
   /// Sends the next part of a restore to an importer. The part after it is sent when this one is
   /// mapped. False if a backing could not be exported.
   bool send_part(const std::shared_ptr<PendingRestore>& to) AMEM_REQUIRES(context_.registry.mutex);

@@ -91,6 +91,39 @@ TEST_F(FetchTest, MemoryThatIsBeingFilledIsGivenEarly) {
   EXPECT_EQ(fetch(importer_, other_token_.allocation, other_token_.nonce), kGiven);
 }
 
+// It keeps its gate closed until it is told.
+TEST_F(FetchTest, ResumeWaitsForOneThatFetchedEarlyAndTellsItAgainAfterAnError) {
+  const Tags tags{""};
+  // Maps what comes before the last part.
+  const auto answer_last = [&](const Restored& restored) {
+    for (bool is_last = false; !is_last;) {
+      ASSERT_TRUE(importer_.recorder.wait_seen(1));
+      for (const Recorder::Seen& told : importer_.recorder.take_seen()) {
+        is_last = std::get<Restore>(told.received.message).last;
+        importer_.service->reply(context_.self, told.request_id,
+                                 is_last ? restored : Restored{true, ""}, {});
+      }
+    }
+  };
+  // The recorder shows notices of processes that it knows.
+  context_.peers.load()->send(importer_.id, Drop{{1}}, {});
+  ASSERT_TRUE(importer_.recorder.wait_seen(1));
+  importer_.recorder.take_seen();
+  auto replies = sharing_->exports().begin_restore(tags, patience());
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce).first, Fetched::Outcome::early);
+  sharing_->exports().end_restore(tags);
+  answer_last({false, "no descriptor"});
+  const Status failed = replies->wait(patience());
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("no descriptor"), std::string::npos)
+      << failed.error().message;
+
+  replies = sharing_->exports().begin_restore(tags, patience());
+  sharing_->exports().end_restore(tags);
+  answer_last({true, ""});
+  EXPECT_TRUE(replies->wait(patience()).ok());
+}
+
 TEST_F(FetchTest, MemoryIsAwayAfterARestoreThatWasCancelled) {
   const Tags tags{""};
   (void)sharing_->exports().begin_restore(tags, patience());

@@ -13,6 +13,9 @@
 
 namespace amem {
 
+/// For Replies::wait().
+inline constexpr char kImportWaits[] = "an import waits for the process that owns the memory";
+
 /// The importer's side of sharing: allocations of other processes that are mapped here. They are
 /// unmapped when their owner pauses.
 ///
@@ -35,7 +38,7 @@ class Imports {
   /// The client has released an import. Notifies its owner.
   void forget(const Allocation& import) AMEM_REQUIRES(context_.registry.mutex);
 
-  void on_away(const PeerInfo& owner, uint64_t request_id, Away notice);
+  void on_away(const PeerInfo& owner, uint64_t request_id, const Away& notice);
   void on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request);
   void on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
                   std::vector<UniqueFd> fds);
@@ -52,7 +55,9 @@ class Imports {
   struct Wanted {
     AllocationId local = 0;
     Fetch::Item item;
+    pid_t owner_pid = 0;
   };
+  /// All of one owner.
   void request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
                const std::shared_ptr<Replies>& replies);
   /// The owner has ended: its memory is lost.
@@ -61,15 +66,25 @@ class Imports {
   Status map_arrived(Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   DriverResult finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle);
 
-  /// New work that shares a scope with the owner waits from now on.
-  void close(const PeerInfo& owner, const Tags& tags, const Scope& scope);
+  /// Waits until the owner has filled the memory, if it is filling it. Errors: timeout.
+  Status wait_until_filled(const Token& token, Deadline deadline);
+
+  /// A message has arrived after which new work that shares a scope with the owner waits.
+  using Closures = std::map<Tag, uint64_t>;
+  Closures note_closures(const InstanceId& owner, const Tags& tags)
+      AMEM_REQUIRES(context_.registry.mutex);
+  /// New work may start, unless another such message has arrived in the meantime: the worker
+  /// processes messages later than they arrive.
+  void reopen(const InstanceId& owner, const Closures& since)
+      AMEM_REQUIRES(context_.registry.mutex);
   /// Unmaps the imports of the request, and returns the reply to it.
-  Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, Deadline deadline);
+  Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, const Closures& closures,
+                           Deadline deadline);
   /// Sets `*untouched` to false before the first unmap.
   Status unmap_imports(const InstanceId& owner, const Revoke& request, Deadline deadline,
                        bool* untouched);
   Status map_again(const InstanceId& owner, const Restore& message,
-                   const std::vector<UniqueFd>& fds);
+                   const std::vector<UniqueFd>& fds, uint64_t closure);
   Status map_parcel(const InstanceId& owner, const Restore& message,
                     const std::vector<UniqueFd>& fds) AMEM_REQUIRES(context_.registry.mutex);
   /// The imports with these tags, or all if `tags` is nullptr.
@@ -84,7 +99,15 @@ class Imports {
     uint32_t arrived = 0;     ///< backings
     bool is_complete = true;  ///< no part is missing, and each was mapped
   };
-  std::map<std::pair<InstanceId, Tag>, Series> series_ AMEM_GUARDED_BY(context_.registry.mutex);
+  /// A tag of an owner.
+  struct OwnerTag {
+    uint64_t closures = 0;    ///< number of messages after which gates are closed
+    bool is_filling = false;  ///< the owner fills what is mapped here
+    Series series{};
+  };
+  std::map<std::pair<InstanceId, Tag>, OwnerTag> owner_tags_
+      AMEM_GUARDED_BY(context_.registry.mutex);
+  Condition filled_;  ///< is_filling is false
   ServiceWorkers workers_;
 };
 

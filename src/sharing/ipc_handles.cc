@@ -53,9 +53,11 @@ Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
   const auto replies = std::make_shared<Replies>();
   const auto token = std::make_shared<UniqueFd>();
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  replies->expect();
+  const std::string name = process_text(wanted.owner_pid);
+  replies->expect(name);
   context_.peers.load()->call(wanted.owner, TokenQuery{wanted.allocation, wanted.nonce}, {},
-                              deadline, [replies, token](Result<Received> reply) {
+                              deadline, [replies, token, name](Result<Received> reply) {
+                                replies->heard(name);
                                 if (!reply.ok())
                                   return replies->failed(reply.error().message, reply.error().kind);
                                 if (reply.value().fds.empty())
@@ -63,7 +65,7 @@ Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
                                 *token = std::move(reply.value().fds.front());
                                 replies->succeeded();
                               });
-  AMEM_TRY(replies->wait(deadline));
+  AMEM_TRY(replies->wait(deadline, kImportWaits));
   return std::move(*token);
 }
 

@@ -35,5 +35,7 @@ inline std::string process_text(pid_t pid) {
 }
 /// For calls that wait for it.
 inline std::string paused_text(pid_t pid) { return process_text(pid) + " is paused"; }
+/// For calls that fail because it has ended.
+inline std::string ended_text(pid_t pid) { return process_text(pid) + ", has ended"; }
 
 }  // namespace amem

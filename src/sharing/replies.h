@@ -55,7 +55,8 @@ class Replies {
 
   void log_silent(const char* notice) AMEM_REQUIRES(mutex_) {
     std::string names;
-    for (const std::string& name : silent_) names += (names.empty() ? "" : ", ") + name;
+    for (auto name = silent_.begin(); name != silent_.end(); name = silent_.upper_bound(*name))
+      names += (names.empty() ? "" : ", ") + *name;
     if (notice != nullptr && !names.empty()) AMEM_LOG(warn, -1, "%s: %s", notice, names.c_str());
   }
   void settle(const std::string& failure, bool late) {

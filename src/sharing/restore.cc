@@ -127,6 +127,8 @@ void Exports::begin_restore(const Tag& tag, Deadline deadline,
   OfTag& of_tag = tags_[tag];
   of_tag.state = OfTag::State::returning;
   ++of_tag.restores;
+  of_tag.replies = replies;
+  of_tag.deadline = deadline;
   std::map<InstanceId, std::vector<BackingId>> due;
   for (const InstanceId& importer : std::exchange(of_tag.told, {})) due[importer];
   for (auto& [id, backing] : context_.registry.backings()) {
@@ -137,14 +139,19 @@ void Exports::begin_restore(const Tag& tag, Deadline deadline,
       if (backing.is_here()) backings.push_back(id);
     }
   }
-  for (auto& [importer, backings] : due) {
-    of_tag.bystanders.erase(importer);
-    const std::string name = process_text(importer_pids_[importer]);
-    replies->expect(name);
-    of_tag.pending.push_back(std::make_shared<PendingRestore>(PendingRestore{
-        tag, importer, deadline, of_tag.restores, replies, std::move(backings), name}));
-    (void)send_part(of_tag.pending.back());
-  }
+  for (auto& [importer, backings] : due)
+    (void)send_part(add_pending(tag, importer, std::move(backings)));
+}
+
+std::shared_ptr<Exports::PendingRestore> Exports::add_pending(const Tag& tag,
+                                                              const InstanceId& importer,
+                                                              std::vector<BackingId> backings) {
+  OfTag& of_tag = tags_[tag];
+  of_tag.bystanders.erase(importer);
+  const std::string name = process_text(importer_pids_[importer]);
+  of_tag.replies->expect(name);
+  return of_tag.pending.emplace_back(std::make_shared<PendingRestore>(PendingRestore{
+      tag, importer, of_tag.deadline, of_tag.restores, of_tag.replies, std::move(backings), name}));
 }
 
 void Exports::end_restore(const Tags& tags) {
@@ -173,10 +180,11 @@ void Exports::cancel_restore(const Tags& tags) {
   }
 }
 
-void Exports::tell_at_end(OfTag& of_tag, const InstanceId& importer) {
-  const bool is_told = std::any_of(of_tag.pending.begin(), of_tag.pending.end(),
+void Exports::tell_at_end(const Tag& tag, const InstanceId& importer) {
+  const auto& pending = tags_[tag].pending;
+  const bool is_told = std::any_of(pending.begin(), pending.end(),
                                    [&](const auto& to) { return to->importer == importer; });
-  if (!is_told) of_tag.bystanders.insert(importer);
+  if (!is_told) (void)add_pending(tag, importer, {});
 }
 
 }  // namespace amem

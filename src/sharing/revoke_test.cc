@@ -123,9 +123,15 @@ TEST_F(RevokeTest, ImporterKeepsMemoryThatIsPersistent) {
   EXPECT_FALSE(stays());
 }
 
+class UnreachableImporterTest : public RevokeTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(SocketIs, UnreachableImporterTest, testing::Bool(),
+                         [](const auto& is_gone) {
+                           return std::string(is_gone.param ? "Removed" : "Closed");
+                         });
+
 /// An importer that closes its sockets when it is asked, as a program does that closes every file
-/// number it does not know.
-TEST_F(RevokeTest, OneThatClosesItsConnectionAndLivesRefusesThePause) {
+/// number it does not know; or whose socket in /dev/shm is removed.
+TEST_P(UnreachableImporterTest, ThatLivesRefusesThePauseAndIsNamed) {
   RawListener listener;
   {
     MutexLock lock(registry_.mutex);
@@ -136,7 +142,10 @@ TEST_F(RevokeTest, OneThatClosesItsConnectionAndLivesRefusesThePause) {
     raw->greet(listener.id);
     while (const auto message = raw->next_message())
       if (std::holds_alternative<Revoke>(message->message)) break;
-    listener.close();
+    if (GetParam())
+      unlink(socket_path(listener.id).c_str());
+    else
+      listener.close();
   });
 
   const Status status = exports_.revoke({""}, Deadline::after_ms(500));

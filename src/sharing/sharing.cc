@@ -40,7 +40,7 @@ bool Sharing::import_token(int fd, DriverHandle* handle, DriverResult* result) {
       error, -1,
       "cannot import memory of process %d, whose amem makes tokens of version %u, this one %u: "
       "install the same amem for all processes of the job",
-      other->owner_pid, other->version, kTokenVersion);
+      other->owner_pid, other->version, token_version());
   *result = driver_result::kInvalidValue;
   return true;
 }
@@ -108,8 +108,8 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
     imports_.on_restore(from, request_id, std::move(*back), std::move(received.fds));
   } else if (const auto* drop = std::get_if<Drop>(&message)) {
     exports_.forget_imports(from.instance, *drop);
-  } else if (auto* away = std::get_if<Away>(&message)) {
-    imports_.on_away(from, request_id, std::move(*away));
+  } else if (const auto* away = std::get_if<Away>(&message)) {
+    imports_.on_away(from, request_id, *away);
   } else if (std::holds_alternative<StatusQuery>(message)) {
     context_.peers.load()->reply(from.instance, request_id, StatusReply{status_()}, {});
   }

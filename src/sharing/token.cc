@@ -30,7 +30,7 @@ constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 /// False when reading finds no token of this version.
 bool walk(FieldStream& stream, Token& token) {
   uint64_t magic = kMagic;
-  uint32_t version = kTokenVersion;
+  uint32_t version = token_version();
   stream.number(magic);
   stream.number(version);
   stream.id(token.owner);
@@ -42,7 +42,7 @@ bool walk(FieldStream& stream, Token& token) {
   stream.number(token.offset_bytes);
   stream.number(token.size_bytes);
   stream.tag(token.tag);
-  return stream.ok() && magic == kMagic && version == kTokenVersion;
+  return stream.ok() && magic == kMagic && version == token_version();
 }
 
 /// Asked first: only files in memory have seals, so that no other file system is asked.
@@ -135,7 +135,7 @@ std::optional<OtherToken> read_other_token(int fd) {
   } head;
   static_assert(sizeof head == 48);
   if (!is_sealed(fd) || pread(fd, &head, sizeof head, 0) != sizeof head) return std::nullopt;
-  if (head.magic != kMagic || head.version == kTokenVersion) return std::nullopt;
+  if (head.magic != kMagic || head.version == token_version()) return std::nullopt;
   return OtherToken{head.version, head.owner_pid};
 }
 

@@ -160,7 +160,7 @@ Result<std::vector<uint8_t>> encode(uint64_t request_id, Message message) {
     return make_error(ErrorKind::misuse, 0, "%s may not carry request id %llu", name_of(message),
                       static_cast<unsigned long long>(request_id));
   FieldStream stream;
-  Header header{kWireVersion, static_cast<uint8_t>(message.index() + 1), 0, request_id};
+  Header header{wire_version(), static_cast<uint8_t>(message.index() + 1), 0, request_id};
   walk(stream, header);
   std::visit([&](auto& body) { walk(stream, body); }, message);
   if (!stream.ok())
@@ -177,9 +177,9 @@ Result<Envelope> decode(std::span<const uint8_t> bytes) {
   walk(stream, header);
   if (!stream.ok())
     return make_error(ErrorKind::protocol, 0, "packet of %zu bytes has no header", bytes.size());
-  if (header.version != kWireVersion)
+  if (header.version != wire_version())
     return make_error(ErrorKind::protocol, 0, "packet has wire version %u, not %u", header.version,
-                      kWireVersion);
+                      wire_version());
   if (header.type == 0 || header.type > kTypes.size() || header.reserved != 0)
     return make_error(ErrorKind::protocol, 0, "packet has type %u, reserved bits 0x%x", header.type,
                       header.reserved);

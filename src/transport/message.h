@@ -11,6 +11,7 @@
 
 #include "base/identity.h"
 #include "base/result.h"
+#include "base/seeded_fault.h"
 #include "base/tag.h"
 
 namespace amem {
@@ -19,6 +20,10 @@ namespace amem {
 
 /// The first byte of every packet. Processes with different versions refuse each other.
 inline constexpr uint8_t kWireVersion = 7;
+/// The version that this process speaks.
+inline uint8_t wire_version() {
+  return seeded_fault("other_wire_version") ? kWireVersion + 1 : kWireVersion;
+}
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;

@@ -175,15 +175,15 @@ bool PeerLinks::read_one(uint64_t token) {
 }
 
 Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
-  if (version == kWireVersion) return ok_status();
+  if (version == wire_version()) return ok_status();
   if (!std::exchange(version_complained_, true))
     AMEM_LOG(
         warn, -1,
         "pid %d speaks wire version %u of amem, this process %u: they do not talk; install the "
         "same amem for all processes of the job",
-        connection.pid, version, kWireVersion);
+        connection.pid, version, wire_version());
   return make_error(ErrorKind::protocol, EPROTONOSUPPORT,
-                    "it speaks wire version %u, this process %u", version, kWireVersion);
+                    "it speaks wire version %u, this process %u", version, wire_version());
 }
 
 Status PeerLinks::dispatch(uint64_t token, Connection& connection, InPacket packet) {

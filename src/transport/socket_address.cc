@@ -99,7 +99,8 @@ Result<UniqueFd> dial(const InstanceId& instance) {
   if (code == ECONNREFUSED || code == ENOENT)
     return make_error(ErrorKind::peer, code,
                       "process of instance %s has ended, or has another /dev/shm than this one, or "
-                      "belongs to another user",
+                      "belongs to another user: processes that share GPU memory need one "
+                      "/dev/shm (docker run --ipc=...) and one user id",
                       instance.hex().c_str());
   return os_error(code, "connect(%s)", path.c_str());
 }

@@ -68,6 +68,102 @@ def test_a_machine_without_a_driver(amem, machine):
     assert "libcuda.so.1" in found["driver"][1]
 
 
+def test_a_driver_that_is_too_old(amem, machine, tmp_path):
+    (tmp_path / "libcuda.so.1").symlink_to(amem.folder / "src" / "driver" / "testdata" / "libold_driver.so")
+    code, found = examine(amem, sys.executable, **{**machine, "LD_LIBRARY_PATH": str(tmp_path)})
+
+    assert (code, found["driver"][0]) == (1, "FAIL")
+    assert "supports CUDA 12.1, but amem needs CUDA 12.2 or newer: update the driver" in found["driver"][1]
+
+
+def test_no_gpu(amem, machine):
+    code, found = examine(amem, sys.executable, AMEM_SIM_FAULT="cuInit:1..=100", **machine)
+
+    text = "none is visible; is CUDA_VISIBLE_DEVICES empty? A container needs the GPUs of its host"
+    assert (code, found["GPU"]) == (1, ("FAIL", text))
+
+
+def test_a_driver_that_does_not_start(amem, machine):
+    code, found = examine(amem, sys.executable, AMEM_SIM_FAULT="cuInit:1..=999", **machine)
+
+    assert (code, found["GPU"][0]) == (1, "FAIL")
+    assert "CUDA_ERROR_UNKNOWN (999): look at nvidia-smi; a container needs the GPUs" in found["GPU"][1]
+
+
+def test_a_gpu_that_is_too_old(amem, machine):
+    code, found = examine(amem, sys.executable, AMEM_SIM_COMPUTE="75", **machine)
+
+    assert (code, found["GPU"][0]) == (1, "FAIL")
+    assert found["GPU"][1].endswith("compute capability 7.5; amem needs 8.0 or newer")
+
+
+def test_a_gpu_without_virtual_memory_management(amem, machine):
+    # The first two attributes are those of the compute capability.
+    code, found = examine(amem, sys.executable, AMEM_SIM_FAULT="cuDeviceGetAttribute:3..=1", AMEM_SIM_DEVICES="1", **machine)
+
+    assert (code, found["GPU"][0]) == (1, "FAIL")
+    assert "no virtual memory management with file descriptors" in found["GPU"][1]
+
+
+VERSIONS = [
+    ("21805", "FAIL", "2.18.5, ", "; amem needs 2.19 or newer"),
+    ("21903", "ok", "2.19.3, ", "; amem intercepts its calls"),
+    ("23299", "ok", "2.32.99, ", "; amem intercepts its calls"),
+    ("23300", "note", "2.33.0, ", " make it refuse later pauses: update amem if a pause is refused"),
+]
+
+
+@pytest.mark.parametrize("version, verdict, begin, end", VERSIONS)
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_versions_of_nccl(amem, machine, version, verdict, begin, end, is_linked):
+    command = amem.folder / "bin" / "amem_rank" if is_linked else sys.executable
+    code, found = examine(amem, command, MINCCL_VERSION=version, **machine)
+
+    assert (code, found["NCCL"][0]) == (int(verdict == "FAIL"), verdict)
+    assert found["NCCL"][1].startswith(begin) and found["NCCL"][1].endswith(end)
+
+
+def in_mounts(script):
+    """Runs the script, which runs the command, where it may mount."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, "--mount", "sh", "-c", script, "sh"]
+
+
+DEV_SHM = {
+    "mount -t tmpfs -o ro none /dev/shm": "Read-only file system",
+    "mount -t tmpfs none /dev/shm && ln -s /tmp /dev/shm/amem-$(id -u)": "is not a directory that only user",
+    "mount -t tmpfs none /dev && touch /dev/null": "No such file or directory",
+}
+
+
+@pytest.mark.parametrize("setup, reason", DEV_SHM.items())
+def test_dev_shm_that_cannot_be_used(amem, machine, setup, reason):
+    under = in_mounts(f'{setup} && exec "$@"')
+    code, found = examine(amem, amem.folder / "bin" / "amem_rank", under=under, **machine)
+
+    assert (code, found["processes"][0]) == (1, "FAIL")
+    assert reason in found["processes"][1]
+    assert found["processes"][1].endswith("must be writable for this user: mount a tmpfs there")
+
+
+def test_nothing_is_left_in_dev_shm(amem, machine):
+    after = '"$@"; code=$?; test -z "$(ls /dev/shm/amem-$(id -u))" || exit 9; exit $code'
+    code, found = examine(amem, amem.folder / "bin" / "amem_rank", under=in_mounts(f"mount -t tmpfs none /dev/shm && {after}"), **machine)
+
+    assert (code, found["processes"][0]) == (0, "ok")
+
+
+def test_torch_memory_saver_beside_amem(amem, machine, tmp_path):
+    library = tmp_path / "torch_memory_saver_hook_mode_preload.abi3.so"
+    library.write_bytes((amem.folder / "sim" / "libnvidia-ml.so.1").read_bytes())
+    code, found = examine(amem, sys.executable, LD_PRELOAD=str(library), **machine)
+
+    assert (code, found["LD_PRELOAD"][0]) == (0, "note")
+    assert found["LD_PRELOAD"][1] == (
+        f"{library} pauses memory of its own, which amem does not pause: remove it; AMEM_TMS=1 gives a job the same interface"
+    )
+
+
 @pytest.mark.parametrize("cumem, verdict", [("force", "note"), ("respect", "FAIL")])
 @pytest.mark.parametrize("in_file", [True, False])
 def test_nccl_without_cumem(amem, machine, tmp_path, cumem, verdict, in_file):

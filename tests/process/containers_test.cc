@@ -49,6 +49,13 @@ class ContainerTest : public JobTest {
         },
         std::runtime_error);
     EXPECT_TRUE(has(job[0].log() + job[1].log(), reason)) << job[0].log();
+    for (int rank : {0, 1}) {
+      if (!has(job[rank].log(), reason)) continue;
+      const std::string peer = "process " + std::to_string(job[1 - rank].pid()) +
+                               ", the owner of 1 imported allocations, cannot be reached: ";
+      EXPECT_TRUE(has(job[rank].log(), peer)) << job[rank].log();
+      EXPECT_TRUE(has(job[rank].log(), "need one /dev/shm (docker run --ipc=...) and one user id"));
+    }
   }
 
   std::filesystem::path script_;

@@ -20,6 +20,7 @@ namespace {
 using enum Finding::Verdict;
 
 constexpr int kOldestCompute = 80;
+constexpr DriverResult kNoDevice = 100;  // cuda.h, CUDA_ERROR_NO_DEVICE
 constexpr rlim_t kFewDescriptors = 4096;
 
 Finding gpu_finding(const Gpu& gpu, int count) {
@@ -42,12 +43,16 @@ void add_gpus(Findings& findings) {
   findings.push_back(
       {ok, "driver", fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10)});
   const Result<std::vector<Gpu>> gpus = list_gpus(driver.value());
+  // Also the result of cuInit() if CUDA_VISIBLE_DEVICES is empty.
+  const bool has_none = gpus.ok() ? gpus.value().empty() : gpus.error().code == kNoDevice;
+  if (has_none)
+    return findings.push_back(
+        {fail, "GPU",
+         "none is visible; is CUDA_VISIBLE_DEVICES empty? A container needs the GPUs of its host"});
   if (!gpus.ok())
     return findings.push_back(
         {fail, "GPU",
          gpus.error().message + ": look at nvidia-smi; a container needs the GPUs of its host"});
-  if (gpus.value().empty())
-    return findings.push_back({fail, "GPU", "none is visible; is CUDA_VISIBLE_DEVICES empty?"});
   std::map<Gpu, int> counts;
   for (const Gpu& gpu : gpus.value()) ++counts[gpu];
   for (const auto& [gpu, count] : counts) findings.push_back(gpu_finding(gpu, count));
@@ -74,7 +79,22 @@ void add_host_memory(Findings& findings) {
                    human_bytes(static_cast<double>(bytes)))});
 }
 
+/// Creates what every process of a job creates in /dev/shm.
+Status check_sockets() {
+  const InstanceId instance = random_instance_id();
+  const Result<UniqueFd> listener = listen_at(instance);
+  if (!listener.ok()) return listener.error();
+  unlink(socket_path(instance).c_str());
+  return ok_status();
+}
+
 void add_processes(Findings& findings) {
+  if (const Status usable = check_sockets(); !usable.ok())
+    return findings.push_back(
+        {fail, "processes",
+         usable.error().message +
+             ": processes of a job find one another in /dev/shm, which must be "
+             "writable for this user: mount a tmpfs there"});
   const Result<std::set<InstanceId>> instances = instances_of_this_user();
   if (!instances.ok())
     return findings.push_back(

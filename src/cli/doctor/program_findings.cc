@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,7 +65,7 @@ Finding nccl_finding(const std::string& path, const std::string& refusal, int ve
     return {note, "NCCL",
             text +
                 "; newer than this amem: functions that amem does not know make it refuse later "
-                "pauses"};
+                "pauses: update amem if a pause is refused"};
   return {ok, "NCCL", text + "; amem intercepts its calls"};
 }
 
@@ -102,6 +103,17 @@ void add_python(Findings& findings, const std::string& python) {
     findings.push_back({note, "NCCL", "is not loaded by `import torch`; amem intercepts it later"});
 }
 
+/// Loads the NCCL library that a program is linked with. It reports its version without a GPU.
+Finding linked_finding(const std::string& path, const std::string& program) {
+  void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) return {fail, "NCCL", fmt::format("cannot be loaded: {}", dlerror())};
+  const auto get_version = reinterpret_cast<int (*)(int*)>(dlsym(library, "ncclGetVersion"));
+  int version = 0;
+  if (get_version == nullptr || get_version(&version) != 0)
+    return {fail, "NCCL", path + " has no ncclGetVersion(): install NCCL 2.19 or newer"};
+  return nccl_finding(path + ", linked with " + program, "", version);
+}
+
 void add_program(Findings& findings, const std::string& program) {
   Variables variables = Variables::of_this_process();
   variables.set("LD_TRACE_LOADED_OBJECTS", "1");  // ld.so(8): lists the libraries, does not run it
@@ -124,7 +136,7 @@ void add_program(Findings& findings, const std::string& program) {
                         "the loader does not find libnccl.so.2 for " + program +
                             ": set LD_LIBRARY_PATH to its folder"});
   else
-    findings.push_back({ok, "NCCL", path + ", linked with " + program});
+    findings.push_back(linked_finding(path, program));
 }
 
 bool is_python(const std::string& program) {

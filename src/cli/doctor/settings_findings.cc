@@ -71,8 +71,10 @@ void add_preloads(Findings& findings, const Variables& variables) {
     if (library.find('/') != library.npos && !std::filesystem::exists(library))
       findings.push_back({note, "LD_PRELOAD", library + " does not exist; the loader ignores it"});
     else if (library.find("torch_memory_saver") != library.npos)
-      findings.push_back({note, "LD_PRELOAD",
-                          library + " pauses memory of its own; amem does not know that memory"});
+      findings.push_back(
+          {note, "LD_PRELOAD",
+           library + " pauses memory of its own, which amem does not pause: remove it; AMEM_TMS=1 "
+                     "gives a job the same interface"});
     else
       findings.push_back({ok, "LD_PRELOAD", library + " is loaded before amem"});
   }

@@ -38,4 +38,30 @@ void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes,
       allocation->make_persistent(because);
 }
 
+RegisteredRange::RegisteredRange(HookContext* context, DeviceAddress address, size_t size_bytes)
+    : context_(context) {
+  if (context == nullptr || context->forward_only) return;
+  MutexLock lock(context->registry->mutex);
+  for (const Mapping* mapping : context->registry->mappings_in(address, size_bytes))
+    if (Allocation* const allocation = context->registry->find(mapping->allocation)) {
+      ++allocation->registering;
+      allocations_.push_back(allocation->id);
+    }
+}
+
+RegisteredRange::~RegisteredRange() {
+  if (allocations_.empty() || context_->forward_only) return;
+  MutexLock lock(context_->registry->mutex);
+  for (const AllocationId id : allocations_)
+    if (Allocation* const allocation = context_->registry->find(id)) --allocation->registering;
+}
+
+void RegisteredRange::keep(const char* because) {
+  if (allocations_.empty() || context_->forward_only) return;
+  MutexLock lock(context_->registry->mutex);
+  for (const AllocationId id : allocations_)
+    if (Allocation* const allocation = context_->registry->find(id))
+      allocation->make_persistent(because);
+}
+
 }  // namespace amem

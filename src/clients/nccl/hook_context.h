@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "clients/nccl/gate/capture_watch.h"
 #include "driver/driver.h"
@@ -97,5 +98,22 @@ void refuse_pauses(HookContext& context, std::string because);
 
 /// Makes all memory that is mapped in the range persistent.
 void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes, const char* because);
+
+/// All memory that is mapped in the range stays while a call registers it: a pause that runs at the
+/// same time must not release pages that the call has pinned.
+class RegisteredRange {
+ public:
+  /// `context` may be nullptr.
+  RegisteredRange(HookContext* context, DeviceAddress address, size_t size_bytes);
+  ~RegisteredRange();
+  RegisteredRange(const RegisteredRange&) = delete;
+
+  /// The call has succeeded: makes the memory persistent.
+  void keep(const char* because);
+
+ private:
+  HookContext* const context_;
+  std::vector<AllocationId> allocations_;
+};
 
 }  // namespace amem

@@ -57,11 +57,12 @@ Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word 
   std::atomic<Word>& known = g_real[kCaller][kRow];
   if (known.load() == 0) known = first_definition(kFunctionNames[kRow]);
   auto* const real = reinterpret_cast<Register*>(known.load());
-  const Word result = real(object, address, size, d, e, f, g, h, i);
-  const bool failed = kFunctions[kRow].returns_object ? result == 0 : static_cast<int>(result) != 0;
+  constexpr Function kFunction = kFunctions[kRow];
   // Without a context there is no memory of amem.
-  if (HookContext* const context = hook_context(); context != nullptr && !failed)
-    pin_range(*context, kFunctions[kRow].has_offset ? d : address, size, kFunctions[kRow].because);
+  RegisteredRange range(hook_context(), kFunction.has_offset ? d : address, size);
+  const Word result = real(object, address, size, d, e, f, g, h, i);
+  const bool failed = kFunction.returns_object ? result == 0 : static_cast<int>(result) != 0;
+  if (!failed) range.keep(kFunction.because);
   return result;
 }
 
@@ -153,10 +154,10 @@ AMEM_NOT_ANALYSED Word hooked_register(Word comm, Word address, Word size, Word 
                                        Word g, Word h, Word i) {
   const Table& table = g_tables[kTable];
   const Word real = table.real[table.layout->register_at + kOffset];
-  const Word result = reinterpret_cast<Register*>(real)(comm, address, size, d, e, f, g, h, i);
   const bool is_int = kOffset == 0 && table.layout->size_is_int;
-  if (static_cast<int>(result) == 0)
-    pin_range(*hook_context(), address, is_int ? static_cast<uint32_t>(size) : size, kNic);
+  RegisteredRange range(hook_context(), address, is_int ? static_cast<uint32_t>(size) : size);
+  const Word result = reinterpret_cast<Register*>(real)(comm, address, size, d, e, f, g, h, i);
+  if (static_cast<int>(result) == 0) range.keep(kNic);
   return result;
 }
 

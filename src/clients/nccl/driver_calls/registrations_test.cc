@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
+#include <utility>
 
 #include "clients/nccl/driver_calls/testdata/slab_fixture.h"
 
@@ -23,10 +25,12 @@ struct Call {
   int type = 0, fd = 0;
 };
 Call g_call;
+std::function<void()> g_during = [] {};  ///< what happens during the call
 
 int reg_mr(void* comm, void* address, size_t size_bytes, int type, void** handle) {
   g_call = {g_call.count + 1, g_call.result, comm, address, handle,
             nullptr,          size_bytes,    0,    0,       type};
+  g_during();
   return g_call.result;
 }
 int reg_mr_of_int(void* comm, void* address, int size_bytes, int type, void** handle) {
@@ -52,6 +56,9 @@ std::array<uintptr_t, kMembers> table_of(size_t at, Register* reg, DmaBuf* dma_b
 class NetPlugins : public SlabCalls {
  protected:
   NetPlugins() { g_call = {}; }
+  ~NetPlugins() override {
+    g_during = [] {};
+  }
 
   const uintptr_t* wrapped(const char* name, std::array<uintptr_t, kMembers>& table) {
     return static_cast<const uintptr_t*>(registration_hook(name, table.data()));
@@ -143,6 +150,40 @@ TEST_F(NetPlugins, MemoryIsFreeWhereThePluginFails) {
   EXPECT_EQ(call(nullptr, reinterpret_cast<void*>(buffer.address), 1000, 2, nullptr), 3);
 
   EXPECT_EQ(reason_of(buffer), nullptr);
+}
+
+// A pause may reach the memory meanwhile.
+TEST_F(NetPlugins, MemoryIsNotReleasedDuringTheCall) {
+  static auto table = table_of(7, reg_mr, reg_mr_sym_dma_buf);
+  const Buffer buffer = allocate(1000);
+  auto* const call = reinterpret_cast<decltype(&reg_mr)>(wrapped("ncclNetPlugin_v12", table)[7]);
+  auto* const address = reinterpret_cast<void*>(buffer.address);
+  const auto stays = [&] {
+    MutexLock lock(registry_.mutex);
+    const Backing& backing = registry_.backing_of(*registry_.find(allocation_of(buffer.handle)));
+    return is_persistent(backing, registry_.allocations());
+  };
+  bool stays_during = false;
+  g_during = [&] { stays_during = stays(); };
+
+  g_call.result = 3;
+  EXPECT_EQ(call(nullptr, address, 1000, 2, nullptr), 3);
+  EXPECT_TRUE(stays_during);
+  EXPECT_FALSE(stays());
+
+  // One of two registrations at the same time fails.
+  g_call.result = 0;
+  bool is_nested = false;
+  g_during = [&] {
+    if (std::exchange(is_nested, true)) return;
+    g_call.result = 3;
+    EXPECT_EQ(call(nullptr, address, 1000, 2, nullptr), 3);
+    stays_during = stays();
+    g_call.result = 0;
+  };
+  EXPECT_EQ(call(nullptr, address, 1000, 2, nullptr), 0);
+  EXPECT_TRUE(stays_during);
+  EXPECT_TRUE(stays());
 }
 
 TEST_F(NetPlugins, WhatAPluginLeavesOutStaysEmpty) {

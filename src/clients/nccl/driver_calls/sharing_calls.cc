@@ -95,12 +95,12 @@ DriverResult hooks::cuMemImportFromShareableHandle(HookContext& context, DriverH
 DriverResult hooks::cuMemGetHandleForAddressRange(HookContext& context, void* handle,
                                                   DeviceAddress address, size_t size_bytes,
                                                   int type, unsigned long long flags) {
+  RegisteredRange range(&context, address, size_bytes);
   const DriverResult result =
       context.driver->cuMemGetHandleForAddressRange(handle, address, size_bytes, type, flags);
   // The dma-buf is for a NIC, which uses the physical pages as long as they are registered
   // (net.cc:994@v2.30.7-1).
-  if (result == driver_result::kSuccess)
-    pin_range(context, address, size_bytes, "registered with a NIC");
+  if (result == driver_result::kSuccess) range.keep("registered with a NIC");
   return result;
 }
 

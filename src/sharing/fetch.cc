@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Requests of an importer to an owner: a first import, and all imports at the resume of this
+// process.
+#include <optional>
+
+#include "base/log.h"
+#include "memory/backing_state.h"
+#include "memory/backing_steps.h"
+#include "sharing/imports.h"
+
+namespace amem {
+
+using enum BackingState;
+
+// --- The first import
+
+DriverResult Imports::import_own(AllocationId id, uint64_t nonce, DriverHandle* handle) {
+  Allocation* const ours = context_.registry.find(id);
+  if (ours == nullptr || ours->nonce != nonce) return driver_result::kInvalidValue;
+  ++ours->handle_references;
+  *handle = handle_of(ours->id);
+  return driver_result::kSuccess;
+}
+
+bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
+  const std::optional<Token> token = read_token(fd);
+  if (!token.has_value()) return false;
+  AllocationId local = 0;
+  bool is_known = false;
+  Fetch::Item item{token->allocation, token->nonce, false};
+  {
+    MutexLock lock(context_.registry.mutex);
+    if (token->owner == context_.self) {
+      *result = import_own(token->allocation, token->nonce, handle);
+      return true;
+    }
+    Allocation& import = context_.registry.add_import(*token);
+    local = import.id;
+    const Backing& backing = context_.registry.backing_of(import);
+    item.has_backing = backing.state == mapped;
+    // The owner knows it since the first import.
+    is_known = item.has_backing && import.handle_references + import.mappings.size() > 1;
+  }
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  auto replies = std::make_shared<Replies>();
+  if (!is_known) request(token->owner, {{local, item, token->owner_pid}}, deadline, replies);
+  Status ready = replies->wait(deadline, kImportWaits);
+  if (ready.ok()) ready = wait_until_filled(*token, deadline);
+  if (!ready.ok())
+    AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,
+             ready.error().message.c_str());
+  *result = finish_import(local, ready.ok(), handle);
+  return true;
+}
+
+// The importing call may have passed the gate before the owner's notice, and use the memory at
+// once.
+Status Imports::wait_until_filled(const Token& token, Deadline deadline) {
+  MutexLock lock(context_.registry.mutex);
+  const bool filled = filled_.wait_until(
+      context_.registry.mutex, deadline,
+      [&]() AMEM_REQUIRES(context_.registry.mutex) {
+        const auto owner_tag = owner_tags_.find({token.owner, token.tag});
+        return owner_tag == owner_tags_.end() || !owner_tag->second.is_filling;
+      },
+      [&] { AMEM_LOG(warn, -1, "%s: %s", kImportWaits, process_text(token.owner_pid).c_str()); });
+  if (filled) return ok_status();
+  return make_error(ErrorKind::timeout, 0,
+                    "it has not filled the memory before the deadline: its resume has not ended");
+}
+
+DriverResult Imports::finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle) {
+  MutexLock lock(context_.registry.mutex);
+  Allocation* import = context_.registry.find(local);
+  if (import == nullptr) return driver_result::kInvalidValue;
+  Backing& backing = context_.registry.backing_of(*import);
+  Status status = map_arrived(backing);
+  if (status.ok() && backing.state == mapped)
+    context_.driver.cuMemGetAllocationPropertiesFromHandle(&backing.properties, backing.handle);
+  import->properties = backing.properties;
+  // The import of a paused owner stays revoked until the owner resumes. Anything else is a failed
+  // import.
+  if (status.ok() && known_to_owner && (backing.state == mapped || backing.state == revoked)) {
+    *handle = handle_of(local);
+    return driver_result::kSuccess;
+  }
+  if (!status.ok()) AMEM_LOG(error, -1, "%s", status.error().message.c_str());
+  if (--import->handle_references == 0 && import->mappings.empty()) {
+    forget(*import);
+    erase_unused(context_.driver, context_.registry, *import);
+  }
+  return !status.ok() && status.error().kind == ErrorKind::driver ? status.error().code
+                                                                  : driver_result::kInvalidValue;
+}
+
+void Imports::forget(const Allocation& import) {
+  const Backing& backing = context_.registry.backing_of(import);
+  if (backing.allocations.size() == 1) arrived_.erase(backing.id);
+  PeerService* const peers = context_.peers.load();
+  if (backing.state == lost || peers == nullptr || context_.exiting) return;
+  peers->send(import.origin.owner, Drop{{import.origin.allocation}}, {});
+}
+
+// --- Fetching
+
+void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted, Deadline deadline,
+                      const std::shared_ptr<Replies>& replies) {
+  Fetch fetch;
+  for (const Wanted& one : wanted) fetch.items.push_back(one.item);
+  const std::string name = process_text(wanted.front().owner_pid);
+  replies->expect(name);
+  context_.peers.load()->call(
+      owner, std::move(fetch), {}, deadline,
+      [this, owner, wanted, replies, name](Result<Received> reply) {
+        replies->heard(name);
+        if (reply.ok()) {
+          const Status kept = on_fetched(owner, wanted, std::move(reply.value()));
+          return kept.ok() ? replies->succeeded() : replies->failed(kept.error().message);
+        }
+        if (reply.error().kind != ErrorKind::peer)
+          return replies->failed(reply.error().message, reply.error().kind);
+        lose(owner, wanted, reply.error());
+        replies->succeeded();
+      });
+}
+
+// Kernels that use the memory would access unmapped addresses: notifies the client.
+void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, const Error& why) {
+  MutexLock lock(context_.registry.mutex);
+  const pid_t pid = wanted.front().owner_pid;
+  size_t count = 0;
+  Tags had;  // of what was mapped
+  for (const Wanted& one : wanted) {
+    const Allocation* import = context_.registry.find(one.local);
+    if (import == nullptr) continue;
+    ++count;
+    Backing& backing = context_.registry.backing_of(*import);
+    for (const auto& [offset_bytes, id] : backing.allocations)
+      if (!context_.registry.find(id)->mappings.empty()) had.insert(backing.tag);
+    (void)change_state(backing, lost);
+  }
+  if (count == 0) return;
+  AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, cannot be reached: %s",
+           pid, count, why.message.c_str());
+  for (Client* client : context_.clients.of(had)) client->peer_lost(owner, ended_text(pid));
+}
+
+Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted,
+                           Received reply) {
+  auto& answer = std::get<Fetched>(reply.message);
+  if (answer.outcomes.size() != wanted.size())
+    return make_error(ErrorKind::protocol, 0,
+                      "process %d answered a fetch of %zu with %zu outcomes", reply.pid,
+                      wanted.size(), answer.outcomes.size());
+  Tags away;
+  size_t next_fd = 0, failed = 0;
+  MutexLock lock(context_.registry.mutex);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const Fetched::Outcome outcome = answer.outcomes[i];
+    const bool is_early = outcome == Fetched::Outcome::early;
+    UniqueFd fd;
+    if (outcome == Fetched::Outcome::here || is_early) fd = std::move(reply.fds[next_fd++]);
+    const Allocation* import = context_.registry.find(wanted[i].local);
+    if (import == nullptr) continue;
+    Backing& backing = context_.registry.backing_of(*import);
+    if (outcome == Fetched::Outcome::here || is_early) {
+      arrived_[backing.id] = std::move(fd);
+      if (is_early) away.insert(backing.tag);
+      if (is_early) owner_tags_[{owner, backing.tag}].is_filling = true;
+    } else if (outcome == Fetched::Outcome::away) {
+      away.insert(backing.tag);
+      if (backing.state == dropped) (void)change_state(backing, revoked);
+    } else if (outcome == Fetched::Outcome::failed) {
+      ++failed;
+    } else if (outcome == Fetched::Outcome::unknown && backing.allocations.size() > 1 &&
+               import->mappings.empty()) {
+      answer.reason = "it does not know one of them";
+      ++failed;
+    } else if (outcome == Fetched::Outcome::unknown) {
+      (void)change_state(backing, lost);
+    }
+  }
+  // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
+  // waits, and wait_until_filled() holds the ones that are inside.
+  (void)note_closures(owner, away);
+  for (Client* client : context_.clients.of(away))
+    client->close_for_peer(owner, paused_text(reply.pid), answer.away_scope);
+  if (failed == 0) return ok_status();
+  return make_error(ErrorKind::peer, 0, "process %d cannot export %zu of its allocations: %s",
+                    reply.pid, failed, answer.reason.c_str());
+}
+
+Status Imports::map_arrived(Backing& backing) {
+  auto arrived = arrived_.find(backing.id);
+  if (arrived == arrived_.end()) return ok_status();
+  const UniqueFd fd = std::move(arrived->second);
+  arrived_.erase(arrived);
+  if (backing.state == mapped || backing.state == lost) return ok_status();
+  AMEM_TRY(context_.exiting.check());
+  AMEM_TRY(import_backing(context_.driver, backing, fd.get()));
+  return change_state(backing, mapped);
+}
+
+Status Imports::fetch(const std::vector<BackingId>& backings, Deadline deadline) {
+  std::map<InstanceId, std::vector<Wanted>> by_owner;
+  {
+    MutexLock lock(context_.registry.mutex);
+    for (const BackingId id : backings) {
+      const Backing* backing = context_.registry.find_backing(id);
+      if (backing == nullptr || backing->state != dropped) continue;
+      // The nonce of any of its allocations is sufficient.
+      const Allocation& import = *context_.registry.find(backing->allocations.begin()->second);
+      by_owner[backing->owner].push_back({import.id,
+                                          {import.origin.allocation, import.origin.nonce, false},
+                                          import.origin.owner_pid});
+    }
+  }
+  auto replies = std::make_shared<Replies>();
+  for (const auto& [owner, wanted] : by_owner)
+    for (size_t at = 0; at < wanted.size(); at += kMaxFds) {
+      const size_t end = std::min(at + kMaxFds, wanted.size());
+      request(owner,
+              {wanted.begin() + static_cast<ptrdiff_t>(at),
+               wanted.begin() + static_cast<ptrdiff_t>(end)},
+              deadline, replies);
+    }
+  Status status =
+      replies->wait(deadline, "a resume waits for processes whose memory this one maps");
+  for (const BackingId id : backings) {
+    MutexLock lock(context_.registry.mutex);
+    Backing* backing = context_.registry.find_backing(id);
+    if (backing == nullptr) continue;
+    Status mapped_again = map_arrived(*backing);
+    if (!mapped_again.ok() && status.ok()) status = std::move(mapped_again);
+  }
+  return status;
+}
+
+}  // namespace amem

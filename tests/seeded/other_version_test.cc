@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Ranks of one job with two versions of amem: one rank has the library that is compiled with
+// AMEM_SEEDED_FAULTS, which then speaks, or makes tokens of, another version.
+#include <signal.h>
+
+#include "tests/process/progress.h"
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+/// Ranks 0 and 2 have one version, rank 1 another.
+class OtherVersion : public JobTest {
+ protected:
+  void SetUp() override {
+    if (real_gpu()) GTEST_SKIP() << "a stock NCCL may wait forever for a rank that has failed";
+    setup_.rank_program = AMEM_SEEDED_RANK;
+    setup_.environment["MINCCL_TIMEOUT_MS"] = milliseconds(10000);
+    setup_.deadline_ms = 20000 * kSlowdown;
+  }
+  void start(const char* fault) {
+    setup_.environment_of_rank[1]["AMEM_TEST_SEEDED_FAULT"] = fault;
+    job_ = std::make_unique<jobs::Job>(setup_, 3);
+    job_->use_devices({0, 1, 2});
+    job_->make("alike", {0, 2});
+    check_alike();
+    job_->make("mixed", {0, 1});
+  }
+  void check_alike() { job_->some({0, 2}, "check alike" + counts()); }
+  void wait_for_log(int rank, const std::string& text) {
+    const auto began = std::chrono::steady_clock::now();
+    wait_for(text, [&] { return has((*job_)[rank].log(), text); });
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5) * kSlowdown);
+  }
+  std::string pid_of(int rank) { return std::to_string((*job_)[rank].pid()); }
+  /// The others work, pause and resume as without the rank of another version.
+  void expect_others_work() {
+    for (int cycle = 0; cycle < 2; ++cycle) {
+      job_->some({0, 2}, "pause");
+      for (int rank : {0, 2}) EXPECT_EQ(totals((*job_)[rank]).resident, 0u);
+      job_->some({0, 2}, "resume");
+      check_alike();
+    }
+  }
+
+  std::unique_ptr<jobs::Job> job_;
+};
+
+TEST_F(OtherVersion, OfTheWireProtocolFailsAtTheImportAndBothAreNamed) {
+  start("other_wire_version");
+
+  for (int rank : {0, 1}) (*job_)[rank].order("check mixed 17");
+
+  const std::string what_to_do =
+      ": they do not talk; install the same amem for all processes of the job";
+  wait_for_log(0,
+               "pid " + pid_of(1) + " speaks wire version 8 of amem, this process 7" + what_to_do);
+  wait_for_log(1,
+               "pid " + pid_of(0) + " speaks wire version 7 of amem, this process 8" + what_to_do);
+  for (int rank : {0, 1}) {
+    const std::string text = (*job_)[rank].failure();
+    EXPECT_TRUE(has(text, "mem_import")) << text;
+    EXPECT_TRUE(has((*job_)[rank].log(), "cannot import memory of process " + pid_of(1 - rank)))
+        << (*job_)[rank].log();
+  }
+  for (int rank : {0, 1}) (*job_)[rank].ask("abort mixed");
+  expect_others_work();
+}
+
+TEST_F(OtherVersion, OfTheTokenFailsAtTheImportAndBothAreNamed) {
+  start("other_token_version");
+
+  for (int rank : {0, 1}) (*job_)[rank].order("check mixed 17");
+
+  const auto sentence = [&](int peer, const char* theirs, const char* ours) {
+    return "cannot import memory of process " + pid_of(peer) +
+           ", whose amem makes tokens of version " + theirs + ", this one " + ours +
+           ": install the same amem for all processes of the job";
+  };
+  wait_for_log(0, sentence(1, "4", "3"));
+  wait_for_log(1, sentence(0, "3", "4"));
+  for (int rank : {0, 1}) {
+    const std::string text = (*job_)[rank].failure();
+    EXPECT_TRUE(has(text, "mem_import")) << text;
+    (*job_)[rank].ask("abort mixed");
+  }
+  expect_others_work();
+}
+
+}  // namespace
+}  // namespace amem
