@@ -17,6 +17,7 @@ from pathlib import Path
 
 TIMEOUT_S = 120
 NOBODY = 65534
+NOT_INHERITED = ("AMEM_", "CMAKE_", "LD_", "PYTHON", "PIP_", "VIRTUAL")
 HELLO = Path(__file__).resolve().parents[2] / "tests" / "install" / "hello.c"
 PROJECT = """cmake_minimum_required(VERSION 3.22)
 project(hello LANGUAGES C)
@@ -58,7 +59,7 @@ PYTHON, USER = (sys.executable, {}) if os.getuid() != 0 else nobody()
 
 def run(command, folder, **settings):
     """Standard output of the command."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AMEM_", "LD_", "PYTHON", "PIP_", "VIRTUAL"))}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
     done = subprocess.run(
         list(map(str, command)),
         cwd=folder,
