@@ -3,10 +3,11 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Runs the commands of README.md, in order, in a fresh copy of the repository.
 
-Runs only fenced blocks that begin with ```sh test, in one bash, so that `cd` and `export` remain in
-effect. Stops at the first command that fails. The copy contains tracked files and untracked files
-that are not ignored. AMEM_README_TEST=1 makes `./dev test`, which runs this test, run the tests of
-one library only.
+Runs only fenced blocks that begin with ```sh test, in one bash, so that `cd` and `export` remain in effect. A block that
+begins with ```sh test index installs Python packages: it runs in a subshell with a new virtual environment, and is left
+out, with a message, where there is no package index. Stops at the first command that fails. The copy contains tracked
+files and untracked files that are not ignored. AMEM_README_TEST=1 makes `./dev test`, which runs this test, run the tests
+of one library only.
 Exit codes: 0 all commands ran; 1 one failed; 2 README.md has no such block.
 """
 
@@ -22,15 +23,33 @@ import markdown_text
 import source_tree
 
 MARK = "sh test"
+INSTALLS = "sh test index"
+# Whether there is an index is asked as pip asks it, for what builds the wheel.
+IN_ENVIRONMENT = """\
+bash tools/dev/prepare.sh wheel
+readme_python=$(bash tools/dev/python_with.sh venv,ensurepip)
+"$readme_python" -m venv "$PWD/../environment"
+if "$PWD/../environment/bin/pip" --disable-pip-version-check --retries 1 download --quiet --no-deps \\
+  --dest "$PWD/../index" scikit-build-core; then
+(
+export PATH=$PWD/../environment/bin:$PATH
+{commands}
+)
+else
+echo "skipped: no package index"
+fi"""
 
 
 def blocks_of(text):
     """(line, commands) of each block to run."""
-    return [
-        (line, commands)
-        for line, info, commands in markdown_text.fenced_blocks(text)
-        if " ".join(info.split()) == MARK
-    ]
+    blocks = []
+    for line, info, commands in markdown_text.fenced_blocks(text):
+        mark = " ".join(info.split())
+        if mark == INSTALLS:
+            blocks.append((line, IN_ENVIRONMENT.replace("{commands}", commands)))
+        elif mark == MARK:
+            blocks.append((line, commands))
+    return blocks
 
 
 def copy_tree(root, target):

@@ -175,6 +175,25 @@ TEST_F(ExportsTest, WhatSomebodyImportsIsExportedAheadOfNeed) {
   EXPECT_EQ(g_calls.exports, 2) << "of another resume: the memory is not the same";
 }
 
+TEST_F(ExportsTest, OneExportServesAllImporters) {
+  Nobody nobody;
+  start_service(nobody);
+  Fetch fetch;
+  {
+    MutexLock lock(registry_.mutex);
+    for (AllocationId id : {first_, second_})
+      fetch.items.push_back({.allocation = id, .nonce = registry_.find(id)->nonce = 7});
+  }
+  exports_.begin_sharing();
+  for (const InstanceId& importer : {a_, b_}) {
+    exports_.answer_fetch({.instance = importer}, 1, fetch);
+    exports_.export_imported();
+  }
+
+  EXPECT_EQ(g_calls.exports, 1);
+  end_service();
+}
+
 TEST_F(ExportsTest, ExportThatFailedIsTriedAgain) {
   import(second_, a_);
   exports_.begin_sharing();

@@ -4,6 +4,7 @@
 
 import json
 import os
+import shutil
 import sys
 
 import pytest
@@ -242,6 +243,22 @@ def test_a_program_is_not_run(amem, machine):
 
     assert (code, found["NCCL"][0]) == (0, "ok")
     assert "libnccl.so.2, linked with" in found["NCCL"][1]
+
+
+def test_a_program_whose_nccl_the_loader_does_not_find(amem, machine, tmp_path):
+    program = tmp_path / "program"
+    shutil.copy(amem.folder / "bin" / "amem_rank", program)
+    # Away from the build's libraries, and without the loader's cache, which may name an NCCL.
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    hidden = 'mount --bind /dev/null /etc/ld.so.cache && exec "$@"'
+    under = ["unshare", *user, "--mount", "sh", "-c", hidden, "sh"]
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    (driver / "libcuda.so.1").symlink_to(amem.folder / "sim" / "libcuda.so.1")
+    code, found = examine(amem, program, under=under, **{**machine, "LD_LIBRARY_PATH": str(driver)})
+
+    says = f"the loader does not find libnccl.so.2 for {program}: set LD_LIBRARY_PATH to its folder"
+    assert (code, found["NCCL"]) == (1, ("FAIL", says))
 
 
 def test_a_program_that_is_not_there(amem, machine):

@@ -119,6 +119,16 @@ def _demo(build: Path, ranks: int) -> list[Case]:
     return cases
 
 
+def _demo_of_any_nccl(build: Path, ranks: int, name: str, variables: dict[str, str]) -> list[Case]:
+    """The demo with the protocols that NCCL chooses, and with each of them in turn."""
+    options = {"--ranks": ranks, "--communicators": 3, "--cycles": 3, "--json": REPORT}
+    demo = [str(build / "bin" / "amem_demo"), *(str(word) for pair in options.items() for word in pair)]
+    loop = f'for NCCL_PROTO in {" ".join(PROTOCOLS)}; do export NCCL_PROTO; "$@" || exit; done'
+    ways = {"demo": demo, "demo.protocols": ["sh", "-c", loop, "sh", *demo]}
+    reader = demo_reader(ranks, 3)
+    return [Case(f"{name}.{way}", words, 300, 2, variables, read_report=reader) for way, words in ways.items()]
+
+
 def torchrun(ranks: int) -> list[str]:
     """The torchrun of this Python, which has PyTorch, on a port of its own."""
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -157,9 +167,58 @@ def _regions(build: Path) -> list[Case]:
     return [*cases, Case("tensors.two_gpus", [sys.executable, str(HERE / "torch_two_gpus.py")], 180, 2, path)]
 
 
+def _nvcc() -> Optional[str]:
+    return shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+
+
+def _headers_of(library: Path, version: tuple[int, int, int]) -> Optional[Path]:
+    """The folder of this version's nccl_device.h: NCCL_INCLUDE, or beside the library or its folder."""
+    named = [Path(os.environ["NCCL_INCLUDE"])] if "NCCL_INCLUDE" in os.environ else []
+    for folder in [*named, library.parent / "include", library.parent.parent / "include"]:
+        if (folder / "nccl_device.h").exists():
+            text = (folder / "nccl.h").read_text(encoding="utf-8")
+            found = re.findall(r"#define NCCL_(?:MAJOR|MINOR|PATCH)\s+(\d+)", text)
+            if tuple(map(int, found)) == version:
+                return folder
+    return None
+
+
+def _device_communicator(build: Path, library: Path, version: tuple[int, int, int], name: str) -> list[Case]:
+    """Kernels with a device communicator, where there are an nvcc and the headers of this NCCL."""
+    nvcc, headers = _nvcc(), _headers_of(library, version)
+    if nvcc is None or headers is None:
+        return []
+    # In a folder of its own the library has the name that the loader looks for.
+    folder = build / "gpu_logs" / name
+    program, found = str(folder / "device_communicator"), str(folder / "libnccl.so.2")
+    compiled = [nvcc, "-std=c++17", "-arch=native", "-I", str(headers), "-o", program]
+    compiled += [str(HERE / "device_communicator.cu"), "-Xlinker", found, "-Xlinker", f"-rpath={folder}"]
+    rank = shlex.join([str(build / "bin" / "amem"), "run", "--", program, f"{folder}/id"])
+    script = f"""
+set -e
+mkdir -p {shlex.quote(str(folder))}
+rm -f {shlex.quote(f"{folder}/id")}
+ln -sf {shlex.quote(str(library))} {shlex.quote(found)}
+{shlex.join(compiled)}
+RANK=1 WORLD_SIZE=2 {rank} & other=$!
+RANK=0 WORLD_SIZE=2 {rank}
+wait $other"""
+    shares = version >= FIRST_THAT_SHARES
+    variables = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if shares else {}
+    return [Case(name, ["sh", "-c", script], 180, 1 if shares else 2, variables)]
+
+
+def _device_communicator_of_stock(machine: Machine) -> list[Case]:
+    if not (machine.nccl and machine.variables.get("AMEM_NCCL_PATH")):
+        return []
+    library = Path(machine.variables["AMEM_NCCL_PATH"]).resolve()
+    version = tuple(map(int, machine.nccl.split(".")))
+    return _device_communicator(machine.build, library, version, "device_communicator")
+
+
 def _contained_runtime(build: Path) -> list[Case]:
     """A program that nvcc links with the static CUDA runtime, where there is an nvcc."""
-    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    nvcc = _nvcc()
     if nvcc is None:
         return []
     program = build / "gpu_logs" / "contained_runtime"
@@ -198,19 +257,21 @@ def _catching(machine: Machine) -> list[Case]:
 
 def cases_of_each_nccl(machine: Machine, folder: Path) -> list[Case]:
     """The tests that every version of NCCL must pass, with each library of the folder."""
-    program = machine.build / "tests" / "process_test"
+    build, ranks = machine.build, max(2, min(machine.gpus, MOST_RANKS))
+    program = build / "tests" / "process_test"
     cases = []
     for library in sorted(folder.glob("libnccl*.so*")):
-        variables = {
-            "AMEM_NCCL_PATH": str(library.resolve()),
-            "AMEM_TEST_REAL_GPU": "1",
-            "AMEM_TEST_RANK_PROGRAM": str(machine.build / "bin" / "amem_rank"),
-        }
-        version = nccl_version(machine.build, {**machine.variables, **variables})
+        chosen = {"AMEM_NCCL_PATH": str(library.resolve())}
+        version = nccl_version(build, {**machine.variables, **chosen})
+        name = "nccl." + ".".join(map(str, version))
+        rank_program = str(build / "bin" / "amem_rank")
+        variables = {**chosen, "AMEM_TEST_REAL_GPU": "1", "AMEM_TEST_RANK_PROGRAM": rank_program}
         if machine.gpus < MOST_RANKS and version >= FIRST_THAT_SHARES:
             variables["AMEM_TEST_SHARED_GPUS"] = str(machine.gpus)
-        tests = tuple(_tests(program, "--gtest_filter=*EveryNccl*:Nodes.*", machine))
-        cases.append(Case("nccl." + ".".join(map(str, version)), [str(program)], 600, 1, variables, tests))
+        tests = tuple(_tests(program, "--gtest_filter=*EveryNccl*:Nodes.*:NativeSuspend.*", machine))
+        cases.append(Case(name, [str(program)], 600, 1, variables, tests))
+        cases += _demo_of_any_nccl(build, ranks, name, chosen)
+        cases += _device_communicator(build, library.resolve(), version, f"{name}.device_communicator")
     if not cases:
         raise pytest.UsageError(f"{folder} has no libnccl*.so*")
     return cases
@@ -246,4 +307,5 @@ def every_case(machine: Machine) -> list[Case]:
     """The cases for this machine; they use 4 GPUs at most."""
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
-    return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *_contained_runtime(build), *_one_gpu(build)]
+    return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build),
+            *_contained_runtime(build), *_device_communicator_of_stock(machine), *_one_gpu(build)]

@@ -6,6 +6,9 @@
 // nvcc -std=c++17 -arch=native -I $NCCL_INCLUDE -o device_communicator tests/gpu/device_communicator.cu -lnccl
 // mpirun -np 2 amem run -- ./device_communicator FILE_FOR_THE_UNIQUE_ID
 //
+// `./dev gpu` does so with a stock NCCL, and `./dev gpu --nccl DIR` with each, if its headers are in NCCL_INCLUDE, or in
+// include beside it or its folder.
+//
 // amem does not see launches of such kernels. The ranks therefore pause when all kernels have ended, and launch the next ones
 // after an ncclAllReduce(), which waits for ranks that are paused. Each rank appends a byte to the file to meet the others.
 #include <cuda_runtime.h>
@@ -80,7 +83,11 @@ class Job {
     CHECK_NCCL(ncclMemAlloc(reinterpret_cast<void**>(&values_), kCount * sizeof(float)));
     CHECK_CUDA(cudaMalloc(&sums_, kCount * sizeof(float)));
     CHECK_NCCL(ncclCommWindowRegister(comm_, values_, kCount * sizeof(float), &window_, NCCL_WIN_COLL_SYMMETRIC));
+#ifdef NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER
     ncclDevCommRequirements wanted = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+#else  // NCCL 2.28
+    ncclDevCommRequirements wanted{};
+#endif
     wanted.lsaBarrierCount = kCount / 256;
     CHECK_NCCL(ncclDevCommCreate(comm_, &wanted, &device_communicator_));
     check(device_communicator_.lsaSize == ranks, "the ranks cannot access each other's memory");

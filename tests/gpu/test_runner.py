@@ -293,6 +293,37 @@ def test_ended_from_outside_leaves_nothing_and_tells_what_is_known(build):
         os.close(ending)
 
 
+@pytest.mark.parametrize("header_version, count", [("9", 4), ("8", 3), (None, 3)])
+def test_each_nccl_has_its_demos_and_with_its_headers_a_device_communicator(build, header_version, count):
+    nccl, tools = build.folder / "nccl", build.folder / "tools"
+    (nccl / "include").mkdir(parents=True)
+    (nccl / "libnccl.so.2.28.9").touch()
+    if header_version:
+        numbers = zip(("MAJOR", "MINOR", "PATCH"), ("2", "28", header_version))
+        text = "".join(f"#define NCCL_{name} {number}\n" for name, number in numbers)
+        (nccl / "include" / "nccl.h").write_text(text, encoding="utf-8")
+        (nccl / "include" / "nccl_device.h").touch()
+    tools.mkdir()
+    # What it compiles is a program that both ranks start.
+    (tools / "nvcc").write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; echo built "$2"\n', encoding="utf-8")
+    (tools / "nvcc").chmod(0o755)
+    (build.folder / "bin" / "amem").write_text('#!/bin/sh\necho "rank $RANK of $WORLD_SIZE: $3"\n', encoding="utf-8")
+    demo = build.folder / "bin" / "amem_demo"
+    demo.write_text(demo.read_text(encoding="utf-8") + 'echo "by ${NCCL_PROTO:-any}"\n', encoding="utf-8")
+
+    done = build.run(f"--nccl={nccl}", PATH=f"{tools}:{os.environ['PATH']}", NCCL_VERSION_NUMBER="22809")
+
+    logs = build.folder / "gpu_logs"
+    assert done.returncode == 0 and f"= {count} passed" in done.stdout, done.stdout
+    assert (logs / "nccl.2.28.9.demo.log").read_text(encoding="utf-8").count("by any") == 1
+    text = (logs / "nccl.2.28.9.demo.protocols.log").read_text(encoding="utf-8")
+    by = [line for line in text.split("\n") if "by" in line]
+    assert by == ["by LL", "by LL128", "by Simple"]
+    log = logs / "nccl.2.28.9.device_communicator.log"
+    ran = log.exists() and {f"rank {rank} of 2" in log.read_text(encoding="utf-8") for rank in (0, 1)} == {True}
+    assert ran == (header_version == "9")
+
+
 def test_programs_of_the_cases_are_there():
     machine = Machine(Path(os.environ["AMEM_TEST_BUILD"]), 2, "", False, dict(os.environ))
     for case in cases.every_case(machine):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import reports
 
 BUILD = Path(os.environ["AMEM_TEST_BUILD"])
@@ -52,6 +54,18 @@ def test_each_nccl_of_a_folder_is_tested(tmp_path):
 
     assert done.returncode == 0 and "1 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
     assert empty.returncode != 0 and "has no libnccl*.so*" in empty.stdout + empty.stderr
+
+
+@pytest.mark.parametrize("gpus, cycles", [("2", 20), ("1", 5)])
+def test_ranks_of_any_nccl_take_turns_only_on_a_gpu_that_they_share(tmp_path, gpus, cycles):
+    command = [BUILD / "tests" / "process_test", "--gtest_filter=*EveryNccl*LL128SharedResources"]
+    variables = {"AMEM_TEST_REAL_GPU": "1", "AMEM_TEST_RANK_PROGRAM": str(BUILD / "bin" / "amem_rank")}
+    shared = {"AMEM_TEST_SHARED_GPUS": gpus, "AMEM_SIM_DEVICES": gpus}
+
+    done = run([*command, f"--gtest_output=xml:{tmp_path}/report"], tmp_path, **variables, **shared)
+
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "report").read_text(encoding="utf-8").count(f'name="cycles" value="{cycles}"') == 2
 
 
 def test_programs_of_nccl_tests(tmp_path):

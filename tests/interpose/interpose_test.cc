@@ -61,10 +61,15 @@ TEST_F(Interposition, LinkedProgramMaySetAmemsVariablesBeforeItsFirstCall) {
   EXPECT_EQ(run({"linked_now", "settings"}, preloaded_).output, "group 7\n");
 }
 
-// The simulated driver is found by LD_LIBRARY_PATH, which comes after RPATH and before RUNPATH.
+// A conda environment's bin and lib. LD_LIBRARY_PATH has the simulated driver alone, so a program
+// without such a path does not find minccl, at most another NCCL in the loader's cache.
 TEST_F(Interposition, LinkedProgramThatFindsItsNcclByRpathOrRunpath) {
-  for (const char* program : {"linked_rpath", "linked_runpath"})
-    expect_caught({program, "calls"}, preloaded_);
+  const std::vector<std::string> settings{"LD_PRELOAD=" + kEngine, "AMEM_ENABLE=1",
+                                          "LD_LIBRARY_PATH=" + kPrograms + "/driver"};
+  for (const char* program : {"conda/bin/linked_rpath", "conda/bin/linked_runpath"})
+    expect_caught({program, "calls"}, settings);
+  expect_caught({"opener", "library=" + kPrograms + "/conda/lib/libnccl_user_conda.so"}, settings);
+  EXPECT_NE(run({"linked_now", "calls"}, settings).output, kCaught);
 }
 
 TEST_F(Interposition, NcclOpenedUnderAPreload) {

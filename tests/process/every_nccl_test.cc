@@ -39,12 +39,13 @@ TEST_P(EveryNccl, KeepsItsMemoryOverPauses) {
   job.make("world");
   job.all("split world child 0 0");
   // Ranks that share a GPU wait for each other by its time slices, at every step of a FIFO.
-  const bool takes_turns = real_gpu() && setup_.shared_gpus > 0;
+  const bool takes_turns = own_gpus_for(kRanks) < kRanks;
   const std::string many = takes_turns ? " 17 16384" : counts();
   const std::string few = takes_turns ? " 17" : " 17 20000";
   for (const char* name : {"world", "child"}) job.all(std::string("check ") + name + many);
   job.all("capture world 16384");
   const int cycles = real_gpu() && !takes_turns ? 20 : 5;
+  RecordProperty("cycles", cycles);
   for (int cycle = 0; cycle < cycles; ++cycle) {
     job.all("pause");
     for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(totals(job[rank]).resident, 0u);

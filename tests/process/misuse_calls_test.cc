@@ -94,8 +94,12 @@ TEST_F(CallsWhilePaused, OfLaterVersionsWaitForAMember) {
   job->all("check world" + counts());
 }
 
+/// How a rank ends a communicator.
+class CallsOfAnEndedCommunicator : public CallsWhilePaused,
+                                   public testing::WithParamInterface<const char*> {};
+
 // NCCL would use what is freed.
-TEST_F(CallsWhilePaused, OfACommunicatorThatIsAbortedEndAtOnce) {
+TEST_P(CallsOfAnEndedCommunicator, EndAtOnce) {
   auto job = pair();
   (*job)[0].ask("pause");
   (*job)[1].ask("thread a call ncclAllReduce world");
@@ -104,13 +108,18 @@ TEST_F(CallsWhilePaused, OfACommunicatorThatIsAbortedEndAtOnce) {
                                     std::to_string((*job)[0].pid()));
   });
 
-  (*job)[1].ask("abort world");
+  const std::string end = GetParam() + std::string(" world");
+  (*job)[1].ask("thread b " + end);
 
   const std::string text = (*job)[1].ask_failing("wait a");
   EXPECT_TRUE(has(text, "was destroyed or aborted while the call waited")) << text;
   (*job)[0].ask("resume");
-  (*job)[0].ask("abort world");
+  (*job)[0].ask(end);
+  (*job)[1].ask("wait b");
 }
+
+INSTANTIATE_TEST_SUITE_P(By, CallsOfAnEndedCommunicator, testing::Values("abort", "destroy"),
+                         [](const auto& way) { return std::string(way.param); });
 
 /// A function that amem does not know passes no gate, but NCCL asks about the stream before it
 /// launches the work.

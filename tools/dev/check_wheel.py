@@ -8,6 +8,8 @@ Python. Exit code 1 if a step fails.
 """
 
 import os
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,15 @@ from pathlib import Path
 
 TIMEOUT_S = 120
 NOBODY = 65534
+NOT_INHERITED = ("AMEM_", "CMAKE_", "LD_", "PYTHON", "PIP_", "VIRTUAL")
+HELLO = Path(__file__).resolve().parents[2] / "tests" / "install" / "hello.c"
+PROJECT = """cmake_minimum_required(VERSION 3.22)
+project(hello LANGUAGES C)
+find_package(amem REQUIRED)
+add_executable(hello hello.c)
+target_link_libraries(hello PRIVATE amem::nccl amem::amem_nccl)
+"""
+SHT_SYMTAB = 2  # elf(5)
 # Without a GPU there is nothing to pause, but every layer down to the simulated driver answers.
 PAUSE = """
 import amem
@@ -48,7 +59,7 @@ PYTHON, USER = (sys.executable, {}) if os.getuid() != 0 else nobody()
 
 def run(command, folder, **settings):
     """Standard output of the command."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AMEM_", "LD_", "PYTHON", "PIP_", "VIRTUAL"))}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
     done = subprocess.run(
         list(map(str, command)),
         cwd=folder,
@@ -71,6 +82,52 @@ def expect(text, part):
         raise Failed(f"{part!r} is not in:\n{text}")
 
 
+def has_symbol_table(path):
+    """Whether a file is a 64-bit ELF file with the section .symtab, which strip removes."""
+    with path.open("rb") as file:
+        header = file.read(64)
+        if header[:5] != b"\x7fELF\x02":
+            return False
+        (start,) = struct.unpack_from("<Q", header, 40)
+        size, count = struct.unpack_from("<HH", header, 58)
+        file.seek(start)
+        sections = file.read(size * count)
+    return any(struct.unpack_from("<I", sections, i * size + 4)[0] == SHT_SYMTAB for i in range(count))
+
+
+def check_stripped(package):
+    files = [path for path in package.rglob("*") if path.is_file()]
+    with_symbols = [str(path) for path in files if has_symbol_table(path)]
+    if with_symbols:
+        raise Failed(f"not stripped: {', '.join(with_symbols)}")
+
+
+def check_development(package, folder):
+    """A C program is built with pkg-config, and with CMake, where they and a compiler are there; it reaches NCCL."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return
+    shutil.copyfile(HELLO, folder / "hello.c")
+    (folder / "CMakeLists.txt").write_text(PROJECT, encoding="utf-8")
+    programs = []
+    if shutil.which("pkg-config"):
+        paths = {"PKG_CONFIG_PATH": str(package / "lib" / "pkgconfig")}
+        flags = run(["pkg-config", "--cflags", "--libs", "amem"], folder, **paths).split()
+        programs.append(folder / "hello")
+        run([compiler, "-Wall", "-Wextra", "-Werror", "hello.c", "-o", programs[-1], *flags], folder)
+    if shutil.which("cmake"):
+        build = folder / "hello-build"
+        run(["cmake", "-S", folder, "-B", build, f"-DCMAKE_PREFIX_PATH={package}", f"-DCMAKE_C_COMPILER={compiler}"], folder)
+        run(["cmake", "--build", build], folder)
+        programs.append(build / "hello")
+    libraries = f"{package / 'lib'}:{package / 'sim'}"
+    nccl = str(package / "sim" / "libnccl.so.2")
+    for program in programs:
+        version = run([program], folder, LD_LIBRARY_PATH=libraries, AMEM_NCCL_PATH=nccl).strip()
+        if not version.isdigit():
+            raise Failed(f"{program} printed {version!r}, not the version of NCCL")
+
+
 def check(wheel, folder):
     environment = folder / "environment"
     run([PYTHON, "-m", "venv", environment], folder)
@@ -88,6 +145,8 @@ def check(wheel, folder):
     for file in ("include/nccl.h", "include/amem.h", "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc"):
         if not (package / file).is_file():
             raise Failed(f"{package / file} is missing")
+    check_stripped(package)
+    check_development(package, folder)
 
 
 def main():

@@ -9,13 +9,50 @@ from pathlib import Path
 from sample_tree import run_tool, write_tree
 
 
+# A Python whose virtual environments have a pip that finds packages, or does not.
+PYTHON = """#!/bin/sh
+mkdir -p "$3/bin"
+printf '#!/bin/sh\\n[ "$1" = install ] && echo installed in "$0" || exit {code}\\n' > "$3/bin/pip"
+chmod +x "$3/bin/pip"
+"""
+
+
 class ReadmeCommands(unittest.TestCase):
-    def run_readme(self, text, *options):
+    def run_readme(self, text, *options, more=None):
         with tempfile.TemporaryDirectory() as root:
-            write_tree(root, {"README.md": text, "src/a.txt": "a\n"})
+            files = {"README.md": text, "src/a.txt": "a\n", **(more or {})}
+            write_tree(root, files)
             code, output = run_tool("run_readme.py", root, *options)
-            self.assertEqual(sorted(p.name for p in Path(root).iterdir()), ["README.md", "src"])
+            self.assertEqual({p.name for p in Path(root).iterdir()}, {Path(name).parts[0] for name in files})
         return code, output
+
+    def run_installation(self, pip_code, commands="pip install .\ncd src"):
+        return self.run_readme(
+            f"```sh test index\n{commands}\n```\n```sh test\nls src\n```\n",
+            more={
+                "tools/dev/prepare.sh": "",
+                "tools/dev/python.sh": PYTHON.replace("{code}", pip_code),
+                "tools/dev/python_with.sh": "chmod +x tools/dev/python.sh; echo $PWD/tools/dev/python.sh\n",
+            },
+        )
+
+    def test_installs_in_an_environment_of_its_own(self):
+        code, output = self.run_installation("0")
+
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, "installed in .*/amem-readme-.*/environment/bin/pip\n(.*\n)*a.txt")
+
+    def test_fails_when_an_installation_fails(self):
+        code, output = self.run_installation("0", "pip install .\nfalse\ntrue")
+
+        self.assertEqual(code, 1, output)
+
+    def test_installs_nothing_without_an_index(self):
+        code, output = self.run_installation("1")
+
+        self.assertEqual(code, 0, output)
+        self.assertNotIn("installed", output)
+        self.assertRegex(output, "skipped: no package index\n(.*\n)*a.txt")
 
     def test_runs_marked_blocks_in_order_in_a_copy(self):
         code, output = self.run_readme(

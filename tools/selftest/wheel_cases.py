@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """tools/dev/check_wheel.py on a wheel that lacks what it should have."""
 
+import importlib.util
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,32 @@ FILES = {
 }
 
 
+def check_wheel():
+    spec = importlib.util.spec_from_file_location("check_wheel", TOOLS / "dev" / "check_wheel.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def library(section_type):
+    """A 64-bit ELF file with one section header, of that type (elf(5))."""
+    header = b"\x7fELF\x02\x01\x01".ljust(40, b"\0") + struct.pack("<QIHHHHHH", 64, 0, 64, 0, 0, 64, 1, 0)
+    return header + struct.pack("<II", 0, section_type).ljust(64, b"\0")
+
+
 class Wheel(unittest.TestCase):
+    def test_library_that_is_not_stripped_fails(self):
+        module = check_wheel()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "lib", "libamem.so")
+            path.parent.mkdir()
+            Path(folder, "amem.h").write_text("no ELF file", encoding="utf-8")
+            path.write_bytes(library(11))  # .dynsym
+            module.check_stripped(Path(folder))
+            path.write_bytes(library(2))
+            with self.assertRaisesRegex(module.Failed, "not stripped: .*libamem.so"):
+                module.check_stripped(Path(folder))
+
     def test_without_the_command_fails(self):
         with tempfile.TemporaryDirectory() as folder:
             wheel = Path(folder, "amem-1.0-py3-none-any.whl")

@@ -106,8 +106,10 @@ struct Layout {
   bool size_is_int = false;  ///< the third parameter of regMr
 };
 
-// NCCL 2.19 to 2.30: src/include/nccl_net.h@v2.19.3-1 (v5 to v7), src/include/plugin/net/net_v*.h,
-// gin/gin_v*.h and rma/rma_v*.h@v2.30.7-1, plugins/gin/example/nccl/gin_v1[12].h@v2.30.7-1.
+// NCCL 2.19 to 2.32: src/include/nccl_net.h@v2.19.3-1 (v5 to v7), src/include/plugin/net/net_v*.h,
+// gin/gin_v*.h and rma/rma_v*.h@v2.30.7-1, plugins/gin/example/nccl/gin_v1[12].h@v2.30.7-1;
+// rma/rma_v15.h@c1bc9013 and rma_v16.h@14c81c37, as getNcclRma_v15() of the library 2.32.3 reads
+// them.
 constexpr Layout kLayouts[] = {
     {"ncclNetPlugin_v", 5, 5, 16, 7, false, true},
     {"ncclNetPlugin_v", 6, 6, 17, 7, true, true},
@@ -123,7 +125,8 @@ constexpr Layout kLayouts[] = {
     {"ncclGinPlugin_v", 11, 12, 19, 7, true},
     {"ncclGinPlugin_v", 13, 13, 21, 7, true},
     {"ncclGinPlugin_v", 14, 14, 17, 8, true},
-    {"ncclRmaPlugin_v", 13, 14, 21, 7, true},
+    {"ncclRmaPlugin_v", 13, 15, 21, 7, true},
+    {"ncclRmaPlugin_v", 16, 16, 22, 8, true},
 };
 constexpr size_t kMostMembers = 22;
 constexpr size_t kMostTables = 32;

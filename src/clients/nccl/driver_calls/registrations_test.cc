@@ -118,7 +118,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Version{"ncclCollNetPlugin_v8", 7, false},
                     Version{"ncclCollNetPlugin_v12", 7, false},
                     Version{"ncclGinPlugin_v11", 7, false}, Version{"ncclGinPlugin_v13", 7, false},
-                    Version{"ncclGinPlugin_v14", 8, false}, Version{"ncclRmaPlugin_v14", 7, false}),
+                    Version{"ncclGinPlugin_v14", 8, false}, Version{"ncclRmaPlugin_v14", 7, false},
+                    Version{"ncclRmaPlugin_v15", 7, false}, Version{"ncclRmaPlugin_v16", 8, false}),
     [](const auto& version) { return std::string(version.param.name); });
 
 // The form with the most parameters, of which three are on the stack.
@@ -201,15 +202,28 @@ TEST_F(NetPlugins, ATableHasOneCopy) {
   EXPECT_EQ(wrapped("ncclNetPlugin_v12", table), wrapped("ncclNetPlugin_v12", table));
 }
 
-TEST_F(NetPlugins, UnknownVersionRefusesThePause) {
-  std::array<uintptr_t, kMembers> table{};
-  EXPECT_TRUE(registers_memory("ncclNetPlugin_v13"));
+TEST_F(NetPlugins, ATableIsCopiedToItsLastMember) {
+  static auto before = table_of(7, reg_mr, reg_mr), with_properties = table_of(8, reg_mr, reg_mr);
+  EXPECT_EQ(wrapped("ncclRmaPlugin_v15", before)[20], before[20]);
+  EXPECT_EQ(wrapped("ncclRmaPlugin_v16", with_properties)[21], with_properties[21]);
+}
 
-  EXPECT_EQ(wrapped("ncclNetPlugin_v13", table), table.data());
+class UnknownNetPlugins : public NetPlugins, public testing::WithParamInterface<const char*> {};
+
+TEST_P(UnknownNetPlugins, RefuseThePause) {
+  std::array<uintptr_t, kMembers> table{};
+  EXPECT_TRUE(registers_memory(GetParam()));
+
+  EXPECT_EQ(wrapped(GetParam(), table), table.data());
 
   MutexLock lock(registry_.mutex);
-  EXPECT_NE(registry_.refusal.find("ncclNetPlugin_v13"), std::string::npos) << registry_.refusal;
+  EXPECT_NE(registry_.refusal.find(GetParam()), std::string::npos) << registry_.refusal;
 }
+
+INSTANTIATE_TEST_SUITE_P(Newer, UnknownNetPlugins,
+                         testing::Values("ncclNetPlugin_v13", "ncclCollNetPlugin_v13",
+                                         "ncclGinPlugin_v15", "ncclRmaPlugin_v17"),
+                         [](const auto& name) { return std::string(name.param); });
 
 void* ibv_reg_mr(void*, void*, size_t size_bytes, int) {
   return size_bytes == 1000 ? &g_call : nullptr;
