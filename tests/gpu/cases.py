@@ -151,10 +151,18 @@ def _torch(build: Path, ranks: int) -> list[Case]:
 def _regions(build: Path) -> list[Case]:
     """Tagged tensors under PyTorch; `import amem` is all that they need."""
     path = {"PATH": os.pathsep.join([str(build / "bin"), os.environ.get("PATH", "")])}
-    names = ("regions", "ipc", "models", "cycles")
-    scripts = {name: str(HERE / f"torch_{name}.py") for name in names}
-    cases = [Case(f"tensors.{name}", [sys.executable, script], 180, 1, path) for name, script in scripts.items()]
-    return [*cases, Case("tensors.two_gpus", [sys.executable, str(HERE / "torch_two_gpus.py")], 180, 2, path)]
+
+    def case(name: str, script: str, *options: str, timeout_s: int = 180, gpus: int = 1, **more: str) -> Case:
+        command = [sys.executable, str(HERE / f"torch_{script}.py"), *options]
+        return Case(f"tensors.{name}", command, timeout_s, gpus, {**path, **more})
+
+    return [
+        case("regions", "regions"),
+        case("ipc", "ipc"),
+        case("models", "models"),
+        case("cycles", "cycles", "--cycles", "500", timeout_s=120),
+        case("two_gpus", "two_gpus", gpus=2),
+    ]
 
 
 def _contained_runtime(build: Path) -> list[Case]:
