@@ -158,6 +158,7 @@ def _regions(build: Path) -> list[Case]:
 
     return [
         case("regions", "regions"),
+        case("saver", "saver", AMEM_TMS="1"),
         case("ipc", "ipc"),
         case("models", "models"),
         case("cycles", "cycles", "--cycles", "500", timeout_s=120),
