@@ -137,7 +137,7 @@ def _torch(build: Path, ranks: int) -> list[Case]:
         cases.append(Case(f"torch.memory.{groups}_groups", [*job, memory, "--groups", groups], 180))
     cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
     cases.append(Case("torch.sleep", [*job, str(HERE / "torch_sleep.py"), "--graph"], 300))
-    for name in ("models", "registered", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric"):
+    for name in ("models", "registered", "stages", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric"):
         cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240))
     for way in ("register", "window"):
         cases.append(Case(f"torch.windows.{way}", [*job, str(HERE / "torch_windows.py"), way], 180))
