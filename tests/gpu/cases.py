@@ -158,6 +158,7 @@ def _regions(build: Path) -> list[Case]:
 
     return [
         case("regions", "regions"),
+        case("regions_expandable", "regions", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
         case("saver", "saver", AMEM_TMS="1"),
         case("ipc", "ipc"),
         case("models", "models"),
