@@ -50,6 +50,29 @@ def of_torch_memory_saver():
 LIBRARIES = {"amem": of_amem, "torch_memory_saver": of_torch_memory_saver}
 
 
+def freed(torch, blocks, count, size_bytes):
+    """Milliseconds for each tensor until the list is empty and PyTorch's cache too, and the part that the driver has then."""
+    torch.cuda.synchronize()
+    before = torch.cuda.mem_get_info()[0]
+
+    def free():
+        blocks.clear()
+        torch.cuda.empty_cache()
+
+    seconds = timed(free)
+    return 1e3 * seconds / count, (torch.cuda.mem_get_info()[0] - before) / size_bytes
+
+
+def free_with_tag(torch, tag, tensors, facts):
+    """PyTorch returns no memory of a pool that exists, and amem keeps the pools of its regions: they are freed after it."""
+    sizes = (len(tensors), sum(tensor.nbytes for tensor in tensors))
+    facts[f"free_{tag}_ms"], facts[f"returned_{tag}"] = freed(torch, tensors, *sizes)
+    if "amem.torch_pools" in sys.modules:
+        pools = [pools for owner, pools in sys.modules["amem.torch_pools"]._idle.items() if owner.tag == tag]
+        for each in pools:
+            facts[f"free_pool_of_{tag}_ms"], facts[f"returned_pool_of_{tag}"] = freed(torch, each, *sizes)
+
+
 def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
     import torch
 
@@ -67,15 +90,14 @@ def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
         return tensors
 
     weights = allocate("weights", True, weights_bytes)
-    for tensor in weights:
-        tensor.random_()
+    for number in range(len(weights)):
+        weights[number].random_()
     sums = [int(tensor.sum()) for tensor in weights]
     cache = allocate("kv_cache", False, cache_bytes)
     begin = time.perf_counter()
     plain = [torch.empty(weights_bytes // WEIGHTS, dtype=torch.uint8, device="cuda") for _ in range(20)]
     facts["allocate_plain_ms"] = 1e3 * (time.perf_counter() - begin) / len(plain)
-    del plain
-    torch.cuda.empty_cache()
+    facts["free_plain_ms"], facts["returned_plain"] = freed(torch, plain, len(plain), len(plain) * plain[0].nbytes)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds = {}
     for cycle in range(cycles + 1):
@@ -92,7 +114,8 @@ def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
     facts["right"] = [int(tensor.sum()) for tensor in weights] == sums
     for name, values in seconds.items():
         facts[f"{name}_ms"] = 1e3 * statistics.median(values)
-    del cache
+    free_with_tag(torch, "weights", weights, facts)
+    free_with_tag(torch, "kv_cache", cache, facts)
     return facts
 
 

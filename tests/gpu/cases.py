@@ -147,7 +147,7 @@ def _torch(build: Path, ranks: int) -> list[Case]:
         cases.append(Case(f"torch.memory.{groups}_groups", [*job, memory, "--groups", groups], 180))
     cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
     cases.append(Case("torch.sleep", [*job, str(HERE / "torch_sleep.py"), "--graph"], 300))
-    for name in ("models", "registered", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric"):
+    for name in ("models", "registered", "stages", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric"):
         cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240))
     for way in ("register", "window"):
         cases.append(Case(f"torch.windows.{way}", [*job, str(HERE / "torch_windows.py"), way], 180))
@@ -161,10 +161,20 @@ def _torch(build: Path, ranks: int) -> list[Case]:
 def _regions(build: Path) -> list[Case]:
     """Tagged tensors under PyTorch; `import amem` is all that they need."""
     path = {"PATH": os.pathsep.join([str(build / "bin"), os.environ.get("PATH", "")])}
-    names = ("regions", "ipc", "models", "cycles")
-    scripts = {name: str(HERE / f"torch_{name}.py") for name in names}
-    cases = [Case(f"tensors.{name}", [sys.executable, script], 180, 1, path) for name, script in scripts.items()]
-    return [*cases, Case("tensors.two_gpus", [sys.executable, str(HERE / "torch_two_gpus.py")], 180, 2, path)]
+
+    def case(name: str, script: str, *options: str, timeout_s: int = 180, gpus: int = 1, **more: str) -> Case:
+        command = [sys.executable, str(HERE / f"torch_{script}.py"), *options]
+        return Case(f"tensors.{name}", command, timeout_s, gpus, {**path, **more})
+
+    return [
+        case("regions", "regions"),
+        case("regions_expandable", "regions", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
+        case("saver", "saver", AMEM_TMS="1"),
+        case("ipc", "ipc"),
+        case("models", "models"),
+        case("cycles", "cycles", "--cycles", "500", timeout_s=120),
+        case("two_gpus", "two_gpus", gpus=2),
+    ]
 
 
 def _nvcc() -> Optional[str]:

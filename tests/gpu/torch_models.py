@@ -45,13 +45,32 @@ def same_tokens():
         expect(generate(model, prompt) == wanted, "other tokens after a resume")
 
 
+def shard(model, pauses):
+    """The shards of FSDP have the tag: they leave and come back with it."""
+    with amem.region("training"):
+        for layer in model.model.layers:
+            fully_shard(layer)
+        fully_shard(model)
+    if not pauses:
+        return
+    with torch.no_grad():
+        shards = [parameter.to_local() for parameter in model.parameters()]
+    copies, least = [each.cpu() for each in shards], sum(each.nbytes for each in shards)
+    resident = amem.stats()["tags"]["training"]["resident_bytes"]
+    expect(resident >= least > 0, f"{resident} bytes have the tag, the shards have {least}")
+    amem.pause("training")
+    expect(amem.stats()["tags"]["training"]["resident_bytes"] == 0, "shards stayed on the GPU")
+    # amem has backups only of memory with a tag.
+    expect(all(torch.equal(amem.backup(each), copy) for each, copy in zip(shards, copies)), "backups of the shards")
+    amem.resume("training")
+    expect(all(torch.equal(each.cpu(), copy) for each, copy in zip(shards, copies)), "shards after a resume")
+
+
 def losses(pauses):
     """Of training steps; everything is paused and resumed after each of them."""
     model = model_in_region("training").train()
     if dist.is_initialized():
-        for layer in model.model.layers:
-            fully_shard(layer)
-        fully_shard(model)
+        shard(model, pauses)
     with amem.region("training", threads=True):
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         found = []

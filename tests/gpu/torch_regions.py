@@ -101,6 +101,64 @@ def freed_while_paused():
     expect([int(tensor.sum()) for tensor in kept] == sums and bool((new == 9).all()), "contents after another pause")
 
 
+def backup_on_the_host():
+    with amem.region("kept"):
+        full = random_tensors(1, 64 * MIB)[0]
+        half = torch.zeros(64 * MIB, dtype=torch.uint8, device="cuda")  # pages that are zero are not kept
+    half[: 32 * MIB].fill_(7)
+    copies = [tensor.cpu() for tensor in (full, half)]
+    try:
+        amem.backup(full)
+        expect(False, "a tensor that is not paused has a backup")
+    except amem.AmemError as error:
+        print("refused:", error)
+    amem.pause("kept")
+    for tensor, copy in zip((full, half), copies):
+        expect(torch.equal(amem.backup(tensor), copy), "a backup of a paused tensor")
+        expect(torch.equal(amem.backup(tensor, copy=True), copy), "a copied backup of a paused tensor")
+    amem.resume("kept")
+    expect(all(torch.equal(tensor.cpu(), copy) for tensor, copy in zip((full, half), copies)), "contents after backups")
+
+
+def disabled_in_a_region():
+    with amem.region("outer"):
+        inside = torch.full((64 * MIB,), 1, dtype=torch.uint8, device="cuda")
+        free = torch.empty_like(inside)
+        del free  # a free block of the tag, which memory inside disable() must not use
+        with amem.disable():
+            outside = torch.full((64 * MIB,), 2, dtype=torch.uint8, device="cuda")
+        after = torch.full((64 * MIB,), 3, dtype=torch.uint8, device="cuda")
+    allocated = amem.stats()["tags"]["outer"]["allocated_bytes"]
+    expect(128 * MIB <= allocated < 192 * MIB, f"{allocated} bytes have the tag")
+    amem.pause("outer")
+    expect(amem.stats()["tags"]["outer"]["resident_bytes"] == 0, "memory of the region stayed")
+    expect(bool((outside == 2).all()), "memory inside disable() was paused")
+    amem.resume("outer")
+    expect(bool((inside == 1).all()) and bool((after == 3).all()), "memory beside disable()")
+
+
+def zeroed():
+    with amem.region("zeroed", backup="zero"):
+        tensor = torch.full((64 * MIB,), 5, dtype=torch.uint8, device="cuda")
+    for _ in range(2):
+        before = free_bytes()
+        amem.pause("zeroed")
+        expect(free_bytes() - before >= 0.99 * 64 * MIB, "a pause of zeroed memory freed too little")
+        amem.resume("zeroed")
+        expect(bool((tensor == 0).all()), "zeroed memory after a resume")
+        tensor.fill_(6)
+
+
+def unknown_tag():
+    with amem.region("known"):
+        tensor = torch.full((64 * MIB,), 4, dtype=torch.uint8, device="cuda")
+    before = free_bytes()
+    report = amem.pause("unknown")
+    expect(report.released_bytes == 0 and free_bytes() - before < MIB, f"a pause of an unknown tag: {report}")
+    expect(amem.state("known") == "active" and bool((tensor == 4).all()), "another tag was paused")
+    amem.resume("unknown")
+
+
 def graphs():
     with amem.region("weights"):
         weight = torch.randn(2048, 2048, device="cuda")
@@ -175,12 +233,34 @@ def out_of_memory():
             pass
 
 
+CHECKS = (
+    contents_and_addresses,
+    on_disk,
+    backup_on_the_host,
+    free_blocks_are_not_copied,
+    freed_while_paused,
+    disabled_in_a_region,
+    zeroed,
+    unknown_tag,
+    graphs,
+    threads,
+    out_of_memory,
+)
+
+
 def main():
     torch.cuda.init()
-    for check in (contents_and_addresses, on_disk, free_blocks_are_not_copied, freed_while_paused, graphs, threads, out_of_memory):
-        check()
-        print("ok", check.__name__, flush=True)
-    print("result: regions under PyTorch are right")
+    failed = []
+    for check in CHECKS:
+        try:
+            check()
+            print("ok", check.__name__, flush=True)
+        except (SystemExit, RuntimeError) as error:
+            failed.append(f"wrong: {check.__name__}: {str(error).removeprefix('wrong: ')}")
+    if failed:
+        raise SystemExit("\n".join(failed))
+    settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "the default settings")
+    print(f"result: regions under PyTorch with {settings} are right")
 
 
 main()
