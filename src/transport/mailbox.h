@@ -45,10 +45,12 @@ class Mailbox {
     MutexLock lock(mutex_);
     return stopped_;
   }
+  /// After stop(), the event stays readable, so that a thread that has not seen it does not wait.
   std::vector<Order> take() AMEM_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     uint64_t count;
-    [[maybe_unused]] const ssize_t got = read(event_.get(), &count, sizeof count);
+    if (!stopped_) [[maybe_unused]]
+      const ssize_t got = read(event_.get(), &count, sizeof count);
     return std::exchange(orders_, {});
   }
 

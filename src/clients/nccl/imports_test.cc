@@ -25,7 +25,6 @@ constexpr size_t kBytes = size_t{2} << 20;
 const CommunicatorId kWorld = communicator_from_bytes("world", 5);
 
 struct {
-  std::atomic<bool> hold;  ///< unmapping takes as long
   std::atomic<int> unmaps;
   std::atomic<int> maps;
   std::atomic<DriverResult> map_result;
@@ -53,11 +52,9 @@ class ImportsTest : public SharingTest {
     };
     g_calls.maps = 0;
     g_calls.map_result = driver_result::kSuccess;
-    g_calls.hold = false;
     g_calls.unmaps = 0;
     g_calls.failing_unmap = 0;
     driver_.cuMemUnmap = [](DeviceAddress, size_t) {
-      while (g_calls.hold) std::this_thread::yield();
       return ++g_calls.unmaps == g_calls.failing_unmap ? driver_result::kUnknown
                                                        : driver_result::kSuccess;
     };
@@ -195,11 +192,12 @@ TEST_F(ImportsTest, PartOfAnotherRestoreDoesNotCount) {
 
 TEST_F(ImportsTest, GateStaysClosedWhenAnEarlierReturnIsCarriedOutLate) {
   set_state(BackingState::mapped);
-  g_calls.hold = true;
-  revoked();
-  back();
-  revoked();
-  g_calls.hold = false;
+  {
+    const CallGate::Entry delays(gate(), "ncclAllReduce", kCommunicator, 0);
+    revoked();
+    back();
+    revoked();
+  }
 
   ASSERT_TRUE(eventually([&] { return g_calls.unmaps == 2; }));
   EXPECT_EQ(state(), BackingState::revoked);
@@ -210,11 +208,12 @@ TEST_F(ImportsTest, GateStaysClosedWhenAnEarlierReturnIsCarriedOutLate) {
 
 TEST_F(ImportsTest, GateOfABystanderStaysClosedLikewise) {
   set_state(BackingState::mapped);
-  g_calls.hold = true;
-  revoked();
-  back();
-  away();
-  g_calls.hold = false;
+  {
+    const CallGate::Entry delays(gate(), "ncclAllReduce", kCommunicator, 0);
+    revoked();
+    back();
+    away();
+  }
 
   ASSERT_TRUE(eventually([&] { return state() == BackingState::mapped; }));
   EXPECT_TRUE(eventually([&] { return !is_open(); }));
