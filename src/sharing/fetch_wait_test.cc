@@ -217,6 +217,7 @@ class LateRestoreTest : public EarlyImportTest {
     client_.holds = true;
     send(Revoke{10000, {"other"}, {}, {}});
     ASSERT_TRUE(eventually([this] { return client_.is_quiet.load(); }));
+    client_.is_open = true;  // so that the test sees the next time it is closed
   }
 };
 
@@ -226,6 +227,7 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGate) {
   hold_the_worker();
   send(Restore{"", {}, true, 0, 1});
   send(Away{"", {}});
+  ASSERT_TRUE(eventually([this] { return !client_.is_open; }));
 
   client_.holds = false;
 
