@@ -19,6 +19,7 @@ class Owner(NamedTuple):
     device: int
 
 
+_NO_TAG = ""
 _idle: Dict[Owner, List] = {}
 # Pools of paused tags: no region uses them before a resume, because their cached blocks have no memory.
 _parked: Dict[Owner, List] = {}
@@ -130,15 +131,15 @@ def routed(tag: str, kind: str, whole_process: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def routed_outside() -> Iterator[None]:
-    """PyTorch allocates from new pools. Their free memory is returned at the end."""
+    """PyTorch allocates from pools of no tag. They are kept: ~MemPool() ends the process while any region is open
+    (CUDACachingAllocator.cpp:3662@v2.11)."""
     torch = torch_with_gpus()
     if torch is None:
         yield
         return
     with contextlib.ExitStack() as stack:
         for device in sorted(_devices(torch)):
-            with torch.cuda.device(device):
-                pool = torch.cuda.MemPool()
+            pool = stack.enter_context(_borrowed(torch, Owner(_NO_TAG, "outside", device)))
             stack.enter_context(torch.cuda.use_mem_pool(pool, device))
         yield
 

@@ -94,6 +94,20 @@ def test_a_tag_has_its_own_pool_and_each_thread_another(pools):
         assert pool_of(pools, "a") is not first
 
 
+# PyTorch ends the process if a pool is destroyed while another is in use.
+def test_pool_of_disabled_regions_is_kept(pools):
+    outside = []
+    with pools.routed("a", "host"):
+        for _ in range(2):
+            with pools.routed_outside():
+                outside.append(pools.torch.routed[-1])
+            assert any(outside[0] in kept for kept in pools._idle.values())
+    assert outside[0] is outside[1]
+    pools.park({"a"}, no_region)
+    with pools.routed_outside():
+        assert pools.torch.routed[-1] is outside[0]
+
+
 def test_regions_of_a_paused_tag_use_new_pools_until_the_resume(pools):
     before = {kind: pool_of(pools, "a", kind) for kind in ("host", "none")}
     pools.park({"a"}, no_region)
