@@ -67,6 +67,8 @@ _SIGNATURES = {
     "ncclResume": (ctypes.c_int, [ctypes.c_void_p]),
     "ncclSetGroupID": (ctypes.c_int, [ctypes.c_int]),
     "ncclGetGroupID": (ctypes.c_int, [ctypes.POINTER(ctypes.c_int)]),
+    "amemMalloc": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int]),
+    "amemFree": (ctypes.c_int, [ctypes.c_void_p]),
     "amemBeginRegion": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int]),
     "amemEndRegion": (ctypes.c_int, []),
     "amemSetProcessRegion": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int]),

@@ -11,16 +11,18 @@ allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups 
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import sys
 import tempfile
 import threading
 import types
-from typing import Any, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional
 
 from . import launch, torch_pools
 from . import regions
+from . import torch_memory_saver_preload as utils
 from .calls import call
 from .errors import AmemError
 from .library import require_library
@@ -81,6 +83,7 @@ class _Cdll:
 
     def __init__(self) -> None:
         self._config = _ThreadConfig()
+        self._copies: Dict[int, Any] = {}  # by device address, for tms_get_cpu_backup_pointer()
         self.tms_set_retain_cpu_backup(_flag("TMS_RETAIN_CPU_BACKUP"))
 
     def __getattr__(self, name: str) -> Any:
@@ -113,6 +116,34 @@ class _Cdll:
 
     def set_memory_margin_bytes(self, value: int) -> None:
         call("amemSetMemoryMargin", value)
+
+    def tms_get_cpu_backup_pointer(self, pointer: int, size: int) -> Optional[int]:
+        """Where the saved contents are in host memory, until the next pause; None if there are none."""
+        self._copies.pop(pointer, None)
+        address = require_library().amemGetBackup(pointer, size)
+        if address is None:  # on disk, or with pages that are all zero
+            copy = ctypes.create_string_buffer(size)
+            if require_library().amemReadBackup(copy, pointer, size) != 0:
+                return None
+            self._copies[pointer] = copy
+            address = ctypes.addressof(copy)
+        return address
+
+    def drop_copies(self) -> None:
+        self._copies.clear()
+
+    def tms_torch_malloc(self, size: int, device: int, stream: Any) -> int:
+        """Allocates memory as the thread is configured. Raises AmemError outside regions."""
+        config, pointer = self._config, ctypes.c_void_p()
+        if not config.interesting:
+            raise AmemError("tms_torch_malloc() needs a region: this thread has none")
+        with torch_pools.on_device(device):
+            kind = _kind(config.cpu_backup, config.disk_backup)
+            call("amemMalloc", ctypes.byref(pointer), size, config.tag.encode(), kind)
+        return pointer.value
+
+    def tms_torch_free(self, pointer: int, size: int, device: int, stream: Any) -> None:
+        call("amemFree", pointer)
 
     def tms_pause(self, tag: Optional[bytes]) -> int:
         torch_memory_saver.pause(tag.decode() if tag else None)
@@ -219,7 +250,7 @@ class TorchMemorySaver:
 
     def pause(self, tag: Optional[str] = None) -> None:
         """Releases the memory with this tag, or of all tags."""
-        self._ensure_initialized()
+        self._cdll().drop_copies()
         tags = _tags(tag)
         if tags:
             _pause(*tags)
@@ -303,3 +334,4 @@ if _flag("TMS_INIT_ENABLE"):
     _of_process = _kind(_flag("TMS_INIT_ENABLE_CPU_BACKUP"), _flag("TMS_INIT_ENABLE_DISK_BACKUP"))
     regions.process_regions.begin(_DEFAULT_TAG, _of_process)
 sys.modules["torch_memory_saver"] = sys.modules[__name__]
+sys.modules["torch_memory_saver.utils"] = utils

@@ -33,6 +33,12 @@ def torch_with_gpus():
     return torch if torch is not None and torch.cuda.is_available() else None
 
 
+def on_device(device: int):
+    """torch.cuda.device(device). Does nothing in a process without PyTorch."""
+    torch = torch_with_gpus()
+    return contextlib.nullcontext() if torch is None else torch.cuda.device(device)
+
+
 def is_capturing() -> bool:
     """True if the calling thread captures a CUDA graph with PyTorch."""
     torch = torch_with_gpus()

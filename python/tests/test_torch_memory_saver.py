@@ -150,3 +150,159 @@ except ValueError as error:
     assert run(code, **settings).splitlines() == [
         "4 0", "{7}", "enable_cpu_backup and enable_disk_backup exclude each other"
     ]
+
+
+LAUNCHERS = {
+    "slime": """
+import torch_memory_saver
+from torch_memory_saver.utils import get_binary_path_from_package
+path = str(get_binary_path_from_package("torch_memory_saver_hook_mode_preload"))
+""",
+    "function": """
+def environment():
+    from torch_memory_saver.utils import get_binary_path_from_package as binary_path
+    return str(binary_path("torch_memory_saver_hook_mode_preload"))
+path = environment()
+""",
+    "module": """
+import torch_memory_saver.utils as utils
+path = str(utils.get_binary_path_from_package("torch_memory_saver_hook_mode_torch"))
+""",
+}
+PRELOADED = """
+import os, subprocess, sys
+user = '''
+import amem.torch_memory_saver, torch_memory_saver
+from runtime_user import MIB, user
+import amem
+user.user_malloc(4 * MIB)
+torch_memory_saver.torch_memory_saver.pause()
+print(amem.stats()["tags"]["default"]["released_bytes"] // MIB)
+'''
+variables = {**os.environ, "LD_PRELOAD": path, "TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1"}
+print(path, subprocess.run([sys.executable, "-c", user], env=variables, stdout=subprocess.PIPE, text=True).stdout)
+"""
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_launchers_find_the_library_for_ld_preload(build, launcher):
+    """They do not import amem and have no GPU; AMEM_TMS=1 in a wheel does the import of the first line."""
+    code = "import amem.torch_memory_saver" + LAUNCHERS[launcher] + PRELOADED
+    printed = build.python(code, **build.runtime_variables(PATH=f"{build.command.parent}:/usr/bin:/bin"))
+    assert printed.split() == [build.preload, "4"]
+
+
+def test_other_binaries_of_the_package_are_refused(run):
+    code = """
+from torch_memory_saver.utils import change_env, get_binary_path_from_package
+try:
+    get_binary_path_from_package("nvshmem_host")
+except ValueError as error:
+    print("nvshmem_host" in str(error))
+import os
+with change_env("A_VARIABLE", "1"):
+    print(os.environ["A_VARIABLE"])
+print("A_VARIABLE" in os.environ)
+"""
+    assert run(code).split() == ["True", "1", "False"]
+
+
+SET_UP = """
+import sys
+from fake_torch import FakeTensor, FakeTorch
+sys.modules["torch"] = torch = FakeTorch()
+saver._ensure_initialized()
+cdll = saver._impl._binary_wrapper.cdll
+def weights(size=4 * MIB, **how):
+    with saver.region("weights", **how):
+        pointer = user.user_malloc(size)
+    fill(pointer, 7, size)
+    return pointer
+def host(address, size=4):
+    import ctypes
+    return ctypes.string_at(address, size) if address else address
+def attempt(call):
+    try:
+        return call()
+    except (ValueError, amem.AmemError) as error:
+        return type(error).__name__
+"""
+# Each: a program, and what it prints.
+CALLS = {
+    "tms_pause": ("weights(); print(cdll.tms_pause(b'weights'), amem.state('weights'), amem.state('nccl'))", "0 paused active"),
+    "tms_pause(None)": ("weights(); print(cdll.tms_pause(None), amem.state('weights'))", "0 paused"),
+    "tms_resume": (
+        "p = weights(enable_cpu_backup=True); cdll.tms_pause(None); print(cdll.tms_resume(b'weights'), read(p))",
+        "0 {7}",
+    ),
+    "tms_set_disk_backup_dir": (
+        "cdll.tms_set_disk_backup_dir(b'.'); weights(enable_disk_backup=True); saver.pause(); "
+        "print(totals('weights')['disk_bytes'] // MIB, attempt(lambda: cdll.tms_set_disk_backup_dir(b'/none')))",
+        "4 AmemError",
+    ),
+    "tms_set_cpu_backup_backend": (
+        "before = cdll.tms_get_cpu_backup_backend(); cdll.tms_set_cpu_backup_backend(b'mmap'); "
+        "weights(16 * MIB, enable_cpu_backup=True); saver.pause(); saver.resume(); "
+        "print(before, cdll.tms_get_cpu_backup_backend(), amem.stats()['times']['host_capacity_bytes'])",
+        "b'pinned' b'mmap' 0",
+    ),
+    "cpu_backup_backend": (
+        "print(attempt(lambda: weights(enable_cpu_backup=True, cpu_backup_backend='zfs')), "
+        "attempt(lambda: weights(cpu_backup_backend='mmap')))",
+        "ValueError ValueError",
+    ),
+    "tms_get_retain_cpu_backup": (
+        "print(cdll.tms_get_retain_cpu_backup()); saver.retain_cpu_backup = True; "
+        "print(cdll.tms_get_retain_cpu_backup())",
+        "False True",
+    ),
+    "get_cpu_backup": (
+        "x = FakeTensor(b'', weights(enable_cpu_backup=True), 4 * MIB); print(saver.get_cpu_backup(x)); saver.pause(); "
+        "print(*[saver.get_cpu_backup(x, zero_copy=z).values() for z in (False, True)]); saver.resume(); "
+        "print(saver.get_cpu_backup(x))",
+        "None {7} {7} None",
+    ),
+    "tms_get_cpu_backup_pointer": (
+        "p = weights(enable_cpu_backup=True); get = cdll.tms_get_cpu_backup_pointer; print(get(p, 4)); "
+        "saver.pause(); print(host(get(p, 4))); saver.resume(); print(get(p, 4))",
+        r"None b'\x07\x07\x07\x07' None",
+    ),
+    "tms_get_cpu_backup_pointer on disk": (
+        "cdll.tms_set_disk_backup_dir(b'.'); p = weights(enable_disk_backup=True); "
+        "saver.pause(); print(host(cdll.tms_get_cpu_backup_pointer(p + 8, 4)))",
+        r"b'\x07\x07\x07\x07'",
+    ),
+    "tms_torch_malloc": (
+        "user.user_malloc(4 * MIB)\n"
+        "print(attempt(lambda: cdll.tms_torch_malloc(4 * MIB, 0, 0)))\n"
+        "with saver.region('cache'): p = cdll.tms_torch_malloc(4 * MIB, 0, 0)\n"
+        "print(totals('cache')['allocated_bytes'] // MIB); cdll.tms_torch_free(p, 4 * MIB, 0, 0)\n"
+        "print(totals('cache').get('allocated_bytes', 0))",
+        "AmemError 4 0",
+    ),
+    "cuda_graph": (
+        "with saver.cuda_graph('graph', pool='pool', tag='graphs', enable_cpu_backup=True):\n"
+        "    p = user.user_malloc(4 * MIB)\n"
+        "    with amem.region('inner'): user.user_malloc(2 * MIB)\n"
+        "fill(p, 5); saver.pause('graphs'); print(amem.state('graphs')); saver.resume('graphs')\n"
+        "print(read(p), totals('graphs')['allocated_bytes'] // MIB, torch.captured[0][0], torch.captured[0][1]['pool'])",
+        "paused {5} 6 graph pool",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_of_the_interface(run, tmp_path, call):
+    code, printed = CALLS[call]
+    assert run(f"import os; os.chdir({str(tmp_path)!r})\n" + SET_UP + code).split() == printed.split()
+
+
+@pytest.mark.parametrize("value, backup", [("1", "{7}"), ("no", "None")])
+def test_variable_retains_backups_after_a_resume(run, value, backup):
+    code = """
+pointer = weights(enable_cpu_backup=True)
+saver.pause(); saver.resume()
+copy = saver.get_cpu_backup(FakeTensor(b"", pointer, 4 * MIB))
+print(copy.values() if copy else None, read(pointer))
+"""
+    assert run(SET_UP + code, TMS_RETAIN_CPU_BACKUP=value) == f"{backup} {{7}}"

@@ -4,63 +4,12 @@
 
 import contextlib
 import sys
-import types
 
 import pytest
 
+from fake_torch import FakeTorch
+
 sys.path.insert(0, str(__import__("pathlib").Path(__file__).resolve().parent.parent))
-
-
-class FakePool:
-    made = 0
-
-    def __init__(self):
-        FakePool.made += 1
-        self.id = (0, FakePool.made)
-
-
-class FakeTorch(types.ModuleType):
-    """Two GPUs, of which the process has used the first; remembers the settings and the blocks that were zeroed."""
-
-    def __init__(self):
-        super().__init__("torch")
-        self.uint8 = "uint8"
-        self.settings, self.zeroed, self.routed, self.blocks = "expandable_segments:True", [], [], {}
-        nothing = contextlib.nullcontext
-        self.cuda = types.SimpleNamespace(
-            is_available=lambda: True,
-            is_initialized=lambda: True,
-            is_current_stream_capturing=lambda: False,
-            device_count=lambda: 2,
-            current_device=lambda: 0,
-            device=lambda _: nothing(),
-            stream=lambda _: nothing(),
-            ExternalStream=lambda address: address,
-            default_stream=lambda: 0,
-            MemPool=FakePool,
-            use_mem_pool=self.use_mem_pool,
-        )
-        self._C = types.SimpleNamespace(
-            _cuda_hasPrimaryContext=lambda device: device == 0,
-            _cuda_memorySnapshot=self.snapshot,
-            _accelerator_setAllocatorSettings=lambda settings: setattr(self, "settings", settings),
-        )
-
-    @contextlib.contextmanager
-    def use_mem_pool(self, pool, device=None):
-        self.routed.append(pool)
-        yield
-        self.routed.remove(pool)
-
-    def snapshot(self, pool_id):
-        on = self.settings.rpartition("expandable_segments:")[2].startswith("True")
-        settings = {"expandable_segments": on, "PYTORCH_CUDA_ALLOC_CONF": self.settings}
-        blocks = [{"size": size, "state": "inactive"} for size in self.blocks.get(pool_id, ())]
-        return {"allocator_settings": settings, "segments": [{"stream": 0, "blocks": blocks}]}
-
-    def zeros(self, size, **_):
-        self.zeroed.append(size)
-        return size
 
 
 @pytest.fixture

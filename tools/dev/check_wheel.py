@@ -142,6 +142,9 @@ def check(wheel, folder):
     expect(run([binaries / "amem", "run", binaries / "python", "-c", PAUSE], folder, **simulated), "active")
     saver = "import torch_memory_saver as saver; print(saver.torch_memory_saver.enabled, saver.__name__)"
     expect(run([binaries / "python", "-c", saver], folder, AMEM_TMS="1", **simulated), "True amem.torch_memory_saver")
+    preload = "from torch_memory_saver.utils import get_binary_path_from_package as path; "
+    preload += "print(path('torch_memory_saver_hook_mode_preload'))"
+    expect(run([binaries / "python", "-c", preload], folder, AMEM_TMS="1", **simulated), str(package / "lib"))
     for file in ("include/nccl.h", "include/amem.h", "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc"):
         if not (package / file).is_file():
             raise Failed(f"{package / file} is missing")
