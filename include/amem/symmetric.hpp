@@ -19,23 +19,13 @@
 #include <utility>
 
 #include "amem.h"
+#include "amem/memory.hpp"
 #include "amem/symmetric.h"
 
 namespace amem::symmetric {
 
-/// A call of amem/symmetric.h failed. what() has the reason; code() is an ncclResult_t.
-class Error : public std::runtime_error {
- public:
-  Error(int code, const std::string& text) : std::runtime_error(text), code_(code) {}
-  int code() const { return code_; }
-
- private:
-  int code_;
-};
-
-inline void check(int result) {
-  if (result != 0) throw Error(result, amemGetLastError());
-}
+using memory::check;
+using memory::Error;
 
 /// The ranks that meet. Not thread-safe.
 class Group {

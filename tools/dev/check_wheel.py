@@ -145,7 +145,8 @@ def check(wheel, folder):
     preload = "from torch_memory_saver.utils import get_binary_path_from_package as path; "
     preload += "print(path('torch_memory_saver_hook_mode_preload'))"
     expect(run([binaries / "python", "-c", preload], folder, AMEM_TMS="1", **simulated), str(package / "lib"))
-    for file in ("include/nccl.h", "include/amem.h", "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc"):
+    headers = [f"include/{name}" for name in ("nccl.h", "amem.h", "amem/memory.hpp", "amem/symmetric.hpp")]
+    for file in (*headers, "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc"):
         if not (package / file).is_file():
             raise Failed(f"{package / file} is missing")
     check_stripped(package)
