@@ -76,16 +76,21 @@ Status Session::begin(SessionState change, Deadline deadline) {
   return begun;
 }
 
+bool Session::is_unknown_the_first_time(const Tag& tag) {
+  MutexLock lock(mutex_);
+  return unknown_tags_.insert(tag).second;
+}
+
 // A tag that was never used has no memory and needs no state.
-Tags Session::selected(const Selection& selection) const {
+Tags Session::selected(const Selection& selection) {
   const Tags known = context_.clients.tags();
   if (selection.tags.empty()) return known;
   Tags tags;
   for (const Tag& tag : selection.tags)
     if (known.contains(tag))
       tags.insert(tag);
-    else if (tag != kContextTag)
-      AMEM_LOG(info, -1, "no memory has the tag %s", tag.c_str());
+    else if (tag != kContextTag && is_unknown_the_first_time(tag))
+      AMEM_LOG(warn, -1, "no memory has the tag %s", tag.c_str());
   return tags;
 }
 

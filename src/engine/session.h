@@ -91,7 +91,8 @@ class Session {
 
   /// TagStates::begin(), or the error of disable().
   Status begin(SessionState change, Deadline deadline);
-  Tags selected(const Selection& selection) const;
+  Tags selected(const Selection& selection);
+  bool is_unknown_the_first_time(const Tag& tag);
 
   Change begin_pause(const Selection& selection);
   Status carry_out_pause(const Selection& selection, const Change& change, Deadline deadline,
@@ -124,6 +125,7 @@ class Session {
   std::atomic<const char*> disabled_because_{nullptr};
   SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
   SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);
+  Tags unknown_tags_ AMEM_GUARDED_BY(mutex_);  ///< that the log has named
 };
 
 }  // namespace amem
