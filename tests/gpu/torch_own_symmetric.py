@@ -80,8 +80,9 @@ class Job:
             symm_mem.rendezvous(t, dist.group.WORLD)
             t.copy_(inputs[self.rank])
             self.close_to(symm_mem.one_shot_all_reduce(t), total, dtype, f"one-shot {size_bytes} {dtype}")
-            gathered = symm_mem.all_gather(t, engine=("kernels", "copy_engines")[count % 2])
-            self.expect(torch.equal(gathered.cpu(), torch.cat(inputs)), f"all-gather {size_bytes} {dtype}")
+            for engine in symm_mem.ENGINES:
+                gathered = symm_mem.all_gather(t, engine=engine)
+                self.expect(torch.equal(gathered.cpu(), torch.cat(inputs)), f"all-gather {size_bytes} {dtype} {engine}")
             self.close_to(symm_mem.two_shot_all_reduce_(t), total, dtype, f"two-shot {size_bytes} {dtype}")
             if size_bytes % (16 * self.ranks) == 0:
                 t.copy_(inputs[self.rank])

@@ -148,7 +148,9 @@ TEST_F(SymmetricTest, CallWaitsOnTheHostForAPausedPeer) {
   const auto job = met(2);
   (*job)[1].ask("tag_pause symmetric");
   const std::string late = (*job)[0].ask_failing("sym_barrier h 0 50");
-  EXPECT_TRUE(has(late, "is paused, and did not resume within 50 ms")) << late;
+  const std::string paused =
+      "process " + std::to_string((*job)[1].pid()) + " is paused, and did not resume within 50 ms";
+  EXPECT_TRUE(has(late, paused)) << late;
   EXPECT_EQ((*job)[0].ask("sym_error h"), "") << "the handle works";
   (*job)[0].order("sym_barrier h 0 20000");
   (*job)[1].ask("tag_resume symmetric");
