@@ -41,11 +41,11 @@ def random_numbers():
 
 
 def pause(tag, tensors=1):
-    """Pauses, and expects that the memory of this many tensors is free then."""
+    """Pauses, and expects that the memory of this many tensors is free then, less what CUDA takes at a first pause."""
     before = free_bytes()
     saver.pause(tag)
     gain = free_bytes() - before
-    expect(gain >= 0.99 * SIZE * tensors, f"a pause of {tag} freed {gain} bytes")
+    expect(gain >= SIZE * tensors - 4 * MIB, f"a pause of {tag} freed {gain} bytes")
 
 
 def tags_and_backups():
