@@ -24,10 +24,10 @@ struct Capture {
   Stream* origin = nullptr;
   bool invalidated = false;
   bool ended = false;
-  std::vector<Operation> operations;
+  const std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   std::map<Stream*, Member> members;
 
-  uint64_t next_position() const { return operations.size() + 1; }
+  uint64_t next_position() const { return graph->operations.size() + 1; }
 };
 
 namespace {
@@ -98,7 +98,7 @@ CuResult begin_capture(const StreamRef& stream, int mode) {
   return kSuccess;
 }
 
-CuResult end_capture(const StreamRef& stream, std::vector<Operation>* operations) {
+CuResult end_capture(const StreamRef& stream, std::shared_ptr<Graph>* graph) {
   std::lock_guard guard(g_mutex);
   const auto capture = capture_of(*stream);
   if (capture == nullptr) return kErrorIllegalState;
@@ -109,7 +109,7 @@ CuResult end_capture(const StreamRef& stream, std::vector<Operation>* operations
   leave(*capture);
   if (capture->invalidated) return kErrorStreamCaptureInvalidated;
   if (unjoined(*capture)) return kErrorStreamCaptureUnjoined;
-  *operations = capture->operations;
+  *graph = capture->graph;
   return kSuccess;
 }
 
@@ -117,7 +117,8 @@ CaptureStatus capture_status(Stream& stream) {
   std::lock_guard guard(g_mutex);
   const auto capture = capture_of(stream);
   if (capture == nullptr) return {};
-  return {capture->invalidated ? kCaptureStatusInvalidated : kCaptureStatusActive, capture->id};
+  if (capture->invalidated) return {kCaptureStatusInvalidated, capture->id, nullptr};
+  return {kCaptureStatusActive, capture->id, capture->graph.get()};
 }
 
 CuResult submit(const StreamRef& stream, Operation operation) {
@@ -127,8 +128,8 @@ CuResult submit(const StreamRef& stream, Operation operation) {
     std::lock_guard guard(g_mutex);
     if (const auto capture = capture_of(*stream)) {
       if (capture->invalidated) return kErrorStreamCaptureInvalidated;
-      capture->operations.push_back(std::move(operation));
-      capture->members[stream.get()].last = capture->operations.size();
+      capture->graph->operations.push_back(std::move(operation));
+      capture->members[stream.get()].last = capture->graph->operations.size();
       return kSuccess;
     }
     if (null_stream) {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
+#include "sim/graph.h"
 #include "sim/stream.h"
 
 /// Stream capture (CUDA Driver API, cuStreamBeginCapture and cuThreadExchangeStreamCaptureMode). A
@@ -25,12 +25,13 @@ struct CapturedPoint {
 
 CuResult begin_capture(const StreamRef& stream, int mode);
 
-/// Ends the capture that began in this stream. Returns the chain on success.
-CuResult end_capture(const StreamRef& stream, std::vector<Operation>* operations);
+/// Ends the capture that began in this stream. Returns the graph on success.
+CuResult end_capture(const StreamRef& stream, std::shared_ptr<Graph>* graph);
 
 struct CaptureStatus {
   int status = kCaptureStatusNone;
   uint64_t id = 0;
+  const Graph* graph = nullptr;  ///< the one that end_capture() returns
 };
 CaptureStatus capture_status(Stream& stream);
 

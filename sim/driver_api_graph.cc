@@ -18,8 +18,8 @@ struct CaptureInfoOut {
   size_t* dependency_count;
 };
 
-// The graph does not exist before the capture has ended, and a chain has no dependencies worth
-// telling: both are reported as none.
+// A chain has no dependencies worth telling: they are reported as none. A graph is registered, and
+// so can be used, when its capture has ended.
 CuResult capture_info(CuStream handle, const CaptureInfoOut& out) {
   StreamRef stream;
   if (out.status == nullptr) return kErrorInvalidValue;
@@ -27,7 +27,8 @@ CuResult capture_info(CuStream handle, const CaptureInfoOut& out) {
   const CaptureStatus status = capture_status(*stream);
   *out.status = status.status;
   if (out.id != nullptr) *out.id = status.id;
-  if (out.graph != nullptr) *out.graph = nullptr;
+  if (out.graph != nullptr)
+    *out.graph = reinterpret_cast<CuGraph>(const_cast<Graph*>(status.graph));
   if (out.dependencies != nullptr) *out.dependencies = nullptr;
   if (out.dependency_count != nullptr) *out.dependency_count = 0;
   return kSuccess;
@@ -48,9 +49,9 @@ AMEM_SIM_API CuResult cuStreamEndCapture(CuStream handle, CuGraph* graph) {
     StreamRef stream;
     if (graph == nullptr) return kErrorInvalidValue;
     if (const CuResult known = stream_of(handle, &stream); known != kSuccess) return known;
-    auto captured = std::make_shared<Graph>();
+    std::shared_ptr<Graph> captured;
     *graph = nullptr;
-    const CuResult ended = end_capture(stream, &captured->operations);
+    const CuResult ended = end_capture(stream, &captured);
     if (ended == kSuccess) {
       *graph = static_cast<CuGraph>(Registry<Graph>::instance().add(std::move(captured)));
     }

@@ -9,7 +9,7 @@
 
 namespace amem::sim {
 
-/// The result of a capture: one chain of operations. Immutable.
+/// The result of a capture: one chain of operations. Immutable after the capture.
 struct Graph {
   std::vector<Operation> operations;
 };

@@ -4,6 +4,7 @@
 
 #include "amem.h"
 #include "base/environment.h"
+#include "clients/graphs/graph_calls.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/driver_calls/registrations.h"
 #include "clients/symmetric/torch_calls.h"
@@ -17,6 +18,7 @@ void amem::catch_calls() {
   catch_illegal_accesses();
   catch_torch_calls();
   catch_registrations();
+  catch_graph_calls();
   catch_nccl();
 }
 

@@ -45,7 +45,7 @@ Process::Process(const Driver& driver)
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),
       tensors_(driver_, registry_, devices_, sharing_, environment().timeout_ms),
-      symmetric_(registry_),
+      symmetric_(registry_, environment().gate_timeout_ms),
       symmetric_memory_(driver_, symmetric_, tensors_, sharing_, devices_, engine_.self,
                         {environment().timeout_ms, environment().multicast == 1}),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {

@@ -90,6 +90,7 @@ inline constexpr int kAttributeMultiprocessors = 16;  ///< CU_DEVICE_ATTRIBUTE_M
 inline constexpr int kAttributeMulticast = 132;       ///< CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED
 inline constexpr int kCaptureModeRelaxed = 2;         ///< CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kCaptureStatusNone = 0;          ///< CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr int kCaptureStatusActive = 1;        ///< CU_STREAM_CAPTURE_STATUS_ACTIVE
 inline constexpr int kLimitStackSize = 0;             ///< CU_LIMIT_STACK_SIZE
 inline constexpr unsigned kStreamNonBlocking = 1;     ///< CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kEventDisableTiming = 2;    ///< CU_EVENT_DISABLE_TIMING

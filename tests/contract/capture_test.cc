@@ -41,6 +41,18 @@ TEST_F(Graphs, RunWhatWasCapturedAtEachLaunch) {
   free(copy, kBytes);
 }
 
+TEST_F(Graphs, AreTheOnesThatTheirCapturesName) {
+  begin();
+  int status = kCaptureStatusNone;
+  CuGraph named = nullptr, graph = nullptr;
+  ASSERT_EQ(kSuccess,
+            driver().cuStreamGetCaptureInfo(stream_, &status, nullptr, &named, nullptr, nullptr));
+  EXPECT_EQ(kCaptureStatusActive, status);
+  ASSERT_EQ(kSuccess, driver().cuStreamEndCapture(stream_, &graph));
+  EXPECT_EQ(named, graph);
+  EXPECT_EQ(kSuccess, driver().cuGraphDestroy(graph));
+}
+
 TEST_F(Graphs, WorkWithNewMemoryAtTheSameAddress) {
   CuDevicePtr source = allocate(kBytes);
   CuGraph graph = nullptr;

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""A CUDA graph with an all_reduce in it, captured once, replayed after every pause and resume.
+"""A CUDA graph with an all_reduce in it, captured once, replayed after every pause and resume, and beside a paused rank.
 
 amem run -- torchrun --nproc-per-node 2 tests/gpu/torch_graph.py
 """
 
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -42,9 +43,31 @@ class CapturedSum:
 
 
 def wait_for_all() -> None:
-    """Returns when every rank is back: a graph does not pass amem's gates, this call does."""
+    """Returns when every rank is back."""
     dist.all_reduce(torch.ones(1, device="cuda"))
     torch.cuda.synchronize()
+
+
+def check_beside_a_paused_rank(captured: CapturedSum, step: int) -> None:
+    """A replay is refused in the process that is paused; those of other ranks wait for its resume."""
+    rank, paused_s = dist.get_rank(), 1.0
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        amem.pause()
+        try:
+            captured.graph.replay()
+            raise SystemExit("a replay in a paused process was not refused")
+        except RuntimeError:
+            pass
+        store.set("paused", "1")
+        time.sleep(paused_s)  # allow: the replay of the others must last as long
+        amem.resume()
+    store.wait(["paused"])
+    began = time.monotonic()
+    captured.check(step)
+    waited = time.monotonic() - began
+    if rank != 0 and waited < paused_s / 2:
+        raise SystemExit(f"rank {rank}: the replay waited {waited:.3f} s for rank 0")
 
 
 def main() -> None:
@@ -62,6 +85,7 @@ def main() -> None:
         wait_for_all()
         for step in range(REPLAYS):
             captured.check(cycle * REPLAYS + step)
+    check_beside_a_paused_rank(captured, (CYCLES + 1) * REPLAYS)
     if dist.get_rank() == 0:
         print(f"result: {CYCLES * REPLAYS} replays right after {CYCLES} pauses, captured once", flush=True)
     captured.graph.reset()  # NCCL does not end a communicator that a graph still uses

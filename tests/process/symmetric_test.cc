@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Symmetric memory of amem in several processes: collectives, signals, pauses, and what goes wrong.
 #include "tests/process/meeting.h"
+#include "tests/process/progress.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -155,6 +156,20 @@ TEST_F(SymmetricTest, CallWaitsOnTheHostForAPausedPeer) {
   (*job)[0].order("sym_barrier h 0 20000");
   (*job)[1].ask("tag_resume symmetric");
   (*job)[1].ask("sym_barrier h 0 20000");
+  (*job)[0].answer();
+}
+
+TEST_F(SymmetricTest, LaunchOfAGraphWaitsForAPausedPeer) {
+  const auto job = met(2);
+  job->all("sym_capture small h 4096");
+  (*job)[1].ask("tag_pause symmetric");
+  (*job)[0].order("sym_replay small h 1");
+  wait_for("the launch waits", [&] {
+    return has((*job)[0].log(), "a call on symmetric memory waits: process " +
+                                    std::to_string((*job)[1].pid()) + " is paused");
+  });
+  (*job)[1].ask("tag_resume symmetric");
+  (*job)[1].ask("sym_replay small h 1");
   (*job)[0].answer();
 }
 

@@ -116,6 +116,25 @@ Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {
   return async_communicators.wait_until_settled(&waited_for, deadline);
 }
 
+// A launch is like a group with a call on each communicator of the graph: it stays inside until the
+// group ends.
+Status NcclClient::enter_launch(const char* call, const void* communicator) {
+  gate.group_started(call);
+  const CallGate::Entry entry(gate, call, communicator, settings.gate_timeout_ms);
+  if (entry.is_inside()) return ok_status();
+  leave_launch(communicator);
+  return entry.refusal();
+}
+
+void NcclClient::leave_launch(const void*) {
+  gate.end_group("cudaGraphLaunch", [] { return ncclSuccess; });
+}
+
+void NcclClient::note_captured(const void* graph) {
+  for (const void* const communicator : gate.communicators_of_caller())
+    captured_graphs().captured(graph, {this, communicator});
+}
+
 void NcclClient::peer_lost(const InstanceId& peer, const std::string& text) {
   Membership::Communicators its = members.may_include(peer, gate.communicator_ids());
   gate.member_lost(peer, text, std::move(its.ids), its.is_guess);

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "clients/graphs/captured_graphs.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/cycles/cycles.h"
 #include "clients/nccl/gate/async_communicators.h"
@@ -17,7 +18,7 @@
 namespace amem {
 
 /// NCCL as a client of the engine. Its work passes the gates. Its scope are its communicators.
-class NcclClient final : public Client {
+class NcclClient final : public Client, public GraphGate {
  public:
   struct Settings {
     long gate_timeout_ms = 60000;  ///< how long a call waits for a paused member
@@ -72,6 +73,13 @@ class NcclClient final : public Client {
     gate.member_ended(peer, text);
   }
   void peer_lost(const InstanceId& peer, const std::string& text) override;
+
+  // --- GraphGate; the objects are communicators
+
+  Status enter_launch(const char* call, const void* communicator) override;
+  void leave_launch(const void* communicator) override;
+  /// The calling thread captures the work of its NCCL call or group into this graph.
+  void note_captured(const void* graph);
 
  private:
   bool has_memory();

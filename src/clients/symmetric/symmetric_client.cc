@@ -82,7 +82,7 @@ Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout
     return paused == nullptr;
   };
   const auto notice = [&] {
-    AMEM_LOG(info, -1, "a call on symmetric memory waits: %s", waited_for.c_str());
+    AMEM_LOG(warn, -1, "a call on symmetric memory waits: %s", waited_for.c_str());
   };
   if (!changed_.wait_until(mutex_, deadline, is_decided, notice))
     return make_error(ErrorKind::timeout, 0, "%s, and did not resume within %ld ms",
@@ -97,6 +97,16 @@ Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout
 void SymmetricClient::leave(SymmetricHandle& handle) {
   MutexLock lock(mutex_);
   if (--handle.calls_inside == 0) changed_.notify_all();
+}
+
+void SymmetricClient::note_captured(const Driver& driver, const void* handle, DriverStream stream) {
+  int status = kCaptureStatusNone;
+  uint64_t id = 0;
+  const void* graph = nullptr;
+  if (driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr) ==
+          driver_result::kSuccess &&
+      status == kCaptureStatusActive)
+    captured_graphs().captured(graph, {this, handle});
 }
 
 Result<const SymmetricHandle*> SymmetricClient::look_up(const void* handle) {
@@ -183,6 +193,17 @@ void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text
     symmetric::detail::store_volatile(&handle->report->abort, 1);
   }
   changed_.notify_all();
+}
+
+Status SymmetricClient::enter_launch(const char* /*call*/, const void* handle) {
+  const Result<SymmetricHandle*> entered = enter(handle, launch_timeout_ms_);
+  return entered.ok() ? ok_status() : Status(entered.error());
+}
+
+void SymmetricClient::leave_launch(const void* handle) {
+  MutexLock lock(mutex_);
+  SymmetricHandle* const inside = find(handle);
+  if (inside != nullptr && --inside->calls_inside == 0) changed_.notify_all();
 }
 
 void SymmetricClient::peer_lost(const InstanceId& peer, const std::string& text) {

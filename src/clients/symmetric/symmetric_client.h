@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "clients/graphs/captured_graphs.h"
 #include "clients/symmetric/handle.h"
 #include "memory/client.h"
 #include "memory/registry.h"
@@ -21,13 +22,15 @@ inline constexpr char kSymmetricTag[] = "symmetric";
 /// the kernels that use it: no rank may use it while a rank is paused.
 ///
 /// amem's own has handles (rendezvous.h), and each call on a handle passes enter(). It fails while
-/// this process is paused and waits while a peer of the handle is.
+/// this process is paused and waits while a peer of the handle is. So does the launch of a graph
+/// into which calls on handles were captured.
 ///
 /// Thread-safe. The functions of Client are called with the registry's mutex or without; no
 /// function takes it with the mutex of this class.
-class SymmetricClient final : public Client {
+class SymmetricClient final : public Client, public GraphGate {
  public:
-  explicit SymmetricClient(Registry& registry) : registry_(registry) {}
+  explicit SymmetricClient(Registry& registry, long launch_timeout_ms = 60000)
+      : launch_timeout_ms_(launch_timeout_ms), registry_(registry) {}
 
   // --- Handles
 
@@ -42,6 +45,8 @@ class SymmetricClient final : public Client {
   /// failed; timeout.
   Result<SymmetricHandle*> enter(const void* handle, long timeout_ms);
   void leave(SymmetricHandle& handle);
+  /// A call on the handle enqueues work in this stream, which may be being captured.
+  void note_captured(const Driver& driver, const void* handle, DriverStream stream);
   /// A call that enqueues nothing: it neither waits nor fails because of a pause. Errors: misuse.
   Result<const SymmetricHandle*> look_up(const void* handle);
   /// SymmetricHandle::status().
@@ -64,11 +69,17 @@ class SymmetricClient final : public Client {
   void peer_ended(const InstanceId& peer, const std::string& text) override;
   void peer_lost(const InstanceId& peer, const std::string& text) override;
 
+  // --- GraphGate; the objects are handles
+
+  Status enter_launch(const char* call, const void* handle) override;
+  void leave_launch(const void* handle) override;
+
  private:
   /// A text about a peer of the handle that is paused; nullptr if there is none.
   const std::string* paused_peer(const SymmetricHandle& handle) const AMEM_REQUIRES(mutex_);
   SymmetricHandle* find(const void* handle) AMEM_REQUIRES(mutex_);
 
+  const long launch_timeout_ms_;
   Registry& registry_;
   mutable Mutex mutex_;
   Condition changed_;

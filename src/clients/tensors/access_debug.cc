@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "clients/tensors/host.h"
 #include "interpose/interposer.h"
+#include "interpose/real_functions.h"
 
 namespace amem {
 namespace {
@@ -37,7 +38,7 @@ constexpr std::array<const char*, kCount> kNames = [] {
 }();
 
 /// One runtime: a process with several gets the debugging of the first.
-constinit std::atomic<uintptr_t> g_real[kCount] = {};
+constinit RealFunctions<kCount> g_real(kNames);
 constinit std::atomic<bool> g_explained{false};
 
 void check_address(const char* call, uintptr_t address) {
@@ -64,9 +65,8 @@ int entry(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintp
   constexpr Function kFunction = kFunctions[kWhich];
   if (kFunction.addresses > 0) check_address(kFunction.name, a);
   if (kFunction.addresses > 1) check_address(kFunction.name, b);
-  if (g_real[kWhich].load() == 0) g_real[kWhich] = first_definition(kFunction.name);
   using Real = int(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
-  const int result = reinterpret_cast<Real*>(g_real[kWhich].load())(a, b, c, d, e, f);
+  const int result = g_real.get<Real>(kWhich)(a, b, c, d, e, f);
   if (result == kIllegalAddress) explain_illegal_address(kFunction.name);
   return result;
 }
@@ -78,10 +78,8 @@ const void* entry_at(size_t which, std::index_sequence<kAll...>) {
 }
 
 const void* entry_of(size_t which, uintptr_t function, const Image*) {
-  uintptr_t known = 0;
-  const bool is_first =
-      function == 0 || g_real[which].compare_exchange_strong(known, function) || known == function;
-  return is_first ? entry_at(which, std::make_index_sequence<kCount>()) : nullptr;
+  const bool is_known = g_real.definition_of(which, function).has_value();
+  return is_known ? entry_at(which, std::make_index_sequence<kCount>()) : nullptr;
 }
 
 constexpr NamedFunctions kRuntimeFunctions{kNames, entry_of};

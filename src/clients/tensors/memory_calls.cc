@@ -10,6 +10,7 @@
 
 #include "clients/tensors/tagged_calls.h"
 #include "interpose/interposer.h"
+#include "interpose/real_functions.h"
 
 namespace amem {
 namespace {
@@ -34,17 +35,11 @@ constexpr std::array<const char*, kFunctions> kNames{
     "cuGetProcAddress",  "cuGetProcAddress",   "cuMemAlloc",          "cuMemFree",
     "cuIpcGetMemHandle", "cuIpcOpenMemHandle", "cuIpcCloseMemHandle", "cuCtxEnablePeerAccess"};
 
-constinit std::array<std::atomic<uintptr_t>, kFunctions> g_real{};
-
-/// The driver's function.
-uintptr_t address_of(MemoryFunction which) {
-  if (g_real[which].load() == 0) g_real[which] = first_definition(kSymbols[which]);
-  return g_real[which].load();
-}
+constinit RealFunctions<kFunctions> g_real(kSymbols);
 
 template <typename... Parameters>
 int real(MemoryFunction which, Parameters... parameters) {
-  return reinterpret_cast<int (*)(Parameters...)>(address_of(which))(parameters...);
+  return g_real.get<int(Parameters...)>(which)(parameters...);
 }
 
 const void* entry_at(size_t which);
@@ -53,7 +48,7 @@ const void* entry_at(size_t which);
 void replace(const char* name, void** function) {
   for (size_t which = 0; which < kFunctions; ++which)
     if (strcmp(name, kNames[which]) == 0 &&
-        reinterpret_cast<uintptr_t>(*function) == address_of(static_cast<MemoryFunction>(which)))
+        reinterpret_cast<uintptr_t>(*function) == g_real.address(which))
       *function = const_cast<void*>(entry_at(which));
 }
 
@@ -124,10 +119,7 @@ const void* entry_at(size_t which) {
 /// Called in visit_images(). A process has one driver; a second definition, of a library that wraps
 /// the driver, is not intercepted.
 const void* entry_of(size_t which, uintptr_t function, const Image*) {
-  uintptr_t known = 0;
-  const bool is_known =
-      function == 0 || g_real[which].compare_exchange_strong(known, function) || known == function;
-  return is_known ? entry_at(which) : nullptr;
+  return g_real.definition_of(which, function).has_value() ? entry_at(which) : nullptr;
 }
 
 constexpr NamedFunctions kMemoryFunctions{kSymbols, entry_of};

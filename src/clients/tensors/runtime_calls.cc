@@ -3,12 +3,13 @@
 #include "clients/tensors/runtime_calls.h"
 
 #include <array>
-#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "clients/tensors/tagged_calls.h"
 #include "interpose/interposer.h"
+#include "interpose/real_functions.h"
 
 namespace amem {
 namespace {
@@ -33,18 +34,13 @@ using IpcGetFunction = int(IpcMemHandle* handle, void* pointer);
 using EnablePeerFunction = int(int peer, unsigned flags);
 using IpcOpenFunction = int(void** pointer, IpcMemHandle handle, unsigned flags);
 
-/// Libraries of a process may be linked with different runtimes (libcudart.so.12 and .13). Each
-/// function that was found in a slot has an entry of its own.
 constexpr int kMostRuntimes = 4;
-constinit std::atomic<uintptr_t> g_real[kMostRuntimes][kFunctions] = {};
+constinit RealFunctions<kFunctions, kMostRuntimes> g_real(kNames);
 
 /// The runtime's function behind an entry.
 template <typename Function>
 Function* real_function(int runtime, RuntimeFunction which) {
-  std::atomic<uintptr_t>& real = g_real[runtime][which];
-  // The first entry is also for slots that were not bound.
-  if (real.load() == 0) real = first_definition(kNames[which]);
-  return reinterpret_cast<Function*>(real.load());
+  return g_real.get<Function>(which, static_cast<size_t>(runtime));
 }
 
 /// As the runtime does before each call: makes the context of the thread's device current.
@@ -112,16 +108,11 @@ constexpr std::array<Entries, sizeof...(kRuntimes)> entries_of(
                   reinterpret_cast<const void*>(&enable_peer_entry<kRuntimes>)}...};
 }
 
-/// Called in visit_images(). A runtime beyond the last is not intercepted.
+/// Called in visit_images().
 const void* entry_of(size_t which, uintptr_t function, const Image*) {
   static const auto entries = entries_of(std::make_integer_sequence<int, kMostRuntimes>());
-  for (size_t runtime = 0; runtime < kMostRuntimes; ++runtime) {
-    uintptr_t known = 0;
-    if (function == 0 || g_real[runtime][which].compare_exchange_strong(known, function) ||
-        known == function)
-      return entries[runtime][which];
-  }
-  return nullptr;
+  const std::optional<size_t> runtime = g_real.definition_of(which, function);
+  return runtime.has_value() ? entries[*runtime][which] : nullptr;
 }
 
 constexpr NamedFunctions kRuntimeFunctions{kNames, entry_of};

@@ -3,22 +3,30 @@
 // Hooks on the question whether a stream is being captured.
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/nccl/nccl_client.h"
 #include "driver/work_contexts.h"
 
 namespace amem {
 namespace {
 
-/// `more`: the parameters after the id, of which each form of the function has its own.
+/// `graph`: a CUgraph*. `more`: the parameters after it, of which each form of the function has its
+/// own.
 template <typename Real, typename... More>
 DriverResult query(HookContext& context, Real* real, DriverStream stream, int* status, uint64_t* id,
-                   More... more) {
-  uint64_t own = 0;
-  uint64_t& capture = id != nullptr ? *id : own;
-  const DriverResult result = real(stream, status, &capture, more...);
+                   void* graph, More... more) {
+  uint64_t own_id = 0;
+  const void* own_graph = nullptr;
+  uint64_t& capture = id != nullptr ? *id : own_id;
+  void* const captured = graph != nullptr ? graph : &own_graph;
+  const DriverResult result = real(stream, status, &capture, captured, more...);
   if (result != driver_result::kSuccess || status == nullptr) return result;
   note_work_context(*context.driver);
   const Status admitted = context.captures->note(stream, *status, capture, context.gate_timeout_ms);
-  if (admitted.ok()) return result;
+  if (admitted.ok()) {
+    if (*status == kCaptureStatusActive && context.client != nullptr)
+      context.client->note_captured(*static_cast<const void* const*>(captured));
+    return result;
+  }
   AMEM_LOG(warn, -1, "%s", admitted.error().message.c_str());
   return driver_result::kNotPermitted;
 }

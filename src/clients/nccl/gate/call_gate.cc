@@ -228,6 +228,20 @@ CommunicatorId CallGate::id_of(const void* communicator) {
   return name_of(communicator);
 }
 
+std::vector<const void*> CallGate::communicators_of_caller() {
+  const GateThread& thread = this_thread();
+  std::vector<const void*> inside;
+  const size_t count = thread.count.load(std::memory_order_relaxed);
+  if (count > GateThread::kCommunicatorsInGroup) {
+    MutexLock lock(mutex_);
+    for (const auto& [communicator, id] : known_) inside.push_back(communicator);
+  } else {
+    for (size_t i = 0; i < count; ++i) inside.push_back(thread.communicators[i].load());
+  }
+  if (inside.empty()) inside.push_back(nullptr);
+  return inside;
+}
+
 size_t CallGate::communicator_count() {
   MutexLock lock(mutex_);
   return known_.size();

@@ -181,6 +181,10 @@ class CallGate {
     return thread.depth > 0 || thread.group_depth > 0;
   }
 
+  /// The communicators of the call or group that the calling thread is inside; nullptr stands for
+  /// communicators that are not known.
+  std::vector<const void*> communicators_of_caller();
+
   /// The calling thread ends.
   static void forget_this_thread() { t_thread_ = nullptr; }
 

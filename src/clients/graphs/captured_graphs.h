@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <compare>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/mutex.h"
+#include "base/result.h"
+
+namespace amem {
+
+/// A client whose work can be captured into CUDA graphs.
+class GraphGate {
+ public:
+  /// Lets in the launch of a graph with work that was captured for `object`, such as a
+  /// communicator. May wait for a paused rank. leave_launch() must follow on the same thread,
+  /// unless it fails.
+  virtual Status enter_launch(const char* call, const void* object) = 0;
+  virtual void leave_launch(const void* object) = 0;
+
+ protected:
+  ~GraphGate() = default;
+};
+
+/// Which clients' work is in which graphs.
+///
+/// A graph is known from the capture of such work. An executable graph has the work that its graph
+/// has when it is instantiated. Graphs that contain other graphs, clones, and updates of executable
+/// graphs are not followed. Thread-safe.
+class CapturedGraphs {
+ public:
+  struct Use {
+    GraphGate* gate;
+    const void* object;
+    auto operator<=>(const Use&) const = default;
+  };
+  using Uses = std::set<Use>;
+
+  /// Work for the object has been captured into this graph (CUgraph).
+  void captured(const void* graph, const Use& use);
+  /// `exec`: the CUgraphExec that the graph has become.
+  void instantiated(const void* graph, const void* exec);
+  void graph_destroyed(const void* graph);
+  void exec_destroyed(const void* exec);
+  /// nullptr if there are none.
+  std::shared_ptr<const Uses> uses_of(const void* exec);
+
+ private:
+  Mutex mutex_;
+  std::map<const void*, Uses> graphs_ AMEM_GUARDED_BY(mutex_);
+  std::map<const void*, std::shared_ptr<const Uses>> execs_ AMEM_GUARDED_BY(mutex_);
+};
+
+/// The graphs of this process. Never destroyed.
+CapturedGraphs& captured_graphs();
+
+}  // namespace amem
