@@ -133,7 +133,7 @@ class Job:
 
     def races(self):
         """Many small and large collectives, by kernels and by copy engines, with no barrier between them."""
-        count = 40000
+        count = 48000
         small, large = self.symmetric(torch.zeros(512, device="cuda")), self.symmetric(torch.zeros(count, device="cuda"))
         value, wrong = torch.zeros((), device="cuda"), torch.zeros((), device="cuda")
         offsets = torch.arange(self.ranks, device="cuda").repeat_interleave(512)
@@ -160,6 +160,7 @@ class Job:
         peer, words = hdl.get_buffer(self.next, t.shape, t.dtype), hdl.signal_pad_size // 4
         pad, last_word = hdl.get_signal_pad(self.rank, (words,), torch.int32), hdl.signal_pad_ptrs[self.next] + 4 * (words - 1)
         value, wrong = torch.zeros((), device="cuda"), torch.zeros((), device="cuda")
+        self.meet()  # the next rank has filled its tensor
 
         def step():
             value.add_(1)
