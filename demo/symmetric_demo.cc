@@ -54,9 +54,8 @@ bool run_symmetric(const std::filesystem::path& build, const Machine& machine, i
   for (Rank& rank : all) {
     finish(rank);
     freed.push_back(rank.freed_bytes);
-    fmt::print("  rank {}: read, wrote and reduced; the pause released {} MiB; {}\n",
-               freed.size() - 1, rank.freed_bytes >> 20,
-               rank.verified ? "bit-exact afterwards" : "FAILED");
+    fmt::print("  rank {}: pull, push, direct; the pause released {} MiB; the same again: {}\n",
+               freed.size() - 1, rank.freed_bytes >> 20, rank.verified ? "all verified" : "FAILED");
   }
   const bool verified =
       std::all_of(all.begin(), all.end(), [](const Rank& rank) { return rank.verified; });

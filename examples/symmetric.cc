@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Symmetric memory in C++: each rank reads from, writes to and updates the buffer of its neighbor,
-// with a pause in the middle. One process for each rank, each on a GPU:
+// The example of PyTorch's symmetric memory in C++: each rank reads from its neighbor's buffer
+// (pull), writes to it (push), and updates it in a kernel (direct), before and after a pause. One
+// process for each rank, each on a GPU:
 //
 //   symmetric RANK WORLD_SIZE HOST:PORT [MIB]
 //
 // Prints how many bytes the pause has released and that all contents were verified.
 #include "amem/symmetric.hpp"
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -23,13 +25,51 @@ int cuCtxSetCurrent(struct CUctx_st*);
 int cuStreamCreate(amemStream_t*, unsigned);
 int cuStreamSynchronize(amemStream_t);
 int cuMemGetInfo_v2(size_t*, size_t*);
+int cuMemAlloc_v2(unsigned long long*, size_t);
 int cuMemcpyAsync(unsigned long long, unsigned long long, size_t, amemStream_t);
 int cuMemsetD32Async(unsigned long long, unsigned, size_t, amemStream_t);
+int cuModuleLoadData(struct CUmod_st**, const void*);
+int cuModuleGetFunction(struct CUfunc_st**, struct CUmod_st*, const char*);
+int cuLaunchKernel(struct CUfunc_st*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                   unsigned, amemStream_t, void**, void**);
 }
 
 namespace {
 
 namespace symmetric = amem::symmetric;
+
+// values[i] += addend, in one thread for each i. The simulated GPU knows it by name
+// (sim/kernel.cc).
+constexpr char kAddPtx[] = R"(
+.version 5.0
+.target sm_60
+.address_size 64
+.visible .entry amem_example_add(.param .u64 values, .param .u64 count, .param .f32 addend)
+{
+  .reg .u64 %values, %count, %i, %offset, %at;
+  .reg .u32 %block, %threads, %thread;
+  .reg .f32 %value, %addend;
+  .reg .pred %outside;
+
+  ld.param.u64 %values, [values];
+  ld.param.u64 %count, [count];
+  ld.param.f32 %addend, [addend];
+  mov.u32 %block, %ctaid.x;
+  mov.u32 %threads, %ntid.x;
+  mov.u32 %thread, %tid.x;
+  mul.wide.u32 %i, %block, %threads;
+  cvt.u64.u32 %offset, %thread;
+  add.u64 %i, %i, %offset;
+  setp.ge.u64 %outside, %i, %count;
+  @%outside bra done;
+  mad.lo.u64 %at, %i, 4, %values;
+  ld.global.f32 %value, [%at];
+  add.f32 %value, %value, %addend;
+  st.global.f32 [%at], %value;
+done:
+  ret;
+}
+)";
 
 void check_cuda(int result) {
   if (result != 0) throw std::runtime_error("CUDA error " + std::to_string(result));
@@ -60,34 +100,25 @@ size_t free_bytes() {
 class Example {
  public:
   Example(symmetric::Group& group, size_t bytes, amemStream_t stream)
-      : rank_(static_cast<unsigned>(group.rank())),
-        next_((group.rank() + 1) % group.world_size()),
-        previous_((group.rank() + group.world_size() - 1) % group.world_size()),
-        count_(bytes / sizeof(unsigned)),
+      : rank_(group.rank()),
+        next_((rank_ + 1) % group.world_size()),
+        previous_((rank_ + group.world_size() - 1) % group.world_size()),
+        count_(bytes / sizeof(float)),
         stream_(stream),
         buffer_(symmetric::empty(bytes)),
         handle_(symmetric::rendezvous(buffer_, group)),
-        peer_(handle_.get_buffer<unsigned, 1>(next_, {count_}).data) {}
+        t_(static_cast<float*>(buffer_.data())),
+        peer_(handle_.get_buffer<float, 1>(next_, {count_}).data) {
+    struct CUmod_st* module = nullptr;
+    check_cuda(cuModuleLoadData(&module, kAddPtx));
+    check_cuda(cuModuleGetFunction(&add_, module, "amem_example_add"));
+    check_cuda(cuMemAlloc_v2(&own_, bytes));
+  }
 
-  void pull() {
-    fill(buffer_.data(), rank_);
-    handle_.barrier(0, stream_);
-    expect(peer_, static_cast<unsigned>(next_));
-    handle_.barrier(0, stream_);
-  }
-  void push() {
-    handle_.barrier(0, stream_);
-    fill(peer_, rank_ + 100);
-    handle_.barrier(0, stream_);
-    expect(buffer_.data(), static_cast<unsigned>(previous_) + 100);
-  }
-  void add() {
-    fill(buffer_.data(), rank_);
-    handle_.all_reduce(buffer_.data(), 0, count_, amemFloat32, amemAllReduceAuto, stream_);
-    handle_.put_signal(next_, 0, stream_);
-    handle_.wait_signal(previous_, 0, stream_);
-    check_cuda(cuStreamSynchronize(stream_));
-    handle_.check_error();
+  void run() {
+    pull();
+    push();
+    direct();
   }
   /// Other ranks go on at once: calls that need this one wait until it has resumed.
   size_t pause_and_resume() {
@@ -95,33 +126,85 @@ class Example {
     symmetric::check(amemPause("symmetric"));
     const size_t freed = free_bytes() - before;
     symmetric::check(amemResume("symmetric"));
-    expect(buffer_.data(), static_cast<unsigned>(previous_) + 100);
+    expect("contents after the pause", address(t_), rank_ + previous_);
     return freed;
+  }
+  void all_reduce() {
+    fill(address(t_), rank_);
+    handle_.all_reduce(t_, 0, count_, amemFloat32, amemAllReduceAuto, stream_);
+    const int ranks = handle_.world_size();
+    expect("all-reduce", address(t_), ranks * (ranks - 1) / 2);
+  }
+  void signal() {
+    handle_.put_signal(next_, 0, stream_);
+    handle_.wait_signal(previous_, 0, stream_);
+    handle_.barrier(0, stream_);
+    const size_t words = handle_.info().signal_pad_bytes / sizeof(uint32_t);
+    const uint32_t* const pad = handle_.get_signal_pad<1>(rank_, {words}).data;
+    for (const uint32_t word : read<uint32_t>(address(pad), words))
+      if (word != 0) throw std::runtime_error("a signal is left in the signal pad");
   }
 
  private:
-  void fill(void* to, unsigned value) {
-    check_cuda(cuMemsetD32Async(address(to), value, count_, stream_));
+  void pull() {
+    fill(address(t_), rank_);
+    handle_.barrier(0, stream_);
+    copy(own_, address(peer_));
+    handle_.barrier(0, stream_);
+    expect("pull", own_, next_);
   }
-  void expect(const void* from, unsigned value) {
-    std::vector<unsigned> words(count_);
-    check_cuda(
-        cuMemcpyAsync(address(words.data()), address(from), count_ * sizeof(unsigned), stream_));
-    check_cuda(cuStreamSynchronize(stream_));
-    handle_.check_error();
-    for (const unsigned word : words)
-      if (word != value)
-        throw std::runtime_error("found " + std::to_string(word) + ", not " +
-                                 std::to_string(value));
+  void push() {
+    handle_.barrier(0, stream_);
+    fill(own_, rank_);
+    copy(address(peer_), own_);
+    handle_.barrier(0, stream_);
+    expect("push", address(t_), previous_);
+  }
+  void direct() {
+    fill(address(t_), rank_);
+    handle_.barrier(0, stream_);
+    add(peer_, static_cast<float>(rank_));
+    handle_.barrier(0, stream_);
+    expect("direct", address(t_), rank_ + previous_);
   }
 
-  const unsigned rank_;
-  const int next_, previous_;
+  void fill(unsigned long long to, int value) {
+    const auto bits = std::bit_cast<unsigned>(static_cast<float>(value));
+    check_cuda(cuMemsetD32Async(to, bits, count_, stream_));
+  }
+  void copy(unsigned long long to, unsigned long long from) {
+    check_cuda(cuMemcpyAsync(to, from, count_ * sizeof(float), stream_));
+  }
+  void add(float* values, float addend) {
+    constexpr unsigned kThreads = 256;
+    size_t count = count_;
+    void* parameters[] = {&values, &count, &addend};
+    const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
+    check_cuda(cuLaunchKernel(add_, blocks, 1, 1, kThreads, 1, 1, 0, stream_, parameters, nullptr));
+  }
+  template <typename T>
+  std::vector<T> read(unsigned long long from, size_t count) {
+    std::vector<T> values(count);
+    check_cuda(cuMemcpyAsync(address(values.data()), from, count * sizeof(T), stream_));
+    check_cuda(cuStreamSynchronize(stream_));
+    handle_.check_error();
+    return values;
+  }
+  void expect(const char* what, unsigned long long from, int wanted) {
+    for (const float value : read<float>(from, count_))
+      if (value != static_cast<float>(wanted))
+        throw std::runtime_error(std::string(what) + ": found " + std::to_string(value) + ", not " +
+                                 std::to_string(wanted));
+  }
+
+  const int rank_, next_, previous_;
   const size_t count_;
   amemStream_t stream_;
   symmetric::Buffer buffer_;
   symmetric::Handle handle_;
-  unsigned* peer_;
+  float *t_, *peer_;
+  struct CUfunc_st* add_ = nullptr;
+  unsigned long long own_ = 0;  ///< memory of this rank only, of the same size
 };
 
 }  // namespace
@@ -137,12 +220,11 @@ int main(int argc, char** argv) try {
   amemStream_t stream = start_device(rank);
   symmetric::TcpGroup group(argv[3], rank, world_size);
   Example example(group, mib << 20, stream);
-  example.pull();
-  example.push();
+  example.run();
   const size_t freed = example.pause_and_resume();
-  example.pull();
-  example.push();
-  example.add();
+  example.run();
+  example.all_reduce();
+  example.signal();
   // No rank frees its memory while another one still uses it.
   char all[AMEM_SYMMETRIC_MAX_RANKS];
   group.all_gather("", 1, all);

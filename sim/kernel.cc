@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sim/kernel.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 
@@ -69,6 +70,23 @@ CuResult launch_deep_stack(const Grid& grid, void** parameters, Operation* opera
   return kSuccess;
 }
 
+// examples/symmetric.cc: values[i] += addend, in one thread for each i.
+CuResult launch_example_add(const Grid& grid, void** parameters, Operation* operation) {
+  const unsigned threads = grid.threads[0];
+  if (!is_row_of(grid, threads)) return kErrorNotSupported;
+  const CuDevicePtr values = *static_cast<const CuDevicePtr*>(parameters[0]);
+  const size_t count =
+      std::min(*static_cast<const size_t*>(parameters[1]), size_t{grid.blocks[0]} * threads);
+  const float addend = *static_cast<const float*>(parameters[2]);
+  operation->run = [values, count, addend] {
+    if (values % sizeof(float) != 0) return kErrorMisalignedAddress;
+    if (!accessible(values, count * sizeof(float), kAccessReadWrite)) return kErrorIllegalAddress;
+    for (size_t i = 0; i < count; ++i) reinterpret_cast<float*>(values)[i] += addend;
+    return kSuccess;
+  };
+  return kSuccess;
+}
+
 // A kernel in native code: a function of this process with one argument.
 CuResult launch_native(const Grid&, void** parameters, Operation* operation) {
   const auto function = *static_cast<const CuHostFn*>(parameters[0]);
@@ -82,6 +100,7 @@ CuResult launch_native(const Grid&, void** parameters, Operation* operation) {
 
 constexpr Kernel kKernels[] = {{"amem_zero_pages", launch_zero_pages},
                                {"amem_deep_stack", launch_deep_stack},
+                               {"amem_example_add", launch_example_add},
                                {"amem_sim_native", launch_native}};
 
 /// The sum of `.local .align A .b8 name[bytes];` in the text of one kernel.

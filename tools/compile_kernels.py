@@ -3,13 +3,18 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Compiles the CUDA kernels to PTX with NVRTC (kernel_sources.py). Needs no GPU and no CUDA toolkit.
 
-With --check, compares the result with the existing PTX and writes nothing.
+With --check, compares the result with the existing PTX and writes nothing. With --nvcc, also compiles the sources with an
+nvcc of any version: the PTX must have the same kernels, and must assemble. Only NVRTC of the one version makes the PTX,
+because that of a newer compiler needs a newer driver.
 """
 
 import argparse
 import ctypes
 import pathlib
+import re
+import subprocess
 import sys
+import tempfile
 
 import kernel_sources
 
@@ -59,6 +64,48 @@ class Nvrtc:
         return self._text(program, "PTX")
 
 
+class Nvcc:
+    def __init__(self, program):
+        self._program = program
+
+    def _run(self, *arguments):
+        done = subprocess.run([self._program, *map(str, arguments)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"{self._program}: {done.stderr.strip()}")
+
+    def compile(self, root, source):
+        with tempfile.TemporaryDirectory() as folder:
+            result = pathlib.Path(folder, "kernels.ptx")
+            includes = (f"-I{root / folder}" for folder in ("include", "src"))
+            self._run("--ptx", *kernel_sources.options_of(source), *includes, "-o", result, root / source)
+            return result.read_text()
+
+    def assemble(self, ptx, architecture):
+        with tempfile.TemporaryDirectory() as folder:
+            result = pathlib.Path(folder, "kernels.cubin")
+            self._run("--cubin", f"--gpu-architecture={architecture.replace('compute', 'sm')}", "-o", result, ptx)
+
+
+_KERNEL = re.compile(r"\.visible \.entry (\w+)\((.*?)\)(.*?)\{", re.DOTALL)
+
+
+def kernels_in(ptx):
+    """What the host relies on: the parameters and the limit of threads of each kernel."""
+    return {name: " ".join(f"({parameters}) {limits}".split()) for name, parameters, limits in _KERNEL.findall(ptx)}
+
+
+def check_with_nvcc(root, nvcc, source):
+    """RuntimeError if the existing PTX does not have the kernels of its sources, or is no valid PTX."""
+    ptx = kernel_sources.ptx_of(source)
+    shipped, wanted = kernels_in((root / ptx).read_text()), kernels_in(nvcc.compile(root, source))
+    if not wanted:
+        raise RuntimeError(f"nvcc finds no kernels in {source}")
+    for name in sorted(shipped.keys() | wanted.keys()):
+        if shipped.get(name) != wanted.get(name):
+            raise RuntimeError(f"{ptx}: {name} is {shipped.get(name)}, by nvcc {wanted.get(name)}: run ./dev kernels")
+    nvcc.assemble(root / ptx, kernel_sources.SOURCES[source])
+
+
 def compiled(root, nvrtc, source):
     headers = dict(STANDARD_HEADERS)
     for name, path in kernel_sources.HEADERS.items():
@@ -67,23 +114,32 @@ def compiled(root, nvrtc, source):
     return f"{kernel_sources.first_line(root, source)}\n{ptx.strip()}\n"
 
 
+def compile_with_nvrtc(root, nvrtc, source, checks):
+    ptx, path = compiled(root, nvrtc, source), root / kernel_sources.ptx_of(source)
+    if not checks:
+        path.write_text(ptx)
+    elif path.read_text() != ptx:
+        raise RuntimeError(f"{path.relative_to(root)} is not what NVRTC makes of its sources: run ./dev kernels")
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[1])
-    parser.add_argument("--nvrtc", required=True, help="libnvrtc.so.12")
+    parser.add_argument("--nvrtc", help="libnvrtc.so.12")
+    parser.add_argument("--nvcc", help="checks the PTX with this program too")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    nvrtc = Nvrtc(arguments.nvrtc)
-    for source in kernel_sources.SOURCES:
-        try:
-            ptx = compiled(arguments.root, nvrtc, source)
-        except RuntimeError as error:
-            sys.exit(str(error))
-        path = arguments.root / kernel_sources.ptx_of(source)
-        if not arguments.check:
-            path.write_text(ptx)
-        elif path.read_text() != ptx:
-            sys.exit(f"{kernel_sources.ptx_of(source)} is not what NVRTC makes of its sources: run ./dev kernels")
+    if not arguments.nvrtc and not (arguments.nvcc and arguments.check):
+        parser.error("the PTX is made with --nvrtc; --check needs --nvrtc or --nvcc")
+    nvrtc = Nvrtc(arguments.nvrtc) if arguments.nvrtc else None
+    try:
+        for source in kernel_sources.SOURCES:
+            if nvrtc:
+                compile_with_nvrtc(arguments.root, nvrtc, source, arguments.check)
+            if arguments.nvcc:
+                check_with_nvcc(arguments.root, Nvcc(arguments.nvcc), source)
+    except RuntimeError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -9,38 +9,22 @@ cases named torch.*, amem_run.* and one_gpu.*, PyTorch in this Python.
 import itertools
 import os
 import re
-import shlex
 import shutil
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, Optional
 
 import pytest
 
 import catching
+from case import REPORT, Case
+from compiled_cases import compiled_cases, device_communicator
 from machine import FIRST_THAT_SHARES, HERE, HOOKED, ROOT, Machine, ask, nccl_version
-from reports import demo_reader, read_nccl_tests
+from reports import demo_reader, read_nccl_tests, symmetric_demo_reader
 
 # Of suites that count them; 0.13 s each on H200s.
 CYCLES = {"Cycles": 1000, "TwoJobs": 20}
 PROTOCOLS = ("LL", "LL128", "Simple")
 MOST_RANKS = 4
-REPORT = "{report}"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A program that needs `gpus` GPUs. REPORT in its command stands for the file that `read_report` reads;
-    without it, it reads the log."""
-
-    name: str
-    command: list[str]
-    timeout_s: int
-    gpus: int = 2
-    variables: dict[str, str] = field(default_factory=dict)
-    tests: Optional[tuple[str, ...]] = None  # of a GoogleTest program
-    read_report: Optional[Callable[[Path], str]] = None
 
 
 def _tests(program: Path, option: str, machine: Machine) -> list[str]:
@@ -116,7 +100,8 @@ def _demo(build: Path, ranks: int) -> list[Case]:
         command = [str(build / "bin" / "amem_demo"), *(str(word) for pair in options.items() for word in pair)]
         variables = {"NCCL_PROTO": protocol} if protocol else {}
         cases.append(Case(name, command, 180, 2, variables, read_report=demo_reader(ranks, communicators)))
-    return cases
+    symmetric = [str(build / "bin" / "amem_demo"), "--what", "symmetric", "--ranks", str(ranks), "--json", REPORT]
+    return [*cases, Case("demo.symmetric", symmetric, 120, read_report=symmetric_demo_reader(ranks))]
 
 
 def _demo_of_any_nccl(build: Path, ranks: int, name: str, variables: dict[str, str]) -> list[Case]:
@@ -148,7 +133,8 @@ def _torch(build: Path, ranks: int) -> list[Case]:
     cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
     cases.append(Case("torch.sleep", [*job, str(HERE / "torch_sleep.py"), "--graph"], 300))
     for name in ("models", "registered", "stages", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric"):
-        cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240))
+        rounds = {"ROUNDS": "10000"} if name == "own_symmetric" else {}
+        cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240, variables=rounds))
     for way in ("register", "window"):
         cases.append(Case(f"torch.windows.{way}", [*job, str(HERE / "torch_windows.py"), way], 180))
     rl_step = str(ROOT / "examples" / "rl_step.py")
@@ -175,67 +161,6 @@ def _regions(build: Path) -> list[Case]:
         case("cycles", "cycles", "--cycles", "500", timeout_s=120),
         case("two_gpus", "two_gpus", gpus=2),
     ]
-
-
-def _nvcc() -> Optional[str]:
-    return shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
-
-
-def _headers_of(library: Path, version: tuple[int, int, int]) -> Optional[Path]:
-    """The folder of this version's nccl_device.h: NCCL_INCLUDE, or beside the library or its folder."""
-    named = [Path(os.environ["NCCL_INCLUDE"])] if "NCCL_INCLUDE" in os.environ else []
-    for folder in [*named, library.parent / "include", library.parent.parent / "include"]:
-        if (folder / "nccl_device.h").exists():
-            text = (folder / "nccl.h").read_text(encoding="utf-8")
-            found = re.findall(r"#define NCCL_(?:MAJOR|MINOR|PATCH)\s+(\d+)", text)
-            if tuple(map(int, found)) == version:
-                return folder
-    return None
-
-
-def _device_communicator(build: Path, library: Path, version: tuple[int, int, int], name: str) -> list[Case]:
-    """Kernels with a device communicator, where there are an nvcc and the headers of this NCCL."""
-    nvcc, headers = _nvcc(), _headers_of(library, version)
-    if nvcc is None or headers is None:
-        return []
-    # In a folder of its own the library has the name that the loader looks for.
-    folder = build / "gpu_logs" / name
-    program, found = str(folder / "device_communicator"), str(folder / "libnccl.so.2")
-    compiled = [nvcc, "-std=c++17", "-arch=native", "-I", str(headers), "-o", program]
-    compiled += [str(HERE / "device_communicator.cu"), "-Xlinker", found, "-Xlinker", f"-rpath={folder}"]
-    rank = shlex.join([str(build / "bin" / "amem"), "run", "--", program, f"{folder}/id"])
-    script = f"""
-set -e
-mkdir -p {shlex.quote(str(folder))}
-rm -f {shlex.quote(f"{folder}/id")}
-ln -sf {shlex.quote(str(library))} {shlex.quote(found)}
-{shlex.join(compiled)}
-RANK=1 WORLD_SIZE=2 {rank} & other=$!
-RANK=0 WORLD_SIZE=2 {rank}
-wait $other"""
-    shares = version >= FIRST_THAT_SHARES
-    variables = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if shares else {}
-    return [Case(name, ["sh", "-c", script], 180, 1 if shares else 2, variables)]
-
-
-def _device_communicator_of_stock(machine: Machine) -> list[Case]:
-    if not (machine.nccl and machine.variables.get("AMEM_NCCL_PATH")):
-        return []
-    library = Path(machine.variables["AMEM_NCCL_PATH"]).resolve()
-    version = tuple(map(int, machine.nccl.split(".")))
-    return _device_communicator(machine.build, library, version, "device_communicator")
-
-
-def _contained_runtime(build: Path) -> list[Case]:
-    """A program that nvcc links with the static CUDA runtime, where there is an nvcc."""
-    nvcc = _nvcc()
-    if nvcc is None:
-        return []
-    program = build / "gpu_logs" / "contained_runtime"
-    compiled = [nvcc, "-arch=native", "-O2", "-o", str(program), str(HERE / "contained_runtime.cu")]
-    job = [str(build / "bin" / "amem"), "run", "--tensors", "job", "--", str(program)]
-    script = f"{shlex.join(compiled)} && exec {shlex.join(job)}"
-    return [Case("tensors.contained_runtime", ["sh", "-c", script], 180, 1)]
 
 
 def _one_gpu(build: Path) -> list[Case]:
@@ -281,7 +206,7 @@ def cases_of_each_nccl(machine: Machine, folder: Path) -> list[Case]:
         tests = tuple(_tests(program, "--gtest_filter=*EveryNccl*:Nodes.*:NativeSuspend.*", machine))
         cases.append(Case(name, [str(program)], 600, 1, variables, tests))
         cases += _demo_of_any_nccl(build, ranks, name, chosen)
-        cases += _device_communicator(build, library.resolve(), version, f"{name}.device_communicator")
+        cases += device_communicator(build, library.resolve(), version, f"{name}.device_communicator")
     if not cases:
         raise pytest.UsageError(f"{folder} has no libnccl*.so*")
     return cases
@@ -317,5 +242,5 @@ def every_case(machine: Machine) -> list[Case]:
     """The cases for this machine; they use 4 GPUs at most."""
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
-    return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build),
-            *_contained_runtime(build), *_device_communicator_of_stock(machine), *_one_gpu(build)]
+    return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *compiled_cases(machine),
+            *_one_gpu(build)]

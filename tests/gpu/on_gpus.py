@@ -9,7 +9,7 @@ something that it needs. The output of the programs is in BUILD_DIR/gpu_logs.
 import pytest
 
 import programs
-from cases import REPORT, Case
+from case import REPORT, Case
 from machine import Machine
 from reports import FAILED, SKIPPED, read_gtest
 
@@ -79,6 +79,8 @@ class GpuTest(pytest.Item):
         program, have = self.parent, self.parent.machine.gpus
         if have < program.case.gpus:
             pytest.skip(f"needs {program.case.gpus} GPUs, there are {have}")
+        if program.case.lacks:
+            pytest.skip(program.case.lacks)
         program.run()
         if program.problem:
             pytest.fail(f"{program.problem} ({program.log})", pytrace=False)

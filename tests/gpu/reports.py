@@ -75,6 +75,24 @@ def demo_reader(ranks: int, communicators: int) -> Callable[[Path], str]:
     return read
 
 
+def symmetric_demo_reader(ranks: int) -> Callable[[Path], str]:
+    """Reads the JSON of amem_demo --what symmetric: all ranks verified, and a pause freed each one's buffer of 64 MiB."""
+
+    def read(path: Path) -> str:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            freed, facts = list(said["freed_bytes"]), (said["gpu"], said["ranks"], said["verified"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path.name} is no report of amem_demo --what symmetric: {error!r}") from error
+        if facts[0] == "simulated" or facts[1:] != (ranks, True) or len(freed) != ranks:
+            raise ValueError(f"GPU, ranks, verified: {facts}; {len(freed)} ranks freed memory")
+        if min(freed) < 64 << 20:
+            raise ValueError(f"a rank freed {min(freed)} bytes only")
+        return f"freed {min(freed) >> 20} MiB a GPU"
+
+    return read
+
+
 def read_nccl_tests(path: Path) -> str:
     """Reads what a program of nccl-tests and amem have printed: no wrong value, and pauses between the calls."""
     text = path.read_text(encoding="utf-8", errors="replace")

@@ -105,6 +105,35 @@ def test_demo_report_that_is_no_good_one(tmp_path, changed, says):
         read_demo(tmp_path, json.dumps({**DEMO, **changed}))
 
 
+SYMMETRIC = {"gpu": "H200", "ranks": 2, "freed_bytes": [98 << 20] * 2, "verified": True}
+
+
+def read_symmetric_demo(folder, report):
+    path = folder / "symmetric.json"
+    path.write_text(json.dumps(report), encoding="utf-8")
+    return reports.symmetric_demo_reader(2)(path)
+
+
+def test_report_of_the_symmetric_demo(tmp_path):
+    assert read_symmetric_demo(tmp_path, SYMMETRIC) == "freed 98 MiB a GPU"
+
+
+@pytest.mark.parametrize(
+    "changed, says",
+    [
+        ({"gpu": "simulated"}, "simulated"),
+        ({"verified": False}, "False"),
+        ({"ranks": 1}, "'H200', 1, True"),
+        ({"freed_bytes": [98 << 20]}, "1 ranks"),
+        ({"freed_bytes": [98 << 20, 63 << 20]}, "bytes only"),
+        ({"freed_bytes": None}, "no report"),
+    ],
+)
+def test_report_of_the_symmetric_demo_that_is_no_good_one(tmp_path, changed, says):
+    with pytest.raises(ValueError, match=says):
+        read_symmetric_demo(tmp_path, {**SYMMETRIC, **changed})
+
+
 NCCL_TESTS = "vm:1:1 [-] AMEM INFO paused nccl in 0.01 s\n# Out of bounds values : 0 OK\n"
 
 

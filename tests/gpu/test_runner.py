@@ -109,6 +109,7 @@ class Build:
         "tests/seeded/bin/amem_rank": "",
         "tests/seeded/lib/libnccl.so.2": "",
         "tests/seeded/lib/libamem_nccl.so": "",
+        "examples/symmetric": "",
         "lib/libnccl.so.2": "",
         "lib/libamem_nccl.so": "",
     }
@@ -215,6 +216,33 @@ def test_one_gpu_is_said_and_counted(build):
     assert done.returncode == 0, done.stdout
     assert "SKIPPED [5]" in done.stdout and "needs 2 GPUs, there are 1" in done.stdout
     assert "5 passed, 5 skipped" in done.stdout
+
+
+def test_a_missing_tool_is_said_and_counted(build):
+    done = build.run("-k", "symmetric.memcheck or symmetric.racecheck", PATH="/none", CUDA_HOME="/none")
+
+    assert done.returncode == 5, done.stdout
+    assert "SKIPPED [2]" in done.stdout and "there is no compute-sanitizer" in done.stdout
+
+
+def test_the_kernels_run_under_the_sanitizer(build):
+    """Of one that finds an error the exit code counts."""
+    tools = build.folder / "tools"
+    tools.mkdir()
+    sanitizer = tools / "compute-sanitizer"
+    sanitizer.write_text('#!/bin/sh\n[ "$1 $3 $4" = "--tool --error-exitcode 9" ] && shift 4 && "$@"\n'
+                         'echo "========= ERROR SUMMARY"\n[ -z "$FINDS" ] || exit 9\n', encoding="utf-8")
+    sanitizer.chmod(0o755)
+    (build.folder / "bin" / "amem_rank").unlink()
+    (build.folder / "bin" / "amem_rank").symlink_to(Path(os.environ["AMEM_TEST_BUILD"], "bin", "amem_rank"))
+    path, library = f"{tools}:{os.environ['PATH']}", str(Path(os.environ["AMEM_TEST_BUILD"], "sim", "libnccl.so.2"))
+    variables = {"PATH": path, "AMEM_NCCL_PATH": library}
+
+    good = build.run("-k", "symmetric.memcheck", **variables)
+    bad = build.run("-k", "symmetric.memcheck", **variables, FINDS="1")
+
+    assert good.returncode == 0 and "all kernels, two ranks: right results" in good.stdout, good.stdout + good.stderr
+    assert bad.returncode == 1 and "rank 0: exit code 9" in bad.stdout, bad.stdout + bad.stderr
 
 
 @pytest.mark.parametrize(

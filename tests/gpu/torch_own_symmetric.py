@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""amem.symmetric under PyTorch over pauses: the example of the documents, collectives against float64, captured graphs.
+"""amem.symmetric under PyTorch over pauses: PyTorch's example, collectives against float64, captured graphs.
 
 For the ranks of a job (torchrun, one_gpu.py). Compares latencies with PyTorch's symmetric memory in the same run.
 """
@@ -18,7 +18,8 @@ import torch.distributed._symmetric_memory as torch_symmetric
 import amem
 import amem.symmetric as symm_mem
 
-SIZES = (16, 48, 1008, 4096, 131072, 131088, 1 << 20, 12345 * 16, 32 << 20, 256 << 20)
+# One vector, odd numbers of vectors, the largest small all-reduce and the next size, and large ones.
+SIZES = (16, 48, 1008, 4096, 131072, 131088, 12345 * 16, 1 << 20, (32 << 20) + 16, 256 << 20)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 CYCLES, ROUNDS = 5, int(os.environ.get("ROUNDS", "400"))
 
@@ -62,61 +63,56 @@ class Job:
 
     def inputs(self, count, dtype):
         """Of all ranks, the same in all processes."""
-        generator = torch.Generator().manual_seed(count)
-        return [torch.randn(count, generator=generator).to(dtype) for _ in range(self.ranks)]
+        index = torch.arange(count, device="cuda")
+        return [((index * 40503 + rank * 7919) % 8191 / 8191 - 0.5).to(dtype) for rank in range(self.ranks)]
 
-    def close_to(self, found, wanted, dtype, what):
-        unit = torch.finfo(dtype).eps
-        difference = (found.double().cpu() - wanted).abs()
-        limit = unit * wanted.abs() + 4 * self.ranks * torch.finfo(torch.float32).eps
-        self.expect(bool((difference <= limit).all()), f"{what}: {float((difference - limit).max())} over the limit")
+    def symmetric(self, values):
+        tensor = symm_mem.empty(len(values), dtype=values.dtype, device="cuda")
+        symm_mem.rendezvous(tensor, dist.group.WORLD)
+        return tensor.copy_(values)
+
+    def close_to(self, found, wanted, what):
+        limit = torch.finfo(found.dtype).eps * wanted.abs() + 4 * self.ranks * torch.finfo(torch.float32).eps
+        over = float(((found.double() - wanted).abs() - limit).max())
+        self.expect(over <= 0, f"{what}: {over} over the limit")
+
+    def check_whole(self, size_bytes, dtype):
+        """The collectives of the whole tensor."""
+        inputs, what = self.inputs(size_bytes // dtype.itemsize, dtype), f"{size_bytes} bytes, {dtype}"
+        total = sum(each.double() for each in inputs)
+        t = self.symmetric(inputs[self.rank])
+        self.close_to(symm_mem.one_shot_all_reduce(t), total, f"one-shot, {what}")
+        for engine in symm_mem.ENGINES:
+            gathered = symm_mem.all_gather(t, engine=engine)
+            self.expect(torch.equal(gathered, torch.cat(inputs)), f"all-gather by {engine}, {what}")
+        self.close_to(symm_mem.two_shot_all_reduce_(t), total, f"two-shot, {what}")
+        self.meet()
+
+    def check_parts(self, part_bytes, dtype):
+        """The collectives of a tensor that has a part for each rank."""
+        part, what = part_bytes // dtype.itemsize, f"parts of {part_bytes} bytes, {dtype}"
+        inputs, own = self.inputs(part * self.ranks, dtype), slice(self.rank * part, (self.rank + 1) * part)
+        parts = [each[own] for each in inputs]
+        total = sum(each.double() for each in parts)
+        t = self.symmetric(inputs[self.rank])
+        for engine in symm_mem.ENGINES:
+            self.close_to(symm_mem.reduce_scatter(t, engine=engine), total, f"reduce-scatter by {engine}, {what}")
+            exchanged = symm_mem.all_to_all(t, engine=engine)
+            self.expect(torch.equal(exchanged, torch.cat(parts)), f"all-to-all by {engine}, {what}")
+        self.meet()
 
     def collectives(self, size_bytes):
+        most = SIZES[-1] // self.ranks // 16 * 16
         for dtype in DTYPES:
-            count = size_bytes // dtype.itemsize
-            inputs = self.inputs(count, dtype)
-            total = sum(each.double() for each in inputs)
-            t = symm_mem.empty(count, dtype=dtype, device="cuda")
-            symm_mem.rendezvous(t, dist.group.WORLD)
-            t.copy_(inputs[self.rank])
-            self.close_to(symm_mem.one_shot_all_reduce(t), total, dtype, f"one-shot {size_bytes} {dtype}")
-            for engine in symm_mem.ENGINES:
-                gathered = symm_mem.all_gather(t, engine=engine)
-                self.expect(torch.equal(gathered.cpu(), torch.cat(inputs)), f"all-gather {size_bytes} {dtype} {engine}")
-            self.close_to(symm_mem.two_shot_all_reduce_(t), total, dtype, f"two-shot {size_bytes} {dtype}")
-            if size_bytes % (16 * self.ranks) == 0:
-                t.copy_(inputs[self.rank])
-                part = count // self.ranks
-                own = slice(self.rank * part, (self.rank + 1) * part)
-                for engine in symm_mem.ENGINES:
-                    scattered = symm_mem.reduce_scatter(t, engine=engine)
-                    self.close_to(scattered, total[own], dtype, f"reduce-scatter {size_bytes} {dtype} {engine}")
-                    exchanged = symm_mem.all_to_all(t, engine=engine)
-                    wanted = torch.cat([each[own] for each in inputs])
-                    self.expect(torch.equal(exchanged.cpu(), wanted), f"all-to-all {size_bytes} {dtype} {engine}")
-            torch.cuda.synchronize()
-            dist.barrier()
-            del t
+            self.check_whole(size_bytes, dtype)
+            self.check_parts(min(size_bytes, most), dtype)
 
-    def races(self):
-        """Many small and large all-reduces in one graph, with delays between the ranks."""
-        count = 40000
-        small = symm_mem.empty(512, device="cuda")
-        large = symm_mem.empty(count, device="cuda")
-        for tensor in (small, large):
-            symm_mem.rendezvous(tensor, dist.group.WORLD)
-        out = torch.empty(512, device="cuda")
-        value = torch.zeros((), device="cuda")
-        wrong = torch.zeros((), device="cuda")
+    def meet(self):
+        torch.cuda.synchronize()
+        dist.barrier()
 
-        def step():
-            value.add_(1)
-            small.copy_(value.expand(512))
-            large.copy_(value.expand(count))
-            out.copy_(symm_mem.one_shot_all_reduce(small))
-            symm_mem.two_shot_all_reduce_(large)
-            wrong.add_((out != value * self.ranks).sum() + (large != value * self.ranks).sum())
-
+    def replay_over_pauses(self, step):
+        """A graph of the step that is captured once, with delays between the ranks."""
         step()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -128,14 +124,63 @@ class Job:
                 if torch.rand((), generator=generator) < 0.1:
                     torch.cuda._sleep(int(torch.randint(200000, (), generator=generator)))
                 graph.replay()
-            torch.cuda.synchronize()
-            dist.barrier()
+            self.meet()
             if cycle % 2 == 0 or self.rank == 0:
                 amem.pause("symmetric")
                 self.expect(amem.stats()["tags"]["symmetric"]["resident_bytes"] == 0, "released")
                 amem.resume("symmetric")
             dist.barrier()
+
+    def races(self):
+        """Many small and large collectives, by kernels and by copy engines, with no barrier between them."""
+        count = 48000
+        small, large = self.symmetric(torch.zeros(512, device="cuda")), self.symmetric(torch.zeros(count, device="cuda"))
+        value, wrong = torch.zeros((), device="cuda"), torch.zeros((), device="cuda")
+        offsets = torch.arange(self.ranks, device="cuda").repeat_interleave(512)
+
+        def step():
+            value.add_(1)
+            small.copy_((value + self.rank).expand(512))
+            large.copy_(value.expand(count))
+            wrong.add_((symm_mem.one_shot_all_reduce(small) != value * self.ranks + sum(range(self.ranks))).sum())
+            for engine in symm_mem.ENGINES:
+                wrong.add_((symm_mem.all_gather(small, engine=engine) != value + offsets).sum())
+                wrong.add_((symm_mem.reduce_scatter(large, engine=engine) != value * self.ranks).sum())
+            symm_mem.two_shot_all_reduce_(large)
+            wrong.add_((large != value * self.ranks).sum())
+
+        self.replay_over_pauses(step)
         self.expect(int(wrong) == 0, f"{int(wrong)} wrong elements in {ROUNDS} rounds")
+        self.meet()
+
+    def signals(self):
+        """Signals around the ring instead of barriers; words that are written to the next rank; cleared pads."""
+        t = self.symmetric(torch.zeros(4096, device="cuda"))
+        hdl = symm_mem.rendezvous(t, dist.group.WORLD)
+        peer, words = hdl.get_buffer(self.next, t.shape, t.dtype), hdl.signal_pad_size // 4
+        pad, last_word = hdl.get_signal_pad(self.rank, (words,), torch.int32), hdl.signal_pad_ptrs[self.next] + 4 * (words - 1)
+        value, wrong = torch.zeros((), device="cuda"), torch.zeros((), device="cuda")
+        self.meet()  # the next rank has filled its tensor
+
+        def step():
+            value.add_(1)
+            peer.copy_(value.expand(4096))
+            hdl.put_signal(self.next, 3)
+            hdl.wait_signal(self.previous, 3)
+            wrong.add_((t != value).sum())
+            hdl.put_signal(self.previous, 4)  # which may write again
+            hdl.wait_signal(self.next, 4)
+            hdl.write_value32(last_word, 4711)
+            hdl.barrier(channel=7)
+            wrong.add_((pad[-1:] != 4711).sum() + (pad[:-1] != 0).sum())
+            hdl.clear_signal_pad()
+            wrong.add_((pad != 0).sum())
+            hdl.barrier(channel=7)
+
+        self.replay_over_pauses(step)
+        hdl.check_error()
+        self.expect(int(wrong) == 0, f"{int(wrong)} wrong elements or words in {ROUNDS} rounds of signals")
+        self.meet()
 
     def latency(self, what, step):
         step()
@@ -146,8 +191,7 @@ class Job:
                 step()
         times = []
         for _ in range(10):
-            torch.cuda.synchronize()
-            dist.barrier()
+            self.meet()
             start = time.perf_counter()
             graph.replay()
             torch.cuda.synchronize()
@@ -178,7 +222,9 @@ def main():
     for size_bytes in SIZES:
         job.collectives(size_bytes)
     job.races()
-    print(f"result: rank {job.rank}: {job.compared} comparisons, {ROUNDS} rounds over {CYCLES} pauses", flush=True)
+    job.signals()
+    rounds = f"{ROUNDS} rounds of collectives and of signals over {CYCLES} pauses each"
+    print(f"result: rank {job.rank}: {job.compared} comparisons, {rounds}", flush=True)
     job.compare()
     dist.barrier()
     os._exit(0)  # PyTorch frees symmetric memory after the driver has shut down

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""check_kernels.py on PTX of other sources and on a kernel with a stack."""
+"""check_kernels.py on PTX of other sources and on a kernel with a stack; compile_kernels.py with an nvcc."""
 
 import tempfile
+import unittest
 from pathlib import Path
 
+import compile_kernels
 import kernel_sources
 from sample_tree import CheckCase, write_tree
 
@@ -32,3 +34,36 @@ class Kernels(CheckCase):
         ),
     }
     needed = tuple(str(kernel_sources.ptx_of(source)) for source in kernel_sources.SOURCES)
+
+
+def kernel(name, parameter_bytes, threads=32):
+    parameter = f".param .align 8 .b8 {name}_param_0[{parameter_bytes}]"
+    return f".visible .entry {name}(\n\t{parameter}\n)\n.maxntid {threads}, 1, 1\n{{\n\tret;\n}}\n"
+
+
+class WithNvcc(unittest.TestCase):
+    """The PTX has the kernels that an nvcc finds in the sources."""
+
+    def check(self, shipped, found):
+        class Nvcc:
+            compile = staticmethod(lambda root, source: found)
+            assemble = staticmethod(lambda ptx, architecture: self.assembled.append((ptx.name, architecture)))
+
+        self.assembled = []
+        with tempfile.TemporaryDirectory() as folder:
+            write_tree(folder, ptx(KERNELS, shipped))
+            compile_kernels.check_with_nvcc(Path(folder), Nvcc, KERNELS)
+
+    def test_the_same_kernels_are_assembled(self):
+        self.check(kernel("a", 8) + kernel("b", 16), kernel("b", 16) + kernel("a", 8))
+        self.assertEqual(self.assembled, [("kernels.ptx", "compute_80")])
+
+    def test_other_kernels_are_named(self):
+        others = {"another parameter": kernel("a", 16), "more threads": kernel("a", 8, 64), "another name": kernel("b", 8)}
+        for what, found in others.items():
+            with self.subTest(what), self.assertRaisesRegex(RuntimeError, "kernels.ptx: a is .* run ./dev kernels"):
+                self.check(kernel("a", 8), found)
+
+    def test_no_kernels_are_an_error(self):
+        with self.assertRaisesRegex(RuntimeError, "no kernels in"):
+            self.check("", "")
