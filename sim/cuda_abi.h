@@ -169,14 +169,6 @@ struct CuAccessDesc {
   int flags;
 };
 
-struct CuMemcpyAttributes {
-  int source_access_order;
-  CuLocation source_hint;
-  CuLocation target_hint;
-  unsigned flags;
-};
-inline constexpr int kCopySourceInStreamOrder = 1;
-
 struct CuMulticastProp {
   unsigned num_devices;
   size_t size_bytes;

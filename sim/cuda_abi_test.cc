@@ -127,11 +127,6 @@ AMEM_SAME(kProcAddressNotFound, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 AMEM_SAME(kProcAddressVersionNotSufficient, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 AMEM_SAME(kAttributeMulticast, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED);
 static_assert(sizeof(CuMulticastProp) == sizeof(CUmulticastObjectProp));
-#if CUDA_VERSION >= 12080
-static_assert(sizeof(CuMemcpyAttributes) == sizeof(CUmemcpyAttributes));
-AMEM_SAME_FIELD(CuMemcpyAttributes, flags, CUmemcpyAttributes, flags);
-AMEM_SAME(kCopySourceInStreamOrder, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
-#endif
 AMEM_SAME_FIELD(CuMulticastProp, size_bytes, CUmulticastObjectProp, size);
 AMEM_SAME_FIELD(CuMulticastProp, handle_types, CUmulticastObjectProp, handleTypes);
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Copies and fills, in a stream and at once, and writes of a word.
-#include "sim/address_space.h"
 #include "sim/api.h"
 #include "sim/context.h"
 #include "sim/transfer.h"
@@ -16,14 +15,6 @@ CuResult copy_in(CuStream handle, const Copy& copy) {
   StreamRef stream;
   if (const CuResult known = stream_of(handle, &stream); known != kSuccess) return known;
   return submit_copy(stream, copy);
-}
-
-Direction direction_of(CuDevicePtr to, CuDevicePtr from) {
-  const auto on_device = [](CuDevicePtr address) {
-    return AddressSpace::instance().reach(address, 1, 0) != AddressSpace::Reach::kOutside;
-  };
-  if (!on_device(from)) return Direction::kHostToDevice;
-  return on_device(to) ? Direction::kDeviceToDevice : Direction::kDeviceToHost;
 }
 
 CuResult fill_in(CuStream handle, const Fill& fill) {
@@ -96,28 +87,6 @@ AMEM_SIM_API CuResult cuMemcpyDtoDAsync_v2(CuDevicePtr to, CuDevicePtr from, siz
                                            CuStream stream) {
   return driver_call(Function::cuMemcpyDtoDAsync_v2, [&] {
     return copy_in(stream, {to, from, size_bytes, Direction::kDeviceToDevice});
-  });
-}
-
-// In the order of the batch. The driver allows any.
-AMEM_SIM_API CuResult cuMemcpyBatchAsync(CuDevicePtr* to, CuDevicePtr* from,
-                                         const size_t* sizes_bytes, size_t count,
-                                         const CuMemcpyAttributes* attributes,
-                                         const size_t* first_with_attributes,
-                                         size_t attributes_count, size_t* failed, CuStream stream) {
-  return driver_call(Function::cuMemcpyBatchAsync, [&] {
-    if (count == 0 || to == nullptr || from == nullptr || sizes_bytes == nullptr ||
-        attributes == nullptr || first_with_attributes == nullptr || attributes_count != 1 ||
-        first_with_attributes[0] != 0 || failed == nullptr || stream == nullptr ||
-        attributes->source_access_order != kCopySourceInStreamOrder)
-      return kErrorInvalidValue;
-    for (size_t i = 0; i < count; ++i) {
-      const CuResult queued =
-          copy_in(stream, {to[i], from[i], sizes_bytes[i], direction_of(to[i], from[i])});
-      *failed = i;
-      if (queued != kSuccess) return queued;
-    }
-    return kSuccess;
   });
 }
 

@@ -65,9 +65,8 @@ class Copier {
   Status make_ready();
   Status zero(const Transfer& transfer);
   Status copy_contents(const Transfer& transfer, CopyDirection direction);
-  Status copy(DeviceAddress address, std::span<const CopyRange> ranges, CopyDirection direction);
-  Status copy_batch(DeviceAddress address, std::span<const CopyRange> ranges,
-                    CopyDirection direction);
+  Status copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes,
+              CopyDirection direction);
 
   const Driver& driver_;
   const int device_;

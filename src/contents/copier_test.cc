@@ -12,9 +12,8 @@ namespace {
 
 /// What the fake driver was asked for, and how it answers.
 struct {
-  std::string failing;          ///< a function
-  std::vector<size_t> copied;   ///< bytes of each copy
-  std::vector<size_t> batches;  ///< copies of each batch
+  std::string failing;         ///< a function
+  std::vector<size_t> copied;  ///< bytes of each copy
   bool to_host;
 } g_gpu;
 
@@ -53,16 +52,6 @@ Driver fake_driver() {
     return answer("cuMemcpyHtoDAsync");
   };
   return driver;
-}
-
-DriverResult copy_batch(DeviceAddress* to, DeviceAddress* from, size_t* sizes, size_t count,
-                        CopyAttributes*, size_t*, size_t, size_t*, DriverStream) {
-  g_gpu.batches.push_back(count);
-  for (size_t i = 0; i < count; ++i) {
-    g_gpu.copied.push_back(sizes[i]);
-    memcpy(memory_at(to[i]), memory_at(from[i]), sizes[i]);
-  }
-  return answer("cuMemcpyBatchAsync");
 }
 
 /// In both directions.
@@ -110,7 +99,7 @@ class CopierTest : public testing::TestWithParam<CopyDirection> {
   }
 
   std::vector<unsigned char> backing_, on_host_;
-  Driver driver_ = fake_driver();
+  const Driver driver_ = fake_driver();
   ExitFlag exiting_;
   Copier copier_{driver_, 0, exiting_};
 };
@@ -125,27 +114,6 @@ TEST_P(CopierTest, EachPieceIsOneCopy) {
   expect_copied(pieces);
   EXPECT_EQ(g_gpu.copied.size(), 41u);
   EXPECT_EQ(g_gpu.copied.back(), 20 * kPage);
-}
-
-TEST_P(CopierTest, DriverThatHasBatchesGetsThem) {
-  driver_.cuMemcpyBatchAsync = &copy_batch;
-  const std::vector<Piece> pieces = small(150);
-
-  ASSERT_TRUE(queue(pieces).ok());
-
-  expect_copied(pieces);
-  EXPECT_EQ(g_gpu.batches, (std::vector<size_t>{64, 64, 22}));
-}
-
-TEST_P(CopierTest, BatchThatFailsIsAnError) {
-  driver_.cuMemcpyBatchAsync = &copy_batch;
-  g_gpu.failing = "cuMemcpyBatchAsync";
-
-  const Status status = queue(small(2));
-
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().kind, ErrorKind::driver);
-  EXPECT_NE(status.error().message.find("cuMemcpyBatchAsync(2 copies)"), std::string::npos);
 }
 
 TEST_P(CopierTest, CopyThatFailsIsAnError) {

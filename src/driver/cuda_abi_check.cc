@@ -19,22 +19,7 @@ extern "C" CUresult cuStreamGetCaptureInfo_v3(CUstream, CUstreamCaptureStatus*, 
                                               CUgraph*, const CUgraphNode**, const void**, size_t*);
 #endif
 
-#if CUDA_VERSION < 12080
-extern "C" CUresult cuMemcpyBatchAsync(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, void*, size_t*,
-                                       size_t, size_t*, CUstream);
-#else
-#undef cuMemcpyBatchAsync
-extern "C" CUresult cuMemcpyBatchAsync(CUdeviceptr*, CUdeviceptr*, size_t*, size_t,
-                                       CUmemcpyAttributes*, size_t*, size_t, size_t*, CUstream);
-#endif
-
 namespace amem {
-
-#if CUDA_VERSION >= 12080
-static_assert(sizeof(CopyAttributes) == sizeof(CUmemcpyAttributes) &&
-              offsetof(CopyAttributes, flags) == offsetof(CUmemcpyAttributes, flags));
-static_assert(kSourceInStreamOrder == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
-#endif
 
 static_assert(sizeof(DriverResult) == sizeof(CUresult));
 static_assert(sizeof(DriverHandle) == sizeof(CUmemGenericAllocationHandle));

@@ -104,12 +104,10 @@ TEST_F(LoadDriver, MissingDriverSaysWhatToDo) {
   EXPECT_NE(driver.error().message.find("set LD_LIBRARY_PATH"), std::string::npos);
 }
 
-TEST(DriverFunctions, AreInTheOldestVersionOrHaveAnAlternative) {
+TEST(DriverFunctions, OnlyAWatchedRowIsNewerThanTheOldestVersion) {
   for (const DriverFunction& function : kDriverFunctions) {
     // A wrapper is handed out only for what the driver has.
     if (function.handling == Handling::watched) continue;
-    // Copier copies one by one.
-    if (std::string_view(function.symbol) == "cuMemcpyBatchAsync") continue;
     EXPECT_LE(function.since, kOldestCuda) << function.symbol << " may be null: look at its users";
   }
 }

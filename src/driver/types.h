@@ -47,15 +47,6 @@ struct Location {
 };
 inline constexpr int32_t kLocationDevice = 1;
 
-/// CUmemcpyAttributes.
-struct CopyAttributes {
-  int32_t source_access_order;  ///< CUmemcpySrcAccessOrder
-  Location source_hint;         ///< only for managed memory, like the next
-  Location target_hint;
-  uint32_t flags;
-};
-inline constexpr int32_t kSourceInStreamOrder = 1;  ///< CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
-
 /// CUmemAllocationProp.
 struct AllocationProperties {
   int32_t type;

@@ -163,38 +163,6 @@ TEST_F(Streams, CopyAndFillInOrder) {
   free(second, size);
 }
 
-TEST_F(Streams, CopyABatch) {
-  constexpr size_t kCount = 3;
-  const size_t size = 2 * kMb;
-  const CuDevicePtr address = allocate(size);
-  void* pinned = nullptr;
-  ASSERT_EQ(kSuccess, driver().cuMemHostAlloc(&pinned, size, 0));
-  ASSERT_EQ(kSuccess, driver().cuMemsetD8Async(address, 0x5a, size, stream_));
-  const auto host = reinterpret_cast<CuDevicePtr>(pinned);
-  CuDevicePtr on_host[kCount], on_device[kCount];
-  size_t sizes[kCount] = {1, 4096, 65536}, first = 0, failed = 99;
-  for (size_t i = 0; i < kCount; ++i) on_host[i] = host + i * kMb / 2;
-  for (size_t i = 0; i < kCount; ++i) on_device[i] = address + i * kMb / 4;
-  CuMemcpyAttributes attributes = {};
-  attributes.source_access_order = kCopySourceInStreamOrder;
-
-  ASSERT_EQ(kSuccess, driver().cuMemcpyBatchAsync(on_host, on_device, sizes, kCount, &attributes,
-                                                  &first, 1, &failed, stream_));
-  ASSERT_EQ(kSuccess, driver().cuStreamSynchronize(stream_));
-  auto* const bytes = static_cast<unsigned char*>(pinned);
-  for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(0x5a, bytes[i * kMb / 2 + sizes[i] - 1]) << i;
-
-  bytes[kMb / 2] = 0x77;
-  ASSERT_EQ(kSuccess, driver().cuMemcpyBatchAsync(on_device, on_host, sizes, kCount, &attributes,
-                                                  &first, 1, &failed, stream_));
-  ASSERT_EQ(kSuccess, driver().cuStreamSynchronize(stream_));
-  unsigned char back = 0;
-  ASSERT_EQ(kSuccess, driver().cuMemcpyDtoH(&back, address + kMb / 4, 1));
-  EXPECT_EQ(0x77, back);
-  EXPECT_EQ(kSuccess, driver().cuMemFreeHost(pinned));
-  free(address, size);
-}
-
 // Memory of device 1 that only device 0 can access.
 TEST_F(Streams, CopyToTheHostWhereTheirDeviceHasAccess) {
   int count = 0, can = 0;

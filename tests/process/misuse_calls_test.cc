@@ -16,8 +16,8 @@ class CallsWhilePaused : public JobTest {
     if (real_gpu()) return 0;
     return std::stol(
         rank.ask("calls_of cuMemCreate cuMemRelease cuMemMap cuMemUnmap cuMemSetAccess "
-                 "cuMemExportToShareableHandle cuMemImportFromShareableHandle cuMemcpyBatchAsync "
-                 "cuMemsetD8Async cuMemGetAddressRange"));
+                 "cuMemExportToShareableHandle cuMemImportFromShareableHandle cuMemcpyDtoHAsync "
+                 "cuMemcpyHtoDAsync cuMemsetD8Async cuMemGetAddressRange"));
   }
 };
 
