@@ -18,7 +18,7 @@ enum class DebugLevel { none, warn, info };
 /// afterwards.
 struct Settings {
   int version = 22809;  ///< MINCCL_VERSION: what ncclGetVersion() returns
-  bool cumem = true;    ///< NCCL_CUMEM_ENABLE: 0 uses cuMemAlloc and disables P2P by descriptor
+  bool cumem = true;  ///< NCCL_CUMEM_ENABLE: 0 uses cuMemAlloc, whose memory no other process maps
   bool p2p_disabled = false;  ///< NCCL_P2P_DISABLE
   uint64_t host = 0;          ///< NCCL_HOSTID: ranks with another value are on another node
   bool gpus_shared = false;   ///< NCCL_MULTI_RANK_GPU_ENABLE: ranks may share a GPU (NCCL 2.30.3)
