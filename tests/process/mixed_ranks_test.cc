@@ -10,9 +10,10 @@ namespace {
 class MixedRanks : public JobTest {
  protected:
   using Settings = std::map<std::string, std::string>;
+  static constexpr char kMayWait[] = "a stock NCCL may wait forever for a rank that has failed";
 
   void SetUp() override {
-    if (real_gpu()) GTEST_SKIP() << "a stock NCCL may wait forever for a rank that has failed";
+    AMEM_NEEDS_GPUS(2);
     setup_.environment["MINCCL_TIMEOUT_MS"] = milliseconds(10000);
   }
   /// `other` is rank 1.
@@ -42,21 +43,49 @@ class MixedRanks : public JobTest {
     EXPECT_TRUE(has(text, "mem_import")) << text;
     for (auto& rank : ranks_) rank->kill(SIGKILL);
   }
+  void expect_unanswered_request_is_named() {
+    for (auto& rank : ranks_) rank->order("check world 17");
+    const std::string wanted = "NCCL waits for a descriptor of GPU memory of rank 1 (process " +
+                               std::to_string(ranks_[1]->pid()) + " (";
+    const auto began = std::chrono::steady_clock::now();
+    wait_for("the rank is named", [&] { return has(ranks_[0]->log(), wanted); });
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5) * kSlowdown);
+    const std::string text = ranks_[1]->failure();
+    EXPECT_TRUE(real_gpu() || has(text, "cudaIpcOpenMemHandle")) << text;
+    for (auto& rank : ranks_) rank->kill(SIGKILL);
+  }
 
   std::unique_ptr<jobs::RankProcess> ranks_[2];
 };
 
 TEST_F(MixedRanks, OneWithoutAmemFailsAndIsNamed) {
+  if (real_gpu()) GTEST_SKIP() << kMayWait;
   start({{"LD_LIBRARY_PATH", setup_.environment["LD_LIBRARY_PATH"]}}, "bin/amem_rank_plain");
   expect_refusal_with_a_reason();
 }
 
 TEST_F(MixedRanks, OneWithAmemThatIsOffFailsAndIsNamed) {
+  if (real_gpu()) GTEST_SKIP() << kMayWait;
   start({{"AMEM_ENABLE", "0"}});
   expect_refusal_with_a_reason();
 }
 
+// The rank without cuMem fails, because what it has received is no handle of legacy IPC. It does
+// not answer the request for a descriptor of its memory.
+TEST_F(MixedRanks, OneWithoutCumemIsNamed) {
+  start({{"NCCL_CUMEM_ENABLE", "0"}, {"AMEM_CUMEM", "respect"}});
+  expect_unanswered_request_is_named();
+}
+
+TEST_F(MixedRanks, OneWithoutAmemAndCumemIsNamed) {
+  start({{"LD_LIBRARY_PATH", setup_.environment["LD_LIBRARY_PATH"]}, {"NCCL_CUMEM_ENABLE", "0"}},
+        "bin/amem_rank_plain");
+  expect_unanswered_request_is_named();
+}
+
+// By way of shared memory.
 TEST_F(MixedRanks, OneWithoutCumemSharesNoMemory) {
+  setup_.environment["NCCL_P2P_DISABLE"] = "1";
   start({{"NCCL_CUMEM_ENABLE", "0"}, {"AMEM_CUMEM", "respect"}});
   both("check world" + counts());
   for (int cycle = 0; cycle < 2; ++cycle) {
