@@ -23,7 +23,8 @@ void ConnectionEnd::describe(void* own, void* other, DeviceConnection* connectio
   *connection = {};
   for (Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple}) {
     int index = static_cast<int>(protocol);
-    connection->fifo[index] = receiver + link_.layout.offset(protocol);
+    std::byte* holder = link_.layout.is_at_sender(protocol) ? sender : receiver;
+    connection->fifo[index] = holder + link_.layout.offset(protocol);
     connection->slot_bytes[index] = link_.layout.slot_bytes(protocol);
   }
   connection->head = reinterpret_cast<uint64_t*>(sender + offsetof(FifoHeader, head));

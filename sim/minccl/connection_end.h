@@ -57,9 +57,10 @@ class ConnectionEnd {
 
  protected:
   bool sends() const { return direction_ == Direction::send; }
-  /// The memory of this end: a header for the sender; header and FIFOs for the receiver.
-  size_t own_bytes() const { return sends() ? kHeaderBytes : link_.layout.total_bytes(); }
-  /// `head` is in the sender's buffer; `tail` and the FIFOs are in the receiver's.
+  size_t own_bytes() const {
+    return sends() ? link_.layout.sender_bytes() : link_.layout.receiver_bytes();
+  }
+  /// `head` is in the sender's buffer, `tail` in the receiver's.
   void describe(void* own, void* other, DeviceConnection* connection) const;
 
   Direction direction_;
