@@ -39,8 +39,8 @@ struct UdsAddress {
 UdsAddress address_of(UdsName name) {
   UdsAddress result;
   result.address.sun_family = AF_UNIX;
-  // NCCL's name and length (ipcsocket.cc:46@2.30.7). The leading zero byte makes it abstract: it
-  // vanishes with the socket.
+  // NCCL's name and length (linux_ipcsocket.cc:67@2.30.7). The leading zero byte makes it abstract:
+  // it vanishes with the socket.
   snprintf(result.address.sun_path + 1, sizeof result.address.sun_path - 1,
            "tmp/nccl-socket-%d-%llx", name.rank, static_cast<unsigned long long>(name.hash));
   return result;
@@ -114,7 +114,7 @@ ncclResult_t fetch(RequestKind kind, UdsName owner, uint64_t value, const Patien
   MINCCL_TRY(open_named_socket(&socket, &request.reply_to));
   MINCCL_TRY(send_datagram(socket.get(), owner, &request, sizeof request, -1, patience));
   Reply reply{};
-  // NCCL repeats recvmsg(2) until there is an answer (ipcsocket.cc:138@2.30.7).
+  // NCCL repeats recvmsg(2) until there is an answer (linux_ipcsocket.cc:140@2.30.7).
   while (!recv_datagram(socket.get(), &reply, sizeof reply, fd)) {
     if (patience.aborting != nullptr && patience.aborting->load())
       return fail(ncclInternalError, "waiting for a descriptor: the communicator was aborted");

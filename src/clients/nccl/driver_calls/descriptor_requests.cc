@@ -16,7 +16,7 @@ namespace amem {
 namespace {
 
 /// The names of NCCL's sockets begin so, after '/' or, if abstract, a zero byte; a rank follows
-/// (ipcsocket.cc:17@2.30.7-1).
+/// (linux_ipcsocket.cc:23@2.30.7-1).
 constexpr char kPrefix[] = "tmp/nccl-socket-";
 
 void name_the_rank(const char* socket) {

@@ -8,8 +8,8 @@ namespace amem {
 /// not allocate or take a lock.
 ///
 /// To map memory of another rank, NCCL requests a descriptor from that rank's process over a Unix
-/// socket, and repeats recvmsg(2) until it arrives (ipcsocket.cc:138@2.30.7-1). That process does
-/// not answer if it cannot export the memory, for example because its NCCL runs with
+/// socket, and repeats recvmsg(2) until it arrives (linux_ipcsocket.cc:140@2.30.7-1). That process
+/// does not answer if it cannot export the memory, for example because its NCCL runs with
 /// NCCL_CUMEM_ENABLE=0. A request without an answer for kNoticeMs is logged once, with the rank and
 /// its process.
 const void* descriptor_request_entry(const char* symbol);
