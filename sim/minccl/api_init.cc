@@ -64,7 +64,7 @@ ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* plac
   *place = nullptr;
   ncclComm* child = nullptr;
   if (color != NCCL_SPLIT_NOCOLOR) {
-    auto comm = std::make_unique<ncclComm>(0, 1);
+    auto comm = std::make_unique<ncclComm>(parent->rank(), parent->ranks());
     comm->blocking = parent->blocking;
     MINCCL_TRY(read_config(config, &comm->blocking));
     ContextScope scope(parent->context());

@@ -8,6 +8,7 @@
 
 #include "sim/minccl/device_layout.h"
 #include "sim/minccl/sockets.h"
+#include "sim/minccl/uds_service.h"
 
 namespace amem::minccl {
 
@@ -18,7 +19,7 @@ struct PeerInfo {
   uint64_t pid_namespace;  ///< in another one another process may have this pid
   int device;              ///< CUDA ordinal, the same in all processes of a host
   int version;             ///< ncclGetVersion()
-  uint64_t uds_name;       ///< UdsService::name()
+  UdsName uds_name;        ///< UdsService::name()
   uint64_t simple_bytes;
   uint64_t host;  ///< equal for ranks of one node: NCCL_HOSTID
   uint16_t port;  ///< of the rank's Bootstrap

@@ -35,7 +35,7 @@ ncclResult_t Communicator::open() {
   MINCCL_CU(event_create(&last_kernel_, kEventDisableTiming));
   MINCCL_CU(event_create(&stream_joint_, kEventDisableTiming));
   MINCCL_TRY(bootstrap_.listen());
-  return uds_.start(context_);
+  return uds_.start(context_, rank_);
 }
 
 PeerInfo Communicator::describe() const {

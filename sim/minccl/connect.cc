@@ -81,6 +81,7 @@ ncclResult_t Communicator::setup(ConnectTask& task) {
   PeerLink link = link_to(task.peer);
   TransportKind kind{};
   MINCCL_TRY(choose_transport(link.self, link.peer, &kind));
+  link.layout.simple_at_sender = kind == TransportKind::p2p && settings().p2p_read;
   for (int channel = 0; channel < settings().channels; ++channel) {
     std::unique_ptr<ConnectionEnd> end;
     if (kind == TransportKind::p2p) end = make_p2p_end(task.direction, link);

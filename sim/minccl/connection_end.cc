@@ -9,7 +9,9 @@ namespace amem::minccl {
 ncclResult_t choose_transport(const PeerInfo& self, const PeerInfo& peer, TransportKind* kind) {
   int reachable = self.device == peer.device;
   if (!reachable) MINCCL_CU(device_can_access_peer(&reachable, self.device, peer.device));
-  bool cumem = self.cumem && peer.cumem;
+  // Without cuMem in both NCCL uses legacy IPC, which is not simulated. Like NCCL, a rank does not
+  // compare its own setting with the peer's (p2pCanConnect(), p2p.cc@2.30.7).
+  bool cumem = self.cumem || peer.cumem;
   bool p2p = self.host == peer.host && reachable && !self.p2p_disabled && !peer.p2p_disabled;
   *kind = p2p && (cumem || is_same_process(self, peer)) ? TransportKind::p2p : TransportKind::shm;
   return ncclSuccess;
@@ -21,7 +23,8 @@ void ConnectionEnd::describe(void* own, void* other, DeviceConnection* connectio
   *connection = {};
   for (Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple}) {
     int index = static_cast<int>(protocol);
-    connection->fifo[index] = receiver + link_.layout.offset(protocol);
+    std::byte* holder = link_.layout.is_at_sender(protocol) ? sender : receiver;
+    connection->fifo[index] = holder + link_.layout.offset(protocol);
     connection->slot_bytes[index] = link_.layout.slot_bytes(protocol);
   }
   connection->head = reinterpret_cast<uint64_t*>(sender + offsetof(FifoHeader, head));

@@ -38,7 +38,8 @@ struct PeerLink {
 enum class TransportKind { p2p, shm };
 
 /// The transport between two ranks; the same on both sides. Depends on NCCL_P2P_DISABLE and
-/// NCCL_CUMEM_ENABLE, without which memory of another process cannot be imported. Ranks of
+/// NCCL_CUMEM_ENABLE: if it is 0 in one of two processes, neither can map the other's memory, and
+/// both notice it when they connect; if it is 0 in both, they do not try. Ranks of
 /// different nodes (NCCL_HOSTID) use shared memory in place of a network: as with NCCL's sockets,
 /// FIFOs are in host memory, and no process maps device memory of another.
 ncclResult_t choose_transport(const PeerInfo& self, const PeerInfo& peer, TransportKind* kind);
@@ -56,9 +57,10 @@ class ConnectionEnd {
 
  protected:
   bool sends() const { return direction_ == Direction::send; }
-  /// The memory of this end: a header for the sender; header and FIFOs for the receiver.
-  size_t own_bytes() const { return sends() ? kHeaderBytes : link_.layout.total_bytes(); }
-  /// `head` is in the sender's buffer; `tail` and the FIFOs are in the receiver's.
+  size_t own_bytes() const {
+    return sends() ? link_.layout.sender_bytes() : link_.layout.receiver_bytes();
+  }
+  /// `head` is in the sender's buffer, `tail` in the receiver's.
   void describe(void* own, void* other, DeviceConnection* connection) const;
 
   Direction direction_;

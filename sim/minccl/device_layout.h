@@ -58,11 +58,14 @@ struct DeviceCommunicator {
   DeviceChannel channel[kMaxChannels];
 };
 
-/// The offsets of the parts of a receive FIFO: header, LL, LL128, Simple, in NCCL's order.
+/// The parts of the buffers of a connection's ends, in NCCL's order. The receiver's has a header
+/// and the FIFOs of LL, LL128 and Simple, the sender's a header. In P2P read mode the FIFO of
+/// Simple follows the sender's header (p2p.cc:408@2.30.7).
 struct FifoLayout {
   static constexpr size_t kLlBytes = 512 << 10;
 
   size_t simple_bytes;
+  bool simple_at_sender = false;
 
   size_t slot_bytes(Protocol protocol) const {
     return (protocol == Protocol::ll ? kLlBytes : simple_bytes) / kSlots;
@@ -70,9 +73,15 @@ struct FifoLayout {
   size_t offset(Protocol protocol) const {
     if (protocol == Protocol::ll) return kHeaderBytes;
     if (protocol == Protocol::ll128) return kHeaderBytes + kLlBytes;
-    return kHeaderBytes + kLlBytes + simple_bytes;
+    return simple_at_sender ? kHeaderBytes : kHeaderBytes + kLlBytes + simple_bytes;
   }
-  size_t total_bytes() const { return offset(Protocol::simple) + simple_bytes; }
+  bool is_at_sender(Protocol protocol) const {
+    return protocol == Protocol::simple && simple_at_sender;
+  }
+  size_t sender_bytes() const { return kHeaderBytes + (simple_at_sender ? simple_bytes : 0); }
+  size_t receiver_bytes() const {
+    return kHeaderBytes + kLlBytes + (simple_at_sender ? 1 : 2) * simple_bytes;
+  }
 };
 
 /// The counters in the first 4096 bytes of a FIFO buffer, each on a cache line.

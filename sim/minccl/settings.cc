@@ -29,6 +29,7 @@ Settings read_settings() {
   read.version = static_cast<int>(number("MINCCL_VERSION", read.version, 1, 999999));
   read.cumem = number("NCCL_CUMEM_ENABLE", 1, -2, 1) != 0;
   read.p2p_disabled = number("NCCL_P2P_DISABLE", 0, 0, 1) == 1;
+  read.p2p_read = number("NCCL_P2P_READ_ENABLE", 0, 0, 1) == 1;
   if (const char* host = getenv("NCCL_HOSTID")) read.host = std::hash<std::string_view>()(host);
   read.gpus_shared = number("NCCL_MULTI_RANK_GPU_ENABLE", 0, 0, 1) == 1;
   const char* protocol = getenv("NCCL_PROTO");

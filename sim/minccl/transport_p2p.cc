@@ -71,6 +71,11 @@ ncclResult_t P2pEnd::connect(const ConnectInfo& theirs, DeviceConnection* connec
 }
 
 ncclResult_t P2pEnd::import(const ConnectInfo& theirs) {
+  if (!link_.self.cumem)
+    return fail(ncclUnhandledCudaError,
+                "cudaIpcOpenMemHandle: what rank %d has sent is no handle of legacy IPC: is its "
+                "NCCL_CUMEM_ENABLE another?",
+                link_.peer.rank);
   UniqueFd fd;
   MINCCL_TRY(
       fetch_memory_fd(link_.peer.uds_name, theirs.handle, Patience::begin(link_.aborting), &fd));

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "sim/minccl/settings.h"
+
 namespace amem::minccl {
 namespace {
 
@@ -22,30 +24,30 @@ struct Request {
   int kind;
   int padding;
   uint64_t value;
-  uint64_t reply_name;
+  UdsName reply_to;
 };
 
 struct Reply {
-  int error;  ///< CUresult or errno, by kind; 0 when a descriptor comes along
+  int error;  ///< errno; 0 when a descriptor comes along
 };
 
 struct UdsAddress {
   sockaddr_un address{};
-  socklen_t length = 0;
+  socklen_t length = sizeof(sockaddr_un);
 };
 
-UdsAddress address_of(uint64_t name) {
+UdsAddress address_of(UdsName name) {
   UdsAddress result;
   result.address.sun_family = AF_UNIX;
-  // A leading zero byte: an abstract name, which vanishes with the socket.
-  int length = snprintf(result.address.sun_path + 1, sizeof result.address.sun_path - 1,
-                        "minccl-%016llx", static_cast<unsigned long long>(name));
-  result.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  // NCCL's name and length (linux_ipcsocket.cc:67@2.30.7). The leading zero byte makes it abstract:
+  // it vanishes with the socket.
+  snprintf(result.address.sun_path + 1, sizeof result.address.sun_path - 1,
+           "tmp/nccl-socket-%d-%llx", name.rank, static_cast<unsigned long long>(name.hash));
   return result;
 }
 
-ncclResult_t open_named_socket(UniqueFd* fd, uint64_t* name) {
-  if (getrandom(name, sizeof *name, 0) != sizeof *name)
+ncclResult_t open_named_socket(UniqueFd* fd, UdsName* name) {
+  if (getrandom(&name->hash, sizeof name->hash, 0) != sizeof name->hash)
     return fail(ncclSystemError, "getrandom failed");
   fd->reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   UdsAddress own = address_of(*name);
@@ -56,7 +58,7 @@ ncclResult_t open_named_socket(UniqueFd* fd, uint64_t* name) {
 
 // One datagram, with a descriptor unless `fd` is negative. Waits while the receiver's queue is
 // full.
-ncclResult_t send_datagram(int socket, uint64_t to, const void* data, size_t bytes, int fd,
+ncclResult_t send_datagram(int socket, UdsName to, const void* data, size_t bytes, int fd,
                            const Patience& patience) {
   UdsAddress destination = address_of(to);
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -105,16 +107,23 @@ bool recv_datagram(int socket, void* data, size_t bytes, UniqueFd* fd) {
   return got == static_cast<ssize_t>(bytes);
 }
 
-ncclResult_t fetch(RequestKind kind, uint64_t owner, uint64_t value, const Patience& patience,
+ncclResult_t fetch(RequestKind kind, UdsName owner, uint64_t value, const Patience& patience,
                    UniqueFd* fd) {
   UniqueFd socket;
-  Request request{kind, 0, value, 0};
-  MINCCL_TRY(open_named_socket(&socket, &request.reply_name));
+  Request request{kind, 0, value, {}};
+  MINCCL_TRY(open_named_socket(&socket, &request.reply_to));
   MINCCL_TRY(send_datagram(socket.get(), owner, &request, sizeof request, -1, patience));
-  MINCCL_TRY(wait_for(socket.get(), POLLIN, patience, "a peer's UDS service"));
   Reply reply{};
-  if (!recv_datagram(socket.get(), &reply, sizeof reply, fd))
-    return fail(ncclRemoteError, "a peer's UDS service sent an answer of the wrong size");
+  // NCCL repeats recvmsg(2) until there is an answer (linux_ipcsocket.cc:140@2.30.7).
+  while (!recv_datagram(socket.get(), &reply, sizeof reply, fd)) {
+    if (patience.aborting != nullptr && patience.aborting->load())
+      return fail(ncclInternalError, "waiting for a descriptor: the communicator was aborted");
+    if (patience.deadline.passed())
+      return fail(ncclRemoteError,
+                  "waiting for a descriptor: rank %d has not answered within %ld ms", owner.rank,
+                  settings().timeout_ms);
+    poll(nullptr, 0, 1);
+  }
   if (reply.error != 0 || !fd->valid())
     return fail(ncclRemoteError, "a peer's UDS service has no file for 0x%llx: error %d",
                 static_cast<unsigned long long>(value), reply.error);
@@ -123,7 +132,8 @@ ncclResult_t fetch(RequestKind kind, uint64_t owner, uint64_t value, const Patie
 
 }  // namespace
 
-ncclResult_t UdsService::start(CuContext context) {
+ncclResult_t UdsService::start(CuContext context, int rank) {
+  name_.rank = rank;
   MINCCL_TRY(open_named_socket(&socket_, &name_));
   stop_event_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_event_.valid()) return fail(ncclSystemError, "eventfd: %s", strerror(errno));
@@ -177,16 +187,17 @@ void UdsService::answer() {
   if (!recv_datagram(socket_.get(), &request, sizeof request, &surplus)) return;
   UniqueFd file;
   Reply reply{file_for(request.kind, request.value, &file)};
-  send_datagram(socket_.get(), request.reply_name, &reply, sizeof reply, file.get(),
+  if (request.kind == kMemoryHandle && !file.valid()) return;
+  send_datagram(socket_.get(), request.reply_to, &reply, sizeof reply, file.get(),
                 Patience::begin());
 }
 
-ncclResult_t fetch_memory_fd(uint64_t owner, CuMemHandle handle, const Patience& patience,
+ncclResult_t fetch_memory_fd(UdsName owner, CuMemHandle handle, const Patience& patience,
                              UniqueFd* fd) {
   return fetch(kMemoryHandle, owner, handle, patience, fd);
 }
 
-ncclResult_t fetch_offered_file(uint64_t owner, uint64_t number, const Patience& patience,
+ncclResult_t fetch_offered_file(UdsName owner, uint64_t number, const Patience& patience,
                                 UniqueFd* fd) {
   return fetch(kOfferedFile, owner, number, patience, fd);
 }

@@ -39,7 +39,7 @@ class Exchange {
   virtual Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) = 0;
 
   /// The processes of this user that have loaded such a library but not amem, for messages
-  /// (processes_without_amem.h). Called without a lock.
+  /// (process_names.h). Called without a lock.
   virtual std::string processes_without_amem(const char* library) = 0;
 
   /// The client has released the allocation, which will be erased. Called with the registry's

@@ -3,7 +3,7 @@
 #include "sharing/sharing.h"
 
 #include "base/log.h"
-#include "sharing/processes_without_amem.h"
+#include "sharing/process_names.h"
 #include "sharing/token.h"
 
 namespace amem {

@@ -3,8 +3,10 @@
 // What a PeerService does with peers that are broken, strange, silent or slow.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/support/peer_fixture.h"
 
@@ -89,19 +91,37 @@ TEST(HostilePeer, OfAnotherVersionIsAProtocolErrorThatSaysSo) {
   EXPECT_NE(outcome.error().message.find("wire version 9"), std::string::npos);
 }
 
-TEST(HostilePeer, OfAnotherVersionIsLoggedOnce) {
+/// The log of a node to which peers with these versions have come, all of this process.
+std::string log_of_versions(const std::vector<int>& later) {
   testing::internal::CaptureStderr();
   Node a;
-  for (const int later : {1, 2, 3}) {
+  for (const int by : later) {
     const auto raw = RawPeer::dial_to(a.id);
-    raw->send_bytes(of_version(static_cast<uint8_t>(kWireVersion + later)));
+    raw->send_bytes(of_version(static_cast<uint8_t>(kWireVersion + by)));
     EXPECT_TRUE(raw->sees_the_end());
   }
-  const std::string log = testing::internal::GetCapturedStderr();
+  return testing::internal::GetCapturedStderr();
+}
 
-  const size_t line = log.find("speaks wire version " + std::to_string(kWireVersion + 1));
-  ASSERT_NE(line, log.npos) << log;
-  EXPECT_EQ(log.find("speaks wire version", line + 1), log.npos) << log;
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(HostilePeer, OfAnotherVersionIsLoggedOnce) {
+  const std::string log = log_of_versions({1, 2, 1, 2, 1});
+
+  for (const int by : {1, 2})
+    EXPECT_EQ(count_of(log, "speaks wire version " + std::to_string(kWireVersion + by) + " of"), 1)
+        << log;
+}
+
+TEST(HostilePeer, OfManyOtherVersionsFillsNoLog) {
+  std::vector<int> later(100);
+  std::iota(later.begin(), later.end(), 1);
+
+  EXPECT_EQ(count_of(log_of_versions(later), "speaks wire version"), 16);
 }
 
 TEST(HostilePeer, ThatIsNotWhomWeDialledIsAProtocolError) {

@@ -176,7 +176,8 @@ bool PeerLinks::read_one(uint64_t token) {
 
 Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
   if (version == wire_version()) return ok_status();
-  if (!std::exchange(version_complained_, true))
+  if (other_versions_.size() < kMostOtherVersions &&
+      other_versions_.insert({connection.pid, version}).second)
     AMEM_LOG(
         warn, -1,
         "pid %d speaks wire version %u of amem, this process %u: they do not talk; install the "
@@ -260,7 +261,7 @@ void PeerLinks::remove_connection(uint64_t token, Error why) {
   const auto removed = connections_.extract(token);
   const Connection& connection = *removed.mapped();
   why.message = "pid " + std::to_string(connection.pid) + ": " + why.message;
-  // The log reports another version once.
+  // The log reports another version once for each process.
   if (connection.peer && why.kind == ErrorKind::protocol && why.code != EPROTONOSUPPORT) {
     AMEM_LOG(warn, -1, "closed the connection to a peer: %s", why.message.c_str());
   } else {

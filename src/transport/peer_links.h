@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "transport/connection.h"
@@ -119,7 +120,10 @@ class PeerLinks {
   std::set<InstanceId> broken_;
   std::optional<Deadline> retry_at_;
   uint64_t next_token_ = kFirstToken;
-  bool version_complained_ = false;
+  /// Of the processes that speak another version, those that the log has named: no more than these,
+  /// because any process of the user may connect again and again.
+  static constexpr size_t kMostOtherVersions = 16;
+  std::set<std::pair<int, uint8_t>> other_versions_;
 };
 
 }  // namespace amem

@@ -3,7 +3,7 @@
 """All cases that need GPUs, in the order in which they run: ./dev gpu [options of pytest].
 
 They need a build folder, or a copy of the files in machine.NEEDED, this repository, pytest, a stock NCCL and, for the
-cases named torch.*, amem_run.* and one_gpu.*, PyTorch in this Python.
+cases named torch.*, amem_run.*, one_gpu.* and two_agents.*, PyTorch in this Python.
 """
 
 import itertools
@@ -182,6 +182,13 @@ def _one_gpu(build: Path) -> list[Case]:
     return cases
 
 
+def _two_agents(build: Path) -> list[Case]:
+    """A PyTorch job of two torchrun agents, which NCCL takes for two nodes: with a GPU each, and with both."""
+    job = [str(build / "bin" / "amem"), "run", "--", sys.executable, str(HERE / "two_agents.py")]
+    nodes = str(HERE / "torch_nodes.py")
+    return [Case(f"two_agents.{ranks}_per_node", [*job, "--ranks-per-node", str(ranks), nodes], 300) for ranks in (1, 2)]
+
+
 def _catching(machine: Machine) -> list[Case]:
     """How a stock NCCL is caught that a program opens by itself."""
     libraries = ["--nccl", machine.variables.get("AMEM_NCCL_PATH", ""), "--amem"]
@@ -243,4 +250,4 @@ def every_case(machine: Machine) -> list[Case]:
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
     return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *compiled_cases(machine),
-            *_one_gpu(build)]
+            *_one_gpu(build), *_two_agents(build)]

@@ -44,6 +44,30 @@ class HeadersOnly : public JobTest, public testing::WithParamInterface<const cha
   }
 };
 
+class HeadersOnlyInReadMode : public JobTest {
+ protected:
+  void SetUp() override {
+    AMEM_NEEDS_GPUS(2);
+    setup_.environment["NCCL_P2P_READ_ENABLE"] = "1";
+    setup_.environment["NCCL_PROTO"] = "Simple";
+    setup_.environment["AMEM_NCCL_OFFLOAD_FREE_TAG"] = "7";
+  }
+  void set_fifo_bytes(const char* value) {
+    setup_.environment["MINCCL_BUFFSIZE"] = setup_.environment["NCCL_BUFFSIZE"] = value;
+  }
+  static void send(jobs::Job& job, int rank) {
+    job[rank].ask("send world 20000 " + std::to_string(1 - rank));
+  }
+  static void receive(jobs::Job& job, int rank) {
+    job[rank].ask("receive world 20000 " + std::to_string(1 - rank));
+  }
+  static void cycle(jobs::Job& job) {
+    job.all("pause");
+    for (int rank : {0, 1}) EXPECT_EQ(totals(job[rank]).resident, 0u);
+    job.all("resume");
+  }
+};
+
 TEST_P(HeadersOnly, AreEnoughForCollectivesAfterAPauseOfAllRanks) {
   const size_t headers = run();
   setup_.environment.erase(kTag);
@@ -71,6 +95,29 @@ TEST_P(HeadersOnly, DoNotDependOnTheVariable) {
       }
     }
   }
+}
+
+// P2P read mode: a sending side has the FIFO of Simple behind its header. If it is as small as one
+// without FIFOs, all of it is kept: also a message that has not been received.
+TEST_F(HeadersOnlyInReadMode, AreNotEnoughForASendingSideThatHoldsAMessage) {
+  set_fifo_bytes("1048576");
+  const auto job = pair();
+  for (int round = 0; round < 3; ++round) {
+    for (int rank : {0, 1}) send(*job, rank);
+    cycle(*job);
+    for (int rank : {0, 1}) receive(*job, rank);
+    job->all("check world" + counts());
+  }
+}
+
+TEST_F(HeadersOnlyInReadMode, AreEnoughForCollectivesAfterAPauseOfAllRanks) {
+  set_fifo_bytes("4194304");
+  const auto job = pair();
+  for (int round = 0; round < 3; ++round) {
+    job->all("check world" + counts());
+    cycle(*job);
+  }
+  job->all("check world" + counts());
 }
 
 INSTANTIATE_TEST_SUITE_P(Protocols, HeadersOnly, testing::Values("LL", "LL128", "Simple"),

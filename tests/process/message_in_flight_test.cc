@@ -58,6 +58,18 @@ TEST_P(MessageInFlight, OutlastsAPauseOfBoth) {
   job->all("check world" + counts());
 }
 
+// In P2P read mode it lies in the sender's buffer.
+TEST_P(MessageInFlight, OfReadModeOutlastsAPauseOfItsSender) {
+  AMEM_NEEDS_GPUS(2);
+  setup_.environment["NCCL_P2P_READ_ENABLE"] = "1";
+  setup_.environment["NCCL_PROTO"] = "Simple";
+  const auto job = pair();
+  send(*job, 0, 1);
+  cycle(*job, {0});
+  receive(*job, 1, 0);
+  job->all("check world" + counts());
+}
+
 // The root of a broadcast does not wait for those who receive.
 TEST_P(MessageInFlight, OfABroadcastOutlastsAPauseOfAReceiver) {
   AMEM_NEEDS_GPUS(2);

@@ -16,14 +16,18 @@ class MixedRanks : public JobTest {
     setup_.environment["MINCCL_TIMEOUT_MS"] = milliseconds(10000);
   }
   /// `other` is rank 1.
-  void start(const Settings& other, const char* program = "bin/amem_rank") {
+  void start(const Settings& other, const char* program = "amem_rank") {
+    begin(other, program);
+    for (int rank : {0, 1}) ranks_[rank]->answer();
+  }
+  /// Does not wait until there is a communicator.
+  void begin(const Settings& other, const char* program = "amem_rank") {
     ranks_[0] = std::make_unique<jobs::RankProcess>(setup_, Settings{});
-    setup_.rank_program = std::filesystem::path(AMEM_BUILD_DIR) / program;
+    setup_.rank_program = std::filesystem::path(setup_.rank_program).parent_path() / program;
     ranks_[1] = std::make_unique<jobs::RankProcess>(setup_, other);
     const std::string id = ranks_[0]->ask("unique");
     for (int rank : {0, 1}) ranks_[rank]->ask("device " + std::to_string(rank));
     for (int rank : {0, 1}) ranks_[rank]->order("make world 2 " + std::to_string(rank) + " " + id);
-    for (int rank : {0, 1}) ranks_[rank]->answer();
   }
   void both(const std::string& order) {
     for (auto& rank : ranks_) rank->order(order);
@@ -47,7 +51,7 @@ class MixedRanks : public JobTest {
 };
 
 TEST_F(MixedRanks, OneWithoutAmemFailsAndIsNamed) {
-  start({{"LD_LIBRARY_PATH", setup_.environment["LD_LIBRARY_PATH"]}}, "bin/amem_rank_plain");
+  start({{"LD_LIBRARY_PATH", setup_.environment["LD_LIBRARY_PATH"]}}, "amem_rank_plain");
   expect_refusal_with_a_reason();
 }
 
@@ -56,7 +60,52 @@ TEST_F(MixedRanks, OneWithAmemThatIsOffFailsAndIsNamed) {
   expect_refusal_with_a_reason();
 }
 
+/// The rank without cuMem fails, because what it has received is no handle of legacy IPC. It does
+/// not answer the request for a descriptor of its memory.
+class MixedCumem : public MixedRanks {
+ protected:
+  void SetUp() override {
+    AMEM_NEEDS_GPUS(2);
+    setup_.environment["MINCCL_TIMEOUT_MS"] = milliseconds(10000);
+  }
+  void wait_until_it_is_named() {
+    const std::string wanted = "NCCL waits for a descriptor of GPU memory of rank 1 (process " +
+                               std::to_string(ranks_[1]->pid()) + " (";
+    wait_for("the rank is named", [&] { return has(ranks_[0]->log(), wanted); });
+  }
+  void expect_it_is_named() {
+    for (int rank : {0, 1}) ranks_[rank]->answer();
+    for (auto& rank : ranks_) rank->order("check world 17");
+    const auto began = std::chrono::steady_clock::now();
+    wait_until_it_is_named();
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5) * kSlowdown);
+    const std::string text = ranks_[1]->failure();
+    EXPECT_TRUE(has(text, "cudaIpcOpenMemHandle")) << text;
+  }
+  ~MixedCumem() override {
+    for (auto& rank : ranks_)
+      if (rank != nullptr) rank->kill(SIGKILL);
+  }
+};
+
+TEST_F(MixedCumem, RankWithoutItIsNamed) {
+  begin({{"NCCL_CUMEM_ENABLE", "0"}, {"AMEM_CUMEM", "respect"}});
+  // NCCL connects such ranks when it creates the communicator (init.cc:1552@v2.30.7-1), minccl at
+  // the first collective.
+  if (real_gpu()) return wait_until_it_is_named();
+  expect_it_is_named();
+}
+
+TEST_F(MixedCumem, RankWithoutItAndAmemIsNamed) {
+  if (real_gpu()) GTEST_SKIP() << "the program without amem is not among those for GPUs";
+  begin({{"LD_LIBRARY_PATH", setup_.environment["LD_LIBRARY_PATH"]}, {"NCCL_CUMEM_ENABLE", "0"}},
+        "amem_rank_plain");
+  expect_it_is_named();
+}
+
+// By way of shared memory.
 TEST_F(MixedRanks, OneWithoutCumemSharesNoMemory) {
+  setup_.environment["NCCL_P2P_DISABLE"] = "1";
   start({{"NCCL_CUMEM_ENABLE", "0"}, {"AMEM_CUMEM", "respect"}});
   both("check world" + counts());
   for (int cycle = 0; cycle < 2; ++cycle) {

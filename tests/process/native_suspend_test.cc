@@ -18,9 +18,9 @@ class NativeSuspend : public JobTest {
       GTEST_SKIP() << "this NCCL has no ncclCommSuspend()";
   }
   void check() { job_->all("check world" + counts()); }
-  void expect_refused(const std::string& why) {
+  void expect_refused(const std::string& order, const std::string& why) {
     for (int rank : {0, 1}) {
-      const std::string text = (*job_)[rank].ask_failing("nccl_suspend");
+      const std::string text = (*job_)[rank].ask_failing(order);
       EXPECT_TRUE(has(text + (*job_)[rank].log(), why)) << text;
     }
   }
@@ -41,14 +41,17 @@ TEST_F(NativeSuspend, WorksBeforeBetweenAndAfterPauses) {
 
 TEST_F(NativeSuspend, IsRefusedWhilePaused) {
   job_->all("pause");
-  expect_refused("this process is paused");
+  expect_refused("nccl_suspend", "this process is paused");
   job_->all("resume");
   check();
 }
 
+// What NCCL has released itself is not amem's any more; the pause releases the rest. NCCL resumes
+// when amem has.
 TEST_F(NativeSuspend, CanBePausedAndResumed) {
   job_->all("nccl_suspend");
   job_->all("pause");
+  expect_refused("nccl_resume", "this process is paused");
   job_->all("resume");
   job_->all("nccl_resume");
   check();
@@ -57,7 +60,7 @@ TEST_F(NativeSuspend, CanBePausedAndResumed) {
 TEST_F(NativeSuspend, IsRefusedWithSlabs) {
   start({});
   if (IsSkipped()) return;
-  expect_refused("set AMEM_SLAB=0 and start again");
+  expect_refused("nccl_suspend", "set AMEM_SLAB=0 and start again");
   check();
 }
 

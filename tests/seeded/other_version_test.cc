@@ -33,6 +33,23 @@ class OtherVersion : public JobTest {
     wait_for(text, [&] { return has((*job_)[rank].log(), text); });
     EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5) * kSlowdown);
   }
+  /// By rank 1 and the other member of this communicator, which fails in both.
+  void expect_both_are_named(const std::string& communicator, int other) {
+    const std::string what_to_do =
+        ": they do not talk; install the same amem for all processes of the job";
+    for (int rank : {other, 1}) (*job_)[rank].order("check " + communicator + " 17");
+    wait_for_log(
+        other, "pid " + pid_of(1) + " speaks wire version 8 of amem, this process 7" + what_to_do);
+    wait_for_log(
+        1, "pid " + pid_of(other) + " speaks wire version 7 of amem, this process 8" + what_to_do);
+    for (const auto& [rank, peer] : {std::pair(other, 1), std::pair(1, other)}) {
+      const std::string text = (*job_)[rank].failure();
+      EXPECT_TRUE(has(text, "mem_import")) << text;
+      EXPECT_TRUE(has((*job_)[rank].log(), "cannot import memory of process " + pid_of(peer)))
+          << (*job_)[rank].log();
+      (*job_)[rank].ask("abort " + communicator);
+    }
+  }
   std::string pid_of(int rank) { return std::to_string((*job_)[rank].pid()); }
   /// The others work, pause and resume as without the rank of another version.
   void expect_others_work() {
@@ -49,22 +66,10 @@ class OtherVersion : public JobTest {
 
 TEST_F(OtherVersion, OfTheWireProtocolFailsAtTheImportAndBothAreNamed) {
   start("other_wire_version");
-
-  for (int rank : {0, 1}) (*job_)[rank].order("check mixed 17");
-
-  const std::string what_to_do =
-      ": they do not talk; install the same amem for all processes of the job";
-  wait_for_log(0,
-               "pid " + pid_of(1) + " speaks wire version 8 of amem, this process 7" + what_to_do);
-  wait_for_log(1,
-               "pid " + pid_of(0) + " speaks wire version 7 of amem, this process 8" + what_to_do);
-  for (int rank : {0, 1}) {
-    const std::string text = (*job_)[rank].failure();
-    EXPECT_TRUE(has(text, "mem_import")) << text;
-    EXPECT_TRUE(has((*job_)[rank].log(), "cannot import memory of process " + pid_of(1 - rank)))
-        << (*job_)[rank].log();
-  }
-  for (int rank : {0, 1}) (*job_)[rank].ask("abort mixed");
+  expect_both_are_named("mixed", 0);
+  // A second peer is named too.
+  job_->make("also_mixed", {2, 1});
+  expect_both_are_named("also_mixed", 2);
   expect_others_work();
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "clients/nccl/driver_calls/descriptor_requests.h"
 #include "clients/nccl/driver_calls/lookup.h"
 #include "clients/nccl/forwarder/forwarder.h"
 #include "clients/nccl/hook_context.h"
@@ -66,8 +67,8 @@ bool was_initialized(const Image& nccl) {
 }
 
 /// Patches NCCL's own slots: those of its functions get the originals, before the symbols are
-/// redirected; those of look-ups get amem's. Returns why memory or calls cannot be caught, or
-/// nullptr.
+/// redirected; those of look-ups and of requests for descriptors get amem's. Returns why memory or
+/// calls cannot be caught, or nullptr.
 const char* bind_own_slots(int index, const Image& nccl) {
   bool finds_driver = false, stored = true;
   visit_slots(nccl, [&](const Slot& slot) {
@@ -76,6 +77,8 @@ const char* bind_own_slots(int index, const Image& nccl) {
     if (const void* entry = look_up_entry(slot.symbol, index, function)) {
       finds_driver |= strcmp(slot.symbol, "dlvsym") != 0;
       stored &= set_slot(nccl, slot, entry);
+    } else if (const void* call = descriptor_request_entry(slot.symbol)) {
+      stored &= set_slot(nccl, slot, call);
     } else if (slot.is_unbound || is_in_forwarder(slot.function) || is_ours) {  // another's door
       if (const uintptr_t own = nccl.view.address_of(slot.symbol))
         stored &= set_slot(nccl, slot, reinterpret_cast<const void*>(own));

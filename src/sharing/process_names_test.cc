@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "sharing/processes_without_amem.h"
+#include "sharing/process_names.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "base/unique_fd.h"
 
 namespace amem {
 namespace {
@@ -43,6 +47,21 @@ TEST_F(ProcessesWithoutAmem, AreNotThisOne) {
 TEST_F(ProcessesWithoutAmem, AreUnknownWithoutProc) {
   EXPECT_EQ(processes_without_amem("/libnccl.so", "/nowhere"),
             "a process that this one cannot see");
+}
+
+// The name is padded with zero bytes to the size of sockaddr_un.
+TEST(ProcessOfSocket, HasBoundTheName) {
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = "amem-test-" + std::to_string(getpid());
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+
+  const std::string own = "process " + std::to_string(getpid()) + " (";
+  EXPECT_TRUE(process_of_socket("@" + name).starts_with(own)) << process_of_socket("@" + name);
+  EXPECT_EQ(process_of_socket("@amem-test-"), "a process that this one cannot see");
+  EXPECT_EQ(process_of_socket("@" + name, "/nowhere"), "a process that this one cannot see");
 }
 
 }  // namespace

@@ -15,4 +15,10 @@ namespace amem {
 /// texts. Thread-safe.
 std::string processes_without_amem(const std::string& library, const std::string& proc = "/proc");
 
+/// The process that has bound the Unix socket `name`, in the same form. The first character of an
+/// abstract name is '@'.
+///
+/// Reads the open files of every process of the user: only for error texts. Thread-safe.
+std::string process_of_socket(const std::string& name, const std::string& proc = "/proc");
+
 }  // namespace amem
