@@ -38,6 +38,7 @@ struct SymmetricHandle {
   const KernelSet* kernels = nullptr;
 
   // Guarded by SymmetricClient.
+  uintptr_t id = 0;  ///< SymmetricClient::add()
   int calls_inside = 0;
   std::string failure;  ///< why all calls fail; empty: they do not
 

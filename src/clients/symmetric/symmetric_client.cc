@@ -38,9 +38,12 @@ Status SymmetricHandle::status() const {
       late, late < peers.size() ? peers[late].pid : 0);
 }
 
-void SymmetricClient::add(std::unique_ptr<SymmetricHandle> handle) {
+const void* SymmetricClient::add(std::unique_ptr<SymmetricHandle> handle) {
   MutexLock lock(mutex_);
-  handles_[handle.get()] = std::move(handle);
+  if (handle->id == 0) handle->id = ++last_id_;
+  const auto opaque = reinterpret_cast<const void*>(handle->id);
+  handles_[opaque] = std::move(handle);
+  return opaque;
 }
 
 std::unique_ptr<SymmetricHandle> SymmetricClient::take(const void* handle) {

@@ -31,8 +31,9 @@ class SymmetricClient final : public Client {
 
   // --- Handles
 
-  void add(std::unique_ptr<SymmetricHandle> handle);
-  /// The handle; nullptr if there is none at this address. It lives until it is taken away.
+  /// Returns what the application has of the handle: a number that no other handle has later.
+  const void* add(std::unique_ptr<SymmetricHandle> handle);
+  /// The handle; nullptr if there is none. It lives until it is taken away.
   std::unique_ptr<SymmetricHandle> take(const void* handle);
   /// True if a handle uses this buffer.
   bool is_in_use(DeviceAddress buffer);
@@ -73,6 +74,7 @@ class SymmetricClient final : public Client {
   mutable Mutex mutex_;
   Condition changed_;
   bool is_paused_ AMEM_GUARDED_BY(mutex_) = false;
+  uintptr_t last_id_ AMEM_GUARDED_BY(mutex_) = 0;
   std::map<const void*, std::unique_ptr<SymmetricHandle>> handles_ AMEM_GUARDED_BY(mutex_);
   std::map<InstanceId, std::string> paused_peers_ AMEM_GUARDED_BY(mutex_);
 };

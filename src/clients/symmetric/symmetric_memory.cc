@@ -106,14 +106,12 @@ Result<amemSymmetric_t> SymmetricMemory::rendezvous(DeviceAddress buffer, const 
     (void)release(*handle);
     return std::move(connected.error());
   }
-  const auto opaque = reinterpret_cast<amemSymmetric_t>(handle.get());
-  client_.add(std::move(handle));
-  return opaque;
+  return reinterpret_cast<amemSymmetric_t>(const_cast<void*>(client_.add(std::move(handle))));
 }
 
-Status SymmetricMemory::destroy(const void* address) {
-  std::unique_ptr<SymmetricHandle> handle = client_.take(address);
-  if (handle == nullptr) return client_.status_of(address);
+Status SymmetricMemory::destroy(const void* opaque) {
+  std::unique_ptr<SymmetricHandle> handle = client_.take(opaque);
+  if (handle == nullptr) return client_.status_of(opaque);
   Status released = release(*handle);
   if (!released.ok()) client_.add(std::move(handle));
   return released;
