@@ -69,6 +69,7 @@ class SymmetricClient final : public Client {
   /// A text about a peer of the handle that is paused; nullptr if there is none.
   const std::string* paused_peer(const SymmetricHandle& handle) const AMEM_REQUIRES(mutex_);
   SymmetricHandle* find(const void* handle) AMEM_REQUIRES(mutex_);
+  void fail_if_ended(SymmetricHandle& handle) AMEM_REQUIRES(mutex_);
 
   Registry& registry_;
   mutable Mutex mutex_;
@@ -77,6 +78,8 @@ class SymmetricClient final : public Client {
   uintptr_t last_id_ AMEM_GUARDED_BY(mutex_) = 0;
   std::map<const void*, std::unique_ptr<SymmetricHandle>> handles_ AMEM_GUARDED_BY(mutex_);
   std::map<InstanceId, std::string> paused_peers_ AMEM_GUARDED_BY(mutex_);
+  /// A peer can end before its handle is added.
+  std::map<InstanceId, std::string> ended_peers_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem
