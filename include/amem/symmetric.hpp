@@ -47,7 +47,8 @@ class Buffer {
   }
   ~Buffer() { (void)amemSymmetricFree(pointer_); }
   Buffer(Buffer&& other) noexcept
-      : pointer_(std::exchange(other.pointer_, nullptr)), size_bytes_(other.size_bytes_) {}
+      : pointer_(std::exchange(other.pointer_, nullptr)),
+        size_bytes_(std::exchange(other.size_bytes_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(pointer_, other.pointer_);
     std::swap(size_bytes_, other.size_bytes_);
@@ -77,7 +78,8 @@ struct Tensor {
   }
 };
 
-/// Of amemSymmetricRendezvous(). The buffer must outlive it.
+/// Of amemSymmetricRendezvous(). The buffer must outlive it. After a move, the functions of the old
+/// object throw.
 class Handle {
  public:
   Handle(const Buffer& buffer, Group& group) {
@@ -90,7 +92,7 @@ class Handle {
   }
   ~Handle() { (void)amemSymmetricDestroy(handle_); }
   Handle(Handle&& other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)), info_(other.info_) {}
+      : handle_(std::exchange(other.handle_, nullptr)), info_(std::exchange(other.info_, {})) {}
   Handle& operator=(Handle&& other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(info_, other.info_);

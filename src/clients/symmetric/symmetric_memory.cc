@@ -129,7 +129,8 @@ Status SymmetricMemory::release(SymmetricHandle& handle) {
   }
   if (handle.workspace != 0) AMEM_TRY(memory_.free(handle.workspace));
   handle.workspace = 0;
-  if (handle.report != nullptr) driver_.cuMemFreeHost(handle.report);
+  if (handle.report != nullptr)
+    AMEM_TRY(driver_status(driver_, driver_.cuMemFreeHost(handle.report), "cuMemFreeHost()"));
   handle.report = nullptr;
   return ok_status();
 }
