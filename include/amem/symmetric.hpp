@@ -192,10 +192,10 @@ class Handle {
       throw std::out_of_range("rank " + std::to_string(rank) + " of " +
                               std::to_string(info_.world_size));
     const size_t limit = limit_bytes / element_bytes;
-    size_t count = offset <= limit ? 1 : limit + 1;
+    size_t count = 1;
     for (const size_t extent : shape)
       count = extent != 0 && count > limit / extent ? limit + 1 : count * extent;
-    if (count > limit - offset)
+    if (offset > limit || count > limit - offset)
       throw std::out_of_range("the shape at element " + std::to_string(offset) +
                               " has more than the " + std::to_string(limit) +
                               " elements of the buffer");
