@@ -136,6 +136,11 @@ int amemSymmetricWaitSignal(amemSymmetric_t handle, int peer, int channel, amemS
 int amemSymmetricWriteValue32(amemSymmetric_t handle, void* address, uint32_t value,
                               amemStream_t stream);
 
+/* Sets `count` consecutive words of any rank's buffer or signal pad to `value` after all earlier
+ * work of the stream (cuMemsetD32Async). */
+int amemSymmetricMemset32(amemSymmetric_t handle, void* address, uint32_t value, size_t count,
+                          amemStream_t stream);
+
 /* Sets the own signal pad to 0. */
 int amemSymmetricClearSignalPad(amemSymmetric_t handle, amemStream_t stream);
 

@@ -140,6 +140,9 @@ class Handle {
   void stream_write_value32(void* address, uint32_t value, amemStream_t stream) const {
     check(amemSymmetricWriteValue32(handle_, address, value, stream));
   }
+  void memset32(void* address, uint32_t value, size_t count, amemStream_t stream) const {
+    check(amemSymmetricMemset32(handle_, address, value, count, stream));
+  }
   void clear_signal_pad(amemStream_t stream) const {
     check(amemSymmetricClearSignalPad(handle_, stream));
   }

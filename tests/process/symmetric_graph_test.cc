@@ -39,6 +39,34 @@ TEST_F(SymmetricGraph, SignalsAndWritesAreReplayedAlsoAfterAPause) {
   });
 }
 
+TEST_F(SymmetricGraph, MemsetOfAPeersWordsIsReplayed) {
+  run(2, [](Rank& self) {
+    FileGroup group = self.files("group");
+    const Buffer buffer = empty(kBytes);
+    const Handle handle = rendezvous(buffer, group);
+    constexpr std::array<size_t, 1> kAll{6};
+    const Tensor own = handle.get_buffer<uint32_t>(self.rank, kAll);
+    uint32_t* const next = handle.get_buffer<uint32_t>(self.next(), kAll).data;
+    const jobs::GraphExec graph =
+        self.capture([&] { handle.memset32(next + 1, 8, 4, self.stream); });
+    for (int cycle = 0; cycle < 2; ++cycle) {
+      JOB_CUDA(fill32(address_of(own.data), 5, 6));
+      self.wait_for_all();
+      self.replay(graph);
+      self.wait_for_all();
+      EXPECT_EQ(read(own), (std::vector<uint32_t>{5, 8, 8, 8, 8, 5}));
+      self.wait_for_all();
+    }
+    uint32_t* const last = next + kBytes / 4 - 1;
+    handle.memset32(last, 1, 1, self.stream);
+    EXPECT_THROW(handle.memset32(last, 1, 2, self.stream), Error);
+    EXPECT_THROW(handle.memset32(next, 1, SIZE_MAX / 2, self.stream), Error);
+    EXPECT_THROW(handle.memset32(reinterpret_cast<char*>(next) + 2, 1, 1, self.stream), Error);
+    EXPECT_THROW(handle.stream_write_value32(last + 1, 1, self.stream), Error);
+    self.wait_for_all();
+  });
+}
+
 TEST_F(SymmetricGraph, ClearOfThePadIsReplayed) {
   run(2, [](Rank& self) {
     FileGroup group = self.files("group");

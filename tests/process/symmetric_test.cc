@@ -318,7 +318,7 @@ TEST_F(SymmetricTest, MisuseIsNamedAndHasNoEffect) {
       {"channel", "channels are 0 to 63"},
       {"peer", "ranks are 0 to 1"},
       {"signal_channel", "channels are 0 to 511"},
-      {"address", "is not a word of a buffer"},
+      {"address", "are not in a buffer or signal pad"},
       {"scratch", "the scratch memory must be"},
       {"free", "destroy the handle first"},
       {"free_inner", "is not the start of a buffer"},
