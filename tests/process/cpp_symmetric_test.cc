@@ -164,6 +164,29 @@ TEST_F(CppSymmetric, FunctionOfTheApplicationGathers) {
   });
 }
 
+TEST_F(CppSymmetric, BufferIsNotFreedWhileItsRanksMeet) {
+  run(2, [](Rank& self) {
+    FileGroup files = self.files("group");
+    const Buffer buffer = empty(kBytes);
+    int refused = 0;
+    FunctionGroup group(self.rank, 2, [&](const void* mine, size_t size_bytes, void* all) {
+      refused += amemSymmetricFree(buffer.data()) != 0 ? 1 : 0;
+      files.all_gather(mine, size_bytes, all);
+    });
+    {
+      const Handle handle = rendezvous(buffer, group);
+      EXPECT_EQ(refused, 2);
+      handle.barrier(0, self.stream, kTimeoutMs);
+      self.wait_for_all();
+    }
+    FunctionGroup fails(self.rank, 2, [](auto...) { throw std::runtime_error("no"); });
+    EXPECT_THROW(rendezvous(buffer, fails), Error);
+    EXPECT_EQ(amemSymmetricFree(buffer.data()), 0) << amemGetLastError();
+    EXPECT_EQ(allocated_bytes(), 0u);
+    self.wait_for_all();
+  });
+}
+
 TEST_F(CppSymmetric, RanksOfAnMpiCommunicatorMeet) {
   run(3, [](Rank& self) {
     MpiCommunicator communicator{self.files("mpi")};
