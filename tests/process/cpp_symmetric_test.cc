@@ -229,15 +229,15 @@ TEST_F(CppSymmetric, ScopeFreesOnceAndMovedObjectsThrow) {
     FileGroup group = self.files("group"), other = self.files("other");
     {
       Buffer first = empty(kBytes);
-      Buffer buffer = std::move(first);
-      EXPECT_EQ(first.data(), nullptr);
-      EXPECT_EQ(first.size_bytes(), 0u);
-      EXPECT_NE(text_of<Error>([&] {
-                  rendezvous(first, other);
-                }).find("0x0 is not the start of a buffer"),
-                std::string::npos);
-      Handle moved = rendezvous(buffer, group);
-      const Handle handle = std::move(moved);
+      const Buffer& empty_buffer = first;  // what the move leaves
+      const Buffer buffer = std::move(first);
+      EXPECT_EQ(empty_buffer.data(), nullptr);
+      EXPECT_EQ(empty_buffer.size_bytes(), 0u);
+      const std::string text = text_of<Error>([&] { rendezvous(empty_buffer, other); });
+      EXPECT_NE(text.find("0x0 is not the start of a buffer"), std::string::npos) << text;
+      Handle met = rendezvous(buffer, group);
+      const Handle& moved = met;
+      const Handle handle = std::move(met);
       const auto is_refused = [&](const std::function<void()>& call) {
         return text_of<Error>(call).find("this is not a handle") != std::string::npos;
       };
