@@ -105,7 +105,13 @@ std::string SymmetricOrders::free(Words& words) {
   return "";
 }
 
-/// sym_meet HANDLE NAME PREFIX RANK WORLD_SIZE [broken | dies MOMENT]
+/// sym_pad_size BYTES: of later handles
+std::string SymmetricOrders::pad_size(Words& words) {
+  JOB_SYMMETRIC(SetSignalPadSize(number_of<size_t>(words)));
+  return "";
+}
+
+/// sym_meet HANDLE NAME PREFIX RANK WORLD_SIZE [broken | inside | dies MOMENT]
 std::string SymmetricOrders::meet(Words& words) {
   const std::string name = word_of(words);
   const Buffer& buffer = buffers_[word_of(words)];
@@ -116,7 +122,8 @@ std::string SymmetricOrders::meet(Words& words) {
   if (how == "dies") words >> group.dies_at;
   const amemGroup_t ranks{group.rank, group.world_size, FileGroup::all_gather, &group};
   amemSymmetric_t handle = nullptr;
-  JOB_SYMMETRIC(Rendezvous(&handle, buffer.pointer, &ranks));
+  void* const inside = static_cast<unsigned char*>(buffer.pointer) + 4;
+  JOB_SYMMETRIC(Rendezvous(&handle, how == "inside" ? inside : buffer.pointer, &ranks));
   handles_[name] = handle;
   return "";
 }
@@ -312,6 +319,7 @@ Orders SymmetricOrders::orders() {
   return {
       {"sym_malloc", [this](Words& words) { return allocate(words); }},
       {"sym_free", [this](Words& words) { return free(words); }},
+      {"sym_pad_size", [](Words& words) { return pad_size(words); }},
       {"sym_meet", [this](Words& words) { return meet(words); }},
       {"sym_destroy", [this](Words& words) { return destroy(words); }},
       {"sym_barrier", [this](Words& words) { return barrier(words); }},

@@ -28,6 +28,7 @@ class SymmetricOrders {
   };
   std::string allocate(Words& words);
   std::string free(Words& words);
+  static std::string pad_size(Words& words);
   std::string meet(Words& words);
   std::string destroy(Words& words);
   std::string barrier(Words& words);

@@ -12,6 +12,9 @@
  * Functions that take a stream enqueue their work in it and return, and can be captured into CUDA
  * graphs. All ranks of a group call the collectives and barriers of a handle in the same order, and
  * on one stream or on streams that the caller has ordered. All ranks pass the same sizes.
+ * The same holds for handles that have two ranks in common, because a kernel that waits for a peer
+ * occupies its GPU: as for calls on several NCCL communicators, the order on the GPUs of the two
+ * ranks must be the same.
  *
  * Waiting is limited. A call waits on the host while a peer of its group is paused. Kernels wait
  * for a peer up to their timeout. Then the handle fails: its kernels return without a result, and
@@ -135,6 +138,11 @@ int amemSymmetricWaitSignal(amemSymmetric_t handle, int peer, int channel, amemS
  * (cuStreamWriteValue32). */
 int amemSymmetricWriteValue32(amemSymmetric_t handle, void* address, uint32_t value,
                               amemStream_t stream);
+
+/* Sets `count` consecutive words of any rank's buffer or signal pad to `value` after all earlier
+ * work of the stream (cuMemsetD32Async). */
+int amemSymmetricMemset32(amemSymmetric_t handle, void* address, uint32_t value, size_t count,
+                          amemStream_t stream);
 
 /* Sets the own signal pad to 0. */
 int amemSymmetricClearSignalPad(amemSymmetric_t handle, amemStream_t stream);

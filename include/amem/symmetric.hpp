@@ -47,7 +47,8 @@ class Buffer {
   }
   ~Buffer() { (void)amemSymmetricFree(pointer_); }
   Buffer(Buffer&& other) noexcept
-      : pointer_(std::exchange(other.pointer_, nullptr)), size_bytes_(other.size_bytes_) {}
+      : pointer_(std::exchange(other.pointer_, nullptr)),
+        size_bytes_(std::exchange(other.size_bytes_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(pointer_, other.pointer_);
     std::swap(size_bytes_, other.size_bytes_);
@@ -77,7 +78,8 @@ struct Tensor {
   }
 };
 
-/// Of amemSymmetricRendezvous(). The buffer must outlive it.
+/// Of amemSymmetricRendezvous(). The buffer must outlive it. After a move, the functions of the old
+/// object throw.
 class Handle {
  public:
   Handle(const Buffer& buffer, Group& group) {
@@ -90,7 +92,7 @@ class Handle {
   }
   ~Handle() { (void)amemSymmetricDestroy(handle_); }
   Handle(Handle&& other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)), info_(other.info_) {}
+      : handle_(std::exchange(other.handle_, nullptr)), info_(std::exchange(other.info_, {})) {}
   Handle& operator=(Handle&& other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(info_, other.info_);
@@ -137,6 +139,9 @@ class Handle {
   }
   void stream_write_value32(void* address, uint32_t value, amemStream_t stream) const {
     check(amemSymmetricWriteValue32(handle_, address, value, stream));
+  }
+  void memset32(void* address, uint32_t value, size_t count, amemStream_t stream) const {
+    check(amemSymmetricMemset32(handle_, address, value, count, stream));
   }
   void clear_signal_pad(amemStream_t stream) const {
     check(amemSymmetricClearSignalPad(handle_, stream));
@@ -190,10 +195,10 @@ class Handle {
       throw std::out_of_range("rank " + std::to_string(rank) + " of " +
                               std::to_string(info_.world_size));
     const size_t limit = limit_bytes / element_bytes;
-    size_t count = offset <= limit ? 1 : limit + 1;
+    size_t count = 1;
     for (const size_t extent : shape)
       count = extent != 0 && count > limit / extent ? limit + 1 : count * extent;
-    if (count > limit - offset)
+    if (offset > limit || count > limit - offset)
       throw std::out_of_range("the shape at element " + std::to_string(offset) +
                               " has more than the " + std::to_string(limit) +
                               " elements of the buffer");

@@ -86,7 +86,7 @@ def test_collectives_before_and_after_a_pause(met):
     assert "cannot be reduced" in met.ranks[0].ask("handle.all_reduce(buffer.address, 0, 8, 'int8')")
 
 
-MULTIMEM = """
+TENSORS = """
 from types import SimpleNamespace
 def tensor(offset_bytes, count):
     at = buffer.address + offset_bytes
@@ -98,7 +98,7 @@ def group(rank, folder):
 
 def test_multimem_collectives(actor, tmp_path):
     pair = Pair(actor, AMEM_MULTICAST="1", AMEM_SIM_MULTICAST="1")
-    pair.both(f"meet(RANK, {str(tmp_path)!r}, 'a') and exec({MULTIMEM!r}, globals())")
+    pair.both(f"meet(RANK, {str(tmp_path)!r}, 'a') and exec({TENSORS!r}, globals())")
     assert pair.both("handle.has_multicast_support() and handle.multicast_ptr != 0") == ["True", "True"]
     group = f"group(RANK, {str(tmp_path)!r})"
     pair.both("write(buffer.address, *[0x3f800000] * 8)")
@@ -110,6 +110,47 @@ def test_multimem_collectives(actor, tmp_path):
     call = f"symm_mem.multimem_all_gather_out(tensor(0, 4), {group}, tensor(4096, 4))"
     wrong = pair.ranks[0].ask(call.replace("RANK", "0"))
     assert "out has 16 bytes, for 2 tensors of 16" in wrong, wrong
+
+
+def test_words_of_tensors_are_written(met):
+    """As torch's _SymmetricMemory.stream_write_value32() and memset32(): the tensor says whose words."""
+    met.both("write(buffer.address, *[5] * 8)")
+    met.both("handle.barrier(stream=0)")
+    met.both("handle.memset32(handle.get_buffer(1 - RANK, [32]), 2, 8, 3) and None")
+    met.both("handle.stream_write_value32(handle.get_signal_pad(1 - RANK), 6, 90 + RANK) and None")
+    met.both("handle.barrier(stream=0)")
+    assert met.both("words(buffer.address, 8)") == ["[5, 5, 8, 8, 8, 5, 5, 5]"] * 2
+    assert met.both("words(handle.signal_pad_ptrs[RANK] + 24, 1)") == ["[91]", "[90]"]
+    assert met.both("symm_mem.Handle.memset32(handle.get_signal_pad(RANK), 6, 0) and None") == ["None", "None"]
+    assert met.both("words(handle.signal_pad_ptrs[RANK] + 24, 1)") == ["[0]", "[0]"]
+
+    def refused(tensor, *arguments):
+        return met.ranks[0].ask(f"symm_mem.Handle.memset32({tensor}, *{arguments})")
+
+    assert "3 words at word 6: the tensor has 32 bytes" in refused("handle.get_buffer(1, [32])", 6, 1, 3)
+    assert "1 words at word -1" in refused("buffer", -1, 1)
+    assert "call rendezvous() first" in refused("symm_mem.Buffer(64)", 0, 1)
+    bytes_ = "__import__('types').SimpleNamespace(dtype=__import__('types').SimpleNamespace(itemsize=1))"
+    assert "is not contiguous with elements of 4 bytes" in refused(bytes_, 0, 1)
+
+
+def test_all_reduces_into_another_tensor(met, tmp_path):
+    met.both(f"exec({TENSORS!r}, globals())")
+    for name in ("one_shot_all_reduce_out", "two_shot_all_reduce_out"):
+        met.both("write(buffer.address, *[0x3f800000] * 8)")
+        met.both(f"symm_mem.{name}(tensor(0, 8), 'sum', group(RANK, {str(tmp_path)!r}), tensor(65536, 8)) and None")
+        assert met.both("set(words(buffer.address + 65536, 8)) == {0x40000000}") == ["True", "True"], name
+        met.both("write(buffer.address + 65536, *[0] * 8)")
+
+
+def test_settings_of_torchs_module(pair):
+    """What has no meaning here is accepted; what cannot be is refused."""
+    rank = pair.ranks[0]
+    assert rank.ask("symm_mem.enable_symm_mem_for_group('0')") == "None"
+    assert rank.ask("symm_mem.is_symm_mem_enabled_for_group('0')") == "True"
+    assert rank.ask("symm_mem.is_nvshmem_available()") == "False"
+    assert rank.ask("symm_mem.set_backend('CUDA'), symm_mem.get_backend('cuda')") == "(None, 'CUDA')"
+    assert "no backend 'NVSHMEM'" in rank.ask("symm_mem.set_backend('NVSHMEM')")
 
 
 def test_multimem_needs_the_switch(met):

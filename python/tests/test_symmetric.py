@@ -9,7 +9,7 @@ import ctypes, os, socket
 import amem
 from runtime_user import MIB, fill, read
 c10 = ctypes.CDLL(os.environ["TEST_LIBRARIES"] + "/libc10_cuda.so")
-for name in ("c10_symmetric", "c10_segment", "c10_import"):
+for name in ("c10_symmetric", "c10_segment", "c10_import", "c10_multicast"):
     getattr(c10, name).restype = ctypes.c_uint64
 c10.c10_free.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_uint64]
 handle = ctypes.c_uint64(0)
@@ -111,6 +111,41 @@ print(read(pointer))
 
     variables["PATH"] = path + ":" + os.environ["PATH"]
     assert build.python(code, **variables).splitlines() == ["{'resident_bytes': 0, 'released_bytes': 4}", "{3}"]
+
+
+def test_memory_bound_to_multicast_stays_and_is_reported(build):
+    code = (
+        START
+        + """
+assert c10.c10_init() == 0
+pointer, other, second = c10.c10_symmetric(SIZE, ctypes.byref(handle)), ctypes.c_uint64(0), 0
+second = c10.c10_symmetric(SIZE, ctypes.byref(other))
+fill(pointer, 5), fill(second, 6)
+assert c10.c10_multicast(handle, SIZE) != 0
+for _ in range(2):
+    amem.pause('symmetric')
+    print(totals(), read(pointer), {why: size // MIB for why, size in amem.stats()["persistent"].items()})
+    amem.resume('symmetric')
+    print(totals(), read(pointer), read(second))
+"""
+    )
+    paused = "{'resident_bytes': 4, 'released_bytes': 4} {5} {'bound to multicast (NVLS)': 4}"
+    resumed = "{'resident_bytes': 8, 'released_bytes': 0} {5} {6}"
+    assert build.runtime_job(code, AMEM_SIM_MULTICAST="1").splitlines() == [paused, resumed] * 2
+
+
+def test_buffer_that_is_dropped_after_a_rendezvous_leaves_nothing(rendezvous):
+    """What SGLang's communicator does where there is no multicast; the rank that allocated may be the first."""
+    owner, importer, address = rendezvous
+    assert owner.ask("c10.c10_free(pointer, SIZE, handle)") == "0"
+    assert importer.ask(f"read({address})") == "{1}", "the driver keeps it for the importer"
+    assert owner.ask("amem.pause('symmetric').resident_bytes") == "0"
+    assert importer.ask("amem.pause('symmetric').resident_bytes") == "0"
+    assert importer.ask("amem.resume('symmetric').seconds < 60") == "True"
+    assert owner.ask("amem.resume('symmetric').seconds < 60") == "True"
+    assert importer.ask(f"c10.c10_free({address}, SIZE, handle)") == "0"
+    assert importer.ask("amem.stats()['imports']['objects']") == "0"
+    assert owner.ask("totals()") == "{}"
 
 
 def test_expandable_segments_stay_the_drivers(build):

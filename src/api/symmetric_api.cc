@@ -179,6 +179,12 @@ AMEM_API int amemSymmetricWriteValue32(amemSymmetric_t handle, void* address, ui
                  [&](const SymmetricCall& call) { return call.write_value(address, value); });
 }
 
+AMEM_API int amemSymmetricMemset32(amemSymmetric_t handle, void* address, uint32_t value,
+                                   size_t count, amemStream_t stream) {
+  return enqueue("amemSymmetricMemset32", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
+                 [&](const SymmetricCall& call) { return call.fill(address, value, count); });
+}
+
 AMEM_API int amemSymmetricClearSignalPad(amemSymmetric_t handle, amemStream_t stream) {
   return enqueue("amemSymmetricClearSignalPad", handle, stream, AMEM_SYMMETRIC_DEFAULT_TIMEOUT,
                  [&](const SymmetricCall& call) { return call.clear_signal_pad(); });

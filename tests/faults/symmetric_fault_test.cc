@@ -4,6 +4,8 @@
 // stopped at every point of a pause and of a resume.
 #include <signal.h>
 
+#include <functional>
+
 #include "base/step_point.h"
 #include "tests/faults/fault_test.h"
 #include "tests/process/meeting.h"
@@ -101,6 +103,109 @@ INSTANTIATE_TEST_SUITE_P(OfEachKind, SymmetricCallFault,
                                          CallFault{true, 1}),
                          name_of);
 
+/// Orders of rank 0 in which no other rank takes part: each driver call of them fails. What is no
+/// error has done all of its work.
+class SymmetricOrderFault : public SymmetricFault {
+ protected:
+  using Step = std::function<void()>;
+
+  /// Rank 0 has a handle `alone` of a group of its own.
+  std::unique_ptr<jobs::Job> job() {
+    auto job = std::make_unique<jobs::Job>(setup_, 2);
+    job->use_devices({0, 1});
+    job->all("sym_malloc b 65536");
+    meeting_.meet(*job, "alone", {0});
+    (*job)[0].ask("sym_collectives alone 4096");
+    return job;
+  }
+  /// The order between two steps, once for each call that can fail. After an error it is repeated.
+  void sweep(jobs::RankProcess& rank, const std::string& order, const Step& before = nullptr,
+             const Step& after = nullptr) {
+    const size_t used = used_bytes(rank), objects = totals(rank).objects;
+    for (const std::string function : kFunctions) {
+      if (function == "cuStreamSynchronize") continue;  // the rank's own call
+      for (long n = 1; fail_call(rank, order, function, n, before, after); ++n)
+        ASSERT_FALSE(HasFailure());
+      ASSERT_EQ(used_bytes(rank), used) << function;
+      ASSERT_EQ(totals(rank).objects, objects) << function;
+    }
+    EXPECT_GE(refused_, 1);
+  }
+  int refused_ = 0;
+
+ private:
+  /// The order, while the n-th call fails. False if it makes fewer calls of the function.
+  bool fail_call(jobs::RankProcess& rank, const std::string& order, const std::string& function,
+                 long n, const Step& before, const Step& after) {
+    SCOPED_TRACE(function + " fails at call " + std::to_string(n));
+    const auto calls = [&] { return std::stol(rank.ask("calls_of " + function)); };
+    if (before != nullptr) before();
+    const long earlier = calls();
+    rank.ask("driver_fault " + function + ":" + std::to_string(n) + "=2");
+    rank.order(order);
+    const jobs::RankProcess::Outcome outcome = rank.outcome();
+    rank.ask("driver_fault");
+    const bool has_failed = calls() - earlier >= n;
+    if (!outcome.ok) {
+      EXPECT_TRUE(has_failed) << outcome.text;
+      ++refused_;
+      rank.ask(order);
+    } else if (has_failed) {
+      // What is only noted or asked for: the context, and whether memory can be used by a NIC.
+      EXPECT_TRUE(function == "cuCtxGetCurrent" || function == "cuDeviceGetAttribute");
+    }
+    if (after != nullptr) after();
+    return has_failed;
+  }
+};
+
+TEST_F(SymmetricOrderFault, OfAnAllocationLeavesNothing) {
+  const auto job = this->job();
+  sweep((*job)[0], "sym_malloc x 65536", nullptr, [&] { (*job)[0].ask("sym_free x"); });
+  EXPECT_GE(refused_, 5);
+}
+
+TEST_F(SymmetricOrderFault, OfAFreeCanBeRepeated) {
+  const auto job = this->job();
+  sweep((*job)[0], "sym_free x", [&] { (*job)[0].ask("sym_malloc x 65536"); });
+  EXPECT_GE(refused_, 3);
+}
+
+TEST_F(SymmetricOrderFault, OfADestructionCanBeRepeated) {
+  int meetings = 0;
+  for (const bool multicast : {false, true}) {
+    if (multicast) use_multicast();
+    const auto job = this->job();
+    const auto meet_again = [&] {
+      const std::string place = meeting_.folder().string() + "/" + std::to_string(++meetings);
+      for (int rank : {0, 1})
+        (*job)[rank].order("sym_meet h b " + place + " " + std::to_string(rank) + " 2");
+      for (int rank : {0, 1}) (*job)[rank].answer();
+    };
+    sweep((*job)[0], "sym_destroy h", meet_again, [&] { (*job)[1].ask("sym_destroy h"); });
+    EXPECT_GE(refused_, 5);
+  }
+}
+
+TEST_F(SymmetricOrderFault, OfSynchronizationHasNoEffect) {
+  const auto job = this->job();
+  jobs::RankProcess& rank = (*job)[0];
+  const Step put = [&] { rank.ask("sym_put alone 0 0 20000"); };
+  const Step wait = [&] { rank.ask("sym_wait alone 0 0 20000"); };
+  sweep(rank, "sym_barrier alone 0 20000");
+  sweep(rank, "sym_put alone 0 0 20000", nullptr, wait);
+  sweep(rank, "sym_wait alone 0 0 20000", put);
+  sweep(rank, "sym_write alone 0 7");
+  sweep(rank, "sym_pad alone clear");
+}
+
+TEST_F(SymmetricOrderFault, OfCollectivesIsAnErrorOfTheCall) {
+  const auto job = this->job();
+  sweep((*job)[0], "sym_collectives alone 4096");
+  EXPECT_GE(refused_, 30);
+  (*job)[0].ask("sym_collectives alone 16 8192");
+}
+
 // A launch that fails on one rank is an error there; the other rank ends at its timeout.
 TEST_F(SymmetricFault, LaunchThatFailsIsAnErrorOnBothSides) {
   jobs::Job job(setup_, 2);
@@ -117,16 +222,23 @@ TEST_F(SymmetricFault, LaunchThatFailsIsAnErrorOnBothSides) {
   job.all("sym_collectives again 4096");
 }
 
-/// A rank is killed before or after each exchange of a rendezvous with multicast: the others
-/// neither wait in a multicast call nor keep anything.
-class MulticastDeath : public SymmetricFault, public testing::WithParamInterface<int> {};
+struct Death {
+  bool multicast;
+  int victim;  ///< the rank
+};
+/// In place of its bytes, in lists of tests.
+void PrintTo(const Death& death, std::ostream* out) { *out << death.victim; }
 
-TEST_P(MulticastDeath, EndsTheRendezvousOfTheOthers) {
-  constexpr int kExchanges = 5;
-  use_multicast();
-  const int victim = GetParam();
+/// A rank is killed before or after each exchange of a rendezvous: the others neither wait, also
+/// not in a multicast call, nor keep anything.
+class RendezvousDeath : public SymmetricFault, public testing::WithParamInterface<Death> {};
+
+TEST_P(RendezvousDeath, EndsTheRendezvousOfTheOthers) {
+  const auto [multicast, victim] = GetParam();
+  if (multicast) use_multicast();
+  const int exchanges = multicast ? 5 : 2;
   const std::vector<int> survivors{victim == 0 ? 1 : 0, 2};
-  for (int moment = 0; moment < 2 * kExchanges; ++moment) {
+  for (int moment = 0; moment < 2 * exchanges; ++moment) {
     SCOPED_TRACE("moment " + std::to_string(moment));
     jobs::Job job(setup_, 3);
     job.use_devices(first_devices(3));
@@ -137,13 +249,16 @@ TEST_P(MulticastDeath, EndsTheRendezvousOfTheOthers) {
                       (rank == victim ? " dies " + std::to_string(moment) : ""));
     for (const int rank : survivors) {
       const jobs::RankProcess::Outcome outcome = job[rank].outcome();
-      EXPECT_EQ(outcome.ok, moment == 2 * kExchanges - 1) << outcome.text;
-      if (outcome.ok) job[rank].ask("sym_destroy " + name);
+      EXPECT_EQ(outcome.ok, moment == 2 * exchanges - 1) << outcome.text;
+      if (!outcome.ok) continue;
+      const std::string failed = job[rank].ask_failing("sym_barrier " + name + " 0 20000");
+      EXPECT_TRUE(has(failed, "has ended")) << failed;
+      job[rank].ask("sym_destroy " + name);
     }
     job[victim].wait_until_ended();
     meeting_.meet(job, name + "again", survivors);
     for (const int rank : survivors)
-      EXPECT_EQ(job[rank].ask("sym_multicast " + name + "again"), "1");
+      EXPECT_EQ(job[rank].ask("sym_multicast " + name + "again"), multicast ? "1" : "0");
     job.some(survivors, "sym_collectives " + name + "again 4096 100000");
     for (const std::string& order : {"sym_destroy " + name + "again", std::string("sym_free b")})
       job.some(survivors, order);
@@ -154,8 +269,13 @@ TEST_P(MulticastDeath, EndsTheRendezvousOfTheOthers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(OfRank, MulticastDeath, testing::Values(0, 1),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(OfRank, RendezvousDeath,
+                         testing::Values(Death{false, 0}, Death{false, 1}, Death{true, 0},
+                                         Death{true, 1}),
+                         [](const auto& death) {
+                           return (death.param.multicast ? "WithMulticast" : "Without") +
+                                  std::to_string(death.param.victim);
+                         });
 
 struct Point {
   const char* name;

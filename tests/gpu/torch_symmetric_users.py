@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""How vLLM and asynchronous tensor parallelism use PyTorch's symmetric memory, over 100 pauses.
+"""How vLLM, SGLang and asynchronous tensor parallelism use PyTorch's symmetric memory, over 100 pauses.
 
 For the ranks of a job (torchrun, one_gpu.py), without multicast.
 """
@@ -45,11 +45,39 @@ class Job:
         out.copy_(part.view(out.shape))
         return out
 
+    def capture(self):
+        """The same in a CUDA graph, as both servers decode."""
+        self.input = torch.zeros(64, 512, dtype=torch.bfloat16, device="cuda")
+        self.all_reduce(0, self.input)
+        torch.cuda.synchronize()
+        dist.barrier()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.output = self.all_reduce(0, self.input)
+        dist.barrier()
+
     def check_all_reduce(self, value):
+        wanted = float(sum(value + rank for rank in range(self.ranks)))
         for index in range(len(self.groups)):
             out = self.all_reduce(index, torch.full((64, 512), float(value + self.rank), device="cuda").bfloat16())
-            wanted = float(sum(value + rank for rank in range(self.ranks)))
             self.expect(bool((out == wanted).all()), f"group {index}: {out.unique().tolist()}, not {wanted}")
+        self.input.fill_(value + self.rank)
+        self.graph.replay()
+        self.expect(bool((self.output == wanted).all()), f"graph: {self.output.unique().tolist()}, not {wanted}")
+
+    def check_dropped_buffer(self):
+        """SGLang's TorchSymmMemCommunicator: one buffer of 64 MiB, dropped after the rendezvous without multicast."""
+        before = amem.stats()["tags"]["symmetric"]["allocated_bytes"]
+        device = torch.device("cuda", torch.cuda.current_device())
+        buffer = symmetric_memory.empty(32 << 20, device=device, dtype=torch.bfloat16)
+        handle = symmetric_memory.rendezvous(buffer, self.groups[0])
+        self.expect(handle.multicast_ptr == 0, "it has multicast")
+        self.expect(amem.stats()["tags"]["symmetric"]["allocated_bytes"] >= before + (64 << 20), "the buffer is not amem's")
+        dist.barrier()
+        del handle, buffer
+        dist.barrier()
+        after = amem.stats()["tags"]["symmetric"]["allocated_bytes"]
+        self.expect(after == before, f"{after - before} bytes of a dropped buffer remain")
 
     def check_async_tp(self, value):
         """fused_all_gather_matmul and fused_matmul_reduce_scatter of asynchronous tensor parallelism."""
@@ -83,6 +111,7 @@ class Job:
 def main():
     job = Job()
     job.make_communicators()
+    job.capture()
     job.check_all_reduce(1)
     job.check_async_tp(1)
     for cycle in range(CYCLES):
@@ -90,8 +119,9 @@ def main():
         job.check_all_reduce(cycle % 50)
         if cycle % 10 == 0:
             job.check_async_tp(cycle)
+            job.check_dropped_buffer()
     allocated = amem.stats()["tags"]["symmetric"]["allocated_bytes"] >> 20
-    print(f"result: rank {job.rank}: {CYCLES} pauses, two groups, fused matmuls, {allocated} MiB", flush=True)
+    print(f"result: rank {job.rank}: {CYCLES} pauses, two groups, a graph, dropped buffers, fused matmuls, {allocated} MiB", flush=True)
     dist.barrier()
     os._exit(0)  # PyTorch frees symmetric memory after the driver has shut down
 

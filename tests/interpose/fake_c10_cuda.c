@@ -19,6 +19,11 @@ typedef struct {
 typedef struct {
   int location_type, device, flags;
 } Access;
+typedef struct {
+  unsigned devices;
+  size_t size_bytes;
+  unsigned long long handle_types, flags;
+} MulticastProperties;
 
 static struct {
   int (*cuMemGetAllocationGranularity)(size_t*, const Properties*, int);
@@ -30,6 +35,9 @@ static struct {
   int (*cuMemSetAccess)(uint64_t, size_t, const Access*, size_t);
   int (*cuMemExportToShareableHandle)(void*, uint64_t, int, unsigned long long);
   int (*cuMemImportFromShareableHandle)(uint64_t*, void*, int);
+  int (*cuMulticastCreate)(uint64_t*, const MulticastProperties*);
+  int (*cuMulticastAddDevice)(uint64_t, int);
+  int (*cuMulticastBindMem)(uint64_t, size_t, uint64_t, size_t, size_t, unsigned long long);
 } table;
 
 #define FIND(name) \
@@ -40,7 +48,8 @@ int c10_init(void) {
   return cudaSetDevice(0) != 0 || FIND(cuMemGetAllocationGranularity) || FIND(cuMemCreate) ||
          FIND(cuMemRelease) || FIND(cuMemAddressReserve) || FIND(cuMemMap) || FIND(cuMemUnmap) ||
          FIND(cuMemSetAccess) || FIND(cuMemExportToShareableHandle) ||
-         FIND(cuMemImportFromShareableHandle);
+         FIND(cuMemImportFromShareableHandle) || FIND(cuMulticastCreate) ||
+         FIND(cuMulticastAddDevice) || FIND(cuMulticastBindMem);
 }
 
 static uint64_t map(uint64_t handle, size_t size_bytes) {
@@ -77,6 +86,19 @@ int c10_export(uint64_t handle) {
 uint64_t c10_import(int fd, size_t size_bytes, uint64_t* handle) {
   if (table.cuMemImportFromShareableHandle(handle, (void*)(intptr_t)fd, 1) != 0) return 0;
   return map(*handle, size_bytes);
+}
+
+/// As CUDASymmetricMemoryAllocator::rendezvous() on a machine with multicast, for both ranks.
+/// Returns the address at which the multicast object is mapped.
+uint64_t c10_multicast(uint64_t handle, size_t size_bytes) {
+  const MulticastProperties properties = {2, size_bytes, 1, 0};
+  uint64_t multicast = 0;
+  if (table.cuMulticastCreate(&multicast, &properties) != 0 ||
+      table.cuMulticastAddDevice(multicast, 0) != 0 ||
+      table.cuMulticastAddDevice(multicast, 1) != 0 ||
+      table.cuMulticastBindMem(multicast, 0, handle, 0, size_bytes, 0) != 0)
+    return 0;
+  return map(multicast, size_bytes);
 }
 
 int c10_free(uint64_t address, size_t size_bytes, uint64_t handle) {

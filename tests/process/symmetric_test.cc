@@ -210,29 +210,110 @@ TEST_F(SymmetricTest, DeathOfAPausedPeerFailsTheCallsThatWaitForIt) {
 }
 
 /// What does not fit together fails on all ranks, with the rank that differs.
-TEST_F(SymmetricTest, RendezvousFailsOnAllRanks) {
-  const auto job = ranks(2);
-  job->all("sym_malloc small 65536");
-  const auto expect_both = [&](const std::string& first, const std::string& second,
-                               const std::string& text) {
-    (*job)[0].order(first);
-    (*job)[1].order(second);
-    expect_failure((*job)[0], text);
-    expect_failure((*job)[1], text);
-  };
-  expect_both(meeting_.order("sizes", 0, 2), meeting_.order("sizes", 1, 2, "small"),
-              "its buffer has 65536 bytes");
-  expect_both(meeting_.order("version", 0, 2), meeting_.order("version", 1, 2) + " broken",
-              "rank 1: it has another version of amem");
-  (*job)[1].ask("sym_free small");
-  (*job)[0].order(meeting_.order("freed", 0, 2, "small"));
-  (*job)[1].order(meeting_.order("freed", 1, 2, "small"));
-  expect_failure((*job)[0], "rank 1: 0x");
-  expect_failure((*job)[1], "is not the start of a buffer");
-  const std::string rank = (*job)[0].ask_failing(meeting_.order("rank", 2, 2));
-  EXPECT_TRUE(has(rank, "rank 2 of 2")) << rank;
-  meeting_.meet(*job, "good", {0, 1});
-  job->all("sym_collectives good 4096");
+class SymmetricMismatch : public SymmetricTest {
+ protected:
+  void SetUp() override {
+    SymmetricTest::SetUp();
+    AMEM_NEEDS_GPUS(3);
+    job_ = ranks(3);
+  }
+  /// Each rank of the job has an order and a part of the text with which it fails.
+  void expect_failures(const std::vector<std::string>& orders,
+                       const std::vector<std::string>& texts) {
+    for (size_t rank = 0; rank < orders.size(); ++rank)
+      (*job_)[static_cast<int>(rank)].order(orders[rank]);
+    for (size_t rank = 0; rank < orders.size(); ++rank)
+      expect_failure((*job_)[static_cast<int>(rank)], texts[rank]);
+  }
+  /// After the failures, the ranks meet.
+  void TearDown() override {
+    if (job_ == nullptr) return;
+    meeting_.meet(*job_, "good", first_devices(3));
+    job_->all("sym_collectives good 4096");
+    for (const char* order : {"sym_destroy good", "sym_free b"}) job_->all(order);
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(totals((*job_)[rank]).objects, 0u);
+      EXPECT_EQ(totals((*job_)[rank]).imports, 0u);
+    }
+  }
+
+  std::unique_ptr<jobs::Job> job_;
+};
+
+TEST_F(SymmetricMismatch, OfBufferSizes) {
+  (*job_)[1].ask("sym_malloc small 65536");
+  const std::string text = "its buffer has 65536 bytes";
+  expect_failures({meeting_.order("h", 0, 2), meeting_.order("h", 1, 2, "small")}, {text, text});
+  (*job_)[1].ask("sym_free small");
+}
+
+TEST_F(SymmetricMismatch, OfVersions) {
+  const std::string text = "rank 1: it has another version of amem";
+  expect_failures({meeting_.order("h", 0, 2), meeting_.order("h", 1, 2) + " broken"},
+                  {text, "it has another version of amem"});
+}
+
+TEST_F(SymmetricMismatch, OfSignalPads) {
+  (*job_)[1].ask("sym_pad_size 8192");
+  const std::string text = "rank 1: its signal pads have 8192 bytes, those of rank 0 4096";
+  expect_failures({meeting_.order("h", 0, 2), meeting_.order("h", 1, 2)}, {text, text});
+  (*job_)[1].ask("sym_pad_size 4096");
+}
+
+// The files of ranks 0 and 1 suffice for rank 0.
+TEST_F(SymmetricMismatch, OfWorldSizes) {
+  const std::string text = "rank 0: it says that it is rank 0 of 2, in a group of 3";
+  expect_failures({meeting_.order("h", 0, 2), meeting_.order("h", 1, 3), meeting_.order("h", 2, 3)},
+                  {"rank 1: it says that it is rank 1 of 3, in a group of 2", text, text});
+}
+
+// The second process replaces the file of rank 0, before or after the first one has read it.
+TEST_F(SymmetricMismatch, OfProcessesThatAreTheSameRank) {
+  (*job_)[0].order(meeting_.order("h", 0, 2));
+  const auto file = meeting_.folder() / "h.0.0", first = meeting_.folder() / "first";
+  wait_for("the first process has come", [&] { return std::filesystem::exists(file); });
+  std::filesystem::create_hard_link(file, first);
+  (*job_)[2].order(meeting_.order("h", 0, 2));
+  wait_for("the second process has come",
+           [&] { return !std::filesystem::equivalent(file, first); });
+  (*job_)[1].order(meeting_.order("h", 1, 2));
+  expect_failure((*job_)[0], "each rank is one process");
+  for (const int rank : {1, 2})  // these may have met
+    if ((*job_)[rank].outcome().ok) (*job_)[rank].ask("sym_destroy h");
+}
+
+TEST_F(SymmetricMismatch, OfAPointerAndABuffer) {
+  const std::string text = "is not the start of a buffer of amemSymmetricMalloc()";
+  expect_failures({meeting_.order("h", 0, 2) + " inside", meeting_.order("h", 1, 2)},
+                  {text, "rank 0: 0x"});
+  (*job_)[1].ask("sym_malloc freed 65536");
+  (*job_)[1].ask("sym_free freed");
+  expect_failures({meeting_.order("g", 0, 2), meeting_.order("g", 1, 2, "freed")},
+                  {"rank 1: 0x", text});
+}
+
+TEST_F(SymmetricMismatch, OfARankAndItsGroup) {
+  for (const auto& [rank, world_size] : {std::pair(2, 2), {0, 0}, {0, 17}})
+    EXPECT_TRUE(
+        has((*job_)[0].ask_failing(meeting_.order("h", rank, world_size)),
+            "the group has rank " + std::to_string(rank) + " of " + std::to_string(world_size)));
+}
+
+TEST_F(SymmetricTest, UseAfterDestroyOrFreeIsNamed) {
+  const auto job = met(2);
+  job->all("sym_collectives h 4096");
+  job->all("sym_destroy h");
+  meeting_.meet(*job, "next", {0, 1});  // memory of the destroyed handle may be that of this one
+  for (const char* order :
+       {"sym_destroy h", "sym_barrier h 0 100", "sym_put h 1 0 100", "sym_wait h 1 0 100",
+        "sym_write h 1 1", "sym_multicast h", "sym_pad h clear", "sym_collectives h 16"})
+    EXPECT_TRUE(has((*job)[0].ask_failing(order), "this is not a handle")) << order;
+  EXPECT_TRUE(has((*job)[0].ask("sym_error h"), "this is not a handle"));
+  job->all("sym_collectives next 4096");
+  job->all("sym_destroy next");
+  job->all("sym_free b");
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_TRUE(has((*job)[rank].ask_failing("sym_free b"), "is not the start of a buffer"));
 }
 
 TEST_F(SymmetricTest, MisuseIsNamedAndHasNoEffect) {
@@ -251,7 +332,7 @@ TEST_F(SymmetricTest, MisuseIsNamedAndHasNoEffect) {
       {"channel", "channels are 0 to 63"},
       {"peer", "ranks are 0 to 1"},
       {"signal_channel", "channels are 0 to 511"},
-      {"address", "is not a word of a buffer"},
+      {"address", "are not in a buffer or signal pad"},
       {"scratch", "the scratch memory must be"},
       {"free", "destroy the handle first"},
       {"free_inner", "is not the start of a buffer"},

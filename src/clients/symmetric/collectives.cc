@@ -89,29 +89,38 @@ Status SymmetricCall::wait_signal(int peer, int channel) const {
   return signal(handle.kernels->wait_signal, peer, channel);
 }
 
-Status SymmetricCall::write_value(const void* address, uint32_t value) const {
-  const DeviceAddress to = address_of(address);
-  const auto contains = [&](DeviceAddress begin, size_t size_bytes) {
-    return to >= begin && to - begin <= size_bytes - sizeof value;
+Status SymmetricCall::check_words(DeviceAddress address, size_t count) const {
+  const auto contains = [&](const void* begin, size_t size_bytes) {
+    const DeviceAddress offset = address - address_of(begin);
+    return offset < size_bytes && count <= (size_bytes - offset) / sizeof(uint32_t);
   };
   bool is_inside = false;
   for (uint32_t rank = 0; rank < handle.world_size(); ++rank)
-    is_inside = is_inside ||
-                (handle.view.buffer_bytes >= sizeof value &&
-                 contains(address_of(handle.buffers[rank]), handle.view.buffer_bytes)) ||
-                contains(address_of(handle.signal_pads[rank]), handle.signal_pad_bytes);
-  if (!is_inside || to % sizeof value != 0)
-    return make_error(ErrorKind::misuse, 0,
-                      "0x%" PRIx64 " is not a word of a buffer or signal pad of the handle", to);
+    is_inside = is_inside || contains(handle.buffers[rank], handle.view.buffer_bytes) ||
+                contains(handle.signal_pads[rank], handle.signal_pad_bytes);
+  if (is_inside && address % sizeof(uint32_t) == 0) return ok_status();
+  return make_error(ErrorKind::misuse, 0,
+                    "%zu words at 0x%" PRIx64 " are not in a buffer or signal pad of the handle",
+                    count, address);
+}
+
+Status SymmetricCall::write_value(const void* address, uint32_t value) const {
+  const DeviceAddress to = address_of(address);
+  AMEM_TRY(check_words(to, 1));
   return driver_status(driver, driver.cuStreamWriteValue32_v2(stream, to, value, 0),
                        "cuStreamWriteValue32()");
 }
 
+Status SymmetricCall::fill(const void* address, uint32_t value, size_t count) const {
+  const DeviceAddress to = address_of(address);
+  AMEM_TRY(check_words(to, count));
+  if (count == 0) return ok_status();
+  return driver_status(driver, driver.cuMemsetD32Async(to, value, count, stream),
+                       "cuMemsetD32Async(%zu words)", count);
+}
+
 Status SymmetricCall::clear_signal_pad() const {
-  return driver_status(driver,
-                       driver.cuMemsetD8Async(address_of(handle.signal_pads[handle.rank()]), 0,
-                                              handle.signal_pad_bytes, stream),
-                       "cuMemsetD8Async(%zu bytes)", handle.signal_pad_bytes);
+  return fill(handle.signal_pads[handle.rank()], 0, handle.signal_pad_bytes / sizeof(uint32_t));
 }
 
 // --- Collectives

@@ -20,6 +20,7 @@ struct SymmetricCall {
   Status put_signal(int peer, int channel) const;
   Status wait_signal(int peer, int channel) const;
   Status write_value(const void* address, uint32_t value) const;
+  Status fill(const void* address, uint32_t value, size_t count) const;
   Status clear_signal_pad() const;
 
   Status all_reduce(void* output, size_t offset_bytes, size_t count, amemDataType_t type,
@@ -43,6 +44,8 @@ struct SymmetricCall {
   Status multimem_all_reduce(symmetric::Arguments all, amemDataType_t type) const;
   Status check_multicast() const;
   Status check_channel(int channel, size_t count) const;
+  /// That these words are in one buffer or signal pad.
+  Status check_words(DeviceAddress address, size_t count) const;
   /// `inputs`, in bytes of the buffer from the offset; `output_bytes` at `output`.
   Status check_sizes(const void* output, size_t output_bytes, size_t offset_bytes,
                      size_t inputs) const;

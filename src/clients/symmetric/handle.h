@@ -28,7 +28,7 @@ struct SymmetricHandle {
   DeviceAddress buffer = 0, workspace = 0;  ///< of this rank
   size_t signal_pad_bytes = 0;
   size_t scratch_bytes = 0;            ///< of each workspace, for two-shot all-reduces
-  uint32_t multiprocessors = 0;        ///< of the rank with the fewest
+  uint32_t multiprocessors = 0;        ///< for each rank (launch_shapes.h)
   std::vector<SymmetricPeer> peers;    ///< by rank
   std::vector<DeviceAddress> opened;   ///< memory of peers
   std::vector<void*> buffers;          ///< by rank, for amemSymmetricInfo_t
@@ -38,6 +38,7 @@ struct SymmetricHandle {
   const KernelSet* kernels = nullptr;
 
   // Guarded by SymmetricClient.
+  uintptr_t id = 0;  ///< SymmetricClient::add()
   int calls_inside = 0;
   std::string failure;  ///< why all calls fail; empty: they do not
 

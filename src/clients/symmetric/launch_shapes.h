@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "clients/symmetric/kernels.h"
 
@@ -37,6 +39,25 @@ inline uint32_t blocks_for(size_t work_bytes, uint32_t threads = kThreads, uint3
   const size_t block_bytes = threads * sizeof(Vector);
   return static_cast<uint32_t>(
       std::clamp<size_t>((work_bytes + block_bytes - 1) / block_bytes, 1, most));
+}
+
+/// The GPU of a rank.
+struct RankDevice {
+  std::array<uint8_t, 16> uuid;
+  int32_t multiprocessors;
+};
+
+/// The multiprocessors that the kernel of every rank may fill. Blocks of a kernel wait for those of
+/// the other ranks, so that the kernels of ranks that share a GPU must fit on it together (ranks of
+/// one process, or under MPS).
+inline uint32_t multiprocessors_for_each(std::span<const RankDevice> ranks) {
+  int32_t fewest = ranks.front().multiprocessors;
+  for (const RankDevice& one : ranks) {
+    const auto shares = [&](const RankDevice& other) { return other.uuid == one.uuid; };
+    const auto sharing = std::count_if(ranks.begin(), ranks.end(), shares);
+    fewest = std::min(fewest, one.multiprocessors / static_cast<int32_t>(sharing));
+  }
+  return static_cast<uint32_t>(std::max(fewest, 1));
 }
 
 struct Shape {

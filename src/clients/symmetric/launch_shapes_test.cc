@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace amem::symmetric {
 namespace {
 
@@ -50,6 +52,18 @@ TEST(LaunchShapes, HaveWorkForEachBlock) {
         EXPECT_LE(shape.threads, kTwoShotThreads);
         EXPECT_LT((shape.blocks - 1) * shape.threads * sizeof(Vector), part_bytes_of(bytes, ranks));
       }
+}
+
+TEST(LaunchShapes, OfRanksThatShareAGpuFitOnItTogether) {
+  const RankDevice first{{1}, 132}, second{{2}, 132}, small{{3}, 20};
+  const auto expect = [](uint32_t multiprocessors, std::vector<RankDevice> ranks) {
+    EXPECT_EQ(multiprocessors_for_each(ranks), multiprocessors);
+  };
+  expect(132, {first, second});
+  expect(20, {first, small, second});
+  expect(66, {first, second, first});
+  expect(10, {first, small, first, small});
+  expect(1, std::vector<RankDevice>(16, {{4}, 7}));
 }
 
 }  // namespace

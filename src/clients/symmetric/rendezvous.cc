@@ -12,6 +12,7 @@
 #include <cstring>
 #include <set>
 
+#include "clients/symmetric/launch_shapes.h"
 #include "clients/symmetric/symmetric_memory.h"
 
 namespace amem {
@@ -21,7 +22,7 @@ namespace layout = symmetric::detail;
 namespace {
 
 /// Changes with the layout of the workspace and of the structures below.
-constexpr uint32_t kVersion = 0xA3E3'0003;
+constexpr uint32_t kVersion = 0xA3E3'0004;
 
 constexpr size_t kTextBytes = 200;
 void set_text(char (&text)[kTextBytes], const std::string& value) {
@@ -45,8 +46,7 @@ struct SymmetricMemory::Announcement {
   IpcHandleBytes buffer, workspace;
   char failure[kTextBytes];  ///< empty: none
   uint64_t multicast_bytes;  ///< 0: without multicast, also in the next member
-  std::array<uint8_t, 16> device_uuid;
-  int32_t multiprocessors;
+  symmetric::RankDevice device;
   unsigned char reserved[512 - 404];
 };
 
@@ -54,6 +54,7 @@ struct SymmetricMemory::Announcement {
 struct SymmetricMemory::Outcome {
   char failure[kTextBytes];
   IpcHandleBytes multicast;  ///< of rank 0, in the third one: the descriptor of the object
+  InstanceId met;            ///< in the second one: all processes of the first one, combined
 };
 
 namespace {
@@ -62,9 +63,32 @@ Error failure_of_rank(size_t rank, const std::string& text) {
   return make_error(ErrorKind::peer, 0, "rank %zu: %s", rank, text.c_str());
 }
 
+/// An error if what this rank has announced does not fit to `its`, which it got for `rank`.
+template <typename Announcement>
+Status check_one(const Announcement& its, uint32_t rank, const Announcement& mine,
+                 const Announcement& first) {
+  if (its.rank != rank || its.world_size != mine.world_size)
+    return failure_of_rank(rank, "it says that it is rank " + std::to_string(its.rank) + " of " +
+                                     std::to_string(its.world_size) + ", in a group of " +
+                                     std::to_string(mine.world_size));
+  if ((its.process == mine.process) != (rank == mine.rank))
+    return failure_of_rank(rank, "it is process " + std::to_string(its.pid) + ", and process " +
+                                     std::to_string(mine.pid) + " is rank " +
+                                     std::to_string(mine.rank) + ": each rank is one process");
+  if (its.buffer_bytes != first.buffer_bytes)
+    return failure_of_rank(rank, "its buffer has " + std::to_string(its.buffer_bytes) +
+                                     " bytes, that of rank 0 " +
+                                     std::to_string(first.buffer_bytes));
+  if (its.signal_pad_bytes != first.signal_pad_bytes)
+    return failure_of_rank(rank, "its signal pads have " + std::to_string(its.signal_pad_bytes) +
+                                     " bytes, those of rank 0 " +
+                                     std::to_string(first.signal_pad_bytes));
+  return ok_status();
+}
+
 /// An error if the announcements do not fit together.
 template <typename Announcement>
-Status check(const std::vector<Announcement>& all) {
+Status check(const std::vector<Announcement>& all, const Announcement& mine) {
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].version != kVersion)
       return failure_of_rank(rank, "it has another version of amem (protocol " +
@@ -73,22 +97,8 @@ Status check(const std::vector<Announcement>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (const std::string failure = text_of(all[rank].failure); !failure.empty())
       return failure_of_rank(rank, failure);
-  const Announcement& first = all.front();
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    const Announcement& its = all[rank];
-    if (its.rank != rank || its.world_size != all.size())
-      return failure_of_rank(rank, "it says that it is rank " + std::to_string(its.rank) + " of " +
-                                       std::to_string(its.world_size) + ", in a group of " +
-                                       std::to_string(all.size()));
-    if (its.buffer_bytes != first.buffer_bytes)
-      return failure_of_rank(rank, "its buffer has " + std::to_string(its.buffer_bytes) +
-                                       " bytes, that of rank 0 " +
-                                       std::to_string(first.buffer_bytes));
-    if (its.signal_pad_bytes != first.signal_pad_bytes)
-      return failure_of_rank(rank, "its signal pads have " + std::to_string(its.signal_pad_bytes) +
-                                       " bytes, those of rank 0 " +
-                                       std::to_string(first.signal_pad_bytes));
-  }
+  for (uint32_t rank = 0; rank < all.size(); ++rank)
+    AMEM_TRY(check_one(all[rank], rank, mine, all.front()));
   return ok_status();
 }
 
@@ -104,7 +114,7 @@ Result<std::vector<T>> exchange(const amemGroup_t& group, const T& mine) {
 template <typename Announcement>
 size_t common_multicast_bytes(const std::vector<Announcement>& all) {
   std::set<std::array<uint8_t, 16>> devices;
-  for (const Announcement& its : all) devices.insert(its.device_uuid);
+  for (const Announcement& its : all) devices.insert(its.device.uuid);
   const bool is_common = std::all_of(all.begin(), all.end(), [&](const Announcement& its) {
     return its.multicast_bytes == all.front().multicast_bytes;
   });
@@ -127,16 +137,18 @@ Status SymmetricMemory::announce(const SymmetricHandle& handle, Announcement* mi
   AMEM_TRY(export_to(handle.buffer, &mine->buffer));
   AMEM_TRY(export_to(handle.workspace, &mine->workspace));
   AMEM_TRY(driver_status(driver_,
-                         driver_.cuDeviceGetAttribute(&mine->multiprocessors,
+                         driver_.cuDeviceGetAttribute(&mine->device.multiprocessors,
                                                       kAttributeMultiprocessors, handle.device),
                          "cuDeviceGetAttribute(multiprocessors, device %d)", handle.device));
+  AMEM_TRY(driver_status(driver_,
+                         driver_.cuDeviceGetUuid_v2(mine->device.uuid.data(), handle.device),
+                         "cuDeviceGetUuid(device %d)", handle.device));
   if (!settings_.multicast) return ok_status();
   const Result<size_t> bytes =
       multicast_bytes(driver_, handle.device, handle.world_size(), handle.view.buffer_bytes);
   if (!bytes.ok()) return Error(bytes.error());
   mine->multicast_bytes = bytes.value();
-  return driver_status(driver_, driver_.cuDeviceGetUuid_v2(mine->device_uuid.data(), handle.device),
-                       "cuDeviceGetUuid(device %d)", handle.device);
+  return ok_status();
 }
 
 Result<DeviceAddress> SymmetricMemory::open(SymmetricHandle& handle, const IpcHandleBytes& bytes,
@@ -153,12 +165,12 @@ Result<DeviceAddress> SymmetricMemory::open(SymmetricHandle& handle, const IpcHa
 }
 
 Status SymmetricMemory::open_all(SymmetricHandle& handle, const std::vector<Announcement>& all) {
-  int multiprocessors = all.front().multiprocessors;
+  std::vector<symmetric::RankDevice> devices;
   for (const Announcement& its : all) {
     handle.peers.push_back({its.process, its.pid});
-    multiprocessors = std::min(multiprocessors, its.multiprocessors);
+    devices.push_back(its.device);
   }
-  handle.multiprocessors = static_cast<uint32_t>(std::max(multiprocessors, 1));
+  handle.multiprocessors = symmetric::multiprocessors_for_each(devices);
   for (uint32_t rank = 0; rank < handle.world_size(); ++rank) {
     DeviceAddress buffer = handle.buffer, workspace = handle.workspace;
     if (rank != handle.rank()) {
@@ -203,10 +215,17 @@ Status SymmetricMemory::connect(SymmetricHandle& handle, const amemGroup_t& grou
   const Result<std::vector<Announcement>> all = exchange(group, mine);
   if (!prepared.ok()) return prepared;
   if (!all.ok()) return Error(all.error());
-  AMEM_TRY(check(all.value()));
+  AMEM_TRY(check(all.value(), mine));
 
+  // Two processes that are the same rank may have met different ones.
+  Outcome mapped{};
+  for (const Announcement& its : all.value())
+    for (size_t i = 0; i < mapped.met.bits.size(); ++i) mapped.met.bits[i] ^= its.process.bits[i];
   std::vector<Outcome> outcomes;
-  AMEM_TRY(agree(group, open_all(handle, all.value()), {}, &outcomes));
+  AMEM_TRY(agree(group, open_all(handle, all.value()), mapped, &outcomes));
+  for (size_t rank = 0; rank < outcomes.size(); ++rank)
+    if (outcomes[rank].met != mapped.met)
+      return failure_of_rank(rank, "it has met other processes: each rank is one process");
   const size_t multicast_bytes = common_multicast_bytes(all.value());
   return multicast_bytes == 0 ? ok_status() : connect_multicast(handle, group, multicast_bytes);
 }

@@ -38,9 +38,13 @@ Status SymmetricHandle::status() const {
       late, late < peers.size() ? peers[late].pid : 0);
 }
 
-void SymmetricClient::add(std::unique_ptr<SymmetricHandle> handle) {
+const void* SymmetricClient::add(std::unique_ptr<SymmetricHandle> handle) {
   MutexLock lock(mutex_);
-  handles_[handle.get()] = std::move(handle);
+  if (handle->id == 0) handle->id = ++last_id_;
+  const auto opaque = reinterpret_cast<const void*>(handle->id);
+  fail_if_ended(*handle);
+  handles_[opaque] = std::move(handle);
+  return opaque;
 }
 
 std::unique_ptr<SymmetricHandle> SymmetricClient::take(const void* handle) {
@@ -183,15 +187,11 @@ void SymmetricClient::reopen_for_peer(const InstanceId& peer) {
   if (paused_peers_.erase(peer) > 0) changed_.notify_all();
 }
 
-// Kernels that wait for the process end within milliseconds, and not at their timeout.
 void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text) {
   MutexLock lock(mutex_);
   paused_peers_.erase(peer);
-  for (const auto& [address, handle] : handles_) {
-    if (!has_peer(*handle, peer) || !handle->failure.empty()) continue;
-    handle->failure = "a rank of the group, " + text;
-    symmetric::detail::store_volatile(&handle->report->abort, 1);
-  }
+  ended_peers_[peer] = text;
+  for (const auto& [opaque, handle] : handles_) fail_if_ended(*handle);
   changed_.notify_all();
 }
 
@@ -204,6 +204,16 @@ void SymmetricClient::leave_launch(const void* handle) {
   MutexLock lock(mutex_);
   SymmetricHandle* const inside = find(handle);
   if (inside != nullptr && --inside->calls_inside == 0) changed_.notify_all();
+}
+
+// Kernels that wait for the process end within milliseconds, and not at their timeout.
+void SymmetricClient::fail_if_ended(SymmetricHandle& handle) {
+  for (const SymmetricPeer& peer : handle.peers) {
+    const auto ended = ended_peers_.find(peer.process);
+    if (ended == ended_peers_.end() || !handle.failure.empty()) continue;
+    handle.failure = "a rank of the group, " + ended->second;
+    symmetric::detail::store_volatile(&handle.report->abort, 1);
+  }
 }
 
 void SymmetricClient::peer_lost(const InstanceId& peer, const std::string& text) {

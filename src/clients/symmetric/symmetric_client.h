@@ -34,8 +34,9 @@ class SymmetricClient final : public Client, public GraphGate {
 
   // --- Handles
 
-  void add(std::unique_ptr<SymmetricHandle> handle);
-  /// The handle; nullptr if there is none at this address. It lives until it is taken away.
+  /// Returns what the application has of the handle: a number that no other handle has later.
+  const void* add(std::unique_ptr<SymmetricHandle> handle);
+  /// The handle; nullptr if there is none. It lives until it is taken away.
   std::unique_ptr<SymmetricHandle> take(const void* handle);
   /// True if a handle uses this buffer.
   bool is_in_use(DeviceAddress buffer);
@@ -78,14 +79,18 @@ class SymmetricClient final : public Client, public GraphGate {
   /// A text about a peer of the handle that is paused; nullptr if there is none.
   const std::string* paused_peer(const SymmetricHandle& handle) const AMEM_REQUIRES(mutex_);
   SymmetricHandle* find(const void* handle) AMEM_REQUIRES(mutex_);
+  void fail_if_ended(SymmetricHandle& handle) AMEM_REQUIRES(mutex_);
 
   const long launch_timeout_ms_;
   Registry& registry_;
   mutable Mutex mutex_;
   Condition changed_;
   bool is_paused_ AMEM_GUARDED_BY(mutex_) = false;
+  uintptr_t last_id_ AMEM_GUARDED_BY(mutex_) = 0;
   std::map<const void*, std::unique_ptr<SymmetricHandle>> handles_ AMEM_GUARDED_BY(mutex_);
   std::map<InstanceId, std::string> paused_peers_ AMEM_GUARDED_BY(mutex_);
+  /// A peer can end before its handle is added.
+  std::map<InstanceId, std::string> ended_peers_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

@@ -10,6 +10,15 @@ namespace amem {
 
 namespace layout = symmetric::detail;
 
+namespace {
+
+Error no_buffer(DeviceAddress address) {
+  return make_error(ErrorKind::misuse, 0,
+                    "0x%" PRIx64 " is not the start of a buffer of amemSymmetricMalloc()", address);
+}
+
+}  // namespace
+
 Result<DeviceAddress> SymmetricMemory::allocate(size_t size_bytes, int device) {
   Result<DeviceAddress> buffer = memory_.create(size_bytes, device, kSymmetricTag, Kind::keep);
   if (!buffer.ok()) return buffer;
@@ -18,23 +27,35 @@ Result<DeviceAddress> SymmetricMemory::allocate(size_t size_bytes, int device) {
   return buffer;
 }
 
-Result<SymmetricMemory::Buffer> SymmetricMemory::find(DeviceAddress buffer) {
+Result<SymmetricMemory::Buffer> SymmetricMemory::begin_meeting(DeviceAddress buffer) {
   MutexLock lock(mutex_);
   const auto found = buffers_.find(buffer);
-  if (found != buffers_.end()) return found->second;
-  return make_error(ErrorKind::misuse, 0,
-                    "0x%" PRIx64 " is not the start of a buffer of amemSymmetricMalloc()", buffer);
+  if (found == buffers_.end()) return no_buffer(buffer);
+  ++found->second.meetings;
+  return found->second;
+}
+
+void SymmetricMemory::end_meeting(DeviceAddress buffer) {
+  MutexLock lock(mutex_);
+  --buffers_.at(buffer).meetings;
 }
 
 Status SymmetricMemory::free(DeviceAddress buffer) {
-  const Result<Buffer> known = find(buffer);
-  if (!known.ok()) return Error(known.error());
-  if (client_.is_in_use(buffer))
-    return make_error(ErrorKind::misuse, 0, "a handle uses the buffer: destroy the handle first");
-  AMEM_TRY(memory_.free(buffer));
+  Buffer known;
+  {
+    MutexLock lock(mutex_);
+    const auto found = buffers_.find(buffer);
+    if (found == buffers_.end()) return no_buffer(buffer);
+    if (found->second.meetings > 0 || client_.is_in_use(buffer))
+      return make_error(ErrorKind::misuse, 0, "a handle uses the buffer: destroy the handle first");
+    known = found->second;
+    buffers_.erase(found);  // no rendezvous begins
+  }
+  Status freed = memory_.free(buffer);
+  if (freed.ok()) return freed;
   MutexLock lock(mutex_);
-  buffers_.erase(buffer);
-  return ok_status();
+  buffers_[buffer] = known;
+  return freed;
 }
 
 Status SymmetricMemory::set_signal_pad_bytes(size_t size_bytes) {
@@ -52,14 +73,14 @@ Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer,
   if (!on_device.ok()) return Error(on_device.error());
   const int device = on_device.value();
   AMEM_TRY(client_.check_open());
-  const Result<Buffer> known = find(buffer);
+  const Result<Buffer> known = begin_meeting(buffer);
   if (!known.ok()) return Error(known.error());
+  handle.buffer = buffer;
   if (known.value().device != device)
     return make_error(ErrorKind::misuse, 0,
                       "the buffer is on device %d, and the current context on device %d",
                       known.value().device, device);
   handle.device = device;
-  handle.buffer = buffer;
   handle.view.buffer_bytes = known.value().size_bytes;
   const Result<const KernelSet*> kernels = kernels_.for_current_context();
   if (!kernels.ok()) return Error(kernels.error());
@@ -101,19 +122,21 @@ Result<amemSymmetric_t> SymmetricMemory::rendezvous(DeviceAddress buffer, const 
   handle->view.world_size = static_cast<uint32_t>(group.world_size);
   handle->signal_pad_bytes = signal_pad_bytes_;
   // A rank that fails before it meets the others tells them.
-  if (Status connected = connect(*handle, group, prepare(*handle, buffer, device));
-      !connected.ok()) {
+  Status connected = connect(*handle, group, prepare(*handle, buffer, device));
+  const bool has_met = handle->buffer != 0;
+  const void* opaque = nullptr;
+  if (connected.ok())
+    opaque = client_.add(std::move(handle));
+  else
     (void)release(*handle);
-    return std::move(connected.error());
-  }
-  const auto opaque = reinterpret_cast<amemSymmetric_t>(handle.get());
-  client_.add(std::move(handle));
-  return opaque;
+  if (has_met) end_meeting(buffer);
+  if (!connected.ok()) return std::move(connected.error());
+  return reinterpret_cast<amemSymmetric_t>(const_cast<void*>(opaque));
 }
 
-Status SymmetricMemory::destroy(const void* address) {
-  std::unique_ptr<SymmetricHandle> handle = client_.take(address);
-  if (handle == nullptr) return client_.status_of(address);
+Status SymmetricMemory::destroy(const void* opaque) {
+  std::unique_ptr<SymmetricHandle> handle = client_.take(opaque);
+  if (handle == nullptr) return client_.status_of(opaque);
   Status released = release(*handle);
   if (!released.ok()) client_.add(std::move(handle));
   return released;
@@ -131,7 +154,8 @@ Status SymmetricMemory::release(SymmetricHandle& handle) {
   }
   if (handle.workspace != 0) AMEM_TRY(memory_.free(handle.workspace));
   handle.workspace = 0;
-  if (handle.report != nullptr) driver_.cuMemFreeHost(handle.report);
+  if (handle.report != nullptr)
+    AMEM_TRY(driver_status(driver_, driver_.cuMemFreeHost(handle.report), "cuMemFreeHost()"));
   handle.report = nullptr;
   return ok_status();
 }

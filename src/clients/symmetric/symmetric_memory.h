@@ -34,7 +34,8 @@ class SymmetricMemory {
 
   /// Errors: those of TensorClient::create().
   Result<DeviceAddress> allocate(size_t size_bytes, int device);
-  /// Errors: misuse, for any other address or a buffer with handles; those of TensorClient::free().
+  /// Errors: misuse, for any other address, or a buffer that a handle or a rendezvous uses; those
+  /// of TensorClient::free().
   Status free(DeviceAddress buffer);
 
   /// amemSymmetricRendezvous() on this device, whose context is current. If there is no device, the
@@ -55,8 +56,12 @@ class SymmetricMemory {
   struct Buffer {
     size_t size_bytes;
     int device;
+    int meetings = 0;  ///< each a rendezvous that runs
   };
-  Result<Buffer> find(DeviceAddress buffer);
+  /// The buffer, for a rendezvous that begins: it cannot be freed before end_meeting(). Errors:
+  /// misuse.
+  Result<Buffer> begin_meeting(DeviceAddress buffer);
+  void end_meeting(DeviceAddress buffer);
   /// Creates what this rank needs before it meets the others.
   Status prepare(SymmetricHandle& handle, DeviceAddress buffer, const Result<int>& device);
   Status announce(const SymmetricHandle& handle, Announcement* mine);

@@ -59,19 +59,27 @@ void TensorClient::erase_if_unused(Allocation& allocation) {
   erase_unused(driver_, registry_, allocation);
 }
 
-void TensorClient::unmap(DeviceAddress address) {
+// The record has what is left after a driver call fails: a repetition continues there.
+Status TensorClient::unmap(DeviceAddress address) {
   const Mapping mapping = *registry_.find_mapping(address);
   Allocation& allocation = *registry_.find(mapping.allocation);
   Backing& backing = registry_.backing_of(allocation);
-  for (const Placement& placement : backing.placements) {
-    if (placement.address != address) continue;
-    if (placement.mapped) driver_.cuMemUnmap(address, placement.size_bytes);
-    registry_.remove_placement(backing, address);
-    break;
+  if (allocation.mappings.size() == 1 && allocation.handle_references == 1 &&
+      backing.allocations.size() == 1)
+    AMEM_TRY(unmap_backing(driver_, backing));
+  for (Placement& placement : backing.placements) {
+    if (placement.address != address || !placement.mapped) continue;
+    AMEM_TRY(driver_status(driver_, driver_.cuMemUnmap(address, placement.size_bytes),
+                           "cuMemUnmap(%zu bytes)", placement.size_bytes));
+    placement.mapped = placement.accessible = false;
   }
+  AMEM_TRY(driver_status(driver_, driver_.cuMemAddressFree(address, mapping.size_bytes),
+                         "cuMemAddressFree(%zu bytes)", mapping.size_bytes));
+  registry_.remove_placement(backing, address);
   registry_.remove_mapping(mapping);
+  --allocation.handle_references;
   erase_if_unused(allocation);
-  driver_.cuMemAddressFree(address, mapping.size_bytes);
+  return ok_status();
 }
 
 std::optional<Status> TensorClient::close(DeviceAddress address) {
@@ -87,11 +95,13 @@ std::optional<Status> TensorClient::close(DeviceAddress address) {
   MutexLock lock(registry_.mutex);
   const auto opened = opened_.find(address);
   if (opened == opened_.end()) return std::nullopt;
-  Allocation& allocation = *registry_.find(opened->second.allocation);
-  --allocation.handle_references;
-  if (--opened->second.count > 0) return ok_status();
-  opened_.erase(opened);
-  unmap(address);
+  if (opened->second.count == 1) {
+    AMEM_TRY(unmap(address));
+    opened_.erase(opened);
+    return ok_status();
+  }
+  --registry_.find(opened->second.allocation)->handle_references;
+  --opened->second.count;
   return ok_status();
 }
 

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Buffers of symmetric memory and the handles on them, by the functions of amem/symmetric.h."""
+
+import ctypes
+import sys
+import weakref
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from .calls import call
+from .dlpack import DeviceBytes
+from .errors import AmemError
+from .library import require_library
+
+_TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}  # amemDataType_t
+ENGINES = {"kernels": 0, "copy_engines": 1}  # amemEngine_t
+
+_AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+
+class _Group(ctypes.Structure):
+    """amemGroup_t."""
+
+    _fields_ = [
+        ("rank", ctypes.c_int),
+        ("world_size", ctypes.c_int),
+        ("all_gather", _AllGather),
+        ("context", ctypes.c_void_p),
+    ]
+
+
+class _Info(ctypes.Structure):
+    """amemSymmetricInfo_t."""
+
+    _fields_ = [
+        ("rank", ctypes.c_int),
+        ("world_size", ctypes.c_int),
+        ("device", ctypes.c_int),
+        ("buffer_bytes", ctypes.c_size_t),
+        ("signal_pad_bytes", ctypes.c_size_t),
+        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+        ("signal_pads", ctypes.POINTER(ctypes.c_void_p)),
+        ("device_buffers", ctypes.c_void_p),
+        ("device_signal_pads", ctypes.c_void_p),
+        ("multicast", ctypes.c_void_p),
+    ]
+
+
+def _stream(stream: Optional[int]) -> ctypes.c_void_p:
+    torch = sys.modules.get("torch")
+    if stream is None and torch is not None and torch.cuda.is_available():
+        stream = torch.cuda.current_stream().cuda_stream
+    return ctypes.c_void_p(stream or 0)
+
+
+def as_tensor(data: DeviceBytes, sizes: Sequence[int], dtype):
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return data
+    return torch.from_dlpack(data).view(dtype).view(tuple(sizes))
+
+
+class Buffer:
+    """Symmetric memory on the device of the current CUDA context, and the handles on it.
+
+    Freed when neither a tensor nor a handle refers to it.
+    """
+
+    _all: "weakref.WeakValueDictionary[int, Buffer]" = weakref.WeakValueDictionary()
+
+    def __init__(self, size_bytes: int):
+        pointer = ctypes.c_void_p()
+        self._handles: Dict[str, int] = {}
+        self.address = 0
+        call("amemSymmetricMalloc", ctypes.byref(pointer), ctypes.c_size_t(size_bytes))
+        self.address, self.size_bytes = pointer.value, size_bytes
+        Buffer._all[self.address] = self
+
+    def __del__(self):
+        if sys is None or sys.is_finalizing() or not self.address:
+            return
+        scope = require_library()
+        for handle in self._handles.values():
+            scope.amemSymmetricDestroy(ctypes.c_void_p(handle))
+        scope.amemSymmetricFree(ctypes.c_void_p(self.address))
+
+    def handle_of(self, group) -> "Handle":
+        if group.name not in self._handles:
+            self._handles[group.name] = _rendezvous(self.address, group)
+        return Handle(self, self._handles[group.name])
+
+    @classmethod
+    def of(cls, tensor) -> "Buffer":
+        """The buffer that contains a tensor of PyTorch."""
+        if isinstance(tensor, cls):
+            return tensor
+        address = tensor.data_ptr()
+        for buffer in list(cls._all.values()):
+            if buffer.address <= address < buffer.address + buffer.size_bytes:
+                return buffer
+        raise AmemError("the tensor is not in memory of amem.symmetric.empty()")
+
+
+def _rendezvous(address: int, group) -> int:
+    failure: List[BaseException] = []
+
+    @_AllGather
+    def all_gather(_context, mine, size_bytes, everything):
+        try:
+            gathered = group.all_gather(ctypes.string_at(mine, size_bytes))
+            sizes = sorted({len(each) for each in gathered})
+            if sizes != [size_bytes] or len(gathered) != group.world_size:
+                raise AmemError(f"the group gathered {len(gathered)} items of {sizes} bytes, not {size_bytes}")
+            ctypes.memmove(everything, b"".join(gathered), size_bytes * len(gathered))
+            return 0
+        except BaseException as error:  # pylint: disable=broad-except  # must not cross the C interface
+            failure.append(error)
+            return 1
+
+    handle = ctypes.c_void_p()
+    ranks = _Group(group.rank, group.world_size, all_gather, None)
+    try:
+        call("amemSymmetricRendezvous", ctypes.byref(handle), ctypes.c_void_p(address), ctypes.byref(ranks))
+    except AmemError:
+        if failure:
+            raise failure[0] from None
+        raise
+    return handle.value
+
+
+class Handle:
+    """The memory of all ranks of a group (torch's _SymmetricMemory)."""
+
+    def __init__(self, buffer: Buffer, handle: int):
+        self._buffer, self._handle = buffer, ctypes.c_void_p(handle)
+        info = _Info()
+        call("amemSymmetricGetInfo", self._handle, ctypes.byref(info))
+        self.rank, self.world_size, self._device = info.rank, info.world_size, info.device
+        self.buffer_size, self.signal_pad_size = info.buffer_bytes, info.signal_pad_bytes
+        self.buffer_ptrs = [info.buffers[rank] for rank in range(info.world_size)]
+        self.signal_pad_ptrs = [info.signal_pads[rank] for rank in range(info.world_size)]
+        self.buffer_ptrs_dev, self.signal_pad_ptrs_dev = info.device_buffers, info.device_signal_pads
+        self.multicast_ptr = info.multicast or 0
+
+    @property
+    def device(self):
+        """A torch.device; the driver's ordinal without PyTorch."""
+        torch = sys.modules.get("torch")
+        return self._device if torch is None else torch.device("cuda", self._device)
+
+    def has_multicast_support(self, _device_type=None, _device_index=None) -> bool:
+        """Whether this handle has a multicast_ptr: AMEM_MULTICAST=1, and a GPU with multicast for each rank."""
+        return self.multicast_ptr != 0
+
+    def _part(self, pointers, limit_bytes, rank, sizes, dtype, storage_offset):
+        element_bytes = 1 if dtype is None else dtype.itemsize
+        count = 1
+        for size in sizes:
+            count *= size
+        begin, size_bytes = storage_offset * element_bytes, count * element_bytes
+        if not 0 <= rank < self.world_size or begin < 0 or begin + size_bytes > limit_bytes:
+            raise AmemError(f"{size_bytes} bytes at {begin} of rank {rank}: it has {limit_bytes} bytes")
+        data = DeviceBytes(pointers[rank] + begin, size_bytes, self._device, self)
+        return as_tensor(data, sizes, dtype)
+
+    def get_buffer(self, rank: int, sizes: Sequence[int], dtype=None, storage_offset: int = 0):
+        """A tensor in the buffer of a rank. `storage_offset` is in elements. Without a dtype: bytes."""
+        return self._part(self.buffer_ptrs, self.buffer_size, rank, sizes, dtype, storage_offset)
+
+    get_remote_tensor = get_buffer
+
+    def get_signal_pad(self, rank: int, sizes: Sequence[int] = (), dtype=None, storage_offset: int = 0):
+        """A tensor in the signal pad of a rank. Without sizes: all of it, as 32-bit words."""
+        if not sizes:
+            torch = sys.modules.get("torch")
+            dtype = dtype or (torch.uint32 if torch is not None else None)
+            sizes = [self.signal_pad_size // (1 if dtype is None else dtype.itemsize) - storage_offset]
+        return self._part(self.signal_pad_ptrs, self.signal_pad_size, rank, sizes, dtype, storage_offset)
+
+    def barrier(self, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None) -> None:
+        """All ranks have reached this barrier. Timeouts: 0 is AMEM_GATE_TIMEOUT_MS."""
+        call("amemSymmetricBarrier", self._handle, channel, _stream(stream), ctypes.c_uint64(timeout_ms))
+
+    def put_signal(self, dst_rank: int, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None) -> None:
+        arguments = (dst_rank, channel, _stream(stream), ctypes.c_uint64(timeout_ms))
+        call("amemSymmetricPutSignal", self._handle, *arguments)
+
+    def wait_signal(
+        self, src_rank: int, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None
+    ) -> None:
+        arguments = (src_rank, channel, _stream(stream), ctypes.c_uint64(timeout_ms))
+        call("amemSymmetricWaitSignal", self._handle, *arguments)
+
+    def write_value32(self, address: int, value: int, *, stream: Optional[int] = None) -> None:
+        """Writes a word of any rank's buffer or signal pad (cuStreamWriteValue32)."""
+        arguments = (ctypes.c_void_p(address), ctypes.c_uint32(value), _stream(stream))
+        call("amemSymmetricWriteValue32", self._handle, *arguments)
+
+    def fill32(self, address: int, value: int, count: int, *, stream: Optional[int] = None) -> None:
+        """Sets words of any rank's buffer or signal pad (cuMemsetD32Async)."""
+        arguments = (ctypes.c_void_p(address), ctypes.c_uint32(value), ctypes.c_size_t(count), _stream(stream))
+        call("amemSymmetricMemset32", self._handle, *arguments)
+
+    @staticmethod
+    def stream_write_value32(tensor, offset: int, val: int):
+        """Writes word `offset` of a tensor in a buffer or signal pad of any rank. Returns the tensor."""
+        handle, address = _words(tensor, offset, 1)
+        handle.write_value32(address, val)
+        return tensor
+
+    @staticmethod
+    def memset32(tensor, offset: int, val: int, count: int = 1):
+        """Sets `count` words of such a tensor from word `offset` on. Returns the tensor."""
+        handle, address = _words(tensor, offset, count)
+        handle.fill32(address, val, count)
+        return tensor
+
+    def clear_signal_pad(self, *, stream: Optional[int] = None) -> None:
+        call("amemSymmetricClearSignalPad", self._handle, _stream(stream))
+
+    def check_error(self) -> None:
+        """Raises AmemError if a kernel has not met a peer, or a peer has ended. Synchronize first."""
+        call("amemSymmetricGetError", self._handle)
+
+    # --- Collectives on addresses. `offset_bytes` is in the buffer.
+
+    def all_reduce(self, output: int, offset_bytes: int, count: int, dtype: str, algorithm=0, stream=None) -> None:
+        arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(count))
+        call("amemSymmetricAllReduce", self._handle, *arguments, _type(dtype), algorithm, _stream(stream))
+
+    def all_gather(self, output: int, offset_bytes: int, size_bytes: int, engine="kernels", stream=None) -> None:
+        arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(size_bytes))
+        call("amemSymmetricAllGather", self._handle, *arguments, ENGINES[engine], _stream(stream))
+
+    def multimem_all_gather(self, input_address: int, offset_bytes: int, size_bytes: int, stream=None) -> None:
+        arguments = (ctypes.c_void_p(input_address), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(size_bytes))
+        call("amemSymmetricMultimemAllGather", self._handle, *arguments, _stream(stream))
+
+    def all_to_all(self, output: int, offset_bytes: int, size_bytes: int, engine="kernels", stream=None) -> None:
+        arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(size_bytes))
+        call("amemSymmetricAllToAll", self._handle, *arguments, ENGINES[engine], _stream(stream))
+
+    def reduce_scatter(
+        self, output: int, offset_bytes: int, count: int, dtype: str, engine="kernels", scratch=0, stream=None
+    ) -> None:
+        arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(count))
+        last = (_type(dtype), ENGINES[engine], ctypes.c_void_p(scratch), _stream(stream))
+        call("amemSymmetricReduceScatter", self._handle, *arguments, *last)
+
+
+def _words(tensor, offset: int, count: int) -> Tuple[Handle, int]:
+    """The handle whose memory the tensor is in, and the address of its word `offset`."""
+    if isinstance(tensor, (Buffer, DeviceBytes)):
+        address, size_bytes = tensor.address, tensor.size_bytes
+    elif tensor.dtype.itemsize != 4 or not tensor.is_contiguous():
+        raise AmemError(f"the tensor is not contiguous with elements of 4 bytes: {tensor.dtype}")
+    else:
+        address, size_bytes = tensor.data_ptr(), tensor.nbytes
+    if offset < 0 or count < 0 or 4 * (offset + count) > size_bytes:
+        raise AmemError(f"{count} words at word {offset}: the tensor has {size_bytes} bytes")
+    address += 4 * offset
+    for buffer in list(Buffer._all.values()):
+        for number in list(buffer._handles.values()):
+            handle = Handle(buffer, number)
+            parts = [(begin, handle.buffer_size) for begin in handle.buffer_ptrs]
+            parts += [(begin, handle.signal_pad_size) for begin in handle.signal_pad_ptrs]
+            if any(begin <= address < begin + part_bytes for begin, part_bytes in parts):
+                return handle, address
+    raise AmemError("the tensor is not in a buffer or signal pad of a handle: call rendezvous() first")
+
+
+def _type(dtype) -> int:
+    name = str(dtype).rsplit(".", maxsplit=1)[-1]
+    if name not in _TYPES:
+        raise AmemError(f"{dtype} cannot be reduced; these can: {', '.join(_TYPES)}")
+    return _TYPES[name]
