@@ -71,8 +71,8 @@ int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint6
     if (!entered.ok()) return Error(entered.error());
     SymmetricHandle& inside = *entered.value();
     note_work_context(process->driver());
-    client.note_captured(process->driver(), handle, stream);
-    Status enqueued = body(SymmetricCall{process->driver(), inside, stream, limit_ms});
+    Status enqueued = client.note_captured(process->driver(), handle, stream);
+    if (enqueued.ok()) enqueued = body(SymmetricCall{process->driver(), inside, stream, limit_ms});
     client.leave(inside);
     return enqueued;
   };

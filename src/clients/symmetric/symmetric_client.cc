@@ -103,14 +103,16 @@ void SymmetricClient::leave(SymmetricHandle& handle) {
   if (--handle.calls_inside == 0) changed_.notify_all();
 }
 
-void SymmetricClient::note_captured(const Driver& driver, const void* handle, DriverStream stream) {
+Status SymmetricClient::note_captured(const Driver& driver, const void* handle,
+                                      DriverStream stream) {
   int status = kCaptureStatusNone;
   uint64_t id = 0;
   const void* graph = nullptr;
-  if (driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr) ==
-          driver_result::kSuccess &&
-      status == kCaptureStatusActive)
-    captured_graphs().captured(graph, {this, handle});
+  AMEM_TRY(driver_status(
+      driver, driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr),
+      "cuStreamGetCaptureInfo()"));
+  if (status == kCaptureStatusActive) captured_graphs().captured(graph, {this, handle});
+  return ok_status();
 }
 
 Result<const SymmetricHandle*> SymmetricClient::look_up(const void* handle) {

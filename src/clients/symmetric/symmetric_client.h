@@ -47,7 +47,7 @@ class SymmetricClient final : public Client, public GraphGate {
   Result<SymmetricHandle*> enter(const void* handle, long timeout_ms);
   void leave(SymmetricHandle& handle);
   /// A call on the handle enqueues work in this stream, which may be being captured.
-  void note_captured(const Driver& driver, const void* handle, DriverStream stream);
+  Status note_captured(const Driver& driver, const void* handle, DriverStream stream);
   /// A call that enqueues nothing: it neither waits nor fails because of a pause. Errors: misuse.
   Result<const SymmetricHandle*> look_up(const void* handle);
   /// SymmetricHandle::status().
