@@ -156,11 +156,13 @@ class EarlyImportTest : public FetchWaitTest {
   }
 
   GateClient client_;
+  std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::early;
   Node owner_{NodeOptions(),
               [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
-                if (std::holds_alternative<Fetch>(message))
-                  owner_.service->reply(from.instance, request_id,
-                                        Fetched{{Fetched::Outcome::early}, {}, {}}, descriptor());
+                if (!std::holds_alternative<Fetch>(message)) return;
+                const bool is_away = outcome_ == Fetched::Outcome::away;
+                owner_.service->reply(from.instance, request_id, Fetched{{outcome_}, {}, {}},
+                                      is_away ? std::vector<UniqueFd>() : descriptor());
               }};
 };
 
@@ -183,6 +185,23 @@ TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainStaysRevoked) {
 
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
   EXPECT_EQ(state(), BackingState::revoked);
+  EXPECT_FALSE(client_.is_open);
+}
+
+// As NCCL's client: the revoke waits until the call that imports has ended.
+TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainDoesNotHoldUpTheRevoke) {
+  client_.holds = true;
+  auto imported = import();
+  auto revoked = std::async(std::launch::async, [this] {
+    return tell(Revoke{10000, {""}, {}, {}});
+  });
+
+  EXPECT_TRUE(eventually([this] { return client_.is_quiet.load(); }));
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+  EXPECT_EQ(state(), BackingState::revoked) << "it is not filled";
+  client_.holds = false;
+
+  EXPECT_TRUE(revoked.get().ok());
   EXPECT_FALSE(client_.is_open);
 }
 
@@ -249,6 +268,22 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGateOfMemoryThatWasFetched
   EXPECT_FALSE(is_done(imported));
   EXPECT_TRUE(tell(Restore{"", {}, true, 0, 2}).ok());
   EXPECT_EQ(client_.reopened, 1);
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
+// Otherwise nothing would end the wait for it.
+TEST_F(LateRestoreTest, OfAnEarlierPauseIsNotWaitedForAfterARevoke) {
+  hold_the_worker();
+  send(Restore{"", {}, false, 0, 1});
+  send(Revoke{10000, {""}, {}, {}});
+  ASSERT_TRUE(eventually([this] { return !client_.is_open; }));
+  client_.holds = false;
+  ASSERT_TRUE(tell(Revoke{10000, {"other"}, {}, {}}).ok()) << "behind them";
+
+  outcome_ = Fetched::Outcome::away;
+  auto imported = import();
+
+  EXPECT_TRUE(is_done(imported));
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
 }
 

@@ -77,6 +77,10 @@ class Imports {
   /// processes messages later than they arrive.
   void reopen(const InstanceId& owner, const Closures& since)
       AMEM_REQUIRES(context_.registry.mutex);
+  /// What the owner was filling leaves again: ends the waits for it. They may be inside calls, for
+  /// which the revoke waits.
+  void stop_filling(const InstanceId& owner, const Revoke& request)
+      AMEM_REQUIRES(context_.registry.mutex);
   /// Unmaps the imports of the request, and returns the reply to it.
   Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, const Closures& closures,
                            Deadline deadline);
