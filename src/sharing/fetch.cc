@@ -46,7 +46,7 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   auto replies = std::make_shared<Replies>();
   if (!is_known) request(token->owner, {{local, item, token->owner_pid}}, deadline, replies);
   Status ready = replies->wait(deadline, kImportWaits);
-  if (ready.ok()) ready = wait_until_filled(*token, deadline);
+  if (ready.ok()) ready = wait_until_filled(*token);
   if (!ready.ok())
     AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,
              ready.error().message.c_str());
@@ -55,8 +55,9 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
 }
 
 // The importing call may have passed the gate before the owner's notice, and use the memory at
-// once.
-Status Imports::wait_until_filled(const Token& token, Deadline deadline) {
+// once: it waits here as long as at the gate.
+Status Imports::wait_until_filled(const Token& token) {
+  const Deadline deadline = Deadline::after_ms(context_.gate_timeout_ms);
   MutexLock lock(context_.registry.mutex);
   const bool filled = filled_.wait_until(
       context_.registry.mutex, deadline,

@@ -122,7 +122,7 @@ class EarlyImportTest : public FetchWaitTest {
  protected:
   EarlyImportTest() {
     context_.clients = Clients{&client_};
-    context_.timeout_ms = kPatienceMs;
+    context_.gate_timeout_ms = kPatienceMs;
     driver_.cuMemImportFromShareableHandle = [](DriverHandle* handle, void*, int) {
       return *handle = 7, driver_result::kSuccess;
     };
@@ -213,8 +213,18 @@ TEST_F(EarlyImportTest, FailsIfTheOwnerEndsBeforeItHasFilledTheMemory) {
   EXPECT_NE(imported.get(), driver_result::kSuccess);
 }
 
+TEST_F(EarlyImportTest, WaitsAsLongAsAtAGate) {
+  context_.timeout_ms = 500;
+  auto imported = import();
+  EXPECT_EQ(imported.wait_for(std::chrono::milliseconds(600)), std::future_status::timeout);
+
+  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
+
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
 TEST_F(EarlyImportTest, FailsAtTheDeadlineAndNamesTheOwner) {
-  context_.timeout_ms = 100;
+  context_.gate_timeout_ms = 100;
   testing::internal::CaptureStderr();
 
   EXPECT_NE(import().get(), driver_result::kSuccess);

@@ -67,7 +67,7 @@ class Imports {
   DriverResult finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle);
 
   /// Waits until the owner has filled the memory, if it is filling it. Errors: timeout.
-  Status wait_until_filled(const Token& token, Deadline deadline);
+  Status wait_until_filled(const Token& token);
 
   /// A message has arrived after which new work that shares a scope with the owner waits.
   using Closures = std::map<Tag, uint64_t>;
