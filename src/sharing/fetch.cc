@@ -38,6 +38,7 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
     Allocation& import = context_.registry.add_import(*token);
     local = import.id;
     const Backing& backing = context_.registry.backing_of(import);
+    importing_.insert(backing.id);
     item.has_backing = backing.state == mapped;
     // The owner knows it since the first import.
     is_known = item.has_backing && import.handle_references + import.mappings.size() > 1;
@@ -76,6 +77,7 @@ DriverResult Imports::finish_import(AllocationId local, bool known_to_owner, Dri
   Allocation* import = context_.registry.find(local);
   if (import == nullptr) return driver_result::kInvalidValue;
   Backing& backing = context_.registry.backing_of(*import);
+  importing_.erase(importing_.find(backing.id));
   Status status = map_arrived(backing);
   if (status.ok() && backing.state == mapped)
     context_.driver.cuMemGetAllocationPropertiesFromHandle(&backing.properties, backing.handle);

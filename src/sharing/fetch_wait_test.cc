@@ -131,15 +131,19 @@ class EarlyImportTest : public FetchWaitTest {
     };
     driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
   }
-  /// Imports on a thread of its own; returns when the owner has answered.
-  std::future<DriverResult> import() {
-    auto result = std::async(std::launch::async, [this] {
+  /// Imports on a thread of its own.
+  std::future<DriverResult> begin_import() {
+    return std::async(std::launch::async, [this] {
       const Result<UniqueFd> token = make_token(token_of(owner_));
       DriverHandle handle = 0;
       DriverResult imported = driver_result::kUnknown;
       EXPECT_TRUE(sharing_->imports().import_token(token.value().get(), &handle, &imported));
       return imported;
     });
+  }
+  /// The same; returns when the owner has answered and the gate is closed.
+  std::future<DriverResult> import() {
+    auto result = begin_import();
     EXPECT_TRUE(owner_.recorder.wait_seen(1));
     EXPECT_TRUE(eventually([this] { return !client_.is_open; }));
     return result;
@@ -157,13 +161,19 @@ class EarlyImportTest : public FetchWaitTest {
 
   GateClient client_;
   std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::early;
-  Node owner_{NodeOptions(),
-              [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
-                if (!std::holds_alternative<Fetch>(message)) return;
-                const bool is_away = outcome_ == Fetched::Outcome::away;
-                owner_.service->reply(from.instance, request_id, Fetched{{outcome_}, {}, {}},
-                                      is_away ? std::vector<UniqueFd>() : descriptor());
-              }};
+  /// The end of a restore precedes the answer.
+  std::atomic<bool> ends_restore_ = false;
+  Node owner_{
+      NodeOptions(), [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
+        if (!std::holds_alternative<Fetch>(message)) return;
+        const auto answer = [this, from, request_id](const Result<Received>&) {
+          const bool is_away = outcome_ == Fetched::Outcome::away;
+          owner_.service->reply(from.instance, request_id, Fetched{{outcome_}, {}, {}},
+                                is_away ? std::vector<UniqueFd>() : descriptor());
+        };
+        if (!ends_restore_) return answer(make_error(ErrorKind::misuse, 0, "no restore"));
+        owner_.service->call(from.instance, Restore{"", {}, true, 0, 1}, {}, patience(), answer);
+      }};
 };
 
 // The call that imports it may be inside NCCL, past the gate, and use it at once.
@@ -295,6 +305,29 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseIsNotWaitedForAfterARevoke) {
 
   EXPECT_TRUE(is_done(imported));
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
+// The owner goes away again before it receives the fetch.
+TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotContainWhatIsImportedSince) {
+  hold_the_worker();
+  send(Restore{"", {}, true, 0, 1});
+  outcome_ = Fetched::Outcome::away;
+  EXPECT_EQ(import().get(), driver_result::kSuccess);
+
+  client_.holds = false;
+
+  ASSERT_TRUE(tell(Revoke{10000, {"other"}, {}, {}}).ok()) << "behind the restore";
+  EXPECT_EQ(state(), BackingState::revoked);
+}
+
+// The end of a restore is on its way when the owner receives the fetch.
+TEST_F(EarlyImportTest, OfMemoryThatIsHereOutlastsTheEndOfARestore) {
+  outcome_ = Fetched::Outcome::here;
+  ends_restore_ = true;
+
+  EXPECT_EQ(begin_import().get(), driver_result::kSuccess);
+
+  EXPECT_EQ(state(), BackingState::mapped);
 }
 
 }  // namespace

@@ -197,12 +197,13 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   AMEM_TRY(std::move(status));
   if (!is_complete)
     return make_error(ErrorKind::protocol, 0, "an earlier part of what came back was not mapped");
+  if (owner_tag.closures != closure) return ok_status();  // the owner has gone away again
   const Tags tags{message.tag};
   for (Backing* import : imports_of(owner, &tags))
-    if (import->state == revoked && !arrived_.contains(import->id))
+    if (import->state == revoked && !importing_.contains(import->id))
       (void)change_state(*import, lost);
   reopen(owner, {{message.tag, closure}});
-  if (owner_tag.closures == closure) owner_tag.is_filling = false;
+  owner_tag.is_filling = false;
   filled_.notify_all();
   return ok_status();
 }

@@ -97,6 +97,8 @@ class Imports {
 
   ProcessContext& context_;
   std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
+  /// Of the calls of import_token(): the owner's answer says what is here.
+  std::multiset<BackingId> importing_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// A restore whose last part has not arrived.
   struct Series {
     uint64_t number = 0;
