@@ -72,7 +72,7 @@ int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint6
     SymmetricHandle& inside = *entered.value();
     note_work_context(process->driver());
     Status enqueued = body(SymmetricCall{process->driver(), inside, stream, limit_ms});
-    client.leave(inside);
+    client.leave(inside, enqueued);
     return enqueued;
   };
   return result_of(call, enter_and_enqueue());

@@ -101,7 +101,8 @@ INSTANTIATE_TEST_SUITE_P(OfEachKind, SymmetricCallFault,
                                          CallFault{true, 1}),
                          name_of);
 
-// A launch that fails on one rank is an error there; the other rank ends at its timeout.
+// A launch that fails on one rank is an error there, also of later calls: it may be one of several
+// that belong together. The other rank ends at its timeout.
 TEST_F(SymmetricFault, LaunchThatFailsIsAnErrorOnBothSides) {
   jobs::Job job(setup_, 2);
   job.use_devices({0, 1});
@@ -112,6 +113,8 @@ TEST_F(SymmetricFault, LaunchThatFailsIsAnErrorOnBothSides) {
   EXPECT_TRUE(has(job[0].ask_failing("sym_barrier h 0 200"), "cuLaunchKernel"));
   EXPECT_TRUE(has(job[1].failure(), "rank 0"));
   job[0].ask("driver_fault");
+  const std::string later = job[0].ask_failing("sym_barrier h 0 200");
+  EXPECT_TRUE(has(later, "an earlier call on the handle has failed (cuLaunchKernel")) << later;
   job.all("sym_destroy h");
   meet(job, "again");
   job.all("sym_collectives again 4096");

@@ -27,7 +27,7 @@ Error no_handle() {
 }  // namespace
 
 Status SymmetricHandle::status() const {
-  if (!failure.empty()) return make_error(ErrorKind::peer, 0, "%s", failure.c_str());
+  if (!failure.ok()) return failure;
   const uint32_t failed = symmetric::detail::load_volatile(&report->failed_peer);
   if (failed == 0) return ok_status();
   const uint32_t late = failed - 1;
@@ -76,7 +76,7 @@ Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout
   std::string waited_for;
   const auto is_decided = [&]() AMEM_REQUIRES(mutex_) {
     found = find(handle);
-    if (found == nullptr || is_paused_ || !found->failure.empty()) return true;
+    if (found == nullptr || is_paused_ || !found->failure.ok()) return true;
     const std::string* const paused = paused_peer(*found);
     if (paused != nullptr) waited_for = *paused;
     return paused == nullptr;
@@ -94,9 +94,17 @@ Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout
   return found;
 }
 
-void SymmetricClient::leave(SymmetricHandle& handle) {
+void SymmetricClient::leave(SymmetricHandle& handle, const Status& enqueued) {
   MutexLock lock(mutex_);
-  if (--handle.calls_inside == 0) changed_.notify_all();
+  --handle.calls_inside;
+  // It may have enqueued a part of its work: the kernels of the next call would meet the wrong ones
+  // of its peers.
+  if (!enqueued.ok() && enqueued.error().kind == ErrorKind::driver && handle.failure.ok())
+    handle.failure =
+        make_error(ErrorKind::driver, enqueued.error().code,
+                   "an earlier call on the handle has failed (%s); it can only be destroyed",
+                   enqueued.error().message.c_str());
+  changed_.notify_all();
 }
 
 Result<const SymmetricHandle*> SymmetricClient::look_up(const void* handle) {
@@ -178,8 +186,8 @@ void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text
   MutexLock lock(mutex_);
   paused_peers_.erase(peer);
   for (const auto& [address, handle] : handles_) {
-    if (!has_peer(*handle, peer) || !handle->failure.empty()) continue;
-    handle->failure = "a rank of the group, " + text;
+    if (!has_peer(*handle, peer) || !handle->failure.ok()) continue;
+    handle->failure = make_error(ErrorKind::peer, 0, "a rank of the group, %s", text.c_str());
     symmetric::detail::store_volatile(&handle->report->abort, 1);
   }
   changed_.notify_all();

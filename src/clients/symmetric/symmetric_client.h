@@ -38,10 +38,11 @@ class SymmetricClient final : public Client {
   bool is_in_use(DeviceAddress buffer);
 
   /// Lets a call on a handle in; leave() must follow. Waits while a peer of the handle is paused.
-  /// Errors: misuse, for no handle, or while this process is paused; peer, after the handle has
-  /// failed; timeout.
+  /// Errors: misuse, for no handle, or while this process is paused; that of the handle after it
+  /// has failed; timeout.
   Result<SymmetricHandle*> enter(const void* handle, long timeout_ms);
-  void leave(SymmetricHandle& handle);
+  /// After a driver error the handle has failed.
+  void leave(SymmetricHandle& handle, const Status& enqueued);
   /// A call that enqueues nothing: it neither waits nor fails because of a pause. Errors: misuse.
   Result<const SymmetricHandle*> look_up(const void* handle);
   /// SymmetricHandle::status().
