@@ -323,17 +323,10 @@ class TorchMemorySaver:
 @contextlib.contextmanager
 def configure_subprocess() -> Iterator[None]:
     """Processes that are started in the block have amem, as this module."""
-    wanted = {**launch.env(), "AMEM_TMS": "1"}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
+    with contextlib.ExitStack() as variables:
+        for name, value in {**launch.env(), "AMEM_TMS": "1"}.items():
+            variables.enter_context(utils.change_env(name, value))
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 torch_memory_saver = TorchMemorySaver()
