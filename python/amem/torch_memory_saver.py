@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import types
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 from . import launch, torch_pools
 from . import regions
@@ -83,7 +83,7 @@ class _Cdll:
 
     def __init__(self) -> None:
         self._config = _ThreadConfig()
-        self._copies: Dict[int, Any] = {}  # by device address, for tms_get_cpu_backup_pointer()
+        self._copies: Dict[Tuple[int, int], Any] = {}  # what tms_get_cpu_backup_pointer() has returned
         self.tms_set_retain_cpu_backup(_flag("TMS_RETAIN_CPU_BACKUP"))
 
     def __getattr__(self, name: str) -> Any:
@@ -118,19 +118,25 @@ class _Cdll:
         call("amemSetMemoryMargin", value)
 
     def tms_get_cpu_backup_pointer(self, pointer: int, size: int) -> Optional[int]:
-        """Where the saved contents are in host memory, until the next pause; None if there are none."""
-        self._copies.pop(pointer, None)
+        """Where the saved contents are in host memory, until the memory is resumed, or with retain_cpu_backup paused
+        again; None if there are none."""
         address = require_library().amemGetBackup(pointer, size)
         if address is None:  # on disk, or with pages that are all zero
             copy = ctypes.create_string_buffer(size)
             if require_library().amemReadBackup(copy, pointer, size) != 0:
                 return None
-            self._copies[pointer] = copy
-            address = ctypes.addressof(copy)
+            kept = self._copies.setdefault((pointer, size), copy)
+            if kept is not copy:  # of this pause, or of an earlier one
+                ctypes.memmove(kept, copy, size)
+            address = ctypes.addressof(kept)
         return address
 
     def drop_copies(self) -> None:
-        self._copies.clear()
+        """Of memory that has no saved contents any more."""
+        byte = ctypes.create_string_buffer(1)
+        for pointer, size in list(self._copies):
+            if require_library().amemReadBackup(byte, pointer, 1) != 0:
+                del self._copies[pointer, size]
 
     def tms_torch_malloc(self, size: int, device: int, stream: Any) -> int:
         """Allocates memory as the thread is configured. Raises AmemError outside regions."""
@@ -250,17 +256,18 @@ class TorchMemorySaver:
 
     def pause(self, tag: Optional[str] = None) -> None:
         """Releases the memory with this tag, or of all tags."""
-        self._cdll().drop_copies()
+        self._ensure_initialized()
         tags = _tags(tag)
         if tags:
             _pause(*tags)
 
     def resume(self, tag: Optional[str] = None) -> None:
         """Restores the memory with this tag, or of all tags."""
-        self._ensure_initialized()
+        cdll = self._cdll()
         tags = _tags(tag)
         if tags:
             _resume(*tags)
+        cdll.drop_copies()
         if self._returns_host_memory:
             with contextlib.suppress(AmemError):  # another tag is paused
                 trim_host_memory()
@@ -316,17 +323,10 @@ class TorchMemorySaver:
 @contextlib.contextmanager
 def configure_subprocess() -> Iterator[None]:
     """Processes that are started in the block have amem, as this module."""
-    wanted = {**launch.env(), "AMEM_TMS": "1"}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
+    with contextlib.ExitStack() as variables:
+        for name, value in {**launch.env(), "AMEM_TMS": "1"}.items():
+            variables.enter_context(utils.change_env(name, value))
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 torch_memory_saver = TorchMemorySaver()

@@ -208,7 +208,7 @@ print("A_VARIABLE" in os.environ)
 
 
 SET_UP = """
-import sys
+import ctypes, sys
 from fake_torch import FakeTensor, FakeTorch
 sys.modules["torch"] = torch = FakeTorch()
 saver._ensure_initialized()
@@ -219,7 +219,6 @@ def weights(size=4 * MIB, **how):
     fill(pointer, 7, size)
     return pointer
 def host(address, size=4):
-    import ctypes
     return ctypes.string_at(address, size) if address else address
 def attempt(call):
     try:
@@ -271,6 +270,23 @@ CALLS = {
         "cdll.tms_set_disk_backup_dir(b'.'); p = weights(enable_disk_backup=True); "
         "saver.pause(); print(host(cdll.tms_get_cpu_backup_pointer(p + 8, 4)))",
         r"b'\x07\x07\x07\x07'",
+    ),
+    "tms_get_cpu_backup_pointer stays valid": (
+        "cdll.tms_set_disk_backup_dir(b'.'); p = weights(enable_disk_backup=True)\n"
+        "with saver.region('cache'): user.user_malloc(4 * MIB)\n"
+        "saver.pause('weights'); here = cdll.tms_get_cpu_backup_pointer(p, 4096); found = []\n"
+        "for other in (lambda: saver.pause('cache'), lambda: saver.resume('cache'), lambda: saver.pause(),\n"
+        "              lambda: cdll.tms_get_cpu_backup_pointer(p, 8)):\n"
+        "    other(); reused = [(ctypes.c_char * 4096)(*b'x' * 4096) for _ in range(64)]; found.append(host(here))\n"
+        "print(set(found), cdll.tms_get_cpu_backup_pointer(p, 4096) == here)\n"
+        "saver.resume(); print(cdll.tms_get_cpu_backup_pointer(p, 4096), cdll._copies)",
+        r"{b'\x07\x07\x07\x07'} True None {}",
+    ),
+    "tms_get_cpu_backup_pointer of each pause": (
+        "cdll.tms_set_disk_backup_dir(b'.'); p = weights(enable_disk_backup=True); saver.retain_cpu_backup = True\n"
+        "for value in (7, 9):\n"
+        "    fill(p, value); saver.pause(); print(host(cdll.tms_get_cpu_backup_pointer(p, 4))); saver.resume()",
+        r"b'\x07\x07\x07\x07' b'\t\t\t\t'",
     ),
     "tms_torch_malloc": (
         "user.user_malloc(4 * MIB)\n"

@@ -73,7 +73,7 @@ int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint6
     note_work_context(process->driver());
     Status enqueued = client.note_captured(process->driver(), handle, stream);
     if (enqueued.ok()) enqueued = body(SymmetricCall{process->driver(), inside, stream, limit_ms});
-    client.leave(inside);
+    client.leave(inside, enqueued);
     return enqueued;
   };
   return result_of(call, enter_and_enqueue());

@@ -38,6 +38,7 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
     Allocation& import = context_.registry.add_import(*token);
     local = import.id;
     const Backing& backing = context_.registry.backing_of(import);
+    importing_.insert(backing.id);
     item.has_backing = backing.state == mapped;
     // The owner knows it since the first import.
     is_known = item.has_backing && import.handle_references + import.mappings.size() > 1;
@@ -46,7 +47,7 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   auto replies = std::make_shared<Replies>();
   if (!is_known) request(token->owner, {{local, item, token->owner_pid}}, deadline, replies);
   Status ready = replies->wait(deadline, kImportWaits);
-  if (ready.ok()) ready = wait_until_filled(*token, deadline);
+  if (ready.ok()) ready = wait_until_filled(*token);
   if (!ready.ok())
     AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,
              ready.error().message.c_str());
@@ -55,8 +56,9 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
 }
 
 // The importing call may have passed the gate before the owner's notice, and use the memory at
-// once.
-Status Imports::wait_until_filled(const Token& token, Deadline deadline) {
+// once: it waits here as long as at the gate.
+Status Imports::wait_until_filled(const Token& token) {
+  const Deadline deadline = Deadline::after_ms(context_.gate_timeout_ms);
   MutexLock lock(context_.registry.mutex);
   const bool filled = filled_.wait_until(
       context_.registry.mutex, deadline,
@@ -75,6 +77,7 @@ DriverResult Imports::finish_import(AllocationId local, bool known_to_owner, Dri
   Allocation* import = context_.registry.find(local);
   if (import == nullptr) return driver_result::kInvalidValue;
   Backing& backing = context_.registry.backing_of(*import);
+  importing_.erase(importing_.find(backing.id));
   Status status = map_arrived(backing);
   if (status.ok() && backing.state == mapped)
     context_.driver.cuMemGetAllocationPropertiesFromHandle(&backing.properties, backing.handle);

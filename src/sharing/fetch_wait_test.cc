@@ -122,7 +122,7 @@ class EarlyImportTest : public FetchWaitTest {
  protected:
   EarlyImportTest() {
     context_.clients = Clients{&client_};
-    context_.timeout_ms = kPatienceMs;
+    context_.gate_timeout_ms = kPatienceMs;
     driver_.cuMemImportFromShareableHandle = [](DriverHandle* handle, void*, int) {
       return *handle = 7, driver_result::kSuccess;
     };
@@ -131,15 +131,19 @@ class EarlyImportTest : public FetchWaitTest {
     };
     driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
   }
-  /// Imports on a thread of its own; returns when the owner has answered.
-  std::future<DriverResult> import() {
-    auto result = std::async(std::launch::async, [this] {
+  /// Imports on a thread of its own.
+  std::future<DriverResult> begin_import() {
+    return std::async(std::launch::async, [this] {
       const Result<UniqueFd> token = make_token(token_of(owner_));
       DriverHandle handle = 0;
       DriverResult imported = driver_result::kUnknown;
       EXPECT_TRUE(sharing_->imports().import_token(token.value().get(), &handle, &imported));
       return imported;
     });
+  }
+  /// The same; returns when the owner has answered and the gate is closed.
+  std::future<DriverResult> import() {
+    auto result = begin_import();
     EXPECT_TRUE(owner_.recorder.wait_seen(1));
     EXPECT_TRUE(eventually([this] { return !client_.is_open; }));
     return result;
@@ -156,12 +160,20 @@ class EarlyImportTest : public FetchWaitTest {
   }
 
   GateClient client_;
-  Node owner_{NodeOptions(),
-              [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
-                if (std::holds_alternative<Fetch>(message))
-                  owner_.service->reply(from.instance, request_id,
-                                        Fetched{{Fetched::Outcome::early}, {}, {}}, descriptor());
-              }};
+  std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::early;
+  /// The end of a restore precedes the answer.
+  std::atomic<bool> ends_restore_ = false;
+  Node owner_{
+      NodeOptions(), [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
+        if (!std::holds_alternative<Fetch>(message)) return;
+        const auto answer = [this, from, request_id](const Result<Received>&) {
+          const bool is_away = outcome_ == Fetched::Outcome::away;
+          owner_.service->reply(from.instance, request_id, Fetched{{outcome_}, {}, {}},
+                                is_away ? std::vector<UniqueFd>() : descriptor());
+        };
+        if (!ends_restore_) return answer(make_error(ErrorKind::misuse, 0, "no restore"));
+        owner_.service->call(from.instance, Restore{"", {}, true, 0, 1}, {}, patience(), answer);
+      }};
 };
 
 // The call that imports it may be inside NCCL, past the gate, and use it at once.
@@ -186,6 +198,23 @@ TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainStaysRevoked) {
   EXPECT_FALSE(client_.is_open);
 }
 
+// As NCCL's client: the revoke waits until the call that imports has ended.
+TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainDoesNotHoldUpTheRevoke) {
+  client_.holds = true;
+  auto imported = import();
+  auto revoked = std::async(std::launch::async, [this] {
+    return tell(Revoke{10000, {""}, {}, {}});
+  });
+
+  EXPECT_TRUE(eventually([this] { return client_.is_quiet.load(); }));
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+  EXPECT_EQ(state(), BackingState::revoked) << "it is not filled";
+  client_.holds = false;
+
+  EXPECT_TRUE(revoked.get().ok());
+  EXPECT_FALSE(client_.is_open);
+}
+
 TEST_F(EarlyImportTest, FailsIfTheOwnerEndsBeforeItHasFilledTheMemory) {
   auto imported = import();
 
@@ -194,8 +223,18 @@ TEST_F(EarlyImportTest, FailsIfTheOwnerEndsBeforeItHasFilledTheMemory) {
   EXPECT_NE(imported.get(), driver_result::kSuccess);
 }
 
+TEST_F(EarlyImportTest, WaitsAsLongAsAtAGate) {
+  context_.timeout_ms = 500;
+  auto imported = import();
+  EXPECT_EQ(imported.wait_for(std::chrono::milliseconds(600)), std::future_status::timeout);
+
+  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
+
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
 TEST_F(EarlyImportTest, FailsAtTheDeadlineAndNamesTheOwner) {
-  context_.timeout_ms = 100;
+  context_.gate_timeout_ms = 100;
   testing::internal::CaptureStderr();
 
   EXPECT_NE(import().get(), driver_result::kSuccess);
@@ -250,6 +289,45 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGateOfMemoryThatWasFetched
   EXPECT_TRUE(tell(Restore{"", {}, true, 0, 2}).ok());
   EXPECT_EQ(client_.reopened, 1);
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
+// Otherwise nothing would end the wait for it.
+TEST_F(LateRestoreTest, OfAnEarlierPauseIsNotWaitedForAfterARevoke) {
+  hold_the_worker();
+  send(Restore{"", {}, false, 0, 1});
+  send(Revoke{10000, {""}, {}, {}});
+  ASSERT_TRUE(eventually([this] { return !client_.is_open; }));
+  client_.holds = false;
+  ASSERT_TRUE(tell(Revoke{10000, {"other"}, {}, {}}).ok()) << "behind them";
+
+  outcome_ = Fetched::Outcome::away;
+  auto imported = import();
+
+  EXPECT_TRUE(is_done(imported));
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
+// The owner goes away again before it receives the fetch.
+TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotContainWhatIsImportedSince) {
+  hold_the_worker();
+  send(Restore{"", {}, true, 0, 1});
+  outcome_ = Fetched::Outcome::away;
+  EXPECT_EQ(import().get(), driver_result::kSuccess);
+
+  client_.holds = false;
+
+  ASSERT_TRUE(tell(Revoke{10000, {"other"}, {}, {}}).ok()) << "behind the restore";
+  EXPECT_EQ(state(), BackingState::revoked);
+}
+
+// The end of a restore is on its way when the owner receives the fetch.
+TEST_F(EarlyImportTest, OfMemoryThatIsHereOutlastsTheEndOfARestore) {
+  outcome_ = Fetched::Outcome::here;
+  ends_restore_ = true;
+
+  EXPECT_EQ(begin_import().get(), driver_result::kSuccess);
+
+  EXPECT_EQ(state(), BackingState::mapped);
 }
 
 }  // namespace

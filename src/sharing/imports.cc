@@ -4,6 +4,7 @@
 #include "sharing/imports.h"
 
 #include <optional>
+#include <utility>
 
 #include "base/log.h"
 #include "base/nvtx_range.h"
@@ -62,6 +63,18 @@ Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
   return answer;
 }
 
+void Imports::stop_filling(const InstanceId& owner, const Revoke& request) {
+  const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
+  for (const Tag& tag : request.tags) {
+    if (!std::exchange(owner_tags_[{owner, tag}].is_filling, false)) continue;
+    const Tags one{tag};
+    for (const Backing* import : imports_of(owner, &one))
+      if (import->state == revoked && !staying.contains(import->id_at_owner))
+        arrived_.erase(import->id);
+  }
+  filled_.notify_all();
+}
+
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
   Closures closures;
@@ -69,6 +82,7 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
     const Tags tags(request.tags.begin(), request.tags.end());
     MutexLock lock(context_.registry.mutex);
     closures = note_closures(owner.instance, tags);
+    stop_filling(owner.instance, request);
     if (!seeded_fault("leave_gate_open"))
       for (Client* client : context_.clients.of(tags))
         client->close_for_peer(owner.instance, paused_text(owner.pid), request.scope);
@@ -110,12 +124,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
   step_point(StepPoint::revoke_drained);
 
   MutexLock lock(context_.registry.mutex);
-  for (const Tag& tag : tags) {  // of a restore that was interrupted
-    OwnerTag& owner_tag = owner_tags_[{owner, tag}];
-    owner_tag.series = {};
-    owner_tag.is_filling = false;
-  }
-  filled_.notify_all();
+  for (const Tag& tag : tags) owner_tags_[{owner, tag}].series = {};  // it was interrupted
   for (Backing* import : imports_of(owner, &tags)) {
     if (staying.contains(import->id_at_owner)) continue;
     // Received by a resume of this process that has not mapped it. The owner will restore it.
@@ -178,7 +187,7 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   if (series.number != message.series) series = {message.series};
   series.is_complete = series.is_complete && series.arrived == message.sent_before;
   series.arrived += static_cast<uint32_t>(fds.size());
-  if (!message.last) owner_tag.is_filling = true;
+  if (!message.last && owner_tag.closures == closure) owner_tag.is_filling = true;
   Status status = map_parcel(owner, message, fds);
   series.is_complete = series.is_complete && status.ok();
   if (!message.last) return status;
@@ -188,12 +197,13 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   AMEM_TRY(std::move(status));
   if (!is_complete)
     return make_error(ErrorKind::protocol, 0, "an earlier part of what came back was not mapped");
+  if (owner_tag.closures != closure) return ok_status();  // the owner has gone away again
   const Tags tags{message.tag};
   for (Backing* import : imports_of(owner, &tags))
-    if (import->state == revoked && !arrived_.contains(import->id))
+    if (import->state == revoked && !importing_.contains(import->id))
       (void)change_state(*import, lost);
   reopen(owner, {{message.tag, closure}});
-  if (owner_tag.closures == closure) owner_tag.is_filling = false;
+  owner_tag.is_filling = false;
   filled_.notify_all();
   return ok_status();
 }

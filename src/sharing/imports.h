@@ -67,7 +67,7 @@ class Imports {
   DriverResult finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle);
 
   /// Waits until the owner has filled the memory, if it is filling it. Errors: timeout.
-  Status wait_until_filled(const Token& token, Deadline deadline);
+  Status wait_until_filled(const Token& token);
 
   /// A message has arrived after which new work that shares a scope with the owner waits.
   using Closures = std::map<Tag, uint64_t>;
@@ -76,6 +76,10 @@ class Imports {
   /// New work may start, unless another such message has arrived in the meantime: the worker
   /// processes messages later than they arrive.
   void reopen(const InstanceId& owner, const Closures& since)
+      AMEM_REQUIRES(context_.registry.mutex);
+  /// What the owner was filling leaves again: ends the waits for it. They may be inside calls, for
+  /// which the revoke waits.
+  void stop_filling(const InstanceId& owner, const Revoke& request)
       AMEM_REQUIRES(context_.registry.mutex);
   /// Unmaps the imports of the request, and returns the reply to it.
   Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, const Closures& closures,
@@ -93,6 +97,8 @@ class Imports {
 
   ProcessContext& context_;
   std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
+  /// Of the calls of import_token(): the owner's answer says what is here.
+  std::multiset<BackingId> importing_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// A restore whose last part has not arrived.
   struct Series {
     uint64_t number = 0;

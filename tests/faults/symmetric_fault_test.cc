@@ -118,7 +118,8 @@ class SymmetricOrderFault : public SymmetricFault {
     (*job)[0].ask("sym_collectives alone 4096");
     return job;
   }
-  /// The order between two steps, once for each call that can fail. After an error it is repeated.
+  /// The order between two steps, once for each call that can fail. After an error it is repeated;
+  /// if the order is a call on the handle, the handle has failed, and a new one works.
   void sweep(jobs::RankProcess& rank, const std::string& order, const Step& before = nullptr,
              const Step& after = nullptr) {
     const size_t used = used_bytes(rank), objects = totals(rank).objects;
@@ -132,8 +133,16 @@ class SymmetricOrderFault : public SymmetricFault {
     EXPECT_GE(refused_, 1);
   }
   int refused_ = 0;
+  bool is_call_on_handle_ = false;
 
  private:
+  void make_new_handle(jobs::RankProcess& rank, const std::string& order) {
+    const std::string text = rank.ask_failing(order);
+    EXPECT_NE(text.find("it can only be destroyed"), std::string::npos) << text;
+    rank.ask("sym_destroy alone");
+    const std::string place = meeting_.folder().string() + "/new" + std::to_string(refused_);
+    rank.ask("sym_meet alone b " + place + " 0 1");
+  }
   /// The order, while the n-th call fails. False if it makes fewer calls of the function.
   bool fail_call(jobs::RankProcess& rank, const std::string& order, const std::string& function,
                  long n, const Step& before, const Step& after) {
@@ -149,6 +158,7 @@ class SymmetricOrderFault : public SymmetricFault {
     if (!outcome.ok) {
       EXPECT_TRUE(has_failed) << outcome.text;
       ++refused_;
+      if (is_call_on_handle_) make_new_handle(rank, order);
       rank.ask(order);
     } else if (has_failed) {
       // What is only noted or asked for: the context, and whether memory can be used by a NIC.
@@ -190,6 +200,7 @@ TEST_F(SymmetricOrderFault, OfADestructionCanBeRepeated) {
 TEST_F(SymmetricOrderFault, OfSynchronizationHasNoEffect) {
   const auto job = this->job();
   jobs::RankProcess& rank = (*job)[0];
+  is_call_on_handle_ = true;
   const Step put = [&] { rank.ask("sym_put alone 0 0 20000"); };
   const Step wait = [&] { rank.ask("sym_wait alone 0 0 20000"); };
   sweep(rank, "sym_barrier alone 0 20000");
@@ -201,12 +212,14 @@ TEST_F(SymmetricOrderFault, OfSynchronizationHasNoEffect) {
 
 TEST_F(SymmetricOrderFault, OfCollectivesIsAnErrorOfTheCall) {
   const auto job = this->job();
+  is_call_on_handle_ = true;
   sweep((*job)[0], "sym_collectives alone 4096");
   EXPECT_GE(refused_, 30);
   (*job)[0].ask("sym_collectives alone 16 8192");
 }
 
-// A launch that fails on one rank is an error there; the other rank ends at its timeout.
+// A launch that fails on one rank is an error there, also of later calls: it may be one of several
+// that belong together. The other rank ends at its timeout.
 TEST_F(SymmetricFault, LaunchThatFailsIsAnErrorOnBothSides) {
   jobs::Job job(setup_, 2);
   job.use_devices({0, 1});
@@ -217,6 +230,8 @@ TEST_F(SymmetricFault, LaunchThatFailsIsAnErrorOnBothSides) {
   EXPECT_TRUE(has(job[0].ask_failing("sym_barrier h 0 200"), "cuLaunchKernel"));
   EXPECT_TRUE(has(job[1].failure(), "rank 0"));
   job[0].ask("driver_fault");
+  const std::string later = job[0].ask_failing("sym_barrier h 0 200");
+  EXPECT_TRUE(has(later, "an earlier call on the handle has failed (cuLaunchKernel")) << later;
   job.all("sym_destroy h");
   meet(job, "again");
   job.all("sym_collectives again 4096");

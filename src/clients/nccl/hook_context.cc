@@ -29,15 +29,6 @@ void refuse_pauses(HookContext& context, std::string because) {
   if (context.registry->refusal.empty()) context.registry->refusal = std::move(because);
 }
 
-void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes,
-               const char* because) {
-  if (context.forward_only) return;
-  MutexLock lock(context.registry->mutex);
-  for (const Mapping* mapping : context.registry->mappings_in(address, size_bytes))
-    if (Allocation* allocation = context.registry->find(mapping->allocation))
-      allocation->make_persistent(because);
-}
-
 RegisteredRange::RegisteredRange(HookContext* context, DeviceAddress address, size_t size_bytes)
     : context_(context) {
   if (context == nullptr || context->forward_only) return;

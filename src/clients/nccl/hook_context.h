@@ -96,9 +96,6 @@ size_t driver_bytes(const HookContext& context, size_t size_bytes);
 /// Later pauses are refused for this reason, or for an earlier one.
 void refuse_pauses(HookContext& context, std::string because);
 
-/// Makes all memory that is mapped in the range persistent.
-void pin_range(HookContext& context, DeviceAddress address, size_t size_bytes, const char* because);
-
 /// All memory that is mapped in the range stays while a call registers it: a pause that runs at the
 /// same time must not release pages that the call has pinned.
 class RegisteredRange {

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "base/identity.h"
@@ -40,12 +39,12 @@ struct SymmetricHandle {
   // Guarded by SymmetricClient.
   uintptr_t id = 0;  ///< SymmetricClient::add()
   int calls_inside = 0;
-  std::string failure;  ///< why all calls fail; empty: they do not
+  Status failure = ok_status();  ///< why all calls fail
 
   uint32_t rank() const { return view.rank; }
   uint32_t world_size() const { return view.world_size; }
-  /// The error of a kernel or of a peer that has ended; success if there is none. Needs the mutex
-  /// of SymmetricClient.
+  /// The error of a kernel, of an earlier call or of a peer that has ended; success if there is
+  /// none. Needs the mutex of SymmetricClient.
   Status status() const;
 };
 

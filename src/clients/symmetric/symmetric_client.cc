@@ -27,7 +27,7 @@ Error no_handle() {
 }  // namespace
 
 Status SymmetricHandle::status() const {
-  if (!failure.empty()) return make_error(ErrorKind::peer, 0, "%s", failure.c_str());
+  if (!failure.ok()) return failure;
   const uint32_t failed = symmetric::detail::load_volatile(&report->failed_peer);
   if (failed == 0) return ok_status();
   const uint32_t late = failed - 1;
@@ -80,7 +80,7 @@ Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout
   std::string waited_for;
   const auto is_decided = [&]() AMEM_REQUIRES(mutex_) {
     found = find(handle);
-    if (found == nullptr || is_paused_ || !found->failure.empty()) return true;
+    if (found == nullptr || is_paused_ || !found->failure.ok()) return true;
     const std::string* const paused = paused_peer(*found);
     if (paused != nullptr) waited_for = *paused;
     return paused == nullptr;
@@ -98,9 +98,17 @@ Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout
   return found;
 }
 
-void SymmetricClient::leave(SymmetricHandle& handle) {
+void SymmetricClient::leave(SymmetricHandle& handle, const Status& enqueued) {
   MutexLock lock(mutex_);
-  if (--handle.calls_inside == 0) changed_.notify_all();
+  --handle.calls_inside;
+  // It may have enqueued a part of its work: the kernels of the next call would meet the wrong ones
+  // of its peers.
+  if (!enqueued.ok() && enqueued.error().kind == ErrorKind::driver && handle.failure.ok())
+    handle.failure =
+        make_error(ErrorKind::driver, enqueued.error().code,
+                   "an earlier call on the handle has failed (%s); it can only be destroyed",
+                   enqueued.error().message.c_str());
+  changed_.notify_all();
 }
 
 Status SymmetricClient::note_captured(const Driver& driver, const void* handle,
@@ -212,8 +220,8 @@ void SymmetricClient::leave_launch(const void* handle) {
 void SymmetricClient::fail_if_ended(SymmetricHandle& handle) {
   for (const SymmetricPeer& peer : handle.peers) {
     const auto ended = ended_peers_.find(peer.process);
-    if (ended == ended_peers_.end() || !handle.failure.empty()) continue;
-    handle.failure = "a rank of the group, " + ended->second;
+    if (ended == ended_peers_.end() || !handle.failure.ok()) continue;
+    handle.failure = make_error(ErrorKind::peer, 0, "a rank of the group, %s", ended->second.c_str());
     symmetric::detail::store_volatile(&handle.report->abort, 1);
   }
 }

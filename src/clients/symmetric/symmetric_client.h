@@ -42,10 +42,11 @@ class SymmetricClient final : public Client, public GraphGate {
   bool is_in_use(DeviceAddress buffer);
 
   /// Lets a call on a handle in; leave() must follow. Waits while a peer of the handle is paused.
-  /// Errors: misuse, for no handle, or while this process is paused; peer, after the handle has
-  /// failed; timeout.
+  /// Errors: misuse, for no handle, or while this process is paused; that of the handle after it
+  /// has failed; timeout.
   Result<SymmetricHandle*> enter(const void* handle, long timeout_ms);
-  void leave(SymmetricHandle& handle);
+  /// After a driver error the handle has failed.
+  void leave(SymmetricHandle& handle, const Status& enqueued);
   /// A call on the handle enqueues work in this stream, which may be being captured.
   Status note_captured(const Driver& driver, const void* handle, DriverStream stream);
   /// A call that enqueues nothing: it neither waits nor fails because of a pause. Errors: misuse.

@@ -123,7 +123,7 @@ DriverResult hooks::cuMulticastBindMem(HookContext& context, DriverHandle multic
 DriverResult hooks::cuMulticastBindAddr(HookContext& context, DriverHandle multicast, size_t offset,
                                         DeviceAddress address, size_t size_bytes,
                                         unsigned long long flags) {
-  pin_range(context, address, size_bytes, "bound to multicast (NVLS)");
+  RegisteredRange(&context, address, size_bytes).keep("bound to multicast (NVLS)");
   return context.driver->cuMulticastBindAddr(multicast, offset, address, size_bytes, flags);
 }
 
