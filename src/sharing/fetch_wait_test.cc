@@ -107,13 +107,14 @@ class GateClient : public IdleClient {
   Status quiesce_for_peer(const Scope&, Deadline) override {
     is_quiet = true;
     EXPECT_TRUE(eventually([this] { return !holds; }));
+    if (is_busy) return make_error(ErrorKind::timeout, 0, "work does not end");
     return ok_status();
   }
   void reopen_for_peer(const InstanceId&) override {
     is_open = true;
     ++reopened;
   }
-  std::atomic<bool> is_open = true, holds = false, is_quiet = false;
+  std::atomic<bool> is_open = true, holds = false, is_quiet = false, is_busy = false;
   std::atomic<int> reopened = 0;
 };
 
@@ -213,6 +214,21 @@ TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainDoesNotHoldUpTheRevoke) {
 
   EXPECT_TRUE(revoked.get().ok());
   EXPECT_FALSE(client_.is_open);
+}
+
+// The owner that pauses has resumed a part of its memory only, or has paused with memory that it
+// could not release: its pause fails, and it stays paused.
+TEST_F(EarlyImportTest, RevokeThatFailsDoesNotOpenTheGateToAPausedOwner) {
+  client_.is_busy = true;
+  EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
+  EXPECT_TRUE(client_.is_open) << "the owner was not paused before";
+
+  EXPECT_TRUE(tell(Away{"", {}}).ok());
+  EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
+  EXPECT_FALSE(client_.is_open);
+
+  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
+  EXPECT_TRUE(client_.is_open);
 }
 
 TEST_F(EarlyImportTest, FailsIfTheOwnerEndsBeforeItHasFilledTheMemory) {

@@ -19,15 +19,21 @@ using enum BackingState;
 
 Imports::Closures Imports::note_closures(const InstanceId& owner, const Tags& tags) {
   Closures closures;
-  for (const Tag& tag : tags) closures[tag] = ++owner_tags_[{owner, tag}].closures;
+  for (const Tag& tag : tags) {
+    OwnerTag& owner_tag = owner_tags_[{owner, tag}];
+    ++owner_tag.closures;
+    if (!std::exchange(owner_tag.is_away, true)) closures[tag] = owner_tag.closures;
+  }
   return closures;
 }
 
 void Imports::reopen(const InstanceId& owner, const Closures& since) {
-  for (const auto& [tag, closure] : since)
-    if (Client* const client = context_.clients.of(tag);
-        client != nullptr && owner_tags_[{owner, tag}].closures == closure)
-      client->reopen_for_peer(owner);
+  for (const auto& [tag, closure] : since) {
+    OwnerTag& owner_tag = owner_tags_[{owner, tag}];
+    if (owner_tag.closures != closure) continue;
+    owner_tag.is_away = false;
+    if (Client* const client = context_.clients.of(tag)) client->reopen_for_peer(owner);
+  }
 }
 
 void Imports::on_away(const PeerInfo& owner, uint64_t request_id, const Away& notice) {

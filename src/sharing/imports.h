@@ -69,7 +69,8 @@ class Imports {
   /// Waits until the owner has filled the memory, if it is filling it. Errors: timeout.
   Status wait_until_filled(const Token& token);
 
-  /// A message has arrived after which new work that shares a scope with the owner waits.
+  /// A message has arrived after which new work that shares a scope with the owner waits. Returns
+  /// the tags that were not away before it.
   using Closures = std::map<Tag, uint64_t>;
   Closures note_closures(const InstanceId& owner, const Tags& tags)
       AMEM_REQUIRES(context_.registry.mutex);
@@ -108,6 +109,7 @@ class Imports {
   /// A tag of an owner.
   struct OwnerTag {
     uint64_t closures = 0;    ///< number of messages after which gates are closed
+    bool is_away = false;     ///< gates are closed since one of them
     bool is_filling = false;  ///< the owner fills what is mapped here
     Series series{};
   };

@@ -221,7 +221,8 @@ void SymmetricClient::fail_if_ended(SymmetricHandle& handle) {
   for (const SymmetricPeer& peer : handle.peers) {
     const auto ended = ended_peers_.find(peer.process);
     if (ended == ended_peers_.end() || !handle.failure.ok()) continue;
-    handle.failure = make_error(ErrorKind::peer, 0, "a rank of the group, %s", ended->second.c_str());
+    handle.failure =
+        make_error(ErrorKind::peer, 0, "a rank of the group, %s", ended->second.c_str());
     symmetric::detail::store_volatile(&handle.report->abort, 1);
   }
 }
