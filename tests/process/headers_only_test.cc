@@ -50,6 +50,8 @@ class HeadersOnlyInReadMode : public JobTest {
     AMEM_NEEDS_GPUS(2);
     setup_.environment["NCCL_P2P_READ_ENABLE"] = "1";
     setup_.environment["NCCL_PROTO"] = "Simple";
+    // Of sends and receives NCCL_PROTO says nothing (enqueue.cc, addP2pToPlan@v2.28.9-1).
+    setup_.environment["NCCL_P2P_LL_THRESHOLD"] = "0";
     setup_.environment["AMEM_NCCL_OFFLOAD_FREE_TAG"] = "7";
   }
   void set_fifo_bytes(const char* value) {

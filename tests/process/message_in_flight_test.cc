@@ -63,6 +63,7 @@ TEST_P(MessageInFlight, OfReadModeOutlastsAPauseOfItsSender) {
   AMEM_NEEDS_GPUS(2);
   setup_.environment["NCCL_P2P_READ_ENABLE"] = "1";
   setup_.environment["NCCL_PROTO"] = "Simple";
+  setup_.environment["NCCL_P2P_LL_THRESHOLD"] = "0";
   const auto job = pair();
   send(*job, 0, 1);
   cycle(*job, {0});

@@ -90,9 +90,12 @@ class MixedCumem : public MixedRanks {
 
 TEST_F(MixedCumem, RankWithoutItIsNamed) {
   begin({{"NCCL_CUMEM_ENABLE", "0"}, {"AMEM_CUMEM", "respect"}});
-  // NCCL connects such ranks when it creates the communicator (init.cc:1552@v2.30.7-1), minccl at
-  // the first collective.
-  if (real_gpu()) return wait_until_it_is_named();
+  // The other rank connects when it creates the communicator, and waits for this one, whose NCCL
+  // connects then (init.cc:1552@v2.30.7-1) or at the first collective.
+  if (real_gpu()) {
+    ranks_[0]->order("check world 17");
+    return wait_until_it_is_named();
+  }
   expect_it_is_named();
 }
 
