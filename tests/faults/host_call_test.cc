@@ -54,9 +54,9 @@ TEST_P(HostCall, FailsAndNothingIsLost) {
     if (count > 0) printf("%s: %ld, then %ld\n", function.c_str(), count, steady.at(function));
   // How often a thread looks for more is a matter of time. A lasting fault costs a deadline.
   const bool is_short = sweep().lasting && !is_long();
-  sweep_steady(job, steady, is_short ? 3 : 12);
+  sweep_steady(job, steady, is_short ? 2 : 12);
   if (HasFailure()) return;
-  sweep_first(job, first, steady, is_short ? 2 : 6);
+  sweep_first(job, first, steady, is_short ? 1 : 6);
   RecordProperty("tried", tried_);
   RecordProperty("refused", refused_);
   // A peer waits, reads, maps and answers, each at least once; more is a matter of time.
