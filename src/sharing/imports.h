@@ -31,8 +31,8 @@ class Imports {
 
   /// Exchange::import_token() for tokens of other processes and of this one.
   bool import_token(int fd, DriverHandle* handle, DriverResult* result);
-  /// The same for an IPC handle: asks the owner for the token.
-  void import_ipc_handle(const IpcHandle& wanted, DriverHandle* handle, DriverResult* result);
+  /// The same for an IPC handle: asks the owner for the token. Errors: driver.
+  Result<DriverHandle> import_ipc_handle(const IpcHandle& wanted);
   /// Requests the token of an IPC handle, or an offered descriptor, from its owner.
   Result<UniqueFd> ask_for_token(const IpcHandle& wanted);
   /// The client has released an import. Notifies its owner.
@@ -48,9 +48,13 @@ class Imports {
   Status fetch(const std::vector<BackingId>& backings, Deadline deadline);
 
  private:
-  /// An import of this process's own memory. Result: CUDA_ERROR_INVALID_VALUE if the nonce is
-  /// another.
-  DriverResult import_own(AllocationId id, uint64_t nonce, DriverHandle* handle)
+  /// The result for a client that calls the driver.
+  static DriverResult result_of(const Error& error) {
+    return error.kind == ErrorKind::driver ? error.code : driver_result::kInvalidValue;
+  }
+  Result<DriverHandle> import(const Token& token);
+  /// An import of this process's own memory. Errors: driver, if the nonce is another.
+  Result<DriverHandle> import_own(AllocationId id, uint64_t nonce)
       AMEM_REQUIRES(context_.registry.mutex);
   struct Wanted {
     AllocationId local = 0;
@@ -64,7 +68,8 @@ class Imports {
   void lose(const InstanceId& owner, const std::vector<Wanted>& wanted, const Error& why);
   Status on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Received reply);
   Status map_arrived(Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
-  DriverResult finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle);
+  /// `ready`: the owner knows the importer, and the memory can be used.
+  Result<DriverHandle> finish_import(AllocationId local, Status ready);
 
   /// Waits until the owner has filled the memory, if it is filling it. Errors: timeout.
   Status wait_until_filled(const Token& token, Deadline deadline);

@@ -30,14 +30,7 @@ class Soak : public FaultTest {
     return text != nullptr ? std::stol(text) : otherwise;
   }
 
-  Soak() : seed_(static_cast<uint64_t>(number("AMEM_TEST_SEED", 1))), random_(seed_) {
-    for (const char* function : {
-#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) #name,
-#include "driver/functions.def"
-#undef AMEM_DRIVER_FUNCTION
-         })
-      functions_.push_back(function);
-  }
+  Soak() : seed_(static_cast<uint64_t>(number("AMEM_TEST_SEED", 1))), random_(seed_) {}
 
   size_t below(size_t limit) {
     return std::uniform_int_distribution<size_t>(0, limit - 1)(random_);
@@ -55,8 +48,8 @@ class Soak : public FaultTest {
   /// A call of some driver function by this rank fails soon, with some code.
   void seed_fault(jobs::Job& job, int rank) {
     static constexpr int kCodes[] = {1, 2, 800, 999};
-    job[rank].ask("driver_fault " + functions_[below(functions_.size())] + ":" +
-                  std::to_string(1 + below(8)) + "=" + std::to_string(kCodes[below(4)]));
+    job[rank].ask(std::string("driver_fault ") + kDriverCalls[below(std::size(kDriverCalls))] +
+                  ":" + std::to_string(1 + below(8)) + "=" + std::to_string(kCodes[below(4)]));
     faulty_.push_back(rank);
     ++faults_;
   }
@@ -137,7 +130,6 @@ class Soak : public FaultTest {
 
   const uint64_t seed_;
   std::mt19937_64 random_;
-  std::vector<std::string> functions_;
   std::vector<int> faulty_;
   long faults_ = 0, refused_ = 0;
   long faults_before_ = 0;  ///< before this cycle: those are over

@@ -271,9 +271,8 @@ Status TensorClient::free(DeviceAddress address) {
     return make_error(ErrorKind::timeout, 0, "its contents are still being copied");
   allocation = find(address);
   if (allocation == nullptr || allocation->id != id) return unknown;
-  --registry_.find(id)->handle_references;
+  AMEM_TRY(unmap(address));
   created_.erase(id);
-  unmap(address);
   return ok_status();
 }
 

@@ -78,7 +78,7 @@ class TensorClient final : public Client {
   /// paused the tag, nothing is mapped there. Nothing for a handle of CUDA. Errors: driver.
   std::optional<Result<DeviceAddress>> open(const IpcHandleBytes& handle, int device);
   /// The opposite; waits for the work of the device. Nothing for any other address. Errors:
-  /// timeout.
+  /// timeout; driver, nothing was changed.
   std::optional<Status> close(DeviceAddress address);
 
   /// The memory of create() is never released from now on, for this reason. Returns the driver's
@@ -95,8 +95,9 @@ class TensorClient final : public Client {
   Tags tags() const override;
 
  private:
-  /// Ends the mapping at `address` and erases the allocation if nobody else uses it.
-  void unmap(DeviceAddress address) AMEM_REQUIRES(registry_.mutex);
+  /// Ends the mapping at `address` with a handle reference, and erases the allocation if nobody
+  /// else uses it. Errors: driver; nothing was changed.
+  Status unmap(DeviceAddress address) AMEM_REQUIRES(registry_.mutex);
   Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
   void erase_if_unused(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
   /// The allocation of create() whose mapping starts at `address`; nullptr if there is none.
