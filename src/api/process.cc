@@ -52,6 +52,7 @@ Process::Process(const Driver& driver)
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
+  engine_.gate_timeout_ms = environment().gate_timeout_ms;
   set_process_region(process_region_of_environment());
   if (const std::string& path = environment().backup_directory; !path.empty())
     if (Status set = session_.backup_directory().set(path); !set.ok())

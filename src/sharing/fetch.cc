@@ -54,24 +54,37 @@ Result<DriverHandle> Imports::import(const Token& token) {
   auto replies = std::make_shared<Replies>();
   if (!is_known) request(token.owner, {{local, item, token.owner_pid}}, deadline, replies);
   Status ready = replies->wait(deadline, kImportWaits);
-  if (ready.ok()) ready = wait_until_filled(token, deadline);
+  if (ready.ok()) ready = wait_until_usable(token, local, deadline);
   return finish_import(local, std::move(ready));
 }
 
 // The importing call may have passed the gate before the owner's notice, and use the memory at
 // once.
-Status Imports::wait_until_filled(const Token& token, Deadline deadline) {
+Status Imports::wait_until_usable(const Token& token, AllocationId local, Deadline deadline) {
+  const Client* const client = context_.clients.of(token.tag);
+  const bool needs_resume = client != nullptr && client->uses_imports_at_once();
+  if (needs_resume) deadline = Deadline::after_ms(context_.gate_timeout_ms);
+  const auto is_away = [&]() AMEM_REQUIRES(context_.registry.mutex) {
+    const Allocation* const import = context_.registry.find(local);
+    if (import == nullptr) return false;
+    const Backing& backing = context_.registry.backing_of(*import);
+    return backing.state == revoked && !arrived_.contains(backing.id);
+  };
   MutexLock lock(context_.registry.mutex);
-  const bool filled = filled_.wait_until(
+  const bool usable = filled_.wait_until(
       context_.registry.mutex, deadline,
       [&]() AMEM_REQUIRES(context_.registry.mutex) {
+        if (needs_resume && is_away()) return false;
         const auto owner_tag = owner_tags_.find({token.owner, token.tag});
         return owner_tag == owner_tags_.end() || !owner_tag->second.is_filling;
       },
       [&] { AMEM_LOG(warn, -1, "%s: %s", kImportWaits, process_text(token.owner_pid).c_str()); });
-  if (filled) return ok_status();
-  return make_error(ErrorKind::timeout, 0,
-                    "it has not filled the memory before the deadline: its resume has not ended");
+  if (usable) return ok_status();
+  return is_away()
+             ? make_error(ErrorKind::timeout, 0, "it is paused, and has not resumed in time")
+             : make_error(ErrorKind::timeout, 0,
+                          "it has not filled the memory before the deadline: its resume has not "
+                          "ended");
 }
 
 Result<DriverHandle> Imports::finish_import(AllocationId local, Status ready) {

@@ -113,7 +113,8 @@ class GateClient : public IdleClient {
     is_open = true;
     ++reopened;
   }
-  std::atomic<bool> is_open = true, holds = false, is_quiet = false;
+  bool uses_imports_at_once() const override { return uses_at_once; }
+  std::atomic<bool> is_open = true, holds = false, is_quiet = false, uses_at_once = false;
   std::atomic<int> reopened = 0;
 };
 
@@ -147,6 +148,11 @@ class EarlyImportTest : public FetchWaitTest {
   Result<Received> tell(Message message) {
     return call_and_wait(*owner_.service, context_.self, std::move(message), {}, patience());
   }
+  /// The owner has the memory again; with the last part, it is filled.
+  Result<Received> restore(bool last = true) {
+    return call_and_wait(*owner_.service, context_.self, Restore{"", {5}, last, 0, 1}, descriptor(),
+                         patience());
+  }
   static bool is_done(std::future<DriverResult>& result) {
     return result.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready;
   }
@@ -156,11 +162,13 @@ class EarlyImportTest : public FetchWaitTest {
   }
 
   GateClient client_;
+  std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::early;
   Node owner_{NodeOptions(),
               [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
                 if (std::holds_alternative<Fetch>(message))
-                  owner_.service->reply(from.instance, request_id,
-                                        Fetched{{Fetched::Outcome::early}, {}, {}}, descriptor());
+                  owner_.service->reply(
+                      from.instance, request_id, Fetched{{outcome_}, {}, {}},
+                      outcome_ == Fetched::Outcome::early ? descriptor() : std::vector<UniqueFd>());
               }};
 };
 
@@ -186,6 +194,19 @@ TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainStaysRevoked) {
   EXPECT_FALSE(client_.is_open);
 }
 
+// As a call that meets a closed gate: it would use what is not mapped.
+TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainWaitsForTheResumeIfItIsUsedAtOnce) {
+  client_.uses_at_once = true;
+  auto imported = import();
+  EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
+  EXPECT_FALSE(is_done(imported)) << "the owner is paused";
+
+  EXPECT_TRUE(restore().ok());
+
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+  EXPECT_EQ(state(), BackingState::mapped);
+}
+
 TEST_F(EarlyImportTest, FailsIfTheOwnerEndsBeforeItHasFilledTheMemory) {
   auto imported = import();
 
@@ -204,6 +225,54 @@ TEST_F(EarlyImportTest, FailsAtTheDeadlineAndNamesTheOwner) {
   EXPECT_NE(log.find("cannot import memory of process 4711: it has not filled the memory"),
             log.npos)
       << log;
+}
+
+/// The owner is paused, and the client starts work inside its calls, as NCCL does.
+class ImportOfAPausedOwnerTest : public EarlyImportTest {
+ protected:
+  ImportOfAPausedOwnerTest() {
+    client_.uses_at_once = true;
+    outcome_ = Fetched::Outcome::away;
+  }
+};
+
+TEST_F(ImportOfAPausedOwnerTest, ReturnsWhenTheOwnerHasResumed) {
+  auto imported = import();
+  EXPECT_FALSE(is_done(imported)) << "the owner is paused";
+
+  EXPECT_TRUE(restore(/*last=*/false).ok());
+  EXPECT_FALSE(is_done(imported)) << "it is mapped, but not filled";
+  EXPECT_TRUE(tell(Restore{"", {}, true, 1, 1}).ok());
+
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+  EXPECT_EQ(state(), BackingState::mapped);
+}
+
+TEST_F(ImportOfAPausedOwnerTest, FailsIfTheOwnerEnds) {
+  auto imported = import();
+
+  sharing_->on_peer_gone({owner_.id, kOwnerPid, 0});
+
+  EXPECT_NE(imported.get(), driver_result::kSuccess);
+}
+
+TEST_F(ImportOfAPausedOwnerTest, FailsAtTheDeadlineOfAGateAndNamesTheOwner) {
+  context_.gate_timeout_ms = kLongerThanNotice;
+  testing::internal::CaptureStderr();
+
+  EXPECT_NE(import().get(), driver_result::kSuccess);
+
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("an import waits for the process that owns the memory: process 4711\n"),
+            log.npos)
+      << log;
+  EXPECT_NE(log.find("cannot import memory of process 4711: it is paused"), log.npos) << log;
+}
+
+TEST_F(ImportOfAPausedOwnerTest, ReturnsAtOnceIfTheOwnersResumeCouldWaitForTheCaller) {
+  client_.uses_at_once = false;
+  EXPECT_EQ(import().get(), driver_result::kSuccess);
+  EXPECT_EQ(state(), BackingState::revoked);
 }
 
 /// What arrives here from an owner, in order, while the worker is busy with the first message.

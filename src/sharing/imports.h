@@ -71,8 +71,9 @@ class Imports {
   /// `ready`: the owner knows the importer, and the memory can be used.
   Result<DriverHandle> finish_import(AllocationId local, Status ready);
 
-  /// Waits until the owner has filled the memory, if it is filling it. Errors: timeout.
-  Status wait_until_filled(const Token& token, Deadline deadline);
+  /// Waits until the owner has filled the memory, if it is filling it, and, as at a gate, until it
+  /// has resumed, if the client uses imports at once. Errors: timeout.
+  Status wait_until_usable(const Token& token, AllocationId local, Deadline deadline);
 
   /// A message has arrived after which new work that shares a scope with the owner waits.
   using Closures = std::map<Tag, uint64_t>;
@@ -112,7 +113,7 @@ class Imports {
   };
   std::map<std::pair<InstanceId, Tag>, OwnerTag> owner_tags_
       AMEM_GUARDED_BY(context_.registry.mutex);
-  Condition filled_;  ///< is_filling is false
+  Condition filled_;  ///< is_filling is false, and what was sent is mapped
   ServiceWorkers workers_;
 };
 

@@ -25,6 +25,7 @@ struct ProcessContext {
   InstanceId self;
   int32_t group = 0;
   long timeout_ms = 60000;
+  long gate_timeout_ms = 1800000;
   Clients clients{};
   std::atomic<PeerService*> peers{nullptr};
 };
