@@ -12,6 +12,7 @@
 #include "tests/faults/fault_test.h"
 #include "tests/process/held.h"
 #include "tests/process/meeting.h"
+#include "tests/process/shared_region.h"
 
 namespace amem {
 namespace {
@@ -137,8 +138,8 @@ class Soak : public FaultTest {
 
 TEST_F(Soak, AnyOrderAnyMomentWithFaultsLosesNothing) { soak(); }
 
-/// Beside NCCL's memory: weights, contents on disk, a KV cache, and symmetric memory that all ranks
-/// map.
+/// Beside NCCL's memory: weights that another rank has opened, contents on disk, a KV cache, and
+/// symmetric memory that all ranks map.
 class TagSoak : public Soak {
  protected:
   TagSoak() { setup_.environment["AMEM_BACKUP_DIR"] = meeting_.folder(); }
@@ -151,14 +152,17 @@ class TagSoak : public Soak {
   void bring_back(jobs::Job& job, int rank) override { job[rank].ask("tag_resume"); }
 
   void begin(jobs::Job& job) override {
-    for (const char* memory : {"weights keep", "kv_cache discard", "optimizer disk"})
+    for (const char* memory : {"kv_cache discard", "optimizer disk"})
       job.all(std::string("tag_malloc ") + memory + " 3000000");
-    for (const char* tag : kKept) job.all(std::string("tag_write ") + tag);
+    job.all("tag_write optimizer");
+    for (int rank = 0; rank < kRanks; ++rank)
+      regions_.emplace_back(job, rank, std::vector{(rank + 1) % kRanks});
     job.all("sym_malloc b 3000000");
     meeting_.meet(job, "h", first_devices(kRanks));
   }
   void check(jobs::Job& job) override {
-    for (const char* tag : kKept) job.all(std::string("tag_check ") + tag);
+    job.all("tag_check optimizer");
+    for (const SharedRegion& region : regions_) region.check();
     // Each rank writes the memory of the next one through its mapping.
     const std::string value = std::to_string(++written_);
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -170,11 +174,11 @@ class TagSoak : public Soak {
   void end(jobs::Job& job) override {
     job.all("sym_destroy h");
     job.all("sym_free b");
-    for (const char* tag : {"weights", "kv_cache", "optimizer"})
-      job.all(std::string("tag_free ") + tag);
+    for (const char* tag : {"kv_cache", "optimizer"}) job.all(std::string("tag_free ") + tag);
+    for (SharedRegion& region : regions_) region.free();
   }
 
-  static constexpr const char* kKept[] = {"weights", "optimizer"};
+  std::vector<SharedRegion> regions_;
   const Meeting meeting_;
   long written_ = 0;
 };
