@@ -13,6 +13,7 @@
 #include "jobs/ending_orders.h"
 #include "jobs/fault_orders.h"
 #include "jobs/gap_loop.h"
+#include "jobs/ipc_orders.h"
 #include "jobs/memory_orders.h"
 #include "jobs/memory_sampler.h"
 #include "jobs/order_loop.h"
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
   orders.merge(jobs::amem_orders());
   orders.merge(jobs::child_orders());
   orders.merge(jobs::fault_orders());
+  orders.merge(jobs::ipc_orders());
   orders.merge(jobs::step_orders());
   orders.merge(busy.orders());
   orders.merge(calls.orders());

@@ -71,13 +71,17 @@ std::string TagOrders::allocate(Words& words) {
   return std::to_string(piece.address);
 }
 
-std::string TagOrders::write(Words& words) {
+void TagOrders::write(const Piece& piece) {
+  const std::vector<unsigned> all = contents(piece.size_bytes, piece.pattern);
+  JOB_CUDA(to_device(piece.address, all.data(), all.size() * sizeof(unsigned)));
+}
+
+/// tag_write TAG: all memory of the tag; tag_write_last TAG: what was allocated last
+std::string TagOrders::write(Words& words, bool only_last) {
   std::string tag;
   words >> tag;
-  for (const Piece& piece : pieces_[tag]) {
-    const std::vector<unsigned> all = contents(piece.size_bytes, piece.pattern);
-    JOB_CUDA(to_device(piece.address, all.data(), all.size() * sizeof(unsigned)));
-  }
+  const std::vector<Piece>& pieces = pieces_[tag];
+  for (size_t i = only_last ? pieces.size() - 1 : 0; i < pieces.size(); ++i) write(pieces[i]);
   return "";
 }
 
@@ -111,7 +115,8 @@ std::string TagOrders::free(Words& words) {
 Orders TagOrders::orders() {
   return {
       {"tag_malloc", [this](Words& words) { return allocate(words); }},
-      {"tag_write", [this](Words& words) { return write(words); }},
+      {"tag_write", [this](Words& words) { return write(words, false); }},
+      {"tag_write_last", [this](Words& words) { return write(words, true); }},
       {"tag_check", [this](Words& words) { return check(words); }},
       {"tag_free", [this](Words& words) { return free(words); }},
       {"tag_pause", pause},

@@ -25,7 +25,8 @@ class TagOrders {
     unsigned pattern;
   };
   std::string allocate(Words& words);
-  std::string write(Words& words);
+  static void write(const Piece& piece);
+  std::string write(Words& words, bool only_last);
   std::string check(Words& words);
   std::string free(Words& words);
 

@@ -58,6 +58,20 @@ pause()
     assert run(code) == ["0", *stayed("exported as a dma-buf")]
 
 
+@pytest.mark.parametrize("exports", [True, False])
+def test_memory_whose_driver_handle_a_library_exports_stays(run, exports):
+    """Its importers are not known. A handle that is only retained and released is a query."""
+    code = f"""
+handle, fd, driver = ctypes.c_ulonglong(), ctypes.c_int(-1), ctypes.CDLL("libcuda.so.1")
+print(driver.cuMemRetainAllocationHandle(ctypes.byref(handle), ctypes.c_void_p(used)))
+if {exports}:
+    print(driver.cuMemExportToShareableHandle(ctypes.byref(fd), handle, 1, ctypes.c_ulonglong(0)))
+print(driver.cuMemRelease(handle))
+pause()
+"""
+    assert run(code) == (["0", "0", "0", *stayed("exported by the application")] if exports else ["0", "0", *LEFT])
+
+
 @pytest.mark.parametrize("call", ["nic_register", "nic_register_dma_buf", "nic_map"])
 def test_memory_whose_registration_fails_leaves(run, call):
     code = f"print(library('nic_user_now').{call}(ctypes.c_void_p(used), ctypes.c_size_t(999)) != 0); pause()"

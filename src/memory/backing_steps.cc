@@ -15,6 +15,15 @@ Status map_everywhere(const Driver& driver, Backing& backing) {
   return ok_status();
 }
 
+Status unmap_placement(const Driver& driver, Placement& placement) {
+  if (!placement.mapped) return ok_status();
+  AMEM_TRY(driver_status(driver, driver.cuMemUnmap(placement.address, placement.size_bytes),
+                         "cuMemUnmap(0x%" PRIx64 ", %zu bytes)", placement.address,
+                         placement.size_bytes));
+  placement.mapped = placement.accessible = false;
+  return ok_status();
+}
+
 }  // namespace
 
 Status map_placement(const Driver& driver, const Backing& backing, Placement& placement) {
@@ -36,17 +45,17 @@ Status map_placement(const Driver& driver, const Backing& backing, Placement& pl
 }
 
 Status unmap_backing(const Driver& driver, Backing& backing) {
-  for (Placement& placement : backing.placements) {
-    if (!placement.mapped) continue;
-    AMEM_TRY(driver_status(driver, driver.cuMemUnmap(placement.address, placement.size_bytes),
-                           "cuMemUnmap(0x%" PRIx64 ", %zu bytes)", placement.address,
-                           placement.size_bytes));
-    placement.mapped = placement.accessible = false;
-  }
+  for (Placement& placement : backing.placements) AMEM_TRY(unmap_placement(driver, placement));
   if (!backing.is_here()) return ok_status();
   AMEM_TRY(driver_status(driver, driver.cuMemRelease(backing.handle), "cuMemRelease(%zu bytes)",
                          backing.size_bytes));
   backing.handle = 0;
+  return ok_status();
+}
+
+Status unmap_at(const Driver& driver, Backing& backing, DeviceAddress address) {
+  for (Placement& placement : backing.placements)
+    if (placement.address == address) return unmap_placement(driver, placement);
   return ok_status();
 }
 

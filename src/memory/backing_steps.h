@@ -14,6 +14,9 @@ namespace amem {
 /// Unmaps the backing at all its addresses and releases it. Addresses stay reserved.
 Status unmap_backing(const Driver& driver, Backing& backing);
 
+/// Unmaps the backing at this address only.
+Status unmap_at(const Driver& driver, Backing& backing, DeviceAddress address);
+
 /// Creates memory for a backing that has none, and maps it at every placement with the access that
 /// the client granted. Contents are undefined until filled.
 Status create_backing(const Driver& driver, Backing& backing);

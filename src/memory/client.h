@@ -72,6 +72,10 @@ class Client {
   /// True if close_for_peer() keeps new work off a peer's memory. Importers then map it while it is
   /// being filled.
   virtual bool has_gate() const { return true; }
+  /// True if calls that are inside the gate import memory of peers and start work that uses it. The
+  /// import of a paused peer's memory then waits for the peer. False if the peer's resume could
+  /// wait for the caller.
+  virtual bool uses_imports_at_once() const { return false; }
   /// The peer has resumed.
   virtual void reopen_for_peer(const InstanceId& /*peer*/) {}
   /// The paused peer has ended: calls that wait for it fail.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -25,10 +26,9 @@ class Exchange {
   /// May wait for the owner, up to AMEM_TIMEOUT_MS; called without a lock.
   virtual bool import_token(int fd, DriverHandle* handle, DriverResult* result) = 0;
 
-  /// The same for an IPC handle of CUDA.
+  /// The same for an IPC handle of CUDA. Errors of an import: driver.
   virtual Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) = 0;
-  virtual bool import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
-                                 DriverResult* result) = 0;
+  virtual std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes& bytes) = 0;
 
   /// Gives processes that have the returned handle a copy of a descriptor of the driver that is not
   /// an allocation's, until it is withdrawn.

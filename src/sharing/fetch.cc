@@ -15,27 +15,35 @@ using enum BackingState;
 
 // --- The first import
 
-DriverResult Imports::import_own(AllocationId id, uint64_t nonce, DriverHandle* handle) {
+Result<DriverHandle> Imports::import_own(AllocationId id, uint64_t nonce) {
   Allocation* const ours = context_.registry.find(id);
-  if (ours == nullptr || ours->nonce != nonce) return driver_result::kInvalidValue;
+  if (ours == nullptr || ours->nonce != nonce)
+    return make_error(ErrorKind::driver, driver_result::kInvalidValue, "it has been freed");
   ++ours->handle_references;
-  *handle = handle_of(ours->id);
-  return driver_result::kSuccess;
+  return handle_of(ours->id);
 }
 
 bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   const std::optional<Token> token = read_token(fd);
   if (!token.has_value()) return false;
+  const Result<DriverHandle> imported = import(*token);
+  *result = imported.ok() ? driver_result::kSuccess : result_of(imported.error());
+  if (imported.ok())
+    *handle = imported.value();
+  else
+    AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,
+             imported.error().message.c_str());
+  return true;
+}
+
+Result<DriverHandle> Imports::import(const Token& token) {
   AllocationId local = 0;
   bool is_known = false;
-  Fetch::Item item{token->allocation, token->nonce, false};
+  Fetch::Item item{token.allocation, token.nonce, false};
   {
     MutexLock lock(context_.registry.mutex);
-    if (token->owner == context_.self) {
-      *result = import_own(token->allocation, token->nonce, handle);
-      return true;
-    }
-    Allocation& import = context_.registry.add_import(*token);
+    if (token.owner == context_.self) return import_own(token.allocation, token.nonce);
+    Allocation& import = context_.registry.add_import(token);
     local = import.id;
     const Backing& backing = context_.registry.backing_of(import);
     importing_.insert(backing.id);
@@ -45,56 +53,66 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
   }
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   auto replies = std::make_shared<Replies>();
-  if (!is_known) request(token->owner, {{local, item, token->owner_pid}}, deadline, replies);
+  if (!is_known) request(token.owner, {{local, item, token.owner_pid}}, deadline, replies);
   Status ready = replies->wait(deadline, kImportWaits);
-  if (ready.ok()) ready = wait_until_filled(*token);
-  if (!ready.ok())
-    AMEM_LOG(error, -1, "cannot import memory of process %d: %s", token->owner_pid,
-             ready.error().message.c_str());
-  *result = finish_import(local, ready.ok(), handle);
-  return true;
+  if (ready.ok()) ready = wait_until_usable(token, local);
+  return finish_import(local, std::move(ready));
 }
 
 // The importing call may have passed the gate before the owner's notice, and use the memory at
 // once: it waits here as long as at the gate.
-Status Imports::wait_until_filled(const Token& token) {
-  const Deadline deadline = Deadline::after_ms(context_.gate_timeout_ms);
+Status Imports::wait_until_usable(const Token& token, AllocationId local) {
+  const Client* const client = context_.clients.of(token.tag);
+  const bool needs_resume = client != nullptr && client->uses_imports_at_once();
+  const auto is_missing = [&]() AMEM_REQUIRES(context_.registry.mutex) {
+    const Allocation* const import = context_.registry.find(local);
+    if (!needs_resume || import == nullptr) return false;
+    const Backing& backing = context_.registry.backing_of(*import);
+    return backing.state == revoked && !arrived_.contains(backing.id);
+  };
+  OwnerTag owner_tag;
   MutexLock lock(context_.registry.mutex);
-  const bool filled = filled_.wait_until(
-      context_.registry.mutex, deadline,
+  const bool in_time = filled_.wait_until(
+      context_.registry.mutex, Deadline::after_ms(context_.gate_timeout_ms),
       [&]() AMEM_REQUIRES(context_.registry.mutex) {
-        const auto owner_tag = owner_tags_.find({token.owner, token.tag});
-        return owner_tag == owner_tags_.end() || !owner_tag->second.is_filling;
+        const auto found = owner_tags_.find({token.owner, token.tag});
+        owner_tag = found == owner_tags_.end() ? OwnerTag() : found->second;
+        if (owner_tag.is_filling) return false;
+        // A revoke may wait for this call.
+        return owner_tag.revokes > 0 || !owner_tag.is_away || !is_missing();
       },
       [&] { AMEM_LOG(warn, -1, "%s: %s", kImportWaits, process_text(token.owner_pid).c_str()); });
-  if (filled) return ok_status();
-  return make_error(ErrorKind::timeout, 0,
-                    "it has not filled the memory before the deadline: its resume has not ended");
+  if (owner_tag.revokes > 0 && needs_resume && (owner_tag.was_filling || is_missing()))
+    return make_error(ErrorKind::peer, 0, "it pauses, and its pause waits for the call");
+  if (in_time && is_missing()) return make_error(ErrorKind::peer, 0, "it has freed the memory");
+  if (in_time) return ok_status();
+  return is_missing()
+             ? make_error(ErrorKind::timeout, 0, "it is paused, and has not resumed in time")
+             : make_error(ErrorKind::timeout, 0,
+                          "it has not filled the memory before the deadline: its resume has not "
+                          "ended");
 }
 
-DriverResult Imports::finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle) {
+Result<DriverHandle> Imports::finish_import(AllocationId local, Status ready) {
   MutexLock lock(context_.registry.mutex);
   Allocation* import = context_.registry.find(local);
-  if (import == nullptr) return driver_result::kInvalidValue;
+  if (import == nullptr) return make_error(ErrorKind::peer, 0, "it was released meanwhile");
   Backing& backing = context_.registry.backing_of(*import);
   importing_.erase(importing_.find(backing.id));
   Status status = map_arrived(backing);
+  if (status.ok()) status = std::move(ready);
   if (status.ok() && backing.state == mapped)
     context_.driver.cuMemGetAllocationPropertiesFromHandle(&backing.properties, backing.handle);
   import->properties = backing.properties;
   // The import of a paused owner stays revoked until the owner resumes. Anything else is a failed
   // import.
-  if (status.ok() && known_to_owner && (backing.state == mapped || backing.state == revoked)) {
-    *handle = handle_of(local);
-    return driver_result::kSuccess;
-  }
-  if (!status.ok()) AMEM_LOG(error, -1, "%s", status.error().message.c_str());
+  if (status.ok() && (backing.state == mapped || backing.state == revoked)) return handle_of(local);
   if (--import->handle_references == 0 && import->mappings.empty()) {
     forget(*import);
     erase_unused(context_.driver, context_.registry, *import);
   }
-  return !status.ok() && status.error().kind == ErrorKind::driver ? status.error().code
-                                                                  : driver_result::kInvalidValue;
+  if (!status.ok()) return std::move(status.error());
+  return make_error(ErrorKind::peer, 0, "its owner has freed it or has ended");
 }
 
 void Imports::forget(const Allocation& import) {
@@ -185,7 +203,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     }
   }
   // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
-  // waits, and wait_until_filled() holds the ones that are inside.
+  // waits, and wait_until_usable() holds the ones that are inside.
   (void)note_closures(owner, away);
   for (Client* client : context_.clients.of(away))
     client->close_for_peer(owner, paused_text(reply.pid), answer.away_scope);

@@ -69,16 +69,28 @@ Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
   return answer;
 }
 
-void Imports::stop_filling(const InstanceId& owner, const Revoke& request) {
+void Imports::begin_revoke(const InstanceId& owner, const Revoke& request) {
   const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
   for (const Tag& tag : request.tags) {
-    if (!std::exchange(owner_tags_[{owner, tag}].is_filling, false)) continue;
+    OwnerTag& owner_tag = owner_tags_[{owner, tag}];
+    ++owner_tag.revokes;
+    if (!std::exchange(owner_tag.is_filling, false)) continue;
+    owner_tag.was_filling = true;
     const Tags one{tag};
     for (const Backing* import : imports_of(owner, &one))
       if (import->state == revoked && !staying.contains(import->id_at_owner))
         arrived_.erase(import->id);
   }
   filled_.notify_all();
+}
+
+void Imports::end_revoke(const InstanceId& owner, const Revoke& request) {
+  MutexLock lock(context_.registry.mutex);
+  for (const Tag& tag : request.tags) {
+    const auto found = owner_tags_.find({owner, tag});
+    if (found != owner_tags_.end() && found->second.revokes > 0 && --found->second.revokes == 0)
+      found->second.was_filling = false;
+  }
 }
 
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
@@ -88,7 +100,7 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
     const Tags tags(request.tags.begin(), request.tags.end());
     MutexLock lock(context_.registry.mutex);
     closures = note_closures(owner.instance, tags);
-    stop_filling(owner.instance, request);
+    begin_revoke(owner.instance, request);
     if (!seeded_fault("leave_gate_open"))
       for (Client* client : context_.clients.of(tags))
         client->close_for_peer(owner.instance, paused_text(owner.pid), request.scope);
@@ -99,6 +111,7 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
     step_point(StepPoint::revoke_asked);
     const NvtxRange range("revoke");
     Revoked answer = carry_out_revoke(owner, request, closures, deadline);
+    end_revoke(owner.instance, request);
     if (!answer.revoked && context_.exiting) return;
     step_point(StepPoint::revoke_unmapped);
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});

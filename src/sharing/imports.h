@@ -31,8 +31,8 @@ class Imports {
 
   /// Exchange::import_token() for tokens of other processes and of this one.
   bool import_token(int fd, DriverHandle* handle, DriverResult* result);
-  /// The same for an IPC handle: asks the owner for the token.
-  void import_ipc_handle(const IpcHandle& wanted, DriverHandle* handle, DriverResult* result);
+  /// The same for an IPC handle: asks the owner for the token. Errors: driver.
+  Result<DriverHandle> import_ipc_handle(const IpcHandle& wanted);
   /// Requests the token of an IPC handle, or an offered descriptor, from its owner.
   Result<UniqueFd> ask_for_token(const IpcHandle& wanted);
   /// The client has released an import. Notifies its owner.
@@ -48,9 +48,13 @@ class Imports {
   Status fetch(const std::vector<BackingId>& backings, Deadline deadline);
 
  private:
-  /// An import of this process's own memory. Result: CUDA_ERROR_INVALID_VALUE if the nonce is
-  /// another.
-  DriverResult import_own(AllocationId id, uint64_t nonce, DriverHandle* handle)
+  /// The result for a client that calls the driver.
+  static DriverResult result_of(const Error& error) {
+    return error.kind == ErrorKind::driver ? error.code : driver_result::kInvalidValue;
+  }
+  Result<DriverHandle> import(const Token& token);
+  /// An import of this process's own memory. Errors: driver, if the nonce is another.
+  Result<DriverHandle> import_own(AllocationId id, uint64_t nonce)
       AMEM_REQUIRES(context_.registry.mutex);
   struct Wanted {
     AllocationId local = 0;
@@ -64,10 +68,12 @@ class Imports {
   void lose(const InstanceId& owner, const std::vector<Wanted>& wanted, const Error& why);
   Status on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted, Received reply);
   Status map_arrived(Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
-  DriverResult finish_import(AllocationId local, bool known_to_owner, DriverHandle* handle);
+  /// `ready`: the owner knows the importer, and the memory can be used.
+  Result<DriverHandle> finish_import(AllocationId local, Status ready);
 
-  /// Waits until the owner has filled the memory, if it is filling it. Errors: timeout.
-  Status wait_until_filled(const Token& token);
+  /// Waits until the owner has filled the memory, if it is filling it, and, as at a gate, until it
+  /// has resumed, if the client uses imports at once. Errors: timeout; peer.
+  Status wait_until_usable(const Token& token, AllocationId local);
 
   /// A message has arrived after which new work that shares a scope with the owner waits. Returns
   /// the tags that were not away before it.
@@ -78,10 +84,11 @@ class Imports {
   /// processes messages later than they arrive.
   void reopen(const InstanceId& owner, const Closures& since)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// What the owner was filling leaves again: ends the waits for it. They may be inside calls, for
-  /// which the revoke waits.
-  void stop_filling(const InstanceId& owner, const Revoke& request)
+  /// What the owner was filling leaves again. Until end_revoke(), no import waits for the owner: it
+  /// may be inside a call, for which the revoke waits.
+  void begin_revoke(const InstanceId& owner, const Revoke& request)
       AMEM_REQUIRES(context_.registry.mutex);
+  void end_revoke(const InstanceId& owner, const Revoke& request);
   /// Unmaps the imports of the request, and returns the reply to it.
   Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, const Closures& closures,
                            Deadline deadline);
@@ -108,14 +115,16 @@ class Imports {
   };
   /// A tag of an owner.
   struct OwnerTag {
-    uint64_t closures = 0;    ///< number of messages after which gates are closed
-    bool is_away = false;     ///< gates are closed since one of them
-    bool is_filling = false;  ///< the owner fills what is mapped here
+    uint64_t closures = 0;     ///< number of messages after which gates are closed
+    bool is_away = false;      ///< gates are closed since one of them
+    bool is_filling = false;   ///< the owner fills what is mapped here
+    int revokes = 0;           ///< that have arrived and have not ended
+    bool was_filling = false;  ///< when one of them arrived
     Series series{};
   };
   std::map<std::pair<InstanceId, Tag>, OwnerTag> owner_tags_
       AMEM_GUARDED_BY(context_.registry.mutex);
-  Condition filled_;  ///< is_filling is false
+  Condition filled_;  ///< is_filling is false, and what was sent is mapped
   ServiceWorkers workers_;
 };
 

@@ -69,18 +69,22 @@ Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
   return std::move(*token);
 }
 
-void Imports::import_ipc_handle(const IpcHandle& wanted, DriverHandle* handle,
-                                DriverResult* result) {
+Result<DriverHandle> Imports::import_ipc_handle(const IpcHandle& wanted) {
   if (wanted.owner == context_.self) {
     MutexLock lock(context_.registry.mutex);
-    *result = import_own(wanted.allocation, wanted.nonce, handle);
-    return;
+    return import_own(wanted.allocation, wanted.nonce);
   }
-  const Result<UniqueFd> token = ask_for_token(wanted);
-  if (token.ok() && import_token(token.value().get(), handle, result)) return;
-  *result = driver_result::kInvalidValue;
-  AMEM_LOG(error, -1, "cannot open an IPC handle of process %d: %s", wanted.owner_pid,
-           token.ok() ? "it has no token" : token.error().message.c_str());
+  const Result<UniqueFd> fd = ask_for_token(wanted);
+  const std::optional<Token> token = fd.ok() ? read_token(fd.value().get()) : std::nullopt;
+  Result<DriverHandle> imported = token.has_value() ? import(*token)
+                                  : fd.ok() ? make_error(ErrorKind::protocol, 0, "it has no token")
+                                            : Error(fd.error());
+  if (imported.ok()) return imported;
+  Error error = make_error(ErrorKind::driver, result_of(imported.error()),
+                           "cannot open an IPC handle of process %d: %s", wanted.owner_pid,
+                           imported.error().message.c_str());
+  AMEM_LOG(error, -1, "%s", error.message.c_str());
+  return error;
 }
 
 }  // namespace amem

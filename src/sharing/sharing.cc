@@ -55,17 +55,11 @@ AMEM_NOT_ANALYSED Result<IpcHandleBytes> Sharing::make_ipc_handle(Allocation& al
   return exports_.make_ipc_handle(allocation);
 }
 
-bool Sharing::import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
-                                DriverResult* result) {
+std::optional<Result<DriverHandle>> Sharing::import_ipc_handle(const IpcHandleBytes& bytes) {
   const std::optional<IpcHandle> of_peer = decode_ipc_handle(bytes);
-  if (!of_peer.has_value()) return false;
-  *result = driver_result::kInvalidValue;
-  if (Status started = start(); !started.ok()) {
-    AMEM_LOG(error, -1, "cannot reach other processes: %s", started.error().message.c_str());
-    return true;
-  }
-  imports_.import_ipc_handle(*of_peer, handle, result);
-  return true;
+  if (!of_peer.has_value()) return std::nullopt;
+  if (Status started = start(); !started.ok()) return std::move(started.error());
+  return imports_.import_ipc_handle(*of_peer);
 }
 
 Result<IpcHandleBytes> Sharing::offer_descriptor(UniqueFd descriptor) {

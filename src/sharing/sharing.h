@@ -27,8 +27,7 @@ class Sharing final : public Exchange, public PeerHandler {
   bool import_token(int fd, DriverHandle* handle, DriverResult* result) override;
   Result<IpcHandleBytes> make_ipc_handle(Allocation& allocation) override
       AMEM_REQUIRES(context_.registry.mutex);
-  bool import_ipc_handle(const IpcHandleBytes& bytes, DriverHandle* handle,
-                         DriverResult* result) override;
+  std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes& bytes) override;
   Result<IpcHandleBytes> offer_descriptor(UniqueFd descriptor) override;
   void withdraw_descriptor(const IpcHandleBytes& handle) override;
   Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) override;

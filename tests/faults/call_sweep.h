@@ -10,6 +10,7 @@
 #include "tests/process/held.h"
 #include "tests/process/meeting.h"
 #include "tests/process/progress.h"
+#include "tests/process/shared_region.h"
 
 namespace amem {
 
@@ -18,8 +19,8 @@ struct Sweep {
   const char* order;  ///< pause or resume, of rank 0
   int victim;         ///< the rank whose calls fail: 0 itself, or its peer 1
   bool lasting;       ///< from the n-th call on, not only the n-th
-  /// All tags are paused and resumed: weights, contents on disk and memory that rank 1 has opened
-  /// beside NCCL's, and with the last one the context.
+  /// All tags are paused and resumed: beside NCCL's memory, weights of which each rank has opened
+  /// the other's, contents on disk, symmetric memory, and with the last one the context.
   bool by_tag = false;
 };
 
@@ -78,11 +79,10 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   void connect(jobs::Job& job) {
     FaultTest::connect(job);
     if (sweep().by_tag) {
-      job[0].ask("tag_malloc weights keep 5000000");
       job[0].ask("tag_malloc kv_cache discard 5000000");
       job[0].ask("tag_malloc optimizer disk 5000000");
       job[0].ask("tag_write optimizer");
-      job[0].ask("tag_write weights");
+      regions_[&job] = {{job, 0, {1}}, {job, 1, {0}}};
       const std::string& handle = handles_[&job] = "h" + std::to_string(++meetings_);
       job.all("sym_malloc b 5000000");
       meeting_.meet(job, handle, {0, 1});
@@ -156,7 +156,8 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
 
   /// Contents are as before, and rank 1 can write rank 0's memory.
   void check_tags(jobs::Job& job) {
-    for (const char* tag : {"weights", "optimizer"}) job[0].ask(std::string("tag_check ") + tag);
+    job[0].ask("tag_check optimizer");
+    for (const SharedRegion& region : regions_[&job]) region.check();
     EXPECT_EQ(job[0].ask("sym_read b"), "4711");
     job[1].ask("sym_write " + handles_[&job] + " 0 1");
     EXPECT_EQ(job[0].ask("sym_read b"), "1");
@@ -226,8 +227,8 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   /// The job ends as it would have.
   void end(jobs::Job& job) {
     if (sweep().by_tag) {
-      for (const char* tag : {"weights", "kv_cache", "optimizer"})
-        job[0].ask(std::string("tag_free ") + tag);
+      for (SharedRegion& region : regions_[&job]) region.free();
+      for (const char* tag : {"kv_cache", "optimizer"}) job[0].ask(std::string("tag_free ") + tag);
       job.all("sym_destroy " + handles_[&job]);
       job.all("sym_free b");
     }
@@ -241,6 +242,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   const Meeting meeting_;
   int meetings_ = 0;
   std::map<const jobs::Job*, std::string> handles_;
+  std::map<const jobs::Job*, std::vector<SharedRegion>> regions_;
   Totals before_[2] = {};
   int tried_ = 0, refused_ = 0;
 };

@@ -13,11 +13,7 @@ class DriverCall : public CallSweep {
   static constexpr int kCodes[] = {2, 1, 800, 999};
 
   std::vector<std::string> functions() const override {
-    return {
-#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) #name,
-#include "driver/functions.def"
-#undef AMEM_DRIVER_FUNCTION
-    };
+    return {std::begin(kDriverCalls), std::end(kDriverCalls)};
   }
   long calls_of(jobs::RankProcess& rank, const std::string& function) override {
     return std::stol(rank.ask("calls_of " + function));

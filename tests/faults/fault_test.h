@@ -9,6 +9,13 @@
 
 namespace amem {
 
+/// The driver functions that amem calls.
+inline constexpr const char* kDriverCalls[] = {
+#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) #name,
+#include "driver/functions.def"
+#undef AMEM_DRIVER_FUNCTION
+};
+
 /// A job whose library is built with AMEM_SEEDED_FAULTS, on the simulated GPU.
 class FaultTest : public JobTest {
  protected:

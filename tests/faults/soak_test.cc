@@ -12,6 +12,7 @@
 #include "tests/faults/fault_test.h"
 #include "tests/process/held.h"
 #include "tests/process/meeting.h"
+#include "tests/process/shared_region.h"
 
 namespace amem {
 namespace {
@@ -30,14 +31,7 @@ class Soak : public FaultTest {
     return text != nullptr ? std::stol(text) : otherwise;
   }
 
-  Soak() : seed_(static_cast<uint64_t>(number("AMEM_TEST_SEED", 1))), random_(seed_) {
-    for (const char* function : {
-#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) #name,
-#include "driver/functions.def"
-#undef AMEM_DRIVER_FUNCTION
-         })
-      functions_.push_back(function);
-  }
+  Soak() : seed_(static_cast<uint64_t>(number("AMEM_TEST_SEED", 1))), random_(seed_) {}
 
   size_t below(size_t limit) {
     return std::uniform_int_distribution<size_t>(0, limit - 1)(random_);
@@ -55,8 +49,8 @@ class Soak : public FaultTest {
   /// A call of some driver function by this rank fails soon, with some code.
   void seed_fault(jobs::Job& job, int rank) {
     static constexpr int kCodes[] = {1, 2, 800, 999};
-    job[rank].ask("driver_fault " + functions_[below(functions_.size())] + ":" +
-                  std::to_string(1 + below(8)) + "=" + std::to_string(kCodes[below(4)]));
+    job[rank].ask(std::string("driver_fault ") + kDriverCalls[below(std::size(kDriverCalls))] +
+                  ":" + std::to_string(1 + below(8)) + "=" + std::to_string(kCodes[below(4)]));
     faulty_.push_back(rank);
     ++faults_;
   }
@@ -137,7 +131,6 @@ class Soak : public FaultTest {
 
   const uint64_t seed_;
   std::mt19937_64 random_;
-  std::vector<std::string> functions_;
   std::vector<int> faulty_;
   long faults_ = 0, refused_ = 0;
   long faults_before_ = 0;  ///< before this cycle: those are over
@@ -145,8 +138,8 @@ class Soak : public FaultTest {
 
 TEST_F(Soak, AnyOrderAnyMomentWithFaultsLosesNothing) { soak(); }
 
-/// Beside NCCL's memory: weights, contents on disk, a KV cache, and symmetric memory that all ranks
-/// map.
+/// Beside NCCL's memory: weights that another rank has opened, contents on disk, a KV cache, and
+/// symmetric memory that all ranks map.
 class TagSoak : public Soak {
  protected:
   TagSoak() { setup_.environment["AMEM_BACKUP_DIR"] = meeting_.folder(); }
@@ -159,14 +152,17 @@ class TagSoak : public Soak {
   void bring_back(jobs::Job& job, int rank) override { job[rank].ask("tag_resume"); }
 
   void begin(jobs::Job& job) override {
-    for (const char* memory : {"weights keep", "kv_cache discard", "optimizer disk"})
+    for (const char* memory : {"kv_cache discard", "optimizer disk"})
       job.all(std::string("tag_malloc ") + memory + " 3000000");
-    for (const char* tag : kKept) job.all(std::string("tag_write ") + tag);
+    job.all("tag_write optimizer");
+    for (int rank = 0; rank < kRanks; ++rank)
+      regions_.emplace_back(job, rank, std::vector{(rank + 1) % kRanks});
     job.all("sym_malloc b 3000000");
     meeting_.meet(job, "h", first_devices(kRanks));
   }
   void check(jobs::Job& job) override {
-    for (const char* tag : kKept) job.all(std::string("tag_check ") + tag);
+    job.all("tag_check optimizer");
+    for (const SharedRegion& region : regions_) region.check();
     // Each rank writes the memory of the next one through its mapping.
     const std::string value = std::to_string(++written_);
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -178,11 +174,11 @@ class TagSoak : public Soak {
   void end(jobs::Job& job) override {
     job.all("sym_destroy h");
     job.all("sym_free b");
-    for (const char* tag : {"weights", "kv_cache", "optimizer"})
-      job.all(std::string("tag_free ") + tag);
+    for (const char* tag : {"kv_cache", "optimizer"}) job.all(std::string("tag_free ") + tag);
+    for (SharedRegion& region : regions_) region.free();
   }
 
-  static constexpr const char* kKept[] = {"weights", "optimizer"};
+  std::vector<SharedRegion> regions_;
   const Meeting meeting_;
   long written_ = 0;
 };

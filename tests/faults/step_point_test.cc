@@ -2,37 +2,16 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // A process is killed, or stopped and continued, at every point of a pause and of a resume, its own
 // and its peers'. The others get an answer in time, keep their memory and go on without it.
-#include "base/step_point.h"
-
 #include <signal.h>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <thread>
 
 #include "tests/faults/fault_test.h"
+#include "tests/faults/points.h"
 
 namespace amem {
 namespace {
-
-enum class Role { pauser, resumer, importer, owner };
-
-struct Point {
-  const char* name;
-  Role role;
-};
-
-/// In place of its bytes, in lists of tests.
-void PrintTo(const Point& point, std::ostream* out) { *out << point.name; }
-
-constexpr Point kPoints[] = {
-#define AMEM_STEP_POINT(name, role, moment) {#name, Role::role},
-#include "base/step_points.def"
-#undef AMEM_STEP_POINT
-};
-
-std::string name_of(const testing::TestParamInfo<Point>& info) { return info.param.name; }
 
 /// Rank 0 pauses and resumes; the victim is rank 0 or its peer, rank 1. Rank 2 is there to see
 /// that life goes on.
@@ -49,18 +28,12 @@ class StepPointTest : public FaultTest, public testing::WithParamInterface<Point
     if (order() == "resume") job_[0].ask("pause");
   }
 
-  static int victim() {
-    return GetParam().role == Role::pauser || GetParam().role == Role::resumer ? 0 : 1;
-  }
+  static int victim() { return GetParam().is_own ? 0 : 1; }
   static std::vector<int> survivors() {
     return victim() == 0 ? std::vector<int>{1, 2} : std::vector<int>{0, 2};
   }
   /// What rank 0 does when the point is reached.
-  static std::string order() {
-    const std::string name = GetParam().name;
-    const bool going = name.starts_with("pause") || name.starts_with("revoke");
-    return going ? "pause" : "resume";
-  }
+  static std::string order() { return GetParam().in_pause() ? "pause" : "resume"; }
   void arm(int signal) {
     job_[victim()].ask(std::string("variable AMEM_TEST_STEP_POINT ") + GetParam().name + "=" +
                        std::to_string(signal));
@@ -83,25 +56,6 @@ class StepPointTest : public FaultTest, public testing::WithParamInterface<Point
 
   jobs::Job job_;
 };
-
-/// The state of a process, as proc(5) has it: 'T' when stopped, 'Z' when ended.
-char process_state(pid_t pid) {
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(stat, text);
-  const size_t name_end = text.rfind(')');
-  return name_end == text.npos ? 'Z' : text[name_end + 2];
-}
-
-bool wait_for_state(pid_t pid, char wanted) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20) * kSlowdown;
-  while (process_state(pid) != wanted) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    constexpr std::chrono::milliseconds kPause{2};
-    std::this_thread::sleep_for(kPause);  // allow: between two looks, under a deadline
-  }
-  return true;
-}
 
 class Death : public StepPointTest {};
 
@@ -138,7 +92,7 @@ TEST_P(Death, SurvivorsGoOn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AtEveryPoint, Death, testing::ValuesIn(kPoints), name_of);
+INSTANTIATE_TEST_SUITE_P(AtEveryPoint, Death, testing::ValuesIn(kPoints), name_of_point);
 
 class Stop : public StepPointTest {};
 
@@ -170,15 +124,7 @@ TEST_P(Stop, IsAnErrorInTimeAndTheJobRecovers) {
   job_.all("check world" + counts());
 }
 
-/// Each costs the deadline of a pause: the short sweep takes every third.
-std::vector<Point> points_to_stop_at() {
-  std::vector<Point> points;
-  for (size_t i = 0; i < std::size(kPoints); ++i)
-    if (is_long() || i % 3 == 0) points.push_back(kPoints[i]);
-  return points;
-}
-
-INSTANTIATE_TEST_SUITE_P(AtPoints, Stop, testing::ValuesIn(points_to_stop_at()), name_of);
+INSTANTIATE_TEST_SUITE_P(AtPoints, Stop, testing::ValuesIn(points_to_stop_at()), name_of_point);
 
 }  // namespace
 }  // namespace amem

@@ -6,8 +6,8 @@
 
 #include <functional>
 
-#include "base/step_point.h"
 #include "tests/faults/fault_test.h"
+#include "tests/faults/points.h"
 #include "tests/process/meeting.h"
 
 namespace amem {
@@ -15,12 +15,6 @@ namespace {
 
 class SymmetricFault : public FaultTest {
  protected:
-  static constexpr const char* kFunctions[] = {
-#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) #name,
-#include "driver/functions.def"
-#undef AMEM_DRIVER_FUNCTION
-  };
-
   /// A new handle `name` of all ranks, without a fault.
   void meet(jobs::Job& job, const std::string& name) {
     meeting_.meet(job, name, first_devices(job.size()));
@@ -58,7 +52,7 @@ TEST_P(SymmetricCallFault, OfARendezvousFailsOnAllRanks) {
   job.all("sym_destroy first");
   const size_t used = used_bytes(job[faulty]);
   int tried = 0, refused = 0, meetings = 0;
-  for (const char* function : kFunctions)
+  for (const char* function : kDriverCalls)
     for (int n = 1; n <= 20; ++n) {
       SCOPED_TRACE(std::string(function) + " fails at call " + std::to_string(n));
       const std::string name = "h" + std::to_string(++meetings);
@@ -119,11 +113,11 @@ class SymmetricOrderFault : public SymmetricFault {
     return job;
   }
   /// The order between two steps, once for each call that can fail. After an error it is repeated;
-  /// if the order is a call on the handle, the handle has failed, and a new one works.
+  /// if the failed call was one on the handle, the handle has failed, and a new one works.
   void sweep(jobs::RankProcess& rank, const std::string& order, const Step& before = nullptr,
              const Step& after = nullptr) {
     const size_t used = used_bytes(rank), objects = totals(rank).objects;
-    for (const std::string function : kFunctions) {
+    for (const std::string function : kDriverCalls) {
       if (function == "cuStreamSynchronize") continue;  // the rank's own call
       for (long n = 1; fail_call(rank, order, function, n, before, after); ++n)
         ASSERT_FALSE(HasFailure());
@@ -133,11 +127,9 @@ class SymmetricOrderFault : public SymmetricFault {
     EXPECT_GE(refused_, 1);
   }
   int refused_ = 0;
-  bool is_call_on_handle_ = false;
 
  private:
-  void make_new_handle(jobs::RankProcess& rank, const std::string& order) {
-    const std::string text = rank.ask_failing(order);
+  void make_new_handle(jobs::RankProcess& rank, const std::string& text) {
     EXPECT_NE(text.find("it can only be destroyed"), std::string::npos) << text;
     rank.ask("sym_destroy alone");
     const std::string place = meeting_.folder().string() + "/new" + std::to_string(refused_);
@@ -158,8 +150,13 @@ class SymmetricOrderFault : public SymmetricFault {
     if (!outcome.ok) {
       EXPECT_TRUE(has_failed) << outcome.text;
       ++refused_;
-      if (is_call_on_handle_) make_new_handle(rank, order);
-      rank.ask(order);
+      rank.order(order);
+      const jobs::RankProcess::Outcome again = rank.outcome();
+      if (!again.ok) {
+        make_new_handle(rank, again.text);
+        if (before != nullptr) before();
+        rank.ask(order);
+      }
     } else if (has_failed) {
       // What is only noted or asked for: the context, and whether memory can be used by a NIC.
       EXPECT_TRUE(function == "cuCtxGetCurrent" || function == "cuDeviceGetAttribute");
@@ -200,7 +197,6 @@ TEST_F(SymmetricOrderFault, OfADestructionCanBeRepeated) {
 TEST_F(SymmetricOrderFault, OfSynchronizationHasNoEffect) {
   const auto job = this->job();
   jobs::RankProcess& rank = (*job)[0];
-  is_call_on_handle_ = true;
   const Step put = [&] { rank.ask("sym_put alone 0 0 20000"); };
   const Step wait = [&] { rank.ask("sym_wait alone 0 0 20000"); };
   sweep(rank, "sym_barrier alone 0 20000");
@@ -212,7 +208,6 @@ TEST_F(SymmetricOrderFault, OfSynchronizationHasNoEffect) {
 
 TEST_F(SymmetricOrderFault, OfCollectivesIsAnErrorOfTheCall) {
   const auto job = this->job();
-  is_call_on_handle_ = true;
   sweep((*job)[0], "sym_collectives alone 4096");
   EXPECT_GE(refused_, 30);
   (*job)[0].ask("sym_collectives alone 16 8192");
@@ -292,20 +287,6 @@ INSTANTIATE_TEST_SUITE_P(OfRank, RendezvousDeath,
                                   std::to_string(death.param.victim);
                          });
 
-struct Point {
-  const char* name;
-  bool is_own;  ///< of the rank that pauses, or of its peer
-};
-/// In place of its bytes, in lists of tests.
-void PrintTo(const Point& point, std::ostream* out) { *out << point.name; }
-
-constexpr bool is_of_pauser(std::string_view role) { return role == "pauser" || role == "resumer"; }
-constexpr Point kPoints[] = {
-#define AMEM_STEP_POINT(name, role, moment) {#name, is_of_pauser(#role)},
-#include "base/step_points.def"
-#undef AMEM_STEP_POINT
-};
-
 /// Rank 0 pauses and resumes. The victim is rank 0 or rank 1; rank 2 and the other one go on.
 class SymmetricDeath : public SymmetricFault, public testing::WithParamInterface<Point> {};
 
@@ -320,7 +301,7 @@ TEST_P(SymmetricDeath, SurvivorsGoOn) {
   job.all("sym_collectives all 4096 100000");
   job.some(survivors, "sym_collectives survivors 4096");
   const std::string point = GetParam().name;
-  const bool in_pause = point.starts_with("pause") || point.starts_with("revoke");
+  const bool in_pause = GetParam().in_pause();
   // A resume meets a peer that resumes or has resumed: what it fetches is its peer's.
   if (!in_pause) job[0].ask("tag_pause symmetric");
   job[victim].ask("variable AMEM_TEST_STEP_POINT " + point + "=" + std::to_string(SIGKILL));
@@ -351,8 +332,7 @@ TEST_P(SymmetricDeath, SurvivorsGoOn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AtEveryPoint, SymmetricDeath, testing::ValuesIn(kPoints),
-                         [](const auto& point) { return std::string(point.param.name); });
+INSTANTIATE_TEST_SUITE_P(AtEveryPoint, SymmetricDeath, testing::ValuesIn(kPoints), name_of_point);
 
 /// The peer is stopped at a point of rank 0's pause or resume, and continued after rank 0's answer.
 class SymmetricStop : public SymmetricFault, public testing::WithParamInterface<Point> {};
@@ -364,7 +344,7 @@ TEST_P(SymmetricStop, IsAnErrorInTimeAndTheJobRecovers) {
   meet(job, "h");
   job[1].ask("sym_write h 0 4711");
   const std::string point = GetParam().name;
-  const bool in_pause = point.starts_with("pause") || point.starts_with("revoke");
+  const bool in_pause = GetParam().in_pause();
   if (!in_pause) job[0].ask("tag_pause symmetric");
   job[1].ask("variable AMEM_TEST_STEP_POINT " + point + "=" + std::to_string(SIGSTOP));
   job[0].order(in_pause ? "tag_pause symmetric" : "tag_resume symmetric");
@@ -380,17 +360,8 @@ TEST_P(SymmetricStop, IsAnErrorInTimeAndTheJobRecovers) {
   job.all("sym_collectives h 4096 100000");
 }
 
-/// Each costs the deadline of a pause: the short sweep takes every second.
-std::vector<Point> points_of_the_peer() {
-  std::vector<Point> points;
-  int count = 0;
-  for (const Point& point : kPoints)
-    if (!point.is_own && (count++ % 2 == 0 || is_long())) points.push_back(point);
-  return points;
-}
-
 INSTANTIATE_TEST_SUITE_P(AtPointsOfThePeer, SymmetricStop, testing::ValuesIn(points_of_the_peer()),
-                         [](const auto& point) { return std::string(point.param.name); });
+                         name_of_point);
 
 }  // namespace
 }  // namespace amem

@@ -157,6 +157,7 @@ def _regions(build: Path) -> list[Case]:
         case("regions_expandable", "regions", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
         case("saver", "saver", AMEM_TMS="1"),
         case("ipc", "ipc"),
+        case("access", "access"),
         case("models", "models"),
         case("cycles", "cycles", "--cycles", "500", timeout_s=120),
         case("two_gpus", "two_gpus", gpus=2),

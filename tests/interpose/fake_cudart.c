@@ -64,8 +64,8 @@ int cudaSetDevice(int device) {
 static int use_context(void) {
   void* context = NULL;
   CALL("cuInit", 0);
-  CALL("cuCtxGetCurrent", &context);
-  return context == NULL ? cudaSetDevice(0) : kSuccess;
+  const int result = CALL("cuCtxGetCurrent", &context);
+  return result == kSuccess && context == NULL ? cudaSetDevice(0) : result;
 }
 
 int cudaMalloc(void** pointer, size_t size_bytes) {

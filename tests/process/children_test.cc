@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/process/shared_region.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -101,6 +102,41 @@ TEST_F(Children, OfAPausedProcess) {
   job->all("check world" + counts());
   EXPECT_EQ((*job)[0].ask("end_child"), "0");
   expect_cycle_works(*job);
+}
+
+/// Of a process whose memory another one has opened, forked while it is held and while it is
+/// paused.
+TEST_F(Children, OfAProcessWithTags) {
+  jobs::Job job(setup_, 2);
+  job.use_devices(first_devices(2));
+  SharedRegion region(job, 0, {1});
+  const size_t used = used_bytes(job[0]);
+  const size_t held = totals(job[0]).resident;
+  ASSERT_GT(held, 0u);
+  const auto pause = [&] {
+    job[0].ask("tag_pause");
+    EXPECT_EQ(totals(job[0]).resident, 0u);
+    // A child of a simulated process holds its memory (sim/machine.cc).
+    if (real_gpu()) expect_freed(used, used_bytes(job[0]), held);
+  };
+  const auto resume = [&] {
+    job[0].ask("tag_resume");
+    if (real_gpu()) expect_as_before(used, used_bytes(job[0]));
+    region.check();
+  };
+  job.all("fork_child");
+  pause();
+  resume();
+  for (const int rank : {0, 1}) EXPECT_EQ(job[rank].ask("end_child"), "0");
+  region.check();
+
+  pause();
+  job.all("fork_child");
+  resume();
+  for (const int rank : {0, 1}) EXPECT_EQ(job[rank].ask("end_child"), "0");
+  region.check();
+  region.free();
+  EXPECT_EQ(totals(job[1]).imports, 0u);
 }
 
 }  // namespace

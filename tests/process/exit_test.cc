@@ -6,6 +6,7 @@
 
 #include "driver/driver.h"
 #include "tests/process/progress.h"
+#include "tests/process/shared_region.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -45,6 +46,18 @@ class Exit : public JobTest {
     ASSERT_TRUE(WIFEXITED(status)) << status << rank.log();
     EXPECT_EQ(WEXITSTATUS(status), code) << rank.log();
   }
+  /// The rank ends, without a driver call of amem between its first and its last exit handler.
+  static void expect_no_call_in_exit(jobs::Job& job, int rank) {
+    for (const char* when : {"first ", "last "})
+      job[rank].ask(std::string("at_exit ") + when + count_calls());
+    job[rank].order("exit_with 7");
+    expect_code(job[rank], 7);
+    const auto calls = answers_at_exit(job[rank].log());
+    ASSERT_EQ(calls.size(), 2u) << job[rank].log();
+    EXPECT_TRUE(calls[0].starts_with("ok ")) << calls[0];
+    EXPECT_GT(std::stol(calls[0].substr(3)), 0);
+    EXPECT_EQ(calls[0], calls[1]);
+  }
   static void expect_exit_refused(const std::string& answer, const std::string& call) {
     EXPECT_TRUE(has(answer, call + " returned 5")) << answer;
     EXPECT_TRUE(has(answer, "exit() has begun")) << answer;
@@ -55,16 +68,34 @@ TEST_F(Exit, WhilePausedMakesNoDriverCall) {
   if (real_gpu()) GTEST_SKIP() << "a real driver does not count its calls";
   auto job = ranks(2);
   job->all("pause");
-  for (const char* when : {"first ", "last "})
-    job->all(std::string("at_exit ") + when + count_calls());
-  for (int rank : {0, 1}) {
-    (*job)[rank].order("exit_with 7");
-    expect_code((*job)[rank], 7);
-    const auto calls = answers_at_exit((*job)[rank].log());
-    ASSERT_EQ(calls.size(), 2u) << (*job)[rank].log();
-    EXPECT_TRUE(calls[0].starts_with("ok ")) << calls[0];
-    EXPECT_GT(std::stol(calls[0].substr(3)), 0);
-    EXPECT_EQ(calls[0], calls[1]);
+  for (int rank : {0, 1}) expect_no_call_in_exit(*job, rank);
+}
+
+/// Rank 1 has opened the memory of rank 0.
+TEST_F(Exit, WhileATagIsPausedMakesNoDriverCall) {
+  if (real_gpu()) GTEST_SKIP() << "a real driver does not count its calls";
+  for (const int ending : {0, 1}) {
+    jobs::Job job(setup_, 2);
+    job.use_devices({0, 1});
+    const size_t used = used_bytes(job[1 - ending]);
+    SharedRegion region(job, 0, {1});
+    job[0].ask("tag_malloc kv_cache discard 5000000");
+    job[0].ask("tag_pause");
+
+    expect_no_call_in_exit(job, ending);
+
+    if (ending == 0) {
+      region.expect_revoked();
+      region.close(1);
+    } else {
+      region.closed(1);
+      job[0].ask("tag_resume");
+      region.free();
+      job[0].ask("tag_free kv_cache");
+    }
+    EXPECT_EQ(totals(job[1 - ending]).objects, 0u);
+    EXPECT_EQ(totals(job[1 - ending]).imports, 0u);
+    EXPECT_EQ(used_bytes(job[1 - ending]), used);
   }
 }
 

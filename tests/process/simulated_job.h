@@ -59,6 +59,8 @@ class JobTest : public testing::Test {
     std::filesystem::create_directories(gpus_);
     setup_.environment["LD_LIBRARY_PATH"] = (build / "sim").string();
     setup_.environment["AMEM_NCCL_PATH"] = (build / "sim/libnccl.so.2").string();
+    setup_.environment["AMEM_TEST_CUDART"] =
+        (build / "tests/interpose/programs/libfake_cudart.so").string();
     setup_.environment["AMEM_SIM_DIR"] = gpus_.string();
     setup_.environment["AMEM_SIM_MEMORY_MB"] = "1024";
     if (!kSanitized) return;

@@ -214,6 +214,44 @@ TEST_F(TagsTest, MemoryIsFreedAndMadeWhilePaused) {
   job[0].ask("tag_check kv_cache");
 }
 
+TEST_F(TagsTest, GrowsAfterAResumeAndWhilePaused) {
+  AMEM_NEEDS_GPUS(1);
+  jobs::Job job(setup_, 1);
+  job.use_devices({0});
+  size_t wanted = 0;
+  // New memory is resident: what was paused before stays away.
+  const auto grow = [&](size_t size_bytes, size_t resident) {
+    job[0].ask("tag_malloc weights keep " + std::to_string(size_bytes));
+    job[0].ask("tag_write_last weights");
+    wanted += size_bytes;
+    EXPECT_EQ(of(job[0], "weights").allocated, wanted);
+    EXPECT_EQ(of(job[0], "weights").resident, resident);
+  };
+  const auto resume = [&] {
+    job[0].ask("tag_resume weights");
+    EXPECT_EQ(of(job[0], "weights").resident, wanted);
+    EXPECT_EQ(job[0].ask("tag_check weights"), std::to_string(wanted));
+  };
+  const auto pause = [&] {
+    job[0].ask("tag_pause weights");
+    EXPECT_TRUE(is_paused(job[0], "weights"));
+    EXPECT_EQ(of(job[0], "weights").released, wanted);
+  };
+  grow(4 * kMiB, 4 * kMiB);
+  pause();
+  resume();
+  grow(6 * kMiB, 10 * kMiB);
+  pause();
+  resume();
+  pause();
+  grow(2 * kMiB, 2 * kMiB);
+  resume();
+  pause();
+  grow(8 * kMiB, 8 * kMiB);
+  pause();
+  resume();
+}
+
 TEST_F(TagsTest, NobodyUsesAnUnknownTag) {
   AMEM_NEEDS_GPUS(1);
   jobs::Job job(setup_, 1);

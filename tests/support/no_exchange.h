@@ -18,8 +18,8 @@ class NoExchange : public Exchange {
   }
   bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
   Result<IpcHandleBytes> make_ipc_handle(Allocation&) override { return IpcHandleBytes{}; }
-  bool import_ipc_handle(const IpcHandleBytes&, DriverHandle*, DriverResult*) override {
-    return false;
+  std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes&) override {
+    return std::nullopt;
   }
   Result<IpcHandleBytes> offer_descriptor(UniqueFd) override { return IpcHandleBytes{}; }
   void withdraw_descriptor(const IpcHandleBytes&) override {}

@@ -34,10 +34,22 @@ RegisteredRange::RegisteredRange(HookContext* context, DeviceAddress address, si
   if (context == nullptr || context->forward_only) return;
   MutexLock lock(context->registry->mutex);
   for (const Mapping* mapping : context->registry->mappings_in(address, size_bytes))
-    if (Allocation* const allocation = context->registry->find(mapping->allocation)) {
-      ++allocation->registering;
-      allocations_.push_back(allocation->id);
-    }
+    add(mapping->allocation);
+}
+
+RegisteredRange::RegisteredRange(HookContext* context, DriverHandle backing) : context_(context) {
+  if (context == nullptr || context->forward_only || backing == 0) return;
+  MutexLock lock(context->registry->mutex);
+  for (const auto& [id, known] : context->registry->backings())
+    if (known.handle == backing)
+      for (const auto& [offset_bytes, allocation] : known.allocations) add(allocation);
+}
+
+void RegisteredRange::add(AllocationId id) {
+  Allocation* const allocation = context_->registry->find(id);
+  if (allocation == nullptr) return;
+  ++allocation->registering;
+  allocations_.push_back(id);
 }
 
 RegisteredRange::~RegisteredRange() {

@@ -96,12 +96,14 @@ size_t driver_bytes(const HookContext& context, size_t size_bytes);
 /// Later pauses are refused for this reason, or for an earlier one.
 void refuse_pauses(HookContext& context, std::string because);
 
-/// All memory that is mapped in the range stays while a call registers it: a pause that runs at the
-/// same time must not release pages that the call has pinned.
+/// All memory that is mapped in the range, or whose backing has the handle, stays while a call
+/// registers it: a pause that runs at the same time must not release pages that the call has
+/// pinned.
 class RegisteredRange {
  public:
   /// `context` may be nullptr.
   RegisteredRange(HookContext* context, DeviceAddress address, size_t size_bytes);
+  RegisteredRange(HookContext* context, DriverHandle backing);
   ~RegisteredRange();
   RegisteredRange(const RegisteredRange&) = delete;
 
@@ -109,6 +111,8 @@ class RegisteredRange {
   void keep(const char* because);
 
  private:
+  void add(AllocationId id) AMEM_REQUIRES(context_->registry->mutex);
+
   HookContext* const context_;
   std::vector<AllocationId> allocations_;
 };

@@ -54,6 +54,8 @@ class NcclClient final : public Client, public GraphGate {
 
   bool owns(const Tag& tag) const override { return tag == kNcclTag; }
   Tags tags() const override { return {kNcclTag}; }
+  /// A paused process is in no call of NCCL for which others would wait.
+  bool uses_imports_at_once() const override { return true; }
   size_t kept_bytes(const Allocation& allocation) const override {
     return amem::kept_bytes(allocation, settings.headers_only);
   }

@@ -17,13 +17,11 @@ Result<std::optional<IpcHandleBytes>> TensorClient::export_handle(DeviceAddress 
 }
 
 std::optional<Result<DeviceAddress>> TensorClient::open(const IpcHandleBytes& bytes, int device) {
-  DriverHandle handle = 0;
-  DriverResult result = driver_result::kSuccess;
-  if (!exchange_.import_ipc_handle(bytes, &handle, &result)) return std::nullopt;
-  if (result != driver_result::kSuccess)
-    return driver_status(driver_, result, "cudaIpcOpenMemHandle()").error();
+  const std::optional<Result<DriverHandle>> handle = exchange_.import_ipc_handle(bytes);
+  if (!handle.has_value()) return std::nullopt;
+  if (!handle->ok()) return Error(handle->error());
   MutexLock lock(registry_.mutex);
-  return map_opened(handle, device);
+  return map_opened(handle->value(), device);
 }
 
 // The import has a handle reference for each open().
@@ -59,19 +57,18 @@ void TensorClient::erase_if_unused(Allocation& allocation) {
   erase_unused(driver_, registry_, allocation);
 }
 
-// The record has what is left after a driver call fails: a repetition continues there.
+// After an error everything is as before, unless only the addresses are left.
 Status TensorClient::unmap(DeviceAddress address) {
   const Mapping mapping = *registry_.find_mapping(address);
   Allocation& allocation = *registry_.find(mapping.allocation);
   Backing& backing = registry_.backing_of(allocation);
-  if (allocation.mappings.size() == 1 && allocation.handle_references == 1 &&
-      backing.allocations.size() == 1)
-    AMEM_TRY(unmap_backing(driver_, backing));
-  for (Placement& placement : backing.placements) {
-    if (placement.address != address || !placement.mapped) continue;
-    AMEM_TRY(driver_status(driver_, driver_.cuMemUnmap(address, placement.size_bytes),
-                           "cuMemUnmap(%zu bytes)", placement.size_bytes));
-    placement.mapped = placement.accessible = false;
+  const bool is_last = allocation.mappings.size() == 1 && allocation.handle_references == 1 &&
+                       backing.allocations.size() == 1;
+  const Status unmapped =
+      is_last ? unmap_backing(driver_, backing) : unmap_at(driver_, backing, address);
+  if (!unmapped.ok()) {
+    (void)create_backing(driver_, backing);
+    return unmapped;
   }
   AMEM_TRY(driver_status(driver_, driver_.cuMemAddressFree(address, mapping.size_bytes),
                          "cuMemAddressFree(%zu bytes)", mapping.size_bytes));
@@ -95,13 +92,13 @@ std::optional<Status> TensorClient::close(DeviceAddress address) {
   MutexLock lock(registry_.mutex);
   const auto opened = opened_.find(address);
   if (opened == opened_.end()) return std::nullopt;
-  if (opened->second.count == 1) {
-    AMEM_TRY(unmap(address));
-    opened_.erase(opened);
+  if (opened->second.count > 1) {
+    --opened->second.count;
+    --registry_.find(opened->second.allocation)->handle_references;
     return ok_status();
   }
-  --registry_.find(opened->second.allocation)->handle_references;
-  --opened->second.count;
+  AMEM_TRY(unmap(address));
+  opened_.erase(address);
   return ok_status();
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/nccl/hook_context.h"
 #include "interpose/interposer.h"
 
@@ -22,28 +23,39 @@ constexpr char kGdrcopy[] = "mapped for the CPU (gdrcopy)";
 
 using Word = uintptr_t;
 
-// All functions begin with an object, the address and the size. They have up to nine parameters of
+// Most functions begin with an object, the address and the size. They have up to nine parameters of
 // one word each: the first six are in registers, the others on the stack (System V ABI, AMD64,
 // 3.2.3), where words that a caller has not passed are read and ignored.
 using Register = Word(Word object, Word address, Word size, Word, Word, Word, Word, Word, Word);
 
 // --- Functions
 
-/// libibverbs verbs.h (rdma-core 44), gdrapi.h (gdrcopy 2.4), CUDA Driver API (dma-buf).
+enum Parameters {
+  kAddressAndSize,     ///< object, address, size
+  kOffsetAndSize,      ///< object, offset, size, address
+  kHandleOfTheDriver,  ///< object, handle: the caller has it from cuMemRetainAllocationHandle()
+};
+/// libibverbs verbs.h (rdma-core 44), gdrapi.h (gdrcopy 2.4), CUDA Driver API (exports).
 struct Function {
   bool returns_object;  ///< nullptr: failed; otherwise an int, 0: succeeded
   const char* because;
-  bool has_offset = false;  ///< object, offset, size, address; otherwise object, address, size
+  Parameters parameters = kAddressAndSize;
 };
 constexpr std::array kFunctionNames = {
-    "ibv_reg_mr",        "ibv_reg_mr_iova",   "ibv_reg_mr_iova2",
-    "gdr_pin_buffer",    "gdr_pin_buffer_v2", "cuMemGetHandleForAddressRange",
-    "ibv_reg_dmabuf_mr",
+    "ibv_reg_mr",        "ibv_reg_mr_iova",
+    "ibv_reg_mr_iova2",  "gdr_pin_buffer",
+    "gdr_pin_buffer_v2", "cuMemGetHandleForAddressRange",
+    "ibv_reg_dmabuf_mr", "cuMemExportToShareableHandle",
 };
 constexpr Function kFunctions[] = {
-    {true, kNic},       {true, kNic},      {true, kNic},
-    {false, kGdrcopy},  {false, kGdrcopy}, {false, "exported as a dma-buf"},
-    {true, kNic, true},
+    {true, kNic},
+    {true, kNic},
+    {true, kNic},
+    {false, kGdrcopy},
+    {false, kGdrcopy},
+    {false, "exported as a dma-buf"},
+    {true, kNic, kOffsetAndSize},
+    {false, "exported by the application", kHandleOfTheDriver},
 };
 static_assert(std::size(kFunctions) == kFunctionNames.size());
 /// NCCL looks its functions up itself, and may have another library than the rest of the process.
@@ -58,8 +70,16 @@ Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word 
   if (known.load() == 0) known = first_definition(kFunctionNames[kRow]);
   auto* const real = reinterpret_cast<Register*>(known.load());
   constexpr Function kFunction = kFunctions[kRow];
+  if constexpr (kFunction.parameters == kHandleOfTheDriver)
+    if (is_our_handle(address))  // of a library whose calls are hooked, such as PyTorch
+      return static_cast<Word>(hooked_cuMemExportToShareableHandle(
+          reinterpret_cast<void*>(object), address, static_cast<int>(size), d));
   // Without a context there is no memory of amem.
-  RegisteredRange range(hook_context(), kFunction.has_offset ? d : address, size);
+  RegisteredRange range =
+      kFunction.parameters == kHandleOfTheDriver
+          ? RegisteredRange(hook_context(), address)
+          : RegisteredRange(hook_context(), kFunction.parameters == kOffsetAndSize ? d : address,
+                            size);
   const Word result = real(object, address, size, d, e, f, g, h, i);
   const bool failed = kFunction.returns_object ? result == 0 : static_cast<int>(result) != 0;
   if (!failed) range.keep(kFunction.because);

@@ -6,7 +6,8 @@ namespace amem {
 
 // Functions outside the driver that use device memory by its physical addresses, so that it must
 // stay where it is: registration with a NIC (libibverbs), mapping for the CPU (gdrcopy), export as
-// a dma-buf, and network plugins of NCCL (NCCL User Guide, NCCL_NET_PLUGIN). A plugin exports
+// a dma-buf or as a descriptor of the driver, which does not identify its importers, and network
+// plugins of NCCL (NCCL User Guide, NCCL_NET_PLUGIN). A plugin exports
 // tables of functions, such as `ncclNetPlugin_v11`. NCCL looks up all of them with dlsym or dlvsym.
 
 /// True for the name of such a function, or of such a table of any version.

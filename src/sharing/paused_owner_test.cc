@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// The import of memory whose owner is paused, by a client that uses it at once.
+#include <future>
+#include <string>
+
+#include "tests/support/import_fixture.h"
+
+namespace amem {
+namespace {
+
+/// The owner is paused, and the client starts work inside its calls, as NCCL does.
+class ImportOfAPausedOwnerTest : public EarlyImportTest {
+ protected:
+  ImportOfAPausedOwnerTest() {
+    client_.uses_at_once = true;
+    outcome_ = Fetched::Outcome::away;
+  }
+};
+
+TEST_F(ImportOfAPausedOwnerTest, ReturnsWhenTheOwnerHasResumed) {
+  auto imported = import();
+  EXPECT_FALSE(is_done(imported)) << "the owner is paused";
+
+  EXPECT_TRUE(restore(/*last=*/false).ok());
+  EXPECT_FALSE(is_done(imported)) << "it is mapped, but not filled";
+  EXPECT_TRUE(tell(Restore{"", {}, true, 1, 1}).ok());
+
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+  EXPECT_EQ(state(), BackingState::mapped);
+}
+
+TEST_F(ImportOfAPausedOwnerTest, DoesNotHoldUpARevoke) {
+  auto imported = import();
+  EXPECT_FALSE(is_done(imported));
+
+  expect_failure_in_revoke(imported);
+}
+
+TEST_F(ImportOfAPausedOwnerTest, DoesNotHoldUpARevokeOfWhatIsMappedButNotFilled) {
+  auto imported = import();
+  EXPECT_TRUE(restore(/*last=*/false).ok());
+  EXPECT_FALSE(is_done(imported));
+
+  expect_failure_in_revoke(imported);
+}
+
+// The owner answers that it is paused before its pause has succeeded.
+TEST_F(ImportOfAPausedOwnerTest, DoesNotHoldUpARevokeThatHasArrivedBefore) {
+  client_.holds = true;
+  auto revoked = std::async(std::launch::async, [this] {
+    return tell(Revoke{10000, {""}, {}, {}});
+  });
+  EXPECT_TRUE(eventually([this] { return client_.is_quiet.load(); }));
+
+  auto imported = import();
+  EXPECT_TRUE(fails_early(imported));
+
+  client_.holds = false;
+  EXPECT_TRUE(revoked.get().ok());
+}
+
+TEST_F(ImportOfAPausedOwnerTest, WaitsIfTheRevokeHasEnded) {
+  EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
+  auto imported = import();
+  EXPECT_FALSE(is_done(imported)) << "the owner is paused";
+
+  EXPECT_TRUE(restore().ok());
+
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
+TEST_F(ImportOfAPausedOwnerTest, FailsIfTheOwnerHasFreedTheMemory) {
+  auto imported = import();
+  EXPECT_FALSE(is_done(imported));
+
+  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
+
+  EXPECT_TRUE(fails_early(imported));
+}
+
+TEST_F(ImportOfAPausedOwnerTest, FailsIfTheOwnerEnds) {
+  auto imported = import();
+
+  sharing_->on_peer_gone({owner_.id, kOwnerPid, 0});
+
+  EXPECT_TRUE(fails_early(imported));
+}
+
+TEST_F(ImportOfAPausedOwnerTest, FailsAtTheDeadlineOfAGateAndNamesTheOwner) {
+  context_.gate_timeout_ms = kLongerThanNotice;
+  testing::internal::CaptureStderr();
+
+  EXPECT_NE(import().get(), driver_result::kSuccess);
+
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("an import waits for the process that owns the memory: process 4711\n"),
+            log.npos)
+      << log;
+  EXPECT_NE(log.find("cannot import memory of process 4711: it is paused"), log.npos) << log;
+}
+
+TEST_F(ImportOfAPausedOwnerTest, ReturnsAtOnceIfTheOwnersResumeCouldWaitForTheCaller) {
+  client_.uses_at_once = false;
+  EXPECT_EQ(import().get(), driver_result::kSuccess);
+  EXPECT_EQ(state(), BackingState::revoked);
+}
+
+}  // namespace
+}  // namespace amem

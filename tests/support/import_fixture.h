@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "sharing/sharing.h"
+#include "sharing/token.h"
+#include "tests/support/peer_fixture.h"
+#include "tests/support/sharing_fixture.h"
+
+namespace amem {
+
+inline constexpr pid_t kOwnerPid = 4711;
+inline std::vector<UniqueFd> descriptor() {
+  std::vector<UniqueFd> fds;
+  fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return fds;
+}
+
+inline constexpr long kLongerThanNotice = kNoticeMs + 500;
+
+/// This process imports memory of owners that the test plays.
+class FetchWaitTest : public SharingTest {
+ protected:
+  FetchWaitTest() { EXPECT_TRUE(sharing_->start().ok()); }
+  ~FetchWaitTest() override { end_service(std::move(sharing_)); }
+
+  Token token_of(const Node& owner, BackingId backing = 5) {
+    return {owner.id, backing, 2, backing, 0, 0, 1 << 21, kOwnerPid, ""};
+  }
+  BackingId add_dropped(const Node& owner, BackingId backing = 5) {
+    MutexLock lock(registry_.mutex);
+    Backing& import = registry_.backing_of(registry_.add_import(token_of(owner, backing)));
+    import.state = BackingState::dropped;
+    return import.id;
+  }
+
+  Node silent_;
+  std::unique_ptr<Sharing> sharing_ =
+      std::make_unique<Sharing>(context_, [] { return std::string(); });
+};
+
+/// Counts what happens to its gate. A revoke waits in quiesce_for_peer() while `holds`.
+class GateClient : public IdleClient {
+ public:
+  void close_for_peer(const InstanceId&, const std::string&, const Scope&) override {
+    is_open = false;
+  }
+  void close_if_shared(const InstanceId&, const std::string&, const Scope&) override {
+    is_open = false;
+  }
+  Status quiesce_for_peer(const Scope&, Deadline) override {
+    is_quiet = true;
+    EXPECT_TRUE(eventually([this] { return !holds; }));
+    if (is_busy) return make_error(ErrorKind::timeout, 0, "work does not end");
+    return ok_status();
+  }
+  void reopen_for_peer(const InstanceId&) override {
+    is_open = true;
+    ++reopened;
+  }
+  bool uses_imports_at_once() const override { return uses_at_once; }
+  std::atomic<bool> is_open = true, holds = false, is_quiet = false, is_busy = false,
+                    uses_at_once = false;
+  std::atomic<int> reopened = 0;
+};
+
+/// The owner answers a fetch with memory that it is still filling.
+class EarlyImportTest : public FetchWaitTest {
+ protected:
+  EarlyImportTest() {
+    context_.clients = Clients{&client_};
+    context_.gate_timeout_ms = kPatienceMs;
+    driver_.cuMemImportFromShareableHandle = [](DriverHandle* handle, void*, int) {
+      return *handle = 7, driver_result::kSuccess;
+    };
+    driver_.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties*, DriverHandle) {
+      return driver_result::kSuccess;
+    };
+    driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
+  }
+  /// Imports on a thread of its own.
+  std::future<DriverResult> begin_import() {
+    return std::async(std::launch::async, [this] {
+      const Result<UniqueFd> token = make_token(token_of(owner_));
+      DriverHandle handle = 0;
+      DriverResult imported = driver_result::kUnknown;
+      EXPECT_TRUE(sharing_->imports().import_token(token.value().get(), &handle, &imported));
+      return imported;
+    });
+  }
+  /// The same; returns when the owner has answered and the gate is closed.
+  std::future<DriverResult> import() {
+    auto result = begin_import();
+    EXPECT_TRUE(owner_.recorder.wait_seen(1));
+    EXPECT_TRUE(eventually([this] { return !client_.is_open; }));
+    return result;
+  }
+  Result<Received> tell(Message message) {
+    return call_and_wait(*owner_.service, context_.self, std::move(message), {}, patience());
+  }
+  /// The owner has the memory again; with the last part, it is filled.
+  Result<Received> restore(bool last = true) {
+    return call_and_wait(*owner_.service, context_.self, Restore{"", {5}, last, 0, 1}, descriptor(),
+                         patience());
+  }
+  /// The owner pauses again, and waits for the call that imports: neither waits for the other.
+  void expect_failure_in_revoke(std::future<DriverResult>& imported) {
+    client_.holds = true;
+    auto revoked = std::async(std::launch::async, [this] {
+      return tell(Revoke{10000, {""}, {}, {}});
+    });
+    EXPECT_TRUE(fails_early(imported));
+    client_.holds = false;
+    EXPECT_TRUE(revoked.get().ok());
+    EXPECT_FALSE(client_.is_open);
+  }
+  static bool is_done(std::future<DriverResult>& result) {
+    return result.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready;
+  }
+  /// Before the deadline of the gate.
+  static bool fails_early(std::future<DriverResult>& result) {
+    return result.wait_for(std::chrono::milliseconds(kPatienceMs / 2)) ==
+               std::future_status::ready &&
+           result.get() != driver_result::kSuccess;
+  }
+  BackingState state() {
+    MutexLock lock(registry_.mutex);
+    return registry_.backings().begin()->second.state;
+  }
+
+  GateClient client_;
+  std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::early;
+  /// The end of a restore precedes the answer.
+  std::atomic<bool> ends_restore_ = false;
+  Node owner_{
+      NodeOptions(), [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
+        if (!std::holds_alternative<Fetch>(message)) return;
+        const auto answer = [this, from, request_id](const Result<Received>&) {
+          const bool is_away = outcome_ == Fetched::Outcome::away;
+          owner_.service->reply(from.instance, request_id, Fetched{{outcome_}, {}, {}},
+                                is_away ? std::vector<UniqueFd>() : descriptor());
+        };
+        if (!ends_restore_) return answer(make_error(ErrorKind::misuse, 0, "no restore"));
+        owner_.service->call(from.instance, Restore{"", {}, true, 0, 1}, {}, patience(), answer);
+      }};
+};
+
+}  // namespace amem
