@@ -192,10 +192,8 @@ TEST_P(RegionStop, IsAnErrorInTimeAndTheOthersGoOn) {
   job_[victim()].kill(SIGCONT);
   if (victim() == 0) (void)job_[0].outcome();
   job_.all("tag_resume weights");
-  for (const int owner : {0, 1}) {
-    regions_[static_cast<size_t>(owner)].check();
-    expect_cycle(owner);
-  }
+  // Before the next pause, a peer that was stopped may still have to unmap and to map again.
+  for (const int owner : {0, 1}) expect_cycle(owner);
 }
 
 INSTANTIATE_TEST_SUITE_P(AtPoints, RegionStop, testing::ValuesIn(points_to_stop_at()),
