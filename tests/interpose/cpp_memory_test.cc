@@ -99,7 +99,7 @@ TEST_F(CppMemory, ScopeFreesAnAllocationOnce) {
     void* const pointer = first.data();
     const Allocation second = std::move(first);
     EXPECT_EQ(second.data(), pointer);
-    EXPECT_EQ(first.data(), nullptr);
+    EXPECT_EQ(first.data(), nullptr);  // NOLINT(bugprone-use-after-move): what a move leaves
     EXPECT_EQ(totals("weights").allocated_bytes, kBytes);
     Allocation third(2 * kBytes, "weights");
     third = Allocation(kBytes, "kv_cache");

@@ -11,8 +11,8 @@ class GraphLaunches : public JobTest {
  protected:
   void SetUp() override { AMEM_NEEDS_GPUS(2); }
 
-  std::unique_ptr<jobs::Job> captured(std::map<std::string, std::string> variables = {}) {
-    auto job = pair(std::move(variables));
+  std::unique_ptr<jobs::Job> captured(const std::map<std::string, std::string>& variables = {}) {
+    auto job = pair(variables);
     job->all("capture world 4096");
     job->all("replay world");
     return job;
