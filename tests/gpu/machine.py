@@ -73,19 +73,15 @@ def ask(command: list[str], variables: dict[str, str], problem: str = "") -> str
     return done.stdout
 
 
-def _stock_nccl() -> str:
-    """The NCCL of this Python's nvidia packages, or else of the loader's cache; "" when neither has one."""
-    try:
-        package = importlib.util.find_spec("nvidia.nccl")
-    except ModuleNotFoundError:
-        package = None
-    for folder in (package.submodule_search_locations if package else None) or ():
-        library = Path(folder) / "lib" / "libnccl.so.2"
-        if library.exists():
-            return str(library)
-    cached = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"libnccl\.so\.2 \(.*x86-64.*\) => (.+)", cached)
-    return found[1] if found else ""
+def _library(package: str, name: str, cached: str) -> str:
+    """A library of this Python's nvidia packages, or else of the loader's cache; "" when neither has one."""
+    nvidia = importlib.util.find_spec("nvidia")
+    for folder in (nvidia.submodule_search_locations if nvidia else None) or ():
+        if found := sorted(Path(folder).glob(f"{package}/lib/{name}")):
+            return str(found[0])
+    known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
+    match = re.search(rf"{cached} \(.*x86-64.*\) => (.+)", known)
+    return match[1] if match else ""
 
 
 def nccl_version(build: Path, variables: dict[str, str], problem: str = "") -> tuple[int, int, int]:
@@ -104,8 +100,11 @@ def find_machine(build: Path, share: bool, looks_only: bool) -> Machine:
         return Machine(build, 0, "", share, variables)
     gpus = int(ask([sys.executable, str(HERE / "gpu_count.py")], variables))
     # For programs linked with amem's, too.
-    if "AMEM_NCCL_PATH" not in variables and (found := _stock_nccl()):
+    if "AMEM_NCCL_PATH" not in variables and (found := _library("nccl", "libnccl.so.2", r"libnccl\.so\.2")):
         variables["AMEM_NCCL_PATH"] = found
+    # Not on the loader's path where it is a Python package.
+    if found := _library("*", "libcudart.so.*", r"libcudart\.so\.\d+"):
+        variables["AMEM_TEST_CUDART"] = found
     version = nccl_version(build, variables, "no stock libnccl.so.2, AMEM_NCCL_PATH names one: ")
     nccl, first = (".".join(map(str, each)) for each in (version, FIRST_THAT_SHARES))
     # Some tests of two ranks look at the memory of a GPU as one rank's.
