@@ -64,20 +64,13 @@ TEST_F(MixedRanks, OneWithAmemThatIsOffFailsAndIsNamed) {
 /// not answer the request for a descriptor of its memory.
 class MixedCumem : public MixedRanks {
  protected:
-  void SetUp() override {
-    AMEM_NEEDS_GPUS(2);
-    setup_.environment["MINCCL_TIMEOUT_MS"] = milliseconds(10000);
-  }
-  void wait_until_it_is_named() {
-    const std::string wanted = "NCCL waits for a descriptor of GPU memory of rank 1 (process " +
-                               std::to_string(ranks_[1]->pid()) + " (";
-    wait_for("the rank is named", [&] { return has(ranks_[0]->log(), wanted); });
-  }
   void expect_it_is_named() {
     for (int rank : {0, 1}) ranks_[rank]->answer();
     for (auto& rank : ranks_) rank->order("check world 17");
     const auto began = std::chrono::steady_clock::now();
-    wait_until_it_is_named();
+    const std::string wanted = "NCCL waits for a descriptor of GPU memory of rank 1 (process " +
+                               std::to_string(ranks_[1]->pid()) + " (";
+    wait_for("the rank is named", [&] { return has(ranks_[0]->log(), wanted); });
     EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5) * kSlowdown);
     const std::string text = ranks_[1]->failure();
     EXPECT_TRUE(has(text, "cudaIpcOpenMemHandle")) << text;
@@ -90,17 +83,10 @@ class MixedCumem : public MixedRanks {
 
 TEST_F(MixedCumem, RankWithoutItIsNamed) {
   begin({{"NCCL_CUMEM_ENABLE", "0"}, {"AMEM_CUMEM", "respect"}});
-  // The other rank connects when it creates the communicator, and waits for this one, whose NCCL
-  // connects then (init.cc:1552@v2.30.7-1) or at the first collective.
-  if (real_gpu()) {
-    ranks_[0]->order("check world 17");
-    return wait_until_it_is_named();
-  }
   expect_it_is_named();
 }
 
 TEST_F(MixedCumem, RankWithoutItAndAmemIsNamed) {
-  if (real_gpu()) GTEST_SKIP() << "the program without amem is not among those for GPUs";
   begin({{"LD_LIBRARY_PATH", setup_.environment["LD_LIBRARY_PATH"]}, {"NCCL_CUMEM_ENABLE", "0"}},
         "amem_rank_plain");
   expect_it_is_named();
