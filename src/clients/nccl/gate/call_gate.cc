@@ -229,7 +229,8 @@ CommunicatorId CallGate::id_of(const void* communicator) {
 }
 
 std::vector<const void*> CallGate::communicators_of_caller() {
-  const GateThread& thread = this_thread();
+  if (t_thread_ == nullptr) return {};
+  const GateThread& thread = *t_thread_;
   std::vector<const void*> inside;
   const size_t count = thread.count.load(std::memory_order_relaxed);
   if (count > GateThread::kCommunicatorsInGroup) {
@@ -237,6 +238,7 @@ std::vector<const void*> CallGate::communicators_of_caller() {
     for (const auto& [communicator, id] : known_) inside.push_back(communicator);
   } else {
     for (size_t i = 0; i < count; ++i) inside.push_back(thread.communicators[i].load());
+    std::erase(inside, nullptr);  // the start of a group
   }
   if (inside.empty()) inside.push_back(nullptr);
   return inside;

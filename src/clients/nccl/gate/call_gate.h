@@ -181,8 +181,8 @@ class CallGate {
     return thread.depth > 0 || thread.group_depth > 0;
   }
 
-  /// The communicators of the call or group that the calling thread is inside; nullptr stands for
-  /// communicators that are not known.
+  /// The communicators of the call or group that the calling thread is inside; nullptr alone if
+  /// they are not known. None on NCCL's own threads, which complete what other threads have called.
   std::vector<const void*> communicators_of_caller();
 
   /// The calling thread ends.
