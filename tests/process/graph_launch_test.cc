@@ -36,6 +36,20 @@ TEST_F(GraphLaunches, WaitForAPausedMember) {
   job->all("check world" + counts());
 }
 
+TEST_F(GraphLaunches, ThatWaitDoNotKeepTheirProcessFromPausing) {
+  auto job = captured();
+  (*job)[0].ask("pause");
+  (*job)[1].ask("thread launcher replay world");
+  wait_for("the launch waits",
+           [&] { return has((*job)[1].log(), "cuGraphLaunch waits for a member"); });
+  (*job)[1].ask("pause");
+  (*job)[1].ask_failing("wait launcher");
+  EXPECT_TRUE(has((*job)[1].log(), "cuGraphLaunch: this process is paused")) << (*job)[1].log();
+  job->all("resume");
+  job->all("check world" + counts());
+  job->all("replay world");
+}
+
 TEST_F(GraphLaunches, EndTheirWaitWithAnError) {
   auto job = captured({{"AMEM_GATE_TIMEOUT_MS", milliseconds(200)}});
   (*job)[0].ask("pause");

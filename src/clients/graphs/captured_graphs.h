@@ -16,9 +16,9 @@ namespace amem {
 class GraphGate {
  public:
   /// Lets in the launch of a graph with work that was captured for `object`, such as a
-  /// communicator. May wait for a paused rank. leave_launch() must follow on the same thread,
-  /// unless it fails.
-  virtual Status enter_launch(const char* call, const void* object) = 0;
+  /// communicator. If a rank is paused, waits for it if it `may_wait`, and otherwise fails at once
+  /// with ErrorKind::timeout. leave_launch() must follow on the same thread, unless it fails.
+  virtual Status enter_launch(const char* call, const void* object, bool may_wait) = 0;
   virtual void leave_launch(const void* object) = 0;
 
  protected:

@@ -8,7 +8,7 @@ namespace amem {
 namespace {
 
 struct NoGate final : GraphGate {
-  Status enter_launch(const char*, const void*) override { return ok_status(); }
+  Status enter_launch(const char*, const void*, bool) override { return ok_status(); }
   void leave_launch(const void*) override {}
 };
 

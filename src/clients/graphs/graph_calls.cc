@@ -2,13 +2,17 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/graphs/graph_calls.h"
 
+#include <pthread.h>
+
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "base/last_error.h"
 #include "clients/graphs/captured_graphs.h"
+#include "clients/graphs/graph_launch.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
 
@@ -50,34 +54,14 @@ constexpr std::array<const char*, kCount> kNames = [] {
 constexpr size_t kMostRuntimes = 4;
 constinit RealFunctions<kCount, kMostRuntimes> g_real(kNames);
 
-/// The gates of a graph's work, entered by the calling thread.
-class [[nodiscard]] Launch {
- public:
-  Launch(const char* call, const CapturedGraphs::Uses& uses) : uses_(uses), end_(uses.begin()) {
-    for (; end_ != uses.end() && status_.ok(); ++end_)
-      if (status_ = end_->gate->enter_launch(call, end_->object); !status_.ok()) break;
-  }
-  ~Launch() {
-    while (end_ != uses_.begin()) {
-      --end_;
-      end_->gate->leave_launch(end_->object);
-    }
-  }
-  Launch(const Launch&) = delete;
-
-  const Status& status() const { return status_; }
-
- private:
-  const CapturedGraphs::Uses& uses_;
-  CapturedGraphs::Uses::const_iterator end_;  ///< of those that were entered
-  Status status_ = ok_status();
-};
+/// In a forked process: another thread may have held the mutex of captured_graphs().
+constinit std::atomic<bool> g_forwards_only{false};
 
 template <typename Real>
 int launch(const char* call, const void* exec, Real real) {
   const auto uses = captured_graphs().uses_of(exec);
   if (uses == nullptr) return real();
-  const Launch launch(call, *uses);
+  const GraphLaunch launch(call, *uses);
   if (launch.status().ok()) return real();
   keep_last_error(call, launch.status().error());
   return kNotPermitted;
@@ -91,6 +75,7 @@ template <size_t kWhich, size_t kRuntime>
 int entry(Word a, Word b, Word c, Word d, Word e) {
   constexpr Function kFunction = kFunctions[kWhich];
   const auto real = [=] { return g_real.get<Real>(kWhich, kRuntime)(a, b, c, d, e); };
+  if (g_forwards_only.load(std::memory_order_relaxed)) return real();
   if constexpr (kFunction.kind == Kind::launch) {
     return launch(kFunction.name, reinterpret_cast<const void*>(a), real);
   } else if constexpr (kFunction.kind == Kind::instantiate) {
@@ -131,6 +116,11 @@ constexpr NamedFunctions kGraphFunctions{kNames, entry_of};
 
 }  // namespace
 
-void catch_graph_calls() { intercept_names(kGraphFunctions); }
+void catch_graph_calls() {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { g_forwards_only.store(true); });
+  (void)registered;
+  intercept_names(kGraphFunctions);
+}
 
 }  // namespace amem

@@ -118,12 +118,11 @@ Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {
 
 // A launch is like a group with a call on each communicator of the graph: it stays inside until the
 // group ends.
-Status NcclClient::enter_launch(const char* call, const void* communicator) {
+Status NcclClient::enter_launch(const char* call, const void* communicator, bool may_wait) {
+  const CallGate::Entry entry(gate, call, communicator, may_wait ? settings.gate_timeout_ms : 0);
+  if (!entry.is_inside()) return entry.refusal();
   gate.group_started(call);
-  const CallGate::Entry entry(gate, call, communicator, settings.gate_timeout_ms);
-  if (entry.is_inside()) return ok_status();
-  leave_launch(communicator);
-  return entry.refusal();
+  return ok_status();
 }
 
 void NcclClient::leave_launch(const void*) {

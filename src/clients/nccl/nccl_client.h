@@ -78,7 +78,7 @@ class NcclClient final : public Client, public GraphGate {
 
   // --- GraphGate; the objects are communicators
 
-  Status enter_launch(const char* call, const void* communicator) override;
+  Status enter_launch(const char* call, const void* communicator, bool may_wait) override;
   void leave_launch(const void* communicator) override;
   /// The calling thread captures the work of its NCCL call or group into this graph.
   void note_captured(const void* graph);

@@ -205,8 +205,8 @@ void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text
   changed_.notify_all();
 }
 
-Status SymmetricClient::enter_launch(const char* /*call*/, const void* handle) {
-  const Result<SymmetricHandle*> entered = enter(handle, launch_timeout_ms_);
+Status SymmetricClient::enter_launch(const char* /*call*/, const void* handle, bool may_wait) {
+  const Result<SymmetricHandle*> entered = enter(handle, may_wait ? launch_timeout_ms_ : 0);
   return entered.ok() ? ok_status() : Status(entered.error());
 }
 

@@ -73,7 +73,7 @@ class SymmetricClient final : public Client, public GraphGate {
 
   // --- GraphGate; the objects are handles
 
-  Status enter_launch(const char* call, const void* handle) override;
+  Status enter_launch(const char* call, const void* handle, bool may_wait) override;
   void leave_launch(const void* handle) override;
 
  private:
