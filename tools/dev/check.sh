@@ -51,9 +51,11 @@ orders() {
     -R '^FirstIsRank/EveryOrder|^PauseAlone\.RanksLeaveAndReturn'
 }
 
-# Of the faults without slabs, ./dev test runs those of the driver's calls.
-faults_without_slabs() {
-  AMEM_SLAB=0 "$build/tests/fault_test" --gtest_brief=1 --gtest_filter='*DriverCall.*:*HostCall.*:*Death.*:*FileNumbers.*'
+# Of the faults without slabs, ./dev test runs those of the driver's calls; of the processes, those with NCCL's memory.
+without_slabs() {
+  local -x AMEM_SLAB=0
+  "$build/tests/fault_test" --gtest_brief=1 --gtest_filter='*DriverCall.*:*HostCall.*:*Death.*:*FileNumbers.*' &&
+    "$build/tests/process_test" --gtest_brief=1 --gtest_filter='-Cycles.*:Descriptors.*:Orders.*'
 }
 
 # What ./dev test samples, whole: SIGSTOP at every point, every order of leaving and returning. The programs
@@ -76,7 +78,7 @@ run_check headers cmake --build "$build" --parallel "$(nproc)" --target headers_
 run_check selftest python3 tools/selftest/test_checks.py
 run_check tidy tidy
 run_check orders orders
-run_check without_slabs faults_without_slabs
+run_check without_slabs without_slabs
 if [[ $fast != 1 ]]; then
   run_check fuzz bash tools/dev/fuzz.sh "$fuzz_runs"
   run_check asan sanitized asan
