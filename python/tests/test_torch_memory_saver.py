@@ -192,6 +192,19 @@ def test_launchers_find_the_library_for_ld_preload(build, launcher):
     assert printed.split() == [build.preload, "4"]
 
 
+def test_library_of_the_original_in_the_process_is_refused(run):
+    code = """
+import types
+amem.torch_memory_saver.ctypes = types.SimpleNamespace(CDLL=lambda name: types.SimpleNamespace(tms_pause=None))
+try:
+    saver.pause()
+except amem.AmemError as error:
+    print(error)
+"""
+    assert "torch_memory_saver's own library is in this process" in run(code)
+    assert run("saver.pause(); print(1)").split() == ["1"]
+
+
 def test_other_binaries_of_the_package_are_refused(run):
     code = """
 from torch_memory_saver.utils import change_env, get_binary_path_from_package

@@ -165,6 +165,14 @@ def test_torch_memory_saver_beside_amem(amem, machine, tmp_path):
     )
 
 
+def test_library_of_the_wheel_in_place_of_torch_memory_savers(amem, machine, tmp_path):
+    library = tmp_path / "torch_memory_saver_hook_mode_preload.abi3.so"
+    library.write_bytes((amem.folder / "sim" / "libnvidia-ml.so.1").read_bytes())
+    (tmp_path / "lib").symlink_to(amem.folder / "lib")
+
+    assert "LD_PRELOAD" not in examine(amem, sys.executable, LD_PRELOAD=str(library), **machine)[1]
+
+
 @pytest.mark.parametrize("cumem, verdict", [("force", "note"), ("respect", "FAIL")])
 @pytest.mark.parametrize("in_file", [True, False])
 def test_nccl_without_cumem(amem, machine, tmp_path, cumem, verdict, in_file):

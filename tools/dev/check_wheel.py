@@ -26,6 +26,7 @@ add_executable(hello hello.c)
 target_link_libraries(hello PRIVATE amem::nccl amem::amem_nccl)
 """
 SHT_SYMTAB = 2  # elf(5)
+PRELOAD = "torch_memory_saver_hook_mode_preload.abi3.so"
 # Without a GPU there is nothing to pause, but every layer down to the simulated driver answers.
 PAUSE = """
 import amem
@@ -145,6 +146,12 @@ def check(wheel, folder):
     preload = "from torch_memory_saver.utils import get_binary_path_from_package as path; "
     preload += "print(path('torch_memory_saver_hook_mode_preload'))"
     expect(run([binaries / "python", "-c", preload], folder, AMEM_TMS="1", **simulated), str(package / "lib"))
+    # As slime's actor_group.py looks for it.
+    preload = "import os, torch_memory_saver as saver; "
+    preload += "print(os.path.join(os.path.dirname(os.path.dirname(saver.__file__)), '%s'))" % PRELOAD
+    library = run([binaries / "python", "-c", preload], folder, AMEM_TMS="1", **simulated).strip()
+    loaded = "import ctypes; print(hasattr(ctypes.CDLL(None), 'amemPause'))"
+    expect(run([binaries / "python", "-c", loaded], folder, LD_PRELOAD=library, **simulated), "True")
     headers = [f"include/{name}" for name in ("nccl.h", "amem.h", "amem/memory.hpp", "amem/symmetric.hpp")]
     for file in (*headers, "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc"):
         if not (package / file).is_file():

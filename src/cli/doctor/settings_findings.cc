@@ -61,13 +61,20 @@ class NcclSettings {
   std::map<std::string, Setting> settings_;
 };
 
+/// amem's library, or the library in its wheel that loads it in the place of torch_memory_saver's.
+bool is_amem(const std::string& library) {
+  constexpr const char* kName = "libamem_nccl.so";
+  return library.find(kName) != library.npos ||
+         std::filesystem::exists(std::filesystem::path(library).parent_path() / "lib" / kName);
+}
+
 void add_preloads(Findings& findings, const Variables& variables) {
   const std::string preloads = variables.text("LD_PRELOAD");
   for (size_t at = 0; at < preloads.size();) {
     const size_t end = std::min(preloads.find_first_of(": ", at), preloads.size());
     const std::string library = preloads.substr(at, end - at);
     at = end + 1;
-    if (library.empty() || library.find("libamem_nccl.so") != library.npos) continue;
+    if (library.empty() || is_amem(library)) continue;
     if (library.find('/') != library.npos && !std::filesystem::exists(library))
       findings.push_back({note, "LD_PRELOAD", library + " does not exist; the loader ignores it"});
     else if (library.find("torch_memory_saver") != library.npos)

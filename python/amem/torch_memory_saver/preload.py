@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Iterator
 
-from .launch import preload_path
+from ..launch import preload_path
 
 
 def get_binary_path_from_package(stem: str) -> Path:

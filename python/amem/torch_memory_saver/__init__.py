@@ -3,7 +3,9 @@
 """The interface of torch_memory_saver 0.0.10, implemented by amem.
 
 After `import amem.torch_memory_saver`, or in a process that was started with AMEM_TMS=1 and has the wheel,
-`import torch_memory_saver` imports this module. Nothing is preloaded, so both hook modes mean the same.
+`import torch_memory_saver` imports this module. Nothing is preloaded, so both hook modes mean the same. In the wheel,
+torch_memory_saver_hook_mode_preload.abi3.so lies where launchers look for it, beside the folder of this module, and loads
+amem's library.
 
 AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag, also concern the memory of NCCL.
 TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1 or TMS_INIT_ENABLE_DISK_BACKUP=1: all memory that the process
@@ -20,15 +22,14 @@ import threading
 import types
 from typing import Any, Dict, Iterator, Optional, Tuple
 
-from . import launch, torch_pools
-from . import regions
-from . import torch_memory_saver_preload as utils
-from .calls import call
-from .errors import AmemError
-from .library import require_library
-from .session import pause as _pause
-from .session import resume as _resume
-from .session import trim_host_memory
+from .. import launch, regions, torch_pools
+from ..calls import call
+from ..errors import AmemError
+from ..library import require_library
+from ..session import pause as _pause
+from ..session import resume as _resume
+from ..session import trim_host_memory
+from . import preload as utils
 
 _DEFAULT_TAG = "default"
 _NOT_TENSORS = ("nccl", "symmetric", "context")
@@ -171,6 +172,11 @@ def _tags(tag: Optional[str]) -> list:
 class _Impl:
     def __init__(self) -> None:
         require_library()
+        if hasattr(ctypes.CDLL(None), "tms_pause"):
+            raise AmemError(
+                "torch_memory_saver's own library is in this process and allocates its memory, which amem does not "
+                "pause: remove it from LD_PRELOAD"
+            )
         self._binary_wrapper = types.SimpleNamespace(cdll=_Cdll())
 
 
