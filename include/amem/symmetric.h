@@ -78,8 +78,10 @@ int amemSymmetricFree(void* pointer);
 int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* group);
 
 /* Waits for the work of the device, unmaps the peers' buffers and frees the handle, not the buffer.
- * No peer may have unfinished work that uses this rank's signal pad: let all ranks synchronize
- * after a barrier first. Ignores NULL. */
+ * Calls of other threads that wait for a paused peer of the handle fail; it waits for other calls
+ * on the handle, and for launches of graphs with such calls, up to AMEM_TIMEOUT_MS. No peer may
+ * have unfinished work that uses this rank's signal pad: let all ranks synchronize after a barrier
+ * first. Ignores NULL. */
 int amemSymmetricDestroy(amemSymmetric_t handle);
 
 typedef struct {
