@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -39,8 +40,9 @@ struct FileGroup {
     die_at(2 * number);
     std::string bytes(mine, size_bytes);
     if (is_broken) bytes[0] = static_cast<char>(bytes[0] + 1);
-    std::ofstream(path(rank) + ".new", std::ios::binary) << bytes;
-    std::filesystem::rename(path(rank) + ".new", path(rank));
+    const std::string unnamed = path(rank) + "." + std::to_string(getpid());
+    std::ofstream(unnamed, std::ios::binary) << bytes;
+    std::filesystem::rename(unnamed, path(rank));
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (int from = 0; from < world_size; ++from) {
       while (!std::filesystem::exists(path(from))) {
