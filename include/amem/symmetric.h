@@ -19,7 +19,7 @@
  * Waiting is limited. A call waits on the host while a peer of its group is paused. Kernels wait
  * for a peer up to their timeout. Then the handle fails: its kernels return without a result, and
  * amemSymmetricGetError() and all later calls on the handle return an error that names the peer.
- * The handle also fails if a driver call fails in a call on it.
+ * The handle also fails if a driver call fails that enqueues work of a call on it.
  * After it synchronizes with a replayed graph, an application calls amemSymmetricGetError().
  *
  * All functions return 0, or an error code of ncclResult_t; amemGetLastError() has the reason. They

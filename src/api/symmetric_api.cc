@@ -71,10 +71,12 @@ int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint6
     if (!entered.ok()) return Error(entered.error());
     SymmetricHandle& inside = *entered.value();
     note_work_context(process->driver());
-    Status enqueued = client.note_captured(process->driver(), handle, stream);
-    if (enqueued.ok()) enqueued = body(SymmetricCall{process->driver(), inside, stream, limit_ms});
+    // If this fails, nothing is enqueued, and the handle works.
+    const Status noted = client.note_captured(process->driver(), handle, stream);
+    const Status enqueued =
+        noted.ok() ? body(SymmetricCall{process->driver(), inside, stream, limit_ms}) : ok_status();
     client.leave(inside, enqueued);
-    return enqueued;
+    return noted.ok() ? enqueued : noted;
   };
   return result_of(call, enter_and_enqueue());
 }
