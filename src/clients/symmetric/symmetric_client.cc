@@ -139,11 +139,12 @@ Status SymmetricClient::note_captured(const Driver& driver, const void* handle,
   return ok_status();
 }
 
-Result<const SymmetricHandle*> SymmetricClient::look_up(const void* handle) {
+Status SymmetricClient::look_up(const void* handle, const Reader& read) {
   MutexLock lock(mutex_);
   const SymmetricHandle* const found = find(handle);
   if (found == nullptr) return no_handle();
-  return found;
+  read(*found);
+  return ok_status();
 }
 
 Status SymmetricClient::status_of(const void* handle) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -50,8 +51,10 @@ class SymmetricClient final : public Client, public GraphGate {
   void leave(SymmetricHandle& handle, const Status& enqueued);
   /// A call on the handle enqueues work in this stream, which may be being captured.
   Status note_captured(const Driver& driver, const void* handle, DriverStream stream);
-  /// A call that enqueues nothing: it neither waits nor fails because of a pause. Errors: misuse.
-  Result<const SymmetricHandle*> look_up(const void* handle);
+  using Reader = std::function<void(const SymmetricHandle&)>;
+  /// A call that enqueues nothing: it neither waits nor fails because of a pause. The handle does
+  /// not end in `read`, which runs with the mutex of this class. Errors: misuse.
+  Status look_up(const void* handle, const Reader& read);
   /// SymmetricHandle::status().
   Status status_of(const void* handle);
   /// Misuse while this process is paused.

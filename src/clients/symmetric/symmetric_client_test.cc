@@ -28,6 +28,7 @@ class SymmetricClientTest : public testing::Test {
   }
 
   static constexpr long kLongMs = 20000;
+  static constexpr std::chrono::milliseconds kMoment{50};
   static constexpr std::chrono::milliseconds kLongerThanNotice{kNoticeMs + 100};
   Registry registry_;
   SymmetricClient client_{registry_};
@@ -48,7 +49,7 @@ TEST_F(SymmetricClientTest, NameOfATakenHandleIsNeverThatOfAnother) {
   const void* const first = client_.add(handle_of({}));
   std::unique_ptr<SymmetricHandle> taken = std::move(take(first).value());
   EXPECT_NE(client_.add(handle_of({})), first);
-  EXPECT_EQ(client_.look_up(first).error().kind, ErrorKind::misuse);
+  EXPECT_EQ(client_.look_up(first, nullptr).error().kind, ErrorKind::misuse);
   EXPECT_EQ(client_.add(std::move(taken)), first) << "it could not be released";
 }
 
@@ -68,6 +69,17 @@ TEST_F(SymmetricClientTest, HandleThatEndsWaitsForTheCallInsideAndFailsThoseThat
   has_left = true;
   client_.leave(*inside, ok_status());
   EXPECT_TRUE(taken.get()) << "its mappings would be released under the call";
+}
+
+TEST_F(SymmetricClientTest, HandleDoesNotEndWhileItIsRead) {
+  const void* const handle = client_.add(handle_of({}));
+  std::future<bool> taken;
+  const auto destroy = [&](const SymmetricHandle&) {
+    taken = std::async(std::launch::async, [&] { return take(handle).ok(); });
+    EXPECT_EQ(taken.wait_for(kMoment), std::future_status::timeout);
+  };
+  EXPECT_TRUE(client_.look_up(handle, destroy).ok());
+  EXPECT_TRUE(taken.get());
 }
 
 TEST_F(SymmetricClientTest, HandleWorksAfterACallThatDidNotLeaveInTime) {
