@@ -40,10 +40,9 @@ struct FileGroup {
     die_at(2 * number);
     std::string bytes(mine, size_bytes);
     if (is_broken) bytes[0] = static_cast<char>(bytes[0] + 1);
-    // Tests make two processes the same rank.
-    const std::string unfinished = path(rank) + "." + std::to_string(getpid());
-    std::ofstream(unfinished, std::ios::binary) << bytes;
-    std::filesystem::rename(unfinished, path(rank));
+    const std::string unnamed = path(rank) + "." + std::to_string(getpid());
+    std::ofstream(unnamed, std::ios::binary) << bytes;
+    std::filesystem::rename(unnamed, path(rank));
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (int from = 0; from < world_size; ++from) {
       while (!std::filesystem::exists(path(from))) {

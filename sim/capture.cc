@@ -72,14 +72,14 @@ bool unjoined(const Capture& capture) {
   return false;
 }
 
-// REQUIRES: g_mutex. The null stream waits for all blocking streams of its context.
-CuResult forbid_implicit_wait(Stream& null_stream) {
+// REQUIRES: g_mutex. The null stream waits for all blocking streams of its context: a capture of
+// one of them, if this is the null stream.
+Capture* implicitly_waited_for(Stream& null_stream) {
+  if (&null_stream != null_stream.context().null_stream().get()) return nullptr;
   for (const auto& [stream, capture] : g_capturing) {
-    if (stream->blocking() && &stream->context() == &null_stream.context()) {
-      return spoil(*capture, kErrorStreamCaptureImplicit);
-    }
+    if (stream->blocking() && &stream->context() == &null_stream.context()) return capture.get();
   }
-  return kSuccess;
+  return nullptr;
 }
 
 }  // namespace
@@ -116,15 +116,15 @@ CuResult end_capture(const StreamRef& stream, std::shared_ptr<Graph>* graph) {
 CaptureStatus capture_status(Stream& stream) {
   std::lock_guard guard(g_mutex);
   const auto capture = capture_of(stream);
+  if (implicitly_waited_for(stream) != nullptr) return {.result = kErrorStreamCaptureImplicit};
   if (capture == nullptr) return {};
-  if (capture->invalidated) return {kCaptureStatusInvalidated, capture->id, nullptr};
+  if (capture->invalidated) return {kCaptureStatusInvalidated, capture->id};
   return {kCaptureStatusActive, capture->id, capture->graph.get()};
 }
 
 CuResult submit(const StreamRef& stream, Operation operation) {
   if (const CuResult failure = stream->context().failure(); failure != kSuccess) return failure;
   if (g_count.load() > 0) {
-    const bool null_stream = stream == stream->context().null_stream();
     std::lock_guard guard(g_mutex);
     if (const auto capture = capture_of(*stream)) {
       if (capture->invalidated) return kErrorStreamCaptureInvalidated;
@@ -132,10 +132,8 @@ CuResult submit(const StreamRef& stream, Operation operation) {
       capture->members[stream.get()].last = capture->graph->operations.size();
       return kSuccess;
     }
-    if (null_stream) {
-      if (const CuResult implicit = forbid_implicit_wait(*stream); implicit != kSuccess) {
-        return implicit;
-      }
+    if (Capture* const waited_for = implicitly_waited_for(*stream)) {
+      return spoil(*waited_for, kErrorStreamCaptureImplicit);
     }
   }
   return stream->context().enqueue(*stream, std::move(operation));

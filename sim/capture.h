@@ -32,6 +32,7 @@ struct CaptureStatus {
   int status = kCaptureStatusNone;
   uint64_t id = 0;
   const Graph* graph = nullptr;  ///< the one that end_capture() returns
+  CuResult result = kSuccess;    ///< an error for a null stream next to a captured blocking stream
 };
 CaptureStatus capture_status(Stream& stream);
 

@@ -25,6 +25,7 @@ CuResult capture_info(CuStream handle, const CaptureInfoOut& out) {
   if (out.status == nullptr) return kErrorInvalidValue;
   if (const CuResult known = stream_of(handle, &stream); known != kSuccess) return known;
   const CaptureStatus status = capture_status(*stream);
+  if (status.result != kSuccess) return status.result;
   *out.status = status.status;
   if (out.id != nullptr) *out.id = status.id;
   if (out.graph != nullptr)

@@ -19,7 +19,7 @@
  * Waiting is limited. A call waits on the host while a peer of its group is paused. Kernels wait
  * for a peer up to their timeout. Then the handle fails: its kernels return without a result, and
  * amemSymmetricGetError() and all later calls on the handle return an error that names the peer.
- * The handle also fails if a driver call fails in a call on it.
+ * The handle also fails if a driver call fails that enqueues work of a call on it.
  * After it synchronizes with a replayed graph, an application calls amemSymmetricGetError().
  *
  * All functions return 0, or an error code of ncclResult_t; amemGetLastError() has the reason. They
@@ -78,8 +78,10 @@ int amemSymmetricFree(void* pointer);
 int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* group);
 
 /* Waits for the work of the device, unmaps the peers' buffers and frees the handle, not the buffer.
- * No peer may have unfinished work that uses this rank's signal pad: let all ranks synchronize
- * after a barrier first. Ignores NULL. */
+ * Calls of other threads that wait for a paused peer of the handle fail; it waits for other calls
+ * on the handle, and for launches of graphs with such calls, up to AMEM_TIMEOUT_MS. No peer may
+ * have unfinished work that uses this rank's signal pad: let all ranks synchronize after a barrier
+ * first. Ignores NULL. */
 int amemSymmetricDestroy(amemSymmetric_t handle);
 
 typedef struct {

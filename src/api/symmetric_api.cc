@@ -43,15 +43,9 @@ Status rendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* gro
   return ok_status();
 }
 
-/// `body(handle)` for a call that enqueues nothing.
-template <typename Body>
-Status with_facts(amemSymmetric_t handle, Body body) {
+Status look_up(amemSymmetric_t handle, const SymmetricClient::Reader& read) {
   Process* const process = process_that_works();
-  if (process == nullptr) return why_inactive();
-  const Result<const SymmetricHandle*> found = process->symmetric().client().look_up(handle);
-  if (!found.ok()) return Error(found.error());
-  body(*found.value());
-  return ok_status();
+  return process == nullptr ? why_inactive() : process->symmetric().client().look_up(handle, read);
 }
 
 /// `body(SymmetricCall)` for a call that enqueues work.
@@ -71,10 +65,12 @@ int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint6
     if (!entered.ok()) return Error(entered.error());
     SymmetricHandle& inside = *entered.value();
     note_work_context(process->driver());
-    Status enqueued = client.note_captured(process->driver(), handle, stream);
-    if (enqueued.ok()) enqueued = body(SymmetricCall{process->driver(), inside, stream, limit_ms});
+    // If this fails, nothing is enqueued, and the handle works.
+    const Status noted = client.note_captured(process->driver(), handle, stream);
+    const Status enqueued =
+        noted.ok() ? body(SymmetricCall{process->driver(), inside, stream, limit_ms}) : ok_status();
     client.leave(inside, enqueued);
-    return enqueued;
+    return noted.ok() ? enqueued : noted;
   };
   return result_of(call, enter_and_enqueue());
 }
@@ -113,7 +109,7 @@ AMEM_API int amemSymmetricGetInfo(amemSymmetric_t handle, amemSymmetricInfo_t* i
   if (info == nullptr) return result_of(kCall, check_pointer(info, "info"));
   *info = {};
   return result_of(
-      kCall, with_facts(handle, [&](const SymmetricHandle& facts) {
+      kCall, look_up(handle, [&](const SymmetricHandle& facts) {
         using symmetric::detail::Workspace;
         const DeviceAddress workspace = facts.workspace;
         *info = {static_cast<int>(facts.rank()),
@@ -134,7 +130,7 @@ AMEM_API int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* v
   if (view == nullptr) return result_of(kCall, check_pointer(view, "view"));
   *view = {};
   return result_of(kCall,
-                   with_facts(handle, [&](const SymmetricHandle& facts) { *view = facts.view; }));
+                   look_up(handle, [&](const SymmetricHandle& facts) { *view = facts.view; }));
 }
 
 AMEM_API int amemSymmetricSetSignalPadSize(size_t size_bytes) {

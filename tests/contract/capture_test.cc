@@ -189,6 +189,12 @@ TEST_F(CaptureForbids, NullStreamNextToABlockingStream) {
   ASSERT_EQ(kSuccess, driver().cuStreamCreate(&blocking, kStreamDefault));
   ASSERT_EQ(kSuccess, driver().cuStreamBeginCapture(blocking, kCaptureRelaxed));
 
+  int status = kCaptureStatusNone;
+  EXPECT_EQ(kErrorStreamCaptureImplicit,
+            driver().cuStreamGetCaptureInfo(nullptr, &status, nullptr, nullptr, nullptr, nullptr));
+  EXPECT_EQ(kSuccess,
+            driver().cuStreamGetCaptureInfo(blocking, &status, nullptr, nullptr, nullptr, nullptr));
+  EXPECT_EQ(kCaptureStatusActive, status) << "the query does not invalidate it";
   EXPECT_EQ(kErrorStreamCaptureImplicit, driver().cuMemsetD32Async(address_, 3, kWords, nullptr));
 
   EXPECT_EQ(kErrorStreamCaptureInvalidated, driver().cuStreamEndCapture(blocking, &graph));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // amem/symmetric.hpp on the simulated GPU. The ranks are processes that are linked with amem.
+#include <regex>
+#include <thread>
 #include <type_traits>
 
 #include "amem/mpi_group.hpp"
@@ -160,6 +162,26 @@ TEST_F(CppSymmetric, FunctionOfTheApplicationGathers) {
       throw std::runtime_error("no exchange today");
     });
     EXPECT_EQ(text_of<Error>([&] { rendezvous(buffer, refuses); }), "no exchange today");
+    self.wait_for_all();
+  });
+}
+
+// All ranks notice, those that are processes of their own too: none waits for the others.
+TEST_F(CppSymmetric, TwoRanksOfOneProcessAreRefusedOnAllRanks) {
+  run(2, [](Rank& self) {
+    const auto meet_as = [&](int rank) {
+      JOB_CUDA(set_current(self.context));
+      FileGroup group = self.files("group", rank, 3);
+      const Buffer buffer = empty(kBytes);
+      const std::string text = text_of<Error>([&] { rendezvous(buffer, group); });
+      EXPECT_TRUE(std::regex_search(text, std::regex("rank 0: it is process ([0-9]+), and process "
+                                                     "\\1 is rank 1: each rank is one process")))
+          << "rank " << rank << ": " << text;
+    };
+    std::thread second;
+    if (self.rank == 0) second = std::thread(meet_as, 1);
+    meet_as(self.rank == 0 ? 0 : 2);
+    if (second.joinable()) second.join();
     self.wait_for_all();
   });
 }

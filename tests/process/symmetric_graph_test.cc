@@ -67,6 +67,27 @@ TEST_F(SymmetricGraph, MemsetOfAPeersWordsIsReplayed) {
   });
 }
 
+// A null stream cannot be queried then. The call has enqueued nothing, and can be repeated.
+TEST_F(SymmetricGraph, CallOnTheNullStreamNextToACaptureDoesNotFailTheHandle) {
+  run(2, [](Rank& self) {
+    FileGroup group = self.files("group");
+    const Buffer buffer = empty(kBytes);
+    const Handle handle = rendezvous(buffer, group);
+    constexpr int kBlocking = 0, kRelaxed = 2;
+    jobs::Stream other = nullptr;
+    jobs::Graph graph = nullptr;
+    JOB_CUDA(stream_create(&other, kBlocking));
+    JOB_CUDA(begin_capture(other, kRelaxed));
+    EXPECT_THROW(handle.barrier(0, nullptr, kTimeoutMs), Error);
+    JOB_CUDA(end_capture(other, &graph));
+    JOB_CUDA(graph_destroy(graph));
+    EXPECT_EQ(amemSymmetricGetError(handle.get()), 0) << amemGetLastError();
+    handle.barrier(0, nullptr, kTimeoutMs);
+    JOB_CUDA(stream_synchronize(nullptr));
+    self.wait_for_all();
+  });
+}
+
 TEST_F(SymmetricGraph, ClearOfThePadIsReplayed) {
   run(2, [](Rank& self) {
     FileGroup group = self.files("group");

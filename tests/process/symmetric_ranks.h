@@ -43,7 +43,6 @@ class Rank {
   Rank(std::string folder, int number, int count)
       : rank(number), world_size(count), folder_(std::move(folder)), everyone_(files("everyone")) {
     amemEnable();
-    jobs::Context context = nullptr;
     JOB_CUDA(init(0));
     JOB_CUDA(retain_primary(&context, rank));
     JOB_CUDA(set_current(context));
@@ -82,6 +81,7 @@ class Rank {
   }
 
   const int rank, world_size;
+  jobs::Context context = nullptr;
   jobs::Stream stream = nullptr;
 
  private:

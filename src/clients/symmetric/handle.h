@@ -39,6 +39,7 @@ struct SymmetricHandle {
   // Guarded by SymmetricClient.
   uintptr_t id = 0;  ///< SymmetricClient::add()
   int calls_inside = 0;
+  bool is_ending = false;        ///< no call enters
   Status failure = ok_status();  ///< why all calls fail
 
   uint32_t rank() const { return view.rank; }

@@ -63,18 +63,25 @@ Error failure_of_rank(size_t rank, const std::string& text) {
   return make_error(ErrorKind::peer, 0, "rank %zu: %s", rank, text.c_str());
 }
 
-/// An error if what this rank has announced does not fit to `its`, which it got for `rank`.
+/// An error if what this rank got for `rank` does not fit to the others, and to what it announced.
 template <typename Announcement>
-Status check_one(const Announcement& its, uint32_t rank, const Announcement& mine,
-                 const Announcement& first) {
+Status check_one(const std::vector<Announcement>& all, uint32_t rank, const Announcement& mine) {
+  const Announcement &its = all[rank], &first = all.front();
   if (its.rank != rank || its.world_size != mine.world_size)
     return failure_of_rank(rank, "it says that it is rank " + std::to_string(its.rank) + " of " +
                                      std::to_string(its.world_size) + ", in a group of " +
                                      std::to_string(mine.world_size));
-  if ((its.process == mine.process) != (rank == mine.rank))
+  const auto fits = [&](const Announcement& other) {
+    return (its.process == other.process) == (its.rank == other.rank);
+  };
+  // With all of them, so that all ranks notice. Another process may be this rank too: then `all`
+  // may have its announcement in place of this one's.
+  const auto found = std::find_if_not(all.begin(), all.end(), fits);
+  const Announcement& other = found == all.end() ? mine : *found;
+  if (!fits(other))
     return failure_of_rank(rank, "it is process " + std::to_string(its.pid) + ", and process " +
-                                     std::to_string(mine.pid) + " is rank " +
-                                     std::to_string(mine.rank) + ": each rank is one process");
+                                     std::to_string(other.pid) + " is rank " +
+                                     std::to_string(other.rank) + ": each rank is one process");
   if (its.buffer_bytes != first.buffer_bytes)
     return failure_of_rank(rank, "its buffer has " + std::to_string(its.buffer_bytes) +
                                      " bytes, that of rank 0 " +
@@ -97,8 +104,7 @@ Status check(const std::vector<Announcement>& all, const Announcement& mine) {
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (const std::string failure = text_of(all[rank].failure); !failure.empty())
       return failure_of_rank(rank, failure);
-  for (uint32_t rank = 0; rank < all.size(); ++rank)
-    AMEM_TRY(check_one(all[rank], rank, mine, all.front()));
+  for (uint32_t rank = 0; rank < all.size(); ++rank) AMEM_TRY(check_one(all, rank, mine));
   return ok_status();
 }
 

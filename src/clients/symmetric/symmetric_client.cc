@@ -47,13 +47,17 @@ const void* SymmetricClient::add(std::unique_ptr<SymmetricHandle> handle) {
   return opaque;
 }
 
-std::unique_ptr<SymmetricHandle> SymmetricClient::take(const void* handle) {
+Result<std::unique_ptr<SymmetricHandle>> SymmetricClient::take(const void* handle,
+                                                               Deadline deadline) {
   MutexLock lock(mutex_);
-  const auto found = handles_.find(handle);
-  if (found == handles_.end()) return nullptr;
-  std::unique_ptr<SymmetricHandle> taken = std::move(found->second);
-  handles_.erase(found);
-  return taken;
+  SymmetricHandle* const found = find(handle);
+  if (found == nullptr) return no_handle();
+  found->is_ending = true;
+  changed_.notify_all();
+  Status left = wait_for_calls(deadline, [&](const auto& other) { return &other == found; });
+  found->is_ending = false;
+  if (!left.ok()) return std::move(left.error());
+  return std::move(handles_.extract(handle).mapped());
 }
 
 bool SymmetricClient::is_in_use(DeviceAddress buffer) {
@@ -64,7 +68,19 @@ bool SymmetricClient::is_in_use(DeviceAddress buffer) {
 
 SymmetricHandle* SymmetricClient::find(const void* handle) {
   const auto found = handles_.find(handle);
-  return found == handles_.end() ? nullptr : found->second.get();
+  return found == handles_.end() || found->second->is_ending ? nullptr : found->second.get();
+}
+
+template <typename Predicate>
+Status SymmetricClient::wait_for_calls(Deadline deadline, Predicate predicate) {
+  const auto is_inside = [&](const auto& entry) AMEM_REQUIRES(mutex_) {
+    return entry.second->calls_inside > 0 && predicate(*entry.second);
+  };
+  const auto all_outside = [&]() AMEM_REQUIRES(mutex_) {
+    return std::none_of(handles_.begin(), handles_.end(), is_inside);
+  };
+  if (changed_.wait_until(mutex_, deadline, all_outside)) return ok_status();
+  return make_error(ErrorKind::timeout, 0, "a call on symmetric memory does not return");
 }
 
 const std::string* SymmetricClient::paused_peer(const SymmetricHandle& handle) const {
@@ -123,11 +139,12 @@ Status SymmetricClient::note_captured(const Driver& driver, const void* handle,
   return ok_status();
 }
 
-Result<const SymmetricHandle*> SymmetricClient::look_up(const void* handle) {
+Status SymmetricClient::look_up(const void* handle, const Reader& read) {
   MutexLock lock(mutex_);
   const SymmetricHandle* const found = find(handle);
   if (found == nullptr) return no_handle();
-  return found;
+  read(*found);
+  return ok_status();
 }
 
 Status SymmetricClient::status_of(const void* handle) {
@@ -161,12 +178,7 @@ Status SymmetricClient::quiesce(Deadline deadline) {
   MutexLock lock(mutex_);
   is_paused_ = true;
   changed_.notify_all();
-  const auto all_outside = [&]() AMEM_REQUIRES(mutex_) {
-    return std::all_of(handles_.begin(), handles_.end(),
-                       [](const auto& entry) { return entry.second->calls_inside == 0; });
-  };
-  if (changed_.wait_until(mutex_, deadline, all_outside)) return ok_status();
-  return make_error(ErrorKind::timeout, 0, "a call on symmetric memory does not return");
+  return wait_for_calls(deadline, [](const SymmetricHandle&) { return true; });
 }
 
 void SymmetricClient::reopen() {
@@ -182,14 +194,9 @@ void SymmetricClient::close_for_peer(const InstanceId& peer, const std::string& 
 
 Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadline) {
   MutexLock lock(mutex_);
-  const auto all_outside = [&]() AMEM_REQUIRES(mutex_) {
-    return std::all_of(
-        handles_.begin(), handles_.end(), [&](const auto& entry) AMEM_REQUIRES(mutex_) {
-          return entry.second->calls_inside == 0 || paused_peer(*entry.second) == nullptr;
-        });
-  };
-  if (changed_.wait_until(mutex_, deadline, all_outside)) return ok_status();
-  return make_error(ErrorKind::timeout, 0, "a call on symmetric memory does not return");
+  return wait_for_calls(deadline, [&](const SymmetricHandle& handle) AMEM_REQUIRES(mutex_) {
+    return paused_peer(handle) != nullptr;
+  });
 }
 
 void SymmetricClient::reopen_for_peer(const InstanceId& peer) {
@@ -212,8 +219,7 @@ Status SymmetricClient::enter_launch(const char* /*call*/, const void* handle, b
 
 void SymmetricClient::leave_launch(const void* handle) {
   MutexLock lock(mutex_);
-  SymmetricHandle* const inside = find(handle);
-  if (inside != nullptr && --inside->calls_inside == 0) changed_.notify_all();
+  if (--handles_.at(handle)->calls_inside == 0) changed_.notify_all();
 }
 
 // Kernels that wait for the process end within milliseconds, and not at their timeout.

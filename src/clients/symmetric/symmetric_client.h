@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,8 +37,9 @@ class SymmetricClient final : public Client, public GraphGate {
 
   /// Returns what the application has of the handle: a number that no other handle has later.
   const void* add(std::unique_ptr<SymmetricHandle> handle);
-  /// The handle; nullptr if there is none. It lives until it is taken away.
-  std::unique_ptr<SymmetricHandle> take(const void* handle);
+  /// The handle, which ends: calls that wait in enter() fail, and those inside have left. Errors:
+  /// misuse, for no handle; timeout: the handle works as before.
+  Result<std::unique_ptr<SymmetricHandle>> take(const void* handle, Deadline deadline);
   /// True if a handle uses this buffer.
   bool is_in_use(DeviceAddress buffer);
 
@@ -49,8 +51,10 @@ class SymmetricClient final : public Client, public GraphGate {
   void leave(SymmetricHandle& handle, const Status& enqueued);
   /// A call on the handle enqueues work in this stream, which may be being captured.
   Status note_captured(const Driver& driver, const void* handle, DriverStream stream);
-  /// A call that enqueues nothing: it neither waits nor fails because of a pause. Errors: misuse.
-  Result<const SymmetricHandle*> look_up(const void* handle);
+  using Reader = std::function<void(const SymmetricHandle&)>;
+  /// A call that enqueues nothing: it neither waits nor fails because of a pause. The handle does
+  /// not end in `read`, which runs with the mutex of this class. Errors: misuse.
+  Status look_up(const void* handle, const Reader& read);
   /// SymmetricHandle::status().
   Status status_of(const void* handle);
   /// Misuse while this process is paused.
@@ -79,7 +83,11 @@ class SymmetricClient final : public Client, public GraphGate {
  private:
   /// A text about a peer of the handle that is paused; nullptr if there is none.
   const std::string* paused_peer(const SymmetricHandle& handle) const AMEM_REQUIRES(mutex_);
+  /// nullptr if there is none, or it ends.
   SymmetricHandle* find(const void* handle) AMEM_REQUIRES(mutex_);
+  /// Waits until no call is inside a handle for which `predicate` is true. Errors: timeout.
+  template <typename Predicate>
+  Status wait_for_calls(Deadline deadline, Predicate predicate) AMEM_REQUIRES(mutex_);
   void fail_if_ended(SymmetricHandle& handle) AMEM_REQUIRES(mutex_);
 
   const long launch_timeout_ms_;

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+
 namespace amem {
 namespace {
 
@@ -19,6 +23,13 @@ class SymmetricClientTest : public testing::Test {
     return handle;
   }
 
+  auto take(const void* handle, long timeout_ms = kLongMs) {
+    return client_.take(handle, Deadline::after_ms(timeout_ms));
+  }
+
+  static constexpr long kLongMs = 20000;
+  static constexpr std::chrono::milliseconds kMoment{50};
+  static constexpr std::chrono::milliseconds kLongerThanNotice{kNoticeMs + 100};
   Registry registry_;
   SymmetricClient client_{registry_};
   symmetric::detail::Report report_{};
@@ -36,10 +47,49 @@ TEST_F(SymmetricClientTest, HandleOfAPeerThatHasEndedFails) {
 
 TEST_F(SymmetricClientTest, NameOfATakenHandleIsNeverThatOfAnother) {
   const void* const first = client_.add(handle_of({}));
-  std::unique_ptr<SymmetricHandle> taken = client_.take(first);
+  std::unique_ptr<SymmetricHandle> taken = std::move(take(first).value());
   EXPECT_NE(client_.add(handle_of({})), first);
-  EXPECT_EQ(client_.look_up(first).error().kind, ErrorKind::misuse);
+  EXPECT_EQ(client_.look_up(first, nullptr).error().kind, ErrorKind::misuse);
   EXPECT_EQ(client_.add(std::move(taken)), first) << "it could not be released";
+}
+
+TEST_F(SymmetricClientTest, HandleThatEndsWaitsForTheCallInsideAndFailsThoseThatWait) {
+  const void* const handle = client_.add(handle_of({{kPeer, 7}}));
+  SymmetricHandle* const inside = client_.enter(handle, 0).value();
+  client_.close_for_peer(kPeer, "process 7 is paused", {});
+  auto waiting = std::async(std::launch::async, [&] { return client_.enter(handle, kLongMs); });
+  // Until its notice it would look again by itself.
+  EXPECT_EQ(waiting.wait_for(kLongerThanNotice), std::future_status::timeout);
+  std::atomic<bool> has_left{false};
+  auto taken = std::async(std::launch::async, [&] { return take(handle).ok() && has_left; });
+  EXPECT_EQ(waiting.wait_for(kLongerThanNotice), std::future_status::ready) << "at once";
+  EXPECT_EQ(waiting.get().error().kind, ErrorKind::misuse);
+  EXPECT_EQ(client_.status_of(handle).error().kind, ErrorKind::misuse);
+  EXPECT_EQ(take(handle).error().kind, ErrorKind::misuse) << "another thread destroys it";
+  has_left = true;
+  client_.leave(*inside, ok_status());
+  EXPECT_TRUE(taken.get()) << "its mappings would be released under the call";
+}
+
+TEST_F(SymmetricClientTest, HandleDoesNotEndWhileItIsRead) {
+  const void* const handle = client_.add(handle_of({}));
+  std::future<bool> taken;
+  const auto destroy = [&](const SymmetricHandle&) {
+    taken = std::async(std::launch::async, [&] { return take(handle).ok(); });
+    EXPECT_EQ(taken.wait_for(kMoment), std::future_status::timeout);
+  };
+  EXPECT_TRUE(client_.look_up(handle, destroy).ok());
+  EXPECT_TRUE(taken.get());
+}
+
+TEST_F(SymmetricClientTest, HandleWorksAfterACallThatDidNotLeaveInTime) {
+  const void* const handle = client_.add(handle_of({}));
+  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", handle).ok());
+  EXPECT_EQ(take(handle, 1).error().kind, ErrorKind::timeout);
+  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", handle).ok());
+  for (int launch = 0; launch < 2; ++launch) client_.leave_launch(handle);
+  EXPECT_TRUE(client_.quiesce(Deadline::after_ms(0)).ok());
+  EXPECT_TRUE(take(handle, 0).ok());
 }
 
 }  // namespace

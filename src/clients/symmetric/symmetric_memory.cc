@@ -135,10 +135,11 @@ Result<amemSymmetric_t> SymmetricMemory::rendezvous(DeviceAddress buffer, const 
 }
 
 Status SymmetricMemory::destroy(const void* opaque) {
-  std::unique_ptr<SymmetricHandle> handle = client_.take(opaque);
-  if (handle == nullptr) return client_.status_of(opaque);
-  Status released = release(*handle);
-  if (!released.ok()) client_.add(std::move(handle));
+  Result<std::unique_ptr<SymmetricHandle>> handle =
+      client_.take(opaque, Deadline::after_ms(settings_.timeout_ms));
+  if (!handle.ok()) return std::move(handle.error());
+  Status released = release(*handle.value());
+  if (!released.ok()) client_.add(std::move(handle.value()));
   return released;
 }
 
