@@ -120,7 +120,7 @@ class Example {
     push();
     direct();
   }
-  /// Other ranks go on at once: calls that need this one wait until it has resumed.
+  /// Calls of other ranks that need this one wait until it has resumed.
   size_t pause_and_resume() {
     const size_t before = free_bytes();
     symmetric::check(amemPause("symmetric"));
@@ -221,12 +221,14 @@ int main(int argc, char** argv) try {
   symmetric::TcpGroup group(argv[3], rank, world_size);
   Example example(group, mib << 20, stream);
   example.run();
+  char all[AMEM_SYMMETRIC_MAX_RANKS];
   const size_t freed = example.pause_and_resume();
+  // Kernels that wait for a rank must not run while it pauses.
+  group.all_gather("", 1, all);
   example.run();
   example.all_reduce();
   example.signal();
   // No rank frees its memory while another one still uses it.
-  char all[AMEM_SYMMETRIC_MAX_RANKS];
   group.all_gather("", 1, all);
   printf("freed_bytes %zu verified\n", freed);
   return 0;

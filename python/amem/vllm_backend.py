@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Sleep mode of vLLM that also releases the memory of NCCL and symmetric memory: `--sleep-mode-backend amem`.
+
+vLLM imports this module in a worker at its first sleep. Written for the interface of vLLM 0.33.0.
+"""
+
+import logging
+from typing import List, Optional
+
+from vllm.device_allocator.sleep_mode_backend import CuMemBackend
+
+from .errors import AmemError
+from .session import pause, resume
+
+_LOG = logging.getLogger("vllm.amem")
+_TAGS = ("nccl", "symmetric")
+
+
+class AmemBackend(CuMemBackend):
+    """Weights and KV cache as vLLM's own backend; NCCL's memory and symmetric memory by amem. Communicators and CUDA graphs
+    with collectives stay valid."""
+
+    def suspend(self, level: int = 1) -> None:
+        """Puts this worker to sleep. If amem refuses the pause, its memory stays on the GPU, with a warning."""
+        super().suspend(level)
+        try:
+            report = pause(*_TAGS)
+        except AmemError as error:
+            _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
+            return
+        _LOG.info("amem released %.2f GiB of NCCL and symmetric memory.", report.released_bytes / 2**30)
+
+    def resume(self, tags: Optional[List[str]] = None) -> None:
+        """Any wake-up restores NCCL's memory first: weights are often updated by NCCL before the KV cache returns. Raises
+        AmemError if there is no room; the wake-up can be repeated."""
+        resume(*_TAGS)
+        super().resume(tags)
+
+    @classmethod
+    def preserves_graphs_with_communicators(cls) -> bool:
+        return True

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""The sleep-mode backend for vLLM, with a stand-in for the part of vLLM that calls it, on the simulated GPU."""
+
+import json
+
+import pytest
+
+# The names and signatures of vLLM 0.33.0, vllm/device_allocator/sleep_mode_backend.py.
+BACKENDS = """
+import importlib
+calls = []
+class CuMemBackend:
+    def suspend(self, level=1): calls.append(("suspend", level))
+    def resume(self, tags=None): calls.append(("resume", tags))
+    def discard(self, tags): calls.append(("discard", tags))
+    @classmethod
+    def preserves_communicators(cls): return True
+    @classmethod
+    def preserves_graphs_with_communicators(cls): return False
+class SleepModeBackendFactory:
+    registered = {}
+    @classmethod
+    def register_backend(cls, name, module_path, class_name):
+        cls.registered[name] = lambda: getattr(importlib.import_module(module_path), class_name)
+"""
+WORKER = """
+import json, os, sys
+import amem_vllm
+amem_vllm.register()
+seen = {"enabled": "amem" in sys.modules}
+if seen["enabled"]:
+    from vllm.device_allocator import sleep_mode_backend as vllm
+    from nccl_job import Job, look_up, open_by_ctypes
+    job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
+    import amem
+    backend = vllm.SleepModeBackendFactory.registered["amem"]()()
+    def resident(): return amem.stats()["tags"]["nccl"]["resident_bytes"]
+    seen["sums"] = [job.all_reduce()]
+    seen["resident"] = [resident()]
+    backend.suspend(2); seen["resident"].append(resident())
+    backend.resume(["weights"]); seen["resident"].append(resident())
+    backend.resume(["kv_cache"])
+    backend.discard(("kv_cache",)); seen["resident"].append(resident())
+    seen["sums"].append(job.all_reduce())
+    seen["calls"] = vllm.calls
+    seen["graphs"] = backend.preserves_graphs_with_communicators()
+print(json.dumps(seen))
+"""
+
+
+@pytest.fixture
+def worker(build, tmp_path):
+    """Runs WORKER as a process of vLLM, with what was seen as its result."""
+
+    def run(backends=BACKENDS, code=WORKER, **settings):
+        folder = tmp_path / "vllm" / "device_allocator"
+        folder.mkdir(parents=True)
+        for package in (folder.parent, folder):
+            (package / "__init__.py").touch()
+        if backends:
+            (folder / "sleep_mode_backend.py").write_text(backends, encoding="utf-8")
+        variables = build.runtime_variables(PATH=f"{build.command.parent}:/usr/bin:/bin", **settings)
+        variables["PYTHONPATH"] += f":{tmp_path}"
+        return json.loads(build.python(code, **variables).splitlines()[-1])
+
+    return run
+
+
+@pytest.mark.parametrize("before", ["", "import os\nif os.fork() != 0: os._exit(os.wait()[1])\n"])
+def test_sleep_also_releases_the_memory_of_nccl(worker, before):
+    """vLLM may fork its workers from a process that has loaded the plugin."""
+    code = WORKER.replace("seen = ", before + "seen = ")
+    seen = worker(code=code, AMEM_ENABLE="1")
+
+    active, asleep, awake, discarded = seen["resident"]
+    assert active > 0 and asleep == 0 and awake == discarded == active
+    assert seen["sums"] == [[[3.0], [3.0]]] * 2
+    assert seen["calls"] == [["suspend", 2], ["resume", ["weights"]], ["resume", ["kv_cache"]], ["discard", ["kv_cache"]]]
+    assert seen["graphs"]
+
+
+def test_pause_that_is_refused_leaves_vllm_asleep(worker):
+    seen = worker(AMEM_ENABLE="1", NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
+
+    assert seen["sums"] == [[[3.0], [3.0]]] * 2
+    assert ["suspend", 2] in seen["calls"] and ["resume", ["weights"]] in seen["calls"]
+
+
+@pytest.mark.parametrize("backends, settings", [(BACKENDS, {}), (None, {"AMEM_ENABLE": "1"})])
+def test_plugin_does_nothing_unasked_or_without_such_backends(worker, backends, settings):
+    assert worker(backends, **settings) == {"enabled": False}
