@@ -6,35 +6,41 @@ vLLM imports this module in a worker at its first sleep. Written for the interfa
 """
 
 import logging
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
 
 from .errors import AmemError
 from .session import pause, resume
+from .statistics import stats
 
 _LOG = logging.getLogger("vllm.amem")
-_TAGS = ("nccl", "symmetric")
 
 
 class AmemBackend(CuMemBackend):
     """Weights and KV cache as vLLM's own backend; NCCL's memory and symmetric memory by amem. Communicators and CUDA graphs
     with collectives stay valid."""
 
+    _paused: Tuple[str, ...] = ()  # tags
+
     def suspend(self, level: int = 1) -> None:
         """Puts this worker to sleep. If amem refuses the pause, its memory stays on the GPU, with a warning."""
         super().suspend(level)
         try:
-            report = pause(*_TAGS)
+            tags = ("nccl", *(tag for tag in stats()["tags"] if tag == "symmetric"))
+            report = pause(*tags)
         except AmemError as error:
             _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
             return
+        self._paused = tags
         _LOG.info("amem released %.2f GiB of NCCL and symmetric memory.", report.released_bytes / 2**30)
 
     def resume(self, tags: Optional[List[str]] = None) -> None:
         """Any wake-up restores NCCL's memory first: weights are often updated by NCCL before the KV cache returns. Raises
         AmemError if there is no room; the wake-up can be repeated."""
-        resume(*_TAGS)
+        if self._paused:
+            resume(*self._paused)
+            self._paused = ()
         super().resume(tags)
 
     @classmethod

@@ -80,8 +80,19 @@ def test_sleep_also_releases_the_memory_of_nccl(worker, before):
     assert seen["graphs"]
 
 
-def test_pause_that_is_refused_leaves_vllm_asleep(worker):
-    seen = worker(AMEM_ENABLE="1", NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
+LATE = """
+from nccl_job import Job, look_up, open_by_ctypes
+early = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
+import amem_vllm
+"""
+
+
+@pytest.mark.parametrize("why", ["no cuMem", "a communicator before amem"])
+def test_pause_that_is_refused_leaves_vllm_asleep(worker, why):
+    if why == "no cuMem":
+        seen = worker(AMEM_ENABLE="1", NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
+    else:
+        seen = worker(code=WORKER.replace("import amem_vllm\n", LATE), AMEM_ENABLE="1")
 
     assert seen["sums"] == [[[3.0], [3.0]]] * 2
     assert ["suspend", 2] in seen["calls"] and ["resume", ["weights"]] in seen["calls"]

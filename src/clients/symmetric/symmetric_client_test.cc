@@ -84,9 +84,9 @@ TEST_F(SymmetricClientTest, HandleDoesNotEndWhileItIsRead) {
 
 TEST_F(SymmetricClientTest, HandleWorksAfterACallThatDidNotLeaveInTime) {
   const void* const handle = client_.add(handle_of({}));
-  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", handle).ok());
+  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", handle, true).ok());
   EXPECT_EQ(take(handle, 1).error().kind, ErrorKind::timeout);
-  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", handle).ok());
+  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", handle, true).ok());
   for (int launch = 0; launch < 2; ++launch) client_.leave_launch(handle);
   EXPECT_TRUE(client_.quiesce(Deadline::after_ms(0)).ok());
   EXPECT_TRUE(take(handle, 0).ok());
