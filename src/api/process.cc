@@ -97,6 +97,8 @@ Process* Process::build() {
     Process* self = made_.load();
     if (self == nullptr) return;
     self->exiting_.raise();
+    // The locks of a forked child may be held.
+    if (!self->forked()) self->sharing_.wake_imports();
     if (PeerService* peers = self->engine_.peers.load()) peers->withdraw();
   });
   return process;

@@ -3,6 +3,7 @@
 // Requests of an importer to an owner: a first import, and all imports at the resume of this
 // process.
 #include <optional>
+#include <utility>
 
 #include "base/log.h"
 #include "memory/backing_state.h"
@@ -37,6 +38,7 @@ bool Imports::import_token(int fd, DriverHandle* handle, DriverResult* result) {
 }
 
 Result<DriverHandle> Imports::import(const Token& token) {
+  const auto began = Deadline::Clock::now();
   AllocationId local = 0;
   bool is_known = false;
   Fetch::Item item{token.allocation, token.nonce, false};
@@ -55,35 +57,45 @@ Result<DriverHandle> Imports::import(const Token& token) {
   auto replies = std::make_shared<Replies>();
   if (!is_known) request(token.owner, {{local, item, token.owner_pid}}, deadline, replies);
   Status ready = replies->wait(deadline, kImportWaits);
-  if (ready.ok()) ready = wait_until_usable(token, local);
+  if (ready.ok()) ready = wait_until_usable(token, local, began);
   return finish_import(local, std::move(ready));
 }
 
 // The importing call may have passed the gate before the owner's notice, and use the memory at
 // once: it waits here as long as at the gate.
-Status Imports::wait_until_usable(const Token& token, AllocationId local) {
-  const Client* const client = context_.clients.of(token.tag);
+Status Imports::wait_until_usable(const Token& token, AllocationId local,
+                                  Deadline::Clock::time_point began) {
+  Client* const client = context_.clients.of(token.tag);
   const bool needs_resume = client != nullptr && client->uses_imports_at_once();
+  const std::string owner = process_text(token.owner_pid);
   const auto is_missing = [&]() AMEM_REQUIRES(context_.registry.mutex) {
     const Allocation* const import = context_.registry.find(local);
     if (!needs_resume || import == nullptr) return false;
     const Backing& backing = context_.registry.backing_of(*import);
     return backing.state == revoked && !arrived_.contains(backing.id);
   };
-  OwnerTag owner_tag;
+  bool is_stuck = false;
+  Status given_up = ok_status();
+  const auto is_over = [&]() AMEM_REQUIRES(context_.registry.mutex) {
+    const auto found = owner_tags_.find({token.owner, token.tag});
+    const OwnerTag of_owner = found == owner_tags_.end() ? OwnerTag() : found->second;
+    const bool waits = needs_resume ? of_owner.is_filling || (of_owner.is_away && is_missing())
+                                    : of_owner.is_filling && of_owner.revokes == 0;
+    // The resume of an owner that fills the memory ends the wait, unless it pauses again.
+    const bool sticks = needs_resume && waits && (of_owner.revokes > 0 || !of_owner.is_filling);
+    if (std::exchange(is_stuck, sticks) != sticks) client->import_waits(owner, sticks);
+    if (!waits) return true;
+    given_up = context_.exiting.check();
+    if (given_up.ok() && client != nullptr && client->gives_up_imports(token.owner, began))
+      given_up = make_error(ErrorKind::peer, 0, "the communicator was aborted");
+    return !given_up.ok();
+  };
   MutexLock lock(context_.registry.mutex);
-  const bool in_time = filled_.wait_until(
-      context_.registry.mutex, Deadline::after_ms(context_.gate_timeout_ms),
-      [&]() AMEM_REQUIRES(context_.registry.mutex) {
-        const auto found = owner_tags_.find({token.owner, token.tag});
-        owner_tag = found == owner_tags_.end() ? OwnerTag() : found->second;
-        if (owner_tag.is_filling) return false;
-        // A revoke may wait for this call.
-        return owner_tag.revokes > 0 || !owner_tag.is_away || !is_missing();
-      },
-      [&] { AMEM_LOG(warn, -1, "%s: %s", kImportWaits, process_text(token.owner_pid).c_str()); });
-  if (owner_tag.revokes > 0 && needs_resume && (owner_tag.was_filling || is_missing()))
-    return make_error(ErrorKind::peer, 0, "it pauses, and its pause waits for the call");
+  const bool in_time = import_ends_.wait_until(
+      context_.registry.mutex, Deadline::after_ms(context_.gate_timeout_ms), is_over,
+      [&] { AMEM_LOG(warn, -1, "%s: %s", kImportWaits, owner.c_str()); });
+  if (is_stuck) client->import_waits(owner, false);
+  AMEM_TRY(std::move(given_up));
   if (in_time && is_missing()) return make_error(ErrorKind::peer, 0, "it has freed the memory");
   if (in_time) return ok_status();
   return is_missing()
@@ -91,6 +103,11 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local) {
              : make_error(ErrorKind::timeout, 0,
                           "it has not filled the memory before the deadline: its resume has not "
                           "ended");
+}
+
+void Imports::wake() {
+  MutexLock lock(context_.registry.mutex);
+  import_ends_.notify_all();
 }
 
 Result<DriverHandle> Imports::finish_import(AllocationId local, Status ready) {
@@ -107,7 +124,7 @@ Result<DriverHandle> Imports::finish_import(AllocationId local, Status ready) {
   // The import of a paused owner stays revoked until the owner resumes. Anything else is a failed
   // import.
   if (status.ok() && (backing.state == mapped || backing.state == revoked)) return handle_of(local);
-  if (--import->handle_references == 0 && import->mappings.empty()) {
+  if (!context_.exiting && --import->handle_references == 0 && import->mappings.empty()) {
     forget(*import);
     erase_unused(context_.driver, context_.registry, *import);
   }

@@ -100,11 +100,39 @@ TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainDoesNotHoldUpTheRevoke) {
 }
 
 // It would be used although it is not mapped, or not filled.
-TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainFailsIfItIsUsedAtOnce) {
+TEST_F(EarlyImportTest, OfMemoryThatIsUsedAtOnceDoesNotLetItLeaveAgain) {
   client_.uses_at_once = true;
   auto imported = import();
 
-  expect_failure_in_revoke(imported);
+  expect_refused_revoke(imported);
+
+  expect_success_when_restored(imported);
+}
+
+// A pause of this process would wait for the resume, and then succeed.
+TEST_F(EarlyImportTest, RefusesNoPauseWhileTheOwnerFillsTheMemory) {
+  client_.uses_at_once = true;
+  auto imported = import();
+  EXPECT_FALSE(is_done(imported));
+
+  EXPECT_EQ(client_.waiting, 0);
+  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
+TEST_F(EarlyImportTest, EndsWithExitWithoutADriverCall) {
+  driver_.cuMemRelease = [](DriverHandle) {
+    ADD_FAILURE() << "the driver may be unloaded";
+    return driver_result::kSuccess;
+  };
+  auto imported = import();
+  EXPECT_TRUE(restore(/*last=*/false).ok());
+  EXPECT_EQ(state(), BackingState::mapped);
+
+  exiting_.raise();
+  sharing_->wake_imports();
+
+  EXPECT_TRUE(fails_early(imported));
 }
 
 // The owner that pauses has resumed a part of its memory only, or has paused with memory that it

@@ -74,23 +74,24 @@ void Imports::begin_revoke(const InstanceId& owner, const Revoke& request) {
   for (const Tag& tag : request.tags) {
     OwnerTag& owner_tag = owner_tags_[{owner, tag}];
     ++owner_tag.revokes;
-    if (!std::exchange(owner_tag.is_filling, false)) continue;
-    owner_tag.was_filling = true;
+    if (!owner_tag.is_filling) continue;
     const Tags one{tag};
     for (const Backing* import : imports_of(owner, &one))
       if (import->state == revoked && !staying.contains(import->id_at_owner))
         arrived_.erase(import->id);
   }
-  filled_.notify_all();
+  import_ends_.notify_all();
 }
 
-void Imports::end_revoke(const InstanceId& owner, const Revoke& request) {
+void Imports::end_revoke(const InstanceId& owner, const Revoke& request, bool revoked) {
   MutexLock lock(context_.registry.mutex);
   for (const Tag& tag : request.tags) {
     const auto found = owner_tags_.find({owner, tag});
-    if (found != owner_tags_.end() && found->second.revokes > 0 && --found->second.revokes == 0)
-      found->second.was_filling = false;
+    if (found == owner_tags_.end()) continue;
+    if (found->second.revokes > 0) --found->second.revokes;
+    if (revoked) found->second.is_filling = false;
   }
+  import_ends_.notify_all();
 }
 
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
@@ -111,7 +112,7 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
     step_point(StepPoint::revoke_asked);
     const NvtxRange range("revoke");
     Revoked answer = carry_out_revoke(owner, request, closures, deadline);
-    end_revoke(owner.instance, request);
+    end_revoke(owner.instance, request, answer.revoked);
     if (!answer.revoked && context_.exiting) return;
     step_point(StepPoint::revoke_unmapped);
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
@@ -201,6 +202,7 @@ Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
 Status Imports::map_again(const InstanceId& owner, const Restore& message,
                           const std::vector<UniqueFd>& fds, uint64_t closure) {
   MutexLock lock(context_.registry.mutex);
+  import_ends_.notify_all();
   OwnerTag& owner_tag = owner_tags_[{owner, message.tag}];
   Series& series = owner_tag.series;
   if (series.number != message.series) series = {message.series};
@@ -223,7 +225,6 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
       (void)change_state(*import, lost);
   reopen(owner, {{message.tag, closure}});
   owner_tag.is_filling = false;
-  filled_.notify_all();
   return ok_status();
 }
 
@@ -240,7 +241,7 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
     }
     std::erase_if(owner_tags_,
                   [&](const auto& entry) { return entry.first.first == owner.instance; });
-    filled_.notify_all();
+    import_ends_.notify_all();
     for (Client* client : context_.clients.all())
       client->peer_ended(owner.instance, ended_text(owner.pid));
   };

@@ -37,6 +37,8 @@ class Imports {
   Result<UniqueFd> ask_for_token(const IpcHandle& wanted);
   /// The client has released an import. Notifies its owner.
   void forget(const Allocation& import) AMEM_REQUIRES(context_.registry.mutex);
+  /// Exchange::wake_imports().
+  void wake();
 
   void on_away(const PeerInfo& owner, uint64_t request_id, const Away& notice);
   void on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request);
@@ -72,8 +74,11 @@ class Imports {
   Result<DriverHandle> finish_import(AllocationId local, Status ready);
 
   /// Waits until the owner has filled the memory, if it is filling it, and, as at a gate, until it
-  /// has resumed, if the client uses imports at once. Errors: timeout; peer.
-  Status wait_until_usable(const Token& token, AllocationId local);
+  /// has resumed, if the client uses imports at once. A revoke that needs the call to end is
+  /// refused: an import never fails because of a pause. Errors: timeout; peer; misuse, if exit()
+  /// has begun. `began`: the import.
+  Status wait_until_usable(const Token& token, AllocationId local,
+                           Deadline::Clock::time_point began);
 
   /// A message has arrived after which new work that shares a scope with the owner waits. Returns
   /// the tags that were not away before it.
@@ -84,11 +89,11 @@ class Imports {
   /// processes messages later than they arrive.
   void reopen(const InstanceId& owner, const Closures& since)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// What the owner was filling leaves again. Until end_revoke(), no import waits for the owner: it
-  /// may be inside a call, for which the revoke waits.
+  /// What the owner was filling leaves again, unless the revoke is refused: then the owner restores
+  /// it.
   void begin_revoke(const InstanceId& owner, const Revoke& request)
       AMEM_REQUIRES(context_.registry.mutex);
-  void end_revoke(const InstanceId& owner, const Revoke& request);
+  void end_revoke(const InstanceId& owner, const Revoke& request, bool revoked);
   /// Unmaps the imports of the request, and returns the reply to it.
   Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, const Closures& closures,
                            Deadline deadline);
@@ -115,16 +120,15 @@ class Imports {
   };
   /// A tag of an owner.
   struct OwnerTag {
-    uint64_t closures = 0;     ///< number of messages after which gates are closed
-    bool is_away = false;      ///< gates are closed since one of them
-    bool is_filling = false;   ///< the owner fills what is mapped here
-    int revokes = 0;           ///< that have arrived and have not ended
-    bool was_filling = false;  ///< when one of them arrived
+    uint64_t closures = 0;    ///< number of messages after which gates are closed
+    bool is_away = false;     ///< gates are closed since one of them
+    bool is_filling = false;  ///< the owner has not filled what is mapped here
+    int revokes = 0;          ///< that have arrived and have not ended
     Series series{};
   };
   std::map<std::pair<InstanceId, Tag>, OwnerTag> owner_tags_
       AMEM_GUARDED_BY(context_.registry.mutex);
-  Condition filled_;  ///< is_filling is false, and what was sent is mapped
+  Condition import_ends_;  ///< an import that waits may have to wait no longer
   ServiceWorkers workers_;
 };
 

@@ -30,23 +30,29 @@ TEST_F(ImportOfAPausedOwnerTest, ReturnsWhenTheOwnerHasResumed) {
   EXPECT_EQ(state(), BackingState::mapped);
 }
 
-TEST_F(ImportOfAPausedOwnerTest, DoesNotHoldUpARevoke) {
+// The pause could not succeed: the import waits inside a call, which a revoke waits for. The owner
+// is paused in part, as after a resume that has failed.
+TEST_F(ImportOfAPausedOwnerTest, RefusesARevoke) {
   auto imported = import();
   EXPECT_FALSE(is_done(imported));
 
-  expect_failure_in_revoke(imported);
+  expect_refused_revoke(imported);
+
+  expect_success_when_restored(imported);
 }
 
-TEST_F(ImportOfAPausedOwnerTest, DoesNotHoldUpARevokeOfWhatIsMappedButNotFilled) {
+TEST_F(ImportOfAPausedOwnerTest, RefusesARevokeOfWhatIsMappedButNotFilled) {
   auto imported = import();
   EXPECT_TRUE(restore(/*last=*/false).ok());
   EXPECT_FALSE(is_done(imported));
 
-  expect_failure_in_revoke(imported);
+  expect_refused_revoke(imported);
+
+  expect_success_when_restored(imported);
 }
 
 // The owner answers that it is paused before its pause has succeeded.
-TEST_F(ImportOfAPausedOwnerTest, DoesNotHoldUpARevokeThatHasArrivedBefore) {
+TEST_F(ImportOfAPausedOwnerTest, RefusesARevokeThatHasArrivedBefore) {
   client_.holds = true;
   auto revoked = std::async(std::launch::async, [this] {
     return tell(Revoke{10000, {""}, {}, {}});
@@ -54,10 +60,45 @@ TEST_F(ImportOfAPausedOwnerTest, DoesNotHoldUpARevokeThatHasArrivedBefore) {
   EXPECT_TRUE(eventually([this] { return client_.is_quiet.load(); }));
 
   auto imported = import();
-  EXPECT_TRUE(fails_early(imported));
 
+  EXPECT_FALSE(is_revoked(revoked.get()));
   client_.holds = false;
-  EXPECT_TRUE(revoked.get().ok());
+  EXPECT_FALSE(is_done(imported)) << "the owner has not restored it";
+  expect_success_when_restored(imported);
+}
+
+TEST_F(ImportOfAPausedOwnerTest, RefusesPausesUntilTheOwnerResumes) {
+  auto imported = import();
+  EXPECT_TRUE(eventually([this] { return client_.waiting == 1; }));
+
+  EXPECT_TRUE(restore(/*last=*/false).ok());
+
+  EXPECT_TRUE(eventually([this] { return client_.waiting == 0; })) << "its resume ends the wait";
+  EXPECT_FALSE(is_done(imported));
+  EXPECT_TRUE(tell(Restore{"", {}, true, 1, 1}).ok());
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+}
+
+TEST_F(ImportOfAPausedOwnerTest, EndsWithExit) {
+  auto imported = import();
+  EXPECT_FALSE(is_done(imported));
+
+  exiting_.raise();
+  sharing_->wake_imports();
+
+  EXPECT_TRUE(fails_early(imported));
+  EXPECT_EQ(client_.waiting, 0);
+}
+
+TEST_F(ImportOfAPausedOwnerTest, EndsIfTheClientGivesItUp) {
+  auto imported = import();
+  EXPECT_FALSE(is_done(imported));
+
+  client_.gives_up = true;
+  sharing_->wake_imports();
+
+  EXPECT_TRUE(fails_early(imported));
+  EXPECT_EQ(client_.waiting, 0);
 }
 
 TEST_F(ImportOfAPausedOwnerTest, WaitsIfTheRevokeHasEnded) {
@@ -93,6 +134,7 @@ TEST_F(ImportOfAPausedOwnerTest, FailsAtTheDeadlineOfAGateAndNamesTheOwner) {
 
   EXPECT_NE(import().get(), driver_result::kSuccess);
 
+  EXPECT_EQ(client_.waiting, 0);
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_NE(log.find("an import waits for the process that owns the memory: process 4711\n"),
             log.npos)

@@ -32,6 +32,7 @@ class Sharing final : public Exchange, public PeerHandler {
   void withdraw_descriptor(const IpcHandleBytes& handle) override;
   Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) override;
   std::string processes_without_amem(const char* library) override;
+  void wake_imports() override { imports_.wake(); }
   void forget(const Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
 
   // PeerHandler, called on the service thread.

@@ -29,7 +29,16 @@ inline constexpr long kLongerThanNotice = kNoticeMs + 500;
 /// This process imports memory of owners that the test plays.
 class FetchWaitTest : public SharingTest {
  protected:
-  FetchWaitTest() { EXPECT_TRUE(sharing_->start().ok()); }
+  FetchWaitTest() {
+    EXPECT_TRUE(sharing_->start().ok());
+    driver_.cuMemImportFromShareableHandle = [](DriverHandle* handle, void*, int) {
+      return *handle = 7, driver_result::kSuccess;
+    };
+    driver_.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties*, DriverHandle) {
+      return driver_result::kSuccess;
+    };
+    driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
+  }
   ~FetchWaitTest() override { end_service(std::move(sharing_)); }
 
   Token token_of(const Node& owner, BackingId backing = 5) {
@@ -47,7 +56,8 @@ class FetchWaitTest : public SharingTest {
       std::make_unique<Sharing>(context_, [] { return std::string(); });
 };
 
-/// Counts what happens to its gate. A revoke waits in quiesce_for_peer() while `holds`.
+/// Counts what happens to its gate. A revoke waits in quiesce_for_peer() while `holds`, and is
+/// refused if an import waits.
 class GateClient : public IdleClient {
  public:
   void close_for_peer(const InstanceId&, const std::string&, const Scope&) override {
@@ -58,7 +68,8 @@ class GateClient : public IdleClient {
   }
   Status quiesce_for_peer(const Scope&, Deadline) override {
     is_quiet = true;
-    EXPECT_TRUE(eventually([this] { return !holds; }));
+    EXPECT_TRUE(eventually([this] { return !holds || waiting > 0; }));
+    if (holds) return make_error(ErrorKind::misuse, 0, "an import waits");
     if (is_busy) return make_error(ErrorKind::timeout, 0, "work does not end");
     return ok_status();
   }
@@ -67,9 +78,16 @@ class GateClient : public IdleClient {
     ++reopened;
   }
   bool uses_imports_at_once() const override { return uses_at_once; }
+  void import_waits(const std::string& owner, bool waits) override {
+    EXPECT_EQ(owner, "process 4711");
+    waiting += waits ? 1 : -1;
+  }
+  bool gives_up_imports(const InstanceId&, Deadline::Clock::time_point) override {
+    return gives_up;
+  }
   std::atomic<bool> is_open = true, holds = false, is_quiet = false, is_busy = false,
-                    uses_at_once = false;
-  std::atomic<int> reopened = 0;
+                    uses_at_once = false, gives_up = false;
+  std::atomic<int> reopened = 0, waiting = 0;
 };
 
 /// The owner answers a fetch with memory that it is still filling.
@@ -78,13 +96,6 @@ class EarlyImportTest : public FetchWaitTest {
   EarlyImportTest() {
     context_.clients = Clients{&client_};
     context_.gate_timeout_ms = kPatienceMs;
-    driver_.cuMemImportFromShareableHandle = [](DriverHandle* handle, void*, int) {
-      return *handle = 7, driver_result::kSuccess;
-    };
-    driver_.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties*, DriverHandle) {
-      return driver_result::kSuccess;
-    };
-    driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };
   }
   /// Imports on a thread of its own.
   std::future<DriverResult> begin_import() {
@@ -107,20 +118,28 @@ class EarlyImportTest : public FetchWaitTest {
     return call_and_wait(*owner_.service, context_.self, std::move(message), {}, patience());
   }
   /// The owner has the memory again; with the last part, it is filled.
-  Result<Received> restore(bool last = true) {
-    return call_and_wait(*owner_.service, context_.self, Restore{"", {5}, last, 0, 1}, descriptor(),
-                         patience());
+  Result<Received> restore(bool last = true, uint64_t series = 1) {
+    return call_and_wait(*owner_.service, context_.self, Restore{"", {5}, last, 0, series},
+                         descriptor(), patience());
   }
-  /// The owner pauses again, and waits for the call that imports: neither waits for the other.
-  void expect_failure_in_revoke(std::future<DriverResult>& imported) {
+  static bool is_revoked(const Result<Received>& reply) {
+    return reply.ok() && std::get<Revoked>(reply.value().message).revoked;
+  }
+  /// The owner pauses again, and its revoke waits for the call that imports.
+  void expect_refused_revoke(std::future<DriverResult>& imported) {
     client_.holds = true;
-    auto revoked = std::async(std::launch::async, [this] {
-      return tell(Revoke{10000, {""}, {}, {}});
-    });
-    EXPECT_TRUE(fails_early(imported));
+    EXPECT_FALSE(is_revoked(tell(Revoke{10000, {""}, {}, {}})));
     client_.holds = false;
-    EXPECT_TRUE(revoked.get().ok());
+    EXPECT_FALSE(is_done(imported)) << "the owner has not restored it";
     EXPECT_FALSE(client_.is_open);
+  }
+  /// The owner's pause has failed, and it restores the memory.
+  void expect_success_when_restored(std::future<DriverResult>& imported) {
+    EXPECT_TRUE(restore(/*last=*/true, /*series=*/2).ok());
+    EXPECT_EQ(imported.get(), driver_result::kSuccess);
+    EXPECT_EQ(state(), BackingState::mapped);
+    EXPECT_TRUE(client_.is_open);
+    EXPECT_EQ(client_.waiting, 0);
   }
   static bool is_done(std::future<DriverResult>& result) {
     return result.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready;

@@ -25,6 +25,7 @@ class NoExchange : public Exchange {
   void withdraw_descriptor(const IpcHandleBytes&) override {}
   Result<UniqueFd> take_descriptor(const IpcHandleBytes&) override { return UniqueFd(); }
   std::string processes_without_amem(const char*) override { return ++foreign, "process 4711"; }
+  void wake_imports() override {}
   void forget(const Allocation&) override { ++forgotten; }
   bool file_numbers_left = true;
   int forgotten = 0, foreign = 0;

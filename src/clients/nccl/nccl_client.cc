@@ -31,6 +31,25 @@ void NcclClient::communicator_ends(ncclComm_t communicator) {
   cycles.communicator_ends(communicator);
 }
 
+int NcclClient::abort_communicator(ncclComm_t communicator, Exchange& exchange,
+                                   const std::function<int()>& real) {
+  const CommunicatorId id = gate.id_of(communicator);
+  aborts_.begin(id);
+  exchange.wake_imports();
+  communicator_ends(communicator);
+  const int result = real();
+  aborts_.end(id);
+  return result;
+}
+
+bool NcclClient::gives_up_imports(const InstanceId& owner, Deadline::Clock::time_point began) {
+  const CommunicatorIds aborted = aborts_.since(began);
+  const CommunicatorIds its = members.may_include(owner, aborted).ids;
+  return std::any_of(aborted.begin(), aborted.end(), [&](const CommunicatorId& id) {
+    return std::find(its.begin(), its.end(), id) != its.end();
+  });
+}
+
 Status NcclClient::check_capture() {
   if (!captures.any(driver_)) return ok_status();
   return make_error(

@@ -7,6 +7,7 @@
 #include "clients/graphs/captured_graphs.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/cycles/cycles.h"
+#include "clients/nccl/gate/aborts.h"
 #include "clients/nccl/gate/async_communicators.h"
 #include "clients/nccl/gate/call_gate.h"
 #include "clients/nccl/gate/capture_watch.h"
@@ -14,6 +15,7 @@
 #include "clients/nccl/gate/membership.h"
 #include "memory/client.h"
 #include "memory/registry.h"
+#include "sharing/exchange.h"
 
 namespace amem {
 
@@ -51,6 +53,10 @@ class NcclClient final : public Client, public GraphGate {
   CommunicatorId identity_of_child(const void* parent, int color, std::vector<int> excluded = {});
   /// The application ends a communicator.
   void communicator_ends(ncclComm_t communicator);
+  /// The application aborts a communicator, which `real` does. Imports from processes that may be
+  /// members fail if they begin before its end: it may wait for threads of NCCL.
+  int abort_communicator(ncclComm_t communicator, Exchange& exchange,
+                         const std::function<int()>& real);
 
   bool owns(const Tag& tag) const override { return tag == kNcclTag; }
   Tags tags() const override { return {kNcclTag}; }
@@ -70,6 +76,10 @@ class NcclClient final : public Client, public GraphGate {
   void close_if_shared(const InstanceId& peer, const std::string& text,
                        const Scope& scope) override;
   Status quiesce_for_peer(const Scope& scope, Deadline deadline) override;
+  void import_waits(const std::string& owner, bool waits) override {
+    gate.import_waits(owner, waits);
+  }
+  bool gives_up_imports(const InstanceId& owner, Deadline::Clock::time_point began) override;
   void reopen_for_peer(const InstanceId& peer) override { gate.member_back(peer); }
   void peer_ended(const InstanceId& peer, const std::string& text) override {
     gate.member_ended(peer, text);
@@ -92,6 +102,7 @@ class NcclClient final : public Client, public GraphGate {
   const Driver& driver_;
   Registry& registry_;
   DerivedCommunicators derived_;
+  Aborts aborts_;
 };
 
 }  // namespace amem

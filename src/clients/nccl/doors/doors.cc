@@ -93,6 +93,10 @@ AMEM_DOOR(ncclGetUniqueId, (ncclUniqueId * id), (id), {
   return real(id);
 })
 
+AMEM_DOOR(ncclCommAbort, (Comm comm), (comm), {
+  return client->abort_communicator(comm, *hook_context()->exchange, [&] { return real(comm); });
+})
+
 AMEM_DOOR(ncclCommInitAll, (Comm * comms, int devices, const int* list), (comms, devices, list), {
   prepare_to_make();
   return inside(*client, kCopy, "ncclCommInitAll", nullptr, [&] {

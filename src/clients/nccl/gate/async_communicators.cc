@@ -37,10 +37,10 @@ bool AsyncCommunicators::any_in_progress(const CommunicatorIds* ids) {
 }
 
 Status AsyncCommunicators::wait_until_settled(const CommunicatorIds* ids, Deadline deadline) {
+  const char* const text = "a non-blocking communicator is still working (ncclInProgress)";
   while (any() && any_in_progress(ids)) {
-    if (deadline.passed())
-      return make_error(ErrorKind::timeout, 0,
-                        "a non-blocking communicator is still working (ncclInProgress)");
+    AMEM_TRY(gate_.refuse_if_import_waits(text));
+    if (deadline.passed()) return make_error(ErrorKind::timeout, 0, "%s", text);
     const timespec pause{0, 200'000};
     nanosleep(&pause, nullptr);
   }

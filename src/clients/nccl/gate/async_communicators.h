@@ -47,7 +47,7 @@ class AsyncCommunicators {
   void forget(ncclComm_t communicator);
 
   /// Waits until none of these communicators (all if `ids` is nullptr) is in progress. Errors:
-  /// timeout.
+  /// timeout; that of CallGate::refuse_if_import_waits().
   Status wait_until_settled(const CommunicatorIds* ids, Deadline deadline);
 
  private:

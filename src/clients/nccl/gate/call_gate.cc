@@ -330,20 +330,42 @@ std::string CallGate::who_is_inside(const CommunicatorIds* ids) {
   return find_inside(ids);
 }
 
+void CallGate::import_waits(const std::string& owner, bool waits) {
+  MutexLock lock(mutex_);
+  if (waits)
+    imports_wait_for_.insert(owner);
+  else
+    imports_wait_for_.erase(imports_wait_for_.find(owner));
+  changed_.notify_all();
+}
+
+Status CallGate::refuse_if_import_waits(const std::string& what) {
+  MutexLock lock(mutex_);
+  return refuse_if_import_waits_locked(what);
+}
+
+Status CallGate::refuse_if_import_waits_locked(const std::string& what) {
+  if (imports_wait_for_.empty()) return ok_status();
+  return make_error(ErrorKind::misuse, 0,
+                    "%s, and NCCL imports memory of %s: it waits until that process has resumed",
+                    what.c_str(), imports_wait_for_.begin()->c_str());
+}
+
 Status CallGate::wait_until_outside(const CommunicatorIds* ids, Deadline deadline) {
   if (caller_is_inside())
     return make_error(ErrorKind::misuse, 0,
                       "called from inside an NCCL call or an open ncclGroupStart()");
   MutexLock lock(mutex_);
   std::string inside;
-  const auto is_empty = [&]() AMEM_REQUIRES(mutex_) {
+  const auto is_decided = [&]() AMEM_REQUIRES(mutex_) {
     fence_.heavy();
     inside = find_inside(ids);
-    return inside.empty();
+    return inside.empty() || !imports_wait_for_.empty();
   };
-  const bool empty = changed_.wait_until(
-      mutex_, deadline, is_empty, [&] { AMEM_LOG(warn, -1, "a pause waits: %s", inside.c_str()); });
-  if (empty) return ok_status();
+  (void)changed_.wait_until(mutex_, deadline, is_decided,
+                            [&] { AMEM_LOG(warn, -1, "a pause waits: %s", inside.c_str()); });
+  if (inside.empty()) return ok_status();
+  AMEM_TRY(refuse_if_import_waits_locked(inside));
   return make_error(ErrorKind::timeout, 0, "%s and does not return", inside.c_str());
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -166,8 +167,13 @@ class CallGate {
   void member_lost(const InstanceId& member, std::string text, CommunicatorIds ids, bool is_guess);
 
   /// Waits until no other thread is inside a call on one of `ids` (any call if `ids` is nullptr).
-  /// Errors: timeout, with the thread and the call; misuse, if the calling thread is inside.
+  /// Errors: timeout, with the thread and the call; misuse, if the calling thread is inside, and
+  /// that of refuse_if_import_waits() if another one is.
   Status wait_until_outside(const CommunicatorIds* ids, Deadline deadline);
+  /// Client::import_waits(). A thread of NCCL may import for a call of any other thread.
+  void import_waits(const std::string& owner, bool waits);
+  /// `what` cannot end before the application does something. Error: misuse, if an import waits.
+  Status refuse_if_import_waits(const std::string& what);
   /// The name of a call that is inside, or "". Does not wait.
   std::string who_is_inside(const CommunicatorIds* ids);
 
@@ -224,6 +230,7 @@ class CallGate {
   [[gnu::cold]] void tell_outside();
   [[gnu::cold]] void stay_outside_if_closed(GateThread& thread, size_t before);
   void change_waiting_calls(int by);
+  Status refuse_if_import_waits_locked(const std::string& what) AMEM_REQUIRES(mutex_);
   void forget_ended() AMEM_REQUIRES(mutex_);
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
   bool knows_any_locked(const CommunicatorIds& ids) AMEM_REQUIRES(mutex_);
@@ -242,6 +249,8 @@ class CallGate {
   Condition changed_;
   std::string process_closed_ AMEM_GUARDED_BY(mutex_);
   int waiting_calls_ AMEM_GUARDED_BY(mutex_) = 0;  ///< objects of WaitingCalls
+  /// The owners for which imports wait.
+  std::multiset<std::string> imports_wait_for_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
   CommunicatorIds unseen_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
