@@ -80,6 +80,9 @@ TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainStaysRevoked) {
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
   EXPECT_EQ(state(), BackingState::revoked);
   EXPECT_FALSE(client_.is_open);
+  outcome_ = Fetched::Outcome::away;
+  auto later = begin_import();
+  EXPECT_EQ(later.wait_for(std::chrono::milliseconds(kPatienceMs / 2)), std::future_status::ready);
 }
 
 // As NCCL's client: the revoke waits until the call that imports has ended.

@@ -69,7 +69,10 @@ TEST_F(ImportOfAPausedOwnerTest, RefusesARevokeThatHasArrivedBefore) {
 
 TEST_F(ImportOfAPausedOwnerTest, RefusesPausesUntilTheOwnerResumes) {
   auto imported = import();
-  EXPECT_TRUE(eventually([this] { return client_.waiting == 1; }));
+  // The notice looks at the owner too.
+  EXPECT_EQ(imported.wait_for(std::chrono::milliseconds(kLongerThanNotice)),
+            std::future_status::timeout);
+  EXPECT_EQ(client_.waiting, 1);
 
   EXPECT_TRUE(restore(/*last=*/false).ok());
 

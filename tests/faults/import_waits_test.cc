@@ -39,9 +39,9 @@ class ImportOfAPausedRank : public FaultTest {
 
   jobs::RankProcess& rank(int number) { return (*job_)[number]; }
   std::string owner() { return "process " + std::to_string(rank(0).pid()); }
+  /// Before a deadline has passed, also of NCCL in another rank, whose end this one would notice.
   void expect_in_time() {
-    EXPECT_LT(std::chrono::steady_clock::now() - start_,
-              std::chrono::milliseconds(kTimeoutMs * kSlowdown));
+    EXPECT_LT(std::chrono::steady_clock::now() - start_, std::chrono::seconds(8) * kSlowdown);
   }
   void end_the_others() {
     rank(0).ask("resume");
