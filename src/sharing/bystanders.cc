@@ -39,7 +39,7 @@ void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
     if (importers.contains(process)) continue;
     tags_[tag].bystanders.insert(process);
     replies->expect();
-    peers->call(process, Away{tag, scope}, {},
+    peers->call(process, PauseNotice{tag, scope}, {},
                 Deadline::after_ms(std::min(kMomentMs, deadline.left_ms())),
                 [replies](const Result<Received>&) { replies->succeeded(); });
   }

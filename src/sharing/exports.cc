@@ -48,11 +48,11 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const InstanceId& 
   allocation->importers.insert(importer);
   const Backing& backing = context_.registry.backing_of(*allocation);
   OfTag& of_tag = tags_[backing.tag];
-  if (of_tag.state != OfTag::State::here && answer->away_scope.empty())
-    if (Client* client = context_.clients.of(backing.tag)) answer->away_scope = client->scope();
-  if (of_tag.state == OfTag::State::away || context_.exiting || !backing.is_here()) {
-    if (of_tag.state == OfTag::State::away) of_tag.told.insert(importer);
-    return Fetched::Outcome::away;
+  if (of_tag.state != OfTag::State::here && answer->paused_scope.empty())
+    if (Client* client = context_.clients.of(backing.tag)) answer->paused_scope = client->scope();
+  if (of_tag.state == OfTag::State::paused || context_.exiting || !backing.is_here()) {
+    if (of_tag.state == OfTag::State::paused) of_tag.told.insert(importer);
+    return Fetched::Outcome::paused;
   }
   if (item.has_backing) return Fetched::Outcome::noted;
   Result<UniqueFd> fd = export_fd(backing);
@@ -63,14 +63,14 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const InstanceId& 
   fds->push_back(std::move(fd.value()));
   if (of_tag.state == OfTag::State::here) return Fetched::Outcome::here;
   tell_at_end(backing.tag, importer);
-  return Fetched::Outcome::early;
+  return Fetched::Outcome::filling;
 }
 
 void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch) {
   step_point(StepPoint::fetch_asked);
   Fetched answer;
   std::vector<UniqueFd> fds;
-  // Decided and queued with one lock: the importer must not receive "away" after a restore.
+  // Decided and queued with one lock: the importer must not receive `paused` after a restore.
   MutexLock lock(context_.registry.mutex);
   importer_pids_[from.instance] = from.pid;
   for (const Fetch::Item& item : fetch.items)
@@ -149,7 +149,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
     asked = importers(tags);
     for (const Tag& tag : tags) {
       OfTag& of_tag = tags_[tag];
-      of_tag.state = OfTag::State::away;
+      of_tag.state = OfTag::State::paused;
       for (const auto& [importer, known] : asked) of_tag.told.insert(importer);
     }
   }

@@ -83,8 +83,8 @@ class Exports {
   struct OfTag {
     enum class State {
       here,
-      away,       ///< from revoke() on
-      returning,  ///< from begin_restore() to end_restore()
+      paused,    ///< from revoke() on
+      resuming,  ///< from begin_restore() to end_restore()
     };
     State state = State::here;
     uint64_t restores = 0;  ///< number of restores; an earlier one sends nothing more

@@ -79,7 +79,7 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
   const auto is_over = [&]() AMEM_REQUIRES(context_.registry.mutex) {
     const auto found = owner_tags_.find({token.owner, token.tag});
     const OwnerTag of_owner = found == owner_tags_.end() ? OwnerTag() : found->second;
-    const bool waits = needs_resume ? of_owner.is_filling || (of_owner.is_away && is_missing())
+    const bool waits = needs_resume ? of_owner.is_filling || (of_owner.is_paused && is_missing())
                                     : of_owner.is_filling && of_owner.revokes == 0;
     // The resume of an owner that fills the memory ends the wait, unless it pauses again.
     const bool sticks = needs_resume && waits && (of_owner.revokes > 0 || !of_owner.is_filling);
@@ -191,23 +191,23 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     return make_error(ErrorKind::protocol, 0,
                       "process %d answered a fetch of %zu with %zu outcomes", reply.pid,
                       wanted.size(), answer.outcomes.size());
-  Tags away;
+  Tags paused;
   size_t next_fd = 0, failed = 0;
   MutexLock lock(context_.registry.mutex);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const Fetched::Outcome outcome = answer.outcomes[i];
-    const bool is_early = outcome == Fetched::Outcome::early;
+    const bool is_filling = outcome == Fetched::Outcome::filling;
     UniqueFd fd;
-    if (outcome == Fetched::Outcome::here || is_early) fd = std::move(reply.fds[next_fd++]);
+    if (outcome == Fetched::Outcome::here || is_filling) fd = std::move(reply.fds[next_fd++]);
     const Allocation* import = context_.registry.find(wanted[i].local);
     if (import == nullptr) continue;
     Backing& backing = context_.registry.backing_of(*import);
-    if (outcome == Fetched::Outcome::here || is_early) {
+    if (outcome == Fetched::Outcome::here || is_filling) {
       arrived_[backing.id] = std::move(fd);
-      if (is_early) away.insert(backing.tag);
-      if (is_early) owner_tags_[{owner, backing.tag}].is_filling = true;
-    } else if (outcome == Fetched::Outcome::away) {
-      away.insert(backing.tag);
+      if (is_filling) paused.insert(backing.tag);
+      if (is_filling) owner_tags_[{owner, backing.tag}].is_filling = true;
+    } else if (outcome == Fetched::Outcome::paused) {
+      paused.insert(backing.tag);
       if (backing.state == dropped) (void)change_state(backing, revoked);
     } else if (outcome == Fetched::Outcome::failed) {
       ++failed;
@@ -221,9 +221,9 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
   }
   // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
   // waits, and wait_until_usable() holds the ones that are inside.
-  (void)note_closures(owner, away);
-  for (Client* client : context_.clients.of(away))
-    client->close_for_peer(owner, paused_text(reply.pid), answer.away_scope);
+  (void)note_pause(owner, paused);
+  for (Client* client : context_.clients.of(paused))
+    client->close_for_peer(owner, paused_text(reply.pid), answer.paused_scope);
   if (failed == 0) return ok_status();
   return make_error(ErrorKind::peer, 0, "process %d cannot export %zu of its allocations: %s",
                     reply.pid, failed, answer.reason.c_str());

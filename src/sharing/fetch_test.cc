@@ -85,7 +85,7 @@ TEST_F(FetchTest, MemoryThatIsBeingFilledIsGivenEarly) {
   const Tags tags{""};
   (void)sharing_->exports().begin_restore(tags, patience());
   EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce),
-            std::pair(Fetched::Outcome::early, size_t{1}));
+            std::pair(Fetched::Outcome::filling, size_t{1}));
   sharing_->exports().end_restore(tags);
 
   EXPECT_EQ(fetch(importer_, other_token_.allocation, other_token_.nonce), kGiven);
@@ -110,7 +110,7 @@ TEST_F(FetchTest, ResumeWaitsForOneThatFetchedEarlyAndTellsItAgainAfterAnError) 
   ASSERT_TRUE(importer_.recorder.wait_seen(1));
   importer_.recorder.take_seen();
   auto replies = sharing_->exports().begin_restore(tags, patience());
-  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce).first, Fetched::Outcome::early);
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce).first, Fetched::Outcome::filling);
   sharing_->exports().end_restore(tags);
   answer_last({false, "no descriptor"});
   const Status failed = replies->wait(patience());
@@ -127,11 +127,11 @@ TEST_F(FetchTest, ResumeWaitsForOneThatFetchedEarlyAndTellsItAgainAfterAnError) 
 TEST_F(FetchTest, MemoryIsAwayAfterARestoreThatWasCancelled) {
   const Tags tags{""};
   (void)sharing_->exports().begin_restore(tags, patience());
-  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce).first, Fetched::Outcome::early);
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce).first, Fetched::Outcome::filling);
   sharing_->exports().cancel_restore(tags);
 
   EXPECT_EQ(fetch(importer_, other_token_.allocation, other_token_.nonce),
-            std::pair(Fetched::Outcome::away, size_t{0}));
+            std::pair(Fetched::Outcome::paused, size_t{0}));
 }
 
 TEST_F(FetchTest, WhoHasTheBackingGetsNoDescriptorAndIsNoted) {

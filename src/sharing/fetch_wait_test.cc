@@ -13,7 +13,7 @@ namespace {
 TEST_F(FetchWaitTest, OfAResumeNamesTheOwnerThatHasNotReplied) {
   Node quick(NodeOptions(), [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
     if (std::holds_alternative<Fetch>(message))
-      quick.service->reply(from.instance, request_id, Fetched{{Fetched::Outcome::away}, {}, {}},
+      quick.service->reply(from.instance, request_id, Fetched{{Fetched::Outcome::paused}, {}, {}},
                            {});
   });
   std::vector<BackingId> backings = {add_dropped(quick)};
@@ -80,7 +80,7 @@ TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainStaysRevoked) {
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
   EXPECT_EQ(state(), BackingState::revoked);
   EXPECT_FALSE(client_.is_open);
-  outcome_ = Fetched::Outcome::away;
+  outcome_ = Fetched::Outcome::paused;
   auto later = begin_import();
   EXPECT_EQ(later.wait_for(std::chrono::milliseconds(kPatienceMs / 2)), std::future_status::ready);
 }
@@ -145,7 +145,7 @@ TEST_F(EarlyImportTest, RevokeThatFailsDoesNotOpenTheGateToAPausedOwner) {
   EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
   EXPECT_TRUE(client_.is_open) << "the owner was not paused before";
 
-  EXPECT_TRUE(tell(Away{"", {}}).ok());
+  EXPECT_TRUE(tell(PauseNotice{"", {}}).ok());
   EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
   EXPECT_FALSE(client_.is_open);
 
@@ -203,7 +203,7 @@ class LateRestoreTest : public EarlyImportTest {
 TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGate) {
   hold_the_worker();
   send(Restore{"", {}, true, 0, 1});
-  send(Away{"", {}});
+  send(PauseNotice{"", {}});
   ASSERT_TRUE(eventually([this] { return !client_.is_open; }));
 
   client_.holds = false;
@@ -238,18 +238,18 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseIsNotWaitedForAfterARevoke) {
   client_.holds = false;
   ASSERT_TRUE(tell(Revoke{10000, {"other"}, {}, {}}).ok()) << "behind them";
 
-  outcome_ = Fetched::Outcome::away;
+  outcome_ = Fetched::Outcome::paused;
   auto imported = import();
 
   EXPECT_TRUE(is_done(imported));
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
 }
 
-// The owner goes away again before it receives the fetch.
+// The owner pauses again before it receives the fetch.
 TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotContainWhatIsImportedSince) {
   hold_the_worker();
   send(Restore{"", {}, true, 0, 1});
-  outcome_ = Fetched::Outcome::away;
+  outcome_ = Fetched::Outcome::paused;
   EXPECT_EQ(import().get(), driver_result::kSuccess);
 
   client_.holds = false;

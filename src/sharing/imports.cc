@@ -17,39 +17,40 @@ namespace amem {
 
 using enum BackingState;
 
-Imports::Closures Imports::note_closures(const InstanceId& owner, const Tags& tags) {
-  Closures closures;
+Imports::Notices Imports::note_pause(const InstanceId& owner, const Tags& tags) {
+  Notices notices;
   for (const Tag& tag : tags) {
     OwnerTag& owner_tag = owner_tags_[{owner, tag}];
-    ++owner_tag.closures;
-    if (!std::exchange(owner_tag.is_away, true)) closures[tag] = owner_tag.closures;
+    ++owner_tag.notices;
+    if (!std::exchange(owner_tag.is_paused, true)) notices[tag] = owner_tag.notices;
   }
-  return closures;
+  return notices;
 }
 
-void Imports::reopen(const InstanceId& owner, const Closures& since) {
-  for (const auto& [tag, closure] : since) {
+void Imports::reopen(const InstanceId& owner, const Notices& since) {
+  for (const auto& [tag, notice] : since) {
     OwnerTag& owner_tag = owner_tags_[{owner, tag}];
-    if (owner_tag.closures != closure) continue;
-    owner_tag.is_away = false;
+    if (owner_tag.notices != notice) continue;
+    owner_tag.is_paused = false;
     if (Client* const client = context_.clients.of(tag)) client->reopen_for_peer(owner);
   }
 }
 
-void Imports::on_away(const PeerInfo& owner, uint64_t request_id, const Away& notice) {
+void Imports::on_pause_notice(const PeerInfo& owner, uint64_t request_id,
+                              const PauseNotice& notice) {
   {
     MutexLock lock(context_.registry.mutex);
-    (void)note_closures(owner.instance, {notice.tag});
+    (void)note_pause(owner.instance, {notice.tag});
     // Also sent to processes of other jobs of this user.
     Client* const client = context_.clients.of(notice.tag);
     if (client != nullptr && !seeded_fault("leave_gate_open"))
       client->close_if_shared(owner.instance, paused_text(owner.pid), notice.scope);
   }
-  context_.peers.load()->reply(owner.instance, request_id, AwayHeard{}, {});
+  context_.peers.load()->reply(owner.instance, request_id, PauseHeard{}, {});
 }
 
 Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
-                                  const Closures& closures, Deadline deadline) {
+                                  const Notices& notices, Deadline deadline) {
   const Tags tags(request.tags.begin(), request.tags.end());
   bool untouched = true;
   const Status status = unmap_imports(owner.instance, request, deadline, &untouched);
@@ -65,7 +66,7 @@ Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
   answer.reason = status.error().message;
   // The owner's pause has failed, and it restores what was unmapped.
   MutexLock lock(context_.registry.mutex);
-  if (untouched && !context_.exiting) reopen(owner.instance, closures);
+  if (untouched && !context_.exiting) reopen(owner.instance, notices);
   return answer;
 }
 
@@ -96,22 +97,22 @@ void Imports::end_revoke(const InstanceId& owner, const Revoke& request, bool re
 
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
-  Closures closures;
+  Notices notices;
   {
     const Tags tags(request.tags.begin(), request.tags.end());
     MutexLock lock(context_.registry.mutex);
-    closures = note_closures(owner.instance, tags);
+    notices = note_pause(owner.instance, tags);
     begin_revoke(owner.instance, request);
     if (!seeded_fault("leave_gate_open"))
       for (Client* client : context_.clients.of(tags))
         client->close_for_peer(owner.instance, paused_text(owner.pid), request.scope);
   }
   workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request),
-                                 closures = std::move(closures)] {
+                                 notices = std::move(notices)] {
     if (context_.exiting) return;
     step_point(StepPoint::revoke_asked);
     const NvtxRange range("revoke");
-    Revoked answer = carry_out_revoke(owner, request, closures, deadline);
+    Revoked answer = carry_out_revoke(owner, request, notices, deadline);
     end_revoke(owner.instance, request, answer.revoked);
     if (!answer.revoked && context_.exiting) return;
     step_point(StepPoint::revoke_unmapped);
@@ -163,20 +164,20 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
 void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
                          std::vector<UniqueFd> fds) {
   auto shared = std::make_shared<std::vector<UniqueFd>>(std::move(fds));
-  uint64_t closure = 0;
+  uint64_t notice = 0;
   {
     MutexLock lock(context_.registry.mutex);
-    closure = owner_tags_[{owner.instance, message.tag}].closures;
+    notice = owner_tags_[{owner.instance, message.tag}].notices;
   }
   workers_.post(
-      owner.instance, [this, owner, request_id, message = std::move(message), shared, closure] {
+      owner.instance, [this, owner, request_id, message = std::move(message), shared, notice] {
         if (context_.exiting) return;
         // Also sent to processes that share nothing with the owner.
         const bool is_importer = !message.backings.empty();
         std::optional<NvtxRange> range;
         if (is_importer) range.emplace("restore");
         if (is_importer) step_point(StepPoint::restore_arrived);
-        const Status status = map_again(owner.instance, message, *shared, closure);
+        const Status status = map_again(owner.instance, message, *shared, notice);
         if (!status.ok() && context_.exiting) return;
         if (is_importer) step_point(StepPoint::restore_mapped);
         Restored answer{status.ok(), status.ok() ? std::string() : status.error().message};
@@ -200,7 +201,7 @@ Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
 }
 
 Status Imports::map_again(const InstanceId& owner, const Restore& message,
-                          const std::vector<UniqueFd>& fds, uint64_t closure) {
+                          const std::vector<UniqueFd>& fds, uint64_t notice) {
   MutexLock lock(context_.registry.mutex);
   import_ends_.notify_all();
   OwnerTag& owner_tag = owner_tags_[{owner, message.tag}];
@@ -208,7 +209,7 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   if (series.number != message.series) series = {message.series};
   series.is_complete = series.is_complete && series.arrived == message.sent_before;
   series.arrived += static_cast<uint32_t>(fds.size());
-  if (!message.last && owner_tag.closures == closure) owner_tag.is_filling = true;
+  if (!message.last && owner_tag.notices == notice) owner_tag.is_filling = true;
   Status status = map_parcel(owner, message, fds);
   series.is_complete = series.is_complete && status.ok();
   if (!message.last) return status;
@@ -218,12 +219,12 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   AMEM_TRY(std::move(status));
   if (!is_complete)
     return make_error(ErrorKind::protocol, 0, "an earlier part of what came back was not mapped");
-  if (owner_tag.closures != closure) return ok_status();  // the owner has gone away again
+  if (owner_tag.notices != notice) return ok_status();  // the owner has paused again
   const Tags tags{message.tag};
   for (Backing* import : imports_of(owner, &tags))
     if (import->state == revoked && !importing_.contains(import->id))
       (void)change_state(*import, lost);
-  reopen(owner, {{message.tag, closure}});
+  reopen(owner, {{message.tag, notice}});
   owner_tag.is_filling = false;
   return ok_status();
 }

@@ -40,7 +40,7 @@ class Imports {
   /// Exchange::wake_imports().
   void wake();
 
-  void on_away(const PeerInfo& owner, uint64_t request_id, const Away& notice);
+  void on_pause_notice(const PeerInfo& owner, uint64_t request_id, const PauseNotice& notice);
   void on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request);
   void on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
                   std::vector<UniqueFd> fds);
@@ -81,27 +81,26 @@ class Imports {
                            Deadline::Clock::time_point began);
 
   /// A message has arrived after which new work that shares a scope with the owner waits. Returns
-  /// the tags that were not away before it.
-  using Closures = std::map<Tag, uint64_t>;
-  Closures note_closures(const InstanceId& owner, const Tags& tags)
+  /// the tags that were not paused before it.
+  using Notices = std::map<Tag, uint64_t>;
+  Notices note_pause(const InstanceId& owner, const Tags& tags)
       AMEM_REQUIRES(context_.registry.mutex);
   /// New work may start, unless another such message has arrived in the meantime: the worker
   /// processes messages later than they arrive.
-  void reopen(const InstanceId& owner, const Closures& since)
-      AMEM_REQUIRES(context_.registry.mutex);
+  void reopen(const InstanceId& owner, const Notices& since) AMEM_REQUIRES(context_.registry.mutex);
   /// What the owner was filling leaves again, unless the revoke is refused: then the owner restores
   /// it.
   void begin_revoke(const InstanceId& owner, const Revoke& request)
       AMEM_REQUIRES(context_.registry.mutex);
   void end_revoke(const InstanceId& owner, const Revoke& request, bool revoked);
   /// Unmaps the imports of the request, and returns the reply to it.
-  Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, const Closures& closures,
+  Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, const Notices& notices,
                            Deadline deadline);
   /// Sets `*untouched` to false before the first unmap.
   Status unmap_imports(const InstanceId& owner, const Revoke& request, Deadline deadline,
                        bool* untouched);
   Status map_again(const InstanceId& owner, const Restore& message,
-                   const std::vector<UniqueFd>& fds, uint64_t closure);
+                   const std::vector<UniqueFd>& fds, uint64_t notice);
   Status map_parcel(const InstanceId& owner, const Restore& message,
                     const std::vector<UniqueFd>& fds) AMEM_REQUIRES(context_.registry.mutex);
   /// The imports with these tags, or all if `tags` is nullptr.
@@ -120,8 +119,8 @@ class Imports {
   };
   /// A tag of an owner.
   struct OwnerTag {
-    uint64_t closures = 0;    ///< number of messages after which gates are closed
-    bool is_away = false;     ///< gates are closed since one of them
+    uint64_t notices = 0;     ///< number of messages after which gates are closed
+    bool is_paused = false;   ///< gates are closed since one of them
     bool is_filling = false;  ///< the owner has not filled what is mapped here
     int revokes = 0;          ///< that have arrived and have not ended
     Series series{};

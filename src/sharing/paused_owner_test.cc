@@ -14,7 +14,7 @@ class ImportOfAPausedOwnerTest : public EarlyImportTest {
  protected:
   ImportOfAPausedOwnerTest() {
     client_.uses_at_once = true;
-    outcome_ = Fetched::Outcome::away;
+    outcome_ = Fetched::Outcome::paused;
   }
 };
 

@@ -72,7 +72,7 @@ bool Exports::send_part(const std::shared_ptr<PendingRestore>& to) {
 // Parts that an earlier restore has not sent may be released again.
 bool Exports::is_current(const PendingRestore& to) {
   const OfTag& of_tag = tags_[to.tag];
-  return of_tag.state != OfTag::State::away && to.number == of_tag.restores;
+  return of_tag.state != OfTag::State::paused && to.number == of_tag.restores;
 }
 
 void Exports::on_part_failed(const std::shared_ptr<PendingRestore>& to, const Error& why) {
@@ -125,7 +125,7 @@ std::shared_ptr<Replies> Exports::begin_restore(const Tags& tags, Deadline deadl
 void Exports::begin_restore(const Tag& tag, Deadline deadline,
                             const std::shared_ptr<Replies>& replies) {
   OfTag& of_tag = tags_[tag];
-  of_tag.state = OfTag::State::returning;
+  of_tag.state = OfTag::State::resuming;
   ++of_tag.restores;
   of_tag.replies = replies;
   of_tag.deadline = deadline;
@@ -174,7 +174,7 @@ void Exports::cancel_restore(const Tags& tags) {
   for (const Tag& tag : tags) {
     MutexLock lock(context_.registry.mutex);
     OfTag& of_tag = tags_[tag];
-    of_tag.state = OfTag::State::away;
+    of_tag.state = OfTag::State::paused;
     for (const std::shared_ptr<PendingRestore>& to : std::exchange(of_tag.pending, {}))
       of_tag.told.insert(to->importer);
   }

@@ -102,8 +102,8 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
     imports_.on_restore(from, request_id, std::move(*back), std::move(received.fds));
   } else if (const auto* drop = std::get_if<Drop>(&message)) {
     exports_.forget_imports(from.instance, *drop);
-  } else if (const auto* away = std::get_if<Away>(&message)) {
-    imports_.on_away(from, request_id, *away);
+  } else if (const auto* paused = std::get_if<PauseNotice>(&message)) {
+    imports_.on_pause_notice(from, request_id, *paused);
   } else if (std::holds_alternative<StatusQuery>(message)) {
     context_.peers.load()->reply(from.instance, request_id, StatusReply{status_()}, {});
   }

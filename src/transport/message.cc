@@ -45,9 +45,10 @@ void walk(FieldStream& stream, Fetch& m) {
 }
 
 void walk(FieldStream& stream, Fetched& m) {
-  stream.list(m.outcomes, kMaxFds,
-              [&](Fetched::Outcome& outcome) { stream.choice(outcome, Fetched::Outcome::early); });
-  walk(stream, m.away_scope);
+  stream.list(m.outcomes, kMaxFds, [&](Fetched::Outcome& outcome) {
+    stream.choice(outcome, Fetched::Outcome::filling);
+  });
+  walk(stream, m.paused_scope);
   stream.sentence(m.reason, kMaxReasonBytes);
 }
 
@@ -81,7 +82,7 @@ void walk(FieldStream& stream, Drop& m) {
   stream.list(m.allocations, kMaxDrops, [&](AllocationId& id) { stream.number(id); });
 }
 
-void walk(FieldStream& stream, Away& m) {
+void walk(FieldStream& stream, PauseNotice& m) {
   stream.tag(m.tag);
   walk(stream, m.scope);
 }
@@ -93,7 +94,7 @@ void walk(FieldStream& stream, TokenQuery& m) {
 
 void walk(FieldStream& stream, TokenReply& m) { stream.flag(m.known); }
 
-void walk(FieldStream&, AwayHeard&) {}
+void walk(FieldStream&, PauseHeard&) {}
 void walk(FieldStream&, StatusQuery&) {}
 
 void walk(FieldStream& stream, StatusReply& m) { stream.document(m.json, kMaxJsonBytes); }
@@ -114,8 +115,8 @@ constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
     {"Drop", Role::notice},
     {"StatusQuery", Role::request},
     {"StatusReply", Role::reply},
-    {"Away", Role::request},
-    {"AwayHeard", Role::reply},
+    {"PauseNotice", Role::request},
+    {"PauseHeard", Role::reply},
     {"TokenQuery", Role::request},
     {"TokenReply", Role::reply},
 }};
@@ -149,7 +150,7 @@ size_t fds_of(const Message& message) {
   if (const auto* fetched = std::get_if<Fetched>(&message))
     return static_cast<size_t>(std::count_if(
         fetched->outcomes.begin(), fetched->outcomes.end(), [](Fetched::Outcome outcome) {
-          return outcome == Fetched::Outcome::here || outcome == Fetched::Outcome::early;
+          return outcome == Fetched::Outcome::here || outcome == Fetched::Outcome::filling;
         }));
   if (const auto* token = std::get_if<TokenReply>(&message)) return token->known ? 1 : 0;
   return 0;

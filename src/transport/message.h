@@ -55,20 +55,20 @@ struct Fetch {
   bool operator==(const Fetch&) const = default;
 };
 
-/// Reply to Fetch: one outcome for each item, and one descriptor for each `here` and `early`, in
+/// Reply to Fetch: one outcome for each item, and one descriptor for each `here` and `filling`, in
 /// order.
 struct Fetched {
   enum class Outcome : uint8_t {
     here,
-    away,
+    paused,  ///< the owner's tag is; it has no memory now
     unknown,
-    failed,  ///< the owner could not export it
-    noted,   ///< resident, for an item that has its backing
-    early,   ///< as `here`, but the owner is filling it: its last Restore follows
+    failed,   ///< the owner could not export it
+    noted,    ///< resident, for an item that has its backing
+    filling,  ///< as `here`, but the owner is filling it: its last Restore follows
   };
   std::vector<Outcome> outcomes;
-  /// The owner's scope of memory that is away or early; at most kMaxScope.
-  std::vector<ScopeId> away_scope;
+  /// The owner's scope of memory that is `paused` or `filling`; at most kMaxScope.
+  std::vector<ScopeId> paused_scope;
   /// The reason of a failure.
   std::string reason;
   bool operator==(const Fetched&) const = default;
@@ -119,15 +119,15 @@ struct Drop {
 
 /// To processes that share this scope but import no memory of the sender: the tag is paused until
 /// its last Restore. At most kMaxScope.
-struct Away {
+struct PauseNotice {
   Tag tag{};
   std::vector<ScopeId> scope;
-  bool operator==(const Away&) const = default;
+  bool operator==(const PauseNotice&) const = default;
 };
 
-/// Reply to Away.
-struct AwayHeard {
-  bool operator==(const AwayHeard&) const = default;
+/// Reply to PauseNotice.
+struct PauseHeard {
+  bool operator==(const PauseHeard&) const = default;
 };
 
 /// The `amem` command requests the status of a process.
@@ -155,8 +155,9 @@ struct TokenReply {
 };
 
 /// The order is the wire's: a message's type byte is its index plus one.
-using Message = std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop,
-                             StatusQuery, StatusReply, Away, AwayHeard, TokenQuery, TokenReply>;
+using Message =
+    std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop, StatusQuery,
+                 StatusReply, PauseNotice, PauseHeard, TokenQuery, TokenReply>;
 
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);

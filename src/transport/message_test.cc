@@ -86,7 +86,7 @@ TEST(Message, CountsOverTheirLimitsAreRefused) {
   constexpr size_t kBody = 12;
   EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());              // Fetch items
   EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());              // outcomes
-  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxScope + 1)).ok());        // away
+  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxScope + 1)).ok());        // paused_scope
   EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxScope + 1)).ok());        // Revoke
   EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());  // Revoked
   EXPECT_FALSE(decode(with_count(4, kBody + 7, kMaxScope + 1)).ok());        // its communicators
@@ -99,7 +99,7 @@ TEST(Message, CountsOverTheirLimitsAreRefused) {
 TEST(Message, TheLargestOfEachTypeFitsInAPacket) {
   Fetched fetched;
   fetched.outcomes.resize(kMaxFds);
-  fetched.away_scope.resize(kMaxScope);
+  fetched.paused_scope.resize(kMaxScope);
   Revoke revoke;
   revoke.scope.resize(kMaxScope);
   revoke.tags.resize(kMaxTags, Tag(64, 'x'));

@@ -75,8 +75,8 @@ TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
   std::vector<std::unique_ptr<RawPeer>> members;
   for (int rank : {0, 1}) {
     members.push_back(peer_of(job[rank]));
-    members.back()->send(1, Away{"nccl", communicators});
-    EXPECT_TRUE(next_of<AwayHeard>(*members.back()));
+    members.back()->send(1, PauseNotice{"nccl", communicators});
+    EXPECT_TRUE(next_of<PauseHeard>(*members.back()));
   }
 
   for (int rank : {0, 1}) job[rank].order("all_reduce world 17");

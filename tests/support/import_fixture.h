@@ -156,16 +156,16 @@ class EarlyImportTest : public FetchWaitTest {
   }
 
   GateClient client_;
-  std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::early;
+  std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::filling;
   /// The end of a restore precedes the answer.
   std::atomic<bool> ends_restore_ = false;
   Node owner_{
       NodeOptions(), [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
         if (!std::holds_alternative<Fetch>(message)) return;
         const auto answer = [this, from, request_id](const Result<Received>&) {
-          const bool is_away = outcome_ == Fetched::Outcome::away;
+          const bool is_paused = outcome_ == Fetched::Outcome::paused;
           owner_.service->reply(from.instance, request_id, Fetched{{outcome_}, {}, {}},
-                                is_away ? std::vector<UniqueFd>() : descriptor());
+                                is_paused ? std::vector<UniqueFd>() : descriptor());
         };
         if (!ends_restore_) return answer(make_error(ErrorKind::misuse, 0, "no restore"));
         owner_.service->call(from.instance, Restore{"", {}, true, 0, 1}, {}, patience(), answer);

@@ -30,7 +30,7 @@ inline std::vector<MessageSample> message_samples() {
        "07 02 0000 0700000000000000 0200 3412000000000000 7856000000000000 00 "
        "0900000000000000 0a00000000000000 01"},
       {7,
-       Fetched{{Outcome::here, Outcome::away, Outcome::unknown, Outcome::failed, Outcome::noted},
+       Fetched{{Outcome::here, Outcome::paused, Outcome::unknown, Outcome::failed, Outcome::noted},
                {first},
                "no"},
        "07 03 0000 0700000000000000 0500 00 01 02 03 04 0100 0100000000000000 0200000000000000 "
@@ -49,9 +49,9 @@ inline std::vector<MessageSample> message_samples() {
       {0, Drop{{5}}, "07 08 0000 0000000000000000 0100 0500000000000000"},
       {10, StatusQuery{}, "07 09 0000 0a00000000000000"},
       {10, StatusReply{"{\n}"}, "07 0a 0000 0a00000000000000 0300 7b0a7d"},
-      {11, Away{"nccl", {first}},
+      {11, PauseNotice{"nccl", {first}},
        "07 0b 0000 0b00000000000000 0400 6e63636c 0100 0100000000000000 0200000000000000"},
-      {11, AwayHeard{}, "07 0c 0000 0b00000000000000"},
+      {11, PauseHeard{}, "07 0c 0000 0b00000000000000"},
       {12, TokenQuery{3, 4}, "07 0d 0000 0c00000000000000 0300000000000000 0400000000000000"},
       {12, TokenReply{true}, "07 0e 0000 0c00000000000000 01"},
   };

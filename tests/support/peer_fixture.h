@@ -110,7 +110,8 @@ class Recorder : public PeerHandler {
   /// What a job tells every process of this user when it pauses and resumes: other tests run.
   static bool is_notice_to_all(const Message& message) {
     const auto* back = std::get_if<Restore>(&message);
-    return std::holds_alternative<Away>(message) || (back != nullptr && back->backings.empty());
+    return std::holds_alternative<PauseNotice>(message) ||
+           (back != nullptr && back->backings.empty());
   }
 
   Respond respond_;

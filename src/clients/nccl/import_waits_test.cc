@@ -87,7 +87,7 @@ class ImportWaitsTest : public FetchWaitTest {
               [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
                 if (!std::holds_alternative<Fetch>(message)) return;
                 owner_.service->reply(from.instance, request_id,
-                                      Fetched{{Fetched::Outcome::away}, {}, {}}, {});
+                                      Fetched{{Fetched::Outcome::paused}, {}, {}}, {});
                 ++fetches_;
               }};
   Node third_;

@@ -119,12 +119,12 @@ Status NcclClient::quiesce(Deadline deadline) {
 
 void NcclClient::close_for_peer(const InstanceId& peer, const std::string& text,
                                 const Scope& scope) {
-  gate.member_away(peer, text, and_nameless(scope));
+  gate.member_paused(peer, text, and_nameless(scope));
 }
 
 void NcclClient::close_if_shared(const InstanceId& peer, const std::string& text,
                                  const Scope& scope) {
-  gate.member_away(peer, text, gate.knows_any(scope) ? and_nameless(scope) : scope);
+  gate.member_paused(peer, text, gate.knows_any(scope) ? and_nameless(scope) : scope);
 }
 
 Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {

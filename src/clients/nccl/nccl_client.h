@@ -80,7 +80,7 @@ class NcclClient final : public Client, public GraphGate {
     gate.import_waits(owner, waits);
   }
   bool gives_up_imports(const InstanceId& owner, Deadline::Clock::time_point began) override;
-  void reopen_for_peer(const InstanceId& peer) override { gate.member_back(peer); }
+  void reopen_for_peer(const InstanceId& peer) override { gate.member_resumed(peer); }
   void peer_ended(const InstanceId& peer, const std::string& text) override {
     gate.member_ended(peer, text);
   }

@@ -195,17 +195,17 @@ DriverResult hooks::cuMemUnmap(HookContext& context, DeviceAddress address, size
     return unmap_in_slab(context, *slab, address, size_bytes);
   const size_t bytes = driver_bytes(context, size_bytes);
   const std::vector<Mapping*> mappings = context.registry->mappings_in(address, bytes);
-  size_t away_bytes = 0;
+  size_t absent_bytes = 0;
   for (const Mapping* mapping : mappings) {
     if (mapping->address < address || mapping->end() > address + bytes)
       return driver_result::kInvalidValue;
     const Backing& backing =
         context.registry->backing_of(*context.registry->find(mapping->allocation));
-    if (!backing.is_here()) away_bytes += driver_bytes(context, mapping->size_bytes);
+    if (!backing.is_here()) absent_bytes += driver_bytes(context, mapping->size_bytes);
   }
   // NCCL unmaps ranges with many mappings and gaps in one call (dev_runtime.cc:197@v2.30.7-1). The
   // driver accepts holes.
-  if (away_bytes < bytes) {
+  if (absent_bytes < bytes) {
     const DriverResult result = context.driver->cuMemUnmap(address, bytes);
     if (result != driver_result::kSuccess) return result;
   }
@@ -226,13 +226,13 @@ DriverResult hooks::cuMemSetAccess(HookContext& context, DeviceAddress address, 
     return grant_in_slab(*context.driver, *slab, address, access, count);
   const size_t bytes = driver_bytes(context, size_bytes);
   std::vector<Placement*> placements;
-  size_t away_bytes = 0;
+  size_t absent_bytes = 0;
   for (const Mapping* mapping : context.registry->mappings_in(address, bytes)) {
     Backing& backing = context.registry->backing_of(*context.registry->find(mapping->allocation));
     placements.push_back(placement_at(backing, mapping->address));
-    if (!placements.back()->mapped) away_bytes += placements.back()->size_bytes;
+    if (!placements.back()->mapped) absent_bytes += placements.back()->size_bytes;
   }
-  if (away_bytes < bytes) {
+  if (absent_bytes < bytes) {
     const DriverResult result = context.driver->cuMemSetAccess(address, bytes, access, count);
     if (result != driver_result::kSuccess) return result;
   }

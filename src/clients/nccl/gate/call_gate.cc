@@ -68,18 +68,18 @@ bool CallGate::knows_any_locked(const CommunicatorIds& ids) {
                      [&](const CommunicatorId& id) { return contains(ids, id); });
 }
 
-const CallGate::Away* CallGate::who_is_away(const void* communicator) {
-  const Away* found = nullptr;
-  for (const auto& [member, away] : away_) {
-    if (communicator == nullptr || !contains(away.ids, name_of(communicator))) continue;
+const CallGate::PausedMember* CallGate::paused_member(const void* communicator) {
+  const PausedMember* found = nullptr;
+  for (const auto& [member, paused] : paused_members_) {
+    if (communicator == nullptr || !contains(paused.ids, name_of(communicator))) continue;
     // If one has ended, waiting for the others is useless.
-    if (found == nullptr || away.has_ended) found = &away;
+    if (found == nullptr || paused.has_ended) found = &paused;
   }
   return found;
 }
 
 void CallGate::update() {
-  const bool any = !process_closed_.empty() || !away_.empty() || !unseen_.empty();
+  const bool any = !process_closed_.empty() || !paused_members_.empty() || !unseen_.empty();
   attention_.store(any, std::memory_order_release);
   fence_.heavy();
   changed_.notify_all();
@@ -120,10 +120,10 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
       return make_error(ErrorKind::misuse, 0,
                         "%s: the communicator was destroyed or aborted while the call waited",
                         call);
-    const Away* const away = who_is_away(communicator);
-    if (away == nullptr) return ok_status();
-    whom = away->text + (nameless || away->is_guess ? " (if it is one)" : "");
-    if (!away->has_ended) return std::nullopt;
+    const PausedMember* const paused = paused_member(communicator);
+    if (paused == nullptr) return ok_status();
+    whom = paused->text + (nameless || paused->is_guess ? " (if it is one)" : "");
+    if (!paused->has_ended) return std::nullopt;
     return make_error(ErrorKind::peer, 0,
                       "%s: a member of this communicator, %s; abort the communicator", call,
                       whom.c_str());
@@ -158,13 +158,14 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   fence_.heavy();
   if (!find_inside(nullptr, t_thread_).empty()) return ok_status();
   ungated_ = true;
-  const auto is_away = [this](const auto& entry) AMEM_REQUIRES(mutex_) {
-    const Away& away = entry.second;
+  const auto is_paused = [this](const auto& entry) AMEM_REQUIRES(mutex_) {
+    const PausedMember& paused = entry.second;
     // Other jobs of the user announce their communicators too.
-    return !away.has_ended && (contains(away.ids, kNameless) || knows_any_locked(away.ids));
+    return !paused.has_ended && (contains(paused.ids, kNameless) || knows_any_locked(paused.ids));
   };
   const auto is_open = [&]() AMEM_REQUIRES(mutex_) {
-    return !process_closed_.empty() || std::none_of(away_.begin(), away_.end(), is_away);
+    return !process_closed_.empty() ||
+           std::none_of(paused_members_.begin(), paused_members_.end(), is_paused);
   };
   const bool opened = changed_.wait_until(mutex_, deadline, is_open, [&] {
     AMEM_LOG(warn, -1, "%s waits for a process that is paused", call);
@@ -196,7 +197,7 @@ void CallGate::remove_communicator(const void* communicator) {
 }
 
 void CallGate::forget_ended() {
-  std::erase_if(away_, [&](const auto& entry) AMEM_REQUIRES(mutex_) {
+  std::erase_if(paused_members_, [&](const auto& entry) AMEM_REQUIRES(mutex_) {
     const auto is_its = [&](const auto& known) { return contains(entry.second.ids, known.second); };
     return entry.second.has_ended && std::none_of(known_.begin(), known_.end(), is_its);
   });
@@ -267,33 +268,33 @@ void CallGate::change_waiting_calls(int by) {
   changed_.notify_all();
 }
 
-void CallGate::member_away(const InstanceId& member, std::string text, CommunicatorIds ids) {
+void CallGate::member_paused(const InstanceId& member, std::string text, CommunicatorIds ids) {
   MutexLock lock(mutex_);
-  Away& away = away_[member];
+  PausedMember& paused = paused_members_[member];
   // The end of a member is final, whatever messages of it are processed later. A live one that was
   // taken for ended may have more communicators now.
-  if (away.has_ended)
-    away.ids.insert(away.ids.end(), ids.begin(), ids.end());
+  if (paused.has_ended)
+    paused.ids.insert(paused.ids.end(), ids.begin(), ids.end());
   else
-    away = {std::move(text), std::move(ids)};
+    paused = {std::move(text), std::move(ids)};
   update();
 }
 
-void CallGate::member_back(const InstanceId& member) {
+void CallGate::member_resumed(const InstanceId& member) {
   MutexLock lock(mutex_);
-  const auto away = away_.find(member);
+  const auto paused = paused_members_.find(member);
   // Its memory here may be lost, whatever it sends now.
-  if (away == away_.end() || away->second.has_ended) return;
-  away_.erase(away);
+  if (paused == paused_members_.end() || paused->second.has_ended) return;
+  paused_members_.erase(paused);
   update();
 }
 
 void CallGate::member_ended(const InstanceId& member, std::string text) {
   MutexLock lock(mutex_);
-  const auto away = away_.find(member);
-  if (away == away_.end()) return;
-  away->second.text = std::move(text);
-  away->second.has_ended = true;
+  const auto paused = paused_members_.find(member);
+  if (paused == paused_members_.end()) return;
+  paused->second.text = std::move(text);
+  paused->second.has_ended = true;
   forget_ended();
   update();
 }
@@ -301,9 +302,9 @@ void CallGate::member_ended(const InstanceId& member, std::string text) {
 void CallGate::member_lost(const InstanceId& member, std::string text, CommunicatorIds ids,
                            bool is_guess) {
   MutexLock lock(mutex_);
-  const auto [away, is_new] = away_.try_emplace(member);
-  if (!is_new) ids = std::move(away->second.ids);
-  away->second = {std::move(text), std::move(ids), true, is_guess};
+  const auto [paused, is_new] = paused_members_.try_emplace(member);
+  if (!is_new) ids = std::move(paused->second.ids);
+  paused->second = {std::move(text), std::move(ids), true, is_guess};
   forget_ended();
   update();
 }

@@ -153,13 +153,13 @@ class CallGate {
     CallGate& gate_;
   };
 
-  /// A member of these communicators is paused: calls on them wait until member_back(). Here and
+  /// A member of these communicators is paused: calls on them wait until member_resumed(). Here and
   /// below, a group that is already inside on one of them continues: a caller that releases memory
   /// must call wait_until_outside() first.
   /// `text` describes the member: "process 1234 is paused".
-  void member_away(const InstanceId& member, std::string text, CommunicatorIds ids);
+  void member_paused(const InstanceId& member, std::string text, CommunicatorIds ids);
   /// The member has resumed. Has no effect if it has ended.
-  void member_back(const InstanceId& member);
+  void member_resumed(const InstanceId& member);
   /// A paused member has ended: calls on its communicators fail until these are destroyed.
   void member_ended(const InstanceId& member, std::string text);
   /// A process has ended that was not paused, and its memory is not mapped any more: calls on its
@@ -196,7 +196,7 @@ class CallGate {
 
  private:
   /// A member that is paused or has ended.
-  struct Away {
+  struct PausedMember {
     std::string text;
     CommunicatorIds ids;
     bool has_ended = false;  ///< calls fail and do not wait
@@ -235,7 +235,7 @@ class CallGate {
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
   bool knows_any_locked(const CommunicatorIds& ids) AMEM_REQUIRES(mutex_);
   /// A member because of which the communicator's gate is closed; nullptr if it is open.
-  const Away* who_is_away(const void* communicator) AMEM_REQUIRES(mutex_);
+  const PausedMember* paused_member(const void* communicator) AMEM_REQUIRES(mutex_);
   /// To be called after each change of the members below: threads at the gate see it.
   void update() AMEM_REQUIRES(mutex_);
   std::string find_inside(const CommunicatorIds* ids, const GateThread* but_for = nullptr)
@@ -253,7 +253,7 @@ class CallGate {
   std::multiset<std::string> imports_wait_for_ AMEM_GUARDED_BY(mutex_);
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
   CommunicatorIds unseen_ AMEM_GUARDED_BY(mutex_);
-  std::unordered_map<InstanceId, Away> away_ AMEM_GUARDED_BY(mutex_);
+  std::unordered_map<InstanceId, PausedMember> paused_members_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

@@ -39,7 +39,7 @@ TEST_F(CallGateTest, ClosedProcessFailsAtOnceWithTheReason) {
 }
 
 TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
-  gate_.member_away(member_, "process 7 is paused", {kFirst});
+  gate_.member_paused(member_, "process 7 is paused", {kFirst});
 
   EXPECT_TRUE(enter("ncclAllReduce", comm(2), 0).ok());
   const Status status = enter("ncclAllReduce", comm(1), 1);
@@ -49,17 +49,17 @@ TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
 }
 
 TEST_F(CallGateTest, WaitingCallGoesOnWhenTheMemberIsBack) {
-  gate_.member_away(member_, "process 7 is paused", {kFirst});
+  gate_.member_paused(member_, "process 7 is paused", {kFirst});
   auto call =
       std::async(std::launch::async, [&] { return enter("ncclAllReduce", comm(1), 30000).ok(); });
 
-  gate_.member_back(member_);
+  gate_.member_resumed(member_);
 
   EXPECT_TRUE(call.get());
 }
 
 TEST_F(CallGateTest, EndedMemberFailsWaitersAtOnce) {
-  gate_.member_away(member_, "process 7 is paused", {kFirst});
+  gate_.member_paused(member_, "process 7 is paused", {kFirst});
   auto call =
       std::async(std::launch::async, [&] { return enter("ncclAllReduce", comm(1), 30000); });
 
@@ -72,7 +72,7 @@ TEST_F(CallGateTest, EndedMemberFailsWaitersAtOnce) {
 
 TEST_F(CallGateTest, EndedMemberCountsBeforeThoseThatAreAway) {
   for (int i = 0; i < 8; ++i)
-    gate_.member_away(random_instance_id(), "process 8 is paused", {kFirst});
+    gate_.member_paused(random_instance_id(), "process 8 is paused", {kFirst});
   gate_.member_lost(member_, "process 7, has ended", {kFirst}, false);
 
   const Status status = enter("ncclAllReduce", comm(1), 1);
@@ -82,8 +82,8 @@ TEST_F(CallGateTest, EndedMemberCountsBeforeThoseThatAreAway) {
 
 TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
   gate_.add_communicator(comm(4), kNameless);
-  gate_.member_away(random_instance_id(), "one of another job is paused", {kUnknown});
-  gate_.member_away(member_, "process 7 is paused", {kFirst, kNameless});
+  gate_.member_paused(random_instance_id(), "one of another job is paused", {kUnknown});
+  gate_.member_paused(member_, "process 7 is paused", {kFirst, kNameless});
   for (const void* nameless : {comm(3), comm(4)}) {
     const Status status = enter("ncclAllReduce", nameless, 1);
     ASSERT_FALSE(status.ok());
@@ -93,7 +93,7 @@ TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
   }
   EXPECT_TRUE(enter("ncclMemAlloc", nullptr, 0).ok()) << "a call without a communicator";
 
-  gate_.member_back(member_);
+  gate_.member_resumed(member_);
   for (const void* nameless : {comm(3), comm(4)}) {
     EXPECT_TRUE(enter("ncclAllReduce", nameless, 0).ok());
   }
@@ -101,7 +101,7 @@ TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
 
 TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberThatEnded) {
   gate_.add_communicator(comm(4), kNameless);
-  gate_.member_away(member_, "process 7 is paused", {kFirst, kNameless});
+  gate_.member_paused(member_, "process 7 is paused", {kFirst, kNameless});
   gate_.member_ended(member_, "process 7, has ended");
   for (const void* nameless : {comm(3), comm(4)}) {
     const Status status = enter("ncclAllReduce", nameless, 1);
@@ -130,7 +130,7 @@ TEST_F(CallGateTest, UnseenCommunicatorIsNamedToOthersAndSeenAtItsFirstCall) {
   EXPECT_TRUE(gate_.knows_any({kUnknown}));
   EXPECT_FALSE(gate_.knows_any({kNameless}));
   EXPECT_EQ(gate_.communicator_ids().size(), 3u);
-  gate_.member_away(member_, "process 7 is paused", {kFirst, kNameless});
+  gate_.member_paused(member_, "process 7 is paused", {kFirst, kNameless});
   gate_.remove_communicator(comm(1));
   gate_.member_ended(member_, "process 7, has ended");
   EXPECT_FALSE(enter("ncclAllReduce", comm(3), 1).ok());
@@ -143,16 +143,16 @@ TEST_F(CallGateTest, UnseenCommunicatorIsNamedToOthersAndSeenAtItsFirstCall) {
 TEST_F(CallGateTest, MemberThatSeemedToHaveEndedIsRefusedOnLaterCommunicatorsToo) {
   gate_.member_lost(member_, "process 7, has ended", {kFirst}, false);
 
-  gate_.member_away(member_, "process 7 is paused", {kFirst, kSecond});
+  gate_.member_paused(member_, "process 7 is paused", {kFirst, kSecond});
 
   EXPECT_FALSE(enter("ncclAllReduce", comm(2), 1).ok());
 }
 
 TEST_F(CallGateTest, MemberThatHasEndedIsNeverBack) {
-  gate_.member_away(member_, "process 7 is paused", {kFirst});
+  gate_.member_paused(member_, "process 7 is paused", {kFirst});
   gate_.member_ended(member_, "process 7, has ended");
 
-  gate_.member_back(member_);
+  gate_.member_resumed(member_);
 
   EXPECT_FALSE(enter("ncclAllReduce", comm(1), 1).ok());
 }
