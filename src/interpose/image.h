@@ -3,6 +3,9 @@
 #pragma once
 
 #include <link.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include <cstdint>
 #include <span>
@@ -38,6 +41,17 @@ struct ImageChanges {
 };
 ImageChanges image_changes();
 
+/// The loader's list lock as ThreadSanitizer sees it, which does not know it.
+struct ListLock {
+#ifdef __SANITIZE_THREAD__
+  ListLock() { __tsan_acquire(&mark); }
+  ~ListLock() { __tsan_release(&mark); }
+  static inline char mark = 0;
+#else
+  ListLock() {}
+#endif
+};
+
 /// Calls `visit(const Image&)` for each image in the order of loading, the executable first. Holds
 /// the loader's list lock, so no image is added or removed. `visit` must not allocate, take a lock
 /// or call the loader. Source: dl_iterate_phdr(3).
@@ -45,6 +59,7 @@ template <typename Visit>
 void visit_images(Visit&& visit) {
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* argument) {
+        const ListLock lock;
         (*static_cast<std::remove_reference_t<Visit>*>(argument))(Image(*info));
         return 0;
       },
