@@ -85,10 +85,11 @@ Statistics take_statistics(Registry& registry) {
     }
     if (persistent.contains(backing.id)) {
       totals.fixed_bytes = allocation.size_bytes;
-      const char* const because = allocation.persistent_because;
-      statistics.persistent[{backing.tag,
-                             because != nullptr ? because : "in a slab with persistent memory"}] +=
-          allocation.size_bytes;
+      const char* because = allocation.persistent_because;
+      if (because == nullptr)
+        because =
+            allocation.registering > 0 ? "being registered" : "in a slab with persistent memory";
+      statistics.persistent[{backing.tag, because}] += allocation.size_bytes;
     }
     add(totals, &statistics.own[{backing.tag, allocation.device(), allocation.kind}]);
   }

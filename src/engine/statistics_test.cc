@@ -129,6 +129,15 @@ TEST_F(StatisticsTest, WhatIsInASlabWithPersistentMemoryStaysToo) {
   EXPECT_EQ(statistics.persistent.at({Tag(), "in a slab with persistent memory"}), 3 * kSlotBytes);
 }
 
+TEST_F(StatisticsTest, MemoryThatIsBeingRegisteredStays) {
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.add_local(kSlotBytes, on_device(2), 9, kSlotBytes, "weights").registering = 1;
+  }
+
+  EXPECT_EQ(take_statistics(registry_).persistent.at({"weights", "being registered"}), kSlotBytes);
+}
+
 // The host's copy is kept until the contents are back; it is not the memory's place any more.
 TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
   release_shared();
