@@ -11,7 +11,7 @@ from typing import List, Optional, Tuple
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
 
 from .errors import AmemError
-from .session import pause, resume
+from .session import pause, resume, state
 from .statistics import stats
 
 _LOG = logging.getLogger("vllm.amem")
@@ -26,11 +26,17 @@ class AmemBackend(CuMemBackend):
     def suspend(self, level: int = 1) -> None:
         """Puts this worker to sleep. If amem refuses the pause, its memory stays on the GPU, with a warning."""
         super().suspend(level)
+        tags: Tuple[str, ...] = ("nccl",)
         try:
-            tags = ("nccl", *(tag for tag in stats()["tags"] if tag == "symmetric"))
+            tags += tuple(tag for tag in stats()["tags"] if tag == "symmetric")
             report = pause(*tags)
         except AmemError as error:
-            _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
+            # A pause that cannot restore what it has released leaves its tags paused.
+            self._paused = tuple(tag for tag in tags if state(tag) == "paused")
+            if self._paused:
+                _LOG.warning("A part of NCCL's memory stays on the GPU: %s", error)
+            else:
+                _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
             return
         self._paused = tags
         _LOG.info("amem released %.2f GiB of NCCL and symmetric memory.", report.released_bytes / 2**30)

@@ -103,6 +103,48 @@ class Job:
         return [buffer.values() for buffer in self.buffers]
 
 
+class CapturedSum:
+    """An all-reduce of the communicators of a Job as graphs."""
+
+    def __init__(self, job):
+        self.cuda = job.buffers[0].cuda
+        self.graphs = []  # (context, stream, executable graph)
+        streams = [self.begin(buffer) for buffer in job.buffers]
+        codes = [job.nccl.ncclGroupStart()]
+        for buffer, comm, stream in zip(job.buffers, job.comms, streams):
+            address = buffer.address.value
+            codes.append(job.nccl.ncclAllReduce(address, address, COUNT, FLOAT32, SUM, comm, stream.value))
+        codes.append(job.nccl.ncclGroupEnd())
+        assert not any(codes), codes
+        for buffer, stream in zip(job.buffers, streams):
+            self.end(buffer, stream)
+
+    def begin(self, buffer):
+        stream = ctypes.c_void_p()
+        buffer.call("cuCtxSetCurrent", buffer.context)
+        buffer.call("cuStreamCreate", ctypes.byref(stream), 1)
+        buffer.call("cuStreamBeginCapture_v2", stream, 2)
+        return stream
+
+    def end(self, buffer, stream):
+        graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+        buffer.call("cuCtxSetCurrent", buffer.context)
+        buffer.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+        buffer.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
+        self.graphs.append((buffer.context, stream, executable))
+
+    def launch(self):
+        """0, or the first error of a launch."""
+        codes = []
+        for context, stream, executable in self.graphs:
+            self.cuda.cuCtxSetCurrent(context)
+            codes.append(self.cuda.cuGraphLaunch(executable, stream))
+        for context, stream, _ in self.graphs:
+            self.cuda.cuCtxSetCurrent(context)
+            self.cuda.cuStreamSynchronize(stream)
+        return next(filter(None, codes), 0)
+
+
 def pause_and_resume(amem, job):
     """What was seen on the way."""
     seen = {"before": job.all_reduce()}

@@ -16,15 +16,17 @@ amem_vllm.register()
 seen = {"enabled": "amem" in sys.modules}
 if seen["enabled"]:
     from vllm.device_allocator import sleep_mode_backend as vllm
-    from nccl_job import Job, look_up, open_by_ctypes
+    from nccl_job import CapturedSum, Job, look_up, open_by_ctypes
     job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
     import amem
     backend = vllm.SleepModeBackendFactory.get_backend_class("amem")()
     def resident(): return amem.stats()["tags"]["nccl"]["resident_bytes"]
     seen["sums"] = [job.all_reduce()]
     seen["resident"] = [resident()]
-    backend.suspend(2); seen["resident"].append(resident())
-    backend.resume(["weights"]); seen["resident"].append(resident())
+    graph = CapturedSum(job)
+    seen["launches"] = [graph.launch()]
+    backend.suspend(2); seen["resident"].append(resident()); seen["launches"].append(graph.launch())
+    backend.resume(["weights"]); seen["resident"].append(resident()); seen["launches"].append(graph.launch())
     backend.resume(["kv_cache"])
     backend.discard(("kv_cache",)); seen["resident"].append(resident())
     seen["sums"].append(job.all_reduce())
@@ -56,7 +58,7 @@ def test_sleep_also_releases_the_memory_of_nccl(worker, before):
     assert active > 0 and asleep == 0 and awake == discarded == active
     assert seen["sums"] == [[[3.0], [3.0]]] * 2
     assert seen["calls"] == [["suspend", 2], ["resume", ["weights"]], ["resume", ["kv_cache"]], ["discard", ["kv_cache"]]]
-    assert seen["graphs"]
+    assert seen["graphs"] and seen["launches"] == [0, 800, 0]
 
 
 LATE = """
@@ -75,6 +77,23 @@ def test_pause_that_is_refused_leaves_vllm_asleep(worker, why):
 
     assert seen["sums"] == [[[3.0], [3.0]]] * 2
     assert ["suspend", 2] in seen["calls"] and ["resume", ["weights"]] in seen["calls"]
+
+
+PARTLY = """
+    import amem.vllm_backend as module
+    real = module.pause
+    def pause(*tags):
+        real(*tags)
+        raise amem.AmemError("what was released cannot be restored")
+    module.pause = pause
+"""
+
+
+def test_pause_that_fails_when_memory_is_released_is_resumed(worker):
+    seen = worker(code=WORKER.replace("    seen[\"sums\"] = ", PARTLY + "    seen[\"sums\"] = "), AMEM_ENABLE="1")
+
+    active, asleep, awake, _ = seen["resident"]
+    assert active > 0 and asleep == 0 and awake == active
 
 
 def test_plugin_does_nothing_unasked(worker):

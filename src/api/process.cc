@@ -84,6 +84,7 @@ Process* Process::build() {
     return nullptr;
   }
   static Process* const process = new Process(driver.value());
+  static const pid_t pid = getpid();
   install_hooks(&process->hooks_);
   pthread_atfork(nullptr, nullptr, [] {
     Process* self = made_.load();
@@ -97,8 +98,8 @@ Process* Process::build() {
     Process* self = made_.load();
     if (self == nullptr) return;
     self->exiting_.raise();
-    // The locks of a forked child may be held.
-    if (!self->forked()) self->sharing_.wake_imports();
+    // The locks of a child may be held, also of one that clone(2) has made.
+    if (getpid() == pid) self->sharing_.wake_imports();
     if (PeerService* peers = self->engine_.peers.load()) peers->withdraw();
   });
   return process;

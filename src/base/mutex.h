@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <sched.h>
+
 #include <condition_variable>
 #include <mutex>
 
@@ -32,6 +34,13 @@ class AMEM_TSA(capability("mutex")) Mutex {
     mutex_.lock();
   }
   void unlock() AMEM_TSA(release_capability()) { mutex_.unlock(); }
+  /// For a caller that may have interrupted the thread that holds the mutex. False if the deadline
+  /// has passed first.
+  bool try_lock_until(Deadline deadline) AMEM_TSA(try_acquire_capability(true)) {
+    bool locked = mutex_.try_lock();
+    for (; !locked && !deadline.passed(); locked = mutex_.try_lock()) sched_yield();
+    return locked;
+  }
 
  private:
   std::mutex door_;

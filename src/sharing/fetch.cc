@@ -105,9 +105,13 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
                           "ended");
 }
 
+// In exit() the calling thread may have been interrupted while it held the mutex.
 void Imports::wake() {
-  MutexLock lock(context_.registry.mutex);
+  constexpr long kWakeMs = 1000;
+  Mutex& mutex = context_.registry.mutex;
+  const bool locked = mutex.try_lock_until(Deadline::after_ms(kWakeMs));
   import_ends_.notify_all();
+  if (locked) mutex.unlock();
 }
 
 Result<DriverHandle> Imports::finish_import(AllocationId local, Status ready) {

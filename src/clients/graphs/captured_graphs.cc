@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/graphs/captured_graphs.h"
 
+#include <atomic>
+
 namespace amem {
 
 void CapturedGraphs::captured(const void* graph, const Use& use) {
@@ -35,9 +37,19 @@ std::shared_ptr<const CapturedGraphs::Uses> CapturedGraphs::uses_of(const void* 
   return found == execs_.end() ? nullptr : found->second;
 }
 
+namespace {
+
+constinit std::atomic<CapturedGraphs*> g_graphs{nullptr};
+
+}  // namespace
+
 CapturedGraphs& captured_graphs() {
-  static CapturedGraphs* const graphs = std::make_unique<CapturedGraphs>().release();
-  return *graphs;
+  CapturedGraphs* graphs = g_graphs.load();
+  if (graphs != nullptr) return *graphs;
+  auto fresh = std::make_unique<CapturedGraphs>();
+  return g_graphs.compare_exchange_strong(graphs, fresh.get()) ? *fresh.release() : *graphs;
 }
+
+void forget_captured_graphs() { g_graphs.store(nullptr); }
 
 }  // namespace amem

@@ -56,5 +56,8 @@ class CapturedGraphs {
 
 /// The graphs of this process. Never destroyed.
 CapturedGraphs& captured_graphs();
+/// For a forked child, which has none of the parent's graphs: another thread of the parent may have
+/// held the lock.
+void forget_captured_graphs();
 
 }  // namespace amem

@@ -46,5 +46,15 @@ TEST_F(CapturedGraphsTest, AddressesThatAreUsedAgainHaveNoWork) {
   EXPECT_EQ(graphs.uses_of(exec), nullptr);
 }
 
+TEST_F(CapturedGraphsTest, ForkedChildHasTablesOfItsOwn) {
+  captured_graphs().captured(graph, first);
+  forget_captured_graphs();
+  captured_graphs().instantiated(graph, exec);
+  EXPECT_EQ(captured_graphs().uses_of(exec), nullptr);
+  captured_graphs().captured(graph, second);
+  captured_graphs().instantiated(graph, exec);
+  EXPECT_EQ(*captured_graphs().uses_of(exec), CapturedGraphs::Uses{second});
+}
+
 }  // namespace
 }  // namespace amem

@@ -5,7 +5,6 @@
 #include <pthread.h>
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -54,9 +53,6 @@ constexpr std::array<const char*, kCount> kNames = [] {
 constexpr size_t kMostRuntimes = 4;
 constinit RealFunctions<kCount, kMostRuntimes> g_real(kNames);
 
-/// In a forked process: another thread may have held the mutex of captured_graphs().
-constinit std::atomic<bool> g_forwards_only{false};
-
 template <typename Real>
 int launch(const char* call, const void* exec, Real real) {
   const auto uses = captured_graphs().uses_of(exec);
@@ -75,7 +71,6 @@ template <size_t kWhich, size_t kRuntime>
 int entry(Word a, Word b, Word c, Word d, Word e) {
   constexpr Function kFunction = kFunctions[kWhich];
   const auto real = [=] { return g_real.get<Real>(kWhich, kRuntime)(a, b, c, d, e); };
-  if (g_forwards_only.load(std::memory_order_relaxed)) return real();
   if constexpr (kFunction.kind == Kind::launch) {
     return launch(kFunction.name, reinterpret_cast<const void*>(a), real);
   } else if constexpr (kFunction.kind == Kind::instantiate) {
@@ -117,8 +112,7 @@ constexpr NamedFunctions kGraphFunctions{kNames, entry_of};
 }  // namespace
 
 void catch_graph_calls() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { g_forwards_only.store(true); });
+  static const int registered = pthread_atfork(nullptr, nullptr, forget_captured_graphs);
   (void)registered;
   intercept_names(kGraphFunctions);
 }

@@ -33,6 +33,7 @@ void NcclClient::communicator_ends(ncclComm_t communicator) {
 
 int NcclClient::abort_communicator(ncclComm_t communicator, Exchange& exchange,
                                    const std::function<int()>& real) {
+  if (communicator == nullptr) return real();
   const CommunicatorId id = gate.id_of(communicator);
   aborts_.begin(id);
   exchange.wake_imports();
@@ -44,7 +45,10 @@ int NcclClient::abort_communicator(ncclComm_t communicator, Exchange& exchange,
 
 bool NcclClient::gives_up_imports(const InstanceId& owner, Deadline::Clock::time_point began) {
   const CommunicatorIds aborted = aborts_.since(began);
-  const CommunicatorIds its = members.may_include(owner, aborted).ids;
+  if (aborted.empty()) return false;
+  CommunicatorIds ours = gate.communicator_ids();
+  ours.insert(ours.end(), aborted.begin(), aborted.end());
+  const CommunicatorIds its = members.may_include(owner, ours).ids;
   return std::any_of(aborted.begin(), aborted.end(), [&](const CommunicatorId& id) {
     return std::find(its.begin(), its.end(), id) != its.end();
   });

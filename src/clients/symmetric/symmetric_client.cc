@@ -51,7 +51,7 @@ Result<std::unique_ptr<SymmetricHandle>> SymmetricClient::take(const void* handl
                                                                Deadline deadline) {
   MutexLock lock(mutex_);
   SymmetricHandle* const found = find(handle);
-  if (found == nullptr) return no_handle();
+  if (found == nullptr || found->is_ending) return no_handle();
   found->is_ending = true;
   changed_.notify_all();
   Status left = wait_for_calls(deadline, [&](const auto& other) { return &other == found; });
@@ -68,7 +68,7 @@ bool SymmetricClient::is_in_use(DeviceAddress buffer) {
 
 SymmetricHandle* SymmetricClient::find(const void* handle) {
   const auto found = handles_.find(handle);
-  return found == handles_.end() || found->second->is_ending ? nullptr : found->second.get();
+  return found == handles_.end() ? nullptr : found->second.get();
 }
 
 template <typename Predicate>
@@ -96,7 +96,7 @@ Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout
   std::string waited_for;
   const auto is_decided = [&]() AMEM_REQUIRES(mutex_) {
     found = find(handle);
-    if (found == nullptr || is_paused_ || !found->failure.ok()) return true;
+    if (found == nullptr || found->is_ending || is_paused_ || !found->failure.ok()) return true;
     const std::string* const paused = paused_peer(*found);
     if (paused != nullptr) waited_for = *paused;
     return paused == nullptr;
@@ -108,6 +108,8 @@ Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout
     return make_error(ErrorKind::timeout, 0, "%s, and did not resume within %ld ms",
                       waited_for.c_str(), timeout_ms);
   if (found == nullptr) return no_handle();
+  if (found->is_ending)
+    return make_error(ErrorKind::misuse, 0, "another thread destroys the handle");
   if (is_paused_) return paused_error();
   AMEM_TRY(found->status());
   ++found->calls_inside;

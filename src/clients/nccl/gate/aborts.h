@@ -15,25 +15,32 @@ class Aborts {
  public:
   using Time = Deadline::Clock::time_point;
 
-  void begin(const CommunicatorId& id) { set_end(id, Time::max()); }
-  void end(const CommunicatorId& id) { set_end(id, Deadline::Clock::now()); }
+  void begin(const CommunicatorId& id) {
+    MutexLock lock(mutex_);
+    ++aborts_[id].running;
+  }
+  void end(const CommunicatorId& id) {
+    MutexLock lock(mutex_);
+    --aborts_[id].running;
+    aborts_[id].ended = Deadline::Clock::now();
+  }
   /// Those whose abort had not ended at this time.
   CommunicatorIds since(Time time) {
     MutexLock lock(mutex_);
     CommunicatorIds ids;
-    for (const auto& [id, end] : ends_)
-      if (end > time) ids.push_back(id);
+    for (const auto& [id, abort] : aborts_)
+      if (abort.running > 0 || abort.ended > time) ids.push_back(id);
     return ids;
   }
 
  private:
-  void set_end(const CommunicatorId& id, Time end) {
-    MutexLock lock(mutex_);
-    ends_[id] = end;
-  }
-
+  /// Of all communicators with an identity: of several ranks in this process, or nameless ones.
+  struct Abort {
+    int running = 0;
+    Time ended{};
+  };
   Mutex mutex_;
-  std::map<CommunicatorId, Time> ends_ AMEM_GUARDED_BY(mutex_);
+  std::map<CommunicatorId, Abort> aborts_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem
