@@ -191,13 +191,13 @@ SessionState Session::take_back(const Tags& tags, Error* error) {
     return SessionState::paused;
   }
   const SharedExports shared(sharing_.exports());
-  const Deadline told_deadline = Deadline::after_ms(context_.timeout_ms / 4);
-  const auto replies = sharing_.exports().begin_restore(tags, told_deadline);
+  const Deadline restore_deadline = Deadline::after_ms(context_.timeout_ms / 4);
+  const auto replies = sharing_.exports().begin_restore(tags, restore_deadline);
   sharing_.exports().end_restore(tags);
-  const Status told = replies->wait(told_deadline);
-  if (told.ok()) return SessionState::active;
-  error->message += "; and " + told.error().message;
-  if (told.error().kind == ErrorKind::timeout) return SessionState::active;
+  const Status notified = replies->wait(restore_deadline);
+  if (notified.ok()) return SessionState::active;
+  error->message += "; and " + notified.error().message;
+  if (notified.error().kind == ErrorKind::timeout) return SessionState::active;
   // A peer with an error must be notified again.
   error->message += "; " + text_of(tags) + " is paused: resume to try again";
   return SessionState::paused;
@@ -321,19 +321,19 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   AMEM_TRY(restore_contexts(deadline));
   const Plan plan = plan_resume(context_.registry, tags);
   SharedExports shared(sharing_.exports());
-  std::shared_ptr<Replies> told;
+  std::shared_ptr<Replies> restores;
   Status fetched = ok_status();
   {
     const NvtxRange range("resume: create and copy");
     // Peers map the memory while it is being filled, if a gate keeps their work off it.
     const auto share = [&] {
       shared.make_ready();
-      told = sharing_.exports().begin_restore(with_gate(tags, true), deadline);
+      restores = sharing_.exports().begin_restore(with_gate(tags, true), deadline);
       fetched = sharing_.imports().fetch(plan.imports, deadline);
       step_point(StepPoint::resume_shared);
     };
     Status moved = executor_.move_in(plan, share, deadline, &report->move);
-    if (!moved.ok() && told != nullptr) sharing_.exports().cancel_restore(tags);
+    if (!moved.ok() && restores != nullptr) sharing_.exports().cancel_restore(tags);
     if (!moved.ok() && moved.error().kind == ErrorKind::driver &&
         moved.error().code == driver_result::kOutOfMemory)
       return out_of_memory(context_, moved.error(), own_bytes(context_.registry, plan));
@@ -354,7 +354,7 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   sharing_.exports().end_restore(tags);
   step_point(StepPoint::resume_told);
   AMEM_TRY(others->wait(deadline, kResumeWaits));
-  AMEM_TRY(told->wait(deadline, kResumeWaits));
+  AMEM_TRY(restores->wait(deadline, kResumeWaits));
   step_point(StepPoint::resume_done);
   return ok_status();
 }

@@ -76,14 +76,13 @@ class Client {
   /// import of a paused peer's memory then waits for the peer. False if the peer's resume could
   /// wait for the caller.
   virtual bool uses_imports_at_once() const { return false; }
-  /// The import of memory of `owner` ("process 1234") waits until that has resumed, or (`waits` is
-  /// false) does not wait any more. A pause that has to wait for the importing call is refused.
-  /// Called with the registry's mutex; must not wait. For each such import.
+  /// An import of memory of `owner` ("process 1234") starts to wait until that process resumes, or
+  /// stops waiting if `waits` is false. The client refuses pauses that need the importing call to
+  /// return. Called once for each import, with the registry's mutex; must not wait.
   virtual void import_waits(const std::string& /*owner*/, bool /*waits*/) {}
-  /// True if imports of this owner's memory that began at this time fail and do not wait. Called
-  /// with the registry's mutex; must not wait.
-  virtual bool gives_up_imports(const InstanceId& /*owner*/,
-                                Deadline::Clock::time_point /*began*/) {
+  /// True if imports of this owner's memory that began at this time must fail, because the
+  /// application has aborted their communicator. Called with the registry's mutex; must not wait.
+  virtual bool aborts_imports(const InstanceId& /*owner*/, Deadline::Clock::time_point /*began*/) {
     return false;
   }
   /// The peer has resumed.

@@ -19,7 +19,7 @@ void Exports::find_processes(const Scope& scope) {
   if (scope == looked_for_) return;
   Result<std::set<InstanceId>> found = instances_of_this_user();
   if (!found.ok()) {
-    AMEM_LOG(warn, -1, "members of this process' scope cannot be told that it pauses: %s",
+    AMEM_LOG(warn, -1, "members of this process' scope cannot be notified that it pauses: %s",
              found.error().message.c_str());
     return;
   }

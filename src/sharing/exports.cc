@@ -51,7 +51,7 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const InstanceId& 
   if (of_tag.state != OfTag::State::here && answer->paused_scope.empty())
     if (Client* client = context_.clients.of(backing.tag)) answer->paused_scope = client->scope();
   if (of_tag.state == OfTag::State::paused || context_.exiting || !backing.is_here()) {
-    if (of_tag.state == OfTag::State::paused) of_tag.told.insert(importer);
+    if (of_tag.state == OfTag::State::paused) of_tag.notified.insert(importer);
     return Fetched::Outcome::paused;
   }
   if (item.has_backing) return Fetched::Outcome::noted;
@@ -96,7 +96,7 @@ void Exports::forget_importer(const InstanceId& importer) {
   MutexLock lock(context_.registry.mutex);
   importer_pids_.erase(importer);
   for (auto& [tag, of_tag] : tags_) {
-    of_tag.told.erase(importer);
+    of_tag.notified.erase(importer);
     of_tag.bystanders.erase(importer);
   }
   auto& allocations = context_.registry.allocations();
@@ -150,7 +150,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
     for (const Tag& tag : tags) {
       OfTag& of_tag = tags_[tag];
       of_tag.state = OfTag::State::paused;
-      for (const auto& [importer, known] : asked) of_tag.told.insert(importer);
+      for (const auto& [importer, known] : asked) of_tag.notified.insert(importer);
     }
   }
   // The importer's deadline is earlier, so that its error arrives before this one gives up.

@@ -94,13 +94,13 @@ class Exports {
     Deadline deadline = Deadline::after_ms(0);
     /// The processes that were notified of the pause and must be notified of the resume: importers,
     /// for whose replies a resume waits, and bystanders.
-    std::set<InstanceId> told{}, bystanders{};
+    std::set<InstanceId> notified{}, bystanders{};
   };
   /// The current restore includes this importer and sends it these backings.
   std::shared_ptr<PendingRestore> add_pending(const Tag& tag, const InstanceId& importer,
                                               std::vector<BackingId> backings)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// A process that has fetched memory during a restore is told when the restore ends, and the
+  /// A process that has fetched memory during a restore is notified when the restore ends, and the
   /// resume waits for its reply: otherwise a message that does not arrive would leave its gate
   /// closed.
   void tell_at_end(const Tag& tag, const InstanceId& importer)

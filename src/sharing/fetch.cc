@@ -74,28 +74,30 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
     const Backing& backing = context_.registry.backing_of(*import);
     return backing.state == revoked && !arrived_.contains(backing.id);
   };
-  bool is_stuck = false;
-  Status given_up = ok_status();
+  bool is_reported = false;
+  Status aborted = ok_status();
   const auto is_over = [&]() AMEM_REQUIRES(context_.registry.mutex) {
     const auto found = owner_tags_.find({token.owner, token.tag});
     const OwnerTag of_owner = found == owner_tags_.end() ? OwnerTag() : found->second;
     const bool waits = needs_resume ? of_owner.is_filling || (of_owner.is_paused && is_missing())
                                     : of_owner.is_filling && of_owner.revokes == 0;
     // The resume of an owner that fills the memory ends the wait, unless it pauses again.
-    const bool sticks = needs_resume && waits && (of_owner.revokes > 0 || !of_owner.is_filling);
-    if (std::exchange(is_stuck, sticks) != sticks) client->import_waits(owner, sticks);
+    const bool waits_for_resume =
+        needs_resume && waits && (of_owner.revokes > 0 || !of_owner.is_filling);
+    if (std::exchange(is_reported, waits_for_resume) != waits_for_resume)
+      client->import_waits(owner, waits_for_resume);
     if (!waits) return true;
-    given_up = context_.exiting.check();
-    if (given_up.ok() && client != nullptr && client->gives_up_imports(token.owner, began))
-      given_up = make_error(ErrorKind::peer, 0, "the communicator was aborted");
-    return !given_up.ok();
+    aborted = context_.exiting.check();
+    if (aborted.ok() && client != nullptr && client->aborts_imports(token.owner, began))
+      aborted = make_error(ErrorKind::peer, 0, "the communicator was aborted");
+    return !aborted.ok();
   };
   MutexLock lock(context_.registry.mutex);
   const bool in_time = import_ends_.wait_until(
       context_.registry.mutex, Deadline::after_ms(context_.gate_timeout_ms), is_over,
       [&] { AMEM_LOG(warn, -1, "%s: %s", kImportWaits, owner.c_str()); });
-  if (is_stuck) client->import_waits(owner, false);
-  AMEM_TRY(std::move(given_up));
+  if (is_reported) client->import_waits(owner, false);
+  AMEM_TRY(std::move(aborted));
   if (in_time && is_missing()) return make_error(ErrorKind::peer, 0, "it has freed the memory");
   if (in_time) return ok_status();
   return is_missing()

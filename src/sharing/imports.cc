@@ -46,7 +46,7 @@ void Imports::on_pause_notice(const PeerInfo& owner, uint64_t request_id,
     if (client != nullptr && !seeded_fault("leave_gate_open"))
       client->close_if_shared(owner.instance, paused_text(owner.pid), notice.scope);
   }
-  context_.peers.load()->reply(owner.instance, request_id, PauseHeard{}, {});
+  context_.peers.load()->reply(owner.instance, request_id, PauseNoticeReply{}, {});
 }
 
 Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,

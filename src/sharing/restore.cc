@@ -50,7 +50,7 @@ bool Exports::send_part(const std::shared_ptr<PendingRestore>& to) {
     if (backing == nullptr || !backing->is_here()) continue;
     Result<UniqueFd> fd = export_fd(*backing);
     if (!fd.ok()) {
-      tags_[to->tag].told.insert(to->importer);
+      tags_[to->tag].notified.insert(to->importer);
       to->is_over = true;
       to->fail("cannot export memory for an importer: " + fd.error().message);
       return false;
@@ -87,7 +87,7 @@ void Exports::on_part_failed(const std::shared_ptr<PendingRestore>& to, const Er
     if (broke && !to->deadline.passed() && is_current(*to)) (void)send_part(to);
     return;
   }
-  tags_[to->tag].told.insert(to->importer);
+  tags_[to->tag].notified.insert(to->importer);
   to->fail(why.message, why.kind);
   to->is_over = why.kind != ErrorKind::timeout || !is_current(*to);
   if (to->is_over) return;
@@ -130,7 +130,7 @@ void Exports::begin_restore(const Tag& tag, Deadline deadline,
   of_tag.replies = replies;
   of_tag.deadline = deadline;
   std::map<InstanceId, std::vector<BackingId>> due;
-  for (const InstanceId& importer : std::exchange(of_tag.told, {})) due[importer];
+  for (const InstanceId& importer : std::exchange(of_tag.notified, {})) due[importer];
   for (auto& [id, backing] : context_.registry.backings()) {
     if (backing.tag != tag) continue;
     backing.is_staying = false;
@@ -176,15 +176,15 @@ void Exports::cancel_restore(const Tags& tags) {
     OfTag& of_tag = tags_[tag];
     of_tag.state = OfTag::State::paused;
     for (const std::shared_ptr<PendingRestore>& to : std::exchange(of_tag.pending, {}))
-      of_tag.told.insert(to->importer);
+      of_tag.notified.insert(to->importer);
   }
 }
 
 void Exports::tell_at_end(const Tag& tag, const InstanceId& importer) {
   const auto& pending = tags_[tag].pending;
-  const bool is_told = std::any_of(pending.begin(), pending.end(),
-                                   [&](const auto& to) { return to->importer == importer; });
-  if (!is_told) (void)add_pending(tag, importer, {});
+  const bool is_notified = std::any_of(pending.begin(), pending.end(),
+                                       [&](const auto& to) { return to->importer == importer; });
+  if (!is_notified) (void)add_pending(tag, importer, {});
 }
 
 }  // namespace amem

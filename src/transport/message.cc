@@ -94,7 +94,7 @@ void walk(FieldStream& stream, TokenQuery& m) {
 
 void walk(FieldStream& stream, TokenReply& m) { stream.flag(m.known); }
 
-void walk(FieldStream&, PauseHeard&) {}
+void walk(FieldStream&, PauseNoticeReply&) {}
 void walk(FieldStream&, StatusQuery&) {}
 
 void walk(FieldStream& stream, StatusReply& m) { stream.document(m.json, kMaxJsonBytes); }
@@ -116,7 +116,7 @@ constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
     {"StatusQuery", Role::request},
     {"StatusReply", Role::reply},
     {"PauseNotice", Role::request},
-    {"PauseHeard", Role::reply},
+    {"PauseNoticeReply", Role::reply},
     {"TokenQuery", Role::request},
     {"TokenReply", Role::reply},
 }};

@@ -126,8 +126,8 @@ struct PauseNotice {
 };
 
 /// Reply to PauseNotice.
-struct PauseHeard {
-  bool operator==(const PauseHeard&) const = default;
+struct PauseNoticeReply {
+  bool operator==(const PauseNoticeReply&) const = default;
 };
 
 /// The `amem` command requests the status of a process.
@@ -157,7 +157,7 @@ struct TokenReply {
 /// The order is the wire's: a message's type byte is its index plus one.
 using Message =
     std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop, StatusQuery,
-                 StatusReply, PauseNotice, PauseHeard, TokenQuery, TokenReply>;
+                 StatusReply, PauseNotice, PauseNoticeReply, TokenQuery, TokenReply>;
 
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);

@@ -60,8 +60,8 @@ TEST_F(ImportOfAPausedRank, RefusesAPauseAtOnceAndSucceedsAfterTheResume) {
   const std::string text = rank(1).ask_failing("pause");
 
   expect_in_time();
-  EXPECT_TRUE(has(text, "is inside ncclGroupEnd, and NCCL imports memory of " + owner() +
-                            ": it waits until that process has resumed"))
+  EXPECT_TRUE(has(text, "is inside ncclGroupEnd, and NCCL waits to import memory of " + owner() +
+                            ", which is paused: resume that process first"))
       << text;
   rank(0).ask("resume");
   rank(0).ask("call ncclAllReduce world");

@@ -76,7 +76,7 @@ TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
   for (int rank : {0, 1}) {
     members.push_back(peer_of(job[rank]));
     members.back()->send(1, PauseNotice{"nccl", communicators});
-    EXPECT_TRUE(next_of<PauseHeard>(*members.back()));
+    EXPECT_TRUE(next_of<PauseNoticeReply>(*members.back()));
   }
 
   for (int rank : {0, 1}) job[rank].order("all_reduce world 17");

@@ -82,9 +82,7 @@ class GateClient : public IdleClient {
     EXPECT_EQ(owner, "process 4711");
     waiting += waits ? 1 : -1;
   }
-  bool gives_up_imports(const InstanceId&, Deadline::Clock::time_point) override {
-    return gives_up;
-  }
+  bool aborts_imports(const InstanceId&, Deadline::Clock::time_point) override { return gives_up; }
   std::atomic<bool> is_open = true, holds = false, is_quiet = false, is_busy = false,
                     uses_at_once = false, gives_up = false;
   std::atomic<int> reopened = 0, waiting = 0;

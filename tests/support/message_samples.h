@@ -51,7 +51,7 @@ inline std::vector<MessageSample> message_samples() {
       {10, StatusReply{"{\n}"}, "07 0a 0000 0a00000000000000 0300 7b0a7d"},
       {11, PauseNotice{"nccl", {first}},
        "07 0b 0000 0b00000000000000 0400 6e63636c 0100 0100000000000000 0200000000000000"},
-      {11, PauseHeard{}, "07 0c 0000 0b00000000000000"},
+      {11, PauseNoticeReply{}, "07 0c 0000 0b00000000000000"},
       {12, TokenQuery{3, 4}, "07 0d 0000 0c00000000000000 0300000000000000 0400000000000000"},
       {12, TokenReply{true}, "07 0e 0000 0c00000000000000 01"},
   };

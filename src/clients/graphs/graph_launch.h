@@ -7,8 +7,8 @@
 namespace amem {
 
 /// One launch of a graph on the calling thread: the constructor enters all gates of the graph's
-/// work, or none; the destructor leaves them. While the launch waits at a closed gate it is in
-/// none: the closer of another gate waits for the calls inside.
+/// work, or none; the destructor leaves them. A launch that waits at a closed gate is inside no
+/// gate, because a pause that closes another gate waits for the calls inside.
 class [[nodiscard]] GraphLaunch {
  public:
   GraphLaunch(const char* call, const CapturedGraphs::Uses& uses)

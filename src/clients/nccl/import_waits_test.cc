@@ -79,7 +79,8 @@ class ImportWaitsTest : public FetchWaitTest {
   const CommunicatorId kWorldId = communicator_from_bytes("world", 5);
   const CommunicatorId kOtherId = communicator_from_bytes("other", 5);
   static constexpr const char* kWaits =
-      ", and NCCL imports memory of process 4711: it waits until that process has resumed";
+      ", and NCCL waits to import memory of process 4711, which is paused: resume that process "
+      "first";
   NcclClient nccl_{driver_, registry_, {}};
   HookContext hooks_;
   std::atomic<int> fetches_ = 0;
@@ -186,9 +187,9 @@ TEST_F(ImportWaitsTest, ThatBeganBeforeAnAbortEndsAfterIt) {
 
   EXPECT_EQ(abort(kWorld), ncclSuccess);
 
-  EXPECT_TRUE(nccl_.gives_up_imports(owner_.id, before));
-  EXPECT_FALSE(nccl_.gives_up_imports(owner_.id, Deadline::Clock::now()));
-  EXPECT_FALSE(nccl_.gives_up_imports(third_.id, before)) << "it is in another communicator";
+  EXPECT_TRUE(nccl_.aborts_imports(owner_.id, before));
+  EXPECT_FALSE(nccl_.aborts_imports(owner_.id, Deadline::Clock::now()));
+  EXPECT_FALSE(nccl_.aborts_imports(third_.id, before)) << "it is in another communicator";
 }
 
 TEST_F(ImportWaitsTest, GoesOnWhenACommunicatorWithoutTheOwnerIsAborted) {

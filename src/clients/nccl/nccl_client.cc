@@ -35,16 +35,16 @@ int NcclClient::abort_communicator(ncclComm_t communicator, Exchange& exchange,
                                    const std::function<int()>& real) {
   if (communicator == nullptr) return real();
   const CommunicatorId id = gate.id_of(communicator);
-  aborts_.begin(id);
+  aborted_.begin(id);
   exchange.wake_imports();
   communicator_ends(communicator);
   const int result = real();
-  aborts_.end(id);
+  aborted_.end(id);
   return result;
 }
 
-bool NcclClient::gives_up_imports(const InstanceId& owner, Deadline::Clock::time_point began) {
-  const CommunicatorIds aborted = aborts_.since(began);
+bool NcclClient::aborts_imports(const InstanceId& owner, Deadline::Clock::time_point began) {
+  const CommunicatorIds aborted = aborted_.since(began);
   if (aborted.empty()) return false;
   CommunicatorIds ours = gate.communicator_ids();
   ours.insert(ours.end(), aborted.begin(), aborted.end());

@@ -7,7 +7,7 @@
 #include "clients/graphs/captured_graphs.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/cycles/cycles.h"
-#include "clients/nccl/gate/aborts.h"
+#include "clients/nccl/gate/aborted_communicators.h"
 #include "clients/nccl/gate/async_communicators.h"
 #include "clients/nccl/gate/call_gate.h"
 #include "clients/nccl/gate/capture_watch.h"
@@ -79,7 +79,7 @@ class NcclClient final : public Client, public GraphGate {
   void import_waits(const std::string& owner, bool waits) override {
     gate.import_waits(owner, waits);
   }
-  bool gives_up_imports(const InstanceId& owner, Deadline::Clock::time_point began) override;
+  bool aborts_imports(const InstanceId& owner, Deadline::Clock::time_point began) override;
   void reopen_for_peer(const InstanceId& peer) override { gate.member_resumed(peer); }
   void peer_ended(const InstanceId& peer, const std::string& text) override {
     gate.member_ended(peer, text);
@@ -102,7 +102,7 @@ class NcclClient final : public Client, public GraphGate {
   const Driver& driver_;
   Registry& registry_;
   DerivedCommunicators derived_;
-  Aborts aborts_;
+  AbortedCommunicators aborted_;
 };
 
 }  // namespace amem

@@ -348,9 +348,10 @@ Status CallGate::refuse_if_import_waits(const std::string& what) {
 
 Status CallGate::refuse_if_import_waits_locked(const std::string& what) {
   if (imports_wait_for_.empty()) return ok_status();
-  return make_error(ErrorKind::misuse, 0,
-                    "%s, and NCCL imports memory of %s: it waits until that process has resumed",
-                    what.c_str(), imports_wait_for_.begin()->c_str());
+  return make_error(
+      ErrorKind::misuse, 0,
+      "%s, and NCCL waits to import memory of %s, which is paused: resume that process first",
+      what.c_str(), imports_wait_for_.begin()->c_str());
 }
 
 Status CallGate::wait_until_outside(const CommunicatorIds* ids, Deadline deadline) {

@@ -11,7 +11,7 @@
 namespace amem {
 
 /// The communicators that the application has aborted. Thread-safe.
-class Aborts {
+class AbortedCommunicators {
  public:
   using Time = Deadline::Clock::time_point;
 
