@@ -246,7 +246,7 @@ AMEM_DEVICE bool wait(const View& view, uint32_t peer, uint64_t timeout_ns, cons
  * has failed. */
 template <typename Flags>
 AMEM_DEVICE bool meet(const Block& block, const View& view, const Flags& flags, uint32_t epoch,
-                      uint64_t timeout_ns, bool works = true) {
+                      uint64_t timeout_ns, bool works) {
   block.synchronize();
   AMEM_FOR_THREADS(block, peer) {
     if (peer < view.world_size && works)
@@ -256,9 +256,11 @@ AMEM_DEVICE bool meet(const Block& block, const View& view, const Flags& flags, 
   AMEM_FOR_THREADS(block, peer) {
     if (peer < view.world_size && works) {
       const uint32_t* const flag = flags(workspace_of(view, view.rank)) + peer;
-      arrived = wait(view, peer, timeout_ns,
-                     [&] { return static_cast<int32_t>(load_acquire(flag) - epoch) >= 0; }) &&
-                arrived;
+      const auto has_epoch = [&] {
+        return static_cast<int32_t>(load_volatile(flag) - epoch) >= 0;
+      };
+      arrived = wait(view, peer, timeout_ns, has_epoch) && arrived;
+      (void)load_acquire(flag); /* polls do not acquire: that takes longer */
     }
   }
   return block.all(arrived);
@@ -309,10 +311,12 @@ AMEM_DEVICE void copy(const Block& block, unsigned char* to, const unsigned char
  * one block at a time, and not at the same time by amemSymmetricBarrier(). */
 AMEM_DEVICE bool barrier(const Block& block, const View& view, uint32_t channel,
                          uint64_t timeout_ns = kDefaultTimeoutNs) {
-  uint32_t& last = detail::workspace_of(view, view.rank).channel_epochs[channel];
+  detail::Workspace& own = detail::workspace_of(view, view.rank);
+  uint32_t& last = own.channel_epochs[channel];
   const uint32_t epoch = detail::load_volatile(&last) + 1;
+  const bool works = detail::load_volatile(&own.failed) == 0;
   const auto flags = [&](detail::Workspace& workspace) { return workspace.channel_flags[channel]; };
-  if (!detail::meet(block, view, flags, epoch, timeout_ns)) return false;
+  if (!detail::meet(block, view, flags, epoch, timeout_ns, works)) return false;
   AMEM_FOR_THREADS(block, thread) {
     if (thread == 0) detail::store_volatile(&last, epoch);
   }

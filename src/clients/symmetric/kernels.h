@@ -255,7 +255,6 @@ AMEM_DEVICE void copy_to_output(const Block& block, const Arguments& arguments) 
 // --- The kernels
 
 AMEM_DEVICE void barrier_kernel(const Block& block, const Arguments& arguments) {
-  if (!detail::begin(block, arguments.view)) return;
   (void)barrier(block, arguments.view, arguments.channel, arguments.timeout_ns);
 }
 
