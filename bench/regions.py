@@ -21,6 +21,7 @@ import time
 
 MIB = 1 << 20
 WEIGHTS, CACHE_TENSORS = 300, 60
+ROUNDS, ROUND = 11, 50  # of 50 tensors each
 
 
 def timed(call):
@@ -50,27 +51,34 @@ def of_torch_memory_saver():
 LIBRARIES = {"amem": of_amem, "torch_memory_saver": of_torch_memory_saver}
 
 
-def freed(torch, blocks, count, size_bytes):
-    """Milliseconds for each tensor until the list is empty and PyTorch's cache too, and the part that the driver has then."""
-    torch.cuda.synchronize()
-    before = torch.cuda.mem_get_info()[0]
+def costs(torch, region, size_bytes):
+    """Milliseconds to allocate a tensor and to return its memory to the driver, in a region and outside: medians of rounds.
 
-    def free():
-        blocks.clear()
-        torch.cuda.empty_cache()
-
-    seconds = timed(free)
-    return 1e3 * seconds / count, (torch.cuda.mem_get_info()[0] - before) / size_bytes
-
-
-def free_with_tag(torch, tag, tensors, facts):
-    """PyTorch returns no memory of a pool that exists, and amem keeps the pools of its regions: they are freed after it."""
-    sizes = (len(tensors), sum(tensor.nbytes for tensor in tensors))
-    facts[f"free_{tag}_ms"], facts[f"returned_{tag}"] = freed(torch, tensors, *sizes)
-    if "amem.torch_pools" in sys.modules:
-        pools = [pools for owner, pools in sys.modules["amem.torch_pools"]._idle.items() if owner.tag == tag]
-        for each in pools:
-            facts[f"free_pool_of_{tag}_ms"], facts[f"returned_pool_of_{tag}"] = freed(torch, each, *sizes)
+    PyTorch returns no memory of a pool that exists, and both libraries keep the pools of their regions. Each round drops
+    amem's.
+    """
+    milliseconds = {}
+    for _ in range(ROUNDS):
+        can_drop = "amem" in sys.modules
+        for where in ("region", "plain") if can_drop or not milliseconds else ("plain",):
+            tensors = []
+            with region("round", True) if where == "region" else contextlib.nullcontext():
+                seconds = timed(lambda: tensors.extend(torch.empty(size_bytes, dtype=torch.uint8, device="cuda") for _ in range(ROUND)))
+            milliseconds.setdefault(f"allocate_{where}_ms", []).append(1e3 * seconds / ROUND)
+            tensors.clear()
+            if where == "region":
+                if not can_drop:
+                    continue
+                pools = sys.modules["amem.torch_pools"]._idle
+                for owner in [owner for owner in pools if owner.tag == "round"]:
+                    del pools[owner]
+            torch.cuda.synchronize()
+            free_bytes = torch.cuda.mem_get_info()[0]
+            seconds = timed(torch.cuda.empty_cache)
+            if torch.cuda.mem_get_info()[0] - free_bytes < 0.99 * ROUND * size_bytes:
+                raise SystemExit(f"{where}: PyTorch has not returned the memory")
+            milliseconds.setdefault(f"free_{where}_ms", []).append(1e3 * seconds / ROUND)
+    return {name: statistics.median(values) for name, values in milliseconds.items()}
 
 
 def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
@@ -79,25 +87,18 @@ def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
     region, pause, resume = LIBRARIES[library]()
     torch.cuda.init()
     torch.empty(1, device="cuda")
-    facts = {}
+    facts = costs(torch, region, weights_bytes // WEIGHTS)
 
     def allocate(tag, keeps, size_bytes):
         with region(tag, keeps):
-            begin = time.perf_counter()
-            tensors = [torch.empty(size_bytes // 300 // 8 if keeps else size_bytes // 60 // 8, dtype=torch.int64, device="cuda")
-                       for _ in range(WEIGHTS if keeps else CACHE_TENSORS)]
-            facts[f"allocate_{tag}_ms"] = 1e3 * (time.perf_counter() - begin) / len(tensors)
-        return tensors
+            count = WEIGHTS if keeps else CACHE_TENSORS
+            return [torch.empty(size_bytes // count // 8, dtype=torch.int64, device="cuda") for _ in range(count)]
 
     weights = allocate("weights", True, weights_bytes)
     for number in range(len(weights)):
         weights[number].random_()
     sums = [int(tensor.sum()) for tensor in weights]
     cache = allocate("kv_cache", False, cache_bytes)
-    begin = time.perf_counter()
-    plain = [torch.empty(weights_bytes // WEIGHTS, dtype=torch.uint8, device="cuda") for _ in range(20)]
-    facts["allocate_plain_ms"] = 1e3 * (time.perf_counter() - begin) / len(plain)
-    facts["free_plain_ms"], facts["returned_plain"] = freed(torch, plain, len(plain), len(plain) * plain[0].nbytes)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds = {}
     for cycle in range(cycles + 1):
@@ -114,8 +115,6 @@ def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
     facts["right"] = [int(tensor.sum()) for tensor in weights] == sums
     for name, values in seconds.items():
         facts[f"{name}_ms"] = 1e3 * statistics.median(values)
-    free_with_tag(torch, "weights", weights, facts)
-    free_with_tag(torch, "kv_cache", cache, facts)
     return facts
 
 
