@@ -7,7 +7,8 @@ After `import amem.torch_memory_saver`, or in a process that was started with AM
 torch_memory_saver_hook_mode_preload.abi3.so lies where launchers look for it, beside the folder of this module, and loads
 amem's library.
 
-AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag, also concern the memory of NCCL.
+AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag in a process that has memory with TAG, also
+concern the memory of NCCL.
 TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1 or TMS_INIT_ENABLE_DISK_BACKUP=1: all memory that the process
 allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups on disk, as AMEM_BACKUP_DIR.
 """
@@ -49,8 +50,14 @@ def _kind(cpu_backup: bool, disk_backup: bool) -> int:
 def _need_backup_directory() -> None:
     global _has_backup_directory
     if not _has_backup_directory and "AMEM_BACKUP_DIR" not in os.environ:
-        regions.set_backup_directory(os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir())
+        _set_backup_directory(os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir())
     _has_backup_directory = True
+
+
+def _set_backup_directory(path: str) -> None:
+    with contextlib.suppress(OSError):  # the next line says what is wrong with it
+        os.makedirs(path, exist_ok=True)
+    regions.set_backup_directory(path)
 
 
 _has_backup_directory = False
@@ -162,11 +169,25 @@ class _Cdll:
 
 
 def _tags(tag: Optional[str]) -> list:
-    """The tags of amem for a tag of torch_memory_saver; None is all of its tags."""
+    """The tags of amem for a tag of torch_memory_saver; None is all of its tags.
+
+    Jobs set AMEM_TMS_NCCL for all processes. Those without such memory, such as trainers that recreate their process
+    groups before they resume (slime), keep NCCL's.
+    """
     known = json.loads(require_library().amemGetStatus()).get("tags", {})
     tags = [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
     nccl_with = os.environ.get("AMEM_TMS_NCCL")
-    return tags + (["nccl"] if nccl_with and tag in (None, nccl_with) else [])
+    return tags + (["nccl"] if nccl_with and nccl_with in tags else [])
+
+
+def _refuse_expandable_segments() -> None:
+    """PyTorch maps them itself, past cudaMalloc. Regions have none, but nothing prevents them in TMS_INIT_ENABLE's."""
+    size = torch_pools.expandable_bytes()
+    if size > 0:
+        raise AmemError(
+            f"{size >> 20} MiB of PyTorch's memory are in expandable segments, which TMS_INIT_ENABLE does not cover: remove "
+            "expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF"
+        )
 
 
 class _Impl:
@@ -263,6 +284,8 @@ class TorchMemorySaver:
     def pause(self, tag: Optional[str] = None) -> None:
         """Releases the memory with this tag, or of all tags."""
         self._ensure_initialized()
+        if _flag("TMS_INIT_ENABLE"):
+            _refuse_expandable_segments()
         tags = _tags(tag)
         if tags:
             _pause(*tags)
@@ -312,17 +335,19 @@ class TorchMemorySaver:
 
     def get_cpu_backup(self, x: Any, zero_copy: bool = False) -> Any:
         """The saved contents of a tensor on the CPU, of its pause or with retain_cpu_backup of the last one; None if there
-        are none."""
+        are none. Raises AmemError if the tensor is not contiguous."""
+        if not x.is_contiguous():
+            raise AmemError("get_cpu_backup() needs a contiguous tensor")
         try:
             return regions.backup(x, copy=not zero_copy)
         except AmemError:
             return None
 
     def set_disk_backup_dir(self, path: str) -> None:
-        """The directory for files with contents."""
+        """The directory for files with contents; it is created if it does not exist."""
         global _has_backup_directory
         self._ensure_initialized()
-        regions.set_backup_directory(path)
+        _set_backup_directory(path)
         _has_backup_directory = True
 
 
