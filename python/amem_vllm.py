@@ -5,9 +5,28 @@
 A module of its own, because vLLM loads plugins whether they are used or not, and `import amem` enables amem.
 """
 
-import contextlib
+import copy
 import importlib
 import os
+
+
+def _offload_cuda_graphs_as_cumem_does() -> None:
+    """vLLM asks for the backend "cumem" by name before --sleep-mode-offload-cudagraph moves CUDA graphs to the memory that
+    this backend puts to sleep too (config/vllm.py, use_cumem_cudagraph_pool@v0.33.0)."""
+    from vllm.config import VllmConfig
+
+    of_cumem = getattr(VllmConfig, "use_cumem_cudagraph_pool", None)
+    if of_cumem is None:  # a vLLM without the option
+        return
+
+    def use_cumem_cudagraph_pool(self) -> bool:
+        config = copy.copy(self)
+        config.model_config = copy.copy(config.model_config)  # None in some processes
+        if getattr(config.model_config, "sleep_mode_backend", None) == "amem":
+            config.model_config.sleep_mode_backend = "cumem"
+        return of_cumem.fget(config)
+
+    VllmConfig.use_cumem_cudagraph_pool = property(use_cumem_cudagraph_pool)
 
 
 def register() -> None:
@@ -17,7 +36,11 @@ def register() -> None:
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
     except ImportError:  # a vLLM without such backends
         return
-    with contextlib.suppress(ValueError):  # registered already
+    try:
         SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")
+    except ValueError:  # registered already
+        pass
+    else:
+        _offload_cuda_graphs_as_cumem_does()
     if os.environ.get("AMEM_ENABLE") == "1":
         importlib.import_module("amem")
