@@ -62,7 +62,7 @@ nccl = look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW))
 print(Job(nccl).all_reduce())  # as slime's trainers, which recreate their process groups before they resume
 saver.pause("weights")
 print(amem.state("nccl"))
-saver.resume(); saver.resume("weights")
+saver.resume()
 print(amem.state("default"), amem.state("nccl"))
 """
     settings = {"AMEM_TMS_NCCL": "weights", "TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1"}
@@ -208,6 +208,12 @@ def test_launchers_find_the_library_for_ld_preload(build, launcher):
     code = "import amem.torch_memory_saver" + LAUNCHERS[launcher] + PRELOADED
     printed = build.python(code, **build.runtime_variables(PATH=f"{build.command.parent}:/usr/bin:/bin"))
     assert printed.split() == [build.preload, "4"]
+
+
+def test_launchers_without_a_gpu_import_it_with_the_variables_of_a_trainer(build):
+    code = "import amem.torch_memory_saver, torch_memory_saver as t; print(t.torch_memory_saver.enabled)"
+    variables = {"TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1", "PATH": f"{build.command.parent}:/usr/bin:/bin"}
+    assert build.python(code, LD_LIBRARY_PATH="", **variables) == "True"
 
 
 def test_library_of_the_original_in_the_process_is_refused(run):

@@ -27,6 +27,7 @@ from .. import launch, regions, torch_pools
 from ..calls import call
 from ..errors import AmemError
 from ..library import require_library
+from ..session import enabled
 from ..session import pause as _pause
 from ..session import resume as _resume
 from ..session import trim_host_memory
@@ -168,7 +169,7 @@ class _Cdll:
         return 0
 
 
-def _tags(tag: Optional[str]) -> list:
+def _tags(tag: Optional[str], resuming: bool = False) -> list:
     """The tags of amem for a tag of torch_memory_saver; None is all of its tags.
 
     Jobs set AMEM_TMS_NCCL for all processes. Those without such memory, such as trainers that recreate their process
@@ -177,7 +178,8 @@ def _tags(tag: Optional[str]) -> list:
     known = json.loads(require_library().amemGetStatus()).get("tags", {})
     tags = [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
     nccl_with = os.environ.get("AMEM_TMS_NCCL")
-    return tags + (["nccl"] if nccl_with and nccl_with in tags else [])
+    # The memory with the tag may have been freed since its pause.
+    return tags + (["nccl"] if nccl_with and (nccl_with in tags or (tag is None and resuming)) else [])
 
 
 def _refuse_expandable_segments() -> None:
@@ -293,7 +295,7 @@ class TorchMemorySaver:
     def resume(self, tag: Optional[str] = None) -> None:
         """Restores the memory with this tag, or of all tags."""
         cdll = self._cdll()
-        tags = _tags(tag)
+        tags = _tags(tag, resuming=True)
         if tags:
             _resume(*tags)
         cdll.drop_copies()
@@ -361,7 +363,7 @@ def configure_subprocess() -> Iterator[None]:
 
 
 torch_memory_saver = TorchMemorySaver()
-if _flag("TMS_INIT_ENABLE"):
+if _flag("TMS_INIT_ENABLE") and enabled():  # launchers without a GPU import this too
     _of_process = _kind(_flag("TMS_INIT_ENABLE_CPU_BACKUP"), _flag("TMS_INIT_ENABLE_DISK_BACKUP"))
     regions.process_regions.begin(_DEFAULT_TAG, _of_process)
 sys.modules["torch_memory_saver"] = sys.modules[__name__]
