@@ -31,7 +31,7 @@ def _offload_cuda_graphs_as_cumem_does() -> None:
 
 def register() -> None:
     """vLLM calls this in each of its processes, before it creates communicators. With AMEM_ENABLE=1, as `amem run` sets it,
-    amem is enabled there."""
+    amem is enabled there, and AMEM_TMS_NCCL with a tag of vLLM makes amem's backend the default one."""
     try:
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
     except ImportError:  # a vLLM without such backends
@@ -42,5 +42,8 @@ def register() -> None:
         pass
     else:
         _offload_cuda_graphs_as_cumem_does()
+    if os.environ.get("AMEM_ENABLE") == "1" and os.environ.get("AMEM_TMS_NCCL") in ("weights", "kv_cache"):
+        # vLLM 0.25 to 0.32 have backends, but no argument that selects one, and programs do not pass each argument on.
+        SleepModeBackendFactory._registry["cumem"] = SleepModeBackendFactory._registry["amem"]
     if os.environ.get("AMEM_ENABLE") == "1":
         importlib.import_module("amem")

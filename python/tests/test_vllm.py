@@ -105,6 +105,26 @@ def test_plugin_does_nothing_in_a_vllm_without_such_backends(worker, tmp_path):
     assert worker(vllm=tmp_path, AMEM_ENABLE="1") == {"enabled": False}
 
 
+DEFAULT = """
+import json
+import amem_vllm
+from vllm.device_allocator.sleep_mode_backend import CuMemBackend, SleepModeBackendFactory as factory
+factory.register_backend("cumem", CuMemBackend.__module__, "CuMemBackend")
+amem_vllm.register()
+print(json.dumps(factory.get_backend_class("cumem").__name__))
+"""
+
+
+@pytest.mark.parametrize("settings, backend", [
+    ({"AMEM_ENABLE": "1", "AMEM_TMS_NCCL": "weights"}, "AmemBackend"),
+    ({"AMEM_ENABLE": "1", "AMEM_TMS_NCCL": "default"}, "CuMemBackend"),
+    ({"AMEM_ENABLE": "1"}, "CuMemBackend"),
+    ({"AMEM_TMS_NCCL": "weights"}, "CuMemBackend"),
+])  # fmt: skip
+def test_variable_makes_it_the_default_backend(worker, settings, backend):
+    assert worker(code=DEFAULT, **settings) == backend
+
+
 GRAPHS = """
 import json, types
 import amem_vllm
