@@ -164,7 +164,7 @@ def test_settings_with_which_a_pause_fails_or_releases_less(amem, machine, setti
 
 
 def test_settings_that_are_fine_are_not_mentioned(amem, machine):
-    fine = {"AMEM_TMS_NCCL": "weights", "AMEM_TMS": "1", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    fine = {"AMEM_TMS_NCCL": "weights", "AMEM_TMS": "1", "TMS_INIT_ENABLE": "0", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     found = examine(amem, sys.executable, NCCL_P2P_USE_CUDA_MEMCPY="0", **fine, **machine)[1]
 
     assert not {"AMEM_TMS_NCCL", "PYTORCH_CUDA_ALLOC_CONF", "NCCL_P2P_USE_CUDA_MEMCPY"} & set(found)

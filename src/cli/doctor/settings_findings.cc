@@ -87,15 +87,19 @@ void add_preloads(Findings& findings, const Variables& variables) {
   }
 }
 
-/// Settings with which a pause through torch_memory_saver, or of AMEM_TENSORS, releases less than it seems.
+/// Settings with which a pause through torch_memory_saver, or of AMEM_TENSORS, releases less than
+/// it seems.
 void add_pytorch(Findings& findings, const Variables& variables) {
   if (!variables.text("AMEM_TMS_NCCL").empty() && variables.text("AMEM_TMS") != "1")
-    findings.push_back({note, "AMEM_TMS_NCCL",
-                        "is set without AMEM_TMS=1: only programs that import "
-                        "amem.torch_memory_saver pause NCCL's memory with this tag"});
-  const std::string all = variables.text("AMEM_TENSORS") + variables.text("TMS_INIT_ENABLE");
+    findings.push_back(
+        {note, "AMEM_TMS_NCCL",
+         "is set without AMEM_TMS=1: it concerns vLLM's sleep mode and programs that import "
+         "amem.torch_memory_saver, not those that import torch_memory_saver"});
+  const std::string tms = variables.text("TMS_INIT_ENABLE");
+  const bool has_tag =
+      !variables.text("AMEM_TENSORS").empty() || tms == "1" || tms == "true" || tms == "yes";
   for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
-    if (!all.empty() && variables.text(name).find("expandable_segments:True") != std::string::npos)
+    if (has_tag && variables.text(name).find("expandable_segments:True") != std::string::npos)
       findings.push_back({note, name,
                           "has expandable_segments:True: this memory of PyTorch has no tag and "
                           "stays on the GPU; remove it"});
