@@ -5,19 +5,45 @@
 A module of its own, because vLLM loads plugins whether they are used or not, and `import amem` enables amem.
 """
 
-import contextlib
+import copy
 import importlib
 import os
 
 
+def _offload_cuda_graphs_as_cumem_does() -> None:
+    """vLLM asks for the backend "cumem" by name before --sleep-mode-offload-cudagraph moves CUDA graphs to the memory that
+    this backend puts to sleep too (config/vllm.py, use_cumem_cudagraph_pool@v0.33.0)."""
+    from vllm.config import VllmConfig
+
+    of_cumem = getattr(VllmConfig, "use_cumem_cudagraph_pool", None)
+    if of_cumem is None:  # a vLLM without the option
+        return
+
+    def use_cumem_cudagraph_pool(self) -> bool:
+        config = copy.copy(self)
+        config.model_config = copy.copy(config.model_config)  # None in some processes
+        if getattr(config.model_config, "sleep_mode_backend", None) == "amem":
+            config.model_config.sleep_mode_backend = "cumem"
+        return of_cumem.fget(config)
+
+    VllmConfig.use_cumem_cudagraph_pool = property(use_cumem_cudagraph_pool)
+
+
 def register() -> None:
     """vLLM calls this in each of its processes, before it creates communicators. With AMEM_ENABLE=1, as `amem run` sets it,
-    amem is enabled there."""
+    amem is enabled there, and AMEM_TMS_NCCL with a tag of vLLM makes amem's backend the default one."""
     try:
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
     except ImportError:  # a vLLM without such backends
         return
-    with contextlib.suppress(ValueError):  # registered already
+    try:
         SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")
+    except ValueError:  # registered already
+        pass
+    else:
+        _offload_cuda_graphs_as_cumem_does()
+    if os.environ.get("AMEM_ENABLE") == "1" and os.environ.get("AMEM_TMS_NCCL") in ("weights", "kv_cache"):
+        # vLLM 0.25 to 0.32 have backends, but no argument that selects one, and programs do not pass each argument on.
+        SleepModeBackendFactory._registry["cumem"] = SleepModeBackendFactory._registry["amem"]
     if os.environ.get("AMEM_ENABLE") == "1":
         importlib.import_module("amem")

@@ -164,6 +164,19 @@ def _free_blocks(torch, pool) -> List[Tuple[int, int]]:
     ]
 
 
+def expandable_bytes() -> int:
+    """The expandable segments outside pools, such as those of routed_outside()."""
+    torch = torch_with_gpus()
+    if torch is None or not torch.cuda.is_initialized():
+        return 0
+    segments = torch._C._cuda_memorySnapshot((0, 0))["segments"]
+    return sum(
+        segment["total_size"]
+        for segment in segments
+        if segment.get("is_expandable") and tuple(segment.get("segment_pool_id", (0, 0))) == (0, 0)
+    )
+
+
 def park(tags: Set[str], region) -> None:
     """Before a pause of these active tags: no region uses their pools until unpark().
 

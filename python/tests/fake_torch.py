@@ -22,6 +22,7 @@ class FakeTorch(types.ModuleType):
         super().__init__("torch")
         self.uint8 = "uint8"
         self.captured = []  # (graph, options)
+        self.expandable = []  # segments
         self.settings, self.zeroed, self.routed, self.blocks = "expandable_segments:True", [], [], {}
         nothing = contextlib.nullcontext
         self.cuda = types.SimpleNamespace(
@@ -59,7 +60,7 @@ class FakeTorch(types.ModuleType):
         on = self.settings.rpartition("expandable_segments:")[2].startswith("True")
         settings = {"expandable_segments": on, "PYTORCH_CUDA_ALLOC_CONF": self.settings}
         blocks = [{"size": size, "state": "inactive"} for size in self.blocks.get(pool_id, ())]
-        return {"allocator_settings": settings, "segments": [{"stream": 0, "blocks": blocks}]}
+        return {"allocator_settings": settings, "segments": [{"stream": 0, "blocks": blocks}, *self.expandable]}
 
     def zeros(self, size, **_):
         self.zeroed.append(size)

@@ -51,6 +51,24 @@ print(amem.state("nccl"))
     assert run(code, AMEM_TMS_NCCL="weights").split() == ["active", "paused", "paused", "active"]
 
 
+def test_nccl_is_kept_where_no_memory_has_the_tag_that_a_variable_names(run):
+    code = """
+import os
+from nccl_job import Job, look_up, open_by_ctypes
+user.user_malloc(4 * MIB)
+saver.pause()
+print(amem.state("default"), amem.state("nccl"))
+nccl = look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW))
+print(Job(nccl).all_reduce())  # as slime's trainers, which recreate their process groups before they resume
+saver.pause("weights")
+print(amem.state("nccl"))
+saver.resume()
+print(amem.state("default"), amem.state("nccl"))
+"""
+    settings = {"AMEM_TMS_NCCL": "weights", "TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1"}
+    assert run(code, **settings).splitlines() == ["paused active", "[[3.0], [3.0]]", "paused", "active active"]
+
+
 def test_private_functions_configure_the_thread(run):
     code = """
 saver._ensure_initialized()
@@ -146,7 +164,7 @@ try:
 except ValueError as error:
     print(error)
 """
-    settings = {"TMS_DISK_BACKUP_DIR": str(tmp_path)} if how == "variable" else {}
+    settings = {"TMS_DISK_BACKUP_DIR": str(tmp_path / "new")} if how == "variable" else {}
     assert run(code, **settings).splitlines() == [
         "4 0", "{7}", "enable_cpu_backup and enable_disk_backup exclude each other"
     ]
@@ -190,6 +208,12 @@ def test_launchers_find_the_library_for_ld_preload(build, launcher):
     code = "import amem.torch_memory_saver" + LAUNCHERS[launcher] + PRELOADED
     printed = build.python(code, **build.runtime_variables(PATH=f"{build.command.parent}:/usr/bin:/bin"))
     assert printed.split() == [build.preload, "4"]
+
+
+def test_launchers_without_a_gpu_import_it_with_the_variables_of_a_trainer(build):
+    code = "import amem.torch_memory_saver, torch_memory_saver as t; print(t.torch_memory_saver.enabled)"
+    variables = {"TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1", "PATH": f"{build.command.parent}:/usr/bin:/bin"}
+    assert build.python(code, LD_LIBRARY_PATH="", **variables) == "True"
 
 
 def test_library_of_the_original_in_the_process_is_refused(run):
@@ -249,8 +273,13 @@ CALLS = {
     ),
     "tms_set_disk_backup_dir": (
         "cdll.tms_set_disk_backup_dir(b'.'); weights(enable_disk_backup=True); saver.pause(); "
-        "print(totals('weights')['disk_bytes'] // MIB, attempt(lambda: cdll.tms_set_disk_backup_dir(b'/none')))",
+        "print(totals('weights')['disk_bytes'] // MIB, attempt(lambda: cdll.tms_set_disk_backup_dir(b'/dev/null/none')))",
         "4 AmemError",
+    ),
+    "set_disk_backup_dir makes the directory": (
+        "saver.set_disk_backup_dir('new/er'); weights(enable_disk_backup=True); saver.pause(); "
+        "print(totals('weights')['disk_bytes'] // MIB, os.path.isdir('new/er'))",
+        "4 True",
     ),
     "tms_set_cpu_backup_backend": (
         "before = cdll.tms_get_cpu_backup_backend(); cdll.tms_set_cpu_backup_backend(b'mmap'); "
@@ -273,6 +302,11 @@ CALLS = {
         "print(*[saver.get_cpu_backup(x, zero_copy=z).values() for z in (False, True)]); saver.resume(); "
         "print(saver.get_cpu_backup(x))",
         "None {7} {7} None",
+    ),
+    "get_cpu_backup of a tensor that is not contiguous": (
+        "x = FakeTensor(b'', weights(enable_cpu_backup=True), 4 * MIB); saver.pause(); x.is_contiguous = lambda: False; "
+        "print(attempt(lambda: saver.get_cpu_backup(x)))",
+        "AmemError",
     ),
     "tms_get_cpu_backup_pointer": (
         "p = weights(enable_cpu_backup=True); get = cdll.tms_get_cpu_backup_pointer; print(get(p, 4)); "
@@ -324,6 +358,20 @@ CALLS = {
 def test_calls_of_the_interface(run, tmp_path, call):
     code, printed = CALLS[call]
     assert run(f"import os; os.chdir({str(tmp_path)!r})\n" + SET_UP + code).split() == printed.split()
+
+
+@pytest.mark.parametrize("owner, message", [((0, 0), "4 MiB of PyTorch's memory are in expandable segments"), ((0, 7), "None")])
+def test_expandable_segments_of_the_whole_process_are_refused(run, owner, message):
+    code = """
+user.user_malloc(4 * MIB)
+torch.expandable = [{"total_size": 4 * MIB, "is_expandable": True, "segment_pool_id": %r}]
+try:
+    print(saver.pause(), amem.state("default"))
+except amem.AmemError as error:
+    print(error, amem.state("default"))
+""" % (owner,)
+    printed = run(SET_UP + code, TMS_INIT_ENABLE="1")
+    assert printed.startswith(message) and printed.endswith("paused" if message == "None" else "active")
 
 
 @pytest.mark.parametrize("value, backup", [("1", "{7}"), ("no", "None")])

@@ -103,3 +103,43 @@ def test_plugin_does_nothing_unasked(worker):
 def test_plugin_does_nothing_in_a_vllm_without_such_backends(worker, tmp_path):
     (tmp_path / "vllm.py").touch()
     assert worker(vllm=tmp_path, AMEM_ENABLE="1") == {"enabled": False}
+
+
+DEFAULT = """
+import json
+import amem_vllm
+from vllm.device_allocator.sleep_mode_backend import CuMemBackend, SleepModeBackendFactory as factory
+factory.register_backend("cumem", CuMemBackend.__module__, "CuMemBackend")
+amem_vllm.register()
+print(json.dumps(factory.get_backend_class("cumem").__name__))
+"""
+
+
+@pytest.mark.parametrize("settings, backend", [
+    ({"AMEM_ENABLE": "1", "AMEM_TMS_NCCL": "weights"}, "AmemBackend"),
+    ({"AMEM_ENABLE": "1", "AMEM_TMS_NCCL": "default"}, "CuMemBackend"),
+    ({"AMEM_ENABLE": "1"}, "CuMemBackend"),
+    ({"AMEM_TMS_NCCL": "weights"}, "CuMemBackend"),
+])  # fmt: skip
+def test_variable_makes_it_the_default_backend(worker, settings, backend):
+    assert worker(code=DEFAULT, **settings) == backend
+
+
+GRAPHS = """
+import json, types
+import amem_vllm
+from vllm.config import VllmConfig
+amem_vllm.register(); amem_vllm.register()
+models = [types.SimpleNamespace(sleep_mode_backend=name) for name in ("cumem", "amem", "other")]
+seen = [VllmConfig(model).use_cumem_cudagraph_pool for model in (*models, None)]
+print(json.dumps([seen, models[1].sleep_mode_backend]))
+"""
+
+
+def test_cuda_graphs_are_offloaded_as_by_vllms_own_backend(worker):
+    assert worker(code=GRAPHS) == [[True, True, False, False], "amem"]
+
+
+def test_plugin_works_in_a_vllm_that_does_not_offload_cuda_graphs(worker):
+    code = GRAPHS.replace("amem_vllm.register();", "del VllmConfig.use_cumem_cudagraph_pool; amem_vllm.register();")
+    assert worker(code=code.partition("models =")[0] + "print(hasattr(VllmConfig, 'use_cumem_cudagraph_pool') * 1)") == 0

@@ -7,7 +7,8 @@ After `import amem.torch_memory_saver`, or in a process that was started with AM
 torch_memory_saver_hook_mode_preload.abi3.so lies where launchers look for it, beside the folder of this module, and loads
 amem's library.
 
-AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag, also concern the memory of NCCL.
+AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag in a process that has memory with TAG, also
+concern the memory of NCCL.
 TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1 or TMS_INIT_ENABLE_DISK_BACKUP=1: all memory that the process
 allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups on disk, as AMEM_BACKUP_DIR.
 """
@@ -26,6 +27,7 @@ from .. import launch, regions, torch_pools
 from ..calls import call
 from ..errors import AmemError
 from ..library import require_library
+from ..session import enabled
 from ..session import pause as _pause
 from ..session import resume as _resume
 from ..session import trim_host_memory
@@ -49,8 +51,14 @@ def _kind(cpu_backup: bool, disk_backup: bool) -> int:
 def _need_backup_directory() -> None:
     global _has_backup_directory
     if not _has_backup_directory and "AMEM_BACKUP_DIR" not in os.environ:
-        regions.set_backup_directory(os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir())
+        _set_backup_directory(os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir())
     _has_backup_directory = True
+
+
+def _set_backup_directory(path: str) -> None:
+    with contextlib.suppress(OSError):  # the next line says what is wrong with it
+        os.makedirs(path, exist_ok=True)
+    regions.set_backup_directory(path)
 
 
 _has_backup_directory = False
@@ -161,12 +169,27 @@ class _Cdll:
         return 0
 
 
-def _tags(tag: Optional[str]) -> list:
-    """The tags of amem for a tag of torch_memory_saver; None is all of its tags."""
+def _tags(tag: Optional[str], resuming: bool = False) -> list:
+    """The tags of amem for a tag of torch_memory_saver; None is all of its tags.
+
+    Jobs set AMEM_TMS_NCCL for all processes. Those without such memory, such as trainers that recreate their process
+    groups before they resume (slime), keep NCCL's.
+    """
     known = json.loads(require_library().amemGetStatus()).get("tags", {})
     tags = [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
     nccl_with = os.environ.get("AMEM_TMS_NCCL")
-    return tags + (["nccl"] if nccl_with and tag in (None, nccl_with) else [])
+    # The memory with the tag may have been freed since its pause.
+    return tags + (["nccl"] if nccl_with and (nccl_with in tags or (tag is None and resuming)) else [])
+
+
+def _refuse_expandable_segments() -> None:
+    """PyTorch maps them itself, past cudaMalloc. Regions have none, but nothing prevents them in TMS_INIT_ENABLE's."""
+    size = torch_pools.expandable_bytes()
+    if size > 0:
+        raise AmemError(
+            f"{size >> 20} MiB of PyTorch's memory are in expandable segments, which TMS_INIT_ENABLE does not cover: remove "
+            "expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF"
+        )
 
 
 class _Impl:
@@ -263,6 +286,8 @@ class TorchMemorySaver:
     def pause(self, tag: Optional[str] = None) -> None:
         """Releases the memory with this tag, or of all tags."""
         self._ensure_initialized()
+        if _flag("TMS_INIT_ENABLE"):
+            _refuse_expandable_segments()
         tags = _tags(tag)
         if tags:
             _pause(*tags)
@@ -270,7 +295,7 @@ class TorchMemorySaver:
     def resume(self, tag: Optional[str] = None) -> None:
         """Restores the memory with this tag, or of all tags."""
         cdll = self._cdll()
-        tags = _tags(tag)
+        tags = _tags(tag, resuming=True)
         if tags:
             _resume(*tags)
         cdll.drop_copies()
@@ -312,17 +337,19 @@ class TorchMemorySaver:
 
     def get_cpu_backup(self, x: Any, zero_copy: bool = False) -> Any:
         """The saved contents of a tensor on the CPU, of its pause or with retain_cpu_backup of the last one; None if there
-        are none."""
+        are none. Raises AmemError if the tensor is not contiguous."""
+        if not x.is_contiguous():
+            raise AmemError("get_cpu_backup() needs a contiguous tensor")
         try:
             return regions.backup(x, copy=not zero_copy)
         except AmemError:
             return None
 
     def set_disk_backup_dir(self, path: str) -> None:
-        """The directory for files with contents."""
+        """The directory for files with contents; it is created if it does not exist."""
         global _has_backup_directory
         self._ensure_initialized()
-        regions.set_backup_directory(path)
+        _set_backup_directory(path)
         _has_backup_directory = True
 
 
@@ -336,7 +363,7 @@ def configure_subprocess() -> Iterator[None]:
 
 
 torch_memory_saver = TorchMemorySaver()
-if _flag("TMS_INIT_ENABLE"):
+if _flag("TMS_INIT_ENABLE") and enabled():  # launchers without a GPU import this too
     _of_process = _kind(_flag("TMS_INIT_ENABLE_CPU_BACKUP"), _flag("TMS_INIT_ENABLE_DISK_BACKUP"))
     regions.process_regions.begin(_DEFAULT_TAG, _of_process)
 sys.modules["torch_memory_saver"] = sys.modules[__name__]

@@ -87,6 +87,24 @@ void add_preloads(Findings& findings, const Variables& variables) {
   }
 }
 
+/// Settings with which a pause through torch_memory_saver, or of AMEM_TENSORS, releases less than
+/// it seems.
+void add_pytorch(Findings& findings, const Variables& variables) {
+  if (!variables.text("AMEM_TMS_NCCL").empty() && variables.text("AMEM_TMS") != "1")
+    findings.push_back(
+        {note, "AMEM_TMS_NCCL",
+         "is set without AMEM_TMS=1: it concerns vLLM's sleep mode and programs that import "
+         "amem.torch_memory_saver, not those that import torch_memory_saver"});
+  const std::string tms = variables.text("TMS_INIT_ENABLE");
+  const bool has_tag =
+      !variables.text("AMEM_TENSORS").empty() || tms == "1" || tms == "true" || tms == "yes";
+  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
+    if (has_tag && variables.text(name).find("expandable_segments:True") != std::string::npos)
+      findings.push_back({note, name,
+                          "has expandable_segments:True: this memory of PyTorch has no tag and "
+                          "stays on the GPU; remove it"});
+}
+
 }  // namespace
 
 Findings settings_findings() {
@@ -121,7 +139,12 @@ Findings settings_findings() {
     findings.push_back({note, "NCCL_GRAPH_REGISTER",
                         "is not 0: NCCL registers buffers of CUDA graphs, also tagged memory; set "
                         "it to 0 if graphs run collectives on memory that is paused"});
+  if (const std::string on = nccl.set_to("NCCL_P2P_USE_CUDA_MEMCPY", {"1"}); !on.empty())
+    findings.push_back({fail, "NCCL_P2P_USE_CUDA_MEMCPY",
+                        on + ": NCCL copies on threads of its own, which amem cannot wait for; "
+                             "unset it"});
   add_preloads(findings, variables);
+  add_pytorch(findings, variables);
   return findings;
 }
 
