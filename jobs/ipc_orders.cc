@@ -82,6 +82,9 @@ std::string write_word(Words& words) {
   unsigned value = 0;
   words >> value;
   JOB_CUDA(to_device(address, &value, sizeof value));
+  // The copy of pageable memory may return before the data are there (CUDA Driver API, "API
+  // synchronization behavior"), and another process reads them next.
+  JOB_CUDA(stream_synchronize(nullptr));
   return "";
 }
 

@@ -74,6 +74,7 @@ std::string TagOrders::allocate(Words& words) {
 void TagOrders::write(const Piece& piece) {
   const std::vector<unsigned> all = contents(piece.size_bytes, piece.pattern);
   JOB_CUDA(to_device(piece.address, all.data(), all.size() * sizeof(unsigned)));
+  JOB_CUDA(stream_synchronize(nullptr));  // as in write_word(): an importer may read it next
 }
 
 /// tag_write TAG: all memory of the tag; tag_write_last TAG: what was allocated last

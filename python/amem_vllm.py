@@ -5,6 +5,7 @@
 A module of its own, because vLLM loads plugins whether they are used or not, and `import amem` enables amem.
 """
 
+import contextlib
 import copy
 import importlib
 import os
@@ -16,8 +17,8 @@ def _offload_cuda_graphs_as_cumem_does() -> None:
     from vllm.config import VllmConfig
 
     of_cumem = getattr(VllmConfig, "use_cumem_cudagraph_pool", None)
-    if of_cumem is None:  # a vLLM without the option
-        return
+    if not isinstance(of_cumem, property) or of_cumem.fget.__module__ == __name__:
+        return  # a vLLM without the option, or this function was called before
 
     def use_cumem_cudagraph_pool(self) -> bool:
         config = copy.copy(self)
@@ -30,20 +31,18 @@ def _offload_cuda_graphs_as_cumem_does() -> None:
 
 
 def register() -> None:
-    """vLLM calls this in each of its processes, before it creates communicators. With AMEM_ENABLE=1, as `amem run` sets it,
-    amem is enabled there, and AMEM_TMS_NCCL with a tag of vLLM makes amem's backend the default one."""
+    """vLLM calls this in each of its processes, before it creates communicators. Without AMEM_ENABLE=1, which `amem run`
+    sets, it only adds a name. AMEM_TMS_NCCL with a tag of vLLM makes amem's backend the default one."""
     try:
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
     except ImportError:  # a vLLM without such backends
         return
-    try:
+    with contextlib.suppress(ValueError):  # registered already
         SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")
-    except ValueError:  # registered already
-        pass
-    else:
-        _offload_cuda_graphs_as_cumem_does()
-    if os.environ.get("AMEM_ENABLE") == "1" and os.environ.get("AMEM_TMS_NCCL") in ("weights", "kv_cache"):
+    if os.environ.get("AMEM_ENABLE") != "1":
+        return
+    _offload_cuda_graphs_as_cumem_does()
+    if os.environ.get("AMEM_TMS_NCCL") in ("weights", "kv_cache"):
         # vLLM 0.25 to 0.32 have backends, but no argument that selects one, and programs do not pass each argument on.
         SleepModeBackendFactory._registry["cumem"] = SleepModeBackendFactory._registry["amem"]
-    if os.environ.get("AMEM_ENABLE") == "1":
-        importlib.import_module("amem")
+    importlib.import_module("amem")

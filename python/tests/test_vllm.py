@@ -137,9 +137,9 @@ print(json.dumps([seen, models[1].sleep_mode_backend]))
 
 
 def test_cuda_graphs_are_offloaded_as_by_vllms_own_backend(worker):
-    assert worker(code=GRAPHS) == [[True, True, False, False], "amem"]
+    assert worker(code=GRAPHS, AMEM_ENABLE="1") == [[True, True, False, False], "amem"]
 
 
 def test_plugin_works_in_a_vllm_that_does_not_offload_cuda_graphs(worker):
     code = GRAPHS.replace("amem_vllm.register();", "del VllmConfig.use_cumem_cudagraph_pool; amem_vllm.register();")
-    assert worker(code=code.partition("models =")[0] + "print(hasattr(VllmConfig, 'use_cumem_cudagraph_pool') * 1)") == 0
+    assert worker(code=code.partition("models =")[0] + "print(hasattr(VllmConfig, 'use_cumem_cudagraph_pool') * 1)", AMEM_ENABLE="1") == 0
