@@ -38,8 +38,14 @@ print(read(weights), amem.state("kv_cache"), saver.enabled)
     assert run(code).splitlines() == ["0 0", "{7} paused active", "paused paused active", "{7} active True"]
 
 
+NCCL_JOB = """
+from nccl_job import Job, look_up, open_by_ctypes
+job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
+"""
+
+
 def test_nccl_is_paused_with_the_tag_that_a_variable_names(run):
-    code = """
+    code = "import os" + NCCL_JOB + """
 with saver.region(tag="weights"):
     user.user_malloc(4 * MIB)
 for tag in ("other", "weights", None):
@@ -49,6 +55,41 @@ for tag in ("other", "weights", None):
 print(amem.state("nccl"))
 """
     assert run(code, AMEM_TMS_NCCL="weights").split() == ["active", "paused", "paused", "active"]
+
+
+def test_pause_of_nccl_that_is_refused_does_not_keep_the_tensors(run):
+    code = "import os" + NCCL_JOB + """
+import logging, sys
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+import amem.torch_memory_saver as module
+real = module._pause
+def refuse_nccl(*tags):
+    if "nccl" in tags:
+        raise amem.AmemError("a copy of NCCL may be running")
+    return real(*tags)
+module._pause = refuse_nccl
+with saver.region(tag="weights"):
+    user.user_malloc(4 * MIB)
+saver.pause("weights")
+print(totals("weights")["resident_bytes"], amem.state("nccl"))
+saver.resume("weights")
+print(job.all_reduce())
+"""
+    assert run(code, AMEM_TMS_NCCL="weights").splitlines() == [
+        "The memory of NCCL stays on the GPU: a copy of NCCL may be running", "0 active", "[[3.0], [3.0]]"
+    ]
+
+
+def test_nccl_is_not_paused_in_a_process_without_its_memory(run):
+    code = """
+import os
+with saver.region(tag="weights"):
+    user.user_malloc(4 * MIB)
+saver.pause("weights")
+""" + NCCL_JOB + """
+print(amem.state("weights"), job.all_reduce())
+"""
+    assert run(code, AMEM_TMS_NCCL="weights") == "paused [[3.0], [3.0]]"
 
 
 def test_nccl_is_kept_where_no_memory_has_the_tag_that_a_variable_names(run):

@@ -8,7 +8,7 @@ torch_memory_saver_hook_mode_preload.abi3.so lies where launchers look for it, b
 amem's library.
 
 AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag in a process that has memory with TAG, also
-concern the memory of NCCL.
+concern the memory of NCCL. If amem refuses to pause it, it stays on the GPU, with a warning.
 TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1 or TMS_INIT_ENABLE_DISK_BACKUP=1: all memory that the process
 allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups on disk, as AMEM_BACKUP_DIR.
 """
@@ -16,6 +16,7 @@ allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups 
 import contextlib
 import ctypes
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -30,9 +31,10 @@ from ..library import require_library
 from ..session import enabled
 from ..session import pause as _pause
 from ..session import resume as _resume
-from ..session import trim_host_memory
+from ..session import state, trim_host_memory
 from . import preload as utils
 
+_LOG = logging.getLogger("amem.torch_memory_saver")
 _DEFAULT_TAG = "default"
 _NOT_TENSORS = ("nccl", "symmetric", "context")
 
@@ -169,17 +171,17 @@ class _Cdll:
         return 0
 
 
-def _tags(tag: Optional[str], resuming: bool = False) -> list:
-    """The tags of amem for a tag of torch_memory_saver; None is all of its tags.
-
-    Jobs set AMEM_TMS_NCCL for all processes. Those without such memory, such as trainers that recreate their process
-    groups before they resume (slime), keep NCCL's.
-    """
+def _tags(tag: Optional[str]) -> list:
+    """The tags of amem for a tag of torch_memory_saver; None is all of its tags."""
     known = json.loads(require_library().amemGetStatus()).get("tags", {})
-    tags = [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
-    nccl_with = os.environ.get("AMEM_TMS_NCCL")
-    # The memory with the tag may have been freed since its pause.
-    return tags + (["nccl"] if nccl_with and (nccl_with in tags or (tag is None and resuming)) else [])
+    return [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
+
+
+def _pauses_nccl(tags: list) -> bool:
+    """Jobs set AMEM_TMS_NCCL for all processes. Those without such memory or without NCCL's, such as trainers that recreate
+    their process groups before they resume (slime), go on to use NCCL."""
+    known = json.loads(require_library().amemGetStatus()).get("tags", {})
+    return os.environ.get("AMEM_TMS_NCCL") in tags and known.get("nccl", {}).get("resident_bytes", 0) > 0
 
 
 def _refuse_expandable_segments() -> None:
@@ -289,13 +291,25 @@ class TorchMemorySaver:
         if _flag("TMS_INIT_ENABLE"):
             _refuse_expandable_segments()
         tags = _tags(tag)
+        if _pauses_nccl(tags):
+            try:
+                _pause(*tags, "nccl")
+                return
+            except AmemError as error:
+                if state("nccl") != "active":
+                    raise
+                _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
         if tags:
             _pause(*tags)
 
     def resume(self, tag: Optional[str] = None) -> None:
         """Restores the memory with this tag, or of all tags."""
         cdll = self._cdll()
-        tags = _tags(tag, resuming=True)
+        tags = _tags(tag)
+        # The memory with AMEM_TMS_NCCL's tag may have been freed since its pause.
+        nccl_with = os.environ.get("AMEM_TMS_NCCL")
+        if nccl_with and tag in (None, nccl_with):
+            tags.append("nccl")
         if tags:
             _resume(*tags)
         cdll.drop_copies()
