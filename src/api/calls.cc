@@ -23,9 +23,8 @@ Status check_caught(Process& process) {
   return ok_status();
 }
 
-Status check_active(Process* process) {
-  if (process == nullptr) return why_inactive();
-  if (process->engine().exiting)
+Status check_not_exiting(Process& process) {
+  if (process.engine().exiting)
     return make_error(
         ErrorKind::misuse, 0,
         "exit() has begun, and the process releases its GPU memory; make the call before "
@@ -40,24 +39,25 @@ Process* process_that_works() {
   return process == nullptr || process->forked() ? nullptr : process;
 }
 
-Error why_inactive() {
+Result<Process*> working_process() {
+  if (Process* const process = process_that_works()) return process;
   if (Process::built() == nullptr) return Error{ErrorKind::unsupported, 0, Process::why_off()};
   return make_error(ErrorKind::misuse, 0,
                     "this is a forked child: only the parent's memory can be paused");
 }
 
 Status pause_process(const Selection& selection) {
-  Process* const process = process_that_works();
+  Process& process = *AMEM_TRY(working_process());
   const bool of_nccl = selection.tags.empty() || selection.tags.contains(kNcclTag);
-  if (process != nullptr && of_nccl) AMEM_TRY(check_caught(*process));
-  AMEM_TRY(check_active(process));
-  return process->session().pause(selection);
+  if (of_nccl) AMEM_TRY(check_caught(process));
+  AMEM_TRY(check_not_exiting(process));
+  return process.session().pause(selection);
 }
 
 Status resume_process(const Selection& selection) {
-  Process* const process = process_that_works();
-  AMEM_TRY(check_active(process));
-  return process->session().resume(selection);
+  Process& process = *AMEM_TRY(working_process());
+  AMEM_TRY(check_not_exiting(process));
+  return process.session().resume(selection);
 }
 
 Selection selection_of_nccl() { return {{kNcclTag}, environment().trim_context == 1}; }
@@ -71,6 +71,11 @@ Result<int> device_of_caller(Process& process) {
   note_work_context(driver);
   process.meet_peers();
   return device;
+}
+
+Status check_pointer(const void* pointer, const char* name) {
+  return pointer != nullptr ? ok_status()
+                            : make_error(ErrorKind::misuse, 0, "the %s is null", name);
 }
 
 int result_of(const char* call, const Status& status) {

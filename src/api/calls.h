@@ -10,9 +10,10 @@ namespace amem {
 // Common code of the exported functions.
 
 /// The process object, or nullptr if amem is inactive: not enabled, without a CUDA driver, or in a
-/// forked child. why_inactive() returns the reason.
+/// forked child.
 Process* process_that_works();
-Error why_inactive();
+/// The same, or the reason why amem is inactive.
+Result<Process*> working_process();
 
 /// Session::pause() and resume(). Errors also if amem is inactive, if exit() has begun, or if NCCL
 /// is selected and amem does not see all its calls.
@@ -27,6 +28,16 @@ Result<int> device_of_caller(Process& process);
 
 /// 0, or the ncclResult_t of the error, whose text is kept for amemGetLastError().
 int result_of(const char* call, const Status& status);
+
+/// An error if `pointer`, an argument with this name, is null.
+Status check_pointer(const void* pointer, const char* name);
+
+/// The result_of() the Status that `body(Process&)` returns, or of an error if amem is inactive.
+template <typename Body>
+int with_process(const char* call, Body body) {
+  const auto run = [&]() -> Status { return body(*AMEM_TRY(working_process())); };
+  return result_of(call, run());
+}
 
 /// Sets `*out` to what `read` returns for the process object. Returns 0, or -1 if `out` is null or
 /// amem is inactive; `*out` is then zero.

@@ -25,17 +25,9 @@ Result<Selection> selection_of(const char* tags) {
   }
 }
 
-Status pause(const char* tags) {
-  const Result<Selection> selection = selection_of(tags);
-  if (!selection.ok()) return Error(selection.error());
-  return pause_process(selection.value());
-}
+Status pause(const char* tags) { return pause_process(AMEM_TRY(selection_of(tags))); }
 
-Status resume(const char* tags) {
-  const Result<Selection> selection = selection_of(tags);
-  if (!selection.ok()) return Error(selection.error());
-  return resume_process(selection.value());
-}
+Status resume(const char* tags) { return resume_process(AMEM_TRY(selection_of(tags))); }
 
 Result<Kind> kind_of(amemKind_t kind) {
   if (kind == amemKindKeep) return Kind::keep;
@@ -45,36 +37,33 @@ Result<Kind> kind_of(amemKind_t kind) {
     return make_error(
         ErrorKind::misuse, 0,
         "the kind is not amemKindKeep, amemKindDiscard, amemKindDisk or amemKindZero");
-  Process* const process = process_that_works();
-  if (process == nullptr) return why_inactive();
-  if (process->session().backup_directory().path().empty())
+  if (AMEM_TRY(working_process())->session().backup_directory().path().empty())
     return make_error(ErrorKind::misuse, 0,
                       "there is no directory for contents on disk: set AMEM_BACKUP_DIR or call "
                       "amemSetBackupDirectory()");
   return Kind::disk;
 }
 
-Result<DeviceAddress> allocate(size_t size_bytes, const char* tag, amemKind_t kind) {
-  const Result<Kind> of_memory = kind_of(kind);
-  if (!of_memory.ok()) return Error(of_memory.error());
-  return allocate_tagged(size_bytes, tag == nullptr ? "" : tag, of_memory.value());
+Status allocate(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind) {
+  AMEM_TRY(check_pointer(pointer, "pointer"));
+  *pointer = nullptr;
+  const Kind of_memory = AMEM_TRY(kind_of(kind));
+  const Tag name = tag == nullptr ? "" : tag;
+  *pointer = reinterpret_cast<void*>(AMEM_TRY(allocate_tagged(size_bytes, name, of_memory)));
+  return ok_status();
 }
 
 /// A null tag: memory that is not paused.
 Result<Region> region_of(const char* tag, amemKind_t kind) {
-  Process* const process = process_that_works();
-  if (process == nullptr) return why_inactive();
+  Process& process = *AMEM_TRY(working_process());
   if (tag == nullptr) return Region{};
-  const Result<Kind> of_memory = kind_of(kind);
-  if (!of_memory.ok()) return Error(of_memory.error());
-  AMEM_TRY(process->tensors().check_tag(tag));
-  return Region{tag, of_memory.value()};
+  const Kind of_memory = AMEM_TRY(kind_of(kind));
+  AMEM_TRY(process.tensors().check_tag(tag));
+  return Region{tag, of_memory};
 }
 
 Status begin_region(const char* tag, amemKind_t kind) {
-  Result<Region> region = region_of(tag, kind);
-  if (!region.ok()) return std::move(region.error());
-  open_region(std::move(region.value()));
+  open_region(AMEM_TRY(region_of(tag, kind)));
   return ok_status();
 }
 
@@ -88,9 +77,7 @@ Status begin_process_region(const char* tag, amemKind_t kind) {
     set_process_region(process_region_of_environment());
     return ok_status();
   }
-  Result<Region> region = region_of(tag, kind);
-  if (!region.ok()) return std::move(region.error());
-  set_process_region(std::optional(std::move(region.value())));
+  set_process_region(AMEM_TRY(region_of(tag, kind)));
   return ok_status();
 }
 
@@ -102,19 +89,13 @@ TensorClient* tensor_client() {
 }
 
 Result<DeviceAddress> allocate_tagged(size_t size_bytes, const Tag& tag, Kind kind) {
-  Process* const process = process_that_works();
-  if (process == nullptr) return why_inactive();
-  const Result<int> device = device_of_caller(*process);
-  if (!device.ok()) return Error(device.error());
-  return process->tensors().allocate(size_bytes, device.value(), tag, kind);
+  Process& process = *AMEM_TRY(working_process());
+  return process.tensors().allocate(size_bytes, AMEM_TRY(device_of_caller(process)), tag, kind);
 }
 
 Result<DeviceAddress> open_tagged(const IpcHandleBytes& handle) {
-  Process* const process = process_that_works();
-  if (process == nullptr) return why_inactive();
-  const Result<int> device = device_of_caller(*process);
-  if (!device.ok()) return Error(device.error());
-  auto address = process->tensors().open(handle, device.value());
+  Process& process = *AMEM_TRY(working_process());
+  auto address = process.tensors().open(handle, AMEM_TRY(device_of_caller(process)));
   if (!address.has_value())
     return make_error(ErrorKind::misuse, 0, "this is not a handle of amem's memory");
   return std::move(*address);
@@ -122,109 +103,90 @@ Result<DeviceAddress> open_tagged(const IpcHandleBytes& handle) {
 
 }  // namespace amem
 
+using namespace amem;
+
 AMEM_API int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind) {
-  using namespace amem;
-  if (pointer == nullptr)
-    return result_of("amemMalloc", make_error(ErrorKind::misuse, 0, "the pointer is null"));
-  *pointer = nullptr;
-  const Result<DeviceAddress> address = allocate(size_bytes, tag, kind);
-  if (!address.ok()) return result_of("amemMalloc", address.error());
-  *pointer = reinterpret_cast<void*>(address.value());
-  return 0;
+  return result_of("amemMalloc", allocate(pointer, size_bytes, tag, kind));
 }
 
 AMEM_API int amemFree(void* pointer) {
-  using namespace amem;
   if (pointer == nullptr) return 0;
-  Process* const process = process_that_works();
-  if (process == nullptr) return result_of("amemFree", why_inactive());
-  return result_of("amemFree", process->tensors().free(reinterpret_cast<DeviceAddress>(pointer)));
+  return with_process("amemFree", [&](Process& process) {
+    return process.tensors().free(reinterpret_cast<DeviceAddress>(pointer));
+  });
 }
 
 AMEM_API int amemBeginRegion(const char* tag, amemKind_t kind) {
-  return amem::result_of("amemBeginRegion", amem::begin_region(tag, kind));
+  return result_of("amemBeginRegion", begin_region(tag, kind));
 }
 
-AMEM_API int amemEndRegion(void) { return amem::result_of("amemEndRegion", amem::end_region()); }
+AMEM_API int amemEndRegion(void) { return result_of("amemEndRegion", end_region()); }
 
 AMEM_API int amemSetProcessRegion(const char* tag, amemKind_t kind) {
-  return amem::result_of("amemSetProcessRegion", amem::begin_process_region(tag, kind));
+  return result_of("amemSetProcessRegion", begin_process_region(tag, kind));
 }
 
 AMEM_API int amemReadBackup(void* to, const void* pointer, size_t size_bytes) {
-  using namespace amem;
-  TensorClient* const client = tensor_client();
-  if (client == nullptr) return result_of("amemReadBackup", why_inactive());
-  return result_of("amemReadBackup",
-                   client->read_saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes, to));
+  return with_process("amemReadBackup", [&](Process& process) {
+    return process.tensors().read_saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes, to);
+  });
 }
 
 AMEM_API const void* amemGetBackup(const void* pointer, size_t size_bytes) {
-  amem::TensorClient* const client = amem::tensor_client();
-  const auto address = reinterpret_cast<amem::DeviceAddress>(pointer);
+  TensorClient* const client = tensor_client();
+  const auto address = reinterpret_cast<DeviceAddress>(pointer);
   return client == nullptr ? nullptr : client->saved(address, size_bytes);
 }
 
 AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
-  using namespace amem;
-  Process* const process = process_that_works();
-  if (process == nullptr) return result_of("amemPrepareHostMemory", why_inactive());
-  const Result<int> device = device_of_caller(*process);
-  if (!device.ok()) return result_of("amemPrepareHostMemory", Error(device.error()));
-  process->session().prepare_host_memory(device.value(), bytes);
-  return 0;
+  return with_process("amemPrepareHostMemory", [&](Process& process) -> Status {
+    process.session().prepare_host_memory(AMEM_TRY(device_of_caller(process)), bytes);
+    return ok_status();
+  });
 }
 
 AMEM_API int amemSetBackupDirectory(const char* path) {
-  using namespace amem;
-  Process* const process = process_that_works();
-  if (process == nullptr) return result_of("amemSetBackupDirectory", why_inactive());
-  if (path == nullptr)
-    return result_of("amemSetBackupDirectory",
-                     make_error(ErrorKind::misuse, 0, "the path is null"));
-  return result_of("amemSetBackupDirectory", process->session().backup_directory().set(path));
+  return with_process("amemSetBackupDirectory", [&](Process& process) -> Status {
+    AMEM_TRY(check_pointer(path, "path"));
+    return process.session().backup_directory().set(path);
+  });
 }
 
 AMEM_API int amemRetainBackups(int retain) {
-  using namespace amem;
-  Process* const process = process_that_works();
-  if (process == nullptr) return result_of("amemRetainBackups", why_inactive());
-  process->session().retain_backups(retain != 0);
-  return 0;
+  return with_process("amemRetainBackups", [&](Process& process) {
+    process.session().retain_backups(retain != 0);
+    return ok_status();
+  });
 }
 
 AMEM_API int amemSetMemoryMargin(size_t size_bytes) {
-  using namespace amem;
-  TensorClient* const client = tensor_client();
-  if (client == nullptr) return result_of("amemSetMemoryMargin", why_inactive());
-  client->set_margin(size_bytes);
-  return 0;
+  return with_process("amemSetMemoryMargin", [&](Process& process) {
+    process.tensors().set_margin(size_bytes);
+    return ok_status();
+  });
 }
 
-AMEM_API int amemPause(const char* tags) { return amem::result_of("amemPause", amem::pause(tags)); }
+AMEM_API int amemPause(const char* tags) { return result_of("amemPause", pause(tags)); }
 
-AMEM_API int amemResume(const char* tags) {
-  return amem::result_of("amemResume", amem::resume(tags));
-}
+AMEM_API int amemResume(const char* tags) { return result_of("amemResume", resume(tags)); }
 
 AMEM_API const char* amemGetStatus(void) {
   struct Copy {
     std::string text;
   };
-  std::string& copy = amem::thread_value<Copy>().text;
-  amem::Process* const process = amem::process_that_works();
+  std::string& copy = thread_value<Copy>().text;
+  Process* const process = process_that_works();
   copy = process == nullptr ? "{}" : process->status_text();
   return copy.c_str();
 }
 
 AMEM_API amemState_t amemGetTagState(const char* tag) {
-  amem::Process* const process = amem::process_that_works();
+  Process* const process = process_that_works();
   if (process == nullptr || tag == nullptr) return amemOff;
   return static_cast<amemState_t>(process->session().state(tag));
 }
 
 AMEM_API int amemGetTagTotals(const char* tag, int device, int kind, amemTotals_t* totals) {
-  using namespace amem;
   if (device < -1 || kind < -1 || kind >= amemKindCount) return -1;
   std::optional<std::string_view> of_tag;
   std::optional<int> of_device;

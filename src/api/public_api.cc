@@ -23,36 +23,36 @@ namespace amem {
 namespace {
 
 Status set_group(int id) {
-  Process* const process = process_that_works();
-  if (process == nullptr) return why_inactive();
+  Process& process = *AMEM_TRY(working_process());
   if (id < 0) return make_error(ErrorKind::misuse, 0, "a group id is 0 or greater, not %d", id);
-  if (process->registry().was_used())
+  if (process.registry().was_used())
     return make_error(ErrorKind::misuse, 0,
                       "memory has been allocated already: call it before the first communicator is "
                       "made, or set AMEM_GROUPID");
-  process->engine().group = id;
+  process.engine().group = id;
   return ok_status();
 }
 
-int print_statistics() {
-  Process* const process = process_that_works();
-  if (process == nullptr) return report_error("ncclMemStats", why_inactive());
-  const Statistics statistics = take_statistics(process->registry());
+Status print_statistics() {
+  Process& process = *AMEM_TRY(working_process());
+  const Statistics statistics = take_statistics(process.registry());
   std::string text;
-  for (const std::string& line : format_statistics(statistics, process->engine().group, getpid()))
+  for (const std::string& line : format_statistics(statistics, process.engine().group, getpid()))
     text += line + "\n";
   [[maybe_unused]] const ssize_t written =
       write(STDOUT_FILENO, text.data(), text.size());  // allow: ncclMemStats() prints
-  return 0;
+  return ok_status();
 }
 
-int get_group(int* id) {
-  Process* const process = process_that_works();
-  if (process == nullptr) return report_error("ncclGetGroupID", why_inactive());
-  if (id == nullptr)
-    return report_error("ncclGetGroupID", make_error(ErrorKind::misuse, 0, "the argument is null"));
-  *id = process->engine().group;
-  return 0;
+Status get_group(int* id) {
+  Process& process = *AMEM_TRY(working_process());
+  AMEM_TRY(check_pointer(id, "argument"));
+  *id = process.engine().group;
+  return ok_status();
+}
+
+Result<size_t> trim_host_memory() {
+  return AMEM_TRY(working_process())->session().trim_host_memory();
 }
 
 int nccl_result(const char* call, const Status& status) {
@@ -63,16 +63,20 @@ int pause() { return nccl_result("ncclPause", pause_process(selection_of_nccl())
 
 int resume() { return nccl_result("ncclResume", resume_process({{kNcclTag}})); }
 
+int mem_stats() { return nccl_result("ncclMemStats", print_statistics()); }
+
 int set_group_id(int id) { return nccl_result("ncclSetGroupID", set_group(id)); }
+
+int get_group_id(int* id) { return nccl_result("ncclGetGroupID", get_group(id)); }
 
 }  // namespace
 }  // namespace amem
 
 AMEM_API int ncclPause(void**) { return amem::pause(); }
 AMEM_API int ncclResume(void**) { return amem::resume(); }
-AMEM_API int ncclMemStats(void) { return amem::print_statistics(); }
+AMEM_API int ncclMemStats(void) { return amem::mem_stats(); }
 AMEM_API int ncclSetGroupID(int id) { return amem::set_group_id(id); }
-AMEM_API int ncclGetGroupID(int* id) { return amem::get_group(id); }
+AMEM_API int ncclGetGroupID(int* id) { return amem::get_group_id(id); }
 
 void amem::make_hook_context() { (void)Process::get(); }
 
@@ -82,9 +86,9 @@ void* amem::added_function(const char* name) {
   const std::pair<const char*, Any*> added[] = {
       {"ncclPause", reinterpret_cast<Any*>(+[](void**) { return pause(); })},
       {"ncclResume", reinterpret_cast<Any*>(+[](void**) { return resume(); })},
-      {"ncclMemStats", reinterpret_cast<Any*>(&print_statistics)},
+      {"ncclMemStats", reinterpret_cast<Any*>(&mem_stats)},
       {"ncclSetGroupID", reinterpret_cast<Any*>(&set_group_id)},
-      {"ncclGetGroupID", reinterpret_cast<Any*>(&get_group)}};
+      {"ncclGetGroupID", reinterpret_cast<Any*>(&get_group_id)}};
   for (const auto& [known, function] : added)
     if (strcmp(name, known) == 0) return reinterpret_cast<void*>(function);
   return nullptr;
@@ -125,10 +129,7 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
 
 AMEM_API int amemTrimHostMemory(uint64_t* bytes) {
   if (bytes != nullptr) *bytes = 0;
-  amem::Process* const process = amem::process_that_works();
-  const amem::Result<size_t> given = process != nullptr
-                                         ? process->session().trim_host_memory()
-                                         : amem::Result<size_t>(amem::why_inactive());
+  const amem::Result<size_t> given = amem::trim_host_memory();
   if (!given.ok()) {
     amem::report_error("amemTrimHostMemory", given.error());
     return -1;

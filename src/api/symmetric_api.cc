@@ -12,21 +12,13 @@
 namespace amem {
 namespace {
 
-Status check_pointer(const void* pointer, const char* name) {
-  return pointer != nullptr ? ok_status()
-                            : make_error(ErrorKind::misuse, 0, "the %s is null", name);
-}
-
 Status allocate(void** pointer, size_t size_bytes) {
   AMEM_TRY(check_pointer(pointer, "pointer"));
   *pointer = nullptr;
-  Process* const process = process_that_works();
-  if (process == nullptr) return why_inactive();
-  const Result<int> device = device_of_caller(*process);
-  if (!device.ok()) return Error(device.error());
-  const Result<DeviceAddress> address = process->symmetric().allocate(size_bytes, device.value());
-  if (!address.ok()) return Error(address.error());
-  *pointer = reinterpret_cast<void*>(address.value());
+  Process& process = *AMEM_TRY(working_process());
+  const int device = AMEM_TRY(device_of_caller(process));
+  const DeviceAddress address = AMEM_TRY(process.symmetric().allocate(size_bytes, device));
+  *pointer = reinterpret_cast<void*>(address);
   return ok_status();
 }
 
@@ -34,18 +26,14 @@ Status rendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* gro
   AMEM_TRY(check_pointer(handle, "handle"));
   *handle = nullptr;
   AMEM_TRY(check_pointer(group, "group"));
-  Process* const process = process_that_works();
-  if (process == nullptr) return why_inactive();
-  const Result<amemSymmetric_t> made = process->symmetric().rendezvous(
-      reinterpret_cast<DeviceAddress>(pointer), device_of_caller(*process), *group);
-  if (!made.ok()) return Error(made.error());
-  *handle = made.value();
+  Process& process = *AMEM_TRY(working_process());
+  *handle = AMEM_TRY(process.symmetric().rendezvous(reinterpret_cast<DeviceAddress>(pointer),
+                                                    device_of_caller(process), *group));
   return ok_status();
 }
 
 Status look_up(amemSymmetric_t handle, const SymmetricClient::Reader& read) {
-  Process* const process = process_that_works();
-  return process == nullptr ? why_inactive() : process->symmetric().client().look_up(handle, read);
+  return AMEM_TRY(working_process())->symmetric().client().look_up(handle, read);
 }
 
 /// `body(SymmetricCall)` for a call that enqueues work.
@@ -56,23 +44,18 @@ int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint6
   const auto limit_ms = timeout_ms == AMEM_SYMMETRIC_DEFAULT_TIMEOUT
                             ? environment().gate_timeout_ms
                             : static_cast<long>(std::min(timeout_ms, kLongestMs));
-  const auto enter_and_enqueue = [&]() -> Status {
-    Process* const process = process_that_works();
-    if (process == nullptr) return why_inactive();
-    AMEM_TRY(process->engine().exiting.check());
-    SymmetricClient& client = process->symmetric().client();
-    const Result<SymmetricHandle*> entered = client.enter(handle, limit_ms);
-    if (!entered.ok()) return Error(entered.error());
-    SymmetricHandle& inside = *entered.value();
-    note_work_context(process->driver());
+  return with_process(call, [&](Process& process) -> Status {
+    AMEM_TRY(process.engine().exiting.check());
+    SymmetricClient& client = process.symmetric().client();
+    SymmetricHandle& inside = *AMEM_TRY(client.enter(handle, limit_ms));
+    note_work_context(process.driver());
     // If this fails, nothing is enqueued, and the handle works.
-    const Status noted = client.note_captured(process->driver(), handle, stream);
+    const Status noted = client.note_captured(process.driver(), handle, stream);
     const Status enqueued =
-        noted.ok() ? body(SymmetricCall{process->driver(), inside, stream, limit_ms}) : ok_status();
+        noted.ok() ? body(SymmetricCall{process.driver(), inside, stream, limit_ms}) : ok_status();
     client.leave(inside, enqueued);
     return noted.ok() ? enqueued : noted;
-  };
-  return result_of(call, enter_and_enqueue());
+  });
 }
 
 }  // namespace
@@ -86,10 +69,9 @@ AMEM_API int amemSymmetricMalloc(void** pointer, size_t size_bytes) {
 
 AMEM_API int amemSymmetricFree(void* pointer) {
   if (pointer == nullptr) return 0;
-  Process* const process = process_that_works();
-  if (process == nullptr) return result_of("amemSymmetricFree", why_inactive());
-  return result_of("amemSymmetricFree",
-                   process->symmetric().free(reinterpret_cast<DeviceAddress>(pointer)));
+  return with_process("amemSymmetricFree", [&](Process& process) {
+    return process.symmetric().free(reinterpret_cast<DeviceAddress>(pointer));
+  });
 }
 
 AMEM_API int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer,
@@ -99,9 +81,8 @@ AMEM_API int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer,
 
 AMEM_API int amemSymmetricDestroy(amemSymmetric_t handle) {
   if (handle == nullptr) return 0;
-  Process* const process = process_that_works();
-  if (process == nullptr) return result_of("amemSymmetricDestroy", why_inactive());
-  return result_of("amemSymmetricDestroy", process->symmetric().destroy(handle));
+  return with_process("amemSymmetricDestroy",
+                      [&](Process& process) { return process.symmetric().destroy(handle); });
 }
 
 AMEM_API int amemSymmetricGetInfo(amemSymmetric_t handle, amemSymmetricInfo_t* info) {
@@ -134,10 +115,9 @@ AMEM_API int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* v
 }
 
 AMEM_API int amemSymmetricSetSignalPadSize(size_t size_bytes) {
-  Process* const process = process_that_works();
-  if (process == nullptr) return result_of("amemSymmetricSetSignalPadSize", why_inactive());
-  return result_of("amemSymmetricSetSignalPadSize",
-                   process->symmetric().set_signal_pad_bytes(size_bytes));
+  return with_process("amemSymmetricSetSignalPadSize", [&](Process& process) {
+    return process.symmetric().set_signal_pad_bytes(size_bytes);
+  });
 }
 
 AMEM_API size_t amemSymmetricGetSignalPadSize(void) {
@@ -146,9 +126,9 @@ AMEM_API size_t amemSymmetricGetSignalPadSize(void) {
 }
 
 AMEM_API int amemSymmetricGetError(amemSymmetric_t handle) {
-  Process* const process = process_that_works();
-  if (process == nullptr) return result_of("amemSymmetricGetError", why_inactive());
-  return result_of("amemSymmetricGetError", process->symmetric().client().status_of(handle));
+  return with_process("amemSymmetricGetError", [&](Process& process) {
+    return process.symmetric().client().status_of(handle);
+  });
 }
 
 AMEM_API int amemSymmetricBarrier(amemSymmetric_t handle, int channel, amemStream_t stream,

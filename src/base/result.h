@@ -58,8 +58,12 @@ inline Status ok_status() { return std::monostate{}; }
 
 }  // namespace amem
 
-/// If `expression` (a Status or Result) is an Error, returns it from the enclosing function.
-#define AMEM_TRY(expression)                                                              \
-  do {                                                                                    \
-    if (auto amem_try = (expression); !amem_try.ok()) return std::move(amem_try.error()); \
-  } while (false)
+/// The value of `expression` (a Result or Status). If it is an Error, returns it from the enclosing
+/// function: `const int device = AMEM_TRY(device_of(address));`. Not in a list of members in
+/// braces: GCC 12 and Clang 14 return without a destructor call for the members before it.
+#define AMEM_TRY(expression)                                \
+  ({                                                        \
+    auto amem_try = (expression);                           \
+    if (!amem_try.ok()) return std::move(amem_try.error()); \
+    std::move(amem_try.value());                            \
+  })

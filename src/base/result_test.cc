@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <memory>
 
 namespace amem {
 namespace {
@@ -15,6 +16,14 @@ Result<int> try_it(bool failing) {
   return 3;
 }
 
+Result<std::unique_ptr<int>> make_owned(bool failing) {
+  return std::make_unique<int>(AMEM_TRY(try_it(failing)));
+}
+Result<int> sum(bool failing) {
+  const std::unique_ptr<int> first = AMEM_TRY(make_owned(false));
+  return *first + *AMEM_TRY(make_owned(failing));
+}
+
 TEST(Result, CarriesAValueOrAnError) {
   EXPECT_EQ(try_it(false).value(), 3);
 
@@ -22,6 +31,14 @@ TEST(Result, CarriesAValueOrAnError) {
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().kind, ErrorKind::misuse);
   EXPECT_EQ(failed.error().code, 7);
+  EXPECT_EQ(failed.error().message, "cannot pause");
+}
+
+TEST(Result, TryIsTheValueOrReturnsTheError) {
+  EXPECT_EQ(sum(false).value(), 6);
+
+  const Result<int> failed = sum(true);
+  ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().message, "cannot pause");
 }
 

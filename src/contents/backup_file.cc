@@ -38,17 +38,16 @@ size_t free_bytes(const std::string& directory) {
 
 Result<std::shared_ptr<const BackupFile>> BackupFile::make(const std::string& directory,
                                                            size_t size_bytes) {
-  Result<UniqueFd> file = open_file(directory);
-  if (!file.ok()) return std::move(file.error());
+  UniqueFd file = AMEM_TRY(open_file(directory));
   // A file system that cannot reserve space reports it at a write.
-  while (fallocate(file.value().get(), 0, 0, static_cast<off_t>(size_bytes)) != 0) {
+  while (fallocate(file.get(), 0, 0, static_cast<off_t>(size_bytes)) != 0) {
     const int code = errno;
     if (code == EINTR) continue;
     if (code == EOPNOTSUPP || code == ENOSYS) break;
     return os_error(code, "fallocate(%zu bytes) of a backup file in %s (%zu bytes are free)",
                     size_bytes, directory.c_str(), free_bytes(directory));
   }
-  return std::make_shared<const BackupFile>(std::move(file.value()), directory);
+  return std::make_shared<const BackupFile>(std::move(file), directory);
 }
 
 Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t size_bytes) const {
@@ -80,8 +79,7 @@ Status BackupFile::read(size_t offset_bytes, unsigned char* to, size_t size_byte
 }
 
 Status BackupDirectory::set(const std::string& path) {
-  const Result<UniqueFd> file = open_file(path);
-  if (!file.ok()) return Error(file.error());
+  AMEM_TRY(open_file(path));
   MutexLock lock(mutex_);
   path_ = path;
   return ok_status();

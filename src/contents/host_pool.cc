@@ -118,14 +118,11 @@ Result<size_t> HostPool::region_bytes(size_t missing_bytes) const {
 }
 
 Status HostPool::grow(size_t missing_bytes, int device) {
-  const Result<size_t> region = region_bytes(missing_bytes);
-  if (!region.ok()) return region.error();
-  const size_t size_bytes = region.value();
+  const size_t size_bytes = AMEM_TRY(region_bytes(missing_bytes));
   // Until the pages are touched, other processes would not see that they are gone.
-  const Result<HostReservation> reserved = HostReservation::make(
+  const HostReservation reserved = AMEM_TRY(HostReservation::make(
       size_bytes, [] { return available_host_bytes(); },
-      make_user_folder().ok() ? user_folder() : "", Deadline::after_ms(kMostForOthersMs));
-  if (!reserved.ok()) return reserved.error();
+      make_user_folder().ok() ? user_folder() : "", Deadline::after_ms(kMostForOthersMs)));
   void* memory =
       mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)

@@ -49,10 +49,9 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
 }  // namespace
 
 Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
-  Result<DriverContext> context = primary_context(driver, device);
-  if (!context.ok()) return std::move(context.error());
-  AMEM_TRY(driver_status(driver, driver.cuCtxSetCurrent(context.value()),
-                         "cuCtxSetCurrent(device %d)", device));
+  DriverContext const context = AMEM_TRY(primary_context(driver, device));
+  AMEM_TRY(
+      driver_status(driver, driver.cuCtxSetCurrent(context), "cuCtxSetCurrent(device %d)", device));
   int mode = kCaptureModeRelaxed;
   AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
                          "cuThreadExchangeStreamCaptureMode(relaxed)"));
@@ -177,13 +176,12 @@ Status wait_for_created(const Driver& driver, const ExitFlag& exiting, int devic
 Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device) {
   AMEM_TRY(exiting.check());
   AMEM_TRY(wait_for_primary(driver, exiting, device));
-  Result<std::vector<DriverContext>> contexts = work_contexts_of(device);
-  if (!contexts.ok()) return std::move(contexts.error());
+  std::vector<DriverContext> contexts = AMEM_TRY(work_contexts_of(device));
   const DriverContext primary = g_primary[device];
-  std::erase(contexts.value(), primary);
-  if (contexts.value().empty()) return ok_status();
+  std::erase(contexts, primary);
+  if (contexts.empty()) return ok_status();
   Status status = ok_status();
-  for (DriverContext const context : contexts.value())
+  for (DriverContext const context : contexts)
     if (status.ok()) status = wait_for_created(driver, exiting, device, context);
   if (exiting) return status;
   // The rest of the thread's job is for the primary one.

@@ -44,9 +44,7 @@ ContextMemory::ContextMemory(const Driver& driver, const ExitFlag& exiting)
 
 DeviceThreads::Job ContextMemory::trim_job(int device, std::shared_ptr<Trimmed> trimmed) {
   return [&driver = driver_, device, trimmed = std::move(trimmed)]() -> Status {
-    Result<size_t> limit = stack_limit(driver, device);
-    if (!limit.ok()) return std::move(limit.error());
-    trimmed->limit_bytes = limit.value();
+    trimmed->limit_bytes = AMEM_TRY(stack_limit(driver, device));
     const size_t free_before = free_bytes(driver);
     AMEM_TRY(set_stack_limit(driver, device, kLeastStackBytes));
     const size_t free_after = free_bytes(driver);
@@ -92,9 +90,8 @@ Status ContextMemory::restore(Deadline deadline) {
     if (!ended.ok() && ended.error().kind == ErrorKind::timeout) return ended;
     const auto job = [&driver = driver_, device = device,
                       wanted = trimmed->limit_bytes]() -> Status {
-      Result<size_t> limit = stack_limit(driver, device);
-      if (!limit.ok()) return std::move(limit.error());
-      return limit.value() < wanted ? set_stack_limit(driver, device, wanted) : ok_status();
+      const size_t limit = AMEM_TRY(stack_limit(driver, device));
+      return limit < wanted ? set_stack_limit(driver, device, wanted) : ok_status();
     };
     if (ended.ok())
       AMEM_TRY(threads_.run({{device, job}},

@@ -129,10 +129,9 @@ void Executor::forget_backups(const Plan& plan) {
 Status Executor::make_room(const Plan& plan, Deadline deadline) {
   forget_backups(plan);
   if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes()) return ok_status();
-  Result<SharedTransfers> found = find_contents(
-      plan, [] {}, deadline);
-  if (!found.ok()) return std::move(found.error());
-  return reserve(*found.value(), deadline);
+  const SharedTransfers found = AMEM_TRY(find_contents(
+      plan, [] {}, deadline));
+  return reserve(*found, deadline);
 }
 
 /// One file for all contents of a pause that go to the disk.
@@ -148,9 +147,8 @@ Status Executor::make_file(TransfersByDevice& transfers) {
       in_file.push_back(&transfer);
     }
   if (in_file.empty()) return ok_status();
-  const auto file = BackupFile::make(directory_.path(), size_bytes);
-  if (!file.ok()) return Error(file.error());
-  for (Transfer* const transfer : in_file) transfer->in_file.file = file.value();
+  const auto file = AMEM_TRY(BackupFile::make(directory_.path(), size_bytes));
+  for (Transfer* const transfer : in_file) transfer->in_file.file = file;
   return ok_status();
 }
 
@@ -178,9 +176,7 @@ Status Executor::take_blocks(TransfersByDevice* transfers, size_t* copied_bytes)
       Backing* backing = registry_.find_backing(transfer.backing);
       const size_t bytes = total_bytes(transfer.pieces);
       if (backing == nullptr || backing->state != saving || bytes == 0) continue;
-      Result<HostBlock> block = take_block(device, transfer);
-      if (!block.ok()) return std::move(block.error());
-      transfer.on_host = block.value();
+      transfer.on_host = AMEM_TRY(take_block(device, transfer));
       backing->saved = transfer.on_host;
       backing->saved_pieces = transfer.pieces;
       backing->saved_file = transfer.in_file;

@@ -78,16 +78,15 @@ Status Executor::release_each(const std::vector<BackingId>& order, CopyPipeline&
 Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report) {
   AMEM_TRY(begin_move_out(plan));
   Status dropped_all = ok_status();
-  Result<SharedTransfers> found = find_contents(
+  const SharedTransfers found = AMEM_TRY(find_contents(
       plan,
       [&] {
         const Stopwatch watch(&report->memory_ms);
         dropped_all = drop(plan);
       },
-      deadline);
-  if (!found.ok()) return std::move(found.error());
+      deadline));
   AMEM_TRY(std::move(dropped_all));
-  TransfersByDevice transfers = std::move(*found.value());
+  TransfersByDevice transfers = std::move(*found);
   AMEM_TRY(reserve(transfers, deadline));
   AMEM_TRY(take_blocks(&transfers, &report->copied_bytes));
   step_point(StepPoint::pause_room_taken);

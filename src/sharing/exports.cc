@@ -29,9 +29,7 @@ Result<int> Exports::make_token(Allocation& allocation) {
                     allocation.size_bytes,
                     getpid(),
                     backing.tag};
-  Result<UniqueFd> fd = amem::make_token(token);
-  if (!fd.ok()) return std::move(fd.error());
-  return fd.value().release();
+  return AMEM_TRY(amem::make_token(token)).release();
 }
 
 Allocation* Exports::find_exported(AllocationId id, uint64_t nonce) {

@@ -134,7 +134,7 @@ Result<DriverHandle> Imports::finish_import(AllocationId local, Status ready) {
     forget(*import);
     erase_unused(context_.driver, context_.registry, *import);
   }
-  if (!status.ok()) return std::move(status.error());
+  AMEM_TRY(std::move(status));
   return make_error(ErrorKind::peer, 0, "its owner has freed it or has ended");
 }
 

@@ -9,9 +9,7 @@
 namespace amem {
 
 Status ServiceWorkers::add_thread() {
-  const Result<pthread_t> thread = start_thread("amem-worker", run, this);
-  if (!thread.ok()) return thread.error();
-  threads_.push_back(thread.value());
+  threads_.push_back(AMEM_TRY(start_thread("amem-worker", run, this)));
   return ok_status();
 }
 

@@ -13,11 +13,10 @@ Status Sharing::start() {
   MutexLock lock(start_mutex_);
   if (context_.peers.load() != nullptr) return ok_status();
   AMEM_TRY(imports_.start());
-  Result<std::unique_ptr<PeerService>> service =
-      PeerService::start(context_.self, context_.group, *this);
-  if (!service.ok()) return std::move(service.error());
+  std::unique_ptr<PeerService> service =
+      AMEM_TRY(PeerService::start(context_.self, context_.group, *this));
   // Lives as long as the process: other processes' memory depends on it.
-  context_.peers.store(service.value().release(), std::memory_order_release);
+  context_.peers.store(service.release(), std::memory_order_release);
   return ok_status();
 }
 
@@ -58,7 +57,7 @@ AMEM_NOT_ANALYSED Result<IpcHandleBytes> Sharing::make_ipc_handle(Allocation& al
 std::optional<Result<DriverHandle>> Sharing::import_ipc_handle(const IpcHandleBytes& bytes) {
   const std::optional<IpcHandle> of_peer = decode_ipc_handle(bytes);
   if (!of_peer.has_value()) return std::nullopt;
-  if (Status started = start(); !started.ok()) return std::move(started.error());
+  AMEM_TRY(start());
   return imports_.import_ipc_handle(*of_peer);
 }
 

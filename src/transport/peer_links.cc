@@ -23,11 +23,8 @@ constexpr uint64_t kListenerToken = PeerLinks::kFirstToken - 1;
 Result<std::unique_ptr<PeerLinks>> PeerLinks::create(const Hello& self, PeerHandler& handler,
                                                      const PeerOptions& options, int epoll) {
   std::unique_ptr<PeerLinks> links(new PeerLinks(self, handler, options, epoll));
-  Result<UniqueFd> socket = listen_at(self.instance);
-  if (!socket.ok()) return std::move(socket.error());
-  Result<WatchedFd> listener = WatchedFd::create(epoll, kListenerToken, std::move(socket.value()));
-  if (!listener.ok()) return std::move(listener.error());
-  links->listener_.emplace(std::move(listener.value()));
+  UniqueFd socket = AMEM_TRY(listen_at(self.instance));
+  links->listener_.emplace(AMEM_TRY(WatchedFd::create(epoll, kListenerToken, std::move(socket))));
   return links;
 }
 
@@ -45,12 +42,10 @@ PeerLinks::Peer& PeerLinks::peer_at(const InstanceId& instance) {
 }
 
 Result<Connection*> PeerLinks::add_connection(UniqueFd socket, uint64_t* token) {
-  const Result<pid_t> pid = pid_of_peer(socket.get());
-  if (!pid.ok()) return pid.error();
+  const pid_t pid = AMEM_TRY(pid_of_peer(socket.get()));
   *token = next_token_++;
-  Result<WatchedFd> watched = WatchedFd::create(epoll_, *token, std::move(socket));
-  if (!watched.ok()) return std::move(watched.error());
-  auto connection = std::make_unique<Connection>(std::move(watched.value()), pid.value());
+  WatchedFd watched = AMEM_TRY(WatchedFd::create(epoll_, *token, std::move(socket)));
+  auto connection = std::make_unique<Connection>(std::move(watched), pid);
   connection->send(OutPacket{encode(0, self_).value(), {}});
   if (connection->is_stalled()) retry_soon();
   return connections_.emplace(*token, std::move(connection)).first->second.get();
@@ -189,10 +184,9 @@ Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
 
 Status PeerLinks::dispatch(uint64_t token, Connection& connection, InPacket packet) {
   AMEM_TRY(check_version(connection, packet.bytes.front()));
-  Result<Envelope> decoded = decode(packet.bytes);
-  if (!decoded.ok()) return std::move(decoded.error());
-  Message& message = decoded.value().message;
-  const uint64_t request_id = decoded.value().request_id;
+  Envelope decoded = AMEM_TRY(decode(packet.bytes));
+  Message& message = decoded.message;
+  const uint64_t request_id = decoded.request_id;
   if (packet.fds.size() != fds_of(message))
     return make_error(ErrorKind::protocol, 0, "%s came with %zu fds instead of %zu",
                       name_of(message), packet.fds.size(), fds_of(message));

@@ -24,9 +24,8 @@ Result<OutPacket> packet_of(Role role, uint64_t request_id, Message message,
   if (role_of(message) != role || fds.size() != fds_of(message))
     return make_error(ErrorKind::misuse, 0, "%s with %zu fds sent as what it is not",
                       name_of(message), fds.size());
-  Result<std::vector<uint8_t>> bytes = encode(request_id, std::move(message));
-  if (!bytes.ok()) return std::move(bytes.error());
-  OutPacket packet{std::move(bytes.value()), {}};
+  std::vector<uint8_t> bytes = AMEM_TRY(encode(request_id, std::move(message)));
+  OutPacket packet{std::move(bytes), {}};
   for (UniqueFd& fd : fds) packet.fds.emplace_back(std::move(fd));
   return packet;
 }
@@ -42,9 +41,7 @@ Result<std::unique_ptr<PeerService>> PeerService::start(InstanceId self, int32_t
     static_cast<PeerService*>(started)->run();
     return nullptr;
   };
-  const Result<pthread_t> thread = start_thread("amem-peers", run, service.get());
-  if (!thread.ok()) return thread.error();
-  service->thread_ = thread.value();
+  service->thread_ = AMEM_TRY(start_thread("amem-peers", run, service.get()));
   return service;
 }
 
@@ -54,13 +51,9 @@ Status PeerService::open(const Hello& self, PeerHandler& handler, const PeerOpti
   epoll_.emplace(std::move(epoll));
   UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.valid()) return os_error(errno, "eventfd()");
-  Result<WatchedFd> watched = WatchedFd::create(epoll_->get(), kMailboxToken, std::move(event));
-  if (!watched.ok()) return std::move(watched.error());
-  mailbox_ = std::make_unique<Mailbox>(std::move(watched.value()));
-  Result<std::unique_ptr<PeerLinks>> links =
-      PeerLinks::create(self, handler, options, epoll_->get());
-  if (!links.ok()) return std::move(links.error());
-  links_ = std::move(links.value());
+  mailbox_ = std::make_unique<Mailbox>(
+      AMEM_TRY(WatchedFd::create(epoll_->get(), kMailboxToken, std::move(event))));
+  links_ = AMEM_TRY(PeerLinks::create(self, handler, options, epoll_->get()));
   return ok_status();
 }
 

@@ -70,15 +70,14 @@ Result<std::set<InstanceId>> instances_of_this_user() {
 
 Result<UniqueFd> listen_at(const InstanceId& instance) {
   AMEM_TRY(make_user_folder());
-  Result<UniqueFd> fd = open_socket();
-  if (!fd.ok()) return fd;
+  UniqueFd fd = AMEM_TRY(open_socket());
   // It is named after listen(2): a name that refuses connections is taken for that of a dead
   // process.
   const std::string path = socket_path(instance), unfinished = path + ".new";
   const sockaddr_un at = address_of(unfinished);
-  if (bind(fd.value().get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0)
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0)
     return os_error(errno, "bind(%s)", unfinished.c_str());
-  if (listen(fd.value().get(), kBacklog) != 0 || link(unfinished.c_str(), path.c_str()) != 0) {
+  if (listen(fd.get(), kBacklog) != 0 || link(unfinished.c_str(), path.c_str()) != 0) {
     const int code = errno;
     unlink(unfinished.c_str());
     return os_error(code, "listen(%s)", path.c_str());
@@ -88,12 +87,11 @@ Result<UniqueFd> listen_at(const InstanceId& instance) {
 }
 
 Result<UniqueFd> dial(const InstanceId& instance) {
-  Result<UniqueFd> fd = open_socket();
-  if (!fd.ok()) return fd;
+  UniqueFd fd = AMEM_TRY(open_socket());
   const std::string path = socket_path(instance);
   const sockaddr_un at = address_of(path);
   // Without waiting, so that no signal interrupts it.
-  if (connect(fd.value().get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return fd;
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return fd;
   const int code = errno;
   if (code == ECONNREFUSED) unlink(path.c_str());
   if (code == ECONNREFUSED || code == ENOENT)

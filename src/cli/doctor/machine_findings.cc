@@ -82,8 +82,7 @@ void add_host_memory(Findings& findings) {
 /// Creates what every process of a job creates in /dev/shm.
 Status check_sockets() {
   const InstanceId instance = random_instance_id();
-  const Result<UniqueFd> listener = listen_at(instance);
-  if (!listener.ok()) return listener.error();
+  const UniqueFd listener = AMEM_TRY(listen_at(instance));
   unlink(socket_path(instance).c_str());
   return ok_status();
 }

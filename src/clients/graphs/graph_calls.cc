@@ -4,10 +4,7 @@
 
 #include <pthread.h>
 
-#include <array>
 #include <cstdint>
-#include <optional>
-#include <utility>
 
 #include "base/last_error.h"
 #include "clients/graphs/captured_graphs.h"
@@ -43,15 +40,10 @@ constexpr Function kFunctions[] = {{"cudaGraphLaunch", Kind::launch},
                                    {"cuGraphInstantiateWithParams_ptsz", Kind::instantiate},
                                    {"cuGraphDestroy", Kind::destroy_graph},
                                    {"cuGraphExecDestroy", Kind::destroy_exec}};
-constexpr size_t kCount = std::size(kFunctions);
-constexpr std::array<const char*, kCount> kNames = [] {
-  std::array<const char*, kCount> names{};
-  for (size_t i = 0; i < kCount; ++i) names[i] = kFunctions[i].name;
-  return names;
-}();
+constexpr auto kNames = names_of(kFunctions);
 
 constexpr size_t kMostRuntimes = 4;
-constinit RealFunctions<kCount, kMostRuntimes> g_real(kNames);
+constinit RealFunctions<kNames.size(), kMostRuntimes> g_real(kNames);
 
 template <typename Real>
 int launch(const char* call, const void* exec, Real real) {
@@ -64,13 +56,12 @@ int launch(const char* call, const void* exec, Real real) {
 }
 
 using Word = uintptr_t;
-using Real = int(Word, Word, Word, Word, Word);
 
 /// All of them have up to five parameters that are passed in registers.
 template <size_t kWhich, size_t kRuntime>
 int entry(Word a, Word b, Word c, Word d, Word e) {
   constexpr Function kFunction = kFunctions[kWhich];
-  const auto real = [=] { return g_real.get<Real>(kWhich, kRuntime)(a, b, c, d, e); };
+  const auto real = [=] { return g_real.call<kRuntime>(kWhich, a, b, c, d, e); };
   if constexpr (kFunction.kind == Kind::launch) {
     return launch(kFunction.name, reinterpret_cast<const void*>(a), real);
   } else if constexpr (kFunction.kind == Kind::instantiate) {
@@ -88,26 +79,8 @@ int entry(Word a, Word b, Word c, Word d, Word e) {
   }
 }
 
-using Entries = std::array<const void*, kCount>;
-
-template <size_t kRuntime, size_t... kAll>
-constexpr Entries entries_of_runtime(std::index_sequence<kAll...>) {
-  return {reinterpret_cast<const void*>(&entry<kAll, kRuntime>)...};
-}
-
-template <size_t... kRuntimes>
-constexpr std::array<Entries, sizeof...(kRuntimes)> entries_of(std::index_sequence<kRuntimes...>) {
-  return {entries_of_runtime<kRuntimes>(std::make_index_sequence<kCount>())...};
-}
-
-/// Called in visit_images().
-const void* entry_of(size_t which, uintptr_t function, const Image*) {
-  static const auto entries = entries_of(std::make_index_sequence<kMostRuntimes>());
-  const std::optional<size_t> runtime = g_real.definition_of(which, function);
-  return runtime.has_value() ? entries[*runtime][which] : nullptr;
-}
-
-constexpr NamedFunctions kGraphFunctions{kNames, entry_of};
+constexpr auto kEntries = []<size_t kWhich, size_t kRuntime>() { return entry<kWhich, kRuntime>; };
+constexpr NamedFunctions kGraphFunctions{kNames, entry_of<g_real, kEntries>};
 
 }  // namespace
 

@@ -151,12 +151,10 @@ Status SymmetricCall::check_outside(const void* output, size_t output_bytes, siz
 
 Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count,
                                  amemDataType_t type, amemAllReduce_t algorithm) const {
-  const Result<size_t> size = bytes_of(count, type);
-  if (!size.ok()) return Error(size.error());
+  const size_t bytes = AMEM_TRY(bytes_of(count, type));
   if (algorithm < amemAllReduceAuto || algorithm > amemAllReduceMultimem)
     return make_error(ErrorKind::misuse, 0, "%d is not an algorithm of amemAllReduce_t",
                       static_cast<int>(algorithm));
-  const size_t bytes = size.value();
   AMEM_TRY(check_sizes(output, bytes, offset_bytes, bytes));
   const bool in_place = address_of(output) == handle.buffer + offset_bytes;
   const bool is_small = bytes <= layout::kSmallBytes;
@@ -276,10 +274,8 @@ Status SymmetricCall::gather(void* output, size_t offset_bytes, size_t size_byte
 Status SymmetricCall::reduce_scatter(void* output, size_t offset_bytes, size_t count,
                                      amemDataType_t type, amemEngine_t engine,
                                      void* scratch) const {
-  const Result<size_t> size = bytes_of(count, type);
-  if (!size.ok()) return Error(size.error());
+  const size_t bytes = AMEM_TRY(bytes_of(count, type)), world_size = handle.world_size();
   AMEM_TRY(check_engine(engine));
-  const size_t bytes = size.value(), world_size = handle.world_size();
   if (bytes > SIZE_MAX / world_size)
     return make_error(ErrorKind::misuse, 0, "the count %zu is too large", count);
   AMEM_TRY(check_sizes(output, bytes, offset_bytes, bytes * world_size));

@@ -57,16 +57,8 @@ Result<const KernelSet*> KernelSets::for_current_context(bool multimem) {
   AMEM_TRY(driver_status(driver_, driver_.cuCtxGetCurrent(&context), "cuCtxGetCurrent()"));
   MutexLock lock(mutex_);
   std::unique_ptr<KernelSet>& set = sets_[context];
-  if (set == nullptr) {
-    Result<std::unique_ptr<KernelSet>> loaded = load_kernels();
-    if (!loaded.ok()) return std::move(loaded.error());
-    set = std::move(loaded.value());
-  }
-  if (multimem && set->multimem.all_gather == nullptr) {
-    const Result<KernelSet::Multimem> loaded = load_multimem();
-    if (!loaded.ok()) return Error(loaded.error());
-    set->multimem = loaded.value();
-  }
+  if (set == nullptr) set = AMEM_TRY(load_kernels());
+  if (multimem && set->multimem.all_gather == nullptr) set->multimem = AMEM_TRY(load_multimem());
   return set.get();
 }
 

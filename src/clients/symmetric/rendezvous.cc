@@ -133,11 +133,9 @@ size_t common_multicast_bytes(const std::vector<Announcement>& all) {
 Status SymmetricMemory::announce(const SymmetricHandle& handle, Announcement* mine) {
   mine->buffer_bytes = handle.view.buffer_bytes;
   const auto export_to = [&](DeviceAddress address, IpcHandleBytes* bytes) -> Status {
-    const auto exported = memory_.export_handle(address);
-    if (!exported.ok()) return Error(exported.error());
-    if (!exported.value().has_value())
-      return make_error(ErrorKind::misuse, 0, "the buffer has been freed");
-    *bytes = *exported.value();
+    const auto exported = AMEM_TRY(memory_.export_handle(address));
+    if (!exported.has_value()) return make_error(ErrorKind::misuse, 0, "the buffer has been freed");
+    *bytes = *exported;
     return ok_status();
   };
   AMEM_TRY(export_to(handle.buffer, &mine->buffer));
@@ -150,10 +148,8 @@ Status SymmetricMemory::announce(const SymmetricHandle& handle, Announcement* mi
                          driver_.cuDeviceGetUuid_v2(mine->device.uuid.data(), handle.device),
                          "cuDeviceGetUuid(device %d)", handle.device));
   if (!settings_.multicast) return ok_status();
-  const Result<size_t> bytes =
-      multicast_bytes(driver_, handle.device, handle.world_size(), handle.view.buffer_bytes);
-  if (!bytes.ok()) return Error(bytes.error());
-  mine->multicast_bytes = bytes.value();
+  mine->multicast_bytes = AMEM_TRY(
+      multicast_bytes(driver_, handle.device, handle.world_size(), handle.view.buffer_bytes));
   return ok_status();
 }
 
@@ -180,12 +176,8 @@ Status SymmetricMemory::open_all(SymmetricHandle& handle, const std::vector<Anno
   for (uint32_t rank = 0; rank < handle.world_size(); ++rank) {
     DeviceAddress buffer = handle.buffer, workspace = handle.workspace;
     if (rank != handle.rank()) {
-      const Result<DeviceAddress> its_buffer = open(handle, all[rank].buffer, rank);
-      if (!its_buffer.ok()) return Error(its_buffer.error());
-      const Result<DeviceAddress> its_workspace = open(handle, all[rank].workspace, rank);
-      if (!its_workspace.ok()) return Error(its_workspace.error());
-      buffer = its_buffer.value();
-      workspace = its_workspace.value();
+      buffer = AMEM_TRY(open(handle, all[rank].buffer, rank));
+      workspace = AMEM_TRY(open(handle, all[rank].workspace, rank));
     }
     handle.view.buffers[rank] = reinterpret_cast<unsigned char*>(buffer);
     handle.view.workspaces[rank] = reinterpret_cast<unsigned char*>(workspace);
@@ -262,11 +254,8 @@ Status SymmetricMemory::connect_multicast(SymmetricHandle& handle, const amemGro
 }
 
 Status SymmetricMemory::offer_multicast(SymmetricHandle& handle, size_t size_bytes, Outcome* mine) {
-  Result<UniqueFd> descriptor = handle.multicast.create(driver_, handle.world_size(), size_bytes);
-  if (!descriptor.ok()) return std::move(descriptor.error());
-  const Result<IpcHandleBytes> offered = exchange_.offer_descriptor(std::move(descriptor.value()));
-  if (!offered.ok()) return Error(offered.error());
-  mine->multicast = offered.value();
+  UniqueFd descriptor = AMEM_TRY(handle.multicast.create(driver_, handle.world_size(), size_bytes));
+  mine->multicast = AMEM_TRY(exchange_.offer_descriptor(std::move(descriptor)));
   return ok_status();
 }
 
@@ -284,12 +273,10 @@ Status SymmetricMemory::add_device(SymmetricHandle& handle, const Outcome& of_ra
 }
 
 Status SymmetricMemory::bind_multicast(SymmetricHandle& handle) {
-  const Result<const KernelSet*> kernels = kernels_.for_current_context(true);
-  if (!kernels.ok()) return Error(kernels.error());
-  const Result<DriverHandle> memory =
-      memory_.make_persistent(handle.buffer, "bound to multicast (NVLS)");
-  if (!memory.ok()) return Error(memory.error());
-  return handle.multicast.bind_and_map(driver_, memory.value());
+  AMEM_TRY(kernels_.for_current_context(true));
+  const DriverHandle memory =
+      AMEM_TRY(memory_.make_persistent(handle.buffer, "bound to multicast (NVLS)"));
+  return handle.multicast.bind_and_map(driver_, memory);
 }
 
 }  // namespace amem

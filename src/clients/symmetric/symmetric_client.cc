@@ -56,7 +56,7 @@ Result<std::unique_ptr<SymmetricHandle>> SymmetricClient::take(const void* handl
   changed_.notify_all();
   Status left = wait_for_calls(deadline, [&](const auto& other) { return &other == found; });
   found->is_ending = false;
-  if (!left.ok()) return std::move(left.error());
+  AMEM_TRY(std::move(left));
   return std::move(handles_.extract(handle).mapped());
 }
 

@@ -20,10 +20,10 @@ Error no_buffer(DeviceAddress address) {
 }  // namespace
 
 Result<DeviceAddress> SymmetricMemory::allocate(size_t size_bytes, int device) {
-  Result<DeviceAddress> buffer = memory_.create(size_bytes, device, kSymmetricTag, Kind::keep);
-  if (!buffer.ok()) return buffer;
+  const DeviceAddress buffer =
+      AMEM_TRY(memory_.create(size_bytes, device, kSymmetricTag, Kind::keep));
   MutexLock lock(mutex_);
-  buffers_[buffer.value()] = {size_bytes, device};
+  buffers_[buffer] = {size_bytes, device};
   return buffer;
 }
 
@@ -70,28 +70,22 @@ Status SymmetricMemory::set_signal_pad_bytes(size_t size_bytes) {
 // The workspace, but for its scratch memory, is zero before any peer knows its address.
 Status SymmetricMemory::prepare(SymmetricHandle& handle, DeviceAddress buffer,
                                 const Result<int>& on_device) {
-  if (!on_device.ok()) return Error(on_device.error());
-  const int device = on_device.value();
+  const int device = AMEM_TRY(on_device);
   AMEM_TRY(client_.check_open());
-  const Result<Buffer> known = begin_meeting(buffer);
-  if (!known.ok()) return Error(known.error());
+  const Buffer known = AMEM_TRY(begin_meeting(buffer));
   handle.buffer = buffer;
-  if (known.value().device != device)
+  if (known.device != device)
     return make_error(ErrorKind::misuse, 0,
                       "the buffer is on device %d, and the current context on device %d",
-                      known.value().device, device);
+                      known.device, device);
   handle.device = device;
-  handle.view.buffer_bytes = known.value().size_bytes;
-  const Result<const KernelSet*> kernels = kernels_.for_current_context();
-  if (!kernels.ok()) return Error(kernels.error());
-  handle.kernels = kernels.value();
+  handle.view.buffer_bytes = known.size_bytes;
+  handle.kernels = AMEM_TRY(kernels_.for_current_context());
 
   handle.scratch_bytes = symmetric::scratch_bytes_of(handle.view.buffer_bytes, handle.world_size());
   const size_t scratch_offset = layout::scratch_offset(handle.world_size());
-  const Result<DeviceAddress> workspace =
-      memory_.create(scratch_offset + handle.scratch_bytes, device, kSymmetricTag, Kind::keep);
-  if (!workspace.ok()) return Error(workspace.error());
-  handle.workspace = workspace.value();
+  handle.workspace = AMEM_TRY(
+      memory_.create(scratch_offset + handle.scratch_bytes, device, kSymmetricTag, Kind::keep));
   AMEM_TRY(devices_.zero(device, handle.workspace, scratch_offset,
                          Deadline::after_ms(settings_.timeout_ms)));
 
@@ -130,16 +124,15 @@ Result<amemSymmetric_t> SymmetricMemory::rendezvous(DeviceAddress buffer, const 
   else
     (void)release(*handle);
   if (has_met) end_meeting(buffer);
-  if (!connected.ok()) return std::move(connected.error());
+  AMEM_TRY(std::move(connected));
   return reinterpret_cast<amemSymmetric_t>(const_cast<void*>(opaque));
 }
 
 Status SymmetricMemory::destroy(const void* opaque) {
-  Result<std::unique_ptr<SymmetricHandle>> handle =
-      client_.take(opaque, Deadline::after_ms(settings_.timeout_ms));
-  if (!handle.ok()) return std::move(handle.error());
-  Status released = release(*handle.value());
-  if (!released.ok()) client_.add(std::move(handle.value()));
+  std::unique_ptr<SymmetricHandle> handle =
+      AMEM_TRY(client_.take(opaque, Deadline::after_ms(settings_.timeout_ms)));
+  Status released = release(*handle);
+  if (!released.ok()) client_.add(std::move(handle));
   return released;
 }
 

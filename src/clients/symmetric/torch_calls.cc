@@ -12,6 +12,7 @@
 #include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/symmetric/symmetric_client.h"
 #include "interpose/interposer.h"
+#include "interpose/real_functions.h"
 #include "interpose/slots.h"
 
 namespace amem {
@@ -108,26 +109,17 @@ void* entry_for(const char* name, void* function) {
 enum RuntimeFunction { kNewest, kByVersion, kRuntimeFunctions };
 constexpr std::array<const char*, kRuntimeFunctions> kNames{"cudaGetDriverEntryPoint",
                                                             "cudaGetDriverEntryPointByVersion"};
-using NewestFunction = int(const char*, void**, unsigned long long, int*);
-using ByVersionFunction = int(const char*, void**, unsigned, unsigned long long, int*);
-constinit std::atomic<uintptr_t> g_real[kRuntimeFunctions] = {};
-
-template <typename Function>
-Function* real_function(RuntimeFunction which) {
-  if (g_real[which].load() == 0) g_real[which] = first_definition(kNames[which]);
-  return reinterpret_cast<Function*>(g_real[which].load());
-}
+constinit RealFunctions<kRuntimeFunctions> g_real(kNames);
 
 int newest_entry(const char* name, void** function, unsigned long long flags, int* status) {
-  const int result = real_function<NewestFunction>(kNewest)(name, function, flags, status);
+  const int result = g_real.call(kNewest, name, function, flags, status);
   if (result == 0 && function != nullptr) *function = entry_for(name, *function);
   return result;
 }
 
 int by_version_entry(const char* name, void** function, unsigned version, unsigned long long flags,
                      int* status) {
-  const int result =
-      real_function<ByVersionFunction>(kByVersion)(name, function, version, flags, status);
+  const int result = g_real.call(kByVersion, name, function, version, flags, status);
   if (result == 0 && function != nullptr) *function = entry_for(name, *function);
   return result;
 }
@@ -140,7 +132,7 @@ bool has_torchs_table(const Image& image) {
 
 const void* entry_of(size_t which, uintptr_t function, const Image* user) {
   if (user == nullptr || !has_torchs_table(*user)) return nullptr;
-  if (function != 0) g_real[which] = function;
+  if (function != 0) g_real.set(which, function);
   return which == kNewest ? reinterpret_cast<const void*>(&newest_entry)
                           : reinterpret_cast<const void*>(&by_version_entry);
 }

@@ -2,13 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/tensors/access_debug.h"
 
-#include <array>
 #include <atomic>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #include "base/log.h"
 #include "clients/tensors/host.h"
@@ -30,15 +28,10 @@ constexpr Function kFunctions[] = {
     {"cudaMemsetAsync", 1},      {"cudaDeviceSynchronize", 0}, {"cudaStreamSynchronize", 0},
     {"cudaEventSynchronize", 0}, {"cudaStreamQuery", 0},       {"cudaEventQuery", 0},
     {"cudaGetLastError", 0},     {"cudaPeekAtLastError", 0}};
-constexpr size_t kCount = std::size(kFunctions);
-constexpr std::array<const char*, kCount> kNames = [] {
-  std::array<const char*, kCount> names{};
-  for (size_t i = 0; i < kCount; ++i) names[i] = kFunctions[i].name;
-  return names;
-}();
+constexpr auto kNames = names_of(kFunctions);
 
 /// One runtime: a process with several gets the debugging of the first.
-constinit RealFunctions<kCount> g_real(kNames);
+constinit RealFunctions<kNames.size()> g_real(kNames);
 constinit std::atomic<bool> g_explained{false};
 
 void check_address(const char* call, uintptr_t address) {
@@ -65,24 +58,13 @@ int entry(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintp
   constexpr Function kFunction = kFunctions[kWhich];
   if (kFunction.addresses > 0) check_address(kFunction.name, a);
   if (kFunction.addresses > 1) check_address(kFunction.name, b);
-  using Real = int(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
-  const int result = g_real.get<Real>(kWhich)(a, b, c, d, e, f);
+  const int result = g_real.call(kWhich, a, b, c, d, e, f);
   if (result == kIllegalAddress) explain_illegal_address(kFunction.name);
   return result;
 }
 
-template <size_t... kAll>
-const void* entry_at(size_t which, std::index_sequence<kAll...>) {
-  static const std::array<const void*, kCount> all{reinterpret_cast<const void*>(&entry<kAll>)...};
-  return all[which];
-}
-
-const void* entry_of(size_t which, uintptr_t function, const Image*) {
-  const bool is_known = g_real.definition_of(which, function).has_value();
-  return is_known ? entry_at(which, std::make_index_sequence<kCount>()) : nullptr;
-}
-
-constexpr NamedFunctions kRuntimeFunctions{kNames, entry_of};
+constexpr auto kEntries = []<size_t kWhich, size_t>() { return entry<kWhich>; };
+constexpr NamedFunctions kRuntimeFunctions{kNames, entry_of<g_real, kEntries>};
 
 }  // namespace
 

@@ -11,9 +11,7 @@ Result<std::optional<IpcHandleBytes>> TensorClient::export_handle(DeviceAddress 
   const Mapping* const mapping = registry_.mapping_at(address);
   if (mapping == nullptr || find(mapping->address) == nullptr)
     return std::optional<IpcHandleBytes>();
-  Result<IpcHandleBytes> handle = exchange_.make_ipc_handle(*registry_.find(mapping->allocation));
-  if (!handle.ok()) return std::move(handle.error());
-  return std::optional(handle.value());
+  return std::optional(AMEM_TRY(exchange_.make_ipc_handle(*registry_.find(mapping->allocation))));
 }
 
 std::optional<Result<DeviceAddress>> TensorClient::open(const IpcHandleBytes& bytes, int device) {
@@ -87,8 +85,7 @@ std::optional<Status> TensorClient::close(DeviceAddress address) {
     if (opened == opened_.end()) return std::nullopt;
     device = opened->second.device;
   }
-  if (Status drained = devices_.drain({device}, Deadline::after_ms(timeout_ms_)); !drained.ok())
-    return drained;
+  AMEM_TRY(devices_.drain({device}, Deadline::after_ms(timeout_ms_)));
   MutexLock lock(registry_.mutex);
   const auto opened = opened_.find(address);
   if (opened == opened_.end()) return std::nullopt;

@@ -3,10 +3,10 @@
 #include "clients/tensors/memory_calls.h"
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
 #include "clients/tensors/tagged_calls.h"
 #include "interpose/interposer.h"
@@ -37,29 +37,16 @@ constexpr std::array<const char*, kFunctions> kNames{
 
 constinit RealFunctions<kFunctions> g_real(kSymbols);
 
-template <typename... Parameters>
-int real(MemoryFunction which, Parameters... parameters) {
-  return g_real.get<int(Parameters...)>(which)(parameters...);
-}
-
-const void* entry_at(size_t which);
-
-/// The address identifies the form of the function: another form may have other parameters.
-void replace(const char* name, void** function) {
-  for (size_t which = 0; which < kFunctions; ++which)
-    if (strcmp(name, kNames[which]) == 0 &&
-        reinterpret_cast<uintptr_t>(*function) == g_real.address(which))
-      *function = const_cast<void*>(entry_at(which));
-}
+void replace(const char* name, void** function);
 
 int look_up_entry(const char* name, void** function, int version, uint64_t flags) {
-  const int result = real(kLookUp, name, function, version, flags);
+  const int result = g_real.call(kLookUp, name, function, version, flags);
   if (result == 0 && name != nullptr && function != nullptr) replace(name, function);
   return result;
 }
 
 int look_up_2_entry(const char* name, void** function, int version, uint64_t flags, int* status) {
-  const int result = real(kLookUp2, name, function, version, flags, status);
+  const int result = g_real.call(kLookUp2, name, function, version, flags, status);
   if (result == 0 && name != nullptr && function != nullptr) replace(name, function);
   return result;
 }
@@ -68,12 +55,12 @@ int alloc_entry(DeviceAddress* address, size_t size_bytes) {
   const std::optional<Region> region =
       address != nullptr && size_bytes > 0 ? tagged_region() : std::nullopt;
   return region ? allocate_in(*region, "cuMemAlloc", address, size_bytes)
-                : real(kAlloc, address, size_bytes);
+                : g_real.call(kAlloc, address, size_bytes);
 }
 
 int free_entry(DeviceAddress address) {
   const std::optional<int> freed = free_tagged("cuMemFree", address);
-  return freed ? *freed : real(kFree, address);
+  return freed ? *freed : g_real.call(kFree, address);
 }
 
 /// CUipcMemHandle, which is passed by value.
@@ -84,45 +71,41 @@ struct IpcMemHandle {
 int ipc_get_entry(IpcMemHandle* handle, DeviceAddress address) {
   IpcHandleBytes* const bytes = handle != nullptr ? &handle->bytes : nullptr;
   const std::optional<int> exported = export_tagged("cuIpcGetMemHandle", bytes, address);
-  return exported ? *exported : real(kIpcGet, handle, address);
+  return exported ? *exported : g_real.call(kIpcGet, handle, address);
 }
 
 int ipc_open_entry(DeviceAddress* address, IpcMemHandle handle, unsigned flags) {
   if (address == nullptr || !is_exported(handle.bytes))
-    return real(kIpcOpen, address, handle, flags);
+    return g_real.call(kIpcOpen, address, handle, flags);
   return open_exported("cuIpcOpenMemHandle", address, handle.bytes);
 }
 
 int ipc_close_entry(DeviceAddress address) {
   const std::optional<int> closed = close_exported("cuIpcCloseMemHandle", address);
-  return closed ? *closed : real(kIpcClose, address);
+  return closed ? *closed : g_real.call(kIpcClose, address);
 }
 
 int enable_peer_entry(DriverContext peer, unsigned flags) {
-  const int result = real(kEnablePeer, peer, flags);
+  const int result = g_real.call(kEnablePeer, peer, flags);
   return enable_peer_access("cuCtxEnablePeerAccess", result, peer);
 }
 
-const void* entry_at(size_t which) {
-  static const std::array<const void*, kFunctions> entries{
-      reinterpret_cast<const void*>(&look_up_entry),
-      reinterpret_cast<const void*>(&look_up_2_entry),
-      reinterpret_cast<const void*>(&alloc_entry),
-      reinterpret_cast<const void*>(&free_entry),
-      reinterpret_cast<const void*>(&ipc_get_entry),
-      reinterpret_cast<const void*>(&ipc_open_entry),
-      reinterpret_cast<const void*>(&ipc_close_entry),
-      reinterpret_cast<const void*>(&enable_peer_entry)};
-  return entries[which];
-}
+constexpr auto kEntries = []<size_t kWhich, size_t>() {
+  return std::get<kWhich>(std::make_tuple(look_up_entry, look_up_2_entry, alloc_entry, free_entry,
+                                          ipc_get_entry, ipc_open_entry, ipc_close_entry,
+                                          enable_peer_entry));
+};
+/// A process has one driver; a second definition, of a library that wraps the driver, is not
+/// intercepted.
+constexpr NamedFunctions kMemoryFunctions{kSymbols, entry_of<g_real, kEntries>};
 
-/// Called in visit_images(). A process has one driver; a second definition, of a library that wraps
-/// the driver, is not intercepted.
-const void* entry_of(size_t which, uintptr_t function, const Image*) {
-  return g_real.definition_of(which, function).has_value() ? entry_at(which) : nullptr;
+/// The address identifies the form of the function: another form may have other parameters.
+void replace(const char* name, void** function) {
+  const auto found = reinterpret_cast<uintptr_t>(*function);
+  for (size_t which = 0; which < kFunctions; ++which)
+    if (strcmp(name, kNames[which]) == 0 && found == g_real.address(which))
+      *function = const_cast<void*>(entry_of<g_real, kEntries>(which, 0));
 }
-
-constexpr NamedFunctions kMemoryFunctions{kSymbols, entry_of};
 
 }  // namespace
 

@@ -194,13 +194,12 @@ Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size
 }
 
 Status TensorClient::read_saved(DeviceAddress address, size_t size_bytes, void* to) {
-  const Result<Saved> found = [&] {
+  const Saved found = AMEM_TRY([&] {
     MutexLock lock(registry_.mutex);
     return find_saved(address, size_bytes);
-  }();
-  if (!found.ok()) return Error(found.error());
+  }());
   memset(to, 0, size_bytes);
-  const auto& [block, ranges, file, pieces, begin] = found.value();
+  const auto& [block, ranges, file, pieces, begin] = found;
   const size_t end = begin + size_bytes;
   for (const CopyRange& range : ranges) {
     const size_t first = std::max(begin, range.offset_bytes);

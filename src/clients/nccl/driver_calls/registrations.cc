@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/nccl/hook_context.h"
 #include "interpose/interposer.h"
+#include "interpose/real_functions.h"
 
 namespace amem {
 namespace {
@@ -37,38 +37,29 @@ enum Parameters {
 };
 /// libibverbs verbs.h (rdma-core 44), gdrapi.h (gdrcopy 2.4), CUDA Driver API (exports).
 struct Function {
+  const char* name;
   bool returns_object;  ///< nullptr: failed; otherwise an int, 0: succeeded
   const char* because;
   Parameters parameters = kAddressAndSize;
 };
-constexpr std::array kFunctionNames = {
-    "ibv_reg_mr",        "ibv_reg_mr_iova",
-    "ibv_reg_mr_iova2",  "gdr_pin_buffer",
-    "gdr_pin_buffer_v2", "cuMemGetHandleForAddressRange",
-    "ibv_reg_dmabuf_mr", "cuMemExportToShareableHandle",
-};
 constexpr Function kFunctions[] = {
-    {true, kNic},
-    {true, kNic},
-    {true, kNic},
-    {false, kGdrcopy},
-    {false, kGdrcopy},
-    {false, "exported as a dma-buf"},
-    {true, kNic, kOffsetAndSize},
-    {false, "exported by the application", kHandleOfTheDriver},
+    {"ibv_reg_mr", true, kNic},
+    {"ibv_reg_mr_iova", true, kNic},
+    {"ibv_reg_mr_iova2", true, kNic},
+    {"gdr_pin_buffer", false, kGdrcopy},
+    {"gdr_pin_buffer_v2", false, kGdrcopy},
+    {"cuMemGetHandleForAddressRange", false, "exported as a dma-buf"},
+    {"ibv_reg_dmabuf_mr", true, kNic, kOffsetAndSize},
+    {"cuMemExportToShareableHandle", false, "exported by the application", kHandleOfTheDriver},
 };
-static_assert(std::size(kFunctions) == kFunctionNames.size());
+constexpr auto kFunctionNames = names_of(kFunctions);
 /// NCCL looks its functions up itself, and may have another library than the rest of the process.
-enum Caller { kNccl, kOthers, kCallers };
-constinit std::atomic<Word> g_real[kCallers][std::size(kFunctions)] = {};
+constinit RealFunctions<kFunctionNames.size()> g_real_of_nccl(kFunctionNames);
+constinit RealFunctions<kFunctionNames.size()> g_real_of_others(kFunctionNames);
 
-template <Caller kCaller, size_t kRow>
+template <auto& kReal, size_t kRow>
 Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word f, Word g, Word h,
                      Word i) {
-  // Of a slot that was not bound yet.
-  std::atomic<Word>& known = g_real[kCaller][kRow];
-  if (known.load() == 0) known = first_definition(kFunctionNames[kRow]);
-  auto* const real = reinterpret_cast<Register*>(known.load());
   constexpr Function kFunction = kFunctions[kRow];
   if constexpr (kFunction.parameters == kHandleOfTheDriver)
     if (is_our_handle(address))  // of a library whose calls are hooked, such as PyTorch
@@ -80,21 +71,14 @@ Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word 
           ? RegisteredRange(hook_context(), address)
           : RegisteredRange(hook_context(), kFunction.parameters == kOffsetAndSize ? d : address,
                             size);
-  const Word result = real(object, address, size, d, e, f, g, h, i);
+  const Word result = kReal.template call<0, Word>(kRow, object, address, size, d, e, f, g, h, i);
   const bool failed = kFunction.returns_object ? result == 0 : static_cast<int>(result) != 0;
   if (!failed) range.keep(kFunction.because);
   return result;
 }
 
-template <Caller kCaller, size_t... kRows>
-const void* function_hook(size_t row, std::index_sequence<kRows...>) {
-  constexpr Register* kHooks[] = {&hooked_function<kCaller, kRows>...};
-  return reinterpret_cast<const void*>(kHooks[row]);
-}
-template <Caller kCaller>
-const void* function_hook(size_t row) {
-  return function_hook<kCaller>(row, std::make_index_sequence<std::size(kFunctions)>());
-}
+template <auto& kReal>
+constexpr auto kHooks = []<size_t kRow, size_t>() { return hooked_function<kReal, kRow>; };
 
 /// The row of the function; the number of rows for other names.
 size_t row_of(const char* name) {
@@ -103,16 +87,9 @@ size_t row_of(const char* name) {
   return static_cast<size_t>(found - kFunctionNames.begin());
 }
 
-/// For the images other than NCCL. Called in visit_images(). A second definition of a function is
-/// not intercepted.
-const void* entry_of(size_t row, uintptr_t function, const Image*) {
-  uintptr_t known = 0;
-  const bool is_known = function == 0 ||
-                        g_real[kOthers][row].compare_exchange_strong(known, function) ||
-                        known == function;
-  return is_known ? function_hook<kOthers>(row) : nullptr;
-}
-constexpr NamedFunctions kRegistrations{kFunctionNames, entry_of};
+/// For the images other than NCCL. A second definition of a function is not intercepted.
+constexpr NamedFunctions kRegistrations{kFunctionNames,
+                                        entry_of<g_real_of_others, kHooks<g_real_of_others>>};
 
 // --- Tables of plugins
 
@@ -242,8 +219,8 @@ bool registers_memory(const char* name) {
 void* registration_hook(const char* name, void* real) {
   const size_t row = row_of(name);
   if (row == kFunctionNames.size()) return table_hook(name, real);
-  g_real[kNccl][row] = reinterpret_cast<Word>(real);
-  return const_cast<void*>(function_hook<kNccl>(row));
+  g_real_of_nccl.set(row, reinterpret_cast<Word>(real));
+  return const_cast<void*>(entry_of<g_real_of_nccl, kHooks<g_real_of_nccl>>(row, 0));
 }
 
 void catch_registrations() { intercept_names(kRegistrations); }
