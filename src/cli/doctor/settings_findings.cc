@@ -117,10 +117,6 @@ Findings settings_findings() {
                         "set it to 0 to release more"});
   else
     findings.push_back({ok, "NCCL_NVLS_ENABLE", "is 0: there is no NVLS memory"});
-  if (nccl.set_to("NCCL_GRAPH_REGISTER", {"0"}).empty())
-    findings.push_back({note, "NCCL_GRAPH_REGISTER",
-                        "is not 0: NCCL registers buffers of CUDA graphs, also tagged memory; set "
-                        "it to 0 if graphs run collectives on memory that is paused"});
   add_preloads(findings, variables);
   return findings;
 }
