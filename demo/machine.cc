@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
 
 namespace demo {
 namespace {
@@ -54,7 +55,7 @@ int nccl_version(const std::filesystem::path& build) {
 
 }  // namespace
 
-Machine find_machine(const std::filesystem::path& build, bool simulate) {
+Machine find_machine(const std::filesystem::path& build, bool simulate, int ranks) {
   Machine machine;
   machine.setup.rank_program = (build / "bin/amem_rank").string();
   machine.setup.environment = {{"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}};
@@ -63,6 +64,9 @@ Machine find_machine(const std::filesystem::path& build, bool simulate) {
   if (gpus.count >= 2) {
     const int version = nccl_version(build);
     if (version > 0) {
+      if (ranks > gpus.count)
+        throw std::runtime_error(fmt::format(
+            "--ranks {} needs as many GPUs, and there are {}; add --simulate", ranks, gpus.count));
       machine.description =
           fmt::format("Real GPUs: {} x {}, stock NCCL {}.{}.{}", gpus.count, gpus.name,
                       version / 10000, version / 100 % 100, version % 100);
@@ -90,6 +94,7 @@ Machine find_machine(const std::filesystem::path& build, bool simulate) {
   environment["AMEM_NCCL_PATH"] = (build / "sim/libnccl.so.2").string();
   environment["AMEM_SIM_DIR"] = gpus_directory.string();
   environment["AMEM_SIM_MEMORY_MB"] = "1024";
+  environment["AMEM_SIM_DEVICES"] = std::to_string(std::max(ranks, machine.default_ranks));
   return machine;
 }
 
