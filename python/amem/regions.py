@@ -9,7 +9,7 @@ import threading
 from typing import Iterator, List, Optional, Tuple
 
 from . import torch_pools
-from .calls import call
+from .calls import call, encoded
 from .errors import AmemError
 from .library import require_library
 
@@ -92,6 +92,7 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
     nest; the innermost one counts. Inside a capture of a CUDA graph a region has no effect: memory of a capture belongs
     to its graph. Raises AmemError if amem is not in the process or the tag is not valid.
     """
+    encoded(tag)
     kind = kind_of(backup)
     if getattr(_capture, "depth", 0) > 0 or torch_pools.is_capturing():
         yield
@@ -131,6 +132,7 @@ def cuda_graph(graph, *, tag: str = "cuda_graph", backup: Optional[str] = "host"
     After pause(tag) and resume(tag) the graph can be replayed; it is not captured again. With backup=None a
     replay must not read what an earlier replay has left in the graph's memory.
     """
+    encoded(tag)
     kind = kind_of(backup)
     torch = torch_pools.torch_with_gpus()
     if torch is None:
