@@ -3,12 +3,16 @@
 #include "demo/machine.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
+#include <system_error>
 
 namespace demo {
 namespace {
@@ -53,6 +57,31 @@ int nccl_version(const std::filesystem::path& build) {
   return version;
 }
 
+/// Removes the folder at its end. The folder has hundreds of MiB, so a signal that ends this
+/// process must not leave it: a child, which no signal of a terminal reaches, waits for the end and
+/// removes it.
+std::shared_ptr<void> removed_with_this_process(const std::filesystem::path& folder) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  const pid_t child = fork();
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (child == 0) {
+    setsid();
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, ends[1]}) close(fd);
+    char nothing;
+    while (read(ends[0], &nothing, 1) < 0 && errno == EINTR) {
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    _exit(0);
+  }
+  close(ends[0]);
+  return {nullptr, [child, end = ends[1]](void*) {
+            close(end);
+            waitpid(child, nullptr, 0);
+          }};
+}
+
 }  // namespace
 
 Machine find_machine(const std::filesystem::path& build, bool simulate, int ranks) {
@@ -85,10 +114,7 @@ Machine find_machine(const std::filesystem::path& build, bool simulate, int rank
   const std::filesystem::path gpus_directory =
       std::filesystem::temp_directory_path() / fmt::format("amem-demo-{}", getpid());
   std::filesystem::create_directories(gpus_directory);
-  machine.simulated_memory = std::shared_ptr<void>(nullptr, [gpus_directory](void*) {
-    std::error_code ignored;
-    std::filesystem::remove_all(gpus_directory, ignored);
-  });
+  machine.simulated_memory = removed_with_this_process(gpus_directory);
   auto& environment = machine.setup.environment;
   environment["LD_LIBRARY_PATH"] = (build / "sim").string();
   environment["AMEM_NCCL_PATH"] = (build / "sim/libnccl.so.2").string();
