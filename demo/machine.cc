@@ -17,6 +17,8 @@
 namespace demo {
 namespace {
 
+constexpr int kSimulatedMib = 1024;  // of each simulated GPU
+
 struct Gpus {
   int count = 0;
   std::string name;
@@ -111,16 +113,24 @@ Machine find_machine(const std::filesystem::path& build, bool simulate, int rank
   machine.gpu = "simulated";
   machine.default_ranks = 4;
   machine.counts = " 17 16384 100000";
-  const std::filesystem::path gpus_directory =
-      std::filesystem::temp_directory_path() / fmt::format("amem-demo-{}", getpid());
+  const int gpu_count = std::max(ranks, machine.default_ranks);
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path();
+  // A file that finds no room ends the rank that writes it by SIGBUS.
+  const uintmax_t free_mib = std::filesystem::space(temporary).available >> 20;
+  const uintmax_t needed_mib = static_cast<uintmax_t>(gpu_count) * kSimulatedMib;
+  if (free_mib < needed_mib)
+    throw std::runtime_error(fmt::format(
+        "{} simulated GPUs need {} MiB in {}, which has {} MiB: set TMPDIR to another folder",
+        gpu_count, needed_mib, temporary.string(), free_mib));
+  const std::filesystem::path gpus_directory = temporary / fmt::format("amem-demo-{}", getpid());
   std::filesystem::create_directories(gpus_directory);
   machine.simulated_memory = removed_with_this_process(gpus_directory);
   auto& environment = machine.setup.environment;
   environment["LD_LIBRARY_PATH"] = (build / "sim").string();
   environment["AMEM_NCCL_PATH"] = (build / "sim/libnccl.so.2").string();
   environment["AMEM_SIM_DIR"] = gpus_directory.string();
-  environment["AMEM_SIM_MEMORY_MB"] = "1024";
-  environment["AMEM_SIM_DEVICES"] = std::to_string(std::max(ranks, machine.default_ranks));
+  environment["AMEM_SIM_MEMORY_MB"] = std::to_string(kSimulatedMib);
+  environment["AMEM_SIM_DEVICES"] = std::to_string(gpu_count);
   return machine;
 }
 

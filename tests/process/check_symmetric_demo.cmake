@@ -23,3 +23,9 @@ execute_process(COMMAND ${DEMO} --what symmetric --simulate --ranks 1 --json ${J
 if(result EQUAL 0 OR NOT error MATCHES "cannot write .*/no-folder: Not a directory")
   message(FATAL_ERROR "with a file that cannot be written the demo ended with ${result}: ${error}")
 endif()
+file(MAKE_DIRECTORY ${JSON}.small)
+execute_process(COMMAND ${CMAKE_COMMAND} -E env TMPDIR=${JSON}.small unshare --user --map-root-user --mount
+  sh -c "mount -t tmpfs -o size=1m none $TMPDIR && exec \"$0\" --simulate" ${DEMO} RESULT_VARIABLE result ERROR_VARIABLE error)
+if(result EQUAL 0 OR NOT error MATCHES "4 simulated GPUs need 4096 MiB in .*, which has 1 MiB: set TMPDIR to another folder")
+  message(FATAL_ERROR "with a small temporary folder the demo ended with ${result}: ${error}")
+endif()
