@@ -58,3 +58,10 @@ endforeach()
 if(left)
   message(FATAL_ERROR "the interrupted demo left ${left}: ${output}")
 endif()
+
+# What amem has logged is in the message of a rank that fails.
+execute_process(COMMAND ${CMAKE_COMMAND} -E env AMEM_NO_SUCH=1 AMEM_SIM_FAULT=cuMemCreate:1..=2 ${DEMO} --simulate --ranks 2
+  RESULT_VARIABLE result ERROR_VARIABLE error)
+if(result EQUAL 0 OR NOT error MATCHES "demo failed: rank .*AMEM WARN unknown variable AMEM_NO_SUCH is ignored")
+  message(FATAL_ERROR "with a driver that fails the demo ended with ${result}: ${error}")
+endif()
