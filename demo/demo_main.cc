@@ -10,9 +10,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "demo/json_file.h"
 #include "demo/machine.h"
 #include "demo/symmetric_demo.h"
 #include "jobs/job.h"
@@ -245,8 +245,7 @@ class Demo {
                                    {"cycles", options_.cycles},
                                    {"tags", tags},
                                    {"verified", verified()}};
-    std::ofstream(options_.json_path) << result.dump(2) << "\n";
-    fmt::print("written: {}\n", options_.json_path);
+    demo::write_json(options_.json_path, result);
   }
 
   Options options_;
@@ -262,7 +261,7 @@ class Demo {
 int main(int argc, char** argv) {
   Options options;
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  CLI::App app{"Pauses and resumes a job's GPU memory by tag, and checks everything"};
+  CLI::App app{"Pauses and resumes a job's GPU memory by tag, and checks everything", "amem demo"};
   app.add_option("--ranks", options.ranks,
                  "ranks, one a GPU; 0: as many as the machine has, at most 4")
       ->check(CLI::Range(0, 16));
@@ -277,7 +276,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     const std::filesystem::path build = here.parent_path();
-    demo::Machine machine = demo::find_machine(build, options.simulate);
+    demo::Machine machine = demo::find_machine(build, options.simulate, options.ranks);
     const bool verified =
         options.what == "symmetric"
             ? demo::run_symmetric(build, machine, options.ranks, options.json_path)

@@ -3,14 +3,21 @@
 #include "demo/machine.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <stdexcept>
+#include <system_error>
 
 namespace demo {
 namespace {
+
+constexpr int kSimulatedMib = 1024;  // of each simulated GPU
 
 struct Gpus {
   int count = 0;
@@ -52,9 +59,34 @@ int nccl_version(const std::filesystem::path& build) {
   return version;
 }
 
+/// Removes the folder at its end. The folder has hundreds of MiB, so a signal that ends this
+/// process must not leave it: a child, which no signal of a terminal reaches, waits for the end and
+/// removes it.
+std::shared_ptr<void> removed_with_this_process(const std::filesystem::path& folder) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  const pid_t child = fork();
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (child == 0) {
+    setsid();
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, ends[1]}) close(fd);
+    char nothing;
+    while (read(ends[0], &nothing, 1) < 0 && errno == EINTR) {
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    _exit(0);
+  }
+  close(ends[0]);
+  return {nullptr, [child, end = ends[1]](void*) {
+            close(end);
+            waitpid(child, nullptr, 0);
+          }};
+}
+
 }  // namespace
 
-Machine find_machine(const std::filesystem::path& build, bool simulate) {
+Machine find_machine(const std::filesystem::path& build, bool simulate, int ranks) {
   Machine machine;
   machine.setup.rank_program = (build / "bin/amem_rank").string();
   machine.setup.environment = {{"AMEM_ENABLE", "1"}, {"GMM_LOG", "2"}};
@@ -63,6 +95,9 @@ Machine find_machine(const std::filesystem::path& build, bool simulate) {
   if (gpus.count >= 2) {
     const int version = nccl_version(build);
     if (version > 0) {
+      if (ranks > gpus.count)
+        throw std::runtime_error(fmt::format(
+            "--ranks {} needs as many GPUs, and there are {}; add --simulate", ranks, gpus.count));
       machine.description =
           fmt::format("Real GPUs: {} x {}, stock NCCL {}.{}.{}", gpus.count, gpus.name,
                       version / 10000, version / 100 % 100, version % 100);
@@ -78,18 +113,24 @@ Machine find_machine(const std::filesystem::path& build, bool simulate) {
   machine.gpu = "simulated";
   machine.default_ranks = 4;
   machine.counts = " 17 16384 100000";
-  const std::filesystem::path gpus_directory =
-      std::filesystem::temp_directory_path() / fmt::format("amem-demo-{}", getpid());
+  const int gpu_count = std::max(ranks, machine.default_ranks);
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path();
+  // A file that finds no room ends the rank that writes it by SIGBUS.
+  const uintmax_t free_mib = std::filesystem::space(temporary).available >> 20;
+  const uintmax_t needed_mib = static_cast<uintmax_t>(gpu_count) * kSimulatedMib;
+  if (free_mib < needed_mib)
+    throw std::runtime_error(fmt::format(
+        "{} simulated GPUs need {} MiB in {}, which has {} MiB: set TMPDIR to another folder",
+        gpu_count, needed_mib, temporary.string(), free_mib));
+  const std::filesystem::path gpus_directory = temporary / fmt::format("amem-demo-{}", getpid());
   std::filesystem::create_directories(gpus_directory);
-  machine.simulated_memory = std::shared_ptr<void>(nullptr, [gpus_directory](void*) {
-    std::error_code ignored;
-    std::filesystem::remove_all(gpus_directory, ignored);
-  });
+  machine.simulated_memory = removed_with_this_process(gpus_directory);
   auto& environment = machine.setup.environment;
   environment["LD_LIBRARY_PATH"] = (build / "sim").string();
   environment["AMEM_NCCL_PATH"] = (build / "sim/libnccl.so.2").string();
   environment["AMEM_SIM_DIR"] = gpus_directory.string();
-  environment["AMEM_SIM_MEMORY_MB"] = "1024";
+  environment["AMEM_SIM_MEMORY_MB"] = std::to_string(kSimulatedMib);
+  environment["AMEM_SIM_DEVICES"] = std::to_string(gpu_count);
   return machine;
 }
 

@@ -21,7 +21,8 @@ struct Machine {
 };
 
 /// The machine's own GPUs when there are at least two and an NCCL, else simulated ones of `build`
-/// (a build's directory). The description says which and why.
-Machine find_machine(const std::filesystem::path& build, bool simulate);
+/// (a build's directory). The description says which and why. Throws std::runtime_error if there
+/// are fewer GPUs than `ranks`; 0 is the default of the machine.
+Machine find_machine(const std::filesystem::path& build, bool simulate, int ranks);
 
 }  // namespace demo

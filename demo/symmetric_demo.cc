@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "demo/json_file.h"
 
 namespace demo {
 namespace {
@@ -62,8 +63,7 @@ bool run_symmetric(const std::filesystem::path& build, const Machine& machine, i
   if (json_path.empty()) return verified;
   const nlohmann::json result = {
       {"gpu", machine.gpu}, {"ranks", ranks}, {"freed_bytes", freed}, {"verified", verified}};
-  std::ofstream(json_path) << result.dump(2) << "\n";
-  fmt::print("written: {}\n", json_path);
+  write_json(json_path, result);
   return verified;
 }
 

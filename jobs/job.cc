@@ -133,8 +133,9 @@ RankProcess::Outcome RankProcess::outcome() {
 std::string RankProcess::answer() {
   Outcome said = outcome();
   if (said.ok) return std::move(said.text);
+  const std::string log_text = log();
   throw std::runtime_error("rank " + std::to_string(pid_) + " at '" + last_order_ +
-                           "': " + said.text);
+                           "': " + said.text + (log_text.empty() ? "" : "\n" + log_text));
 }
 
 std::string RankProcess::ask_failing(const std::string& line) {

@@ -12,4 +12,8 @@ from pathlib import Path
 
 def main() -> None:
     program = str(Path(__file__).resolve().parent / "amem" / "bin" / "amem")
-    os.execv(program, [program, *sys.argv[1:]])
+    arguments = sys.argv[1:]
+    # Without a command, the doctor would examine the Python on PATH, which may be that of another environment.
+    if arguments in (["doctor"], ["doctor", "--json"]) and sys.executable:
+        arguments.append(sys.executable)
+    os.execv(program, [program, *arguments])

@@ -18,3 +18,11 @@ def call(name: str, *arguments: object) -> None:
     code = getattr(library, name)(*arguments)
     if code != 0:
         raise AmemError(last_error() or f"{name} failed without an error text", code)
+
+
+def encoded(tag: str) -> bytes:
+    """A tag as the library takes it; raises AmemError if it is not a str."""
+    if not isinstance(tag, str):
+        hint = "; write each tag as an argument: pause(*tags)" if isinstance(tag, (list, tuple, set, frozenset)) else ""
+        raise AmemError(f"a tag is a str, not {tag!r}{hint}")
+    return tag.encode()

@@ -95,6 +95,8 @@ def of_torch(group):
     import torch.distributed as dist
     from torch.distributed import distributed_c10d
 
+    if not dist.is_initialized():
+        raise AmemError("torch.distributed has no process group: call init_process_group(), or pass a group of amem.groups")
     if isinstance(group, str):
         group = distributed_c10d._resolve_process_group(group)
     group = dist.group.WORLD if group is None else group

@@ -163,6 +163,14 @@ def find_library() -> Optional[ctypes.CDLL]:
     return _found
 
 
+def is_off() -> bool:
+    """True with AMEM_ENABLE=0, and in a process with amem that has no CUDA driver: memory there carries no tags."""
+    library = find_library()
+    if library is None:
+        return os.environ.get("AMEM_ENABLE") == "0"
+    return STATES[library.amemGetTagState(b"nccl")] == "off"
+
+
 def require_library() -> ctypes.CDLL:
     """The same; raises AmemError when amem is not in this process."""
     library = find_library()

@@ -9,9 +9,9 @@ import threading
 from typing import Iterator, List, Optional, Tuple
 
 from . import torch_pools
-from .calls import call
+from .calls import call, encoded
 from .errors import AmemError
-from .library import require_library
+from .library import is_off, require_library
 
 _KINDS = {"host": 0, None: 1, "disk": 3, "zero": 4}  # amemKind_t
 _capture = threading.local()
@@ -90,10 +90,12 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
 
     The region covers cudaMalloc() on every device that the process has used, and on the current one. Regions
     nest; the innermost one counts. Inside a capture of a CUDA graph a region has no effect: memory of a capture belongs
-    to its graph. Raises AmemError if amem is not in the process or the tag is not valid.
+    to its graph. With AMEM_ENABLE=0, or without a CUDA driver, regions have no effect. Raises AmemError if amem is not
+    installed or the tag is not valid.
     """
+    encoded(tag)
     kind = kind_of(backup)
-    if getattr(_capture, "depth", 0) > 0 or torch_pools.is_capturing():
+    if is_off() or getattr(_capture, "depth", 0) > 0 or torch_pools.is_capturing():
         yield
         return
     name = backup or "none"
@@ -117,7 +119,7 @@ def set_backup_directory(path: str) -> None:
 @contextlib.contextmanager
 def disable() -> Iterator[None]:
     """Memory that is allocated in the block is not paused, also inside a region."""
-    if torch_pools.is_capturing():
+    if is_off() or torch_pools.is_capturing():
         yield
         return
     with _open(None, 0), torch_pools.routed_outside():
@@ -131,10 +133,15 @@ def cuda_graph(graph, *, tag: str = "cuda_graph", backup: Optional[str] = "host"
     After pause(tag) and resume(tag) the graph can be replayed; it is not captured again. With backup=None a
     replay must not read what an earlier replay has left in the graph's memory.
     """
+    encoded(tag)
     kind = kind_of(backup)
     torch = torch_pools.torch_with_gpus()
     if torch is None:
         raise AmemError("cuda_graph() needs PyTorch with a GPU: import torch first")
+    if is_off():
+        with torch.cuda.graph(graph, **options):
+            yield
+        return
     with torch_pools.without_expandable_segments(torch, (0, 0)), torch.cuda.graph(graph, **options), _open(tag, kind):
         _capture.depth = getattr(_capture, "depth", 0) + 1
         try:

@@ -8,7 +8,7 @@ import json
 from typing import Iterator, NamedTuple, Optional, Tuple
 
 from . import torch_pools
-from .calls import call
+from .calls import call, encoded
 from .errors import AmemError
 from .library import STATES, Times, Totals, find_library, require_library
 from .regions import open_pool
@@ -16,10 +16,11 @@ from .regions import open_pool
 
 def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
     """The tags as the library takes them: None for all."""
-    for tag in tags:
-        if not isinstance(tag, str) or "," in tag:
-            raise AmemError(f"{tag!r} is not a valid tag", -1)
-    return ",".join(tags).encode() if tags else None
+    words = [encoded(tag) for tag in tags]
+    for word in words:
+        if b"," in word:  # of several tags in C
+            raise AmemError(f"{word.decode()!r} is not a tag: write each tag as an argument")
+    return b",".join(words) if words else None
 
 
 class Report(NamedTuple):
@@ -42,7 +43,7 @@ def _report(tags: Tuple[str, ...], before: Times, which: str) -> Report:
     released = resident = 0
     for tag in tags or (None,):
         totals = Totals()
-        library.amemGetTagTotals(None if tag is None else tag.encode(), -1, -1, ctypes.byref(totals))
+        library.amemGetTagTotals(None if tag is None else encoded(tag), -1, -1, ctypes.byref(totals))
         released, resident = released + totals.released_bytes, resident + totals.resident_bytes
     milliseconds, copied_bytes = getattr(times, f"{which}_ms"), getattr(times, f"{which}_copied_bytes")
     if milliseconds == getattr(before, f"{which}_ms"):  # measured in nanoseconds: no two calls take the same
@@ -107,12 +108,12 @@ def set_group(group: int) -> None:
 
 
 def state(tag: str = "nccl") -> str:
-    """Of a tag: one of "active", "pausing", "paused", "resuming" and "off". Never raises.
+    """Of a tag: one of "active", "pausing", "paused", "resuming" and "off". A tag without memory is active.
 
     Off: amem is not in this process, AMEM_ENABLE is 0, or there is no CUDA driver.
     """
     library = find_library()
-    return "off" if library is None else STATES[library.amemGetTagState(tag.encode())]
+    return "off" if library is None else STATES[library.amemGetTagState(encoded(tag))]
 
 
 def enabled() -> bool:
@@ -126,6 +127,8 @@ def prepare_host_memory(size_bytes: int) -> None:
     Returns at once; the memory is pinned in the background near the current CUDA device. Raises AmemError if amem is
     off or no device is in use yet.
     """
+    if size_bytes < 0:  # ctypes would make a large number of it
+        raise AmemError(f"the size is {size_bytes} bytes")
     call("amemPrepareHostMemory", size_bytes)
 
 

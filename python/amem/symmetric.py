@@ -53,9 +53,10 @@ def rendezvous(tensor, group=None) -> Handle:
         tensor: of empty(), or a Buffer.
         group: a ProcessGroup of torch.distributed, its name, None for all ranks, or a group of amem.groups.
     """
+    buffer = Buffer.of(tensor)
     if group is None or isinstance(group, str) or not hasattr(group, "all_gather"):
         group = groups.of_torch(group)
-    return Buffer.of(tensor).handle_of(group)
+    return buffer.handle_of(group)
 
 
 def set_signal_pad_size(size_bytes: int) -> None:

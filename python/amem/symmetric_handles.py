@@ -158,7 +158,9 @@ class Handle:
         for size in sizes:
             count *= size
         begin, size_bytes = storage_offset * element_bytes, count * element_bytes
-        if not 0 <= rank < self.world_size or begin < 0 or begin + size_bytes > limit_bytes:
+        if not 0 <= rank < self.world_size:
+            raise AmemError(f"there is no rank {rank}: the group has {self.world_size} ranks")
+        if begin < 0 or begin + size_bytes > limit_bytes:
             raise AmemError(f"{size_bytes} bytes at {begin} of rank {rank}: it has {limit_bytes} bytes")
         data = DeviceBytes(pointers[rank] + begin, size_bytes, self._device, self)
         return as_tensor(data, sizes, dtype)

@@ -4,6 +4,7 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -118,3 +119,29 @@ def test_native_suspend_is_refused_with_slabs(build):
     code, text = build.runtime_job(SUSPEND).split(" ", 1)
     assert code == "5" and "set AMEM_SLAB=0 and start again" in text  # ncclInvalidUsage
     assert build.runtime_job(SUSPEND, AMEM_SLAB="0") == "71"
+
+
+def test_processes_that_cannot_meet_are_told_once(build):
+    """Where /dev/shm is read-only: not at each communicator and allocation."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    code = """
+import ctypes
+import amem
+from nccl_job import Floats
+from amem.calls import call
+Floats(0)
+pointers = [ctypes.c_void_p() for _ in range(3)]
+for pointer in pointers:
+    call("amemMalloc", ctypes.byref(pointer), 1 << 20, b"weights", 0)
+"""
+    done = subprocess.run(
+        ["unshare", *user, "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm && exec "$@"', "sh"]
+        + [str(build.command), "run", sys.executable, "-c", code],
+        env={**build.variables(), "PYTHONPATH": f"{JOB.parent.parent}:{JOB.parent}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr.count("other processes cannot reach this one: ")) == (0, 1), done.stderr

@@ -153,6 +153,14 @@ def test_settings_of_torchs_module(pair):
     assert "no backend 'NVSHMEM'" in rank.ask("symm_mem.set_backend('NVSHMEM')")
 
 
+def test_group_of_torch_that_does_not_exist(pair):
+    step = """globals().update(S=__import__('types').SimpleNamespace, modules=__import__('sys').modules),
+        modules.update({'torch.distributed': S(is_initialized=lambda: False, distributed_c10d=None)}),
+        modules.update(torch=S(distributed=modules['torch.distributed'])),
+        symm_mem.rendezvous(symm_mem.Buffer(MIB))"""
+    assert "torch.distributed has no process group: call init_process_group()" in pair.ranks[0].ask(step.replace("\n", ""))
+
+
 def test_multimem_needs_the_switch(met):
     assert met.both("handle.has_multicast_support() or handle.multicast_ptr") == ["0", "0"]
     refused = met.ranks[0].ask("handle.multimem_all_gather(buffer.address, 4096, 16, stream=0)")
@@ -202,6 +210,8 @@ def test_errors_name_the_rank(pair, tmp_path):
     assert [each[:6] for each in met] == ["(0, 2,", "(1, 2,"]
     beyond = pair.ranks[0].ask("handle.get_buffer(1, [MIB + 1])")
     assert "it has 1048576 bytes" in beyond
+    nobody = pair.ranks[0].ask("handle.get_buffer(2, [4])")
+    assert "there is no rank 2: the group has 2 ranks" in nobody
     assert "ranks are 0 to 1" in pair.ranks[0].ask("handle.put_signal(2, stream=0)")
     assert "multiple of 16" in pair.ranks[0].ask("symm_mem.set_signal_pad_size(7)")
     assert pair.ranks[0].ask("symm_mem.get_signal_pad_size()") == "4096"

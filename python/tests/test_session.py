@@ -59,6 +59,32 @@ except amem.AmemError as error:
     assert "-1" in text
 
 
+def test_wrong_arguments_are_refused_with_a_sentence(build):
+    code = """
+import amem
+for call in (
+    lambda: amem.pause(["weights", "kv_cache"]),
+    lambda: amem.resume("weights,kv_cache"),
+    lambda: amem.state(5),
+    lambda: amem.region(5).__enter__(),
+    lambda: amem.region(None, threads=True).__enter__(),
+    lambda: amem.prepare_host_memory(-1),
+):
+    try:
+        print("no error", call())
+    except amem.AmemError as error:
+        print(error.code, error)
+"""
+    assert build.job(code).splitlines() == [
+        "None a tag is a str, not ['weights', 'kv_cache']; write each tag as an argument: pause(*tags)",
+        "None 'weights,kv_cache' is not a tag: write each tag as an argument",
+        "None a tag is a str, not 5",
+        "None a tag is a str, not 5",
+        "None a tag is a str, not None",
+        "None the size is -1 bytes",
+    ]
+
+
 def test_host_memory_that_no_pause_has_made_is_nothing_to_give_back(build):
     assert build.job("import amem; print(amem.trim_host_memory())") == "0"
 

@@ -70,6 +70,28 @@ def test_loads_nothing_when_it_is_disabled(build):
     ]
 
 
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_regions_have_no_effect_when_it_is_disabled(build, is_loaded):
+    where = {"LD_PRELOAD": build.preload} if is_loaded else {"PATH": str(build.command.parent)}
+    code = """
+import amem
+with amem.region("weights"), amem.region("cache", backup=None, threads=True), amem.disable():
+    print("runs")
+try:
+    amem.region("two words").__enter__()
+except amem.AmemError:
+    print("refused")
+"""
+
+    assert build.python(code, AMEM_ENABLE="0", **where).split() == ["runs", "refused"]
+
+
+def test_regions_need_amem_unless_it_is_disabled(build, tmp_path):
+    text = build.python(_CATCH.format(call="amem.region('weights').__enter__()"), PATH=str(tmp_path))
+
+    assert text.startswith("None amem is not in this process: ")
+
+
 def test_forwards_only_while_it_is_off(build):
     preload = {"LD_PRELOAD": build.preload, "AMEM_ENABLE": "0"}
 

@@ -118,7 +118,8 @@ std::string Process::why_off() {
 }
 
 void Process::meet_peers() {
-  if (Status started = sharing_.start(); !started.ok())
+  static std::atomic<bool> warned{false};  // every allocation tries again
+  if (Status started = sharing_.start(); !started.ok() && !warned.exchange(true))
     AMEM_LOG(warn, -1, "other processes cannot reach this one: %s",
              started.error().message.c_str());
 }

@@ -78,12 +78,16 @@ void read(const Row& row, const char* text, DebugMode& out, Complaints& complain
 }
 
 void read(const Row& row, const char* text, std::string& out, Complaints& complaints) {
-  if (strcmp(row.range, "a name") != 0 || is_valid_tag(text))
-    out = text;
-  else
-    complaints.push_back(std::string(row.name) + "=" + text +
+  const bool is_tag = strcmp(row.range, "a tag") == 0;
+  const std::string setting = std::string(row.name) + "=" + text;
+  if ((is_tag || strcmp(row.range, "a name") == 0) && !is_valid_tag(text))
+    complaints.push_back(setting +
                          " is not a name of 1 to 64 letters, digits, '_', '-', '.', ':' or '/'; "
                          "using none");
+  else if (is_tag && is_reserved_tag(text))
+    complaints.push_back(setting + " is a reserved tag; using none");
+  else
+    out = text;
 }
 
 /// The text after "name=", or nullptr.

@@ -61,6 +61,18 @@ TEST(Environment, BadValuesGetOneSentenceAndTheDefault) {
   EXPECT_EQ(env.complaints[0], "AMEM_GROUPID=train is not a number from 0 to 2147483647; using 0");
 }
 
+TEST(Environment, ReservedTagsAreNotForMemoryOfTheApplication) {
+  for (const char* entry :
+       {"AMEM_TENSORS=nccl", "AMEM_TENSORS=symmetric", "AMEM_TENSORS=context"}) {
+    const Environment env = read({entry});
+    EXPECT_EQ(env.tensors, "");
+    ASSERT_EQ(env.complaints.size(), 1u) << entry;
+    EXPECT_EQ(env.complaints[0], std::string(entry) + " is a reserved tag; using none");
+  }
+  EXPECT_EQ(read({"AMEM_TENSORS=job"}).tensors, "job");
+  EXPECT_EQ(read({"AMEM_TENSORS=a b"}).complaints.size(), 1u);
+}
+
 TEST(Environment, UnknownVariableIsOneWarning) {
   const Environment env = read({"AMEM_TIMEOUT=5", "AMEM_SIM_DEVICES=2"});
   ASSERT_EQ(env.complaints.size(), 1u);

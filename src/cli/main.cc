@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -110,6 +111,17 @@ int print_status(const Request& request) {
                                        program, strerror(errno)));
 }
 
+/// What is wrong with an argument of --watch, or "". CLI::PositiveNumber prints the greatest
+/// double.
+std::string seconds_problem(const std::string& text) {
+  char* end = nullptr;
+  const double seconds = strtod(text.c_str(), &end);
+  constexpr double kMostSeconds = 86400;
+  if (!text.empty() && *end == '\0' && seconds > 0 && seconds <= kMostSeconds) return {};
+  return fmt::format("{} is not a number of seconds greater than 0 and at most {}", text,
+                     kMostSeconds);
+}
+
 struct Subcommands {
   CLI::App *run, *env, *doctor;
 };
@@ -117,8 +129,9 @@ struct Subcommands {
 Subcommands add_subcommands(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "amem " AMEM_VERSION, "print the version");
   app.require_subcommand(1);
-  app.add_subcommand("demo", "show pause and resume by tag, on GPUs or a simulated GPU");
-  app.add_subcommand("help", "print this");
+  app.add_subcommand(
+      "demo", "show pause and resume by tag, on GPUs or a simulated GPU: amem demo --simulate");
+  app.add_subcommand("help", "print this, or the options of a subcommand: amem help run");
   app.add_subcommand("version", "print the version");
 
   CLI::App* const run = app.add_subcommand("run", "run a command with amem: amem run command");
@@ -141,15 +154,13 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
       ->type_name("SECONDS")
       ->expected(0, 1)
       ->default_str("2")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_problem);
 
   CLI::App* const doctor = app.add_subcommand(
       "doctor", "say what will work here, or with a command, and what to change");
   doctor->footer("amem doctor [OPTIONS] [--] [command]\nExit code 0: a pause would work.");
   doctor->add_flag("--json", request.as_json, "as one JSON object");
 
-  // Subcommands would inherit it.
-  app.footer("amem demo --help and amem run --help print the options of these.");
   return {run, env, doctor};
 }
 
@@ -159,6 +170,7 @@ int run_main(int argc, char** argv) {
   const auto [run, env, doctor] = add_subcommands(app, request);
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() == 2 && arguments.front() == "help") arguments = {arguments[1], "--help"};
   std::vector<std::string> command = take_command(*run, arguments);
   if (command.empty()) command = take_command(*doctor, arguments);
   const std::string name = arguments.empty() ? "help" : arguments.front();

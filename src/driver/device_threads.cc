@@ -138,9 +138,8 @@ Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) 
 }
 
 Status DeviceThreads::drain_to_free(int device, Deadline deadline) {
-  const Result<bool> waited = wait_on_this_thread(driver_, exiting_, device);
-  if (!waited.ok()) return Error(waited.error());
-  return waited.value() ? ok_status() : drain({device}, deadline);
+  const bool has_waited = AMEM_TRY(wait_on_this_thread(driver_, exiting_, device));
+  return has_waited ? ok_status() : drain({device}, deadline);
 }
 
 Status DeviceThreads::run_in_stream(int device, std::function<Status(DriverStream)> enqueue,

@@ -5,6 +5,7 @@
 import json
 import os
 import shutil
+import struct
 import sys
 
 import pytest
@@ -219,8 +220,7 @@ def test_what_stays_with_the_defaults_of_nccl(amem, machine):
     found = examine(amem, sys.executable, **machine)[1]
 
     assert found["NCCL_NVLS_ENABLE"][0] == "note" and "NVLS memory stays on the GPU" in found["NCCL_NVLS_ENABLE"][1]
-    assert found["NCCL_GRAPH_REGISTER"][0] == "note" and "also tagged memory" in found["NCCL_GRAPH_REGISTER"][1]
-    assert "NCCL_GRAPH_REGISTER" not in examine(amem, sys.executable, NCCL_GRAPH_REGISTER="0", **machine)[1]
+    assert found["NCCL_GRAPH_REGISTER"][0] == "ok" and "is restored with its tag" in found["NCCL_GRAPH_REGISTER"][1]
 
 
 def test_few_descriptors(amem, machine):
@@ -267,6 +267,29 @@ def test_a_script_is_examined_with_its_interpreter(amem, machine, tmp_path):
     script.chmod(0o755)
 
     assert sys.executable in examine(amem, script, **machine)[1]["Python"][1]
+
+
+def test_the_interpreter_of_env_with_options(amem, machine, tmp_path):
+    (tmp_path / "python").symlink_to(sys.executable)
+    script = tmp_path / "launcher"
+    script.write_text("#!/usr/bin/env -S A=1 python -u\nraise SystemExit('not to be run')\n", encoding="utf-8")
+    script.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    assert str(tmp_path / "python") in examine(amem, script, PATH=path, **machine)[1]["Python"][1]
+
+
+def test_a_static_program_is_not_run(amem, machine, tmp_path):
+    # Its only instruction is `ud2`: a run would end by a signal.
+    program, address = tmp_path / "program", 0x400000
+    header = struct.pack("<4s5B7xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 0, 2, 62, 1, address + 120, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, address, address, 122, 122, 4096)
+    program.write_bytes(header + segment + b"\x0f\x0b")
+    program.chmod(0o755)
+    code, found = examine(amem, program, **machine)
+
+    assert (code, found["program"][0]) == (1, "FAIL")
+    assert found["program"][1].startswith(f"{program} is linked statically: amem cannot be loaded into it")
 
 
 def test_a_program_is_not_run(amem, machine):

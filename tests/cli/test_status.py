@@ -141,6 +141,14 @@ def test_watches_until_interrupted(amem, start):
         watch.stdout.close()
 
 
+@pytest.mark.parametrize("seconds", ["0", "-1", "soon", "1e300", "nan"])
+def test_refuses_to_watch_without_an_interval(amem, seconds):
+    done = amem("status", f"--watch={seconds}")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{seconds} is not a number of seconds greater than 0 and at most 86400 (see amem --help)" in done.stderr
+
+
 def test_process_with_tagged_memory_only(amem, tmp_path):
     """A rank on the simulated GPU, without a communicator."""
     simulated = {"LD_LIBRARY_PATH": str(amem.folder / "sim"), "AMEM_SIM_DIR": str(tmp_path)}

@@ -42,7 +42,7 @@ def flags(pkg_config, prefix, *options):
 
 PROJECT = """cmake_minimum_required(VERSION 3.22)
 project(hello LANGUAGES C)
-find_package(amem REQUIRED)
+find_package(amem 0.1 REQUIRED)
 add_executable(hello {source})
 target_link_libraries(hello PRIVATE amem::nccl amem::amem_nccl)
 """

@@ -42,3 +42,26 @@ endforeach()
 if(NOT kept STREQUAL OFF)
   message(FATAL_ERROR "the KV cache is discarded, but 'kept' is ${kept}")
 endif()
+
+# A demo that is interrupted leaves no simulated GPUs.
+set(folder ${JSON}.folder)
+file(REMOVE_RECURSE ${folder})
+file(MAKE_DIRECTORY ${folder})
+execute_process(COMMAND ${CMAKE_COMMAND} -E env TMPDIR=${folder} timeout -s INT 3 ${DEMO} --simulate --cycles 1000 OUTPUT_VARIABLE output)
+foreach(second RANGE 20)
+  file(GLOB left ${folder}/*)
+  if(NOT left)
+    break()
+  endif()
+  execute_process(COMMAND ${CMAKE_COMMAND} -E sleep 0.5)
+endforeach()
+if(left)
+  message(FATAL_ERROR "the interrupted demo left ${left}: ${output}")
+endif()
+
+# What amem has logged is in the message of a rank that fails.
+execute_process(COMMAND ${CMAKE_COMMAND} -E env AMEM_NO_SUCH=1 AMEM_SIM_FAULT=cuMemCreate:1..=2 ${DEMO} --simulate --ranks 2
+  RESULT_VARIABLE result ERROR_VARIABLE error)
+if(result EQUAL 0 OR NOT error MATCHES "demo failed: rank .*AMEM WARN unknown variable AMEM_NO_SUCH is ignored")
+  message(FATAL_ERROR "with a driver that fails the demo ended with ${result}: ${error}")
+endif()

@@ -21,7 +21,7 @@ NOT_INHERITED = ("AMEM_", "CMAKE_", "LD_", "PYTHON", "PIP_", "VIRTUAL")
 HELLO = Path(__file__).resolve().parents[2] / "tests" / "install" / "hello.c"
 PROJECT = """cmake_minimum_required(VERSION 3.22)
 project(hello LANGUAGES C)
-find_package(amem REQUIRED)
+find_package(amem 0.1 REQUIRED)
 add_executable(hello hello.c)
 target_link_libraries(hello PRIVATE amem::nccl amem::amem_nccl)
 """
@@ -141,6 +141,8 @@ def check(wheel, folder):
     simulated = {"LD_LIBRARY_PATH": str(package / "sim"), "AMEM_SIM_DIR": str(folder)}
     expect(run([binaries / "python", "-c", PAUSE], folder, **simulated), "active")
     expect(run([binaries / "amem", "run", binaries / "python", "-c", PAUSE], folder, **simulated), "active")
+    # The Python of the wheel's environment, which is not on PATH.
+    expect(run([binaries / "amem", "doctor"], folder, **simulated), f", {binaries / 'python'}")
     saver = "import torch_memory_saver as saver; print(saver.torch_memory_saver.enabled, saver.__name__)"
     expect(run([binaries / "python", "-c", saver], folder, AMEM_TMS="1", **simulated), "True amem.torch_memory_saver")
     preload = "from torch_memory_saver.utils import get_binary_path_from_package as path; "

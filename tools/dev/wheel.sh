@@ -17,6 +17,7 @@ if [[ ! -e $tools/complete ]]; then
   }
   touch "$tools/complete"
 fi
+echo "dev: building the wheel, which takes some minutes" >&2
 rm -rf build/wheel
 "$tools/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
   --wheel-dir build/wheel/linux . >&2

@@ -74,8 +74,8 @@ void add_host_memory(Findings& findings) {
   const size_t bytes = available_host_bytes();
   findings.push_back(
       {ok, "host memory",
-       fmt::format("{} available in this container; released memory whose contents are kept needs "
-                   "as much",
+       fmt::format("{} available to this process; released memory whose contents are kept needs as "
+                   "much",
                    human_bytes(static_cast<double>(bytes)))});
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -114,7 +116,29 @@ Finding linked_finding(const std::string& path, const std::string& program) {
   return nccl_finding(path + ", linked with " + program, "", version);
 }
 
+/// Whether the file is an ELF program without an interpreter (elf(5), PT_INTERP).
+bool is_static(const std::string& program) {
+  std::ifstream file(program, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header) ||
+      memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return false;
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  Elf64_Phdr segment{};
+  for (int i = 0; i < header.e_phnum; ++i)
+    if (file.read(reinterpret_cast<char*>(&segment), sizeof segment) && segment.p_type == PT_INTERP)
+      return false;
+  return true;
+}
+
 void add_program(Findings& findings, const std::string& program) {
+  // Without a loader nothing is preloaded, and LD_TRACE_LOADED_OBJECTS would not keep it from
+  // running.
+  if (is_static(program))
+    return findings.push_back({fail, "program",
+                               program +
+                                   " is linked statically: amem cannot be loaded into it; link "
+                                   "it with the C library and NCCL as shared libraries"});
   Variables variables = Variables::of_this_process();
   variables.set("LD_TRACE_LOADED_OBJECTS", "1");  // ld.so(8): lists the libraries, does not run it
   const Outcome outcome = run_program({program}, variables, kProbeTimeoutMs);
@@ -130,7 +154,8 @@ void add_program(Findings& findings, const std::string& program) {
   if (path.empty())
     findings.push_back({note, "NCCL",
                         program + " is not linked with libnccl.so.2: amem intercepts NCCL if it is "
-                                  "loaded later, but not if it is linked statically"});
+                                  "loaded later, but not if it is linked statically; if this is a "
+                                  "launcher, name the program that it starts"});
   else if (path == "not")
     findings.push_back({fail, "NCCL",
                         "the loader does not find libnccl.so.2 for " + program +
@@ -151,7 +176,11 @@ std::string interpreter_of(const std::string& path) {
   std::istringstream words(line.substr(2));
   std::string interpreter;
   words >> interpreter;
-  if (interpreter.ends_with("/env")) words >> interpreter;
+  // env(1) may have options, such as -S, and variables before the command.
+  if (interpreter.ends_with("/env"))
+    while (words >> interpreter &&
+           (interpreter.starts_with('-') || interpreter.find('=') != interpreter.npos)) {
+    }
   return interpreter;
 }
 
@@ -167,7 +196,10 @@ Findings program_findings(const std::vector<std::string>& command) {
                         "there is no python3 on PATH: amem doctor COMMAND looks at a "
                         "job's command"});
   else if (program.empty())
-    findings.push_back({fail, "program", name + " is not on PATH"});
+    findings.push_back(
+        {fail, "program",
+         name + (name.find('/') == name.npos ? " is not on PATH"
+                                             : " does not exist, or cannot be run")});
   else if (is_python(name))
     add_python(findings, program);
   else if (is_python(script))

@@ -135,10 +135,11 @@ Findings settings_findings() {
                         "set it to 0 to release more"});
   else
     findings.push_back({ok, "NCCL_NVLS_ENABLE", "is 0: there is no NVLS memory"});
-  if (nccl.set_to("NCCL_GRAPH_REGISTER", {"0"}).empty())
-    findings.push_back({note, "NCCL_GRAPH_REGISTER",
-                        "is not 0: NCCL registers buffers of CUDA graphs, also tagged memory; set "
-                        "it to 0 if graphs run collectives on memory that is paused"});
+  findings.push_back({ok, "NCCL_GRAPH_REGISTER",
+                      nccl.set_to("NCCL_GRAPH_REGISTER", {"0"}).empty()
+                          ? "is not 0: tagged memory that NCCL registers for CUDA graphs is "
+                            "restored with its tag"
+                          : "is 0: NCCL registers no buffers of CUDA graphs"});
   if (const std::string on = nccl.set_to("NCCL_P2P_USE_CUDA_MEMCPY", {"1"}); !on.empty())
     findings.push_back({fail, "NCCL_P2P_USE_CUDA_MEMCPY",
                         on + ": NCCL copies on threads of its own, which amem cannot wait for; "

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/tag.h"
 #include "contents/backup_file.h"
 #include "memory/backing_steps.h"
 
@@ -16,9 +17,6 @@ namespace {
 
 /// CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED.
 constexpr int kAttributeRdmaOfMappedMemory = 110;
-
-/// Tags of other clients, and tags that the engine handles itself.
-bool is_reserved(const Tag& tag) { return tag == "nccl" || tag == "symmetric" || tag == "context"; }
 
 }  // namespace
 
@@ -37,7 +35,7 @@ AllocationProperties TensorClient::memory_of(int device) const {
 
 Status TensorClient::check_tag(const Tag& tag) const {
   if (!is_valid_tag(tag)) return invalid_tag(tag);
-  if (is_reserved(tag))
+  if (is_reserved_tag(tag))
     return make_error(ErrorKind::misuse, 0, "the tag '%s' is reserved", tag.c_str());
   return ok_status();
 }
@@ -48,7 +46,7 @@ bool TensorClient::has(DeviceAddress address) {
   return find(address) != nullptr;
 }
 
-bool TensorClient::owns(const Tag& tag) const { return is_valid_tag(tag) && !is_reserved(tag); }
+bool TensorClient::owns(const Tag& tag) const { return is_valid_tag(tag) && !is_reserved_tag(tag); }
 
 Tags TensorClient::tags() const {
   Tags tags;
