@@ -192,7 +192,7 @@ int main(int argc, char** argv) {
       throw std::runtime_error("AMEM_BENCH_NCCL: there is no file " + options.suspend_nccl);
     unsetenv("AMEM_BENCH_NCCL");  // it speaks to this program; the library would warn about it
 
-    demo::Machine machine = demo::find_machine(build, options.simulate);
+    demo::Machine machine = demo::find_machine(build, options.simulate, 0);
     if (machine.gpu == "simulated") machine.setup.environment["AMEM_SIM_MEMORY_MB"] = "8192";
     options.fill_in(machine);
     fmt::print(stderr, "{}\n", machine.description);
