@@ -102,6 +102,10 @@ const char* value_of(const char* const* environ_block, std::string_view name) {
 
 }  // namespace
 
+bool is_reserved_tag(std::string_view tag) {
+  return tag == "nccl" || tag == "symmetric" || tag == "context";
+}
+
 Environment read_environment(const char* const* environ_block) {
   Environment out;
 #define AMEM_VARIABLE(field, name, type, standard, range, meaning)                       \

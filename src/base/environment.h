@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace amem {
@@ -39,6 +40,9 @@ struct Environment {
   /// One sentence for each variable with an illegal value or an unknown name. The default is used.
   std::vector<std::string> complaints;
 };
+
+/// Tags that applications cannot give to memory: those of other clients, and of the engine.
+bool is_reserved_tag(std::string_view tag);
 
 /// Reads the variables of environment.def from `environ_block`: NAME=value strings, terminated by
 /// nullptr.

@@ -29,11 +29,6 @@ inline bool is_valid_tag(std::string_view tag) {
          });
 }
 
-/// Tags that applications cannot give to memory: those of other clients, and of the engine.
-inline bool is_reserved_tag(std::string_view tag) {
-  return tag == "nccl" || tag == "symmetric" || tag == "context";
-}
-
 /// The error for an invalid tag: misuse.
 inline Error invalid_tag(const Tag& tag) {
   return make_error(

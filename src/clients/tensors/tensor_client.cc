@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/tag.h"
+#include "base/environment.h"
 #include "contents/backup_file.h"
 #include "memory/backing_steps.h"
 

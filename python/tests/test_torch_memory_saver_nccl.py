@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""AMEM_TMS_NCCL: the interface of torch_memory_saver pauses NCCL's memory too."""
+
+import pytest
+
+from test_torch_memory_saver import START
+
+
+@pytest.fixture
+def run(build):
+    return lambda code, **settings: build.runtime_job(START + code, **settings)
+
+
+NCCL_JOB = """
+from nccl_job import Job, look_up, open_by_ctypes
+job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
+"""
+
+
+def test_nccl_is_paused_with_the_tag_that_a_variable_names(run):
+    code = "import os" + NCCL_JOB + """
+with saver.region(tag="weights"):
+    user.user_malloc(4 * MIB)
+for tag in ("other", "weights", None):
+    saver.pause(tag)
+    print(amem.state("nccl"))
+    saver.resume(tag)
+print(amem.state("nccl"))
+"""
+    assert run(code, AMEM_TMS_NCCL="weights").split() == ["active", "paused", "paused", "active"]
+
+
+def test_pause_of_nccl_that_is_refused_does_not_keep_the_tensors(run):
+    code = "import os" + NCCL_JOB + """
+import logging, sys
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+import amem.torch_memory_saver as module
+real = module._pause
+def refuse_nccl(*tags):
+    if "nccl" in tags:
+        raise amem.AmemError("a copy of NCCL may be running")
+    return real(*tags)
+module._pause = refuse_nccl
+with saver.region(tag="weights"):
+    user.user_malloc(4 * MIB)
+saver.pause("weights")
+print(totals("weights")["resident_bytes"], amem.state("nccl"))
+saver.resume("weights")
+print(job.all_reduce())
+"""
+    assert run(code, AMEM_TMS_NCCL="weights").splitlines() == [
+        "The memory of NCCL stays on the GPU: a copy of NCCL may be running", "0 active", "[[3.0], [3.0]]"
+    ]
+
+
+def test_nccl_is_not_paused_in_a_process_without_its_memory(run):
+    code = """
+import os
+with saver.region(tag="weights"):
+    user.user_malloc(4 * MIB)
+saver.pause("weights")
+""" + NCCL_JOB + """
+print(amem.state("weights"), job.all_reduce())
+"""
+    assert run(code, AMEM_TMS_NCCL="weights") == "paused [[3.0], [3.0]]"
+
+
+def test_nccl_is_kept_where_no_memory_has_the_tag_that_a_variable_names(run):
+    code = """
+import os
+from nccl_job import Job, look_up, open_by_ctypes
+user.user_malloc(4 * MIB)
+saver.pause()
+print(amem.state("default"), amem.state("nccl"))
+nccl = look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW))
+print(Job(nccl).all_reduce())  # as slime's trainers, which recreate their process groups before they resume
+saver.pause("weights")
+print(amem.state("nccl"))
+saver.resume()
+print(amem.state("default"), amem.state("nccl"))
+"""
+    settings = {"AMEM_TMS_NCCL": "weights", "TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1"}
+    assert run(code, **settings).splitlines() == ["paused active", "[[3.0], [3.0]]", "paused", "active active"]
