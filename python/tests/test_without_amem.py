@@ -78,7 +78,7 @@ import amem
 with amem.region("weights"), amem.region("cache", backup=None, threads=True), amem.disable():
     print("runs")
 try:
-    amem.region("two words").__enter__()
+    amem.region(5).__enter__()
 except amem.AmemError:
     print("refused")
 """
