@@ -137,11 +137,6 @@ Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) 
   return status;
 }
 
-Status DeviceThreads::drain_to_free(int device, Deadline deadline) {
-  const bool has_waited = AMEM_TRY(wait_on_this_thread(driver_, exiting_, device));
-  return has_waited ? ok_status() : drain({device}, deadline);
-}
-
 Status DeviceThreads::run_in_stream(int device, std::function<Status(DriverStream)> enqueue,
                                     const char* what, Deadline deadline) {
   const Job job = [this, device, enqueue = std::move(enqueue), what]() -> Status {

@@ -52,10 +52,6 @@ class DeviceThreads {
   /// Ignores devices without an active context.
   Status drain(const std::vector<int>& devices, Deadline deadline);
 
-  /// The same for a call that frees memory of the device: on the calling thread where that is
-  /// possible (wait_on_this_thread()), then without the deadline.
-  Status drain_to_free(int device, Deadline deadline);
-
   /// Zeroes memory and waits for completion, without an effect on stream captures.
   Status zero(int device, DeviceAddress address, size_t size_bytes, Deadline deadline);
   /// The same for writing bytes.

@@ -4,7 +4,6 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -188,28 +187,6 @@ Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device
   const Status back =
       driver_status(driver, driver.cuCtxSetCurrent(primary), "cuCtxSetCurrent(device %d)", device);
   return status.ok() ? back : status;
-}
-
-Result<bool> wait_on_this_thread(const Driver& driver, const ExitFlag& exiting, int device) {
-  AMEM_TRY(exiting.check());
-  if (g_way != Way::freeing) return false;
-  DriverContext current = nullptr;
-  AMEM_TRY(driver_status(driver, driver.cuCtxGetCurrent(&current), "cuCtxGetCurrent()"));
-  const Result<std::vector<DriverContext>> contexts = work_contexts_of(device);
-  const auto is_current = [&](DriverContext context) { return context == current; };
-  if (current == nullptr || current != g_primary[device] || !contexts.ok() ||
-      !std::ranges::all_of(contexts.value(), is_current))
-    return false;
-  int mode = kCaptureModeRelaxed;
-  AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
-                         "cuThreadExchangeStreamCaptureMode(relaxed)"));
-  void* goes = nullptr;
-  const Status idle = free_pinned_piece(driver, exiting, device, nullptr, &goes);
-  AMEM_TRY(exiting.check());
-  const DriverResult back = driver.cuThreadExchangeStreamCaptureMode(&mode);
-  AMEM_TRY(idle);
-  AMEM_TRY(driver_status(driver, back, "cuThreadExchangeStreamCaptureMode(back)"));
-  return true;
 }
 
 Status wait_for_stream(const Driver& driver, const ExitFlag& exiting, int device,

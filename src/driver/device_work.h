@@ -33,11 +33,6 @@ Status in_device_context(const Driver& driver, int device, const std::function<S
 /// once exit() has begun.
 Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device);
 
-/// The same on a thread of the application, as cudaFree() waits: no change of threads, no deadline.
-/// False, if it has not waited: another context than the primary one of the device is current, or
-/// work runs in others, or the device's thread has not waited for a device before. Errors as above.
-Result<bool> wait_on_this_thread(const Driver& driver, const ExitFlag& exiting, int device);
-
 /// Waits for the work that amem queued in its own stream; `what` names this work in errors. If the
 /// wait for the stream fails, waits for the device before it returns the error, because queued work
 /// may still access memory that the caller would reuse or unmap.

@@ -259,7 +259,7 @@ Status TensorClient::free(DeviceAddress address) {
     if (allocation == nullptr) return unknown;
     device = allocation->device();
   }
-  AMEM_TRY(devices_.drain_to_free(device, deadline));
+  AMEM_TRY(devices_.drain({device}, deadline));
   MutexLock lock(registry_.mutex);
   const Allocation* allocation = find(address);
   if (allocation == nullptr) return unknown;
