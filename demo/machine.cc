@@ -59,9 +59,9 @@ int nccl_version(const std::filesystem::path& build) {
   return version;
 }
 
-/// Removes the folder at its end. The folder has hundreds of MiB, so a signal that ends this
-/// process must not leave it: a child, which no signal of a terminal reaches, waits for the end and
-/// removes it.
+/// Removes the folder at its end. The folder has up to 1 GiB for each GPU, so a signal that ends
+/// this process must not leave it: a child, which no signal of a terminal reaches, waits for the
+/// end and removes it.
 std::shared_ptr<void> removed_with_this_process(const std::filesystem::path& folder) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
@@ -113,7 +113,7 @@ Machine find_machine(const std::filesystem::path& build, bool simulate, int rank
   machine.gpu = "simulated";
   machine.default_ranks = 4;
   machine.counts = " 17 16384 100000";
-  const int gpu_count = std::max(ranks, machine.default_ranks);
+  const int gpu_count = ranks > 0 ? ranks : machine.default_ranks;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path();
   // A file that finds no room ends the rank that writes it by SIGBUS.
   const uintmax_t free_mib = std::filesystem::space(temporary).available >> 20;

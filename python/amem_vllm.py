@@ -32,7 +32,7 @@ def _offload_cuda_graphs_as_cumem_does() -> None:
 
 def register() -> None:
     """vLLM calls this in each of its processes, before it creates communicators. Without AMEM_ENABLE=1, which `amem run`
-    sets, it only adds a name. AMEM_TMS_NCCL with a tag of vLLM makes amem's backend the default one."""
+    sets, it only adds a name. With AMEM_TMS_NCCL=weights or kv_cache amem's backend takes the place of "cumem", the default one."""
     try:
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
     except ImportError:  # a vLLM without such backends
@@ -44,5 +44,7 @@ def register() -> None:
     _offload_cuda_graphs_as_cumem_does()
     if os.environ.get("AMEM_TMS_NCCL") in ("weights", "kv_cache"):
         # vLLM 0.25 to 0.32 have backends, but no argument that selects one, and programs do not pass each argument on.
-        SleepModeBackendFactory._registry["cumem"] = SleepModeBackendFactory._registry["amem"]
+        registry = getattr(SleepModeBackendFactory, "_registry", {})
+        if "amem" in registry:
+            registry["cumem"] = registry["amem"]
     importlib.import_module("amem")

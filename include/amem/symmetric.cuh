@@ -6,7 +6,7 @@
  *
  * All functions are called by all threads of a block, with equal arguments. Those that wait return
  * false to all threads if a peer does not arrive within the timeout: the handle has failed, and the
- * kernel should return. Compute capability 8.0 or higher. Without CUDA, the header compiles as C++:
+ * kernel should return. barrier() returns false at once if the handle failed earlier. Compute capability 8.0 or higher. Without CUDA, the header compiles as C++:
  * the simulated GPU executes the same functions on the host.
  */
 #ifndef AMEM_SYMMETRIC_CUH_

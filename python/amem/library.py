@@ -163,12 +163,21 @@ def find_library() -> Optional[ctypes.CDLL]:
     return _found
 
 
+def _has_driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def is_off() -> bool:
-    """True with AMEM_ENABLE=0, and in a process with amem that has no CUDA driver: memory there carries no tags."""
-    library = find_library()
+    """True where memory can have no tags because of AMEM_ENABLE=0 or because there is no CUDA driver."""
+    library, disabled = find_library(), os.environ.get("AMEM_ENABLE") == "0"
     if library is None:
-        return os.environ.get("AMEM_ENABLE") == "0"
-    return STATES[library.amemGetTagState(b"nccl")] == "off"
+        return disabled
+    # Also off: forked children, and drivers that are too old. Regions are errors there.
+    return STATES[library.amemGetTagState(b"nccl")] == "off" and (disabled or not _has_driver())
 
 
 def require_library() -> ctypes.CDLL:

@@ -165,7 +165,7 @@ def _free_blocks(torch, pool) -> List[Tuple[int, int]]:
 
 
 def expandable_bytes() -> int:
-    """The expandable segments outside pools, such as those of routed_outside()."""
+    """Bytes in expandable segments of PyTorch's common cache, not of any MemPool."""
     torch = torch_with_gpus()
     if torch is None or not torch.cuda.is_initialized():
         return 0

@@ -54,6 +54,20 @@ print(job.all_reduce())
     ]
 
 
+def test_tensors_that_cannot_be_paused_are_an_error(run):
+    code = "import os" + NCCL_JOB + """
+import logging, sys
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+with saver.region(tag="weights", enable_cpu_backup=True):
+    fill(user.user_malloc(4 * MIB), 7)
+try:
+    saver.pause("weights")
+except amem.AmemError as error:
+    print("AMEM_HOST_LIMIT" in str(error), amem.state("weights"), amem.state("nccl"))
+"""
+    assert run(code, AMEM_TMS_NCCL="weights", AMEM_HOST_LIMIT="1") == "True active active"
+
+
 def test_nccl_is_not_paused_in_a_process_without_its_memory(run):
     code = """
 import os

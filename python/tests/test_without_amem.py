@@ -86,6 +86,42 @@ except amem.AmemError:
     assert build.python(code, AMEM_ENABLE="0", **where).split() == ["runs", "refused"]
 
 
+def test_interface_of_torch_memory_saver_has_regions_without_effect_when_it_is_disabled(build):
+    code = """
+import amem
+from amem.torch_memory_saver import torch_memory_saver as saver
+with saver.region("weights", enable_cpu_backup=True), saver.disable():
+    print("runs")
+try:
+    saver.pause()
+except amem.AmemError as error:
+    print(error)
+"""
+
+    lines = build.python(code, AMEM_ENABLE="0", PATH=str(build.command.parent)).splitlines()
+
+    assert lines == ["runs", "amem is not in this process: AMEM_ENABLE is 0; unset it or set it to 1"]
+
+
+def test_regions_of_a_forked_child_are_refused(build):
+    code = """
+import os, sys
+import amem
+amem.enabled()
+child = os.fork()
+if child == 0:
+    try:
+        with amem.region("weights"):
+            print("runs", flush=True)
+    except amem.AmemError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+    assert "this is a forked child" in build.job(code)
+
+
 def test_regions_need_amem_unless_it_is_disabled(build, tmp_path):
     text = build.python(_CATCH.format(call="amem.region('weights').__enter__()"), PATH=str(tmp_path))
 

@@ -55,7 +55,8 @@ class RealFunctions {
     return word.load();
   }
 
-  /// Calls a function. The arguments have the types of its parameters.
+  /// Calls a function. The arguments must have exactly the types of its parameters: a narrower type
+  /// or a literal in place of a pointer would call it wrongly.
   template <size_t kDefinition = 0, typename Return = int, typename... Parameters>
   Return call(size_t which, Parameters... parameters) {
     return reinterpret_cast<Return (*)(Parameters...)>(address(which, kDefinition))(parameters...);

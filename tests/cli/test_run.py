@@ -119,7 +119,6 @@ def test_help_with_a_subcommand_prints_its_options(amem, name):
     assert amem("help", name).stdout == amem(name, "--help").stdout != ""
 
 
-
 def test_demo_that_is_not_installed_is_one_sentence(amem, tmp_path):
     shutil.copy(amem.command, tmp_path / "amem")
 

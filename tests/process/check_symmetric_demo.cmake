@@ -24,7 +24,12 @@ if(result EQUAL 0 OR NOT error MATCHES "cannot write .*/no-folder: Not a directo
   message(FATAL_ERROR "with a file that cannot be written the demo ended with ${result}: ${error}")
 endif()
 file(MAKE_DIRECTORY ${JSON}.small)
-execute_process(COMMAND ${CMAKE_COMMAND} -E env TMPDIR=${JSON}.small unshare --user --map-root-user --mount
+execute_process(COMMAND id -u OUTPUT_VARIABLE user OUTPUT_STRIP_TRAILING_WHITESPACE)
+set(own_user)
+if(NOT user EQUAL 0)
+  set(own_user --user --map-root-user)
+endif()
+execute_process(COMMAND ${CMAKE_COMMAND} -E env TMPDIR=${JSON}.small unshare ${own_user} --mount
   sh -c "mount -t tmpfs -o size=1m none $TMPDIR && exec \"$0\" --simulate" ${DEMO} RESULT_VARIABLE result ERROR_VARIABLE error)
 if(result EQUAL 0 OR NOT error MATCHES "4 simulated GPUs need 4096 MiB in .*, which has 1 MiB: set TMPDIR to another folder")
   message(FATAL_ERROR "with a small temporary folder the demo ended with ${result}: ${error}")

@@ -8,7 +8,8 @@ torch_memory_saver_hook_mode_preload.abi3.so lies where launchers look for it, b
 amem's library.
 
 AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag in a process that has memory with TAG, also
-concern the memory of NCCL. If amem refuses to pause it, it stays on the GPU, with a warning.
+concern the memory of NCCL; resume() without a tag always does. If NCCL's memory cannot be paused, it stays on the GPU,
+with a warning.
 TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1 or TMS_INIT_ENABLE_DISK_BACKUP=1: all memory that the process
 allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups on disk, as AMEM_BACKUP_DIR.
 """
@@ -27,7 +28,7 @@ from typing import Any, Dict, Iterator, Optional, Tuple
 from .. import launch, regions, torch_pools
 from ..calls import call
 from ..errors import AmemError
-from ..library import require_library
+from ..library import is_off, require_library
 from ..session import enabled
 from ..session import pause as _pause
 from ..session import resume as _resume
@@ -171,17 +172,14 @@ class _Cdll:
         return 0
 
 
-def _tags(tag: Optional[str]) -> list:
+def _known() -> dict:
+    """The tags of this process and their memory."""
+    return json.loads(require_library().amemGetStatus()).get("tags", {})
+
+
+def _tags(tag: Optional[str], known: dict) -> list:
     """The tags of amem for a tag of torch_memory_saver; None is all of its tags."""
-    known = json.loads(require_library().amemGetStatus()).get("tags", {})
     return [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
-
-
-def _pauses_nccl(tags: list) -> bool:
-    """Jobs set AMEM_TMS_NCCL for all processes. Those without such memory or without NCCL's, such as trainers that recreate
-    their process groups before they resume (slime), go on to use NCCL."""
-    known = json.loads(require_library().amemGetStatus()).get("tags", {})
-    return os.environ.get("AMEM_TMS_NCCL") in tags and known.get("nccl", {}).get("resident_bytes", 0) > 0
 
 
 def _refuse_expandable_segments() -> None:
@@ -253,6 +251,9 @@ class TorchMemorySaver:
         cpu_backup_backend: Optional[str] = None,
     ) -> Iterator[None]:
         """Memory that is allocated in the block has the tag. Contents are kept with one of the backups."""
+        if is_off():
+            yield
+            return
         backend = self._checked_backend(enable_cpu_backup, enable_disk_backup, cpu_backup_backend)
         backup = "host" if enable_cpu_backup else "disk" if enable_disk_backup else "none"
         config = {"cpu_backup": enable_cpu_backup, "disk_backup": enable_disk_backup, "cpu_backup_backend": backend}
@@ -271,9 +272,13 @@ class TorchMemorySaver:
         cpu_backup_backend: Optional[str] = None,
     ) -> Iterator[None]:
         """torch.cuda.graph(), whose private memory has the tag."""
+        options = {"pool": pool, "stream": stream, "capture_error_mode": capture_error_mode}
+        if is_off():
+            with regions.cuda_graph(cuda_graph, **options):
+                yield
+            return
         backend = self._checked_backend(enable_cpu_backup, False, cpu_backup_backend)
         backup = "host" if enable_cpu_backup else None
-        options = {"pool": pool, "stream": stream, "capture_error_mode": capture_error_mode}
         with regions.cuda_graph(cuda_graph, tag=tag, backup=backup, **options):
             config = {"cpu_backup": enable_cpu_backup, "disk_backup": False, "cpu_backup_backend": backend}
             with self._configured(tag=tag, interesting=True, **config):
@@ -282,30 +287,36 @@ class TorchMemorySaver:
     @contextlib.contextmanager
     def disable(self) -> Iterator[None]:
         """Memory that is allocated in the block is not paused."""
+        if is_off():
+            yield
+            return
         with torch_pools.routed_outside(), self._configured(interesting=False):
             yield
 
     def pause(self, tag: Optional[str] = None) -> None:
         """Releases the memory with this tag, or of all tags."""
         self._ensure_initialized()
-        if _flag("TMS_INIT_ENABLE"):
+        if _flag("TMS_INIT_ENABLE") and tag in (None, _DEFAULT_TAG):
             _refuse_expandable_segments()
-        tags = _tags(tag)
-        if _pauses_nccl(tags):
-            try:
-                _pause(*tags, "nccl")
-                return
-            except AmemError as error:
-                if state("nccl") != "active":
-                    raise
-                _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
+        known = _known()
+        tags = _tags(tag, known)
         if tags:
             _pause(*tags)
+        # A job sets AMEM_TMS_NCCL for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
+        # destroy their process groups before they pause, and recreate them before they resume.
+        if os.environ.get("AMEM_TMS_NCCL") not in tags or known.get("nccl", {}).get("resident_bytes", 0) == 0:
+            return
+        try:
+            _pause("nccl")
+        except AmemError as error:
+            if state("nccl") != "active":
+                raise
+            _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
 
     def resume(self, tag: Optional[str] = None) -> None:
         """Restores the memory with this tag, or of all tags."""
         cdll = self._cdll()
-        tags = _tags(tag)
+        tags = _tags(tag, _known())
         # The memory with AMEM_TMS_NCCL's tag may have been freed since its pause.
         nccl_with = os.environ.get("AMEM_TMS_NCCL")
         if nccl_with and tag in (None, nccl_with):

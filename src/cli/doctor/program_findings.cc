@@ -121,12 +121,13 @@ bool is_static(const std::string& program) {
   std::ifstream file(program, std::ios::binary);
   Elf64_Ehdr header{};
   if (!file.read(reinterpret_cast<char*>(&header), sizeof header) ||
-      memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+      memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
     return false;
   file.seekg(static_cast<std::streamoff>(header.e_phoff));
   Elf64_Phdr segment{};
   for (int i = 0; i < header.e_phnum; ++i)
-    if (file.read(reinterpret_cast<char*>(&segment), sizeof segment) && segment.p_type == PT_INTERP)
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment) ||
+        segment.p_type == PT_INTERP)
       return false;
   return true;
 }
@@ -135,10 +136,11 @@ void add_program(Findings& findings, const std::string& program) {
   // Without a loader nothing is preloaded, and LD_TRACE_LOADED_OBJECTS would not keep it from
   // running.
   if (is_static(program))
-    return findings.push_back({fail, "program",
-                               program +
-                                   " is linked statically: amem cannot be loaded into it; link "
-                                   "it with the C library and NCCL as shared libraries"});
+    return findings.push_back(
+        {fail, "program",
+         program + " is linked statically: amem cannot be loaded into it; link "
+                   "it with the C library and NCCL as shared libraries; if this is a "
+                   "launcher, name the program that it starts"});
   Variables variables = Variables::of_this_process();
   variables.set("LD_TRACE_LOADED_OBJECTS", "1");  // ld.so(8): lists the libraries, does not run it
   const Outcome outcome = run_program({program}, variables, kProbeTimeoutMs);

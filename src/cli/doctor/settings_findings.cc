@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include <fmt/format.h>
 #include <pwd.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -96,13 +97,15 @@ void add_pytorch(Findings& findings, const Variables& variables) {
          "is set without AMEM_TMS=1: it concerns vLLM's sleep mode and programs that import "
          "amem.torch_memory_saver, not those that import torch_memory_saver"});
   const std::string tms = variables.text("TMS_INIT_ENABLE");
+  const auto is_tms = [&](const char* yes) { return strcasecmp(tms.c_str(), yes) == 0; };
   const bool has_tag =
-      !variables.text("AMEM_TENSORS").empty() || tms == "1" || tms == "true" || tms == "yes";
+      !variables.text("AMEM_TENSORS").empty() || is_tms("1") || is_tms("true") || is_tms("yes");
   for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
     if (has_tag && variables.text(name).find("expandable_segments:True") != std::string::npos)
       findings.push_back({note, name,
-                          "has expandable_segments:True: this memory of PyTorch has no tag and "
-                          "stays on the GPU; remove it"});
+                          "has expandable_segments:True: this memory of PyTorch has no tag, so "
+                          "that it stays on the GPU, or torch_memory_saver's pause() is refused; "
+                          "remove it"});
 }
 
 }  // namespace
