@@ -51,7 +51,7 @@ def of_torch_memory_saver():
 LIBRARIES = {"amem": of_amem, "torch_memory_saver": of_torch_memory_saver}
 
 
-def give_back(torch, drops_pools):
+def release_to_driver(torch, drops_pools):
     if drops_pools:
         pools = sys.modules["amem.torch_pools"]._idle
         for owner in [owner for owner in pools if owner.tag == "round"]:
@@ -59,7 +59,7 @@ def give_back(torch, drops_pools):
     torch.cuda.empty_cache()
 
 
-def costs(torch, region, size_bytes):
+def allocation_times(torch, region, size_bytes):
     """Milliseconds to allocate a tensor and to return its memory to the driver, in a region and outside: medians of rounds.
 
     PyTorch returns no memory of a pool that exists, and both libraries keep the pools of their regions. Each round drops
@@ -77,7 +77,7 @@ def costs(torch, region, size_bytes):
                 continue
             torch.cuda.synchronize()
             free_bytes = torch.cuda.mem_get_info()[0]
-            seconds = timed(lambda: give_back(torch, where == "region"))
+            seconds = timed(lambda: release_to_driver(torch, where == "region"))
             if torch.cuda.mem_get_info()[0] - free_bytes < 0.99 * ROUND * size_bytes:
                 raise SystemExit(f"{where}: PyTorch has not returned the memory")
             milliseconds.setdefault(f"free_{where}_ms", []).append(1e3 * seconds / ROUND)
@@ -90,7 +90,7 @@ def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
     region, pause, resume = LIBRARIES[library]()
     torch.cuda.init()
     torch.empty(1, device="cuda")
-    facts = costs(torch, region, weights_bytes // WEIGHTS)
+    facts = allocation_times(torch, region, weights_bytes // WEIGHTS)
 
     def allocate(tag, keeps, size_bytes):
         with region(tag, keeps):
@@ -101,7 +101,7 @@ def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
     for number in range(len(weights)):
         weights[number].random_()
     sums = [int(tensor.sum()) for tensor in weights]
-    cache = allocate("kv_cache", False, cache_bytes)
+    _cache = allocate("kv_cache", False, cache_bytes)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds = {}
     for cycle in range(cycles + 1):

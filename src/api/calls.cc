@@ -39,7 +39,7 @@ Process* process_that_works() {
   return process == nullptr || process->forked() ? nullptr : process;
 }
 
-Result<Process*> working_process() {
+Result<Process*> active_process() {
   if (Process* const process = process_that_works()) return process;
   if (Process::built() == nullptr) return Error{ErrorKind::unsupported, 0, Process::why_off()};
   return make_error(ErrorKind::misuse, 0,
@@ -47,7 +47,7 @@ Result<Process*> working_process() {
 }
 
 Status pause_process(const Selection& selection) {
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   const bool of_nccl = selection.tags.empty() || selection.tags.contains(kNcclTag);
   if (of_nccl) AMEM_TRY(check_caught(process));
   AMEM_TRY(check_not_exiting(process));
@@ -55,7 +55,7 @@ Status pause_process(const Selection& selection) {
 }
 
 Status resume_process(const Selection& selection) {
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   AMEM_TRY(check_not_exiting(process));
   return process.session().resume(selection);
 }

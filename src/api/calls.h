@@ -13,7 +13,7 @@ namespace amem {
 /// forked child.
 Process* process_that_works();
 /// The same, or the reason why amem is inactive.
-Result<Process*> working_process();
+Result<Process*> active_process();
 
 /// Session::pause() and resume(). Errors also if amem is inactive, if exit() has begun, or if NCCL
 /// is selected and amem does not see all its calls.
@@ -32,10 +32,11 @@ int result_of(const char* call, const Status& status);
 /// An error if `pointer`, an argument with this name, is null.
 Status check_pointer(const void* pointer, const char* name);
 
-/// The result_of() the Status that `body(Process&)` returns, or of an error if amem is inactive.
+/// Runs `body(Process&)`, which returns a Status, and returns its result_of(). If amem is inactive,
+/// only returns that error.
 template <typename Body>
 int with_process(const char* call, Body body) {
-  const auto run = [&]() -> Status { return body(*AMEM_TRY(working_process())); };
+  const auto run = [&]() -> Status { return body(*AMEM_TRY(active_process())); };
   return result_of(call, run());
 }
 

@@ -37,7 +37,7 @@ Result<Kind> kind_of(amemKind_t kind) {
     return make_error(
         ErrorKind::misuse, 0,
         "the kind is not amemKindKeep, amemKindDiscard, amemKindDisk or amemKindZero");
-  if (AMEM_TRY(working_process())->session().backup_directory().path().empty())
+  if (AMEM_TRY(active_process())->session().backup_directory().path().empty())
     return make_error(ErrorKind::misuse, 0,
                       "there is no directory for contents on disk: set AMEM_BACKUP_DIR or call "
                       "amemSetBackupDirectory()");
@@ -55,7 +55,7 @@ Status allocate(void** pointer, size_t size_bytes, const char* tag, amemKind_t k
 
 /// A null tag: memory that is not paused.
 Result<Region> region_of(const char* tag, amemKind_t kind) {
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   if (tag == nullptr) return Region{};
   const Kind of_memory = AMEM_TRY(kind_of(kind));
   AMEM_TRY(process.tensors().check_tag(tag));
@@ -89,12 +89,12 @@ TensorClient* tensor_client() {
 }
 
 Result<DeviceAddress> allocate_tagged(size_t size_bytes, const Tag& tag, Kind kind) {
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   return process.tensors().allocate(size_bytes, AMEM_TRY(device_of_caller(process)), tag, kind);
 }
 
 Result<DeviceAddress> open_tagged(const IpcHandleBytes& handle) {
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   auto address = process.tensors().open(handle, AMEM_TRY(device_of_caller(process)));
   if (!address.has_value())
     return make_error(ErrorKind::misuse, 0, "this is not a handle of amem's memory");

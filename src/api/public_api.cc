@@ -23,7 +23,7 @@ namespace amem {
 namespace {
 
 Status set_group(int id) {
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   if (id < 0) return make_error(ErrorKind::misuse, 0, "a group id is 0 or greater, not %d", id);
   if (process.registry().was_used())
     return make_error(ErrorKind::misuse, 0,
@@ -34,7 +34,7 @@ Status set_group(int id) {
 }
 
 Status print_statistics() {
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   const Statistics statistics = take_statistics(process.registry());
   std::string text;
   for (const std::string& line : format_statistics(statistics, process.engine().group, getpid()))
@@ -45,14 +45,14 @@ Status print_statistics() {
 }
 
 Status get_group(int* id) {
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   AMEM_TRY(check_pointer(id, "argument"));
   *id = process.engine().group;
   return ok_status();
 }
 
 Result<size_t> trim_host_memory() {
-  return AMEM_TRY(working_process())->session().trim_host_memory();
+  return AMEM_TRY(active_process())->session().trim_host_memory();
 }
 
 int nccl_result(const char* call, const Status& status) {

@@ -15,7 +15,7 @@ namespace {
 Status allocate(void** pointer, size_t size_bytes) {
   AMEM_TRY(check_pointer(pointer, "pointer"));
   *pointer = nullptr;
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   const int device = AMEM_TRY(device_of_caller(process));
   const DeviceAddress address = AMEM_TRY(process.symmetric().allocate(size_bytes, device));
   *pointer = reinterpret_cast<void*>(address);
@@ -26,14 +26,14 @@ Status rendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* gro
   AMEM_TRY(check_pointer(handle, "handle"));
   *handle = nullptr;
   AMEM_TRY(check_pointer(group, "group"));
-  Process& process = *AMEM_TRY(working_process());
+  Process& process = *AMEM_TRY(active_process());
   *handle = AMEM_TRY(process.symmetric().rendezvous(reinterpret_cast<DeviceAddress>(pointer),
                                                     device_of_caller(process), *group));
   return ok_status();
 }
 
 Status look_up(amemSymmetric_t handle, const SymmetricClient::Reader& read) {
-  return AMEM_TRY(working_process())->symmetric().client().look_up(handle, read);
+  return AMEM_TRY(active_process())->symmetric().client().look_up(handle, read);
 }
 
 /// `body(SymmetricCall)` for a call that enqueues work.
