@@ -65,7 +65,8 @@ enum class Poll { acquire, relaxed, fence };
 
 template <Send kSend>
 __device__ void send(uint32_t* flag, uint32_t epoch) {
-  if constexpr (kSend == Send::release) store_release(flag, epoch);
+  if constexpr (kSend == Send::release)
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(epoch) : "memory");
   if constexpr (kSend == Send::relaxed)
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(epoch) : "memory");
   if constexpr (kSend == Send::reduction)
@@ -80,7 +81,7 @@ template <Poll kPoll>
 __device__ bool wait_for(const Call& call, const uint32_t* flag, uint32_t epoch) {
   const bool arrived = wait(call.view, threadIdx.x, call.timeout_ns, [&] {
     const uint32_t value = kPoll == Poll::acquire ? load_acquire(flag) : load_volatile(flag);
-    return static_cast<int32_t>(value - epoch) >= 0;
+    return static_cast<int32_t>(value - epoch) >= 0 ? Progress::done : Progress::pending;
   });
   if constexpr (kPoll == Poll::fence) __threadfence_system();
   return arrived;

@@ -6,8 +6,9 @@
  *
  * All functions are called by all threads of a block, with equal arguments. Those that wait return
  * false to all threads if a peer does not arrive within the timeout: the handle has failed, and the
- * kernel should return. barrier() returns false at once if the handle failed earlier. Compute capability 8.0 or higher. Without CUDA, the header compiles as C++:
- * the simulated GPU executes the same functions on the host.
+ * kernel should return. Later waits of this rank, and barriers of its peers, then return false at
+ * once. Compute capability 8.0 or higher. Without CUDA, the header compiles as C++: the simulated
+ * GPU executes the same functions on the host.
  */
 #ifndef AMEM_SYMMETRIC_CUH_
 #define AMEM_SYMMETRIC_CUH_
@@ -73,7 +74,8 @@ struct Workspace {
   uint32_t failed; /* kernels return at once */
   uint32_t unused[31];
   /* The number of barriers so far: of each channel and one more, and of each block of the
-   * collectives. The flag of a rank is the number of the last barrier that it has reached. */
+   * collectives. The flag of a rank is the number of barriers that it has reached, less
+   * kFailedRank if its handle has failed. */
   uint32_t channel_epochs[kChannels + 1];
   uint32_t block_epochs[kMaxBlocks];
   uint32_t small_epochs[kSmallBlocks];
@@ -93,6 +95,9 @@ inline constexpr size_t kMessageBytes = 2 * kSmallBytes;
  * peers write their inputs. A pause does not keep its contents. */
 inline constexpr size_t kMaxScratchBytes = 32 << 20;
 static_assert(sizeof(Workspace) <= kSignalPadOffset, "the signal pad follows the workspace");
+
+/* Taken from the flags of a rank whose handle has failed: they stay far behind its peers. */
+inline constexpr uint32_t kFailedRank = 1u << 30;
 
 /* In host memory that the device can access. */
 struct Report {
@@ -124,8 +129,8 @@ AMEM_DEVICE uint32_t load_acquire(const uint32_t* word) {
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
   return value;
 }
-AMEM_DEVICE void store_release(uint32_t* word, uint32_t value) {
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+AMEM_DEVICE void add_release(uint32_t* word, uint32_t value) {
+  asm volatile("red.release.sys.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 AMEM_DEVICE bool exchange_if_equal(uint32_t* word, uint32_t from, uint32_t to) {
   uint32_t before;
@@ -180,8 +185,8 @@ AMEM_DEVICE void relax() {}
 inline uint32_t load_acquire(const uint32_t* word) {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
-inline void store_release(uint32_t* word, uint32_t value) {
-  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+inline void add_release(uint32_t* word, uint32_t value) {
+  (void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
 }
 inline bool exchange_if_equal(uint32_t* word, uint32_t from, uint32_t to) {
   return __atomic_compare_exchange_n(word, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
@@ -219,47 +224,76 @@ inline void relax() { sched_yield(); }
 
 /* --- Waiting */
 
-/* Polls until `done()` is true. False if the timeout passes or the host ends the wait: the handle
- * has failed. The host's memory is read rarely, because each read crosses the bus. */
-template <typename Done>
-AMEM_DEVICE bool wait(const View& view, uint32_t peer, uint64_t timeout_ns, const Done& done) {
-  constexpr uint32_t kPollsBetweenTimes = 64, kPollsBetweenReports = 4096;
-  if (done()) return true;
-  Report& report = *static_cast<Report*>(view.report);
-  const uint64_t start = now_ns();
+/* Ends the use of the handle: the host reads `peer` in the report, and the peers see in their flags
+ * that this rank has failed. */
+AMEM_DEVICE void fail(const View& view, uint32_t peer) {
+  Workspace& own = workspace_of(view, view.rank);
+  if (!exchange_if_equal(&own.failed, 0, 1)) return; /* another thread does it */
+  store_volatile(&static_cast<Report*>(view.report)->failed_peer, peer + 1);
   AMEM_NO_UNROLL
-  for (uint32_t polls = 1;; ++polls) {
-    if (done()) return true;
-    relax();
-    if (polls % kPollsBetweenTimes != 0) continue;
-    const bool ended = polls % kPollsBetweenReports == 0 && load_volatile(&report.abort) != 0;
-    if (!ended && now_ns() - start < timeout_ns) continue;
-    store_volatile(&workspace_of(view, view.rank).failed, 1);
-    store_volatile(&report.failed_peer, peer + 1);
-    return false;
+  for (uint32_t rank = 0; rank < view.world_size; ++rank) {
+    Workspace& workspace = workspace_of(view, rank);
+    AMEM_NO_UNROLL
+    for (auto& flags : workspace.channel_flags) add_release(&flags[view.rank], 0u - kFailedRank);
+    AMEM_NO_UNROLL
+    for (auto& flags : workspace.block_flags) add_release(&flags[view.rank], 0u - kFailedRank);
   }
 }
 
-/* Waits until the block with this index, or the block that uses this channel, has come here in all
- * ranks. `flags`: a member of Workspace, by rank. What any thread of these blocks has written
- * before is visible to all of them afterwards. `works`: this thread has not found that the handle
- * has failed. */
+enum class Progress { pending, done, peer_failed };
+
+/* Polls until `poll()` is not pending. False if the peer has failed, the timeout passes, another
+ * thread fails or the host ends the wait: the handle has failed. The host's memory is read rarely,
+ * because each read crosses the bus. */
+template <typename Function>
+AMEM_DEVICE bool wait(const View& view, uint32_t peer, uint64_t timeout_ns, const Function& poll) {
+  constexpr uint32_t kPollsBetweenTimes = 64, kPollsBetweenReports = 4096;
+  if (poll() == Progress::done) return true;
+  const uint64_t start = now_ns();
+  AMEM_NO_UNROLL
+  for (uint32_t polls = 1;; ++polls) {
+    const Progress progress = poll();
+    if (progress == Progress::done) return true;
+    if (progress == Progress::peer_failed) break;
+    relax();
+    if (polls % kPollsBetweenTimes != 0) continue;
+    if (load_volatile(&workspace_of(view, view.rank).failed) != 0) return false;
+    if (now_ns() - start >= timeout_ns) break;
+    if (polls % kPollsBetweenReports == 0 &&
+        load_volatile(&static_cast<Report*>(view.report)->abort) != 0)
+      break;
+  }
+  fail(view, peer);
+  return false;
+}
+
+/* Tells all ranks that the block has come here, after all that it has written before. `flags`: a
+ * member of Workspace, by rank. `works`: this thread has not found that the handle has failed. */
 template <typename Flags>
-AMEM_DEVICE bool meet(const Block& block, const View& view, const Flags& flags, uint32_t epoch,
-                      uint64_t timeout_ns, bool works) {
+AMEM_DEVICE void arrive(const Block& block, const View& view, const Flags& flags, bool works) {
   block.synchronize();
   AMEM_FOR_THREADS(block, peer) {
     if (peer < view.world_size && works)
-      store_release(flags(workspace_of(view, peer)) + view.rank, epoch);
+      add_release(flags(workspace_of(view, peer)) + view.rank, 1);
   }
+}
+
+/* Waits until all ranks have arrived here. What they have written before is visible to the block
+ * afterwards. */
+template <typename Flags>
+AMEM_DEVICE bool wait_for_all(const Block& block, const View& view, const Flags& flags,
+                              uint32_t epoch, uint64_t timeout_ns, bool works) {
   bool arrived = works;
   AMEM_FOR_THREADS(block, peer) {
     if (peer < view.world_size && works) {
       const uint32_t* const flag = flags(workspace_of(view, view.rank)) + peer;
-      const auto has_epoch = [&] {
-        return static_cast<int32_t>(load_volatile(flag) - epoch) >= 0;
+      const auto poll = [&] {
+        const int32_t ahead = static_cast<int32_t>(load_volatile(flag) - epoch);
+        if (ahead >= 0) return Progress::done;
+        return ahead < -static_cast<int32_t>(kFailedRank / 2) ? Progress::peer_failed
+                                                              : Progress::pending;
       };
-      arrived = wait(view, peer, timeout_ns, has_epoch) && arrived;
+      arrived = wait(view, peer, timeout_ns, poll) && arrived;
       (void)load_acquire(flag); /* polls do not acquire: that takes longer */
     }
   }
@@ -274,7 +308,9 @@ AMEM_DEVICE bool change_word(const Block& block, const View& view, uint32_t peer
   AMEM_FOR_THREADS(block, thread) {
     if (thread == 0)
       changed =
-          wait(view, peer, timeout_ns, [&] { return exchange_if_equal(word, from, 1 - from); });
+          wait(view, peer, timeout_ns, [&] {
+            return exchange_if_equal(word, from, 1 - from) ? Progress::done : Progress::pending;
+          });
   }
   return block.all(changed);
 }
@@ -313,10 +349,12 @@ AMEM_DEVICE bool barrier(const Block& block, const View& view, uint32_t channel,
                          uint64_t timeout_ns = kDefaultTimeoutNs) {
   detail::Workspace& own = detail::workspace_of(view, view.rank);
   uint32_t& last = own.channel_epochs[channel];
+  const auto flags = [&](detail::Workspace& workspace) { return workspace.channel_flags[channel]; };
+  /* Before it is known whether this rank has failed: if it has, its flags have no effect. */
+  detail::arrive(block, view, flags, true);
   const uint32_t epoch = detail::load_volatile(&last) + 1;
   const bool works = detail::load_volatile(&own.failed) == 0;
-  const auto flags = [&](detail::Workspace& workspace) { return workspace.channel_flags[channel]; };
-  if (!detail::meet(block, view, flags, epoch, timeout_ns, works)) return false;
+  if (!detail::wait_for_all(block, view, flags, epoch, timeout_ns, works)) return false;
   AMEM_FOR_THREADS(block, thread) {
     if (thread == 0) detail::store_volatile(&last, epoch);
   }

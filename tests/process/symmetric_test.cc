@@ -179,6 +179,9 @@ TEST_F(SymmetricTest, KernelEndsAtItsTimeoutAndNamesThePeer) {
   EXPECT_TRUE(has(late, "rank 1 (process " + std::to_string((*job)[1].pid()))) << late;
   const std::string again = (*job)[0].ask_failing("sym_barrier h 0 20000");
   EXPECT_TRUE(has(again, "rank 1")) << again;
+  // With the default timeout, which is longer than this test.
+  const std::string peer = (*job)[1].ask_failing("sym_barrier h 0 0");
+  EXPECT_TRUE(has(peer, "rank 0 (process " + std::to_string((*job)[0].pid()))) << peer;
   // A new handle of the same buffer works.
   job->all("sym_destroy h");
   meeting_.meet(*job, "second", {0, 1});

@@ -160,7 +160,9 @@ class Meetings {
   AMEM_DEVICE bool works() const { return works_; }
   AMEM_DEVICE bool meet() {
     const auto flags = [&](Workspace& workspace) { return workspace.block_flags[block_.index]; };
-    return detail::meet(block_, arguments_.view, flags, ++epoch_, arguments_.timeout_ns, works_);
+    detail::arrive(block_, arguments_.view, flags, works_);
+    return detail::wait_for_all(block_, arguments_.view, flags, ++epoch_, arguments_.timeout_ns,
+                                works_);
   }
   /// After the last meet().
   AMEM_DEVICE void end() {
@@ -354,7 +356,8 @@ AMEM_DEVICE void small_all_reduce_kernel(const Block& block, const Arguments& ar
           Vector line;
           arrived = detail::wait(view, from, arguments.timeout_ns, [&] {
             line = detail::load_line(inbox);
-            return line.words[1] == epoch && line.words[3] == epoch;
+            return line.words[1] == epoch && line.words[3] == epoch ? detail::Progress::done
+                                                                    : detail::Progress::pending;
           });
           words[0] = line.words[0];
           words[1] = line.words[2];

@@ -22,7 +22,7 @@ namespace layout = symmetric::detail;
 namespace {
 
 /// Changes with the layout of the workspace and of the structures below.
-constexpr uint32_t kVersion = 0xA3E3'0004;
+constexpr uint32_t kVersion = 0xA3E3'0005;
 
 constexpr size_t kTextBytes = 200;
 void set_text(char (&text)[kTextBytes], const std::string& value) {
