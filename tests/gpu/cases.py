@@ -135,6 +135,8 @@ def _torch(build: Path, ranks: int) -> list[Case]:
     for name in ("models", "registered", "stages", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric", "vllm"):
         rounds = {"ROUNDS": "10000"} if name == "own_symmetric" else {}
         cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240, variables=rounds))
+    saver = {"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights"}
+    cases.append(Case("torch.saver_nccl", [*job, str(HERE / "torch_saver_nccl.py")], 180, variables=saver))
     for way in ("register", "window"):
         cases.append(Case(f"torch.windows.{way}", [*job, str(HERE / "torch_windows.py"), way], 180))
     rl_step = str(ROOT / "examples" / "rl_step.py")
