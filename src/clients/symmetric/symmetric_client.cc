@@ -33,8 +33,8 @@ Status SymmetricHandle::status() const {
   const uint32_t late = failed - 1;
   return make_error(
       ErrorKind::timeout, 0,
-      "rank %u (process %d) did not arrive within the timeout of a kernel; the handle "
-      "can only be destroyed",
+      "rank %u (process %d) did not arrive within the timeout of a kernel, or its handle has "
+      "failed; the handle can only be destroyed",
       late, late < peers.size() ? peers[late].pid : 0);
 }
 
