@@ -1,7 +1,7 @@
 # How every target of this project is made: one static library a folder, tests beside the code.
 
 option(AMEM_WERROR "Warnings are errors" OFF)
-option(AMEM_PRECOMPILE_HEADERS "Precompile the standard headers: builds faster, hides a missing #include" OFF)
+option(AMEM_PRECOMPILE_HEADERS "Precompile headers of the standard library, GoogleTest and the like: builds faster, hides a missing #include" OFF)
 set(AMEM_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize= takes them")
 
 add_library(amem_flags INTERFACE)
@@ -40,16 +40,17 @@ if(NOT AMEM_SANITIZE)
   set(AMEM_UNOPTIMIZED $<$<CONFIG:RelWithDebInfo>:-O0>)
 endif()
 
-# amem_precompile(<target> [<other>]): the target uses precompiled standard headers, those of <other> if its compile flags
-# are the same.
-function(amem_precompile target)
+# amem_precompile(<target> <first> [<header> ...]): the target uses precompiled standard headers and these. Those of
+# <first>, another target with the same compile flags, unless it is the target itself.
+function(amem_precompile target first)
   if(NOT AMEM_PRECOMPILE_HEADERS)
     return()
   endif()
-  if(ARGC GREATER 1)
-    target_precompile_headers(${target} REUSE_FROM ${ARGV1})
+  if(NOT target STREQUAL first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
   else()
-    list(TRANSFORM AMEM_PRECOMPILED_HEADERS REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>" OUTPUT_VARIABLE headers)
+    set(headers ${AMEM_PRECOMPILED_HEADERS} ${ARGN})
+    list(TRANSFORM headers REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
     target_precompile_headers(${target} PRIVATE ${headers})
   endif()
 endfunction()
@@ -68,11 +69,7 @@ function(amem_library name)
   set_target_properties(amem_${name} PROPERTIES
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_link_libraries(amem_${name} PRIVATE amem_flags)
-  if(name STREQUAL "base")
-    amem_precompile(amem_base)
-  else()
-    amem_precompile(amem_${name} amem_base)
-  endif()
+  amem_precompile(amem_${name} amem_base)
   foreach(dep ${arg_DEPENDS})
     target_link_libraries(amem_${name} PUBLIC amem_${dep})
   endforeach()
@@ -93,6 +90,7 @@ function(amem_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} amem_flags GTest::gtest_main)
   target_compile_options(${name} PRIVATE ${AMEM_UNOPTIMIZED})
+  amem_precompile(${name} base_test gtest/gtest.h)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   math(EXPR limit_s "${arg_TIMEOUT} * ${AMEM_SLOWDOWN}")
   set(environment ${arg_ENVIRONMENT} ${AMEM_SANITIZER_OPTIONS})
