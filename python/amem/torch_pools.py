@@ -6,7 +6,7 @@ PyTorch's cache never hands a block of one tag to another."""
 import contextlib
 import sys
 import threading
-from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Set
 
 _mutex = threading.Lock()
 
@@ -25,6 +25,7 @@ _idle: Dict[Owner, List] = {}
 _parked: Dict[Owner, List] = {}
 _held: Dict[str, List] = {}  # free blocks of paused tags
 _pauses: Dict[str, int] = {}  # how often each tag was paused
+_MOST_ROUNDS = 8
 
 
 def torch_with_gpus():
@@ -155,33 +156,53 @@ def _stream(torch, address: int):
     return torch.cuda.ExternalStream(address) if address else torch.cuda.default_stream()
 
 
-def _free_blocks(torch, pool) -> List[Tuple[int, int]]:
-    return [
-        (segment["stream"], block["size"])
-        for segment in torch._C._cuda_memorySnapshot(pool.id)["segments"]
-        for block in segment["blocks"]
-        if block["state"] == "inactive"
-    ]
+def _pieces(segment) -> Iterator[int]:
+    """Sizes of allocations that together take the free blocks of a segment."""
+    for block in segment["blocks"]:
+        left = block["size"] if block["state"] == "inactive" else 0
+        # PyTorch looks in small segments for up to this size only (kSmallSize, c10/core/AllocatorConfig.h:21@v2.11).
+        most = 1 << 20 if segment["segment_type"] == "small" else left
+        while left > 0:
+            yield min(left, most)
+            left -= most
+
+
+def _hold_free_blocks(torch, tag: str, find_segments: Callable[[], List]) -> None:
+    """Takes the free blocks out of PyTorch's cache until unpark(), and zeroes them: a pause does not copy zero pages."""
+    held = _held.setdefault(tag, [])
+    for _ in range(_MOST_ROUNDS):  # a piece may take a part of another block
+        before = len(held)
+        for segment in find_segments():
+            with torch.cuda.device(segment["device"]), torch.cuda.stream(_stream(torch, segment["stream"])):
+                held += [torch.zeros(size, dtype=torch.uint8, device="cuda") for size in _pieces(segment)]
+        if len(held) == before:
+            return
+
+
+def _common_segments() -> List:
+    """Of PyTorch's common cache, not of any MemPool."""
+    torch = torch_with_gpus()
+    if torch is None or not torch.cuda.is_initialized():
+        return []
+    segments = torch._C._cuda_memorySnapshot((0, 0))["segments"]
+    return [segment for segment in segments if tuple(segment.get("segment_pool_id", (0, 0))) == (0, 0)]
+
+
+def hold_common_cache(tag: str) -> None:
+    """Before a pause of this active tag, which all memory of the process has: nothing allocates the free blocks of
+    PyTorch's common cache until unpark()."""
+    _hold_free_blocks(torch_with_gpus(), tag, _common_segments)
 
 
 def expandable_bytes() -> int:
-    """Bytes in expandable segments of PyTorch's common cache, not of any MemPool."""
-    torch = torch_with_gpus()
-    if torch is None or not torch.cuda.is_initialized():
-        return 0
-    segments = torch._C._cuda_memorySnapshot((0, 0))["segments"]
-    return sum(
-        segment["total_size"]
-        for segment in segments
-        if segment.get("is_expandable") and tuple(segment.get("segment_pool_id", (0, 0))) == (0, 0)
-    )
+    """Bytes in expandable segments of PyTorch's common cache."""
+    return sum(segment["total_size"] for segment in _common_segments() if segment.get("is_expandable"))
 
 
 def park(tags: Set[str], region) -> None:
     """Before a pause of these active tags: no region uses their pools until unpark().
 
-    Free blocks whose contents would be kept are taken out of PyTorch's cache and zeroed, because a pause does not
-    copy pages that are zero. `region(owner)` opens the region of a pool.
+    Takes the free blocks whose contents would be kept. `region(owner)` opens the region of a pool.
     """
     torch = torch_with_gpus()
     if torch is None:
@@ -194,14 +215,8 @@ def park(tags: Set[str], region) -> None:
             _pauses[tag] = _pauses.get(tag, 0) + 1
     for owner, parked in pools.items():
         for pool in parked if owner.kind in ("host", "disk") else ():
-            free = _free_blocks(torch, pool)
-            if not free:
-                continue
-            held = _held.setdefault(owner.tag, [])
             with torch.cuda.device(owner.device), region(owner), torch.cuda.use_mem_pool(pool, owner.device):
-                for stream, size in free:
-                    with torch.cuda.stream(_stream(torch, stream)):
-                        held.append(torch.zeros(size, dtype=torch.uint8, device="cuda"))
+                _hold_free_blocks(torch, owner.tag, lambda: torch._C._cuda_memorySnapshot(pool.id)["segments"])
 
 
 def unpark(active) -> None:

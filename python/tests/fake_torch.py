@@ -23,6 +23,7 @@ class FakeTorch(types.ModuleType):
         self.uint8 = "uint8"
         self.captured = []  # (graph, options)
         self.expandable = []  # segments
+        self.segment_type = "large"  # of the others
         self.settings, self.zeroed, self.routed, self.blocks = "expandable_segments:True", [], [], {}
         nothing = contextlib.nullcontext
         self.cuda = types.SimpleNamespace(
@@ -60,11 +61,21 @@ class FakeTorch(types.ModuleType):
         on = self.settings.rpartition("expandable_segments:")[2].startswith("True")
         settings = {"expandable_segments": on, "PYTORCH_CUDA_ALLOC_CONF": self.settings}
         blocks = [{"size": size, "state": "inactive"} for size in self.blocks.get(pool_id, ())]
-        return {"allocator_settings": settings, "segments": [{"stream": 0, "blocks": blocks}, *self.expandable]}
+        segment = {"device": 0, "stream": 0, "segment_type": self.segment_type, "blocks": blocks}
+        return {"allocator_settings": settings, "segments": [segment, *self.expandable]}
 
     def zeros(self, size, **_):
         self.zeroed.append(size)
+        for sizes in self.blocks.values():
+            self.take(sizes, size)
         return size
+
+    def take(self, sizes, size):
+        """From the smallest block that has room."""
+        found = min((block for block in sizes if block >= size), default=None)
+        if found is not None and (self.segment_type == "large" or size <= 1 << 20):
+            sizes.remove(found)
+            sizes += [found - size] if found > size else []
 
     def frombuffer(self, data, dtype):
         return FakeTensor(data, ctypes.addressof(data))

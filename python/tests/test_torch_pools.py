@@ -88,6 +88,28 @@ def test_only_free_blocks_that_would_be_copied_are_zeroed_once(pools):
     assert pools._held == {}
 
 
+def test_free_blocks_of_the_common_cache_are_held_until_the_resume(pools):
+    blocks = [{"size": 2048, "state": "inactive"}]
+    other = {"segment_pool_id": (0, 7), "segment_type": "large", "device": 0, "stream": 0, "blocks": blocks}
+    pools.torch.expandable = [other]
+    pools.torch.blocks = {(0, 0): [512, 1024]}
+    pools.hold_common_cache("a")
+    assert pools.torch.zeroed == pools._held["a"] == [512, 1024]
+    pools.unpark(lambda tag: tag != "a")
+    assert pools._held["a"] == [512, 1024]
+    pools.unpark(lambda tag: True)
+    assert pools._held == {}
+
+
+def test_small_segments_are_held_whole(pools):
+    mib = 1 << 20
+    pools.torch.segment_type = "small"
+    pools.torch.blocks = {(0, 0): [2 * mib - 512, mib + 512, 1024]}
+    pools.hold_common_cache("a")
+    assert pools.torch.blocks == {(0, 0): []}
+    assert max(pools._held["a"]) == mib
+
+
 def test_expandable_segments_are_off_while_any_region_is_open(pools):
     first, second = pools.routed("a", "host"), pools.routed("b", "host")
     first.__enter__()

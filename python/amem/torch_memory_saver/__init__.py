@@ -296,10 +296,12 @@ class TorchMemorySaver:
     def pause(self, tag: Optional[str] = None) -> None:
         """Releases the memory with this tag, or of all tags."""
         self._ensure_initialized()
-        if _flag("TMS_INIT_ENABLE") and tag in (None, _DEFAULT_TAG):
-            _refuse_expandable_segments()
         known = _known()
         tags = _tags(tag, known)
+        if _flag("TMS_INIT_ENABLE") and tag in (None, _DEFAULT_TAG):
+            _refuse_expandable_segments()
+            if _DEFAULT_TAG in tags and state(_DEFAULT_TAG) == "active":
+                torch_pools.hold_common_cache(_DEFAULT_TAG)
         if tags:
             _pause(*tags)
         # A job sets AMEM_TMS_NCCL for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
