@@ -124,6 +124,15 @@ Status DeviceThreads::wait(const Started& started, const char* what, Deadline de
   return status;
 }
 
+namespace {
+
+/// False if the device was not waited for, because the process has no context there.
+bool has_context(const Status& waited) {
+  return waited.ok() || waited.error().kind != ErrorKind::unsupported;
+}
+
+}  // namespace
+
 Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) {
   std::map<int, Job> jobs;
   for (int device : devices)
@@ -131,10 +140,15 @@ Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) 
   Status status = ok_status();
   for (const auto& job : start(std::move(jobs))) {
     Status idle = wait({job}, "the work that was queued on it", deadline);
-    const bool has_no_context = !idle.ok() && idle.error().kind == ErrorKind::unsupported;
-    if (status.ok() && !has_no_context) status = std::move(idle);
+    if (status.ok() && has_context(idle)) status = std::move(idle);
   }
   return status;
+}
+
+Status DeviceThreads::drain_here(int device) {
+  Status idle = visit_device_context(driver_, device,
+                                     [&] { return wait_for_device(driver_, exiting_, device); });
+  return has_context(idle) ? idle : ok_status();
 }
 
 Status DeviceThreads::run_in_stream(int device, std::function<Status(DriverStream)> enqueue,

@@ -51,6 +51,8 @@ class DeviceThreads {
   /// Waits for all work that was queued on these devices before the call (wait_for_device()).
   /// Ignores devices without an active context.
   Status drain(const std::vector<int>& devices, Deadline deadline);
+  /// The same for one device, as cudaFree() waits: on the calling thread, without a deadline.
+  Status drain_here(int device);
 
   /// Zeroes memory and waits for completion, without an effect on stream captures.
   Status zero(int device, DeviceAddress address, size_t size_bytes, Deadline deadline);

@@ -57,6 +57,19 @@ Status in_device_context(const Driver& driver, int device, const std::function<S
   return job();
 }
 
+Status visit_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
+  DriverContext before = nullptr;
+  int mode = kCaptureModeRelaxed;
+  AMEM_TRY(driver_status(driver, driver.cuCtxGetCurrent(&before), "cuCtxGetCurrent()"));
+  AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
+                         "cuThreadExchangeStreamCaptureMode(relaxed)"));
+  Status status = in_device_context(driver, device, job);
+  (void)driver.cuThreadExchangeStreamCaptureMode(&mode);
+  const Status back =
+      driver_status(driver, driver.cuCtxSetCurrent(before), "cuCtxSetCurrent(back)");
+  return status.ok() ? back : status;
+}
+
 namespace {
 
 /// How a device is waited for. Known after the first wait of the process.
@@ -125,8 +138,7 @@ Status free_pinned_piece(const Driver& driver, const ExitFlag& exiting, int devi
 Status wait_for_primary(const Driver& driver, const ExitFlag& exiting, int device) {
   // The driver allocates pinned memory from blocks. To create or free a block it takes a lock that
   // kernel launches need. One allocation is therefore kept, so that its block is kept too. The
-  // other is allocated and freed at each call; if freeing it failed, the next call frees it. Only
-  // the thread of the device calls this function.
+  // other is allocated and freed at each call; if freeing it failed, the next call frees it.
   static constinit thread_local void* t_stays = nullptr;
   static constinit thread_local void* t_goes = nullptr;
   const Way way = g_way;

@@ -18,6 +18,10 @@ namespace amem {
 /// the device is not active; driver; the error of the job.
 Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job);
 
+/// The same on a thread of the application, whose context and capture mode are afterwards as
+/// before.
+Status visit_device_context(const Driver& driver, int device, const std::function<Status()>& job);
+
 /// Waits for all work that was queued on a device before the call, without an effect on stream
 /// captures of the process.
 ///
@@ -29,8 +33,9 @@ Status in_device_context(const Driver& driver, int device, const std::function<S
 ///
 /// The contexts of cuCtxCreate() in which work was launched (work_contexts.h) are waited for too.
 ///
-/// To be called on the thread of the device (DeviceThreads), in its context. Errors: driver; misuse
-/// once exit() has begun.
+/// To be called in the context of the device: on its thread (DeviceThreads), or in
+/// visit_device_context(), which saves two changes of threads. Errors: driver; misuse once exit()
+/// has begun.
 Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device);
 
 /// Waits for the work that amem queued in its own stream; `what` names this work in errors. If the

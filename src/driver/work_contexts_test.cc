@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "driver/device_work.h"
 
@@ -18,6 +19,8 @@ char g_names[80];
 DriverContext context_at(int i) { return reinterpret_cast<DriverContext>(&g_names[i]); }
 DriverContext primary() { return context_at(0); }
 
+constexpr int kGlobalMode = 0;  // CU_STREAM_CAPTURE_MODE_GLOBAL, the default
+
 /// What the driver was asked, and how it behaves. Of one test, as the list of contexts is.
 struct Seen {
   DriverContext current = nullptr;
@@ -25,6 +28,8 @@ struct Seen {
   bool freeing_waits = true;
   bool test_work_done = false;
   DriverContext destroyed = nullptr;
+  int capture_mode = kGlobalMode;  ///< of the calling thread
+  int freeing_mode = kGlobalMode;  ///< in the last call that freed
 };
 Seen g_seen;
 
@@ -57,7 +62,10 @@ Driver fake_driver() {
     return context == g_seen.destroyed ? driver_result::kInvalidContext : driver_result::kSuccess;
   };
   driver.cuCtxGetDevice = [](int* device) { return *device = kDevice, driver_result::kSuccess; };
-  driver.cuThreadExchangeStreamCaptureMode = [](int*) { return driver_result::kSuccess; };
+  driver.cuThreadExchangeStreamCaptureMode = [](int* mode) {
+    std::swap(*mode, g_seen.capture_mode);
+    return driver_result::kSuccess;
+  };
   driver.cuCtxSynchronize = [] { return note_call('s'), driver_result::kSuccess; };
   driver.cuMemHostAlloc = [](void** address, size_t, unsigned) {
     *address = &g_names[78];
@@ -65,6 +73,7 @@ Driver fake_driver() {
   };
   driver.cuMemFreeHost = [](void*) {
     note_call('f');
+    g_seen.freeing_mode = g_seen.capture_mode;
     g_seen.test_work_done = g_seen.freeing_waits;
     return driver_result::kSuccess;
   };
@@ -114,6 +123,17 @@ TEST_F(WorkContexts, ThatTheApplicationHasMadeAreWaitedForToo) {
 
   EXPECT_EQ(wait(), "f0 f1 f2 ");
   EXPECT_EQ(g_seen.current, primary()) << "the thread's job goes on in another context";
+}
+
+TEST_F(WorkContexts, AreWaitedForOnAThreadOfTheApplicationWithoutAnEffectOnIt) {
+  for (const int context : {0, 1}) launch_in(context);
+  const Status waited = visit_device_context(
+      driver_, kDevice, [&] { return wait_for_device(driver_, exiting_, kDevice); });
+  EXPECT_TRUE(waited.ok());
+  EXPECT_EQ(g_seen.calls, "f0 f1 ");
+  EXPECT_EQ(g_seen.freeing_mode, kCaptureModeRelaxed) << "captures of other threads would fail";
+  EXPECT_EQ(g_seen.capture_mode, kGlobalMode);
+  EXPECT_EQ(g_seen.current, context_at(1));
 }
 
 TEST_F(WorkContexts, ThatWereDestroyedAreForgotten) {

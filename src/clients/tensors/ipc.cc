@@ -85,7 +85,7 @@ std::optional<Status> TensorClient::close(DeviceAddress address) {
     if (opened == opened_.end()) return std::nullopt;
     device = opened->second.device;
   }
-  AMEM_TRY(devices_.drain({device}, Deadline::after_ms(timeout_ms_)));
+  AMEM_TRY(devices_.drain_here(device));
   MutexLock lock(registry_.mutex);
   const auto opened = opened_.find(address);
   if (opened == opened_.end()) return std::nullopt;

@@ -249,7 +249,6 @@ Result<DriverHandle> TensorClient::make_persistent(DeviceAddress address, const 
 }
 
 Status TensorClient::free(DeviceAddress address) {
-  const Deadline deadline = Deadline::after_ms(timeout_ms_);
   const Error unknown = make_error(
       ErrorKind::misuse, 0, "0x%" PRIx64 " is not an address that amemMalloc() returned", address);
   int device = 0;
@@ -259,12 +258,12 @@ Status TensorClient::free(DeviceAddress address) {
     if (allocation == nullptr) return unknown;
     device = allocation->device();
   }
-  AMEM_TRY(devices_.drain({device}, deadline));
+  AMEM_TRY(devices_.drain_here(device));
   MutexLock lock(registry_.mutex);
   const Allocation* allocation = find(address);
   if (allocation == nullptr) return unknown;
   const AllocationId id = allocation->id;
-  if (!registry_.wait_copied(id, deadline))
+  if (!registry_.wait_copied(id, Deadline::after_ms(timeout_ms_)))
     return make_error(ErrorKind::timeout, 0, "its contents are still being copied");
   allocation = find(address);
   if (allocation == nullptr || allocation->id != id) return unknown;
