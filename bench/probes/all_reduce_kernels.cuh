@@ -81,7 +81,7 @@ template <Poll kPoll>
 __device__ bool wait_for(const Call& call, const uint32_t* flag, uint32_t epoch) {
   const bool arrived = wait(call.view, threadIdx.x, call.timeout_ns, [&] {
     const uint32_t value = kPoll == Poll::acquire ? load_acquire(flag) : load_volatile(flag);
-    return static_cast<int32_t>(value - epoch) >= 0 ? Progress::done : Progress::pending;
+    return static_cast<int32_t>(value - epoch) >= 0;
   });
   if constexpr (kPoll == Poll::fence) __threadfence_system();
   return arrived;

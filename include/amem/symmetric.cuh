@@ -6,9 +6,10 @@
  *
  * All functions are called by all threads of a block, with equal arguments. Those that wait return
  * false to all threads if a peer does not arrive within the timeout: the handle has failed, and the
- * kernel should return. Later waits of this rank, and barriers of its peers, then return false at
- * once. Compute capability 8.0 or higher. Without CUDA, the header compiles as C++: the simulated
- * GPU executes the same functions on the host.
+ * kernel should return. Waits for this rank, on all ranks, then return false immediately. No kernel
+ * that uses a View may run while a rank of its group is paused, not even one that only waits.
+ * Compute capability 8.0 or higher. Without CUDA, the header compiles as C++: the simulated GPU
+ * executes the same functions on the host.
  */
 #ifndef AMEM_SYMMETRIC_CUH_
 #define AMEM_SYMMETRIC_CUH_
@@ -96,7 +97,8 @@ inline constexpr size_t kMessageBytes = 2 * kSmallBytes;
 inline constexpr size_t kMaxScratchBytes = 32 << 20;
 static_assert(sizeof(Workspace) <= kSignalPadOffset, "the signal pad follows the workspace");
 
-/* Taken from the flags of a rank whose handle has failed: they stay far behind its peers. */
+/* Subtracted from the flags of a rank whose handle has failed, so that no barrier takes them for an
+ * arrival. */
 inline constexpr uint32_t kFailedRank = 1u << 30;
 
 /* In host memory that the device can access. */
@@ -224,47 +226,48 @@ inline void relax() { sched_yield(); }
 
 /* --- Waiting */
 
-/* Ends the use of the handle: the host reads `peer` in the report, and the peers see in their flags
- * that this rank has failed. */
+/* True if the handle of the peer has failed, as far as this rank knows. */
+AMEM_DEVICE bool has_failed(const View& view, uint32_t peer) {
+  const Workspace& own = workspace_of(view, view.rank);
+  const uint32_t reached = load_volatile(&own.channel_flags[kChannels][peer]);
+  const uint32_t epoch = load_volatile(&own.channel_epochs[kChannels]);
+  return static_cast<int32_t>(reached - epoch) < -static_cast<int32_t>(kFailedRank / 2);
+}
+
+/* The handle has failed: tells the host who did not arrive, and tells all ranks by their flags. */
 AMEM_DEVICE void fail(const View& view, uint32_t peer) {
   Workspace& own = workspace_of(view, view.rank);
-  if (!exchange_if_equal(&own.failed, 0, 1)) return; /* another thread does it */
-  store_volatile(&static_cast<Report*>(view.report)->failed_peer, peer + 1);
+  if (peer != view.rank) store_volatile(&static_cast<Report*>(view.report)->failed_peer, peer + 1);
+  if (!exchange_if_equal(&own.failed, 0, 1)) return;
   AMEM_NO_UNROLL
   for (uint32_t rank = 0; rank < view.world_size; ++rank) {
-    Workspace& workspace = workspace_of(view, rank);
     AMEM_NO_UNROLL
-    for (auto& flags : workspace.channel_flags) add_release(&flags[view.rank], 0u - kFailedRank);
-    AMEM_NO_UNROLL
-    for (auto& flags : workspace.block_flags) add_release(&flags[view.rank], 0u - kFailedRank);
+    for (auto& flags : workspace_of(view, rank).channel_flags)
+      add_release(&flags[view.rank], 0u - kFailedRank);
   }
 }
 
-enum class Progress { pending, done, peer_failed };
-
-/* Polls until `poll()` is not pending. False if the peer has failed, the timeout passes, another
- * thread fails or the host ends the wait: the handle has failed. The host's memory is read rarely,
- * because each read crosses the bus. */
-template <typename Function>
-AMEM_DEVICE bool wait(const View& view, uint32_t peer, uint64_t timeout_ns, const Function& poll) {
+/* Polls until `done()` is true. False if the timeout passes, the peer has failed or the host ends
+ * the wait: the handle has failed. The host's memory is read rarely, because each read crosses the
+ * bus. */
+template <typename Done>
+AMEM_DEVICE bool wait(const View& view, uint32_t peer, uint64_t timeout_ns, const Done& done) {
   constexpr uint32_t kPollsBetweenTimes = 64, kPollsBetweenReports = 4096;
-  if (poll() == Progress::done) return true;
+  if (done()) return true;
   const uint64_t start = now_ns();
   AMEM_NO_UNROLL
   for (uint32_t polls = 1;; ++polls) {
-    const Progress progress = poll();
-    if (progress == Progress::done) return true;
-    if (progress == Progress::peer_failed) break;
+    if (done()) return true;
     relax();
     if (polls % kPollsBetweenTimes != 0) continue;
-    if (load_volatile(&workspace_of(view, view.rank).failed) != 0) return false;
-    if (now_ns() - start >= timeout_ns) break;
-    if (polls % kPollsBetweenReports == 0 &&
-        load_volatile(&static_cast<Report*>(view.report)->abort) != 0)
-      break;
+    if (has_failed(view, view.rank)) return false; /* another thread has reported it */
+    const bool ended = has_failed(view, peer) ||
+                       (polls % kPollsBetweenReports == 0 &&
+                        load_volatile(&static_cast<Report*>(view.report)->abort) != 0);
+    if (!ended && now_ns() - start < timeout_ns) continue;
+    fail(view, peer);
+    return false;
   }
-  fail(view, peer);
-  return false;
 }
 
 /* Tells all ranks that the block has come here, after all that it has written before. `flags`: a
@@ -287,13 +290,10 @@ AMEM_DEVICE bool wait_for_all(const Block& block, const View& view, const Flags&
   AMEM_FOR_THREADS(block, peer) {
     if (peer < view.world_size && works) {
       const uint32_t* const flag = flags(workspace_of(view, view.rank)) + peer;
-      const auto poll = [&] {
-        const int32_t ahead = static_cast<int32_t>(load_volatile(flag) - epoch);
-        if (ahead >= 0) return Progress::done;
-        return ahead < -static_cast<int32_t>(kFailedRank / 2) ? Progress::peer_failed
-                                                              : Progress::pending;
+      const auto has_epoch = [&] {
+        return static_cast<int32_t>(load_volatile(flag) - epoch) >= 0;
       };
-      arrived = wait(view, peer, timeout_ns, poll) && arrived;
+      arrived = wait(view, peer, timeout_ns, has_epoch) && arrived;
       (void)load_acquire(flag); /* polls do not acquire: that takes longer */
     }
   }
@@ -308,9 +308,7 @@ AMEM_DEVICE bool change_word(const Block& block, const View& view, uint32_t peer
   AMEM_FOR_THREADS(block, thread) {
     if (thread == 0)
       changed =
-          wait(view, peer, timeout_ns, [&] {
-            return exchange_if_equal(word, from, 1 - from) ? Progress::done : Progress::pending;
-          });
+          wait(view, peer, timeout_ns, [&] { return exchange_if_equal(word, from, 1 - from); });
   }
   return block.all(changed);
 }

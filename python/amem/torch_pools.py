@@ -4,10 +4,12 @@
 PyTorch's cache never hands a block of one tag to another."""
 
 import contextlib
+import logging
 import sys
 import threading
-from typing import Callable, Dict, Iterator, List, NamedTuple, Set
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 
+_LOG = logging.getLogger(__name__)
 _mutex = threading.Lock()
 
 
@@ -25,7 +27,8 @@ _idle: Dict[Owner, List] = {}
 _parked: Dict[Owner, List] = {}
 _held: Dict[str, List] = {}  # free blocks of paused tags
 _pauses: Dict[str, int] = {}  # how often each tag was paused
-_MOST_ROUNDS = 8
+_PENDING = "active_pending_free"  # the state of a block
+process_tag: Optional[str] = None  # all memory of the process has this tag, in no pool of regions
 
 
 def torch_with_gpus():
@@ -167,16 +170,27 @@ def _pieces(segment) -> Iterator[int]:
             left -= most
 
 
-def _hold_free_blocks(torch, tag: str, find_segments: Callable[[], List]) -> None:
-    """Takes the free blocks out of PyTorch's cache until unpark(), and zeroes them: a pause does not copy zero pages."""
+def _allocate(torch, segment) -> List:
+    with torch.cuda.device(segment["device"]), torch.cuda.stream(_stream(torch, segment["stream"])):
+        return [torch.zeros(size, dtype=torch.uint8, device="cuda") for size in _pieces(segment)]
+
+
+def _hold_free_blocks(torch, tag: str, find_segments: Callable[[], List]) -> bool:
+    """Takes the free blocks out of PyTorch's cache until unpark(), and zeroes them: a pause does not copy zero pages.
+
+    False if some are still there: PyTorch has no memory for them, or allocates from other segments.
+    """
     held = _held.setdefault(tag, [])
-    for _ in range(_MOST_ROUNDS):  # a piece may take a part of another block
-        before = len(held)
-        for segment in find_segments():
-            with torch.cuda.device(segment["device"]), torch.cuda.stream(_stream(torch, segment["stream"])):
-                held += [torch.zeros(size, dtype=torch.uint8, device="cuda") for size in _pieces(segment)]
-        if len(held) == before:
-            return
+    segments, before = find_segments(), sys.maxsize
+    while 0 < (left := sum(size for segment in segments for size in _pieces(segment))) < before:
+        try:
+            held.append([_allocate(torch, segment) for segment in segments])
+        except torch.cuda.OutOfMemoryError:
+            return False
+        segments, before = find_segments(), left
+    if left > 0:
+        held.pop()
+    return left == 0
 
 
 def _common_segments() -> List:
@@ -188,10 +202,16 @@ def _common_segments() -> List:
     return [segment for segment in segments if tuple(segment.get("segment_pool_id", (0, 0))) == (0, 0)]
 
 
-def hold_common_cache(tag: str) -> None:
-    """Before a pause of this active tag, which all memory of the process has: nothing allocates the free blocks of
-    PyTorch's common cache until unpark()."""
-    _hold_free_blocks(torch_with_gpus(), tag, _common_segments)
+def _hold_common_cache(torch, tag: str) -> None:
+    """The free blocks of PyTorch's common cache. Those that another stream has used are free after its work, when
+    PyTorch allocates again."""
+    pending = [segment for segment in _common_segments() for block in segment["blocks"] if block["state"] == _PENDING]
+    for device in {segment["device"] for segment in pending}:
+        with torch.cuda.device(device):
+            torch.cuda.synchronize()
+            torch.empty(1, dtype=torch.uint8, device="cuda")
+    if not _hold_free_blocks(torch, tag, _common_segments):
+        _LOG.warning("PyTorch may use free blocks of its cache before the resume: allocate in amem.disable() only")
 
 
 def expandable_bytes() -> int:
@@ -202,7 +222,8 @@ def expandable_bytes() -> int:
 def park(tags: Set[str], region) -> None:
     """Before a pause of these active tags: no region uses their pools until unpark().
 
-    Takes the free blocks whose contents would be kept. `region(owner)` opens the region of a pool.
+    Takes the free blocks whose contents would be kept, and with the process' tag those of the common cache.
+    `region(owner)` opens the region of a pool.
     """
     torch = torch_with_gpus()
     if torch is None:
@@ -213,6 +234,8 @@ def park(tags: Set[str], region) -> None:
             _parked.setdefault(owner, []).extend(parked)
         for tag in tags:
             _pauses[tag] = _pauses.get(tag, 0) + 1
+    if process_tag in tags:
+        _hold_common_cache(torch, process_tag)
     for owner, parked in pools.items():
         for pool in parked if owner.kind in ("host", "disk") else ():
             with torch.cuda.device(owner.device), region(owner), torch.cuda.use_mem_pool(pool, owner.device):

@@ -24,6 +24,8 @@ class FakeTorch(types.ModuleType):
         self.captured = []  # (graph, options)
         self.expandable = []  # segments
         self.segment_type = "large"  # of the others
+        self.pending = []  # blocks of the common cache that are free after the work of another stream
+        self.takes_from_cache = True
         self.settings, self.zeroed, self.routed, self.blocks = "expandable_segments:True", [], [], {}
         nothing = contextlib.nullcontext
         self.cuda = types.SimpleNamespace(
@@ -39,6 +41,8 @@ class FakeTorch(types.ModuleType):
             default_stream=lambda: 0,
             MemPool=FakePool,
             use_mem_pool=self.use_mem_pool,
+            synchronize=self.synchronize,
+            OutOfMemoryError=MemoryError,
         )
         self._C = types.SimpleNamespace(
             _cuda_hasPrimaryContext=lambda device: device == 0,
@@ -61,12 +65,13 @@ class FakeTorch(types.ModuleType):
         on = self.settings.rpartition("expandable_segments:")[2].startswith("True")
         settings = {"expandable_segments": on, "PYTORCH_CUDA_ALLOC_CONF": self.settings}
         blocks = [{"size": size, "state": "inactive"} for size in self.blocks.get(pool_id, ())]
+        blocks += [{"size": size, "state": "active_pending_free"} for size in self.pending]
         segment = {"device": 0, "stream": 0, "segment_type": self.segment_type, "blocks": blocks}
         return {"allocator_settings": settings, "segments": [segment, *self.expandable]}
 
     def zeros(self, size, **_):
         self.zeroed.append(size)
-        for sizes in self.blocks.values():
+        for sizes in self.blocks.values() if self.takes_from_cache else ():
             self.take(sizes, size)
         return size
 
@@ -80,7 +85,11 @@ class FakeTorch(types.ModuleType):
     def frombuffer(self, data, dtype):
         return FakeTensor(data, ctypes.addressof(data))
 
-    def empty(self, shape, dtype):
+    def synchronize(self):
+        self.blocks.setdefault((0, 0), []).extend(self.pending)
+        self.pending = []
+
+    def empty(self, shape, dtype, device="cpu"):
         data = ctypes.create_string_buffer(shape)
         return FakeTensor(data, ctypes.addressof(data), shape)
 

@@ -88,26 +88,43 @@ def test_only_free_blocks_that_would_be_copied_are_zeroed_once(pools):
     assert pools._held == {}
 
 
-def test_free_blocks_of_the_common_cache_are_held_until_the_resume(pools):
-    blocks = [{"size": 2048, "state": "inactive"}]
+@pytest.fixture
+def process_pools(pools, monkeypatch):
+    """All memory of the process has the tag "a"."""
+    monkeypatch.setattr(pools, "process_tag", "a")
+    return pools
+
+
+def test_free_blocks_of_the_common_cache_are_held_until_the_resume(process_pools):
+    pools, blocks = process_pools, [{"size": 2048, "state": "inactive"}]
     other = {"segment_pool_id": (0, 7), "segment_type": "large", "device": 0, "stream": 0, "blocks": blocks}
-    pools.torch.expandable = [other]
+    pools.torch.expandable, pools.torch.pending = [other], [4096]
     pools.torch.blocks = {(0, 0): [512, 1024]}
-    pools.hold_common_cache("a")
-    assert pools.torch.zeroed == pools._held["a"] == [512, 1024]
+    pools.park({"b"}, no_region)
+    assert pools.torch.zeroed == []
+    pools.park({"a"}, no_region)
+    assert pools.torch.zeroed == [512, 1024, 4096]
     pools.unpark(lambda tag: tag != "a")
-    assert pools._held["a"] == [512, 1024]
+    assert pools._held["a"] != []
     pools.unpark(lambda tag: True)
     assert pools._held == {}
 
 
-def test_small_segments_are_held_whole(pools):
-    mib = 1 << 20
-    pools.torch.segment_type = "small"
-    pools.torch.blocks = {(0, 0): [2 * mib - 512, mib + 512, 1024]}
-    pools.hold_common_cache("a")
-    assert pools.torch.blocks == {(0, 0): []}
-    assert max(pools._held["a"]) == mib
+def test_small_segments_are_held_whole(process_pools):
+    mib, torch = 1 << 20, process_pools.torch
+    torch.segment_type = "small"
+    torch.blocks = {(0, 0): [2 * mib - 512, mib + 512, 1024]}
+    process_pools.park({"a"}, no_region)
+    assert torch.blocks == {(0, 0): []}
+    assert max(torch.zeroed) == mib
+
+
+def test_free_blocks_that_cannot_be_held_are_a_warning(process_pools, caplog):
+    torch = process_pools.torch
+    torch.blocks, torch.takes_from_cache = {(0, 0): [512]}, False
+    process_pools.park({"a"}, no_region)
+    assert torch.zeroed == [512] and process_pools._held["a"] == []
+    assert "allocate in amem.disable() only" in caplog.text
 
 
 def test_expandable_segments_are_off_while_any_region_is_open(pools):

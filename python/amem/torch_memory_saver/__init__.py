@@ -296,12 +296,10 @@ class TorchMemorySaver:
     def pause(self, tag: Optional[str] = None) -> None:
         """Releases the memory with this tag, or of all tags."""
         self._ensure_initialized()
-        known = _known()
-        tags = _tags(tag, known)
         if _flag("TMS_INIT_ENABLE") and tag in (None, _DEFAULT_TAG):
             _refuse_expandable_segments()
-            if _DEFAULT_TAG in tags and state(_DEFAULT_TAG) == "active":
-                torch_pools.hold_common_cache(_DEFAULT_TAG)
+        known = _known()
+        tags = _tags(tag, known)
         if tags:
             _pause(*tags)
         # A job sets AMEM_TMS_NCCL for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
@@ -393,5 +391,6 @@ torch_memory_saver = TorchMemorySaver()
 if _flag("TMS_INIT_ENABLE") and enabled():  # launchers without a GPU import this too
     _of_process = _kind(_flag("TMS_INIT_ENABLE_CPU_BACKUP"), _flag("TMS_INIT_ENABLE_DISK_BACKUP"))
     regions.process_regions.begin(_DEFAULT_TAG, _of_process)
+    torch_pools.process_tag = _DEFAULT_TAG
 sys.modules["torch_memory_saver"] = sys.modules[__name__]
 sys.modules["torch_memory_saver.utils"] = utils

@@ -50,7 +50,7 @@ TEST_F(BarrierTest, EndsWhenBothHaveArrivedAlsoWhenTheCountOverflows) {
   EXPECT_EQ(detail::workspace_of(views_[0], 1).channel_epochs[kChannel], 3u);
 }
 
-TEST_F(BarrierTest, FailsAtOnceIfAPeerHasFailedHoweverOftenItSignals) {
+TEST_F(BarrierTest, FailsIfAPeerHasFailedHoweverOftenItSignals) {
   fail_rank_0();
   EXPECT_EQ(reports_[0].failed_peer, 2u) << "1 + the rank that was late";
   for (int i = 0; i < 5; ++i) EXPECT_FALSE(barrier_of(0));
@@ -58,11 +58,14 @@ TEST_F(BarrierTest, FailsAtOnceIfAPeerHasFailedHoweverOftenItSignals) {
   EXPECT_EQ(reports_[1].failed_peer, 1u);
 }
 
-TEST_F(BarrierTest, HandleThatHasFailedWaitsForNoSignal) {
+TEST_F(BarrierTest, SignalOfAHandleThatHasFailedIsNotWaitedFor) {
   fail_rank_0();
-  EXPECT_FALSE(wait_signal(kBlock, views_[0], 1, 0));
   ASSERT_TRUE(put_signal(kBlock, views_[0], 1, 0)) << "does not wait: the word is zero";
   EXPECT_FALSE(put_signal(kBlock, views_[0], 1, 0));
+  EXPECT_FALSE(wait_signal(kBlock, views_[0], 1, 0));
+  EXPECT_EQ(reports_[1].failed_peer, 0u);
+  EXPECT_FALSE(wait_signal(kBlock, views_[1], 0, 1));
+  EXPECT_EQ(reports_[1].failed_peer, 1u);
 }
 
 }  // namespace

@@ -356,8 +356,7 @@ AMEM_DEVICE void small_all_reduce_kernel(const Block& block, const Arguments& ar
           Vector line;
           arrived = detail::wait(view, from, arguments.timeout_ns, [&] {
             line = detail::load_line(inbox);
-            return line.words[1] == epoch && line.words[3] == epoch ? detail::Progress::done
-                                                                    : detail::Progress::pending;
+            return line.words[1] == epoch && line.words[3] == epoch;
           });
           words[0] = line.words[0];
           words[1] = line.words[2];
