@@ -64,10 +64,13 @@ Status visit_device_context(const Driver& driver, int device, const std::functio
   AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
                          "cuThreadExchangeStreamCaptureMode(relaxed)"));
   Status status = in_device_context(driver, device, job);
-  (void)driver.cuThreadExchangeStreamCaptureMode(&mode);
-  const Status back =
+  const Status context =
       driver_status(driver, driver.cuCtxSetCurrent(before), "cuCtxSetCurrent(back)");
-  return status.ok() ? back : status;
+  const Status captures = driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
+                                        "cuThreadExchangeStreamCaptureMode(back)");
+  AMEM_TRY(std::move(status));
+  AMEM_TRY(context);
+  return captures;
 }
 
 namespace {

@@ -81,6 +81,12 @@ class TensorClientTest : public testing::Test {
       g_driver.accessible[address] = bytes;
       return result(false);
     };
+    driver_.cuCtxGetCurrent = [](DriverContext* context) {
+      *context = nullptr;
+      return driver_result::kSuccess;
+    };
+    driver_.cuCtxSetCurrent = [](DriverContext) { return driver_result::kSuccess; };
+    driver_.cuThreadExchangeStreamCaptureMode = [](int*) { return driver_result::kSuccess; };
     // The device has no context, and so no work to wait for.
     driver_.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* active) {
       *active = 0;
