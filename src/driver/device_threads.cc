@@ -146,6 +146,7 @@ Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) 
 }
 
 Status DeviceThreads::drain_here(int device) {
+  AMEM_TRY(exiting_.check());
   Status idle = visit_device_context(driver_, device,
                                      [&] { return wait_for_device(driver_, exiting_, device); });
   return has_context(idle) ? idle : ok_status();
