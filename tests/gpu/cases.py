@@ -158,7 +158,7 @@ def _regions(build: Path) -> list[Case]:
         case("regions", "regions"),
         case("regions_expandable", "regions", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
         case("saver", "saver", AMEM_TMS="1"),
-        case("saver_process", "saver_process", AMEM_TMS="1", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1"),
+        case("saver_init", "saver_init", AMEM_TMS="1", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1"),
         case("ipc", "ipc"),
         case("access", "access"),
         case("models", "models"),

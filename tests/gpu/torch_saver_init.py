@@ -3,7 +3,7 @@
 """All memory of a process as torch_memory_saver's TMS_INIT_ENABLE has it: PyTorch's free blocks are neither copied nor
 used while it is paused.
 
-AMEM_TMS=1 TMS_INIT_ENABLE=1 TMS_INIT_ENABLE_CPU_BACKUP=1 python tests/gpu/torch_saver_process.py
+AMEM_TMS=1 TMS_INIT_ENABLE=1 TMS_INIT_ENABLE_CPU_BACKUP=1 python tests/gpu/torch_saver_init.py
 """
 
 import site
