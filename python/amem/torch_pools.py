@@ -28,7 +28,7 @@ _parked: Dict[Owner, List] = {}
 _held: Dict[str, List] = {}  # free blocks of paused tags
 _pauses: Dict[str, int] = {}  # how often each tag was paused
 _PENDING = "active_pending_free"  # the state of a block
-process_tag: Optional[str] = None  # all memory of the process has this tag, in no pool of regions
+process_tag: Optional[str] = None  # of PyTorch's common cache, with TMS_INIT_ENABLE
 
 
 def torch_with_gpus():

@@ -145,7 +145,7 @@ Status DeviceThreads::drain(const std::vector<int>& devices, Deadline deadline) 
   return status;
 }
 
-Status DeviceThreads::drain_here(int device) {
+Status DeviceThreads::drain_on_this_thread(int device) {
   AMEM_TRY(exiting_.check());
   Status idle = visit_device_context(driver_, device,
                                      [&] { return wait_for_device(driver_, exiting_, device); });

@@ -52,7 +52,7 @@ class DeviceThreads {
   /// Ignores devices without an active context.
   Status drain(const std::vector<int>& devices, Deadline deadline);
   /// The same for one device, as cudaFree() waits: on the calling thread, without a deadline.
-  Status drain_here(int device);
+  Status drain_on_this_thread(int device);
 
   /// Zeroes memory and waits for completion, without an effect on stream captures.
   Status zero(int device, DeviceAddress address, size_t size_bytes, Deadline deadline);

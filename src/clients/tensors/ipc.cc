@@ -85,7 +85,7 @@ std::optional<Status> TensorClient::close(DeviceAddress address) {
     if (opened == opened_.end()) return std::nullopt;
     device = opened->second.device;
   }
-  AMEM_TRY(devices_.drain_here(device));
+  AMEM_TRY(devices_.drain_on_this_thread(device));
   MutexLock lock(registry_.mutex);
   const auto opened = opened_.find(address);
   if (opened == opened_.end()) return std::nullopt;

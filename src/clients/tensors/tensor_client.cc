@@ -258,7 +258,7 @@ Status TensorClient::free(DeviceAddress address) {
     if (allocation == nullptr) return unknown;
     device = allocation->device();
   }
-  AMEM_TRY(devices_.drain_here(device));
+  AMEM_TRY(devices_.drain_on_this_thread(device));
   MutexLock lock(registry_.mutex);
   const Allocation* allocation = find(address);
   if (allocation == nullptr) return unknown;
