@@ -241,11 +241,18 @@ class RawListener {
   RawListener() : socket_(std::move(listen_at(id).value())) {}
   /// Only for the queue's length: listen(2) again sets it anew.
   void shrink_queue() { ASSERT_EQ(listen(socket_.get(), 0), 0); }
+  /// The next connection from this process. Jobs that pause meanwhile tell every process of this
+  /// user: their connections are closed.
   std::unique_ptr<RawPeer> accept_one(int patience_ms = static_cast<int>(kPatienceMs)) {
-    pollfd wait{socket_.get(), POLLIN, 0};
-    if (poll(&wait, 1, patience_ms) != 1) return nullptr;
-    UniqueFd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    return accepted.valid() ? std::make_unique<RawPeer>(std::move(accepted)) : nullptr;
+    const Deadline deadline = Deadline::after_ms(patience_ms);
+    for (pollfd wait{socket_.get(), POLLIN, 0}; poll(&wait, 1, deadline.left_ms()) == 1;) {
+      UniqueFd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (!accepted.valid()) return nullptr;
+      const Result<pid_t> from = pid_of_peer(accepted.get());
+      if (from.ok() && from.value() == getpid())
+        return std::make_unique<RawPeer>(std::move(accepted));
+    }
+    return nullptr;
   }
   /// Nobody listens there any more.
   void close() { socket_.reset(); }
