@@ -314,11 +314,13 @@ std::string CommunicatorOrders::group_end(Words&) {
   return "";
 }
 
-std::string CommunicatorOrders::nccl_suspend(Words&) {
-  return std::to_string(seconds_of([this] { suspend_natively(all()); }));
+std::string CommunicatorOrders::nccl_suspend(Words& words) {
+  const std::vector<ncclComm_t> communicators = named_or_all(words);
+  return std::to_string(seconds_of([&] { suspend_natively(communicators); }));
 }
-std::string CommunicatorOrders::nccl_resume(Words&) {
-  return std::to_string(seconds_of([this] { resume_natively(all()); }));
+std::string CommunicatorOrders::nccl_resume(Words& words) {
+  const std::vector<ncclComm_t> communicators = named_or_all(words);
+  return std::to_string(seconds_of([&] { resume_natively(communicators); }));
 }
 
 std::string CommunicatorOrders::on_communicator(Words& words, void (Communicator::*method)()) {
@@ -334,7 +336,8 @@ Communicator& CommunicatorOrders::find(const std::string& name) {
   return *found->second;
 }
 
-std::vector<ncclComm_t> CommunicatorOrders::all() const {
+std::vector<ncclComm_t> CommunicatorOrders::named_or_all(Words& words) {
+  if (std::string one; words >> one) return {find(one).get()};
   std::vector<ncclComm_t> comms;
   for (const auto& [name, communicator] : communicators_) comms.push_back(communicator->get());
   return comms;

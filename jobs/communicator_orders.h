@@ -63,8 +63,9 @@ class CommunicatorOrders {
   void add(const std::string& name, ncclComm_t comm);
   std::string on_communicator(Words& words, void (Communicator::*method)());
   std::string with_rank(Words& words, void (Communicator::*method)(size_t, int));
-  /// Sorted by name, which is the same order on every rank.
-  std::vector<ncclComm_t> all() const;
+  /// The communicator that the next word names; without a word all, sorted by name, which is the
+  /// same order on every rank.
+  std::vector<ncclComm_t> named_or_all(Words& words);
 
   Context context_ = nullptr;
   Stream stream_ = nullptr;

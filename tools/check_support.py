@@ -29,8 +29,8 @@ import source_tree
 SUPPORT = "docs/support.md"
 TROUBLES = "docs/troubleshooting.md"
 _ABOUT_SUPPORT = re.compile(r"tests/process/(transports|containers|net_plugin|descriptors|several_devices)_test\.cc")
-# Suites whose tests `./dev test` skips: minccl has no ncclCommSuspend(), and a machine may have no stock NCCL.
-_NOT_SIMULATED = ("NativeSuspend", "StockNccl")
+# Suites whose tests `./dev test` may skip: a machine may have no stock NCCL.
+_NOT_SIMULATED = ("StockNccl",)
 _SPAN = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"\]\([^)]*\.md(?:#[^)]*)?\)")
 _WITHOUT_CLAIMS = ("what to add", "what is freed")

@@ -106,19 +106,46 @@ ncclResult_t cumem_free(void* address) {
   return free_address(address, size_bytes);
 }
 
-ncclResult_t cumem_import(int fd, size_t size_bytes, void** address) {
+ncclResult_t cumem_import(int fd, size_t size_bytes, void** address, CuMemHandle* handle) {
   CuDevice device = 0;
   MINCCL_CU(context_get_device(&device));
-  CuMemHandle handle = 0;
   MINCCL_CU(
-      mem_import(&handle, reinterpret_cast<void*>(static_cast<uintptr_t>(fd)), kHandleTypePosixFd));
+      mem_import(handle, reinterpret_cast<void*>(static_cast<uintptr_t>(fd)), kHandleTypePosixFd));
   CuAllocationProp prop;
-  MINCCL_CU(mem_get_properties(&prop, handle));
+  MINCCL_CU(mem_get_properties(&prop, *handle));
   size_t granularity = 0;
   MINCCL_CU(mem_get_granularity(&granularity, &prop, kGranularityMinimum));
-  ncclResult_t result = map_or_undo(handle, round_up(size_bytes, granularity), 0, device, address);
-  if (result != ncclSuccess) driver().mem_release(handle);
+  ncclResult_t result = map_or_undo(*handle, round_up(size_bytes, granularity), 0, device, address);
+  if (result != ncclSuccess) driver().mem_release(*handle);
   return result;
+}
+
+ncclResult_t cumem_leave(void* address, CuMemHandle handle, size_t size_bytes) {
+  MINCCL_CU(mem_unmap(device_pointer(address), size_bytes));
+  MINCCL_CU(mem_release(handle));
+  return ncclSuccess;
+}
+
+ncclResult_t cumem_map_again(void* address, size_t size_bytes, CuMemHandle handle) {
+  CuDevice device = 0;
+  MINCCL_CU(context_get_device(&device));
+  MINCCL_CU(mem_map(device_pointer(address), size_bytes, 0, handle, 0));
+  return grant(address, size_bytes, device);
+}
+
+ncclResult_t cumem_recreate(void* address, size_t size_bytes, CuMemHandle* handle) {
+  CuDevice device = 0;
+  MINCCL_CU(context_get_device(&device));
+  CuAllocationProp prop;
+  MINCCL_TRY(properties_of(device, kHandleTypePosixFd, &prop));
+  MINCCL_CU(mem_create(handle, size_bytes, &prop, 0));
+  return cumem_map_again(address, size_bytes, *handle);
+}
+
+ncclResult_t cumem_import_again(int fd, void* address, size_t size_bytes, CuMemHandle* handle) {
+  MINCCL_CU(
+      mem_import(handle, reinterpret_cast<void*>(static_cast<uintptr_t>(fd)), kHandleTypePosixFd));
+  return cumem_map_again(address, size_bytes, *handle);
 }
 
 ncclResult_t cumem_map_alias(CuMemHandle handle, size_t size_bytes, void** address) {

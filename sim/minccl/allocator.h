@@ -18,11 +18,20 @@ ncclResult_t cumem_alloc(size_t size_bytes, void** address, CuMemHandle* handle)
 ncclResult_t cumem_free(void* address);
 
 /// Imports the memory behind `fd`; the handle reference is kept until cumem_free().
-ncclResult_t cumem_import(int fd, size_t size_bytes, void** address);
+ncclResult_t cumem_import(int fd, size_t size_bytes, void** address, CuMemHandle* handle);
 
 /// A second address for memory of this process; takes over no reference.
 ncclResult_t cumem_map_alias(CuMemHandle handle, size_t size_bytes, void** address);
 ncclResult_t cumem_unmap_alias(void* address);
+
+/// What ncclCommSuspend() does with memory at `address`: unmaps and releases it, and keeps the
+/// address (mem_manager.cc@v2.30.7-1).
+ncclResult_t cumem_leave(void* address, CuMemHandle handle, size_t size_bytes);
+/// What ncclCommResume() does: creates memory of the same size, without a query of the granularity,
+/// and maps it at the same address; or imports it there.
+ncclResult_t cumem_recreate(void* address, size_t size_bytes, CuMemHandle* handle);
+ncclResult_t cumem_map_again(void* address, size_t size_bytes, CuMemHandle handle);
+ncclResult_t cumem_import_again(int fd, void* address, size_t size_bytes, CuMemHandle* handle);
 
 /// A second address for memory of cumem_alloc() that is mapped already: in the middle of a reserved
 /// range, where NCCL has its windows (dev_runtime.cc@v2.30.7-1).

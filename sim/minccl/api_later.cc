@@ -2,8 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
 // Functions that NCCL got after the version that minccl says it is. They check what they are given
-// and do nothing, so that a test can see which calls come through. Not ncclCommSuspend: the
-// benchmark measures it where it is there.
+// and do nothing, so that a test can see which calls come through.
 #include "sim/minccl/api.h"
 
 namespace amem::minccl {

@@ -64,6 +64,19 @@ MINCCL_API(ncclResult_t, ncclMemFree, void* ptr) {
   return user_free(ptr);
 }
 
+MINCCL_API(ncclResult_t, ncclCommSuspend, ncclComm_t comm, int flags) {
+  constexpr int kSuspendMemory = 1;  // NCCL_SUSPEND_MEM, the only flag
+  MINCCL_TRY(check_usable(comm));
+  if (flags != kSuspendMemory)
+    return fail(ncclInvalidArgument, "ncclCommSuspend: the flags are %d", flags);
+  return comm->suspend();
+}
+
+MINCCL_API(ncclResult_t, ncclCommResume, ncclComm_t comm) {
+  MINCCL_TRY(check_usable(comm));
+  return comm->resume();
+}
+
 MINCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void* buffer, size_t size_bytes,
            void** handle) {
   MINCCL_TRY(check_usable(comm));

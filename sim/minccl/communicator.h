@@ -70,6 +70,11 @@ class Communicator {
   /// Launches the pending operations as one kernel. Does not wait.
   ncclResult_t launch_pending();
 
+  /// ncclCommSuspend() and ncclCommResume(): release the P2P buffers, with their contents in host
+  /// memory, and restore them at the same addresses. All ranks call them.
+  ncclResult_t suspend();
+  ncclResult_t resume();
+
   /// Waits until all kernels have ended.
   ncclResult_t finalize();
   /// Ends all waits of this communicator. Any thread.
@@ -148,6 +153,7 @@ class Communicator {
   CuEvent stream_joint_ = nullptr;
   CuStream last_stream_ = nullptr;
   bool has_launched_ = false;
+  bool is_suspended_ = false;
 
   uint32_t* abort_flag_ = nullptr;  ///< host memory that kernels read
   DeviceCommunicator* device_communicator_ = nullptr;

@@ -128,4 +128,36 @@ ncclResult_t Communicator::connect(std::vector<ConnectTask> tasks) {
   return result;
 }
 
+ncclResult_t Communicator::suspend() {
+  if (is_suspended_) return fail(ncclInvalidUsage, "the communicator is suspended already");
+  MINCCL_TRY(finalize());
+  ContextScope scope(context_);
+  MINCCL_TRY(bootstrap_.barrier(Patience::begin(&aborting_)));
+  for (auto& [key, end] : ends_) MINCCL_TRY(end->suspend_import());
+  MINCCL_TRY(bootstrap_.barrier(Patience::begin(&aborting_)));
+  for (auto& [key, end] : ends_) MINCCL_TRY(end->suspend_own());
+  is_suspended_ = true;
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::resume() {
+  if (!is_suspended_) return fail(ncclInvalidUsage, "the communicator is not suspended");
+  ContextScope scope(context_);
+  for (auto& [key, end] : ends_) {
+    ConnectInfo ours{};
+    MINCCL_TRY(end->resume_own(&ours));
+    MINCCL_TRY(bootstrap_.send(key.peer, tag_of(key.index, key.direction), &ours, sizeof ours,
+                               Patience::begin(&aborting_)));
+  }
+  for (auto& [key, end] : ends_) {
+    ConnectInfo theirs{};
+    MINCCL_TRY(bootstrap_.recv(key.peer, tag_of(key.index, opposite(key.direction)), &theirs,
+                               sizeof theirs, Patience::begin(&aborting_)));
+    MINCCL_TRY(end->resume_import(theirs));
+  }
+  MINCCL_TRY(bootstrap_.barrier(Patience::begin(&aborting_)));
+  is_suspended_ = false;
+  return ncclSuccess;
+}
+
 }  // namespace amem::minccl

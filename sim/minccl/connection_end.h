@@ -55,6 +55,14 @@ class ConnectionEnd {
   virtual ncclResult_t connect(const ConnectInfo& theirs, DeviceConnection* connection) = 0;
   virtual ncclResult_t release() = 0;
 
+  // ncclCommSuspend() calls first suspend_import() of all ranks, then suspend_own();
+  // ncclCommResume() calls first resume_own(), then resume_import() with the result of the other
+  // end. Host memory stays.
+  virtual ncclResult_t suspend_import() { return ncclSuccess; }
+  virtual ncclResult_t suspend_own() { return ncclSuccess; }
+  virtual ncclResult_t resume_own(ConnectInfo*) { return ncclSuccess; }
+  virtual ncclResult_t resume_import(const ConnectInfo&) { return ncclSuccess; }
+
  protected:
   bool sends() const { return direction_ == Direction::send; }
   size_t own_bytes() const {

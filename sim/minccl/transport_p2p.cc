@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
+#include <cstddef>
+#include <vector>
+
 #include "sim/minccl/allocator.h"
 #include "sim/minccl/connection_end.h"
 #include "sim/minccl/net_plugin.h"
@@ -20,6 +23,10 @@ class P2pEnd final : public ConnectionEnd {
   ncclResult_t setup(ConnectInfo* ours) override;
   ncclResult_t connect(const ConnectInfo& theirs, DeviceConnection* connection) override;
   ncclResult_t release() override;
+  ncclResult_t suspend_import() override;
+  ncclResult_t suspend_own() override;
+  ncclResult_t resume_own(ConnectInfo* ours) override;
+  ncclResult_t resume_import(const ConnectInfo& theirs) override;
 
  private:
   enum class Access { none, imported, alias, direct };
@@ -29,9 +36,16 @@ class P2pEnd final : public ConnectionEnd {
   ncclResult_t import(const ConnectInfo& theirs);
   ncclResult_t map_alias(const ConnectInfo& theirs);
   ncclResult_t use_directly(const ConnectInfo& theirs);
+  ncclResult_t fetch(const ConnectInfo& theirs, UniqueFd* fd) const;
+  ConnectInfo describe_own() const;
 
   void* own_ = nullptr;
+  size_t own_size_ = 0;
+  CuMemHandle own_handle_ = 0;
+  std::vector<std::byte> suspended_;
   void* other_ = nullptr;
+  size_t other_size_ = 0;
+  CuMemHandle other_handle_ = 0;
   Access access_ = Access::none;
 };
 
@@ -39,23 +53,28 @@ class P2pEnd final : public ConnectionEnd {
 constexpr size_t kP2pUnit = size_t{2} << 20;
 
 ncclResult_t P2pEnd::setup(ConnectInfo* ours) {
-  CuMemHandle handle = 0;
-  const size_t size_bytes = (own_bytes() + kP2pUnit - 1) / kP2pUnit * kP2pUnit;
-  MINCCL_TRY(device_alloc(size_bytes, &own_, &handle));
-  MINCCL_TRY(register_with_net_plugin(own_, size_bytes));
+  own_size_ = (own_bytes() + kP2pUnit - 1) / kP2pUnit * kP2pUnit;
+  MINCCL_TRY(device_alloc(own_size_, &own_, &own_handle_));
+  MINCCL_TRY(register_with_net_plugin(own_, own_size_));
   if (!link_.self.cumem) {
     // cuMemAlloc gives used memory as it is; NCCL clears its legacy buffers (p2p.cc:247@2.30.7).
-    MINCCL_CU(memset_async(device_pointer(own_), 0, size_bytes, link_.side_stream));
+    MINCCL_CU(memset_async(device_pointer(own_), 0, own_size_, link_.side_stream));
     MINCCL_CU(stream_synchronize(link_.side_stream));
   }
   // A reference for the rank of this process that will map the handle again, so that the memory
   // outlives this end should the two be freed in the wrong order (NCCL p2p.cc:240@2.30.7).
-  if (link_.self.cumem && same_process() && !same_device()) MINCCL_CU(mem_retain(&handle, own_));
-  *ours = {};
-  ours->handle = handle;
-  ours->size_bytes = size_bytes;
-  ours->address = device_pointer(own_);
+  if (link_.self.cumem && same_process() && !same_device())
+    MINCCL_CU(mem_retain(&own_handle_, own_));
+  *ours = describe_own();
   return ncclSuccess;
+}
+
+ConnectInfo P2pEnd::describe_own() const {
+  ConnectInfo info{};
+  info.handle = own_handle_;
+  info.size_bytes = own_size_;
+  info.address = device_pointer(own_);
+  return info;
 }
 
 ncclResult_t P2pEnd::connect(const ConnectInfo& theirs, DeviceConnection* connection) {
@@ -77,13 +96,17 @@ ncclResult_t P2pEnd::import(const ConnectInfo& theirs) {
                 "NCCL_CUMEM_ENABLE another?",
                 link_.peer.rank);
   UniqueFd fd;
-  MINCCL_TRY(
-      fetch_memory_fd(link_.peer.uds_name, theirs.handle, Patience::begin(link_.aborting), &fd));
+  MINCCL_TRY(fetch(theirs, &fd));
   // Mapped whole: the owner rounded the size up to the same granularity.
-  MINCCL_TRY(cumem_import(fd.get(), theirs.size_bytes, &other_));
+  MINCCL_TRY(cumem_import(fd.get(), theirs.size_bytes, &other_, &other_handle_));
+  other_size_ = theirs.size_bytes;
   access_ = Access::imported;
   log_info("rank %d -> %d via P2P/CUMEM", link_.self.rank, link_.peer.rank);
   return ncclSuccess;
+}
+
+ncclResult_t P2pEnd::fetch(const ConnectInfo& theirs, UniqueFd* fd) const {
+  return fetch_memory_fd(link_.peer.uds_name, theirs.handle, Patience::begin(link_.aborting), fd);
 }
 
 ncclResult_t P2pEnd::map_alias(const ConnectInfo& theirs) {
@@ -115,6 +138,42 @@ ncclResult_t P2pEnd::release() {
   MINCCL_TRY(device_free(own_));
   own_ = nullptr;
   return ncclSuccess;
+}
+
+// Contents are copied to pageable host memory in place of pinned.
+
+ncclResult_t P2pEnd::suspend_import() {
+  if (access_ == Access::alias)
+    return fail(ncclInvalidUsage, "ranks of one process are not suspended in this simulation");
+  return access_ == Access::imported ? cumem_leave(other_, other_handle_, other_size_)
+                                     : ncclSuccess;
+}
+
+ncclResult_t P2pEnd::suspend_own() {
+  if (!link_.self.cumem) return ncclSuccess;
+  suspended_.resize(own_size_);
+  MINCCL_CU(
+      copy_to_host_async(suspended_.data(), device_pointer(own_), own_size_, link_.side_stream));
+  MINCCL_CU(stream_synchronize(link_.side_stream));
+  return cumem_leave(own_, own_handle_, own_size_);
+}
+
+ncclResult_t P2pEnd::resume_own(ConnectInfo* ours) {
+  if (link_.self.cumem) {
+    MINCCL_TRY(cumem_recreate(own_, own_size_, &own_handle_));
+    MINCCL_CU(copy_to_device_async(device_pointer(own_), suspended_.data(), own_size_,
+                                   link_.side_stream));
+    MINCCL_CU(stream_synchronize(link_.side_stream));
+  }
+  *ours = describe_own();
+  return ncclSuccess;
+}
+
+ncclResult_t P2pEnd::resume_import(const ConnectInfo& theirs) {
+  if (access_ != Access::imported) return ncclSuccess;
+  UniqueFd fd;
+  MINCCL_TRY(fetch(theirs, &fd));
+  return cumem_import_again(fd.get(), other_, other_size_, &other_handle_);
 }
 
 }  // namespace

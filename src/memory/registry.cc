@@ -106,6 +106,18 @@ void Registry::move_out_of_slab(Allocation& allocation, DriverHandle handle, siz
   allocation.offset_bytes = 0;
 }
 
+void Registry::move_into_slot(Allocation& allocation, const Allocation& vacated) {
+  leave_backing(allocation);
+  Backing& slab = backing_of(vacated);
+  slab.allocations[vacated.offset_bytes] = allocation.id;
+  allocation.backing = slab.id;
+  allocation.offset_bytes = vacated.offset_bytes;
+  allocation.properties = slab.properties;
+  allocation.is_buffer = vacated.is_buffer;
+  allocation.importers = vacated.importers;
+  allocations_.erase(vacated.id);
+}
+
 Allocation* Registry::find_handle(DriverHandle handle) {
   return is_our_handle(handle) ? find(allocation_of(handle)) : nullptr;
 }
@@ -150,7 +162,11 @@ void Registry::remove_mapping(const Mapping& mapping) {
 Mapping* Registry::find_mapping(DeviceAddress start) { return find_in(mappings_, start); }
 
 Placement& Registry::add_placement(Backing& backing, DeviceAddress address, size_t size_bytes) {
-  if (backing.is_slab) slab_addresses_[address] = {size_bytes, backing.id, {}};
+  if (backing.is_slab) {
+    SlabAddresses& addresses = slab_addresses_[address];
+    addresses.size_bytes = size_bytes;
+    addresses.slab = backing.id;
+  }
   return backing.placements.emplace_back(Placement{address, size_bytes, {}, false, false});
 }
 
@@ -171,6 +187,22 @@ std::map<DeviceAddress, Registry::SlabAddresses>::iterator Registry::slab_addres
 Backing* Registry::slab_at(DeviceAddress address) {
   const auto found = slab_addresses(address);
   return found == slab_addresses_.end() ? nullptr : find_backing(found->second.slab);
+}
+
+Allocation* Registry::vacated_at(DeviceAddress address) {
+  const Backing* slab = slab_at(address);
+  if (slab == nullptr || slab->is_import) return nullptr;
+  const auto found = slab->allocations.find(address - slab_addresses(address)->first);
+  if (found == slab->allocations.end()) return nullptr;
+  Allocation& allocation = allocations_.at(found->second);
+  const bool is_vacated =
+      allocation.handle_references == 0 && allocation.mappings.empty() && is_reserved(allocation);
+  return is_vacated ? &allocation : nullptr;
+}
+
+size_t Registry::former_slab_bytes(DeviceAddress address) {
+  const SlabAddresses* const found = find_in(slab_addresses_, address);
+  return found == nullptr || found->slab != 0 ? 0 : found->size_bytes;
 }
 
 void Registry::add_reservation(DeviceAddress address) {
@@ -198,8 +230,18 @@ int Registry::reservations_of(DeviceAddress address) {
   return count == nullptr ? 0 : *count;
 }
 
+bool Registry::is_reserved(const Allocation& allocation) {
+  const Backing& slab = backing_of(allocation);
+  return slab.is_slab &&
+         std::any_of(slab.placements.begin(), slab.placements.end(),
+                     [&](const Placement& at) AMEM_REQUIRES(mutex) {
+                       return reservations_of(at.address + allocation.offset_bytes) > 0;
+                     });
+}
+
 bool Registry::is_unused(const Allocation& allocation) {
   if (allocation.handle_references > 0 || !allocation.mappings.empty()) return false;
+  if (!allocation.is_import && is_reserved(allocation)) return false;
   // A late write of an importer would reach the next allocation in this slot.
   return allocation.importers.empty() || !backing_of(allocation).is_slab;
 }

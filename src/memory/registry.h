@@ -53,6 +53,9 @@ class Registry {
   /// Moves an allocation without mappings from its slab into its own backing.
   void move_out_of_slab(Allocation& allocation, DriverHandle handle, size_t backing_bytes)
       AMEM_REQUIRES(mutex);
+  /// The reverse: the allocation replaces `vacated`, of the same size. Its own backing, which the
+  /// caller releases, is then empty.
+  void move_into_slot(Allocation& allocation, const Allocation& vacated) AMEM_REQUIRES(mutex);
 
   /// nullptr if the handle is unknown or was released.
   Allocation* find_handle(DriverHandle handle) AMEM_REQUIRES(mutex);
@@ -79,6 +82,11 @@ class Registry {
   void remove_placement(Backing& backing, DeviceAddress address) AMEM_REQUIRES(mutex);
   /// The slab whose placement contains `address`, or nullptr.
   Backing* slab_at(DeviceAddress address) AMEM_REQUIRES(mutex);
+  /// The allocation of a slab whose addresses the client still reserves at `address`, but to which
+  /// it has neither handles nor mappings; nullptr if there is none.
+  Allocation* vacated_at(DeviceAddress address) AMEM_REQUIRES(mutex);
+  /// The size of the addresses of a former slab that begin at `address`; 0 if there is none.
+  size_t former_slab_bytes(DeviceAddress address) AMEM_REQUIRES(mutex);
 
   /// Counts an address in a slab that the client received in place of a reservation. The addresses
   /// of a placement stay reserved until the client has freed all of them, even if the slab no
@@ -91,8 +99,8 @@ class Registry {
   /// The number of reservations that the client has of this address.
   int reservations_of(DeviceAddress address) AMEM_REQUIRES(mutex);
 
-  /// True if the client has neither handles nor mappings of the allocation, and no other process
-  /// uses its slot.
+  /// True if the client has neither handles nor mappings of the allocation, no other process uses
+  /// its slot, and the client cannot map new memory there.
   bool is_unused(const Allocation& allocation) AMEM_REQUIRES(mutex);
   /// Erases the allocation but not its backing.
   void erase(AllocationId id) AMEM_REQUIRES(mutex);
@@ -124,6 +132,7 @@ class Registry {
   Backing& add_backing(size_t size_bytes, const AllocationProperties& properties,
                        DriverHandle handle, const Tag& tag) AMEM_REQUIRES(mutex);
   void leave_backing(const Allocation& allocation) AMEM_REQUIRES(mutex);
+  bool is_reserved(const Allocation& allocation) AMEM_REQUIRES(mutex);
 
   AllocationMap allocations_ AMEM_GUARDED_BY(mutex);
   std::map<BackingId, Backing> backings_ AMEM_GUARDED_BY(mutex);

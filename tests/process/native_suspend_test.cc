@@ -10,10 +10,7 @@ class NativeSuspend : public JobTest {
  protected:
   void SetUp() override {
     AMEM_NEEDS_GPUS(2);
-    start({{"AMEM_SLAB", "0"}});
-  }
-  void start(const std::map<std::string, std::string>& environment) {
-    job_ = pair(environment);
+    job_ = pair();
     if ((*job_)[0].ask("exports ncclCommSuspend") != "1")
       GTEST_SKIP() << "this NCCL has no ncclCommSuspend()";
   }
@@ -29,7 +26,8 @@ class NativeSuspend : public JobTest {
 };
 
 TEST_F(NativeSuspend, WorksBeforeBetweenAndAfterPauses) {
-  for (int cycle = 0; cycle < 2; ++cycle) {
+  const size_t before_bytes = used_bytes((*job_)[0]);
+  for (int cycle = 0; cycle < 3; ++cycle) {
     job_->all("nccl_suspend");
     job_->all("nccl_resume");
     check();
@@ -37,6 +35,17 @@ TEST_F(NativeSuspend, WorksBeforeBetweenAndAfterPauses) {
     job_->all("resume");
     check();
   }
+  EXPECT_EQ(used_bytes((*job_)[0]), before_bytes);
+}
+
+// What another communicator allocates meanwhile does not get the addresses of this one.
+TEST_F(NativeSuspend, AnotherCommunicatorIsMadeMeanwhile) {
+  job_->all("nccl_suspend world");
+  job_->make("other");
+  job_->all("check other" + counts());
+  job_->all("nccl_resume world");
+  job_->all("check other" + counts());
+  check();
 }
 
 TEST_F(NativeSuspend, IsRefusedWhilePaused) {
@@ -54,13 +63,6 @@ TEST_F(NativeSuspend, CanBePausedAndResumed) {
   expect_refused("nccl_resume", "this process is paused");
   job_->all("resume");
   job_->all("nccl_resume");
-  check();
-}
-
-TEST_F(NativeSuspend, IsRefusedWithSlabs) {
-  start({});
-  if (IsSkipped()) return;
-  expect_refused("nccl_suspend", "set AMEM_SLAB=0 and start again");
   check();
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
+#include <atomic>
 #include <utility>
 #include <vector>
 
 #include "base/last_error.h"
+#include "base/log.h"
 #include "clients/nccl/doors/passage.h"
 
 namespace amem {
@@ -77,14 +79,12 @@ AMEM_DOOR(ncclGroupStart, (), (), {
   return result;
 })
 
-// Its counterpart maps new memory at the addresses of the old one (mem_manager.cc@v2.30.7-1), which
-// are parts of slabs.
 AMEM_DOOR(ncclCommSuspend, (Comm comm, int flags), (comm, flags), {
-  if (hook_context()->slabs)
-    return report_error("ncclCommSuspend",
-                        make_error(ErrorKind::unsupported, 0,
-                                   "with amem's slabs NCCL could not resume: call ncclPause() "
-                                   "instead, or set AMEM_SLAB=0 and start again"));
+  static std::atomic<bool> told{false};
+  if (hook_context()->slabs && !told.exchange(true))
+    AMEM_LOG(warn, -1,
+             "ncclCommSuspend() frees no GPU memory, because its buffers share slabs with others: "
+             "call ncclPause(), or set AMEM_SLAB=0 and start again");
   return inside(*client, kCopy, "ncclCommSuspend", comm, [&] { return real(comm, flags); });
 })
 

@@ -81,7 +81,7 @@ DriverResult create_own(HookContext& context, DriverHandle* handle, size_t size_
                         const AllocationProperties& properties, unsigned long long flags,
                         bool is_buffer) {
   DriverHandle real = 0;
-  const size_t bytes = is_buffer ? driver_bytes(context, size_bytes) : size_bytes;
+  const size_t bytes = driver_bytes(context, size_bytes);
   const DriverResult result = context.driver->cuMemCreate(&real, bytes, &properties, flags);
   if (result != driver_result::kSuccess) return result;
 

@@ -66,6 +66,48 @@ DriverResult leave_slab(HookContext& context, Allocation& allocation)
   return driver_result::kSuccess;
 }
 
+/// ncclCommSuspend() unmaps and releases memory and keeps its address; ncclCommResume() creates
+/// memory of the same size without asking for the granularity and maps it at this address
+/// (mem_manager.cc@v2.30.7-1). In a slab the new allocation replaces the old one.
+DriverResult return_to_slab(HookContext& context, DriverHandle handle, DeviceAddress address) {
+  size_t size_bytes = 0;
+  int device = 0;
+  {
+    MutexLock lock(context.registry->mutex);
+    Allocation* const allocation = find_copied(context, handle);
+    const Allocation* const vacated = context.registry->vacated_at(address);
+    if (allocation == nullptr || vacated == nullptr || allocation->is_import ||
+        allocation->was_mapped || allocation->nonce != 0 ||
+        allocation->size_bytes != vacated->size_bytes)
+      return driver_result::kSuccess;
+    Backing& own = context.registry->backing_of(*allocation);
+    context.registry->move_into_slot(*allocation, *vacated);
+    erase_if_empty(*context.driver, *context.registry, own);
+    size_bytes = allocation->size_bytes;
+    device = allocation->device();
+  }
+  // New memory of the driver is zero.
+  const Status zeroed = context.zero(device, address, size_bytes);
+  return zeroed.ok() ? driver_result::kSuccess : log_of(zeroed.error(), device);
+}
+
+/// An import was unmapped everywhere, so that amem has forgotten its slab, and NCCL maps it again
+/// at its former address. Returns false if this is not that.
+bool return_import(HookContext& context, const Allocation& import, DeviceAddress address)
+    AMEM_REQUIRES(context.registry->mutex) {
+  Backing& slab = context.registry->backing_of(import);
+  Placement placement{address - import.offset_bytes, slab.size_bytes, {}, false, false};
+  if (!slab.is_import || slab.size_bytes == 0 ||
+      context.registry->former_slab_bytes(placement.address) != slab.size_bytes)
+    return false;
+  const Status mapped = map_placement(*context.driver, slab, placement);
+  if (mapped.ok())
+    context.registry->add_placement(slab, placement.address, placement.size_bytes) = placement;
+  else
+    AMEM_LOG(error, slab.device(), "%s", mapped.error().message.c_str());
+  return mapped.ok();
+}
+
 /// Maps the allocation's own backing where NCCL maps the allocation.
 DriverResult map_own(HookContext& context, Allocation& allocation, DeviceAddress address,
                      size_t size_bytes, size_t offset, unsigned long long flags)
@@ -149,16 +191,17 @@ DriverResult hooks::cuMemAddressReserve(HookContext& context, DeviceAddress* add
 DriverResult hooks::cuMemAddressFree(HookContext& context, DeviceAddress address,
                                      size_t size_bytes) {
   MutexLock lock(context.registry->mutex);
-  // A thread that has unmapped and released its allocation may free its reservation when another
-  // thread already uses the slot and its address. The mapping there then has a reservation of its
-  // own.
+  // A thread that has unmapped and released an import may free its reservation when another thread
+  // has imported the same memory. The mapping there then has a reservation of its own.
   if (context.registry->slab_at(address) != nullptr &&
       context.registry->find_mapping(address) != nullptr &&
       context.registry->reservations_of(address) <= 1)
     return driver_result::kInvalidValue;
+  Allocation* const vacated = context.registry->vacated_at(address);
   AddressRange unused;
   if (!context.registry->remove_reservation(address, &unused))
     return context.driver->cuMemAddressFree(address, driver_bytes(context, size_bytes));
+  if (vacated != nullptr) erase_if_unused(context, *vacated);
   if (unused.size_bytes == 0) return driver_result::kSuccess;
   return context.driver->cuMemAddressFree(unused.address, unused.size_bytes);
 }
@@ -167,6 +210,8 @@ DriverResult hooks::cuMemMap(HookContext& context, DeviceAddress address, size_t
                              size_t offset, DriverHandle handle, unsigned long long flags) {
   if (!is_our_handle(handle))
     return context.driver->cuMemMap(address, size_bytes, offset, handle, flags);
+  const DriverResult returned = return_to_slab(context, handle, address);
+  if (returned != driver_result::kSuccess) return returned;
 
   MutexLock lock(context.registry->mutex);
   Allocation* allocation = find_copied(context, handle);
@@ -174,6 +219,8 @@ DriverResult hooks::cuMemMap(HookContext& context, DeviceAddress address, size_t
   Backing& backing = context.registry->backing_of(*allocation);
   if (backing.is_slab) {
     const Placement* placement = placement_at(backing, address);
+    if (placement == nullptr && return_import(context, *allocation, address))
+      placement = placement_at(backing, address);
     if (placement != nullptr && address == placement->address + allocation->offset_bytes) {
       if (context.registry->find_mapping(address) != nullptr) return driver_result::kInvalidValue;
       // The owner may round sizes differently from an importer without slabs.

@@ -11,12 +11,12 @@ namespace {
 
 using Reservations = SlabCalls;
 
-// ncclCuMemFree of one thread and ncclCuMemAlloc of another, which gets the place in between.
+// One thread frees an import, and another imports the same memory in between.
 TEST_F(Reservations, OneIsGivenBackWhileTheNextOwnerOfItsAddressIsMapped) {
-  const Buffer first = allocate(kHalfSlab), other = allocate(kHalfSlab);
+  const Buffer first = import_and_map(0), other = import_and_map(kSlotBytes);
   EXPECT_EQ(hooked_cuMemUnmap(first.address, first.size_bytes), 0);
   EXPECT_EQ(hooked_cuMemRelease(first.handle), 0);
-  const Buffer next = allocate(kHalfSlab);
+  const Buffer next = import_and_map(0);
   ASSERT_EQ(next.address, first.address);
 
   EXPECT_EQ(hooked_cuMemAddressFree(first.address, first.size_bytes), 0);

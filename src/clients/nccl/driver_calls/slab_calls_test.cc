@@ -252,6 +252,112 @@ TEST_F(SlabCalls, AccessOfAnotherDeviceToOneBufferIsGrantedForTheSlab) {
   expect_nothing_left();
 }
 
+/// ncclCommSuspend() and ncclCommResume() (mem_manager.cc@v2.30.7-1).
+class SuspendCalls : public SlabCalls {
+ protected:
+  void suspend(const Buffer& buffer) {
+    EXPECT_EQ(hooked_cuMemUnmap(buffer.address, buffer.size_bytes), 0);
+    EXPECT_EQ(hooked_cuMemRelease(buffer.handle), 0);
+  }
+  /// Without a query of the granularity and without a reservation.
+  DriverResult resume(Buffer& buffer, size_t size_bytes) {
+    buffer.handle = create(size_bytes);
+    const DriverResult mapped = map(buffer);
+    if (mapped != driver_result::kSuccess) return mapped;
+    const Access access{{kLocationDevice, 0}, 3};
+    return hooked_cuMemSetAccess(buffer.address, buffer.size_bytes, &access, 1);
+  }
+};
+
+TEST_F(SuspendCalls, NewMemoryReturnsToTheSlabAndIsZero) {
+  Buffer buffer = allocate(kHalfSlab);
+  const Buffer neighbour = allocate(kHalfSlab);
+  suspend(buffer);
+
+  EXPECT_EQ(resume(buffer, kHalfSlab), 0);
+
+  EXPECT_EQ(zeroed_, std::vector{buffer.address});
+  EXPECT_EQ(g_fake.objects.size(), 1u) << "its own object was not released";
+  DeviceAddress base = 0;
+  EXPECT_EQ(hooked_cuMemGetAddressRange_v2(&base, nullptr, buffer.address + 5), 0);
+  EXPECT_EQ(base, buffer.address);
+  free(buffer);
+  free(neighbour);
+  expect_nothing_left();
+}
+
+// Its size is no multiple of the driver's granularity, and its slab holds nothing else.
+TEST_F(SuspendCalls, SmallBufferAloneInItsSlabReturns) {
+  Buffer buffer = allocate(1000);
+  suspend(buffer);
+
+  EXPECT_EQ(resume(buffer, kSlotBytes), 0);
+
+  free(buffer);
+  expect_nothing_left();
+}
+
+TEST_F(SuspendCalls, NothingElseGetsTheAddressMeanwhile) {
+  Buffer buffer = allocate(kHalfSlab);
+  const Buffer neighbour = allocate(kHalfSlab);
+  suspend(buffer);
+
+  const Buffer other = allocate(kHalfSlab);
+
+  EXPECT_NE(other.address, buffer.address);
+  EXPECT_EQ(resume(buffer, kHalfSlab), 0);
+  for (const Buffer& each : {buffer, neighbour, other}) free(each);
+  expect_nothing_left();
+}
+
+TEST_F(SuspendCalls, AnotherSizeIsRefused) {
+  const Buffer first = allocate(1000);
+  Buffer buffer = allocate(2 * kSlotBytes);
+  suspend(buffer);
+
+  EXPECT_EQ(resume(buffer, kSlotBytes), driver_result::kInvalidValue);
+
+  free(first);
+  EXPECT_EQ(hooked_cuMemRelease(buffer.handle), 0);
+  EXPECT_EQ(hooked_cuMemAddressFree(buffer.address, buffer.size_bytes), 0);
+  expect_nothing_left();
+}
+
+TEST_F(SuspendCalls, AddressThatIsFreedWithoutAResumeIsGivenOutAgain) {
+  const Buffer buffer = allocate(kHalfSlab), neighbour = allocate(kHalfSlab);
+  suspend(buffer);
+  EXPECT_EQ(hooked_cuMemAddressFree(buffer.address, buffer.size_bytes), 0);
+
+  const Buffer next = allocate(kHalfSlab);
+
+  EXPECT_EQ(next.address, buffer.address);
+  free(next);
+  free(neighbour);
+  expect_nothing_left();
+}
+
+// The last import of a slab goes and comes back: amem places the slab where it was.
+TEST_F(SuspendCalls, ImportReturnsToItsAddress) {
+  Buffer buffer = import_and_map(kSlotBytes);
+  suspend(buffer);
+  EXPECT_TRUE(g_fake.objects.empty());
+  buffer.handle = import(kSlotBytes);
+
+  EXPECT_EQ(map(buffer), 0);
+
+  EXPECT_EQ(g_fake.mapped.count(buffer.address - kSlotBytes), 1u);
+  free(buffer);
+  expect_nothing_left();
+}
+
+TEST_F(SuspendCalls, ImportOfAnotherPlaceDoesNotReturn) {
+  Buffer buffer = import_and_map(kSlotBytes);
+  suspend(buffer);
+  buffer.handle = import(3 * kSlotBytes);
+
+  EXPECT_EQ(map(buffer), driver_result::kNotSupported);
+}
+
 // As of the driver: whole ones, holes between them, never a part (contract tests,
 // AdjacentMappings).
 TEST_F(SlabCalls, SeveralAreUnmappedByOneCall) {

@@ -67,7 +67,9 @@ inline Driver fake_driver() {
   };
   driver.cuMemMap = [](DeviceAddress address, size_t size_bytes, size_t, DriverHandle handle,
                        unsigned long long) {
-    if (g_fake.objects[handle] != size_bytes || g_fake.reserved[address] < size_bytes)
+    const auto reserved = g_fake.reserved.find(address);
+    if (g_fake.objects[handle] != size_bytes || reserved == g_fake.reserved.end() ||
+        reserved->second < size_bytes)
       return driver_result::kInvalidValue;
     ++g_fake.maps;
     g_fake.mapped[address] = handle;
@@ -153,6 +155,25 @@ class SlabCalls : public testing::Test {
     EXPECT_EQ(hooked_cuMemRelease(buffer.handle), 0);
     EXPECT_EQ(hooked_cuMemAddressFree(buffer.address, size_bytes), 0);
   }
+  /// A handle of memory in the slab of another process.
+  DriverHandle import(size_t offset_bytes) {
+    MutexLock lock(registry_.mutex);
+    const Allocation& allocation =
+        registry_.add_import({owner_, 1, 2, 3, kSmallestSlab, offset_bytes, kSlotBytes});
+    Backing& slab = registry_.backing_of(allocation);
+    if (!slab.is_here()) {
+      EXPECT_EQ(driver_.cuMemCreate(&slab.handle, kSmallestSlab, &properties_, 0), 0);
+      slab.state = BackingState::mapped;
+    }
+    t_call_sequence.mapping_expected = allocation.id;
+    return handle_of(allocation.id);
+  }
+  Buffer import_and_map(size_t offset_bytes) {
+    Buffer buffer{import(offset_bytes), 0, kSlotBytes};
+    buffer.address = reserve(kSlotBytes);
+    EXPECT_EQ(map(buffer), 0);
+    return buffer;
+  }
   void expect_nothing_left() {
     EXPECT_TRUE(g_fake.objects.empty());
     EXPECT_TRUE(g_fake.reserved.empty());
@@ -165,6 +186,7 @@ class SlabCalls : public testing::Test {
   Driver driver_ = fake_driver();
   Registry registry_;
   NoExchange exchange_;
+  const InstanceId owner_ = random_instance_id();
   HookContext context_;
   AllocationProperties properties_{};
   std::vector<DeviceAddress> zeroed_;
