@@ -67,7 +67,7 @@ std::vector<ScopeId> communicators_of(jobs::RankProcess& rank) {
 }
 
 TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
-  setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(1000);
+  setup_.environment["AMEM_GATE_TIMEOUT_MS"] = milliseconds(1000);
   jobs::Job job(setup_, 2);
   connect(job);
   const std::vector<ScopeId> communicators = communicators_of(job[0]);
