@@ -42,7 +42,7 @@ sanitized() {
   if [[ $1 == tsan ]] && setarch -R true 2>/dev/null; then kernel=(setarch -R); fi
   cmake --preset "$1" && "${kernel[@]}" cmake --build "build/$1" --parallel "$(nproc)" &&
     "${kernel[@]}" ctest --test-dir "build/$1" --output-on-failure --no-tests=error \
-      -L '^(unit|process|sim|contract)$' -E '^checks\.' -j "$(nproc)"
+      -L '^(unit|process|sim|contract)$' -E '^checks\.' -j "$(($(nproc) + 3))" # many tests wait for deadlines
 }
 
 # Every order of leaving and returning, again and again: what depends on timing shows in one of many runs.
