@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/seeded_fault.h"
 #include "transport/field_stream.h"
 
 // Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
@@ -20,6 +21,11 @@
 #endif
 
 namespace amem {
+
+uint32_t token_version() {
+  return seeded_fault("other_token_version") ? kTokenVersion + 1 : kTokenVersion;
+}
+
 namespace {
 
 constexpr uint64_t kMagic = 0x6e6b6f746d656d61;  // the bytes "amemtokn"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/seeded_fault.h"
 #include "base/unique_fd.h"
 #include "memory/allocation.h"
 
@@ -24,9 +23,7 @@ using Token = ImportOrigin;
 
 inline constexpr uint32_t kTokenVersion = 3;
 /// The version that this process makes and reads.
-inline uint32_t token_version() {
-  return seeded_fault("other_token_version") ? kTokenVersion + 1 : kTokenVersion;
-}
+uint32_t token_version();
 
 /// The fields that tokens of all versions have.
 struct OtherToken {

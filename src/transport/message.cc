@@ -6,9 +6,15 @@
 #include <array>
 #include <utility>
 
+#include "base/seeded_fault.h"
 #include "transport/field_stream.h"
 
 namespace amem {
+
+uint8_t wire_version() {
+  return seeded_fault("other_wire_version") ? kWireVersion + 1 : kWireVersion;
+}
+
 namespace {
 
 // The layout of every packet, for both directions (docs/wire_protocol.md).

@@ -11,7 +11,6 @@
 
 #include "base/identity.h"
 #include "base/result.h"
-#include "base/seeded_fault.h"
 #include "base/tag.h"
 
 namespace amem {
@@ -21,9 +20,7 @@ namespace amem {
 /// The first byte of every packet. Processes with different versions refuse each other.
 inline constexpr uint8_t kWireVersion = 7;
 /// The version that this process speaks.
-inline uint8_t wire_version() {
-  return seeded_fault("other_wire_version") ? kWireVersion + 1 : kWireVersion;
-}
+uint8_t wire_version();
 
 /// SCM_MAX_FD, the most fds that one packet carries (Linux include/net/scm.h).
 inline constexpr size_t kMaxFds = 253;
