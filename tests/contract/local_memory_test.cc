@@ -116,12 +116,13 @@ class LocalMemory : public CaptureCase {
     ASSERT_EQ(kSuccess, driver().cuLaunchHostFunc(other_, &Gate::hold, &gate));
     ASSERT_TRUE(gate.wait_until_held());
     std::latch first(1), others(1);
-    std::atomic<int> returned = 0;
+    std::atomic<int> begun = 0, returned = 0;
     std::vector<std::thread> threads;
     const auto start = [&](const Call& call, std::latch& may_begin) {
       threads.emplace_back([&, call] {
         EXPECT_EQ(kSuccess, driver().cuCtxSetCurrent(context_));
         may_begin.wait();
+        ++begun;
         EXPECT_EQ(kSuccess, call());
         ++returned;
       });
@@ -130,8 +131,10 @@ class LocalMemory : public CaptureCase {
     for (const Call& call : submissions(pinned, event)) start(call, others);
 
     first.count_down();
+    EXPECT_TRUE(eventually([&] { return begun == 1; }));
     EXPECT_TRUE(stays_false([&] { return returned > 0; }));
     others.count_down();
+    EXPECT_TRUE(eventually([&] { return begun == static_cast<int>(threads.size()); }));
     EXPECT_TRUE(stays_false([&] { return returned > 0; }));
     expect_memory_calls_succeed();
     EXPECT_EQ(kErrorNotReady, driver().cuStreamQuery(other_)) << "they have waited for the work";
