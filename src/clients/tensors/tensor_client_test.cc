@@ -81,13 +81,17 @@ class TensorClientTest : public testing::Test {
       g_driver.accessible[address] = bytes;
       return result(false);
     };
+    simulate_device_without_context();
+  }
+
+  /// It has no work to wait for.
+  void simulate_device_without_context() {
     driver_.cuCtxGetCurrent = [](DriverContext* context) {
       *context = nullptr;
       return driver_result::kSuccess;
     };
     driver_.cuCtxSetCurrent = [](DriverContext) { return driver_result::kSuccess; };
     driver_.cuThreadExchangeStreamCaptureMode = [](int*) { return driver_result::kSuccess; };
-    // The device has no context, and so no work to wait for.
     driver_.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* active) {
       *active = 0;
       return driver_result::kSuccess;
