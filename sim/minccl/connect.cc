@@ -134,7 +134,6 @@ ncclResult_t Communicator::suspend() {
   ContextScope scope(context_);
   MINCCL_TRY(bootstrap_.barrier(Patience::begin(&aborting_)));
   for (auto& [key, end] : ends_) MINCCL_TRY(end->suspend_import());
-  MINCCL_TRY(bootstrap_.barrier(Patience::begin(&aborting_)));
   for (auto& [key, end] : ends_) MINCCL_TRY(end->suspend_own());
   is_suspended_ = true;
   return ncclSuccess;

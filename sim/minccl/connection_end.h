@@ -55,8 +55,8 @@ class ConnectionEnd {
   virtual ncclResult_t connect(const ConnectInfo& theirs, DeviceConnection* connection) = 0;
   virtual ncclResult_t release() = 0;
 
-  // ncclCommSuspend() calls first suspend_import() of all ranks, then suspend_own();
-  // ncclCommResume() calls first resume_own(), then resume_import() with the result of the other
+  // A rank calls suspend_import() of all its ends, then suspend_own(), while others may still map
+  // its memory; later resume_own() of all ends, then resume_import() with the result of the other
   // end. Host memory stays.
   virtual ncclResult_t suspend_import() { return ncclSuccess; }
   virtual ncclResult_t suspend_own() { return ncclSuccess; }

@@ -67,6 +67,7 @@ class PlanTest : public testing::Test {
     allocation.id = id;
     allocation.kind = kind;
     allocation.size_bytes = size_bytes;
+    allocation.handle_references = 1;
     allocation.backing = backing.id;
     backing.allocations[offset_bytes] = id;
     return allocation;
@@ -202,6 +203,20 @@ TEST_F(PlanTest, PiecesAreWhatIsKeptAndAdjacentOnesAreOne) {
   EXPECT_EQ(pieces_to_save(slab, allocations_, HeadsOnly()),
             (std::vector<Piece>{
                 {0, 2 * kMiB}, {4 * kMiB, HeadsOnly::kBytes}, {6 * kMiB, kMiB}, {8 * kMiB, kMiB}}));
+}
+
+TEST_F(PlanTest, WhatNobodyUsesIsNotSaved) {
+  Backing& slab = add(resident, 16 * kMiB);
+  place(slab, 0, kMiB).handle_references = 0;
+  Allocation& imported = place(slab, 2 * kMiB, kMiB);
+  imported.handle_references = 0;
+  imported.importers.insert(random_instance_id());
+  Allocation& mapped = place(slab, 4 * kMiB, kMiB);
+  mapped.handle_references = 0;
+  mapped.mappings.push_back(4 * kMiB);
+
+  EXPECT_EQ(pieces_to_save(slab, allocations_, IdleClient()),
+            (std::vector<Piece>{{2 * kMiB, kMiB}, {4 * kMiB, kMiB}}));
 }
 
 }  // namespace

@@ -74,8 +74,7 @@ Statistics take_statistics(Registry& registry) {
     if (!backing.is_import) objects.own_bytes += backing.size_bytes;
   }
   for (const auto& [id, allocation] : registry.allocations()) {
-    // The client has freed it; its slot waits for an importer.
-    if (allocation.handle_references == 0 && allocation.mappings.empty()) continue;
+    if (allocation.is_released()) continue;
     const Backing& backing = registry.backing_of(allocation);
     amemTotals_t totals = totals_of(allocation, backing);
     statistics.by_caller[caller_of(allocation)] += allocation.size_bytes;

@@ -114,7 +114,6 @@ void Registry::move_into_slot(Allocation& allocation, const Allocation& vacated)
   allocation.offset_bytes = vacated.offset_bytes;
   allocation.properties = slab.properties;
   allocation.is_buffer = vacated.is_buffer;
-  allocation.importers = vacated.importers;
   allocations_.erase(vacated.id);
 }
 
@@ -195,9 +194,7 @@ Allocation* Registry::vacated_at(DeviceAddress address) {
   const auto found = slab->allocations.find(address - slab_addresses(address)->first);
   if (found == slab->allocations.end()) return nullptr;
   Allocation& allocation = allocations_.at(found->second);
-  const bool is_vacated =
-      allocation.handle_references == 0 && allocation.mappings.empty() && is_reserved(allocation);
-  return is_vacated ? &allocation : nullptr;
+  return allocation.is_released() && is_reserved(allocation) ? &allocation : nullptr;
 }
 
 size_t Registry::former_slab_bytes(DeviceAddress address) {
@@ -240,7 +237,7 @@ bool Registry::is_reserved(const Allocation& allocation) {
 }
 
 bool Registry::is_unused(const Allocation& allocation) {
-  if (allocation.handle_references > 0 || !allocation.mappings.empty()) return false;
+  if (!allocation.is_released()) return false;
   if (!allocation.is_import && is_reserved(allocation)) return false;
   // A late write of an importer would reach the next allocation in this slot.
   return allocation.importers.empty() || !backing_of(allocation).is_slab;

@@ -53,8 +53,8 @@ class Registry {
   /// Moves an allocation without mappings from its slab into its own backing.
   void move_out_of_slab(Allocation& allocation, DriverHandle handle, size_t backing_bytes)
       AMEM_REQUIRES(mutex);
-  /// The reverse: the allocation replaces `vacated`, of the same size. Its own backing, which the
-  /// caller releases, is then empty.
+  /// The reverse: the allocation replaces `vacated`, of the same size. The caller releases the
+  /// backing that it has left, if that is empty.
   void move_into_slot(Allocation& allocation, const Allocation& vacated) AMEM_REQUIRES(mutex);
 
   /// nullptr if the handle is unknown or was released.
@@ -82,8 +82,8 @@ class Registry {
   void remove_placement(Backing& backing, DeviceAddress address) AMEM_REQUIRES(mutex);
   /// The slab whose placement contains `address`, or nullptr.
   Backing* slab_at(DeviceAddress address) AMEM_REQUIRES(mutex);
-  /// The allocation of a slab whose addresses the client still reserves at `address`, but to which
-  /// it has neither handles nor mappings; nullptr if there is none.
+  /// The allocation at `address` in a slab of this process, if the client has kept only its
+  /// address: no handle and no mapping. nullptr otherwise.
   Allocation* vacated_at(DeviceAddress address) AMEM_REQUIRES(mutex);
   /// The size of the addresses of a former slab that begin at `address`; 0 if there is none.
   size_t former_slab_bytes(DeviceAddress address) AMEM_REQUIRES(mutex);

@@ -55,8 +55,7 @@ TEST_F(NativeSuspend, IsRefusedWhilePaused) {
   check();
 }
 
-// What NCCL has released itself is not amem's any more; the pause releases the rest. NCCL resumes
-// when amem has.
+// NCCL resumes when amem has.
 TEST_F(NativeSuspend, CanBePausedAndResumed) {
   job_->all("nccl_suspend");
   job_->all("pause");

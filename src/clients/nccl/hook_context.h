@@ -76,8 +76,8 @@ Allocation* find_copied(HookContext& context, DriverHandle handle)
 // (@v2.28.9-1; the same from v2.20.5-1 to v2.30.7-1.) Memory that must not be in a slab
 // (ncclMemAlloc, windows, multicast) queries the recommended granularity. The query therefore
 // identifies the following allocation, and the reservation can return its address in the slab. amem
-// verifies the sequence: a create without the
-// query, and a map at another address, get a backing of their own.
+// verifies the sequence: a create without the query, and a map at another address, get a backing of
+// their own. Memory that ncclCommResume() maps at its former address returns to its slab.
 
 /// The calling thread's position in this sequence.
 struct CallSequence {

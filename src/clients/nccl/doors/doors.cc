@@ -83,8 +83,8 @@ AMEM_DOOR(ncclCommSuspend, (Comm comm, int flags), (comm, flags), {
   static std::atomic<bool> told{false};
   if (hook_context()->slabs && !told.exchange(true))
     AMEM_LOG(warn, -1,
-             "ncclCommSuspend() frees no GPU memory, because its buffers share slabs with others: "
-             "call ncclPause(), or set AMEM_SLAB=0 and start again");
+             "ncclCommSuspend() frees almost no GPU memory, because amem keeps the slabs that hold "
+             "NCCL's buffers: call ncclPause(), or set AMEM_SLAB=0 and start again");
   return inside(*client, kCopy, "ncclCommSuspend", comm, [&] { return real(comm, flags); });
 })
 

@@ -74,6 +74,7 @@ DriverResult return_to_slab(HookContext& context, DriverHandle handle, DeviceAdd
   int device = 0;
   {
     MutexLock lock(context.registry->mutex);
+    if (context.registry->vacated_at(address) == nullptr) return driver_result::kSuccess;
     Allocation* const allocation = find_copied(context, handle);
     const Allocation* const vacated = context.registry->vacated_at(address);
     if (allocation == nullptr || vacated == nullptr || allocation->is_import ||
@@ -208,6 +209,7 @@ DriverResult hooks::cuMemAddressFree(HookContext& context, DeviceAddress address
 
 DriverResult hooks::cuMemMap(HookContext& context, DeviceAddress address, size_t size_bytes,
                              size_t offset, DriverHandle handle, unsigned long long flags) {
+  t_call_sequence = {};  // ncclCommResume() imports and maps without a reservation
   if (!is_our_handle(handle))
     return context.driver->cuMemMap(address, size_bytes, offset, handle, flags);
   const DriverResult returned = return_to_slab(context, handle, address);

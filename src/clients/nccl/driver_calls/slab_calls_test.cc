@@ -338,6 +338,7 @@ TEST_F(SuspendCalls, AddressThatIsFreedWithoutAResumeIsGivenOutAgain) {
 
 // The last import of a slab goes and comes back: amem places the slab where it was.
 TEST_F(SuspendCalls, ImportReturnsToItsAddress) {
+  ask_granularity();
   Buffer buffer = import_and_map(kSlotBytes);
   suspend(buffer);
   EXPECT_TRUE(g_fake.objects.empty());
@@ -346,6 +347,9 @@ TEST_F(SuspendCalls, ImportReturnsToItsAddress) {
   EXPECT_EQ(map(buffer), 0);
 
   EXPECT_EQ(g_fake.mapped.count(buffer.address - kSlotBytes), 1u);
+  const DeviceAddress next = reserve(kSlotBytes);
+  EXPECT_EQ(g_fake.reserved.count(next), 1u) << "it is an address of the import's slab";
+  EXPECT_EQ(hooked_cuMemAddressFree(next, kSlotBytes), 0);
   free(buffer);
   expect_nothing_left();
 }
