@@ -23,7 +23,7 @@ std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& a
   std::vector<Piece> pieces;
   for (const auto& [offset_bytes, id] : backing.allocations) {
     const Allocation& allocation = allocations.at(id);
-    const bool is_used = !allocation.is_released() || !allocation.importers.empty();
+    const bool is_used = !allocation.is_unreferenced() || !allocation.importers.empty();
     const size_t bytes = is_used ? client.kept_bytes(allocation) : 0;
     if (bytes == 0) continue;
     if (!pieces.empty() && pieces.back().offset_bytes + pieces.back().size_bytes == offset_bytes)

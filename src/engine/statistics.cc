@@ -74,7 +74,7 @@ Statistics take_statistics(Registry& registry) {
     if (!backing.is_import) objects.own_bytes += backing.size_bytes;
   }
   for (const auto& [id, allocation] : registry.allocations()) {
-    if (allocation.is_released()) continue;
+    if (allocation.is_unreferenced()) continue;
     const Backing& backing = registry.backing_of(allocation);
     amemTotals_t totals = totals_of(allocation, backing);
     statistics.by_caller[caller_of(allocation)] += allocation.size_bytes;

@@ -70,7 +70,7 @@ struct Allocation {
   int device() const { return properties.location.id; }
   /// The client has neither handles nor mappings. In a slab it may still have the address, or
   /// another process may use the memory.
-  bool is_released() const { return handle_references == 0 && mappings.empty(); }
+  bool is_unreferenced() const { return handle_references == 0 && mappings.empty(); }
   /// The memory is never released from now on. The first reason is kept.
   void make_persistent(const char* because) {
     if (kind == Kind::persistent) return;

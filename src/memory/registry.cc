@@ -194,7 +194,7 @@ Allocation* Registry::vacated_at(DeviceAddress address) {
   const auto found = slab->allocations.find(address - slab_addresses(address)->first);
   if (found == slab->allocations.end()) return nullptr;
   Allocation& allocation = allocations_.at(found->second);
-  return allocation.is_released() && is_reserved(allocation) ? &allocation : nullptr;
+  return allocation.is_unreferenced() && is_reserved(allocation) ? &allocation : nullptr;
 }
 
 size_t Registry::former_slab_bytes(DeviceAddress address) {
@@ -237,7 +237,7 @@ bool Registry::is_reserved(const Allocation& allocation) {
 }
 
 bool Registry::is_unused(const Allocation& allocation) {
-  if (!allocation.is_released()) return false;
+  if (!allocation.is_unreferenced()) return false;
   if (!allocation.is_import && is_reserved(allocation)) return false;
   // A late write of an importer would reach the next allocation in this slot.
   return allocation.importers.empty() || !backing_of(allocation).is_slab;

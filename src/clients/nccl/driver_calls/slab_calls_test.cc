@@ -155,7 +155,7 @@ TEST_F(SlabCalls, MapElsewhereIsRefusedOnceItsContentsMayMatter) {
 // granularity, reserve, map.
 TEST_F(SlabCalls, SecondMappingIsAnotherPlacementOfTheSlab) {
   const Buffer buffer = allocate(1000);
-  const Buffer neighbour = allocate(1000);
+  const Buffer other = allocate(1000);
   Buffer alias = buffer;
   AllocationProperties properties{};
   EXPECT_EQ(hooked_cuMemGetAllocationPropertiesFromHandle(&properties, buffer.handle), 0);
@@ -169,7 +169,7 @@ TEST_F(SlabCalls, SecondMappingIsAnotherPlacementOfTheSlab) {
   EXPECT_EQ(hooked_cuMemUnmap(alias.address, alias.size_bytes), 0);
   EXPECT_EQ(hooked_cuMemAddressFree(alias.address, alias.size_bytes), 0);
   free(buffer);
-  free(neighbour);
+  free(other);
   expect_nothing_left();
 }
 
@@ -271,7 +271,7 @@ class SuspendCalls : public SlabCalls {
 
 TEST_F(SuspendCalls, NewMemoryReturnsToTheSlabAndIsZero) {
   Buffer buffer = allocate(kHalfSlab);
-  const Buffer neighbour = allocate(kHalfSlab);
+  const Buffer other = allocate(kHalfSlab);
   suspend(buffer);
 
   EXPECT_EQ(resume(buffer, kHalfSlab), 0);
@@ -282,7 +282,7 @@ TEST_F(SuspendCalls, NewMemoryReturnsToTheSlabAndIsZero) {
   EXPECT_EQ(hooked_cuMemGetAddressRange_v2(&base, nullptr, buffer.address + 5), 0);
   EXPECT_EQ(base, buffer.address);
   free(buffer);
-  free(neighbour);
+  free(other);
   expect_nothing_left();
 }
 
@@ -299,14 +299,14 @@ TEST_F(SuspendCalls, SmallBufferAloneInItsSlabReturns) {
 
 TEST_F(SuspendCalls, NothingElseGetsTheAddressMeanwhile) {
   Buffer buffer = allocate(kHalfSlab);
-  const Buffer neighbour = allocate(kHalfSlab);
+  const Buffer other = allocate(kHalfSlab);
   suspend(buffer);
 
-  const Buffer other = allocate(kHalfSlab);
+  const Buffer next = allocate(kHalfSlab);
 
-  EXPECT_NE(other.address, buffer.address);
+  EXPECT_NE(next.address, buffer.address);
   EXPECT_EQ(resume(buffer, kHalfSlab), 0);
-  for (const Buffer& each : {buffer, neighbour, other}) free(each);
+  for (const Buffer& each : {buffer, other, next}) free(each);
   expect_nothing_left();
 }
 
@@ -324,7 +324,7 @@ TEST_F(SuspendCalls, AnotherSizeIsRefused) {
 }
 
 TEST_F(SuspendCalls, AddressThatIsFreedWithoutAResumeIsGivenOutAgain) {
-  const Buffer buffer = allocate(kHalfSlab), neighbour = allocate(kHalfSlab);
+  const Buffer buffer = allocate(kHalfSlab), other = allocate(kHalfSlab);
   suspend(buffer);
   EXPECT_EQ(hooked_cuMemAddressFree(buffer.address, buffer.size_bytes), 0);
 
@@ -332,7 +332,7 @@ TEST_F(SuspendCalls, AddressThatIsFreedWithoutAResumeIsGivenOutAgain) {
 
   EXPECT_EQ(next.address, buffer.address);
   free(next);
-  free(neighbour);
+  free(other);
   expect_nothing_left();
 }
 
