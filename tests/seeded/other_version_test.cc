@@ -42,13 +42,19 @@ class OtherVersion : public JobTest {
         other, "pid " + pid_of(1) + " speaks wire version 8 of amem, this process 7" + what_to_do);
     wait_for_log(
         1, "pid " + pid_of(other) + " speaks wire version 7 of amem, this process 8" + what_to_do);
+    expect_imports_fail(communicator, other);
     for (const auto& [rank, peer] : {std::pair(other, 1), std::pair(1, other)}) {
-      const std::string text = (*job_)[rank].failure();
-      EXPECT_TRUE(has(text, "mem_import")) << text;
       EXPECT_TRUE(has((*job_)[rank].log(), "cannot import memory of process " + pid_of(peer)))
           << (*job_)[rank].log();
-      (*job_)[rank].ask("abort " + communicator);
     }
+  }
+  /// A rank that aborts its communicator sends no more descriptors, so that both have failed first.
+  void expect_imports_fail(const std::string& communicator, int other) {
+    for (int rank : {other, 1}) {
+      const std::string text = (*job_)[rank].failure();
+      EXPECT_TRUE(has(text, "mem_import")) << text;
+    }
+    for (int rank : {other, 1}) (*job_)[rank].ask("abort " + communicator);
   }
   std::string pid_of(int rank) { return std::to_string((*job_)[rank].pid()); }
   /// The others work, pause and resume as without the rank of another version.
@@ -85,11 +91,7 @@ TEST_F(OtherVersion, OfTheTokenFailsAtTheImportAndBothAreNamed) {
   };
   wait_for_log(0, sentence(1, "4", "3"));
   wait_for_log(1, sentence(0, "3", "4"));
-  for (int rank : {0, 1}) {
-    const std::string text = (*job_)[rank].failure();
-    EXPECT_TRUE(has(text, "mem_import")) << text;
-    (*job_)[rank].ask("abort mixed");
-  }
+  expect_imports_fail("mixed", 0);
   expect_others_work();
 }
 
