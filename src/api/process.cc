@@ -22,10 +22,11 @@ namespace {
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 std::string* g_why_off = nullptr;  // set once, then constant
 
+Status resume_nccl() { return resume_process(selection_of_nccl()); }
+
 Cycles::Settings cycle_settings() {
   return {environment().cycle_every, environment().timeout_ms,
-          [] { return pause_process(selection_of_nccl()); },
-          [] { return resume_process(selection_of_nccl()); }};
+          [] { return pause_process(selection_of_nccl()); }, resume_nccl};
 }
 
 }  // namespace
@@ -40,7 +41,8 @@ Process::Process(const Driver& driver)
     : driver_(driver),
       nccl_(driver_, registry_,
             {environment().gate_timeout_ms, environment().free_tag == 7, [this] { meet_peers(); },
-             cycle_settings()}),
+             cycle_settings(),
+             environment().resume_on_call == 1 ? resume_nccl : std::function<Status()>()}),
       devices_(driver_, exiting_),
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),

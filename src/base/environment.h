@@ -26,6 +26,7 @@ struct Environment {
   std::string nccl_path;
   long timeout_ms = 60000;
   long gate_timeout_ms = 1800000;
+  long resume_on_call = 0;
   long slab = 1;
   long trim_context = 0;
   long multicast = 0;

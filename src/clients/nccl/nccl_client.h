@@ -28,6 +28,8 @@ class NcclClient final : public Client, public GraphGate {
     /// Makes this process reachable for peers. Called before a communicator is created.
     std::function<void()> meet_peers;
     Cycles::Settings cycles;
+    /// What a call does in a paused process (AMEM_RESUME_ON_CALL). Empty: it fails.
+    std::function<Status()> resume;
   };
 
   NcclClient(const Driver& driver, Registry& registry, Settings its_settings)
@@ -37,7 +39,7 @@ class NcclClient final : public Client, public GraphGate {
         registry_(registry) {}
 
   const Settings settings;
-  CallGate gate;
+  CallGate gate{settings.resume};
   CaptureWatch captures{gate};
   AsyncCommunicators async_communicators{gate};
   Membership members;

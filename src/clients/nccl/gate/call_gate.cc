@@ -108,14 +108,16 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   std::string whom;
   thread.step_back(before);
   changed_.notify_all();
+  bool must_resume = false;
   // Empty while the call has to wait.
   const auto outcome = [&]() AMEM_REQUIRES(mutex_) -> std::optional<Status> {
     // A group that is inside was let in as a whole; its end is what the closer waits for.
     if (!process_closed_.empty() && before == 0) {
-      if (waiting_calls_ == 0)
-        return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
       whom = process_closed_;
-      return std::nullopt;
+      if (waiting_calls_ > 0) return std::nullopt;
+      must_resume = resume_ != nullptr;
+      if (must_resume) return ok_status();
+      return make_error(ErrorKind::misuse, 0, "%s: %s", call, whom.c_str());
     }
     if (is_known && !known_.contains(communicator))
       return make_error(ErrorKind::misuse, 0,
@@ -129,13 +131,16 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
                       "%s: a member of this communicator, %s; abort the communicator", call,
                       whom.c_str());
   };
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
   std::optional<Status> result;
-  changed_.wait_until(
-      mutex_, Deadline::after_ms(timeout_ms),
-      [&]() AMEM_REQUIRES(mutex_) { return (result = outcome()).has_value(); },
-      [&] {
-        AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s", call, whom.c_str());
-      });
+  do {
+    if (std::exchange(must_resume, false)) AMEM_TRY(resume_for(call));
+    changed_.wait_until(
+        mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) { return (result = outcome()).has_value(); },
+        [&] {
+          AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s", call, whom.c_str());
+        });
+  } while (must_resume);
   if (!result.has_value())
     return make_error(
         ErrorKind::timeout, 0,
@@ -143,6 +148,17 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
         timeout_ms, whom.c_str());
   if (result->ok()) thread.step_in(call, communicator);
   return *std::move(result);
+}
+
+Status CallGate::resume_for(const char* call) {
+  AMEM_LOG(info, -1, "%s resumes this process (AMEM_RESUME_ON_CALL)", call);
+  mutex_.unlock();
+  Status resumed = resume_();
+  mutex_.lock();
+  if (!resumed.ok())
+    resumed.error().message =
+        call + (": this process is paused and cannot be resumed: " + resumed.error().message);
+  return resumed;
 }
 
 void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {

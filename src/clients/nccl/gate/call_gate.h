@@ -32,6 +32,10 @@ namespace amem {
 /// thread.
 class CallGate {
  public:
+  /// `resume`, if given, restores the memory of NCCL and opens the process's gate. A call that
+  /// finds this gate closed runs it, without a lock and outside the gate, instead of failing.
+  explicit CallGate(std::function<Status()> resume = {}) : resume_(std::move(resume)) {}
+
   // --- Calls
 
   /// One call of the calling thread through the gate: the constructor enters, the destructor
@@ -138,7 +142,7 @@ class CallGate {
   // --- Closing
 
   /// Closes the gate of the process: every call fails immediately with ErrorKind::misuse and this
-  /// text.
+  /// text, or resumes the process.
   void close_process(std::string text);
   void open_process();
   /// While such an object exists, calls wait while the gate of the process is closed, and do not
@@ -218,6 +222,8 @@ class CallGate {
       long timeout_ms);
   Status wait_while_closed(GateThread& thread, size_t before, const char* call,
                            const void* communicator, long timeout_ms) AMEM_REQUIRES(mutex_);
+  /// Runs `resume_` without the lock.
+  Status resume_for(const char* call) AMEM_REQUIRES(mutex_);
   void leave(GateThread& thread) {
     if (--thread.depth > 0 || thread.group_depth > 0) return;
     thread.step_out();
@@ -241,6 +247,7 @@ class CallGate {
   std::string find_inside(const CommunicatorIds* ids, const GateThread* but_for = nullptr)
       AMEM_REQUIRES(mutex_);
 
+  const std::function<Status()> resume_;
   const AsymmetricFence fence_;
   /// The slow path is necessary: a gate is closed, or communicators have to be recorded.
   std::atomic<bool> attention_{false};

@@ -38,6 +38,33 @@ TEST_F(CallGateTest, ClosedProcessFailsAtOnceWithTheReason) {
   EXPECT_TRUE(enter("ncclAllReduce", comm(1), 0).ok());
 }
 
+/// A call may come while another thread closes the gate and waits for the calls that are inside.
+TEST_F(CallGateTest, CallResumesAProcessThatIsPaused) {
+  CallGate* gate = nullptr;
+  int resumed = 0;
+  CallGate with_resume([&]() -> Status {
+    AMEM_TRY(gate->wait_until_outside(nullptr, Deadline::after_ms(30000)));
+    if (++resumed == 1) return make_error(ErrorKind::driver, 2, "no room");
+    gate->open_process();
+    return ok_status();
+  });
+  gate = &with_resume;
+  gate->close_process("this process is paused");
+  const auto call = [&] {
+    const CallGate::Entry entry(*gate, "ncclAllReduce", comm(1), 0);
+    return entry.is_inside() ? ok_status() : Status(entry.refusal());
+  };
+
+  const Status refused = call();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::driver);
+  EXPECT_EQ(refused.error().message,
+            "ncclAllReduce: this process is paused and cannot be resumed: no room");
+  EXPECT_TRUE(call().ok());
+  EXPECT_TRUE(call().ok());
+  EXPECT_EQ(resumed, 2);
+}
+
 TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
   gate_.member_paused(member_, "process 7 is paused", {kFirst});
 

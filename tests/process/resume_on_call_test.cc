@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Calls of a paused process with AMEM_RESUME_ON_CALL=1.
+#include "tests/process/progress.h"
+#include "tests/process/simulated_job.h"
+
+namespace amem {
+namespace {
+
+class ResumeOnCall : public JobTest {
+ protected:
+  void SetUp() override {
+    AMEM_NEEDS_GPUS(2);
+    setup_.environment["AMEM_RESUME_ON_CALL"] = "1";
+    setup_.environment["GMM_LOG"] = "3";
+  }
+
+  static void expect_paused(jobs::RankProcess& rank) {
+    EXPECT_EQ(rank.ask("state"), "2");
+    EXPECT_EQ(totals(rank).resident, 0u);
+  }
+  static void expect_active(jobs::RankProcess& rank) {
+    EXPECT_EQ(rank.ask("state"), "0");
+    EXPECT_EQ(totals(rank).resident, totals(rank).allocated);
+  }
+};
+
+TEST_F(ResumeOnCall, WorkFindsItsMemoryAsBefore) {
+  auto job = pair();
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    job->all("pause");
+    for (int rank : {0, 1}) expect_paused((*job)[rank]);
+    job->all("check world" + counts());
+    for (int rank : {0, 1}) expect_active((*job)[rank]);
+  }
+  EXPECT_TRUE(has((*job)[0].log(), "resumes this process (AMEM_RESUME_ON_CALL)"))
+      << (*job)[0].log();
+  // The caller's own resume is legal, and has nothing to do.
+  job->all("resume");
+  job->all("check world" + counts());
+}
+
+TEST_F(ResumeOnCall, GroupsAndGraphsToo) {
+  auto job = pair();
+  job->all("capture world 4096");
+  job->all("pause");
+  for (const char* order : {"group_start", "enqueue world 17", "group_end"}) job->all(order);
+  for (int rank : {0, 1}) expect_active((*job)[rank]);
+  job->all("pause");
+  job->all("replay world");
+  for (int rank : {0, 1}) expect_active((*job)[rank]);
+  job->all("check world" + counts());
+}
+
+TEST_F(ResumeOnCall, CommunicatorsAreMadeAndTheFormerOnesWork) {
+  auto job = pair();
+  job->all("pause");
+  job->make("second");
+  for (int rank : {0, 1}) expect_active((*job)[rank]);
+  for (const char* name : {"second", "world"}) job->all(std::string("check ") + name + counts());
+}
+
+/// Calls that need no memory leave the process paused.
+TEST_F(ResumeOnCall, ThatOnlyAskOrEndResumeNothing) {
+  auto job = pair();
+  job->make("second");
+  job->all("pause");
+  for (const char* order :
+       {"group_start", "abort second", "group_end", "version", "call ncclGetUniqueId world",
+        "call ncclCommCount world", "call ncclCommGetAsyncError world"})
+    job->all(order);
+  for (int rank : {0, 1}) expect_paused((*job)[rank]);
+  job->all("check world" + counts());
+}
+
+/// A call waits for a member in another process, until that process makes its call.
+TEST_F(ResumeOnCall, MembersWaitForEachOther) {
+  auto job = pair();
+  for (const int first : {0, 1}) {
+    jobs::RankProcess& later = (*job)[1 - first];
+    job->all("pause");
+    (*job)[first].order("check world" + counts());
+    wait_for("the call waits", [&] {
+      return has((*job)[first].log(),
+                 "waits for a member of this communicator: process " + std::to_string(later.pid()));
+    });
+    expect_paused(later);
+    later.ask("check world" + counts());
+    (*job)[first].answer();
+  }
+}
+
+TEST_F(ResumeOnCall, OtherTagsStayPaused) {
+  auto job = pair();
+  for (int rank : {0, 1}) {
+    (*job)[rank].ask("tag_malloc weights keep 4194304");
+    (*job)[rank].ask("tag_pause");
+    expect_paused((*job)[rank]);
+  }
+  job->all("check world" + counts());
+  for (int rank : {0, 1}) {
+    EXPECT_EQ((*job)[rank].ask("state"), "0");
+    EXPECT_EQ((*job)[rank].ask("tag_totals weights").substr(0, 1), "2");
+    (*job)[rank].ask("tag_resume");
+  }
+}
+
+/// The call fails with the reason and can be repeated.
+TEST_F(ResumeOnCall, WithoutRoomFailsAndLeavesTheProcessPaused) {
+  auto job = std::make_unique<jobs::Job>(setup_, 3);
+  job->use_devices({0, 1, 0});
+  job->make("world", {0, 1});
+  job->some({0, 1}, "check world" + counts());
+  (*job)[0].ask("pause");
+  (*job)[2].ask("occupy 8388608 77");  // room for the call, but not for the memory of NCCL
+  const std::string text = (*job)[0].ask_failing("call ncclAllReduce world");
+  EXPECT_TRUE(has(text, "MiB are needed")) << text;
+  expect_paused((*job)[0]);
+
+  (*job)[2].ask("drain");
+  job->some({0, 1}, "check world" + counts());
+  expect_active((*job)[0]);
+}
+
+}  // namespace
+}  // namespace amem
