@@ -127,6 +127,12 @@ int amemReadBackup(void* to, const void* pointer, size_t size_bytes);
  * not keep pages that are all zero, and contents of amemKindDisk are in a file. */
 const void* amemGetBackup(const void* pointer, size_t size_bytes);
 
+/* If `enable` is not 0, an NCCL call that needs the memory of NCCL while it is paused, or the
+ * launch of a CUDA graph with such calls, resumes it first, as with AMEM_RESUME_ON_CALL=1. Other
+ * tags stay paused: such a call must not use their memory. 0, the default: such calls fail. Returns
+ * as amemMalloc(). */
+int amemResumeOnCall(int enable);
+
 /* If `retain` is not 0, amemReadBackup() and amemGetBackup() also work after a resume: with the
  * contents of the last pause, until the next pause or free. The host memory stays in use. 0, the
  * default: only while the memory is paused. Returns as amemMalloc(). */

@@ -26,7 +26,7 @@ from .interposition import interposition
 from .launch import env, preload_path
 from .library import enable as _enable
 from .regions import backup, cuda_graph, disable, region, set_backup_directory
-from .session import Report, enabled, pause, paused, prepare_host_memory, resume, set_group, state, trim_host_memory
+from .session import Report, enabled, pause, paused, prepare_host_memory, resume, resume_on_call, set_group, state, trim_host_memory
 from .statistics import stats
 
 __version__ = "0.1.0"
@@ -48,6 +48,7 @@ __all__ = [
     "region",
     "set_backup_directory",
     "resume",
+    "resume_on_call",
     "set_group",
     "state",
     "stats",

@@ -74,6 +74,7 @@ _SIGNATURES = {
     "amemSetProcessRegion": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int]),
     "amemReadBackup": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
     "amemGetBackup": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t]),
+    "amemResumeOnCall": (ctypes.c_int, [ctypes.c_int]),
     "amemRetainBackups": (ctypes.c_int, [ctypes.c_int]),
     "amemSetBackupDirectory": (ctypes.c_int, [ctypes.c_char_p]),
     "amemSetMemoryMargin": (ctypes.c_int, [ctypes.c_size_t]),

@@ -98,6 +98,16 @@ def paused(*tags: str) -> Iterator[None]:
         resume(*tags)
 
 
+def resume_on_call(enable: bool = True) -> None:
+    """From now on, an NCCL call of this process that needs NCCL's memory while it is paused resumes it first.
+
+    Without it, and after resume_on_call(False), such a call fails. The launch of a CUDA graph with NCCL work is such a call.
+    Other tags stay paused: such a call must not use their memory. AMEM_RESUME_ON_CALL=1 is the same from outside. Raises
+    AmemError if amem is off.
+    """
+    call("amemResumeOnCall", int(enable))
+
+
 def set_group(group: int) -> None:
     """The logical group of this process (train, infer), 0 or greater.
 

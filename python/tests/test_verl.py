@@ -4,8 +4,6 @@
 
 import json
 
-import pytest
-
 WORKER = """
 import asyncio, importlib, json, os, sys, types
 from nccl_job import Job, look_up, open_by_ctypes
@@ -15,27 +13,32 @@ seen = []
 def note(event): seen.append([event, amem.stats()["tags"]["nccl"]["resident_bytes"] > 0])
 
 torch = sys.modules["torch"] = types.ModuleType("torch")
-torch.zeros = lambda count: "on the CPU"
+torch.zeros = lambda count, device: device
 torch.cuda = types.SimpleNamespace(is_available=lambda: False)
 distributed = sys.modules["torch.distributed"] = torch.distributed = types.ModuleType("torch.distributed")
-distributed.all_reduce = lambda tensor: note("all trainers have released, told by a tensor " + tensor)
+distributed.all_reduce = lambda tensor: note("all trainers meet by " + tensor)
 
 class Rollout:
     async def resume(self, tags): note("rollout resumes " + tags[0])
 
+job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
+
 class ActorRolloutRefWorker:
+    def __init__(self, role):
+        self.role, self.rollout = role, None
+
     def init_model(self):
         importlib.import_module("amem.verl")
-        self.job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
         self.train()
-        self.rollout = Rollout()
+        if "rollout" in self.role: self.rollout = workers.get_rollout_class("vllm", "async")()
         workers.aggressive_empty_cache(force_sync=True)
 
     def train(self):
-        assert self.job.all_reduce() == [[3.0], [3.0]]
+        assert job.all_reduce() == [[3.0], [3.0]]
         note("trained")
 
     async def update_weights(self, global_steps=None, mode="auto"):
+        if mode != "naive": return "sent"
         workers.aggressive_empty_cache(force_sync=True)
         await self.rollout.resume(tags=["weights"])
         self.train()
@@ -46,26 +49,28 @@ verl = sys.modules["verl"] = types.ModuleType("verl")
 verl.workers = sys.modules["verl.workers"] = types.ModuleType("verl.workers")
 workers = verl.workers.engine_workers = sys.modules["verl.workers.engine_workers"] = types.ModuleType("engine_workers")
 workers.aggressive_empty_cache = lambda force_sync: note("cache emptied")
+workers.get_rollout_class = lambda name, mode: Rollout
 workers.ActorRolloutRefWorker = ActorRolloutRefWorker
+"""
 
-worker = ActorRolloutRefWorker()
+TRAINER = """
+ActorRolloutRefWorker("ref").init_model()
+worker = ActorRolloutRefWorker("actor_rollout")
 worker.init_model()
 note("rollouts start")
 for step in (1, 2):
     assert asyncio.run(worker.update_weights(step, mode="naive")) == [step, "naive"]
     note("rollouts generate")
     worker.train()
+assert "resume" not in vars(worker.rollout)
 print(json.dumps(seen))
 """
 
-STEP = [
-    ["rollout resumes weights", True],
-    ["trained", True],
-    ["all trainers have released, told by a tensor on the CPU", False],
-    ["rollout resumes kv_cache", False],
-    ["rollouts generate", False],
-    ["trained", True],
-]
+# Each event, and whether NCCL's memory is on the GPU then.
+TRAINED, EMPTIED, MET = ["trained", True], ["cache emptied", True], ["all trainers meet by cpu", False]
+RELEASED = [["all trainers meet by cpu", True], MET]
+STEP = [EMPTIED, ["rollout resumes weights", True], TRAINED, *RELEASED, ["rollout resumes kv_cache", False]]
+LEFT = ["rollouts generate", False]
 
 
 def run(build, code, **settings):
@@ -74,30 +79,39 @@ def run(build, code, **settings):
 
 
 def test_trainers_have_the_memory_of_nccl_only_while_they_work(build):
-    seen = json.loads(run(build, WORKER, AMEM_RESUME_ON_CALL="1").splitlines()[-1])
+    seen = json.loads(run(build, WORKER + TRAINER).splitlines()[-1])
 
-    first = [["cache emptied", False], ["rollout resumes weights", False], *STEP[1:]]
-    assert seen == [
-        ["trained", True], ["cache emptied", True], ["rollouts start", False], *first, ["cache emptied", True], *STEP
-    ]
+    loaded = [TRAINED, EMPTIED, TRAINED, EMPTIED, *RELEASED, ["rollouts start", False]]
+    first = [["cache emptied", False], ["rollout resumes weights", False], *STEP[2:]]
+    assert seen == [*loaded, *first, LEFT, TRAINED, *STEP, LEFT, TRAINED]
+
+
+def test_trainers_whose_rollouts_run_elsewhere_keep_it(build):
+    trainer = """
+worker = ActorRolloutRefWorker("actor")
+worker.init_model()
+assert asyncio.run(worker.update_weights(1, mode="nccl")) == "sent"
+print(json.dumps(seen))
+"""
+    assert json.loads(run(build, WORKER + trainer).splitlines()[-1]) == [TRAINED, EMPTIED]
 
 
 def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build):
     """With NCCL_CUMEM_ENABLE=0, NCCL has no memory that amem could release."""
     log = "seen = []\nimport logging; logging.basicConfig(stream=sys.stdout)"
     code = WORKER.replace("seen = []", log).replace("def note(event): ", "def note(event): pass  # ")
-    text = run(build, code, AMEM_RESUME_ON_CALL="1", NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
+    text = run(build, code + TRAINER, NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
 
     warning = "WARNING:amem.verl:The memory of NCCL stays on the GPU: "
     assert text.count(warning) == 3 and "it runs with NCCL_CUMEM_ENABLE=0" in text
 
 
-def test_processes_without_trainers_are_left_alone(build):
-    assert run(build, "import amem.verl; print('imported')", AMEM_RESUME_ON_CALL="1") == "imported"
+def test_without_amem_only_a_warning(build):
+    code = WORKER.replace("seen = []", "seen = []\nimport logging; logging.basicConfig(stream=sys.stdout)")
+    code = code.replace("def note(event): ", "def note(event): pass  # ").replace("import amem\n", "import amem\n", 1)
+    text = build.python(code + TRAINER, **build.runtime_variables(PATH=f"{build.command.parent}:/usr/bin:/bin", AMEM_ENABLE="0"))
+    assert text.count("WARNING:amem.verl:The memory of NCCL stays on the GPU: ") == 4
 
 
-@pytest.mark.parametrize("value", [None, "0"])
-def test_trainers_that_would_not_resume_are_refused(build, value):
-    settings = {} if value is None else {"AMEM_RESUME_ON_CALL": value}
-    code = "import amem\ntry: import amem.verl\nexcept amem.AmemError as error: print(error)"
-    assert "needs AMEM_RESUME_ON_CALL=1" in run(build, code, **settings)
+def test_other_processes_of_verl_are_left_alone(build):
+    assert run(build, "import amem.verl; print('imported')") == "imported"

@@ -152,6 +152,13 @@ AMEM_API int amemSetBackupDirectory(const char* path) {
   });
 }
 
+AMEM_API int amemResumeOnCall(int enable) {
+  return with_process("amemResumeOnCall", [&](Process& process) {
+    process.nccl().gate.resume_on_call(enable != 0);
+    return ok_status();
+  });
+}
+
 AMEM_API int amemRetainBackups(int retain) {
   return with_process("amemRetainBackups", [&](Process& process) {
     process.session().retain_backups(retain != 0);

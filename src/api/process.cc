@@ -41,8 +41,7 @@ Process::Process(const Driver& driver)
     : driver_(driver),
       nccl_(driver_, registry_,
             {environment().gate_timeout_ms, environment().free_tag == 7, [this] { meet_peers(); },
-             cycle_settings(),
-             environment().resume_on_call == 1 ? resume_nccl : std::function<Status()>()}),
+             cycle_settings(), resume_nccl}),
       devices_(driver_, exiting_),
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),
@@ -55,6 +54,7 @@ Process::Process(const Driver& driver)
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
   engine_.gate_timeout_ms = environment().gate_timeout_ms;
+  nccl_.gate.resume_on_call(environment().resume_on_call == 1);
   set_process_region(process_region_of_environment());
   if (const std::string& path = environment().backup_directory; !path.empty())
     if (Status set = session_.backup_directory().set(path); !set.ok())

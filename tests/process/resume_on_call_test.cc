@@ -23,6 +23,8 @@ class ResumeOnCall : public JobTest {
     EXPECT_EQ(rank.ask("state"), "0");
     EXPECT_EQ(totals(rank).resident, totals(rank).allocated);
   }
+
+  size_t logged_ = 0;  ///< what the log of a rank had before
 };
 
 TEST_F(ResumeOnCall, WorkFindsItsMemoryAsBefore) {
@@ -33,8 +35,7 @@ TEST_F(ResumeOnCall, WorkFindsItsMemoryAsBefore) {
     job->all("check world" + counts());
     for (int rank : {0, 1}) expect_active((*job)[rank]);
   }
-  EXPECT_TRUE(has((*job)[0].log(), "resumes this process (AMEM_RESUME_ON_CALL)"))
-      << (*job)[0].log();
+  EXPECT_TRUE(has((*job)[0].log(), "ncclAllReduce resumes this process")) << (*job)[0].log();
   // The caller's own resume is legal, and has nothing to do.
   job->all("resume");
   job->all("check world" + counts());
@@ -88,6 +89,27 @@ TEST_F(ResumeOnCall, MembersWaitForEachOther) {
     later.ask("check world" + counts());
     (*job)[first].answer();
   }
+}
+
+/// A call that already waits for a member does not need the memory before that member is back.
+TEST_F(ResumeOnCall, CallThatWaitsForAMemberLetsItsProcessPause) {
+  auto job = pair();
+  job->all("capture world 4096");
+  for (const char* order : {"check world 17", "replay world"}) {
+    (*job)[0].ask("pause");
+    (*job)[1].ask(std::string("thread caller ") + order);
+    wait_for("the call waits", [&] {
+      return has((*job)[1].log().substr(logged_), "waits for a member of this communicator");
+    });
+    logged_ = (*job)[1].log().size();
+    (*job)[1].ask("pause");
+    expect_paused((*job)[1]);
+
+    (*job)[0].ask(order);
+    (*job)[1].ask("wait caller");
+    for (int rank : {0, 1}) expect_active((*job)[rank]);
+  }
+  job->all("check world" + counts());
 }
 
 TEST_F(ResumeOnCall, OtherTagsStayPaused) {

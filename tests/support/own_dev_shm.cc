@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -20,8 +21,11 @@ const bool g_has_own = [] {
   if (getenv(kDone) != nullptr || statvfs("/dev/shm", &shared) != 0) return false;
   if (unshare(CLONE_NEWNS) != 0) return false;
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
-  const std::string options = "mode=1777,nr_blocks=" + std::to_string(shared.f_blocks);
-  if (mount("amem-test", "/dev/shm", "tmpfs", 0, options.c_str()) != 0) return false;
+  const std::string options = "mode=1777,size=" + std::to_string(shared.f_blocks * shared.f_frsize);
+  if (mount("amem-test", "/dev/shm", "tmpfs", 0, options.c_str()) != 0) {
+    perror("mount(/dev/shm)");
+    return false;
+  }
   return setenv(kDone, "1", 1) == 0;
 }();
 

@@ -49,9 +49,8 @@ bool NcclClient::aborts_imports(const InstanceId& owner, Deadline::Clock::time_p
   CommunicatorIds ours = gate.communicator_ids();
   ours.insert(ours.end(), aborted.begin(), aborted.end());
   const CommunicatorIds its = members.may_include(owner, ours).ids;
-  return std::any_of(aborted.begin(), aborted.end(), [&](const CommunicatorId& id) {
-    return std::find(its.begin(), its.end(), id) != its.end();
-  });
+  return std::any_of(aborted.begin(), aborted.end(),
+                     [&](const CommunicatorId& id) { return contains(its, id); });
 }
 
 Status NcclClient::check_capture() {

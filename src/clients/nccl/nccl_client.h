@@ -28,7 +28,7 @@ class NcclClient final : public Client, public GraphGate {
     /// Makes this process reachable for peers. Called before a communicator is created.
     std::function<void()> meet_peers;
     Cycles::Settings cycles;
-    /// What a call does in a paused process (AMEM_RESUME_ON_CALL). Empty: it fails.
+    /// Resumes NCCL's memory (CallGate::resume_on_call()).
     std::function<Status()> resume;
   };
 

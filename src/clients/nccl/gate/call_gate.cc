@@ -20,10 +20,6 @@ namespace {
 constexpr int kGraceMs = 200;
 constexpr size_t kMostUnseen = 1000;  ///< what a message says has to be one packet
 
-bool contains(const CommunicatorIds& ids, const CommunicatorId& id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
 /// Gives the record of a thread back when the thread ends, which may be inside a group.
 struct Owner {
   GateThread* thread = nullptr;
@@ -108,22 +104,24 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   std::string whom;
   thread.step_back(before);
   changed_.notify_all();
-  bool must_resume = false;
+  // A call that comes later resumes the process first: peers may wait for it as it does for them.
+  bool waits_already = process_closed_.empty(), must_resume = false;
   // Empty while the call has to wait.
   const auto outcome = [&]() AMEM_REQUIRES(mutex_) -> std::optional<Status> {
+    const PausedMember* const paused = paused_member(communicator);
     // A group that is inside was let in as a whole; its end is what the closer waits for.
     if (!process_closed_.empty() && before == 0) {
       whom = process_closed_;
       if (waiting_calls_ > 0) return std::nullopt;
-      must_resume = resume_ != nullptr;
+      if (!resumes_on_call_) return make_error(ErrorKind::misuse, 0, "%s: %s", call, whom.c_str());
+      if (timeout_ms == 0) return std::nullopt;
+      must_resume = !waits_already || paused == nullptr;
       if (must_resume) return ok_status();
-      return make_error(ErrorKind::misuse, 0, "%s: %s", call, whom.c_str());
     }
     if (is_known && !known_.contains(communicator))
       return make_error(ErrorKind::misuse, 0,
                         "%s: the communicator was destroyed or aborted while the call waited",
                         call);
-    const PausedMember* const paused = paused_member(communicator);
     if (paused == nullptr) return ok_status();
     whom = paused->text + (nameless || paused->is_guess ? " (if it is one)" : "");
     if (!paused->has_ended) return std::nullopt;
@@ -134,7 +132,10 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   std::optional<Status> result;
   do {
-    if (std::exchange(must_resume, false)) AMEM_TRY(resume_for(call));
+    if (std::exchange(must_resume, false)) {
+      AMEM_TRY(resume_for(call));
+      waits_already = true;
+    }
     changed_.wait_until(
         mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) { return (result = outcome()).has_value(); },
         [&] {
@@ -151,14 +152,14 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
 }
 
 Status CallGate::resume_for(const char* call) {
-  AMEM_LOG(info, -1, "%s resumes this process (AMEM_RESUME_ON_CALL)", call);
+  AMEM_LOG(info, -1, "%s resumes this process", call);
   mutex_.unlock();
   Status resumed = resume_();
   mutex_.lock();
-  if (!resumed.ok())
-    resumed.error().message =
-        call + (": this process is paused and cannot be resumed: " + resumed.error().message);
-  return resumed;
+  // A pause that this call has waited for may have been rolled back.
+  if (resumed.ok() || process_closed_.empty()) return ok_status();
+  return make_error(ErrorKind::misuse, 0, "%s: this process is paused and cannot be resumed: %s",
+                    call, resumed.error().message.c_str());
 }
 
 void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {
@@ -166,39 +167,6 @@ void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {
   if (process_closed_.empty()) return;
   thread.step_back(before);
   changed_.notify_all();
-}
-
-Status CallGate::admit_ungated(const char* call, long timeout_ms) {
-  const Deadline deadline = Deadline::after_ms(timeout_ms);
-  MutexLock lock(mutex_);
-  // NCCL launches a group's work on threads of its own, for a thread that is inside.
-  fence_.heavy();
-  if (!find_inside(nullptr, t_thread_).empty()) return ok_status();
-  ungated_ = true;
-  const auto is_paused = [this](const auto& entry) AMEM_REQUIRES(mutex_) {
-    const PausedMember& paused = entry.second;
-    // Other jobs of the user announce their communicators too.
-    return !paused.has_ended && (contains(paused.ids, kNameless) || knows_any_locked(paused.ids));
-  };
-  const auto is_open = [&]() AMEM_REQUIRES(mutex_) {
-    return !process_closed_.empty() ||
-           std::none_of(paused_members_.begin(), paused_members_.end(), is_paused);
-  };
-  const bool opened = changed_.wait_until(mutex_, deadline, is_open, [&] {
-    AMEM_LOG(warn, -1, "%s waits for a process that is paused", call);
-  });
-  if (!process_closed_.empty())
-    return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
-  if (opened) return ok_status();
-  return make_error(ErrorKind::timeout, 0, "%s waited %ld ms for a process that is paused", call,
-                    timeout_ms);
-}
-
-void CallGate::note_ungated_allocation() {
-  MutexLock lock(mutex_);
-  // A process with communicators of its own also allocates for peers, on a thread of NCCL (PXN:
-  // transport/net.cc, sendProxyConnect@v2.30.7-1). Work of others is seen when it is launched.
-  if (known_.empty() && unseen_.empty() && find_inside(nullptr).empty()) ungated_ = true;
 }
 
 void CallGate::add_communicator(const void* communicator, const CommunicatorId& id) {

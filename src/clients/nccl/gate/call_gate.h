@@ -32,8 +32,7 @@ namespace amem {
 /// thread.
 class CallGate {
  public:
-  /// `resume`, if given, restores the memory of NCCL and opens the process's gate. A call that
-  /// finds this gate closed runs it, without a lock and outside the gate, instead of failing.
+  /// `resume` restores the memory of NCCL and opens the process's gate; see resume_on_call().
   explicit CallGate(std::function<Status()> resume = {}) : resume_(std::move(resume)) {}
 
   // --- Calls
@@ -142,9 +141,13 @@ class CallGate {
   // --- Closing
 
   /// Closes the gate of the process: every call fails immediately with ErrorKind::misuse and this
-  /// text, or resumes the process.
+  /// text, unless calls resume the process.
   void close_process(std::string text);
   void open_process();
+  /// From now on, or no longer, calls that come while the gate of the process is closed resume the
+  /// process, outside the gate and without a lock. Calls that already wait for a member go on
+  /// waiting, and resume the process when that member is back. Off at first.
+  void resume_on_call(bool on) { resumes_on_call_.store(on); }
   /// While such an object exists, calls wait while the gate of the process is closed, and do not
   /// fail.
   class [[nodiscard]] WaitingCalls {
@@ -248,6 +251,7 @@ class CallGate {
       AMEM_REQUIRES(mutex_);
 
   const std::function<Status()> resume_;
+  std::atomic<bool> resumes_on_call_{false};
   const AsymmetricFence fence_;
   /// The slow path is necessary: a gate is closed, or communicators have to be recorded.
   std::atomic<bool> attention_{false};

@@ -49,20 +49,53 @@ TEST_F(CallGateTest, CallResumesAProcessThatIsPaused) {
     return ok_status();
   });
   gate = &with_resume;
+  gate->resume_on_call(true);
   gate->close_process("this process is paused");
   const auto call = [&] {
-    const CallGate::Entry entry(*gate, "ncclAllReduce", comm(1), 0);
+    const CallGate::Entry entry(*gate, "ncclAllReduce", comm(1), 1);
     return entry.is_inside() ? ok_status() : Status(entry.refusal());
   };
 
   const Status refused = call();
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().kind, ErrorKind::driver);
+  EXPECT_EQ(refused.error().kind, ErrorKind::misuse);
   EXPECT_EQ(refused.error().message,
             "ncclAllReduce: this process is paused and cannot be resumed: no room");
   EXPECT_TRUE(call().ok());
   EXPECT_TRUE(call().ok());
   EXPECT_EQ(resumed, 2);
+
+  gate->resume_on_call(false);
+  gate->close_process("this process is paused");
+  EXPECT_FALSE(call().ok());
+  EXPECT_EQ(resumed, 2);
+}
+
+/// A pause that the call has waited for is rolled back.
+TEST_F(CallGateTest, CallGoesOnIfTheProcessIsActiveAlthoughItCouldNotResumeIt) {
+  CallGate* gate = nullptr;
+  CallGate with_resume([&]() -> Status {
+    gate->open_process();
+    return make_error(ErrorKind::timeout, 0, "another thread has been pausing this process");
+  });
+  gate = &with_resume;
+  gate->resume_on_call(true);
+  gate->close_process("this process is paused");
+  const CallGate::Entry entry(*gate, "ncclAllReduce", comm(1), 1);
+  EXPECT_TRUE(entry.is_inside());
+}
+
+/// A caller that may not wait may be inside other gates, for which a pause waits.
+TEST_F(CallGateTest, CallThatMayNotWaitResumesNothing) {
+  CallGate with_resume([]() -> Status {
+    ADD_FAILURE() << "it resumes";
+    return ok_status();
+  });
+  with_resume.resume_on_call(true);
+  with_resume.close_process("this process is paused");
+  const CallGate::Entry entry(with_resume, "cudaGraphLaunch", comm(1), 0);
+  ASSERT_FALSE(entry.is_inside());
+  EXPECT_EQ(entry.refusal().kind, ErrorKind::timeout);
 }
 
 TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {

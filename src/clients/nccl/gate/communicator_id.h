@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -15,6 +16,10 @@ namespace amem {
 /// The identity of a communicator, equal on all its ranks.
 using CommunicatorId = ScopeId;
 using CommunicatorIds = std::vector<CommunicatorId>;
+
+inline bool contains(const CommunicatorIds& ids, const CommunicatorId& id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
 
 /// The identity of all communicators whose identity amem cannot derive, or whose creation it did
 /// not see. They may have any members.

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// NCCL work that does not pass the gate.
+#include <algorithm>
+
+#include "base/log.h"
+#include "clients/nccl/gate/call_gate.h"
+#include "clients/nccl/gate/communicator_id.h"
+
+namespace amem {
+
+Status CallGate::admit_ungated(const char* call, long timeout_ms) {
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  MutexLock lock(mutex_);
+  // NCCL launches a group's work on threads of its own, for a thread that is inside.
+  fence_.heavy();
+  if (!find_inside(nullptr, t_thread_).empty()) return ok_status();
+  ungated_ = true;
+  const auto is_paused = [this](const auto& entry) AMEM_REQUIRES(mutex_) {
+    const PausedMember& paused = entry.second;
+    // Other jobs of the user announce their communicators too.
+    return !paused.has_ended && (contains(paused.ids, kNameless) || knows_any_locked(paused.ids));
+  };
+  const auto is_open = [&]() AMEM_REQUIRES(mutex_) {
+    return !process_closed_.empty() ||
+           std::none_of(paused_members_.begin(), paused_members_.end(), is_paused);
+  };
+  const bool opened = changed_.wait_until(mutex_, deadline, is_open, [&] {
+    AMEM_LOG(warn, -1, "%s waits for a process that is paused", call);
+  });
+  if (!process_closed_.empty())
+    return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
+  if (opened) return ok_status();
+  return make_error(ErrorKind::timeout, 0, "%s waited %ld ms for a process that is paused", call,
+                    timeout_ms);
+}
+
+void CallGate::note_ungated_allocation() {
+  MutexLock lock(mutex_);
+  // A process with communicators of its own also allocates for peers, on a thread of NCCL (PXN:
+  // transport/net.cc, sendProxyConnect@v2.30.7-1). Work of others is seen when it is launched.
+  if (known_.empty() && unseen_.empty() && find_inside(nullptr).empty()) ungated_ = true;
+}
+
+}  // namespace amem
