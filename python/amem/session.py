@@ -64,7 +64,8 @@ def pause(*tags: str) -> Report:
 
     Local: no other rank has to call anything. Waits for work in flight, at most AMEM_TIMEOUT_MS. Ignores tags
     that are paused or were never used. After pause("nccl") NCCL's calls are refused until the resume, even if NCCL has
-    no memory. Raises AmemError if it was refused or failed; nothing is lost then, and the message says what to do.
+    no memory; after resume_on_call() they resume it. Raises AmemError if it was refused or failed; nothing is lost then,
+    and the message says what to do.
     """
     selection, before = _joined(tags), _times()
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
