@@ -30,6 +30,11 @@ std::string resume(Words&) {
   return std::to_string(seconds_of([] { check_amem(ncclResume(NULL), "ncclResume"); }));
 }
 
+std::string resume_on_call(Words&) {
+  check_amem(static_cast<ncclResult_t>(amemResumeOnCall(1)), "amemResumeOnCall");
+  return "";
+}
+
 std::string state(Words&) { return std::to_string(amemGetState()); }
 
 std::string stats(Words&) {
@@ -99,11 +104,17 @@ std::string set_variable(Words& words) {
 
 Orders amem_orders() {
   return {
-      {"pause", pause},         {"resume", resume},
-      {"state", state},         {"stats", stats},
-      {"set_group", set_group}, {"totals", totals},
-      {"times", times},         {"fork_pause", fork_pause},
-      {"trim", trim},           {"set_variable", set_variable},
+      {"pause", pause},
+      {"resume", resume},
+      {"state", state},
+      {"stats", stats},
+      {"set_group", set_group},
+      {"totals", totals},
+      {"times", times},
+      {"fork_pause", fork_pause},
+      {"trim", trim},
+      {"set_variable", set_variable},
+      {"resume_on_call", resume_on_call},
   };
 }
 

@@ -11,7 +11,7 @@ from typing import List, Optional, Tuple
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
 
 from .errors import AmemError
-from .session import pause, resume, state
+from .session import pause, resume, resume_on_call, state
 from .statistics import stats
 
 _LOG = logging.getLogger("vllm.amem")
@@ -24,11 +24,16 @@ class AmemBackend(CuMemBackend):
     _paused: Tuple[str, ...] = ()  # tags
 
     def suspend(self, level: int = 1) -> None:
-        """Puts this worker to sleep. If amem refuses the pause, its memory stays on the GPU, with a warning."""
+        """Puts this worker to sleep. If amem refuses the pause, its memory stays on the GPU, with a warning.
+
+        An NCCL call of the sleeping process restores NCCL's memory: without amem, such calls work. Trainers make them that
+        run vLLM in their own process, and those that send weights to workers that sleep.
+        """
         super().suspend(level)
         tags: Tuple[str, ...] = ("nccl",)
         try:
             tags += tuple(tag for tag in stats()["tags"] if tag == "symmetric")
+            resume_on_call()
             report = pause(*tags)
         except AmemError as error:
             # A pause that cannot restore what it has released leaves its tags paused.

@@ -31,6 +31,20 @@ print(amem.state("nccl"))
     assert run(code, AMEM_TMS_NCCL="weights").split() == ["active", "paused", "paused", "active"]
 
 
+def test_calls_of_a_program_that_knows_of_no_pause_of_nccl_resume_it(run):
+    code = "import os" + NCCL_JOB + """
+with saver.region(tag="weights"):
+    user.user_malloc(4 * MIB)
+saver.pause("weights")
+print(amem.state("nccl"), job.all_reduce(), amem.state("nccl"), amem.state("weights"))
+saver.resume("weights")
+print(job.all_reduce(), amem.state("weights"))
+"""
+    assert run(code, AMEM_TMS_NCCL="weights").splitlines() == [
+        "paused [[3.0], [3.0]] active paused", "[[3.0], [3.0]] active"
+    ]
+
+
 def test_pause_of_nccl_that_is_refused_does_not_keep_the_tensors(run):
     code = "import os" + NCCL_JOB + """
 import logging, sys

@@ -50,7 +50,8 @@ def worker(build):
 
 @pytest.mark.parametrize("before", ["", "import os\nif os.fork() != 0: os._exit(os.wait()[1])\n"])
 def test_sleep_also_releases_the_memory_of_nccl(worker, before):
-    """vLLM may fork its workers from a process that has loaded the plugin."""
+    """vLLM may fork its workers from a process that has loaded the plugin. The launch of a graph during the sleep restores
+    NCCL's memory, as would a call of a trainer in the same process."""
     code = WORKER.replace("seen = ", before + "seen = ")
     seen = worker(code=code, AMEM_ENABLE="1")
 
@@ -58,7 +59,7 @@ def test_sleep_also_releases_the_memory_of_nccl(worker, before):
     assert active > 0 and asleep == 0 and awake == discarded == active
     assert seen["sums"] == [[[3.0], [3.0]]] * 2
     assert seen["calls"] == [["suspend", 2], ["resume", ["weights"]], ["resume", ["kv_cache"]], ["discard", ["kv_cache"]]]
-    assert seen["graphs"] and seen["launches"] == [0, 800, 0]
+    assert seen["graphs"] and seen["launches"] == [0, 0, 0]
 
 
 LATE = """

@@ -55,6 +55,15 @@ TEST_F(NativeSuspend, IsRefusedWhilePaused) {
   check();
 }
 
+TEST_F(NativeSuspend, IsRefusedWhilePausedAlsoIfCallsResumeTheProcess) {
+  job_->all("resume_on_call");
+  job_->all("pause");
+  for (const char* order : {"nccl_suspend", "nccl_resume"})
+    expect_refused(order, "this process is paused");
+  for (int rank : {0, 1}) EXPECT_EQ((*job_)[rank].ask("state"), "2");
+  check();
+}
+
 // NCCL resumes when amem has.
 TEST_F(NativeSuspend, CanBePausedAndResumed) {
   job_->all("nccl_suspend");

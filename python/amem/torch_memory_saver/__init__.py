@@ -32,7 +32,7 @@ from ..library import is_off, require_library
 from ..session import enabled
 from ..session import pause as _pause
 from ..session import resume as _resume
-from ..session import state, trim_host_memory
+from ..session import resume_on_call, state, trim_host_memory
 from . import preload as utils
 
 _LOG = logging.getLogger("amem.torch_memory_saver")
@@ -307,6 +307,7 @@ class TorchMemorySaver:
         if os.environ.get("AMEM_TMS_NCCL") not in tags or known.get("nccl", {}).get("resident_bytes", 0) == 0:
             return
         try:
+            resume_on_call()  # for programs that know of no pause of NCCL
             _pause("nccl")
         except AmemError as error:
             if state("nccl") != "active":

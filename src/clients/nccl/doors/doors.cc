@@ -28,6 +28,14 @@ int end_group(NcclClient& client, int copy, const char* name, End end) {
   });
 }
 
+/// NCCL's own suspend or resume of a communicator, which `call` does. It is refused in a paused
+/// process, also if other calls resume the process.
+template <typename Call>
+int suspend_or_resume(NcclClient& client, int copy, const char* name, Comm comm, Call call) {
+  const Status open = client.gate.check_open(name);
+  return open.ok() ? inside(client, copy, name, comm, call) : report_error(name, open.error());
+}
+
 // --- Doors that are generated from their rows
 
 #define AMEM_DOOR(name, parameters, arguments, ...)                             \
@@ -85,7 +93,12 @@ AMEM_DOOR(ncclCommSuspend, (Comm comm, int flags), (comm, flags), {
     AMEM_LOG(warn, -1,
              "ncclCommSuspend() frees almost no GPU memory, because amem keeps the slabs that hold "
              "NCCL's buffers: call ncclPause(), or set AMEM_SLAB=0 and start again");
-  return inside(*client, kCopy, "ncclCommSuspend", comm, [&] { return real(comm, flags); });
+  return suspend_or_resume(*client, kCopy, "ncclCommSuspend", comm,
+                           [&] { return real(comm, flags); });
+})
+
+AMEM_DOOR(ncclCommResume, (Comm comm), (comm), {
+  return suspend_or_resume(*client, kCopy, "ncclCommResume", comm, [&] { return real(comm); });
 })
 
 AMEM_DOOR(ncclGetUniqueId, (ncclUniqueId * id), (id), {

@@ -247,6 +247,12 @@ void CallGate::open_process() {
   update();
 }
 
+Status CallGate::check_open(const char* call) {
+  MutexLock lock(mutex_);
+  if (process_closed_.empty() || waiting_calls_ > 0) return ok_status();
+  return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
+}
+
 void CallGate::change_waiting_calls(int by) {
   MutexLock lock(mutex_);
   waiting_calls_ += by;

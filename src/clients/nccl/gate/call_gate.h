@@ -148,6 +148,8 @@ class CallGate {
   /// process, outside the gate and without a lock. Calls that already wait for a member go on
   /// waiting, and resume the process when that member is back. Off at first.
   void resume_on_call(bool on) { resumes_on_call_.store(on); }
+  /// For calls that never resume the process. Error: misuse, if its gate is closed.
+  Status check_open(const char* call);
   /// While such an object exists, calls wait while the gate of the process is closed, and do not
   /// fail.
   class [[nodiscard]] WaitingCalls {
