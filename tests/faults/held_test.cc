@@ -70,6 +70,40 @@ TEST_F(Held, PeersMapMemoryWhileItIsFilledAndUseItWhenContentsAreBack) {
   }
 }
 
+/// A call that comes during a pause waits for its end, and resumes the process.
+TEST_F(Held, CallResumesThePauseThatIsUnderWay) {
+  job_.all("resume_on_call");
+  for (const char* point : {"pause_revoked", "pause_half_released", "pause_released"}) {
+    order_until(point, "pause");
+    job_.all("thread b all_reduce world 2000");
+    expect_all_the_time([&] { return job_[0].ask("state") == "1"; });
+
+    job_[0].ask("go_on");
+
+    job_[0].ask("wait a");
+    job_.all("wait b");
+    EXPECT_EQ(state(job_[0]), kActive) << point;
+    job_.all("check world" + counts());
+  }
+}
+
+/// A peer has launched its part already, so that the pause cannot succeed.
+TEST_F(Held, CallGoesOnWhenThePauseThatItWaitsForIsRolledBack) {
+  job_.all("resume_on_call");
+  order_until("pause_gate_closed", "pause");
+  const std::string launched = job_[1].ask("calls_of cuLaunchKernel");
+  job_.all("thread b all_reduce world 2000");
+  wait_for("the peer has launched its part",
+           [&] { return job_[1].ask("calls_of cuLaunchKernel") != launched; });
+
+  job_[0].ask("go_on");
+
+  EXPECT_TRUE(has(job_[0].ask_failing("wait a"), "has not completed the work"));
+  job_.all("wait b");
+  EXPECT_EQ(state(job_[0]), kActive);
+  job_.all("check world" + counts());
+}
+
 /// A pause that returns local memory, which waits for work that another thread launches before, and
 /// holds up the copies of the pause.
 class HeldTrim : public Held {
