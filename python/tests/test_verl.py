@@ -74,8 +74,8 @@ LEFT = ["rollouts generate", False]
 
 
 def run(build, code, **settings):
-    where = {"PATH": f"{build.command.parent}:/usr/bin:/bin", "AMEM_ENABLE": "1"}
-    return build.python(code, **build.runtime_variables(**where, **settings))
+    where = {"PATH": f"{build.command.parent}:/usr/bin:/bin", "AMEM_ENABLE": "1", **settings}
+    return build.python(code, **build.runtime_variables(**where))
 
 
 def test_trainers_have_the_memory_of_nccl_only_while_they_work(build):
@@ -108,8 +108,8 @@ def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build):
 
 def test_without_amem_only_a_warning(build):
     code = WORKER.replace("seen = []", "seen = []\nimport logging; logging.basicConfig(stream=sys.stdout)")
-    code = code.replace("def note(event): ", "def note(event): pass  # ").replace("import amem\n", "import amem\n", 1)
-    text = build.python(code + TRAINER, **build.runtime_variables(PATH=f"{build.command.parent}:/usr/bin:/bin", AMEM_ENABLE="0"))
+    code = code.replace("def note(event): ", "def note(event): pass  # ")
+    text = run(build, code + TRAINER, AMEM_ENABLE="0")
     assert text.count("WARNING:amem.verl:The memory of NCCL stays on the GPU: ") == 4
 
 
