@@ -45,12 +45,16 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
   return context;
 }
 
+Status make_current(const Driver& driver, int device, DriverContext context) {
+  return driver_status(driver, driver.cuCtxSetCurrent(context), "cuCtxSetCurrent(device %d)",
+                       device);
+}
+
 }  // namespace
 
 Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
   DriverContext const context = AMEM_TRY(primary_context(driver, device));
-  AMEM_TRY(
-      driver_status(driver, driver.cuCtxSetCurrent(context), "cuCtxSetCurrent(device %d)", device));
+  AMEM_TRY(make_current(driver, device, context));
   int mode = kCaptureModeRelaxed;
   AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
                          "cuThreadExchangeStreamCaptureMode(relaxed)"));
@@ -63,13 +67,17 @@ Status visit_device_context(const Driver& driver, int device, const std::functio
   AMEM_TRY(driver_status(driver, driver.cuCtxGetCurrent(&before), "cuCtxGetCurrent()"));
   AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
                          "cuThreadExchangeStreamCaptureMode(relaxed)"));
-  Status status = in_device_context(driver, device, job);
-  const Status context =
-      driver_status(driver, driver.cuCtxSetCurrent(before), "cuCtxSetCurrent(back)");
+  DriverContext context = before;
+  Status status = [&]() -> Status {
+    context = AMEM_TRY(primary_context(driver, device));
+    if (context != before) AMEM_TRY(make_current(driver, device, context));
+    return job();
+  }();
+  const Status current = context == before ? ok_status() : make_current(driver, device, before);
   const Status captures = driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
                                         "cuThreadExchangeStreamCaptureMode(back)");
   AMEM_TRY(std::move(status));
-  AMEM_TRY(context);
+  AMEM_TRY(current);
   return captures;
 }
 
@@ -199,8 +207,7 @@ Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device
     if (status.ok()) status = wait_for_created(driver, exiting, device, context);
   if (exiting) return status;
   // The rest of the thread's job is for the primary one.
-  const Status back =
-      driver_status(driver, driver.cuCtxSetCurrent(primary), "cuCtxSetCurrent(device %d)", device);
+  const Status back = make_current(driver, device, primary);
   return status.ok() ? back : status;
 }
 

@@ -249,24 +249,26 @@ Result<DriverHandle> TensorClient::make_persistent(DeviceAddress address, const 
 }
 
 Status TensorClient::free(DeviceAddress address) {
-  const Error unknown = make_error(
-      ErrorKind::misuse, 0, "0x%" PRIx64 " is not an address that amemMalloc() returned", address);
+  const auto unknown = [address] {
+    return make_error(ErrorKind::misuse, 0,
+                      "0x%" PRIx64 " is not an address that amemMalloc() returned", address);
+  };
   int device = 0;
   {
     MutexLock lock(registry_.mutex);
     const Allocation* const allocation = find(address);
-    if (allocation == nullptr) return unknown;
+    if (allocation == nullptr) return unknown();
     device = allocation->device();
   }
   AMEM_TRY(devices_.drain_on_this_thread(device));
   MutexLock lock(registry_.mutex);
   const Allocation* allocation = find(address);
-  if (allocation == nullptr) return unknown;
+  if (allocation == nullptr) return unknown();
   const AllocationId id = allocation->id;
   if (!registry_.wait_copied(id, Deadline::after_ms(timeout_ms_)))
     return make_error(ErrorKind::timeout, 0, "its contents are still being copied");
   allocation = find(address);
-  if (allocation == nullptr || allocation->id != id) return unknown;
+  if (allocation == nullptr || allocation->id != id) return unknown();
   AMEM_TRY(unmap(address));
   created_.erase(id);
   return ok_status();

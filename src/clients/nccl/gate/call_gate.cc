@@ -152,7 +152,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
 }
 
 Status CallGate::resume_for(const char* call) {
-  AMEM_LOG(info, -1, "%s resumes this process", call);
+  AMEM_LOG(info, -1, "%s resumes the memory of NCCL", call);
   mutex_.unlock();
   Status resumed = resume_();
   mutex_.lock();
