@@ -116,6 +116,29 @@ Way one_by_one(size_t streams) {
            g_streams[i % streams]);
   };
 }
+/// As a resume does: the object's memory is set to zero before its first piece, in the stream of the copies or in another.
+Way one_by_one_into_zeroed(bool in_other_stream) {
+  return [in_other_stream](bool to_host) {
+    const CUstream zeroing = g_streams[in_other_stream ? 1 : 0];
+    static CUevent zeroed = [] {
+      CUevent event;
+      check(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+      return event;
+    }();
+    CUdeviceptr last = 0;
+    for (const Piece& piece : g_pieces) {
+      const auto address = reinterpret_cast<CUdeviceptr>(piece.on_device);
+      for (const Object& object : g_objects)
+        if (!to_host && object.address != last && address - object.address < kObjectBytes) {
+          check(cuMemsetD8Async(last = object.address, 0, kObjectBytes, zeroing));
+          if (!in_other_stream) continue;
+          check(cuEventRecord(zeroed, zeroing));
+          check(cuStreamWaitEvent(g_streams[0], zeroed, 0));
+        }
+      copy(address, piece.on_host, piece.size_bytes, to_host, g_streams[0]);
+    }
+  };
+}
 /// The same bytes, one piece of each object.
 void in_large_pieces(bool to_host) {
   const size_t bytes = kHostBytes / kObjects / kChunk * kChunk;
@@ -168,6 +191,8 @@ void measure(const std::string& name, const Way& way, bool to_host) {
     ms = now_ms() - begin;
   }
   std::sort(took.begin(), took.end());
+  if (to_host)
+    for (Object& object : g_created) object.create();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const double begin = now_ms();
   double copied = 0;
@@ -177,12 +202,15 @@ void measure(const std::string& name, const Way& way, bool to_host) {
     synchronize();
     copied = now_ms() - begin;
   });
-  for (Object& object : g_created) object.create();
-  const double created = now_ms() - begin;
+  // A pause releases memory while it copies to the host, a resume creates it while it copies back.
+  for (Object& object : g_created) to_host ? object.release() : object.create();
+  const double done = now_ms() - begin;
   copies.join();
-  for (Object& object : g_created) object.release();
-  printf("%-28s %s host: %6.2f ms; with %d objects created meanwhile: copied %6.2f, created %6.2f\n", name.c_str(),
-         to_host ? "to  " : "from", took[kRounds / 2 - 1], kCreated, copied, created);
+  if (!to_host)
+    for (Object& object : g_created) object.release();
+  printf("%-28s %s host: %6.2f ms; with %d objects %s meanwhile: copied %6.2f, %s %6.2f\n", name.c_str(),
+         to_host ? "to  " : "from", took[kRounds / 2 - 1], kCreated, to_host ? "released" : "created", copied,
+         to_host ? "released" : "created", done);
 }
 
 }  // namespace
@@ -191,6 +219,8 @@ int main() {
   set_up();
   const std::vector<std::pair<std::string, Way>> ways = {{"a copy of each object", in_large_pieces},
                                                          {"each piece", one_by_one(1)},
+                                                         {"each piece, into zeroed", one_by_one_into_zeroed(false)},
+                                                         {"the same, 2 streams", one_by_one_into_zeroed(true)},
                                                          {"each piece, 2 streams", one_by_one(2)},
                                                          {"each piece, 4 streams", one_by_one(4)},
                                                          {"batches", in_batches},
@@ -201,4 +231,7 @@ int main() {
   const double begin = now_ms();
   for (Object& object : g_created) object.create();
   printf("%d objects created alone: %.2f ms\n", kCreated, now_ms() - begin);
+  const double then = now_ms();
+  for (Object& object : g_created) object.release();
+  printf("%d objects released alone: %.2f ms\n", kCreated, now_ms() - then);
 }
