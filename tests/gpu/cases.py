@@ -132,7 +132,7 @@ def _torch(build: Path, ranks: int) -> list[Case]:
         cases.append(Case(f"torch.memory.{groups}_groups", [*job, memory, "--groups", groups], 180))
     cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
     cases.append(Case("torch.sleep", [*job, str(HERE / "torch_sleep.py"), "--graph"], 300))
-    for name in ("models", "registered", "stages", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric", "vllm"):
+    for name in ("models", "registered", "stages", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric", "vllm", "trainer"):
         rounds = {"ROUNDS": "10000"} if name == "own_symmetric" else {}
         cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240, variables=rounds))
     saver = {"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights"}

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Trainers that only say when NCCL's memory may leave; their next NCCL call resumes it (amem.resume_on_call()).
+
+amem run -- torchrun --nproc-per-node 2 tests/gpu/torch_trainer.py
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch_sleep import CapturedSum, digest, random_floats
+
+import amem
+
+STEPS = 6
+WIDTH, LAYERS = 1024, 4
+COUNT = 1 << 20  # floats of a tensor
+
+
+def expect(condition, what):
+    if not condition:
+        raise SystemExit(f"wrong: {what}")
+
+
+class Trainer:
+    def __init__(self, cpu):
+        self.cpu, self.rank, self.ranks = cpu, dist.get_rank(), dist.get_world_size()
+        self.least_freed = None
+
+    def meet(self):
+        dist.barrier(group=self.cpu)
+
+    def release(self):
+        """NCCL's memory leaves, and a rollout writes to all of it."""
+        torch.cuda.empty_cache()
+        self.meet()
+        before, _ = torch.cuda.mem_get_info()
+        self.meet()
+        report = amem.pause("nccl")
+        self.meet()
+        freed = torch.cuda.mem_get_info()[0] - before
+        expect(amem.state("nccl") == "paused", "NCCL's memory did not leave")
+        expect(freed >= report.released_bytes // 2, f"{freed} bytes are free, {report.released_bytes} were released")
+        self.least_freed = min(freed, self.least_freed or freed)
+        torch.full((freed // 2,), 0xA5, dtype=torch.uint8, device="cuda")
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        self.meet()
+
+    def losses(self, wrap, releases):
+        """Of training steps. With `releases` NCCL's memory leaves after each of them."""
+        torch.manual_seed(1)
+        layers = [nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU()) for _ in range(LAYERS)]
+        model = wrap(nn.Sequential(*layers).cuda())
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        data = random_floats(64 * WIDTH, seed=self.rank).view(64, WIDTH)
+        found = []
+        for _ in range(STEPS):
+            loss = (model(data) - data).square().mean()
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+            optimizer.step()
+            optimizer.zero_grad()
+            found.append((loss.item(), norm.item()))
+            expect(amem.state("nccl") == "active", "a training step left NCCL's memory away")
+            if releases:
+                self.release()
+        return found
+
+
+def sharded(model):
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    return model
+
+
+def replicated(model):
+    return DistributedDataParallel(model, bucket_cap_mb=4)
+
+
+def operations(trainer, captured):
+    """What a job may call first: name, call, and the result as it must be."""
+    rank, ranks = trainer.rank, trainer.ranks
+    peer = (rank + 1) % ranks
+    own, of_peer = random_floats(COUNT, seed=rank), random_floats(COUNT, seed=peer)
+    total = sum(random_floats(COUNT, seed=each).double() for each in range(ranks)).float()
+
+    def all_reduce(group=None):
+        data = own.clone()
+        dist.all_reduce(data, group=group)
+        return data
+
+    def asynchronous():
+        data = own.clone()
+        dist.all_reduce(data, async_op=True).wait()
+        return data
+
+    def in_other_stream():
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            data = all_reduce()
+        torch.cuda.current_stream().wait_stream(stream)
+        return data
+
+    def sent():
+        data = torch.empty_like(own)
+        calls = [dist.P2POp(dist.isend, own, (rank - 1) % ranks), dist.P2POp(dist.irecv, data, peer)]
+        for work in dist.batch_isend_irecv(calls):
+            work.wait()
+        return data
+
+    def gathered():
+        data = torch.empty(ranks * COUNT, device="cuda")
+        dist.all_gather_into_tensor(data, own)
+        return data.view(ranks, COUNT)[peer]
+
+    def objects():
+        found = [None] * ranks
+        dist.all_gather_object(found, own[:8].cpu())
+        return found[peer].cuda()
+
+    def in_new_group():
+        group = dist.new_group()
+        data = all_reduce(group)
+        dist.destroy_process_group(group)
+        return data
+
+    def after_barrier():
+        dist.barrier()
+        return own
+
+    replayed = captured.replay().clone()
+    return [
+        ("all_reduce", all_reduce, total),
+        ("asynchronous all_reduce", asynchronous, total),
+        ("all_reduce in another stream", in_other_stream, total),
+        ("send and receive", sent, of_peer),
+        ("all_gather", gathered, of_peer),
+        ("all_gather_object", objects, of_peer[:8]),
+        ("all_reduce of a new group", in_new_group, total),
+        ("barrier", after_barrier, own),
+        ("replay of a captured all_reduce", captured.replay, replayed),
+    ]
+
+
+def main():
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+    amem.resume_on_call()
+    trainer = Trainer(dist.new_group(backend="gloo"))
+    for wrap in (sharded, replicated):
+        without, with_releases = trainer.losses(wrap, False), trainer.losses(wrap, True)
+        expect(without == with_releases, f"{wrap.__name__}: losses and norms {without}, with releases {with_releases}")
+        expect(without[-1][0] < without[0][0], f"the model does not learn: {without}")
+    captured = CapturedSum(dist.group.WORLD)
+    checked = operations(trainer, captured)
+    for name, call, wanted in checked:
+        trainer.release()
+        found = call()
+        expect(amem.state("nccl") == "active", f"{name} did not resume NCCL's memory")
+        expect(digest(found) == digest(wanted), name)
+    print(
+        f"result: {STEPS} losses of FSDP and DDP bit-exact, {len(checked)} first calls, "
+        f"at least {trainer.least_freed >> 20} MiB left each time",
+        flush=True,
+    )
+    captured.graph.reset()
+    dist.destroy_process_group()
+
+
+main()
