@@ -84,70 +84,75 @@ def replicated(model):
     return DistributedDataParallel(model, bucket_cap_mb=4)
 
 
-def operations(trainer, captured):
-    """What a job may call first: name, call, and the result as it must be."""
-    rank, ranks = trainer.rank, trainer.ranks
-    peer = (rank + 1) % ranks
-    own, of_peer = random_floats(COUNT, seed=rank), random_floats(COUNT, seed=peer)
-    total = sum(random_floats(COUNT, seed=each).double() for each in range(ranks)).float()
+class FirstCalls:
+    """What a job may call first after a pause, each with its result."""
 
-    def all_reduce(group=None):
-        data = own.clone()
+    def __init__(self, trainer, captured):
+        rank, ranks = trainer.rank, trainer.ranks
+        self.ranks, self.captured = ranks, captured
+        self.peer, self.former = (rank + 1) % ranks, (rank - 1) % ranks
+        self.own, self.of_peer = random_floats(COUNT, seed=rank), random_floats(COUNT, seed=self.peer)
+        self.total = sum(random_floats(COUNT, seed=each).double() for each in range(ranks)).float()
+        self.replayed = captured.replay().clone()
+
+    def all_reduce(self, group=None):
+        data = self.own.clone()
         dist.all_reduce(data, group=group)
         return data
 
-    def asynchronous():
-        data = own.clone()
+    def asynchronous(self):
+        data = self.own.clone()
         dist.all_reduce(data, async_op=True).wait()
         return data
 
-    def in_other_stream():
+    def in_other_stream(self):
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            data = all_reduce()
+            data = self.all_reduce()
         torch.cuda.current_stream().wait_stream(stream)
         return data
 
-    def sent():
-        data = torch.empty_like(own)
-        calls = [dist.P2POp(dist.isend, own, (rank - 1) % ranks), dist.P2POp(dist.irecv, data, peer)]
+    def sent(self):
+        data = torch.empty_like(self.own)
+        calls = [dist.P2POp(dist.isend, self.own, self.former), dist.P2POp(dist.irecv, data, self.peer)]
         for work in dist.batch_isend_irecv(calls):
             work.wait()
         return data
 
-    def gathered():
-        data = torch.empty(ranks * COUNT, device="cuda")
-        dist.all_gather_into_tensor(data, own)
-        return data.view(ranks, COUNT)[peer]
+    def gathered(self):
+        data = torch.empty(self.ranks * COUNT, device="cuda")
+        dist.all_gather_into_tensor(data, self.own)
+        return data.view(self.ranks, COUNT)[self.peer]
 
-    def objects():
-        found = [None] * ranks
-        dist.all_gather_object(found, own[:8].cpu())
-        return found[peer].cuda()
+    def objects(self):
+        found = [None] * self.ranks
+        dist.all_gather_object(found, self.own[:8].cpu())
+        return found[self.peer].cuda()
 
-    def in_new_group():
+    def in_new_group(self):
         group = dist.new_group()
-        data = all_reduce(group)
+        data = self.all_reduce(group)
         dist.destroy_process_group(group)
         return data
 
-    def after_barrier():
+    def after_barrier(self):
         dist.barrier()
-        return own
+        return self.own
 
-    replayed = captured.replay().clone()
-    return [
-        ("all_reduce", all_reduce, total),
-        ("asynchronous all_reduce", asynchronous, total),
-        ("all_reduce in another stream", in_other_stream, total),
-        ("send and receive", sent, of_peer),
-        ("all_gather", gathered, of_peer),
-        ("all_gather_object", objects, of_peer[:8]),
-        ("all_reduce of a new group", in_new_group, total),
-        ("barrier", after_barrier, own),
-        ("replay of a captured all_reduce", captured.replay, replayed),
-    ]
+    def all(self):
+        """Name, call, and the result as it must be."""
+        return [
+            ("all_reduce", self.all_reduce, self.total),
+            ("asynchronous all_reduce", self.asynchronous, self.total),
+            ("all_reduce in another stream", self.in_other_stream, self.total),
+            ("send and receive", self.sent, self.of_peer),
+            ("all_gather", self.gathered, self.of_peer),
+            ("all_gather_object", self.objects, self.of_peer[:8]),
+            ("all_reduce of a new group", self.in_new_group, self.total),
+            ("barrier", self.after_barrier, self.own),
+            ("replay of a captured all_reduce", self.captured.replay, self.replayed),
+        ]
 
 
 def main():
@@ -161,7 +166,7 @@ def main():
         expect(without == with_releases, f"{wrap.__name__}: losses and norms {without}, with releases {with_releases}")
         expect(without[-1][0] < without[0][0], f"the model does not learn: {without}")
     captured = CapturedSum(dist.group.WORLD)
-    checked = operations(trainer, captured)
+    checked = FirstCalls(trainer, captured).all()
     for name, call, wanted in checked:
         trainer.release()
         found = call()
