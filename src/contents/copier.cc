@@ -87,11 +87,30 @@ Status Copier::copy_contents(const Transfer& transfer, CopyDirection direction) 
   return ok_status();
 }
 
+Status Copier::copy_through_file(const Transfer& transfer, CopyDirection direction) {
+  const auto by_size = [](const HostExtent& a, const HostExtent& b) {
+    return a.size_bytes < b.size_bytes;
+  };
+  const HostExtent staging =
+      *std::max_element(transfer.on_host->begin(), transfer.on_host->end(), by_size);
+  const bool to_host = direction == CopyDirection::to_host;
+  size_t in_file = transfer.in_file.offset_bytes;
+  for (const Piece& piece : transfer.pieces)
+    for (size_t done = 0, bytes = 0; done < piece.size_bytes; done += bytes, in_file += bytes) {
+      bytes = std::min(piece.size_bytes - done, staging.size_bytes);
+      if (!to_host) AMEM_TRY(transfer.in_file.file->read(in_file, staging.base, bytes));
+      AMEM_TRY(copy(transfer.address + piece.offset_bytes + done, staging.base, bytes, direction));
+      AMEM_TRY(wait_for_all());
+      if (to_host) AMEM_TRY(transfer.in_file.file->write(in_file, staging.base, bytes));
+    }
+  return ok_status();
+}
+
 Status Copier::queue(const Transfer& transfer, CopyDirection direction) {
   AMEM_TRY(make_ready());
   if (direction == CopyDirection::to_device) AMEM_TRY(zero(transfer));
   if (transfer.in_file.file != nullptr)
-    AMEM_TRY(file_copier_.copy(transfer, direction, stream_));
+    AMEM_TRY(copy_through_file(transfer, direction));
   else if (transfer.on_host != nullptr)
     AMEM_TRY(copy_contents(transfer, direction));
   AMEM_TRY(exiting_.check());

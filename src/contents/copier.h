@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/exit_flag.h"
-#include "contents/file_copier.h"
+#include "contents/backup_file.h"
 #include "contents/kernels.h"
 
 namespace amem {
@@ -46,6 +46,11 @@ struct Transfer {
 /// else.
 class Copier {
  public:
+  /// Host memory through which contents are copied to a file and back.
+  static constexpr size_t kStagingBytes = size_t{32} << 20;
+  /// The contents of a backing start at a multiple of this in the file.
+  static constexpr size_t kFileAlignment = 4096;
+
   Copier(const Driver& driver, int device, const ExitFlag& exiting)
       : driver_(driver), device_(device), exiting_(exiting) {}
   Copier(const Copier&) = delete;
@@ -55,7 +60,8 @@ class Copier {
 
   /// Queues a transfer. A transfer to the device first zeroes the bytes that are not copied: the
   /// driver does not guarantee zeroed memory, and NCCL would take a stale flag in a payload for
-  /// data (prims_ll.h:56@v2.30.7-1).
+  /// data (prims_ll.h:56@v2.30.7-1). With a file, returns when the contents have been copied.
+  /// Errors: also os.
   Status queue(const Transfer& transfer, CopyDirection direction);
   /// Waits for all queued transfers except the last one.
   Status wait_for_previous();
@@ -65,6 +71,7 @@ class Copier {
   Status make_ready();
   Status zero(const Transfer& transfer);
   Status copy_contents(const Transfer& transfer, CopyDirection direction);
+  Status copy_through_file(const Transfer& transfer, CopyDirection direction);
   Status copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes,
               CopyDirection direction);
 
@@ -72,7 +79,6 @@ class Copier {
   const int device_;
   const ExitFlag& exiting_;
   Kernels kernels_{driver_, device_, exiting_};
-  FileCopier file_copier_{driver_, exiting_};
   DriverStream stream_ = nullptr;  ///< exists as long as the context, like the events
   DriverEvent ends_[2] = {};       ///< for the last two transfers, alternating
   size_t queued_ = 0;              ///< number of transfers

@@ -103,7 +103,7 @@ size_t Executor::host_bytes(int device, const Transfers& transfers) {
     else
       bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
   if (needs_staging && staging_[device].expired())
-    bytes += HostPool::block_bytes(FileCopier::kStagingBytes);
+    bytes += HostPool::block_bytes(Copier::kStagingBytes);
   return bytes;
 }
 
@@ -142,8 +142,8 @@ Status Executor::make_file(TransfersByDevice& transfers) {
     for (Transfer& transfer : of_device) {
       if (!transfer.needs_file || total_bytes(transfer.pieces) == 0) continue;
       transfer.in_file.offset_bytes = size_bytes;
-      size_bytes += (total_bytes(transfer.pieces) + FileCopier::kAlignment - 1) /
-                    FileCopier::kAlignment * FileCopier::kAlignment;
+      size_bytes += (total_bytes(transfer.pieces) + Copier::kFileAlignment - 1) /
+                    Copier::kFileAlignment * Copier::kFileAlignment;
       in_file.push_back(&transfer);
     }
   if (in_file.empty()) return ok_status();
@@ -156,8 +156,7 @@ Status Executor::make_file(TransfersByDevice& transfers) {
 Result<HostBlock> Executor::take_block(int device, const Transfer& transfer) {
   HostBlock block = transfer.needs_file ? staging_[device].lock() : nullptr;
   if (block != nullptr) return block;
-  const size_t bytes =
-      transfer.needs_file ? FileCopier::kStagingBytes : total_bytes(transfer.pieces);
+  const size_t bytes = transfer.needs_file ? Copier::kStagingBytes : total_bytes(transfer.pieces);
   block = pool_.take(bytes);
   if (block == nullptr)
     return make_error(ErrorKind::os, 0, "there is no host memory for %zu bytes of contents", bytes);

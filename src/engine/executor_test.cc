@@ -83,7 +83,7 @@ TEST_F(OnDisk, EveryByteComesBackAndHostMemoryIsBounded) {
     for (const BackingId id : {1, 2, 3, 4}) EXPECT_TRUE(is_intact(id));
     EXPECT_EQ(pool_.free_bytes(), pool_.capacity_bytes());
   }
-  EXPECT_LE(pool_.capacity_bytes(), 2 * HostPool::block_bytes(FileCopier::kStagingBytes));
+  EXPECT_LE(pool_.capacity_bytes(), 2 * HostPool::block_bytes(Copier::kStagingBytes));
 }
 
 TEST_F(OnDisk, WithoutRoomNothingIsReleased) {

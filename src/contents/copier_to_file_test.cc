@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "contents/file_copier.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "contents/backup_file.h"
 #include "contents/copier.h"
 
 namespace amem {
@@ -30,6 +27,12 @@ struct {
 
 void* at(DeviceAddress address) { return reinterpret_cast<void*>(address); }
 
+DriverResult finish_copies() {
+  for (const auto& [to, from, bytes] : g_device.queued) memcpy(to, from, bytes);
+  g_device.queued.clear();
+  return driver_result::kSuccess;
+}
+
 Driver fake_driver() {
   Driver driver;
   driver.cuGetErrorName = [](DriverResult, const char** name) {
@@ -41,12 +44,27 @@ Driver fake_driver() {
     return driver_result::kSuccess;
   };
   driver.cuEventRecord = [](DriverEvent, DriverStream) { return driver_result::kSuccess; };
-  driver.cuEventSynchronize = [](DriverEvent) {
-    if (++g_device.waits == g_device.failing_wait) return driver_result::kUnknown;
-    for (const auto& [to, from, bytes] : g_device.queued) memcpy(to, from, bytes);
-    g_device.queued.clear();
+  driver.cuStreamCreate = [](DriverStream* stream, unsigned) {
+    *stream = reinterpret_cast<DriverStream>(&g_device);
     return driver_result::kSuccess;
   };
+  driver.cuMemsetD8Async = [](DeviceAddress, unsigned char, size_t, DriverStream) {
+    return driver_result::kSuccess;
+  };
+  driver.cuStreamSynchronize = [](DriverStream) {
+    if (++g_device.waits == g_device.failing_wait) return driver_result::kUnknown;
+    return finish_copies();
+  };
+  // What a wait for the whole device calls.
+  driver.cuLaunchHostFunc = [](DriverStream, void (*)(void*), void*) {
+    return driver_result::kUnknown;
+  };
+  driver.cuStreamDestroy_v2 = [](DriverStream) { return driver_result::kSuccess; };
+  driver.cuMemHostAlloc = [](void** memory, size_t, unsigned) {
+    *memory = &g_device;
+    return driver_result::kSuccess;
+  };
+  driver.cuMemFreeHost = [](void*) { return finish_copies(); };
   driver.cuMemcpyDtoHAsync_v2 = [](void* to, DeviceAddress from, size_t bytes, DriverStream) {
     g_device.queued.push_back({to, at(from), bytes});
     return driver_result::kSuccess;
@@ -58,9 +76,9 @@ Driver fake_driver() {
   return driver;
 }
 
-class FileCopierTest : public testing::Test {
+class CopierToFile : public testing::Test {
  protected:
-  FileCopierTest() : memory_(20 * kBufferBytes), staging_(2 * kBufferBytes) {
+  CopierToFile() : memory_(20 * kBufferBytes), staging_(2 * kBufferBytes) {
     g_device = {};
     unsigned random = 1;
     for (unsigned char& byte : memory_)
@@ -74,16 +92,16 @@ class FileCopierTest : public testing::Test {
     auto file = BackupFile::make(testing::TempDir(), 4096 + total_bytes(transfer_.pieces));
     if (file.ok()) transfer_.in_file = {file.value(), 4096};
   }
-  Status copy(CopyDirection direction) { return copier_.copy(transfer_, direction, nullptr); }
+  Status copy(CopyDirection direction) { return copier_.queue(transfer_, direction); }
 
   std::vector<unsigned char> memory_, staging_;
   Transfer transfer_;
   const Driver driver_ = fake_driver();
   const ExitFlag exiting_;
-  FileCopier copier_{driver_, exiting_};
+  Copier copier_{driver_, 0, exiting_};
 };
 
-TEST_F(FileCopierTest, RestoresThePiecesAndNothingElse) {
+TEST_F(CopierToFile, RestoresThePiecesAndNothingElse) {
   ASSERT_TRUE(copy(CopyDirection::to_host).ok());
   EXPECT_TRUE(g_device.queued.empty());
   std::vector<unsigned char> wanted(memory_.size(), 0xEE);
@@ -96,7 +114,7 @@ TEST_F(FileCopierTest, RestoresThePiecesAndNothingElse) {
   EXPECT_EQ(memory_, wanted);
 }
 
-TEST_F(FileCopierTest, ErrorOfTheDeviceIsReturnedWhenItsBuffersAreUnused) {
+TEST_F(CopierToFile, ErrorOfTheDeviceIsReturnedWhenItsBufferIsUnused) {
   ASSERT_TRUE(copy(CopyDirection::to_host).ok());
   for (const CopyDirection direction : {CopyDirection::to_host, CopyDirection::to_device})
     for (const size_t failing : {1, 2, 3}) {
@@ -109,7 +127,7 @@ TEST_F(FileCopierTest, ErrorOfTheDeviceIsReturnedWhenItsBuffersAreUnused) {
   EXPECT_TRUE(copy(CopyDirection::to_device).ok());
 }
 
-TEST_F(FileCopierTest, ErrorOfTheFileIsReturnedWhenTheBuffersAreUnused) {
+TEST_F(CopierToFile, ErrorOfTheFileIsReturnedWhenTheBufferIsUnused) {
   transfer_.in_file.offset_bytes += 4096;  // was never written
   EXPECT_EQ(copy(CopyDirection::to_device).error().kind, ErrorKind::os);
   EXPECT_TRUE(g_device.queued.empty());
