@@ -25,13 +25,10 @@ class AsymmetricFence {
 
   void light() const {
     if (expedited_)
-      free_light();
+      std::atomic_signal_fence(std::memory_order_seq_cst);
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
   }
-  /// True if light() costs nothing. The caller can then use free_light().
-  bool is_free() const { return expedited_; }
-  static void free_light() { std::atomic_signal_fence(std::memory_order_seq_cst); }
   void heavy() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (expedited_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);

@@ -80,7 +80,7 @@ std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, lon
   for (const InstanceId& instance : instances) pids[instance] = pid_of(instance);
 
   Bystander handler;
-  auto service = PeerService::start(random_instance_id(), 0, handler);
+  auto service = PeerService::start(random_instance_id(), handler);
   if (!service.ok()) throw Failure(kFailed, service.error().message);
   handler.speak_through(service.value().get());
 

@@ -158,7 +158,7 @@ TEST_F(FetchTest, WithAnotherNonceGetsNone) {
 TEST_F(FetchTest, ImporterThatEndedIsForgotten) {
   ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce), kGiven);
 
-  sharing_->on_peer_gone({importer_.id, getpid(), 0});
+  sharing_->on_peer_gone({importer_.id, getpid()});
 
   MutexLock lock(registry_.mutex);
   EXPECT_TRUE(registry_.find(token_.allocation)->importers.empty()) << "a pause would ask it";

@@ -156,7 +156,7 @@ TEST_F(EarlyImportTest, RevokeThatFailsDoesNotOpenTheGateToAPausedOwner) {
 TEST_F(EarlyImportTest, FailsIfTheOwnerEndsBeforeItHasFilledTheMemory) {
   auto imported = import();
 
-  sharing_->on_peer_gone({owner_.id, kOwnerPid, 0});
+  sharing_->on_peer_gone({owner_.id, kOwnerPid});
 
   EXPECT_NE(imported.get(), driver_result::kSuccess);
 }

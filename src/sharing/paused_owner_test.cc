@@ -126,7 +126,7 @@ TEST_F(ImportOfAPausedOwnerTest, FailsIfTheOwnerHasFreedTheMemory) {
 TEST_F(ImportOfAPausedOwnerTest, FailsIfTheOwnerEnds) {
   auto imported = import();
 
-  sharing_->on_peer_gone({owner_.id, kOwnerPid, 0});
+  sharing_->on_peer_gone({owner_.id, kOwnerPid});
 
   EXPECT_TRUE(fails_early(imported));
 }

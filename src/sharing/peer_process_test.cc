@@ -53,7 +53,7 @@ class ServingHandler : public PeerHandler {
 int serve() {
   ServingHandler handler;
   const InstanceId id = random_instance_id();
-  auto service = PeerService::start(id, 5, handler);
+  auto service = PeerService::start(id, handler);
   if (!service.ok()) return 1;
   // Nobody knows the instance before the next line.
   handler.service = service.value().get();
@@ -66,7 +66,7 @@ int serve() {
 int close_and_live() {
   ServingHandler handler;
   const InstanceId id = random_instance_id();
-  auto service = PeerService::start(id, 0, handler);
+  auto service = PeerService::start(id, handler);
   handler.service = service.value().get();
   say(id.hex());
   char told;
@@ -79,7 +79,7 @@ int close_and_live() {
 int serve_without_leader() {
   static ServingHandler handler;
   const InstanceId id = random_instance_id();
-  auto service = PeerService::start(id, 0, handler);
+  auto service = PeerService::start(id, handler);
   handler.service = service.value().get();
   (void)service.value().release();
   std::thread([] {
@@ -102,7 +102,7 @@ int claim_to_be(const InstanceId& target, const InstanceId& claimed) {
 /// Talks to `target`, forks, and is killed; the child lives on until the end of the input.
 int fork_and_die(const InstanceId& target) {
   ServingHandler handler;
-  auto service = PeerService::start(random_instance_id(), 0, handler);
+  auto service = PeerService::start(random_instance_id(), handler);
   handler.service = service.value().get();
   if (!call_and_wait(*service.value(), target, StatusQuery{}, {}, patience()).ok()) return 1;
   const pid_t child = fork();

@@ -13,8 +13,7 @@ Status Sharing::start() {
   MutexLock lock(start_mutex_);
   if (context_.peers.load() != nullptr) return ok_status();
   AMEM_TRY(imports_.start());
-  std::unique_ptr<PeerService> service =
-      AMEM_TRY(PeerService::start(context_.self, context_.group, *this));
+  std::unique_ptr<PeerService> service = AMEM_TRY(PeerService::start(context_.self, *this));
   // Lives as long as the process: other processes' memory depends on it.
   context_.peers.store(service.release(), std::memory_order_release);
   return ok_status();

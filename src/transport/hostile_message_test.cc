@@ -117,7 +117,7 @@ int replay(Node& node, const std::vector<std::vector<uint8_t>>& packets) {
 
 TEST_F(HostileMessage, OfAnotherProcessSentAgainGetsNothing) {
   const InstanceId as = random_instance_id();
-  const std::vector<std::vector<uint8_t>> packets = {encode(0, Hello{as, 0}).value(),
+  const std::vector<std::vector<uint8_t>> packets = {encode(0, Hello{as}).value(),
                                                      encode(1, Fetch{{{1, 2}}}).value()};
   const auto original = RawPeer::dial_to(node_.id);
   for (const auto& packet : packets) original->send_bytes(packet);

@@ -20,7 +20,7 @@ PeerOptions impatient() {
 }
 
 std::vector<uint8_t> of_version(uint8_t version) {
-  std::vector<uint8_t> bytes = encode(0, Hello{random_instance_id(), 0}).value();
+  std::vector<uint8_t> bytes = encode(0, Hello{random_instance_id()}).value();
   bytes[0] = version;
   return bytes;
 }
@@ -49,7 +49,7 @@ TEST(HostilePeer, FdsThatDoNotBelongEndTheConnectionAndAreClosed) {
   const size_t before = open_fds().size();
   {
     const auto raw = RawPeer::dial_to(a.id);
-    raw->send_bytes(encode(0, Hello{random_instance_id(), 0}).value(), 3);
+    raw->send_bytes(encode(0, Hello{random_instance_id()}).value(), 3);
     EXPECT_TRUE(raw->sees_the_end());
     const auto second = RawPeer::dial_to(a.id);
     second->greet(random_instance_id());

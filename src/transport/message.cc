@@ -37,10 +37,7 @@ void walk(FieldStream& stream, std::vector<ScopeId>& scope) {
   stream.list(scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
 }
 
-void walk(FieldStream& stream, Hello& m) {
-  stream.id(m.instance);
-  stream.number(m.group);
-}
+void walk(FieldStream& stream, Hello& m) { stream.id(m.instance); }
 
 void walk(FieldStream& stream, Fetch& m) {
   stream.list(m.items, kMaxFds, [&](Fetch::Item& item) {

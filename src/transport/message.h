@@ -18,7 +18,7 @@ namespace amem {
 // The messages between amem processes of one host. docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes with different versions refuse each other.
-inline constexpr uint8_t kWireVersion = 7;
+inline constexpr uint8_t kWireVersion = 8;
 /// The version that this process speaks.
 uint8_t wire_version();
 
@@ -34,7 +34,6 @@ inline constexpr size_t kMaxJsonBytes = 32 * 1024;
 /// The first message on every connection, in both directions.
 struct Hello {
   InstanceId instance;
-  int32_t group = 0;
   bool operator==(const Hello&) const = default;
 };
 

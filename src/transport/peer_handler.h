@@ -23,7 +23,6 @@ struct PeerInfo {
   /// From the kernel, not from the peer. 0 if it is not visible in the pid namespace of this
   /// process.
   pid_t pid = 0;
-  int32_t group = 0;
 };
 
 /// A message with its fds_of(message) descriptors, which are close-on-exec.

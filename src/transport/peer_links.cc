@@ -219,7 +219,7 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
     peer.connections.push_back(token);
   }
   connection.greeted = true;
-  peer.info = PeerInfo{hello.instance, connection.pid, hello.group};
+  peer.info = PeerInfo{hello.instance, connection.pid};
   peer.known = true;
   watch_process(peer, connection.fd());
   if (const auto broken = std::exchange(peer.broken, std::nullopt))

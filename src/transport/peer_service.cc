@@ -32,11 +32,10 @@ Result<OutPacket> packet_of(Role role, uint64_t request_id, Message message,
 
 }  // namespace
 
-Result<std::unique_ptr<PeerService>> PeerService::start(InstanceId self, int32_t group,
-                                                        PeerHandler& handler,
+Result<std::unique_ptr<PeerService>> PeerService::start(InstanceId self, PeerHandler& handler,
                                                         const PeerOptions& options) {
   std::unique_ptr<PeerService> service(new PeerService(self));
-  AMEM_TRY(service->open(Hello{self, group}, handler, options));
+  AMEM_TRY(service->open(Hello{self}, handler, options));
   const auto run = [](void* started) -> void* {
     static_cast<PeerService*>(started)->run();
     return nullptr;

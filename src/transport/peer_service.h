@@ -34,8 +34,7 @@ namespace amem {
 class PeerService {
  public:
   /// `handler` must outlive the service. Errors: os.
-  static Result<std::unique_ptr<PeerService>> start(InstanceId self, int32_t group,
-                                                    PeerHandler& handler,
+  static Result<std::unique_ptr<PeerService>> start(InstanceId self, PeerHandler& handler,
                                                     const PeerOptions& options = {});
   ~PeerService();
   PeerService(const PeerService&) = delete;

@@ -30,7 +30,7 @@ TEST(PeerService, ARequestGetsItsReply) {
 }
 
 TEST(PeerService, BothSidesKnowWhoSpeaks) {
-  Node a(NodeOptions(), nullptr, 3);
+  Node a;
   Node b;
   Answerer c;
   a.service->send(b.id, Drop{{1}}, {});
@@ -39,7 +39,6 @@ TEST(PeerService, BothSidesKnowWhoSpeaks) {
 
   EXPECT_EQ(from.instance, a.id);
   EXPECT_EQ(from.pid, getpid());
-  EXPECT_EQ(from.group, 3);
   EXPECT_EQ(a.ask(c->id, StatusQuery{}).value().pid, getpid());
 }
 
@@ -255,7 +254,7 @@ TEST(PeerService, DestructionCompletesWhatIsPending) {
 TEST(PeerService, TwoCannotBeTheSameInstance) {
   Node a;
   Recorder recorder;
-  const auto second = PeerService::start(a.id, 0, recorder);
+  const auto second = PeerService::start(a.id, recorder);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().kind, ErrorKind::os);
   EXPECT_EQ(second.error().code, EEXIST);

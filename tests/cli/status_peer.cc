@@ -38,7 +38,7 @@ class Speaker : public PeerHandler {
 /// Prints "ready" and lives until its standard input ends.
 int main(int argc, char** argv) {
   amem::Speaker speaker(argc > 1 ? argv[1] : nullptr);
-  auto service = amem::PeerService::start(amem::random_instance_id(), 0, speaker);
+  auto service = amem::PeerService::start(amem::random_instance_id(), speaker);
   if (!service.ok()) {
     std::fprintf(stderr, "%s\n", service.error().message.c_str());
     return 1;

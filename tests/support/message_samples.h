@@ -24,7 +24,7 @@ inline std::vector<MessageSample> message_samples() {
   const ScopeId first{{1, 2}}, second{{0xa0, 0xb0}};
   using Outcome = Fetched::Outcome;
   return {
-      {0, Hello{instance, -2},
+      {0, Hello{instance},
        "07 01 0000 0000000000000000 7766554433221100 ffeeddccbbaa9988 feffffff"},
       {7, Fetch{{{0x1234, 0x5678, false}, {9, 10, true}}},
        "07 02 0000 0700000000000000 0200 3412000000000000 7856000000000000 00 "

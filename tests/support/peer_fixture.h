@@ -131,10 +131,9 @@ struct NodeOptions : PeerOptions {
 
 /// One amem process' worth of peers, within this process.
 struct Node {
-  explicit Node(const PeerOptions& options = NodeOptions(), Recorder::Respond respond = nullptr,
-                int32_t group = 0) {
+  explicit Node(const PeerOptions& options = NodeOptions(), Recorder::Respond respond = nullptr) {
     recorder.respond_with(std::move(respond));
-    Result<std::unique_ptr<PeerService>> started = PeerService::start(id, group, recorder, options);
+    Result<std::unique_ptr<PeerService>> started = PeerService::start(id, recorder, options);
     EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
     service = std::move(started.value());
   }
@@ -150,21 +149,17 @@ struct Node {
 /// A node that answers StatusQuery with `json` and Revoke with Revoked.
 class Answerer {
  public:
-  explicit Answerer(const PeerOptions& options = NodeOptions(), std::string json = "{}",
-                    int32_t group = 0)
-      : node_(
-            options,
-            [this, json = std::move(json)](const PeerInfo& from, uint64_t request_id,
-                                           const Message& message) {
-              // The service may speak before its constructor has handed it out.
-              MutexLock lock(mutex_);
-              ready_.wait_until(mutex_, patience(), [this] { return is_ready_; });
-              if (std::holds_alternative<StatusQuery>(message))
-                node_.service->reply(from.instance, request_id, StatusReply{json}, {});
-              if (std::holds_alternative<Revoke>(message))
-                node_.service->reply(from.instance, request_id, Revoked{true, ""}, {});
-            },
-            group) {
+  explicit Answerer(const PeerOptions& options = NodeOptions(), std::string json = "{}")
+      : node_(options, [this, json = std::move(json)](const PeerInfo& from, uint64_t request_id,
+                                                      const Message& message) {
+          // The service may speak before its constructor has handed it out.
+          MutexLock lock(mutex_);
+          ready_.wait_until(mutex_, patience(), [this] { return is_ready_; });
+          if (std::holds_alternative<StatusQuery>(message))
+            node_.service->reply(from.instance, request_id, StatusReply{json}, {});
+          if (std::holds_alternative<Revoke>(message))
+            node_.service->reply(from.instance, request_id, Revoked{true, ""}, {});
+        }) {
     MutexLock lock(mutex_);
     is_ready_ = true;
     ready_.notify_all();
@@ -198,7 +193,7 @@ class RawPeer {
   void send(uint64_t request_id, Message message, size_t fds = 0) {
     send_bytes(encode(request_id, std::move(message)).value(), fds);
   }
-  void greet(const InstanceId& as) { send(0, Hello{as, 0}); }
+  void greet(const InstanceId& as) { send(0, Hello{as}); }
   /// The same; returns when the node knows it.
   void introduce_to(Node& node, const InstanceId& as) {
     greet(as);

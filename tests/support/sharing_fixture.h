@@ -48,7 +48,7 @@ class SharingTest : public testing::Test {
  protected:
   /// Other processes can reach this one. For the constructor of a test.
   void start_service(PeerHandler& handler) {
-    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, 0, handler);
+    Result<std::unique_ptr<PeerService>> service = PeerService::start(context_.self, handler);
     EXPECT_TRUE(service.ok());
     context_.peers = service.value().release();
   }

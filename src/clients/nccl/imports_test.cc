@@ -119,7 +119,7 @@ class ImportsTest : public SharingTest {
   static constexpr pid_t kOwnerPid = 4711;
   std::unique_ptr<Sharing> sharing_ =
       std::make_unique<Sharing>(context_, [] { return std::string(); });
-  const PeerInfo owner_{random_instance_id(), kOwnerPid, 0};
+  const PeerInfo owner_{random_instance_id(), kOwnerPid};
   BackingId import_ = 0;
 };
 
