@@ -50,6 +50,9 @@ Variables job_variables(const JobOptions& options, const Variables& before) {
   check_values(out);
   // The group of this command is not that of the shell, whose name would be shown.
   if (out.get("AMEM_GROUPID") && !before.text("AMEM_GROUP").empty()) out.set("AMEM_GROUP", "");
+  // Processes that another one starts, such as Ray's workers, do not inherit them.
+  for (const auto& [name, value] : before.rows())
+    if (name.starts_with("AMEM_") && !out.get(name)) out.set(name, value);
   out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_library()));
   return out;
 }

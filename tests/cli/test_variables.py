@@ -99,6 +99,22 @@ def test_json_is_rays_runtime_env(amem):
     }
 
 
+def test_env_passes_on_what_is_set(amem):
+    """Processes that another one starts, such as Ray's workers, do not inherit it."""
+    settings = {"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights", "AMEM_LOG": "5", "TMS": "1"}
+
+    printed = json.loads(amem("env", "--json", "--log", "2", **settings).stdout)["env_vars"]
+
+    assert printed == {
+        "AMEM_ENABLE": "1",
+        "AMEM_LOG": "2",
+        "AMEM_TMS": "1",
+        "AMEM_TMS_NCCL": "weights",
+        "LD_PRELOAD": amem.preload,
+    }
+    assert "export AMEM_TMS_NCCL='weights'" in amem("env", **settings).stdout.splitlines()
+
+
 def test_json_refuses_what_it_cannot_carry(amem, tmp_path):
     library = tmp_path / os.fsdecode(b"\xff.so")
     library.symlink_to(amem.preload)
