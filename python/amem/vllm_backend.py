@@ -6,6 +6,7 @@ vLLM imports this module in a worker at its first sleep. Written for the interfa
 """
 
 import logging
+import os
 from typing import List, Optional, Tuple
 
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
@@ -17,6 +18,16 @@ from .statistics import stats
 _LOG = logging.getLogger("vllm.amem")
 
 
+def _runs_in_trainer() -> bool:
+    """vLLM runs in a process of a torchrun job (distributed_executor_backend="external_launcher"), as in TRL and ms-swift.
+
+    The ranks then go to sleep without waiting for each other, and the trainer needs NCCL at once: the pause of one rank would
+    wait for a GPU on which a collective already waits for this rank.
+    """
+    is_in_process = os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") == "0"  # set by vllm/config/parallel.py:1051@v0.33.0
+    return is_in_process and "RANK" in os.environ and "LOCAL_RANK" in os.environ
+
+
 class AmemBackend(CuMemBackend):
     """Weights and KV cache as vLLM's own backend; NCCL's memory and symmetric memory by amem. Communicators and CUDA graphs
     with collectives stay valid."""
@@ -26,10 +37,13 @@ class AmemBackend(CuMemBackend):
     def suspend(self, level: int = 1) -> None:
         """Puts this worker to sleep. If amem refuses the pause, its memory stays on the GPU, with a warning.
 
-        An NCCL call of the sleeping process restores NCCL's memory: without amem, such calls work. Trainers make them that
-        run vLLM in their own process, and those that send weights to workers that sleep.
+        An NCCL call of the sleeping process restores NCCL's memory: without amem, such calls work. Trainers that send weights
+        to workers that sleep make them. In a trainer's own process NCCL's memory stays.
         """
         super().suspend(level)
+        if _runs_in_trainer():
+            _LOG.info("The memory of NCCL stays on the GPU: vLLM runs in its trainer's process.")
+            return
         tags: Tuple[str, ...] = ("nccl",)
         try:
             tags += tuple(tag for tag in stats()["tags"] if tag == "symmetric")
