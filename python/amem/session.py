@@ -28,7 +28,8 @@ class Report(NamedTuple):
 
     seconds: float
     copied_bytes: int  # between the GPUs and the host
-    released_bytes: int  # of this process' memory with the selected tags that is not on the GPUs now
+    # Of this process' memory with the selected tags that is not on the GPUs now. The log also counts the local memory of contexts.
+    released_bytes: int
     resident_bytes: int  # of it, what is on the GPUs now
 
 
@@ -56,7 +57,8 @@ def _is_active(tag: str) -> bool:
 
 
 def pause(*tags: str) -> Report:
-    """Releases the memory with these tags, or all memory without tags. Returns when it has left the GPUs.
+    """Releases memory that has one of these tags; without arguments, memory of all tags, including NCCL's. Returns when it
+    has left the GPUs.
 
     "nccl" is the memory of NCCL; other tags are those of region() and amemMalloc(). Contents are kept on the
     host, unless the memory was allocated to be discarded. When all tags are paused, the local memory of the CUDA

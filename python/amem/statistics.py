@@ -41,9 +41,9 @@ def stats() -> Dict[str, Any]:
 
     pid, group, group_name, state, version;
     total: sums of this process' allocations (objects, and in bytes: allocated, resident, released,
-        saved on the host, fixed: never released);
+        saved on the host, fixed: never released, disk: saved in files);
     devices: {ordinal: {"total": sums, and by kind, where there are any: "keep", "discard",
-        "persistent": sums}};
+        "persistent", "disk", "zero": sums}};
     tags: {tag: state and sums in bytes};
     persistent: {reason: bytes of memory that is never released for this reason};
     context_bytes: local memory of CUDA contexts that is returned now;
