@@ -44,7 +44,7 @@ def env(
     timeout_ms: Optional[int] = None,
     tensors: Optional[str] = None,
 ) -> Dict[str, str]:
-    """The variables that a process has to be started with, as `amem env` prints them.
+    """The variables that a process has to be started with, as `amem env` prints them, and those of amem that are set.
 
         ray.init(runtime_env={"env_vars": amem.env()})
         subprocess.run(command, env={**os.environ, **amem.env(log=4)})
@@ -65,4 +65,5 @@ def env(
 
 def preload_path() -> str:
     """amem's library, for LD_PRELOAD. Raises AmemError when amem is not installed."""
-    return _ask([], {**os.environ, "LD_PRELOAD": ""})["LD_PRELOAD"]
+    others = {name: value for name, value in os.environ.items() if not name.startswith("AMEM_")}
+    return _ask([], {**others, "LD_PRELOAD": ""})["LD_PRELOAD"]

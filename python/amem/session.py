@@ -28,7 +28,7 @@ class Report(NamedTuple):
 
     seconds: float
     copied_bytes: int  # between the GPUs and the host
-    # Of this process' memory with the selected tags that is not on the GPUs now. The log also counts the local memory of contexts.
+    # Selected memory of this process that is not on the GPUs now. The log adds the local memory of contexts.
     released_bytes: int
     resident_bytes: int  # of it, what is on the GPUs now
 

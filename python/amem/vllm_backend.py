@@ -5,8 +5,8 @@
 vLLM imports this module in a worker at its first sleep. Written for the interface of vLLM 0.33.0.
 """
 
+import gc
 import logging
-import os
 from typing import List, Optional, Tuple
 
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
@@ -24,8 +24,11 @@ def _runs_in_trainer() -> bool:
     The ranks then go to sleep without waiting for each other, and the trainer needs NCCL at once: the pause of one rank would
     wait for a GPU on which a collective already waits for this rank.
     """
-    is_in_process = os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") == "0"  # set by vllm/config/parallel.py:1051@v0.33.0
-    return is_in_process and "RANK" in os.environ and "LOCAL_RANK" in os.environ
+    try:
+        from vllm.v1.executor.uniproc_executor import ExecutorWithExternalLauncher
+    except ImportError:
+        return False
+    return any(issubclass(type(each), ExecutorWithExternalLauncher) for each in gc.get_objects())
 
 
 class AmemBackend(CuMemBackend):
@@ -33,16 +36,20 @@ class AmemBackend(CuMemBackend):
     with collectives stay valid."""
 
     _paused: Tuple[str, ...] = ()  # tags
+    _in_trainer: Optional[bool] = None  # not known before the first sleep
 
     def suspend(self, level: int = 1) -> None:
         """Puts this worker to sleep. If amem refuses the pause, its memory stays on the GPU, with a warning.
 
-        An NCCL call of the sleeping process restores NCCL's memory: without amem, such calls work. Trainers that send weights
-        to workers that sleep make them. In a trainer's own process NCCL's memory stays.
+        An NCCL call of a sleeping process resumes NCCL's memory. Trainers make such calls when they send weights to sleeping
+        workers. If vLLM runs in its trainer's process, NCCL's and symmetric memory stay on the GPU.
         """
         super().suspend(level)
-        if _runs_in_trainer():
-            _LOG.info("The memory of NCCL stays on the GPU: vLLM runs in its trainer's process.")
+        if self._in_trainer is None:
+            self._in_trainer = _runs_in_trainer()
+            if self._in_trainer:
+                _LOG.info("vLLM runs in its trainer's process: its sleep does not release NCCL's memory.")
+        if self._in_trainer:
             return
         tags: Tuple[str, ...] = ("nccl",)
         try:

@@ -62,18 +62,20 @@ def test_sleep_also_releases_the_memory_of_nccl(worker, before):
     assert seen["graphs"] and seen["launches"] == [0, 0, 0]
 
 
-IN_TRAINER = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "RANK": "0", "LOCAL_RANK": "0"}
+EXECUTOR = """
+    from vllm.v1.executor import uniproc_executor
+    executor = uniproc_executor.%s()
+"""
 
 
-@pytest.mark.parametrize("missing", [None, *IN_TRAINER])
-def test_memory_of_nccl_stays_in_the_process_of_a_trainer(worker, missing):
+@pytest.mark.parametrize("executor, stays", [("ExecutorWithExternalLauncher", True), ("UniProcExecutor", False)])
+def test_memory_of_nccl_stays_in_the_process_of_a_trainer(worker, executor, stays):
     """Its ranks do not wait for each other before they sleep: the pause of the last one would wait for the collective of the
     first."""
-    settings = {name: value for name, value in IN_TRAINER.items() if name != missing}
-    seen = worker(AMEM_ENABLE="1", **settings)
+    seen = worker(code=WORKER.replace("    graph = ", EXECUTOR % executor + "    graph = "), AMEM_ENABLE="1")
 
     active, asleep, awake, _ = seen["resident"]
-    assert asleep == (active if missing is None else 0) and awake == active > 0
+    assert asleep == (active if stays else 0) and awake == active > 0
     assert ["suspend", 2] in seen["calls"] and ["resume", ["weights"]] in seen["calls"]
 
 

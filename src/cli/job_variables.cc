@@ -25,6 +25,13 @@ void check_values(const Variables& variables) {
   throw Failure(kRefused, complaint.substr(0, complaint.find("; using ")));
 }
 
+/// Other names would have to be quoted for a shell.
+bool is_of_amem(const std::string& name) {
+  constexpr char kUsual[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  return (name.starts_with("AMEM_") || name == "GMM_LOG") &&
+         name.find_first_not_of(kUsual) == name.npos;
+}
+
 /// Numbers are for ncclGetGroupID(); a name is for people.
 const char* group_variable(const std::optional<std::string>& group) {
   const bool is_number =
@@ -50,9 +57,9 @@ Variables job_variables(const JobOptions& options, const Variables& before) {
   check_values(out);
   // The group of this command is not that of the shell, whose name would be shown.
   if (out.get("AMEM_GROUPID") && !before.text("AMEM_GROUP").empty()) out.set("AMEM_GROUP", "");
-  // Processes that another one starts, such as Ray's workers, do not inherit them.
+  // Workers of Ray inherit the environment of Ray, not that of this process.
   for (const auto& [name, value] : before.rows())
-    if (name.starts_with("AMEM_") && !out.get(name)) out.set(name, value);
+    if (is_of_amem(name) && !out.get(name)) out.set(name, value);
   out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_library()));
   return out;
 }

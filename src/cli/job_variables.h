@@ -19,8 +19,9 @@ struct JobOptions {
   std::optional<std::string> tensors;
 };
 
-/// The variables to set for a job whose environment is `before`. Throws Failure if the value of an
-/// option is out of range (environment.def) or amem's library is missing.
+/// The variables to set for a job whose environment is `before`, with those of amem that are in it.
+/// Throws Failure if the value of an option is out of range (environment.def) or amem's library is
+/// missing.
 Variables job_variables(const JobOptions& options, const Variables& before);
 
 /// Replaces this process with `command`, with the job's variables set. The pid, standard streams,

@@ -67,13 +67,12 @@ Status visit_device_context(const Driver& driver, int device, const std::functio
   AMEM_TRY(driver_status(driver, driver.cuCtxGetCurrent(&before), "cuCtxGetCurrent()"));
   AMEM_TRY(driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
                          "cuThreadExchangeStreamCaptureMode(relaxed)"));
-  DriverContext context = before;
   Status status = [&]() -> Status {
-    context = AMEM_TRY(primary_context(driver, device));
+    DriverContext const context = AMEM_TRY(primary_context(driver, device));
     if (context != before) AMEM_TRY(make_current(driver, device, context));
     return job();
   }();
-  const Status current = context == before ? ok_status() : make_current(driver, device, before);
+  const Status current = make_current(driver, device, before);
   const Status captures = driver_status(driver, driver.cuThreadExchangeStreamCaptureMode(&mode),
                                         "cuThreadExchangeStreamCaptureMode(back)");
   AMEM_TRY(std::move(status));

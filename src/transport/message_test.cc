@@ -11,7 +11,11 @@
 namespace amem {
 namespace {
 
-std::vector<uint8_t> sample_of(size_t index) { return from_hex(message_samples()[index].golden); }
+std::vector<uint8_t> sample_of(size_t index) {
+  std::vector<uint8_t> sample = from_hex(message_samples()[index].golden);
+  EXPECT_TRUE(decode(sample).ok());
+  return sample;
+}
 
 /// The sample of a type with the 16-bit count at `offset` replaced and enough bytes behind it.
 std::vector<uint8_t> with_count(size_t index, size_t offset, size_t count) {
@@ -50,6 +54,7 @@ TEST(Message, IsReadAsItWasWritten) {
 TEST(Message, IsRefusedWhenCutAnywhereOrTooLong) {
   for (const MessageSample& sample : message_samples()) {
     const std::vector<uint8_t> whole = from_hex(sample.golden);
+    ASSERT_TRUE(decode(whole).ok());
     for (size_t length = 0; length < whole.size(); ++length) {
       const auto cut = decode(std::span(whole).first(length));
       ASSERT_FALSE(cut.ok()) << name_of(sample.message) << " cut to " << length;
@@ -65,6 +70,7 @@ TEST(Message, WithAnyByteChangedIsRefusedOrReadWithoutLoss) {
   size_t refused = 0;
   for (const MessageSample& sample : message_samples()) {
     const std::vector<uint8_t> whole = from_hex(sample.golden);
+    ASSERT_TRUE(decode(whole).ok());
     for (size_t at = 0; at < whole.size(); ++at)
       for (int value = 0; value < 256; ++value) {
         std::vector<uint8_t> changed = whole;

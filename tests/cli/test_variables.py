@@ -100,8 +100,8 @@ def test_json_is_rays_runtime_env(amem):
 
 
 def test_env_passes_on_what_is_set(amem):
-    """Processes that another one starts, such as Ray's workers, do not inherit it."""
-    settings = {"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights", "AMEM_LOG": "5", "TMS": "1"}
+    """Workers of Ray inherit the environment of Ray, not that of this process."""
+    settings = {"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights", "AMEM_LOG": "5", "GMM_LOG": "3", "TMS": "1", "AMEM_a;b": "1"}
 
     printed = json.loads(amem("env", "--json", "--log", "2", **settings).stdout)["env_vars"]
 
@@ -110,6 +110,7 @@ def test_env_passes_on_what_is_set(amem):
         "AMEM_LOG": "2",
         "AMEM_TMS": "1",
         "AMEM_TMS_NCCL": "weights",
+        "GMM_LOG": "3",
         "LD_PRELOAD": amem.preload,
     }
     assert "export AMEM_TMS_NCCL='weights'" in amem("env", **settings).stdout.splitlines()

@@ -6,6 +6,7 @@
 
 #include "tests/process/progress.h"
 #include "tests/process/simulated_job.h"
+#include "transport/message.h"
 
 namespace amem {
 namespace {
@@ -38,10 +39,8 @@ class OtherVersion : public JobTest {
     const std::string what_to_do =
         ": they do not talk; install the same amem for all processes of the job";
     for (int rank : {other, 1}) (*job_)[rank].order("check " + communicator + " 17");
-    wait_for_log(
-        other, "pid " + pid_of(1) + " speaks wire version 8 of amem, this process 7" + what_to_do);
-    wait_for_log(
-        1, "pid " + pid_of(other) + " speaks wire version 7 of amem, this process 8" + what_to_do);
+    wait_for_log(other, "pid " + pid_of(1) + speaks(kWireVersion + 1, kWireVersion) + what_to_do);
+    wait_for_log(1, "pid " + pid_of(other) + speaks(kWireVersion, kWireVersion + 1) + what_to_do);
     expect_imports_fail(communicator, other);
     for (const auto& [rank, peer] : {std::pair(other, 1), std::pair(1, other)}) {
       EXPECT_TRUE(has((*job_)[rank].log(), "cannot import memory of process " + pid_of(peer)))
@@ -55,6 +54,10 @@ class OtherVersion : public JobTest {
       EXPECT_TRUE(has(text, "mem_import")) << text;
     }
     for (int rank : {other, 1}) (*job_)[rank].ask("abort " + communicator);
+  }
+  static std::string speaks(int version, int own) {
+    return " speaks wire version " + std::to_string(version) + " of amem, this process " +
+           std::to_string(own);
   }
   std::string pid_of(int rank) { return std::to_string((*job_)[rank].pid()); }
   /// The others work, pause and resume as without the rank of another version.
