@@ -23,6 +23,13 @@
 #include "jobs/tag_orders.h"
 #include "jobs/thread_orders.h"
 
+#ifdef __SANITIZE_THREAD__
+// A test sets AMEM_TEST_STEP_POINT while other threads look it up (seeded_fault.h).
+extern "C" [[gnu::visibility("default")]] const char* __tsan_default_suppressions() {
+  return "race:amem::seeded_signal\n";
+}
+#endif
+
 int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "version") return jobs::print_version();
   jobs::CommunicatorOrders communicators;
