@@ -86,6 +86,11 @@ def replicated(model):
     return DistributedDataParallel(model, bucket_cap_mb=4)
 
 
+def whole_numbers(seed):
+    """Their sum is exact in any order."""
+    return (random_floats(COUNT, seed) * 1000).round()
+
+
 class FirstCalls:
     """What a job may call first after a pause, each with its result."""
 
@@ -93,8 +98,8 @@ class FirstCalls:
         rank, ranks = trainer.rank, trainer.ranks
         self.ranks, self.captured = ranks, captured
         self.peer, self.former = (rank + 1) % ranks, (rank - 1) % ranks
-        self.own, self.of_peer = random_floats(COUNT, seed=rank), random_floats(COUNT, seed=self.peer)
-        self.total = sum(random_floats(COUNT, seed=each).double() for each in range(ranks)).float()
+        self.own, self.of_peer = whole_numbers(rank), whole_numbers(self.peer)
+        self.total = sum(whole_numbers(each) for each in range(ranks))
         self.replayed = captured.replay().clone()
 
     def all_reduce(self, group=None):
