@@ -84,10 +84,11 @@ Status import_backing(const Driver& driver, Backing& backing, int fd) {
 }
 
 Result<DeviceAddress> place_backing(const Driver& driver, Registry& registry, Backing& backing,
-                                    std::vector<Access> access) {
-  DeviceAddress address = 0;
-  AMEM_TRY(driver_status(driver, driver.cuMemAddressReserve(&address, backing.size_bytes, 0, 0, 0),
-                         "cuMemAddressReserve(%zu bytes)", backing.size_bytes));
+                                    std::vector<Access> access, DeviceAddress address) {
+  if (address == 0)
+    AMEM_TRY(driver_status(driver,
+                           driver.cuMemAddressReserve(&address, backing.size_bytes, 0, 0, 0),
+                           "cuMemAddressReserve(%zu bytes)", backing.size_bytes));
   Placement& placement = registry.add_placement(backing, address, backing.size_bytes);
   placement.access = std::move(access);
   Status mapped = map_placement(driver, backing, placement);

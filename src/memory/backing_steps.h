@@ -28,9 +28,11 @@ Status import_backing(const Driver& driver, Backing& backing, int fd);
 /// the backing has no memory.
 Status map_placement(const Driver& driver, const Backing& backing, Placement& placement);
 
-/// Reserves new addresses and maps the backing there with this access.
+/// Maps the backing at `address`, which is reserved, or 0 for new addresses, with this access.
+/// After an error the addresses are freed.
 Result<DeviceAddress> place_backing(const Driver& driver, Registry& registry, Backing& backing,
-                                    std::vector<Access> access = {}) AMEM_REQUIRES(registry.mutex);
+                                    std::vector<Access> access = {}, DeviceAddress address = 0)
+    AMEM_REQUIRES(registry.mutex);
 
 /// Erases an unused allocation. Erases its backing too if it was the last one, and releases memory
 /// and addresses.

@@ -5,6 +5,12 @@
 #include "memory/backing_steps.h"
 
 namespace amem {
+namespace {
+
+/// Addresses of freed memory that stay reserved for the next allocation of their size.
+constexpr size_t kMostSpare = 64;
+
+}  // namespace
 
 Result<std::optional<IpcHandleBytes>> TensorClient::export_handle(DeviceAddress address) {
   MutexLock lock(registry_.mutex);
@@ -68,8 +74,11 @@ Status TensorClient::unmap(DeviceAddress address) {
     (void)create_backing(driver_, backing);
     return unmapped;
   }
-  AMEM_TRY(driver_status(driver_, driver_.cuMemAddressFree(address, mapping.size_bytes),
-                         "cuMemAddressFree(%zu bytes)", mapping.size_bytes));
+  if (spare_.size() < kMostSpare)
+    spare_.emplace(mapping.size_bytes, address);
+  else
+    AMEM_TRY(driver_status(driver_, driver_.cuMemAddressFree(address, mapping.size_bytes),
+                           "cuMemAddressFree(%zu bytes)", mapping.size_bytes));
   registry_.remove_placement(backing, address);
   registry_.remove_mapping(mapping);
   --allocation.handle_references;

@@ -81,14 +81,22 @@ Result<DeviceAddress> TensorClient::create(size_t size_bytes, int device, const 
                          "cuMemCreate(%zu bytes, device %d)", bytes, device));
   Allocation& allocation = registry_.add_local(bytes, properties, handle, bytes, tag);
   allocation.kind = kind;
-  Result<DeviceAddress> address =
-      place_backing(driver_, registry_, registry_.backing_of(allocation), access_to(device));
+  Result<DeviceAddress> address = place_backing(
+      driver_, registry_, registry_.backing_of(allocation), access_to(device), take_spare(bytes));
   if (address.ok()) {
     registry_.add_mapping(allocation, address.value(), bytes);
     created_.insert(allocation.id);
   } else {
     erase_unused(driver_, registry_, allocation);
   }
+  return address;
+}
+
+DeviceAddress TensorClient::take_spare(size_t size_bytes) {
+  const auto found = spare_.find(size_bytes);
+  if (found == spare_.end()) return 0;
+  const DeviceAddress address = found->second;
+  spare_.erase(found);
   return address;
 }
 

@@ -98,6 +98,9 @@ class TensorClient final : public Client {
   /// Ends the mapping at `address` and a handle reference, and erases the allocation if nobody else
   /// uses it. Errors: driver; it can be repeated.
   Status unmap(DeviceAddress address) AMEM_REQUIRES(registry_.mutex);
+  /// Reserved addresses of freed memory of this size, which the caller owns now; 0 if there are
+  /// none.
+  DeviceAddress take_spare(size_t size_bytes) AMEM_REQUIRES(registry_.mutex);
   Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
   void erase_if_unused(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
   /// The allocation of create() whose mapping starts at `address`; nullptr if there is none.
@@ -122,6 +125,8 @@ class TensorClient final : public Client {
   const long timeout_ms_;
   std::set<std::pair<int, int>> peers_ AMEM_GUARDED_BY(registry_.mutex);  ///< owner, accessor
   std::set<AllocationId> created_ AMEM_GUARDED_BY(registry_.mutex);
+  /// By size. To free and reserve addresses takes the driver 4 us.
+  std::multimap<size_t, DeviceAddress> spare_ AMEM_GUARDED_BY(registry_.mutex);
   struct Opened {
     AllocationId allocation = 0;
     int device = 0;

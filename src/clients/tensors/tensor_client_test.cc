@@ -129,8 +129,28 @@ TEST_F(TensorClientTest, FreedMemoryLeavesNothing) {
   EXPECT_TRUE(client_.free(address.value()).ok());
 
   EXPECT_TRUE(client_.tags().empty());
-  EXPECT_TRUE(g_driver.objects.empty() && g_driver.reserved.empty() && g_driver.mapped.empty());
+  EXPECT_TRUE(g_driver.objects.empty() && g_driver.mapped.empty());
   EXPECT_EQ(client_.free(address.value()).error().kind, ErrorKind::misuse) << "freed twice";
+}
+
+TEST_F(TensorClientTest, AddressesOfFreedMemoryAreUsedForTheNextOfItsSize) {
+  const DeviceAddress first = client_.allocate(kPage, 0, "weights", Kind::keep).value();
+  ASSERT_TRUE(client_.free(first).ok());
+
+  EXPECT_NE(client_.allocate(2 * kPage, 0, "weights", Kind::keep).value(), first);
+  EXPECT_EQ(client_.allocate(kPage, 0, "kv_cache", Kind::discard).value(), first);
+  EXPECT_NE(client_.allocate(kPage, 0, "weights", Kind::keep).value(), first) << "in use";
+}
+
+TEST_F(TensorClientTest, AddressesOfFreedMemoryAreLimited) {
+  constexpr size_t kMany = 100, kMostReserved = 64;
+  std::vector<DeviceAddress> addresses(kMany);
+  for (DeviceAddress& address : addresses)
+    address = client_.allocate(kPage, 0, "weights", Kind::keep).value();
+
+  for (const DeviceAddress address : addresses) ASSERT_TRUE(client_.free(address).ok());
+
+  EXPECT_EQ(g_driver.reserved.size(), kMostReserved);
 }
 
 TEST_F(TensorClientTest, AllocationThatFailsAtAnyCallLeavesNothing) {
