@@ -63,28 +63,44 @@ struct Sorted {
   std::vector<ProcessStatus> silent;
 };
 
-bool has_sizes(const Json& row) {
-  return std::all_of(std::begin(kSizes), std::end(kSizes), [&](const Size& size) {
-    return row.contains(size.field) && row[size.field].is_number();
-  });
-}
-
-/// The reply has what the table shows.
-bool is_complete(const Json& reply) {
-  const auto has = [&](const char* name, auto is) {
-    return reply.contains(name) && (reply[name].*is)();
+/// The rows of one process, by GPU and tag. A process without memory has one.
+std::vector<std::vector<std::string>> rows_of(const Json& reply) {
+  const std::string pid = reply.contains("pid") ? reply.at("pid").dump() : "?";
+  const auto row = [&](const std::string& gpu, const std::string& tag) {
+    const auto& tags = reply.at("tags").get_ref<const Json::object_t&>();
+    const auto found = tags.find(tag);
+    const std::string state = (found != tags.end() ? found->second : reply).value("state", "?");
+    const std::string name = reply.value("group_name", "");
+    const std::string group = name.empty() ? reply.at("group").dump() : name;
+    return std::vector<std::string>{gpu, pid, reply["rank"], group, tag, state};
   };
-  if (reply.contains("group_name") && !reply["group_name"].is_string()) return false;
-  if (!has("group", &Json::is_number_integer) || !has("tags", &Json::is_object) ||
-      !has("memory", &Json::is_array) || !has("persistent", &Json::is_object))
-    return false;
-  return std::all_of(reply["memory"].begin(), reply["memory"].end(), [&](const Json& row) {
-    return row.is_object() && row.contains("gpu") && row["gpu"].is_string() &&
-           row.contains("tag") && row["tag"].is_string() && has_sizes(row);
-  });
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& memory : reply.at("memory")) {
+    rows.push_back(row(gpu_name(memory.at("gpu")), memory.at("tag")));
+    for (const Size& size : kSizes)
+      rows.back().push_back(human_bytes(memory.at(size.field).get<double>()));
+  }
+  if (rows.empty()) {
+    rows.push_back(row("-", "-"));
+    rows.back().resize(rows.back().size() + std::size(kSizes), "-");
+  }
+  for (std::vector<std::string>& each : rows) each.push_back(reply["command"]);
+  return rows;
 }
 
-/// A reply that cannot be parsed counts as no reply.
+/// What the table has no column for.
+std::string remarks_of(const Json& reply) {
+  std::string out;
+  for (const auto& [reason, bytes] : reply.at("persistent").get_ref<const Json::object_t&>())
+    out += fmt::format("pid {}: {} never released: {}\n", reply.at("pid").dump(),
+                       human_bytes(bytes.get<double>()), reason);
+  if (const double bytes = reply.value("context_bytes", 0.0); bytes > 0)
+    out += fmt::format("pid {}: {} of local memory of CUDA contexts returned\n",
+                       reply.at("pid").dump(), human_bytes(bytes));
+  return out;
+}
+
+/// A reply that lacks what the table shows counts as no reply.
 Sorted sorted(const std::vector<ProcessStatus>& processes) {
   Sorted out;
   for (const ProcessStatus& process : processes) {
@@ -93,16 +109,18 @@ Sorted sorted(const std::vector<ProcessStatus>& processes) {
       continue;
     }
     Json reply = Json::parse(process.json, nullptr, false);
-    if (!reply.is_object() || !is_complete(reply)) {
+    try {
+      // The pid from the kernel: a process in a container reports a different one.
+      if (process.pid != 0) reply["pid"] = process.pid;
+      reply["command"] = command_of(process.pid);
+      reply["rank"] = rank_of(process.pid);
+      (void)rows_of(reply);
+      (void)remarks_of(reply);
+      out.answered.push_back(std::move(reply));
+    } catch (const Json::exception&) {
       out.silent.push_back(
           {process.pid, "", "its reply cannot be parsed: it may be another version of amem"});
-      continue;
     }
-    // The pid from the kernel: a process in a container reports a different one.
-    if (process.pid != 0) reply["pid"] = process.pid;
-    reply["command"] = command_of(process.pid);
-    reply["rank"] = rank_of(process.pid);
-    out.answered.push_back(std::move(reply));
   }
   return out;
 }
@@ -118,43 +136,6 @@ std::string human_bytes(double bytes) {
     ++unit;
   }
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
-}
-
-/// The rows of one process, by GPU and tag. A process without memory has one.
-std::vector<std::vector<std::string>> rows_of(const Json& reply) {
-  const std::string pid = reply.contains("pid") ? reply["pid"].dump() : "?";
-  const auto row = [&](const std::string& gpu, const std::string& tag) {
-    const Json& tags = reply["tags"];
-    const std::string state =
-        tags.contains(tag) ? tags[tag].value("state", "?") : reply.value("state", "?");
-    const std::string name = reply.value("group_name", "");
-    const std::string group = name.empty() ? reply["group"].dump() : name;
-    return std::vector<std::string>{gpu, pid, reply["rank"], group, tag, state};
-  };
-  std::vector<std::vector<std::string>> rows;
-  for (const Json& memory : reply["memory"]) {
-    rows.push_back(row(gpu_name(memory["gpu"]), memory["tag"]));
-    for (const Size& size : kSizes)
-      rows.back().push_back(human_bytes(memory[size.field].get<double>()));
-  }
-  if (rows.empty()) {
-    rows.push_back(row("-", "-"));
-    rows.back().resize(rows.back().size() + std::size(kSizes), "-");
-  }
-  for (std::vector<std::string>& each : rows) each.push_back(reply["command"]);
-  return rows;
-}
-
-/// What the table has no column for.
-std::string remarks_of(const Json& reply) {
-  std::string out;
-  for (const auto& [reason, bytes] : reply["persistent"].items())
-    out += fmt::format("pid {}: {} never released: {}\n", reply["pid"].dump(),
-                       human_bytes(bytes.get<double>()), reason);
-  if (const double bytes = reply.value("context_bytes", 0.0); bytes > 0)
-    out += fmt::format("pid {}: {} of local memory of CUDA contexts returned\n",
-                       reply["pid"].dump(), human_bytes(bytes));
-  return out;
 }
 
 std::string status_table(const std::vector<ProcessStatus>& processes) {

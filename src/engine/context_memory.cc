@@ -36,7 +36,6 @@ struct ContextMemory::Trimmed {
   DeviceThreads::Started call;  ///< valid until its end was waited for
   size_t limit_bytes = 0;       ///< the previous limit; written by the job
   std::atomic<size_t> returned_bytes{0};
-  std::atomic<bool> ended{false};
 };
 
 ContextMemory::ContextMemory(const Driver& driver, const ExitFlag& exiting)
@@ -49,7 +48,6 @@ DeviceThreads::Job ContextMemory::trim_job(int device, std::shared_ptr<Trimmed> 
     AMEM_TRY(set_stack_limit(driver, device, kLeastStackBytes));
     const size_t free_after = free_bytes(driver);
     trimmed->returned_bytes = std::max(free_after, free_before) - free_before;
-    trimmed->ended = true;
     return ok_status();
   };
 }
@@ -100,14 +98,6 @@ Status ContextMemory::restore(Deadline deadline) {
     forget(device);
   }
   return ok_status();
-}
-
-ContextMemory::State ContextMemory::state() const {
-  const std::map<int, std::shared_ptr<Trimmed>> all = all_trimmed();
-  if (all.empty()) return State::active;
-  const bool ended = std::all_of(all.begin(), all.end(),
-                                 [](const auto& each) { return each.second->ended.load(); });
-  return ended ? State::paused : State::pausing;
 }
 
 std::map<int, size_t> ContextMemory::returned_bytes() const {

@@ -30,17 +30,11 @@ namespace amem {
 /// Both can be repeated; a repeated call does nothing.
 class ContextMemory {
  public:
-  enum class State {
-    active,   ///< no memory was returned
-    pausing,  ///< a call of trim() is running
-    paused    ///< the memory was returned
-  };
-
   ContextMemory(const Driver& driver, const ExitFlag& exiting);
 
   /// Returns the local memory of the primary contexts of these devices. Inactive contexts have
-  /// none. A device whose call has not ended at the deadline stays `pausing`, which is not an
-  /// error: restore() waits for it. Errors: the error of a device whose driver call failed; this
+  /// none. A call that has not ended at the deadline is not an error: it continues, and restore()
+  /// waits for it. Errors: the error of a device whose driver call failed; this
   /// device keeps its local memory.
   Status trim(const std::vector<int>& devices, Deadline deadline);
 
@@ -48,8 +42,6 @@ class ContextMemory {
   /// error it can be repeated; devices without an error are active. Errors: driver, with the code
   /// kOutOfMemory if there is too little memory; timeout, with the device and the call.
   Status restore(Deadline deadline);
-
-  State state() const;
 
   /// The bytes that trim() has returned for each device, until restore(): the growth of the
   /// device's free memory during the call. Allocations of other processes during the call distort
