@@ -5,8 +5,8 @@
 vLLM imports this module in a worker at its first sleep. Written for the interface of vLLM 0.33.0.
 """
 
-import gc
 import logging
+import sys
 from typing import List, Optional, Tuple
 
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
@@ -22,13 +22,18 @@ def _runs_in_trainer() -> bool:
     """vLLM runs in a process of a torchrun job (distributed_executor_backend="external_launcher"), as in TRL and ms-swift.
 
     The ranks then go to sleep without waiting for each other, and the trainer needs NCCL at once: the pause of one rank would
-    wait for a GPU on which a collective already waits for this rank.
+    wait for a GPU on which a collective already waits for this rank. The worker that called suspend() knows: a backend is not
+    told, and gc.get_objects() does not list the executor after vLLM's gc.freeze().
     """
-    try:
-        from vllm.v1.executor.uniproc_executor import ExecutorWithExternalLauncher
-    except ImportError:
-        return False
-    return any(issubclass(type(each), ExecutorWithExternalLauncher) for each in gc.get_objects())
+    frame = sys._getframe(1)
+    while frame is not None:
+        config = getattr(frame.f_locals.get("self"), "parallel_config", None)
+        if config is not None:
+            launcher = config.distributed_executor_backend
+            names = [base.__name__ for base in launcher.__mro__] if isinstance(launcher, type) else [launcher]
+            return "external_launcher" in names or "ExecutorWithExternalLauncher" in names
+        frame = frame.f_back
+    return False
 
 
 class AmemBackend(CuMemBackend):

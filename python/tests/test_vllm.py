@@ -62,17 +62,23 @@ def test_sleep_also_releases_the_memory_of_nccl(worker, before):
     assert seen["graphs"] and seen["launches"] == [0, 0, 0]
 
 
-EXECUTOR = """
-    from vllm.v1.executor import uniproc_executor
-    executor = uniproc_executor.%s()
+SLEEPER = """
+    import types
+    class ExecutorWithExternalLauncher: pass
+    class OfTheTrainer(ExecutorWithExternalLauncher): pass
+    class Worker:
+        def __init__(self, launcher): self.parallel_config = types.SimpleNamespace(distributed_executor_backend=launcher)
+        def sleep(self): backend.suspend(2)
+    worker = Worker(%s)
 """
 
 
-@pytest.mark.parametrize("executor, stays", [("ExecutorWithExternalLauncher", True), ("UniProcExecutor", False)])
-def test_memory_of_nccl_stays_in_the_process_of_a_trainer(worker, executor, stays):
+@pytest.mark.parametrize("launcher, stays", [('"external_launcher"', True), ("OfTheTrainer", True), ('"mp"', False), ("Worker", False)])
+def test_memory_of_nccl_stays_in_the_process_of_a_trainer(worker, launcher, stays):
     """Its ranks do not wait for each other before they sleep: the pause of the last one would wait for the collective of the
     first."""
-    seen = worker(code=WORKER.replace("    graph = ", EXECUTOR % executor + "    graph = "), AMEM_ENABLE="1")
+    code = WORKER.replace("    graph = ", SLEEPER % launcher + "    graph = ")
+    seen = worker(code=code.replace("backend.suspend(2); seen", "worker.sleep(); seen"), AMEM_ENABLE="1")
 
     active, asleep, awake, _ = seen["resident"]
     assert asleep == (active if stays else 0) and awake == active > 0
