@@ -30,8 +30,11 @@ std::string resume(Words&) {
   return std::to_string(seconds_of([] { check_amem(ncclResume(NULL), "ncclResume"); }));
 }
 
-std::string resume_on_call(Words&) {
-  check_amem(static_cast<ncclResult_t>(amemResumeOnCall(1)), "amemResumeOnCall");
+/// resume_on_call ENABLE
+std::string resume_on_call(Words& words) {
+  int enable = 0;
+  words >> enable;
+  check_amem(static_cast<ncclResult_t>(amemResumeOnCall(enable)), "amemResumeOnCall");
   return "";
 }
 

@@ -41,7 +41,10 @@ Process::Process(const Driver& driver)
     : driver_(driver),
       nccl_(driver_, registry_,
             {environment().gate_timeout_ms, environment().free_tag == 7, [this] { meet_peers(); },
-             cycle_settings(), resume_nccl}),
+             cycle_settings(), resume_nccl,
+             [this](const InstanceId& member) {
+               engine_.peers.load()->send(member, ResumeRequest{kNcclTag}, {});
+             }}),
       devices_(driver_, exiting_),
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),

@@ -85,6 +85,9 @@ class Client {
   virtual bool aborts_imports(const InstanceId& /*owner*/, Deadline::Clock::time_point /*began*/) {
     return false;
   }
+  /// A call of a peer waits until this process resumes a tag of the client. Called on a worker
+  /// thread, may wait.
+  virtual void peer_waits() {}
   /// The peer has resumed.
   virtual void reopen_for_peer(const InstanceId& /*peer*/) {}
   /// The paused peer has ended: calls that wait for it fail.

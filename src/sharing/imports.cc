@@ -49,6 +49,12 @@ void Imports::on_pause_notice(const PeerInfo& owner, uint64_t request_id,
   context_.peers.load()->reply(owner.instance, request_id, PauseNoticeReply{}, {});
 }
 
+// Not in the queue of the peer, on whose other messages a resume depends.
+void Imports::on_resume_request(const ResumeRequest& request) {
+  Client* const client = context_.clients.of(request.tag);
+  if (client != nullptr) workers_.post(context_.self, [client] { client->peer_waits(); });
+}
+
 Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
                                   const Notices& notices, Deadline deadline) {
   const Tags tags(request.tags.begin(), request.tags.end());

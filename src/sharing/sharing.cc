@@ -102,6 +102,8 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
     exports_.forget_imports(from.instance, *drop);
   } else if (const auto* paused = std::get_if<PauseNotice>(&message)) {
     imports_.on_pause_notice(from, request_id, *paused);
+  } else if (const auto* resume = std::get_if<ResumeRequest>(&message)) {
+    imports_.on_resume_request(*resume);
   } else if (std::holds_alternative<StatusQuery>(message)) {
     context_.peers.load()->reply(from.instance, request_id, StatusReply{status_()}, {});
   }

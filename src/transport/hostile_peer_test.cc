@@ -83,12 +83,13 @@ TEST(HostilePeer, OfAnotherVersionIsAProtocolErrorThatSaysSo) {
   std::thread caller([&] { outcome = a.ask(b.id, StatusQuery{}); });
   const auto raw = b.accept_one();
   ASSERT_TRUE(raw);
-  raw->send_bytes(of_version(9));
+  raw->send_bytes(of_version(kWireVersion + 1));
   caller.join();
 
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::protocol);
-  EXPECT_NE(outcome.error().message.find("wire version 9"), std::string::npos);
+  EXPECT_NE(outcome.error().message.find("wire version " + std::to_string(kWireVersion + 1)),
+            std::string::npos);
 }
 
 /// The log of a node to which peers with these versions have come, all of this process.

@@ -97,6 +97,8 @@ void walk(FieldStream& stream, TokenQuery& m) {
 
 void walk(FieldStream& stream, TokenReply& m) { stream.flag(m.known); }
 
+void walk(FieldStream& stream, ResumeRequest& m) { stream.tag(m.tag); }
+
 void walk(FieldStream&, PauseNoticeReply&) {}
 void walk(FieldStream&, StatusQuery&) {}
 
@@ -122,6 +124,7 @@ constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
     {"PauseNoticeReply", Role::reply},
     {"TokenQuery", Role::request},
     {"TokenReply", Role::reply},
+    {"ResumeRequest", Role::notice},
 }};
 
 /// An empty message of the type numbered `index`, which must be below the number of types.

@@ -18,7 +18,7 @@ namespace amem {
 // The messages between amem processes of one host. docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes with different versions refuse each other.
-inline constexpr uint8_t kWireVersion = 8;
+inline constexpr uint8_t kWireVersion = 9;
 /// The version that this process speaks.
 uint8_t wire_version();
 
@@ -150,10 +150,16 @@ struct TokenReply {
   bool operator==(const TokenReply&) const = default;
 };
 
+/// To a paused process, without a reply: a call of the sender waits until this tag is resumed.
+struct ResumeRequest {
+  Tag tag{};
+  bool operator==(const ResumeRequest&) const = default;
+};
+
 /// The order is the wire's: a message's type byte is its index plus one.
 using Message =
     std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop, StatusQuery,
-                 StatusReply, PauseNotice, PauseNoticeReply, TokenQuery, TokenReply>;
+                 StatusReply, PauseNotice, PauseNoticeReply, TokenQuery, TokenReply, ResumeRequest>;
 
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);

@@ -72,7 +72,7 @@ TEST_F(Held, PeersMapMemoryWhileItIsFilledAndUseItWhenContentsAreBack) {
 
 /// A call that comes during a pause waits for its end, and resumes the process.
 TEST_F(Held, CallResumesThePauseThatIsUnderWay) {
-  job_.all("resume_on_call");
+  job_.all("resume_on_call 1");
   for (const char* point : {"pause_revoked", "pause_half_released", "pause_released"}) {
     order_until(point, "pause");
     job_.all("thread b all_reduce world 2000");
@@ -89,7 +89,7 @@ TEST_F(Held, CallResumesThePauseThatIsUnderWay) {
 
 /// A peer has launched its part already, so that the pause cannot succeed.
 TEST_F(Held, CallGoesOnWhenThePauseThatItWaitsForIsRolledBack) {
-  job_.all("resume_on_call");
+  job_.all("resume_on_call 1");
   order_until("pause_gate_closed", "pause");
   const std::string launched = job_[1].ask("calls_of cuLaunchKernel");
   job_.all("thread b all_reduce world 2000");

@@ -61,7 +61,7 @@ TEST_F(NativeSuspend, IsRefusedWhilePaused) {
 }
 
 TEST_F(NativeSuspend, IsRefusedWhilePausedAlsoIfCallsResumeTheProcess) {
-  job_->all("resume_on_call");
+  job_->all("resume_on_call 1");
   job_->all("pause");
   for (const char* order : {"nccl_suspend", "nccl_resume"})
     expect_refused(order, "this process is paused");

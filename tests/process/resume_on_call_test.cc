@@ -74,27 +74,53 @@ TEST_F(ResumeOnCall, ThatOnlyAskOrEndResumeNothing) {
   job->all("check world" + counts());
 }
 
-/// A call waits for a member in another process, until that process makes its call.
-TEST_F(ResumeOnCall, MembersWaitForEachOther) {
+/// The call of one process that waits for another resumes both.
+TEST_F(ResumeOnCall, ResumesTheMembersForWhichItWaits) {
   auto job = pair();
-  for (const int first : {0, 1}) {
-    jobs::RankProcess& later = (*job)[1 - first];
-    job->all("pause");
-    (*job)[first].order("check world" + counts());
-    wait_for("the call waits", [&] {
-      return has((*job)[first].log(),
-                 "waits for a member of this communicator: process " + std::to_string(later.pid()));
-    });
-    expect_paused(later);
-    later.ask("check world" + counts());
-    (*job)[first].answer();
+  job->all("capture world 4096");
+  for (const char* order : {"check world 17", "replay world"})
+    for (const int first : {0, 1}) {
+      job->all("pause");
+      (*job)[first].order(order);
+      jobs::RankProcess& later = (*job)[1 - first];
+      wait_for("the other is resumed", [&] { return later.ask("state") == "0"; });
+      EXPECT_TRUE(has(later.log(), "a call of another process waits")) << later.log();
+      later.ask(order);
+      (*job)[first].answer();
+    }
+}
+
+/// The root of a broadcast may be done, and paused, before the others have made their call.
+TEST_F(ResumeOnCall, RootThatIsPausedResumesForItsReceivers) {
+  auto job = pair();
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    (*job)[0].ask("broadcast world 17 0");
+    (*job)[0].ask("pause");
+    (*job)[1].ask("broadcast world 17 0");
+    for (int rank : {0, 1}) expect_active((*job)[rank]);
   }
+}
+
+/// Other processes cannot resume one whose own calls would fail.
+TEST_F(ResumeOnCall, MemberThatIsOnlyResumedByItselfStaysPaused) {
+  auto job = pair();
+  (*job)[0].ask("resume_on_call 0");
+  (*job)[0].ask("pause");
+  (*job)[1].order("check world 17");
+  wait_for("the call waits", [&] {
+    return has((*job)[1].log(), "waits for a member of this communicator: process " +
+                                    std::to_string((*job)[0].pid()));
+  });
+  expect_paused((*job)[0]);
+  for (const char* order : {"resume", "check world 17"}) (*job)[0].ask(order);
+  (*job)[1].answer();
 }
 
 /// A call that already waits for a member does not need the memory before that member is back.
 TEST_F(ResumeOnCall, CallThatWaitsForAMemberLetsItsProcessPause) {
   auto job = pair();
   job->all("capture world 4096");
+  (*job)[0].ask("resume_on_call 0");
   for (const char* order : {"check world 17", "replay world"}) {
     (*job)[0].ask("pause");
     (*job)[1].ask(std::string("thread caller ") + order);
@@ -105,6 +131,7 @@ TEST_F(ResumeOnCall, CallThatWaitsForAMemberLetsItsProcessPause) {
     (*job)[1].ask("pause");
     expect_paused((*job)[1]);
 
+    (*job)[0].ask("resume");
     (*job)[0].ask(order);
     (*job)[1].ask("wait caller");
     for (int rank : {0, 1}) expect_active((*job)[rank]);

@@ -28,8 +28,9 @@ class NcclClient final : public Client, public GraphGate {
     /// Makes this process reachable for peers. Called before a communicator is created.
     std::function<void()> meet_peers;
     Cycles::Settings cycles;
-    /// Resumes NCCL's memory (CallGate::resume_on_call()).
+    /// For CallGate.
     std::function<Status()> resume;
+    std::function<void(const InstanceId&)> request_resume;
   };
 
   NcclClient(const Driver& driver, Registry& registry, Settings its_settings)
@@ -39,7 +40,7 @@ class NcclClient final : public Client, public GraphGate {
         registry_(registry) {}
 
   const Settings settings;
-  CallGate gate{settings.resume};
+  CallGate gate{settings.resume, settings.request_resume};
   CaptureWatch captures{gate};
   AsyncCommunicators async_communicators{gate};
   Membership members;
@@ -82,6 +83,7 @@ class NcclClient final : public Client, public GraphGate {
     gate.import_waits(owner, waits);
   }
   bool aborts_imports(const InstanceId& owner, Deadline::Clock::time_point began) override;
+  void peer_waits() override { gate.resume_for_peer(); }
   void reopen_for_peer(const InstanceId& peer) override { gate.member_resumed(peer); }
   void peer_ended(const InstanceId& peer, const std::string& text) override {
     gate.member_ended(peer, text);

@@ -75,6 +75,16 @@ const CallGate::PausedMember* CallGate::paused_member(const void* communicator) 
   return found;
 }
 
+void CallGate::request_resumes(const void* communicator) {
+  if (!request_resume_) return;
+  for (auto& [member, paused] : paused_members_) {
+    if (paused.has_ended || paused.knows_of_call) continue;
+    if (!contains(paused.ids, name_of(communicator))) continue;
+    paused.knows_of_call = true;
+    request_resume_(member);
+  }
+}
+
 void CallGate::update() {
   const bool any = !process_closed_.empty() || !paused_members_.empty() || !unseen_.empty();
   attention_.store(any, std::memory_order_release);
@@ -124,7 +134,10 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
                         call);
     if (paused == nullptr) return ok_status();
     whom = paused->text + (nameless || paused->is_guess ? " (if it is one)" : "");
-    if (!paused->has_ended) return std::nullopt;
+    if (!paused->has_ended) {
+      if (timeout_ms > 0) request_resumes(communicator);
+      return std::nullopt;
+    }
     return make_error(ErrorKind::peer, 0,
                       "%s: a member of this communicator, %s; abort the communicator", call,
                       whom.c_str());
@@ -160,6 +173,17 @@ Status CallGate::resume_for(const char* call) {
   if (resumed.ok() || process_closed_.empty()) return ok_status();
   return make_error(ErrorKind::misuse, 0, "%s: this process is paused and cannot be resumed: %s",
                     call, resumed.error().message.c_str());
+}
+
+void CallGate::resume_for_peer() {
+  {
+    MutexLock lock(mutex_);
+    if (!resumes_on_call_ || process_closed_.empty()) return;
+  }
+  AMEM_LOG(info, -1, "a call of another process waits, which resumes the memory of NCCL");
+  if (const Status resumed = resume_(); !resumed.ok())
+    AMEM_LOG(warn, -1, "a call of another process waits for this one, which cannot be resumed: %s",
+             resumed.error().message.c_str());
 }
 
 void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {

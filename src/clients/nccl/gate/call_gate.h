@@ -33,7 +33,11 @@ namespace amem {
 class CallGate {
  public:
   /// `resume` restores the memory of NCCL and opens the process's gate; see resume_on_call().
-  explicit CallGate(std::function<Status()> resume = {}) : resume_(std::move(resume)) {}
+  /// `request_resume` tells a paused member that a call waits for it: once for each of its pauses,
+  /// with the lock; must not wait.
+  explicit CallGate(std::function<Status()> resume = {},
+                    std::function<void(const InstanceId&)> request_resume = {})
+      : resume_(std::move(resume)), request_resume_(std::move(request_resume)) {}
 
   // --- Calls
 
@@ -148,6 +152,8 @@ class CallGate {
   /// process, outside the gate and without a lock. Calls that already wait for a member go on
   /// waiting, and resume the process when that member is back. Off at first.
   void resume_on_call(bool on) { resumes_on_call_.store(on); }
+  /// A call of a peer waits for this process: resumes it, if its own calls would.
+  void resume_for_peer();
   /// For calls that never resume the process. Error: misuse, if its gate is closed.
   Status check_open(const char* call);
   /// While such an object exists, calls wait while the gate of the process is closed, and do not
@@ -210,6 +216,7 @@ class CallGate {
     CommunicatorIds ids;
     bool has_ended = false;  ///< calls fail and do not wait
     bool is_guess = false;
+    bool knows_of_call = false;  ///< `request_resume_` was called
   };
 
   /// The record of the calling thread; nullptr before its first call.
@@ -247,12 +254,15 @@ class CallGate {
   bool knows_any_locked(const CommunicatorIds& ids) AMEM_REQUIRES(mutex_);
   /// A member because of which the communicator's gate is closed; nullptr if it is open.
   const PausedMember* paused_member(const void* communicator) AMEM_REQUIRES(mutex_);
+  /// A call on the communicator waits for its paused members.
+  void request_resumes(const void* communicator) AMEM_REQUIRES(mutex_);
   /// To be called after each change of the members below: threads at the gate see it.
   void update() AMEM_REQUIRES(mutex_);
   std::string find_inside(const CommunicatorIds* ids, const GateThread* but_for = nullptr)
       AMEM_REQUIRES(mutex_);
 
   const std::function<Status()> resume_;
+  const std::function<void(const InstanceId&)> request_resume_;
   std::atomic<bool> resumes_on_call_{false};
   const AsymmetricFence fence_;
   /// The slow path is necessary: a gate is closed, or communicators have to be recorded.

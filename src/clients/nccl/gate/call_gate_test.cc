@@ -71,6 +71,50 @@ TEST_F(CallGateTest, CallResumesAProcessThatIsPaused) {
   EXPECT_EQ(resumed, 2);
 }
 
+TEST_F(CallGateTest, PausedMemberIsToldOnceThatACallWaits) {
+  std::vector<InstanceId> told;
+  CallGate gate({}, [&](const InstanceId& member) { told.push_back(member); });
+  gate.add_communicator(comm(1), kFirst);
+  gate.add_communicator(comm(2), kSecond);
+  const auto call = [&](int which, long timeout_ms) {
+    return CallGate::Entry(gate, "ncclAllReduce", comm(which), timeout_ms).is_inside();
+  };
+  gate.member_paused(member_, "process 7 is paused", {kFirst});
+
+  EXPECT_TRUE(call(2, 1));
+  EXPECT_FALSE(call(1, 0)) << "does not wait";
+  EXPECT_TRUE(told.empty());
+  for (int repeated = 0; repeated < 3; ++repeated) EXPECT_FALSE(call(1, 1));
+  EXPECT_EQ(told, std::vector<InstanceId>{member_});
+
+  gate.member_resumed(member_);
+  EXPECT_TRUE(call(1, 1));
+  gate.member_paused(member_, "process 7 is paused", {kFirst});
+  EXPECT_FALSE(call(1, 1));
+  EXPECT_EQ(told.size(), 2u) << "each pause anew";
+  gate.member_ended(member_, "process 7 has ended");
+  EXPECT_FALSE(call(1, 1));
+  EXPECT_EQ(told.size(), 2u);
+}
+
+TEST_F(CallGateTest, ResumesForAPeerOnlyWhatIsPausedAndResumesForCalls) {
+  int resumed = 0;
+  CallGate gate([&]() -> Status {
+    ++resumed;
+    return make_error(ErrorKind::driver, 2, "no room");
+  });
+  gate.resume_for_peer();
+  gate.resume_on_call(true);
+  gate.resume_for_peer();
+  EXPECT_EQ(resumed, 0) << "it is not paused";
+  gate.close_process("this process is paused");
+  gate.resume_for_peer();
+  EXPECT_EQ(resumed, 1);
+  gate.resume_on_call(false);
+  gate.resume_for_peer();
+  EXPECT_EQ(resumed, 1);
+}
+
 /// A pause that the call has waited for is rolled back.
 TEST_F(CallGateTest, CallGoesOnIfTheProcessIsActiveAlthoughItCouldNotResumeIt) {
   CallGate* gate = nullptr;
