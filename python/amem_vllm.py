@@ -8,7 +8,10 @@ A module of its own, because vLLM loads plugins whether they are used or not, an
 import contextlib
 import copy
 import importlib
+import logging
 import os
+
+_LOG = logging.getLogger("vllm.amem")
 
 
 def _offload_cuda_graphs_as_cumem_does() -> None:
@@ -35,7 +38,9 @@ def register() -> None:
     sets, it only adds a name. With AMEM_TMS_NCCL=weights or kv_cache amem's backend takes the place of "cumem", the default one."""
     try:
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
-    except ImportError:  # a vLLM without such backends
+    except ImportError:
+        if os.environ.get("AMEM_ENABLE") == "1" and "AMEM_TMS_NCCL" in os.environ:
+            _LOG.warning("This vLLM has no sleep-mode backends (0.25.0 has): its sleep does not release NCCL's memory.")
         return
     with contextlib.suppress(ValueError):  # registered already
         SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")

@@ -68,7 +68,7 @@ SLEEPER = """
     class OfTheTrainer(ExecutorWithExternalLauncher): pass
     class Worker:
         def __init__(self, launcher): self.parallel_config = types.SimpleNamespace(distributed_executor_backend=launcher)
-        def sleep(self): backend.suspend(2)
+        def suspend(self): backend.suspend(2)
     worker = Worker(%s)
 """
 
@@ -78,7 +78,7 @@ def test_memory_of_nccl_stays_in_the_process_of_a_trainer(worker, launcher, stay
     """Its ranks do not wait for each other before they sleep: the pause of the last one would wait for the collective of the
     first."""
     code = WORKER.replace("    graph = ", SLEEPER % launcher + "    graph = ")
-    seen = worker(code=code.replace("backend.suspend(2); seen", "worker.sleep(); seen"), AMEM_ENABLE="1")
+    seen = worker(code=code.replace("backend.suspend(2); seen", "worker.suspend(); seen"), AMEM_ENABLE="1")
 
     active, asleep, awake, _ = seen["resident"]
     assert asleep == (active if stays else 0) and awake == active > 0
@@ -127,6 +127,14 @@ def test_plugin_does_nothing_unasked(worker):
 def test_plugin_does_nothing_in_a_vllm_without_such_backends(worker, tmp_path):
     (tmp_path / "vllm.py").touch()
     assert worker(vllm=tmp_path, AMEM_ENABLE="1") == {"enabled": False}
+
+
+@pytest.mark.parametrize("settings, says", [({"AMEM_ENABLE": "1", "AMEM_TMS_NCCL": "weights"}, True), ({"AMEM_ENABLE": "1"}, False)])
+def test_plugin_says_that_vllm_has_no_backends(worker, tmp_path, settings, says):
+    (tmp_path / "vllm.py").touch()
+    code = "import io, json, logging, amem_vllm\nlog = io.StringIO()\nlogging.basicConfig(stream=log)\n"
+    logged = worker(code + "amem_vllm.register(); print(json.dumps(log.getvalue()))", vllm=tmp_path, **settings)
+    assert ("has no sleep-mode backends" in logged) == says
 
 
 DEFAULT = """

@@ -6,6 +6,7 @@ They need a build folder, or a copy of the files in machine.NEEDED, this reposit
 cases named torch.*, amem_run.*, one_gpu.* and two_agents.*, PyTorch in this Python.
 """
 
+import importlib.util
 import itertools
 import os
 import re
@@ -167,6 +168,15 @@ def _regions(build: Path) -> list[Case]:
     ]
 
 
+def _engines(build: Path) -> list[Case]:
+    """Engines that serve a model and sleep, where they are installed."""
+    lacks = "" if importlib.util.find_spec("vllm") else "vllm is not installed"
+    command = [str(build / "bin" / "amem"), "run", "--", sys.executable, str(HERE / "vllm_sleep.py")]
+    ways = {"vllm.sleep": [], "vllm.sleep.custom_all_reduce": ["--custom-all-reduce"]}
+    variables = {"AMEM_TMS_NCCL": "weights"}
+    return [Case(name, [*command, *more], 300, 2, variables, lacks=lacks) for name, more in ways.items()]
+
+
 def _one_gpu(build: Path) -> list[Case]:
     """Ranks of a PyTorch job that share GPUs and connect by sockets: two on one, four on two."""
     job = [str(build / "bin" / "amem"), "run", "--", sys.executable, str(HERE / "one_gpu.py")]
@@ -254,4 +264,4 @@ def every_case(machine: Machine) -> list[Case]:
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
     return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *compiled_cases(machine),
-            *_one_gpu(build), *_two_agents(build)]
+            *_engines(build), *_one_gpu(build), *_two_agents(build)]

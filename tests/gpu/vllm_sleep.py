@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""vLLM sleeps with amem's backend: NCCL's memory leaves with weights and KV cache, and the same tokens come afterwards.
+
+Two GPUs, CUDA graphs that contain collectives, levels 1 and 2, wake-ups at once and by tag as frameworks for RL do.
+
+AMEM_TMS_NCCL=weights amem run -- python tests/gpu/vllm_sleep.py [--custom-all-reduce] [--own-backend]
+"""
+
+import argparse
+import os
+import tempfile
+import time
+
+import pynvml
+
+from served_model import NEW_TOKENS, PROMPTS, check_tokens, write_model
+
+CYCLES = 4
+MIB = 1 << 20
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--custom-all-reduce", action="store_true", help="vLLM's instead of NCCL's")
+    parser.add_argument("--own-backend", action="store_true", help="vLLM's sleep mode without amem, to compare")
+    return parser.parse_args()
+
+
+def used_mib():
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(device) for device in range(2)]
+    return [pynvml.nvmlDeviceGetMemoryInfo(handle).used // MIB for handle in handles]
+
+
+def state_of_nccl(worker):
+    """In a worker of vLLM."""
+    import amem
+
+    return amem.state("nccl")
+
+
+def timed(function, *arguments, **options):
+    begin = time.monotonic()
+    function(*arguments, **options)
+    return time.monotonic() - begin
+
+
+def wake(llm, level, by_tag):
+    seconds = timed(llm.wake_up, ["weights"] if by_tag else None)
+    if level == 2:
+        llm.collective_rpc("reload_weights")
+    return seconds + (timed(llm.wake_up, ["kv_cache"]) if by_tag else 0.0)
+
+
+def main():
+    options = parse()
+    # Functions are sent to workers; the engine is in this process, so that batches are the same each time.
+    os.environ.update(VLLM_ALLOW_INSECURE_SERIALIZATION="1", VLLM_ENABLE_V1_MULTIPROCESSING="0")
+    os.environ.update(VLLM_WORKER_MULTIPROC_METHOD="spawn", VLLM_ALLREDUCE_USE_SYMM_MEM="0", VLLM_NO_USAGE_STATS="1")
+    from vllm import LLM, SamplingParams
+
+    pynvml.nvmlInit()
+    before = used_mib()
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(folder)
+        llm = LLM(
+            folder,
+            skip_tokenizer_init=True,
+            tensor_parallel_size=2,
+            enable_sleep_mode=True,
+            max_model_len=512,
+            max_num_seqs=len(PROMPTS),
+            gpu_memory_utilization=0.3,
+            enable_prefix_caching=False,
+            disable_custom_all_reduce=not options.custom_all_reduce,
+            compilation_config={"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY", "cudagraph_capture_sizes": [1, 8]},
+        )
+        sampling = SamplingParams(temperature=0.0, max_tokens=NEW_TOKENS, ignore_eos=True, detokenize=False)
+        prompts = [{"prompt_token_ids": prompt} for prompt in PROMPTS]
+
+        def generate():
+            return [list(each.outputs[0].token_ids) for each in llm.generate(prompts, sampling, use_tqdm=False)]
+
+        tokens = generate()
+        check_tokens(tokens)
+        awake = used_mib()
+        for cycle in range(CYCLES):
+            level, by_tag = 1 + cycle % 2, cycle < 2
+            slept = timed(llm.sleep, level)
+            if not options.own_backend:
+                assert llm.collective_rpc(state_of_nccl) == ["paused"] * 2
+            left = [now - at_start for now, at_start in zip(used_mib(), before)]
+            woken = wake(llm, level, by_tag)
+            if not options.own_backend:
+                assert llm.collective_rpc(state_of_nccl) == ["active"] * 2
+            assert generate() == tokens, f"cycle {cycle}, level {level}: other tokens"
+            assert max(abs(now - then) for now, then in zip(used_mib(), awake)) < 64, (used_mib(), awake)
+            print(f"level {level}: {left} MiB left while asleep, sleep {slept:.3f} s, wake-up {woken:.3f} s", flush=True)
+    print(f"result: the same {len(PROMPTS) * NEW_TOKENS} tokens after {CYCLES} sleeps, {left[0]} MiB left while asleep", flush=True)
+
+
+if __name__ == "__main__":
+    main()
