@@ -84,8 +84,10 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
     // The resume of an owner that fills the memory ends the wait, unless it pauses again.
     const bool waits_for_resume =
         needs_resume && waits && (of_owner.revokes > 0 || !of_owner.is_filling);
-    if (std::exchange(is_reported, waits_for_resume) != waits_for_resume)
+    if (std::exchange(is_reported, waits_for_resume) != waits_for_resume) {
       client->import_waits(owner, waits_for_resume);
+      if (waits_for_resume) context_.peers.load()->send(token.owner, ResumeRequest{token.tag}, {});
+    }
     if (!waits) return true;
     aborted = context_.exiting.check();
     if (aborted.ok() && client != nullptr && client->aborts_imports(token.owner, began))

@@ -15,9 +15,10 @@ namespace {
 /// has sent it a message and is paused. When rank 2 goes on, rank 1 waits for rank 0.
 class ImportOfAPausedRank : public FaultTest {
  protected:
-  ImportOfAPausedRank() {
+  explicit ImportOfAPausedRank(bool resumes_on_call = false) {
     setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(kTimeoutMs);
-    setup_.environment["GMM_LOG"] = "2";
+    setup_.environment["AMEM_RESUME_ON_CALL"] = resumes_on_call ? "1" : "0";
+    setup_.environment["GMM_LOG"] = resumes_on_call ? "3" : "2";
     job_ = std::make_unique<jobs::Job>(setup_, 3);
     job_->use_devices({0, 1, 2});
     job_->make("world");
@@ -31,6 +32,7 @@ class ImportOfAPausedRank : public FaultTest {
     rank(0).ask("send world 16 1");
     rank(0).ask("pause");
     rank(2).kill(SIGCONT);
+    if (resumes_on_call) return;
     wait_for("rank 1 waits", [this] {
       return has(rank(1).log(), "an import waits for the process that owns the memory: " + owner());
     });
@@ -85,6 +87,23 @@ TEST_F(ImportOfAPausedRank, EndsWithItsCommunicator) {
       has(rank(1).log(), "cannot import memory of " + owner() + ": the communicator was aborted"))
       << rank(1).log();
   end_the_others();
+}
+
+class ImportOfARankThatResumesOnCall : public ImportOfAPausedRank {
+ protected:
+  ImportOfARankThatResumesOnCall() : ImportOfAPausedRank(true) {}
+};
+
+TEST_F(ImportOfARankThatResumesOnCall, ResumesItsOwner) {
+  wait_for("rank 0 is resumed", [this] { return rank(0).ask("state") == "0"; });
+  EXPECT_TRUE(has(rank(0).log(), "a call of another process waits")) << rank(0).log();
+
+  rank(0).ask("call ncclAllReduce world");
+  for (size_t call = 0; call < std::size(kGroup); ++call) rank(1).ask("wait a");
+  rank(2).ask("wait a");
+  job_->all("pause");
+  job_->all("resume");
+  job_->all("call ncclAllReduce world");
 }
 
 /// A handler before amem's own aborts; one after it waits for the thread that imports.
