@@ -97,6 +97,8 @@ TEST_F(ResumeOnCall, RootThatIsPausedResumesForItsReceivers) {
     (*job)[0].ask("broadcast world 17 0");
     (*job)[0].ask("pause");
     (*job)[1].ask("broadcast world 17 0");
+    // The call goes on when the memory is back, shortly before the resume ends.
+    wait_for("the root is resumed", [&] { return (*job)[0].ask("state") == "0"; });
     for (int rank : {0, 1}) expect_active((*job)[rank]);
   }
 }
