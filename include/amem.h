@@ -130,8 +130,8 @@ const void* amemGetBackup(const void* pointer, size_t size_bytes);
 /* If `enable` is not 0, an NCCL call that needs the memory of NCCL while it is paused, or the
  * launch of a CUDA graph with such calls, resumes it first, as with AMEM_RESUME_ON_CALL=1. So does
  * a call of another process that waits for this one. Other tags stay paused: such a call must not
- * use their memory. 0, the default: such calls fail, those of other processes wait. Returns as
- * amemMalloc(). */
+ * use their memory. 0, the default: calls of this process fail, and calls of other processes wait.
+ * Returns as amemMalloc(). */
 int amemResumeOnCall(int enable);
 
 /* If `retain` is not 0, amemReadBackup() and amemGetBackup() also work after a resume: with the

@@ -104,8 +104,9 @@ def paused(*tags: str) -> Iterator[None]:
 def resume_on_call(enable: bool = True) -> None:
     """From now on, an NCCL call of this process that needs NCCL's memory while it is paused resumes it first.
 
-    So does a call of another process that waits for this one, such as a late receiver's of a broadcast. Without it, and after
-    resume_on_call(False), such calls fail or wait. The launch of a CUDA graph with NCCL work is such a call.
+    So does a call of another process that waits for this one, such as a late receiver's of a broadcast. Otherwise, and after
+    resume_on_call(False), calls of this process fail, and calls of other processes wait. The launch of a CUDA graph with NCCL
+    work is such a call.
     Other tags stay paused: such a call must not use their memory. AMEM_RESUME_ON_CALL=1 is the same from outside. Raises
     AmemError if amem is off.
     """

@@ -5,6 +5,7 @@
 vLLM imports this module in a worker at its first sleep. Written for the interface of vLLM 0.33.0.
 """
 
+import importlib
 import logging
 import sys
 from typing import List, Optional, Tuple
@@ -28,8 +29,11 @@ def _runs_in_trainer() -> bool:
     frame = sys._getframe(1)
     while frame is not None:
         config = getattr(frame.f_locals.get("self"), "parallel_config", None)
-        if config is not None:
-            launcher = config.distributed_executor_backend
+        launcher = getattr(config, "distributed_executor_backend", None)
+        if launcher is not None:
+            if isinstance(launcher, str) and "." in launcher:  # a path to import
+                module, _, name = launcher.rpartition(".")
+                launcher = getattr(importlib.import_module(module), name)
             names = [base.__name__ for base in launcher.__mro__] if isinstance(launcher, type) else [launcher]
             return "external_launcher" in names or "ExecutorWithExternalLauncher" in names
         frame = frame.f_back

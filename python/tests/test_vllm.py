@@ -73,7 +73,14 @@ SLEEPER = """
 """
 
 
-@pytest.mark.parametrize("launcher, stays", [('"external_launcher"', True), ("OfTheTrainer", True), ('"mp"', False), ("Worker", False)])
+@pytest.mark.parametrize("launcher, stays", [
+    ('"external_launcher"', True),
+    ("OfTheTrainer", True),
+    ('"__main__.OfTheTrainer"', True),
+    ('"mp"', False),
+    ("None", False),
+    ("Worker", False),
+])  # fmt: skip
 def test_memory_of_nccl_stays_in_the_process_of_a_trainer(worker, launcher, stays):
     """Its ranks do not wait for each other before they sleep: the pause of the last one would wait for the collective of the
     first."""

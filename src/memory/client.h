@@ -18,6 +18,10 @@ namespace amem {
 /// understands. Sent with a revoke. Opaque to the engine.
 using Scope = std::vector<ScopeId>;
 
+/// A call that waits for a paused process asks it to resume (Client::peer_waits()), first and then
+/// with this interval: it may have had no room.
+inline constexpr long kRequestAgainMs = 5000;
+
 /// The interface between the engine and the allocator of the memory that it pauses. A client knows
 /// which bytes to keep and how to stop and start its work. A client without work that it could stop
 /// implements only the functions about its tags.

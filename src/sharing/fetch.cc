@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Requests of an importer to an owner: a first import, and all imports at the resume of this
 // process.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -74,7 +75,7 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
     const Backing& backing = context_.registry.backing_of(*import);
     return backing.state == revoked && !arrived_.contains(backing.id);
   };
-  bool is_reported = false;
+  bool is_reported = false, requests = false, is_noticed = false, in_time = false;
   Status aborted = ok_status();
   const auto is_over = [&]() AMEM_REQUIRES(context_.registry.mutex) {
     const auto found = owner_tags_.find({token.owner, token.tag});
@@ -84,10 +85,10 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
     // The resume of an owner that fills the memory ends the wait, unless it pauses again.
     const bool waits_for_resume =
         needs_resume && waits && (of_owner.revokes > 0 || !of_owner.is_filling);
-    if (std::exchange(is_reported, waits_for_resume) != waits_for_resume) {
+    if (std::exchange(is_reported, waits_for_resume) != waits_for_resume)
       client->import_waits(owner, waits_for_resume);
-      if (waits_for_resume) context_.peers.load()->send(token.owner, ResumeRequest{token.tag}, {});
-    }
+    if (waits_for_resume && std::exchange(requests, false))
+      context_.peers.load()->send(token.owner, ResumeRequest{token.tag}, {});
     if (!waits) return true;
     aborted = context_.exiting.check();
     if (aborted.ok() && client != nullptr && client->aborts_imports(token.owner, began))
@@ -95,9 +96,16 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
     return !aborted.ok();
   };
   MutexLock lock(context_.registry.mutex);
-  const bool in_time = import_ends_.wait_until(
-      context_.registry.mutex, Deadline::after_ms(context_.gate_timeout_ms), is_over,
-      [&] { AMEM_LOG(warn, -1, "%s: %s", kImportWaits, owner.c_str()); });
+  const Deadline deadline = Deadline::after_ms(context_.gate_timeout_ms);
+  while (!in_time && !deadline.passed()) {
+    requests = true;
+    in_time = import_ends_.wait_until(
+        context_.registry.mutex,
+        Deadline::after_ms(std::min<long>(kRequestAgainMs, deadline.left_ms())), is_over, [&] {
+          if (!std::exchange(is_noticed, true))
+            AMEM_LOG(warn, -1, "%s: %s", kImportWaits, owner.c_str());
+        });
+  }
   if (is_reported) client->import_waits(owner, false);
   AMEM_TRY(std::move(aborted));
   if (in_time && is_missing()) return make_error(ErrorKind::peer, 0, "it has freed the memory");

@@ -87,6 +87,24 @@ TEST_F(Held, CallResumesThePauseThatIsUnderWay) {
   }
 }
 
+/// So does the call of a peer alone, which waits for the root of its broadcast.
+TEST_F(Held, CallOfAPeerResumesThePauseThatIsUnderWay) {
+  job_.all("resume_on_call 1");
+  for (const char* point : {"pause_revoked", "pause_half_released", "pause_released"}) {
+    job_[0].ask("broadcast world 17 0");
+    order_until(point, "pause");
+    job_[1].ask("thread b broadcast world 17 0");
+    expect_all_the_time([&] { return job_[0].ask("state") == "1"; });
+
+    job_[0].ask("go_on");
+
+    job_[0].ask("wait a");
+    job_[1].ask("wait b");
+    wait_for("the root is resumed", [&] { return state(job_[0]) == kActive; });
+    job_.all("check world" + counts());
+  }
+}
+
 /// A peer has launched its part already, so that the pause cannot succeed.
 TEST_F(Held, CallGoesOnWhenThePauseThatItWaitsForIsRolledBack) {
   job_.all("resume_on_call 1");

@@ -4,7 +4,8 @@
 
 Two GPUs, CUDA graphs that contain collectives, levels 1 and 2, wake-ups at once and by tag as frameworks for RL do.
 
-AMEM_TMS_NCCL=weights amem run -- python tests/gpu/vllm_sleep.py [--custom-all-reduce] [--own-backend]
+AMEM_TMS_NCCL=weights amem run -- python tests/gpu/vllm_sleep.py [--custom-all-reduce]
+python tests/gpu/vllm_sleep.py --own-backend [--custom-all-reduce]      to compare, without amem
 """
 
 import argparse
@@ -17,6 +18,7 @@ import pynvml
 from served_model import NEW_TOKENS, PROMPTS, check_tokens, write_model
 
 CYCLES = 4
+MOST_LEFT_MIB = 1024  # contexts, kernels and graphs
 MIB = 1 << 20
 
 
@@ -24,11 +26,15 @@ def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--custom-all-reduce", action="store_true", help="vLLM's instead of NCCL's")
     parser.add_argument("--own-backend", action="store_true", help="vLLM's sleep mode without amem, to compare")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.own_backend == (os.environ.get("AMEM_ENABLE") == "1"):
+        parser.error("with --own-backend it runs without amem, otherwise under amem run")
+    return options
 
 
 def used_mib():
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(device) for device in range(2)]
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")[:2]
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(int(device)) for device in devices]
     return [pynvml.nvmlDeviceGetMemoryInfo(handle).used // MIB for handle in handles]
 
 
@@ -90,6 +96,7 @@ def main():
             if not options.own_backend:
                 assert llm.collective_rpc(state_of_nccl) == ["paused"] * 2
             left = [now - at_start for now, at_start in zip(used_mib(), before)]
+            assert options.own_backend or max(left) < MOST_LEFT_MIB, f"{left} MiB stayed"
             woken = wake(llm, level, by_tag)
             if not options.own_backend:
                 assert llm.collective_rpc(state_of_nccl) == ["active"] * 2

@@ -173,5 +173,26 @@ TEST_F(ResumeOnCall, WithoutRoomFailsAndLeavesTheProcessPaused) {
   expect_active((*job)[0]);
 }
 
+/// The paused process is asked again.
+TEST_F(ResumeOnCall, PeerThatWaitsGoesOnWhenThereIsRoomAgain) {
+  auto job = std::make_unique<jobs::Job>(setup_, 3);
+  job->use_devices({0, 1, 0});
+  job->make("world", {0, 1});
+  job->some({0, 1}, "check world" + counts());
+  (*job)[0].ask("broadcast world 17 0");
+  (*job)[0].ask("pause");
+  (*job)[2].ask("occupy 8388608 77");
+  (*job)[1].order("broadcast world 17 0");
+  wait_for("the process cannot be resumed", [&] {
+    return has((*job)[0].log(), "a call of another process waits for this one, which cannot be");
+  });
+  expect_paused((*job)[0]);
+
+  (*job)[2].ask("drain");
+
+  (*job)[1].answer();
+  job->some({0, 1}, "check world" + counts());
+}
+
 }  // namespace
 }  // namespace amem

@@ -74,11 +74,13 @@ Status TensorClient::unmap(DeviceAddress address) {
     (void)create_backing(driver_, backing);
     return unmapped;
   }
-  if (spare_.size() < kMostSpare)
-    spare_.emplace(mapping.size_bytes, address);
-  else
-    AMEM_TRY(driver_status(driver_, driver_.cuMemAddressFree(address, mapping.size_bytes),
-                           "cuMemAddressFree(%zu bytes)", mapping.size_bytes));
+  if (spare_.size() == kMostSpare) {
+    const AddressRange oldest = spare_.front();
+    AMEM_TRY(driver_status(driver_, driver_.cuMemAddressFree(oldest.address, oldest.size_bytes),
+                           "cuMemAddressFree(%zu bytes)", oldest.size_bytes));
+    spare_.pop_front();
+  }
+  spare_.push_back({address, mapping.size_bytes});
   registry_.remove_placement(backing, address);
   registry_.remove_mapping(mapping);
   --allocation.handle_references;

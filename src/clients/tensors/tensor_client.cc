@@ -93,9 +93,11 @@ Result<DeviceAddress> TensorClient::create(size_t size_bytes, int device, const 
 }
 
 DeviceAddress TensorClient::take_spare(size_t size_bytes) {
-  const auto found = spare_.find(size_bytes);
+  const auto found = std::find_if(spare_.begin(), spare_.end(), [&](const AddressRange& range) {
+    return range.size_bytes == size_bytes;
+  });
   if (found == spare_.end()) return 0;
-  const DeviceAddress address = found->second;
+  const DeviceAddress address = found->address;
   spare_.erase(found);
   return address;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -98,8 +99,7 @@ class TensorClient final : public Client {
   /// Ends the mapping at `address` and a handle reference, and erases the allocation if nobody else
   /// uses it. Errors: driver; it can be repeated.
   Status unmap(DeviceAddress address) AMEM_REQUIRES(registry_.mutex);
-  /// Reserved addresses of freed memory of this size, which the caller owns now; 0 if there are
-  /// none.
+  /// Removes addresses of this size from spare_; 0 if there are none.
   DeviceAddress take_spare(size_t size_bytes) AMEM_REQUIRES(registry_.mutex);
   Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
   void erase_if_unused(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
@@ -125,8 +125,9 @@ class TensorClient final : public Client {
   const long timeout_ms_;
   std::set<std::pair<int, int>> peers_ AMEM_GUARDED_BY(registry_.mutex);  ///< owner, accessor
   std::set<AllocationId> created_ AMEM_GUARDED_BY(registry_.mutex);
-  /// By size. To free and reserve addresses takes the driver 4 us.
-  std::multimap<size_t, DeviceAddress> spare_ AMEM_GUARDED_BY(registry_.mutex);
+  /// Addresses of the last freed memory, for allocations of the same sizes. To free and reserve
+  /// them takes the driver 4 us.
+  std::deque<AddressRange> spare_ AMEM_GUARDED_BY(registry_.mutex);
   struct Opened {
     AllocationId allocation = 0;
     int device = 0;

@@ -142,15 +142,17 @@ TEST_F(TensorClientTest, AddressesOfFreedMemoryAreUsedForTheNextOfItsSize) {
   EXPECT_NE(client_.allocate(kPage, 0, "weights", Kind::keep).value(), first) << "in use";
 }
 
-TEST_F(TensorClientTest, AddressesOfFreedMemoryAreLimited) {
+TEST_F(TensorClientTest, AddressesOfTheLastFreedMemoryAreKept) {
   constexpr size_t kMany = 100, kMostReserved = 64;
   std::vector<DeviceAddress> addresses(kMany);
-  for (DeviceAddress& address : addresses)
-    address = client_.allocate(kPage, 0, "weights", Kind::keep).value();
+  for (size_t i = 0; i < kMany; ++i)
+    addresses[i] = client_.allocate((i + 1) * kPage, 0, "weights", Kind::keep).value();
 
   for (const DeviceAddress address : addresses) ASSERT_TRUE(client_.free(address).ok());
 
   EXPECT_EQ(g_driver.reserved.size(), kMostReserved);
+  EXPECT_EQ(client_.allocate(kMany * kPage, 0, "weights", Kind::keep).value(), addresses.back());
+  EXPECT_FALSE(g_driver.reserved.contains(addresses.front()));
 }
 
 TEST_F(TensorClientTest, AllocationThatFailsAtAnyCallLeavesNothing) {

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/thread_value.h"
 #include "clients/nccl/gate/communicator_id.h"
+#include "memory/client.h"
 
 namespace amem {
 namespace {
@@ -77,12 +78,8 @@ const CallGate::PausedMember* CallGate::paused_member(const void* communicator) 
 
 void CallGate::request_resumes(const void* communicator) {
   if (!request_resume_) return;
-  for (auto& [member, paused] : paused_members_) {
-    if (paused.has_ended || paused.knows_of_call) continue;
-    if (!contains(paused.ids, name_of(communicator))) continue;
-    paused.knows_of_call = true;
-    request_resume_(member);
-  }
+  for (const auto& [member, paused] : paused_members_)
+    if (!paused.has_ended && contains(paused.ids, name_of(communicator))) request_resume_(member);
 }
 
 void CallGate::update() {
@@ -116,6 +113,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   changed_.notify_all();
   // A call that comes later resumes the process first: peers may wait for it as it does for them.
   bool waits_already = process_closed_.empty(), must_resume = false;
+  bool requests = false, is_noticed = false;
   // Empty while the call has to wait.
   const auto outcome = [&]() AMEM_REQUIRES(mutex_) -> std::optional<Status> {
     const PausedMember* const paused = paused_member(communicator);
@@ -135,7 +133,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
     if (paused == nullptr) return ok_status();
     whom = paused->text + (nameless || paused->is_guess ? " (if it is one)" : "");
     if (!paused->has_ended) {
-      if (timeout_ms > 0) request_resumes(communicator);
+      if (std::exchange(requests, false)) request_resumes(communicator);
       return std::nullopt;
     }
     return make_error(ErrorKind::peer, 0,
@@ -149,12 +147,16 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
       AMEM_TRY(resume_for(call));
       waits_already = true;
     }
+    requests = timeout_ms > 0;
     changed_.wait_until(
-        mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) { return (result = outcome()).has_value(); },
+        mutex_, Deadline::after_ms(std::min<long>(kRequestAgainMs, deadline.left_ms())),
+        [&]() AMEM_REQUIRES(mutex_) { return (result = outcome()).has_value(); },
         [&] {
-          AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s", call, whom.c_str());
+          if (!std::exchange(is_noticed, true))
+            AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s", call,
+                     whom.c_str());
         });
-  } while (must_resume);
+  } while (must_resume || (!result.has_value() && !deadline.passed()));
   if (!result.has_value())
     return make_error(
         ErrorKind::timeout, 0,

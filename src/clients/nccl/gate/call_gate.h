@@ -33,8 +33,8 @@ namespace amem {
 class CallGate {
  public:
   /// `resume` restores the memory of NCCL and opens the process's gate; see resume_on_call().
-  /// `request_resume` tells a paused member that a call waits for it: once for each of its pauses,
-  /// with the lock; must not wait.
+  /// `request_resume` tells a paused member that a call waits for it, again every kRequestAgainMs
+  /// of the wait. Called with the lock; must not wait.
   explicit CallGate(std::function<Status()> resume = {},
                     std::function<void(const InstanceId&)> request_resume = {})
       : resume_(std::move(resume)), request_resume_(std::move(request_resume)) {}
@@ -216,7 +216,6 @@ class CallGate {
     CommunicatorIds ids;
     bool has_ended = false;  ///< calls fail and do not wait
     bool is_guess = false;
-    bool knows_of_call = false;  ///< `request_resume_` was called
   };
 
   /// The record of the calling thread; nullptr before its first call.
