@@ -45,6 +45,15 @@ class ImportOfAPausedRank : public FaultTest {
   void expect_in_time() {
     EXPECT_LT(std::chrono::steady_clock::now() - start_, std::chrono::seconds(8) * kSlowdown);
   }
+  /// Rank 0 is active again.
+  void expect_all_go_on() {
+    rank(0).ask("call ncclAllReduce world");
+    for (size_t call = 0; call < std::size(kGroup); ++call) rank(1).ask("wait a");
+    rank(2).ask("wait a");
+    job_->all("pause");
+    job_->all("resume");
+    job_->all("call ncclAllReduce world");
+  }
   void end_the_others() {
     rank(0).ask("resume");
     for (const int other : {0, 2}) rank(other).ask("abort world");
@@ -66,12 +75,7 @@ TEST_F(ImportOfAPausedRank, RefusesAPauseAtOnceAndSucceedsAfterTheResume) {
                             ", which is paused: resume that process first"))
       << text;
   rank(0).ask("resume");
-  rank(0).ask("call ncclAllReduce world");
-  for (size_t call = 0; call < std::size(kGroup); ++call) rank(1).ask("wait a");
-  rank(2).ask("wait a");
-  job_->all("pause");
-  job_->all("resume");
-  job_->all("call ncclAllReduce world");
+  expect_all_go_on();
   // Its values are counted by all ranks alike.
   job_->make("next");
   job_->all("check next" + counts());
@@ -98,12 +102,7 @@ TEST_F(ImportOfARankThatResumesOnCall, ResumesItsOwner) {
   wait_for("rank 0 is resumed", [this] { return rank(0).ask("state") == "0"; });
   EXPECT_TRUE(has(rank(0).log(), "a call of another process waits")) << rank(0).log();
 
-  rank(0).ask("call ncclAllReduce world");
-  for (size_t call = 0; call < std::size(kGroup); ++call) rank(1).ask("wait a");
-  rank(2).ask("wait a");
-  job_->all("pause");
-  job_->all("resume");
-  job_->all("call ncclAllReduce world");
+  expect_all_go_on();
 }
 
 /// A handler before amem's own aborts; one after it waits for the thread that imports.
