@@ -136,6 +136,8 @@ def _torch(build: Path, ranks: int) -> list[Case]:
     for name in ("models", "registered", "stages", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric", "vllm", "trainer"):
         rounds = {"ROUNDS": "10000"} if name == "own_symmetric" else {}
         cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240, variables=rounds))
+    one_queue = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}  # of the GPU for all streams, as Megatron sets it
+    cases.append(Case("torch.trainer.one_queue", [*job, str(HERE / "torch_trainer.py")], 240, variables=one_queue))
     saver = {"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights"}
     cases.append(Case("torch.saver_nccl", [*job, str(HERE / "torch_saver_nccl.py")], 180, variables=saver))
     for way in ("register", "window"):
