@@ -16,8 +16,9 @@ namespace {
 
 constexpr int kMib = 64;
 
-/// A port that other programs of this machine hardly use at the same time.
-int port() { return 20000 + getpid() % 20000; }
+/// A port that other programs of this machine hardly use at the same time, below those that the
+/// kernel gives to outgoing connections (32768 and above).
+int port() { return 20000 + getpid() % 12000; }
 
 struct Rank {
   FILE* output = nullptr;
