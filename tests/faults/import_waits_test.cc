@@ -100,7 +100,7 @@ class ImportOfARankThatResumesOnCall : public ImportOfAPausedRank {
 
 TEST_F(ImportOfARankThatResumesOnCall, ResumesItsOwner) {
   wait_for("rank 0 is resumed", [this] { return rank(0).ask("state") == "0"; });
-  EXPECT_TRUE(has(rank(0).log(), "a call of another process waits")) << rank(0).log();
+  EXPECT_TRUE(has(rank(0).log(), "for a waiting call of another process")) << rank(0).log();
 
   expect_all_go_on();
 }

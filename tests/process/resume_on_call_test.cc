@@ -15,6 +15,14 @@ class ResumeOnCall : public JobTest {
     setup_.environment["GMM_LOG"] = "3";
   }
 
+  /// Two ranks of "world", and a third that can take the memory of the first one's GPU.
+  std::unique_ptr<jobs::Job> pair_and_occupier() {
+    auto job = std::make_unique<jobs::Job>(setup_, 3);
+    job->use_devices({0, 1, 0});
+    job->make("world", {0, 1});
+    job->some({0, 1}, "check world" + counts());
+    return job;
+  }
   static void expect_paused(jobs::RankProcess& rank) {
     EXPECT_EQ(rank.ask("state"), "2");
     EXPECT_EQ(totals(rank).resident, 0u);
@@ -84,7 +92,7 @@ TEST_F(ResumeOnCall, ResumesTheMembersForWhichItWaits) {
       (*job)[first].order(order);
       jobs::RankProcess& later = (*job)[1 - first];
       wait_for("the other is resumed", [&] { return later.ask("state") == "0"; });
-      EXPECT_TRUE(has(later.log(), "a call of another process waits")) << later.log();
+      EXPECT_TRUE(has(later.log(), "for a waiting call of another process")) << later.log();
       later.ask(order);
       (*job)[first].answer();
     }
@@ -158,10 +166,7 @@ TEST_F(ResumeOnCall, OtherTagsStayPaused) {
 
 /// The call fails with the reason and can be repeated.
 TEST_F(ResumeOnCall, WithoutRoomFailsAndLeavesTheProcessPaused) {
-  auto job = std::make_unique<jobs::Job>(setup_, 3);
-  job->use_devices({0, 1, 0});
-  job->make("world", {0, 1});
-  job->some({0, 1}, "check world" + counts());
+  auto job = pair_and_occupier();
   (*job)[0].ask("pause");
   (*job)[2].ask("occupy 8388608 77");  // room for the call, but not for the memory of NCCL
   const std::string text = (*job)[0].ask_failing("call ncclAllReduce world");
@@ -175,16 +180,13 @@ TEST_F(ResumeOnCall, WithoutRoomFailsAndLeavesTheProcessPaused) {
 
 /// The paused process is asked again.
 TEST_F(ResumeOnCall, PeerThatWaitsGoesOnWhenThereIsRoomAgain) {
-  auto job = std::make_unique<jobs::Job>(setup_, 3);
-  job->use_devices({0, 1, 0});
-  job->make("world", {0, 1});
-  job->some({0, 1}, "check world" + counts());
+  auto job = pair_and_occupier();
   (*job)[0].ask("broadcast world 17 0");
   (*job)[0].ask("pause");
   (*job)[2].ask("occupy 8388608 77");
   (*job)[1].order("broadcast world 17 0");
   wait_for("the process cannot be resumed", [&] {
-    return has((*job)[0].log(), "a call of another process waits for this one, which cannot be");
+    return has((*job)[0].log(), "cannot resume for a waiting call of another process");
   });
   expect_paused((*job)[0]);
 

@@ -182,9 +182,9 @@ void CallGate::resume_for_peer() {
     MutexLock lock(mutex_);
     if (!resumes_on_call_ || process_closed_.empty()) return;
   }
-  AMEM_LOG(info, -1, "a call of another process waits, which resumes the memory of NCCL");
+  AMEM_LOG(info, -1, "resumes the memory of NCCL for a waiting call of another process");
   if (const Status resumed = resume_(); !resumed.ok())
-    AMEM_LOG(warn, -1, "a call of another process waits for this one, which cannot be resumed: %s",
+    AMEM_LOG(warn, -1, "cannot resume for a waiting call of another process: %s",
              resumed.error().message.c_str());
 }
 
