@@ -88,3 +88,10 @@ AMEM_SIM_API CuResult cuMulticastGetGranularity(size_t* granularity_bytes,
     return kSuccess;
   });
 }
+
+AMEM_SIM_API int amemSimBoundMemory(unsigned long long address, size_t size_bytes, void** memory,
+                                    int most) {
+  const std::vector<unsigned char*> found = bound_at_address(address, size_bytes);
+  for (size_t i = 0; i < found.size() && i < static_cast<size_t>(most); ++i) memory[i] = found[i];
+  return static_cast<int>(found.size());
+}

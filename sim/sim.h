@@ -51,6 +51,11 @@ void amemSimReset(void);
 /* Bytes of this GPU's physical memory that all processes use; -1 if the GPU does not exist. */
 long long amemSimUsedBytes(int device);
 
+/* What a multimem instruction at this address of a multicast object reaches: the memory of each GPU
+ * that is bound there, in this process's address space. Returns their number and writes the first
+ * `most` of them. For kernels of tests. */
+int amemSimBoundMemory(unsigned long long address, size_t size_bytes, void** memory, int most);
+
 #ifdef __cplusplus
 }
 #endif

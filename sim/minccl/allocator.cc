@@ -56,6 +56,21 @@ ncclResult_t free_address(void* address, size_t size_bytes) {
   return ncclSuccess;
 }
 
+ncclResult_t create_and_map(size_t size_bytes, int granularity_option, void** address,
+                            CuMemHandle* handle, size_t* mapped_bytes) {
+  CuDevice device = 0;
+  MINCCL_CU(context_get_device(&device));
+  CuAllocationProp prop;
+  MINCCL_TRY(properties_of(device, kHandleTypePosixFd, &prop));
+  size_t granularity = 0;
+  MINCCL_CU(mem_get_granularity(&granularity, &prop, granularity_option));
+  *mapped_bytes = round_up(size_bytes, granularity);
+  MINCCL_CU(mem_create(handle, *mapped_bytes, &prop, 0));
+  ncclResult_t result = map_or_undo(*handle, *mapped_bytes, granularity, device, address);
+  if (result != ncclSuccess) driver().mem_release(*handle);
+  return result;
+}
+
 // Fabric handles first, as NCCL asks for them; a driver without an IMEX channel refuses with
 // CUDA_ERROR_NOT_PERMITTED or NOT_SUPPORTED and gets a second request without.
 ncclResult_t create_exportable(CuDevice device, size_t size_bytes, CuMemHandle* handle,
@@ -79,19 +94,24 @@ ncclResult_t create_exportable(CuDevice device, size_t size_bytes, CuMemHandle* 
 }  // namespace
 
 ncclResult_t cumem_alloc(size_t size_bytes, void** address, CuMemHandle* handle) {
+  size_t mapped_bytes = 0;
+  return create_and_map(size_bytes, kGranularityMinimum, address, handle, &mapped_bytes);
+}
+
+ncclResult_t cumem_alloc_for_multicast(size_t size_bytes, void** address, CuMemHandle* handle,
+                                       size_t* mapped_bytes) {
+  return create_and_map(size_bytes, kGranularityRecommended, address, handle, mapped_bytes);
+}
+
+ncclResult_t cumem_map_multicast(CuMemHandle object, size_t size_bytes, void** address) {
   CuDevice device = 0;
   MINCCL_CU(context_get_device(&device));
-  CuAllocationProp prop;
-  MINCCL_TRY(properties_of(device, kHandleTypePosixFd, &prop));
-  size_t granularity = 0;
-  MINCCL_CU(mem_get_granularity(&granularity, &prop, kGranularityMinimum));
-  size_t mapped_bytes = round_up(size_bytes, granularity);
-  CuMemHandle created = 0;
-  MINCCL_CU(mem_create(&created, mapped_bytes, &prop, 0));
-  ncclResult_t result = map_or_undo(created, mapped_bytes, granularity, device, address);
-  if (result != ncclSuccess) driver().mem_release(created);
-  *handle = created;
-  return result;
+  return map_or_undo(object, size_bytes, 0, device, address);
+}
+
+ncclResult_t cumem_unmap_multicast(void* address, size_t size_bytes) {
+  MINCCL_CU(mem_unmap(device_pointer(address), size_bytes));
+  return free_address(address, size_bytes);
 }
 
 ncclResult_t cumem_free(void* address) {

@@ -14,6 +14,13 @@ namespace amem::minccl {
 /// Create, reserve, map, set access. Does not zero the memory.
 ncclResult_t cumem_alloc(size_t size_bytes, void** address, CuMemHandle* handle);
 
+/// The same after a query of the recommended granularity, as NCCL asks for memory that it binds to
+/// a multicast object (nvls.cc:357@v2.30.7-1). A multicast object has an address of its own.
+ncclResult_t cumem_alloc_for_multicast(size_t size_bytes, void** address, CuMemHandle* handle,
+                                       size_t* mapped_bytes);
+ncclResult_t cumem_map_multicast(CuMemHandle object, size_t size_bytes, void** address);
+ncclResult_t cumem_unmap_multicast(void* address, size_t size_bytes);
+
 /// Retain, release, address range, unmap, release, free address. For own and imported memory.
 ncclResult_t cumem_free(void* address);
 

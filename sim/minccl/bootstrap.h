@@ -25,6 +25,7 @@ struct PeerInfo {
   uint16_t port;  ///< of the rank's Bootstrap
   bool cumem;
   bool p2p_disabled;
+  bool nvls;  ///< wanted, and the GPU supports multicast
 };
 
 /// As NCCL tells processes apart (getPidHash(), misc/utils.cc@v2.30.7-1).

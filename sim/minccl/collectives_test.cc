@@ -174,8 +174,10 @@ struct Transport {
 
 void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.name; }
 
-const Transport kTransports[] = {{"P2p", "via P2P/CUMEM", {}},
-                                 {"Shm", "via SHM/direct", {{"NCCL_P2P_DISABLE", "1"}}}};
+const Transport kTransports[] = {
+    {"P2p", "via P2P/CUMEM", {}},
+    {"Shm", "via SHM/direct", {{"NCCL_P2P_DISABLE", "1"}}},
+    {"Nvls", "NVLS, ", {{"NCCL_NVLS_ENABLE", "1"}, {"AMEM_SIM_MULTICAST", "1"}}}};
 
 using Parameters = std::tuple<int, const char*, Transport>;
 

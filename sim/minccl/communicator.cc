@@ -58,6 +58,7 @@ ncclResult_t Communicator::free_device_memory() {
   };
   for (auto& [key, end] : ends_) keep_first(end->release());
   ends_.clear();
+  keep_first(free_multicast_buffers());
   if (epochs_.on_device != nullptr) keep_first(ncclMemFree(epochs_.on_device));
   // Channels first, the communicator's own structures last.
   for (; !device_objects_.empty(); device_objects_.pop_back())

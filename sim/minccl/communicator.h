@@ -129,6 +129,20 @@ class Communicator {
   PeerLink link_to(int peer);
   ncclResult_t prepare_all_to_all();
 
+  // nvls.cc
+  struct MulticastBuffer {
+    CuMemHandle object = 0;
+    size_t size_bytes = 0;
+    void* own = nullptr;
+    void* all = nullptr;
+  };
+  bool can_use_nvls() const;
+  ncclResult_t prepare_nvls();
+  ncclResult_t prepare_nvls_data();
+  ncclResult_t make_multicast_buffer(size_t size_bytes, DeviceMulticast* addresses);
+  ncclResult_t join_multicast(size_t size_bytes, CuMemHandle* object);
+  ncclResult_t free_multicast_buffers();
+
   // launch.cc
   ncclResult_t order_after_last_kernel(CuStream stream);
   ncclResult_t join_streams(CuStream launch);
@@ -159,6 +173,8 @@ class Communicator {
   DeviceCommunicator* device_communicator_ = nullptr;
   std::vector<DevicePeer*> device_peers_;  ///< by channel
   std::vector<void*> device_objects_;      ///< in the order of allocation
+  DeviceNvls* device_nvls_ = nullptr;
+  std::vector<MulticastBuffer> nvls_;  ///< credits, then data
   AllToAllEpochs epochs_;
   std::map<EndKey, std::unique_ptr<ConnectionEnd>> ends_;
   std::vector<PendingOperation> pending_;

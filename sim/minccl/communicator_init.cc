@@ -53,6 +53,9 @@ PeerInfo Communicator::describe() const {
   info.cumem = settings().cumem;
   info.p2p_disabled = settings().p2p_disabled;
   info.host = settings().host;
+  int multicast = 0;
+  driver().device_get_attribute(&multicast, kAttributeMulticast, device_);
+  info.nvls = settings().nvls && settings().cumem && multicast != 0;
   return info;
 }
 
@@ -103,6 +106,7 @@ ncclResult_t Communicator::finish_init() {
   ContextScope scope(context_);
   RelaxedCaptureScope relaxed;
   MINCCL_TRY(allocate_device_memory());
+  MINCCL_TRY(prepare_nvls());
   log_info("comm %p rank %d nranks %d cudaDev %d - Init COMPLETE", static_cast<void*>(this), rank_,
            ranks_, device_);
   return bootstrap_.barrier(Patience::begin(&aborting_));

@@ -53,9 +53,10 @@ ncclResult_t Communicator::connect_pending() {
   std::vector<ConnectTask> tasks = missing_connections();
   bool all_to_all = std::any_of(pending_.begin(), pending_.end(),
                                 [](const auto& operation) { return operation.all_to_all; });
-  if (tasks.empty() && (!all_to_all || epochs_.on_device != nullptr)) return ncclSuccess;
   ContextScope scope(context_);
   RelaxedCaptureScope relaxed;
+  MINCCL_TRY(prepare_nvls_data());
+  if (tasks.empty() && (!all_to_all || epochs_.on_device != nullptr)) return ncclSuccess;
   if (all_to_all) MINCCL_TRY(prepare_all_to_all());
   return connect(std::move(tasks));
 }

@@ -48,6 +48,29 @@ struct DeviceChannel {
   uint64_t work_counter;
 };
 
+/// Counts of the ranks that have arrived, each on a cache line. All ranks add to all of them.
+struct NvlsCredits {
+  struct Credit {
+    alignas(128) uint64_t count;
+  } arrived[2];
+};
+
+/// The addresses of memory that is bound to a multicast object.
+struct DeviceMulticast {
+  std::byte* own;  ///< this rank's memory
+  std::byte* all;  ///< the object: that of all ranks
+};
+
+/// The all-reduce with NVLS. The memory at `credits` and `data` stays on the GPU at a pause, and
+/// this structure leaves: `step` and the credits must agree afterwards.
+struct DeviceNvls {
+  static constexpr size_t kDataBytes = size_t{2} << 20;
+
+  uint64_t step;
+  DeviceMulticast credits;  ///< NvlsCredits
+  DeviceMulticast data;     ///< null until the first all-reduce
+};
+
 struct DeviceCommunicator {
   int rank;
   int ranks;
@@ -55,6 +78,7 @@ struct DeviceCommunicator {
   int padding;
   uint32_t* abort_flag;  ///< host memory
   int* rank_to_local_rank;
+  DeviceNvls* nvls;  ///< null without NVLS
   DeviceChannel channel[kMaxChannels];
 };
 

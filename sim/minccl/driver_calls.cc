@@ -50,6 +50,8 @@ ncclResult_t load() {
   auto get = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (get == nullptr) return fail(ncclSystemError, "libcuda.so.1 has no cuGetProcAddress_v2");
   if (is_stub(get)) return fail(ncclSystemError, "libcuda.so.1 is the linker stub");
+  g_calls.bound_memory =
+      reinterpret_cast<decltype(g_calls.bound_memory)>(dlsym(library, "amemSimBoundMemory"));
   void* init = nullptr;
   void* first_form = nullptr;
   void* replacement = nullptr;

@@ -16,6 +16,8 @@ struct DriverCalls {
   CuResult (*member)(__VA_ARGS__) = nullptr;
 #include "sim/minccl/driver_functions.def"
 #undef MINCCL_DRIVER_FUNCTION
+  /// amemSimBoundMemory() of the simulated GPU, for kernels.
+  int (*bound_memory)(CuDevicePtr, size_t, void**, int) = nullptr;
 };
 
 /// Looks up the driver at the first call, not earlier, because loading this library must have no

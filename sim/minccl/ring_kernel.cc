@@ -202,6 +202,8 @@ bool run_collective(DeviceCommunicator& communicator, const CollectiveWork& work
       memmove(work.recv, work.send, work.count * element_bytes(work.type));
     return true;
   }
+  if (communicator.nvls != nullptr && is_for_nvls(work))
+    return run_nvls_all_reduce(communicator, work, wait);
   for (int channel = 0; channel < communicator.channels; ++channel) {
     Part part = part_of_channel(work.count, channel, communicator.channels, kSmallestPartElements);
     if (!Ring(communicator, work, channel, wait).run(part)) return false;

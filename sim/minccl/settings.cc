@@ -30,6 +30,7 @@ Settings read_settings() {
   read.cumem = number("NCCL_CUMEM_ENABLE", 1, -2, 1) != 0;
   read.p2p_disabled = number("NCCL_P2P_DISABLE", 0, 0, 1) == 1;
   read.p2p_read = number("NCCL_P2P_READ_ENABLE", 0, 0, 1) == 1;
+  read.nvls = number("NCCL_NVLS_ENABLE", 0, 0, 2) == 1;
   if (const char* host = getenv("NCCL_HOSTID")) read.host = std::hash<std::string_view>()(host);
   read.gpus_shared = number("NCCL_MULTI_RANK_GPU_ENABLE", 0, 0, 1) == 1;
   const char* protocol = getenv("NCCL_PROTO");

@@ -90,6 +90,11 @@ bool run_collective(DeviceCommunicator& communicator, const CollectiveWork& work
 bool run_pairs(DeviceCommunicator& communicator, const std::vector<PairWork>& pairs,
                KernelWait& wait);
 
+/// nvls_kernel.cc: sums of one communicator with NVLS. The other collectives use the ring.
+bool is_for_nvls(const CollectiveWork& work);
+bool run_nvls_all_reduce(DeviceCommunicator& communicator, const CollectiveWork& work,
+                         KernelWait& wait);
+
 /// The part of `total` that `channel` of `channels` transfers. Small amounts use only the first
 /// channel. Both ends of a connection compute the same result, because it depends on nothing else.
 struct Part {
