@@ -179,6 +179,14 @@ def _engines(build: Path) -> list[Case]:
     return [Case(name, [*command, *more], 300, 2, variables, lacks=lacks) for name, more in ways.items()]
 
 
+def _megatron(build: Path) -> list[Case]:
+    """Trainings of Megatron Core, where it is installed, with the setting that Megatron demands."""
+    lacks = "" if importlib.util.find_spec("megatron") else "Megatron Core is not installed"
+    variables = {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    job = [str(build / "bin" / "amem"), "run", "--", *torchrun(2), str(HERE / "megatron_trainer.py")]
+    return [Case(f"megatron.{mode}", [*job, mode], 240, 2, variables, lacks=lacks) for mode in ("tp", "pp", "dp")]
+
+
 def _one_gpu(build: Path) -> list[Case]:
     """Ranks of a PyTorch job that share GPUs and connect by sockets: two on one, four on two."""
     job = [str(build / "bin" / "amem"), "run", "--", sys.executable, str(HERE / "one_gpu.py")]

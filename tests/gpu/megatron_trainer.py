@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""A GPT of Megatron Core trains on two GPUs; NCCL's memory leaves before the first step and after each one.
+
+Losses, gradient norms and weights are the same to the last bit as without pauses. Nothing of Transformer Engine or Apex.
+
+CUDA_DEVICE_MAX_CONNECTIONS=1 amem run -- torchrun --nproc-per-node 2 tests/gpu/megatron_trainer.py tp|pp|dp
+torchrun --nproc-per-node 2 tests/gpu/megatron_trainer.py tp|pp|dp --no-pauses      to compare, without amem
+"""
+
+import argparse
+import gc
+import hashlib
+import os
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from megatron.core import parallel_state
+from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+from megatron.core.models.gpt.gpt_model import GPTModel
+from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+from megatron.core.pipeline_parallel import get_forward_backward_func
+from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
+from megatron.core.transformer.module import Float16Module
+from megatron.core.transformer.transformer_block import TransformerBlockSubmodules, get_num_layers_to_build
+from megatron.core.transformer.transformer_config import TransformerConfig
+
+STEPS = 6
+WIDTH, HEADS, LAYERS = 1024, 16, 4
+WORDS, LENGTH = 8192, 512  # of the vocabulary, of a sequence
+BATCH, BATCHES = 2, 4  # sequences of a batch, batches of a step
+BUCKET = 4_000_000  # parameters that are reduced and gathered at once
+LEAST_BYTES = 64 << 20  # of one communicator
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How the ranks share the work."""
+
+    tensor: int = 1
+    pipeline: int = 1
+    shards_optimizer: bool = False  # and reduces gradients and gathers weights while it computes
+
+
+MODES = {"tp": Mode(tensor=2), "pp": Mode(pipeline=2), "dp": Mode(shards_optimizer=True)}
+
+
+def expect(condition, what):
+    if not condition:
+        raise SystemExit(f"wrong: {what}")
+
+
+class Norm(torch.nn.LayerNorm):
+    """Megatron's own without Apex refuses to run with sequence_parallel; its gradients are summed by this attribute."""
+
+    def __init__(self, config, hidden_size, eps):
+        super().__init__(hidden_size, eps, device=torch.cuda.current_device())
+        for parameter in self.parameters():
+            parameter.sequence_parallel = config.sequence_parallel
+
+
+class Pauses:
+    """Takes NCCL's memory away; the next NCCL call brings it back."""
+
+    def __init__(self, cpu):
+        import amem  # not where nothing pauses
+
+        self.amem, self.cpu = amem, cpu
+        self.least_freed, self.count = None, 0
+        amem.resume_on_call()
+
+    def meet(self):
+        dist.barrier(group=self.cpu)
+
+    def release(self):
+        """NCCL's memory leaves, and half as much of other memory is written while it is away."""
+        torch.cuda.empty_cache()
+        self.meet()
+        before, _ = torch.cuda.mem_get_info()
+        self.meet()
+        report = self.amem.pause("nccl")
+        self.meet()
+        freed = torch.cuda.mem_get_info()[0] - before
+        expect(self.amem.state("nccl") == "paused", "NCCL's memory did not leave")
+        expect(report.released_bytes > LEAST_BYTES, f"only {report.released_bytes} bytes were released")
+        expect(freed >= report.released_bytes // 2, f"{freed} bytes are free, {report.released_bytes} were released")
+        self.least_freed, self.count = min(freed, self.least_freed or freed), self.count + 1
+        torch.full((freed // 2,), 0xA5, dtype=torch.uint8, device="cuda")
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        self.meet()
+
+    def expect_active(self):
+        expect(self.amem.state("nccl") == "active", "a training step left NCCL's memory away")
+
+
+def transformer_config(mode):
+    return TransformerConfig(
+        num_layers=LAYERS,
+        hidden_size=WIDTH,
+        num_attention_heads=HEADS,
+        tensor_model_parallel_size=mode.tensor,
+        sequence_parallel=mode.tensor > 1,
+        pipeline_model_parallel_size=mode.pipeline,
+        pipeline_dtype=torch.bfloat16,
+        bf16=True,
+        params_dtype=torch.bfloat16,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+        deterministic_mode=True,
+        # These need kernels of Apex or of Transformer Engine.
+        gradient_accumulation_fusion=False,
+        masked_softmax_fusion=False,
+        persist_layer_norm=False,
+    )
+
+
+def new_model(mode):
+    config = transformer_config(mode)
+    layer = get_gpt_layer_local_spec()
+    layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = Norm
+    model = GPTModel(
+        config,
+        TransformerBlockSubmodules([layer] * get_num_layers_to_build(config), Norm),
+        vocab_size=WORDS,
+        max_sequence_length=LENGTH,
+        pre_process=parallel_state.is_pipeline_first_stage(),
+        post_process=parallel_state.is_pipeline_last_stage(),
+        share_embeddings_and_output_weights=True,
+        position_embedding_type="rope",
+    )
+    data_parallel = DistributedDataParallelConfig(
+        grad_reduce_in_fp32=True,
+        use_distributed_optimizer=mode.shards_optimizer,
+        overlap_grad_reduce=mode.shards_optimizer,
+        overlap_param_gather=mode.shards_optimizer,
+        bucket_size=BUCKET,
+    )
+    return DistributedDataParallel(config, data_parallel, Float16Module(config, model.cuda()))
+
+
+def new_optimizer(mode, model):
+    config = OptimizerConfig(
+        optimizer="adam",
+        lr=1e-3,
+        weight_decay=0.01,
+        bf16=True,
+        params_dtype=torch.bfloat16,
+        clip_grad=1.0,
+        use_distributed_optimizer=mode.shards_optimizer,
+        overlap_param_gather=mode.shards_optimizer,
+    )
+    return get_megatron_optimizer(config, [model])
+
+
+def new_batches():
+    """Other ones for each replica of the model, on all of its ranks the same."""
+    numbers = torch.Generator().manual_seed(parallel_state.get_data_parallel_rank())
+    return [torch.randint(WORDS, (BATCH, LENGTH + 1), generator=numbers).cuda() for _ in range(BATCHES)]
+
+
+def forward(batches, model):
+    batch = next(batches)
+    positions = torch.arange(LENGTH, device="cuda").repeat(BATCH, 1)
+    output = model(batch[:, :-1].contiguous(), positions, None, labels=batch[:, 1:].contiguous())
+
+    def mean(losses):
+        loss = losses.float().mean()
+        return loss, loss.detach().clone()  # the schedule divides the first in place
+
+    return output, mean
+
+
+def digest(tensors):
+    """Of the bytes of all of them."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return found.hexdigest()
+
+
+class Training:
+    """A model that starts from the same weights each time."""
+
+    def __init__(self, mode):
+        torch.manual_seed(1)
+        model_parallel_cuda_manual_seed(1)
+        self.overlaps = mode.shards_optimizer
+        self.model = new_model(mode)
+        self.config = self.model.config
+        self.config.finalize_model_grads_func = finalize_model_grads
+        if self.overlaps:
+            self.config.no_sync_func = self.model.no_sync
+        self.optimizer = new_optimizer(mode, self.model)
+        self.config.grad_scale_func = self.optimizer.scale_loss
+        self.batches = new_batches()
+
+    def step(self):
+        """Its losses, none but in the last stage of a pipeline, and the norm of the gradients."""
+        self.model.zero_grad_buffer()
+        self.optimizer.zero_grad()
+        losses = get_forward_backward_func()(
+            forward_step_func=forward,
+            data_iterator=iter(self.batches),
+            model=[self.model],
+            num_microbatches=BATCHES,
+            seq_length=LENGTH,
+            micro_batch_size=BATCH,
+        )
+        stepped, norm, _ = self.optimizer.step()
+        expect(stepped, "the optimizer left a step out")
+        return [loss.item() for loss in losses], float(norm)
+
+    def run(self, pauses):
+        """The results of all steps, and digests of the weights: of the model, and of the optimizer."""
+        found = []
+        if self.overlaps:  # in the first step there is nothing to gather yet: as Megatron's own loop does
+            self.model.disable_forward_pre_hook(param_sync=False)
+        if pauses:
+            pauses.release()
+        for step in range(STEPS):
+            found.append(self.step())
+            if self.overlaps and step == 0:
+                self.model.enable_forward_pre_hook()
+            if pauses:
+                pauses.expect_active()
+                pauses.release()
+        if self.overlaps:
+            self.model.disable_forward_pre_hook()  # gathers
+        masters = [each for group in self.optimizer.param_groups for each in group["params"]]
+        return found, digest(self.model.parameters()), digest(masters)
+
+
+def trained(mode, pauses):
+    """What a training had as results."""
+    found = Training(mode).run(pauses)
+    gc.collect()
+    torch.cuda.empty_cache()
+    return found
+
+
+def of_all_ranks(found, cpu):
+    gathered = [None] * dist.get_world_size()
+    dist.all_gather_object(gathered, found, group=cpu)
+    return gathered
+
+
+def check(results, with_pauses, mode):
+    steps, weights, masters = results
+    expect(steps == with_pauses[0], f"losses and norms {with_pauses[0]}, without pauses {steps}")
+    expect(weights == with_pauses[1], f"weights {with_pauses[1]}, without pauses {weights}")
+    expect(masters == with_pauses[2], "the optimizer has other weights than without pauses")
+    has_losses = parallel_state.is_pipeline_last_stage()
+    expect(all(len(losses) == (BATCHES if has_losses else 0) for losses, _ in steps), f"losses are missing: {steps}")
+    expect(all(norm > 0 for _, norm in steps), f"gradients are 0: {steps}")
+    expect(not has_losses or sum(steps[-1][0]) < sum(steps[0][0]), f"the model does not learn: {steps}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mode", choices=MODES)
+    parser.add_argument("--no-pauses", action="store_true", help="two trainings without amem, to compare")
+    options = parser.parse_args()
+    mode = MODES[options.mode]
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # of a deterministic cuBLAS
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")  # without device_id, as Megatron's own: communicators come with their first call
+    cpu = dist.new_group(backend="gloo")
+    pauses = None if options.no_pauses else Pauses(cpu)
+    parallel_state.initialize_model_parallel(mode.tensor, mode.pipeline)
+    dist.barrier(device_ids=[torch.cuda.current_device()])
+    # First with pauses, so that communicators are also created after one.
+    with_pauses = trained(mode, pauses)
+    check(trained(mode, None), with_pauses, mode)
+    everything = of_all_ranks(with_pauses, cpu)
+    least_freed = min(of_all_ranks(pauses.least_freed if pauses else 0, cpu))
+    if dist.get_rank() == 0:
+        left = f"{pauses.count} pauses, at least {least_freed >> 20} MiB left each time" if pauses else "no pauses"
+        loss, bits = everything[-1][0][-1][0][-1], hashlib.sha256(repr(everything).encode()).hexdigest()[:16]
+        print(f"result: {options.mode}, {STEPS} steps bit-exact, last loss {loss:.4f}, bits {bits}, {left}", flush=True)
+    dist.barrier(device_ids=[torch.cuda.current_device()])
+    parallel_state.destroy_model_parallel()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
