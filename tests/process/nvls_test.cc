@@ -11,7 +11,7 @@ constexpr size_t kNvlsBytes = size_t{4} << 20;  // of a communicator of minccl: 
 class Nvls : public JobTest {
  protected:
   void SetUp() override {
-    if (real_gpu()) GTEST_SKIP() << "needs simulated GPUs, for multicast";
+    if (real_gpu()) GTEST_SKIP() << "needs 3 GPUs, simulated ones, for multicast";
     setup_.environment["NCCL_NVLS_ENABLE"] = "1";
     setup_.environment["AMEM_SIM_MULTICAST"] = "1";
     setup_.environment["GMM_LOG"] = "3";
