@@ -21,8 +21,7 @@ struct ProcessStatus {
 };
 
 /// Queries all processes at the same time and waits for each, up to `timeout_ms`. Omits processes
-/// that have ended and other `amem status` commands. Sorted by pid. Throws Failure if this process
-/// cannot open sockets.
+/// that have ended. Sorted by pid.
 std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, long timeout_ms);
 
 }  // namespace amem

@@ -15,6 +15,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/thread.h"
+
 namespace amem {
 namespace {
 
@@ -133,9 +135,9 @@ void touch_pages(unsigned char* base, size_t size_bytes) {
     touches.push_back({base + at, std::min(share, size_bytes - at)});
   std::vector<pthread_t> threads;
   for (size_t i = 1; i < touches.size(); ++i) {
-    pthread_t thread;
-    if (pthread_create(&thread, nullptr, touch, &touches[i]) == 0)
-      threads.push_back(thread);
+    const Result<pthread_t> thread = start_thread("amem-touch", touch, &touches[i]);
+    if (thread.ok())
+      threads.push_back(thread.value());
     else
       touch(&touches[i]);
   }
