@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/deadline.h"
 #include "transport/connection.h"
 #include "transport/message.h"
 #include "transport/socket_address.h"

@@ -170,9 +170,7 @@ TEST(PeerProcess, ThatClosesItsSocketsAndLivesIsWaitedForUntilItEnds) {
 TEST(PeerProcess, ThatIsStoppedIsSlowNotDead) {
   Process process({"--serve"});
   const pid_t pid = process.pid();
-  PeerOptions options;
-  options.hello_timeout_ms = 10;
-  Node a(options);
+  Node a;
   process.stop();
 
   const Result<Received> outcome = a.ask(process.instance(), StatusQuery{}, 100);

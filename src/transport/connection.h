@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "base/deadline.h"
 #include "base/identity.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -74,8 +73,6 @@ class Connection {
   /// The process that was connected to, or that has sent Hello.
   std::optional<InstanceId> peer;
   bool greeted = false;
-  /// Of an accepted connection, until it sends Hello.
-  std::optional<Deadline> hello_by;
 
   /// Sends the packet now, or in order when the socket accepts it. A packet that cannot be sent is
   /// dropped, and the connection ends.
@@ -84,8 +81,8 @@ class Connection {
   void flush();
   /// The kernel lacks memory, or too many descriptors are in flight: call flush() again later.
   bool is_stalled() const { return stalled_; }
-  /// The size of the queue, with an overhead for each packet.
-  size_t queued_bytes() const { return queued_bytes_; }
+  /// The number of packets in the queue.
+  size_t queued() const { return queue_.size(); }
 
   /// See receive_packet().
   Result<std::optional<InPacket>> receive() { return receive_packet(fd()); }
@@ -95,7 +92,6 @@ class Connection {
  private:
   WatchedFd socket_;
   std::deque<OutPacket> queue_;
-  size_t queued_bytes_ = 0;
   bool blocked_ = false;
   bool stalled_ = false;
 };

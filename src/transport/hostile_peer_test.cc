@@ -13,12 +13,6 @@
 namespace amem {
 namespace {
 
-PeerOptions impatient() {
-  NodeOptions options;
-  options.hello_timeout_ms = 100;
-  return options;
-}
-
 std::vector<uint8_t> of_version(uint8_t version) {
   std::vector<uint8_t> bytes = encode(0, Hello{random_instance_id()}).value();
   bytes[0] = version;
@@ -68,12 +62,6 @@ TEST(HostilePeer, ASecondHelloEndsTheConnection) {
   raw->greet(as);
   EXPECT_TRUE(raw->sees_the_end());
   EXPECT_TRUE(a.recorder.wait_gone(1));
-}
-
-TEST(HostilePeer, ThatSaysNothingIsClosedInTime) {
-  Node a(impatient());
-  const auto raw = RawPeer::dial_to(a.id);
-  EXPECT_TRUE(raw->sees_the_end());
 }
 
 TEST(HostilePeer, OfAnotherVersionIsAProtocolErrorThatSaysSo) {
@@ -202,38 +190,6 @@ TEST(HostilePeer, ThatAcceptsNothingIsAnErrorAndIsReachedWhenItDoes) {
   EXPECT_TRUE(outcome.ok()) << outcome.error().message;
 }
 
-TEST(HostilePeer, AFloodOfSilentConnectionsKeepsNobodyOut) {
-  Answerer b(impatient());
-  std::vector<std::unique_ptr<RawPeer>> flood;
-  for (int i = 0; i < 200; ++i) flood.push_back(RawPeer::dial_to(b->id));
-  Node a;
-
-  const Result<Received> outcome = a.ask(b->id, StatusQuery{});
-
-  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
-}
-
-TEST(HostilePeer, BeyondTheLastConnectionWaitsForRoom) {
-  NodeOptions options;
-  options.max_connections = 4;
-  Node a(options);
-  std::vector<std::unique_ptr<RawPeer>> raws;
-  for (int i = 0; i < 5; ++i) {
-    raws.push_back(RawPeer::dial_to(a.id));
-    raws.back()->greet(random_instance_id());
-    raws.back()->send(0, Drop{{1}});
-  }
-  ASSERT_TRUE(a.recorder.wait_seen(4));
-  const RawListener one_more;
-  ASSERT_EQ(a.ask(one_more.id, StatusQuery{}).error().kind, ErrorKind::os);
-  EXPECT_EQ(a.recorder.take_seen().size(), 4u);
-
-  raws.erase(raws.begin());
-
-  EXPECT_TRUE(raws.back()->next_message());
-  EXPECT_TRUE(a.recorder.wait_seen(1));
-}
-
 TEST(HostilePeer, ThatReadsSlowlyHoldsUpNobodyElse) {
   Node a;
   Answerer b;
@@ -252,26 +208,6 @@ TEST(HostilePeer, ThatReadsSlowlyHoldsUpNobodyElse) {
   for (; received < kPackets && slow->next_message(); ++received) {
   }
   EXPECT_EQ(received, kPackets);
-}
-
-TEST(HostilePeer, ThatLeavesTooMuchUnreadIsDisconnected) {
-  NodeOptions options;
-  options.max_queued_bytes = size_t{1} << 20;
-  Node a(options);
-  const InstanceId slow_id = random_instance_id();
-  const auto slow = RawPeer::dial_to(a.id);
-  slow->introduce_to(a, slow_id);
-  Result<Received> outcome = Error{};
-  std::thread caller([&] { outcome = a.ask(slow_id, Revoke{}); });
-  Drop drop;
-  drop.allocations.resize(kMaxDrops);
-
-  for (int i = 0; i < 64; ++i) a.service->send(slow_id, drop, {});
-
-  caller.join();
-  ASSERT_FALSE(outcome.ok());
-  EXPECT_EQ(outcome.error().kind, ErrorKind::peer);
-  EXPECT_TRUE(a.recorder.wait_gone(1));
 }
 
 }  // namespace

@@ -47,16 +47,10 @@ class PeerHandler {
   virtual void on_peer_gone(const PeerInfo& peer) = 0;
 };
 
-/// The limits of a PeerService. Only tests change them.
+/// What a PeerService asks the kernel. Only tests change it.
 struct PeerOptions {
   /// Returns a descriptor that is readable when the process at the other end of a socket has ended.
   std::function<UniqueFd(int socket)> process_at = process_of_peer;
-  /// The maximum time until Hello on an accepted connection. A connection that this process has
-  /// made has none: a process that is slow or stopped has not ended, and calls have deadlines.
-  int hello_timeout_ms = 5000;
-  size_t max_connections = 1024;
-  /// The maximum size of the queue for one peer. Beyond it the connection is closed.
-  size_t max_queued_bytes = size_t{64} << 20;
 };
 
 }  // namespace amem

@@ -53,22 +53,20 @@ Result<Connection*> PeerLinks::add_connection(UniqueFd socket, uint64_t* token) 
 
 /// Connections that cannot be accepted stay in the listener's queue.
 void PeerLinks::accept_waiting() {
-  int code = 0;
-  while (connections_.size() < options_.max_connections) {
+  for (;;) {
     UniqueFd socket(accept4(listener_->get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    code = socket.valid() ? 0 : errno;
+    const int code = socket.valid() ? 0 : errno;
     if (code == EAGAIN) return;
     if (code == EINTR || code == ECONNABORTED) continue;
-    if (code != 0) break;
+    if (code != 0) {
+      AMEM_LOG(debug, -1, "connections wait to be accepted: %s",
+               os_error(code, "accept4()").message.c_str());
+      (void)listener_->watch(0);
+      return retry_soon();
+    }
     uint64_t token = 0;
-    const Result<Connection*> connection = add_connection(std::move(socket), &token);
-    if (connection.ok())
-      connection.value()->hello_by = Deadline::after_ms(options_.hello_timeout_ms);
+    (void)add_connection(std::move(socket), &token);
   }
-  AMEM_LOG(debug, -1, "connections wait to be accepted: %s",
-           code != 0 ? os_error(code, "accept4()").message.c_str() : "there are too many");
-  (void)listener_->watch(0);
-  retry_soon();
 }
 
 void PeerLinks::watch_process(Peer& peer, int socket) {
@@ -84,10 +82,7 @@ void PeerLinks::watch_process(Peer& peer, int socket) {
 
 bool PeerLinks::dial_peer(const InstanceId& instance) {
   uint64_t token = 0;
-  Result<UniqueFd> socket =
-      connections_.size() < options_.max_connections
-          ? dial(instance)
-          : os_error(EMFILE, "this process has %zu connections already", connections_.size());
+  Result<UniqueFd> socket = dial(instance);
   const Result<Connection*> connection =
       socket.ok() ? add_connection(std::move(socket.value()), &token) : socket.error();
   if (!connection.ok()) {
@@ -140,9 +135,6 @@ void PeerLinks::reply(const InstanceId& instance, OutPacket packet) {
   Connection& connection = *find_connection(token);
   connection.send(std::move(packet));
   if (connection.is_stalled()) retry_soon();
-  if (connection.queued_bytes() > options_.max_queued_bytes)
-    remove_connection(token, os_error(ENOBUFS, "it does not read: %zu bytes wait for it",
-                                      connection.queued_bytes()));
 }
 
 // --- Receiving
@@ -215,7 +207,6 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
 
   if (!connection.peer) {
     connection.peer = hello.instance;
-    connection.hello_by.reset();
     peer.connections.push_back(token);
   }
   connection.greeted = true;
@@ -328,13 +319,6 @@ void PeerLinks::on_time() {
     call.first.done(make_error(ErrorKind::timeout, 0, "%s did not answer %s before the deadline",
                                call.second.c_str(), name_of_type(call.first.request)));
 
-  std::vector<uint64_t> silent;
-  for (const auto& [token, connection] : connections_)
-    if (connection->hello_by && connection->hello_by->passed()) silent.push_back(token);
-  for (uint64_t token : silent)
-    remove_connection(token, make_error(ErrorKind::protocol, 0, "it said no Hello within %d ms",
-                                        options_.hello_timeout_ms));
-
   if (!retry_at_ || !retry_at_->passed()) return;
   retry_at_.reset();
   for (const auto& [token, connection] : connections_) {
@@ -354,8 +338,6 @@ std::optional<Deadline> PeerLinks::next_time() const {
   for (const auto& [instance, peer] : peers_)
     for (const auto* calls : {&peer.calls, &peer.lost_calls})
       for (const auto& [id, call] : *calls) consider(call.deadline);
-  for (const auto& [token, connection] : connections_)
-    if (connection->hello_by) consider(*connection->hello_by);
   return next;
 }
 

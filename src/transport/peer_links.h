@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline.h"
 #include "transport/connection.h"
 #include "transport/peer_handler.h"
 
