@@ -30,7 +30,8 @@ void* const* find_table() {
 }  // namespace
 
 ncclResult_t register_with_net_plugin(void* address, size_t size_bytes) {
-  if (settings().net_plugin == nullptr) return ncclSuccess;
+  if (settings().net_plugin == nullptr || size_bytes < settings().net_plugin_least_bytes)
+    return ncclSuccess;
   static void* const* const table = find_table();
   if (table == nullptr) {
     log_info("no network plugin %s", settings().net_plugin);

@@ -46,6 +46,8 @@ Settings read_settings() {
   read.simple_bytes = static_cast<size_t>((simple + 1023) / 1024 * 1024);
   read.net_plugin = getenv("NCCL_NET_PLUGIN");
   read.net_plugin_table = getenv("MINCCL_NET_PLUGIN_TABLE");
+  read.net_plugin_least_bytes =
+      static_cast<size_t>(number("MINCCL_NET_PLUGIN_LEAST", 0, 0, 1L << 40));
   read.timeout_ms = number("MINCCL_TIMEOUT_MS", 60000, 1, 86400000);
   return read;
 }

@@ -31,6 +31,30 @@ TEST_F(NetPlugin, MemoryThatItRegistersStays) {
   }
 }
 
+// A buffer that is registered keeps no others on the GPU: its slab stays only if it is the first of
+// its size.
+TEST_F(NetPlugin, BuffersThatItDoesNotRegisterLeave) {
+  constexpr size_t kSent = size_t{2} << 20, kReceived = size_t{4} << 20;  // of one connection
+  constexpr size_t kCommunicators = 6;
+  constexpr size_t kConnections = 4;  // of a communicator: a ring and a pair in two channels
+  setup_.environment["NCCL_NET_PLUGIN"] = AMEM_NET_PLUGIN;
+  setup_.environment["MINCCL_NET_PLUGIN_LEAST"] = std::to_string(kReceived);
+  auto job = pair();
+  for (size_t i = 1; i < kCommunicators; ++i) {
+    job->make("more" + std::to_string(i));
+    job->all("check more" + std::to_string(i) + counts());
+  }
+
+  job->all("pause");
+
+  const Totals paused = totals((*job)[0]);
+  EXPECT_LE(paused.resident, kCommunicators * kConnections * kReceived + kSent);
+  EXPECT_GE(paused.released, (kCommunicators * kConnections - 1) * kSent);
+  for (int rank : {0, 1}) EXPECT_EQ((*job)[rank].ask("plugin_moved"), "0");
+  job->all("resume");
+  job->all("check world" + counts());
+}
+
 // The negative control: a table that amem does not know by its name.
 TEST_F(NetPlugin, NoticesMemoryThatMoved) {
   setup_.environment["NCCL_NET_PLUGIN"] = AMEM_NET_PLUGIN;

@@ -63,8 +63,11 @@ void RegisteredRange::keep(const char* because) {
   if (allocations_.empty() || context_->forward_only) return;
   MutexLock lock(context_->registry->mutex);
   for (const AllocationId id : allocations_)
-    if (Allocation* const allocation = context_->registry->find(id))
+    if (Allocation* const allocation = context_->registry->find(id)) {
       allocation->make_persistent(because);
+      if (allocation->is_buffer && allocation->size_bytes >= kLeastOwnBytes)
+        context_->registered_sizes.insert(allocation->size_bytes);
+    }
 }
 
 }  // namespace amem

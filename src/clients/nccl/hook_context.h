@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,11 @@ struct HookContext {
   /// driver objects: NCCL maps some of them in a window too (48 bytes of signals, rma/rma_ce.cc:48
   /// of 2.32.3), which a part of a slab does not allow.
   std::atomic<bool> has_windows{false};
+  /// Sizes of buffers that were registered, of kLeastOwnBytes or more. Later buffers of these sizes
+  /// have their own driver objects, because a registered buffer keeps its whole slab on the GPU:
+  /// NCCL registers each buffer of a network connection right after its allocation (net.cc:994,
+  /// 1167@v2.30.7-1).
+  std::set<size_t> registered_sizes AMEM_GUARDED_BY(registry->mutex);
   /// Zeroes memory of a device and waits for completion, up to the deadline of the process. Called
   /// without a lock.
   std::function<Status(int device, DeviceAddress address, size_t size_bytes)> zero;
@@ -44,6 +50,9 @@ struct HookContext {
   /// The driver's granularity; 0 until NCCL was given a smaller one.
   std::atomic<size_t> granularity_bytes{0};
 };
+
+/// A smaller buffer would take a multiple of its size as an object of its own.
+inline constexpr size_t kLeastOwnBytes = size_t{1} << 20;
 
 inline constinit std::atomic<HookContext*> g_hook_context{nullptr};
 /// The context of the hooks. Null before install_hooks().

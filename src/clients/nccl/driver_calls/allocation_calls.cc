@@ -43,8 +43,8 @@ Result<BackingId> make_slab(const Driver& driver, Registry& registry, size_t siz
   return std::move(placed.error());
 }
 
-/// Allocates in a slab, and creates a slab if necessary. Returns 0 if there is no memory for a
-/// slab, or if a used slot cannot be zeroed.
+/// Allocates in a slab, and creates a slab if necessary. Returns 0 for a size that was registered,
+/// if there is no memory for a slab, or if a used slot cannot be zeroed.
 DriverHandle allocate_in_slab(HookContext& context, size_t size_bytes,
                               const AllocationProperties& properties) {
   Registry& registry = *context.registry;
@@ -52,6 +52,7 @@ DriverHandle allocate_in_slab(HookContext& context, size_t size_bytes,
   DeviceAddress stale = 0;
   {
     MutexLock lock(registry.mutex);
+    if (context.registered_sizes.contains(size_bytes)) return 0;
     std::optional<Slot> slot = find_slot(registry, kNcclTag, size_bytes, properties);
     if (!slot.has_value()) {
       Result<BackingId> made = make_slab(*context.driver, registry, size_bytes, properties,
