@@ -37,7 +37,9 @@ Status Executor::drop(const Plan& plan) {
     AMEM_TRY(exiting_.check());
     MutexLock lock(registry_.mutex);
     Backing* backing = registry_.find_backing(id);
-    if (backing == nullptr || (backing->state != mapped && backing->state != revoked)) continue;
+    if (backing == nullptr || (backing->state != mapped && backing->state != revoked) ||
+        is_persistent(*backing, registry_.allocations()))
+      continue;
     Status unmapped = unmap_backing(driver_, *backing);
     AMEM_TRY(change_state(*backing, dropped));
     AMEM_TRY(std::move(unmapped));

@@ -39,11 +39,11 @@ Plan plan_pause(const BackingMap& backings, const AllocationMap& allocations, co
   for (const auto& [id, backing] : backings) {
     using enum BackingState;
     if (!tags.contains(backing.tag)) continue;
+    if (is_persistent(backing, allocations)) continue;
     if (backing.is_import && (backing.state == mapped || backing.state == revoked))
       plan.imports.push_back(id);
     const bool may_leave = backing.state == restoring || backing.state == resident;
-    if (may_leave && !backing.is_import && !is_persistent(backing, allocations))
-      plan.own.push_back(id);
+    if (may_leave && !backing.is_import) plan.own.push_back(id);
   }
   return plan;
 }
@@ -74,7 +74,7 @@ Releasable releasable(Registry& registry, const Tags& tags) {
   MutexLock lock(registry.mutex);
   for (const auto& [id, backing] : registry.backings()) {
     if (!tags.contains(backing.tag) || !backing.is_here() ||
-        (!backing.is_import && is_persistent(backing, registry.allocations())))
+        is_persistent(backing, registry.allocations()))
       continue;
     ++here.objects;
     if (!backing.is_import) here.own_bytes += backing.size_bytes;

@@ -93,6 +93,13 @@ TEST_F(PlanTest, KindDecidesWhoLeaves) {
   EXPECT_EQ(pause_text(), "own 1, own 2");
 }
 
+TEST_F(PlanTest, ImportThatIsRegisteredStaysMapped) {
+  place(import(mapped), 0, 2 * kMiB, Kind::persistent);
+  import(mapped);
+
+  EXPECT_EQ(pause_text(), "import 2");
+}
+
 TEST_F(PlanTest, SlabStaysWithTheOneThatMustStay) {
   Backing& slab = add(resident, 4 * kMiB);
   place(slab, 0, kMiB);

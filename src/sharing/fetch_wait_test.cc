@@ -258,6 +258,26 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotContainWhatIsImportedSince) {
   EXPECT_EQ(state(), BackingState::revoked);
 }
 
+// A NIC, for example, would go on using the old memory.
+TEST_F(EarlyImportTest, OfMemoryThatIsRegisteredHereRefusesThePauseOfItsOwner) {
+  auto imported = import();
+  EXPECT_TRUE(restore().ok());
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+  {
+    MutexLock lock(registry_.mutex);
+    const Backing& backing = registry_.backings().begin()->second;
+    registry_.find(backing.allocations.begin()->second)->make_persistent("registered with a NIC");
+  }
+
+  const Result<Received> reply = tell(Revoke{10000, {""}, {}, {}});
+
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(std::get<Revoked>(reply.value().message).reason,
+            "memory that it has imported is registered, for example with a NIC");
+  EXPECT_EQ(state(), BackingState::mapped);
+  EXPECT_TRUE(eventually([this] { return client_.is_open.load(); }));
+}
+
 // The end of a restore is on its way when the owner receives the fetch.
 TEST_F(EarlyImportTest, OfMemoryThatIsHereOutlastsTheEndOfARestore) {
   outcome_ = Fetched::Outcome::here;

@@ -135,6 +135,18 @@ std::vector<Backing*> Imports::imports_of(const InstanceId& owner, const Tags* t
   return imports;
 }
 
+/// A NIC, for example, would go on using the old memory. The owner does not know of a registration
+/// here.
+Status Imports::check_removable(const InstanceId& owner, const Tags& tags,
+                                const std::set<BackingId>& staying) {
+  for (const Backing* import : imports_of(owner, &tags))
+    if (!staying.contains(import->id_at_owner) &&
+        is_persistent(*import, context_.registry.allocations()))
+      return make_error(ErrorKind::misuse, 0,
+                        "memory that it has imported is registered, for example with a NIC");
+  return ok_status();
+}
+
 Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, Deadline deadline,
                               bool* untouched) {
   const Tags tags(request.tags.begin(), request.tags.end());
@@ -151,6 +163,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
   step_point(StepPoint::revoke_drained);
 
   MutexLock lock(context_.registry.mutex);
+  AMEM_TRY(check_removable(owner, tags, staying));
   for (const Tag& tag : tags) owner_tags_[{owner, tag}].series = {};  // it was interrupted
   for (Backing* import : imports_of(owner, &tags)) {
     if (staying.contains(import->id_at_owner)) continue;
