@@ -61,41 +61,6 @@ class Norm(torch.nn.LayerNorm):
             parameter.sequence_parallel = config.sequence_parallel
 
 
-class Pauses:
-    """Takes NCCL's memory away; the next NCCL call brings it back."""
-
-    def __init__(self, cpu):
-        import amem  # not where nothing pauses
-
-        self.amem, self.cpu = amem, cpu
-        self.least_freed, self.count = None, 0
-        amem.resume_on_call()
-
-    def meet(self):
-        dist.barrier(group=self.cpu)
-
-    def release(self):
-        """NCCL's memory leaves, and half as much of other memory is written while it is away."""
-        torch.cuda.empty_cache()
-        self.meet()
-        before, _ = torch.cuda.mem_get_info()
-        self.meet()
-        report = self.amem.pause("nccl")
-        self.meet()
-        freed = torch.cuda.mem_get_info()[0] - before
-        expect(self.amem.state("nccl") == "paused", "NCCL's memory did not leave")
-        expect(report.released_bytes > LEAST_BYTES, f"only {report.released_bytes} bytes were released")
-        expect(freed >= report.released_bytes // 2, f"{freed} bytes are free, {report.released_bytes} were released")
-        self.least_freed, self.count = min(freed, self.least_freed or freed), self.count + 1
-        torch.full((freed // 2,), 0xA5, dtype=torch.uint8, device="cuda")
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        self.meet()
-
-    def expect_active(self):
-        expect(self.amem.state("nccl") == "active", "a training step left NCCL's memory away")
-
-
 def transformer_config(mode):
     return TransformerConfig(
         num_layers=LAYERS,
@@ -225,7 +190,7 @@ class Training:
             if self.overlaps and step == 0:
                 self.model.enable_forward_pre_hook()
             if pauses:
-                pauses.expect_active()
+                pauses.expect_active("a training step")
                 pauses.release()
         if self.overlaps:
             self.model.disable_forward_pre_hook()  # gathers
@@ -269,7 +234,11 @@ def main():
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")  # without device_id, as Megatron's own: communicators come with their first call
     cpu = dist.new_group(backend="gloo")
-    pauses = None if options.no_pauses else Pauses(cpu)
+    pauses = None
+    if not options.no_pauses:
+        from releases import Releases  # needs amem
+
+        pauses = Releases(cpu, LEAST_BYTES)
     parallel_state.initialize_model_parallel(mode.tensor, mode.pipeline)
     dist.barrier(device_ids=[torch.cuda.current_device()])
     # First with pauses, so that communicators are also created after one.

@@ -9,12 +9,11 @@ import os
 
 import torch
 import torch.distributed as dist
+from releases import Releases, expect
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch_sleep import CapturedSum, digest, random_floats
-
-import amem
 
 STEPS = 6
 WIDTH, LAYERS = 1024, 4
@@ -22,36 +21,10 @@ COUNT = 1 << 20  # floats of a tensor
 LEAST_BYTES = 256 << 20  # of one communicator
 
 
-def expect(condition, what):
-    if not condition:
-        raise SystemExit(f"wrong: {what}")
-
-
 class Trainer:
     def __init__(self, cpu):
-        self.cpu, self.rank, self.ranks = cpu, dist.get_rank(), dist.get_world_size()
-        self.least_freed = None
-
-    def meet(self):
-        dist.barrier(group=self.cpu)
-
-    def release(self):
-        """NCCL's memory leaves, and half as much of other memory is written while it is away."""
-        torch.cuda.empty_cache()
-        self.meet()
-        before, _ = torch.cuda.mem_get_info()
-        self.meet()
-        report = amem.pause("nccl")
-        self.meet()
-        freed = torch.cuda.mem_get_info()[0] - before
-        expect(amem.state("nccl") == "paused", "NCCL's memory did not leave")
-        expect(report.released_bytes > LEAST_BYTES, f"only {report.released_bytes} bytes were released")
-        expect(freed >= report.released_bytes // 2, f"{freed} bytes are free, {report.released_bytes} were released")
-        self.least_freed = min(freed, self.least_freed or freed)
-        torch.full((freed // 2,), 0xA5, dtype=torch.uint8, device="cuda")
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        self.meet()
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        self.nccl = Releases(cpu, LEAST_BYTES)
 
     def losses(self, wrap, releases):
         """Of training steps. With `releases` NCCL's memory leaves after each of them."""
@@ -69,9 +42,9 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad()
             found.append((loss.item(), norm.item()))
-            expect(amem.state("nccl") == "active", "a training step left NCCL's memory away")
+            self.nccl.expect_active("a training step")
             if releases:
-                self.release()
+                self.nccl.release()
         return found
 
 
@@ -166,7 +139,6 @@ def main():
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
-    amem.resume_on_call()
     trainer = Trainer(dist.new_group(backend="gloo"))
     for wrap in (sharded, replicated):
         without, with_releases = trainer.losses(wrap, False), trainer.losses(wrap, True)
@@ -175,13 +147,13 @@ def main():
     captured = CapturedSum(dist.group.WORLD)
     checked = FirstCalls(trainer, captured).all()
     for name, call, wanted in checked:
-        trainer.release()
+        trainer.nccl.release()
         found = call()
-        expect(amem.state("nccl") == "active", f"{name} did not resume NCCL's memory")
+        trainer.nccl.expect_active(name)
         expect(digest(found) == digest(wanted), name)
     print(
         f"result: {STEPS} losses of FSDP and DDP bit-exact, {len(checked)} first calls, "
-        f"at least {trainer.least_freed >> 20} MiB left each time",
+        f"at least {trainer.nccl.least_freed >> 20} MiB left each time",
         flush=True,
     )
     captured.graph.reset()
