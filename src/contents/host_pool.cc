@@ -11,7 +11,7 @@
 
 #include "base/user_folder.h"
 #include "contents/host_memory.h"
-#include "contents/host_memory_lock.h"
+#include "contents/host_reservation.h"
 
 namespace amem {
 namespace {
@@ -20,7 +20,7 @@ constexpr size_t kGranule = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 /// A minimum, because each region is registered separately.
 constexpr size_t kSmallestRegion = size_t{64} << 20;
-/// How long others may take to write the pages of their memory.
+/// How long others may take to use what they have reserved.
 constexpr long kMostForOthersMs = 10000;
 // CU_MEMHOSTREGISTER_PORTABLE: for every context of the process.
 constexpr unsigned kRegisterFlags = 1;
@@ -117,9 +117,10 @@ Result<size_t> HostPool::region_bytes(size_t missing_bytes) const {
   return region;
 }
 
-/// New memory near the device, with pages that are written.
-Result<unsigned char*> HostPool::allocate(size_t size_bytes, int device) const {
-  const HostMemoryLock lock = AMEM_TRY(HostMemoryLock::take(
+Status HostPool::grow(size_t missing_bytes, int device) {
+  const size_t size_bytes = AMEM_TRY(region_bytes(missing_bytes));
+  // Until the pages are touched, other processes would not see that they are gone.
+  const HostReservation reserved = AMEM_TRY(HostReservation::make(
       size_bytes, [] { return available_host_bytes(); },
       make_user_folder().ok() ? user_folder() : "", Deadline::after_ms(kMostForOthersMs)));
   void* memory =
@@ -131,12 +132,6 @@ Result<unsigned char*> HostPool::allocate(size_t size_bytes, int device) const {
   prefer_numa_node(memory, size_bytes, nearest_numa_node(driver_, device));
   auto* base = static_cast<unsigned char*>(memory);
   touch_pages(base, size_bytes);
-  return base;
-}
-
-Status HostPool::grow(size_t missing_bytes, int device) {
-  const size_t size_bytes = AMEM_TRY(region_bytes(missing_bytes));
-  unsigned char* const base = AMEM_TRY(allocate(size_bytes, device));
   const DriverResult result = driver_.cuMemHostRegister_v2(base, size_bytes, kRegisterFlags);
   if (result != driver_result::kSuccess) {
     munmap(base, size_bytes);

@@ -48,7 +48,6 @@ class HostPool {
   using Ranges = std::map<unsigned char*, size_t>;  ///< sizes by address
 
   Result<size_t> region_bytes(size_t missing_bytes) const;
-  Result<unsigned char*> allocate(size_t size_bytes, int device) const;
   Status grow(size_t missing_bytes, int device) AMEM_REQUIRES(growing_);
   void add_free(const HostExtent& extent) AMEM_REQUIRES(mutex_);
 

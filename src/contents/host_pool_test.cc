@@ -7,7 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
+
+#include "base/user_folder.h"
 
 namespace amem {
 namespace {
@@ -245,6 +248,22 @@ TEST_F(HostPoolTest, MoreThanTheMachineHasIsRefusedBeforeTheKernelMustEndSomebod
       << status.error().message;
   EXPECT_EQ(pool.capacity_bytes(), 0u);
   EXPECT_EQ(g_driver.last_asked, nullptr);
+}
+
+// Other processes would be told that it is still left.
+TEST_F(HostPoolTest, IsReservedUntilItIsPinned) {
+  static bool reserved;
+  reserved = false;
+  driver_.cuMemHostRegister_v2 = [](void*, size_t, unsigned) {
+    for (const auto& file : std::filesystem::directory_iterator(user_folder()))
+      reserved |= file.path().filename().string().starts_with("host-memory-");
+    return driver_result::kUnknown;
+  };
+  HostPool pool(driver_, kNoLimit);
+
+  EXPECT_FALSE(pool.reserve(kMiB, kDevice).ok());
+
+  EXPECT_TRUE(reserved);
 }
 
 TEST_F(HostPoolTest, NeverBecomesLargerThanItsLimit) {
