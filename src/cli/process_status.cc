@@ -18,13 +18,16 @@ namespace {
 
 /// A connection to one process. This command does not listen, so no process connects to it.
 struct Query {
+  InstanceId instance;
   UniqueFd socket;
   ProcessStatus status;
+  bool has_ended = false;
 };
 
 /// Nothing if the process has ended. The kernel accepts the connection of one that is stopped.
-std::optional<Query> begin_query(const InstanceId& instance, const InstanceId& self) {
-  Query query;
+std::optional<Query> begin_query(const InstanceId& instance, const InstanceId& self,
+                                 long timeout_ms) {
+  Query query{instance, UniqueFd(), {}};
   Result<UniqueFd> socket = dial(instance);
   if (!socket.ok()) {
     if (socket.error().kind == ErrorKind::peer) return std::nullopt;
@@ -34,7 +37,7 @@ std::optional<Query> begin_query(const InstanceId& instance, const InstanceId& s
   query.socket = std::move(socket.value());
   const Result<pid_t> pid = pid_of_peer(query.socket.get());
   query.status.pid = pid.ok() ? pid.value() : 0;
-  query.status.silence = fmt::format("pid {} did not answer", query.status.pid);
+  query.status.silence = fmt::format("no reply within {} ms", timeout_ms);
   (void)send_packet(query.socket.get(), {encode(0, Hello{self}).value(), {}});
   (void)send_packet(query.socket.get(), {encode(1, StatusQuery{}).value(), {}});
   return query;
@@ -48,6 +51,8 @@ void take_packets(Query& query) {
     const auto envelope = packet.ok() ? decode(packet.value()->bytes) : packet.error();
     if (envelope.ok() && std::holds_alternative<Hello>(envelope.value().message)) continue;
     query.socket.reset();
+    query.has_ended =
+        !envelope.ok() && envelope.error().kind == ErrorKind::peer && !dial(query.instance).ok();
     if (!envelope.ok()) {
       query.status.silence = envelope.error().message;
     } else if (const auto* reply = std::get_if<StatusReply>(&envelope.value().message)) {
@@ -64,7 +69,7 @@ std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, lon
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   std::vector<Query> queries;
   for (const InstanceId& instance : instances)
-    if (auto query = begin_query(instance, self)) queries.push_back(std::move(*query));
+    if (auto query = begin_query(instance, self, timeout_ms)) queries.push_back(std::move(*query));
   for (;;) {
     std::vector<pollfd> waiting;
     for (Query& query : queries) {
@@ -75,7 +80,8 @@ std::vector<ProcessStatus> ask_status(const std::set<InstanceId>& instances, lon
     (void)poll(waiting.data(), waiting.size(), static_cast<int>(deadline.left_ms()));
   }
   std::vector<ProcessStatus> out;
-  for (Query& query : queries) out.push_back(std::move(query.status));
+  for (Query& query : queries)
+    if (!query.has_ended) out.push_back(std::move(query.status));
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });
   return out;
 }

@@ -179,6 +179,14 @@ def _engines(build: Path) -> list[Case]:
     return [Case(name, [*command, *more], 300, 2, variables, lacks=lacks) for name, more in ways.items()]
 
 
+def _verl(build: Path) -> list[Case]:
+    """A whole job of verl, where it and vLLM are installed."""
+    missing = [name for name in ("verl", "vllm") if importlib.util.find_spec(name) is None]
+    lacks = f"{missing[0]} is not installed" if missing else ""
+    path = {"PATH": os.pathsep.join([str(build / "bin"), os.environ.get("PATH", "")])}
+    return [Case("verl.job", [sys.executable, str(HERE / "verl_job.py")], 600, 2, path, lacks=lacks)]
+
+
 def _megatron(build: Path) -> list[Case]:
     """Trainings of Megatron Core, where it is installed, with the setting that Megatron demands."""
     lacks = "" if importlib.util.find_spec("megatron") else "Megatron Core is not installed"
@@ -274,4 +282,4 @@ def every_case(machine: Machine) -> list[Case]:
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
     return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *compiled_cases(machine),
-            *_engines(build), *_one_gpu(build), *_two_agents(build)]
+            *_engines(build), *_verl(build), *_megatron(build), *_one_gpu(build), *_two_agents(build)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // NCCL with NVLS, on the simulated GPU: its buffers are bound to multicast objects, and stay.
+#include "tests/process/progress.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -48,6 +49,11 @@ TEST_F(Nvls, CallsWaitForAMemberThatPausesAlone) {
   (*job_)[0].ask("pause");
   expect_that_only_nvls_stays(0, kNvlsBytes);
   for (int rank : {1, 2}) (*job_)[rank].order("all_reduce world 300000");
+  // Behind the gate the kernels would wait on the GPU, and the log would say nothing.
+  for (int rank : {1, 2})
+    wait_for("the call waits at the gate", [&] {
+      return has((*job_)[rank].log(), "ncclAllReduce waits for a member of this communicator");
+    });
   (*job_)[0].ask("resume");
   (*job_)[0].ask("all_reduce world 300000");
   for (int rank : {1, 2}) (*job_)[rank].answer();
@@ -59,7 +65,10 @@ TEST_F(Nvls, CommunicatorsBeginAndEndBesideAPausedOne) {
   job_->some({1, 2}, "check pair" + counts());
   (*job_)[0].ask("pause");
   job_->some({1, 2}, "check pair" + counts());
+  job_->make("late", {1, 2});
+  job_->some({1, 2}, "check late" + counts());
   job_->some({1, 2}, "destroy pair");
+  job_->some({1, 2}, "destroy late");
   job_->all("destroy world");
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(totals((*job_)[rank]).objects, 0u);
   (*job_)[0].ask("resume");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "memory/backing_steps.h"
+#include "memory/slab.h"
 
 namespace amem {
 
@@ -65,7 +66,9 @@ void RegisteredRange::keep(const char* because) {
   for (const AllocationId id : allocations_)
     if (Allocation* const allocation = context_->registry->find(id)) {
       allocation->make_persistent(because);
-      if (allocation->is_buffer && allocation->size_bytes >= kLeastOwnBytes)
+      // Not those of a range that only happens to contain them.
+      if (allocations_.size() == 1 && allocation->is_buffer &&
+          allocation->size_bytes >= kLeastOwnBytes)
         context_->registered_sizes.insert(allocation->size_bytes);
     }
 }

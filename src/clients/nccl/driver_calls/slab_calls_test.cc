@@ -268,6 +268,8 @@ TEST_F(SlabCalls, LaterBuffersOfARegisteredSizeKeepNoSlabOnTheGpu) {
   }
 }
 
+// As of the driver: whole ones, holes between them, never a part (contract tests,
+// AdjacentMappings).
 TEST_F(SlabCalls, SeveralAreUnmappedByOneCall) {
   const Buffer first = allocate(kSlotBytes), hole = allocate(kSlotBytes),
                last = allocate(2 * kSlotBytes);

@@ -119,8 +119,5 @@ TEST_F(SuspendCalls, ImportOfAnotherPlaceDoesNotReturn) {
   EXPECT_EQ(map(buffer), driver_result::kNotSupported);
 }
 
-// As of the driver: whole ones, holes between them, never a part (contract tests,
-// AdjacentMappings).
-
 }  // namespace
 }  // namespace amem
