@@ -21,15 +21,6 @@ bool is_slab_of(const Backing& backing, const Tag& tag, const AllocationProperti
          same_memory(backing.properties, properties);
 }
 
-/// A buffer that stays on the GPU keeps the whole slab there. A small one is no reason to begin
-/// another slab.
-bool stays(const Registry& registry, const Backing& slab) AMEM_REQUIRES(registry.mutex) {
-  return std::any_of(slab.allocations.begin(), slab.allocations.end(), [&](const auto& entry) {
-    const Allocation& allocation = registry.allocations().at(entry.second);
-    return allocation.kind == Kind::persistent && allocation.size_bytes >= kLeastOwnBytes;
-  });
-}
-
 /// The first gap of this size between the allocations of a slab.
 std::optional<size_t> find_gap(const Registry& registry, const Backing& slab, size_t size_bytes)
     AMEM_REQUIRES(registry.mutex) {
@@ -50,9 +41,7 @@ std::optional<Slot> find_slot(Registry& registry, const Tag& tag, size_t size_by
   std::optional<Slot> used;
   for (const auto& [id, slab] : registry.backings()) {
     // A slab that is being saved or is released accepts no allocation.
-    if (!is_slab_of(slab, tag, properties) || slab.state != BackingState::resident ||
-        stays(registry, slab))
-      continue;
+    if (!is_slab_of(slab, tag, properties) || slab.state != BackingState::resident) continue;
     if (slab.used_end_bytes + size_bytes <= slab.size_bytes)
       return Slot{id, slab.used_end_bytes, false};
     if (used.has_value()) continue;

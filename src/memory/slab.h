@@ -14,9 +14,6 @@ namespace amem {
 /// A larger allocation does not benefit from a slab.
 inline constexpr size_t kLargestSlot = size_t{32} << 20;
 
-/// A smaller allocation would take a multiple of its size as a driver object of its own.
-inline constexpr size_t kLeastOwnBytes = size_t{1} << 20;
-
 /// A smaller minimum would cause more objects and save no memory: the first client allocates about
 /// 100 small buffers before any large one.
 inline constexpr size_t kSmallestSlab = size_t{4} << 20;
@@ -29,8 +26,7 @@ struct Slot {
 };
 
 /// Finds a slot in a resident slab with this tag and these properties. Prefers memory that was
-/// never used. Leaves out slabs that stay on the GPU for a persistent allocation of kLeastOwnBytes
-/// or more.
+/// never used. Also in a slab that stays on the GPU: all of its memory does.
 std::optional<Slot> find_slot(Registry& registry, const Tag& tag, size_t size_bytes,
                               const AllocationProperties& properties) AMEM_REQUIRES(registry.mutex);
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "memory/backing_steps.h"
-#include "memory/slab.h"
 
 namespace amem {
 

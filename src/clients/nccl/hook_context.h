@@ -51,6 +51,9 @@ struct HookContext {
   std::atomic<size_t> granularity_bytes{0};
 };
 
+/// A smaller buffer would take a multiple of its size as a driver object of its own.
+inline constexpr size_t kLeastOwnBytes = size_t{1} << 20;
+
 inline constinit std::atomic<HookContext*> g_hook_context{nullptr};
 /// The context of the hooks. Null before install_hooks().
 inline HookContext* hook_context() { return g_hook_context.load(std::memory_order_acquire); }
