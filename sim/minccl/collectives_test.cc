@@ -174,10 +174,10 @@ struct Transport {
 
 void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.name; }
 
-const Transport kTransports[] = {
-    {"P2p", "via P2P/CUMEM", {}},
-    {"Shm", "via SHM/direct", {{"NCCL_P2P_DISABLE", "1"}}},
-    {"Nvls", "NVLS, ", {{"NCCL_NVLS_ENABLE", "1"}, {"AMEM_SIM_MULTICAST", "1"}}}};
+const Transport kTransports[] = {{"P2p", "via P2P/CUMEM", {}},
+                                 {"Shm", "via SHM/direct", {{"NCCL_P2P_DISABLE", "1"}}}};
+const Transport kNvls = {
+    "Nvls", "NVLS, ", {{"NCCL_NVLS_ENABLE", "1"}, {"AMEM_SIM_MULTICAST", "1"}}};
 
 using Parameters = std::tuple<int, const char*, Transport>;
 
@@ -210,6 +210,10 @@ INSTANTIATE_TEST_SUITE_P(SeveralRanks, Collectives,
                          testing::Combine(testing::Values(2, 4),
                                           testing::Values("LL", "LL128", "Simple"),
                                           testing::ValuesIn(kTransports)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(WithNvls, Collectives,
+                         testing::Combine(testing::Values(2, 4), testing::Values("Simple"),
+                                          testing::Values(kNvls)),
                          name_of);
 
 // NCCL_CUMEM_ENABLE=0: no memory of another process can be had, so the data takes the host.
