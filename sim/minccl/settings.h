@@ -30,8 +30,9 @@ struct Settings {
   size_t simple_bytes = 1 << 20;           ///< MINCCL_BUFFSIZE: the Simple FIFO of a connection
   const char* net_plugin = nullptr;        ///< NCCL_NET_PLUGIN: the path of a network plugin
   const char* net_plugin_table = nullptr;  ///< MINCCL_NET_PLUGIN_TABLE: looked up first
-  size_t net_plugin_least_bytes = 0;       ///< MINCCL_NET_PLUGIN_LEAST: smaller buffers are not
-                                           ///< registered, as those of P2P beside a network
+  /// MINCCL_NET_PLUGIN_LEAST: only buffers of this size or more are registered, because NCCL
+  /// registers network buffers but not P2P buffers.
+  size_t net_plugin_least_bytes = 0;
   long timeout_ms = 60000;  ///< MINCCL_TIMEOUT_MS: every wait except those inside kernels
 };
 

@@ -26,7 +26,8 @@ struct Slot {
 };
 
 /// Finds a slot in a resident slab with this tag and these properties. Prefers memory that was
-/// never used. Also in a slab that stays on the GPU: all of its memory does.
+/// never used. Uses slabs with persistent
+/// allocations too, because their memory stays on the GPU anyway.
 std::optional<Slot> find_slot(Registry& registry, const Tag& tag, size_t size_bytes,
                               const AllocationProperties& properties) AMEM_REQUIRES(registry.mutex);
 

@@ -135,10 +135,10 @@ std::vector<Backing*> Imports::imports_of(const InstanceId& owner, const Tags* t
   return imports;
 }
 
-/// A NIC, for example, would go on using the old memory. The owner does not know of a registration
-/// here.
-Status Imports::check_removable(const InstanceId& owner, const Tags& tags,
-                                const std::set<BackingId>& staying) {
+/// An error if memory that would be unmapped is registered by this process, for example with a NIC,
+/// which would go on using the old physical memory. The owner does not know of the registration.
+Status Imports::check_not_registered(const InstanceId& owner, const Tags& tags,
+                                     const std::set<BackingId>& staying) {
   for (const Backing* import : imports_of(owner, &tags))
     if (!staying.contains(import->id_at_owner) &&
         is_persistent(*import, context_.registry.allocations()))
@@ -163,7 +163,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
   step_point(StepPoint::revoke_drained);
 
   MutexLock lock(context_.registry.mutex);
-  AMEM_TRY(check_removable(owner, tags, staying));
+  AMEM_TRY(check_not_registered(owner, tags, staying));
   for (const Tag& tag : tags) owner_tags_[{owner, tag}].series = {};  // it was interrupted
   for (Backing* import : imports_of(owner, &tags)) {
     if (staying.contains(import->id_at_owner)) continue;

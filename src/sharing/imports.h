@@ -97,8 +97,9 @@ class Imports {
   /// Unmaps the imports of the request, and returns the reply to it.
   Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, const Notices& notices,
                            Deadline deadline);
-  Status check_removable(const InstanceId& owner, const Tags& tags,
-                         const std::set<BackingId>& staying) AMEM_REQUIRES(context_.registry.mutex);
+  Status check_not_registered(const InstanceId& owner, const Tags& tags,
+                              const std::set<BackingId>& staying)
+      AMEM_REQUIRES(context_.registry.mutex);
   /// Sets `*untouched` to false before the first unmap.
   Status unmap_imports(const InstanceId& owner, const Revoke& request, Deadline deadline,
                        bool* untouched);

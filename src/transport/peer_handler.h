@@ -47,7 +47,7 @@ class PeerHandler {
   virtual void on_peer_gone(const PeerInfo& peer) = 0;
 };
 
-/// What a PeerService asks the kernel. Only tests change it.
+/// How a PeerService detects that a process has ended. Only tests change it.
 struct PeerOptions {
   /// Returns a descriptor that is readable when the process at the other end of a socket has ended.
   std::function<UniqueFd(int socket)> process_at = process_of_peer;

@@ -31,8 +31,7 @@ TEST_F(NetPlugin, MemoryThatItRegistersStays) {
   }
 }
 
-// A buffer that is registered keeps no others on the GPU: its slab stays only if it is the first of
-// its size.
+// Registered buffers do not share slabs with others, except for the first buffer of each size.
 TEST_F(NetPlugin, BuffersThatItDoesNotRegisterLeave) {
   constexpr size_t kSent = size_t{2} << 20, kReceived = size_t{4} << 20;  // of one connection
   constexpr size_t kCommunicators = 6;

@@ -65,9 +65,9 @@ void RegisteredRange::keep(const char* because) {
   for (const AllocationId id : allocations_)
     if (Allocation* const allocation = context_->registry->find(id)) {
       allocation->make_persistent(because);
-      // Not those of a range that only happens to contain them.
+      // A range over several buffers, such as a whole slab, says nothing about their sizes.
       if (allocations_.size() == 1 && allocation->is_buffer &&
-          allocation->size_bytes >= kLeastOwnBytes)
+          allocation->size_bytes >= kSmallestOwnObject)
         context_->registered_sizes.insert(allocation->size_bytes);
     }
 }

@@ -36,10 +36,10 @@ struct HookContext {
   /// driver objects: NCCL maps some of them in a window too (48 bytes of signals, rma/rma_ce.cc:48
   /// of 2.32.3), which a part of a slab does not allow.
   std::atomic<bool> has_windows{false};
-  /// Sizes of buffers that were registered, of kLeastOwnBytes or more. Later buffers of these sizes
-  /// have their own driver objects, because a registered buffer keeps its whole slab on the GPU:
-  /// NCCL registers each buffer of a network connection right after its allocation (net.cc:994,
-  /// 1167@v2.30.7-1).
+  /// Sizes of buffers that were registered, of kSmallestOwnObject or more. Later buffers of these
+  /// sizes have their own driver objects, because a registered buffer keeps its whole slab on the
+  /// GPU: NCCL registers each buffer of a network connection right after its allocation
+  /// (net.cc:994, 1167@v2.30.7-1).
   std::set<size_t> registered_sizes AMEM_GUARDED_BY(registry->mutex);
   /// Zeroes memory of a device and waits for completion, up to the deadline of the process. Called
   /// without a lock.
@@ -51,8 +51,8 @@ struct HookContext {
   std::atomic<size_t> granularity_bytes{0};
 };
 
-/// A smaller buffer would take a multiple of its size as a driver object of its own.
-inline constexpr size_t kLeastOwnBytes = size_t{1} << 20;
+/// Smaller buffers stay in slabs: the driver rounds an object up to 2 MiB.
+inline constexpr size_t kSmallestOwnObject = size_t{1} << 20;
 
 inline constinit std::atomic<HookContext*> g_hook_context{nullptr};
 /// The context of the hooks. Null before install_hooks().
