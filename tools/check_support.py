@@ -3,8 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Compares docs/support.md and docs/troubleshooting.md with the tests and the messages of the library.
 
-docs/support.md: every cell except the first of a row, and except the columns "what to add" and "what is freed", is `–` or a
-list of claims, separated by `; `. Each claim begins with
+docs/support.md: every cell except the first of a row is `–` or a list of claims, separated by `; `. Each claim begins with
 
   works           and names tests;
   stays resident  and quotes the reason that a source in src gives, and names tests;
@@ -33,7 +32,6 @@ _ABOUT_SUPPORT = re.compile(r"tests/process/(transports|containers|net_plugin|de
 _NOT_SIMULATED = ("StockNccl",)
 _SPAN = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"\]\([^)]*\.md(?:#[^)]*)?\)")
-_WITHOUT_CLAIMS = ("what to add", "what is freed")
 _KINDS = ("works", "stays resident", "refused", "seen", "not tested")
 _QUOTING = ("stays resident", "refused")
 _TESTED = ("works", *_QUOTING)
@@ -116,8 +114,8 @@ def check_support(root, tests, sentences, findings):
     if not rows:
         raise source_tree.CannotRun(f"{SUPPORT} has no tables")
     for line, row in rows:
-        for column, cell in list(row.items())[1:]:
-            for claim in [] if cell == "–" or column in _WITHOUT_CLAIMS else claims_of(cell):
+        for cell in list(row.values())[1:]:
+            for claim in [] if cell == "–" else claims_of(cell):
                 fault = fault_of(claim, tests, sentences)
                 if fault is not None:
                     findings.add(SUPPORT, line, fault)
