@@ -195,6 +195,15 @@ def _megatron(build: Path) -> list[Case]:
     return [Case(f"megatron.{mode}", [*job, mode], 240, 2, variables, lacks=lacks) for mode in ("tp", "pp", "dp")]
 
 
+def _deepspeed(build: Path) -> list[Case]:
+    """Trainings with ZeRO of DeepSpeed, where it is installed."""
+    lacks = "" if importlib.util.find_spec("deepspeed") else "DeepSpeed is not installed"
+    variables = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    job = [str(build / "bin" / "amem"), "run", "--", *torchrun(2), str(HERE / "deepspeed_trainer.py")]
+    modes = ("zero1", "zero2", "zero3")
+    return [Case(f"deepspeed.{mode}", [*job, mode], 240, 2, variables, lacks=lacks) for mode in modes]
+
+
 def _one_gpu(build: Path) -> list[Case]:
     """Ranks of a PyTorch job that share GPUs and connect by sockets: two on one, four on two."""
     job = [str(build / "bin" / "amem"), "run", "--", sys.executable, str(HERE / "one_gpu.py")]
@@ -282,4 +291,5 @@ def every_case(machine: Machine) -> list[Case]:
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
     return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *compiled_cases(machine),
-            *_engines(build), *_verl(build), *_megatron(build), *_one_gpu(build), *_two_agents(build)]
+            *_engines(build), *_verl(build), *_megatron(build), *_deepspeed(build), *_one_gpu(build),
+            *_two_agents(build)]

@@ -8,14 +8,12 @@ CUDA_DEVICE_MAX_CONNECTIONS=1 amem run -- torchrun --nproc-per-node 2 tests/gpu/
 torchrun --nproc-per-node 2 tests/gpu/megatron_trainer.py tp|pp|dp --no-pauses      to compare, without amem
 """
 
-import argparse
 import gc
-import hashlib
-import os
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
+from compared_training import begin, digest, expect, train_twice
 from megatron.core import parallel_state
 from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
@@ -45,11 +43,6 @@ class Mode:
 
 
 MODES = {"tp": Mode(tensor=2), "pp": Mode(pipeline=2), "dp": Mode(shards_optimizer=True)}
-
-
-def expect(condition, what):
-    if not condition:
-        raise SystemExit(f"wrong: {what}")
 
 
 class Norm(torch.nn.LayerNorm):
@@ -138,14 +131,6 @@ def forward(batches, model):
     return output, mean
 
 
-def digest(tensors):
-    """Of the bytes of all of them."""
-    found = hashlib.sha256()
-    for tensor in tensors:
-        found.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-    return found.hexdigest()
-
-
 class Training:
     """A model that starts from the same weights each time."""
 
@@ -206,50 +191,21 @@ def trained(mode, pauses):
     return found
 
 
-def of_all_ranks(found, cpu):
-    gathered = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, found, group=cpu)
-    return gathered
-
-
-def check(results, with_pauses, mode):
-    steps, weights, masters = results
-    expect(steps == with_pauses[0], f"losses and norms {with_pauses[0]}, without pauses {steps}")
-    expect(weights == with_pauses[1], f"weights {with_pauses[1]}, without pauses {weights}")
-    expect(masters == with_pauses[2], "the optimizer has other weights than without pauses")
-    has_losses = parallel_state.is_pipeline_last_stage()
-    expect(all(len(losses) == (BATCHES if has_losses else 0) for losses, _ in steps), f"losses are missing: {steps}")
-    expect(all(norm > 0 for _, norm in steps), f"gradients are 0: {steps}")
-    expect(not has_losses or sum(steps[-1][0]) < sum(steps[0][0]), f"the model does not learn: {steps}")
+def check_losses(steps):
+    """Only the last stage of a pipeline has some."""
+    count = BATCHES if parallel_state.is_pipeline_last_stage() else 0
+    expect(all(len(losses) == count for losses, _ in steps), f"losses are missing: {steps}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=MODES)
-    parser.add_argument("--no-pauses", action="store_true", help="two trainings without amem, to compare")
-    options = parser.parse_args()
+    options = begin(__doc__, MODES)
     mode = MODES[options.mode]
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # of a deterministic cuBLAS
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")  # without device_id, as Megatron's own: communicators come with their first call
     cpu = dist.new_group(backend="gloo")
-    pauses = None
-    if not options.no_pauses:
-        from releases import Releases  # needs amem
-
-        pauses = Releases(cpu, LEAST_BYTES)
     parallel_state.initialize_model_parallel(mode.tensor, mode.pipeline)
     dist.barrier(device_ids=[torch.cuda.current_device()])
-    # First with pauses, so that communicators are also created after one.
-    with_pauses = trained(mode, pauses)
-    check(trained(mode, None), with_pauses, mode)
-    everything = of_all_ranks(with_pauses, cpu)
-    least_freed = min(of_all_ranks(pauses.least_freed if pauses else 0, cpu))
-    if dist.get_rank() == 0:
-        left = f"{pauses.count} pauses, at least {least_freed >> 20} MiB left each time" if pauses else "no pauses"
-        loss, bits = everything[-1][0][-1][0][-1], hashlib.sha256(repr(everything).encode()).hexdigest()[:16]
-        print(f"result: {options.mode}, {STEPS} steps bit-exact, last loss {loss:.4f}, bits {bits}, {left}", flush=True)
+    steps, *_ = train_twice(options, lambda pauses: trained(mode, pauses), cpu, LEAST_BYTES)
+    check_losses(steps)
     dist.barrier(device_ids=[torch.cuda.current_device()])
     parallel_state.destroy_model_parallel()
     dist.destroy_process_group()

@@ -4,13 +4,9 @@
 
 import torch
 import torch.distributed as dist
+from compared_training import expect
 
 import amem
-
-
-def expect(condition, what):
-    if not condition:
-        raise SystemExit(f"wrong: {what}")
 
 
 class Releases:

@@ -9,7 +9,8 @@ import os
 
 import torch
 import torch.distributed as dist
-from releases import Releases, expect
+from compared_training import expect
+from releases import Releases
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
