@@ -5,7 +5,7 @@
 import contextlib
 import ctypes
 import json
-from typing import Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Iterator, NamedTuple, Optional, Tuple
 
 from . import torch_pools
 from .calls import call, encoded
@@ -56,19 +56,49 @@ def _is_active(tag: str) -> bool:
     return state(tag) in ("active", "off")
 
 
-def pause(*tags: str) -> Report:
-    """Releases memory that has one of these tags; without arguments, memory of all tags, including NCCL's. Returns when it
+def _meet(group: Any, when: str) -> None:
+    """Returns when all ranks of the group have called it. Without NCCL, whose call would need the memory."""
+    import torch
+    import torch.distributed
+
+    try:
+        torch.distributed.all_reduce(torch.zeros(1, device="cpu"), group=group)
+    except RuntimeError as error:
+        raise AmemError(
+            f"the ranks of the group did not meet {when} the pause: {error}. All of its ranks must call, and it needs Gloo: "
+            'torch.distributed.new_group(backend="gloo")'
+        ) from error
+
+
+@contextlib.contextmanager
+def _together(group: Any) -> Iterator[None]:
+    """All ranks of the group enter the block before one executes it, and all have left it when it ends."""
+    _meet(group, "before")
+    try:
+        yield
+    finally:
+        _meet(group, "after")
+
+
+def pause(*tags: str, group: Any = None) -> Report:
+    """Releases memory that has one of these tags; without tags, memory of all tags, including NCCL's. Returns when it
     has left the GPUs.
 
     "nccl" is the memory of NCCL; other tags are those of region() and amemMalloc(). Contents are kept on the
     host, unless the memory was allocated to be discarded. When all tags are paused, the local memory of the CUDA
     contexts is returned too.
 
-    Local: no other rank has to call anything. Waits for work in flight, at most AMEM_TIMEOUT_MS. Ignores tags
-    that are paused or were never used. After pause("nccl") NCCL's calls are refused until the resume, even if NCCL has
+    Local: no other rank has to call anything. With `group`, a process group of torch.distributed that has Gloo, it is a
+    collective call: no rank pauses before all ranks of the group have called, and each call ends when all have paused or
+    failed. Ranks that have made their last NCCL calls can then pause although others are late to make theirs.
+
+    Waits for work in flight, at most AMEM_TIMEOUT_MS. Ignores tags that are paused or were never used. After pause("nccl") NCCL's calls are refused until the resume, even if NCCL has
     no memory; after resume_on_call() they resume it. Raises AmemError if it was refused or failed; nothing is lost then,
     and the message says what to do.
     """
+    if group is not None:
+        with _together(group):
+            return pause(*tags)
     selection, before = _joined(tags), _times()
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
     try:

@@ -22,25 +22,16 @@ _LOG = logging.getLogger("amem.verl")
 
 
 def _release() -> None:
-    """A collective call of the trainers. No trainer pauses before all have made their last NCCL calls, which would wait for
-    it. A rollout may have GPUs of several trainers: none goes on before all have paused."""
-    _wait_for_all_trainers()
+    """A collective call of the trainers: a rollout may have GPUs of several of them."""
+    import torch.distributed
+
     try:
-        report = pause("nccl")
+        report = pause("nccl", group=torch.distributed.group.WORLD)  # which has Gloo for tensors of the CPU
     except AmemError as error:
         what = "A part of NCCL's memory" if state() == "paused" else "The memory of NCCL"
         _LOG.warning("%s stays on the GPU: %s", what, error)
     else:
         _LOG.info("amem released %.2f GiB of NCCL's memory.", report.released_bytes / 2**30)
-    _wait_for_all_trainers()
-
-
-def _wait_for_all_trainers() -> None:
-    import torch
-    import torch.distributed
-
-    # By gloo, which verl's process groups have for tensors of the CPU.
-    torch.distributed.all_reduce(torch.zeros(1, device="cpu"))
 
 
 def _release_before_kv_cache(update_weights):

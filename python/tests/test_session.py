@@ -30,6 +30,52 @@ except KeyError:
     assert build.job(code).split() == ["paused", "active"]
 
 
+RANK_OF_A_GROUP = """
+import sys, types
+torch = sys.modules["torch"] = types.ModuleType("torch")
+torch.zeros = lambda count, device: device
+torch.cuda = types.SimpleNamespace(is_available=lambda: False)
+torch.distributed = sys.modules["torch.distributed"] = types.ModuleType("torch.distributed")
+import amem
+def meet(tensor, group):
+    print(group, "meets by", tensor, amem.state())
+torch.distributed.all_reduce = meet
+"""
+
+
+def test_ranks_of_a_group_pause_together(build):
+    code = RANK_OF_A_GROUP + """
+print(amem.pause("nccl", group="trainers").released_bytes, amem.state())
+"""
+    assert build.job(code).splitlines() == ["trainers meets by cpu active", "trainers meets by cpu paused", "0 paused"]
+
+
+def test_rank_whose_pause_is_refused_meets_the_others_all_the_same(build):
+    code = RANK_OF_A_GROUP + """
+try:
+    amem.pause("a,b", group="trainers")
+except amem.AmemError as error:
+    print(error)
+"""
+    meetings = ["trainers meets by cpu active"] * 2
+    assert build.job(code).splitlines() == [*meetings, "'a,b' is not a tag: write each tag as an argument"]
+
+
+def test_group_that_cannot_meet_is_named_before_anything_is_paused(build):
+    code = RANK_OF_A_GROUP + """
+def without_gloo(tensor, group):
+    raise RuntimeError("No backend type associated with device type cpu")
+torch.distributed.all_reduce = without_gloo
+try:
+    amem.pause("nccl", group="trainers")
+except amem.AmemError as error:
+    print(amem.state(), error)
+"""
+    text = build.job(code)
+    assert text.startswith("active the ranks of the group did not meet before the pause: No backend type associated with")
+    assert text.endswith('All of its ranks must call, and it needs Gloo: torch.distributed.new_group(backend="gloo")')
+
+
 def test_statistics_have_all_keys(build):
     settings = {"AMEM_GROUPID": "3", "AMEM_GROUP": "train"}
     stats = json.loads(build.job("import amem, json; print(json.dumps(amem.stats()))", **settings))

@@ -16,7 +16,8 @@ torch = sys.modules["torch"] = types.ModuleType("torch")
 torch.zeros = lambda count, device: device
 torch.cuda = types.SimpleNamespace(is_available=lambda: False)
 distributed = sys.modules["torch.distributed"] = torch.distributed = types.ModuleType("torch.distributed")
-distributed.all_reduce = lambda tensor: note("all trainers meet by " + tensor)
+distributed.group = types.SimpleNamespace(WORLD="all trainers")
+distributed.all_reduce = lambda tensor, group: note(f"{group} meet by {tensor}")
 
 class Rollout:
     async def resume(self, tags): note("rollout resumes " + tags[0])

@@ -24,9 +24,7 @@ class Releases:
         torch.cuda.empty_cache()
         self.meet()
         before, _ = torch.cuda.mem_get_info()
-        self.meet()
-        report = amem.pause("nccl")
-        self.meet()
+        report = amem.pause("nccl", group=self.cpu)
         freed = torch.cuda.mem_get_info()[0] - before
         expect(amem.state("nccl") == "paused", "NCCL's memory did not leave")
         expect(report.released_bytes > self.least_bytes, f"only {report.released_bytes} bytes were released")
