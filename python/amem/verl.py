@@ -15,23 +15,15 @@ import functools
 import logging
 import sys
 
-from .errors import AmemError
-from .session import pause, resume_on_call, state
+from .trainers import release_nccl, resume_nccl_on_call
 
 _LOG = logging.getLogger("amem.verl")
 
 
 def _release() -> None:
-    """A collective call of the trainers: a rollout may have GPUs of several of them."""
     import torch.distributed
 
-    try:
-        report = pause("nccl", group=torch.distributed.group.WORLD)  # which has Gloo for tensors of the CPU
-    except AmemError as error:
-        what = "A part of NCCL's memory" if state() == "paused" else "The memory of NCCL"
-        _LOG.warning("%s stays on the GPU: %s", what, error)
-    else:
-        _LOG.info("amem released %.2f GiB of NCCL's memory.", report.released_bytes / 2**30)
+    release_nccl(torch.distributed.group.WORLD, _LOG)  # which has Gloo for tensors of the CPU
 
 
 def _release_before_kv_cache(update_weights):
@@ -79,10 +71,7 @@ def _install() -> None:
     worker = workers.ActorRolloutRefWorker
     worker.update_weights = _release_before_kv_cache(worker.update_weights)
     _release_when_loaded(workers)
-    try:
-        resume_on_call()
-    except AmemError as error:
-        _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
+    resume_nccl_on_call(_LOG)
 
 
 _install()
