@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""amem.slime in a trainer with the calls of slime 624b824a8, on the simulated GPU."""
+
+import json
+
+TRAINER = """
+import json, logging, os, sys, types
+from nccl_job import Job, look_up, open_by_ctypes
+import amem
+
+logging.basicConfig(stream=sys.stdout)
+seen = []
+def note(event): seen.append([event, amem.stats()["tags"]["nccl"]["resident_bytes"] > 0])
+
+def module(name, **content):
+    made = sys.modules[name] = types.ModuleType(name)
+    vars(made).update(content)
+    return made
+
+torch = module("torch", zeros=lambda count, device: device, cuda=types.SimpleNamespace(is_available=lambda: False))
+torch.distributed = module("torch.distributed", all_reduce=lambda tensor, group: note(f"trainers meet by {group}"))
+for package in ("slime", "slime.utils", "slime.backends", "slime.backends.megatron_utils"):
+    module(package)
+module("slime.utils.distributed_utils", get_gloo_group=lambda: "gloo")
+actor = module("slime.backends.megatron_utils.actor", note=note)
+exec('''
+def destroy_process_groups(): note("groups destroyed")
+def reload_process_groups(): note("groups recreated")
+
+class MegatronTrainRayActor:
+    def init(self, custom_init):
+        custom_init(None)
+        self.sleep()  # allow: the name is slime's
+
+    def sleep(self):  # allow: the name is slime's
+        destroy_process_groups()
+        note("tensors paused")
+
+    def wake_up(self):
+        note("tensors resumed")
+        reload_process_groups()
+
+    def update_weights(self, use_nccl):
+        reload_process_groups()
+        use_nccl()
+        destroy_process_groups()
+''', vars(actor))
+
+job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
+def use_nccl():
+    assert job.all_reduce() == [[3.0], [3.0]]
+    note("used NCCL")
+
+import amem.slime
+use_nccl()
+trainer = actor.MegatronTrainRayActor()
+trainer.init(amem.slime.init)
+for step in (1, 2):
+    note("rollouts generate")
+    trainer.wake_up()
+    use_nccl()
+    trainer.sleep()  # allow: the name is slime's
+    trainer.update_weights(use_nccl)
+note("rollouts generate")
+print(json.dumps(seen))
+"""
+
+USED, LEFT = ["used NCCL", True], ["rollouts generate", False]
+RELEASED = [["trainers meet by gloo", True], ["trainers meet by gloo", False]]
+
+
+def run(build, code=TRAINER, **settings):
+    where = {"PATH": f"{build.command.parent}:/usr/bin:/bin", "AMEM_ENABLE": "1", **settings}
+    return build.python(code, **build.runtime_variables(**where))
+
+
+def test_nccl_is_paused_where_slime_destroys_its_groups(build):
+    asleep = [*RELEASED, ["tensors paused", False]]
+    step = [LEFT, ["tensors resumed", False], USED, *asleep, USED, *RELEASED]
+    assert json.loads(run(build).splitlines()[-1]) == [USED, *asleep, *step, *step, LEFT]
+
+
+def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build):
+    """With NCCL_CUMEM_ENABLE=0, NCCL has no memory that amem could release."""
+    code = TRAINER.replace("def note(event): ", "def note(event): pass  # ")
+    text = run(build, code, NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
+
+    warning = "WARNING:amem.slime:The memory of NCCL stays on the GPU: "
+    assert text.count(warning) == 5 and "it runs with NCCL_CUMEM_ENABLE=0" in text
+
+
+def test_slime_destroys_its_groups_where_amem_is_off(build):
+    code = TRAINER.replace("def note(event): ", "def note(event): seen.append(event)  # ")
+    text = run(build, code, AMEM_ENABLE="0")
+
+    events = json.loads(text.splitlines()[-1])
+    assert "WARNING:amem.slime:amem is off" in text
+    assert events.count("groups destroyed") == 5 and events.count("groups recreated") == 4
