@@ -10,7 +10,7 @@
     amem.resume("nccl")   # NCCL's is back: same addresses, same contents, same communicators
     amem.resume()         # so is the rest
 
-Pausing concerns this process alone: no other rank has to call anything.
+Pausing concerns this process alone: no other rank has to call anything, unless pause() is given a process group.
 
 The import loads amem's library and enables it, unless AMEM_ENABLE is 0. The library is the one that
 `amem run` has preloaded or, without that, the one that is installed with the `amem` command beside

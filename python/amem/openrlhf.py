@@ -6,9 +6,9 @@
         -- python3 -m openrlhf.cli.train_ppo_ray --train.colocate_all ...
 
 OpenRLHF has no option that names a module. Ray calls install() in each of its workers; it changes the trainer of the policy when
-OpenRLHF is imported there. NCCL's memory is paused when the trainer is loaded, and after each update of the rollouts' weights: its
-last NCCL calls before the rollouts generate. Its next NCCL call, in the forward pass, resumes it (amem.resume_on_call()). Written for
-OpenRLHF 0.10.4 to 0.11.2.
+OpenRLHF is imported there. NCCL's memory is paused when the trainer is loaded, and after each update of the rollouts' weights. Its next
+NCCL call, in the forward pass or in a checkpoint, resumes it (amem.resume_on_call()). Written for OpenRLHF 0.10.4 to 0.11.2; another
+OpenRLHF is left alone, with a warning.
 """
 
 import functools
@@ -29,24 +29,38 @@ def _shares_gpus(trainer: Any) -> bool:
     return options.colocate_all and not options.async_enable and trainer.vllm_engines is not None
 
 
-def _change(trainer: type) -> None:
+def _begin(trainer: Any) -> None:
+    """Once, when the trainer is loaded. A collective call of the trainers."""
+    import torch.distributed
+
+    trainer.amem_group = None
+    try:
+        if _shares_gpus(trainer):
+            trainer.amem_group = torch.distributed.new_group(backend="gloo")
+    except (AttributeError, RuntimeError) as error:
+        _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
+    if trainer.amem_group is not None:
+        resume_nccl_on_call(_LOG)
+        release_nccl(trainer.amem_group, _LOG)
+
+
+def _change(module: Any) -> None:
+    trainer = getattr(module, "ActorPPOTrainer", None)
+    if not hasattr(trainer, "broadcast_to_vllm"):
+        _LOG.warning("The memory of NCCL stays on the GPU: this OpenRLHF has another trainer.")
+        return
     init, broadcast_to_vllm = trainer.__init__, trainer.broadcast_to_vllm
 
     @functools.wraps(init)
     def init_and_release(self, *arguments, **named):
         init(self, *arguments, **named)
-        if _shares_gpus(self):
-            import torch.distributed
-
-            self.amem_ranks = torch.distributed.new_group(backend="gloo")
-            resume_nccl_on_call(_LOG)
-            release_nccl(self.amem_ranks, _LOG)
+        _begin(self)
 
     @functools.wraps(broadcast_to_vllm)
     def broadcast_and_release(self):
         broadcast_to_vllm(self)
-        if _shares_gpus(self):
-            release_nccl(self.amem_ranks, _LOG)
+        if self.amem_group is not None:
+            release_nccl(self.amem_group, _LOG)
 
     trainer.__init__, trainer.broadcast_to_vllm = init_and_release, broadcast_and_release
 
@@ -59,19 +73,19 @@ class _Finder:
         if name != _MODULE:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None:
+            return None
         execute = spec.loader.exec_module
 
         def execute_and_change(module):
             execute(module)
-            _change(module.ActorPPOTrainer)
+            _change(module)
 
         spec.loader.exec_module = execute_and_change
         return spec
 
 
 def install() -> None:
-    """In each worker of Ray, before OpenRLHF is imported (Ray's worker_process_setup_hook)."""
-    if _MODULE in sys.modules:
-        _change(sys.modules[_MODULE].ActorPPOTrainer)
-    else:
+    """In each worker of Ray, before it imports OpenRLHF (Ray's worker_process_setup_hook)."""
+    if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)

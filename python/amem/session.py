@@ -56,28 +56,36 @@ def _is_active(tag: str) -> bool:
     return state(tag) in ("active", "off")
 
 
-def _meet(group: Any, when: str) -> None:
-    """Returns when all ranks of the group have called it. Without NCCL, whose call would need the memory."""
+def _meet(group: Any, when: str, failed: bool = False) -> int:
+    """Returns when all ranks of the group have called it: how many have failed. Without NCCL, whose call would need the memory."""
     import torch
     import torch.distributed
 
     try:
-        torch.distributed.all_reduce(torch.zeros(1, device="cpu"), group=group)
-    except RuntimeError as error:
+        if torch.distributed.get_rank(group) < 0:
+            raise ValueError("this rank is not in it")
+        count = torch.tensor([int(failed)], device="cpu")
+        torch.distributed.all_reduce(count, group=group)
+        return int(count[0])
+    except (RuntimeError, TypeError, ValueError) as error:
         raise AmemError(
-            f"the ranks of the group did not meet {when} the pause: {error}. All of its ranks must call, and it needs Gloo: "
+            f"the ranks of the process group did not meet {when}: {error}. All of its ranks must call, and it needs Gloo: "
             'torch.distributed.new_group(backend="gloo")'
         ) from error
 
 
-@contextlib.contextmanager
-def _together(group: Any) -> Iterator[None]:
-    """All ranks of the group enter the block before one executes it, and all have left it when it ends."""
-    _meet(group, "before")
+def _pause_together(tags: Tuple[str, ...], group: Any) -> Report:
+    _meet(group, "before the pause")
     try:
-        yield
-    finally:
-        _meet(group, "after")
+        report = pause(*tags)
+    except BaseException:
+        with contextlib.suppress(AmemError):  # the first error says more
+            _meet(group, "", failed=True)
+        raise
+    failed = _meet(group, "after the pause, which has succeeded on this rank")
+    if failed:
+        raise AmemError(f"{failed} of the group's ranks could not pause; this rank has paused")
+    return report
 
 
 def pause(*tags: str, group: Any = None) -> Report:
@@ -88,17 +96,17 @@ def pause(*tags: str, group: Any = None) -> Report:
     host, unless the memory was allocated to be discarded. When all tags are paused, the local memory of the CUDA
     contexts is returned too.
 
-    Local: no other rank has to call anything. With `group`, a process group of torch.distributed that has Gloo, it is a
-    collective call: no rank pauses before all ranks of the group have called, and each call ends when all have paused or
-    failed. Ranks that have made their last NCCL calls can then pause although others are late to make theirs.
+    Local: no other rank has to call anything. With `group`, a process group of torch.distributed with Gloo (not that of
+    set_group()), it is a collective call of the group's ranks: none pauses before all have called, so that no rank still waits
+    in NCCL for one that has paused. It returns when all have paused, and raises AmemError on every rank if one has failed or
+    the ranks do not meet within the group's timeout; ranks that have paused stay paused.
 
-    Waits for work in flight, at most AMEM_TIMEOUT_MS. Ignores tags that are paused or were never used. After pause("nccl") NCCL's calls are refused until the resume, even if NCCL has
-    no memory; after resume_on_call() they resume it. Raises AmemError if it was refused or failed; nothing is lost then,
-    and the message says what to do.
+    Waits for work in flight, at most AMEM_TIMEOUT_MS. Ignores tags that are paused or were never used. After pause("nccl")
+    NCCL's calls are refused until the resume, even if NCCL has no memory; after resume_on_call() they resume it. Raises
+    AmemError if it was refused or failed; nothing is lost then, and the message says what to do.
     """
     if group is not None:
-        with _together(group):
-            return pause(*tags)
+        return _pause_together(tags, group)
     selection, before = _joined(tags), _times()
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
     try:

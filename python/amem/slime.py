@@ -5,30 +5,46 @@
     python3 train.py --offload-train --custom-megatron-init-path amem.slime.init ...
 
 slime calls init() in each trainer after Megatron's initialization. Process groups, communicators and connections stay valid over
-MegatronTrainRayActor.sleep(), wake_up() and update_weights(). Where amem is off, slime destroys and recreates them as before.
-Written for slime 624b824a8.
+MegatronTrainRayActor.sleep(), wake_up() and update_weights(). Where amem is off, or refuses a pause, slime destroys and
+recreates them as before. Written for slime 624b824a8.
 """
 
 import logging
 import sys
-from typing import Any
+from typing import Any, Callable
 
-from .session import enabled, resume
-from .trainers import release_nccl, resume_nccl_on_call
+from .errors import AmemError
+from .session import enabled, pause, resume
 
 _LOG = logging.getLogger("amem.slime")
 
 
-def _pause() -> None:
-    """In place of destroy_process_groups(), which is a collective call of the trainers too."""
-    from slime.utils.distributed_utils import get_gloo_group
+class _Groups:
+    """In place of slime's two functions, which are collective calls of the trainers."""
 
-    release_nccl(get_gloo_group(), _LOG)
+    def __init__(self, destroy: Callable[[], None], recreate: Callable[[], None]) -> None:
+        self._destroy, self._recreate = destroy, recreate
+        self._are_destroyed = False
 
+    def pause(self) -> None:
+        from slime.utils.distributed_utils import get_gloo_group
 
-def _resume() -> None:
-    """In place of reload_process_groups(). Calls of other trainers wait until this one has resumed."""
-    resume("nccl")
+        try:
+            report = pause("nccl", group=get_gloo_group())
+        except AmemError as error:  # on all trainers
+            _LOG.warning("slime destroys the process groups of its trainers: %s", error)
+            resume("nccl")
+            self._destroy()
+            self._are_destroyed = True
+        else:
+            _LOG.info("amem released %.2f GiB of NCCL's memory.", report.released_bytes / 2**30)
+
+    def resume(self) -> None:
+        if self._are_destroyed:
+            self._recreate()
+            self._are_destroyed = False
+        else:
+            resume("nccl")
 
 
 def init(args: Any) -> None:
@@ -36,6 +52,6 @@ def init(args: Any) -> None:
     if not enabled():
         _LOG.warning("amem is off: slime destroys the process groups of its trainers and recreates them.")
         return
-    resume_nccl_on_call(_LOG)
     actor = sys.modules["slime.backends.megatron_utils.actor"]
-    actor.destroy_process_groups, actor.reload_process_groups = _pause, _resume
+    groups = _Groups(actor.destroy_process_groups, actor.reload_process_groups)
+    actor.destroy_process_groups, actor.reload_process_groups = groups.pause, groups.resume

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What amem.verl and amem.openrlhf do in the trainers. Where amem refuses, the job goes on with NCCL's memory on the GPU."""
+"""What amem.verl, amem.openrlhf and amem.slime do in the trainers."""
 
 import logging
 from typing import Any
@@ -9,12 +9,15 @@ from .errors import AmemError
 from .session import pause, resume_on_call, state
 
 
-def release_nccl(ranks: Any, log: logging.Logger) -> None:
-    """A collective call of these trainers, a process group with Gloo: rollouts may have GPUs of several of them."""
+def release_nccl(group: Any, log: logging.Logger) -> None:
+    """Pauses NCCL's memory on all trainers: rollouts may have GPUs of several of them. If amem refuses, the job goes on.
+
+    A collective call. `group`: a process group of the trainers with Gloo.
+    """
     try:
-        report = pause("nccl", group=ranks)
+        report = pause("nccl", group=group)
     except AmemError as error:
-        what = "A part of NCCL's memory" if state() == "paused" else "The memory of NCCL"
+        what = "A part of the trainers' NCCL memory" if state() == "paused" else "The memory of NCCL"
         log.warning("%s stays on the GPU: %s", what, error)
     else:
         log.info("amem released %.2f GiB of NCCL's memory.", report.released_bytes / 2**30)

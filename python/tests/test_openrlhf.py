@@ -21,18 +21,13 @@ class ActorPPOTrainer:
 WORKER = """
 import builtins, importlib, json, logging, os, pathlib, sys, types
 from nccl_job import Job, look_up, open_by_ctypes
-import amem
+import amem, fake_group
 
 logging.basicConfig(stream=sys.stdout)
 seen = []
 def note(event): seen.append([event, amem.stats()["tags"]["nccl"]["resident_bytes"] > 0])
 
-torch = sys.modules["torch"] = types.ModuleType("torch")
-torch.zeros = lambda count, device: device
-torch.cuda = types.SimpleNamespace(is_available=lambda: False)
-distributed = sys.modules["torch.distributed"] = torch.distributed = types.ModuleType("torch.distributed")
-distributed.new_group = lambda backend: backend
-distributed.all_reduce = lambda tensor, group: note(f"trainers meet by {group}")
+distributed = fake_group.install(lambda count, group: note(f"trainers meet by {group}"))
 
 job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
 def train():
@@ -46,9 +41,9 @@ package.mkdir(parents=True)
 sys.path.insert(0, ".")
 
 from amem.openrlhf import install
-if INSTALLS_FIRST: install()
+install()
+install()
 trainers = importlib.import_module("openrlhf.trainer.ray.ppo_actor")
-if not INSTALLS_FIRST: install()
 engines, options = ["vllm"], types.SimpleNamespace(train=types.SimpleNamespace(colocate_all=True, async_enable=False))
 """
 
@@ -66,18 +61,15 @@ TRAINED, LEFT = ["trained", True], ["rollouts generate", False]
 RELEASED = [["trainers meet by gloo", True], ["trainers meet by gloo", False]]
 
 
-def run(build, code, folder, installs_first=True, **settings):
+def run(build, code, folder, ppo_actor=PPO_ACTOR, **settings):
     where = {"PATH": f"{build.command.parent}:/usr/bin:/bin", "AMEM_ENABLE": "1", **settings}
-    start = f"import os\nos.chdir({str(folder)!r})\nPPO_ACTOR, INSTALLS_FIRST = {PPO_ACTOR!r}, {installs_first}\n"
+    start = f"import os\nos.chdir({str(folder)!r})\nPPO_ACTOR = {ppo_actor!r}\n"
     return build.python(start + WORKER + code, **build.runtime_variables(**where))
 
 
 def test_trainers_have_the_memory_of_nccl_only_while_they_work(build, tmp_path):
-    for installs_first in (True, False):
-        folder = tmp_path / str(installs_first)
-        folder.mkdir()
-        seen = json.loads(run(build, JOB, folder, installs_first).splitlines()[-1])
-        assert seen == [TRAINED, *RELEASED, *[LEFT, TRAINED, TRAINED, *RELEASED] * 2, LEFT]
+    seen = json.loads(run(build, JOB, tmp_path).splitlines()[-1])
+    assert seen == [TRAINED, *RELEASED, *[LEFT, TRAINED, TRAINED, *RELEASED] * 2, LEFT]
 
 
 def test_trainers_beside_their_rollouts_keep_it(build, tmp_path):
@@ -99,5 +91,36 @@ def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build, tmp_path)
     assert text.count(warning) == 3 and "it runs with NCCL_CUMEM_ENABLE=0" in text
 
 
-def test_other_workers_are_left_alone(build, tmp_path):
-    assert run(build, "install(); print('installed')", tmp_path).splitlines()[-1] == "installed"
+def test_another_openrlhf_is_left_alone_with_a_warning(build, tmp_path):
+    """With other options, with another trainer, and on a host without Gloo."""
+    flat = JOB.replace("trainer =", "options = types.SimpleNamespace(colocate_all_models=True)\ntrainer =")
+    without_gloo = """
+def no_interface(backend): raise RuntimeError("no interface")
+distributed.new_group = no_interface
+"""
+    other = PPO_ACTOR.replace("ActorPPOTrainer", "PolicyTrainer")
+    jobs = {"flat": (flat, PPO_ACTOR), "gloo": (without_gloo + JOB, PPO_ACTOR), "other": (JOB.replace("ActorPPO", "Policy"), other)}
+    for name, (code, ppo_actor) in jobs.items():
+        (tmp_path / name).mkdir()
+        text = run(build, code, tmp_path / name, ppo_actor)
+        assert text.count("WARNING:amem.openrlhf:The memory of NCCL stays on the GPU: ") == 1
+        seen = json.loads(text.splitlines()[-1])
+        assert all(on_the_gpu for _, on_the_gpu in seen) and not any("meet" in event for event, _ in seen)
+
+
+def test_workers_without_openrlhf_import_what_they_need(build):
+    code = """
+import importlib, importlib.util, sys
+from amem.openrlhf import install
+install()
+import fractions
+for name in ("openrlhf.trainer.ray.ppo_actor", "openrlhf"):
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        print(error)
+sys.modules["openrlhf.trainer.ray"] = package = type(sys)("openrlhf.trainer.ray")
+package.__path__ = []
+print(importlib.util.find_spec("openrlhf.trainer.ray.ppo_actor"))
+"""
+    assert build.python(code, **build.runtime_variables()).splitlines() == ["No module named 'openrlhf'"] * 2 + ["None"]

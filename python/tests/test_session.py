@@ -31,49 +31,65 @@ except KeyError:
 
 
 RANK_OF_A_GROUP = """
-import sys, types
-torch = sys.modules["torch"] = types.ModuleType("torch")
-torch.zeros = lambda count, device: device
-torch.cuda = types.SimpleNamespace(is_available=lambda: False)
-torch.distributed = sys.modules["torch.distributed"] = types.ModuleType("torch.distributed")
-import amem
-def meet(tensor, group):
-    print(group, "meets by", tensor, amem.state())
-torch.distributed.all_reduce = meet
+import amem, fake_group
+def meet(count, group):
+    print(group, "meets", amem.state(), count)
+distributed = fake_group.install(meet)
+def pause(tag, group="trainers"):
+    try:
+        print(amem.pause(tag, group=group).released_bytes, amem.state())
+    except amem.AmemError as error:
+        print(amem.state(), error)
 """
+BEFORE, AFTER = "trainers meets active [0]", "trainers meets paused [0]"
 
 
 def test_ranks_of_a_group_pause_together(build):
-    code = RANK_OF_A_GROUP + """
-print(amem.pause("nccl", group="trainers").released_bytes, amem.state())
+    assert build.runtime_job(RANK_OF_A_GROUP + "pause('nccl')").splitlines() == [BEFORE, AFTER, "0 paused"]
+
+
+def test_rank_whose_pause_is_refused_says_so_to_the_others(build):
+    refused = "active 'a,b' is not a tag: write each tag as an argument"
+    failed = "trainers meets active [1]"
+    assert build.runtime_job(RANK_OF_A_GROUP + "pause('a,b')").splitlines() == [BEFORE, failed, refused]
+    lost = """
+def meet_once(count, group):
+    print("meets", count)
+    if count[0]:
+        raise RuntimeError("connection closed")
+distributed.all_reduce = meet_once
+pause('a,b')
 """
-    assert build.job(code).splitlines() == ["trainers meets by cpu active", "trainers meets by cpu paused", "0 paused"]
+    assert build.runtime_job(RANK_OF_A_GROUP + lost).splitlines() == ["meets [0]", "meets [1]", refused]
 
 
-def test_rank_whose_pause_is_refused_meets_the_others_all_the_same(build):
-    code = RANK_OF_A_GROUP + """
-try:
-    amem.pause("a,b", group="trainers")
-except amem.AmemError as error:
-    print(error)
+def test_rank_that_has_paused_learns_that_another_has_not(build):
+    code = """
+def meet_a_rank_that_failed(count, group):
+    count[0] += amem.state() == "paused"
+distributed.all_reduce = meet_a_rank_that_failed
+pause('nccl')
 """
-    meetings = ["trainers meets by cpu active"] * 2
-    assert build.job(code).splitlines() == [*meetings, "'a,b' is not a tag: write each tag as an argument"]
+    assert build.runtime_job(RANK_OF_A_GROUP + code) == "paused 1 of the group's ranks could not pause; this rank has paused"
 
 
-def test_group_that_cannot_meet_is_named_before_anything_is_paused(build):
-    code = RANK_OF_A_GROUP + """
-def without_gloo(tensor, group):
-    raise RuntimeError("No backend type associated with device type cpu")
-torch.distributed.all_reduce = without_gloo
-try:
-    amem.pause("nccl", group="trainers")
-except amem.AmemError as error:
-    print(amem.state(), error)
+def test_ranks_that_do_not_meet_are_an_error_that_says_when(build):
+    code = """
+def meet_nobody(count, group):
+    if amem.state() == state:
+        raise RuntimeError("timed out")
+distributed.all_reduce = meet_nobody
+for state in ("active", "paused"):
+    pause('nccl')
+amem.resume()
+distributed.get_rank = lambda group: -1
+pause('nccl')
 """
-    text = build.job(code)
-    assert text.startswith("active the ranks of the group did not meet before the pause: No backend type associated with")
-    assert text.endswith('All of its ranks must call, and it needs Gloo: torch.distributed.new_group(backend="gloo")')
+    first, second, third = build.runtime_job(RANK_OF_A_GROUP + code).splitlines()
+    begin, gloo = "the ranks of the process group did not meet", 'torch.distributed.new_group(backend="gloo")'
+    assert first.startswith(f"active {begin} before the pause: timed out") and first.endswith(gloo)
+    assert second.startswith(f"paused {begin} after the pause, which has succeeded on this rank: timed out")
+    assert third.startswith(f"active {begin} before the pause: this rank is not in it")
 
 
 def test_statistics_have_all_keys(build):

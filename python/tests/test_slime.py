@@ -7,7 +7,7 @@ import json
 TRAINER = """
 import json, logging, os, sys, types
 from nccl_job import Job, look_up, open_by_ctypes
-import amem
+import amem, fake_group
 
 logging.basicConfig(stream=sys.stdout)
 seen = []
@@ -18,8 +18,7 @@ def module(name, **content):
     vars(made).update(content)
     return made
 
-torch = module("torch", zeros=lambda count, device: device, cuda=types.SimpleNamespace(is_available=lambda: False))
-torch.distributed = module("torch.distributed", all_reduce=lambda tensor, group: note(f"trainers meet by {group}"))
+fake_group.install(lambda count, group: note(f"trainers meet by {group}"))
 for package in ("slime", "slime.utils", "slime.backends", "slime.backends.megatron_utils"):
     module(package)
 module("slime.utils.distributed_utils", get_gloo_group=lambda: "gloo")
@@ -81,13 +80,28 @@ def test_nccl_is_paused_where_slime_destroys_its_groups(build):
     assert json.loads(run(build).splitlines()[-1]) == [USED, *asleep, *step, *step, LEFT]
 
 
-def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build):
+def test_slime_destroys_its_groups_where_a_pause_is_refused(build):
     """With NCCL_CUMEM_ENABLE=0, NCCL has no memory that amem could release."""
-    code = TRAINER.replace("def note(event): ", "def note(event): pass  # ")
+    code = TRAINER.replace("def note(event): ", "def note(event): seen.append(event)  # ")
     text = run(build, code, NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
 
-    warning = "WARNING:amem.slime:The memory of NCCL stays on the GPU: "
-    assert text.count(warning) == 5 and "it runs with NCCL_CUMEM_ENABLE=0" in text
+    events = [event for event in json.loads(text.splitlines()[-1]) if event.startswith("groups")]
+    assert text.count("WARNING:amem.slime:slime destroys") == 5 and "it runs with NCCL_CUMEM_ENABLE=0" in text
+    assert events == ["groups destroyed", "groups recreated"] * 4 + ["groups destroyed"]
+
+
+def test_slime_destroys_its_groups_where_a_pause_of_another_trainer_is_refused(build):
+    """Once; the next sleep pauses NCCL's memory again."""
+    code = TRAINER.replace("import amem.slime\n", """import amem.slime, torch
+refusals = [1]
+def meet(count, group): count[0] += refusals.pop() if refusals and amem.state() == "paused" else 0
+torch.distributed.all_reduce = meet
+""")
+    text = run(build, code)
+
+    events = [event for event, _ in json.loads(text.splitlines()[-1])]
+    assert events.count("groups destroyed") == events.count("groups recreated") == 1
+    assert "1 of the group's ranks could not pause" in text
 
 
 def test_slime_destroys_its_groups_where_amem_is_off(build):

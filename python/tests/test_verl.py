@@ -7,17 +7,12 @@ import json
 WORKER = """
 import asyncio, importlib, json, os, sys, types
 from nccl_job import Job, look_up, open_by_ctypes
-import amem
+import amem, fake_group
 
 seen = []
 def note(event): seen.append([event, amem.stats()["tags"]["nccl"]["resident_bytes"] > 0])
 
-torch = sys.modules["torch"] = types.ModuleType("torch")
-torch.zeros = lambda count, device: device
-torch.cuda = types.SimpleNamespace(is_available=lambda: False)
-distributed = sys.modules["torch.distributed"] = torch.distributed = types.ModuleType("torch.distributed")
-distributed.group = types.SimpleNamespace(WORLD="all trainers")
-distributed.all_reduce = lambda tensor, group: note(f"{group} meet by {tensor}")
+fake_group.install(lambda count, group: note(f"{group} meet"))
 
 class Rollout:
     async def resume(self, tags): note("rollout resumes " + tags[0])
@@ -68,8 +63,8 @@ print(json.dumps(seen))
 """
 
 # Each event, and whether NCCL's memory is on the GPU then.
-TRAINED, EMPTIED, MET = ["trained", True], ["cache emptied", True], ["all trainers meet by cpu", False]
-RELEASED = [["all trainers meet by cpu", True], MET]
+TRAINED, EMPTIED, MET = ["trained", True], ["cache emptied", True], ["all trainers meet", False]
+RELEASED = [["all trainers meet", True], MET]
 STEP = [EMPTIED, ["rollout resumes weights", True], TRAINED, *RELEASED, ["rollout resumes kv_cache", False]]
 LEFT = ["rollouts generate", False]
 

@@ -41,8 +41,8 @@ def of_all_ranks(found, cpu):
 
 
 def train_twice(options, trained, cpu, least_bytes):
-    """`trained(pauses)` returns the losses and the norm of each step, and digests of the model's and the optimizer's weights.
-    Returns what it had on this rank with pauses. `cpu`: a group of Gloo. `least_bytes`: what each pause must release."""
+    """`trained(pauses)` returns the losses and the norm of each step, and digests of the model's and the optimizer's weights;
+    the last rank has losses. `cpu`: a group of Gloo. `least_bytes`: what each pause must release."""
     pauses = None
     if not options.no_pauses:
         from releases import Releases  # needs amem
@@ -62,4 +62,3 @@ def train_twice(options, trained, cpu, least_bytes):
         left = f"{pauses.count} pauses, at least {least_freed >> 20} MiB left each time" if pauses else "no pauses"
         loss, bits = everything[-1][0][-1][0][-1], hashlib.sha256(repr(everything).encode()).hexdigest()[:16]
         print(f"result: {options.mode}, {len(steps)} steps bit-exact, last loss {loss:.4f}, bits {bits}, {left}", flush=True)
-    return with_pauses

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""A stand-in for torch.distributed in programs of the tests."""
+
+import sys
+import types
+
+
+def install(meet):
+    """`import torch.distributed` then finds it. `meet(count, group)`: an all-reduce of [number of ranks that failed]."""
+    torch = sys.modules["torch"] = types.ModuleType("torch")
+    torch.tensor = lambda values, device: values
+    torch.cuda = types.SimpleNamespace(is_available=lambda: False)
+    distributed = sys.modules["torch.distributed"] = torch.distributed = types.ModuleType("torch.distributed")
+    distributed.group = types.SimpleNamespace(WORLD="all trainers")
+    distributed.new_group = lambda backend: backend
+    distributed.get_rank = lambda group: 0
+    distributed.all_reduce = meet
+    return distributed
