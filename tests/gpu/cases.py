@@ -133,7 +133,7 @@ def _torch(build: Path, ranks: int) -> list[Case]:
         cases.append(Case(f"torch.memory.{groups}_groups", [*job, memory, "--groups", groups], 180))
     cases.append(Case("torch.graph", [*job, str(HERE / "torch_graph.py")], 180))
     cases.append(Case("torch.sleep", [*job, str(HERE / "torch_sleep.py"), "--graph"], 300))
-    for name in ("models", "registered", "stages", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric", "vllm", "trainer"):
+    for name in ("models", "registered", "stages", "symmetric", "symmetric_users", "own_symmetric", "nccl_symmetric", "vllm", "trainer", "step_time"):
         rounds = {"ROUNDS": "10000"} if name == "own_symmetric" else {}
         cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240, variables=rounds))
     one_queue = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}  # of the GPU for all streams, as Megatron sets it

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Training steps and generated tokens take as long after a pause and a resume as before. Without CUDA graphs.
+
+amem run -- torchrun --nproc-per-node 2 tests/gpu/torch_step_time.py
+torchrun --nproc-per-node 2 tests/gpu/torch_step_time.py --no-pauses      to compare, without amem
+"""
+
+import argparse
+import os
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+WARM_UP, COUNT, CYCLES = 20, 30, 5
+WIDTH, LAYERS, WORDS = 1024, 8, 32768
+MOST = 1.15  # times as long
+
+
+def expect(condition, what):
+    if not condition:
+        raise SystemExit(f"wrong: {what}")
+
+
+class Training:
+    """DistributedDataParallel reduces the gradients in several collectives."""
+
+    def __init__(self):
+        torch.manual_seed(1)
+        layers = [nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.LayerNorm(WIDTH)) for _ in range(LAYERS)]
+        self.model = DistributedDataParallel(nn.Sequential(*layers).cuda(), bucket_cap_mb=4)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
+        self.data = torch.randn(64, WIDTH, device="cuda")
+
+    def step(self):
+        (self.model(self.data) - self.data).square().mean().backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class Generation:
+    """A token of a model with tensor parallelism: two all-reduces for each layer, then sampling, whose kernels use local memory."""
+
+    def __init__(self):
+        torch.manual_seed(2)
+        self.weights = [torch.randn(WIDTH, WIDTH, device="cuda") / WIDTH for _ in range(2 * LAYERS)]
+        self.output = torch.randn(WIDTH, WORDS, device="cuda")
+
+    @torch.no_grad()
+    def step(self):
+        data = torch.ones(8, WIDTH, device="cuda")
+        for weight in self.weights:
+            data = torch.tanh(data @ weight)
+            dist.all_reduce(data)
+        ordered, places = (data @ self.output).sort(dim=-1, descending=True)
+        chosen = ordered.softmax(dim=-1)[:, :64].multinomial(1)
+        return places.gather(-1, chosen)
+
+
+def times_ms(work):
+    """Of COUNT steps."""
+    found = []
+    for _ in range(COUNT):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        work.step()
+        torch.cuda.synchronize()
+        found.append((time.perf_counter() - begin) * 1e3)
+    return found
+
+
+def slowest(value, cpu):
+    """Of all ranks."""
+    tensor = torch.tensor([value])
+    dist.all_reduce(tensor, dist.ReduceOp.MAX, group=cpu)
+    return float(tensor[0])
+
+
+def measure(work, pauses, cpu):
+    """Medians before and after pauses, and the first step after one."""
+    for _ in range(WARM_UP):
+        work.step()
+    before, after, first = statistics.median(times_ms(work)), [], []
+    for _ in range(CYCLES if pauses else 0):
+        import amem
+
+        amem.pause(group=cpu)  # with the local memory of the context
+        amem.resume()
+        found = times_ms(work)
+        first.append(found[0])
+        after += found[1:]
+    dist.barrier(group=cpu)
+    return [slowest(value, cpu) for value in (before, statistics.median(after or [before]), statistics.median(first or [before]))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-pauses", action="store_true", help="the same work without amem, to compare")
+    pauses = not parser.parse_args().no_pauses
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    cpu = dist.new_group(backend="gloo")
+    results = {type(work).__name__: measure(work, pauses, cpu) for work in (Training(), Generation())}
+    said = []
+    for name, (before, after, first) in results.items():
+        expect(after < MOST * before, f"{name}: a step takes {after:.2f} ms after a pause and {before:.2f} ms before")
+        said.append(f"{name} {before:.2f} ms, after a pause {after:.2f} ms, the first {first:.2f} ms")
+    if dist.get_rank() == 0:
+        print(f"result: {'; '.join(said)}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
