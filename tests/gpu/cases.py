@@ -179,12 +179,16 @@ def _engines(build: Path) -> list[Case]:
     return [Case(name, [*command, *more], 300, 2, variables, lacks=lacks) for name, more in ways.items()]
 
 
-def _verl(build: Path) -> list[Case]:
-    """A whole job of verl, where it and vLLM are installed."""
-    missing = [name for name in ("verl", "vllm") if importlib.util.find_spec(name) is None]
-    lacks = f"{missing[0]} is not installed" if missing else ""
+def _jobs(build: Path) -> list[Case]:
+    """Whole jobs of verl and OpenRLHF, where they and vLLM are installed."""
     path = {"PATH": os.pathsep.join([str(build / "bin"), os.environ.get("PATH", "")])}
-    return [Case("verl.job", [sys.executable, str(HERE / "verl_job.py")], 600, 2, path, lacks=lacks)]
+    cases = []
+    for framework in ("verl", "openrlhf"):
+        missing = [name for name in (framework, "vllm") if importlib.util.find_spec(name) is None]
+        lacks = f"{missing[0]} is not installed" if missing else ""
+        command = [sys.executable, str(HERE / f"{framework}_job.py")]
+        cases.append(Case(f"{framework}.job", command, 600, 2, path, lacks=lacks))
+    return cases
 
 
 def _megatron(build: Path) -> list[Case]:
@@ -291,5 +295,5 @@ def every_case(machine: Machine) -> list[Case]:
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
     return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *compiled_cases(machine),
-            *_engines(build), *_verl(build), *_megatron(build), *_deepspeed(build), *_one_gpu(build),
+            *_engines(build), *_jobs(build), *_megatron(build), *_deepspeed(build), *_one_gpu(build),
             *_two_agents(build)]
