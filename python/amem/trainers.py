@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What amem.verl, amem.openrlhf and amem.slime do in the trainers."""
+"""What amem.verl and amem.openrlhf do in the trainers."""
 
 import logging
 from typing import Any
