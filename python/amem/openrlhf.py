@@ -87,5 +87,4 @@ class _Finder:
 
 def install() -> None:
     """In each worker of Ray, before it imports OpenRLHF (Ray's worker_process_setup_hook)."""
-    if _Finder not in sys.meta_path:
-        sys.meta_path.insert(0, _Finder)
+    sys.meta_path.insert(0, _Finder)
