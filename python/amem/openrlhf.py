@@ -29,7 +29,7 @@ def _shares_gpus(trainer: Any) -> bool:
     return options.colocate_all and not options.async_enable and trainer.vllm_engines is not None
 
 
-def _begin(trainer: Any) -> None:
+def _release_when_loaded(trainer: Any) -> None:
     """Once, when the trainer is loaded. A collective call of the trainers."""
     import torch.distributed
 
@@ -44,7 +44,7 @@ def _begin(trainer: Any) -> None:
         release_nccl(trainer.amem_group, _LOG)
 
 
-def _change(module: Any) -> None:
+def _change_trainer(module: Any) -> None:
     trainer = getattr(module, "ActorPPOTrainer", None)
     if not hasattr(trainer, "broadcast_to_vllm"):
         _LOG.warning("The memory of NCCL stays on the GPU: this OpenRLHF has another trainer.")
@@ -54,7 +54,7 @@ def _change(module: Any) -> None:
     @functools.wraps(init)
     def init_and_release(self, *arguments, **named):
         init(self, *arguments, **named)
-        _begin(self)
+        _release_when_loaded(self)
 
     @functools.wraps(broadcast_to_vllm)
     def broadcast_and_release(self):
@@ -79,7 +79,7 @@ class _Finder:
 
         def execute_and_change(module):
             execute(module)
-            _change(module)
+            _change_trainer(module)
 
         spec.loader.exec_module = execute_and_change
         return spec

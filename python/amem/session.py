@@ -80,7 +80,7 @@ def _pause_together(tags: Tuple[str, ...], group: Any) -> Report:
         report = pause(*tags)
     except BaseException:
         with contextlib.suppress(AmemError):  # the first error says more
-            _meet(group, "", failed=True)
+            _meet(group, "after the pause", failed=True)
         raise
     failed = _meet(group, "after the pause, which has succeeded on this rank")
     if failed:

@@ -42,7 +42,6 @@ sys.path.insert(0, ".")
 
 from amem.openrlhf import install
 install()
-install()
 trainers = importlib.import_module("openrlhf.trainer.ray.ppo_actor")
 engines, options = ["vllm"], types.SimpleNamespace(train=types.SimpleNamespace(colocate_all=True, async_enable=False))
 """

@@ -34,20 +34,20 @@ def begin(doc, modes):
     return parser.parse_args()
 
 
-def of_all_ranks(found, cpu):
+def of_all_ranks(found, gloo_group):
     gathered = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, found, group=cpu)
+    dist.all_gather_object(gathered, found, group=gloo_group)
     return gathered
 
 
-def train_twice(options, trained, cpu, least_bytes):
+def train_twice(options, trained, gloo_group, least_bytes):
     """`trained(pauses)` returns the losses and the norm of each step, and digests of the model's and the optimizer's weights;
-    the last rank has losses. `cpu`: a group of Gloo. `least_bytes`: what each pause must release."""
+    the last rank has losses. `gloo_group`: a group of Gloo. `least_bytes`: what each pause must release."""
     pauses = None
     if not options.no_pauses:
         from releases import Releases  # needs amem
 
-        pauses = Releases(cpu, least_bytes)
+        pauses = Releases(gloo_group, least_bytes)
     # First with pauses: communicators are also created after one, and the second training has those that were away.
     with_pauses = trained(pauses)
     steps, weights, masters = trained(None)
@@ -56,8 +56,8 @@ def train_twice(options, trained, cpu, least_bytes):
     expect(masters == with_pauses[2], "the optimizer has other weights than without pauses")
     expect(all(norm > 0 for _, norm in steps), f"gradients are 0: {steps}")
     expect(not steps[0][0] or sum(steps[-1][0]) < sum(steps[0][0]), f"the model does not learn: {steps}")
-    everything = of_all_ranks(with_pauses, cpu)
-    least_freed = min(of_all_ranks(pauses.least_freed if pauses else 0, cpu))
+    everything = of_all_ranks(with_pauses, gloo_group)
+    least_freed = min(of_all_ranks(pauses.least_freed if pauses else 0, gloo_group))
     if dist.get_rank() == 0:
         left = f"{pauses.count} pauses, at least {least_freed >> 20} MiB left each time" if pauses else "no pauses"
         loss, bits = everything[-1][0][-1][0][-1], hashlib.sha256(repr(everything).encode()).hexdigest()[:16]

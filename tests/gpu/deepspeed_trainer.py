@@ -144,8 +144,8 @@ def trained(mode, pauses):
 def main():
     options = begin(__doc__, MODES)
     deepspeed.init_distributed("nccl")  # with device_id: the first communicator is there at once, others are split off
-    cpu = dist.new_group(backend="gloo")
-    train_twice(options, lambda pauses: trained(options.mode, pauses), cpu, LEAST_BYTES)
+    gloo_group = dist.new_group(backend="gloo")
+    train_twice(options, lambda pauses: trained(options.mode, pauses), gloo_group, LEAST_BYTES)
     dist.barrier(device_ids=[torch.cuda.current_device()])
     dist.destroy_process_group()
 

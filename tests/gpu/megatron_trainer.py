@@ -197,10 +197,10 @@ def main():
     options = begin(__doc__, MODES)
     mode = MODES[options.mode]
     dist.init_process_group("nccl")  # without device_id, as Megatron's own: communicators come with their first call
-    cpu = dist.new_group(backend="gloo")
+    gloo_group = dist.new_group(backend="gloo")
     parallel_state.initialize_model_parallel(mode.tensor, mode.pipeline)
     dist.barrier(device_ids=[torch.cuda.current_device()])
-    train_twice(options, lambda pauses: trained(mode, pauses), cpu, LEAST_BYTES)
+    train_twice(options, lambda pauses: trained(mode, pauses), gloo_group, LEAST_BYTES)
     dist.barrier(device_ids=[torch.cuda.current_device()])
     parallel_state.destroy_model_parallel()
     dist.destroy_process_group()

@@ -10,21 +10,21 @@ import amem
 
 
 class Releases:
-    def __init__(self, cpu, least_bytes):
-        """`cpu`: a group of Gloo with all ranks. `least_bytes`: what each pause must release."""
-        self.cpu, self.least_bytes = cpu, least_bytes
+    def __init__(self, gloo_group, least_bytes):
+        """`gloo_group`: a group of Gloo with all ranks. `least_bytes`: what each pause must release."""
+        self.gloo_group, self.least_bytes = gloo_group, least_bytes
         self.least_freed, self.count = None, 0
         amem.resume_on_call()
 
     def meet(self):
-        dist.barrier(group=self.cpu)
+        dist.barrier(group=self.gloo_group)
 
     def release(self):
         """NCCL's memory leaves, and half as much of other memory is written while it is away."""
         torch.cuda.empty_cache()
         self.meet()
         before, _ = torch.cuda.mem_get_info()
-        report = amem.pause("nccl", group=self.cpu)
+        report = amem.pause("nccl", group=self.gloo_group)
         freed = torch.cuda.mem_get_info()[0] - before
         expect(amem.state("nccl") == "paused", "NCCL's memory did not leave")
         expect(report.released_bytes > self.least_bytes, f"only {report.released_bytes} bytes were released")

@@ -13,17 +13,13 @@ import time
 
 import torch
 import torch.distributed as dist
+from compared_training import expect
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 WARM_UP, COUNT, CYCLES = 20, 30, 5
 WIDTH, LAYERS, WORDS = 1024, 8, 32768
 MOST = 1.15  # times as long
-
-
-def expect(condition, what):
-    if not condition:
-        raise SystemExit(f"wrong: {what}")
 
 
 class Training:
@@ -73,14 +69,14 @@ def times_ms(work):
     return found
 
 
-def slowest(value, cpu):
+def slowest(value, gloo_group):
     """Of all ranks."""
     tensor = torch.tensor([value])
-    dist.all_reduce(tensor, dist.ReduceOp.MAX, group=cpu)
+    dist.all_reduce(tensor, dist.ReduceOp.MAX, group=gloo_group)
     return float(tensor[0])
 
 
-def measure(work, pauses, cpu):
+def measure(work, pauses, gloo_group):
     """Medians before and after pauses, and the first step after one."""
     for _ in range(WARM_UP):
         work.step()
@@ -88,13 +84,13 @@ def measure(work, pauses, cpu):
     for _ in range(CYCLES if pauses else 0):
         import amem
 
-        amem.pause(group=cpu)  # with the local memory of the context
+        amem.pause(group=gloo_group)  # with the local memory of the context
         amem.resume()
         found = times_ms(work)
         first.append(found[0])
         after += found[1:]
-    dist.barrier(group=cpu)
-    return [slowest(value, cpu) for value in (before, statistics.median(after or [before]), statistics.median(first or [before]))]
+    dist.barrier(group=gloo_group)
+    return [slowest(value, gloo_group) for value in (before, statistics.median(after or [before]), statistics.median(first or [before]))]
 
 
 def main():
@@ -103,8 +99,8 @@ def main():
     pauses = not parser.parse_args().no_pauses
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
-    cpu = dist.new_group(backend="gloo")
-    results = {type(work).__name__: measure(work, pauses, cpu) for work in (Training(), Generation())}
+    gloo_group = dist.new_group(backend="gloo")
+    results = {type(work).__name__: measure(work, pauses, gloo_group) for work in (Training(), Generation())}
     said = []
     for name, (before, after, first) in results.items():
         expect(after < MOST * before, f"{name}: a step takes {after:.2f} ms after a pause and {before:.2f} ms before")

@@ -23,9 +23,9 @@ LEAST_BYTES = 256 << 20  # of one communicator
 
 
 class Trainer:
-    def __init__(self, cpu):
+    def __init__(self, gloo_group):
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.nccl = Releases(cpu, LEAST_BYTES)
+        self.nccl = Releases(gloo_group, LEAST_BYTES)
 
     def losses(self, wrap, releases):
         """Of training steps. With `releases` NCCL's memory leaves after each of them."""
