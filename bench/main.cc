@@ -49,8 +49,7 @@ class Bench {
     }
     if (options_.wants("calls")) {
       say("calls through amem and past it, in turns");
-      for (const std::string& collective : options_.collectives)
-        report_.add(bench::measure_calls(contenders_, options_.gpus, collective, options_.calls));
+      report_.add(bench::measure_calls(contenders_, options_.gpus, options_.calls));
     }
     fmt::print("{}\n", options_.json_path);
     return report_.verified();

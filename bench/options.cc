@@ -36,9 +36,8 @@ void Options::add_to(CLI::App& app) {
                  "floats a rank of every collective; 17,16384,4194304, simulated 17,16384,100000")
       ->delimiter(',');
   collectives = all_collectives();
-  app.add_option(
-         "--collectives", collectives,
-         fmt::format("whose bandwidth and calls: {}; all by default", fmt::join(collectives, ", ")))
+  app.add_option("--collectives", collectives,
+                 fmt::format("whose bandwidth: {}; all by default", fmt::join(collectives, ", ")))
       ->delimiter(',')
       ->check(CLI::IsMember(collectives));
   app.add_option("--cycles", cycles, "pauses and resumes; the first stands apart")
@@ -61,8 +60,7 @@ void Options::add_to(CLI::App& app) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--block-ms", bandwidth.block_ms,
                  "about how long one measurement is; 20, simulated 50");
-  app.add_option("--call-rounds", calls.rounds,
-                 "pairs of measurements of each size of calls; 401, simulated 5")
+  app.add_option("--call-rounds", calls.rounds, "pairs of measurements of calls; 401, simulated 5")
       ->check(CLI::Range(1, 100000));
   app.add_option("--away-ms", away_ms,
                  "how long the timeline's ranks stay paused, and twice what they work; 1000, "
@@ -86,9 +84,7 @@ void Options::fill_in(const demo::Machine& machine) {
   if (bandwidth.largest_bytes == 0) bandwidth.largest_bytes = size_t{1} << (simulated ? 20 : 28);
   if (bandwidth.rounds == 0) bandwidth.rounds = simulated ? 3 : 9;
   if (bandwidth.block_ms == 0) bandwidth.block_ms = simulated ? 50 : 20;
-  // Beyond that a few runs with a process for each way tell enough (docs/benchmarks.md).
-  calls.largest_bytes = std::min(bandwidth.largest_bytes, size_t{1} << 25);
-  calls.repeats = simulated ? 20 : 200;
+  calls.repeats = 2000;
   if (calls.rounds == 0) calls.rounds = simulated ? 5 : 401;
 }
 

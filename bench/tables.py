@@ -170,21 +170,12 @@ def print_bandwidth(records):
 def print_calls(records):
     for r in records:
         rows = []
-        for row in r["sizes"]:
-            cells = [row["bytes"]]
-            for measured in (row[how] for how in ("queued", "grouped", "waited")):
-                share = measured["of_direct"]
-                quartiles = " - ".join(fixed(3, share["lower_quartile"], share["upper_quartile"]))
-                cells += [*fixed(0, measured["amem_ns"]["median"]), *fixed(4, share["median"]), quartiles]
-            rows.append(cells)
-        if "empty" in r:
-            past, more = r["empty"]["direct_ns"]["median"], r["empty"]["added_ns"]["median"]
-            rows.append(f"a call that launches nothing: {past:.0f} ns past amem, {more:.1f} ns more through it")
-        title = f"{r['collective']} through amem against NCCL's own functions, in turns: ns of one, and the share of their "
-        hows = [f"{how} (quartiles)" for how in ("queued", "grouped", "waited for")]
-        above = "{:>10} | {:>29} | {:>29} | {:>29}".format("", *hows)
-        layout = "{:>10}" + " | {:>8} {:>6} {:>13}" * 3
-        table(title + "rate or latency", layout, above, ("bytes", *("ns", "share", "") * 3), *rows)
+        for how in ("alone", "grouped"):
+            more = r[how]["added_ns"]
+            quartiles = " - ".join(fixed(1, more["lower_quartile"], more["upper_quartile"]))
+            rows.append((how, *fixed(0, *(r[how][name]["median"] for name in ("direct_ns", "amem_ns"))), *fixed(1, more["median"]), quartiles))
+        title = "An all_reduce without data through amem and past it, in turns: nanoseconds of one, and those that amem adds"
+        table(title, "{:>8} | {:>7} {:>7} | {:>6} {:>13}", ("", "past", "through", "added", "(quartiles)"), *rows)
 
 
 TABLES = {

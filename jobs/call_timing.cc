@@ -3,32 +3,104 @@
 #include "jobs/call_timing.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <array>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace jobs {
 
 namespace {
 
-/// The function of this name in NCCL itself, past the libnccl.so.2 that this process is linked
-/// with.
-template <typename Function>
-Function nccls_own(void* nccl, const char* name, Function linked) {
-  const auto found = reinterpret_cast<Function>(dlsym(nccl, name));
-  if (found == nullptr) throw std::runtime_error(std::string(name) + " is not in NCCL");
-  if (found == linked) throw std::runtime_error("calls reach NCCL without amem");
-  return found;
-}
+struct NcclCalls {
+  decltype(&ncclAllReduce) all_reduce = ncclAllReduce;
+  decltype(&ncclGroupStart) group_start = ncclGroupStart;
+  decltype(&ncclGroupEnd) group_end = ncclGroupEnd;
+};
+
+/// The symbols of a library's file. Those in memory mean amem's functions.
+class SymbolFile {
+ public:
+  explicit SymbolFile(const char* path) {
+    std::ifstream file(path, std::ios::binary);
+    bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    if (bytes_.size() < sizeof(ElfW(Ehdr)))
+      throw std::runtime_error(std::string("no ELF file: ") + path);
+    const auto* header = at<ElfW(Ehdr)>(0);
+    sections_ = {at<ElfW(Shdr)>(header->e_shoff), header->e_shnum};
+  }
+
+  /// Relative to the load address; 0 if the library does not define it.
+  uintptr_t find(const char* name) const {
+    for (const ElfW(Shdr) & section : sections_) {
+      if (section.sh_type != SHT_DYNSYM) continue;
+      const char* const names = at<char>(sections_[section.sh_link].sh_offset);
+      const auto* const symbols = at<ElfW(Sym)>(section.sh_offset);
+      for (const ElfW(Sym) & symbol : std::span(symbols, section.sh_size / sizeof *symbols))
+        if (strcmp(names + symbol.st_name, name) == 0) return symbol.st_value;
+    }
+    return 0;
+  }
+
+ private:
+  template <typename T>
+  const T* at(size_t offset) const {
+    return reinterpret_cast<const T*>(bytes_.data() + offset);
+  }
+
+  std::vector<char> bytes_;
+  std::span<const ElfW(Shdr)> sections_;
+};
+
+/// The NCCL of this process, whose functions it gives without amem's.
+class OwnNccl {
+ public:
+  explicit OwnNccl(const std::string& path) : symbols_(path.c_str()) {
+    void* const nccl = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (nccl == nullptr || dlinfo(nccl, RTLD_DI_LINKMAP, &loaded_) != 0)
+      throw std::runtime_error(path + " is not the NCCL of this process");
+  }
+
+  /// Replaces a function that this program is linked with by NCCL's own.
+  template <typename Function>
+  void replace(Function& linked, const char* name) const {
+    const uintptr_t offset = symbols_.find(name);
+    if (offset == 0) throw std::runtime_error(std::string(name) + " is not in NCCL");
+    const auto own = reinterpret_cast<Function>(loaded_->l_addr + offset);
+    if (own == linked) throw std::runtime_error("calls reach NCCL without amem");
+    linked = own;
+  }
+
+ private:
+  SymbolFile symbols_;
+  const link_map* loaded_ = nullptr;
+};
 
 NcclCalls nccls_own(const std::string& nccl_file) {
-  void* const nccl = dlopen(nccl_file.c_str(), RTLD_NOW | RTLD_NOLOAD);
-  if (nccl == nullptr) throw std::runtime_error(nccl_file + " is not the NCCL of this process");
+  const OwnNccl nccl(nccl_file);
   NcclCalls calls;
-#define NCCL_CALL(name, function) calls.name = nccls_own(nccl, #function, kLinkedCalls.name);
-#include "jobs/nccl_calls.def"
-#undef NCCL_CALL
+  nccl.replace(calls.all_reduce, "ncclAllReduce");
+  nccl.replace(calls.group_start, "ncclGroupStart");
+  nccl.replace(calls.group_end, "ncclGroupEnd");
   return calls;
+}
+
+double nanoseconds(const NcclCalls& calls, ncclComm_t comm, int repeats, bool grouped) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    if (grouped) JOB_NCCL(calls.group_start());
+    JOB_NCCL(calls.all_reduce(nullptr, nullptr, 0, ncclFloat32, ncclSum, comm, nullptr));
+    if (grouped) JOB_NCCL(calls.group_end());
+  }
+  const std::chrono::duration<double, std::nano> all = std::chrono::steady_clock::now() - start;
+  return all.count() / repeats;
 }
 
 }  // namespace
@@ -38,23 +110,21 @@ Orders CallTiming::orders() {
 }
 
 std::string CallTiming::time_calls(Words& words) {
-  std::string name, collective, nccl_file;
-  size_t count = 0;
+  std::string name, nccl_file;
   int repeats = 0, rounds = 0;
   bool grouped = false;
-  words >> name >> collective >> count >> repeats >> rounds >> grouped >> nccl_file;
-  Communicator& communicator = communicators_.find(name);
-  const std::array<NcclCalls, 2> ways = {nccls_own(nccl_file), kLinkedCalls};
+  words >> name >> repeats >> rounds >> grouped >> nccl_file;
+  ncclComm_t const comm = communicators_.find(name).get();
+  const std::array<NcclCalls, 2> ways = {nccls_own(nccl_file), NcclCalls()};
   std::string answer;
-  communicator.make_buffers(count);
   for (int round = 0; round < rounds; ++round) {
-    std::array<double, 2> seconds{};
+    std::array<double, 2> found{};
     // Each is first in every other round.
     for (int turn = 0; turn < 2; ++turn) {
       const auto way = static_cast<size_t>((round + turn) % 2);
-      seconds[way] = communicator.time_calls(ways[way], collective, count, repeats, grouped);
+      found[way] = nanoseconds(ways[way], comm, repeats, grouped);
     }
-    for (const double of_way : seconds) answer += std::to_string(of_way * 1e9 / repeats) + " ";
+    for (const double of_way : found) answer += std::to_string(of_way) + " ";
   }
   return answer;
 }

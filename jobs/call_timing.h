@@ -9,18 +9,17 @@
 
 namespace jobs {
 
-/// The cost of amem for a collective: NCCL's functions as an application calls them, and the same
-/// functions called directly, in turns on one communicator of one process. Differences between
-/// processes (placement of memory and threads) are larger than the cost of amem; in one process
-/// they are equal for both.
+/// The cost of amem for a call: NCCL's functions as an application calls them, and the same
+/// functions called directly, in turns on one communicator of one process. The calls are for no
+/// data: NCCL returns before it asks the driver anything (taskAppend(), enqueue.cc@v2.28.9-1), so
+/// amem does not notice those that pass it.
 class CallTiming {
  public:
   explicit CallTiming(CommunicatorOrders& communicators) : communicators_(communicators) {}
 
-  /// `time_calls COMMUNICATOR COLLECTIVE COUNT REPEATS ROUNDS GROUPED NCCL_FILE`, on every member:
-  /// in each round, REPEATS collectives of COUNT floats are queued and waited for, once in each
-  /// way; each in its own NCCL group if GROUPED is 1. Returns the nanoseconds of one collective for
-  /// each round, of NCCL alone and of amem. The commands refer to this object.
+  /// `time_calls COMMUNICATOR REPEATS ROUNDS GROUPED NCCL_FILE`: in each round REPEATS all_reduces
+  /// without data in each of the two ways, each in its own NCCL group if GROUPED is 1. Returns the
+  /// nanoseconds of one for each round, direct and through amem. The commands refer to this object.
   Orders orders();
 
  private:

@@ -11,7 +11,7 @@ namespace jobs {
 
 struct Communicator::Collective {
   const char* name;
-  void (Communicator::*enqueue)(size_t count, const NcclCalls& calls);
+  void (Communicator::*enqueue)(size_t count);
 };
 
 const Communicator::Collective Communicator::kCollectives[] = {
@@ -191,61 +191,58 @@ void Communicator::check_all(const std::vector<size_t>& counts) {
   }
 }
 
-void Communicator::enqueue_all_reduce(size_t count, const NcclCalls& calls) {
-  check_started(calls.all_reduce(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
-                                 count, ncclFloat32, ncclSum, comm_, stream_),
+void Communicator::enqueue_all_reduce(size_t count) {
+  check_started(ncclAllReduce(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                              ncclFloat32, ncclSum, comm_, stream_),
                 "ncclAllReduce");
 }
 
-void Communicator::enqueue_all_gather(size_t count, const NcclCalls& calls) {
-  check_started(calls.all_gather(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
-                                 count, ncclFloat32, comm_, stream_),
+void Communicator::enqueue_all_gather(size_t count) {
+  check_started(ncclAllGather(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                              ncclFloat32, comm_, stream_),
                 "ncclAllGather");
 }
 
-void Communicator::enqueue_reduce_scatter(size_t count, const NcclCalls& calls) {
-  check_started(calls.reduce_scatter(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
-                                     count, ncclFloat32, ncclSum, comm_, stream_),
+void Communicator::enqueue_reduce_scatter(size_t count) {
+  check_started(ncclReduceScatter(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
+                                  count, ncclFloat32, ncclSum, comm_, stream_),
                 "ncclReduceScatter");
 }
 
-void Communicator::enqueue_broadcast(size_t count, const NcclCalls& calls) {
-  enqueue_broadcast_of(root_of(count), count, calls);
-}
+void Communicator::enqueue_broadcast(size_t count) { enqueue_broadcast_of(root_of(count), count); }
 
-void Communicator::enqueue_broadcast_of(int root, size_t count, const NcclCalls& calls) {
-  check_started(calls.broadcast(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_),
-                                count, ncclFloat32, root, comm_, stream_),
+void Communicator::enqueue_broadcast_of(int root, size_t count) {
+  check_started(ncclBroadcast(reinterpret_cast<void*>(send_), reinterpret_cast<void*>(recv_), count,
+                              ncclFloat32, root, comm_, stream_),
                 "ncclBroadcast");
 }
 
-void Communicator::enqueue_all_to_all(size_t count, const NcclCalls& calls) {
-  check_started(calls.group_start(), "ncclGroupStart");
+void Communicator::enqueue_all_to_all(size_t count) {
+  check_started(ncclGroupStart(), "ncclGroupStart");
   for (int peer = 0; peer < ranks_; ++peer) {
     const size_t offset = count * static_cast<size_t>(peer) * sizeof(float);
-    enqueue_send(send_ + offset, count, peer, calls);
-    enqueue_receive(recv_ + offset, count, peer, calls);
+    enqueue_send(send_ + offset, count, peer);
+    enqueue_receive(recv_ + offset, count, peer);
   }
-  check_started(calls.group_end(), "ncclGroupEnd");
+  check_started(ncclGroupEnd(), "ncclGroupEnd");
 }
 
-void Communicator::enqueue_send_recv(size_t count, const NcclCalls& calls) {
-  check_started(calls.group_start(), "ncclGroupStart");
-  enqueue_send(send_, count, (rank_ + 1) % ranks_, calls);
-  enqueue_receive(recv_, count, (rank_ + ranks_ - 1) % ranks_, calls);
-  check_started(calls.group_end(), "ncclGroupEnd");
+void Communicator::enqueue_send_recv(size_t count) {
+  check_started(ncclGroupStart(), "ncclGroupStart");
+  enqueue_send(send_, count, (rank_ + 1) % ranks_);
+  enqueue_receive(recv_, count, (rank_ + ranks_ - 1) % ranks_);
+  check_started(ncclGroupEnd(), "ncclGroupEnd");
 }
 
-void Communicator::enqueue_send(Address from, size_t count, int receiver, const NcclCalls& calls) {
+void Communicator::enqueue_send(Address from, size_t count, int receiver) {
   check_started(
-      calls.send(reinterpret_cast<void*>(from), count, ncclFloat32, receiver, comm_, stream_),
+      ncclSend(reinterpret_cast<void*>(from), count, ncclFloat32, receiver, comm_, stream_),
       "ncclSend");
 }
 
-void Communicator::enqueue_receive(Address to, size_t count, int sender, const NcclCalls& calls) {
-  check_started(
-      calls.receive(reinterpret_cast<void*>(to), count, ncclFloat32, sender, comm_, stream_),
-      "ncclRecv");
+void Communicator::enqueue_receive(Address to, size_t count, int sender) {
+  check_started(ncclRecv(reinterpret_cast<void*>(to), count, ncclFloat32, sender, comm_, stream_),
+                "ncclRecv");
 }
 
 void Communicator::use_all(const std::vector<size_t>& counts) {
@@ -254,7 +251,7 @@ void Communicator::use_all(const std::vector<size_t>& counts) {
   JOB_CUDA(fill8(send_, 0x3c, send_floats_ * sizeof(float)));
   JOB_CUDA(stream_synchronize(nullptr));  // see put()
   for (size_t count : counts)
-    for (const Collective& each : kCollectives) (this->*each.enqueue)(count, kLinkedCalls);
+    for (const Collective& each : kCollectives) (this->*each.enqueue)(count);
   JOB_CUDA(stream_synchronize(stream_));
   release_buffers();
 }
@@ -272,19 +269,11 @@ void Communicator::make_buffers(size_t count) {
 
 double Communicator::time(const std::string& name, size_t count, int repeats, int warm_ups) {
   make_buffers(count);
-  time_calls(kLinkedCalls, name, count, warm_ups);
-  return time_calls(kLinkedCalls, name, count, repeats);
-}
-
-double Communicator::time_calls(const NcclCalls& calls, const std::string& name, size_t count,
-                                int repeats, bool grouped) {
   const auto enqueue = collective(name).enqueue;
+  for (int i = 0; i < warm_ups; ++i) (this->*enqueue)(count);
+  JOB_CUDA(stream_synchronize(stream_));
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    if (grouped) JOB_NCCL(ncclGroupStart());
-    (this->*enqueue)(count, calls);
-    if (grouped) JOB_NCCL(ncclGroupEnd());
-  }
+  for (int i = 0; i < repeats; ++i) (this->*enqueue)(count);
   JOB_CUDA(stream_synchronize(stream_));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "jobs/device.h"
-#include "jobs/nccl_calls.h"
 #include "nccl.h"
 
 namespace jobs {
@@ -64,14 +63,10 @@ class Communicator {
   /// Returns the seconds until they are complete. The warm-ups before them are not timed and
   /// synchronize the ranks.
   double time(const std::string& collective, size_t count, int repeats, int warm_ups = 0);
-  /// The same for one way of calling NCCL; each collective in its own NCCL group if `grouped`.
-  /// REQUIRES: make_buffers() with this count.
-  double time_calls(const NcclCalls& calls, const std::string& collective, size_t count,
-                    int repeats, bool grouped = false);
   /// Makes the buffers large enough for every collective with this number of floats.
   void make_buffers(size_t count);
   /// One all_reduce, without a wait.
-  void enqueue_all_reduce(size_t count, const NcclCalls& calls = kLinkedCalls);
+  void enqueue_all_reduce(size_t count);
 
  private:
   struct Collective;
@@ -79,15 +74,14 @@ class Communicator {
   /// Throws std::runtime_error for an unknown name.
   static const Collective& collective(const std::string& name);
 
-  void enqueue_all_gather(size_t count, const NcclCalls& calls = kLinkedCalls);
-  void enqueue_reduce_scatter(size_t count, const NcclCalls& calls = kLinkedCalls);
-  void enqueue_broadcast(size_t count, const NcclCalls& calls = kLinkedCalls);
-  void enqueue_broadcast_of(int root, size_t count, const NcclCalls& calls = kLinkedCalls);
-  void enqueue_all_to_all(size_t count, const NcclCalls& calls = kLinkedCalls);
-  void enqueue_send_recv(size_t count, const NcclCalls& calls = kLinkedCalls);
-  void enqueue_send(Address from, size_t count, int receiver,
-                    const NcclCalls& calls = kLinkedCalls);
-  void enqueue_receive(Address to, size_t count, int sender, const NcclCalls& calls = kLinkedCalls);
+  void enqueue_all_gather(size_t count);
+  void enqueue_reduce_scatter(size_t count);
+  void enqueue_broadcast(size_t count);
+  void enqueue_broadcast_of(int root, size_t count);
+  void enqueue_all_to_all(size_t count);
+  void enqueue_send_recv(size_t count);
+  void enqueue_send(Address from, size_t count, int receiver);
+  void enqueue_receive(Address to, size_t count, int sender);
   /// check_nccl() after NCCL has started the call, which a communicator with blocking = 0 leaves to
   /// a thread of NCCL.
   void check_started(ncclResult_t result, const char* call) const;

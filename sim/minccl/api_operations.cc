@@ -36,10 +36,11 @@ ncclResult_t enqueue_collective(CollectiveWork work, ncclComm_t comm, amemStream
   MINCCL_TRY(check_type(work.type));
   MINCCL_TRY(check_reduction(work));
   MINCCL_TRY(check_peer(comm, work.root));
+  if (work.count == 0) return ncclSuccess;  // as NCCL, which looks at nothing else then
   work.protocol = protocol_for(work.count * element_bytes(work.type));
   PendingOperation operation;
   operation.stream = stream;
-  if (work.count > 0) operation.collectives.push_back(work);
+  operation.collectives.push_back(work);
   return add_operation(comm, std::move(operation));
 }
 
