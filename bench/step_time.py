@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""What amem costs a PyTorch job that does not pause: steps of tests/gpu/torch_step_time.py with and without amem.
+
+Two jobs that run the same differ by the placement of their threads and memory, so many jobs run in turns, in both orders.
+Prints for each kind of work the milliseconds of a step: the median of the jobs, and the fastest and the slowest job.
+
+  python3 bench/step_time.py [--pairs N] [--gpus N]       needs amem and torchrun on PATH
+"""
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+JOB = Path(__file__).resolve().parent.parent / "tests" / "gpu" / "torch_step_time.py"
+LIMIT_S = 120
+
+
+def read_steps(output):
+    """{work: milliseconds of a step}"""
+    found = re.search(r"^result: (.*)$", output, re.MULTILINE)
+    return {name: each["before"] for name, each in json.loads(found[1]).items()} if found else None
+
+
+def run(prefix, gpus):
+    command = [*prefix, "torchrun", f"--nproc-per-node={gpus}", str(JOB), "--no-pauses"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    steps = read_steps(done.stdout)
+    if done.returncode != 0 or steps is None:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-1000:]}\n{done.stderr[-3000:]}")
+    return steps
+
+
+def row(name, with_amem, without):
+    """Of a table in Markdown."""
+    cells = [f"{statistics.median(times):.2f} ({min(times):.2f}–{max(times):.2f})" for times in (without, with_amem)]
+    ratios = [statistics.median(with_amem) / statistics.median(without), min(with_amem) / min(without)]
+    return f"| {' | '.join([name, *cells, *(f'{ratio:.3f}' for ratio in ratios)])} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--gpus", type=int, default=2)
+    options = parser.parse_args()
+    variants = {"without": [], "with": ["amem", "run", "--"]}
+    found = {name: [] for name in variants}
+    for pair in range(options.pairs):
+        for name in sorted(variants, reverse=pair % 2 == 0):
+            found[name].append(run(variants[name], options.gpus))
+    print("| a step, ms | without amem | with amem | ratio of the medians | ratio of the fastest |")
+    print("|---|---|---|---|---|")
+    for work in found["with"][0]:
+        print(row(work, *([steps[work] for steps in found[name]] for name in ("with", "without"))))
+
+
+if __name__ == "__main__":
+    main()
