@@ -191,21 +191,22 @@ def _jobs(build: Path) -> list[Case]:
     return cases
 
 
-def _megatron(build: Path) -> list[Case]:
-    """Trainings of Megatron Core, where it is installed, with the setting that Megatron demands."""
-    lacks = "" if importlib.util.find_spec("megatron") else "Megatron Core is not installed"
-    variables = {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-    job = [str(build / "bin" / "amem"), "run", "--", *torchrun(2), str(HERE / "megatron_trainer.py")]
-    return [Case(f"megatron.{mode}", [*job, mode], 240, 2, variables, lacks=lacks) for mode in ("tp", "pp", "dp")]
-
-
-def _deepspeed(build: Path) -> list[Case]:
-    """Trainings with ZeRO of DeepSpeed, where it is installed."""
-    lacks = "" if importlib.util.find_spec("deepspeed") else "DeepSpeed is not installed"
+def _trainers(build: Path) -> list[Case]:
+    """Trainings on two GPUs with parts of frameworks, where these are installed."""
+    job = [str(build / "bin" / "amem"), "run", "--", *torchrun(2)]
     variables = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-    job = [str(build / "bin" / "amem"), "run", "--", *torchrun(2), str(HERE / "deepspeed_trainer.py")]
-    modes = ("zero1", "zero2", "zero3")
-    return [Case(f"deepspeed.{mode}", [*job, mode], 240, 2, variables, lacks=lacks) for mode in modes]
+
+    def case(name: str, script: str, *mode: str, **more: str) -> Case:
+        framework = name.split(".")[0]
+        lacks = "" if importlib.util.find_spec(framework) else f"{framework} is not installed"
+        return Case(name, [*job, str(HERE / f"{script}.py"), *mode], 240, 2, {**variables, **more}, lacks=lacks)
+
+    one_queue = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}  # Megatron demands it
+    return [
+        *(case(f"megatron.{mode}", "megatron_trainer", mode, **one_queue) for mode in ("tp", "pp", "dp")),
+        *(case(f"deepspeed.{mode}", "deepspeed_trainer", mode) for mode in ("zero1", "zero2", "zero3")),
+        case("slime.groups", "slime_groups"),
+    ]
 
 
 def _one_gpu(build: Path) -> list[Case]:
@@ -295,5 +296,5 @@ def every_case(machine: Machine) -> list[Case]:
     build, ranks = machine.build, min(machine.gpus, MOST_RANKS)
     programs = [*_contract(machine), *_demo(build, ranks), *_process(machine), _seeded(machine)]
     return [*programs, *_catching(machine), *_torch(build, ranks), *_regions(build), *compiled_cases(machine),
-            *_engines(build), *_jobs(build), *_megatron(build), *_deepspeed(build), *_one_gpu(build),
+            *_engines(build), *_jobs(build), *_trainers(build), *_one_gpu(build),
             *_two_agents(build)]
