@@ -7,6 +7,7 @@
 #include "clients/graphs/graph_calls.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/driver_calls/registrations.h"
+#include "clients/symmetric/nvshmem_calls.h"
 #include "clients/symmetric/torch_calls.h"
 #include "clients/tensors/access_debug.h"
 #include "clients/tensors/memory_calls.h"
@@ -17,6 +18,7 @@ void amem::catch_calls() {
   catch_memory_calls();
   catch_illegal_accesses();
   catch_torch_calls();
+  catch_nvshmem_calls();
   catch_registrations();
   catch_graph_calls();
   catch_nccl();

@@ -145,9 +145,8 @@ void patch(const Image& image, const Interception& client, SeenImages::Entry& se
       named->visit(image);
   visit_slots(image, [&](const Slot& slot) {
     seen.was_unbound |= slot.is_unbound;
-    const void* function = loader_entry_for(slot);
-    if (function == nullptr)
-      function = named_entry(slot.symbol, slot.is_unbound ? 0 : slot.function, &image);
+    const void* function = named_entry(slot.symbol, slot.is_unbound ? 0 : slot.function, &image);
+    if (function == nullptr) function = loader_entry_for(slot);
     // An unbound slot of a target's function is bound by the target's symbol, which is redirected.
     if (function == nullptr && !slot.is_unbound) function = client.replacement(slot.function);
     if (function != nullptr) (void)set_slot(image, slot, function);

@@ -52,7 +52,7 @@ struct NamedFunctions {
 
 /// Call it before start_interposition(), for at most kMostNamed. Has no effect if it was called
 /// with the same object.
-inline constexpr int kMostNamed = 6;
+inline constexpr int kMostNamed = 7;
 void intercept_names(const NamedFunctions& functions);
 
 /// Starts the interception: patches the images of this process, and later images when dlopen(3) or

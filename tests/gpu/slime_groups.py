@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Trainers with slime's own process groups, which it destroys and recreates around each sleep; with amem.slime they stay.
 
-Losses and weights are the same to the last bit as without sleeps. Nothing of Megatron: this module makes the calls of
-MegatronTrainRayActor.init(), sleep() and wake_up().
+Losses and weights are the same to the last bit as without sleeps. Nothing of Megatron: this module makes the calls that
+slime's MegatronTrainRayActor makes at its start, when it goes to sleep and when it wakes up.
 
 amem run -- torchrun --nproc-per-node 2 tests/gpu/slime_groups.py
 torchrun --nproc-per-node 2 tests/gpu/slime_groups.py --without-amem      slime alone, to compare

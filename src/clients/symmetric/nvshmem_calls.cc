@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "clients/symmetric/nvshmem_calls.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+
+#include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/symmetric/library_calls.h"
+
+namespace amem {
+namespace {
+
+constexpr const char* kGetProcAddress = "cuGetProcAddress";
+
+std::span<const LibraryCall> own_calls() {
+  static const std::array<LibraryCall, 2> all{
+      library_call<&Driver::cuMemCreate, &create_symmetric>("cuMemCreate", "cuMemCreate"),
+      library_call<&Driver::cuMemGetHandleForAddressRange, &hooks::cuMemGetHandleForAddressRange>(
+          "cuMemGetHandleForAddressRange", "cuMemGetHandleForAddressRange")};
+  return all;
+}
+
+/// The driver's, in its form with four arguments.
+using GetProcAddress = DriverResult(const char*, void**, int, uint64_t);
+constinit std::atomic<GetProcAddress*> g_real{nullptr};
+
+DriverResult get_proc_address(const char* name, void** function, int version, uint64_t flags) {
+  const DriverResult result = g_real.load()(name, function, version, flags);
+  if (result == driver_result::kSuccess && name != nullptr && function != nullptr)
+    *function = library_entry(own_calls(), name, *function);
+  return result;
+}
+
+void* find_get_proc_address(void* handle, const char* name) {
+  void* const real = real_dlsym()(handle, name);
+  if (real == nullptr || reinterpret_cast<uintptr_t>(real) != first_definition(kGetProcAddress))
+    return real;
+  g_real.store(reinterpret_cast<GetProcAddress*>(real));
+  return reinterpret_cast<void*>(&get_proc_address);
+}
+
+constexpr std::array<const char*, 1> kNames{"dlsym"};
+
+const void* entry_of(size_t, uintptr_t function, const Image* user) {
+  const bool is_own = function == 0 || function == reinterpret_cast<uintptr_t>(real_dlsym());
+  return user != nullptr && is_own && is_library(*user, "libnvshmem_host.so")
+             ? reinterpret_cast<const void*>(&amem_nvshmem_dlsym_entry)
+             : nullptr;
+}
+
+constexpr NamedFunctions kNvshmemFunctions{kNames, entry_of};
+
+}  // namespace
+
+void catch_nvshmem_calls() {
+  const char* const wanted = getenv("AMEM_NVSHMEM");  // allow: the other settings are read later
+  if (wanted != nullptr && strcmp(wanted, "1") == 0) intercept_names(kNvshmemFunctions);
+}
+
+}  // namespace amem
+
+amem::DlsymFunction amem_nvshmem_dlsym_route(void* handle, const char* name) noexcept {
+  return handle != RTLD_NEXT && strcmp(name, amem::kGetProcAddress) == 0
+             ? amem::find_get_proc_address
+             : amem_dlsym_route(handle, name);
+}
