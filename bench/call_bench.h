@@ -14,8 +14,9 @@ struct CallOptions {
 };
 
 /// The cost of amem for a call: all_reduces without data through amem and past it, in turns on one
-/// communicator of one job (jobs/call_timing.h), alone and each in its own NCCL group. It does not
-/// depend on the function or on the data.
+/// communicator of one job (jobs/call_timing.h), alone and each in its own NCCL group. Every
+/// function has the same entry and gate. Without the hook on the stream's capture state, which a
+/// call that launches work passes too.
 nlohmann::json measure_calls(const Contenders& contenders, int gpus, const CallOptions& options);
 
 }  // namespace bench

@@ -3,7 +3,8 @@
 """What amem costs a PyTorch job that does not pause: steps of tests/gpu/torch_step_time.py with and without amem.
 
 Two jobs that run the same differ by the placement of their threads and memory, so many jobs run in turns, in both orders.
-Prints for each kind of work the milliseconds of a step: the median of the jobs, and the fastest and the slowest job.
+Each job gives the tenth percentile and the median of the milliseconds of 60 steps. Prints for both the median of the jobs,
+and the fastest and the slowest job.
 
   python3 bench/step_time.py [--pairs N] [--gpus N]       needs amem and torchrun on PATH
 """
@@ -21,16 +22,17 @@ LIMIT_S = 120
 
 
 def read_steps(output):
-    """{work: milliseconds of a step}"""
+    """{figure: milliseconds of a step}"""
     found = re.search(r"^result: (.*)$", output, re.MULTILINE)
-    return {name: each["before"] for name, each in json.loads(found[1]).items()} if found else None
+    works = json.loads(found[1]) if found else {}
+    return {f"{work}, {name}": ms for work, each in works.items() for name, ms in each["before"].items()}
 
 
 def run(prefix, gpus):
     command = [*prefix, "torchrun", f"--nproc-per-node={gpus}", str(JOB), "--no-pauses"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     steps = read_steps(done.stdout)
-    if done.returncode != 0 or steps is None:
+    if done.returncode != 0 or not steps:
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-1000:]}\n{done.stderr[-3000:]}")
     return steps
 
@@ -54,8 +56,8 @@ def main():
             found[name].append(run(variants[name], options.gpus))
     print("| a step, ms | without amem | with amem | ratio of the medians | ratio of the fastest |")
     print("|---|---|---|---|---|")
-    for work in found["with"][0]:
-        print(row(work, *([steps[work] for steps in found[name]] for name in ("with", "without"))))
+    for figure in found["with"][0]:
+        print(row(figure, *([steps[figure] for steps in found[name]] for name in ("with", "without"))))
 
 
 if __name__ == "__main__":

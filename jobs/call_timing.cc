@@ -13,7 +13,10 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "amem.h"
 
 namespace jobs {
 
@@ -109,6 +112,18 @@ Orders CallTiming::orders() {
   return {{"time_calls", [this](Words& words) { return time_calls(words); }}};
 }
 
+namespace {
+
+/// The all_reduces of this process that have passed amem.
+long long calls_through_amem() {
+  constexpr std::string_view kName = "\"ncclAllReduce\": ";
+  const std::string report = amemGetInterposition();
+  const size_t at = report.find(kName);
+  return at == std::string::npos ? 0 : std::stoll(report.substr(at + kName.size()));
+}
+
+}  // namespace
+
 std::string CallTiming::time_calls(Words& words) {
   std::string name, nccl_file;
   int repeats = 0, rounds = 0;
@@ -116,6 +131,7 @@ std::string CallTiming::time_calls(Words& words) {
   words >> name >> repeats >> rounds >> grouped >> nccl_file;
   ncclComm_t const comm = communicators_.find(name).get();
   const std::array<NcclCalls, 2> ways = {nccls_own(nccl_file), NcclCalls()};
+  const long long through_before = calls_through_amem();
   std::string answer;
   for (int round = 0; round < rounds; ++round) {
     std::array<double, 2> found{};
@@ -126,6 +142,10 @@ std::string CallTiming::time_calls(Words& words) {
     }
     for (const double of_way : found) answer += std::to_string(of_way) + " ";
   }
+  const long long through = calls_through_amem() - through_before;
+  if (const long long wanted = static_cast<long long>(rounds) * repeats; through != wanted)
+    throw std::runtime_error(std::to_string(through) + " calls passed amem instead of " +
+                             std::to_string(wanted));
   return answer;
 }
 

@@ -19,7 +19,8 @@ class CallTiming {
 
   /// `time_calls COMMUNICATOR REPEATS ROUNDS GROUPED NCCL_FILE`: in each round REPEATS all_reduces
   /// without data in each of the two ways, each in its own NCCL group if GROUPED is 1. Returns the
-  /// nanoseconds of one for each round, direct and through amem. The commands refer to this object.
+  /// nanoseconds of one for each round, direct and through amem. Fails if amem has counted the
+  /// direct ones too. The commands refer to this object.
   Orders orders();
 
  private:

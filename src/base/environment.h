@@ -30,8 +30,8 @@ struct Environment {
   long slab = 1;
   long trim_context = 0;
   long multicast = 0;
-  long nvshmem = 0;
-  long tms = 0;  ///< read in Python, like the next one
+  long nvshmem = 0;  ///< read when amem is enabled (nvshmem_calls.cc)
+  long tms = 0;      ///< read in Python, like the next one
   std::string tms_nccl;
   std::string tensors;
   std::string backup_directory;

@@ -37,7 +37,8 @@ struct Interception {
 };
 
 /// Functions that are intercepted by name, in all images except targets. Must exist as long as the
-/// process.
+/// process. An entry in a slot of dlsym(3) takes the place of amem's own: it must continue with
+/// amem_dlsym_route(), and leave the function of another interposer.
 struct NamedFunctions {
   std::span<const char* const> names;
   /// The replacement for names[index], in a slot or as the result of dlsym(3); nullptr: none.

@@ -140,7 +140,7 @@ def _torch(build: Path, ranks: int) -> list[Case]:
     cases.append(Case("torch.trainer.one_queue", [*job, str(HERE / "torch_trainer.py")], 240, variables=one_queue))
     saver = {"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights"}
     cases.append(Case("torch.saver_nccl", [*job, str(HERE / "torch_saver_nccl.py")], 180, variables=saver))
-    nvshmem = {"AMEM_NVSHMEM": "1", "NVSHMEM_DISABLE_NVLS": "1"}
+    nvshmem = {"AMEM_NVSHMEM": "1"}
     cases.append(Case("torch.nvshmem", [*job, str(HERE / "torch_nvshmem.py")], 180, variables=nvshmem))
     for way in ("register", "window"):
         cases.append(Case(f"torch.windows.{way}", [*job, str(HERE / "torch_windows.py"), way], 180))

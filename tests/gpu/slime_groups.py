@@ -23,8 +23,8 @@ from compared_training import digest, expect
 from slime.utils import reloadable_process_group as slime_groups
 from slime.utils.distributed_utils import get_gloo_group, init_gloo_group
 
-GROUPS = 5  # as those of Megatron's tensor, pipeline, data, context and expert parallelism
-WIDTH, LAYERS, BATCH = 1024, 5, 64
+GROUPS = 5  # as those of Megatron's tensor, pipeline, data, context and expert parallelism; one for each layer
+WIDTH, BATCH = 1024, 64
 STEPS = 6
 LEAST_BYTES = 512 << 20
 
@@ -49,12 +49,12 @@ def begin(with_amem):
 
 
 class Training:
-    """Each layer adds its part over the ranks, in a group of its own."""
+    """The gradients of each layer are added over the ranks in a group of its own."""
 
     def __init__(self, groups):
         torch.manual_seed(1)
         self.groups = groups
-        self.layers = [torch.nn.Linear(WIDTH, WIDTH).cuda() for _ in range(LAYERS)]
+        self.layers = [torch.nn.Linear(WIDTH, WIDTH).cuda() for _ in groups]
         self.weights = [weight for layer in self.layers for weight in layer.parameters()]
         self.optimizer = torch.optim.AdamW(self.weights, lr=1e-3)
         self.data = torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(dist.get_rank())).cuda()
@@ -65,8 +65,9 @@ class Training:
             found = torch.tanh(layer(found))
         loss = (found - self.data).square().mean()
         loss.backward()
-        for weight, group in zip(self.weights, self.groups * len(self.weights)):
-            dist.all_reduce(weight.grad, group=group)
+        for layer, group in zip(self.layers, self.groups):
+            for weight in layer.parameters():
+                dist.all_reduce(weight.grad, group=group)
         self.optimizer.step()
         self.optimizer.zero_grad()
         total = loss.detach()

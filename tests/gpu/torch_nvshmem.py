@@ -10,6 +10,7 @@ import argparse
 import os
 
 os.environ.setdefault("NVSHMEM_DISABLE_NVLS", "1")  # no multicast memory
+os.environ.setdefault("NVSHMEM_REMOTE_TRANSPORT", "none")  # it would register the heap with a NIC
 
 import torch
 import torch.distributed as dist

@@ -91,13 +91,15 @@ int nvshmem_dma_buf(uint64_t address, size_t size_bytes) {
   return table.cuMemGetHandleForAddressRange(&fd, address, size_bytes, 1, 0) == 0 ? fd : -1;
 }
 
-/// `handle`: 0 for an import.
-int nvshmem_unmap(uint64_t address, size_t size_bytes, uint64_t handle) {
-  return table.cuMemUnmap(address, size_bytes) != 0 ||
-         (handle != 0 && table.cuMemRelease(handle) != 0);
+/// As cleanup_symmetric_heap(): all of this PE's memory at once, its handles, and then all that
+/// lies in the other PE's part of the addresses.
+int nvshmem_end(const uint64_t* handles, int count) {
+  if (used > 0 && table.cuMemUnmap(heap, used) != 0) return 1;
+  for (int i = 0; i < count; ++i)
+    if (table.cuMemRelease(handles[i]) != 0) return 2;
+  if (table.cuMemUnmap(heap + kHeapBytes, kHeapBytes) != 0) return 3;
+  return table.cuMemAddressFree(heap, kPes * (size_t)kHeapBytes);
 }
-
-int nvshmem_end(void) { return table.cuMemAddressFree(heap, kPes * (size_t)kHeapBytes); }
 
 /// What a look-up for the libraries after this one finds.
 void* nvshmem_next(const char* name) { return dlsym(RTLD_NEXT, name); }

@@ -66,7 +66,7 @@ void catch_nvshmem_calls() {
 }  // namespace amem
 
 amem::DlsymFunction amem_nvshmem_dlsym_route(void* handle, const char* name) noexcept {
-  return handle != RTLD_NEXT && strcmp(name, amem::kGetProcAddress) == 0
-             ? amem::find_get_proc_address
-             : amem_dlsym_route(handle, name);
+  const bool is_explicit = handle != RTLD_NEXT && handle != RTLD_DEFAULT;
+  return is_explicit && strcmp(name, amem::kGetProcAddress) == 0 ? amem::find_get_proc_address
+                                                                 : amem_dlsym_route(handle, name);
 }

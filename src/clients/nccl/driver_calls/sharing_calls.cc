@@ -60,7 +60,7 @@ DriverResult hooks::cuMemExportToShareableHandle(HookContext& context, void* sha
     return context.driver->cuMemExportToShareableHandle(shareable, backing.handle, type, flags);
   Result<int> token = context.exchange->make_token(*allocation);
   if (!token.ok()) {
-    AMEM_LOG(error, allocation->device(), "cannot export an allocation of NCCL: %s",
+    AMEM_LOG(error, allocation->device(), "cannot export an allocation: %s",
              token.error().message.c_str());
     return driver_result::kUnknown;
   }
