@@ -131,6 +131,15 @@ TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
   const DriverHandle by_address = create_mapped();
   EXPECT_EQ(hooked_cuMulticastBindAddr(1, 0, kAddress, kSize, 0), 0);
   EXPECT_EQ(find(by_address).kind, Kind::persistent);
+
+  constexpr int kFabric = 8;  // CU_MEM_HANDLE_TYPE_FABRIC
+  driver_.cuMemExportToShareableHandle = [](void*, DriverHandle, int type, unsigned long long) {
+    return type == kFabric ? driver_result::kSuccess : driver_result::kInvalidValue;
+  };
+  const DriverHandle exported = create();
+  char shareable[64];
+  EXPECT_EQ(hooked_cuMemExportToShareableHandle(shareable, exported, kFabric, 0), 0);
+  EXPECT_EQ(find(exported).kind, Kind::persistent);
 }
 
 TEST_F(Hooks, CaptureThatNcclAsksForIsRemembered) {
