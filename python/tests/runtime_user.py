@@ -4,6 +4,7 @@
 
 import ctypes
 import os
+import socket
 
 MIB = 1 << 20
 _FOLDER = os.environ["TEST_LIBRARIES"]
@@ -37,3 +38,21 @@ def export(pointer):
     handle = ctypes.create_string_buffer(64)
     assert user.user_export(handle, pointer) == 0
     return handle.raw
+
+
+def send_descriptors(path, descriptors):
+    """To the process that calls receive_descriptors() with this path after "listening" was printed. Closes them."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        print("listening", flush=True)
+        with server.accept()[0] as peer:
+            socket.send_fds(peer, [b"x"], descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def receive_descriptors(path, count):
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(path)
+        return socket.recv_fds(peer, 1, count)[1]

@@ -5,8 +5,8 @@
 import pytest
 
 START = """
-import ctypes, os, socket
-from runtime_user import MIB, fill, read
+import ctypes, os
+from runtime_user import MIB, fill, read, receive_descriptors, send_descriptors
 import amem
 nvshmem = ctypes.CDLL(os.environ["TEST_LIBRARIES"] + "/libnvshmem_host.so")
 for name in ("nvshmem_grow", "nvshmem_import", "nvshmem_next"):
@@ -33,24 +33,14 @@ OWNER = (
     + """
 first, second = grow(1), grow(2)
 def send(path):
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
-        server.listen()
-        print("listening", flush=True)
-        with server.accept()[0] as peer:
-            fds = [nvshmem.nvshmem_export(each) for each in handles]
-            socket.send_fds(peer, [b"x"], fds)
-            for fd in fds:
-                os.close(fd)
+    send_descriptors(path, [nvshmem.nvshmem_export(each) for each in handles])
 """
 )
 IMPORTER = (
     START
     + """
 def receive(path):
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(path)
-        fds = socket.recv_fds(peer, 1, 2)[1]
+    fds = receive_descriptors(path, 2)
     found = [nvshmem.nvshmem_import(fd, ctypes.c_size_t(SIZE), ctypes.c_size_t(i * SIZE)) for i, fd in enumerate(fds)]
     for fd in fds:
         os.close(fd)

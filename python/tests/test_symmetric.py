@@ -5,9 +5,9 @@
 import pytest
 
 START = """
-import ctypes, os, socket
+import ctypes, os
 import amem
-from runtime_user import MIB, fill, read
+from runtime_user import MIB, fill, read, receive_descriptors, send_descriptors
 c10 = ctypes.CDLL(os.environ["TEST_LIBRARIES"] + "/libc10_cuda.so")
 for name in ("c10_symmetric", "c10_segment", "c10_import", "c10_multicast"):
     getattr(c10, name).restype = ctypes.c_uint64
@@ -26,14 +26,7 @@ c10.c10_init()
 pointer = c10.c10_symmetric(SIZE, ctypes.byref(handle))
 fill(pointer, 1)
 def send(path):
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
-        server.listen()
-        print("listening", flush=True)
-        with server.accept()[0] as peer:
-            fd = c10.c10_export(handle)
-            socket.send_fds(peer, [b"x"], [fd])
-            os.close(fd)
+    send_descriptors(path, [c10.c10_export(handle)])
 """
 )
 IMPORTER = (
@@ -41,9 +34,7 @@ IMPORTER = (
     + """
 c10.c10_init()
 def receive(path):
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(path)
-        fd = socket.recv_fds(peer, 1, 1)[1][0]
+    (fd,) = receive_descriptors(path, 1)
     address = c10.c10_import(fd, SIZE, ctypes.byref(handle))
     os.close(fd)
     return address

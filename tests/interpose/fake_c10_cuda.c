@@ -7,18 +7,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "driver_types.h"
+
 int cudaGetDriverEntryPointByVersion(const char*, void**, unsigned, unsigned long long, int*);
 int cudaSetDevice(int);
 
-typedef struct {
-  int type, handle_types;
-  int location_type, device;
-  void* reserved;
-  unsigned char flags[8];
-} Properties;
-typedef struct {
-  int location_type, device, flags;
-} Access;
 typedef struct {
   unsigned devices;
   size_t size_bytes;

@@ -7,17 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int cudaSetDevice(int);
+#include "driver_types.h"
 
-typedef struct {
-  int type, handle_types;
-  int location_type, device;
-  void* reserved;
-  unsigned char flags[8];
-} Properties;
-typedef struct {
-  int location_type, device, flags;
-} Access;
+int cudaSetDevice(int);
 
 static const Properties kProperties = {1, 1, 1, 0, NULL, {0}};
 enum { kPes = 2, kHeapBytes = 64 << 20 };

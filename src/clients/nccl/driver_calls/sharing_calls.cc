@@ -22,15 +22,14 @@ DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const cha
   return context.registry->backing_of(*allocation).handle;
 }
 
-/// NCCL has imported device memory that no amem has exported.
+/// The process has imported device memory that no amem has exported.
 void warn_of_peer_without_amem(Exchange& exchange) {
   static constinit std::atomic_flag g_said;
   if (g_said.test_and_set()) return;
-  AMEM_LOG(
-      warn, -1,
-      "NCCL has imported GPU memory of a process without amem (%s), which cannot import memory "
-      "of this one: start all processes of the communicator with amem, or none",
-      exchange.processes_without_amem("/libnccl.so").c_str());
+  AMEM_LOG(warn, -1,
+           "GPU memory of a process without amem was imported (%s), which cannot import memory "
+           "of this one: start all processes of the communicator with amem, or none",
+           exchange.processes_without_amem("/libnccl.so").c_str());
 }
 
 }  // namespace
