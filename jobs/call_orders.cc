@@ -7,6 +7,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "jobs/by_name.h"
 #include "jobs/non_blocking_config.h"
 
 namespace jobs {
@@ -26,17 +27,6 @@ struct SimulationInfo {
   unsigned version = 22809;
   float estimated_us = -1;
 };
-
-/// For functions that not every nccl.h declares and not every NCCL has.
-template <typename... Types>
-ncclResult_t by_name(const char* name, Types... arguments) {
-  void* function = dlsym(RTLD_DEFAULT, name);
-  // Our libnccl.so.2 exports what the NCCL of its build does; a later one's trampolines ask this.
-  const auto forward = reinterpret_cast<void* (*)(const char*)>(dlsym(RTLD_DEFAULT, "amemForward"));
-  if (function == nullptr && forward != nullptr) function = forward(name);
-  if (function == nullptr) throw std::runtime_error(std::string(name) + " is not in this NCCL");
-  return reinterpret_cast<ncclResult_t (*)(Types...)>(function)(arguments...);
-}
 
 const std::pair<const char*, Call> kCollectives[] = {
     {"ncclAllReduce",

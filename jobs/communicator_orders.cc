@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "jobs/by_name.h"
 #include "jobs/native_suspend.h"
 #include "jobs/non_blocking_config.h"
 #include "jobs/unique_id_text.h"
@@ -33,6 +34,7 @@ Orders CommunicatorOrders::orders() {
       {"settle", &CommunicatorOrders::settle},
       {"split", &CommunicatorOrders::split},
       {"split_async", &CommunicatorOrders::split_async},
+      {"shrink", &CommunicatorOrders::shrink},
       {"take", &CommunicatorOrders::take},
       {"finalize", &CommunicatorOrders::finalize},
       {"destroy", &CommunicatorOrders::destroy},
@@ -162,6 +164,19 @@ std::string CommunicatorOrders::split_async(Words& words) {
   const ncclResult_t result =
       ncclCommSplit(find(parent).get(), color, key, &children_[name], nullptr);
   if (result != ncclInProgress) check_nccl(result, "ncclCommSplit");
+  return "";
+}
+
+/// A child without one of the ranks.
+std::string CommunicatorOrders::shrink(Words& words) {
+  std::string parent, name;
+  int excluded = 0;
+  words >> parent >> name >> excluded;
+  ncclComm_t comm = nullptr;
+  void* const config = nullptr;
+  check_nccl(by_name("ncclCommShrink", find(parent).get(), &excluded, 1, &comm, config, 0),
+             "ncclCommShrink");
+  add(name, comm);
   return "";
 }
 

@@ -34,6 +34,7 @@ class CommunicatorOrders {
   std::string settle(Words& words);
   std::string split(Words& words);
   std::string split_async(Words& words);
+  std::string shrink(Words& words);
   std::string take(Words& words);
   std::string finalize(Words& words);
   std::string destroy(Words& words);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "sim/minccl/api.h"
 
@@ -76,6 +78,28 @@ ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* plac
     std::atomic_ref(*place).store(child, std::memory_order_release);
     return ncclSuccess;
   });
+  return ncclSuccess;
+}
+
+ncclResult_t begin_shrink(ncclComm_t parent, std::vector<int> excluded, ncclComm_t* place,
+                          const ncclConfig_t* config) {
+  MINCCL_TRY(check_usable(parent));
+  if (place == nullptr ||
+      std::find(excluded.begin(), excluded.end(), parent->rank()) != excluded.end())
+    return fail(ncclInvalidArgument, "ncclCommShrink by a rank that is excluded");
+  auto comm = std::make_unique<ncclComm>(parent->rank(), parent->ranks());
+  comm->blocking = parent->blocking;
+  MINCCL_TRY(read_config(config, &comm->blocking));
+  ContextScope scope(parent->context());
+  ncclComm* child = nullptr;
+  MINCCL_TRY(open(std::move(comm), &child));
+  *place = nullptr;
+  Group::current().add_initialization(
+      parent, child, place, [parent, excluded = std::move(excluded), child, place] {
+        MINCCL_TRY(parent->shrink(excluded, child));
+        std::atomic_ref(*place).store(child, std::memory_order_release);
+        return ncclSuccess;
+      });
   return ncclSuccess;
 }
 
@@ -173,6 +197,15 @@ MINCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncc
   const ncclResult_t result =
       Group::current().end_call(begin_split(comm, color, key, new_comm, config));
   // What goes on in the background is the parent's state (init.cc, ncclCommSplit@v2.30.7-1).
+  return result == ncclInProgress ? ncclSuccess : result;
+}
+
+MINCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excluded, int count,
+           ncclComm_t* new_comm, ncclConfig_t* config, int) {
+  if (excluded == nullptr || count < 1) return fail(ncclInvalidArgument, "no rank is excluded");
+  Group::current().begin();
+  const ncclResult_t result = Group::current().end_call(
+      begin_shrink(comm, std::vector(excluded, excluded + count), new_comm, config));
   return result == ncclInProgress ? ncclSuccess : result;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 namespace amem::minccl {
@@ -18,7 +19,7 @@ struct MessageHeader {
 constexpr uint32_t kLargestMessageBytes = 1 << 20;
 
 // Tags of connections are small numbers (connect.cc); gathers count up from here.
-constexpr uint64_t kGatherTag = 1ull << 32;
+constexpr uint64_t kGatherTag = 1ull << 32, kGatherOfTag = kGatherTag - 1;
 
 }  // namespace
 
@@ -82,17 +83,29 @@ ncclResult_t Bootstrap::recv(int peer, uint64_t tag, void* data, size_t bytes,
 }
 
 ncclResult_t Bootstrap::all_gather(void* table, size_t bytes, const Patience& patience) {
-  auto* entry = static_cast<char*>(table);
-  int ranks = static_cast<int>(peers_.size());
-  uint64_t tag = kGatherTag + gathers_++;
-  if (rank_ != 0) {
-    MINCCL_TRY(send(0, tag, entry + rank_ * bytes, bytes, patience));
-    return recv(0, tag, table, ranks * bytes, patience);
+  std::vector<int> all(peers_.size());
+  std::iota(all.begin(), all.end(), 0);
+  return gather(kGatherTag + gathers_++, all, table, bytes, patience);
+}
+
+// Messages with the same tag stay in order.
+ncclResult_t Bootstrap::all_gather_of(const std::vector<int>& members, void* table, size_t bytes,
+                                      const Patience& patience) {
+  return gather(kGatherOfTag, members, table, bytes, patience);
+}
+
+ncclResult_t Bootstrap::gather(uint64_t tag, const std::vector<int>& members, void* table,
+                               size_t bytes, const Patience& patience) {
+  auto* const entry = static_cast<char*>(table);
+  const size_t own = std::find(members.begin(), members.end(), rank_) - members.begin();
+  if (own != 0) {
+    MINCCL_TRY(send(members[0], tag, entry + own * bytes, bytes, patience));
+    return recv(members[0], tag, table, members.size() * bytes, patience);
   }
-  for (int peer = 1; peer < ranks; ++peer)
-    MINCCL_TRY(recv(peer, tag, entry + peer * bytes, bytes, patience));
-  for (int peer = 1; peer < ranks; ++peer)
-    MINCCL_TRY(send(peer, tag, table, ranks * bytes, patience));
+  for (size_t i = 1; i < members.size(); ++i)
+    MINCCL_TRY(recv(members[i], tag, entry + i * bytes, bytes, patience));
+  for (size_t i = 1; i < members.size(); ++i)
+    MINCCL_TRY(send(members[i], tag, table, members.size() * bytes, patience));
   return ncclSuccess;
 }
 

@@ -65,6 +65,9 @@ class Bootstrap {
   ncclResult_t recv(int peer, uint64_t tag, void* data, size_t bytes, const Patience& patience);
   /// table[rank] of every rank, `bytes` each. The caller fills in its own entry.
   ncclResult_t all_gather(void* table, size_t bytes, const Patience& patience);
+  /// The same among these ranks: table[i] of members[i].
+  ncclResult_t all_gather_of(const std::vector<int>& members, void* table, size_t bytes,
+                             const Patience& patience);
   ncclResult_t barrier(const Patience& patience);
 
  private:
@@ -74,6 +77,8 @@ class Bootstrap {
     std::vector<char> data;
   };
 
+  ncclResult_t gather(uint64_t tag, const std::vector<int>& members, void* table, size_t bytes,
+                      const Patience& patience);
   ncclResult_t accept_message(const Patience& patience, Message* message);
 
   UniqueFd listener_;

@@ -56,6 +56,8 @@ class Communicator {
   /// Called on the parent by all its ranks. `child` (opened; null for a rank that does not take
   /// part) gets its rank from color and key and is initialized.
   ncclResult_t split(int color, int key, Communicator* child);
+  /// Called on the parent by all its ranks without the excluded ones, which may have ended.
+  ncclResult_t shrink(const std::vector<int>& excluded, Communicator* child);
 
   void enqueue(PendingOperation operation) { pending_.push_back(std::move(operation)); }
   bool has_pending() const { return !pending_.empty(); }
@@ -112,6 +114,8 @@ class Communicator {
 
   // communicator_init.cc
   PeerInfo describe() const;
+  /// Of a child: all its ranks are known.
+  ncclResult_t join_peers(std::vector<PeerInfo> peers, int place);
   ncclResult_t finish_init();
   ncclResult_t check_peers() const;
   ncclResult_t allocate_device_memory();

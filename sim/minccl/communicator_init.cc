@@ -79,11 +79,29 @@ ncclResult_t Communicator::split(int color, int key, Communicator* child) {
     peers.push_back(table[member].info);
     peers.back().rank = static_cast<int>(peers.size()) - 1;
   }
-  int place = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
-  child->rank_ = place;
-  child->ranks_ = static_cast<int>(peers.size());
-  child->bootstrap_.adopt(std::move(peers), place);
-  return child->finish_init();
+  const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
+  return child->join_peers(std::move(peers), static_cast<int>(place));
+}
+
+ncclResult_t Communicator::shrink(const std::vector<int>& excluded, Communicator* child) {
+  std::vector<int> members;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end())
+      members.push_back(rank);
+  const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
+  std::vector<PeerInfo> peers(members.size());
+  peers[place] = child->describe();
+  MINCCL_TRY(bootstrap_.all_gather_of(members, peers.data(), sizeof(PeerInfo),
+                                      Patience::begin(&aborting_)));
+  for (size_t i = 0; i < peers.size(); ++i) peers[i].rank = static_cast<int>(i);
+  return child->join_peers(std::move(peers), static_cast<int>(place));
+}
+
+ncclResult_t Communicator::join_peers(std::vector<PeerInfo> peers, int place) {
+  rank_ = place;
+  ranks_ = static_cast<int>(peers.size());
+  bootstrap_.adopt(std::move(peers), place);
+  return finish_init();
 }
 
 ncclResult_t Communicator::check_peers() const {

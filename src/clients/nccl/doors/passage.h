@@ -52,8 +52,10 @@ inline void add_async(NcclClient& client, int copy, Comm comm) {
 
 /// Runs `call` inside the gate of `comm`, or inside the gate of the process if `comm` is nullptr.
 template <typename Call>
-inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Call call) {
-  const CallGate::Entry entry(client.gate, name, comm, client.settings.gate_timeout_ms);
+inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Call call,
+                  bool of_survivors = false) {
+  const CallGate::Entry entry(client.gate, name, comm, client.settings.gate_timeout_ms,
+                              of_survivors);
   if (!entry.is_inside()) [[unlikely]]
     return report_error(name, entry.refusal());
   t_refused = false;
@@ -93,12 +95,12 @@ void end_making_in_group(NcclClient& client, int copy, int result);
 void add_when_group_ends(Comm parent, Comm* slot, const CommunicatorId& id);
 
 /// Runs `make`, which fills `slot`, and records the communicator and its identity. `identify` is
-/// called only if the gate lets the call in.
+/// called only if the gate lets the call in. `of_survivors`: see CallGate::Entry.
 template <typename Identify, typename Make>
 int make_communicator(NcclClient& client, int copy, const char* name, Comm parent, Comm* slot,
-                      Identify identify, Make make) {
+                      Identify identify, Make make, bool of_survivors = false) {
   prepare_to_make();
-  return inside(client, copy, name, parent, [&] {
+  const auto call = [&] {
     if (client.settings.meet_peers) client.settings.meet_peers();
     const CommunicatorId id = identify();
     const int result = make();
@@ -106,7 +108,8 @@ int make_communicator(NcclClient& client, int copy, const char* name, Comm paren
     add_when_group_ends(parent, slot, id);
     if (!client.gate.caller_is_in_group()) end_making_in_group(client, copy, result);
     return result;
-  });
+  };
+  return inside(client, copy, name, parent, call, of_survivors);
 }
 
 }  // namespace amem
