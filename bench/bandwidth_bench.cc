@@ -13,7 +13,6 @@ namespace bench {
 namespace {
 
 constexpr int kWarmUps = 3;
-constexpr int kEmptyCalls = 20000;
 
 /// What is timed.
 struct Size {
@@ -47,20 +46,6 @@ std::vector<std::vector<double>> in_turns(const Runners& runners, const Size& si
       seconds[i].push_back(seconds_of(*runners[i], size, repeats));
     }
   return seconds;
-}
-
-/// Nanoseconds of a call for no floats: {"<contender>": {...}}. It launches nothing, so what
-/// differs is what the calls pass through.
-nlohmann::json measure_empty_calls(const Runners& runners, int rounds) {
-  const std::vector<std::vector<double>> seconds =
-      in_turns(runners, {kEmptyCollective, 0}, kEmptyCalls, rounds);
-  nlohmann::json row;
-  for (size_t i = 0; i < runners.size(); ++i) {
-    std::vector<double> nanoseconds;
-    for (const double of_round : seconds[i]) nanoseconds.push_back(of_round * 1e9);
-    row[runners[i]->contender()] = summary(nanoseconds);
-  }
-  return row;
 }
 
 /// One size with every contender: {"bytes", "<contender>": {...}}.
@@ -122,8 +107,6 @@ nlohmann::json BandwidthBench::measure(const std::string& collective,
                            {"sizes", sizes}};
   for (const char* contender : {"amem", "forwarding"})
     record[fmt::format("{}_of_plain", contender)] = over_sizes(sizes, contender);
-  if (collective == kEmptyCollective)
-    record["empty_call_ns"] = measure_empty_calls(runners_, options.rounds);
   return record;
 }
 

@@ -3,7 +3,7 @@
 """What amem costs a PyTorch job that does not pause: steps of tests/gpu/torch_step_time.py with and without amem.
 
 Two jobs that run the same differ by the placement of their threads and memory, so many jobs run in turns, in both orders.
-Each job gives the tenth percentile and the median of the milliseconds of 60 steps. Prints for both the median of the jobs,
+Each job gives the 10th percentile (p10) and the median of the milliseconds of 60 steps. Prints for both the median of the jobs,
 and the fastest and the slowest job.
 
   python3 bench/step_time.py [--pairs N] [--gpus N]       needs amem and torchrun on PATH

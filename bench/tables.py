@@ -159,9 +159,6 @@ def print_bandwidth(records):
         for who in ("amem", "forwarding"):
             mean, least = fixed(4, r[f"{who}_of_plain"]["geometric_mean"], r[f"{who}_of_plain"]["min"])
             rows.append(f"{who} of plain over all sizes: geometric mean {mean}, least {least}")
-        if "empty_call_ns" in r:
-            times = [f"{who} {r['empty_call_ns'][who]['median']:.0f}" for who in ("plain", "forwarding", "amem")]
-            rows.append(f"a call that launches nothing, in ns: {' '.join(times)}")
         heads = ("bytes", "plain", "forwarding", "share", "amem", "share", "(min-max)")
         title = f"{r['collective']}: GB/s (bytes over time), and the share of plain NCCL's"
         table(title, "{:>10} | {:>9} | {:>10} {:>6} | {:>9} {:>6} {:>13}", heads, *rows)

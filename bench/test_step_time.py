@@ -14,7 +14,7 @@ FAILURE
 cd "$(dirname "$0")"
 echo "${VARIANT:-without} $*" >> jobs
 if [ "$VARIANT" = with ]; then ms=3; else ms=$(($(grep -c without jobs) + 1)); fi
-printf 'result: {"Launches": {"before": {"tenth": %d}}}' $ms
+printf 'result: {"Launches": {"before": {"p10": %d}}}' $ms
 """
 AMEM = """#!/bin/sh
 shift 2
@@ -42,7 +42,7 @@ def test_jobs_run_in_turns_in_both_orders(on_path, monkeypatch, capsys):
     step_time.main()
     assert [line.split()[0] for line in jobs.read_text().splitlines()] == ["without", "with", "with", "without", "without", "with"]
     assert {tuple(line.split()[1:]) for line in jobs.read_text().splitlines()} == {("--nproc-per-node=4", str(step_time.JOB), "--no-pauses")}
-    assert capsys.readouterr().out.splitlines()[-1] == "| Launches, tenth | 3.00 (2.00–4.00) | 3.00 (3.00–3.00) | 1.000 | 1.500 |"
+    assert capsys.readouterr().out.splitlines()[-1] == "| Launches, p10 | 3.00 (2.00–4.00) | 3.00 (3.00–3.00) | 1.000 | 1.500 |"
 
 
 @pytest.mark.parametrize("failure", ["echo no GPU >&2; exit 1", "exit 0"])

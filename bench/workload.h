@@ -56,10 +56,6 @@ class Workload {
   std::vector<uint64_t> bare_bytes_;
 };
 
-/// The collective whose calls without data are timed, because they launch nothing. A send without
-/// data does.
-inline constexpr const char* kEmptyCollective = "all_reduce";
-
 /// The largest of the numbers in the replies.
 double slowest(const std::vector<std::string>& answers);
 

@@ -6,9 +6,9 @@
 
 namespace amem {
 
-/// With AMEM_NVSHMEM=1, intercepts the driver calls of NVSHMEM, whose heap then has the tag
-/// `symmetric`. libnvshmem_host.so finds cuGetProcAddress with dlsym, and the other functions with
-/// cuGetProcAddress, in nvshmem_init() (src/host/init/cudawrap.cpp@v3.4.5). A heap that exists
+/// With AMEM_NVSHMEM=1, intercepts the driver calls of NVSHMEM, whose symmetric heap then has the
+/// tag `symmetric`. libnvshmem_host.so finds cuGetProcAddress with dlsym, and the other functions
+/// with cuGetProcAddress, in nvshmem_init() (src/host/init/cudawrap.cpp@v3.4.5). A heap that exists
 /// before amem is loaded stays the driver's. Must be called before start_interposition().
 void catch_nvshmem_calls();
 

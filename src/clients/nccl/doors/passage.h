@@ -53,9 +53,9 @@ inline void add_async(NcclClient& client, int copy, Comm comm) {
 /// Runs `call` inside the gate of `comm`, or inside the gate of the process if `comm` is nullptr.
 template <typename Call>
 inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Call call,
-                  bool of_survivors = false) {
+                  bool ignore_ended = false) {
   const CallGate::Entry entry(client.gate, name, comm, client.settings.gate_timeout_ms,
-                              of_survivors);
+                              ignore_ended);
   if (!entry.is_inside()) [[unlikely]]
     return report_error(name, entry.refusal());
   t_refused = false;
@@ -95,10 +95,10 @@ void end_making_in_group(NcclClient& client, int copy, int result);
 void add_when_group_ends(Comm parent, Comm* slot, const CommunicatorId& id);
 
 /// Runs `make`, which fills `slot`, and records the communicator and its identity. `identify` is
-/// called only if the gate lets the call in. `of_survivors`: see CallGate::Entry.
+/// called only if the gate lets the call in. `ignore_ended`: see CallGate::Entry.
 template <typename Identify, typename Make>
 int make_communicator(NcclClient& client, int copy, const char* name, Comm parent, Comm* slot,
-                      Identify identify, Make make, bool of_survivors = false) {
+                      Identify identify, Make make, bool ignore_ended = false) {
   prepare_to_make();
   const auto call = [&] {
     if (client.settings.meet_peers) client.settings.meet_peers();
@@ -109,7 +109,7 @@ int make_communicator(NcclClient& client, int copy, const char* name, Comm paren
     if (!client.gate.caller_is_in_group()) end_making_in_group(client, copy, result);
     return result;
   };
-  return inside(client, copy, name, parent, call, of_survivors);
+  return inside(client, copy, name, parent, call, ignore_ended);
 }
 
 }  // namespace amem

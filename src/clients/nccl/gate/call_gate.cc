@@ -66,12 +66,12 @@ bool CallGate::knows_any_locked(const CommunicatorIds& ids) {
                      [&](const CommunicatorId& id) { return contains(ids, id); });
 }
 
-const CallGate::PausedMember* CallGate::paused_member(const void* communicator, bool of_survivors) {
+const CallGate::PausedMember* CallGate::paused_member(const void* communicator, bool ignore_ended) {
   const PausedMember* found = nullptr;
   for (const auto& [member, paused] : paused_members_) {
     if (communicator == nullptr || !contains(paused.ids, name_of(communicator))) continue;
     // If one has ended, waiting for the others is useless.
-    if (paused.has_ended ? !of_survivors : found == nullptr) found = &paused;
+    if (paused.has_ended ? !ignore_ended : found == nullptr) found = &paused;
   }
   return found;
 }
@@ -96,16 +96,16 @@ void CallGate::tell_outside() {
 
 std::unique_ptr<const Error> CallGate::enter_with_care(GateThread& thread, size_t before,
                                                        const char* call, const void* communicator,
-                                                       long timeout_ms, bool of_survivors) {
+                                                       long timeout_ms, bool ignore_ended) {
   MutexLock lock(mutex_);
-  Status let_in = wait_while_closed(thread, before, call, communicator, timeout_ms, of_survivors);
+  Status let_in = wait_while_closed(thread, before, call, communicator, timeout_ms, ignore_ended);
   if (!let_in.ok()) return std::make_unique<const Error>(std::move(let_in.error()));
   if (!unseen_.empty() && communicator != nullptr) known_.try_emplace(communicator, kNameless);
   return nullptr;
 }
 
 Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char* call,
-                                   const void* communicator, long timeout_ms, bool of_survivors) {
+                                   const void* communicator, long timeout_ms, bool ignore_ended) {
   const bool nameless = name_of(communicator) == kNameless;
   const bool is_known = known_.contains(communicator);
   std::string whom;
@@ -116,7 +116,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   bool requests = false, is_noticed = false;
   // Empty while the call has to wait.
   const auto outcome = [&]() AMEM_REQUIRES(mutex_) -> std::optional<Status> {
-    const PausedMember* const paused = paused_member(communicator, of_survivors);
+    const PausedMember* const paused = paused_member(communicator, ignore_ended);
     // A group that is inside was let in as a whole; its end is what the closer waits for.
     if (!process_closed_.empty() && before == 0) {
       whom = process_closed_;

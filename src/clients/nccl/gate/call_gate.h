@@ -51,9 +51,9 @@ class CallGate {
   /// group stays inside until the outermost group ends.
   class [[nodiscard]] Entry {
    public:
-    /// `of_survivors`: the call leaves out the members that have ended, which do not make it fail.
+    /// `ignore_ended`: the call leaves out the members that have ended, which do not make it fail.
     Entry(CallGate& gate, const char* call, const void* communicator, long timeout_ms,
-          bool of_survivors = false)
+          bool ignore_ended = false)
         : gate_(gate), thread_(gate.this_thread()) {
       if (thread_.depth > 0) {
         // Called from within a call.
@@ -67,7 +67,7 @@ class CallGate {
         // Acquire: a call that finds the gate open sees what was restored before it was opened.
         if (gate.attention_.load(std::memory_order_acquire)) [[unlikely]]
           refusal_ =
-              gate.enter_with_care(thread_, before, call, communicator, timeout_ms, of_survivors);
+              gate.enter_with_care(thread_, before, call, communicator, timeout_ms, ignore_ended);
       }
       if (refusal_ == nullptr) ++thread_.depth;
     }
@@ -233,9 +233,9 @@ class CallGate {
   /// The slow path of an entry, while `attention_` is set. Returns nullptr if the call is let in.
   [[gnu::cold, gnu::noinline]] std::unique_ptr<const Error> enter_with_care(
       GateThread& thread, size_t before, const char* call, const void* communicator,
-      long timeout_ms, bool of_survivors);
+      long timeout_ms, bool ignore_ended);
   Status wait_while_closed(GateThread& thread, size_t before, const char* call,
-                           const void* communicator, long timeout_ms, bool of_survivors)
+                           const void* communicator, long timeout_ms, bool ignore_ended)
       AMEM_REQUIRES(mutex_);
   /// Runs `resume_` without the lock.
   Status resume_for(const char* call) AMEM_REQUIRES(mutex_);
@@ -256,7 +256,7 @@ class CallGate {
   CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
   bool knows_any_locked(const CommunicatorIds& ids) AMEM_REQUIRES(mutex_);
   /// A member because of which the communicator's gate is closed; nullptr if it is open.
-  const PausedMember* paused_member(const void* communicator, bool of_survivors)
+  const PausedMember* paused_member(const void* communicator, bool ignore_ended)
       AMEM_REQUIRES(mutex_);
   /// A call on the communicator waits for its paused members.
   void request_resumes(const void* communicator) AMEM_REQUIRES(mutex_);

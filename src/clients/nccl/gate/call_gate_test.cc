@@ -220,19 +220,19 @@ TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberTha
   EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
 }
 
-TEST_F(CallGateTest, CallOfTheSurvivorsWaitsForMembersThatLiveOnly) {
-  const auto survivors_enter = [&] {
+TEST_F(CallGateTest, CallThatIgnoresEndedMembersWaitsForPausedOnes) {
+  const auto shrink_enters = [&] {
     return CallGate::Entry(gate_, "ncclCommShrink", comm(1), 1, true).is_inside();
   };
   gate_.member_paused(member_, "process 7 is paused", {kFirst});
-  EXPECT_FALSE(survivors_enter());
+  EXPECT_FALSE(shrink_enters());
 
   gate_.member_ended(member_, "process 7, has ended");
-  EXPECT_TRUE(survivors_enter());
+  EXPECT_TRUE(shrink_enters());
   EXPECT_FALSE(enter("ncclAllReduce", comm(1), 1).ok());
 
   gate_.member_paused(random_instance_id(), "process 8 is paused", {kFirst});
-  EXPECT_FALSE(survivors_enter());
+  EXPECT_FALSE(shrink_enters());
 }
 
 // NCCL says where it is when its maker is no longer there to hear. Others may have seen it sooner.
