@@ -31,6 +31,25 @@ print(amem.state("nccl"))
     assert run(code, AMEM_TMS_NCCL="weights").split() == ["active", "paused", "paused", "active"]
 
 
+def test_symmetric_memory_leaves_with_nccl_and_so_does_the_local_memory_of_the_context(run):
+    code = "import os" + NCCL_JOB + """
+import ctypes
+c10 = ctypes.CDLL(os.environ["TEST_LIBRARIES"] + "/libc10_cuda.so")
+c10.c10_init()
+c10.c10_symmetric.restype = ctypes.c_uint64
+symmetric = c10.c10_symmetric(ctypes.c_size_t(4 * MIB), ctypes.byref(ctypes.c_uint64(0)))
+fill(symmetric, 7)
+with saver.region(tag="weights"):
+    user.user_malloc(4 * MIB)
+for tag in ("other", "weights", None):
+    saver.pause(tag)
+    print(amem.state("symmetric"), totals("symmetric")["resident_bytes"] // MIB, amem.stats()["context_bytes"] > 0)
+    saver.resume(tag)
+print(amem.state("symmetric"), read(symmetric))
+"""
+    assert run(code, AMEM_TMS_NCCL="weights").splitlines() == ["active 4 False", "paused 0 True", "paused 0 True", "active {7}"]
+
+
 def test_calls_of_a_program_that_knows_of_no_pause_of_nccl_resume_it(run):
     code = "import os" + NCCL_JOB + """
 with saver.region(tag="weights"):

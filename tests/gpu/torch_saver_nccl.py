@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""NCCL leaves and returns with the weights: torch_memory_saver's interface under AMEM_TMS_NCCL=weights, as SGLang calls it.
+"""NCCL's memory and symmetric memory leave and return with the weights: torch_memory_saver's interface under
+AMEM_TMS_NCCL=weights, called as SGLang does, with a barrier of the ranks before the pause and after the resume.
 
 AMEM_TMS=1 AMEM_TMS_NCCL=weights amem run -- torchrun --nproc-per-node 2 tests/gpu/torch_saver_nccl.py
 """
@@ -9,11 +10,14 @@ import os
 import site
 from pathlib import Path
 
+os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
+
 # As Python does for an installed package: runs the line of amem_tms.pth.
 site.addsitedir(str(Path(__file__).resolve().parents[2] / "python"))
 
 import torch
 import torch.distributed as dist
+import torch.distributed._symmetric_memory as symmetric_memory
 from torch_memory_saver import torch_memory_saver as saver
 from torch_sleep import CapturedSum, digest, random_floats
 
@@ -22,6 +26,8 @@ import amem
 CYCLES = 5
 MIB = 1 << 20
 SIZE = 256 * MIB  # of the weights and of the cache
+COUNT = MIB
+PAUSED_WITH_WEIGHTS = ("nccl", "symmetric")
 
 
 def free_bytes() -> int:
@@ -34,6 +40,30 @@ def expect(condition: bool, what: str) -> None:
         raise SystemExit(f"wrong: {what}")
 
 
+class CapturedSymmetricSum(CapturedSum):
+    """By a kernel that reads the symmetric memory of all ranks."""
+
+    def __init__(self, group: dist.ProcessGroup) -> None:
+        self.input = symmetric_memory.empty(COUNT, device="cuda")
+        symmetric_memory.rendezvous(self.input, group.group_name)
+        self.output = torch.zeros(COUNT, device="cuda")
+        self.input.zero_()
+        self.sum(group)
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.sum(group)
+
+    def sum(self, group: dist.ProcessGroup) -> None:
+        self.output.copy_(torch.ops.symm_mem.one_shot_all_reduce(self.input, "sum", group.group_name))
+
+    def replay(self) -> torch.Tensor:
+        self.input.copy_(random_floats(COUNT, 200 + dist.get_rank()))
+        self.output.fill_(torch.nan)
+        self.graph.replay()
+        return self.output
+
+
 def main() -> None:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
@@ -43,8 +73,8 @@ def main() -> None:
         weights = random_floats(SIZE // 4, seed=dist.get_rank())
     with saver.region(tag="kv_cache"):
         cache = torch.zeros(SIZE // 4, device="cuda")
-    captured = CapturedSum(dist.group.WORLD)
-    graph_result = digest(captured.replay())
+    sums = CapturedSum(dist.group.WORLD), CapturedSymmetricSum(dist.group.WORLD)
+    results = [digest(each.replay()) for each in sums]
     freed = []
     for cycle in range(CYCLES):
         before = digest(weights)
@@ -52,9 +82,10 @@ def main() -> None:
         active = free_bytes()
         dist.barrier(group=cpu)
         saver.pause("kv_cache")
-        expect(amem.state("nccl") == "active", "NCCL is paused with the cache")
+        expect(all(amem.state(tag) == "active" for tag in PAUSED_WITH_WEIGHTS), "NCCL is paused with the cache")
         saver.pause("weights")
-        expect(amem.state("nccl") == "paused", "NCCL is not paused with the weights")
+        expect(all(amem.state(tag) == "paused" for tag in PAUSED_WITH_WEIGHTS), "NCCL is not paused with the weights")
+        expect(amem.stats()["context_bytes"] > 0, "the context has kept its local memory")
         dist.barrier(group=cpu)
         freed.append((free_bytes() - active) // MIB)
         dist.barrier(group=cpu)
@@ -68,12 +99,14 @@ def main() -> None:
         saver.resume("kv_cache")
         cache.fill_(cycle)
         expect(bool((cache == cycle).all()), f"cycle {cycle}: the cache")
-        expect(digest(captured.replay()) == graph_result, f"cycle {cycle}: the captured all_reduce")
+        expect([digest(each.replay()) for each in sums] == results, f"cycle {cycle}: the captured sums")
     tensors = 2 * SIZE // MIB
     expect(min(freed) > tensors, f"pauses have released {min(freed)} MiB, of which {tensors} are tensors'")
-    print(f"result: pauses released {min(freed)} MiB, the captured all_reduce is right", flush=True)
-    captured.graph.reset()
-    dist.destroy_process_group()
+    print(f"result: pauses released {min(freed)} MiB, the captured sums are right", flush=True)
+    for each in sums:
+        each.graph.reset()
+    dist.barrier(group=cpu)
+    os._exit(0)  # PyTorch frees symmetric memory after the driver has shut down
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ torch_memory_saver_hook_mode_preload.abi3.so lies where launchers look for it, b
 amem's library.
 
 AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag in a process that has memory with TAG, also
-concern the memory of NCCL; resume() without a tag always does. If NCCL's memory cannot be paused, it stays on the GPU,
-with a warning.
+concern the memory of NCCL and symmetric memory; resume() without a tag always does. If they cannot be paused, they stay
+on the GPU, with a warning. A program with symmetric memory needs a barrier of its ranks before the pause and after the resume.
 TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1 or TMS_INIT_ENABLE_DISK_BACKUP=1: all memory that the process
 allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups on disk, as AMEM_BACKUP_DIR.
 """
@@ -38,6 +38,7 @@ from . import preload as utils
 _LOG = logging.getLogger("amem.torch_memory_saver")
 _DEFAULT_TAG = "default"
 _NOT_TENSORS = ("nccl", "symmetric", "context")
+_WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS_NCCL pauses
 
 
 def _flag(name: str) -> bool:
@@ -308,7 +309,7 @@ class TorchMemorySaver:
             return
         try:
             resume_on_call()  # for programs that know of no pause of NCCL
-            _pause("nccl")
+            _pause(*(name for name in _WITH_NCCL if name in known))
         except AmemError as error:
             if state("nccl") != "active":
                 raise
@@ -321,7 +322,7 @@ class TorchMemorySaver:
         # The memory with AMEM_TMS_NCCL's tag may have been freed since its pause.
         nccl_with = os.environ.get("AMEM_TMS_NCCL")
         if nccl_with and tag in (None, nccl_with):
-            tags.append("nccl")
+            tags += _WITH_NCCL
         if tags:
             _resume(*tags)
         cdll.drop_copies()
