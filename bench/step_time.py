@@ -4,7 +4,7 @@
 
 Two jobs that run the same differ by the placement of their threads and memory, so many jobs run in turns, in both orders.
 Each job gives the 10th percentile (p10) and the median of the milliseconds of 60 steps. Prints for both the median of the jobs,
-and the fastest and the slowest job.
+and the fastest and the slowest job; the figures of each job go to stderr at its end.
 
   python3 bench/step_time.py [--pairs N] [--gpus N]       needs amem and torchrun on PATH
 """
@@ -54,6 +54,7 @@ def main():
     for pair in range(options.pairs):
         for name in sorted(variants, reverse=pair % 2 == 0):
             found[name].append(run(variants[name], options.gpus))
+            print(json.dumps({name: found[name][-1]}), file=sys.stderr, flush=True)
     print("| a step, ms | without amem | with amem | ratio of the medians | ratio of the fastest |")
     print("|---|---|---|---|---|")
     for figure in found["with"][0]:
