@@ -125,6 +125,25 @@ for _ in range(2):
     assert build.runtime_job(code, AMEM_SIM_MULTICAST="1").splitlines() == [paused, resumed] * 2
 
 
+def test_memory_bound_to_multicast_leaves_on_request(build):
+    code = (
+        START
+        + """
+assert c10.c10_init() == 0
+pointer = c10.c10_symmetric(SIZE, ctypes.byref(handle))
+fill(pointer, 5)
+multicast, memory, bound = c10.c10_multicast(handle, SIZE), (ctypes.c_void_p * 16)(), ctypes.CDLL("libcuda.so.1").amemSimBoundMemory
+for _ in range(2):
+    amem.pause('symmetric')
+    print(totals(), end=' ')
+    amem.resume('symmetric')
+    print(totals(), read(pointer), bound(ctypes.c_uint64(multicast), SIZE, memory, 16))
+"""
+    )
+    cycle = "{'resident_bytes': 0, 'released_bytes': 4} {'resident_bytes': 4, 'released_bytes': 0} {5} 1"
+    assert build.runtime_job(code, AMEM_SIM_MULTICAST="1", AMEM_RELEASE_MULTICAST="1").splitlines() == [cycle] * 2
+
+
 def test_buffer_that_is_dropped_after_a_rendezvous_leaves_nothing(rendezvous):
     """What SGLang's communicator does where there is no multicast; the rank that allocated may be the first."""
     owner, importer, address = rendezvous

@@ -70,6 +70,7 @@ Process::Process(const Driver& driver)
   hooks_.timeout_ms = environment().timeout_ms;
   hooks_.gate_timeout_ms = environment().gate_timeout_ms;
   hooks_.slabs = environment().slab == 1;
+  hooks_.releases_multicast = environment().release_multicast == 1;
   if (const long mib = environment().host_prealloc_mib; mib > 0)
     hooks_.on_first_buffer = [this, bytes = static_cast<size_t>(mib) << 20](int device) {
       session_.prepare_host_memory(device, bytes);

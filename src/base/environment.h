@@ -30,6 +30,7 @@ struct Environment {
   long slab = 1;
   long trim_context = 0;
   long multicast = 0;
+  long release_multicast = 0;
   long nvshmem = 0;  ///< read when amem is enabled (nvshmem_calls.cc)
   long tms = 0;      ///< read in Python, like the next one
   std::string tms_nccl;

@@ -94,6 +94,15 @@ struct FilePart {
   size_t offset_bytes = 0;
 };
 
+/// A range of a backing that is bound to a multicast object of its client.
+struct MulticastBind {
+  DriverHandle object = 0;
+  size_t object_offset_bytes = 0;
+  size_t offset_bytes = 0;  ///< in the backing
+  size_t size_bytes = 0;
+  bool bound = false;  ///< the current state in the driver
+};
+
 /// The driver object that holds the bytes of allocations: of one allocation, mapped where its
 /// client maps it, or of many (a slab), mapped at addresses of amem.
 struct Backing {
@@ -106,6 +115,7 @@ struct Backing {
   BackingState state = BackingState::resident;
   bool is_slab = false;
   std::vector<Placement> placements;           ///< in order of creation
+  std::vector<MulticastBind> multicast_binds;  ///< those that a pause removes and a resume restores
   std::map<size_t, AllocationId> allocations;  ///< by offset
   size_t used_end_bytes = 0;                   ///< end of the part that was ever used; whole slots
   size_t filled_bytes = 0;                     ///< bytes of it that are allocated now

@@ -24,6 +24,35 @@ Status unmap_placement(const Driver& driver, Placement& placement) {
   return ok_status();
 }
 
+// A bind holds the memory, so it is removed with it. It may be removed and made again while the
+// multicast object is mapped: NCCL does so for each window (dev_runtime.cc@v2.30.7-1,
+// symBindTeamMemory and symUnbindTeamMemory).
+Status unbind_everywhere(const Driver& driver, Backing& backing) {
+  for (MulticastBind& bind : backing.multicast_binds) {
+    if (!bind.bound) continue;
+    AMEM_TRY(driver_status(driver,
+                           driver.cuMulticastUnbind(bind.object, backing.device(),
+                                                    bind.object_offset_bytes, bind.size_bytes),
+                           "cuMulticastUnbind(%zu bytes, device %d)", bind.size_bytes,
+                           backing.device()));
+    bind.bound = false;
+  }
+  return ok_status();
+}
+
+Status bind_everywhere(const Driver& driver, Backing& backing) {
+  for (MulticastBind& bind : backing.multicast_binds) {
+    if (bind.bound) continue;
+    AMEM_TRY(driver_status(
+        driver,
+        driver.cuMulticastBindMem(bind.object, bind.object_offset_bytes, backing.handle,
+                                  bind.offset_bytes, bind.size_bytes, 0),
+        "cuMulticastBindMem(%zu bytes, device %d)", bind.size_bytes, backing.device()));
+    bind.bound = true;
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Status map_placement(const Driver& driver, const Backing& backing, Placement& placement) {
@@ -45,6 +74,7 @@ Status map_placement(const Driver& driver, const Backing& backing, Placement& pl
 }
 
 Status unmap_backing(const Driver& driver, Backing& backing) {
+  AMEM_TRY(unbind_everywhere(driver, backing));
   for (Placement& placement : backing.placements) AMEM_TRY(unmap_placement(driver, placement));
   if (!backing.is_here()) return ok_status();
   AMEM_TRY(driver_status(driver, driver.cuMemRelease(backing.handle), "cuMemRelease(%zu bytes)",
@@ -67,7 +97,8 @@ Status create_backing(const Driver& driver, Backing& backing) {
         "cuMemCreate(%zu bytes, device %d)", backing.size_bytes, backing.device()));
     backing.handle = handle;
   }
-  return map_everywhere(driver, backing);
+  AMEM_TRY(map_everywhere(driver, backing));
+  return bind_everywhere(driver, backing);
 }
 
 Status import_backing(const Driver& driver, Backing& backing, int fd) {
@@ -107,6 +138,7 @@ void erase_unused(const Driver& driver, Registry& registry, const Allocation& al
 
 void erase_if_empty(const Driver& driver, Registry& registry, Backing& backing) {
   if (!backing.allocations.empty() || backing.copying) return;
+  backing.multicast_binds.clear();  // those of its client
   (void)unmap_backing(driver, backing);
   for (const AddressRange& range : registry.erase_backing(backing.id))
     driver.cuMemAddressFree(range.address, range.size_bytes);

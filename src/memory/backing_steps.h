@@ -11,14 +11,15 @@ namespace amem {
 // record contains the calls that succeeded, so that the same step can be continued and the opposite
 // step can undo it.
 
-/// Unmaps the backing at all its addresses and releases it. Addresses stay reserved.
+/// Unbinds the backing from multicast objects, unmaps it at all its addresses and releases it.
+/// Addresses stay reserved.
 Status unmap_backing(const Driver& driver, Backing& backing);
 
 /// Unmaps the backing at this address only.
 Status unmap_at(const Driver& driver, Backing& backing, DeviceAddress address);
 
-/// Creates memory for a backing that has none, and maps it at every placement with the access that
-/// the client granted. Contents are undefined until filled.
+/// Creates memory for a backing that has none, maps it at every placement with the access that the
+/// client granted, and binds it to multicast objects again. Contents are undefined until filled.
 Status create_backing(const Driver& driver, Backing& backing);
 
 /// Imports `fd` for an import that has no memory, and maps it in the same way.

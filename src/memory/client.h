@@ -66,9 +66,12 @@ class Client {
   /// New work that shares `scope` with the peer waits from now on.
   virtual void close_for_peer(const InstanceId& /*peer*/, const std::string& /*text*/,
                               const Scope& /*scope*/) {}
-  /// The same for a notification that is sent to all processes: this process may share nothing.
-  virtual void close_if_shared(const InstanceId& /*peer*/, const std::string& /*text*/,
-                               const Scope& /*scope*/) {}
+  /// The same for a notification that is sent to all processes. Returns false if this process
+  /// shares nothing of the scope.
+  virtual bool close_if_shared(const InstanceId& /*peer*/, const std::string& /*text*/,
+                               const Scope& /*scope*/) {
+    return false;
+  }
   /// Waits until no call is running that may start work on memory of a peer that shares `scope`.
   virtual Status quiesce_for_peer(const Scope& /*scope*/, Deadline /*deadline*/) {
     return ok_status();

@@ -10,8 +10,20 @@
 namespace amem {
 namespace {
 
-/// The maximum wait of a pause for the answer of a bystander.
+/// The maximum wait of a pause for the answer of a bystander that uses no memory of this process.
 constexpr int kMomentMs = 200;
+
+void on_quiesced(const Result<Received>& reply, Replies& replies) {
+  if (!reply.ok() && reply.error().kind == ErrorKind::peer)
+    return replies.succeeded();  // has ended
+  if (!reply.ok())
+    return replies.failed("it may use multicast memory of this process: " + reply.error().message,
+                          reply.error().kind);
+  const auto& answer = std::get<PauseNoticeReply>(reply.value().message);
+  if (answer.quiesced) return replies.succeeded();
+  replies.failed(process_text(reply.value().pid) +
+                 " may use multicast memory of this process: " + answer.reason);
+}
 
 }  // namespace
 
@@ -29,8 +41,8 @@ void Exports::find_processes(const Scope& scope) {
 }
 
 void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
-                              const std::map<InstanceId, Importer>& importers, Deadline deadline,
-                              const std::shared_ptr<Replies>& replies) {
+                              const std::map<InstanceId, Importer>& importers, bool bound,
+                              Deadline deadline, const std::shared_ptr<Replies>& replies) {
   PeerService* const peers = context_.peers.load();
   if (peers == nullptr || scope.empty()) return;
   find_processes(scope);
@@ -39,9 +51,16 @@ void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
     if (importers.contains(process)) continue;
     tags_[tag].bystanders.insert(process);
     replies->expect();
-    peers->call(process, PauseNotice{tag, scope}, {},
-                Deadline::after_ms(std::min(kMomentMs, deadline.left_ms())),
-                [replies](const Result<Received>&) { replies->succeeded(); });
+    if (bound) {
+      // The bystander's deadline is earlier, as that of a revoke.
+      const auto quiesce_ms = static_cast<uint32_t>(deadline.left_ms() * 9LL / 10);
+      peers->call(process, PauseNotice{tag, scope, quiesce_ms}, {}, deadline,
+                  [replies](const Result<Received>& reply) { on_quiesced(reply, *replies); });
+    } else {
+      peers->call(process, PauseNotice{tag, scope}, {},
+                  Deadline::after_ms(std::min(kMomentMs, deadline.left_ms())),
+                  [replies](const Result<Received>&) { replies->succeeded(); });
+    }
   }
 }
 

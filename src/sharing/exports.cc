@@ -140,11 +140,20 @@ void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
   replies.succeeded();
 }
 
+Tags Exports::bound_to_multicast(const Tags& tags) {
+  Tags bound;
+  for (const auto& [id, backing] : context_.registry.backings())
+    if (tags.contains(backing.tag) && !backing.multicast_binds.empty()) bound.insert(backing.tag);
+  return bound;
+}
+
 Status Exports::revoke(const Tags& tags, Deadline deadline) {
   std::map<InstanceId, Importer> asked;
+  Tags bound;
   {
     MutexLock lock(context_.registry.mutex);
     asked = importers(tags);
+    bound = bound_to_multicast(tags);
     for (const Tag& tag : tags) {
       OfTag& of_tag = tags_[tag];
       of_tag.state = OfTag::State::paused;
@@ -172,7 +181,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
   }
   for (const Tag& tag : tags)
     if (Client* client = context_.clients.of(tag))
-      tell_bystanders(tag, client->scope(), asked, deadline, replies);
+      tell_bystanders(tag, client->scope(), asked, bound.contains(tag), deadline, replies);
   step_point(StepPoint::pause_asked);
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   return replies->wait(deadline,

@@ -133,10 +133,13 @@ class Exports {
   /// They are not known, so the scope is sent to every amem process of this user on this host that
   /// is not an importer. A process that shares nothing of it ignores it. `replies` receives their
   /// answers. The wait is short, because a process that does not answer may share nothing: work
-  /// that is launched before the message arrives waits on the GPU, as without amem.
+  /// that is launched before the message arrives waits on the GPU, as without amem. If memory is
+  /// `bound` to multicast objects, bystanders may use it: the wait is for the end of their work.
   void tell_bystanders(const Tag& tag, const Scope& scope,
-                       const std::map<InstanceId, Importer>& importers, Deadline deadline,
-                       const std::shared_ptr<Replies>& replies);
+                       const std::map<InstanceId, Importer>& importers, bool bound,
+                       Deadline deadline, const std::shared_ptr<Replies>& replies);
+  /// Of these tags, those with memory that the pause unbinds.
+  Tags bound_to_multicast(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
   void find_processes(const Scope& scope);
   Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 

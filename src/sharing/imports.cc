@@ -38,15 +38,36 @@ void Imports::reopen(const InstanceId& owner, const Notices& since) {
 
 void Imports::on_pause_notice(const PeerInfo& owner, uint64_t request_id,
                               const PauseNotice& notice) {
+  bool is_shared = false;
   {
     MutexLock lock(context_.registry.mutex);
     (void)note_pause(owner.instance, {notice.tag});
     // Also sent to processes of other jobs of this user.
     Client* const client = context_.clients.of(notice.tag);
     if (client != nullptr && !seeded_fault("leave_gate_open"))
-      client->close_if_shared(owner.instance, paused_text(owner.pid), notice.scope);
+      is_shared = client->close_if_shared(owner.instance, paused_text(owner.pid), notice.scope);
   }
-  context_.peers.load()->reply(owner.instance, request_id, PauseNoticeReply{}, {});
+  const auto reply = [this, owner, request_id](const Status& quiesced) {
+    PauseNoticeReply answer{quiesced.ok(), quiesced.ok() ? "" : quiesced.error().message};
+    context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
+  };
+  if (!is_shared || notice.quiesce_ms == 0) return reply(ok_status());
+  const Deadline deadline = Deadline::after_ms(notice.quiesce_ms);
+  workers_.post(owner.instance, [this, notice, deadline, reply] {
+    if (!context_.exiting) reply(quiesce({notice.tag}, notice.scope, deadline));
+  });
+}
+
+Status Imports::quiesce(const Tags& tags, const Scope& scope, Deadline deadline) {
+  std::vector<int> devices;
+  {
+    MutexLock lock(context_.registry.mutex);
+    devices = devices_in_use(context_.registry);
+  }
+  if (!seeded_fault("leave_gate_open"))
+    for (Client* client : context_.clients.of(tags))
+      AMEM_TRY(client->quiesce_for_peer(scope, deadline));
+  return context_.devices.drain(devices, deadline);
 }
 
 // Not in the queue of the peer, on whose other messages a resume depends.
@@ -151,15 +172,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
                               bool* untouched) {
   const Tags tags(request.tags.begin(), request.tags.end());
   const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
-  std::vector<int> devices;
-  {
-    MutexLock lock(context_.registry.mutex);
-    devices = devices_in_use(context_.registry);
-  }
-  if (!seeded_fault("leave_gate_open"))
-    for (Client* client : context_.clients.of(tags))
-      AMEM_TRY(client->quiesce_for_peer(request.scope, deadline));
-  AMEM_TRY(context_.devices.drain(devices, deadline));
+  AMEM_TRY(quiesce(tags, request.scope, deadline));
   step_point(StepPoint::revoke_drained);
 
   MutexLock lock(context_.registry.mutex);

@@ -100,6 +100,8 @@ class Imports {
   Status check_not_registered(const InstanceId& owner, const Tags& tags,
                               const std::set<BackingId>& staying)
       AMEM_REQUIRES(context_.registry.mutex);
+  /// Waits until this process has no work that shares the scope.
+  Status quiesce(const Tags& tags, const Scope& scope, Deadline deadline);
   /// Sets `*untouched` to false before the first unmap.
   Status unmap_imports(const InstanceId& owner, const Revoke& request, Deadline deadline,
                        bool* untouched);

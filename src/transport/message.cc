@@ -88,6 +88,12 @@ void walk(FieldStream& stream, Drop& m) {
 void walk(FieldStream& stream, PauseNotice& m) {
   stream.tag(m.tag);
   walk(stream, m.scope);
+  stream.number(m.quiesce_ms);
+}
+
+void walk(FieldStream& stream, PauseNoticeReply& m) {
+  stream.flag(m.quiesced);
+  stream.sentence(m.reason, kMaxReasonBytes);
 }
 
 void walk(FieldStream& stream, TokenQuery& m) {
@@ -99,7 +105,6 @@ void walk(FieldStream& stream, TokenReply& m) { stream.flag(m.known); }
 
 void walk(FieldStream& stream, ResumeRequest& m) { stream.tag(m.tag); }
 
-void walk(FieldStream&, PauseNoticeReply&) {}
 void walk(FieldStream&, StatusQuery&) {}
 
 void walk(FieldStream& stream, StatusReply& m) { stream.document(m.json, kMaxJsonBytes); }

@@ -18,7 +18,7 @@ namespace amem {
 // The messages between amem processes of one host. docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes with different versions refuse each other.
-inline constexpr uint8_t kWireVersion = 9;
+inline constexpr uint8_t kWireVersion = 10;
 /// The version that this process speaks.
 uint8_t wire_version();
 
@@ -118,11 +118,16 @@ struct Drop {
 struct PauseNotice {
   Tag tag{};
   std::vector<ScopeId> scope;
+  /// If not 0, the reply comes when work that shares the scope has ended, within this time: it may
+  /// use memory of the sender through multicast objects.
+  uint32_t quiesce_ms = 0;
   bool operator==(const PauseNotice&) const = default;
 };
 
-/// Reply to PauseNotice.
+/// Reply to PauseNotice; `reason` if work has not ended.
 struct PauseNoticeReply {
+  bool quiesced = true;
+  std::string reason{};
   bool operator==(const PauseNoticeReply&) const = default;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// NCCL with NVLS, on the simulated GPU: its buffers are bound to multicast objects, and stay.
+// NCCL with NVLS, on the simulated GPU: its buffers are bound to multicast objects. They stay, or
+// leave with AMEM_RELEASE_MULTICAST=1.
 #include "tests/process/progress.h"
 #include "tests/process/simulated_job.h"
 
@@ -74,6 +75,116 @@ TEST_F(Nvls, CommunicatorsBeginAndEndBesideAPausedOne) {
   (*job_)[0].ask("resume");
   job_->make("again");
   job_->all("check again" + counts());
+}
+
+/// A kernel of NVLS ends with an error where the memory of a rank is not bound.
+class ReleasedNvls : public Nvls {
+ protected:
+  ReleasedNvls() {
+    setup_.environment["AMEM_RELEASE_MULTICAST"] = "1";
+    setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(2000);
+  }
+
+  std::string unbinds_and_binds(int rank) {
+    return (*job_)[rank].ask("calls_of cuMulticastUnbind") + " " +
+           (*job_)[rank].ask("calls_of cuMulticastBindMem");
+  }
+};
+
+TEST_F(ReleasedNvls, BuffersLeaveAndReplaysGoOn) {
+  job_->all("capture world 300000");
+  const size_t active = used_bytes((*job_)[0]);
+  for (int cycle = 1; cycle <= 3; ++cycle) {
+    const size_t bytes = totals((*job_)[0]).driver_bytes;
+    job_->all("pause");
+    for (int rank = 0; rank < 3; ++rank) expect_that_only_nvls_stays(rank, 0);
+    expect_freed(active, used_bytes((*job_)[0]), bytes);
+    job_->all("resume");
+    EXPECT_EQ(used_bytes((*job_)[0]), active);
+    job_->all("replay world");
+    job_->all("check world" + counts());
+    // Two buffers, credits and data.
+    EXPECT_EQ(unbinds_and_binds(1),
+              std::to_string(2 * cycle) + " " + std::to_string(2 + 2 * cycle));
+  }
+}
+
+TEST_F(ReleasedNvls, EachMemberPausesAlone) {
+  for (int alone = 0; alone < 3; ++alone) {
+    (*job_)[alone].ask("pause");
+    expect_that_only_nvls_stays(alone, 0);
+    for (int rank = 0; rank < 3; ++rank)
+      if (rank != alone) (*job_)[rank].order("all_reduce world 300000");
+    (*job_)[alone].ask("resume");
+    (*job_)[alone].ask("all_reduce world 300000");
+    for (int rank = 0; rank < 3; ++rank)
+      if (rank != alone) (*job_)[rank].answer();
+    job_->all("check world" + counts());
+  }
+}
+
+TEST_F(ReleasedNvls, CommunicatorEndsWhileAMemberIsPaused) {
+  (*job_)[0].ask("pause");
+  job_->all("destroy world");
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(totals((*job_)[rank]).objects, 0u);
+  EXPECT_EQ(unbinds_and_binds(0), "2 2") << "its buffers were unbound by the pause";
+  (*job_)[0].ask("resume");
+  job_->make("again");
+  job_->all("check again" + counts());
+}
+
+TEST_F(ReleasedNvls, BindThatFailsLeavesThePauseAndCanBeRepeated) {
+  (*job_)[0].ask("pause");
+  (*job_)[0].ask("driver_fault cuMulticastBindMem:1=999");
+  const std::string text = (*job_)[0].ask_failing("resume");
+  EXPECT_TRUE(has(text, "cuMulticastBindMem(2097152 bytes, device 0) failed")) << text;
+  (*job_)[0].ask("driver_fault");
+  (*job_)[0].ask("resume");
+  job_->all("check world" + counts());
+}
+
+TEST_F(ReleasedNvls, UnbindThatFailsTakesThePauseBack) {
+  (*job_)[0].ask("driver_fault cuMulticastUnbind:2=999");
+  const std::string text = (*job_)[0].ask_failing("pause");
+  EXPECT_TRUE(has(text, "cuMulticastUnbind(2097152 bytes, device 0) failed")) << text;
+  (*job_)[0].ask("driver_fault");
+  job_->all("check world" + counts());
+  (*job_)[0].ask("pause");
+  expect_that_only_nvls_stays(0, 0);
+  (*job_)[0].ask("resume");
+  job_->all("check world" + counts());
+}
+
+/// The ranks share no memory but that of NVLS.
+class ReleasedNvlsAlone : public ReleasedNvls {
+ protected:
+  ReleasedNvlsAlone() { setup_.environment["NCCL_P2P_DISABLE"] = "1"; }
+};
+
+TEST_F(ReleasedNvlsAlone, PauseWaitsForTheWorkOfMembersThatImportNothing) {
+  EXPECT_EQ(totals((*job_)[1]).imports, 0u);
+  (*job_)[1].ask("begin_work");
+  const std::string text = (*job_)[0].ask_failing("pause");
+  EXPECT_TRUE(has(text, "process " + std::to_string((*job_)[1].pid()) +
+                            " may use multicast memory of this process: "))
+      << text;
+  (*job_)[1].ask("end_work");
+  (*job_)[0].ask("pause");
+  expect_that_only_nvls_stays(0, 0);
+  (*job_)[0].ask("resume");
+  job_->all("check world" + counts());
+}
+
+TEST_F(ReleasedNvlsAlone, PauseDoesNotWaitForTheWorkOfAnotherJob) {
+  jobs::Job other(setup_, 1);
+  other.use_devices({0});
+  other.make("world");
+  other[0].ask("begin_work");
+  (*job_)[0].ask("pause");
+  expect_that_only_nvls_stays(0, 0);
+  (*job_)[0].ask("resume");
+  other[0].ask("end_work");
+  job_->all("check world" + counts());
 }
 
 }  // namespace

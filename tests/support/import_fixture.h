@@ -63,8 +63,9 @@ class GateClient : public IdleClient {
   void close_for_peer(const InstanceId&, const std::string&, const Scope&) override {
     is_open = false;
   }
-  void close_if_shared(const InstanceId&, const std::string&, const Scope&) override {
+  bool close_if_shared(const InstanceId&, const std::string&, const Scope&) override {
     is_open = false;
+    return is_shared;
   }
   Status quiesce_for_peer(const Scope&, Deadline) override {
     is_quiet = true;
@@ -84,7 +85,7 @@ class GateClient : public IdleClient {
   }
   bool aborts_imports(const InstanceId&, Deadline::Clock::time_point) override { return gives_up; }
   std::atomic<bool> is_open = true, holds = false, is_quiet = false, is_busy = false,
-                    uses_at_once = false, gives_up = false;
+                    uses_at_once = false, gives_up = false, is_shared = false;
   std::atomic<int> reopened = 0, waiting = 0;
 };
 

@@ -32,6 +32,8 @@ struct HookContext {
   long gate_timeout_ms = 60000;
   /// Places NCCL's buffers in slabs (AMEM_SLAB).
   bool slabs = false;
+  /// Pauses release memory that is bound to multicast objects (AMEM_RELEASE_MULTICAST).
+  bool releases_multicast = false;
   /// The process has registered a window. From then on, buffers of one slot or less have their own
   /// driver objects: NCCL maps some of them in a window too (48 bytes of signals, rma/rma_ce.cc:48
   /// of 2.32.3), which a part of a slab does not allow.
@@ -98,6 +100,10 @@ inline constinit thread_local CallSequence t_call_sequence;
 /// If neither NCCL nor another process uses the allocation, erases it and releases its memory.
 void erase_if_unused(HookContext& context, Allocation& allocation)
     AMEM_REQUIRES(context.registry->mutex);
+
+/// The client has released a handle of the driver, which may be that of a multicast object. Without
+/// it amem cannot unbind memory, which stays.
+void multicast_released(HookContext& context, DriverHandle object);
 
 /// Rounds a size that NCCL computed with amem's granularity up to the driver's granularity.
 size_t driver_bytes(const HookContext& context, size_t size_bytes);

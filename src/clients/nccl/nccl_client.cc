@@ -125,9 +125,11 @@ void NcclClient::close_for_peer(const InstanceId& peer, const std::string& text,
   gate.member_paused(peer, text, and_nameless(scope));
 }
 
-void NcclClient::close_if_shared(const InstanceId& peer, const std::string& text,
+bool NcclClient::close_if_shared(const InstanceId& peer, const std::string& text,
                                  const Scope& scope) {
-  gate.member_paused(peer, text, gate.knows_any(scope) ? and_nameless(scope) : scope);
+  const bool is_member = gate.knows_any(scope);
+  gate.member_paused(peer, text, is_member ? and_nameless(scope) : scope);
+  return is_member || gate.has_nameless();
 }
 
 Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {

@@ -76,7 +76,7 @@ class NcclClient final : public Client, public GraphGate {
   void note_scope(const InstanceId& peer, const Scope& its) override { members.note(peer, its); }
 
   void close_for_peer(const InstanceId& peer, const std::string& text, const Scope& scope) override;
-  void close_if_shared(const InstanceId& peer, const std::string& text,
+  bool close_if_shared(const InstanceId& peer, const std::string& text,
                        const Scope& scope) override;
   Status quiesce_for_peer(const Scope& scope, Deadline deadline) override;
   void import_waits(const std::string& owner, bool waits) override {

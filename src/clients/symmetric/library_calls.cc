@@ -15,7 +15,7 @@ namespace amem {
   library_call<&Driver::function, &hooks::function>(#function, #function)
 
 std::span<const LibraryCall> shared_library_calls() {
-  static const std::array<LibraryCall, 9> all{
+  static const std::array<LibraryCall, 10> all{
       AMEM_SHARED_CALL(cuMemRelease),
       AMEM_SHARED_CALL(cuMemMap),
       AMEM_SHARED_CALL(cuMemUnmap),
@@ -25,6 +25,7 @@ std::span<const LibraryCall> shared_library_calls() {
       AMEM_SHARED_CALL(cuMemRetainAllocationHandle),
       AMEM_SHARED_CALL(cuMemGetAllocationPropertiesFromHandle),
       AMEM_SHARED_CALL(cuMulticastBindMem),
+      AMEM_SHARED_CALL(cuMulticastUnbind),
   };
   return all;
 }

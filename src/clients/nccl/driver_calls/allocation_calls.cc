@@ -140,7 +140,10 @@ DriverResult hooks::cuMemCreate(HookContext& context, DriverHandle* handle, size
 }
 
 DriverResult hooks::cuMemRelease(HookContext& context, DriverHandle handle) {
-  if (!is_our_handle(handle)) return context.driver->cuMemRelease(handle);
+  if (!is_our_handle(handle)) {
+    multicast_released(context, handle);
+    return context.driver->cuMemRelease(handle);
+  }
 
   MutexLock lock(context.registry->mutex);
   Allocation* allocation = find_copied(context, handle);

@@ -142,6 +142,42 @@ TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
   EXPECT_EQ(find(exported).kind, Kind::persistent);
 }
 
+TEST_F(Hooks, BoundMemoryLeavesOnRequestUntilItsClientUnbindsIt) {
+  static int unbinds;
+  unbinds = 0;
+  driver_.cuMulticastUnbind = [](DriverHandle, int, size_t, size_t) {
+    return ++unbinds, driver_result::kSuccess;
+  };
+  constexpr DriverHandle kObject = 1;
+  context_.releases_multicast = true;
+  const DriverHandle bound = create();
+  EXPECT_EQ(hooked_cuMulticastBindMem(kObject, 0, bound, 0, kSize, 0), 0);
+  EXPECT_EQ(find(bound).kind, Kind::keep);
+  EXPECT_EQ(find(bound).registering, 0);
+  const auto binds = [&] {
+    MutexLock lock(registry_.mutex);
+    return registry_.backing_of(*registry_.find_handle(bound)).multicast_binds.size();
+  };
+  EXPECT_EQ(binds(), 1u);
+
+  EXPECT_EQ(hooked_cuMulticastUnbind(kObject, 0, kSize, kSize), 0) << "of something else";
+  EXPECT_EQ(binds(), 1u);
+  EXPECT_EQ(hooked_cuMulticastUnbind(kObject, 0, 0, kSize), 0);
+  EXPECT_EQ(binds(), 0u);
+  EXPECT_EQ(unbinds, 2);
+}
+
+TEST_F(Hooks, BoundMemoryStaysWhenItsClientHasReleasedTheMulticastObject) {
+  constexpr DriverHandle kObject = 1;
+  context_.releases_multicast = true;
+  const DriverHandle bound = create();
+  EXPECT_EQ(hooked_cuMulticastBindMem(kObject, 0, bound, 0, kSize, 0), 0);
+  EXPECT_EQ(hooked_cuMemRelease(kObject + 1), 0);
+  EXPECT_EQ(find(bound).kind, Kind::keep);
+  EXPECT_EQ(hooked_cuMemRelease(kObject), 0);
+  EXPECT_EQ(find(bound).kind, Kind::persistent);
+}
+
 TEST_F(Hooks, CaptureThatNcclAsksForIsRemembered) {
   static int status_now = kCaptureStatusNone;
   driver_.cuStreamGetCaptureInfo_v2 = [](DriverStream, int* status, uint64_t*, void*, void*,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Hooks on what leaves the process or its tables: export, import, NIC registration, multicast.
+// Hooks on what leaves the process or its tables: export, import, NIC registration.
 #include <atomic>
 #include <cstdint>
 
@@ -101,29 +101,6 @@ DriverResult hooks::cuMemGetHandleForAddressRange(HookContext& context, void* ha
   // (net.cc:994@v2.30.7-1).
   if (result == driver_result::kSuccess) range.keep("registered with a NIC");
   return result;
-}
-
-// Multicast calls wait until every device has joined, so no lock is held during the call. The
-// memory is made persistent before the call, so that no pause in between releases it.
-DriverResult hooks::cuMulticastBindMem(HookContext& context, DriverHandle multicast,
-                                       size_t multicast_offset, DriverHandle memory,
-                                       size_t memory_offset, size_t size_bytes,
-                                       unsigned long long flags) {
-  if (is_our_handle(memory)) {
-    size_t offset_bytes = 0;
-    memory = pinned_backing(context, memory, "bound to multicast (NVLS)", &offset_bytes);
-    if (memory == 0) return driver_result::kInvalidValue;
-    memory_offset += offset_bytes;
-  }
-  return context.driver->cuMulticastBindMem(multicast, multicast_offset, memory, memory_offset,
-                                            size_bytes, flags);
-}
-
-DriverResult hooks::cuMulticastBindAddr(HookContext& context, DriverHandle multicast, size_t offset,
-                                        DeviceAddress address, size_t size_bytes,
-                                        unsigned long long flags) {
-  RegisteredRange(&context, address, size_bytes).keep("bound to multicast (NVLS)");
-  return context.driver->cuMulticastBindAddr(multicast, offset, address, size_bytes, flags);
 }
 
 }  // namespace amem

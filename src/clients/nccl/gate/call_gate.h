@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -140,6 +141,11 @@ class CallGate {
   void add_unseen(const CommunicatorId& id);
   /// True if one of `ids` is a communicator of this process. kNameless never is.
   bool knows_any(const CommunicatorIds& ids);
+  bool has_nameless() {
+    MutexLock lock(mutex_);
+    return std::any_of(known_.begin(), known_.end(),
+                       [](const auto& known) { return known.second == kNameless; });
+  }
   /// All identities, including those of add_unseen().
   CommunicatorIds communicator_ids();
   CommunicatorId id_of(const void* communicator);
