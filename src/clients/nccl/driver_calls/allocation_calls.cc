@@ -47,21 +47,20 @@ Result<BackingId> make_slab(const Driver& driver, Registry& registry, size_t siz
 /// if there is no memory for a slab, or if a used slot cannot be zeroed.
 DriverHandle allocate_in_slab(HookContext& context, size_t size_bytes,
                               const AllocationProperties& properties) {
-  Registry& registry = *context.registry;
   AllocationId id = 0;
   DeviceAddress stale = 0;
   {
-    MutexLock lock(registry.mutex);
+    MutexLock lock(context.registry->mutex);
     if (context.registered_sizes.contains(size_bytes)) return 0;
-    std::optional<Slot> slot = find_slot(registry, kNcclTag, size_bytes, properties);
+    std::optional<Slot> slot = find_slot(*context.registry, kNcclTag, size_bytes, properties);
     if (!slot.has_value()) {
-      Result<BackingId> made = make_slab(*context.driver, registry, size_bytes, properties,
+      Result<BackingId> made = make_slab(*context.driver, *context.registry, size_bytes, properties,
                                          context.granularity_bytes.load());
       if (!made.ok()) return 0;
       slot = Slot{made.value(), 0, false};
     }
-    Backing& slab = *registry.find_backing(slot->slab);
-    Allocation& allocation = registry.add_to_slab(slab, slot->offset_bytes, size_bytes);
+    Backing& slab = *context.registry->find_backing(slot->slab);
+    Allocation& allocation = context.registry->add_to_slab(slab, slot->offset_bytes, size_bytes);
     allocation.is_buffer = true;
     id = allocation.id;
     if (slot->was_used) stale = slab.placements.front().address + slot->offset_bytes;
@@ -72,8 +71,8 @@ DriverHandle allocate_in_slab(HookContext& context, size_t size_bytes,
   if (zeroed.ok()) return handle_of(id);
   AMEM_LOG(info, properties.location.id, "a used slot is not reused: %s",
            zeroed.error().message.c_str());
-  MutexLock lock(registry.mutex);
-  erase_unused(*context.driver, registry, *registry.find(id));
+  MutexLock lock(context.registry->mutex);
+  erase_unused(*context.driver, *context.registry, *context.registry->find(id));
   return 0;
 }
 

@@ -29,26 +29,25 @@ DriverResult hooks::cuMulticastBindMem(HookContext& context, DriverHandle object
                                        size_t object_offset, DriverHandle memory,
                                        size_t memory_offset, size_t size_bytes,
                                        unsigned long long flags) {
-  Registry& registry = *context.registry;
   DriverHandle handle = memory;
   if (is_our_handle(memory)) {
-    MutexLock lock(registry.mutex);
+    MutexLock lock(context.registry->mutex);
     Allocation* const allocation = find_copied(context, memory);
-    if (allocation == nullptr || !registry.backing_of(*allocation).is_here())
+    if (allocation == nullptr || !context.registry->backing_of(*allocation).is_here())
       return driver_result::kInvalidValue;
     ++allocation->registering;
-    handle = registry.backing_of(*allocation).handle;
+    handle = context.registry->backing_of(*allocation).handle;
     memory_offset += allocation->offset_bytes;
   }
   const DriverResult result = context.driver->cuMulticastBindMem(object, object_offset, handle,
                                                                  memory_offset, size_bytes, flags);
   if (!is_our_handle(memory)) return result;
-  MutexLock lock(registry.mutex);
-  Allocation* const allocation = registry.find(allocation_of(memory));
+  MutexLock lock(context.registry->mutex);
+  Allocation* const allocation = context.registry->find(allocation_of(memory));
   if (allocation == nullptr) return result;
   --allocation->registering;
   if (result != driver_result::kSuccess) return result;
-  if (Backing& backing = registry.backing_of(*allocation); can_leave(context, backing))
+  if (Backing& backing = context.registry->backing_of(*allocation); can_leave(context, backing))
     backing.multicast_binds.push_back({object, object_offset, memory_offset, size_bytes, true});
   else
     allocation->make_persistent(kBound);
