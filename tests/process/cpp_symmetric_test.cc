@@ -169,14 +169,14 @@ TEST_F(CppSymmetric, FunctionOfTheApplicationGathers) {
 // All ranks notice, those that are processes of their own too: none waits for the others.
 TEST_F(CppSymmetric, TwoRanksOfOneProcessAreRefusedOnAllRanks) {
   run(2, [](Rank& self) {
+    const std::regex refused(
+        "rank 0: it is process ([0-9]+), and process \\1 is rank 1: each rank is one process");
     const auto meet_as = [&](int rank) {
       JOB_CUDA(set_current(self.context));
       FileGroup group = self.files("group", rank, 3);
       const Buffer buffer = empty(kBytes);
       const std::string text = text_of<Error>([&] { rendezvous(buffer, group); });
-      EXPECT_TRUE(std::regex_search(text, std::regex("rank 0: it is process ([0-9]+), and process "
-                                                     "\\1 is rank 1: each rank is one process")))
-          << "rank " << rank << ": " << text;
+      EXPECT_TRUE(std::regex_search(text, refused)) << "rank " << rank << ": " << text;
     };
     std::thread second;
     if (self.rank == 0) second = std::thread(meet_as, 1);

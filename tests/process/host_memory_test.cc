@@ -58,7 +58,8 @@ TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforePeersAreAsked) {
 
 TEST_F(HostMemory, IsMadeReadyBeforePeersAreAsked) {
   if (real_gpu()) GTEST_SKIP() << "a real driver does not wait on request";
-  setup_.environment["AMEM_SIM_DELAY_US"] = "cuMemHostRegister=300000";
+  constexpr long kDelayMs = 300 * kSlowdown;
+  setup_.environment["AMEM_SIM_DELAY_US"] = "cuMemHostRegister=" + std::to_string(1000 * kDelayMs);
   jobs::Job job(setup_, 2);
   connect(job);
 
@@ -67,8 +68,8 @@ TEST_F(HostMemory, IsMadeReadyBeforePeersAreAsked) {
   std::istringstream times(job[0].ask("times"));
   double all_ms = 0, wait_ms = 0;
   times >> all_ms >> wait_ms;
-  EXPECT_GE(wait_ms, 300);
-  EXPECT_LT(all_ms, wait_ms + 300) << "more was made later";
+  EXPECT_GE(wait_ms, kDelayMs);
+  EXPECT_LT(all_ms, wait_ms + kDelayMs) << "more was made later";
   job[0].ask("resume");
   job.all("check world" + counts());
 }
