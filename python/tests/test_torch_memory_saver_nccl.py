@@ -83,7 +83,7 @@ saver.resume("weights")
 print(job.all_reduce())
 """
     assert run(code, AMEM_TMS_NCCL="weights").splitlines() == [
-        "The memory of NCCL stays on the GPU: a copy of NCCL may be running", "0 active", "[[3.0], [3.0]]"
+        "Memory with the tags nccl stays on the GPU: a copy of NCCL may be running", "0 active", "[[3.0], [3.0]]"
     ]
 
 

@@ -96,6 +96,7 @@ struct FilePart {
 
 /// A range of a backing that is bound to a multicast object of its client.
 struct MulticastBind {
+  int device = 0;
   DriverHandle object = 0;
   size_t object_offset_bytes = 0;
   size_t offset_bytes = 0;  ///< in the backing

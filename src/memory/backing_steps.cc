@@ -31,10 +31,10 @@ Status unbind_everywhere(const Driver& driver, Backing& backing) {
   for (MulticastBind& bind : backing.multicast_binds) {
     if (!bind.bound) continue;
     AMEM_TRY(driver_status(driver,
-                           driver.cuMulticastUnbind(bind.object, backing.device(),
+                           driver.cuMulticastUnbind(bind.object, bind.device,
                                                     bind.object_offset_bytes, bind.size_bytes),
                            "cuMulticastUnbind(%zu bytes, device %d)", bind.size_bytes,
-                           backing.device()));
+                           bind.device));
     bind.bound = false;
   }
   return ok_status();
@@ -47,7 +47,7 @@ Status bind_everywhere(const Driver& driver, Backing& backing) {
         driver,
         driver.cuMulticastBindMem(bind.object, bind.object_offset_bytes, backing.handle,
                                   bind.offset_bytes, bind.size_bytes, 0),
-        "cuMulticastBindMem(%zu bytes, device %d)", bind.size_bytes, backing.device()));
+        "cuMulticastBindMem(%zu bytes, device %d)", bind.size_bytes, bind.device));
     bind.bound = true;
   }
   return ok_status();
@@ -138,7 +138,9 @@ void erase_unused(const Driver& driver, Registry& registry, const Allocation& al
 
 void erase_if_empty(const Driver& driver, Registry& registry, Backing& backing) {
   if (!backing.allocations.empty() || backing.copying) return;
-  backing.multicast_binds.clear();  // those of its client
+  // Those that exist are its client's to remove.
+  for (const MulticastBind& bind : std::exchange(backing.multicast_binds, {}))
+    if (!bind.bound) registry.removed_binds.push_back(bind);
   (void)unmap_backing(driver, backing);
   for (const AddressRange& range : registry.erase_backing(backing.id))
     driver.cuMemAddressFree(range.address, range.size_bytes);

@@ -29,8 +29,9 @@ bool is_persistent(const Backing& backing, const AllocationMap& allocations);
 /// Threads: every member needs `mutex`. Callers take it, because a driver call and its record are
 /// one step: no other thread may see a mapping that the driver does not have, or the reverse. The
 /// mutex is held during driver calls that cannot wait (create, map, access, unmap, release, export,
-/// import). It is not held during calls that can wait (copies, synchronization, multicast) or while
-/// a thread waits for a peer (docs/decisions/0002-one-lock.md).
+/// import, and binds to a multicast object that all devices have joined). It is not held during
+/// calls that can wait (copies, synchronization, a client's multicast calls) or while a thread
+/// waits for a peer (docs/decisions/0002-one-lock.md).
 class Registry {
  public:
   Mutex mutex;
@@ -127,6 +128,9 @@ class Registry {
 
   /// Why this process cannot pause; empty if it can. The first reason is kept.
   std::string refusal AMEM_GUARDED_BY(mutex);
+  /// Binds that a pause has removed, of memory that its client has freed since. The client may
+  /// still unbind it.
+  std::vector<MulticastBind> removed_binds AMEM_GUARDED_BY(mutex);
 
  private:
   Backing& add_backing(size_t size_bytes, const AllocationProperties& properties,

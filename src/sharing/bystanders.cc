@@ -17,8 +17,9 @@ void on_quiesced(const Result<Received>& reply, Replies& replies) {
   if (!reply.ok() && reply.error().kind == ErrorKind::peer)
     return replies.succeeded();  // has ended
   if (!reply.ok())
-    return replies.failed("it may use multicast memory of this process: " + reply.error().message,
-                          reply.error().kind);
+    return replies.failed(
+        "a process may use multicast memory of this process: " + reply.error().message,
+        reply.error().kind);
   const auto& answer = std::get<PauseNoticeReply>(reply.value().message);
   if (answer.quiesced) return replies.succeeded();
   replies.failed(process_text(reply.value().pid) +
@@ -27,17 +28,12 @@ void on_quiesced(const Result<Received>& reply, Replies& replies) {
 
 }  // namespace
 
-void Exports::find_processes(const Scope& scope) {
-  if (scope == looked_for_) return;
-  Result<std::set<InstanceId>> found = instances_of_this_user();
-  if (!found.ok()) {
-    AMEM_LOG(warn, -1, "members of this process' scope cannot be notified that it pauses: %s",
-             found.error().message.c_str());
-    return;
-  }
-  processes_ = std::move(found.value());
+Status Exports::find_processes(const Scope& scope) {
+  if (scope == looked_for_) return ok_status();
+  processes_ = AMEM_TRY(instances_of_this_user());
   processes_.erase(context_.self);
   looked_for_ = scope;
+  return ok_status();
 }
 
 void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
@@ -45,7 +41,14 @@ void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
                               Deadline deadline, const std::shared_ptr<Replies>& replies) {
   PeerService* const peers = context_.peers.load();
   if (peers == nullptr || scope.empty()) return;
-  find_processes(scope);
+  if (const Status found = find_processes(scope); !found.ok()) {
+    const std::string text = "members of this process' scope cannot be notified that it pauses: " +
+                             found.error().message;
+    AMEM_LOG(warn, -1, "%s", text.c_str());
+    if (!bound) return;
+    replies->expect();
+    return replies->failed(text, found.error().kind);
+  }
   MutexLock lock(context_.registry.mutex);
   for (const InstanceId& process : processes_) {
     if (importers.contains(process)) continue;
@@ -53,7 +56,7 @@ void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
     replies->expect();
     if (bound) {
       // The bystander's deadline is earlier, as that of a revoke.
-      const auto quiesce_ms = static_cast<uint32_t>(deadline.left_ms() * 9LL / 10);
+      const auto quiesce_ms = static_cast<uint32_t>(std::max(1LL, deadline.left_ms() * 9LL / 10));
       peers->call(process, PauseNotice{tag, scope, quiesce_ms}, {}, deadline,
                   [replies](const Result<Received>& reply) { on_quiesced(reply, *replies); });
     } else {

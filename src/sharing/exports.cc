@@ -143,9 +143,7 @@ void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
 Tags Exports::bound_to_multicast(const Tags& tags) {
   Tags bound;
   for (const auto& [id, backing] : context_.registry.backings())
-    if (tags.contains(backing.tag) && !backing.multicast_binds.empty() &&
-        !is_persistent(backing, context_.registry.allocations()))
-      bound.insert(backing.tag);
+    if (tags.contains(backing.tag) && !backing.multicast_binds.empty()) bound.insert(backing.tag);
   return bound;
 }
 

@@ -140,7 +140,7 @@ class Exports {
                        Deadline deadline, const std::shared_ptr<Replies>& replies);
   /// Of these tags, those with memory that the pause unbinds.
   Tags bound_to_multicast(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
-  void find_processes(const Scope& scope);
+  Status find_processes(const Scope& scope);
   Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 
   ProcessContext& context_;

@@ -54,7 +54,9 @@ void Imports::on_pause_notice(const PeerInfo& owner, uint64_t request_id,
   if (!is_shared || notice.quiesce_ms == 0) return reply(ok_status());
   const Deadline deadline = Deadline::after_ms(notice.quiesce_ms);
   workers_.post(owner.instance, [this, notice, deadline, reply] {
-    if (!context_.exiting) reply(quiesce({notice.tag}, notice.scope, deadline));
+    if (context_.exiting) return;
+    const Status quiesced = quiesce({notice.tag}, notice.scope, deadline);
+    if (quiesced.ok() || !context_.exiting) reply(quiesced);
   });
 }
 

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // NCCL with NVLS, on the simulated GPU: its buffers are bound to multicast objects. They stay, or
 // leave with AMEM_RELEASE_MULTICAST=1.
+#include <signal.h>
+
 #include "tests/process/progress.h"
 #include "tests/process/simulated_job.h"
 
@@ -171,6 +173,50 @@ TEST_F(ReleasedNvlsAlone, PauseWaitsForTheWorkOfMembersThatImportNothing) {
   (*job_)[1].ask("end_work");
   (*job_)[0].ask("pause");
   expect_that_only_nvls_stays(0, 0);
+  (*job_)[0].ask("resume");
+  job_->all("check world" + counts());
+}
+
+TEST_F(ReleasedNvlsAlone, NewCallsOfMembersWait) {
+  (*job_)[0].ask("pause");
+  for (int rank : {1, 2}) (*job_)[rank].order("all_reduce world 300000");
+  for (int rank : {1, 2})
+    wait_for("the call waits at the gate", [&] {
+      return has((*job_)[rank].log(), "ncclAllReduce waits for a member of this communicator");
+    });
+  (*job_)[0].ask("resume");
+  (*job_)[0].ask("all_reduce world 300000");
+  for (int rank : {1, 2}) (*job_)[rank].answer();
+  job_->all("check world" + counts());
+}
+
+TEST_F(ReleasedNvlsAlone, AllPauseAtOnce) {
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    job_->all("pause");
+    for (int rank = 0; rank < 3; ++rank) expect_that_only_nvls_stays(rank, 0);
+    job_->all("resume");
+    job_->all("check world" + counts());
+  }
+}
+
+TEST_F(ReleasedNvlsAlone, MemberThatEndsIsNotWaitedFor) {
+  (*job_)[1].ask("begin_work");
+  (*job_)[0].order("pause");
+  (*job_)[1].kill(SIGKILL);
+  (*job_)[0].answer();
+  expect_that_only_nvls_stays(0, 0);
+  (*job_)[0].ask("resume");
+}
+
+TEST_F(ReleasedNvlsAlone, ProcessThatDoesNotAnswerMayBeAMember) {
+  jobs::Job other(setup_, 1);
+  other.use_devices({0});
+  other.make("world");
+  other[0].kill(SIGSTOP);
+  const std::string text = (*job_)[0].ask_failing("pause");
+  EXPECT_TRUE(has(text, "a process may use multicast memory of this process: ")) << text;
+  other[0].kill(SIGCONT);
+  (*job_)[0].ask("pause");
   (*job_)[0].ask("resume");
   job_->all("check world" + counts());
 }

@@ -65,7 +65,7 @@ class GateClient : public IdleClient {
   }
   bool close_if_shared(const InstanceId&, const std::string&, const Scope&) override {
     is_open = false;
-    return is_shared;
+    return false;
   }
   Status quiesce_for_peer(const Scope&, Deadline) override {
     is_quiet = true;
@@ -85,7 +85,7 @@ class GateClient : public IdleClient {
   }
   bool aborts_imports(const InstanceId&, Deadline::Clock::time_point) override { return gives_up; }
   std::atomic<bool> is_open = true, holds = false, is_quiet = false, is_busy = false,
-                    uses_at_once = false, gives_up = false, is_shared = false;
+                    uses_at_once = false, gives_up = false;
   std::atomic<int> reopened = 0, waiting = 0;
 };
 

@@ -305,24 +305,26 @@ class TorchMemorySaver:
             _pause(*tags)
         # A job sets AMEM_TMS_NCCL for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
         # destroy their process groups before they pause, and recreate them before they resume.
-        if os.environ.get("AMEM_TMS_NCCL") not in tags or known.get("nccl", {}).get("resident_bytes", 0) == 0:
+        others = [name for name in _WITH_NCCL if known.get(name, {}).get("resident_bytes", 0) > 0]
+        if os.environ.get("AMEM_TMS_NCCL") not in tags or not others:
             return
         try:
             resume_on_call()  # for programs that know of no pause of NCCL
-            _pause(*(name for name in _WITH_NCCL if name in known))
+            _pause(*others)
         except AmemError as error:
-            if state("nccl") != "active":
+            if any(state(name) != "active" for name in others):
                 raise
-            _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
+            _LOG.warning("Memory with the tags %s stays on the GPU: %s", ", ".join(others), error)
 
     def resume(self, tag: Optional[str] = None) -> None:
         """Restores the memory with this tag, or of all tags."""
         cdll = self._cdll()
-        tags = _tags(tag, _known())
+        known = _known()
+        tags = _tags(tag, known)
         # The memory with AMEM_TMS_NCCL's tag may have been freed since its pause.
         nccl_with = os.environ.get("AMEM_TMS_NCCL")
         if nccl_with and tag in (None, nccl_with):
-            tags += _WITH_NCCL
+            tags += [name for name in _WITH_NCCL if name == "nccl" or name in known]
         if tags:
             _resume(*tags)
         cdll.drop_copies()

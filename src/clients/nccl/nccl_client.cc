@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "clients/nccl/doors/nccl_copies.h"
+#include "clients/nccl/hook_context.h"
 
 namespace amem {
 namespace {
@@ -117,7 +118,23 @@ Status NcclClient::quiesce(Deadline deadline) {
   AMEM_TRY(gate.wait_until_outside(nullptr, deadline));
   AMEM_TRY(async_communicators.wait_until_settled(nullptr, deadline));
   AMEM_TRY(check_ungated());
-  return check_capture();
+  AMEM_TRY(check_capture());
+  if (gate.has_nameless()) keep_all_bound();
+  return ok_status();
+}
+
+/// Members of a nameless communicator cannot be asked to stop their work on bound memory.
+void NcclClient::keep_all_bound() {
+  MutexLock lock(registry_.mutex);
+  for (auto& [id, backing] : registry_.backings()) {
+    auto& binds = backing.multicast_binds;
+    const auto is_bound = [](const MulticastBind& bind) { return bind.bound; };
+    if (backing.tag != kNcclTag || binds.empty() ||
+        !std::all_of(binds.begin(), binds.end(), is_bound))
+      continue;
+    keep_bound(registry_, backing);
+    binds.clear();
+  }
 }
 
 void NcclClient::close_for_peer(const InstanceId& peer, const std::string& text,
@@ -129,7 +146,7 @@ bool NcclClient::close_if_shared(const InstanceId& peer, const std::string& text
                                  const Scope& scope) {
   const bool is_member = gate.knows_any(scope);
   gate.member_paused(peer, text, is_member ? and_nameless(scope) : scope);
-  return is_member || gate.has_nameless();
+  return is_member;
 }
 
 Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {

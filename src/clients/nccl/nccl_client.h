@@ -98,6 +98,7 @@ class NcclClient final : public Client, public GraphGate {
   void note_captured(const void* graph);
 
  private:
+  void keep_all_bound();
   bool has_memory();
   Status check_capture();
   Status check_ungated();

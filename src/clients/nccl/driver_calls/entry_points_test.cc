@@ -142,36 +142,79 @@ TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
   EXPECT_EQ(find(exported).kind, Kind::persistent);
 }
 
-TEST_F(Hooks, BoundMemoryLeavesOnRequestUntilItsClientUnbindsIt) {
-  static int unbinds;
-  unbinds = 0;
-  driver_.cuMulticastUnbind = [](DriverHandle, int, size_t, size_t) {
-    return ++unbinds, driver_result::kSuccess;
-  };
-  constexpr DriverHandle kObject = 1;
-  context_.releases_multicast = true;
-  const DriverHandle bound = create();
-  EXPECT_EQ(hooked_cuMulticastBindMem(kObject, 0, bound, 0, kSize, 0), 0);
-  EXPECT_EQ(find(bound).kind, Kind::keep);
-  EXPECT_EQ(find(bound).registering, 0);
-  const auto binds = [&] {
+/// With AMEM_RELEASE_MULTICAST=1.
+class BoundHooks : public Hooks {
+ protected:
+  BoundHooks() {
+    g_unbinds = 0;
+    context_.releases_multicast = true;
+    driver_.cuMulticastUnbind = [](DriverHandle, int, size_t, size_t) {
+      return ++g_unbinds, driver_result::kSuccess;
+    };
+  }
+  DriverHandle create_bound(size_t object_offset = 0) {
+    const DriverHandle handle = create();
+    EXPECT_EQ(hooked_cuMulticastBindMem(kObject, object_offset, handle, 0, kSize, 0), 0);
+    EXPECT_EQ(find(handle).kind, Kind::keep);
+    EXPECT_EQ(find(handle).registering, 0);
+    return handle;
+  }
+  size_t binds(DriverHandle handle) {
     MutexLock lock(registry_.mutex);
-    return registry_.backing_of(*registry_.find_handle(bound)).multicast_binds.size();
-  };
-  EXPECT_EQ(binds(), 1u);
+    return registry_.backing_of(*registry_.find_handle(handle)).multicast_binds.size();
+  }
+  /// As a pause does.
+  void release(DriverHandle handle) {
+    MutexLock lock(registry_.mutex);
+    Backing& backing = registry_.backing_of(*registry_.find_handle(handle));
+    backing.state = BackingState::released;
+    backing.handle = 0;
+    for (MulticastBind& bind : backing.multicast_binds) bind.bound = false;
+  }
 
-  EXPECT_EQ(hooked_cuMulticastUnbind(kObject, 0, kSize, kSize), 0) << "of something else";
-  EXPECT_EQ(binds(), 1u);
-  EXPECT_EQ(hooked_cuMulticastUnbind(kObject, 0, 0, kSize), 0);
-  EXPECT_EQ(binds(), 0u);
-  EXPECT_EQ(unbinds, 2);
+  static constexpr DriverHandle kObject = 1;
+  static inline int g_unbinds = 0;
+};
+
+TEST_F(BoundHooks, UnbindRemovesTheBindsInItsRange) {
+  const DriverHandle first = create_bound(), second = create_bound(kSize);
+  EXPECT_EQ(hooked_cuMulticastUnbind(kObject, 0, 2 * kSize, kSize), 0) << "of something else";
+  EXPECT_EQ(hooked_cuMulticastUnbind(kObject + 1, 0, 0, 2 * kSize), 0) << "of another object";
+  EXPECT_EQ(binds(first) + binds(second), 2u);
+  EXPECT_EQ(hooked_cuMulticastUnbind(kObject, 0, 0, 2 * kSize), 0);
+  EXPECT_EQ(binds(first) + binds(second), 0u);
+  EXPECT_EQ(g_unbinds, 3);
 }
 
-TEST_F(Hooks, BoundMemoryStaysWhenItsClientHasReleasedTheMulticastObject) {
-  constexpr DriverHandle kObject = 1;
-  context_.releases_multicast = true;
-  const DriverHandle bound = create();
-  EXPECT_EQ(hooked_cuMulticastBindMem(kObject, 0, bound, 0, kSize, 0), 0);
+TEST_F(BoundHooks, UnbindOfReleasedMemoryDoesNotReachTheDriver) {
+  for (const bool is_freed : {false, true}) {
+    const DriverHandle handle = create_bound();
+    release(handle);
+    if (is_freed) {
+      EXPECT_EQ(hooked_cuMemRelease(handle), 0);
+    }
+    EXPECT_EQ(hooked_cuMulticastUnbind(kObject, 0, 0, kSize), 0);
+    EXPECT_EQ(g_unbinds, 0);
+    if (!is_freed) {
+      EXPECT_EQ(binds(handle), 0u);
+    }
+  }
+  EXPECT_EQ(hooked_cuMulticastUnbind(kObject, 0, 0, kSize), 0);
+  EXPECT_EQ(g_unbinds, 1) << "it was answered once";
+}
+
+TEST_F(BoundHooks, MemoryForFabricHandlesStays) {
+  const DriverHandle handle = create();
+  {
+    MutexLock lock(registry_.mutex);
+    registry_.backing_of(*registry_.find_handle(handle)).properties.requested_handle_types = 8;
+  }
+  EXPECT_EQ(hooked_cuMulticastBindMem(kObject, 0, handle, 0, kSize, 0), 0);
+  EXPECT_EQ(find(handle).kind, Kind::persistent);
+}
+
+TEST_F(BoundHooks, MemoryStaysWhenItsClientHasReleasedTheMulticastObject) {
+  const DriverHandle bound = create_bound();
   EXPECT_EQ(hooked_cuMemRelease(kObject + 1), 0);
   EXPECT_EQ(find(bound).kind, Kind::keep);
   EXPECT_EQ(hooked_cuMemRelease(kObject), 0);

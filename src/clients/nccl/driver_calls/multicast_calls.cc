@@ -10,15 +10,17 @@ namespace {
 
 constexpr char kBound[] = "bound to multicast (NVLS)";
 
-/// A pause unbinds this memory, and a resume binds it again. An import cannot be bound, and a slab
-/// has other buffers too.
+/// A pause unbinds this memory, and a resume binds it again. An import cannot be bound, a slab has
+/// other buffers too, and memory for fabric handles may be reached from other nodes.
 bool can_leave(const HookContext& context, const Backing& backing) {
-  return context.releases_multicast && !backing.is_slab && !backing.is_import;
+  return context.releases_multicast && !backing.is_slab && !backing.is_import &&
+         backing.properties.requested_handle_types == kHandleTypeFd;
 }
 
-void keep_bound(HookContext& context, Backing& backing) AMEM_REQUIRES(context.registry->mutex) {
-  for (const auto& [offset_bytes, id] : backing.allocations)
-    context.registry->find(id)->make_persistent(kBound);
+bool is_within(const MulticastBind& bind, DriverHandle object, int device, size_t offset,
+               size_t size_bytes) {
+  return bind.object == object && bind.device == device && bind.object_offset_bytes >= offset &&
+         bind.object_offset_bytes + bind.size_bytes <= offset + size_bytes;
 }
 
 }  // namespace
@@ -48,7 +50,8 @@ DriverResult hooks::cuMulticastBindMem(HookContext& context, DriverHandle object
   --allocation->registering;
   if (result != driver_result::kSuccess) return result;
   if (Backing& backing = context.registry->backing_of(*allocation); can_leave(context, backing))
-    backing.multicast_binds.push_back({object, object_offset, memory_offset, size_bytes, true});
+    backing.multicast_binds.push_back(
+        {backing.device(), object, object_offset, memory_offset, size_bytes, true});
   else
     allocation->make_persistent(kBound);
   return result;
@@ -62,38 +65,49 @@ DriverResult hooks::cuMulticastBindAddr(HookContext& context, DriverHandle objec
   return context.driver->cuMulticastBindAddr(object, offset, address, size_bytes, flags);
 }
 
+// One call may remove several binds (NVSHMEM).
 DriverResult hooks::cuMulticastUnbind(HookContext& context, DriverHandle object, int device,
                                       size_t offset, size_t size_bytes) {
-  {
-    MutexLock lock(context.registry->mutex);
-    for (auto& [id, backing] : context.registry->backings()) {
-      const auto bind = std::find_if(backing.multicast_binds.begin(), backing.multicast_binds.end(),
-                                     [&, on = backing.device()](const MulticastBind& each) {
-                                       return each.object == object && on == device &&
-                                              each.object_offset_bytes == offset &&
-                                              each.size_bytes == size_bytes;
-                                     });
-      if (bind == backing.multicast_binds.end()) continue;
-      const DriverResult result =
-          bind->bound ? context.driver->cuMulticastUnbind(object, device, offset, size_bytes)
-                      : driver_result::kSuccess;
-      if (result == driver_result::kSuccess) backing.multicast_binds.erase(bind);
-      return result;
-    }
+  const auto is_its = [&](const MulticastBind& bind) {
+    return is_within(bind, object, device, offset, size_bytes);
+  };
+  MutexLock lock(context.registry->mutex);
+  size_t bound = 0, removed = std::erase_if(context.registry->removed_binds, is_its);
+  for (auto& [id, backing] : context.registry->backings()) {
+    const auto& binds = backing.multicast_binds;
+    bound += std::count_if(binds.begin(), binds.end(),
+                           [&](const auto& bind) { return is_its(bind) && bind.bound; });
+    removed += std::count_if(binds.begin(), binds.end(),
+                             [&](const auto& bind) { return is_its(bind) && !bind.bound; });
   }
-  return context.driver->cuMulticastUnbind(object, device, offset, size_bytes);
+  if (bound > 0 || removed == 0) {
+    const DriverResult result =
+        context.driver->cuMulticastUnbind(object, device, offset, size_bytes);
+    if (result != driver_result::kSuccess) return result;
+  }
+  for (auto& [id, backing] : context.registry->backings())
+    std::erase_if(backing.multicast_binds, is_its);
+  return driver_result::kSuccess;
 }
 
 void multicast_released(HookContext& context, DriverHandle object) {
   if (!context.releases_multicast) return;
+  const auto is_its = [object](const MulticastBind& bind) { return bind.object == object; };
   MutexLock lock(context.registry->mutex);
+  std::erase_if(context.registry->removed_binds, is_its);
   for (auto& [id, backing] : context.registry->backings()) {
-    const auto is_of = [object](const MulticastBind& bind) { return bind.object == object; };
-    const bool stays =
-        std::any_of(backing.multicast_binds.begin(), backing.multicast_binds.end(),
-                    [&](const MulticastBind& bind) { return is_of(bind) && bind.bound; });
-    if (std::erase_if(backing.multicast_binds, is_of) > 0 && stays) keep_bound(context, backing);
+    const auto& binds = backing.multicast_binds;
+    const bool stays = std::any_of(binds.begin(), binds.end(), [&](const MulticastBind& bind) {
+      return is_its(bind) && bind.bound;
+    });
+    if (stays) keep_bound(*context.registry, backing);
+    std::erase_if(backing.multicast_binds, is_its);
   }
+}
+
+void keep_bound(Registry& registry, Backing& backing) {
+  for (const auto& [offset_bytes, id] : backing.allocations)
+    registry.find(id)->make_persistent(kBound);
 }
 
 }  // namespace amem
