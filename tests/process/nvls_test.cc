@@ -32,6 +32,20 @@ class Nvls : public JobTest {
     EXPECT_GT(paused.released, 0u);
   }
 
+  /// Rank 0 is paused, and resumes.
+  void expect_that_calls_wait_for_rank_0() {
+    for (int rank : {1, 2}) (*job_)[rank].order("all_reduce world 300000");
+    // Behind the gate the kernels would wait on the GPU, and the log would say nothing.
+    for (int rank : {1, 2})
+      wait_for("the call waits at the gate", [&] {
+        return has((*job_)[rank].log(), "ncclAllReduce waits for a member of this communicator");
+      });
+    (*job_)[0].ask("resume");
+    (*job_)[0].ask("all_reduce world 300000");
+    for (int rank : {1, 2}) (*job_)[rank].answer();
+    job_->all("check world" + counts());
+  }
+
   std::unique_ptr<jobs::Job> job_;
 };
 
@@ -51,16 +65,7 @@ TEST_F(Nvls, BuffersStayAndCollectivesGoOnAfterPauses) {
 TEST_F(Nvls, CallsWaitForAMemberThatPausesAlone) {
   (*job_)[0].ask("pause");
   expect_that_only_nvls_stays(0, kNvlsBytes);
-  for (int rank : {1, 2}) (*job_)[rank].order("all_reduce world 300000");
-  // Behind the gate the kernels would wait on the GPU, and the log would say nothing.
-  for (int rank : {1, 2})
-    wait_for("the call waits at the gate", [&] {
-      return has((*job_)[rank].log(), "ncclAllReduce waits for a member of this communicator");
-    });
-  (*job_)[0].ask("resume");
-  (*job_)[0].ask("all_reduce world 300000");
-  for (int rank : {1, 2}) (*job_)[rank].answer();
-  job_->all("check world" + counts());
+  expect_that_calls_wait_for_rank_0();
 }
 
 TEST_F(Nvls, CommunicatorsBeginAndEndBesideAPausedOne) {
@@ -179,15 +184,7 @@ TEST_F(ReleasedNvlsAlone, PauseWaitsForTheWorkOfMembersThatImportNothing) {
 
 TEST_F(ReleasedNvlsAlone, NewCallsOfMembersWait) {
   (*job_)[0].ask("pause");
-  for (int rank : {1, 2}) (*job_)[rank].order("all_reduce world 300000");
-  for (int rank : {1, 2})
-    wait_for("the call waits at the gate", [&] {
-      return has((*job_)[rank].log(), "ncclAllReduce waits for a member of this communicator");
-    });
-  (*job_)[0].ask("resume");
-  (*job_)[0].ask("all_reduce world 300000");
-  for (int rank : {1, 2}) (*job_)[rank].answer();
-  job_->all("check world" + counts());
+  expect_that_calls_wait_for_rank_0();
 }
 
 TEST_F(ReleasedNvlsAlone, AllPauseAtOnce) {

@@ -105,7 +105,8 @@ void erase_if_unused(HookContext& context, Allocation& allocation)
 /// it amem cannot unbind memory, which stays.
 void multicast_released(HookContext& context, DriverHandle object);
 /// Memory that is bound to a multicast object stays on the GPU.
-void keep_bound(Registry& registry, Backing& backing) AMEM_REQUIRES(registry.mutex);
+void make_bound_memory_persistent(Registry& registry, Backing& backing)
+    AMEM_REQUIRES(registry.mutex);
 
 /// Rounds a size that NCCL computed with amem's granularity up to the driver's granularity.
 size_t driver_bytes(const HookContext& context, size_t size_bytes);

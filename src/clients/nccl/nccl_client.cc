@@ -119,12 +119,12 @@ Status NcclClient::quiesce(Deadline deadline) {
   AMEM_TRY(async_communicators.wait_until_settled(nullptr, deadline));
   AMEM_TRY(check_ungated());
   AMEM_TRY(check_capture());
-  if (gate.has_nameless()) keep_all_bound();
+  if (gate.has_nameless()) make_all_bound_memory_persistent();
   return ok_status();
 }
 
 /// Members of a nameless communicator cannot be asked to stop their work on bound memory.
-void NcclClient::keep_all_bound() {
+void NcclClient::make_all_bound_memory_persistent() {
   MutexLock lock(registry_.mutex);
   for (auto& [id, backing] : registry_.backings()) {
     auto& binds = backing.multicast_binds;
@@ -132,7 +132,7 @@ void NcclClient::keep_all_bound() {
     if (backing.tag != kNcclTag || binds.empty() ||
         !std::all_of(binds.begin(), binds.end(), is_bound))
       continue;
-    keep_bound(registry_, backing);
+    make_bound_memory_persistent(registry_, backing);
     binds.clear();
   }
 }

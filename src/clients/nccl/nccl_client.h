@@ -98,7 +98,7 @@ class NcclClient final : public Client, public GraphGate {
   void note_captured(const void* graph);
 
  private:
-  void keep_all_bound();
+  void make_all_bound_memory_persistent();
   bool has_memory();
   Status check_capture();
   Status check_ungated();

@@ -100,12 +100,12 @@ void multicast_released(HookContext& context, DriverHandle object) {
     const bool stays = std::any_of(binds.begin(), binds.end(), [&](const MulticastBind& bind) {
       return is_its(bind) && bind.bound;
     });
-    if (stays) keep_bound(*context.registry, backing);
+    if (stays) make_bound_memory_persistent(*context.registry, backing);
     std::erase_if(backing.multicast_binds, is_its);
   }
 }
 
-void keep_bound(Registry& registry, Backing& backing) {
+void make_bound_memory_persistent(Registry& registry, Backing& backing) {
   for (const auto& [offset_bytes, id] : backing.allocations)
     registry.find(id)->make_persistent(kBound);
 }

@@ -10,18 +10,6 @@
 namespace amem {
 namespace {
 
-/// Makes an allocation persistent. Returns the driver's handle of its backing and its offset there,
-/// or 0 while the memory is released.
-DriverHandle pinned_backing(HookContext& context, DriverHandle handle, const char* because,
-                            size_t* offset_bytes) {
-  MutexLock lock(context.registry->mutex);
-  Allocation* allocation = find_copied(context, handle);
-  if (allocation == nullptr || !context.registry->backing_of(*allocation).is_here()) return 0;
-  allocation->make_persistent(because);
-  *offset_bytes = allocation->offset_bytes;
-  return context.registry->backing_of(*allocation).handle;
-}
-
 /// The process has imported device memory that no amem has exported.
 void warn_of_peer_without_amem(Exchange& exchange) {
   static constinit std::atomic_flag g_said;
@@ -40,13 +28,18 @@ DriverResult hooks::cuMemExportToShareableHandle(HookContext& context, void* sha
   if (!is_our_handle(handle))
     return context.driver->cuMemExportToShareableHandle(shareable, handle, type, flags);
   if (type != kHandleTypeFd) {
-    // A fabric handle does not identify its importers.
-    size_t offset_bytes = 0;
-    const DriverHandle backing =
-        pinned_backing(context, handle, "exported as a fabric handle", &offset_bytes);
-    return backing == 0 || offset_bytes != 0
-               ? driver_result::kInvalidValue
-               : context.driver->cuMemExportToShareableHandle(shareable, backing, type, flags);
+    // A fabric handle does not identify its importers. In a slab it would be that of all buffers.
+    DriverHandle backing = 0;
+    {
+      MutexLock lock(context.registry->mutex);
+      Allocation* const allocation = find_copied(context, handle);
+      if (allocation == nullptr || allocation->offset_bytes != 0 ||
+          !context.registry->backing_of(*allocation).is_here())
+        return driver_result::kInvalidValue;
+      allocation->make_persistent("exported as a fabric handle");
+      backing = context.registry->backing_of(*allocation).handle;
+    }
+    return context.driver->cuMemExportToShareableHandle(shareable, backing, type, flags);
   }
 
   MutexLock lock(context.registry->mutex);
