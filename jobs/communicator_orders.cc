@@ -26,6 +26,7 @@ Orders CommunicatorOrders::orders() {
   static constexpr std::pair<const char*, Method> kMethods[] = {
       {"device", &CommunicatorOrders::use_device},
       {"own_context", &CommunicatorOrders::use_own_context},
+      {"reset_device", &CommunicatorOrders::reset_device},
       {"new_stream", &CommunicatorOrders::new_stream},
       {"version", &CommunicatorOrders::version},
       {"unique", &CommunicatorOrders::unique_id},
@@ -87,6 +88,15 @@ std::string CommunicatorOrders::use_own_context(Words& words) {
   JOB_CUDA(create_context(&context_, 0, device));
   JOB_CUDA(set_current(context_));
   return new_stream(words);
+}
+
+/// As cudaDeviceReset(): the primary context ends, and with it everything in it. `device` makes it
+/// active again.
+std::string CommunicatorOrders::reset_device(Words& words) {
+  int device = 0;
+  words >> device;
+  JOB_CUDA(reset_primary(device));
+  return "";
 }
 
 /// Communicators that are made from now on work on a stream of their own.

@@ -26,6 +26,7 @@ class CommunicatorOrders {
  private:
   std::string use_device(Words& words);
   std::string use_own_context(Words&);
+  std::string reset_device(Words&);
   std::string new_stream(Words&);
   std::string version(Words&);
   std::string unique_id(Words&);

@@ -139,7 +139,7 @@ CuResult AddressSpace::map(CuDevicePtr address, size_t size_bytes, size_t offset
   const bool overlaps_next = next != mappings_.end() && next->first < address + size_bytes;
   if (overlaps_next || containing(address) != mappings_.end()) return kErrorInvalidValue;
   if (!map_file(address, size_bytes, *backing, PROT_NONE)) return kErrorOutOfMemory;
-  mappings_.emplace(address, Mapping{size_bytes, size_bytes, handle, backing, {}});
+  mappings_.emplace(address, Mapping{size_bytes, size_bytes, handle, backing, {}, 0});
   return kSuccess;
 }
 
@@ -241,8 +241,8 @@ CuResult AddressSpace::get_access(CuDevicePtr address, const CuLocation& locatio
   return kSuccess;
 }
 
-CuResult AddressSpace::add_allocation(const BackingRef& backing, size_t asked_bytes,
-                                      CuDevicePtr* address) {
+CuResult AddressSpace::add_allocation(uint64_t context_id, const BackingRef& backing,
+                                      size_t asked_bytes, CuDevicePtr* address) {
   std::lock_guard guard(mutex_);
   CuDevicePtr taken = 0;
   const size_t size_bytes = backing->size_bytes();
@@ -255,7 +255,7 @@ CuResult AddressSpace::add_allocation(const BackingRef& backing, size_t asked_by
     reservations_.erase(taken);
     return kErrorOutOfMemory;
   }
-  mappings_.emplace(taken, Mapping{size_bytes, asked_bytes, 0, backing, {}});
+  mappings_.emplace(taken, Mapping{size_bytes, asked_bytes, 0, backing, {}, context_id});
   *address = taken;
   return kSuccess;
 }
@@ -270,6 +270,16 @@ CuResult AddressSpace::remove_allocation(CuDevicePtr address) {
   mappings_.erase(mapping);
   reservations_.erase(address);
   return kSuccess;
+}
+
+void AddressSpace::remove_allocations_of(uint64_t context_id) {
+  std::vector<CuDevicePtr> ended;
+  {
+    std::lock_guard guard(mutex_);
+    for (const auto& [address, mapping] : mappings_)
+      if (mapping.handle == 0 && mapping.context_id == context_id) ended.push_back(address);
+  }
+  for (const CuDevicePtr address : ended) remove_allocation(address);
 }
 
 std::optional<AddressSpace::Found> AddressSpace::find(CuDevicePtr address) {

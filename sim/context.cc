@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "base/thread_value.h"
+#include "sim/address_space.h"
+#include "sim/host_memory.h"
 #include "sim/machine.h"
+#include "sim/registry.h"
 
 namespace amem::sim {
 namespace {
@@ -112,8 +115,26 @@ CuResult Context::set_stack(uint64_t stack_bytes) {
 
 void Context::destroy() {
   alive_ = false;
-  for (const StreamRef& stream : streams()) stream->close();
+  for (const StreamRef& stream : streams()) {
+    Registry<Stream>::instance().remove(stream.get());
+    stream->close();
+  }
+  HostMemory::instance().end_of(id());
+  AddressSpace::instance().remove_allocations_of(id());
   local_memory_.release();
+}
+
+CuResult Context::revive(uint64_t id) {
+  {
+    std::lock_guard guard(mutex_);
+    null_stream_ = nullptr;
+    peers_ = 0;
+  }
+  failure_ = kSuccess;
+  id_ = id;
+  const CuResult sized = set_stack(LocalMemory::kInitialStackBytes);
+  alive_ = sized == kSuccess;
+  return sized;
 }
 
 bool Context::enable_peer(CuDevice peer) {
@@ -146,8 +167,10 @@ CuContext handle_of(Context* context) { return reinterpret_cast<CuContext>(conte
 CuResult retain_primary(CuDevice device, Context** context) {
   std::lock_guard guard(known().mutex);
   Primary& primary = known().primaries[static_cast<size_t>(device)];
-  if (primary.context == nullptr) {
-    const CuResult made = make_context_locked(device, primary.flags, &primary.context);
+  if (primary.references == 0) {
+    const CuResult made = primary.context == nullptr
+                              ? make_context_locked(device, primary.flags, &primary.context)
+                              : primary.context->revive(known().next_id++);
     if (made != kSuccess) return made;
   }
   primary.references += 1;
@@ -161,15 +184,26 @@ bool release_primary(CuDevice device) {
     std::lock_guard guard(known().mutex);
     Primary& primary = known().primaries[static_cast<size_t>(device)];
     if (primary.references == 0) return false;
-    if (--primary.references == 0) ended = std::exchange(primary.context, nullptr);
+    if (--primary.references == 0) ended = primary.context;
   }
   if (ended != nullptr) ended->destroy();
   return true;
 }
 
+void reset_primary(CuDevice device) {
+  Context* ended = nullptr;
+  {
+    std::lock_guard guard(known().mutex);
+    Primary& primary = known().primaries[static_cast<size_t>(device)];
+    if (std::exchange(primary.references, 0) != 0) ended = primary.context;
+  }
+  if (ended != nullptr) ended->destroy();
+}
+
 Context* active_primary(CuDevice device) {
   std::lock_guard guard(known().mutex);
-  return known().primaries[static_cast<size_t>(device)].context;
+  const Primary& primary = known().primaries[static_cast<size_t>(device)];
+  return primary.references == 0 ? nullptr : primary.context;
 }
 
 unsigned primary_flags(CuDevice device) {

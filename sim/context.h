@@ -14,15 +14,17 @@
 
 namespace amem::sim {
 
-/// A context of one device, primary or created. Never destroyed, because it may still be current in
-/// other threads, which then get CUDA_ERROR_CONTEXT_IS_DESTROYED. Thread-safe.
+/// A context of one device, primary or created. The object is never deleted, because it may still
+/// be current in other threads, which then get CUDA_ERROR_CONTEXT_IS_DESTROYED. The primary context
+/// of a device is always the same object: retained again after its end, it is alive again, with
+/// another id (measured, driver 580). Thread-safe.
 class Context {
  public:
   Context(CuDevice device, unsigned flags, uint64_t id)
       : device_(device), flags_(flags), id_(id), local_memory_(device) {}
 
   CuDevice device() const { return device_; }
-  uint64_t id() const { return id_; }
+  uint64_t id() const { return id_.load(); }
   unsigned flags() const { return flags_; }
   bool alive() const { return alive_.load(); }
 
@@ -50,8 +52,11 @@ class Context {
   uint64_t stack_bytes();
   CuResult set_stack(uint64_t stack_bytes);
 
-  /// Ends it: its streams finish what they have, and its local memory is returned.
+  /// Ends it: its streams finish what they have; their handles, its memory and its pinned host
+  /// memory are released.
   void destroy();
+  /// Begins it again, without streams. kErrorOutOfMemory as make_context().
+  CuResult revive(uint64_t id);
 
   /// True if access to the peer was not enabled before.
   bool enable_peer(CuDevice peer);
@@ -62,7 +67,7 @@ class Context {
 
   const CuDevice device_;
   const unsigned flags_;
-  const uint64_t id_;
+  std::atomic<uint64_t> id_;
   std::mutex submission_;  ///< taken before mutex_
   LocalMemory local_memory_;
   std::atomic<bool> alive_{true};
@@ -85,6 +90,8 @@ CuContext handle_of(Context* context);
 /// Context Management"). Errors as make_context().
 CuResult retain_primary(CuDevice device, Context** context);
 bool release_primary(CuDevice device);
+/// As its last release, whatever the number of references.
+void reset_primary(CuDevice device);
 /// Null while it is not retained.
 Context* active_primary(CuDevice device);
 unsigned primary_flags(CuDevice device);

@@ -25,7 +25,7 @@ CuResult allocate(CuDevicePtr* address, size_t size_bytes) {
   BackingRef backing;
   const CuResult created = create_physical_memory(rounded_bytes, properties, &backing);
   if (created != kSuccess) return created;
-  return AddressSpace::instance().add_allocation(backing, size_bytes, address);
+  return AddressSpace::instance().add_allocation(context->id(), backing, size_bytes, address);
 }
 
 // Giving memory back that the GPU may still be using waits for all work of the current context, as
@@ -127,7 +127,7 @@ AMEM_SIM_API CuResult cuMemHostAlloc(void** address, size_t size_bytes, unsigned
     Context* context = nullptr;
     if (address == nullptr) return kErrorInvalidValue;
     if (const CuResult current = current_context(&context); current != kSuccess) return current;
-    return HostMemory::instance().allocate(size_bytes, address);
+    return HostMemory::instance().allocate(context->id(), size_bytes, address);
   });
 }
 
@@ -141,7 +141,7 @@ AMEM_SIM_API CuResult cuMemHostRegister_v2(void* address, size_t size_bytes, uns
   return driver_call(Function::cuMemHostRegister_v2, [&] {
     Context* context = nullptr;
     if (const CuResult current = current_context(&context); current != kSuccess) return current;
-    return HostMemory::instance().add(address, size_bytes);
+    return HostMemory::instance().add(context->id(), address, size_bytes);
   });
 }
 

@@ -162,6 +162,14 @@ AMEM_SIM_API CuResult cuDevicePrimaryCtxRelease_v2(CuDevice device) {
   });
 }
 
+AMEM_SIM_API CuResult cuDevicePrimaryCtxReset_v2(CuDevice device) {
+  return driver_call(Function::cuDevicePrimaryCtxReset_v2, [&] {
+    if (!exists(device)) return kErrorInvalidDevice;
+    reset_primary(device);
+    return kSuccess;
+  });
+}
+
 AMEM_SIM_API CuResult cuDevicePrimaryCtxGetState(CuDevice device, unsigned* flags, int* active) {
   return driver_call(Function::cuDevicePrimaryCtxGetState, [&] {
     if (flags == nullptr || active == nullptr) return kErrorInvalidValue;

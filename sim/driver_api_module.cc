@@ -16,7 +16,7 @@ using namespace amem::sim;
 namespace {
 
 struct LoadedKernel {
-  const Context* context;
+  uint64_t context_id;
   KernelInImage in_image;
 };
 
@@ -33,7 +33,7 @@ CuResult load(CuModule* module, const char* image) {
   if (kernels.empty()) return kErrorInvalidImage;
   auto loaded = std::make_shared<Module>();
   for (const KernelInImage& found : kernels) {
-    auto function = std::make_shared<LoadedKernel>(LoadedKernel{context, found});
+    auto function = std::make_shared<LoadedKernel>(LoadedKernel{context->id(), found});
     loaded->functions[found.kernel->name] =
         Registry<LoadedKernel>::instance().add(std::move(function));
   }
@@ -47,7 +47,7 @@ CuResult launch(CuFunction function, const Grid& grid, CuStream handle, void** p
   StreamRef stream;
   if (loaded == nullptr) return kErrorInvalidHandle;
   if (const CuResult known = stream_of(handle, &stream); known != kSuccess) return known;
-  if (&stream->context() != loaded->context) return kErrorInvalidHandle;
+  if (stream->context().id() != loaded->context_id) return kErrorInvalidHandle;
   const unsigned threads = grid.threads[0] * grid.threads[1] * grid.threads[2];
   const bool empty = std::min({grid.blocks[0], grid.blocks[1], grid.blocks[2]}) == 0;
   if (empty || threads == 0 || threads > kMostThreads || parameters == nullptr) {

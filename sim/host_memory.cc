@@ -11,12 +11,12 @@ HostMemory& HostMemory::instance() {
   return *memory;
 }
 
-CuResult HostMemory::allocate(size_t size_bytes, void** address) {
+CuResult HostMemory::allocate(uint64_t context_id, size_t size_bytes, void** address) {
   if (size_bytes == 0) return kErrorInvalidValue;
   void* at = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return kErrorOutOfMemory;
   std::lock_guard guard(mutex_);
-  ranges_[reinterpret_cast<CuDevicePtr>(at)] = {size_bytes, /*ours=*/true};
+  ranges_[reinterpret_cast<CuDevicePtr>(at)] = {size_bytes, /*ours=*/true, context_id};
   *address = at;
   return kSuccess;
 }
@@ -30,14 +30,14 @@ CuResult HostMemory::free(void* address) {
   return kSuccess;
 }
 
-CuResult HostMemory::add(void* address, size_t size_bytes) {
+CuResult HostMemory::add(uint64_t context_id, void* address, size_t size_bytes) {
   if (address == nullptr || size_bytes == 0) return kErrorInvalidValue;
   const auto start = reinterpret_cast<CuDevicePtr>(address);
   std::lock_guard guard(mutex_);
   const auto next = ranges_.lower_bound(start);
   const bool overlaps = next != ranges_.end() && next->first < start + size_bytes;
   if (overlaps || find_locked(start)) return kErrorHostMemoryAlreadyRegistered;
-  ranges_[start] = {size_bytes, /*ours=*/false};
+  ranges_[start] = {size_bytes, /*ours=*/false, context_id};
   return kSuccess;
 }
 
@@ -47,6 +47,16 @@ CuResult HostMemory::remove(void* address) {
   if (range == ranges_.end() || range->second.ours) return kErrorHostMemoryNotRegistered;
   ranges_.erase(range);
   return kSuccess;
+}
+
+void HostMemory::end_of(uint64_t context_id) {
+  std::lock_guard guard(mutex_);
+  std::erase_if(ranges_, [&](const auto& range) {
+    const auto& [address, pinned] = range;
+    if (pinned.context_id != context_id) return false;
+    if (pinned.ours) munmap(reinterpret_cast<void*>(address), pinned.size_bytes);
+    return true;
+  });
 }
 
 std::optional<HostMemory::Found> HostMemory::find(CuDevicePtr address) {

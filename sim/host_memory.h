@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -11,15 +12,18 @@
 
 namespace amem::sim {
 
-/// The pinned host memory of this process: of cuMemHostAlloc and of cuMemHostRegister. Thread-safe.
+/// The pinned host memory of this process: of cuMemHostAlloc and of cuMemHostRegister. It ends with
+/// the context in which it was pinned, also portable memory (measured, driver 580). Thread-safe.
 class HostMemory {
  public:
   static HostMemory& instance();
 
-  CuResult allocate(size_t size_bytes, void** address);
+  CuResult allocate(uint64_t context_id, size_t size_bytes, void** address);
   CuResult free(void* address);
-  CuResult add(void* address, size_t size_bytes);
+  CuResult add(uint64_t context_id, void* address, size_t size_bytes);
   CuResult remove(void* address);
+  /// The context has ended.
+  void end_of(uint64_t context_id);
 
   struct Found {
     CuDevicePtr base;
@@ -32,6 +36,7 @@ class HostMemory {
   struct Range {
     size_t size_bytes;
     bool ours;
+    uint64_t context_id;
   };
   std::optional<Found> find_locked(CuDevicePtr address);
 

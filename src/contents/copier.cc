@@ -3,6 +3,7 @@
 #include "contents/copier.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "base/seeded_fault.h"
@@ -32,6 +33,12 @@ std::vector<CopyRange> copy_ranges(const std::vector<Piece>& pieces,
 
 Status Copier::make_ready() {
   AMEM_TRY(exiting_.check());
+  if (const uint64_t id = primary_context_id(device_); std::exchange(context_id_, id) != id) {
+    stream_ = nullptr;
+    ends_[0] = ends_[1] = nullptr;
+    queued_ = 0;
+    kernels_.forget_context();
+  }
   if (stream_ == nullptr) {
     AMEM_TRY(driver_status(driver_, driver_.cuStreamCreate(&stream_, kStreamNonBlocking),
                            "cuStreamCreate()"));

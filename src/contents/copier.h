@@ -79,6 +79,7 @@ class Copier {
   const int device_;
   const ExitFlag& exiting_;
   Kernels kernels_{driver_, device_, exiting_};
+  uint64_t context_id_ = 0;        ///< of the stream, the events and the kernels
   DriverStream stream_ = nullptr;  ///< exists as long as the context, like the events
   DriverEvent ends_[2] = {};       ///< for the last two transfers, alternating
   size_t queued_ = 0;              ///< number of transfers

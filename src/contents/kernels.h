@@ -30,6 +30,12 @@ class Kernels {
   /// once. Errors: driver, from the wait; misuse once exit() has begun.
   Status find_zero_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
                          std::vector<bool>* is_zero);
+  /// The context has ended, and with it everything of this object in it.
+  void forget_context() {
+    zero_pages_ = nullptr;
+    table_ = nullptr;
+    table_on_device_ = 0;
+  }
 
  private:
   Status load();

@@ -22,13 +22,14 @@ thread_local int t_capture_mode = kCaptureModeGlobal;
 struct {
   std::map<int, int> retained;  ///< how often, by device
   bool active;
+  unsigned long long id;  ///< of the contexts; 0: they have ended
   DriverResult state_result, retain_result, set_result, mode_result;
 } g_driver;
 
 class InDeviceContext : public testing::Test {
  protected:
   InDeviceContext() {
-    g_driver = {{}, true, 0, 0, 0, 0};
+    g_driver = {{}, true, 1, 0, 0, 0, 0};
     t_current = nullptr;
     t_capture_mode = kCaptureModeGlobal;
     driver_.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* active) {
@@ -40,6 +41,10 @@ class InDeviceContext : public testing::Test {
       ++g_driver.retained[device];
       *context = context_of(device);
       return driver_result::kSuccess;
+    };
+    driver_.cuCtxGetId = [](DriverContext, unsigned long long* id) {
+      *id = g_driver.id;
+      return g_driver.id != 0 ? driver_result::kSuccess : driver_result::kContextIsDestroyed;
     };
     driver_.cuCtxSetCurrent = [](DriverContext context) {
       if (g_driver.set_result == driver_result::kSuccess) t_current = context;
@@ -83,6 +88,24 @@ class InDeviceContext : public testing::Test {
   Driver driver_;
   int ran_ = 0;
 };
+
+TEST_F(InDeviceContext, ContextThatEndsIsRetainedAgainWhenThereIsOne) {
+  const int device = fresh_device();
+  EXPECT_EQ(primary_context_id(device), 0u);
+  ASSERT_TRUE(count(device).ok());
+  EXPECT_EQ(primary_context_id(device), 1u);
+
+  g_driver.id = 0;
+  g_driver.active = false;
+  const Status failed = count(device);
+
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::unsupported) << failed.error().message;
+  g_driver.id = 2;
+  g_driver.active = true;
+  EXPECT_TRUE(count(device).ok());
+  EXPECT_EQ(primary_context_id(device), 2u);
+}
 
 TEST_F(InDeviceContext, JobRunsInThePrimaryContextAndRelaxed) {
   const int device = fresh_device();

@@ -36,7 +36,6 @@ struct DeviceThreads::Lane {
 
 void* DeviceThreads::serve(void* argument) {
   Lane& lane = *static_cast<Lane*>(argument);
-  bool in_context = false;  // never reset
   for (;;) {
     Task task;
     {
@@ -50,13 +49,7 @@ void* DeviceThreads::serve(void* argument) {
       lane.tasks.pop_front();
     }
     Status result = lane.exiting.check();
-    if (result.ok() && in_context)
-      result = task.job();
-    else if (result.ok())
-      result = in_device_context(lane.driver, lane.device, [&] {
-        in_context = true;
-        return task.job();
-      });
+    if (result.ok()) result = in_device_context(lane.driver, lane.device, task.job);
     task.job = nullptr;
     task.answer->give(std::move(result));
   }

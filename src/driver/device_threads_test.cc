@@ -28,6 +28,10 @@ Driver fake_driver() {
     *active = device != kWithoutContext;
     return driver_result::kSuccess;
   };
+  driver.cuCtxGetId = [](DriverContext, unsigned long long* id) {
+    *id = 1;
+    return driver_result::kSuccess;
+  };
   driver.cuDevicePrimaryCtxRetain = [](DriverContext* context, int device) {
     *context = reinterpret_cast<DriverContext>(static_cast<uintptr_t>(device));
     return driver_result::kSuccess;

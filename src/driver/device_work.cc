@@ -18,20 +18,31 @@ namespace {
 // be a driver call after exit has begun.
 constexpr int kMaxDevices = 64;
 std::atomic<DriverContext> g_primary[kMaxDevices];
+std::atomic<uint64_t> g_primary_id[kMaxDevices];
+
+/// False if the context has ended. After a reset its handle is the same, and its id another
+/// (measured: H100, driver 580.159.04).
+bool note_primary(const Driver& driver, int device, DriverContext context) {
+  unsigned long long id = 0;
+  if (driver.cuCtxGetId(context, &id) != driver_result::kSuccess) return false;
+  g_primary_id[device] = id;
+  return true;
+}
 
 Result<DriverContext> primary_context(const Driver& driver, int device) {
   if (device < 0 || device >= kMaxDevices)
     return make_error(ErrorKind::unsupported, 0, "device %d is over the limit of %d", device,
                       kMaxDevices);
   DriverContext context = g_primary[device].load(std::memory_order_acquire);
-  if (context != nullptr) return context;
+  if (context != nullptr && note_primary(driver, device, context)) return context;
   unsigned flags = 0;
   int active = 0;
   AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxGetState(device, &flags, &active),
                          "cuDevicePrimaryCtxGetState(%d)", device));
   if (active == 0) {
     // An empty list, unless amem could not note them all.
-    const Result<std::vector<DriverContext>> created = work_contexts_of(device);
+    Result<std::vector<DriverContext>> created = work_contexts_of(device);
+    if (created.ok()) std::erase(created.value(), context);  // the primary one, which has ended
     if (!created.ok() || !created.value().empty())
       return make_error(ErrorKind::misuse, 0,
                         "work runs on device %d in a context of cuCtxCreate(), but its primary "
@@ -42,6 +53,7 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
   AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxRetain(&context, device),
                          "cuDevicePrimaryCtxRetain(%d)", device));
   g_primary[device].store(context, std::memory_order_release);
+  (void)note_primary(driver, device, context);
   return context;
 }
 
@@ -51,6 +63,8 @@ Status make_current(const Driver& driver, int device, DriverContext context) {
 }
 
 }  // namespace
+
+uint64_t primary_context_id(int device) { return g_primary_id[device]; }
 
 Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
   DriverContext const context = AMEM_TRY(primary_context(driver, device));

@@ -18,6 +18,13 @@ namespace amem {
 /// the device is not active; driver; the error of the job.
 Status in_device_context(const Driver& driver, int device, const std::function<Status()>& job);
 
+/// The id of the primary context in which the last job of this device ran; 0 before the first one.
+/// It changes when the application resets the device (cudaDeviceReset(),
+/// cuDevicePrimaryCtxReset()), which keeps memory of cuMemCreate() and its mappings, and ends
+/// streams, events, modules and pinned memory. The use of an ended stream or event ends the process
+/// (measured: H100, driver 580.159.04).
+uint64_t primary_context_id(int device);
+
 /// The same on a thread of the application, whose context and capture mode are afterwards as
 /// before.
 Status visit_device_context(const Driver& driver, int device, const std::function<Status()>& job);

@@ -45,6 +45,10 @@ Driver fake_driver() {
     *active = device == kDevice;
     return driver_result::kSuccess;
   };
+  driver.cuCtxGetId = [](DriverContext, unsigned long long* id) {
+    *id = 1;
+    return driver_result::kSuccess;
+  };
   driver.cuDevicePrimaryCtxRetain = [](DriverContext* context, int) {
     *context = primary();
     return driver_result::kSuccess;

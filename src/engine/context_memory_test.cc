@@ -55,6 +55,10 @@ Driver fake_driver() {
     return driver_result::kSuccess;
   };
   // The number of a device, plus one, stands for its context.
+  driver.cuCtxGetId = [](DriverContext, unsigned long long* id) {
+    *id = 1;
+    return driver_result::kSuccess;
+  };
   driver.cuDevicePrimaryCtxRetain = [](DriverContext* context, int device) {
     *context = reinterpret_cast<DriverContext>(static_cast<uintptr_t>(device) + 1);
     return driver_result::kSuccess;

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "tests/contract/gpu_test.h"
 
@@ -43,6 +44,40 @@ TEST_F(Contexts, OfADeviceIsOneWhileItIsRetained) {
   EXPECT_EQ(kSuccess, driver().cuDevicePrimaryCtxRelease(0));
   EXPECT_EQ(kSuccess, driver().cuDevicePrimaryCtxGetState(0, &flags, &active));
   EXPECT_EQ(1, active);
+}
+
+TEST_F(Contexts, OfADeviceThatWasResetIsTheSameWithAnotherId) {
+  unsigned long long before = 0, after = 0;
+  CuContext again = nullptr;
+  ASSERT_EQ(kSuccess, driver().cuCtxGetId(context_, &before));
+
+  ASSERT_EQ(kSuccess, driver().cuDevicePrimaryCtxReset(0));
+
+  EXPECT_EQ(kErrorContextIsDestroyed, driver().cuCtxGetId(context_, &after));
+  EXPECT_EQ(kErrorContextIsDestroyed, driver().cuCtxSynchronize());
+  ASSERT_EQ(kSuccess, driver().cuDevicePrimaryCtxRetain(&again, 0));
+  EXPECT_EQ(context_, again);
+  ASSERT_EQ(kSuccess, driver().cuCtxGetId(again, &after));
+  EXPECT_NE(before, after);
+}
+
+TEST_F(Contexts, ThatEndsLeavesMemoryOfHandlesAndTheirMappings) {
+  const size_t size = granularity();
+  const CuDevicePtr address = allocate(size);
+  fill(address, 12, size);
+  CuDevicePtr plain = 0;
+  ASSERT_EQ(kSuccess, driver().cuMemAlloc(&plain, size));
+  std::vector<char> host(size);
+  ASSERT_EQ(kSuccess, driver().cuMemHostRegister(host.data(), size, 0));
+
+  ASSERT_EQ(kSuccess, driver().cuDevicePrimaryCtxReset(0));
+  ASSERT_EQ(kSuccess, driver().cuDevicePrimaryCtxRetain(&context_, 0));
+
+  EXPECT_TRUE(filled(address, 12, size));
+  EXPECT_EQ(kErrorInvalidValue, driver().cuMemFree(plain));
+  EXPECT_EQ(kSuccess, driver().cuMemHostRegister(host.data(), size, 0)) << "it is not registered";
+  EXPECT_EQ(kSuccess, driver().cuMemHostUnregister(host.data()));
+  free(address, size);
 }
 
 TEST_F(Contexts, KnowTheirDevice) {

@@ -202,6 +202,10 @@ inline FakeGpus::FakeGpus(Driver& driver) {
     *active = 1;
     return driver_result::kSuccess;
   };
+  driver.cuCtxGetId = [](DriverContext, unsigned long long* id) {
+    *id = 1;
+    return driver_result::kSuccess;
+  };
   driver.cuDevicePrimaryCtxRetain = [](DriverContext* context, int device) {
     *context = reinterpret_cast<DriverContext>(static_cast<uintptr_t>(device));
     return driver_result::kSuccess;
