@@ -123,6 +123,8 @@ constexpr Container kContainers[] = {
     {"ReadOnlyRoot",
      "unshare --mount sh -c 'mount --bind / / && mount -o remount,bind,ro / && exec \"$@\"' sh"},
     {"TmpfsRoot", kTmpfsRoot},
+    {"OwnUsersAsRoot", "unshare --user --map-root-user"},
+    {"OwnUsersWithoutAName", "unshare --user"},
     {"WithoutCapabilities",
      "setpriv --no-new-privs --inh-caps=-all --ambient-caps=-all --bounding-set=-all"},
 };
@@ -154,6 +156,14 @@ TEST_F(ContainerTest, MemoryOfAProcessOfAnotherUserIsRefusedWithAReason) {
   std::filesystem::permissions(gpus_, std::filesystem::perms::all);
   put_ranks_into(
       "sh -c 'umask 0; exec setpriv --reuid $((20000 + $$ % 10000)) --clear-groups \"$@\"' sh");
+  if (!IsSkipped()) expect_no_connection("or belongs to another user");
+}
+
+// The kernel takes them for one user; each believes to be another one.
+TEST_F(ContainerTest, MemoryOfAProcessWithAnotherNameOfTheUserIsRefusedWithAReason) {
+  std::filesystem::permissions(gpus_, std::filesystem::perms::all);
+  put_ranks_into(
+      "sh -c 'umask 0; exec unshare --user --map-user=$((20000 + $$ % 10000)) \"$@\"' sh");
   if (!IsSkipped()) expect_no_connection("or belongs to another user");
 }
 
