@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The host memory that contents are kept in: its limit, made ready ahead, given back.
+#include <fstream>
 #include <sstream>
 
 #include "tests/process/progress.h"
@@ -41,6 +42,61 @@ TEST_F(HostMemory, PauseThatNeedsMoreThanTheLimitIsRefused) {
   EXPECT_EQ(totals(job[0]).resident, before.resident);
   EXPECT_EQ(capacity_bytes(job[0]), 0u);
   job.all("check world" + counts());
+}
+
+/// A memory cgroup for one process; empty where this user cannot make one.
+class MemoryCgroup {
+ public:
+  MemoryCgroup() {
+    const std::string name = "amem-test-" + std::to_string(getpid());
+    for (const auto& [root, limit] : {std::pair{"/sys/fs/cgroup/memory/", "memory.limit_in_bytes"},
+                                      std::pair{"/sys/fs/cgroup/", "memory.max"}}) {
+      std::error_code error;
+      folder_ = root + name;
+      limit_ = limit;
+      if (std::filesystem::create_directory(folder_, error) && set_limit_mib(64)) return;
+      std::filesystem::remove(folder_, error);
+      folder_.clear();
+    }
+  }
+  ~MemoryCgroup() {
+    std::error_code error;
+    if (!folder_.empty()) std::filesystem::remove(folder_, error);
+  }
+  bool exists() const { return !folder_.empty(); }
+  bool set_limit_mib(size_t mib) { return write(limit_, mib << 20); }
+  bool add(pid_t pid) { return write("cgroup.procs", static_cast<size_t>(pid)); }
+
+ private:
+  bool write(const std::string& file, size_t number) {
+    std::ofstream stream(folder_ + "/" + file);
+    return static_cast<bool>(stream << number << std::flush);
+  }
+
+  std::string folder_, limit_;
+};
+
+// Past its limit the kernel ends a process of the cgroup.
+TEST_F(HostMemory, PauseThatNeedsMoreThanItsCgroupHasIsRefused) {
+  if (real_gpu()) GTEST_SKIP() << "the memory of a real driver's processes differs";
+  MemoryCgroup cgroup;
+  if (!cgroup.exists()) GTEST_SKIP() << "this user cannot create a memory cgroup";
+  jobs::Job job(setup_, 1);
+  job.use_devices({0});
+  constexpr size_t kMiB = 200;
+  job[0].ask("tag_malloc weights keep " + std::to_string(kMiB << 20));
+  job[0].ask("tag_write weights");
+  ASSERT_TRUE(cgroup.set_limit_mib(128));
+  ASSERT_TRUE(cgroup.add(job[0].pid()));
+
+  const std::string text = job[0].ask_failing("tag_pause weights");
+
+  EXPECT_NE(text.find("MiB of host memory, but"), std::string::npos) << text;
+  ASSERT_TRUE(cgroup.set_limit_mib(8 * kMiB));
+  EXPECT_EQ(job[0].ask("tag_check weights"), std::to_string(kMiB << 20));
+  job[0].ask("tag_pause weights");
+  job[0].ask("tag_resume weights");
+  EXPECT_EQ(job[0].ask("tag_check weights"), std::to_string(kMiB << 20));
 }
 
 TEST_F(HostMemory, OfWhichThereIsTooLittleIsNoticedBeforePeersAreAsked) {

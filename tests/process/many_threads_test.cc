@@ -22,8 +22,7 @@ class ManyThreads : public JobTest {
   static std::string thread(int i) { return "t" + std::to_string(i); }
   /// Each thread of rank 1 begins a call.
   void begin_calls() {
-    for (int i = 0; i < kThreads; ++i)
-      (*job_)[1].ask("thread " + thread(i) + " enqueue world 17");
+    for (int i = 0; i < kThreads; ++i) (*job_)[1].ask("thread " + thread(i) + " enqueue world 17");
   }
 
   std::unique_ptr<jobs::Job> job_;

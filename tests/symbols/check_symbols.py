@@ -28,6 +28,9 @@ HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)
 IDLE_CONSTRUCTORS = {"frame_dummy"}
 # Does nothing unless AMEM_ENABLE is 1 (docs/decisions/0012-slots.md).
 ENGINE_CONSTRUCTOR = "catch_calls_when_loaded"
+# A wait with them ends early or late when the clock of the host is set.
+WALL_CLOCK = {"pthread_cond_timedwait", "pthread_mutex_timedlock", "sem_timedwait", "mq_timedreceive", "gettimeofday", "time",
+              "_ZNSt6chrono3_V212system_clock3nowEv"}
 ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|" + "|".join(ADDED))
 # Not the loader: it has __tls_get_addr, so that a thread-local variable is not initial-exec (cmake/AmemTargets.cmake).
 ENGINE_NEEDS = {"libstdc++.so.6", "libc.so.6", "libgcc_s.so.1", "libm.so.6"}
@@ -52,6 +55,7 @@ class Library:
                 for symbol in sections[".dynsym"].iter_symbols()
                 if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL"
             ]
+            self.imports = {symbol.name for symbol in sections[".dynsym"].iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
             tags = list(sections[".dynamic"].iter_tags())
             self.needed = [tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"]
             self.soname = next((tag.soname for tag in tags if tag.entry.d_tag == "DT_SONAME"), None)
@@ -112,6 +116,10 @@ def wrong_needs(library, needed, allowed):
     return [f"{library} needs {name}" for name in needed if name not in allowed]
 
 
+def wall_clock_waits(library, imports):
+    return [f"{library} calls {name}, which follows the wall clock" for name in sorted(WALL_CLOCK & imports)]
+
+
 def working_constructors(library, count, names, allowed=frozenset()):
     """`names`: of the .init_array entries, None when the file is stripped of them; C++ names match by their part."""
     known = IDLE_CONSTRUCTORS | allowed
@@ -138,6 +146,7 @@ def check(shim, engine, stock):
     violations += wrong_needs("libamem_nccl.so", engine.needed, ENGINE_NEEDS)
     for library in (shim, engine):
         violations += too_new_versions(library.name, library.needed_versions)
+        violations += wall_clock_waits(library.name, library.imports)
         allowed = {ENGINE_CONSTRUCTOR} if library is engine else frozenset()
         count, names = library.constructor_count, library.constructor_names
         violations += working_constructors(library.name, count, names, allowed)

@@ -66,6 +66,7 @@ class BuiltLibraries(unittest.TestCase):
         self.assertEqual(check_symbols.check(self.shim, self.engine, self.stock), [])
         self.assertGreater(len(self.stock), 50)
         # What is not read violates nothing.
+        self.assertIn("pthread_cond_clockwait", self.engine.imports)
         self.assertTrue("libc.so.6" in self.engine.needed and self.engine.needed_versions["libc.so.6"])
         self.assertTrue(any(check_symbols.ENGINE_CONSTRUCTOR in name for name in self.engine.constructor_names))
 
@@ -108,6 +109,12 @@ class Versions(unittest.TestCase):
     def test_unknown_ones_are_found(self):
         self.assertEqual(len(self.violations("GLIBC_PRIVATE")), 1)
         self.assertEqual(len(self.violations("FOO_1.0")), 1)
+
+
+class Clocks(unittest.TestCase):
+    def test_waits_on_the_wall_clock_are_found(self):
+        found = check_symbols.wall_clock_waits("lib", {"pthread_cond_clockwait", "pthread_cond_timedwait"})
+        self.assertEqual(found, ["lib calls pthread_cond_timedwait, which follows the wall clock"])
 
 
 class Constructors(unittest.TestCase):

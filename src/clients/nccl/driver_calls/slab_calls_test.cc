@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <set>
 
 #include "clients/nccl/driver_calls/entry_points.h"
@@ -266,6 +267,22 @@ TEST_F(SlabCalls, LaterBuffersOfARegisteredSizeKeepNoSlabOnTheGpu) {
     for (int i = 0; i < 8; ++i) allocate(size_bytes);
     EXPECT_LT(g_fake.creates, creates + 8) << "buffers of other sizes are in slabs";
   }
+}
+
+// Linear searches would make it a hundred times as long.
+TEST_F(SlabCalls, OneOfAHundredThousandBuffersTakesAsLongAsOneOfAThousand) {
+  const auto microseconds_each = [this](int count) {
+    std::vector<Buffer> buffers;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < count; ++i) buffers.push_back(allocate(kSlotBytes));
+    for (const Buffer& buffer : buffers) free(buffer);
+    const std::chrono::duration<double, std::micro> passed =
+        std::chrono::steady_clock::now() - begin;
+    expect_nothing_left();
+    return passed.count() / count;
+  };
+  const double few = microseconds_each(1000);
+  EXPECT_LT(microseconds_each(100000), 10 * few);
 }
 
 // As of the driver: whole ones, holes between them, never a part (contract tests,
