@@ -15,7 +15,8 @@
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalidArgument = 2, kNotFound = 6, kInsufficientSize = 7;
+constexpr int kSuccess = 0, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6,
+              kInsufficientSize = 7;
 
 struct Process {
   unsigned pid;
@@ -42,6 +43,12 @@ int count_of(const std::string& files, const std::string& path) {
   return count;
 }
 
+int find_device(long number, void** device) {
+  if (access(pool_of(static_cast<int>(number)).c_str(), F_OK) != 0) return kNotFound;
+  *device = reinterpret_cast<void*>(number + 1);
+  return kSuccess;
+}
+
 }  // namespace
 
 #define AMEM_SIM_NVML extern "C" __attribute__((visibility("default")))
@@ -53,10 +60,15 @@ AMEM_SIM_NVML int nvmlShutdown() { return kSuccess; }
 AMEM_SIM_NVML int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   const std::string text = uuid == nullptr ? "" : uuid;
   if (text.size() != 40 || !text.starts_with("GPU-")) return kInvalidArgument;
-  const long number = strtol(text.c_str() + 38, nullptr, 16);
-  if (access(pool_of(static_cast<int>(number)).c_str(), F_OK) != 0) return kNotFound;
-  *device = reinterpret_cast<void*>(number + 1);
-  return kSuccess;
+  return find_device(strtol(text.c_str() + 38, nullptr, 16), device);
+}
+
+/// The bus of a simulated GPU is 1 more than its number (driver_api_device.cc).
+AMEM_SIM_NVML int nvmlDeviceGetHandleByPciBusId_v2(const char* pci, void** device) {
+  unsigned domain = 0, bus = 0;
+  if (pci == nullptr || sscanf(pci, "%x:%x:", &domain, &bus) != 2 || bus == 0)
+    return kInvalidArgument;
+  return find_device(static_cast<long>(bus) - 1, device);
 }
 
 AMEM_SIM_NVML int nvmlDeviceGetIndex(void* device, unsigned* index) {
@@ -82,3 +94,23 @@ AMEM_SIM_NVML int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned
   *count = found;
   return fits ? kSuccess : kInsufficientSize;
 }
+
+/// The older form, by which PyTorch completes the text of an error: it names nobody.
+AMEM_SIM_NVML int nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, void*) {
+  *count = 0;
+  return kSuccess;
+}
+
+AMEM_SIM_NVML int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  constexpr int kCuda13 = 13000;
+  *version = kCuda13;
+  return kSuccess;
+}
+
+AMEM_SIM_NVML int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) {
+  return kNotSupported;
+}
+AMEM_SIM_NVML int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) {
+  return kNotSupported;
+}
+AMEM_SIM_NVML int nvmlDeviceGetGpuFabricInfoV(void*, void*) { return kNotSupported; }
