@@ -13,6 +13,7 @@
 #include "api/process.h"
 #include "base/environment.h"
 #include "base/last_error.h"
+#include "base/system_call.h"
 #include "base/thread_value.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/doors/nccl_result.h"
@@ -39,6 +40,7 @@ Status print_statistics() {
   std::string text;
   for (const std::string& line : format_statistics(statistics, process.engine().group, getpid()))
     text += line + "\n";
+  const DiscardedSignals discarded;
   [[maybe_unused]] const ssize_t written =
       write(STDOUT_FILENO, text.data(), text.size());  // allow: ncclMemStats() prints
   return ok_status();

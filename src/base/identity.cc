@@ -3,17 +3,26 @@
 #include "base/identity.h"
 
 #include <sys/random.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <ctime>
+
+#include "base/system_call.h"
 
 namespace amem {
 
 InstanceId random_instance_id() {
   InstanceId id;
-  size_t done = 0;
-  while (done < sizeof id.bits) {
-    const ssize_t got =
-        getrandom(reinterpret_cast<char*>(id.bits.data()) + done, sizeof id.bits - done, 0);
-    if (got > 0) done += static_cast<size_t>(got);
-  }
+  const ssize_t got =
+      retry_interrupted([&] { return getrandom(id.bits.data(), sizeof id.bits, 0); });
+  if (got == sizeof id.bits) return id;
+  // A seccomp filter refuses it, or a test does. Unique on the host, but not secret.
+  static std::atomic<uint64_t> count{0};
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  id.bits = {static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec),
+             (static_cast<uint64_t>(getpid()) << 32) + ++count};
   return id;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "base/environment.h"
+#include "base/system_call.h"
 
 namespace amem {
 namespace {
@@ -37,6 +38,7 @@ void log_line(LogLevel level, int device, const char* format, ...) {
   va_end(args);
   const size_t length = std::min<size_t>(static_cast<size_t>(head + body), sizeof line - 1);
   line[length] = '\n';
+  const DiscardedSignals discarded;
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line, length + 1);
 }
 

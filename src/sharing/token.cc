@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/seeded_fault.h"
+#include "base/system_call.h"
 #include "transport/field_stream.h"
 
 // Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
@@ -111,6 +112,7 @@ Result<UniqueFd> make_token(const Token& token) {
   if (!fd.valid() && errno == EINVAL) fd.reset(memfd_create("amem-token", kFlags));
   if (!fd.valid()) return os_error(errno, "memfd_create(amem-token)");
 
+  const DiscardedSignals discarded;  // below a RLIMIT_FSIZE of that size
   const ssize_t written = pwrite(fd.get(), bytes.data(), bytes.size(), 0);
   if (written != static_cast<ssize_t>(bytes.size()))
     return os_error(written < 0 ? errno : ENOSPC, "pwrite(amem-token, %zu bytes)", bytes.size());

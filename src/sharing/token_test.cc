@@ -4,11 +4,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -115,6 +117,19 @@ TEST(Token, SurvivesItsWayThroughASocket) {
   ASSERT_TRUE(arrived.ok() && arrived.value());
   ASSERT_EQ(arrived.value()->fds.size(), 1u);
   EXPECT_EQ(read_token(arrived.value()->fds[0].get()), kToken);
+}
+
+TEST(Token, UnderALimitOfTheSizeOfFilesIsAnErrorAndNotASignal) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_DFL);
+    const rlimit few{10, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &few);
+    _exit(make_token(kToken).ok() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Token, ForeignFdsAreNone) {

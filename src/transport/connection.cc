@@ -35,18 +35,16 @@ std::vector<UniqueFd> take_fds(msghdr& header) {
   return fds;
 }
 
-/// recvmsg(2), repeated after EINTR. If a peer closes before it has read everything, ECONNRESET is
-/// reported once, before the packets that it has sent (unix(7); Linux net/unix/af_unix.c,
-/// unix_release_sock).
+/// recvmsg(2). If a peer closes before it has read everything, ECONNRESET is reported once, before
+/// the packets that it has sent (unix(7); Linux net/unix/af_unix.c, unix_release_sock).
 ssize_t receive_once(int socket, msghdr& header) {
   const size_t control_bytes = header.msg_controllen;
-  bool reset_seen = false;
-  for (;;) {
+  for (int resets = 0; resets < 2; ++resets) {
     header.msg_controllen = control_bytes;
     const ssize_t got = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got >= 0 || (errno != EINTR && errno != ECONNRESET)) return got;
-    if (errno == ECONNRESET && std::exchange(reset_seen, true)) return 0;
+    if (got >= 0 || errno != ECONNRESET) return got;
   }
+  return 0;
 }
 
 }  // namespace
@@ -70,9 +68,7 @@ int send_packet(int socket, const OutPacket& packet) {
       memcpy(CMSG_DATA(part) + i * sizeof fd, &fd, sizeof fd);
     }
   }
-  while (sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-    if (errno != EINTR) return errno;
-  return 0;
+  return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
 Result<std::optional<InPacket>> receive_packet(int socket) {
@@ -85,8 +81,8 @@ Result<std::optional<InPacket>> receive_packet(int socket) {
   header.msg_control = control.bytes.data();
   header.msg_controllen = control.bytes.size();
   const ssize_t got = receive_once(socket, header);
-  // After ENOMEM nothing is lost: epoll reports the packet until it is received.
-  if (got < 0 && (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS))
+  // After these nothing is lost: epoll reports the packet until it is received.
+  if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
     return std::optional<InPacket>();
   if (got < 0) return os_error(errno, "recvmsg(fd %d)", socket);
   InPacket packet{{}, take_fds(header)};
@@ -132,7 +128,7 @@ void Connection::flush() {
   while (!queue_.empty() && (code = send_packet(fd(), queue_.front())) == 0) queue_.pop_front();
   // unix(7): ETOOMANYREFS means that the user's descriptors in flight exceed RLIMIT_NOFILE. They
   // wait until receivers have taken some, independent of whether the socket is writable.
-  stalled_ = code == ETOOMANYREFS || code == ENOBUFS || code == ENOMEM;
+  stalled_ = code == ETOOMANYREFS || code == ENOBUFS || code == ENOMEM || code == EINTR;
   const bool blocked = code == EAGAIN;
   if (code != 0 && !stalled_ && !blocked) return shut_down();
   if (std::exchange(blocked_, blocked) == blocked) return;

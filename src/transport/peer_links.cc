@@ -57,7 +57,7 @@ void PeerLinks::accept_waiting() {
     UniqueFd socket(accept4(listener_->get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     const int code = socket.valid() ? 0 : errno;
     if (code == EAGAIN) return;
-    if (code == EINTR || code == ECONNABORTED) continue;
+    if (code == ECONNABORTED) continue;
     if (code != 0) {
       AMEM_LOG(debug, -1, "connections wait to be accepted: %s",
                os_error(code, "accept4()").message.c_str());

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <ctime>
+#include <initializer_list>
+
+namespace amem {
+
+/// Makes a system call again after EINTR, but not without limit: the timer of a profiler can
+/// interrupt every attempt. Returns its last result.
+template <typename Call>
+auto retry_interrupted(Call call) {
+  constexpr int kMostCalls = 1000;
+  auto result = call();
+  for (int calls = 1; result < 0 && errno == EINTR && calls < kMostCalls; ++calls) result = call();
+  return result;
+}
+
+/// While it exists, the process does not receive SIGPIPE and SIGXFSZ that system calls of this
+/// thread raise: the calls return EPIPE and EFBIG. For threads of the application; amem's own
+/// threads block all signals.
+class DiscardedSignals {
+ public:
+  DiscardedSignals() {
+    sigset_t pending;
+    sigpending(&pending);
+    sigemptyset(&raised_);
+    // A signal that is pending is blocked, and is not amem's.
+    for (const int signal : {SIGPIPE, SIGXFSZ})
+      if (sigismember(&pending, signal) == 0) sigaddset(&raised_, signal);
+    pthread_sigmask(SIG_BLOCK, &raised_, &before_);
+  }
+  ~DiscardedSignals() {
+    constexpr timespec kAtOnce{};
+    while (sigtimedwait(&raised_, nullptr, &kAtOnce) > 0) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  DiscardedSignals(const DiscardedSignals&) = delete;
+
+ private:
+  sigset_t raised_{}, before_{};
+};
+
+}  // namespace amem
