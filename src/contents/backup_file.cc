@@ -7,10 +7,23 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cinttypes>
+#include <cstring>
+#include <vector>
+
+#include "base/system_call.h"
+#include "base/thread.h"
+#include "contents/checksum.h"
 
 namespace amem {
 namespace {
+
+/// One checksum is kept for this much.
+constexpr size_t kBlockBytes = size_t{1} << 20;
+/// Waiting for a disk once for this much costs no throughput.
+constexpr size_t kSyncedAtOnceBytes = size_t{256} << 20;
 
 /// O_TMPFILE, or where the file system lacks it (NFS, old overlayfs) a file that loses its name.
 int open_nameless(const std::string& directory) {
@@ -34,48 +47,162 @@ size_t free_bytes(const std::string& directory) {
   return size_t{space.f_bavail} * space.f_frsize;
 }
 
+/// What to do about a limit of the process, for the error of a call.
+const char* advice(int code) { return code == EFBIG ? "; raise RLIMIT_FSIZE (ulimit -f)" : ""; }
+
 }  // namespace
 
-Result<std::shared_ptr<const BackupFile>> BackupFile::make(const std::string& directory,
-                                                           size_t size_bytes) {
+Result<std::shared_ptr<BackupFile>> BackupFile::make(const std::string& directory,
+                                                     size_t size_bytes) {
   UniqueFd file = AMEM_TRY(open_file(directory));
   // A file system that cannot reserve space reports it at a write.
-  while (fallocate(file.get(), 0, 0, static_cast<off_t>(size_bytes)) != 0) {
-    const int code = errno;
-    if (code == EINTR) continue;
-    if (code == EOPNOTSUPP || code == ENOSYS) break;
-    return os_error(code, "fallocate(%zu bytes) of a backup file in %s (%zu bytes are free)",
-                    size_bytes, directory.c_str(), free_bytes(directory));
-  }
-  return std::make_shared<const BackupFile>(std::move(file), directory);
+  const int reserved = retry_interrupted(
+      [&] { return fallocate(file.get(), 0, 0, static_cast<off_t>(size_bytes)); });
+  const int code = errno;
+  if (reserved != 0 && code != EOPNOTSUPP && code != ENOSYS)
+    return os_error(code, "fallocate(%zu bytes) of a backup file in %s (%zu bytes are free%s)",
+                    size_bytes, directory.c_str(), free_bytes(directory), advice(code));
+  return std::make_shared<BackupFile>(std::move(file), directory);
 }
 
-Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t size_bytes) const {
-  for (size_t done = 0; done < size_bytes;) {
-    const ssize_t written = pwrite(file_.get(), from + done, size_bytes - done,
-                                   static_cast<off_t>(offset_bytes + done));
-    if (written < 0 && errno == EINTR) continue;
+// --- Contents
+
+Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t size_bytes) {
+  for (size_t done = 0, bytes = 0; done < size_bytes; done += bytes) {
+    const ssize_t written = retry_interrupted([&] {
+      return pwrite(file_.get(), from + done, std::min(kBlockBytes, size_bytes - done),
+                    static_cast<off_t>(offset_bytes + done));
+    });
     // free_bytes() changes errno.
     const int code = written == 0 ? ENOSPC : errno;
     if (written <= 0)
-      return os_error(code, "pwrite(%zu bytes) to a backup file in %s (%zu bytes are free)",
-                      size_bytes, directory_.c_str(), free_bytes(directory_));
-    done += static_cast<size_t>(written);
+      return os_error(code, "pwrite(%zu bytes) to a backup file in %s (%zu bytes are free%s)",
+                      size_bytes, directory_.c_str(), free_bytes(directory_), advice(code));
+    bytes = static_cast<size_t>(written);
+    MutexLock lock(mutex_);
+    AMEM_TRY(Status(lost_));
+    blocks_.emplace(offset_bytes + done + bytes, Block{bytes, checksum_of(from + done, bytes)});
+    written_bytes_ += bytes;
+    if (written_bytes_ - wanted_bytes_ >= kSyncedAtOnceBytes) begin_sync();
   }
   return ok_status();
 }
 
-Status BackupFile::read(size_t offset_bytes, unsigned char* to, size_t size_bytes) const {
-  for (size_t done = 0; done < size_bytes;) {
-    const ssize_t count =
-        pread(file_.get(), to + done, size_bytes - done, static_cast<off_t>(offset_bytes + done));
-    if (count < 0 && errno == EINTR) continue;
+Status BackupFile::read_block(size_t offset_bytes, unsigned char* to, const Block& block) const {
+  for (size_t done = 0; done < block.size_bytes;) {
+    const ssize_t count = retry_interrupted([&] {
+      return pread(file_.get(), to + done, block.size_bytes - done,
+                   static_cast<off_t>(offset_bytes + done));
+    });
     if (count <= 0)
-      return os_error(count == 0 ? EIO : errno, "pread(%zu bytes) of a backup file in %s",
-                      size_bytes, directory_.c_str());
+      return os_error(count == 0 ? EIO : errno,
+                      "pread(%zu bytes at offset %zu) of a backup file in %s%s", block.size_bytes,
+                      offset_bytes, directory_.c_str(),
+                      count == 0 ? ", which another program has truncated" : "");
     done += static_cast<size_t>(count);
   }
+  if (checksum_of(to, block.size_bytes) == block.checksum) return ok_status();
+  return make_error(ErrorKind::os, EIO,
+                    "pread(%zu bytes at offset %zu) of a backup file in %s does not return what "
+                    "amem has written: another program has modified the file, or the disk returns "
+                    "other data",
+                    block.size_bytes, offset_bytes, directory_.c_str());
+}
+
+Status BackupFile::read(size_t offset_bytes, unsigned char* to, size_t size_bytes) const {
+  std::vector<unsigned char> whole;  // of a block of which only a part is wanted
+  for (size_t done = 0, bytes = 0; done < size_bytes; done += bytes) {
+    const size_t at = offset_bytes + done;
+    const auto [end, block] = AMEM_TRY(block_at(at));
+    const size_t skipped = at - (end - block.size_bytes);
+    bytes = std::min(end - at, size_bytes - done);
+    whole.resize(bytes == block.size_bytes ? 0 : block.size_bytes);
+    AMEM_TRY(read_block(at - skipped, whole.empty() ? to + done : whole.data(), block));
+    if (!whole.empty()) memcpy(to + done, whole.data() + skipped, bytes);
+  }
   return ok_status();
+}
+
+Result<std::pair<size_t, BackupFile::Block>> BackupFile::block_at(size_t offset_bytes) const {
+  MutexLock lock(mutex_);
+  const auto found = blocks_.upper_bound(offset_bytes);
+  if (found != blocks_.end() && found->first - found->second.size_bytes <= offset_bytes)
+    return std::pair<size_t, Block>(*found);
+  return os_error(EIO, "offset %zu of a backup file in %s was never written", offset_bytes,
+                  directory_.c_str());
+}
+
+// --- Durability
+
+void BackupFile::sync() {
+  MutexLock lock(mutex_);
+  begin_sync();
+}
+
+void BackupFile::begin_sync() {
+  wanted_bytes_ = written_bytes_;
+  if (is_syncing_ || durable_bytes_ >= wanted_bytes_ || !lost_.ok()) return;
+  auto self = std::make_unique<std::shared_ptr<BackupFile>>(shared_from_this());
+  const Result<pthread_t> thread = start_thread("amem-sync", run_sync, self.get());
+  is_syncing_ = thread.ok();
+  if (!thread.ok()) {
+    lost_ = thread.error();
+    return changed_.notify_all();
+  }
+  pthread_detach(thread.value());
+  (void)self.release();
+}
+
+void* BackupFile::run_sync(void* argument) {
+  const std::unique_ptr<std::shared_ptr<BackupFile>> self(
+      static_cast<std::shared_ptr<BackupFile>*>(argument));
+  size_t covered_bytes = 0;
+  do {
+    {
+      MutexLock lock((*self)->mutex_);
+      covered_bytes = (*self)->written_bytes_;
+    }
+  } while ((*self)->end_sync(covered_bytes, fdatasync((*self)->file_.get()) == 0 ? 0 : errno));
+  return nullptr;
+}
+
+/// Returns whether another sync is needed.
+bool BackupFile::end_sync(size_t covered_bytes, int code) {
+  const size_t free = free_bytes(directory_);
+  MutexLock lock(mutex_);
+  if (code == 0)
+    durable_bytes_ = covered_bytes;
+  else
+    lost_ = os_error(code,
+                     "fdatasync() of a backup file in %s: the disk has lost a part of %zu bytes "
+                     "(%zu bytes are free)",
+                     directory_.c_str(), covered_bytes - durable_bytes_, free);
+  is_syncing_ = lost_.ok() && durable_bytes_ < wanted_bytes_;
+  changed_.notify_all();
+  return is_syncing_;
+}
+
+Status BackupFile::wait_until_durable(Deadline deadline) {
+  {
+    MutexLock lock(mutex_);
+    const size_t wanted = written_bytes_;
+    if (changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
+          return durable_bytes_ >= wanted || !lost_.ok();
+        }))
+      return lost_;
+  }
+  return make_error(ErrorKind::timeout, 0, "fdatasync() has not ended: %s", progress().c_str());
+}
+
+std::string BackupFile::progress() const {
+  const std::chrono::duration<double> passed = Deadline::Clock::now() - began_;
+  MutexLock lock(mutex_);
+  return make_error(ErrorKind::timeout, 0,
+                    "%zu of %zu bytes are durable in %s after %.3f s (%.1f MiB/s); choose a faster "
+                    "disk, or raise AMEM_TIMEOUT_MS or the timeout of the call",
+                    durable_bytes_, written_bytes_, directory_.c_str(), passed.count(),
+                    static_cast<double>(durable_bytes_) / passed.count() / (1 << 20))
+      .message;
 }
 
 Status BackupDirectory::set(const std::string& path) {

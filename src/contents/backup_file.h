@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
+#include "base/deadline.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -14,26 +17,61 @@ namespace amem {
 
 /// A file without a name for contents of released memory. It ends with its last user, at the latest
 /// with the process. Thread-safe.
-class BackupFile {
+///
+/// A write returns when its data is in the page cache. The disk can still lose it: a device that
+/// allocates blocks later can be full, and file systems in a network report some errors only when
+/// the data is written back. Memory may be released when wait_until_durable() has returned.
+class BackupFile : public std::enable_shared_from_this<BackupFile> {
  public:
   /// A file in this directory with room for `size_bytes`, if the file system can reserve it;
-  /// otherwise a write can fail. Errors: os (ENOSPC among others), with the size and the free
-  /// space.
-  static Result<std::shared_ptr<const BackupFile>> make(const std::string& directory,
-                                                        size_t size_bytes);
+  /// otherwise a write can fail. For a thread of amem: fallocate(2) can raise SIGXFSZ, and takes
+  /// long. Errors: os (ENOSPC among others), with the size and the free space.
+  static Result<std::shared_ptr<BackupFile>> make(const std::string& directory, size_t size_bytes);
 
-  /// Errors: os.
-  Status write(size_t offset_bytes, const unsigned char* from, size_t size_bytes) const;
-  /// Errors: os, also if the file is too short.
+  /// Keeps a checksum of each block for read(). For a thread of amem, like make(). REQUIRES: the
+  /// range was not written before. Errors: os, also if the disk has lost what was written before.
+  Status write(size_t offset_bytes, const unsigned char* from, size_t size_bytes);
+  /// Errors: os, also if the bytes are not those that were written.
   Status read(size_t offset_bytes, unsigned char* to, size_t size_bytes) const;
+
+  /// Starts to make durable what was written, on a thread of its own because fdatasync(2) can hang.
+  /// write() does so after each 256 MiB.
+  void sync();
+  /// Waits until all that was written before the call is durable. sync() must follow the last
+  /// write. Errors: os, for ever, because the kernel reports a loss once; timeout, with progress().
+  Status wait_until_durable(Deadline deadline);
+  /// For errors: how much is durable, where and at which rate.
+  std::string progress() const;
+  const std::string& directory() const { return directory_; }
 
   /// Use make().
   BackupFile(UniqueFd file, std::string directory)
       : file_(std::move(file)), directory_(std::move(directory)) {}
 
  private:
+  struct Block {
+    size_t size_bytes;
+    uint64_t checksum;
+  };
+
+  Status read_block(size_t offset_bytes, unsigned char* to, const Block& block) const;
+  /// The block that contains this offset, and the offset of its end.
+  Result<std::pair<size_t, Block>> block_at(size_t offset_bytes) const;
+  void begin_sync() AMEM_REQUIRES(mutex_);
+  static void* run_sync(void* file);
+  bool end_sync(size_t covered_bytes, int code);
+
   const UniqueFd file_;
-  const std::string directory_;  ///< for error texts
+  const std::string directory_;
+  const Deadline::Clock::time_point began_ = Deadline::Clock::now();
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::map<size_t, Block> blocks_ AMEM_GUARDED_BY(mutex_);  ///< by the offset of their end
+  size_t written_bytes_ AMEM_GUARDED_BY(mutex_) = 0;
+  size_t wanted_bytes_ AMEM_GUARDED_BY(mutex_) = 0;   ///< of these, those that a sync must cover
+  size_t durable_bytes_ AMEM_GUARDED_BY(mutex_) = 0;  ///< of these, those that a sync has covered
+  bool is_syncing_ AMEM_GUARDED_BY(mutex_) = false;
+  Status lost_ AMEM_GUARDED_BY(mutex_) = ok_status();
 };
 
 /// The directory of this process's backup files. Thread-safe.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "contents/backup_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/file_calls.h"
 #include "tests/support/file_size_limit.h"
 
 namespace amem {
@@ -18,6 +20,27 @@ class BackupFileTest : public testing::Test {
  protected:
   BackupFileTest() { std::filesystem::create_directory(directory_); }
   ~BackupFileTest() override { std::filesystem::remove_all(directory_); }
+
+  /// Changes bytes of the file as another program can through /proc/PID/fd.
+  void modify(const std::function<int(int)>& change) {
+    bool changed = false;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      const std::string target = std::filesystem::read_symlink(entry.path(), error);
+      if (target.rfind(directory_, 0) != 0) continue;
+      const UniqueFd file(open(entry.path().c_str(), O_RDWR));
+      changed = file.valid() && change(file.get()) >= 0;
+      if (changed) break;
+    }
+    EXPECT_TRUE(changed);
+  }
+  static std::vector<unsigned char> random_bytes(size_t count) {
+    std::vector<unsigned char> bytes(count);
+    unsigned random = 1;
+    for (unsigned char& byte : bytes)
+      byte = static_cast<unsigned char>((random = random * 1664525u + 1013904223u) >> 24);
+    return bytes;
+  }
 
   const std::string directory_ =
       testing::TempDir() + "amem_backup_file_test-" + std::to_string(getpid());
@@ -34,6 +57,104 @@ TEST_F(BackupFileTest, KeepsWhatIsWritten) {
   ASSERT_TRUE(file.value()->read(0, found.data(), found.size()).ok());
   EXPECT_EQ(std::vector(found.begin(), found.begin() + 4096), first);
   EXPECT_EQ(std::vector(found.begin() + 4096, found.end()), second);
+}
+
+// Blocks are smaller than what is written, and reads begin and end inside.
+TEST_F(BackupFileTest, ReadsAnyPartOfWhatWasWritten) {
+  const std::vector<unsigned char> bytes = random_bytes((5 << 20) + 12345);
+  const auto file = BackupFile::make(directory_, bytes.size() + 4096);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file.value()->write(4096, bytes.data(), bytes.size()).ok());
+  for (const size_t begin : {size_t{0}, size_t{1}, size_t{1} << 20, (size_t{3} << 20) + 77})
+    for (const size_t count : {size_t{1}, size_t{1} << 20, (size_t{2} << 20) + 5}) {
+      std::vector<unsigned char> found(count);
+      ASSERT_TRUE(file.value()->read(4096 + begin, found.data(), count).ok());
+      EXPECT_TRUE(std::equal(found.begin(), found.end(), bytes.begin() + static_cast<long>(begin)));
+    }
+  unsigned char byte = 0;
+  EXPECT_EQ(file.value()->read(4095, &byte, 1).error().code, EIO);
+  EXPECT_EQ(file.value()->read(4096 + bytes.size(), &byte, 1).error().code, EIO);
+}
+
+TEST_F(BackupFileTest, ShortReadsAndWritesContinueWhereTheyEnded) {
+  FileCalls calls;
+  calls.pread = [](int file, void* to, size_t count, off_t offset) {
+    return FileCalls::real_pread(file, to, std::min<size_t>(count, 1000), offset);
+  };
+  calls.pwrite = [](int file, const void* from, size_t count, off_t offset) {
+    return FileCalls::real_pwrite(file, from, std::min<size_t>(count, 3333), offset);
+  };
+  const std::vector<unsigned char> bytes = random_bytes(100'001);
+  const auto file = BackupFile::make(directory_, bytes.size());
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file.value()->write(0, bytes.data(), bytes.size()).ok());
+  std::vector<unsigned char> found(bytes.size());
+  ASSERT_TRUE(file.value()->read(0, found.data(), found.size()).ok());
+  EXPECT_EQ(found, bytes);
+}
+
+TEST_F(BackupFileTest, InterruptedCallsAreRepeatedButNotWithoutLimit) {
+  FileCalls calls;
+  int interrupts = 3;
+  const auto interrupted = [&] {
+    errno = EINTR;
+    return interrupts-- > 0;
+  };
+  calls.fallocate = [&](int, int, off_t, off_t) { return interrupted() ? -1 : 0; };
+  calls.pwrite = [&](int file, const void* from, size_t count, off_t offset) {
+    return interrupted() ? -1 : FileCalls::real_pwrite(file, from, count, offset);
+  };
+  calls.pread = [&](int file, void* to, size_t count, off_t offset) {
+    return interrupted() ? -1 : FileCalls::real_pread(file, to, count, offset);
+  };
+  const auto file = BackupFile::make(directory_, 1);
+  ASSERT_TRUE(file.ok());
+  unsigned char byte = 7;
+  interrupts = 3;
+  ASSERT_TRUE(file.value()->write(0, &byte, 1).ok());
+  interrupts = 3;
+  ASSERT_TRUE(file.value()->read(0, &byte, 1).ok());
+  EXPECT_EQ(byte, 7);
+  for (int call = 0; call < 3; ++call) {
+    interrupts = 1 << 30;
+    const Status status = call == 0   ? file.value()->write(1, &byte, 1)
+                          : call == 1 ? file.value()->read(0, &byte, 1)
+                                      : Status(BackupFile::make(directory_, 1).error());
+    EXPECT_EQ(status.error().code, EINTR);
+  }
+}
+
+TEST_F(BackupFileTest, BytesThatAnotherProgramHasChangedAreAnError) {
+  const std::vector<unsigned char> bytes = random_bytes(3 << 20);
+  const auto file = BackupFile::make(directory_, bytes.size());
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file.value()->write(0, bytes.data(), bytes.size()).ok());
+  std::vector<unsigned char> found(bytes.size());
+  const auto read = [&] { return file.value()->read(0, found.data(), found.size()); };
+  ASSERT_TRUE(read().ok());
+
+  const auto flipped = static_cast<unsigned char>(bytes[(1 << 20) + 7] ^ 1);
+  modify([&](int fd) { return pwrite(fd, &flipped, 1, (1 << 20) + 7); });
+  const Status modified = read();
+  ASSERT_FALSE(modified.ok());
+  EXPECT_EQ(modified.error().code, EIO);
+  EXPECT_NE(modified.error().message.find("at offset 1048576) of a backup file in " + directory_ +
+                                          " does not return what amem has written"),
+            std::string::npos)
+      << modified.error().message;
+  EXPECT_TRUE(file.value()->read(0, found.data(), 1 << 20).ok()) << "of another block";
+  unsigned char byte = 0;
+  EXPECT_FALSE(file.value()->read((1 << 20) + 1, &byte, 1).ok()) << "of the same block";
+
+  modify([&](int fd) { return pwrite(fd, &bytes[(1 << 20) + 7], 1, (1 << 20) + 7); });
+  EXPECT_TRUE(read().ok());
+  modify([](int fd) {
+    return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 2 << 20, 4096);
+  });
+  EXPECT_FALSE(read().ok());
+  modify([](int fd) { return ftruncate(fd, 12345); });
+  EXPECT_NE(read().error().message.find("which another program has truncated"), std::string::npos)
+      << read().error().message;
 }
 
 TEST_F(BackupFileTest, HasNoName) {

@@ -69,7 +69,8 @@ Status Copier::leave_out_zero_pages(std::vector<Transfer>& transfers) {
 }
 
 Status Copier::zero(const Transfer& transfer) {
-  if (total_bytes(transfer.pieces) == transfer.size_bytes || seeded_fault("skip_zeroing"))
+  if (total_bytes(transfer.pieces) == transfer.size_bytes || transfer.filled->bytes > 0 ||
+      seeded_fault("skip_zeroing"))
     return ok_status();
   return driver_status(driver_,
                        driver_.cuMemsetD8Async(transfer.address, 0, transfer.size_bytes, stream_),
@@ -94,33 +95,43 @@ Status Copier::copy_contents(const Transfer& transfer, CopyDirection direction) 
   return ok_status();
 }
 
-Status Copier::copy_through_file(const Transfer& transfer, CopyDirection direction) {
+Status Copier::copy_through_file(const Transfer& transfer, CopyDirection direction,
+                                 const std::atomic<bool>& stopped) {
   const auto by_size = [](const HostExtent& a, const HostExtent& b) {
     return a.size_bytes < b.size_bytes;
   };
   const HostExtent staging =
       *std::max_element(transfer.on_host->begin(), transfer.on_host->end(), by_size);
   const bool to_host = direction == CopyDirection::to_host;
-  size_t in_file = transfer.in_file.offset_bytes;
+  size_t in_file = transfer.in_file.offset_bytes, copied = 0;
   for (const Piece& piece : transfer.pieces)
     for (size_t done = 0, bytes = 0; done < piece.size_bytes; done += bytes, in_file += bytes) {
       bytes = std::min(piece.size_bytes - done, staging.size_bytes);
+      const size_t end = in_file + bytes - transfer.in_file.offset_bytes;
+      if (end <= transfer.filled->bytes) continue;
+      if (stopped && copied > 0) return cancelled();
       if (!to_host) AMEM_TRY(transfer.in_file.file->read(in_file, staging.base, bytes));
       AMEM_TRY(copy(transfer.address + piece.offset_bytes + done, staging.base, bytes, direction));
       AMEM_TRY(wait_for_all());
       if (to_host) AMEM_TRY(transfer.in_file.file->write(in_file, staging.base, bytes));
+      if (!to_host) transfer.filled->bytes = end;
+      copied += bytes;
     }
   return ok_status();
 }
 
-Status Copier::queue(const Transfer& transfer, CopyDirection direction) {
+Status Copier::queue(const Transfer& transfer, CopyDirection direction,
+                     const std::atomic<bool>& stopped) {
   AMEM_TRY(make_ready());
-  if (direction == CopyDirection::to_device) AMEM_TRY(zero(transfer));
+  const bool fills = direction == CopyDirection::to_device;
+  if (fills && transfer.filled->all) return ok_status();
+  if (fills) AMEM_TRY(zero(transfer));
   if (transfer.in_file.file != nullptr)
-    AMEM_TRY(copy_through_file(transfer, direction));
+    AMEM_TRY(copy_through_file(transfer, direction, stopped));
   else if (transfer.on_host != nullptr)
     AMEM_TRY(copy_contents(transfer, direction));
   AMEM_TRY(exiting_.check());
+  filled_[queued_ % 2] = fills ? transfer.filled : nullptr;
   return driver_status(driver_, driver_.cuEventRecord(ends_[queued_++ % 2], stream_),
                        "cuEventRecord()");
 }
@@ -128,13 +139,18 @@ Status Copier::queue(const Transfer& transfer, CopyDirection direction) {
 Status Copier::wait_for_previous() {
   if (queued_ < 2) return ok_status();
   AMEM_TRY(exiting_.check());
-  return driver_status(driver_, driver_.cuEventSynchronize(ends_[queued_ % 2]),
-                       "cuEventSynchronize() after copying");
+  AMEM_TRY(driver_status(driver_, driver_.cuEventSynchronize(ends_[queued_ % 2]),
+                         "cuEventSynchronize() after copying"));
+  if (filled_[queued_ % 2] != nullptr) filled_[queued_ % 2]->all = true;
+  return ok_status();
 }
 
 Status Copier::wait_for_all() {
   if (stream_ == nullptr) return ok_status();
-  return wait_for_stream(driver_, exiting_, device_, stream_, "copying");
+  AMEM_TRY(wait_for_stream(driver_, exiting_, device_, stream_, "copying"));
+  for (const std::shared_ptr<Filled>& filled : filled_)
+    if (filled != nullptr) filled->all = true;
+  return ok_status();
 }
 
 }  // namespace amem

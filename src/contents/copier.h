@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -36,6 +37,8 @@ struct Transfer {
   FilePart in_file;           ///< if it is set, the pieces are in the file, and `on_host` is memory
                               ///< to copy them through
   bool kernel_can_go = false;  ///< a kernel of the backing's device can access the memory
+  /// Of a transfer to the device: what is filled is not copied again.
+  std::shared_ptr<Filled> filled = std::make_shared<Filled>();
   /// Keeps the memory at `address` mapped while it exists.
   std::shared_ptr<const void> under_way;
 };
@@ -60,18 +63,25 @@ class Copier {
 
   /// Queues a transfer. A transfer to the device first zeroes the bytes that are not copied: the
   /// driver does not guarantee zeroed memory, and NCCL would take a stale flag in a payload for
-  /// data (prims_ll.h:56@v2.30.7-1). With a file, returns when the contents have been copied.
-  /// Errors: also os.
-  Status queue(const Transfer& transfer, CopyDirection direction);
+  /// data (prims_ll.h:56@v2.30.7-1). With a file, returns when the contents have been copied, or
+  /// when `stopped` is set and one more buffer was. Errors: also os.
+  Status queue(const Transfer& transfer, CopyDirection direction,
+               const std::atomic<bool>& stopped = kNotStopped);
   /// Waits for all queued transfers except the last one.
   Status wait_for_previous();
   Status wait_for_all();
+  /// The error of a transfer that was stopped.
+  static Error cancelled() {
+    return make_error(ErrorKind::misuse, 0, "the copy was cancelled after another error");
+  }
 
  private:
+  static constexpr std::atomic<bool> kNotStopped{false};
   Status make_ready();
   Status zero(const Transfer& transfer);
   Status copy_contents(const Transfer& transfer, CopyDirection direction);
-  Status copy_through_file(const Transfer& transfer, CopyDirection direction);
+  Status copy_through_file(const Transfer& transfer, CopyDirection direction,
+                           const std::atomic<bool>& stopped);
   Status copy(DeviceAddress address, unsigned char* on_host, size_t size_bytes,
               CopyDirection direction);
 
@@ -79,10 +89,11 @@ class Copier {
   const int device_;
   const ExitFlag& exiting_;
   Kernels kernels_{driver_, device_, exiting_};
-  uint64_t context_id_ = 0;        ///< of the stream, the events and the kernels
-  DriverStream stream_ = nullptr;  ///< exists as long as the context, like the events
-  DriverEvent ends_[2] = {};       ///< for the last two transfers, alternating
-  size_t queued_ = 0;              ///< number of transfers
+  uint64_t context_id_ = 0;            ///< of the stream, the events and the kernels
+  DriverStream stream_ = nullptr;      ///< exists as long as the context, like the events
+  DriverEvent ends_[2] = {};           ///< for the last two transfers, alternating
+  std::shared_ptr<Filled> filled_[2];  ///< of the same transfers
+  size_t queued_ = 0;                  ///< number of transfers
 };
 
 }  // namespace amem

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -41,6 +42,35 @@ Driver fake_driver() {
     return driver_result::kSuccess;
   };
   driver.cuEventRecord = [](DriverEvent, DriverStream) { return driver_result::kSuccess; };
+  driver.cuStreamSynchronize = [](DriverStream) { return driver_result::kSuccess; };
+  driver.cuModuleLoadData = [](DriverModule* module, const void*) {
+    *module = reinterpret_cast<DriverModule>(&g_gpu);
+    return driver_result::kSuccess;
+  };
+  driver.cuModuleGetFunction = [](DriverKernel* kernel, DriverModule, const char*) {
+    *kernel = reinterpret_cast<DriverKernel>(&g_gpu);
+    return driver_result::kSuccess;
+  };
+  driver.cuMemHostAlloc = [](void** host, size_t size_bytes, unsigned) {
+    static std::vector<unsigned char> table;
+    table.resize(size_bytes);
+    *host = table.data();
+    return driver_result::kSuccess;
+  };
+  driver.cuMemHostGetDevicePointer_v2 = [](DeviceAddress* address, void* host, unsigned) {
+    *address = reinterpret_cast<DeviceAddress>(host);
+    return driver_result::kSuccess;
+  };
+  driver.cuLaunchKernel = [](DriverKernel, unsigned blocks, unsigned, unsigned, unsigned, unsigned,
+                             unsigned, unsigned, DriverStream, void** parameters, void**) {
+    auto* const table = *static_cast<DeviceAddress**>(parameters[0]);
+    for (unsigned i = 0; i < blocks; ++i) {
+      const unsigned char* const page = memory_at(table[i]);
+      if (std::all_of(page, page + kSlotBytes, [](unsigned char byte) { return byte == 0; }))
+        table[i] = 0;
+    }
+    return driver_result::kSuccess;
+  };
   driver.cuMemcpyDtoHAsync_v2 = [](void* to, DeviceAddress from, size_t bytes, DriverStream) {
     g_gpu.copied.push_back(bytes);
     memcpy(to, memory_at(from), bytes);
@@ -134,6 +164,42 @@ TEST_P(CopierTest, DriverIsNotCalledOnceExitHasBegun) {
   EXPECT_FALSE(queue(small(2)).ok());
 
   EXPECT_TRUE(g_gpu.copied.empty());
+}
+
+// A kernel cannot read some memory of a device. Its pages have no results among those of the rest.
+TEST(ZeroPages, OfMemoryThatKernelsCannotReadAreCopied) {
+  constexpr size_t kPages = 40;
+  struct alignas(kSlotBytes) Page {
+    unsigned char bytes[kSlotBytes];
+  };
+  std::vector<Page> pages(kPages);
+  const auto set_used = [&](size_t page) { pages[page].bytes[0] = 1; };
+  const auto transfer_of = [&](size_t first, size_t count, bool kernel_can_go) {
+    Transfer transfer;
+    transfer.address = reinterpret_cast<DeviceAddress>(pages[first].bytes);
+    transfer.size_bytes = count * kSlotBytes;
+    transfer.pieces = {{0, count * kSlotBytes}};
+    transfer.kernel_can_go = kernel_can_go;
+    return transfer;
+  };
+  for (const size_t used : {0, 9, 29, 39}) set_used(used);
+  std::vector<Transfer> transfers{transfer_of(0, 10, false), transfer_of(0, 10, true),
+                                  transfer_of(10, 10, false), transfer_of(20, 20, true),
+                                  transfer_of(30, 10, false)};
+  const Driver driver = fake_driver();
+  const ExitFlag exiting;
+  Copier copier(driver, 0, exiting);
+
+  ASSERT_TRUE(copier.leave_out_zero_pages(transfers).ok());
+
+  const std::vector<Piece> whole{{0, 10 * kSlotBytes}};
+  EXPECT_EQ(transfers[0].pieces, whole);
+  EXPECT_EQ(transfers[1].pieces,
+            (std::vector<Piece>{{0, kSlotBytes}, {9 * kSlotBytes, kSlotBytes}}));
+  EXPECT_EQ(transfers[2].pieces, whole);
+  EXPECT_EQ(transfers[3].pieces,
+            (std::vector<Piece>{{9 * kSlotBytes, kSlotBytes}, {19 * kSlotBytes, kSlotBytes}}));
+  EXPECT_EQ(transfers[4].pieces, whole);
 }
 
 TEST(CopyRanges, FollowPiecesAndExtents) {

@@ -23,6 +23,7 @@ struct {
   std::vector<Copy> queued;
   size_t waits = 0;
   size_t failing_wait = 0;  ///< counted from 1
+  size_t zeroed = 0;
 } g_device;
 
 void* at(DeviceAddress address) { return reinterpret_cast<void*>(address); }
@@ -49,6 +50,7 @@ Driver fake_driver() {
     return driver_result::kSuccess;
   };
   driver.cuMemsetD8Async = [](DeviceAddress, unsigned char, size_t, DriverStream) {
+    ++g_device.zeroed;
     return driver_result::kSuccess;
   };
   driver.cuStreamSynchronize = [](DriverStream) {
@@ -112,6 +114,40 @@ TEST_F(CopierToFile, RestoresThePiecesAndNothingElse) {
   ASSERT_TRUE(copy(CopyDirection::to_device).ok());
   EXPECT_TRUE(g_device.queued.empty());
   EXPECT_EQ(memory_, wanted);
+}
+
+// 8 buffers: of a resume that was stopped, one is filled each time, and none twice. The gaps are
+// zeroed before the first.
+TEST_F(CopierToFile, StoppedTransferGoesOnWhereItEnded) {
+  const std::vector<unsigned char> wanted = memory_;
+  ASSERT_TRUE(copy(CopyDirection::to_host).ok());
+  std::fill(memory_.begin(), memory_.end(), 0xEE);
+  const std::atomic<bool> stopped{true};
+  size_t calls = 1;
+  g_device.waits = 0;
+  while (!copier_.queue(transfer_, CopyDirection::to_device, stopped).ok()) {
+    EXPECT_EQ(g_device.waits, calls) << "one buffer was filled";
+    EXPECT_GT(transfer_.filled->bytes, 0u);
+    ASSERT_LT(++calls, 20u);
+  }
+  EXPECT_EQ(g_device.waits, calls);
+  EXPECT_EQ(transfer_.filled->bytes, total_bytes(transfer_.pieces));
+  for (const Piece& piece : transfer_.pieces)
+    EXPECT_TRUE(
+        std::equal(wanted.begin() + static_cast<long>(piece.offset_bytes),
+                   wanted.begin() + static_cast<long>(piece.offset_bytes + piece.size_bytes),
+                   memory_.begin() + static_cast<long>(piece.offset_bytes)));
+  EXPECT_EQ(g_device.zeroed, 1u);
+}
+
+TEST_F(CopierToFile, TransferThatIsCompleteIsNotMadeAgain) {
+  ASSERT_TRUE(copy(CopyDirection::to_host).ok());
+  ASSERT_TRUE(copy(CopyDirection::to_device).ok());
+  ASSERT_TRUE(copier_.wait_for_all().ok());
+  EXPECT_TRUE(transfer_.filled->all);
+  std::fill(memory_.begin(), memory_.end(), 0xEE);
+  ASSERT_TRUE(copy(CopyDirection::to_device).ok());
+  EXPECT_EQ(memory_, std::vector<unsigned char>(memory_.size(), 0xEE));
 }
 
 TEST_F(CopierToFile, ErrorOfTheDeviceIsReturnedWhenItsBufferIsUnused) {

@@ -29,11 +29,12 @@ struct CopyPipeline::Lane {
 };
 
 Status CopyPipeline::Lane::begin(const Transfer& transfer) {
-  if (stopped && failure.ok())
-    return make_error(ErrorKind::misuse, 0, "the copy was cancelled after another error");
   if (!failure.ok()) return failure;
+  // A resume with a short deadline fills one backing or buffer, so that many of them end.
+  if (stopped && (direction == CopyDirection::to_host || !transfers.empty()))
+    return Copier::cancelled();
   transfers.push_back(transfer);
-  failure = copier.queue(transfer, direction);
+  failure = copier.queue(transfer, direction, stopped);
   if (failure.ok()) failure = copier.wait_for_previous();
   return failure;
 }
@@ -41,6 +42,8 @@ Status CopyPipeline::Lane::begin(const Transfer& transfer) {
 // Also after an error: queued copies continue, and their memory must remain.
 Status CopyPipeline::Lane::end() {
   Status idle = copier.wait_for_all();
+  for (const Transfer& transfer : transfers)
+    if (transfer.in_file.file != nullptr) transfer.in_file.file->sync();
   transfers.clear();
   return idle;
 }
@@ -48,7 +51,7 @@ Status CopyPipeline::Lane::end() {
 void CopyPipeline::add(int device, Transfer transfer) {
   std::shared_ptr<Lane>& lane = lanes_[device];
   if (lane == nullptr) lane = std::make_shared<Lane>(copiers_.at(device), direction_);
-  places_[transfer.backing] = {device, lane->jobs.size()};
+  places_[transfer.backing] = {device, lane->jobs.size(), transfer.in_file.file};
   lane->jobs.push_back(devices_.start(
       {{device, [lane = lane, transfer = std::move(transfer)] { return lane->begin(transfer); }}}));
 }
@@ -67,9 +70,13 @@ void CopyPipeline::stop() {
 Status CopyPipeline::wait_for(BackingId backing, Deadline deadline) {
   const auto place = places_.find(backing);
   if (place == places_.end()) return ok_status();
-  const auto& [device, number] = place->second;
+  const auto& [device, number, file] = place->second;
   // The job of the transfer has started it, and the next job has waited for it.
-  return wait_for_jobs(*lanes_.at(device), number + 2, deadline);
+  Status copied = wait_for_jobs(*lanes_.at(device), number + 2, deadline);
+  if (file == nullptr) return copied;
+  if (copied.ok()) return file->wait_until_durable(deadline);
+  if (copied.error().kind == ErrorKind::timeout) copied.error().message += "; " + file->progress();
+  return copied;
 }
 
 // Waits for each job: a job that could not start has made no transfer, and later jobs do not know.

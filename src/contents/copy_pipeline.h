@@ -16,7 +16,8 @@ namespace amem {
 /// The caller is notified of the end of each transfer and can meanwhile call the driver for memory.
 ///
 /// Transfers are kept until all copies on their device have ended, even after the caller's
-/// deadline. An error cancels the transfers of the device that have not started.
+/// deadline. An error cancels the transfers of the device that have not started. stop() also ends
+/// the current one through a file after its current buffer; of a resume at least one is filled.
 ///
 /// For one thread.
 class CopyPipeline {
@@ -36,7 +37,8 @@ class CopyPipeline {
   void finish();
   void stop();
 
-  /// Waits until the transfer of this backing is complete. Returns immediately if none was added.
+  /// Waits until the transfer of this backing is complete, and durable if it is to a file. Returns
+  /// immediately if none was added.
   /// Must be called in the order of add() for each device.
   Status wait_for(BackingId backing, Deadline deadline);
   /// Waits until all transfers are complete, or one has failed and no copy is running.
@@ -49,6 +51,7 @@ class CopyPipeline {
   struct Place {
     int device;
     size_t number;
+    std::shared_ptr<BackupFile> file;
   };
   static Status wait_for_jobs(Lane& lane, size_t count, Deadline deadline);
 

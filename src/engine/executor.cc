@@ -135,7 +135,7 @@ Status Executor::make_room(const Plan& plan, Deadline deadline) {
 }
 
 /// One file for all contents of a pause that go to the disk.
-Status Executor::make_file(TransfersByDevice& transfers) {
+Status Executor::make_file(TransfersByDevice& transfers, Deadline deadline) {
   size_t size_bytes = 0;
   std::vector<Transfer*> in_file;
   for (auto& [device, of_device] : transfers)
@@ -147,8 +147,15 @@ Status Executor::make_file(TransfersByDevice& transfers) {
       in_file.push_back(&transfer);
     }
   if (in_file.empty()) return ok_status();
-  const auto file = AMEM_TRY(BackupFile::make(directory_.path(), size_bytes));
-  for (Transfer* const transfer : in_file) transfer->in_file.file = file;
+  const std::string directory = directory_.path();
+  const auto file = std::make_shared<std::shared_ptr<BackupFile>>();
+  const DeviceThreads::Job make = [file, directory, size_bytes]() -> Status {
+    *file = AMEM_TRY(BackupFile::make(directory, size_bytes));
+    return ok_status();
+  };
+  AMEM_TRY(devices_.run({{transfers.begin()->first, make}},
+                        ("the reservation of a backup file in " + directory).c_str(), deadline));
+  for (Transfer* const transfer : in_file) transfer->in_file.file = *file;
   return ok_status();
 }
 
@@ -166,9 +173,10 @@ Result<HostBlock> Executor::take_block(int device, const Transfer& transfer) {
 }
 
 // Every remaining transfer has a host block before any copy starts.
-Status Executor::take_blocks(TransfersByDevice* transfers, size_t* copied_bytes) {
+Status Executor::take_blocks(TransfersByDevice* transfers, Deadline deadline,
+                             size_t* copied_bytes) {
   last_kept_bytes_ = 0;
-  AMEM_TRY(make_file(*transfers));
+  AMEM_TRY(make_file(*transfers, deadline));
   for (auto& [device, of_device] : *transfers) {
     MutexLock lock(registry_.mutex);
     for (Transfer& transfer : of_device) {

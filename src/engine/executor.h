@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "contents/backup_file.h"
@@ -32,8 +33,9 @@ struct MoveReport {
 ///
 /// Each step looks up its backing again, because a client may free memory during a pause. A step
 /// without a backing does nothing. Contents are never lost: a backing is released only after its
-/// own copy has succeeded and all backings have host memory. Copies are kept until all contents are
-/// restored. When exit() begins, the executor stops before the next step.
+/// own copy has succeeded, is durable if it is in a file, and all backings have host memory. Copies
+/// are kept until all contents are restored. When exit() begins, the executor stops before the next
+/// step.
 ///
 /// Threads: one at a time (the session's). Each step takes the registry's mutex.
 class Executor {
@@ -60,8 +62,8 @@ class Executor {
 
   /// Creates memory and restores its contents, including those of an earlier call that failed.
   /// Calls `meanwhile` when all memory exists and copies are running. After an error the memory is
-  /// released again, so that the call can be repeated; if a copy has failed, the memory is kept for
-  /// the next call.
+  /// released again, so that the call can be repeated; if a copy has failed or the deadline has
+  /// passed, the memory is kept, and the next call goes on from there.
   Status move_in(const Plan& plan, const std::function<void()>& meanwhile, Deadline deadline,
                  MoveReport* report);
 
@@ -84,9 +86,9 @@ class Executor {
   void forget_backups(const Plan& plan);
   Status reserve(const TransfersByDevice& transfers, Deadline deadline);
   size_t host_bytes(int device, const Transfers& transfers);
-  Status make_file(TransfersByDevice& transfers);
+  Status make_file(TransfersByDevice& transfers, Deadline deadline);
   Result<HostBlock> take_block(int device, const Transfer& transfer);
-  Status take_blocks(TransfersByDevice* transfers, size_t* copied_bytes);
+  Status take_blocks(TransfersByDevice* transfers, Deadline deadline, size_t* copied_bytes);
   /// The plan's own backings in the order of the share of their bytes that is saved.
   std::vector<BackingId> by_saved_share(const Plan& plan, bool most_first);
   Status drop(const Plan& plan);
@@ -101,6 +103,12 @@ class Executor {
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
   void give_back(const std::vector<BackingId>& begun);
   void end_move_in(const Plan& plan);
+  /// Of the saved bytes of a plan.
+  struct Progress {
+    size_t filled_bytes = 0, all_bytes = 0;
+    std::string source = "host memory";
+  };
+  Progress progress(const Plan& plan);
   /// Constructs the copier of this device at its first use.
   void need_copier(int device) { copiers_.try_emplace(device, driver_, device, exiting_); }
 

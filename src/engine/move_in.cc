@@ -49,6 +49,8 @@ Status Executor::create(BackingId id, std::vector<BackingId>* begun) {
     return ok_status();
   // What an earlier call has created may be mapped by importers, and remains.
   if (!backing->is_here()) begun->push_back(id);
+  if (!backing->is_here() || backing->filled == nullptr)
+    backing->filled = std::make_shared<Filled>();
   backing->state = restoring;
   AMEM_TRY(exiting_.check());
   return create_backing(driver_, *backing);
@@ -60,7 +62,7 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
   {
     MutexLock lock(registry_.mutex);
     Backing* backing = registry_.find_backing(id);
-    if (backing == nullptr || backing->state != restoring) return;
+    if (backing == nullptr || backing->state != restoring || backing->filled->all) return;
     const Placement* const placement = backing->placement_for_copies();
     if (placement == nullptr) return;
     if (is_discarded(*backing, registry_.allocations())) return;
@@ -73,11 +75,12 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
       transfer.in_file = backing->saved_file;
       transfer.pieces = backing->saved_pieces;
     }
+    transfer.filled = backing->filled;
     transfer.under_way = keep_mapped(*backing);
     device = backing->device();
   }
   if (seeded_fault("other_address")) exchange_ends(transfer);
-  report->copied_bytes += total_bytes(transfer.pieces);
+  report->copied_bytes += total_bytes(transfer.pieces) - transfer.filled->bytes;
   need_copier(device);
   copies.add(device, std::move(transfer));
 }
@@ -109,6 +112,7 @@ void Executor::end_move_in(const Plan& plan) {
     Backing* backing = registry_.find_backing(id);
     if (backing == nullptr || backing->state != restoring) continue;
     backing->state = resident;
+    backing->filled = nullptr;
     if (!retain_backups_)
       backing->forget_saved();
     else if (backing->saved == nullptr && !is_discarded(*backing, registry_.allocations()))
@@ -116,11 +120,27 @@ void Executor::end_move_in(const Plan& plan) {
   }
 }
 
+Executor::Progress Executor::progress(const Plan& plan) {
+  Progress progress;
+  MutexLock lock(registry_.mutex);
+  for (const BackingId id : plan.own) {
+    const Backing* const backing = registry_.find_backing(id);
+    if (backing == nullptr) continue;
+    progress.filled_bytes += backing->filled_saved_bytes();
+    progress.all_bytes += total_bytes(backing->saved_pieces);
+    if (backing->saved_file.file != nullptr)
+      progress.source = backing->saved_file.file->directory();
+  }
+  return progress;
+}
+
 Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhile,
                          Deadline deadline, MoveReport* report) {
   const Stopwatch watch(&report->copy_ms);
   CopyPipeline copies(devices_, copiers_, CopyDirection::to_device);
   std::vector<BackingId> begun;
+  const auto began = Deadline::Clock::now();
+  const size_t filled_before = progress(plan).filled_bytes;
   Status created = create_each(plan, copies, &begun, report);
   if (!created.ok()) {
     copies.stop();
@@ -131,9 +151,20 @@ Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhil
   copies.finish();
   step_point(StepPoint::resume_created);
   meanwhile();
-  AMEM_TRY(copies.wait_for_all(deadline));
-  end_move_in(plan);
-  return ok_status();
+  Status filled = copies.wait_for_all(deadline);
+  if (filled.ok()) {
+    end_move_in(plan);
+  } else if (filled.error().kind == ErrorKind::timeout) {
+    const std::chrono::duration<double> passed = Deadline::Clock::now() - began;
+    const auto [filled_bytes, all_bytes, source] = progress(plan);
+    return make_error(
+        ErrorKind::timeout, 0,
+        "%s; %zu of %zu bytes are restored from %s (%.1f MiB/s): resume again, which continues, or "
+        "raise AMEM_TIMEOUT_MS or the timeout of the call",
+        filled.error().message.c_str(), filled_bytes, all_bytes, source.c_str(),
+        static_cast<double>(filled_bytes - filled_before) / passed.count() / (1 << 20));
+  }
+  return filled;
 }
 
 }  // namespace amem

@@ -90,7 +90,7 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
   AMEM_TRY(std::move(dropped_all));
   TransfersByDevice transfers = std::move(*found);
   AMEM_TRY(reserve(transfers, deadline));
-  AMEM_TRY(take_blocks(&transfers, &report->copied_bytes));
+  AMEM_TRY(take_blocks(&transfers, deadline, &report->copied_bytes));
   step_point(StepPoint::pause_room_taken);
   std::map<BackingId, std::pair<int, Transfer>> of_backings;
   for (auto& [device, of_device] : transfers)

@@ -67,12 +67,12 @@ size_t Session::context_bytes() const {
   return sum;
 }
 
-Status Session::begin(SessionState change, Deadline deadline) {
+Status Session::begin(SessionState change, const Selection& selection, Deadline deadline) {
   if (const char* because = disabled_because_.load())
     return make_error(ErrorKind::misuse, 0, "%s", because);
   Status begun = states_.begin(change, deadline);
   if (!begun.ok())
-    begun.error().message += " for more than " + std::to_string(context_.timeout_ms) + " ms";
+    begun.error().message += " for more than " + std::to_string(timeout_ms(selection)) + " ms";
   return begun;
 }
 
@@ -172,10 +172,10 @@ bool Session::is_last(const Tags& tags) {
 
 /// Rolls back a failed pause of these tags. Returns the state of the tags afterwards. If the
 /// rollback fails, the error says why.
-SessionState Session::take_back(const Tags& tags, Error* error) {
+SessionState Session::take_back(const Tags& tags, long timeout_ms, Error* error) {
   // The pause may have used up its deadline, so the rollback has its own. Notifications of peers
   // get a quarter of it; they remain queued for peers that do not answer.
-  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
   const Plan back = plan_resume(context_.registry, tags);
   MoveReport report;
   Status taken = restore_contexts(deadline);
@@ -191,7 +191,7 @@ SessionState Session::take_back(const Tags& tags, Error* error) {
     return SessionState::paused;
   }
   const SharedExports shared(sharing_.exports());
-  const Deadline restore_deadline = Deadline::after_ms(context_.timeout_ms / 4);
+  const Deadline restore_deadline = Deadline::after_ms(timeout_ms / 4);
   const auto replies = sharing_.exports().begin_restore(tags, restore_deadline);
   sharing_.exports().end_restore(tags);
   const Status notified = replies->wait(restore_deadline);
@@ -241,7 +241,7 @@ Status Session::carry_out_pause(const Selection& selection, const Change& change
   if (status.ok()) return status;
   *paused = change.paused;
   if (moves && !change.active.empty() &&
-      take_back(change.active, &status.error()) == SessionState::paused)
+      take_back(change.active, timeout_ms(selection), &status.error()) == SessionState::paused)
     *paused = tags;
   if (!change.paused.empty())
     status.error().message +=
@@ -261,8 +261,8 @@ Status Session::pause_contexts(Deadline deadline) {
 }
 
 Status Session::pause(const Selection& wanted) {
-  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  AMEM_TRY(begin(SessionState::pausing, deadline));
+  const Deadline deadline = Deadline::after_ms(timeout_ms(wanted));
+  AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
   const AtEnd end(states_);
   Selection selection = wanted;
   if (selection.tags.erase(kContextTag) > 0) {
@@ -360,8 +360,8 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
 }
 
 Status Session::resume(const Selection& selection) {
-  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  AMEM_TRY(begin(SessionState::resuming, deadline));
+  const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
+  AMEM_TRY(begin(SessionState::resuming, selection, deadline));
   const AtEnd end(states_);
   Tags tags;
   for (const Tag& tag : selected(selection))
@@ -381,6 +381,7 @@ Status Session::resume(const Selection& selection) {
     last_resume_ = report;
   }
   states_.set(tags, status.ok() ? SessionState::active : SessionState::paused);
+  if (!status.ok()) status.error().message += "; " + text_of(tags) + " stays paused";
   if (status.ok())
     AMEM_LOG(info, -1,
              "resumed %s in %.3f s: %zu MiB restored (create and copy %.1f ms, of which "

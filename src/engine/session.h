@@ -29,6 +29,7 @@ struct Selection {
   Tags tags;  ///< empty: all tags of the process
   /// If the pause leaves no tag active, also return the local memory of the contexts.
   bool trim_context = false;
+  long timeout_ms = 0;  ///< of the call; 0: AMEM_TIMEOUT_MS
 };
 
 /// Pause and resume of this process. Each tag is active -> pausing -> paused -> resuming -> active.
@@ -89,8 +90,11 @@ class Session {
     Tags all() const;
   };
 
+  long timeout_ms(const Selection& selection) const {
+    return selection.timeout_ms > 0 ? selection.timeout_ms : context_.timeout_ms;
+  }
   /// TagStates::begin(), or the error of disable().
-  Status begin(SessionState change, Deadline deadline);
+  Status begin(SessionState change, const Selection& selection, Deadline deadline);
   Tags selected(const Selection& selection);
   bool is_unknown_the_first_time(const Tag& tag);
 
@@ -101,7 +105,7 @@ class Session {
   Status quiesce(const Tags& tags, Deadline deadline, SessionReport* report);
   Status move_out(const Selection& selection, const Tags& tags, Deadline deadline,
                   SessionReport* report);
-  SessionState take_back(const Tags& tags, Error* error);
+  SessionState take_back(const Tags& tags, long timeout_ms, Error* error);
   std::string what_stays(const Tags& tags);
   std::string what_is_left(const Tags& tags);
   Status move_in(const Tags& tags, Deadline deadline, SessionReport* report);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -90,8 +91,14 @@ using HostBlock = std::shared_ptr<const std::vector<HostExtent>>;
 class BackupFile;
 /// Saved bytes in a file (contents/backup_file.h); none if `file` is null.
 struct FilePart {
-  std::shared_ptr<const BackupFile> file;
+  std::shared_ptr<BackupFile> file;
   size_t offset_bytes = 0;
+};
+
+/// What a resume has filled of a backing, also after its deadline: the next one goes on there.
+struct Filled {
+  std::atomic<size_t> bytes{0};  ///< of the saved pieces, from a file
+  std::atomic<bool> all{false};
 };
 
 /// A range of a backing that is bound to a multicast object of its client.
@@ -128,6 +135,7 @@ struct Backing {
   HostBlock saved;                  ///< nullptr if no contents are kept
   std::vector<Piece> saved_pieces;  ///< the saved bytes, consecutive in `saved` or `saved_file`
   FilePart saved_file;              ///< if it is set, `saved` is memory to copy them through
+  std::shared_ptr<Filled> filled;   ///< while it is `restoring`
 
   // Only for an import:
   bool is_import = false;
@@ -135,6 +143,10 @@ struct Backing {
   BackingId id_at_owner = 0;
 
   bool is_here() const { return handle != 0; }
+  size_t filled_saved_bytes() const {
+    if (!is_here() || filled == nullptr) return 0;
+    return filled->all ? total_bytes(saved_pieces) : filled->bytes.load();
+  }
   void forget_saved() {
     saved = nullptr;
     saved_pieces.clear();

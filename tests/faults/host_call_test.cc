@@ -69,7 +69,9 @@ INSTANTIATE_TEST_SUITE_P(All, HostCall, testing::ValuesIn(kSweeps), name_of);
 /// The same for what only contents on disk call, with an application's memory beside NCCL's.
 class DiskCall : public HostCall {
  protected:
-  std::vector<std::string> functions() const override { return {"fallocate", "pwrite", "pread"}; }
+  std::vector<std::string> functions() const override {
+    return {"fallocate", "pwrite", "fdatasync", "pread"};
+  }
 };
 
 TEST_P(DiskCall, FailsAndNothingIsLost) {

@@ -187,8 +187,11 @@ Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size
                       "%zu bytes at 0x%" PRIx64 " are not in one allocation with a tag", size_bytes,
                       address);
   const Backing& backing = registry_.backing_of(*allocation);
-  const bool is_retained = backing.state == BackingState::resident && backing.saved != nullptr;
-  if ((backing.state != BackingState::released && !is_retained) || !is_kept(allocation->kind))
+  // A resume that has failed keeps what is saved.
+  const bool is_saved = backing.state == BackingState::resident
+                            ? backing.saved != nullptr
+                            : backing.state != BackingState::saving;
+  if (!is_saved || !is_kept(allocation->kind))
     return make_error(ErrorKind::misuse, 0,
                       "the memory at 0x%" PRIx64 " is not paused with its contents kept", address);
   Saved found{backing.saved,

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Contents on a disk that is slow, loses data or returns other data. The calls are those of the
+// test.
+#include <cerrno>
+
+#include "tests/support/executor_fixture.h"
+#include "tests/support/file_calls.h"
+
+namespace amem {
+namespace {
+
+class DiskTest : public ExecutorTest {
+ protected:
+  DiskTest() { EXPECT_TRUE(directory_.set(testing::TempDir()).ok()); }
+  ~DiskTest() override { let_sync_end(); }
+
+  /// A sync does not end before let_sync_end().
+  void hold_sync() {
+    calls_.fdatasync = [this](int) {
+      MutexLock lock(mutex_);
+      changed_.wait_until(mutex_, patience(), [&]() AMEM_REQUIRES(mutex_) { return ends_; });
+      return 0;
+    };
+  }
+  void let_sync_end() {
+    MutexLock lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  void expect_nothing_released() {
+    for (BackingId id = 1; id <= added_; ++id) EXPECT_TRUE(is_intact(id)) << id;
+    MutexLock lock(gpus_.mutex);
+    EXPECT_TRUE(gpus_.unmapped.empty());
+  }
+  void add_on_disk(int device = FakeGpus::kFirstDevice) { added_ = add(device, Kind::disk); }
+  Status move_out_within(long ms) {
+    return executor_.move_out(plan_pause(registry_, {""}), Deadline::after_ms(ms), &report_);
+  }
+
+  Mutex mutex_;
+  Condition changed_;
+  bool ends_ AMEM_GUARDED_BY(mutex_) = false;
+  BackingId added_ = 0;
+  FileCalls calls_;
+};
+
+TEST_F(DiskTest, NothingIsReleasedBeforeItIsDurable) {
+  for (int i = 0; i < 3; ++i) add_on_disk();
+  hold_sync();
+
+  const Status late = move_out_within(200);
+
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().kind, ErrorKind::timeout);
+  EXPECT_NE(late.error().message.find("of 786432 bytes are durable in " + testing::TempDir()),
+            std::string::npos)
+      << late.error().message;
+  expect_nothing_released();
+  let_sync_end();
+  ASSERT_TRUE(move_out().ok());
+  ASSERT_TRUE(resume().ok());
+  for (BackingId id = 1; id <= 3; ++id) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+TEST_F(DiskTest, LossIsTheErrorOfThePause) {
+  for (int i = 0; i < 3; ++i) add_on_disk();
+  calls_.fdatasync = [](int) {
+    errno = EIO;
+    return -1;
+  };
+  EXPECT_EQ(move_out().error().code, EIO);
+  expect_nothing_released();
+  calls_.fdatasync = nullptr;
+  EXPECT_TRUE(move_out().ok());
+  EXPECT_TRUE(resume().ok());
+  for (BackingId id = 1; id <= 3; ++id) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+// The contents of the second are written when the first are durable; then the disk fails.
+TEST_F(DiskTest, WhatIsDurableWhenTheDiskFailsIsReadBack) {
+  add_on_disk(FakeGpus::kFirstDevice);
+  add_on_disk(FakeGpus::kFirstDevice + 1);
+  int syncs = 0;
+  calls_.fdatasync = [&](int) {
+    MutexLock lock(mutex_);
+    changed_.notify_all();
+    errno = EIO;
+    return ++syncs == 1 ? 0 : -1;
+  };
+  calls_.pwrite = [&](int file, const void* from, size_t count, off_t offset) {
+    if (*static_cast<const unsigned char*>(from) == 2) {
+      MutexLock lock(gpus_.mutex);
+      gpus_.changed.wait_until(gpus_.mutex, patience(), [&]() AMEM_REQUIRES(gpus_.mutex) {
+        return !gpus_.unmapped.empty();
+      });
+    }
+    return FileCalls::real_pwrite(file, from, count, offset);
+  };
+  EXPECT_EQ(move_out().error().code, EIO);
+  settle();
+  EXPECT_EQ(state(1), BackingState::released);
+  EXPECT_TRUE(is_intact(2));
+  ASSERT_TRUE(resume().ok());
+  EXPECT_TRUE(is_intact(1));
+}
+
+TEST_F(DiskTest, OtherDataIsAnErrorAndNeverContents) {
+  for (int i = 0; i < 2; ++i) add_on_disk();
+  ASSERT_TRUE(move_out().ok());
+  calls_.pread = [](int file, void* to, size_t count, off_t offset) {
+    const ssize_t got = FileCalls::real_pread(file, to, count, offset);
+    if (got > 100) static_cast<unsigned char*>(to)[100] ^= 1;
+    return got;
+  };
+  const Status failed = resume();
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("does not return what amem has written"), std::string::npos)
+      << failed.error().message;
+  settle();
+  for (BackingId id = 1; id <= 2; ++id) EXPECT_EQ(state(id), BackingState::restoring);
+  calls_.pread = nullptr;
+  ASSERT_TRUE(resume().ok());
+  for (BackingId id = 1; id <= 2; ++id) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+// On the thread of the device, where signals do not interrupt it.
+TEST_F(DiskTest, ReservationThatHangsEndsThePauseAtItsDeadline) {
+  add_on_disk();
+  calls_.fallocate = [this](int, int, off_t, off_t) {
+    MutexLock lock(mutex_);
+    changed_.wait_until(mutex_, patience(), [&]() AMEM_REQUIRES(mutex_) { return ends_; });
+    return 0;
+  };
+  const Status late = move_out_within(200);
+  EXPECT_EQ(late.error().kind, ErrorKind::timeout);
+  EXPECT_NE(late.error().message.find("the reservation of a backup file in " + testing::TempDir()),
+            std::string::npos)
+      << late.error().message;
+  let_sync_end();
+  expect_nothing_released();
+}
+
+}  // namespace
+}  // namespace amem
