@@ -117,6 +117,12 @@ int amemPause(const char* tags);
  * ncclResume(): on error the tags stay paused, and the call can be repeated. */
 int amemResume(const char* tags);
 
+/* The same, with this maximum wait of the call in milliseconds in place of AMEM_TIMEOUT_MS: 1 to
+ * 86400000; 0: AMEM_TIMEOUT_MS. amemResume() and amemResumeWithTimeout() that miss their deadline
+ * keep what they have restored; the next call goes on from there. */
+int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms);
+int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms);
+
 /* The saved contents of memory that is paused and kept. Copies `size_bytes` of the memory at
  * `pointer`, a device pointer into one allocation, to `to` in host memory. Returns as amemMalloc();
  * an error if the memory is not paused or its contents are not kept. */
@@ -141,9 +147,10 @@ int amemRetainBackups(int retain);
 
 /* The directory for the contents of amemKindDisk, in place of that of AMEM_BACKUP_DIR; choose one
  * on a local disk. Files have no names and end with the process. A pause reserves their size first
- * and fails without room; it needs 32 MiB of pinned host memory for each device. AMEM_TIMEOUT_MS
- * must be longer than the disk takes. Returns as amemMalloc(); an error if amem cannot create a
- * file in the directory, which is then not changed. */
+ * and fails without room; it needs 32 MiB of pinned host memory for each device. Memory leaves the
+ * GPU when its contents are durable (fdatasync), so the timeout of a pause must be longer than the
+ * disk takes to write. A resume compares the contents with checksums. Returns as amemMalloc(); an
+ * error if amem cannot create a file in the directory, which is then not changed. */
 int amemSetBackupDirectory(const char* path);
 
 /* From now on, allocations with a tag fail as for lack of memory if they would leave less than this

@@ -80,6 +80,8 @@ _SIGNATURES = {
     "amemSetMemoryMargin": (ctypes.c_int, [ctypes.c_size_t]),
     "amemPause": (ctypes.c_int, [ctypes.c_char_p]),
     "amemResume": (ctypes.c_int, [ctypes.c_char_p]),
+    "amemPauseWithTimeout": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64]),
+    "amemResumeWithTimeout": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64]),
     "amemGetState": (ctypes.c_int, []),
     "amemGetTagState": (ctypes.c_int, [ctypes.c_char_p]),
     "amemGetStatus": (ctypes.c_char_p, []),

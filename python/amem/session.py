@@ -5,6 +5,7 @@
 import contextlib
 import ctypes
 import json
+import math
 from typing import Any, Iterator, NamedTuple, Optional, Tuple
 
 from . import torch_pools
@@ -21,6 +22,15 @@ def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
         if b"," in word:  # of several tags in C
             raise AmemError(f"{word.decode()!r} is not a tag: write each tag as an argument")
     return b",".join(words) if words else None
+
+
+def _call(name: str, selection: Optional[bytes], timeout: Optional[float]) -> None:
+    """A pause or resume. The timeout is in seconds; None for that of AMEM_TIMEOUT_MS."""
+    if timeout is None:
+        return call(name, selection)
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= 86400:
+        raise AmemError(f"the timeout is {timeout!r}, not a number of seconds from 0.001 to 86400")
+    call(f"{name}WithTimeout", selection, math.ceil(timeout * 1000))
 
 
 class Report(NamedTuple):
@@ -74,10 +84,10 @@ def _meet(group: Any, when: str, failed: bool = False) -> int:
         ) from error
 
 
-def _pause_together(tags: Tuple[str, ...], group: Any) -> Report:
+def _pause_together(tags: Tuple[str, ...], group: Any, timeout: Optional[float]) -> Report:
     _meet(group, "before the pause")
     try:
-        report = pause(*tags)
+        report = pause(*tags, timeout=timeout)
     except BaseException:
         with contextlib.suppress(AmemError):  # the first error says more
             _meet(group, "after the pause", failed=True)
@@ -88,7 +98,7 @@ def _pause_together(tags: Tuple[str, ...], group: Any) -> Report:
     return report
 
 
-def pause(*tags: str, group: Any = None) -> Report:
+def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Report:
     """Releases memory that has one of these tags; without tags, memory of all tags, including NCCL's. Returns when it
     has left the GPUs.
 
@@ -101,42 +111,43 @@ def pause(*tags: str, group: Any = None) -> Report:
     in NCCL for one that has paused. It returns when all have paused, and raises AmemError on every rank if one has failed or
     the ranks do not meet within the group's timeout; ranks that have paused stay paused.
 
-    Waits for work in flight, at most AMEM_TIMEOUT_MS. Ignores tags that are paused or were never used. After pause("nccl")
+    Waits for work in flight, other processes and disks, at most AMEM_TIMEOUT_MS, or `timeout` seconds if it is not None. Ignores tags that are paused or were never used. After pause("nccl")
     NCCL's calls are refused until the resume, even if NCCL has no memory; after resume_on_call() they resume it. Raises
     AmemError if it was refused or failed; nothing is lost then, and the message says what to do.
     """
     if group is not None:
-        return _pause_together(tags, group)
+        return _pause_together(tags, group, timeout)
     selection, before = _joined(tags), _times()
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
     try:
         torch_pools.park({tag for tag in known if _is_active(tag)}, open_pool)
-        call("amemPause", selection)
+        _call("amemPause", selection, timeout)
     finally:
         torch_pools.unpark(_is_active)  # of tags that could not be paused
     return _report(tags, before, "pause")
 
 
-def resume(*tags: str) -> Report:
+def resume(*tags: str, timeout: Optional[float] = None) -> Report:
     """Restores the memory with these tags, or all memory without tags, at its addresses with its contents.
 
     Ignores tags that are not paused. Raises AmemError if it failed, for example if another process uses the
-    GPU's memory; the tags stay paused then, and the call can be repeated.
+    GPU's memory; the tags stay paused then, and the call can be repeated. Waits at most AMEM_TIMEOUT_MS, or `timeout` seconds
+    if it is not None. A call that misses this deadline keeps what it has restored, and the next call goes on from there.
     """
     before = _times()
-    call("amemResume", _joined(tags))
+    _call("amemResume", _joined(tags), timeout)
     torch_pools.unpark(_is_active)
     return _report(tags, before, "resume")
 
 
 @contextlib.contextmanager
-def paused(*tags: str) -> Iterator[None]:
-    """`with amem.paused():` pauses for the length of the block and resumes however it ends."""
-    pause(*tags)
+def paused(*tags: str, timeout: Optional[float] = None) -> Iterator[None]:
+    """`with amem.paused():` pauses for the length of the block and resumes however it ends. `timeout` is that of both."""
+    pause(*tags, timeout=timeout)
     try:
         yield
     finally:
-        resume(*tags)
+        resume(*tags, timeout=timeout)
 
 
 def resume_on_call(enable: bool = True) -> None:

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // amem.h's functions for memory by tag.
 #include <algorithm>
+#include <cinttypes>
 
 #include "api/calls.h"
 #include "base/thread_value.h"
@@ -12,8 +13,12 @@ namespace amem {
 namespace {
 
 /// Of tags separated by commas.
-Result<Selection> selection_of(const char* tags) {
-  Selection selection{{}, true};
+Result<Selection> selection_of(const char* tags, uint64_t timeout_ms) {
+  Selection selection{{}, true, static_cast<long>(timeout_ms)};
+  constexpr uint64_t kLongestMs = 86400000;  // as AMEM_TIMEOUT_MS
+  if (timeout_ms > kLongestMs)
+    return make_error(ErrorKind::misuse, 0, "the timeout is %" PRIu64 " ms, the longest %" PRIu64,
+                      timeout_ms, kLongestMs);
   if (tags == nullptr) return selection;
   for (std::string_view rest = tags;;) {
     const size_t end = std::min(rest.find(','), rest.size());
@@ -25,9 +30,13 @@ Result<Selection> selection_of(const char* tags) {
   }
 }
 
-Status pause(const char* tags) { return pause_process(AMEM_TRY(selection_of(tags))); }
+Status pause(const char* tags, uint64_t timeout_ms) {
+  return pause_process(AMEM_TRY(selection_of(tags, timeout_ms)));
+}
 
-Status resume(const char* tags) { return resume_process(AMEM_TRY(selection_of(tags))); }
+Status resume(const char* tags, uint64_t timeout_ms) {
+  return resume_process(AMEM_TRY(selection_of(tags, timeout_ms)));
+}
 
 Result<Kind> kind_of(amemKind_t kind) {
   if (kind == amemKindKeep) return Kind::keep;
@@ -173,9 +182,17 @@ AMEM_API int amemSetMemoryMargin(size_t size_bytes) {
   });
 }
 
-AMEM_API int amemPause(const char* tags) { return result_of("amemPause", pause(tags)); }
+AMEM_API int amemPause(const char* tags) { return result_of("amemPause", pause(tags, 0)); }
 
-AMEM_API int amemResume(const char* tags) { return result_of("amemResume", resume(tags)); }
+AMEM_API int amemResume(const char* tags) { return result_of("amemResume", resume(tags, 0)); }
+
+AMEM_API int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms) {
+  return result_of("amemPauseWithTimeout", pause(tags, timeout_ms));
+}
+
+AMEM_API int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms) {
+  return result_of("amemResumeWithTimeout", resume(tags, timeout_ms));
+}
 
 AMEM_API const char* amemGetStatus(void) {
   struct Copy {
