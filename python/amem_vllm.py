@@ -11,6 +11,8 @@ import importlib
 import logging
 import os
 
+from amem_flags import flag
+
 _LOG = logging.getLogger("vllm.amem")
 
 
@@ -39,12 +41,12 @@ def register() -> None:
     try:
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
     except ImportError:
-        if os.environ.get("AMEM_ENABLE") == "1" and "AMEM_TMS_NCCL" in os.environ:
+        if flag("AMEM_ENABLE") and os.environ.get("AMEM_TMS_NCCL"):
             _LOG.warning("This vLLM has no sleep-mode backends (0.25.0 has): its sleep does not release NCCL's memory.")
         return
     with contextlib.suppress(ValueError):  # registered already
         SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")
-    if os.environ.get("AMEM_ENABLE") != "1":
+    if not flag("AMEM_ENABLE"):
         return
     _offload_cuda_graphs_as_cumem_does()
     if os.environ.get("AMEM_TMS_NCCL") in ("weights", "kv_cache"):

@@ -30,7 +30,7 @@ def read_variables(text):
         if kind == "Choice":
             variables[name] = re.split(r",\s*", choices)[int(default)]
         else:
-            variables[name] = None if kind == "Text" else default.strip()
+            variables[name] = {"Text": None, "OptionalFlag": "unset"}.get(kind, default.strip())
     if not variables:
         raise source_tree.CannotRun("src/base/environment.def has no rows")
     return variables

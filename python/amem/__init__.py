@@ -12,7 +12,7 @@
 
 Pausing concerns this process alone: no other rank has to call anything, unless pause() is given a process group.
 
-The import loads amem's library and enables it, unless AMEM_ENABLE is 0. The library is the one that
+The import loads amem's library and enables it, unless AMEM_ENABLE is 0, false, no or off. The library is the one that
 `amem run` has preloaded or, without that, the one that is installed with the `amem` command beside
 this Python or on PATH. The import never raises: where there is no library, enabled() is False, and the
 functions that need it raise AmemError, which says what to install or to set.
@@ -20,8 +20,10 @@ functions that need it raise AmemError, which says what to install or to set.
 Processes that never import this package are started with `amem run -- command`, or with the variables of env().
 """
 
+__version__ = "0.1.0"  # library.py compares it
+
 from .calls import last_error
-from .errors import AmemError
+from .errors import AmemError, AmemTypeError, AmemValueError
 from .interposition import interposition
 from .launch import env, preload_path
 from .library import enable as _enable
@@ -29,10 +31,10 @@ from .regions import backup, cuda_graph, disable, region, set_backup_directory
 from .session import Report, enabled, pause, paused, prepare_host_memory, resume, resume_on_call, set_group, state, trim_host_memory
 from .statistics import stats
 
-__version__ = "0.1.0"
-
 __all__ = [
     "AmemError",
+    "AmemTypeError",
+    "AmemValueError",
     "Report",
     "backup",
     "cuda_graph",

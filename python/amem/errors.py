@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""The one exception of this package."""
+"""The exceptions of this package."""
 
 from typing import Optional
 
@@ -15,3 +15,11 @@ class AmemError(RuntimeError):
     def __init__(self, message: str, code: Optional[int] = None) -> None:
         super().__init__(message)
         self.code = code
+
+
+class AmemTypeError(AmemError, TypeError):
+    """An argument has the wrong type."""
+
+
+class AmemValueError(AmemError, ValueError):
+    """An argument has a value that is out of range."""

@@ -14,7 +14,7 @@ _LIBRARY = "libamem_nccl.so"
 _LIBRARY_FOLDERS = ("lib", "lib64", "lib/x86_64-linux-gnu")
 
 
-def _loaded_library() -> Optional[Path]:
+def loaded_library() -> Optional[Path]:
     """amem's library in this process, as proc(5) shows it."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
@@ -29,7 +29,7 @@ def _loaded_library() -> Optional[Path]:
 def find_command() -> str:
     """The `amem` command: of the installation that is in this process, of this wheel, beside this Python, on PATH."""
     places: List[Path] = []
-    library = _loaded_library()
+    library = loaded_library()
     if library is not None:
         # lib/libamem_nccl.so, or lib/x86_64-linux-gnu/libamem_nccl.so.
         places += [parent / "bin" / "amem" for parent in list(library.parents)[1:3]]

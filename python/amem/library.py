@@ -4,13 +4,18 @@
 
 import ctypes
 import os
+from pathlib import Path
 from typing import Dict, Optional
 
+from amem_flags import flag
+
+from . import __version__
 from .errors import AmemError
-from .installation import find_libraries
+from .installation import find_libraries, loaded_library
 
 STATES = ("active", "pausing", "paused", "resuming", "off")  # amemState_t
 KINDS = ("keep", "discard", "persistent", "disk", "zero")  # amemKind_t
+
 
 class Totals(ctypes.Structure):
     """amemTotals_t."""
@@ -62,6 +67,41 @@ class Times(ctypes.Structure):
     ]
 
 
+AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+
+class Group(ctypes.Structure):
+    """amemGroup_t."""
+
+    _fields_ = [
+        ("rank", ctypes.c_int),
+        ("world_size", ctypes.c_int),
+        ("all_gather", AllGather),
+        ("context", ctypes.c_void_p),
+    ]
+
+
+class SymmetricInfo(ctypes.Structure):
+    """amemSymmetricInfo_t."""
+
+    _fields_ = [
+        ("rank", ctypes.c_int),
+        ("world_size", ctypes.c_int),
+        ("device", ctypes.c_int),
+        ("buffer_bytes", ctypes.c_size_t),
+        ("signal_pad_bytes", ctypes.c_size_t),
+        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+        ("signal_pads", ctypes.POINTER(ctypes.c_void_p)),
+        ("device_buffers", ctypes.c_void_p),
+        ("device_signal_pads", ctypes.c_void_p),
+        ("multicast", ctypes.c_void_p),
+    ]
+
+
+_STRUCTURES = (Totals, DriverObjects, Times, Group, SymmetricInfo)
+# Parameters that functions of symmetric memory have in common.
+_INTO_OUTPUT = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]  # handle, output, offset, size
+_SIGNAL = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64]
 _SIGNATURES = {
     "ncclPause": (ctypes.c_int, [ctypes.c_void_p]),
     "ncclResume": (ctypes.c_int, [ctypes.c_void_p]),
@@ -99,15 +139,38 @@ _SIGNATURES = {
     "amemSymmetricFree": (ctypes.c_int, [ctypes.c_void_p]),
     "amemSymmetricRendezvous": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
     "amemSymmetricDestroy": (ctypes.c_int, [ctypes.c_void_p]),
+    "amemSymmetricGetInfo": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(SymmetricInfo)]),
     "amemSymmetricSetSignalPadSize": (ctypes.c_int, [ctypes.c_size_t]),
     "amemSymmetricGetSignalPadSize": (ctypes.c_size_t, []),
+    "amemSymmetricGetError": (ctypes.c_int, [ctypes.c_void_p]),
+    "amemSymmetricBarrier": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64]),
+    "amemSymmetricPutSignal": (ctypes.c_int, _SIGNAL),
+    "amemSymmetricWaitSignal": (ctypes.c_int, _SIGNAL),
+    "amemSymmetricWriteValue32": (
+        ctypes.c_int,
+        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p],
+    ),
+    "amemSymmetricMemset32": (
+        ctypes.c_int,
+        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p],
+    ),
+    "amemSymmetricClearSignalPad": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p]),
+    "amemSymmetricAllReduce": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]),
+    "amemSymmetricAllGather": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_int, ctypes.c_void_p]),
+    "amemSymmetricMultimemAllGather": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_void_p]),
+    "amemSymmetricAllToAll": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_int, ctypes.c_void_p]),
+    "amemSymmetricReduceScatter": (
+        ctypes.c_int,
+        _INTO_OUTPUT + [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p],
+    ),
+    "amemEnable": (None, []),
+    "amemGetStructBytes": (ctypes.c_size_t, [ctypes.c_char_p]),
     "amemGetInterposition": (ctypes.c_char_p, []),
     "amemGetLastError": (ctypes.c_char_p, []),
     "amemGetVersion": (ctypes.c_char_p, []),
 }
 
 _found: Optional[ctypes.CDLL] = None
-_OTHER_VERSION = "install the Python package and the library of the same version"
 _problem = ""  # why amem could not be loaded
 
 
@@ -123,64 +186,99 @@ def _load() -> None:
     raise AmemError("; ".join(problems))
 
 
+def _is_disabled() -> bool:
+    """True with AMEM_ENABLE=0, or a value that is not readable."""
+    return flag("AMEM_ENABLE") is False
+
+
+def _other_version(scope: ctypes.CDLL, problem: str) -> str:
+    """The error for a library that does not fit to this package."""
+    version = "of an unknown version"
+    if hasattr(scope, "amemGetVersion"):
+        scope.amemGetVersion.restype = ctypes.c_char_p
+        version = scope.amemGetVersion().decode("utf-8", "replace")
+    return (
+        f"the Python package amem {__version__} ({Path(__file__).parent}) does not fit to the library amem {version} "
+        f"({loaded_library() or 'not a file'}): {problem}; install the package and the library of the same version"
+    )
+
+
+def _declare(scope: ctypes.CDLL) -> str:
+    """Declares the functions above. Returns why that is not possible, or ""."""
+    for name, (result, arguments) in _SIGNATURES.items():
+        if not hasattr(scope, name):
+            return _other_version(scope, f"it has no {name}()")
+        function = getattr(scope, name)
+        function.restype = result
+        function.argtypes = arguments
+    if scope.amemGetVersion().decode("utf-8", "replace") != __version__:
+        return _other_version(scope, "the versions differ")
+    for structure in _STRUCTURES:
+        name = structure.__doc__.rstrip(".")
+        size_bytes = scope.amemGetStructBytes(name.encode())
+        if size_bytes != ctypes.sizeof(structure):
+            return _other_version(scope, f"{name} has {size_bytes} bytes, not {ctypes.sizeof(structure)}")
+    return ""
+
+
 def enable() -> None:
     """Loads amem, where the process does not have it, and enables it. Never raises.
 
-    Does nothing with AMEM_ENABLE=0. What goes wrong is in the error of require_library().
+    Does nothing if AMEM_ENABLE is 0. What goes wrong is in the error of require_library().
     """
     global _problem
-    if os.environ.get("AMEM_ENABLE") == "0":
-        _problem = "AMEM_ENABLE is 0; unset it or set it to 1"
+    if _is_disabled():
+        _problem = f"AMEM_ENABLE is {os.environ['AMEM_ENABLE']}; unset it or set it to 1"
         return
     try:
         if not hasattr(ctypes.CDLL(None), "amemEnable"):
             _load()
-        enable_now = ctypes.CDLL(None).amemEnable
     except (AmemError, OSError) as error:
         _problem = str(error)
         return
-    except AttributeError as error:
-        _problem = f"{error}; {_OTHER_VERSION}"
-        return
-    enable_now.restype = None
-    enable_now()
+    library = find_library()
+    if library is not None:
+        library.amemEnable()
 
 
 def find_library() -> Optional[ctypes.CDLL]:
-    """The process' global scope with the functions above, or None when amem is not in it.
+    """The process' global scope with the functions above, or None when amem is not in it, or of another version.
 
     Functions called through it run without Python's lock, so that other threads go on.
     """
     global _found, _problem
     if _found is None:
         scope = ctypes.CDLL(None)
-        try:
-            for name, (result, arguments) in _SIGNATURES.items():
-                function = getattr(scope, name)
-                function.restype = result
-                function.argtypes = arguments
-        except AttributeError as error:
-            _problem = _problem or f"{error}; {_OTHER_VERSION}"
+        problem = _declare(scope)
+        if problem:
+            _problem = _problem or problem
             return None
         _found = scope
     return _found
 
 
-def _has_driver() -> bool:
+def why_off() -> str:
+    """Why memory can have no tags: because of AMEM_ENABLE=0, or because there is no CUDA driver; or "".
+
+    Also off, and errors of regions: forked children, and drivers that are too old.
+    """
+    library = find_library()
+    if library is not None and STATES[library.amemGetTagState(b"nccl")] != "off":
+        return ""
+    if _is_disabled():
+        return f"AMEM_ENABLE is {os.environ['AMEM_ENABLE']}"
+    if library is None:
+        return ""
     try:
         ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        return f"there is no CUDA driver: {error}"
+    return ""
 
 
 def is_off() -> bool:
-    """True where memory can have no tags because of AMEM_ENABLE=0 or because there is no CUDA driver."""
-    library, disabled = find_library(), os.environ.get("AMEM_ENABLE") == "0"
-    if library is None:
-        return disabled
-    # Also off: forked children, and drivers that are too old. Regions are errors there.
-    return STATES[library.amemGetTagState(b"nccl")] == "off" and (disabled or not _has_driver())
+    """True where why_off() has a reason."""
+    return why_off() != ""
 
 
 def require_library() -> ctypes.CDLL:

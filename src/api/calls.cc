@@ -60,7 +60,7 @@ Status resume_process(const Selection& selection) {
   return process.session().resume(selection);
 }
 
-Selection selection_of_nccl() { return {{kNcclTag}, environment().trim_context == 1}; }
+Selection selection_of_nccl() { return {{kNcclTag}, environment().trim_context}; }
 
 Result<int> device_of_caller(Process& process) {
   int device = 0;

@@ -51,13 +51,13 @@ Process::Process(const Driver& driver)
       tensors_(driver_, registry_, devices_, sharing_, environment().timeout_ms),
       symmetric_(registry_, environment().gate_timeout_ms),
       symmetric_memory_(driver_, symmetric_, tensors_, sharing_, devices_, engine_.self,
-                        {environment().timeout_ms, environment().multicast == 1}),
+                        {environment().timeout_ms, environment().multicast}),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
   engine_.gate_timeout_ms = environment().gate_timeout_ms;
-  nccl_.gate.resume_on_call(environment().resume_on_call == 1);
+  nccl_.gate.resume_on_call(environment().resume_on_call);
   set_process_region(process_region_of_environment());
   if (const std::string& path = environment().backup_directory; !path.empty())
     if (Status set = session_.backup_directory().set(path); !set.ok())
@@ -69,8 +69,8 @@ Process::Process(const Driver& driver)
   hooks_.client = &nccl_;
   hooks_.timeout_ms = environment().timeout_ms;
   hooks_.gate_timeout_ms = environment().gate_timeout_ms;
-  hooks_.slabs = environment().slab == 1;
-  hooks_.releases_multicast = environment().release_multicast == 1;
+  hooks_.slabs = environment().slab;
+  hooks_.releases_multicast = environment().release_multicast;
   if (const long mib = environment().host_prealloc_mib; mib > 0)
     hooks_.on_first_buffer = [this, bytes = static_cast<size_t>(mib) << 20](int device) {
       session_.prepare_host_memory(device, bytes);

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "base/environment.h"
 
+#include <strings.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +34,7 @@ bool is_known(std::string_view name) {
                      [&](const Row& row) { return row.name == name; });
 }
 
-/// The least and the greatest legal value, from a range such as "0 to 5" or "0, 1".
+/// The least and the greatest legal value, from a range such as "0 to 5".
 struct Bounds {
   long low, high;
 };
@@ -59,6 +60,15 @@ void read(const Row& row, const char* text, long& out, Complaints& complaints) {
     return;
   }
   out = value;
+}
+
+void read(const Row& row, const char* text, bool& out, Complaints& complaints) {
+  const std::optional<bool> flag = flag_of(text);
+  if (!flag)
+    complaints.push_back(std::string(row.name) + "=" + text +
+                         " is neither 1, true, yes or on, nor 0, false, no or off; using " +
+                         (out ? "1" : "0"));
+  out = flag.value_or(out);
 }
 
 void read(const Row& row, const char* text, CumemMode& out, Complaints& complaints) {
@@ -104,6 +114,13 @@ const char* value_of(const char* const* environ_block, std::string_view name) {
 
 bool is_reserved_tag(std::string_view tag) {
   return tag == "nccl" || tag == "symmetric" || tag == "context";
+}
+
+std::optional<bool> flag_of(const char* text) {
+  constexpr const char* kWords[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
+  for (size_t i = 0; text != nullptr && i < std::size(kWords); ++i)
+    if (strcasecmp(text, kWords[i]) == 0) return i % 2 == 1;
+  return std::nullopt;
 }
 
 Environment read_environment(const char* const* environ_block) {

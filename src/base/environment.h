@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,7 @@ enum class DebugMode { none, access };
 
 /// The settings of this process. Read at the first call of amem, constant afterwards.
 struct Environment {
-  long enable = 0;
+  bool enable = false;
   long group_id = 0;
   std::string group_name;
   long free_tag = 0;
@@ -26,13 +27,13 @@ struct Environment {
   std::string nccl_path;
   long timeout_ms = 60000;
   long gate_timeout_ms = 1800000;
-  long resume_on_call = 0;
-  long slab = 1;
-  long trim_context = 0;
-  long multicast = 0;
-  long release_multicast = 0;
-  long nvshmem = 0;  ///< read when amem is enabled (nvshmem_calls.cc)
-  long tms = 0;      ///< read in Python, like the next one
+  bool resume_on_call = false;
+  bool slab = true;
+  bool trim_context = false;
+  bool multicast = false;
+  bool release_multicast = false;
+  bool nvshmem = false;  ///< read when amem is enabled (nvshmem_calls.cc)
+  bool tms = false;      ///< read in Python, like the next one
   std::string tms_nccl;
   std::string tensors;
   std::string backup_directory;
@@ -47,6 +48,10 @@ struct Environment {
 /// Tags that applications cannot give to memory: those of other clients, and of the engine.
 bool is_reserved_tag(std::string_view tag);
 
+/// 1, true, yes or on, or 0, false, no or off, in any case. Nothing for another text or nullptr.
+/// python/amem_flags.py has the same words.
+std::optional<bool> flag_of(const char* text);
+
 /// Reads the variables of environment.def from `environ_block`: NAME=value strings, terminated by
 /// nullptr.
 Environment read_environment(const char* const* environ_block);
@@ -57,9 +62,9 @@ const Environment& environment();
 /// Set by amemEnable().
 inline constinit std::atomic<bool> g_enabled{false};
 
-/// True if AMEM_ENABLE is 1 or amemEnable() was called.
+/// True if AMEM_ENABLE is true or amemEnable() was called.
 inline bool is_enabled() {
-  return g_enabled.load(std::memory_order_relaxed) || environment().enable == 1;
+  return g_enabled.load(std::memory_order_relaxed) || environment().enable;
 }
 
 }  // namespace amem

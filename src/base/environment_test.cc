@@ -61,6 +61,31 @@ TEST(Environment, BadValuesGetOneSentenceAndTheDefault) {
   EXPECT_EQ(env.complaints[0], "AMEM_GROUPID=train is not a number from 0 to 2147483647; using 0");
 }
 
+TEST(Environment, FlagsAreReadAsPeopleWriteThem) {
+  for (const char* text : {"1", "true", "True", "YES", "on"}) {
+    EXPECT_TRUE(read({(std::string("AMEM_TRIM_CONTEXT=") + text).c_str()}).trim_context) << text;
+    EXPECT_EQ(flag_of(text), std::optional(true)) << text;
+  }
+  for (const char* text : {"0", "false", "No", "OFF"}) {
+    const Environment env = read({(std::string("AMEM_SLAB=") + text).c_str()});
+    EXPECT_FALSE(env.slab) << text;
+    EXPECT_TRUE(env.complaints.empty()) << text;
+    EXPECT_EQ(flag_of(text), std::optional(false)) << text;
+  }
+  for (const char* text : {"2", "-1", "01", "maybe", "o", "trueish", ""})
+    EXPECT_EQ(flag_of(text), std::nullopt) << text;
+  EXPECT_EQ(flag_of(nullptr), std::nullopt);
+}
+
+TEST(Environment, FlagThatIsNotReadableHasTheDefaultAndSaysSo) {
+  const Environment env = read({"AMEM_ENABLE=2", "AMEM_SLAB=maybe", "AMEM_MULTICAST="});
+  EXPECT_FALSE(env.enable);
+  EXPECT_TRUE(env.slab);
+  const std::string words = " is neither 1, true, yes or on, nor 0, false, no or off; using ";
+  EXPECT_EQ(env.complaints, (std::vector<std::string>{"AMEM_ENABLE=2" + words + "0",
+                                                      "AMEM_SLAB=maybe" + words + "1"}));
+}
+
 TEST(Environment, ReservedTagsAreNotForMemoryOfTheApplication) {
   for (const char* entry :
        {"AMEM_TENSORS=nccl", "AMEM_TENSORS=symmetric", "AMEM_TENSORS=context"}) {

@@ -25,6 +25,9 @@ struct Flag {
   static std::string text(long standard, std::string_view) { return std::to_string(standard); }
 };
 using Integer = Flag;
+struct OptionalFlag {
+  static std::string text(long, std::string_view) { return "unset"; }
+};
 struct Choice {
   static std::string text(long standard, std::string_view range) {
     for (; standard > 0; --standard) range.remove_prefix(range.find(", ") + 2);

@@ -142,7 +142,11 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
 
   CLI::App* const env = app.add_subcommand(
       "env", "print what amem run sets: eval \"$(amem env)\", or --json for Ray");
-  env->footer([] { return "Variables:\n" + variable_table(); });
+  env->footer([] {
+    return "Variables (0, 1: also false, no, off and true, yes, on. Empty: as if unset. Another "
+           "value that is not valid: the default, with a warning; for AMEM_ENABLE: 0):\n" +
+           variable_table();
+  });
   add_job_options(*env, request.job);
   CLI::Option* const list = env->add_flag("--list", request.as_list, "print all variables of amem");
   env->add_flag("--json", request.as_json, "as Ray's runtime_env")->excludes(list);

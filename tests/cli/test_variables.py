@@ -132,6 +132,9 @@ def test_list_has_every_variable(amem):
 
     assert [line.split()[0] for line in listed[1:]] == rows
     assert "AMEM_TIMEOUT_MS" in amem("env", "--help").stdout
+    # Unset is neither 0 nor 1, as README says too.
+    assert re.search(r"^AMEM_ENABLE +unset +0, 1 ", "\n".join(listed), re.MULTILINE)
+    assert "also false, no, off and true, yes, on" in amem("env", "--help").stdout
     assert re.search(r"^AMEM_CUMEM +force +force, respect ", "\n".join(listed), re.MULTILINE)
     assert_sentence(amem("env", "--list", "--json"), 2)
 

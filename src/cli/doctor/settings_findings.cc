@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include <fmt/format.h>
 #include <pwd.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,15 +90,15 @@ void add_preloads(Findings& findings, const Variables& variables) {
 /// Settings with which a pause through torch_memory_saver, or of AMEM_TENSORS, releases less than
 /// it seems.
 void add_pytorch(Findings& findings, const Variables& variables) {
-  if (!variables.text("AMEM_TMS_NCCL").empty() && variables.text("AMEM_TMS") != "1")
+  const auto is_on = [&](const char* flag) {
+    return flag_of(variables.text(flag).c_str()).value_or(false);
+  };
+  if (!variables.text("AMEM_TMS_NCCL").empty() && !is_on("AMEM_TMS"))
     findings.push_back(
         {note, "AMEM_TMS_NCCL",
          "is set without AMEM_TMS=1: it concerns vLLM's sleep mode and programs that import "
          "amem.torch_memory_saver, not those that import torch_memory_saver"});
-  const std::string tms = variables.text("TMS_INIT_ENABLE");
-  const auto is_tms = [&](const char* yes) { return strcasecmp(tms.c_str(), yes) == 0; };
-  const bool has_tag =
-      !variables.text("AMEM_TENSORS").empty() || is_tms("1") || is_tms("true") || is_tms("yes");
+  const bool has_tag = !variables.text("AMEM_TENSORS").empty() || is_on("TMS_INIT_ENABLE");
   for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
     if (has_tag && variables.text(name).find("expandable_segments:True") != std::string::npos)
       findings.push_back({note, name,
@@ -117,7 +116,7 @@ Findings settings_findings() {
   const Environment ours = read_environment(pointers_to(block).data());
   for (const std::string& complaint : ours.complaints)
     findings.push_back({note, "variables", complaint});
-  if (variables.text("AMEM_ENABLE") == "0")
+  if (!variables.text("AMEM_ENABLE").empty() && !ours.enable)
     findings.push_back(
         {note, "AMEM_ENABLE", "is 0: `import amem` does not enable amem; amem run does"});
 

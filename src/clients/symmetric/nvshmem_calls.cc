@@ -10,6 +10,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/environment.h"
 #include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/symmetric/library_calls.h"
 
@@ -60,7 +61,7 @@ constexpr NamedFunctions kNvshmemFunctions{kNames, entry_of};
 
 void catch_nvshmem_calls() {
   const char* const wanted = getenv("AMEM_NVSHMEM");  // allow: the other settings are read later
-  if (wanted != nullptr && strcmp(wanted, "1") == 0) intercept_names(kNvshmemFunctions);
+  if (flag_of(wanted).value_or(false)) intercept_names(kNvshmemFunctions);
 }
 
 }  // namespace amem

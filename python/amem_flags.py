@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Boolean environment variables, read as amem's library reads them (flag_of() in src/base/environment.cc).
+
+A module of its own, because `import amem` enables amem.
+"""
+
+import functools
+import logging
+import os
+from typing import Optional
+
+TRUE = ("1", "true", "yes", "on")
+FALSE = ("0", "false", "no", "off")
+
+
+@functools.lru_cache(maxsize=None)  # one warning
+def _read(name: str, text: str) -> bool:
+    if text.lower() not in TRUE + FALSE:
+        logging.getLogger("amem").warning(
+            "%s=%s is neither 1, true, yes or on, nor 0, false, no or off; using 0", name, text
+        )
+    return text.lower() in TRUE
+
+
+def flag(name: str) -> Optional[bool]:
+    """The value of a variable; None if it is unset or empty. A text that is not readable is False, with a warning."""
+    text = os.environ.get(name)
+    return _read(name, text) if text else None

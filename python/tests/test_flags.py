@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Boolean variables mean the same in Python and in the library, written as people write them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import amem_flags  # noqa: E402
+
+ON = ["1", "true", "True", "YES", "on"]
+OFF = ["0", "false", "FALSE", "no", "Off"]
+NOT_READABLE = ["2", "maybe", " 1", "01", "-1", "y"]
+WARNING = "is neither 1, true, yes or on, nor 0, false, no or off; using 0"
+
+IN_PYTHON = "import amem; print(amem.enabled())"
+IN_C = "import ctypes; print(ctypes.CDLL(None).amemGetState() != 4)"
+
+
+def run(build, code, **settings):
+    """What the code printed, and its log."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=build.variables(**settings), capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.mark.parametrize("text", ON + OFF + NOT_READABLE)
+@pytest.mark.parametrize("preloaded", [False, True])
+def test_enable_in_python(build, text, preloaded):
+    where = {"LD_PRELOAD": build.preload} if preloaded else {"PATH": str(build.command.parent)}
+    enabled, log = run(build, IN_PYTHON, AMEM_ENABLE=text, **where)
+    assert enabled == str(text in ON)
+    assert (f"AMEM_ENABLE={text} {WARNING}" in log) == (text in NOT_READABLE), log
+
+
+@pytest.mark.parametrize("text", ON + OFF + NOT_READABLE)
+def test_enable_in_c(build, text):
+    enabled, log = run(build, IN_C, AMEM_ENABLE=text, LD_PRELOAD=build.preload)
+    assert enabled == str(text in ON)
+    assert log.count(f"AMEM_ENABLE={text} {WARNING}") == (text in NOT_READABLE), log
+
+
+def test_unset_and_empty_mean_the_same(build):
+    assert run(build, IN_PYTHON, AMEM_ENABLE="", PATH=str(build.command.parent)) == ("True", "")
+    assert run(build, IN_C, AMEM_ENABLE="", LD_PRELOAD=build.preload) == ("False", "")
+
+
+def test_warning_follows_the_log_level(build):
+    assert run(build, IN_C, AMEM_ENABLE="maybe", AMEM_LOG="1", LD_PRELOAD=build.preload) == ("False", "")
+
+
+@pytest.mark.parametrize("text", amem_flags.TRUE + amem_flags.FALSE)
+def test_words_of_python_are_those_of_the_library(build, text):
+    assert run(build, IN_C, AMEM_ENABLE=text.upper(), LD_PRELOAD=build.preload) == (str(text in amem_flags.TRUE), "")
+
+
+def test_flags_of_python(monkeypatch, caplog):
+    for text, value in [(None, None), ("", None), ("Yes", True), ("OFF", False), ("maybe", False), ("maybe", False)]:
+        monkeypatch.delenv("AMEM_X", raising=False)
+        if text is not None:
+            monkeypatch.setenv("AMEM_X", text)
+        assert amem_flags.flag("AMEM_X") is value, text
+    assert [record.getMessage() for record in caplog.records] == [f"AMEM_X=maybe {WARNING}"]
+
+
+def test_torch_memory_saver_reads_its_flags_so(build):
+    code = """
+import sys
+import amem.torch_memory_saver
+print(amem.torch_memory_saver._flag("TMS_INIT_ENABLE"), amem.torch_memory_saver._flag("TMS_RETAIN_CPU_BACKUP"))
+"""
+    settings = {"TMS_INIT_ENABLE": "On", "TMS_RETAIN_CPU_BACKUP": "enable"}
+    seen, log = run(build, code, PATH=str(build.command.parent), **settings)
+    assert seen == "True False"
+    assert f"TMS_RETAIN_CPU_BACKUP=enable {WARNING}" in log
+
+
+def test_startup_hook_of_torch_memory_saver_reads_its_flag_so(build):
+    """The line of the wheel's .pth file, which Python runs at its start."""
+    line = (Path(amem_flags.__file__).parent / "amem_tms.pth").read_text(encoding="utf-8")
+    for text in ["True", "on", "1", "False", "0", ""]:
+        imported, log = run(
+            build, line + "\nimport sys; print('amem' in sys.modules)", AMEM_TMS=text, PATH=str(build.command.parent)
+        )
+        assert (imported, log) == (str(text in ("True", "on", "1")), ""), text
