@@ -125,7 +125,7 @@ int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms);
 
 /* The saved contents of memory that is paused and kept. Copies `size_bytes` of the memory at
  * `pointer`, a device pointer into one allocation, to `to` in host memory. Returns as amemMalloc();
- * an error if the memory is not paused or its contents are not kept. */
+ * an error if `to` is NULL, the memory is not paused or its contents are not kept. */
 int amemReadBackup(void* to, const void* pointer, size_t size_bytes);
 
 /* The same without a copy: where amem keeps the contents until the memory is resumed or freed. NULL
@@ -157,7 +157,8 @@ int amemSetBackupDirectory(const char* path);
  * free on their device. 0, the default: no margin. Returns as amemMalloc(). */
 int amemSetMemoryMargin(size_t size_bytes);
 
-/* The state of a tag; amemActive if it was never paused. */
+/* The state of a tag; amemActive if it was never paused, as of NULL and of a name that is no valid
+ * tag. */
 amemState_t amemGetTagState(const char* tag);
 
 /* The state of the tag "nccl". */
@@ -165,7 +166,8 @@ amemState_t amemGetState(void);
 
 /* Sums over the memory that this process owns: of one tag (NULL: all), one device and one kind
  * (-1: all). Devices are the driver's ordinals in this process. Returns 0, or -1 if amem is
- * inactive (all sums are 0) or an argument is out of range. */
+ * inactive, `totals` is NULL, the driver has no such device or there is no such kind: all sums are
+ * 0, and amemGetLastError() has the reason. */
 int amemGetTagTotals(const char* tag, int device, int kind, amemTotals_t* totals);
 
 /* The same for all tags. */
@@ -186,11 +188,12 @@ typedef struct {
 /* Returns as amemGetTotals(). */
 int amemGetDriverObjects(amemDriverObjects_t* objects);
 
+/* Returns as amemGetTotals(). */
 int amemGetTimes(amemTimes_t* times);
 
 /* Pins host memory for the contents of this many bytes near the current device, so that the first
  * pause is faster. Returns at once; the memory is pinned in the background, and a pause waits for
- * it. Returns as amemMalloc(). */
+ * it. Returns as amemMalloc(); an error if `bytes` is more than 1 PiB. */
 int amemPrepareHostMemory(uint64_t bytes);
 
 /* Releases the pinned host memory that amem keeps for the contents of the next pause. Sets *bytes,
@@ -219,6 +222,11 @@ const char* amemGetLastError(void);
 
 /* "0.1.0" */
 const char* amemGetVersion(void);
+
+/* The size in this library of amemTotals_t, amemDriverObjects_t, amemTimes_t, amemGroup_t or
+ * amemSymmetricInfo_t, by its name; 0 for another name. A program that loads the library at run
+ * time compares it with its own: functions that fill a structure write this many bytes. */
+size_t amemGetStructBytes(const char* name);
 
 #ifdef __cplusplus
 }

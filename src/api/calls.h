@@ -4,6 +4,7 @@
 
 #include "amem.h"
 #include "api/process.h"
+#include "base/last_error.h"
 
 namespace amem {
 
@@ -40,16 +41,20 @@ int with_process(const char* call, Body body) {
   return result_of(call, run());
 }
 
-/// Sets `*out` to what `read` returns for the process object. Returns 0, or -1 if `out` is null or
-/// amem is inactive; `*out` is then zero.
+/// Sets `*out` to what `read(Process&)` returns, or its Result. Returns 0, or -1 if this fails,
+/// `out` is null or amem is inactive: `*out` is then zero, and amemGetLastError() has the reason.
 template <typename Out, typename Read>
-int read_into(Out* out, Read read) {
-  if (out == nullptr) return -1;
-  *out = {};
-  Process* const process = process_that_works();
-  if (process == nullptr) return -1;
-  *out = read(*process);
-  return 0;
+int read_into(const char* call, Out* out, Read read) {
+  const auto run = [&]() -> Status {
+    AMEM_TRY(check_pointer(out, "result"));
+    *out = {};
+    Process& process = *AMEM_TRY(active_process());
+    *out = AMEM_TRY(Result<Out>(read(process)));
+    return ok_status();
+  };
+  const Status status = run();
+  if (!status.ok()) set_last_error(call, status.error());
+  return status.ok() ? 0 : -1;
 }
 
 }  // namespace amem

@@ -7,10 +7,14 @@
 #include "api/calls.h"
 #include "base/thread_value.h"
 #include "clients/tensors/host.h"
+#include "driver/device_work.h"
 #include "engine/statistics.h"
 
 namespace amem {
 namespace {
+
+/// The maximum of AMEM_HOST_PREALLOC.
+constexpr uint64_t kMostHostBytes = uint64_t{1} << 50;
 
 /// Of tags separated by commas.
 Result<Selection> selection_of(const char* tags, uint64_t timeout_ms) {
@@ -62,6 +66,17 @@ Status allocate(void** pointer, size_t size_bytes, const char* tag, amemKind_t k
   return ok_status();
 }
 
+/// An error if the driver has no such device. Before cuInit(), any below the limit may exist.
+Status check_device(Process& process, int device) {
+  int ignored = 0;
+  if (device >= 0 && device < kMaxDevices &&
+      (process.engine().exiting ||
+       process.driver().cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) !=
+           driver_result::kInvalidDevice))
+    return ok_status();
+  return make_error(ErrorKind::misuse, 0, "the driver has no device %d", device);
+}
+
 /// A null tag: memory that is not paused.
 Result<Region> region_of(const char* tag, amemKind_t kind) {
   Process& process = *AMEM_TRY(active_process());
@@ -88,6 +103,21 @@ Status begin_process_region(const char* tag, amemKind_t kind) {
   }
   set_process_region(AMEM_TRY(region_of(tag, kind)));
   return ok_status();
+}
+
+int read_totals(const char* call, const char* tag, int device, int kind, amemTotals_t* totals) {
+  return read_into(call, totals, [&](Process& process) -> Result<amemTotals_t> {
+    if (device != -1) AMEM_TRY(check_device(process, device));
+    if (kind < -1 || kind >= amemKindCount)
+      return make_error(ErrorKind::misuse, 0, "%d is not a kind of amemKind_t, nor -1", kind);
+    std::optional<std::string_view> of_tag;
+    std::optional<int> of_device;
+    std::optional<Kind> of_kind;
+    if (tag != nullptr) of_tag = tag;
+    if (device >= 0) of_device = device;
+    if (kind >= 0) of_kind = static_cast<Kind>(kind);
+    return sum_of(take_statistics(process.registry()), of_tag, of_device, of_kind);
+  });
 }
 
 }  // namespace
@@ -136,19 +166,24 @@ AMEM_API int amemSetProcessRegion(const char* tag, amemKind_t kind) {
 }
 
 AMEM_API int amemReadBackup(void* to, const void* pointer, size_t size_bytes) {
-  return with_process("amemReadBackup", [&](Process& process) {
+  return with_process("amemReadBackup", [&](Process& process) -> Status {
+    AMEM_TRY(check_pointer(to, "destination"));
     return process.tensors().read_saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes, to);
   });
 }
 
 AMEM_API const void* amemGetBackup(const void* pointer, size_t size_bytes) {
-  TensorClient* const client = tensor_client();
-  const auto address = reinterpret_cast<DeviceAddress>(pointer);
-  return client == nullptr ? nullptr : client->saved(address, size_bytes);
+  const void* saved = nullptr;
+  read_into("amemGetBackup", &saved, [&](Process& process) {
+    return process.tensors().saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes);
+  });
+  return saved;
 }
 
 AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
   return with_process("amemPrepareHostMemory", [&](Process& process) -> Status {
+    if (bytes > kMostHostBytes)
+      return make_error(ErrorKind::misuse, 0, "the size %" PRIu64 " is too large", bytes);
     process.session().prepare_host_memory(AMEM_TRY(device_of_caller(process)), bytes);
     return ok_status();
   });
@@ -206,23 +241,14 @@ AMEM_API const char* amemGetStatus(void) {
 
 AMEM_API amemState_t amemGetTagState(const char* tag) {
   Process* const process = process_that_works();
-  if (process == nullptr || tag == nullptr) return amemOff;
-  return static_cast<amemState_t>(process->session().state(tag));
+  if (process == nullptr) return amemOff;
+  return static_cast<amemState_t>(process->session().state(tag == nullptr ? "" : tag));
 }
 
 AMEM_API int amemGetTagTotals(const char* tag, int device, int kind, amemTotals_t* totals) {
-  if (device < -1 || kind < -1 || kind >= amemKindCount) return -1;
-  std::optional<std::string_view> of_tag;
-  std::optional<int> of_device;
-  std::optional<Kind> of_kind;
-  if (tag != nullptr) of_tag = tag;
-  if (device >= 0) of_device = device;
-  if (kind >= 0) of_kind = static_cast<Kind>(kind);
-  return read_into(totals, [&](Process& process) {
-    return sum_of(take_statistics(process.registry()), of_tag, of_device, of_kind);
-  });
+  return read_totals("amemGetTagTotals", tag, device, kind, totals);
 }
 
 AMEM_API int amemGetTotals(int device, int kind, amemTotals_t* totals) {
-  return amemGetTagTotals(nullptr, device, kind, totals);
+  return read_totals("amemGetTotals", nullptr, device, kind, totals);
 }

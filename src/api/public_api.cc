@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "amem.h"
+#include "amem/symmetric.h"
 #include "amem_nccl_abi.h"
 #include "api/calls.h"
 #include "api/interposition_report.h"
@@ -99,18 +100,19 @@ void* amem::added_function(const char* name) {
 AMEM_API amemState_t amemGetState(void) { return amemGetTagState(amem::kNcclTag); }
 
 AMEM_API int amemGetImports(amemTotals_t* totals) {
-  return amem::read_into(
-      totals, [](amem::Process& process) { return take_statistics(process.registry()).imports; });
+  return amem::read_into("amemGetImports", totals, [](amem::Process& process) {
+    return take_statistics(process.registry()).imports;
+  });
 }
 
 AMEM_API int amemGetDriverObjects(amemDriverObjects_t* objects) {
-  return amem::read_into(objects, [](amem::Process& process) {
+  return amem::read_into("amemGetDriverObjects", objects, [](amem::Process& process) {
     return take_statistics(process.registry()).driver_objects;
   });
 }
 
 AMEM_API int amemGetTimes(amemTimes_t* times) {
-  return amem::read_into(times, [](amem::Process& process) -> amemTimes_t {
+  return amem::read_into("amemGetTimes", times, [](amem::Process& process) -> amemTimes_t {
     const amem::SessionReport pause = process.session().last_pause();
     const amem::SessionReport resume = process.session().last_resume();
     return {.pause_ms = pause.total_ms,
@@ -147,6 +149,18 @@ AMEM_API const char* amemGetInterposition(void) {
   std::string& copy = amem::thread_value<Copy>().text;
   copy = amem::interposition_json();
   return copy.c_str();
+}
+
+AMEM_API size_t amemGetStructBytes(const char* name) {
+  const std::pair<std::string_view, size_t> sizes[] = {
+      {"amemTotals_t", sizeof(amemTotals_t)},
+      {"amemDriverObjects_t", sizeof(amemDriverObjects_t)},
+      {"amemTimes_t", sizeof(amemTimes_t)},
+      {"amemGroup_t", sizeof(amemGroup_t)},
+      {"amemSymmetricInfo_t", sizeof(amemSymmetricInfo_t)}};
+  for (const auto& [known, size_bytes] : sizes)
+    if (name != nullptr && name == known) return size_bytes;
+  return 0;
 }
 
 AMEM_API const char* amemGetLastError(void) { return amem::last_error_text(); }

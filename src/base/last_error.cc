@@ -29,6 +29,10 @@ LastError& last_error() {
 
 void keep_last_error(const char* call, const Error& error) {
   AMEM_LOG(warn, -1, "%s failed: %s", call, error.message.c_str());
+  set_last_error(call, error);
+}
+
+void set_last_error(const char* call, const Error& error) {
   LastError& last = last_error();
   MutexLock lock(last.mutex);
   last.text = std::string(call) + " failed: " + error.message;

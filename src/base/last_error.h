@@ -9,6 +9,9 @@ namespace amem {
 /// Stores the text of an error for amemGetLastError() and logs it once. Thread-safe.
 void keep_last_error(const char* call, const Error& error);
 
+/// The same without a line in the log, for queries, which programs repeat.
+void set_last_error(const char* call, const Error& error);
+
 /// The text of the last error of this process, or "". Valid until the next call by the calling
 /// thread.
 const char* last_error_text();

@@ -16,7 +16,6 @@ namespace {
 
 // amem takes one reference to each primary context and never releases it: a release at exit would
 // be a driver call after exit has begun.
-constexpr int kMaxDevices = 64;
 std::atomic<DriverContext> g_primary[kMaxDevices];
 std::atomic<uint64_t> g_primary_id[kMaxDevices];
 

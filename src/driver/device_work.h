@@ -9,6 +9,9 @@
 
 namespace amem {
 
+/// amem works on the devices with a smaller ordinal.
+inline constexpr int kMaxDevices = 64;
+
 /// Runs `job` in the primary context of a device, in relaxed capture mode, so that the job may make
 /// calls that a stream capture in another thread forbids. For amem's own threads: the context stays
 /// current and the mode stays relaxed.

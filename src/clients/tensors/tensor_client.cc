@@ -232,16 +232,18 @@ Status TensorClient::read_saved(DeviceAddress address, size_t size_bytes, void* 
   return ok_status();
 }
 
-const void* TensorClient::saved(DeviceAddress address, size_t size_bytes) {
+Result<const void*> TensorClient::saved(DeviceAddress address, size_t size_bytes) {
   MutexLock lock(registry_.mutex);
-  const Result<Saved> found = find_saved(address, size_bytes);
-  if (!found.ok()) return nullptr;
-  const size_t begin = found.value().offset_bytes;
-  for (const CopyRange& range : found.value().ranges)
+  const Saved found = AMEM_TRY(find_saved(address, size_bytes));
+  const size_t begin = found.offset_bytes;
+  for (const CopyRange& range : found.ranges)
     if (begin >= range.offset_bytes &&
         begin + size_bytes <= range.offset_bytes + range.on_host.size_bytes)
       return range.on_host.base + (begin - range.offset_bytes);
-  return nullptr;
+  return make_error(ErrorKind::misuse, 0,
+                    "the contents at 0x%" PRIx64
+                    " are not contiguous in host memory: call amemReadBackup()",
+                    address);
 }
 
 const Allocation* TensorClient::find(DeviceAddress address) const {

@@ -67,9 +67,9 @@ class TensorClient final : public Client {
   /// The saved contents of memory that is released and kept, or retained. Errors: misuse, if
   /// [address, address + size_bytes) is not such memory of one allocation; os, from reading a file.
   Status read_saved(DeviceAddress address, size_t size_bytes, void* to);
-  /// The same where they are, until the memory is resumed or freed; nullptr if they are not
-  /// contiguous in host memory: pages that are all zero are not saved.
-  const void* saved(DeviceAddress address, size_t size_bytes);
+  /// The same where they are, until the memory is resumed or freed. Errors: misuse, also if they
+  /// are not contiguous in host memory: pages that are all zero are not saved.
+  Result<const void*> saved(DeviceAddress address, size_t size_bytes);
 
   /// A handle with which another process with amem can open the allocation that contains `address`;
   /// nothing if the address is not in memory of allocate(). Errors: those of Exchange.

@@ -187,6 +187,7 @@ void before_look_up(const char* name) {
 
 void* amemForward(const char* name) noexcept {
   using namespace amem;
+  if (name == nullptr) return nullptr;
   if (void* added = added_function(name)) return added;
   void* const real = real_nccl();
   if (real == nullptr) return replacement_of(name, return_system_error);

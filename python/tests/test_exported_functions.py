@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Every exported function of the library with arguments that no caller should pass: no crash, the documented result, and the
+reason of each failure in amemGetLastError(). A function without a row fails."""
+
+import subprocess
+import sys
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+# In the program: P, an allocation of 2 MiB with the tag "t", paused with its contents kept; HANDLE, of a group of one rank;
+# OUT, 4096 bytes; the names of nccl.h and amem.h's constants.
+PREPARE = """
+import ctypes, sys
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+library, cuda = ctypes.CDLL(None), ctypes.CDLL("libcuda.so.1")
+HUGE, MIN, MAX, BAD = 2**64 - 1, -2**31, 2**31 - 1, b"\\xff\\xfe"
+LONG = b"x" * 100000
+context = c_void_p()
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(byref(context), 0) == cuda.cuCtxSetCurrent(context) == 0
+OUT = ctypes.create_string_buffer(4096)
+def made(name, *arguments):
+    pointer = c_void_p()
+    assert getattr(library, name)(byref(pointer), *arguments) == 0, name
+    return pointer
+P = made("amemMalloc", c_size_t(2 << 20), b"t", 0)
+assert cuda.cuMemsetD32_v2(P, 7, c_size_t(1 << 19)) == library.amemPause(b"t") == 0
+ACTIVE = made("amemMalloc", c_size_t(2 << 20), b"u", 0)
+Gather = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
+def gather(context, mine, size, everything):
+    ctypes.memmove(everything, mine, size)
+    return 0
+class Group(ctypes.Structure):
+    _fields_ = [("rank", c_int), ("world_size", c_int), ("all_gather", Gather), ("context", c_void_p)]
+ALONE = Group(0, 1, Gather(gather), None)
+BUFFER = made("amemSymmetricMalloc", c_size_t(1 << 20))
+HANDLE = made("amemSymmetricRendezvous", BUFFER, byref(ALONE))
+NO_HANDLE, ODD = c_void_p(12345), c_void_p(P.value + 1)
+def group(rank, size, function=ALONE.all_gather):
+    return byref(Group(rank, size, function, None))
+library.amemGetLastError.restype = c_char_p
+def check(name, restype, rows, gives):
+    function = getattr(library, name)
+    function.restype = restype
+    for number, (arguments, expected) in enumerate(rows):
+        assert library.amemEndRegion() != 0  # another error
+        stale = library.amemGetLastError()
+        result = function(*arguments)
+        said = library.amemGetLastError()
+        # A failure replaces the text, and a success does not.
+        fails = expected is FAILS or expected is MINUS_ONE or expected is NOTHING
+        if name == "amemEndRegion":
+            fails, stale = True, b""
+        if fails:
+            assert said.startswith(name.encode() + b" failed: "), (name, number, said)
+            assert result not in (0, None) if expected is FAILS else result == (-1 if expected is MINUS_ONE else None), (name, number, result)
+        else:
+            assert said == stale, (name, number, said)
+            assert expected is ANY or result == expected, (name, number, result)
+    print(name, "ok")
+FAILS, MINUS_ONE, NOTHING, ANY = object(), object(), object(), object()
+"""
+
+STREAM, NULL = "None", "None"
+# What most calls on a handle refuse.
+HANDLES = ["NULL, {0}", "NO_HANDLE, {0}", "c_void_p(HUGE), {0}"]
+
+
+def on_handle(rest, *wrong):
+    """Rows of a function whose first parameter is a handle: without one, and with one and wrong arguments."""
+    return [(f"[{row.format(rest)}]".replace("NULL", "None"), "FAILS") for row in HANDLES] + [
+        (f"[HANDLE, {each}]", "FAILS") for each in wrong
+    ]
+
+
+COLLECTIVE = [  # output, offset and size: NULL, misaligned, outside, huge
+    "None, c_size_t(0), c_size_t(16)",
+    "c_void_p(BUFFER.value + 4), c_size_t(0), c_size_t(16)",
+    "BUFFER, c_size_t(8), c_size_t(16)",
+    "BUFFER, c_size_t(1 << 20), c_size_t(16)",
+    "BUFFER, c_size_t(HUGE), c_size_t(16)",
+    "BUFFER, c_size_t(0), c_size_t(HUGE)",
+    "BUFFER, c_size_t(0), c_size_t(HUGE - 15)",
+]
+
+
+def collective(*rest):
+    wrong = [f"{each}, {', '.join(rest)}" for each in COLLECTIVE]
+    return on_handle(wrong[0], *wrong)
+
+
+ROWS = {
+    "amemBeginRegion": ("c_int", [("[b'', 0]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[LONG, 0]", "FAILS"), ("[b'nccl', 0]", "FAILS"),
+                                  ("[b't', -1]", "FAILS"), ("[b't', 2]", "FAILS"), ("[b't', 3]", "FAILS"), ("[b't', MAX]", "FAILS")]),
+    "amemEnable": ("None", [("[]", "ANY")]),
+    "amemEndRegion": ("c_int", [("[]", "FAILS")]),
+    "amemForward": ("c_void_p", [("[None]", "None")]),
+    "amemFree": ("c_int", [("[None]", "0"), ("[ODD]", "FAILS"), ("[c_void_p(HUGE)]", "FAILS"), ("[c_void_p(1)]", "FAILS")]),
+    "amemGetBackup": ("c_void_p", [("[None, c_size_t(1)]", "NOTHING"), ("[P, c_size_t(HUGE)]", "NOTHING"),
+                                   ("[ODD, c_size_t(2 << 20)]", "NOTHING"), ("[ACTIVE, c_size_t(1)]", "NOTHING"), ("[ODD, c_size_t(9)]", "ANY")]),
+    "amemGetDriverObjects": ("c_int", [("[None]", "MINUS_ONE"), ("[OUT]", "0")]),
+    "amemGetImports": ("c_int", [("[None]", "MINUS_ONE"), ("[OUT]", "0")]),
+    "amemGetInterposition": ("c_char_p", [("[]", "ANY")]),
+    "amemGetLastError": ("c_char_p", [("[]", "ANY")]),
+    "amemGetState": ("c_int", [("[]", "0")]),
+    "amemGetStatus": ("c_char_p", [("[]", "ANY")]),
+    "amemGetStructBytes": ("c_size_t", [("[None]", "0"), ("[BAD]", "0"), ("[b'']", "0"), ("[b'amemTotals_t']", "56")]),
+    "amemGetTagState": ("c_int", [("[None]", "0"), ("[BAD]", "0"), ("[LONG]", "0"), ("[b'']", "0"), ("[b't']", "2")]),
+    "amemGetTagTotals": ("c_int", [("[b't', -1, -1, None]", "MINUS_ONE"), ("[b't', -2, -1, OUT]", "MINUS_ONE"), ("[b't', MIN, -1, OUT]", "MINUS_ONE"),
+                                   ("[b't', 99, -1, OUT]", "MINUS_ONE"), ("[None, MAX, -1, OUT]", "MINUS_ONE"), ("[b't', -1, 5, OUT]", "MINUS_ONE"),
+                                   ("[b't', -1, -2, OUT]", "MINUS_ONE"), ("[BAD, -1, -1, OUT]", "0"), ("[LONG, 1, 4, OUT]", "0")]),
+    "amemGetTimes": ("c_int", [("[None]", "MINUS_ONE"), ("[OUT]", "0")]),
+    "amemGetTotals": ("c_int", [("[-1, -1, None]", "MINUS_ONE"), ("[2, -1, OUT]", "MINUS_ONE"), ("[99, -1, OUT]", "MINUS_ONE"), ("[-2, -1, OUT]", "MINUS_ONE"),
+                                ("[-1, MAX, OUT]", "MINUS_ONE"), ("[-1, MIN, OUT]", "MINUS_ONE"), ("[1, 4, OUT]", "0")]),
+    "amemGetVersion": ("c_char_p", [("[]", "ANY")]),
+    "amemMalloc": ("c_int", [("[None, c_size_t(1), b't', 0]", "FAILS"), ("[OUT, c_size_t(0), b't', 0]", "FAILS"), ("[OUT, c_size_t(HUGE), b't', 0]", "FAILS"),
+                             ("[OUT, c_size_t(1 << 62), b't', 0]", "FAILS"), ("[OUT, c_size_t(1), None, 0]", "FAILS"), ("[OUT, c_size_t(1), BAD, 0]", "FAILS"),
+                             ("[OUT, c_size_t(1), LONG, 0]", "FAILS"), ("[OUT, c_size_t(1), b't', -1]", "FAILS"), ("[OUT, c_size_t(1), b't', MAX]", "FAILS")]),
+    "amemPause": ("c_int", [("[b'']", "FAILS"), ("[b',']", "FAILS"), ("[b't,']", "FAILS"), ("[BAD]", "FAILS"), ("[LONG]", "FAILS"), ("[b'context']", "FAILS")]),
+    "amemPrepareHostMemory": ("c_int", [("[c_uint64(HUGE)]", "FAILS"), ("[c_uint64((1 << 50) + 1)]", "FAILS"), ("[c_uint64(0)]", "0")]),
+    "amemReadBackup": ("c_int", [("[None, P, c_size_t(1)]", "FAILS"), ("[None, P, c_size_t(0)]", "FAILS"), ("[OUT, None, c_size_t(1)]", "FAILS"),
+                                 ("[OUT, P, c_size_t(HUGE)]", "FAILS"), ("[OUT, ODD, c_size_t(2 << 20)]", "FAILS"), ("[OUT, c_void_p(HUGE), c_size_t(1)]", "FAILS"),
+                                 ("[OUT, ACTIVE, c_size_t(1)]", "FAILS"), ("[OUT, ODD, c_size_t(9)]", "0")]),
+    "amemResume": ("c_int", [("[b'']", "FAILS"), ("[b',t']", "FAILS"), ("[BAD]", "FAILS"), ("[LONG]", "FAILS")]),
+    "amemResumeOnCall": ("c_int", [("[MIN]", "0"), ("[0]", "0")]),
+    "amemRetainBackups": ("c_int", [("[MAX]", "0"), ("[0]", "0")]),
+    "amemSetBackupDirectory": ("c_int", [("[None]", "FAILS"), ("[b'']", "FAILS"), ("[BAD]", "FAILS"), ("[LONG]", "FAILS"), ("[b'/dev/null']", "FAILS")]),
+    "amemSetMemoryMargin": ("c_int", [("[c_size_t(HUGE)]", "0"), ("[c_size_t(0)]", "0")]),
+    "amemSetProcessRegion": ("c_int", [("[b'', 0]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[b't', -1]", "FAILS"), ("[b'nccl', 0]", "FAILS"), ("[None, MAX]", "0")]),
+    "amemSymmetricAllGather": ("c_int", collective("0", STREAM) + on_handle("BUFFER, c_size_t(0), c_size_t(16), 0, None", "BUFFER, c_size_t(0), c_size_t(16), -1, None")),
+    "amemSymmetricAllReduce": ("c_int", collective("0", "0", STREAM) + [("[HANDLE, BUFFER, c_size_t(0), c_size_t(4), -1, 0, None]", "FAILS"),
+                                                                        ("[HANDLE, BUFFER, c_size_t(0), c_size_t(4), 0, MAX, None]", "FAILS"),
+                                                                        ("[HANDLE, BUFFER, c_size_t(0), c_size_t(4), 0, 3, None]", "FAILS")]),
+    "amemSymmetricAllToAll": ("c_int", collective("0", STREAM) + [("[HANDLE, BUFFER, c_size_t(0), c_size_t(16), MAX, None]", "FAILS")]),
+    "amemSymmetricBarrier": ("c_int", on_handle("0, None, c_uint64(1)", "-1, None, c_uint64(1)", "64, None, c_uint64(1)", "MAX, None, c_uint64(HUGE)")),
+    "amemSymmetricClearSignalPad": ("c_int", on_handle("None")),
+    "amemSymmetricDestroy": ("c_int", [("[None]", "0"), ("[NO_HANDLE]", "FAILS"), ("[c_void_p(HUGE)]", "FAILS")]),
+    "amemSymmetricFree": ("c_int", [("[None]", "0"), ("[BUFFER]", "FAILS"), ("[c_void_p(BUFFER.value + 1)]", "FAILS"), ("[P]", "FAILS"), ("[c_void_p(HUGE)]", "FAILS")]),
+    "amemSymmetricGetError": ("c_int", [("[None]", "FAILS"), ("[NO_HANDLE]", "FAILS"), ("[HANDLE]", "0")]),
+    "amemSymmetricGetInfo": ("c_int", on_handle("OUT", "None")),
+    "amemSymmetricGetSignalPadSize": ("c_size_t", [("[]", "4096")]),
+    "amemSymmetricGetView": ("c_int", on_handle("OUT", "None")),
+    "amemSymmetricMalloc": ("c_int", [("[None, c_size_t(1)]", "FAILS"), ("[OUT, c_size_t(0)]", "FAILS"), ("[OUT, c_size_t(HUGE)]", "FAILS"), ("[OUT, c_size_t(1 << 60)]", "FAILS")]),
+    "amemSymmetricMemset32": ("c_int", on_handle("BUFFER, 0, c_size_t(1), None", "None, 0, c_size_t(1), None", "c_void_p(BUFFER.value + 1), 0, c_size_t(1), None",
+                                                 "BUFFER, 0, c_size_t(HUGE), None", "c_void_p(HUGE), 0, c_size_t(1), None")),
+    "amemSymmetricMultimemAllGather": ("c_int", collective(STREAM)),
+    "amemSymmetricPutSignal": ("c_int", on_handle("0, 0, None, c_uint64(1)", "-1, 0, None, c_uint64(1)", "1, 0, None, c_uint64(1)", "0, -1, None, c_uint64(1)",
+                                                  "0, MAX, None, c_uint64(HUGE)")),
+    "amemSymmetricReduceScatter": ("c_int", collective("0", "0", "None", STREAM) + [("[HANDLE, BUFFER, c_size_t(0), c_size_t(4), 7, 0, None, None]", "FAILS"),
+                                                                                   ("[HANDLE, BUFFER, c_size_t(0), c_size_t(4), 0, -1, None, None]", "FAILS"),
+                                                                                   ("[HANDLE, BUFFER, c_size_t(0), c_size_t(4), 0, 1, None, None]", "FAILS")]),
+    "amemSymmetricRendezvous": ("c_int", [("[None, BUFFER, byref(ALONE)]", "FAILS"), ("[OUT, BUFFER, None]", "FAILS"), ("[OUT, None, byref(ALONE)]", "FAILS"),
+                                          ("[OUT, c_void_p(BUFFER.value + 1), byref(ALONE)]", "FAILS"), ("[OUT, BUFFER, group(0, 0)]", "FAILS"),
+                                          ("[OUT, BUFFER, group(-1, 1)]", "FAILS"), ("[OUT, BUFFER, group(1, 1)]", "FAILS"), ("[OUT, BUFFER, group(0, MAX)]", "FAILS"),
+                                          ("[OUT, BUFFER, group(0, MIN)]", "FAILS"), ("[OUT, BUFFER, group(0, 1, Gather())]", "FAILS")]),
+    "amemSymmetricSetSignalPadSize": ("c_int", [("[c_size_t(0)]", "FAILS"), ("[c_size_t(7)]", "FAILS"), ("[c_size_t(HUGE)]", "FAILS"), ("[c_size_t(65552)]", "FAILS")]),
+    "amemSymmetricWaitSignal": ("c_int", on_handle("0, 0, None, c_uint64(1)", "-1, 0, None, c_uint64(1)", "MAX, 0, None, c_uint64(1)", "0, 1024, None, c_uint64(1)")),
+    "amemSymmetricWriteValue32": ("c_int", on_handle("BUFFER, 0, None", "None, 0, None", "c_void_p(BUFFER.value + 2), 0, None", "c_void_p(BUFFER.value + (1 << 20)), 0, None")),
+    "amemTrimHostMemory": ("c_int", [("[None]", "MINUS_ONE"), ("[OUT]", "MINUS_ONE")]),  # a tag is paused
+    "ncclGetGroupID": ("c_int", [("[None]", "FAILS"), ("[OUT]", "0")]),
+    "ncclMemStats": ("c_int", [("[]", "0")]),
+    "ncclPause": ("c_int", [("[c_void_p(1)]", "0")]),
+    "ncclResume": ("c_int", [("[c_void_p(HUGE)]", "0")]),
+    "ncclSetGroupID": ("c_int", [("[-1]", "FAILS"), ("[MIN]", "FAILS"), ("[1]", "FAILS")]),  # after the first allocation
+}  # fmt: skip
+
+
+def exported(path):
+    with open(path, "rb") as file:
+        symbols = ELFFile(file).get_section_by_name(".dynsym").iter_symbols()
+        return {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL"}
+
+
+def test_every_exported_function_has_rows(build):
+    assert exported(build.preload) == set(ROWS)
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_wrong_arguments(build, name):
+    restype, rows = ROWS[name]
+    table = ", ".join(f"({arguments}, {expected})" for arguments, expected in rows)
+    code = f"{PREPARE}\ncheck({name!r}, {restype}, [{table}], None)"
+    done = subprocess.run(
+        [build.command, "run", "--", sys.executable, "-c", code],
+        env=build.variables(AMEM_TIMEOUT_MS="20000"), capture_output=True, text=True, timeout=60, check=False, errors="replace",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [f"{name} ok"]), done.stdout + done.stderr
+
+
+def test_queries_of_a_process_without_amem_say_why(build):
+    """In it they are failures too."""
+    code = """
+import ctypes
+library = ctypes.CDLL(None)
+library.amemGetLastError.restype = ctypes.c_char_p
+out = ctypes.create_string_buffer(b"x" * 511)
+library.amemGetBackup.restype = ctypes.c_void_p
+for name, arguments in [("amemGetTotals", (-1, -1, out)), ("amemGetTagTotals", (None, -1, -1, out)), ("amemGetImports", (out,)),
+                        ("amemGetDriverObjects", (out,)), ("amemGetTimes", (out,)), ("amemGetBackup", (out, ctypes.c_size_t(1)))]:
+    print(getattr(library, name)(*arguments), name in library.amemGetLastError().decode(), "AMEM_ENABLE=1" in library.amemGetLastError().decode())
+print(out.raw[:56] == bytes(56), library.amemGetTagState(None), library.amemGetTagState(b"t"))
+"""
+    lines = build.python(code, LD_PRELOAD=build.preload).splitlines()
+    assert lines == ["-1 True True"] * 5 + ["None True True", "True 4 4"]
+
+
+def test_devices_before_cuda_is_in_use(build):
+    code = """
+import ctypes
+library, out = ctypes.CDLL(None), ctypes.create_string_buffer(512)
+print([library.amemGetTotals(device, -1, out) for device in (-2, -1, 0, 63, 64, 99, 2**31 - 1)])
+"""
+    assert build.job(code) == "[-1, 0, 0, 0, -1, -1, -1]"
