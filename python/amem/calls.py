@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Calls of the library's functions that return 0 or an error."""
+"""Calls of the library's functions, with checked arguments."""
 
-from .errors import AmemError
+import ctypes
+import operator
+
+from .errors import AmemError, AmemTypeError, AmemValueError
 from .library import find_library, require_library
+
+_SIGNED = (ctypes.c_int, ctypes.c_int64)
+_UNSIGNED = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
 
 
 def last_error() -> str:
@@ -12,17 +18,46 @@ def last_error() -> str:
     return "" if library is None else library.amemGetLastError().decode("utf-8", "replace")
 
 
+def checked(value: object, kind: type, what: str) -> object:
+    """`value` for a parameter of this ctypes type: ctypes cuts integers to size, and text at a NUL."""
+    if isinstance(value, bytes) and kind is ctypes.c_char_p and b"\0" in value:
+        raise AmemValueError(f"{what} is {value!r}, which contains a NUL character")
+    is_number = hasattr(value, "__index__") or isinstance(value, (float, str, bytes))
+    if kind not in _SIGNED + _UNSIGNED or (kind is ctypes.c_void_p and not is_number):
+        return value  # text, NULL, or what byref() returns
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise AmemTypeError(f"{what} is {value!r}, not an integer") from None
+    bits = 8 * ctypes.sizeof(kind)
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind in _SIGNED else (0, (1 << bits) - 1)
+    if not low <= number <= high:
+        raise AmemValueError(f"{what} is {number}, not an integer from {low} to {high}")
+    return number
+
+
+def check_tensor(tensor: object, attribute: str = "data_ptr") -> None:
+    if not hasattr(tensor, attribute):
+        raise AmemTypeError(f"{tensor!r} is not a tensor")
+
+
+def value_of(name: str, *arguments: object):
+    """What a function of the library returns."""
+    function = getattr(require_library(), name)
+    pairs = zip(arguments, function.argtypes)
+    return function(*(checked(value, kind, f"{name}(): argument {i}") for i, (value, kind) in enumerate(pairs, 1)))
+
+
 def call(name: str, *arguments: object) -> None:
     """Calls a function that returns 0 on success; raises AmemError with the library's text."""
-    library = require_library()
-    code = getattr(library, name)(*arguments)
+    code = value_of(name, *arguments)
     if code != 0:
         raise AmemError(last_error() or f"{name} failed without an error text", code)
 
 
 def encoded(tag: str) -> bytes:
-    """A tag as the library takes it; raises AmemError if it is not a str."""
+    """A tag as the library takes it; raises AmemTypeError if it is not a str, and AmemValueError if it contains a NUL."""
     if not isinstance(tag, str):
         hint = "; write each tag as an argument: pause(*tags)" if isinstance(tag, (list, tuple, set, frozenset)) else ""
-        raise AmemError(f"a tag is a str, not {tag!r}{hint}")
-    return tag.encode()
+        raise AmemTypeError(f"a tag is a str, not {tag!r}{hint}")
+    return checked(tag.encode(errors="surrogatepass"), ctypes.c_char_p, "a tag")

@@ -9,9 +9,9 @@ import threading
 from typing import Iterator, List, Optional, Tuple
 
 from . import torch_pools
-from .calls import call, encoded
-from .errors import AmemError
-from .library import is_off, require_library
+from .calls import call, check_tensor, encoded, value_of
+from .errors import AmemError, AmemValueError
+from .library import is_off
 
 _KINDS = {"host": 0, None: 1, "disk": 3, "zero": 4}  # amemKind_t
 _capture = threading.local()
@@ -19,8 +19,8 @@ _capture = threading.local()
 
 def kind_of(backup: Optional[str]) -> int:
     """amemKind_t."""
-    if backup not in _KINDS:
-        raise AmemError(f"backup is {backup!r}; it must be 'host', 'disk', 'zero' or None (contents are discarded)")
+    if not isinstance(backup, (str, type(None))) or backup not in _KINDS:
+        raise AmemValueError(f"backup is {backup!r}; it must be 'host', 'disk', 'zero' or None (contents are discarded)")
     return _KINDS[backup]
 
 
@@ -157,11 +157,12 @@ def backup(tensor, *, copy: bool = False):
     is resumed; it must not be written. Raises AmemError if the tensor is not contiguous, is not paused, or its
     contents are not kept.
     """
+    check_tensor(tensor)
     import torch
 
     if not tensor.is_contiguous():
         raise AmemError("backup() needs a contiguous tensor")
-    address = None if copy else require_library().amemGetBackup(tensor.data_ptr(), tensor.nbytes)
+    address = None if copy else value_of("amemGetBackup", tensor.data_ptr(), tensor.nbytes)
     if address is not None and tensor.nbytes > 0:
         data = (ctypes.c_uint8 * tensor.nbytes).from_address(address)
         return torch.frombuffer(data, dtype=torch.uint8).view(tensor.dtype).view(tensor.shape)

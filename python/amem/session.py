@@ -10,7 +10,7 @@ from typing import Any, Iterator, NamedTuple, Optional, Tuple
 
 from . import torch_pools
 from .calls import call, encoded
-from .errors import AmemError
+from .errors import AmemError, AmemValueError
 from .library import STATES, Times, Totals, find_library, require_library
 from .regions import open_pool
 
@@ -20,7 +20,7 @@ def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
     words = [encoded(tag) for tag in tags]
     for word in words:
         if b"," in word:  # of several tags in C
-            raise AmemError(f"{word.decode()!r} is not a tag: write each tag as an argument")
+            raise AmemValueError(f"{word.decode()!r} is not a tag: write each tag as an argument")
     return b",".join(words) if words else None
 
 
@@ -159,7 +159,7 @@ def resume_on_call(enable: bool = True) -> None:
     Other tags stay paused: such a call must not use their memory. AMEM_RESUME_ON_CALL=1 is the same from outside. Raises
     AmemError if amem is off.
     """
-    call("amemResumeOnCall", int(enable))
+    call("amemResumeOnCall", enable)
 
 
 def set_group(group: int) -> None:
@@ -176,8 +176,8 @@ def state(tag: str = "nccl") -> str:
 
     Off: amem is not in this process, AMEM_ENABLE is 0, or there is no CUDA driver.
     """
-    library = find_library()
-    return "off" if library is None else STATES[library.amemGetTagState(encoded(tag))]
+    library, name = find_library(), encoded(tag)
+    return "off" if library is None else STATES[library.amemGetTagState(name)]
 
 
 def enabled() -> bool:
@@ -191,8 +191,8 @@ def prepare_host_memory(size_bytes: int) -> None:
     Returns at once; the memory is pinned in the background near the current CUDA device. Raises AmemError if amem is
     off or no device is in use yet.
     """
-    if size_bytes < 0:  # ctypes would make a large number of it
-        raise AmemError(f"the size is {size_bytes} bytes")
+    if isinstance(size_bytes, int) and size_bytes < 0:
+        raise AmemValueError(f"the size is {size_bytes} bytes")
     call("amemPrepareHostMemory", size_bytes)
 
 

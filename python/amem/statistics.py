@@ -16,7 +16,7 @@ _MAX_DEVICES = 64
 
 def _totals(library: ctypes.CDLL, device: int, kind: int) -> Dict[str, float]:
     totals = Totals()
-    library.amemGetTotals(device, kind, ctypes.byref(totals))  # all zero when amem is off
+    library.amemGetTotals(device, kind, ctypes.byref(totals))  # all zero if it fails, as when amem is off
     return fields_of(totals)
 
 

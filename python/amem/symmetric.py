@@ -17,14 +17,12 @@ PyTorch is not necessary: Buffer is memory without it, and without it get_buffer
 from_dlpack() of other libraries.
 """
 
-import ctypes
-
 from . import groups
 from .calls import call
 from .dlpack import DeviceBytes
-from .errors import AmemError
+from .errors import AmemError, AmemValueError
 from .library import require_library
-from .symmetric_handles import Buffer, Handle, as_tensor
+from .symmetric_handles import Buffer, Handle, as_tensor, product
 
 MAX_RANKS = 16
 _ONE_SHOT, _TWO_SHOT, _MULTIMEM = 1, 2, 3  # amemAllReduce_t
@@ -36,9 +34,7 @@ def empty(*size, dtype=None, device=None):
 
     sizes = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     dtype = dtype or torch.get_default_dtype()
-    count = 1
-    for each in sizes:
-        count *= each
+    count = product(sizes)
     with torch.cuda.device(device if device is not None else torch.cuda.current_device()):
         torch.empty(1, device="cuda")  # makes the context current
         buffer = Buffer(max(count * dtype.itemsize, 1))
@@ -60,7 +56,7 @@ def rendezvous(tensor, group=None) -> Handle:
 
 
 def set_signal_pad_size(size_bytes: int) -> None:
-    call("amemSymmetricSetSignalPadSize", ctypes.c_size_t(size_bytes))
+    call("amemSymmetricSetSignalPadSize", size_bytes)
 
 
 def get_signal_pad_size() -> int:
@@ -86,7 +82,7 @@ def get_backend(_device) -> str:
 
 def set_backend(name: str) -> None:
     if name != "CUDA":
-        raise AmemError(f"amem.symmetric has no backend {name!r}, only 'CUDA'")
+        raise AmemValueError(f"amem.symmetric has no backend {name!r}, only 'CUDA'")
 
 
 # --- Operators, as those of torch.ops.symm_mem
@@ -94,7 +90,7 @@ def set_backend(name: str) -> None:
 
 def _reduce(tensor, reduce_op, group, output, algorithm):
     if reduce_op != "sum":
-        raise AmemError(f"the operation {reduce_op!r} is not supported, only 'sum'")
+        raise AmemValueError(f"the operation {reduce_op!r} is not supported, only 'sum'")
     handle = rendezvous(tensor, group)
     offset_bytes = tensor.data_ptr() - Buffer.of(tensor).address
     handle.all_reduce(output.data_ptr(), offset_bytes, tensor.numel(), tensor.dtype, algorithm)

@@ -3,54 +3,34 @@
 """Buffers of symmetric memory and the handles on them, by the functions of amem/symmetric.h."""
 
 import ctypes
+import operator
 import sys
 import weakref
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from .calls import call
+from .calls import call, check_tensor, checked
 from .dlpack import DeviceBytes
-from .errors import AmemError
-from .library import require_library
+from .errors import AmemError, AmemValueError
+from .library import AllGather, Group, SymmetricInfo, require_library
 
 _TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}  # amemDataType_t
 ENGINES = {"kernels": 0, "copy_engines": 1}  # amemEngine_t
 
-_AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-
-
-class _Group(ctypes.Structure):
-    """amemGroup_t."""
-
-    _fields_ = [
-        ("rank", ctypes.c_int),
-        ("world_size", ctypes.c_int),
-        ("all_gather", _AllGather),
-        ("context", ctypes.c_void_p),
-    ]
-
-
-class _Info(ctypes.Structure):
-    """amemSymmetricInfo_t."""
-
-    _fields_ = [
-        ("rank", ctypes.c_int),
-        ("world_size", ctypes.c_int),
-        ("device", ctypes.c_int),
-        ("buffer_bytes", ctypes.c_size_t),
-        ("signal_pad_bytes", ctypes.c_size_t),
-        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-        ("signal_pads", ctypes.POINTER(ctypes.c_void_p)),
-        ("device_buffers", ctypes.c_void_p),
-        ("device_signal_pads", ctypes.c_void_p),
-        ("multicast", ctypes.c_void_p),
-    ]
-
-
-def _stream(stream: Optional[int]) -> ctypes.c_void_p:
+def _stream(stream: Optional[int]) -> int:
     torch = sys.modules.get("torch")
     if stream is None and torch is not None and torch.cuda.is_available():
         stream = torch.cuda.current_stream().cuda_stream
-    return ctypes.c_void_p(stream or 0)
+    return 0 if stream is None else stream
+
+
+def product(sizes: Sequence[int]) -> int:
+    """The number of elements of a tensor with these sizes."""
+    count = 1
+    for size in sizes:
+        if size < 0:
+            raise AmemValueError(f"the sizes {list(sizes)} contain a negative one")
+        count *= operator.index(size)
+    return count
 
 
 def as_tensor(data: DeviceBytes, sizes: Sequence[int], dtype):
@@ -72,7 +52,7 @@ class Buffer:
         pointer = ctypes.c_void_p()
         self._handles: Dict[str, int] = {}
         self.address = 0
-        call("amemSymmetricMalloc", ctypes.byref(pointer), ctypes.c_size_t(size_bytes))
+        call("amemSymmetricMalloc", ctypes.byref(pointer), size_bytes)
         self.address, self.size_bytes = pointer.value, size_bytes
         Buffer._all[self.address] = self
 
@@ -81,8 +61,8 @@ class Buffer:
             return
         scope = require_library()
         for handle in self._handles.values():
-            scope.amemSymmetricDestroy(ctypes.c_void_p(handle))
-        scope.amemSymmetricFree(ctypes.c_void_p(self.address))
+            scope.amemSymmetricDestroy(handle)
+        scope.amemSymmetricFree(self.address)
 
     def handle_of(self, group) -> "Handle":
         if group.name not in self._handles:
@@ -94,6 +74,7 @@ class Buffer:
         """The buffer that contains a tensor of PyTorch."""
         if isinstance(tensor, cls):
             return tensor
+        check_tensor(tensor)
         address = tensor.data_ptr()
         for buffer in list(cls._all.values()):
             if buffer.address <= address < buffer.address + buffer.size_bytes:
@@ -104,7 +85,7 @@ class Buffer:
 def _rendezvous(address: int, group) -> int:
     failure: List[BaseException] = []
 
-    @_AllGather
+    @AllGather
     def all_gather(_context, mine, size_bytes, everything):
         try:
             gathered = group.all_gather(ctypes.string_at(mine, size_bytes))
@@ -118,9 +99,10 @@ def _rendezvous(address: int, group) -> int:
             return 1
 
     handle = ctypes.c_void_p()
-    ranks = _Group(group.rank, group.world_size, all_gather, None)
+    rank, world_size = (checked(getattr(group, name), ctypes.c_int, name) for name in ("rank", "world_size"))
+    ranks = Group(rank, world_size, all_gather, None)
     try:
-        call("amemSymmetricRendezvous", ctypes.byref(handle), ctypes.c_void_p(address), ctypes.byref(ranks))
+        call("amemSymmetricRendezvous", ctypes.byref(handle), address, ctypes.byref(ranks))
     except AmemError:
         if failure:
             raise failure[0] from None
@@ -132,8 +114,8 @@ class Handle:
     """The memory of all ranks of a group (torch's _SymmetricMemory)."""
 
     def __init__(self, buffer: Buffer, handle: int):
-        self._buffer, self._handle = buffer, ctypes.c_void_p(handle)
-        info = _Info()
+        self._buffer, self._handle = buffer, handle
+        info = SymmetricInfo()
         call("amemSymmetricGetInfo", self._handle, ctypes.byref(info))
         self.rank, self.world_size, self._device = info.rank, info.world_size, info.device
         self.buffer_size, self.signal_pad_size = info.buffer_bytes, info.signal_pad_bytes
@@ -154,10 +136,7 @@ class Handle:
 
     def _part(self, pointers, limit_bytes, rank, sizes, dtype, storage_offset):
         element_bytes = 1 if dtype is None else dtype.itemsize
-        count = 1
-        for size in sizes:
-            count *= size
-        begin, size_bytes = storage_offset * element_bytes, count * element_bytes
+        begin, size_bytes = operator.index(storage_offset) * element_bytes, product(sizes) * element_bytes
         if not 0 <= rank < self.world_size:
             raise AmemError(f"there is no rank {rank}: the group has {self.world_size} ranks")
         if begin < 0 or begin + size_bytes > limit_bytes:
@@ -181,27 +160,23 @@ class Handle:
 
     def barrier(self, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None) -> None:
         """All ranks have reached this barrier. Timeouts: 0 is AMEM_GATE_TIMEOUT_MS."""
-        call("amemSymmetricBarrier", self._handle, channel, _stream(stream), ctypes.c_uint64(timeout_ms))
+        call("amemSymmetricBarrier", self._handle, channel, _stream(stream), timeout_ms)
 
     def put_signal(self, dst_rank: int, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None) -> None:
-        arguments = (dst_rank, channel, _stream(stream), ctypes.c_uint64(timeout_ms))
-        call("amemSymmetricPutSignal", self._handle, *arguments)
+        call("amemSymmetricPutSignal", self._handle, dst_rank, channel, _stream(stream), timeout_ms)
 
     def wait_signal(
         self, src_rank: int, channel: int = 0, timeout_ms: int = 0, *, stream: Optional[int] = None
     ) -> None:
-        arguments = (src_rank, channel, _stream(stream), ctypes.c_uint64(timeout_ms))
-        call("amemSymmetricWaitSignal", self._handle, *arguments)
+        call("amemSymmetricWaitSignal", self._handle, src_rank, channel, _stream(stream), timeout_ms)
 
     def write_value32(self, address: int, value: int, *, stream: Optional[int] = None) -> None:
         """Writes a word of any rank's buffer or signal pad (cuStreamWriteValue32)."""
-        arguments = (ctypes.c_void_p(address), ctypes.c_uint32(value), _stream(stream))
-        call("amemSymmetricWriteValue32", self._handle, *arguments)
+        call("amemSymmetricWriteValue32", self._handle, address, value, _stream(stream))
 
     def fill32(self, address: int, value: int, count: int, *, stream: Optional[int] = None) -> None:
         """Sets words of any rank's buffer or signal pad (cuMemsetD32Async)."""
-        arguments = (ctypes.c_void_p(address), ctypes.c_uint32(value), ctypes.c_size_t(count), _stream(stream))
-        call("amemSymmetricMemset32", self._handle, *arguments)
+        call("amemSymmetricMemset32", self._handle, address, value, count, _stream(stream))
 
     @staticmethod
     def stream_write_value32(tensor, offset: int, val: int):
@@ -227,31 +202,32 @@ class Handle:
     # --- Collectives on addresses. `offset_bytes` is in the buffer.
 
     def all_reduce(self, output: int, offset_bytes: int, count: int, dtype: str, algorithm=0, stream=None) -> None:
-        arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(count))
-        call("amemSymmetricAllReduce", self._handle, *arguments, _type(dtype), algorithm, _stream(stream))
+        arguments = (output, offset_bytes, count, _type(dtype), algorithm, _stream(stream))
+        call("amemSymmetricAllReduce", self._handle, *arguments)
 
     def all_gather(self, output: int, offset_bytes: int, size_bytes: int, engine="kernels", stream=None) -> None:
-        arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(size_bytes))
-        call("amemSymmetricAllGather", self._handle, *arguments, ENGINES[engine], _stream(stream))
+        arguments = (output, offset_bytes, size_bytes, _engine(engine), _stream(stream))
+        call("amemSymmetricAllGather", self._handle, *arguments)
 
     def multimem_all_gather(self, input_address: int, offset_bytes: int, size_bytes: int, stream=None) -> None:
-        arguments = (ctypes.c_void_p(input_address), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(size_bytes))
-        call("amemSymmetricMultimemAllGather", self._handle, *arguments, _stream(stream))
+        arguments = (input_address, offset_bytes, size_bytes, _stream(stream))
+        call("amemSymmetricMultimemAllGather", self._handle, *arguments)
 
     def all_to_all(self, output: int, offset_bytes: int, size_bytes: int, engine="kernels", stream=None) -> None:
-        arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(size_bytes))
-        call("amemSymmetricAllToAll", self._handle, *arguments, ENGINES[engine], _stream(stream))
+        arguments = (output, offset_bytes, size_bytes, _engine(engine), _stream(stream))
+        call("amemSymmetricAllToAll", self._handle, *arguments)
 
     def reduce_scatter(
         self, output: int, offset_bytes: int, count: int, dtype: str, engine="kernels", scratch=0, stream=None
     ) -> None:
-        arguments = (ctypes.c_void_p(output), ctypes.c_size_t(offset_bytes), ctypes.c_size_t(count))
-        last = (_type(dtype), ENGINES[engine], ctypes.c_void_p(scratch), _stream(stream))
-        call("amemSymmetricReduceScatter", self._handle, *arguments, *last)
+        arguments = (output, offset_bytes, count, _type(dtype), _engine(engine), scratch, _stream(stream))
+        call("amemSymmetricReduceScatter", self._handle, *arguments)
 
 
 def _words(tensor, offset: int, count: int) -> Tuple[Handle, int]:
     """The handle whose memory the tensor is in, and the address of its word `offset`."""
+    check_tensor(tensor, "address" if isinstance(tensor, (Buffer, DeviceBytes)) else "dtype")
+    offset, count = operator.index(offset), operator.index(count)
     if isinstance(tensor, (Buffer, DeviceBytes)):
         address, size_bytes = tensor.address, tensor.size_bytes
     elif tensor.dtype.itemsize != 4 or not tensor.is_contiguous():
@@ -274,5 +250,11 @@ def _words(tensor, offset: int, count: int) -> Tuple[Handle, int]:
 def _type(dtype) -> int:
     name = str(dtype).rsplit(".", maxsplit=1)[-1]
     if name not in _TYPES:
-        raise AmemError(f"{dtype} cannot be reduced; these can: {', '.join(_TYPES)}")
+        raise AmemValueError(f"{dtype} cannot be reduced; these can: {', '.join(_TYPES)}")
     return _TYPES[name]
+
+
+def _engine(name: str) -> int:
+    if name not in tuple(ENGINES):
+        raise AmemValueError(f"there is no engine {name!r}, only {' and '.join(ENGINES)}")
+    return ENGINES[name]

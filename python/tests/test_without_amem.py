@@ -2,7 +2,11 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """The package in a process that amem is not in, or is off in."""
 
+import subprocess
+
 import pytest
+
+from conftest import PACKAGE
 
 _CATCH = """
 import amem
@@ -153,3 +157,49 @@ def test_is_off_without_a_driver(build, tmp_path):
         pytest.skip("this machine has a CUDA driver")
     assert "libcuda.so.1" in lines[0]
     assert lines[1] == "off"
+
+
+def other_library(build, folder, version="9.9.9", bytes_of="0", without=""):
+    """A library with the functions of amem's, of another version."""
+    source = folder / "other.c"
+    code = build.python("import amem.library as of; print(*of._SIGNATURES)", PATH=str(build.command.parent)).split()
+    special = {
+        "amemGetVersion": f'const char* amemGetVersion(void) {{ return "{version}"; }}',
+        "amemGetStructBytes": "unsigned long amemGetStructBytes(const char* name) { return %s; }" % bytes_of,
+        "amemEnable": "#include <unistd.h>\nvoid amemEnable(void) { _exit(77); }",
+        without: "",
+    }
+    source.write_text("\n".join(special.get(name, f"int {name}(void) {{ return 0; }}") for name in code), encoding="utf-8")
+    library = folder / "libamem_nccl.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+    return str(library)
+
+
+@pytest.mark.parametrize(
+    "library, problem",
+    [
+        ({}, "the versions differ"),
+        ({"version": "0.1.0", "bytes_of": "4096"}, "amemTotals_t has 4096 bytes, not 56"),
+        ({"without": "amemGetStructBytes"}, "it has no amemGetStructBytes()"),
+    ],
+)
+def test_preloaded_library_of_another_version_is_refused(build, tmp_path, library, problem):
+    """Its structures may be larger than those of the package."""
+    path = other_library(build, tmp_path, **library)
+    calls = ["amem.stats()", "amem.pause()", "amem.region('a').__enter__()", "amem.interposition()"]
+    code = "".join(_CATCH.format(call=call) for call in calls) + "print(amem.enabled(), amem.state(), [amem.last_error()])"
+
+    lines = build.python(code, LD_PRELOAD=path, PATH=str(build.command.parent)).splitlines()
+
+    version = library.get("version", "9.9.9")
+    package = f"the Python package amem 0.1.0 ({PACKAGE / 'amem'}) does not fit to the library amem {version} ({path})"
+    remedy = "install the package and the library of the same version"
+    assert lines == [f"None amem is not in this process: {package}: {problem}; {remedy}"] * 4 + ["False off ['']"]
+
+
+def test_structures_have_the_sizes_of_the_library(build):
+    code = """
+import ctypes, amem, amem.library as of
+print([of.find_library().amemGetStructBytes(each.__doc__.rstrip(".").encode()) == ctypes.sizeof(each) for each in of._STRUCTURES])
+"""
+    assert build.job(code) == str([True] * 5)

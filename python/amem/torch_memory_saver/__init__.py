@@ -25,10 +25,12 @@ import threading
 import types
 from typing import Any, Dict, Iterator, Optional, Tuple
 
+from amem_flags import flag
+
 from .. import launch, regions, torch_pools
-from ..calls import call
+from ..calls import call, encoded, value_of
 from ..errors import AmemError
-from ..library import is_off, require_library
+from ..library import require_library, why_off
 from ..session import enabled
 from ..session import pause as _pause
 from ..session import resume as _resume
@@ -42,7 +44,7 @@ _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS_NCCL pauses
 
 
 def _flag(name: str) -> bool:
-    return os.environ.get(name, "").lower() in ("1", "true", "yes")
+    return bool(flag(name))
 
 
 def _kind(cpu_backup: bool, disk_backup: bool) -> int:
@@ -54,7 +56,7 @@ def _kind(cpu_backup: bool, disk_backup: bool) -> int:
 
 def _need_backup_directory() -> None:
     global _has_backup_directory
-    if not _has_backup_directory and "AMEM_BACKUP_DIR" not in os.environ:
+    if not _has_backup_directory and not os.environ.get("AMEM_BACKUP_DIR"):
         _set_backup_directory(os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir())
     _has_backup_directory = True
 
@@ -81,7 +83,7 @@ class _ThreadConfig(threading.local):
 
     def apply(self) -> None:
         self.close()
-        tag = self.tag.encode() if self.interesting else None
+        tag = encoded(self.tag) if self.interesting else None
         call("amemBeginRegion", tag, _kind(self.cpu_backup or tag is None, self.disk_backup))
         self.is_open = True
 
@@ -112,7 +114,10 @@ class _Cdll:
             return value.encode() if isinstance(value, str) else value
 
         def set_to(value: Any) -> None:
-            setattr(self._config, field, value.decode() if isinstance(value, bytes) else value)
+            value = value.decode() if isinstance(value, bytes) else value
+            if field == "tag":
+                encoded(value)
+            setattr(self._config, field, value)
             self._config.apply()
 
         return get if name.startswith("tms_get_") else set_to
@@ -124,8 +129,8 @@ class _Cdll:
         return self._retain
 
     def tms_set_retain_cpu_backup(self, value: bool) -> None:
-        self._retain = value
-        call("amemRetainBackups", int(value))
+        call("amemRetainBackups", value)
+        self._retain = bool(value)
 
     def set_memory_margin_bytes(self, value: int) -> None:
         call("amemSetMemoryMargin", value)
@@ -133,10 +138,10 @@ class _Cdll:
     def tms_get_cpu_backup_pointer(self, pointer: int, size: int) -> Optional[int]:
         """Where the saved contents are in host memory, until the memory is resumed, or with retain_cpu_backup paused
         again; None if there are none."""
-        address = require_library().amemGetBackup(pointer, size)
+        address = value_of("amemGetBackup", pointer, size)
         if address is None:  # on disk, or with pages that are all zero
             copy = ctypes.create_string_buffer(size)
-            if require_library().amemReadBackup(copy, pointer, size) != 0:
+            if value_of("amemReadBackup", copy, pointer, size) != 0:
                 return None
             kept = self._copies.setdefault((pointer, size), copy)
             if kept is not copy:  # of this pause, or of an earlier one
@@ -158,7 +163,7 @@ class _Cdll:
             raise AmemError("tms_torch_malloc() needs a region: this thread has none")
         with torch_pools.on_device(device):
             kind = _kind(config.cpu_backup, config.disk_backup)
-            call("amemMalloc", ctypes.byref(pointer), size, config.tag.encode(), kind)
+            call("amemMalloc", ctypes.byref(pointer), size, encoded(config.tag), kind)
         return pointer.value
 
     def tms_torch_free(self, pointer: int, size: int, device: int, stream: Any) -> None:
@@ -179,7 +184,8 @@ def _known() -> dict:
 
 
 def _tags(tag: Optional[str], known: dict) -> list:
-    """The tags of amem for a tag of torch_memory_saver; None is all of its tags."""
+    """The tags of amem for a tag of torch_memory_saver; None or "" is all of its tags."""
+    encoded(tag or "")
     return [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
 
 
@@ -195,7 +201,10 @@ def _refuse_expandable_segments() -> None:
 
 class _Impl:
     def __init__(self) -> None:
+        reason = why_off()
         require_library()
+        if reason:
+            raise AmemError(f"torch_memory_saver of amem cannot pause or resume, and its regions have no effect: {reason}")
         if hasattr(ctypes.CDLL(None), "tms_pause"):
             raise AmemError(
                 "torch_memory_saver's own library is in this process and allocates its memory, which amem does not "
@@ -210,6 +219,15 @@ class TorchMemorySaver:
     def __init__(self) -> None:
         self._impl: Optional[_Impl] = None
         self._returns_host_memory = False
+        self._has_warned = False
+
+    def _has_effect(self) -> bool:
+        """False, with one warning, where regions have no effect."""
+        reason = why_off()
+        if reason and not self._has_warned:
+            _LOG.warning("Regions have no effect, and pause() and resume() raise AmemError: %s", reason)
+            self._has_warned = True
+        return not reason
 
     def _ensure_initialized(self) -> None:
         if self._impl is None:
@@ -251,8 +269,10 @@ class TorchMemorySaver:
         enable_disk_backup: bool = False,
         cpu_backup_backend: Optional[str] = None,
     ) -> Iterator[None]:
-        """Memory that is allocated in the block has the tag. Contents are kept with one of the backups."""
-        if is_off():
+        """Memory that is allocated in the block has the tag. Contents are kept with one of the backups. Without a CUDA driver
+        and with AMEM_ENABLE=0 it has no effect, with a warning."""
+        encoded(tag)
+        if not self._has_effect():
             yield
             return
         backend = self._checked_backend(enable_cpu_backup, enable_disk_backup, cpu_backup_backend)
@@ -274,7 +294,8 @@ class TorchMemorySaver:
     ) -> Iterator[None]:
         """torch.cuda.graph(), whose private memory has the tag."""
         options = {"pool": pool, "stream": stream, "capture_error_mode": capture_error_mode}
-        if is_off():
+        encoded(tag)
+        if not self._has_effect():
             with regions.cuda_graph(cuda_graph, **options):
                 yield
             return
@@ -288,7 +309,7 @@ class TorchMemorySaver:
     @contextlib.contextmanager
     def disable(self) -> Iterator[None]:
         """Memory that is allocated in the block is not paused."""
-        if is_off():
+        if not self._has_effect():
             yield
             return
         with torch_pools.routed_outside(), self._configured(interesting=False):
