@@ -369,6 +369,10 @@ Status Session::resume(const Selection& selection) {
   if (tags.empty())
     return selection.tags.contains(kContextTag) ? restore_contexts(deadline) : ok_status();
   states_.set(tags, SessionState::resuming);
+  size_t restored_bytes = context_bytes();
+  for (const auto& [device, bytes] :
+       own_bytes(context_.registry, plan_resume(context_.registry, tags)))
+    restored_bytes += bytes;
   SessionReport report;
   Status status = ok_status();
   {
@@ -384,10 +388,11 @@ Status Session::resume(const Selection& selection) {
   if (!status.ok()) status.error().message += "; " + text_of(tags) + " stays paused";
   if (status.ok())
     AMEM_LOG(info, -1,
-             "resumed %s in %.3f s: %zu MiB restored (create and copy %.1f ms, of which "
-             "driver %.1f, peers %.1f)",
-             text_of(tags).c_str(), report.total_ms / 1e3, report.move.copied_bytes >> 20,
-             report.move.copy_ms, report.move.memory_ms, report.peers_ms);
+             "resumed %s in %.3f s: %zu MiB restored, %zu MiB copied (create and copy %.1f ms, of "
+             "which driver %.1f, peers %.1f)",
+             text_of(tags).c_str(), report.total_ms / 1e3, restored_bytes >> 20,
+             report.move.copied_bytes >> 20, report.move.copy_ms, report.move.memory_ms,
+             report.peers_ms);
   return status;
 }
 

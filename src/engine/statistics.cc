@@ -113,7 +113,7 @@ std::vector<std::string> format_statistics(const Statistics& statistics, long gr
                          static_cast<int>(caller), bytes));
     total += bytes;
   }
-  lines.push_back(line("AMEM groupID:%ld pid:%d total allocBytes:%zu (%zu MB)", group, pid, total,
+  lines.push_back(line("AMEM groupID:%ld pid:%d total allocBytes:%zu (%zu MiB)", group, pid, total,
                        total >> 20));
   for (const auto& [key, totals] : statistics.own)
     lines.push_back(

@@ -64,7 +64,7 @@ TEST_F(StatisticsTest, LinesOfAProcessThatRuns) {
       us + "caller_3 allocBytes:6291456",
       us + "caller_5 allocBytes:5242880",
       us + "caller_7 allocBytes:10485760",
-      us + "total allocBytes:29360128 (28 MB)",
+      us + "total allocBytes:29360128 (28 MiB)",
       us + "device:0 tag:nccl kind:keep objects:2 residentBytes:10485760 releasedBytes:0 "
            "savedOnHostBytes:0 savedOnDiskBytes:0",
       us + "device:1 tag:nccl kind:persistent objects:1 residentBytes:5242880 releasedBytes:0 "
@@ -194,7 +194,7 @@ TEST(EmptyStatistics, SayZero) {
   const Statistics statistics = take_statistics(registry);
 
   EXPECT_EQ(format_statistics(statistics, -1, 42),
-            std::vector<std::string>{"AMEM groupID:-1 pid:42 total allocBytes:0 (0 MB)"});
+            std::vector<std::string>{"AMEM groupID:-1 pid:42 total allocBytes:0 (0 MiB)"});
   EXPECT_EQ(
       statistics_json(statistics, {42, -1, {{"nccl", "active"}}, 0, {}}),
       "{\"pid\": 42, \"group\": -1, \"group_name\": \"\", \"state\": \"active\", \"objects\": 0, "

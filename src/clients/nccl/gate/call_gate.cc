@@ -153,8 +153,8 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
         [&]() AMEM_REQUIRES(mutex_) { return (result = outcome()).has_value(); },
         [&] {
           if (!std::exchange(is_noticed, true))
-            AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s", call,
-                     whom.c_str());
+            AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s%s", call,
+                     whom.c_str(), kWaitCounts);
         });
   } while (must_resume || (!result.has_value() && !deadline.passed()));
   if (!result.has_value())

@@ -22,6 +22,11 @@
 
 namespace amem {
 
+/// The end of the warning of a call that waits at a gate.
+inline constexpr char kWaitCounts[] =
+    "; PyTorch's watchdog counts the wait as time of the collective: resume before the timeout of "
+    "the process group has passed, or create the group with a longer timeout";
+
 /// The gates for NCCL calls that start work: one for the process, and one for each communicator.
 ///
 /// A call is inside until it returns; a call of an open NCCL group is inside until the group ends.

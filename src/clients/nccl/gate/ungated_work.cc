@@ -26,7 +26,7 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
            std::none_of(paused_members_.begin(), paused_members_.end(), is_paused);
   };
   const bool opened = changed_.wait_until(mutex_, deadline, is_open, [&] {
-    AMEM_LOG(warn, -1, "%s waits for a process that is paused", call);
+    AMEM_LOG(warn, -1, "%s waits for a process that is paused%s", call, kWaitCounts);
   });
   if (!process_closed_.empty())
     return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
