@@ -203,3 +203,51 @@ import ctypes, amem, amem.library as of
 print([of.find_library().amemGetStructBytes(each.__doc__.rstrip(".").encode()) == ctypes.sizeof(each) for each in of._STRUCTURES])
 """
     assert build.job(code) == str([True] * 5)
+
+
+_SAVER = """
+import logging
+import amem
+from amem.torch_memory_saver import torch_memory_saver as saver
+logging.basicConfig(format="%(message)s", stream=__import__("sys").stdout)
+def show(call):
+    try:
+        print(call())
+    except amem.AmemError as error:
+        print(error)
+def block(of):
+    with of:
+        return "runs"
+"""
+
+
+def test_interface_of_torch_memory_saver_says_that_there_is_no_driver(build, tmp_path):
+    code = """
+for call in (lambda: block(saver.region("weights")), lambda: block(saver.disable()), saver.pause, lambda: saver.resume("weights"),
+             lambda: setattr(saver, "memory_margin_bytes", 1), lambda: saver.set_disk_backup_dir("/tmp")):
+    show(call)
+"""
+    lines = build.job(_SAVER + code, LD_LIBRARY_PATH=str(tmp_path)).splitlines()
+
+    if lines[1] == "runs" and "libcuda" not in lines[0]:
+        pytest.skip("this machine has a CUDA driver")
+    assert lines[0].startswith("Regions have no effect, and pause() and resume() raise AmemError: there is no CUDA driver: libcuda.so.1: ")
+    assert lines[1:3] == ["runs"] * 2, "one warning"
+    for line in lines[3:]:
+        assert line.startswith("torch_memory_saver cannot pause or resume in this process: ") and "libcuda.so.1" in line, line
+    assert len(lines) == 7
+
+
+def test_interface_of_torch_memory_saver_in_a_forked_child(build):
+    code = """
+import os
+amem.enabled()
+child = os.fork()
+if child == 0:
+    show(saver.pause)
+    __import__("sys").stdout.flush()
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    text = build.job(_SAVER + code)
+    assert text == "torch_memory_saver cannot pause or resume in this process: this is a forked child: only the parent's memory can be paused"

@@ -201,16 +201,17 @@ def _refuse_expandable_segments() -> None:
 
 class _Impl:
     def __init__(self) -> None:
-        reason = why_off()
         require_library()
-        if reason:
-            raise AmemError(f"torch_memory_saver of amem cannot pause or resume, and its regions have no effect: {reason}")
         if hasattr(ctypes.CDLL(None), "tms_pause"):
             raise AmemError(
                 "torch_memory_saver's own library is in this process and allocates its memory, which amem does not "
                 "pause: remove it from LD_PRELOAD"
             )
-        self._binary_wrapper = types.SimpleNamespace(cdll=_Cdll())
+        try:
+            self._binary_wrapper = types.SimpleNamespace(cdll=_Cdll())
+        except AmemError as error:  # of a call that the program has not made
+            reason = str(error).partition(" failed: ")[2]
+            raise AmemError(f"torch_memory_saver cannot pause or resume in this process: {reason}", error.code) from None
 
 
 class TorchMemorySaver:
