@@ -168,6 +168,7 @@ def _regions(build: Path) -> list[Case]:
         case("access", "access"),
         case("models", "models"),
         case("cycles", "cycles", "--cycles", "500", timeout_s=120),
+        case("disks", "disks"),
         case("two_gpus", "two_gpus", gpus=2),
     ]
 
