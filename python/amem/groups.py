@@ -6,44 +6,94 @@ A group has `rank`, `world_size`, `name` and `all_gather(mine: bytes) -> list of
 """
 
 import os
-import threading
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Dict, List
+from typing import List, Union
 
 from .errors import AmemError
 
-_rounds: Dict[str, int] = {}
-_mutex = threading.Lock()
+_LIMIT, _OUTCOME = "limit", "outcome"
 
 
-def _next_round(name: str) -> int:
-    """0, 1, ... for each name of this process."""
-    with _mutex:
-        _rounds[name] = _rounds.get(name, -1) + 1
-        return _rounds[name]
+class _Rounds:
+    """Exchanges in numbered rounds. Rank 0 begins a round and decides its outcome, once for all ranks: "" when all have come, or
+    why it has failed. The others give their data to a round that has begun, and wait for its outcome as long as rank 0 does.
+    So no rank takes data of a round that another one has given up.
+
+    Files or keys: NUMBER.RANK, the data of a rank; NUMBER.limit, the timeout of rank 0; NUMBER.outcome. _number() is the first
+    round without an outcome.
+    """
+
+    def __init__(self, rank: int, world_size: int, name: str, timeout_s: float):
+        self.rank, self.world_size, self.name = rank, world_size, name
+        self._timeout_s = timeout_s
+
+    def all_gather(self, mine: bytes) -> List[bytes]:
+        end = time.monotonic() + self._timeout_s
+        number = self._lead(mine, end) if self.rank == 0 else self._follow(mine, end)
+        outcome = self._get(number, _OUTCOME).decode()
+        if outcome:
+            raise AmemError(outcome)
+        return [self._get(number, rank) for rank in range(self.world_size)]
+
+    def _lead(self, mine: bytes, end: float) -> int:
+        while not self._put(number := self._number(), 0, mine):
+            self._end(number, "rank 0 has left the exchange")  # an earlier call of rank 0 that was interrupted
+        self._put(number, _LIMIT, str(self._timeout_s).encode())
+        missing = next((rank for rank in range(1, self.world_size) if not self._await(number, rank, end)), 0)
+        self._end(number, self._absence(number, missing) if missing else "")
+        return number
+
+    def _follow(self, mine: bytes, end: float) -> int:
+        number = self._number()
+        if not self._await(number, _LIMIT, end):
+            raise AmemError(self._absence(number, 0))
+        if not self._put(number, self.rank, mine):
+            raise AmemError(
+                f"rank {self.rank} of group {self.name} is in this exchange already: an earlier call was interrupted, or "
+                "two ranks have the same number"
+            )
+        # Until rank 0 has decided, the data cannot be taken back.
+        end = time.monotonic() + float(self._get(number, _LIMIT)) + self._timeout_s
+        if not self._await(number, _OUTCOME, end):
+            raise AmemError(f"rank 0 of group {self.name} has not finished the exchange within its timeout")
+        return number
+
+    def _absence(self, number: int, rank: int) -> str:
+        return f"rank {rank} did not come to the rendezvous of group {self.name} within {self._timeout_s} s"
 
 
-class StoreGroup:
+class StoreGroup(_Rounds):
     """Ranks that meet over a torch.distributed Store, such as a TCPStore."""
 
     def __init__(self, store, rank: int, world_size: int, name: str = "amem", timeout_s: float = 300):
-        self.rank, self.world_size, self.name = rank, world_size, name
-        self._store, self._timeout = store, timedelta(seconds=timeout_s)
+        super().__init__(rank, world_size, name, timeout_s)
+        self._store, self._key = store, f"amem/{name}"
 
-    def all_gather(self, mine: bytes) -> List[bytes]:
-        prefix = f"amem/{self.name}/{_next_round(self.name)}"
-        self._store.set(f"{prefix}/{self.rank}", mine)
-        gathered = []
-        for rank in range(self.world_size):
-            key = f"{prefix}/{rank}"
-            try:
-                self._store.wait([key], self._timeout)
-            except RuntimeError as error:
-                raise AmemError(f"rank {rank} did not come to the rendezvous of group {self.name}: {error}") from error
-            gathered.append(bytes(self._store.get(key)))
-        return gathered
+    def _number(self) -> int:
+        return self._store.add(self._key, 0)
+
+    def _put(self, number: int, what: Union[int, str], data: bytes) -> bool:
+        if self._store.add(f"{self._key}/{number}/{what}/count", 1) > 1:
+            return False
+        self._store.set(f"{self._key}/{number}/{what}", data)
+        return True
+
+    def _get(self, number: int, what: Union[int, str]) -> bytes:
+        return bytes(self._store.get(f"{self._key}/{number}/{what}"))
+
+    def _await(self, number: int, what: Union[int, str], end: float) -> bool:
+        left = max(end - time.monotonic(), 0.001)  # a Store takes 0 for no limit
+        try:
+            self._store.wait([f"{self._key}/{number}/{what}"], timedelta(seconds=left))
+        except RuntimeError:
+            return False
+        return True
+
+    def _end(self, number: int, outcome: str) -> None:
+        self._store.add(self._key, 1)  # before any rank can come to the next round
+        self._store.set(f"{self._key}/{number}/{_OUTCOME}", outcome.encode())
 
 
 class MpiGroup:
@@ -58,36 +108,49 @@ class MpiGroup:
         return self._communicator.allgather(mine)
 
 
-class FileGroup:
+class FileGroup(_Rounds):
     """Ranks that meet through files of a folder that all of them can write. A name is used once in a folder."""
 
     def __init__(self, folder, name: str, rank: int, world_size: int, timeout_s: float = 60):
-        self.rank, self.world_size, self.name = rank, world_size, name
-        self._folder, self._timeout_s, self._round = Path(folder), timeout_s, 0
+        super().__init__(rank, world_size, name, timeout_s)
+        self._folder, self._first = Path(folder), 0
 
-    def _path(self, rank: int) -> Path:
-        return self._folder / f"{self.name}.{self._round}.{rank}"
+    def _path(self, number: int, what: Union[int, str]) -> Path:
+        return self._folder / f"{self.name}.{number}.{what}"
 
-    def all_gather(self, mine: bytes) -> List[bytes]:
-        own = self._path(self.rank)
-        draft = own.with_name(own.name + ".draft")
-        draft.write_bytes(mine)
+    def _number(self) -> int:
+        while self._path(self._first, _OUTCOME).exists():
+            self._first += 1
+        return self._first
+
+    def _put(self, number: int, what: Union[int, str], data: bytes) -> bool:
+        """Complete from the moment at which it has its name."""
+        path = self._path(number, what)
+        draft = path.with_name(path.name + ".draft")
+        draft.write_bytes(data)
         try:
-            os.link(draft, own)
+            os.link(draft, path)
         except FileExistsError:
-            raise AmemError(f"{own} exists: the name of a group is used once") from None
+            return False
         finally:
             draft.unlink()
-        end = time.monotonic() + self._timeout_s
-        gathered = []
-        for rank in range(self.world_size):
-            while not self._path(rank).exists():
-                if time.monotonic() > end:
-                    raise AmemError(f"rank {rank} did not write {self._path(rank)} within {self._timeout_s} s")
-                time.sleep(0.001)
-            gathered.append(self._path(rank).read_bytes())
-        self._round += 1
-        return gathered
+        return True
+
+    def _get(self, number: int, what: Union[int, str]) -> bytes:
+        return self._path(number, what).read_bytes()
+
+    def _await(self, number: int, what: Union[int, str], end: float) -> bool:
+        while not self._path(number, what).exists():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.001)
+        return True
+
+    def _end(self, number: int, outcome: str) -> None:
+        self._put(number, _OUTCOME, outcome.encode())
+
+    def _absence(self, number: int, rank: int) -> str:
+        return f"rank {rank} did not write {self._path(number, rank)} within {self._timeout_s} s"
 
 
 def of_torch(group):
