@@ -185,7 +185,11 @@ int main(int argc, char** argv) {
     bench::Options options;
     options.json_path = (build.parent_path() / "bench.jsonl").string();
     options.add_to(app);
-    CLI11_PARSE(app, argc, argv);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return app.exit(error) == 0 ? 0 : 2;
+    }
     if (const char* named = getenv("AMEM_BENCH_NCCL")) options.suspend_nccl = named;
     if (!options.suspend_nccl.empty() && !std::filesystem::exists(options.suspend_nccl))
       throw std::runtime_error("AMEM_BENCH_NCCL: there is no file " + options.suspend_nccl);

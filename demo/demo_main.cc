@@ -273,7 +273,14 @@ int main(int argc, char** argv) {
                  "tags: NCCL, weights and a KV cache; symmetric: symmetric memory of amem")
       ->check(CLI::IsMember({"tags", "symmetric"}));
   app.add_option("--json", options.json_path, "file for the result as JSON")->take_last();
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {
+    return app.exit(wanted);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "amem: {} (see amem demo --help)\n", error.what());
+    return 2;
+  }
   try {
     const std::filesystem::path build = here.parent_path();
     demo::Machine machine = demo::find_machine(build, options.simulate, options.ranks);

@@ -98,7 +98,9 @@ def test_wrong_use_of_run_is_told_from_the_commands_failure(amem, arguments):
     assert_sentence(amem(*arguments), 125, "amem run [options] command")
 
 
-@pytest.mark.parametrize("arguments", [["bogus"], ["help", "bogus"], ["--bogus"], ["status", "--bogus"], ["env", "--", "true"]])
+@pytest.mark.parametrize("arguments", [["bogus"], ["help", "bogus"], ["--bogus"], ["status", "--bogus"], ["env", "--", "true"],
+                                       ["demo", "--nosuch"], ["demo", "--ranks=99"], ["demo", "--what", "x"], ["demo", "extra"],
+                                       ["doctor", "--nosuch"], ["version", "--nosuch"], ["version", "extra"], ["help", "run", "extra"]])  # fmt: skip
 def test_wrong_use_is_one_sentence(amem, arguments):
     assert_sentence(amem(*arguments), 2)
 

@@ -83,6 +83,21 @@ def check(arguments, folder):
     check_program(build_with_cmake(arguments, prefix, folder), "CMake", nccl, libraries)
 
 
+def check_after_pip(arguments, folder):
+    """pip configures the build folder that others use too, with folders of its own that are gone when it has ended."""
+    gone, build = folder / "gone", folder / "as-pip"
+    options = ["-DSKBUILD=2", f"-DSKBUILD_PLATLIB_DIR={gone}", f"-DCMAKE_INSTALL_PREFIX={gone / 'amem'}"]
+    options += ["-DAMEM_BUILD_TESTS=OFF", "-DAMEM_BUILD_BENCH=OFF", f"-DCMAKE_CXX_COMPILER={arguments.cxx}"]
+    run([arguments.cmake, "-S", HERE.parents[1], "-B", build, f"-DCMAKE_C_COMPILER={arguments.cc}", *options])
+    if '  set(CMAKE_INSTALL_PREFIX "/usr/local")' not in (build / "cmake_install.cmake").read_text(encoding="utf-8").splitlines():
+        sys.exit(f"cmake --install {build} does not install into /usr/local")
+    for script in build.rglob("cmake_install.cmake"):
+        text = script.read_text(encoding="utf-8")
+        for rule in text.split("if(CMAKE_INSTALL_COMPONENT STREQUAL ")[1:]:
+            if str(gone) in rule and not rule.startswith('"python")'):
+                sys.exit(f"{script} installs into {gone}:\n{rule}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for option in ("--cmake", "--build", "--cc", "--cxx", "--pkg-config"):
@@ -90,6 +105,7 @@ def main():
     parser.add_argument("nccl", nargs="+")
     with tempfile.TemporaryDirectory(prefix="amem-install-") as folder:
         check(parser.parse_args(), Path(folder))
+        check_after_pip(parser.parse_args(), Path(folder))
 
 
 if __name__ == "__main__":
