@@ -77,8 +77,10 @@ def test_pool_that_is_open_during_a_pause_is_not_used_before_the_resume(pools):
     assert opened in pools._idle[pools.Owner("a", "host", 0)]
 
 
-def test_only_free_blocks_that_would_be_copied_are_zeroed_once(pools):
-    pools.torch.blocks = {pool_of(pools, "a").id: [512, 1024], pool_of(pools, "a", "none").id: [2048]}
+@pytest.mark.parametrize("kind", ["host", "disk"])
+def test_only_free_blocks_that_would_be_copied_are_zeroed_once(pools, kind):
+    not_kept = {pool_of(pools, "a", other).id: [2048] for other in ("none", "zero")}
+    pools.torch.blocks = {pool_of(pools, "a", kind).id: [512, 1024], **not_kept}
     pool_of(pools, "b")
     pools.park({"a"}, no_region)
     assert pools.torch.zeroed == [512, 1024]
@@ -86,6 +88,25 @@ def test_only_free_blocks_that_would_be_copied_are_zeroed_once(pools):
     assert pools.torch.zeroed == [512, 1024]
     pools.unpark(lambda tag: True)
     assert pools._held == {}
+
+
+def test_free_blocks_are_taken_from_their_pool_in_its_region(pools, monkeypatch):
+    """What PyTorch allocates for them beside the cached blocks has the tag of the pool, and is on its device."""
+    torch, opened, devices, seen = pools.torch, [], [], []
+    pool = pool_of(pools, "a")
+
+    @contextlib.contextmanager
+    def opening(stack, value):
+        stack.append(value)
+        yield
+        stack.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", lambda device: opening(devices, device))
+    zeros = torch.zeros
+    torch.blocks = {pool.id: [512]}
+    torch.zeros = lambda size, **options: (seen.append((opened[:], devices[:1], torch.routed[:])), zeros(size, **options))[1]
+    pools.park({"a"}, lambda owner: opening(opened, owner))
+    assert seen == [([pools.Owner("a", "host", 0)], [0], [pool])]
 
 
 @pytest.fixture

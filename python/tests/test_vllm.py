@@ -127,6 +127,34 @@ def test_pause_that_fails_when_memory_is_released_is_resumed(worker):
     assert active > 0 and asleep == 0 and awake == active
 
 
+NO_ROOM_ONCE = """
+    import amem.vllm_backend as module
+    real_resume = module.resume
+    def resume(*tags):
+        module.resume = real_resume
+        raise amem.AmemError("no room")
+    def wake_up():
+        module.resume = resume
+        try:
+            backend.resume(["weights"])
+        except amem.AmemError as error:
+            seen["failed"] = [str(error), resident(), list(vllm.calls)]
+        backend.resume(["weights"])
+"""
+
+
+def test_wake_up_that_has_failed_is_repeated(worker):
+    """The first one restores nothing, NCCL's memory and vLLM's own; the second one both."""
+    code = WORKER.replace("    graph = ", NO_ROOM_ONCE + "    graph = ")
+    code = code.replace('seen["launches"].append(graph.launch())\n    backend.resume(["weights"])', "pass\n    wake_up()")
+    seen = worker(code=code, AMEM_ENABLE="1")
+
+    active, asleep, awake, _ = seen["resident"]
+    assert active > 0 and asleep == 0 and awake == active
+    assert seen["failed"] == ["no room", 0, [["suspend", 2]]]
+    assert seen["calls"][:2] == [["suspend", 2], ["resume", ["weights"]]] and seen["sums"] == [[[3.0], [3.0]]] * 2
+
+
 def test_plugin_does_nothing_unasked(worker):
     assert worker() == {"enabled": False}
 
