@@ -102,11 +102,16 @@ class Region {
   Region() { check(amemBeginRegion(nullptr, amemKindKeep)); }
 };
 
-/// Releases the memory with one tag, or with several tags separated by commas.
-inline void pause(const std::string& tags) { check(amemPause(tags.c_str())); }
+/// Releases the memory with one tag, or with several tags separated by commas. Waits at most
+/// `timeout_ms`; 0: AMEM_TIMEOUT_MS.
+inline void pause(const std::string& tags, uint64_t timeout_ms = 0) {
+  check(amemPauseWithTimeout(tags.c_str(), timeout_ms));
+}
 
 /// Restores the memory with these tags. After an Error they stay paused; the call can be repeated.
-inline void resume(const std::string& tags) { check(amemResume(tags.c_str())); }
+inline void resume(const std::string& tags, uint64_t timeout_ms = 0) {
+  check(amemResumeWithTimeout(tags.c_str(), timeout_ms));
+}
 
 /// The same for all tags.
 inline void pause() { check(amemPause(nullptr)); }
