@@ -36,16 +36,16 @@ std::optional<size_t> find_gap(const Registry& registry, const Backing& slab, si
 
 }  // namespace
 
-std::optional<Slot> find_slot(Registry& registry, const Tag& tag, size_t size_bytes,
-                              const AllocationProperties& properties) {
-  std::optional<Slot> used;
+std::optional<SlabSlot> find_slot(Registry& registry, const Tag& tag, size_t size_bytes,
+                                  const AllocationProperties& properties) {
+  std::optional<SlabSlot> used;
   for (const auto& [id, slab] : registry.backings()) {
     // A slab that is being saved or is released accepts no allocation.
     if (!is_slab_of(slab, tag, properties) || slab.state != BackingState::resident) continue;
     if (slab.used_end_bytes + size_bytes <= slab.size_bytes)
-      return Slot{id, slab.used_end_bytes, false};
+      return SlabSlot{id, slab.used_end_bytes, false};
     if (used.has_value()) continue;
-    if (const auto gap = find_gap(registry, slab, size_bytes)) used = Slot{id, *gap, true};
+    if (const auto gap = find_gap(registry, slab, size_bytes)) used = SlabSlot{id, *gap, true};
   }
   return used;
 }

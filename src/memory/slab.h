@@ -19,7 +19,7 @@ inline constexpr size_t kLargestSlot = size_t{32} << 20;
 inline constexpr size_t kSmallestSlab = size_t{4} << 20;
 
 /// The place of an allocation in a slab.
-struct Slot {
+struct SlabSlot {
   BackingId slab = 0;
   size_t offset_bytes = 0;
   bool was_used = false;  ///< must be zeroed first, because new memory of the driver is zero
@@ -28,8 +28,9 @@ struct Slot {
 /// Finds a slot in a resident slab with this tag and these properties. Prefers memory that was
 /// never used. Uses slabs with persistent
 /// allocations too, because their memory stays on the GPU anyway.
-std::optional<Slot> find_slot(Registry& registry, const Tag& tag, size_t size_bytes,
-                              const AllocationProperties& properties) AMEM_REQUIRES(registry.mutex);
+std::optional<SlabSlot> find_slot(Registry& registry, const Tag& tag, size_t size_bytes,
+                                  const AllocationProperties& properties)
+    AMEM_REQUIRES(registry.mutex);
 
 /// The size of the next slab for memory with these properties, which must hold `size_bytes`. Half
 /// of the size of all existing slabs, so that less than a third is unused once there are some; a

@@ -52,12 +52,12 @@ DriverHandle allocate_in_slab(HookContext& context, size_t size_bytes,
   {
     MutexLock lock(context.registry->mutex);
     if (context.registered_sizes.contains(size_bytes)) return 0;
-    std::optional<Slot> slot = find_slot(*context.registry, kNcclTag, size_bytes, properties);
+    std::optional<SlabSlot> slot = find_slot(*context.registry, kNcclTag, size_bytes, properties);
     if (!slot.has_value()) {
       Result<BackingId> made = make_slab(*context.driver, *context.registry, size_bytes, properties,
                                          context.granularity_bytes.load());
       if (!made.ok()) return 0;
-      slot = Slot{made.value(), 0, false};
+      slot = SlabSlot{made.value(), 0, false};
     }
     Backing& slab = *context.registry->find_backing(slot->slab);
     Allocation& allocation = context.registry->add_to_slab(slab, slot->offset_bytes, size_bytes);
