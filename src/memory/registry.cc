@@ -274,6 +274,16 @@ bool Registry::wait_copied(AllocationId id, Deadline deadline) {
   });
 }
 
+bool Registry::wait_copied(DeviceAddress address, size_t size_bytes, Deadline deadline) {
+  return copied_.wait_until(mutex, deadline, [&]() AMEM_REQUIRES(mutex) {
+    const std::vector<Mapping*> mappings = mappings_in(address, size_bytes);
+    return std::none_of(mappings.begin(), mappings.end(),
+                        [&](const Mapping* mapping) AMEM_REQUIRES(mutex) {
+                          return backing_of(allocations_.at(mapping->allocation)).copying > 0;
+                        });
+  });
+}
+
 namespace {
 
 Access* find_access(std::vector<Access>& list, const Location& location) {

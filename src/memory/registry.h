@@ -119,7 +119,10 @@ class Registry {
 
   /// Waits until no copy of this allocation's backing is running, because its memory must stay
   /// mapped until then. Returns false if the deadline passed first.
-  bool wait_copied(AllocationId id, Deadline deadline) AMEM_REQUIRES(mutex);
+  [[nodiscard]] bool wait_copied(AllocationId id, Deadline deadline) AMEM_REQUIRES(mutex);
+  /// The same for all memory that is mapped in the range.
+  [[nodiscard]] bool wait_copied(DeviceAddress address, size_t size_bytes, Deadline deadline)
+      AMEM_REQUIRES(mutex);
   /// Must be called when copies have ended.
   void notify_copied() { copied_.notify_all(); }
 

@@ -4,13 +4,25 @@
 
 #include <utility>
 
+#include "base/log.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
 
+DriverResult still_copied(const HookContext& context) {
+  AMEM_LOG(error, -1,
+           "a driver call of NCCL fails: a pause or resume still copies the memory after %ld ms "
+           "(AMEM_TIMEOUT_MS)",
+           context.timeout_ms);
+  return driver_result::kNotReady;
+}
+
 Allocation* find_copied(HookContext& context, DriverHandle handle) {
-  context.registry->wait_copied(allocation_of(handle), Deadline::after_ms(context.timeout_ms));
-  return context.registry->find_handle(handle);
+  const Deadline deadline = Deadline::after_ms(context.timeout_ms);
+  if (context.registry->wait_copied(allocation_of(handle), deadline))
+    return context.registry->find_handle(handle);
+  (void)still_copied(context);
+  return nullptr;
 }
 
 void erase_if_unused(HookContext& context, Allocation& allocation) {

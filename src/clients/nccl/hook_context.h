@@ -74,7 +74,11 @@ void* added_function(const char* name);
 /// The calling thread's allocations are the application's own (ncclMemAlloc).
 inline constinit thread_local bool t_in_mem_alloc = false;
 
-/// The allocation, after the engine's copies of it have ended; nullptr if there is none.
+/// The result of a call on memory whose copies by the engine have not ended before the deadline.
+DriverResult still_copied(const HookContext& context);
+
+/// The allocation, after the engine's copies of it have ended; nullptr if there is none, or they do
+/// not end before the deadline.
 Allocation* find_copied(HookContext& context, DriverHandle handle)
     AMEM_REQUIRES(context.registry->mutex);
 

@@ -8,16 +8,6 @@
 namespace amem {
 namespace {
 
-/// Waits for the engine's copies of all memory that is mapped in the range.
-void wait_copied(HookContext& context, DeviceAddress address, size_t size_bytes)
-    AMEM_REQUIRES(context.registry->mutex) {
-  const Deadline deadline = Deadline::after_ms(context.timeout_ms);
-  for (const Mapping* mapping : context.registry->mappings_in(address, size_bytes)) {
-    const AllocationId id = mapping->allocation;
-    context.registry->wait_copied(id, deadline);
-  }
-}
-
 Placement* placement_at(Backing& backing, DeviceAddress address) {
   for (Placement& placement : backing.placements)
     if (address >= placement.address && address < placement.end()) return &placement;
@@ -239,7 +229,8 @@ DriverResult hooks::cuMemMap(HookContext& context, DeviceAddress address, size_t
 
 DriverResult hooks::cuMemUnmap(HookContext& context, DeviceAddress address, size_t size_bytes) {
   MutexLock lock(context.registry->mutex);
-  wait_copied(context, address, size_bytes);
+  if (!context.registry->wait_copied(address, size_bytes, Deadline::after_ms(context.timeout_ms)))
+    return still_copied(context);
   if (const Backing* slab = context.registry->slab_at(address))
     return unmap_in_slab(context, *slab, address, size_bytes);
   const size_t bytes = driver_bytes(context, size_bytes);
@@ -270,7 +261,8 @@ DriverResult hooks::cuMemUnmap(HookContext& context, DeviceAddress address, size
 DriverResult hooks::cuMemSetAccess(HookContext& context, DeviceAddress address, size_t size_bytes,
                                    const Access* access, size_t count) {
   MutexLock lock(context.registry->mutex);
-  wait_copied(context, address, size_bytes);
+  if (!context.registry->wait_copied(address, size_bytes, Deadline::after_ms(context.timeout_ms)))
+    return still_copied(context);
   if (Backing* slab = context.registry->slab_at(address))
     return grant_in_slab(*context.driver, *slab, address, access, count);
   const size_t bytes = driver_bytes(context, size_bytes);
