@@ -7,6 +7,8 @@
 
 #include <array>
 #include <functional>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "clients/nccl/driver_calls/testdata/slab_fixture.h"
@@ -74,15 +76,21 @@ struct Version {
   size_t at;
   bool size_is_int;
 };
-class NetPluginVersions : public NetPlugins, public testing::WithParamInterface<Version> {};
+class NetPluginVersions : public NetPlugins, public testing::WithParamInterface<Version> {
+ protected:
+  /// The table of this version, which stays: plugins stay loaded.
+  static std::array<uintptr_t, kMembers>& table_of_version() {
+    static std::map<std::string, std::array<uintptr_t, kMembers>> tables;
+    const Version version = GetParam();
+    const auto table = version.size_is_int ? table_of(version.at, reg_mr_of_int, reg_mr_sym_dma_buf)
+                                           : table_of(version.at, reg_mr, reg_mr_sym_dma_buf);
+    return tables.try_emplace(version.name, table).first->second;
+  }
+};
 
 TEST_P(NetPluginVersions, RegisteredMemoryStays) {
-  static std::vector<std::array<uintptr_t, kMembers>> tables;  // plugins stay loaded
-  tables.reserve(64);
   const Version version = GetParam();
-  auto& table = tables.emplace_back(version.size_is_int
-                                        ? table_of(version.at, reg_mr_of_int, reg_mr_sym_dma_buf)
-                                        : table_of(version.at, reg_mr, reg_mr_sym_dma_buf));
+  auto& table = table_of_version();
   const Buffer buffer = allocate(1000), other = allocate(1000);
   const uintptr_t* const copy = wrapped(version.name, table);
   ASSERT_NE(copy, table.data());
@@ -122,6 +130,41 @@ INSTANTIATE_TEST_SUITE_P(
                     Version{"ncclRmaPlugin_v15", 7, false}, Version{"ncclRmaPlugin_v16", 8, false}),
     [](const auto& version) { return std::string(version.param.name); });
 
+// regMrDmaBuf has the same parameters in all versions: its size is a size_t where that of regMr is
+// an int.
+class NetPluginDmaBufs : public NetPluginVersions {};
+
+TEST_P(NetPluginDmaBufs, RegisteredMemoryStays) {
+  const Version version = GetParam();
+  const Buffer buffer = allocate(1000);
+  const uintptr_t* const copy = wrapped(version.name, table_of_version());
+  void* handle = nullptr;
+  constexpr size_t kFourGiB = size_t{1} << 32;  // 0 as an int
+  auto* const address = reinterpret_cast<void*>(buffer.address);
+
+  auto* const call = reinterpret_cast<decltype(&reg_mr_sym_dma_buf)>(copy[version.at + 1]);
+  EXPECT_EQ(call(&handle, address, kFourGiB, 2, 77, 5, 0, &handle, nullptr), 0);
+
+  EXPECT_EQ(g_call.count, 1);
+  EXPECT_EQ(g_call.address, address);
+  EXPECT_EQ(g_call.size_bytes, kFourGiB);
+  EXPECT_EQ(g_call.offset, 77u);
+  EXPECT_EQ(g_call.fd, 5);
+  EXPECT_STREQ(reason_of(buffer), "registered with a NIC");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, NetPluginDmaBufs,
+    testing::Values(
+        Version{"ncclNetPlugin_v6", 7, true}, Version{"ncclNetPlugin_v7", 7, true},
+        Version{"ncclNetPlugin_v8", 7, false}, Version{"ncclNetPlugin_v9", 7, false},
+        Version{"ncclNetPlugin_v12", 7, false}, Version{"ncclCollNetPlugin_v6", 7, true},
+        Version{"ncclCollNetPlugin_v7", 7, true}, Version{"ncclCollNetPlugin_v8", 7, false},
+        Version{"ncclCollNetPlugin_v12", 7, false}, Version{"ncclGinPlugin_v11", 7, false},
+        Version{"ncclGinPlugin_v13", 7, false}, Version{"ncclGinPlugin_v14", 8, false},
+        Version{"ncclRmaPlugin_v15", 7, false}, Version{"ncclRmaPlugin_v16", 8, false}),
+    [](const auto& version) { return std::string(version.param.name); });
+
 // The form with the most parameters, of which three are on the stack.
 TEST_F(NetPlugins, AllParametersArrive) {
   static auto table = table_of(8, reg_mr, reg_mr_sym_dma_buf);
@@ -139,6 +182,12 @@ TEST_F(NetPlugins, AllParametersArrive) {
   EXPECT_EQ(g_call.handle, &handle);
   EXPECT_EQ(g_call.gin_handle, &gin_handle);
   EXPECT_STREQ(reason_of(buffer), "registered with a NIC");
+}
+
+// Its next member is deregMr.
+TEST_F(NetPlugins, TableWithoutDmaBufsKeepsItsNextMember) {
+  static auto table = table_of(7, reg_mr_of_int, reg_mr);
+  EXPECT_EQ(wrapped("ncclNetPlugin_v5", table)[8], table[8]);
 }
 
 TEST_F(NetPlugins, MemoryIsFreeWhereThePluginFails) {
