@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "interpose/elf_view.h"
@@ -52,18 +51,27 @@ struct ListLock {
 #endif
 };
 
-/// Calls `visit(const Image&)` for each image in the order of loading, the executable first. Holds
-/// the loader's list lock, so no image is added or removed. `visit` must not allocate, take a lock
-/// or call the loader. Source: dl_iterate_phdr(3).
-template <typename Visit>
-void visit_images(Visit&& visit) {
+/// Calls `visit(const Image&)` for each image in the order of loading, the executable first, but
+/// for those for which `skip(const dl_phdr_info&)` is true, which cost little. Holds the loader's
+/// list lock, so no image is added or removed. Neither function may allocate, take a lock or call
+/// the loader. Source: dl_iterate_phdr(3).
+template <typename Skip, typename Visit>
+void visit_images(Skip&& skip, Visit&& visit) {
+  auto both = [&](const dl_phdr_info& info) {
+    if (!skip(info)) visit(Image(info));
+  };
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* argument) {
         const ListLock lock;
-        (*static_cast<std::remove_reference_t<Visit>*>(argument))(Image(*info));
+        (*static_cast<decltype(both)*>(argument))(*info);
         return 0;
       },
-      &visit);
+      &both);
+}
+/// The same for all images.
+template <typename Visit>
+void visit_images(Visit&& visit) {
+  visit_images([](const dl_phdr_info&) { return false; }, visit);
 }
 
 /// The address of the first definition of `name` in the order of loading, without this library: the

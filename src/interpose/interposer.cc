@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "interpose/slots.h"
 
@@ -19,7 +20,7 @@ namespace {
 using Adoption = Interception::Adoption;
 
 constinit std::atomic<const Interception*> g_client{nullptr};
-constinit std::array<std::atomic<const NamedFunctions*>, kMostNamed> g_named{};
+constinit std::atomic<NamedFunctions*> g_named{nullptr};  ///< the first; a list
 
 // The process's own definitions, the first in the order of loading. Set before g_client.
 constinit DlopenFunction g_dlopen = nullptr;
@@ -38,7 +39,7 @@ struct Scanning {
 
 /// The images that scans have examined. An image is identified by its load bias and its program
 /// headers. After a removal the loader may load another image at the same place, so a removal
-/// clears all entries.
+/// clears all entries. The loader appends images: those that need no more work are a prefix.
 ///
 /// Needs the loader's list lock, and therefore does not allocate. Images that do not fit are not
 /// patched.
@@ -57,6 +58,7 @@ class SeenImages {
     if (removed == removed_) return;
     removed_ = removed;
     entries_ = {};
+    examined = patched = 0;
   }
   /// nullptr if the image was not seen or did not fit.
   Entry* find(const Image& image) {
@@ -69,6 +71,8 @@ class SeenImages {
     if (entry != nullptr) *entry = {image.load_bias, image.headers.data(), is_target};
     return entry != nullptr;
   }
+
+  size_t examined = 0, patched = 0;  ///< how many images, from the first, need no more of it
 
  private:
   static constexpr size_t kCapacity = 4096;
@@ -121,12 +125,9 @@ struct NamedFunction {
 
 /// The intercepted function with this name; `all` is nullptr if there is none.
 NamedFunction find_named(const char* name) {
-  for (const auto& entry : g_named) {
-    const NamedFunctions* const named = entry.load(std::memory_order_acquire);
-    if (named == nullptr) break;
+  for (const NamedFunctions* named = g_named.load(); named != nullptr; named = named->next.load())
     for (size_t i = 0; i < named->names.size(); ++i)
       if (strcmp(name, named->names[i]) == 0) return {named, i};
-  }
   return {};
 }
 
@@ -139,10 +140,8 @@ const void* named_entry(const char* name, uintptr_t function, const Image* user)
 
 void patch(const Image& image, const Interception& client, SeenImages::Entry& seen) {
   seen.is_patched = true;
-  for (const auto& entry : g_named)
-    if (const NamedFunctions* const named = entry.load();
-        named != nullptr && named->visit != nullptr)
-      named->visit(image);
+  for (const NamedFunctions* named = g_named.load(); named != nullptr; named = named->next.load())
+    if (named->visit != nullptr) named->visit(image);
   visit_slots(image, [&](const Slot& slot) {
     seen.was_unbound |= slot.is_unbound;
     const void* function = named_entry(slot.symbol, slot.is_unbound ? 0 : slot.function, &image);
@@ -157,23 +156,33 @@ void patch(const Image& image, const Interception& client, SeenImages::Entry& se
 /// `again`: also images that were patched.
 bool scan(const Interception& client, const ImageChanges& changes, bool again) {
   bool found_target = false, is_complete = true, left_out = false;
-  visit_images([&](const Image& image) {
-    g_seen.forget_after_removal(changes.removed);
-    if (is_left_alone(image) || g_seen.find(image) != nullptr) return;
-    const Adoption adoption = image.is_relocated() ? client.adopt(image) : Adoption::not_ready;
-    if (adoption == Adoption::not_ready) {
-      is_complete = false;  // another thread is loading it
-      return;
+  size_t place = 0;  // of the image, from 1
+  const auto is_examined = [&](const dl_phdr_info& info) {
+    g_seen.forget_after_removal(info.dlpi_subs);
+    return ++place <= g_seen.examined;
+  };
+  visit_images(is_examined, [&](const Image& image) {
+    if (!is_left_alone(image) && g_seen.find(image) == nullptr) {
+      const Adoption adoption = image.is_relocated() ? client.adopt(image) : Adoption::not_ready;
+      is_complete &= adoption != Adoption::not_ready;  // another thread is loading it
+      found_target |= adoption == Adoption::target;
+      if (adoption != Adoption::not_ready)
+        left_out |= !g_seen.add(image, adoption == Adoption::target);
     }
-    found_target |= adoption == Adoption::target;
-    left_out |= !g_seen.add(image, adoption == Adoption::target);
+    if (is_complete && !left_out) g_seen.examined = place;
   });
   g_left_out.store(left_out, std::memory_order_relaxed);
-  visit_images([&](const Image& image) {
+  place = 0;
+  const auto is_patched = [&](const dl_phdr_info& info) {
+    g_seen.forget_after_removal(info.dlpi_subs);
+    return ++place <= g_seen.patched && !found_target && !again;
+  };
+  visit_images(is_patched, [&](const Image& image) {
     SeenImages::Entry* const seen = g_seen.find(image);
-    if (seen == nullptr || seen->is_target) return;
-    if (!seen->is_patched || found_target || (again && seen->was_unbound))
+    if (seen != nullptr && !seen->is_target &&
+        (!seen->is_patched || found_target || (again && seen->was_unbound)))
       patch(image, client, *seen);
+    if (place == g_seen.patched + 1 && place <= g_seen.examined) g_seen.patched = place;
   });
   if (is_complete) g_scanned.store(changes.total(), std::memory_order_relaxed);
   return found_target;
@@ -200,11 +209,11 @@ void* look_up(void* handle, const char* name) {
 
 }  // namespace
 
-void intercept_names(const NamedFunctions& functions) {
-  for (auto& entry : g_named) {
-    const NamedFunctions* known = nullptr;
-    if (entry.compare_exchange_strong(known, &functions) || known == &functions) return;
-  }
+void intercept_names(NamedFunctions& functions) {
+  NamedFunctions* known = nullptr;
+  for (auto* end = &g_named; !end->compare_exchange_strong(known, &functions);
+       end = &std::exchange(known, nullptr)->next)
+    if (known == &functions) return;
 }
 
 void start_interposition(const Interception& client) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <atomic>
 #include <span>
 
 #include "interpose/image.h"
@@ -49,12 +50,12 @@ struct NamedFunctions {
   /// Called for each image before its slots are patched; may be nullptr. The rules of
   /// visit_images() apply.
   void (*visit)(const Image& image) = nullptr;
+  /// Set by intercept_names(): those of its next call.
+  std::atomic<NamedFunctions*> next{nullptr};
 };
 
-/// Call it before start_interposition(), for at most kMostNamed. Has no effect if it was called
-/// with the same object.
-inline constexpr int kMostNamed = 7;
-void intercept_names(const NamedFunctions& functions);
+/// Call it before start_interposition(). Has no effect if it was called with the same object.
+void intercept_names(NamedFunctions& functions);
 
 /// Starts the interception: patches the images of this process, and later images when dlopen(3) or
 /// dlsym(3) is called from a patched image, or at scan_images().

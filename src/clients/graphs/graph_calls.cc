@@ -80,14 +80,14 @@ int entry(Word a, Word b, Word c, Word d, Word e) {
 }
 
 constexpr auto kEntries = []<size_t kWhich, size_t kRuntime>() { return entry<kWhich, kRuntime>; };
-constexpr NamedFunctions kGraphFunctions{kNames, entry_of<g_real, kEntries>};
+constinit NamedFunctions g_graph_functions{kNames, entry_of<g_real, kEntries>};
 
 }  // namespace
 
 void catch_graph_calls() {
   static const int registered = pthread_atfork(nullptr, nullptr, forget_captured_graphs);
   (void)registered;
-  intercept_names(kGraphFunctions);
+  intercept_names(g_graph_functions);
 }
 
 }  // namespace amem

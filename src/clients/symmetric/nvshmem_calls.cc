@@ -55,13 +55,13 @@ const void* entry_of(size_t, uintptr_t function, const Image* user) {
              : nullptr;
 }
 
-constexpr NamedFunctions kNvshmemFunctions{kNames, entry_of};
+constinit NamedFunctions g_nvshmem_functions{kNames, entry_of};
 
 }  // namespace
 
 void catch_nvshmem_calls() {
   const char* const wanted = getenv("AMEM_NVSHMEM");  // allow: the other settings are read later
-  if (flag_of(wanted).value_or(false)) intercept_names(kNvshmemFunctions);
+  if (flag_of(wanted).value_or(false)) intercept_names(g_nvshmem_functions);
 }
 
 }  // namespace amem

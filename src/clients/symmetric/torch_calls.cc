@@ -104,14 +104,14 @@ void replace_functions(const Image& image) {
     for (const LibraryCall& call : calls) replace_function(image, call);
 }
 
-constexpr NamedFunctions kTorchFunctions{kNames, entry_of, replace_functions};
+constinit NamedFunctions g_torch_functions{kNames, entry_of, replace_functions};
 
 }  // namespace
 
 void catch_torch_calls() {
   (void)own_calls();  // constructed here, not under the loader's lock
   (void)shared_library_calls();
-  intercept_names(kTorchFunctions);
+  intercept_names(g_torch_functions);
 }
 
 }  // namespace amem

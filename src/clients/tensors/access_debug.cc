@@ -64,13 +64,13 @@ int entry(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintp
 }
 
 constexpr auto kEntries = []<size_t kWhich, size_t>() { return entry<kWhich>; };
-constexpr NamedFunctions kRuntimeFunctions{kNames, entry_of<g_real, kEntries>};
+constinit NamedFunctions g_runtime_functions{kNames, entry_of<g_real, kEntries>};
 
 }  // namespace
 
 void catch_illegal_accesses() {
   const char* const debug = getenv("AMEM_DEBUG");  // allow: the other settings are read later
-  if (debug != nullptr && strcmp(debug, "access") == 0) intercept_names(kRuntimeFunctions);
+  if (debug != nullptr && strcmp(debug, "access") == 0) intercept_names(g_runtime_functions);
 }
 
 }  // namespace amem

@@ -97,7 +97,7 @@ constexpr auto kEntries = []<size_t kWhich, size_t>() {
 };
 /// A process has one driver; a second definition, of a library that wraps the driver, is not
 /// intercepted.
-constexpr NamedFunctions kMemoryFunctions{kSymbols, entry_of<g_real, kEntries>};
+constinit NamedFunctions g_memory_functions{kSymbols, entry_of<g_real, kEntries>};
 
 /// The address identifies the form of the function: another form may have other parameters.
 void replace(const char* name, void** function) {
@@ -111,7 +111,7 @@ void replace(const char* name, void** function) {
 
 void catch_memory_calls() {
   const char* const tag = getenv("AMEM_TENSORS");  // allow: the other settings are read later
-  if (tag != nullptr && *tag != '\0') intercept_names(kMemoryFunctions);
+  if (tag != nullptr && *tag != '\0') intercept_names(g_memory_functions);
 }
 
 }  // namespace amem

@@ -89,10 +89,10 @@ constexpr auto kEntries = []<size_t kWhich, size_t kRuntime>() {
                                           ipc_get_entry<kRuntime>, ipc_open_entry<kRuntime>,
                                           ipc_close_entry<kRuntime>, enable_peer_entry<kRuntime>));
 };
-constexpr NamedFunctions kRuntimeFunctions{kNames, entry_of<g_real, kEntries>};
+constinit NamedFunctions g_runtime_functions{kNames, entry_of<g_real, kEntries>};
 
 }  // namespace
 
-void catch_runtime_calls() { intercept_names(kRuntimeFunctions); }
+void catch_runtime_calls() { intercept_names(g_runtime_functions); }
 
 }  // namespace amem

@@ -88,8 +88,8 @@ size_t row_of(const char* name) {
 }
 
 /// For the images other than NCCL. A second definition of a function is not intercepted.
-constexpr NamedFunctions kRegistrations{kFunctionNames,
-                                        entry_of<g_real_of_others, kHooks<g_real_of_others>>};
+constinit NamedFunctions g_registrations{kFunctionNames,
+                                         entry_of<g_real_of_others, kHooks<g_real_of_others>>};
 
 // --- Tables of plugins
 
@@ -223,6 +223,6 @@ void* registration_hook(const char* name, void* real) {
   return const_cast<void*>(entry_of<g_real_of_nccl, kHooks<g_real_of_nccl>>(row, 0));
 }
 
-void catch_registrations() { intercept_names(kRegistrations); }
+void catch_registrations() { intercept_names(g_registrations); }
 
 }  // namespace amem
