@@ -60,6 +60,15 @@ Result<std::unique_ptr<SymmetricHandle>> SymmetricClient::take(const void* handl
   return std::move(handles_.extract(handle).mapped());
 }
 
+std::shared_ptr<void> SymmetricClient::keep_ended() {
+  MutexLock lock(mutex_);
+  keeping_ended_ = std::max(keeping_ended_, 0) + 1;
+  return {nullptr, [this](void*) {
+            MutexLock ending(mutex_);
+            if (--keeping_ended_ == 0) ended_peers_.clear();
+          }};
+}
+
 bool SymmetricClient::is_in_use(DeviceAddress buffer) {
   MutexLock lock(mutex_);
   return std::any_of(handles_.begin(), handles_.end(),
@@ -211,6 +220,7 @@ void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text
   paused_peers_.erase(peer);
   ended_peers_[peer] = text;
   for (const auto& [opaque, handle] : handles_) fail_if_ended(*handle);
+  if (keeping_ended_ == 0) ended_peers_.clear();
   changed_.notify_all();
 }
 

@@ -40,6 +40,9 @@ class SymmetricClient final : public Client, public GraphGate {
   /// The handle, which ends: calls that wait in enter() fail, and those inside have left. Errors:
   /// misuse, for no handle; timeout: the handle works as before.
   Result<std::unique_ptr<SymmetricHandle>> take(const void* handle, Deadline deadline);
+  /// A handle fails that is added after the end of a peer, if that is kept: while results of this
+  /// function exist, and until the first of them ends.
+  std::shared_ptr<void> keep_ended();
   /// True if a handle uses this buffer.
   bool is_in_use(DeviceAddress buffer);
 
@@ -98,7 +101,8 @@ class SymmetricClient final : public Client, public GraphGate {
   uintptr_t last_id_ AMEM_GUARDED_BY(mutex_) = 0;
   std::map<const void*, std::unique_ptr<SymmetricHandle>> handles_ AMEM_GUARDED_BY(mutex_);
   std::map<InstanceId, std::string> paused_peers_ AMEM_GUARDED_BY(mutex_);
-  /// A peer can end before its handle is added.
+  int keeping_ended_ AMEM_GUARDED_BY(mutex_) =
+      -1;  ///< results of keep_ended(); -1 before the first
   std::map<InstanceId, std::string> ended_peers_ AMEM_GUARDED_BY(mutex_);
 };
 

@@ -45,6 +45,23 @@ TEST_F(SymmetricClientTest, HandleOfAPeerThatHasEndedFails) {
   EXPECT_EQ(report_.abort, 1u) << "its kernels would wait";
 }
 
+// Processes of the user come and go, such as `amem status`.
+TEST_F(SymmetricClientTest, EndOfAPeerIsKeptOnlyWhileRanksMeet) {
+  (void)client_.keep_ended();
+  const void* const early = client_.add(handle_of({{kPeer, 7}}));
+  client_.peer_ended(kPeer, "process 7, has ended");
+  EXPECT_FALSE(client_.status_of(early).ok()) << "it has a handle";
+  report_.abort = 0;
+  EXPECT_TRUE(client_.status_of(client_.add(handle_of({{kPeer, 7}}))).ok()) << "it is forgotten";
+
+  auto first = client_.keep_ended(), second = client_.keep_ended();
+  client_.peer_ended(kOther, "process 8, has ended");
+  first = nullptr;
+  EXPECT_FALSE(client_.status_of(client_.add(handle_of({{kOther, 8}}))).ok());
+  second = nullptr;
+  EXPECT_TRUE(client_.status_of(client_.add(handle_of({{kOther, 8}}))).ok());
+}
+
 TEST_F(SymmetricClientTest, NameOfATakenHandleIsNeverThatOfAnother) {
   const void* const first = client_.add(handle_of({}));
   std::unique_ptr<SymmetricHandle> taken = std::move(take(first).value());

@@ -111,6 +111,7 @@ Result<amemSymmetric_t> SymmetricMemory::rendezvous(DeviceAddress buffer, const 
     return make_error(ErrorKind::misuse, 0,
                       "the group has rank %d of %d: 1 to %d ranks and a function are necessary",
                       group.rank, group.world_size, AMEM_SYMMETRIC_MAX_RANKS);
+  const auto kept = client_.keep_ended();
   auto handle = std::make_unique<SymmetricHandle>();
   handle->view.rank = static_cast<uint32_t>(group.rank);
   handle->view.world_size = static_cast<uint32_t>(group.world_size);
@@ -129,6 +130,7 @@ Result<amemSymmetric_t> SymmetricMemory::rendezvous(DeviceAddress buffer, const 
 }
 
 Status SymmetricMemory::destroy(const void* opaque) {
+  const auto kept = client_.keep_ended();
   std::unique_ptr<SymmetricHandle> handle =
       AMEM_TRY(client_.take(opaque, Deadline::after_ms(settings_.timeout_ms)));
   Status released = release(*handle);

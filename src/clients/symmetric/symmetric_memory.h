@@ -30,7 +30,9 @@ class SymmetricMemory {
         devices_(devices),
         self_(self),
         settings_(settings),
-        kernels_(driver) {}
+        kernels_(driver) {
+    (void)client_.keep_ended();  // ends at once
+  }
 
   /// Errors: those of TensorClient::create().
   Result<DeviceAddress> allocate(size_t size_bytes, int device);
