@@ -305,6 +305,13 @@ void Communicator::end_capture() {
   JOB_CUDA(graph_destroy(graph));
 }
 
+void Communicator::replace_stream() {
+  constexpr unsigned kNonBlocking = 1;
+  Stream const before = stream_;
+  JOB_CUDA(stream_create(&stream_, kNonBlocking));
+  JOB_CUDA(stream_destroy(before));
+}
+
 void Communicator::replay() {
   if (graph_ == nullptr) throw std::runtime_error("no graph was captured");
   std::swap(send_, graph_send_);

@@ -54,6 +54,8 @@ class Communicator {
   /// capture() in two parts, for calls during a capture.
   void begin_capture(size_t count);
   void end_capture();
+  /// A new stream takes the place of the stream, which is destroyed.
+  void replace_stream();
 
   /// The collectives of check_all(), queued and waited for without a check. Frees the buffers, so
   /// that the remaining memory on the device is NCCL's.

@@ -52,6 +52,7 @@ Orders CommunicatorOrders::orders() {
       {"replay", &CommunicatorOrders::replay},
       {"begin_capture", &CommunicatorOrders::begin_capture},
       {"end_capture", &CommunicatorOrders::end_capture},
+      {"replace_stream", &CommunicatorOrders::replace_stream},
       {"background", &CommunicatorOrders::background},
       {"loops", &CommunicatorOrders::loops},
       {"join", &CommunicatorOrders::join},
@@ -316,6 +317,10 @@ std::string CommunicatorOrders::begin_capture(Words& words) {
 
 std::string CommunicatorOrders::end_capture(Words& words) {
   return on_communicator(words, &Communicator::end_capture);
+}
+
+std::string CommunicatorOrders::replace_stream(Words& words) {
+  return on_communicator(words, &Communicator::replace_stream);
 }
 
 /// Checked all_reduces in the background, on every member of the communicator, until one of them

@@ -53,6 +53,7 @@ class CommunicatorOrders {
   std::string replay(Words& words);
   std::string begin_capture(Words& words);
   std::string end_capture(Words& words);
+  std::string replace_stream(Words& words);
   std::string background(Words& words);
   std::string loops(Words&);
   std::string join(Words&);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Stream capture and graphs.
+#include <cstdio>
+#include <cstdlib>
+
 #include "sim/api.h"
 #include "sim/capture.h"
 #include "sim/graph.h"
@@ -23,7 +26,13 @@ struct CaptureInfoOut {
 CuResult capture_info(CuStream handle, const CaptureInfoOut& out) {
   StreamRef stream;
   if (out.status == nullptr) return kErrorInvalidValue;
-  if (const CuResult known = stream_of(handle, &stream); known != kSuccess) return known;
+  const CuResult known = stream_of(handle, &stream);
+  // The driver may end the process then: a caller that depends on what happens is wrong.
+  if (known == kErrorInvalidHandle) {
+    fputs("simulated GPU: the capture state of a destroyed stream was queried\n", stderr);
+    abort();
+  }
+  if (known != kSuccess) return known;
   const CaptureStatus status = capture_status(*stream);
   if (status.result != kSuccess) return status.result;
   *out.status = status.status;

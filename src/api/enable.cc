@@ -7,6 +7,7 @@
 #include "clients/graphs/graph_calls.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/driver_calls/registrations.h"
+#include "clients/nccl/gate/capture_watch.h"
 #include "clients/symmetric/nvshmem_calls.h"
 #include "clients/symmetric/torch_calls.h"
 #include "clients/tensors/access_debug.h"
@@ -21,6 +22,7 @@ void amem::catch_calls() {
   catch_nvshmem_calls();
   catch_registrations();
   catch_graph_calls();
+  catch_stream_ends();
   catch_nccl();
 }
 

@@ -71,5 +71,26 @@ TEST_F(GraphLaunches, AreRefusedInAPausedProcess) {
   job->all("check world" + counts());
 }
 
+// A query of a destroyed stream ends the process, as the simulated GPU has it.
+TEST_F(GraphLaunches, StreamThatIsDestroyedAfterItsCaptureIsNotQueried) {
+  if (real_gpu()) GTEST_SKIP() << "needs 2 GPUs, simulated ones: a driver may do no harm";
+  auto job = captured();
+  job->all("replace_stream world");
+  job->all("pause");
+  job->all("resume");
+  job->all("replay world");
+  job->all("check world" + counts());
+}
+
+TEST_F(GraphLaunches, StreamThatIsDestroyedDuringItsCaptureIsNotQueried) {
+  if (real_gpu()) GTEST_SKIP() << "needs 2 GPUs, simulated ones: a driver may do no harm";
+  auto job = pair();
+  job->all("begin_capture world 17");
+  job->all("replace_stream world");
+  job->all("pause");
+  job->all("resume");
+  job->all("check world" + counts());
+}
+
 }  // namespace
 }  // namespace amem

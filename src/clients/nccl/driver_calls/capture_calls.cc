@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Hooks on the question whether a stream is being captured.
+// Hooks on the question whether a stream is being captured, and on the end of streams.
+#include <array>
+
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/nccl/nccl_client.h"
 #include "driver/work_contexts.h"
+#include "interpose/interposer.h"
+#include "interpose/real_functions.h"
 
 namespace amem {
 namespace {
@@ -31,7 +35,26 @@ DriverResult query(HookContext& context, Real* real, DriverStream stream, int* s
   return driver_result::kNotPermitted;
 }
 
+constexpr std::array<const char*, 3> kStreamEnds{"cudaStreamDestroy", "cuStreamDestroy",
+                                                 "cuStreamDestroy_v2"};
+constexpr size_t kMostRuntimes = 4;
+constinit RealFunctions<kStreamEnds.size(), kMostRuntimes> g_real(kStreamEnds);
+
+template <size_t kWhich, size_t kRuntime>
+int destroy_stream(DriverStream stream) {
+  HookContext* const context = hook_context();
+  if (context != nullptr && !context->forward_only) context->captures->forget(stream);
+  return g_real.call<kRuntime>(kWhich, stream);
+}
+
+constexpr auto kEntries = []<size_t kWhich, size_t kRuntime>() {
+  return destroy_stream<kWhich, kRuntime>;
+};
+constinit NamedFunctions g_stream_ends{kStreamEnds, entry_of<g_real, kEntries>};
+
 }  // namespace
+
+void catch_stream_ends() { intercept_names(g_stream_ends); }
 
 DriverResult hooks::cuStreamGetCaptureInfo_v2(HookContext& context, DriverStream stream,
                                               int* status, uint64_t* id, void* graph,

@@ -19,9 +19,11 @@ namespace amem {
 /// It detects captures into CUDA graphs: a pause is refused until these captures end. A capture is
 /// recorded with the first stream that NCCL queries, which is the caller's. NCCL also queries
 /// streams that it creates for the capture and destroys afterwards (strongstream.cc,
-/// ncclStreamAdvanceToEvent@v2.28.9); a query of a destroyed stream ends the process with driver
-/// 580. It also detects work that has not passed the gate: by a function that amem does not know,
-/// or by a function pointer that the caller stored before amem was loaded.
+/// ncclStreamAdvanceToEvent@v2.28.9). CUDA does not define the result of a query of a destroyed
+/// stream, and driver 580 can end the process at it. Streams that the application destroys are
+/// therefore forgotten (catch_stream_ends()). It also detects work that has not passed the gate: by
+/// a function that amem does not know, or by a function pointer that the caller stored before amem
+/// was loaded.
 ///
 /// Thread-safe.
 class CaptureWatch {
@@ -44,6 +46,18 @@ class CaptureWatch {
     return ok_status();
   }
 
+  /// The stream is not being captured, or is destroyed. Called at every launch: it costs one load
+  /// if no stream is listed.
+  void forget(DriverStream stream) {
+    if (!remembers_.load(std::memory_order_relaxed)) return;
+    // This name means a different stream in each thread, and another thread's may still be
+    // captured.
+    if (reinterpret_cast<uintptr_t>(stream) == kPerThreadStream) return;
+    MutexLock lock(mutex_);
+    std::erase_if(captured_, [&](const auto& entry) { return entry.second == stream; });
+    remembers_.store(!captured_.empty(), std::memory_order_relaxed);
+  }
+
   /// True if the calling thread has started captured work since the last call of this function.
   static bool take_captured() { return std::exchange(t_captured_, false); }
 
@@ -60,9 +74,6 @@ class CaptureWatch {
   /// True if a capture is still running. Removes captures that have ended.
   bool any(const Driver& driver) {
     MutexLock lock(mutex_);
-    // A stream that was destroyed after its capture without another NCCL call on it is still
-    // listed. CUDA does not define the result of a query of such a stream. Frameworks keep their
-    // streams.
     std::erase_if(captured_, [&](const auto& entry) {
       int status = kCaptureStatusNone;
       return driver.cuStreamIsCapturing(entry.second, &status) != driver_result::kSuccess ||
@@ -82,23 +93,16 @@ class CaptureWatch {
     return !gate_.caller_is_in_call() && (!works_in_background_ || gate_.caller_has_called());
   }
 
-  /// NCCL has queried the stream, and it is not being captured. Called at every launch: it costs
-  /// one load if no stream is listed.
-  void forget(DriverStream stream) {
-    if (!remembers_.load(std::memory_order_relaxed)) return;
-    // This name means a different stream in each thread, and another thread's may still be
-    // captured.
-    if (reinterpret_cast<uintptr_t>(stream) == kPerThreadStream) return;
-    MutexLock lock(mutex_);
-    std::erase_if(captured_, [&](const auto& entry) { return entry.second == stream; });
-    remembers_.store(!captured_.empty(), std::memory_order_relaxed);
-  }
-
   CallGate& gate_;
   std::atomic<bool> works_in_background_{false};
   Mutex mutex_;
   std::map<uint64_t, DriverStream> captured_ AMEM_GUARDED_BY(mutex_);  ///< by id of the capture
   std::atomic<bool> remembers_{false};  ///< captured_ is not empty; written with the mutex held
 };
+
+/// Intercepts the calls of the CUDA runtime and driver that destroy streams, in all images that
+/// call them by name, so that destroyed streams are forgotten. Calls that a program with the static
+/// CUDA runtime makes are not seen. Call it before start_interposition().
+void catch_stream_ends();
 
 }  // namespace amem
