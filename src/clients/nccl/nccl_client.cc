@@ -20,22 +20,28 @@ Scope and_nameless(Scope scope) {
 
 }  // namespace
 
-CommunicatorId NcclClient::identity_of_child(const void* parent, int color,
-                                             std::vector<int> excluded) {
-  const CommunicatorId id = gate.id_of(parent);
-  return id == kNameless ? id : derived_.next(parent, id, color, std::move(excluded));
+Identify NcclClient::identity_of_child(const void* parent, int color, std::vector<int> excluded) {
+  return [this, parent, color, excluded = std::move(excluded)] {
+    const CommunicatorId id = gate.id_of(parent);
+    return id == kNameless ? id : derived_.next(parent, id, color, excluded);
+  };
 }
 
 void NcclClient::communicator_ends(ncclComm_t communicator) {
   async_communicators.forget(communicator);
   derived_.forget(communicator);
   cycles.communicator_ends(communicator);
+  CommunicatorIds needed = gate.communicator_ids(), aborted = aborted_.since({});
+  needed.insert(needed.end(), aborted.begin(), aborted.end());
+  members.keep(needed);
 }
 
 int NcclClient::abort_communicator(ncclComm_t communicator, Exchange& exchange,
                                    const std::function<int()>& real) {
   if (communicator == nullptr) return real();
   const CommunicatorId id = gate.id_of(communicator);
+  // No import is running that began before their end.
+  if (imports_running == 0) aborted_.forget_ended();
   aborted_.begin(id);
   exchange.wake_imports();
   communicator_ends(communicator);
@@ -90,11 +96,6 @@ bool NcclClient::has_memory() {
 }
 
 Status NcclClient::check_pause() {
-  {
-    MutexLock lock(registry_.mutex);
-    if (!registry_.refusal.empty())
-      return make_error(ErrorKind::unsupported, 0, "%s", registry_.refusal.c_str());
-  }
   if (gate.caller_is_inside())
     return make_error(
         ErrorKind::misuse, 0,

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "clients/graphs/captured_graphs.h"
@@ -45,15 +46,16 @@ class NcclClient final : public Client, public GraphGate {
   AsyncCommunicators async_communicators{gate};
   Membership members;
   Cycles cycles;
+  std::atomic<int> imports_running{0};  ///< calls of cuMemImportFromShareableHandle
 
   /// NCCL has returned ncclInProgress, or may have.
   void note_in_progress() {
     captures.expect_background_work();
     async_communicators.note_in_progress();
   }
-  /// The identity of a communicator that is derived from `parent` (gate/communicator_id.h); none
-  /// if the parent has none.
-  CommunicatorId identity_of_child(const void* parent, int color, std::vector<int> excluded = {});
+  /// For a communicator that is being derived from `parent`: its identity, to be called once, when
+  /// NCCL has derived it (gate/communicator_id.h); none if the parent has none.
+  Identify identity_of_child(const void* parent, int color, std::vector<int> excluded = {});
   /// The application ends a communicator.
   void communicator_ends(ncclComm_t communicator);
   /// The application aborts a communicator, which `real` does. Imports from processes that may be

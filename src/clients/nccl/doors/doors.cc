@@ -58,11 +58,10 @@ int suspend_or_resume(NcclClient& client, int copy, const char* name, Comm comm,
 #define AMEM_DOOR_windows(name, parameters, arguments)                       \
   AMEM_DOOR(name, parameters, arguments, hook_context()->has_windows = true; \
             return inside(*client, kCopy, #name, comm, [&] { return real arguments; });)
-#define AMEM_DOOR_creates(name, parameters, arguments, parent, slot, identity, ...)                \
-  AMEM_DOOR(name, parameters, arguments,                                                           \
-            return make_communicator(                                                              \
-                *client, kCopy, #name, parent, slot, [&]() -> CommunicatorId { return identity; }, \
-                [&] { return real arguments; } __VA_OPT__(, ) __VA_ARGS__);)
+#define AMEM_DOOR_creates(name, parameters, arguments, parent, slot, identify, ...) \
+  AMEM_DOOR(name, parameters, arguments,                                            \
+            return make_communicator(*client, kCopy, #name, parent, slot, identify, \
+                                     [&] { return real arguments; } __VA_OPT__(, ) __VA_ARGS__);)
 #define AMEM_DOOR_shrinks(...) AMEM_DOOR_creates(__VA_ARGS__, true)
 #define AMEM_DOOR_ends_group(name, parameters, arguments)                                       \
   AMEM_DOOR(name, parameters, arguments,                                                        \

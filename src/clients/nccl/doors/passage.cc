@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/environment.h"
@@ -16,7 +17,7 @@ namespace {
 struct PendingCommunicator {
   Comm parent;
   Comm* slot;
-  CommunicatorId id;
+  Identify identify;
 };
 using PendingCommunicators = std::vector<PendingCommunicator>;
 
@@ -48,8 +49,8 @@ void choose_cumem() {
   if (before == nullptr || strcmp(before, "1") != 0) setenv("NCCL_CUMEM_ENABLE", "1", 1);
 }
 
-void add_when_group_ends(Comm parent, Comm* slot, const CommunicatorId& id) {
-  thread_value<PendingCommunicators>().push_back({parent, slot, id});
+void add_when_group_ends(Comm parent, Comm* slot, Identify identify) {
+  thread_value<PendingCommunicators>().push_back({parent, slot, std::move(identify)});
   t_has_pending = true;
 }
 
@@ -58,17 +59,23 @@ void end_making_in_group(NcclClient& client, int copy, int result) {
   t_has_pending = false;
   auto& all = thread_value<PendingCommunicators>();
   for (const PendingCommunicator& pending : all) {
-    Comm const comm = std::atomic_ref(*pending.slot).load(std::memory_order_acquire);
+    Comm* const slot = pending.slot;
+    Comm const comm =
+        slot == nullptr ? nullptr : std::atomic_ref(*slot).load(std::memory_order_acquire);
+    // A group that fails may leave communicators, which the application aborts.
+    const bool succeeded = result == ncclSuccess || result == ncclInProgress;
+    if (!succeeded && (comm == nullptr || pending.parent != nullptr)) continue;
+    const CommunicatorId id = pending.identify();
+    if (slot == nullptr) continue;
+    add_async(client, copy, comm != nullptr ? comm : pending.parent);
     // A parent that does not block is in progress until NCCL has filled the slot.
     if (comm == nullptr) {
-      client.gate.add_unseen(pending.id);
       client.note_in_progress();
-      add_async(client, copy, pending.parent);
+      client.async_communicators.expect_child(pending.parent, slot, id);
       continue;
     }
-    client.gate.add_communicator(comm, pending.id);
-    add_async(client, copy, comm);
-    add_member_count(client, copy, comm, pending.id, result);
+    client.gate.add_communicator(comm, id);
+    add_member_count(client, copy, comm, id, result);
   }
   all.clear();
 }

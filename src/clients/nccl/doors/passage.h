@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <utility>
+
 #include "amem_nccl_abi.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/doors/nccl_result.h"
@@ -91,21 +93,25 @@ void prepare_to_make();
 void end_making_in_group(NcclClient& client, int copy, int result);
 
 /// Records a communicator whose address NCCL stores in `slot` when the calling thread's group ends,
-/// or later, while `parent` is in progress.
-void add_when_group_ends(Comm parent, Comm* slot, const CommunicatorId& id);
+/// or later, while `parent` is in progress. `slot` is nullptr on a rank that gets none.
+void add_when_group_ends(Comm parent, Comm* slot, Identify identify);
 
-/// Runs `make`, which fills `slot`, and records the communicator and its identity. `identify` is
-/// called only if the gate lets the call in. `ignore_ended`: see CallGate::Entry.
-template <typename Identify, typename Make>
+/// The identity of a communicator that has no parent.
+inline Identify identity(const CommunicatorId& id) {
+  return [id] { return id; };
+}
+
+/// Runs `make`, which fills `slot`, and records the communicator and its identity.
+/// `ignore_ended`: see CallGate::Entry.
+template <typename Make>
 int make_communicator(NcclClient& client, int copy, const char* name, Comm parent, Comm* slot,
                       Identify identify, Make make, bool ignore_ended = false) {
   prepare_to_make();
   const auto call = [&] {
     if (client.settings.meet_peers) client.settings.meet_peers();
-    const CommunicatorId id = identify();
     const int result = make();
-    if ((result != ncclSuccess && result != ncclInProgress) || slot == nullptr) return result;
-    add_when_group_ends(parent, slot, id);
+    if (result != ncclSuccess && result != ncclInProgress) return result;
+    add_when_group_ends(parent, slot, std::move(identify));
     if (!client.gate.caller_is_in_group()) end_making_in_group(client, copy, result);
     return result;
   };

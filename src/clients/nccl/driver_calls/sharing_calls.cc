@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/nccl/nccl_client.h"
 
 namespace amem {
 namespace {
@@ -63,10 +64,13 @@ DriverResult hooks::cuMemExportToShareableHandle(HookContext& context, void* sha
 DriverResult hooks::cuMemImportFromShareableHandle(HookContext& context, DriverHandle* handle,
                                                    void* shareable, int type) {
   t_call_sequence.buffer_expected = false;  // the query was for the import
-  if (handle != nullptr && type == kHandleTypeFd) {
+  if (handle != nullptr && type == kHandleTypeFd && !context.gives_no_handles) {
     const int fd = static_cast<int>(reinterpret_cast<intptr_t>(shareable));
     DriverResult result = driver_result::kSuccess;
-    if (context.exchange->import_token(fd, handle, &result)) {
+    if (context.client != nullptr) ++context.client->imports_running;
+    const bool is_token = context.exchange->import_token(fd, handle, &result);
+    if (context.client != nullptr) --context.client->imports_running;
+    if (is_token) {
       if (result == driver_result::kSuccess)
         t_call_sequence.mapping_expected = is_our_handle(*handle) ? allocation_of(*handle) : 0;
       return result;

@@ -24,6 +24,11 @@ class AbortedCommunicators {
     --aborts_[id].running;
     aborts_[id].ended = Deadline::Clock::now();
   }
+  /// For when no import is running that began before an abort has ended.
+  void forget_ended() {
+    MutexLock lock(mutex_);
+    std::erase_if(aborts_, [](const auto& entry) { return entry.second.running == 0; });
+  }
   /// Those whose abort had not ended at this time.
   CommunicatorIds since(Time time) {
     MutexLock lock(mutex_);

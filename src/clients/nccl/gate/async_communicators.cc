@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 
 namespace amem {
 
@@ -14,13 +15,35 @@ void AsyncCommunicators::add(ncclComm_t communicator, AskFunction* real) {
   communicators_[communicator] = real;
 }
 
+void AsyncCommunicators::expect_child(ncclComm_t parent, ncclComm_t* slot,
+                                      const CommunicatorId& id) {
+  MutexLock lock(turns_);
+  children_.emplace(parent, std::pair(slot, id));
+  gate_.add_unseen(id);
+}
+
 int AsyncCommunicators::ask(AskFunction* real, ncclComm_t communicator, int* state) {
   MutexLock lock(turns_);
-  return real(communicator, state);
+  const int result = real(communicator, state);
+  if (result == ncclSuccess && state != nullptr && *state != ncclInProgress)
+    end_children(communicator, true);
+  return result;
+}
+
+void AsyncCommunicators::end_children(ncclComm_t parent, bool have_slots) {
+  const auto [begin, end] = children_.equal_range(parent);
+  for (auto child = begin; child != end; ++child) {
+    const auto& [slot, id] = child->second;
+    ncclComm_t const stored = have_slots ? std::atomic_ref(*slot).load() : nullptr;
+    gate_.remove_unseen(id, stored);
+    if (stored != nullptr) communicators_[stored] = communicators_[parent];
+  }
+  children_.erase(begin, end);
 }
 
 void AsyncCommunicators::forget(ncclComm_t communicator) {
   MutexLock lock(turns_);
+  end_children(communicator, false);
   communicators_.erase(communicator);
   gate_.remove_communicator(communicator);
 }

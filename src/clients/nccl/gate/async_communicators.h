@@ -4,7 +4,7 @@
 
 #include <atomic>
 #include <map>
-#include <vector>
+#include <utility>
 
 #include "amem_nccl_abi.h"
 #include "base/deadline.h"
@@ -41,7 +41,11 @@ class AsyncCommunicators {
   void note_in_progress() { any_.store(true, std::memory_order_relaxed); }
   /// True if NCCL may run work while no thread of the application is inside.
   bool any() const { return any_.load(std::memory_order_relaxed); }
-  /// A query by the application.
+  /// NCCL stores a child of `parent`, which is in progress, in `slot` later. Until then only its
+  /// identity is known (CallGate::add_unseen).
+  void expect_child(ncclComm_t parent, ncclComm_t* slot, const CommunicatorId& id);
+  /// A query by the application. The answer that the communicator is not in progress any more says
+  /// that NCCL has stored its children: until it returns, the application keeps their slots.
   int ask(AskFunction* real, ncclComm_t communicator, int* state);
   /// The application ends a communicator. It is not queried any more.
   void forget(ncclComm_t communicator);
@@ -52,11 +56,16 @@ class AsyncCommunicators {
 
  private:
   bool any_in_progress(const CommunicatorIds* ids);
+  /// NCCL has stored the children of the parent, or stores no more. Reads the slots if they exist.
+  void end_children(ncclComm_t parent, bool have_slots) AMEM_REQUIRES(turns_);
 
   CallGate& gate_;
   std::atomic<bool> any_{false};
   Mutex turns_;
   std::map<ncclComm_t, AskFunction*> communicators_ AMEM_GUARDED_BY(turns_);
+  /// By parent: where NCCL stores them, and their identities.
+  std::multimap<ncclComm_t, std::pair<ncclComm_t*, CommunicatorId>> children_
+      AMEM_GUARDED_BY(turns_);
 };
 
 }  // namespace amem

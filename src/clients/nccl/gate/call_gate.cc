@@ -19,7 +19,6 @@ namespace amem {
 namespace {
 
 constexpr int kGraceMs = 200;
-constexpr size_t kMostUnseen = 1000;  ///< what a message says has to be one packet
 
 /// Gives the record of a thread back when the thread ends, which may be inside a group.
 struct Owner {
@@ -216,7 +215,7 @@ void CallGate::forget_ended() {
 
 void CallGate::add_unseen(const CommunicatorId& id) {
   MutexLock lock(mutex_);
-  if (unseen_.size() < kMostUnseen) unseen_.push_back(id);
+  unseen_.push_back(id);
   update();
 }
 

@@ -144,6 +144,14 @@ class CallGate {
   /// Adds a communicator whose address NCCL stores later. Its identity is known to other processes,
   /// but calls on it are treated as nameless.
   void add_unseen(const CommunicatorId& id);
+  /// NCCL has stored it: it is `communicator`, or does not exist if that is nullptr.
+  void remove_unseen(const CommunicatorId& id, const void* communicator) {
+    MutexLock lock(mutex_);
+    const auto found = std::find(unseen_.begin(), unseen_.end(), id);
+    if (found != unseen_.end()) unseen_.erase(found);
+    if (communicator != nullptr) known_[communicator] = id;
+    update();
+  }
   /// True if one of `ids` is a communicator of this process. kNameless never is.
   bool knows_any(const CommunicatorIds& ids);
   bool has_nameless() {

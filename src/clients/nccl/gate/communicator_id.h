@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -25,6 +26,9 @@ inline bool contains(const CommunicatorIds& ids, const CommunicatorId& id) {
 /// not see. They may have any members.
 inline constexpr CommunicatorId kNameless{};
 
+/// The identity of a communicator that is being created, when it has been.
+using Identify = std::function<CommunicatorId()>;
+
 /// The identity of a communicator created from unique ids (ncclCommInitRank). Equal on all ranks,
 /// because all pass the same bytes. ncclUniqueId contains random data and the root's address, so no
 /// two communicators share it.
@@ -34,7 +38,8 @@ CommunicatorId communicator_from_bytes(const void* unique_ids, size_t size_bytes
 /// ncclCommShrink), equal in all participating processes. NCCL requires that all members of the
 /// parent make the same derivations in the same order, so the identity contains the number of
 /// earlier derivations of the same kind: every member takes part in a split, every remaining member
-/// in a shrink. Calls that amem refuses are not counted.
+/// in a shrink. Only derivations that have succeeded are counted: a call that fails on one rank,
+/// and is repeated there, has to give the child the number that it has on the others.
 ///
 /// Thread-safe.
 class DerivedCommunicators {

@@ -26,10 +26,15 @@ int Membership::ranks_of(const CommunicatorId& id) {
   return known == ranks_.end() ? 0 : known->second;
 }
 
+void Membership::keep(const CommunicatorIds& existing) {
+  MutexLock lock(mutex_);
+  std::erase_if(ranks_, [&](const auto& entry) { return !contains(existing, entry.first); });
+}
+
 void Membership::forget(const CommunicatorIds& ours) {
+  keep(ours);
   MutexLock lock(mutex_);
   said_.clear();
-  std::erase_if(ranks_, [&](const auto& entry) { return count_of(ours, entry.first) == 0; });
 }
 
 void Membership::note(const InstanceId& process, CommunicatorIds said) {

@@ -23,6 +23,8 @@ class Membership {
   /// That number; 0 if it is not known.
   int ranks_of(const CommunicatorId& id);
 
+  /// Removes the numbers of ranks of other communicators.
+  void keep(const CommunicatorIds& existing);
   /// Removes the information of earlier pauses, because communicators may have been created since.
   /// `ours` are the existing communicators.
   void forget(const CommunicatorIds& ours);
