@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -14,6 +15,8 @@
 extern "C" {
 void* user_malloc(size_t size_bytes);
 int user_free(void* pointer);
+int user_malloc_result(size_t size_bytes);
+int user_malloc_nowhere(size_t size_bytes);
 int cudaMemset(void* pointer, int value, size_t size_bytes);
 int cudaMemcpyToHost(void* to, const void* from, size_t size_bytes);
 }
@@ -128,6 +131,38 @@ TEST_F(CppMemory, RegionCoversItsScope) {
   EXPECT_EQ(totals("kv_cache").allocated_bytes, kBytes);
   EXPECT_EQ(totals(nullptr).allocated_bytes, 2 * kBytes);
   for (void* each : {weights, scratch, cache, outside}) EXPECT_EQ(user_free(each), 0);
+}
+
+// The runtime makes the context of a thread's device current in each of its calls.
+TEST_F(CppMemory, RegionOfAThreadWithoutAContextHasOne) {
+  std::thread([] {
+    const Region region("weights");
+    void* const weights = user_malloc(kBytes);
+    ASSERT_NE(weights, nullptr);
+    EXPECT_EQ(totals("weights").allocated_bytes, kBytes);
+    EXPECT_EQ(cudaMemset(weights, 1, kBytes), 0);
+    EXPECT_EQ(user_free(weights), 0);
+  }).join();
+}
+
+TEST_F(CppMemory, CallOfNothingInARegionIsTheRuntimes) {
+  const int nothing = user_malloc_result(0), nowhere = user_malloc_nowhere(kBytes);
+  EXPECT_NE(nothing, 0) << "that of the driver";
+  EXPECT_NE(nowhere, 0);
+  const Region region("weights");
+  EXPECT_EQ(user_malloc_result(0), nothing);
+  EXPECT_EQ(user_malloc_nowhere(kBytes), nowhere);
+  EXPECT_EQ(totals(nullptr).allocated_bytes, 0u);
+}
+
+TEST_F(CppMemory, MemoryOutsideRegionsIsTheRuntimes) {
+  void* const plain = user_malloc(kBytes);
+  EXPECT_EQ(totals(nullptr).allocated_bytes, 0u);
+  ASSERT_EQ(cudaMemset(plain, 5, kBytes), 0);
+  pause();
+  EXPECT_EQ(read(plain), all(5)) << "it is not paused";
+  resume();
+  EXPECT_EQ(user_free(plain), 0);
 }
 
 TEST_F(CppMemory, FailedCallsThrow) {

@@ -17,6 +17,8 @@ int user_malloc_result(size_t size_bytes) {
   return cudaMalloc(&pointer, size_bytes);
 }
 
+int user_malloc_nowhere(size_t size_bytes) { return cudaMalloc(NULL, size_bytes); }
+
 int user_free(void* pointer) { return cudaFree(pointer); }
 
 // By value, as cudaIpcMemHandle_t.

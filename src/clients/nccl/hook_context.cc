@@ -10,9 +10,7 @@
 namespace amem {
 
 DriverResult still_copied(const HookContext& context) {
-  AMEM_LOG(error, -1,
-           "a driver call of NCCL fails: a pause or resume still copies the memory after %ld ms "
-           "(AMEM_TIMEOUT_MS)",
+  AMEM_LOG(error, -1, "a driver call of NCCL fails: its memory is still copied after %ld ms",
            context.timeout_ms);
   return driver_result::kNotReady;
 }
@@ -39,6 +37,17 @@ size_t driver_bytes(const HookContext& context, size_t size_bytes) {
 void refuse_pauses(HookContext& context, std::string because) {
   MutexLock lock(context.registry->mutex);
   if (context.registry->refusal.empty()) context.registry->refusal = std::move(because);
+}
+
+void forward_unknown_form(const std::string& look_up) {
+  if (hook_context() == nullptr) make_hook_context();
+  if (hook_context() == nullptr) return;
+  hook_context()->gives_no_handles = true;
+  refuse_pauses(*hook_context(),
+                look_up +
+                    " returned a function that this version of amem does not know: the driver "
+                    "has another form of it, or another library wraps it; update amem, or "
+                    "start without that library");
 }
 
 RegisteredRange::RegisteredRange(HookContext* context, DeviceAddress address, size_t size_bytes)

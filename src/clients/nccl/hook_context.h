@@ -30,6 +30,10 @@ struct HookContext {
   NcclClient* client = nullptr;  ///< for calls through doors
   long timeout_ms = 60000;
   long gate_timeout_ms = 60000;
+  /// Set when a hooked function arrived in a form that amem does not know: the hooks give out no
+  /// more handles of amem, which that function would not understand. They go on to answer for
+  /// those that they gave out before.
+  std::atomic<bool> gives_no_handles{false};
   /// Places NCCL's buffers in slabs (AMEM_SLAB).
   bool slabs = false;
   /// Pauses release memory that is bound to multicast objects (AMEM_RELEASE_MULTICAST).
@@ -117,6 +121,9 @@ size_t driver_bytes(const HookContext& context, size_t size_bytes);
 
 /// Later pauses are refused for this reason, or for an earlier one.
 void refuse_pauses(HookContext& context, std::string because);
+/// A caller of hooks uses another form of a hooked function, found by `look_up`. Later pauses are
+/// refused, and memory is the driver's from now on.
+void forward_unknown_form(const std::string& look_up);
 
 /// All memory that is mapped in the range, or whose backing has the handle, stays while a call
 /// registers it: a pause that runs at the same time must not release pages that the call has

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "clients/nccl/driver_calls/entry_points.h"
@@ -32,7 +33,8 @@ std::span<const LibraryCall> shared_library_calls() {
 
 DriverResult create_symmetric(HookContext& context, DriverHandle* handle, size_t size_bytes,
                               const AllocationProperties* properties, unsigned long long flags) {
-  if (handle == nullptr || properties == nullptr || properties->location.type != kLocationDevice)
+  if (handle == nullptr || properties == nullptr || properties->location.type != kLocationDevice ||
+      context.gives_no_handles)
     return context.driver->cuMemCreate(handle, size_bytes, properties, flags);
   DriverHandle real = 0;
   const DriverResult result = context.driver->cuMemCreate(&real, size_bytes, properties, flags);
@@ -48,7 +50,10 @@ void* library_entry(std::span<const LibraryCall> own, const char* name, void* fu
     for (const LibraryCall& call : calls) {
       if (strcmp(call.name, name) != 0) continue;
       const auto address = reinterpret_cast<uintptr_t>(function);
-      if (address == 0 || address != first_definition(call.symbol)) return function;
+      if (address != first_definition(call.symbol)) {
+        if (address != 0) forward_unknown_form(std::string("a look-up of ") + name);
+        return function;
+      }
       call.real->store(address);
       return const_cast<void*>(call.entry);
     }

@@ -3,6 +3,7 @@
 // Hooks on handles: granularity, create, release, retain, properties.
 #include <utility>
 
+#include "base/environment.h"
 #include "base/log.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/driver_calls/entry_points.h"
@@ -109,7 +110,7 @@ DriverResult hooks::cuMemGetAllocationGranularity(HookContext& context, size_t* 
   const DriverResult result =
       context.driver->cuMemGetAllocationGranularity(granularity_bytes, properties, option);
   const bool for_buffer = result == driver_result::kSuccess && option == kGranularityMinimum &&
-                          fits_a_slab(*properties);
+                          fits_a_slab(*properties) && !context.gives_no_handles;
   t_call_sequence.buffer_expected = for_buffer;
   if (for_buffer && context.on_first_buffer && !context.had_buffer.exchange(true))
     context.on_first_buffer(properties->location.id);
@@ -122,7 +123,8 @@ DriverResult hooks::cuMemGetAllocationGranularity(HookContext& context, size_t* 
 DriverResult hooks::cuMemCreate(HookContext& context, DriverHandle* handle, size_t size_bytes,
                                 const AllocationProperties* properties, unsigned long long flags) {
   // Host memory (NCCL's SHM transport) is not on a GPU and keeps the driver's handle.
-  if (handle == nullptr || properties == nullptr || properties->location.type != kLocationDevice)
+  if (handle == nullptr || properties == nullptr || properties->location.type != kLocationDevice ||
+      context.gives_no_handles)
     return context.driver->cuMemCreate(handle, size_bytes, properties, flags);
 
   if (context.captures != nullptr) context.captures->note_allocation();
@@ -158,9 +160,14 @@ DriverResult hooks::cuMemRetainAllocationHandle(HookContext& context, DriverHand
   if (handle != nullptr) {
     const auto at = reinterpret_cast<DeviceAddress>(address);
     MutexLock lock(context.registry->mutex);
-    if (const Mapping* mapping = context.registry->mapping_at(at)) {
-      ++context.registry->find(mapping->allocation)->handle_references;
-      *handle = handle_of(mapping->allocation);
+    const Mapping* const mapping = context.registry->mapping_at(at);
+    Allocation* const found =
+        mapping != nullptr ? context.registry->find(mapping->allocation) : nullptr;
+    // The application's own memory has no handle yet that a hook has given out.
+    if (found != nullptr &&
+        (!context.gives_no_handles || is_reserved_tag(context.registry->backing_of(*found).tag))) {
+      ++found->handle_references;
+      *handle = handle_of(found->id);
       return driver_result::kSuccess;
     }
     // An address between two allocations of a slab: mapped in the driver, but not by NCCL.

@@ -60,10 +60,10 @@ HookContext* hook_context_for_look_up() {
 /// The function to return in place of `real`, the driver's answer for this name and version.
 ///
 /// cuGetProcAddress returns the address that libcuda exports for the form (measured: H100, driver
-/// 580.159, 2026-11-21), so the address identifies the form. An unknown form is returned unchanged,
-/// and later pauses are refused, because amem would miss allocations. The form of a watched
-/// function for per-thread default streams is returned unchanged: the runtime looks it up too, but
-/// NCCL is not built to use it.
+/// 580.159, 2026-11-21), so the address identifies the form. An unknown form is returned unchanged.
+/// So is a function that another library wraps for dlsym(3), by which amem has found its own, but
+/// not for cuGetProcAddress. The form of a watched function for per-thread default streams is
+/// returned unchanged: the runtime looks it up too, but NCCL is not built to use it.
 void* answer_for(const char* name, int version, uint64_t flags, void* real) {
   HookContext& context = *hook_context();
   if (real == nullptr) return real;
@@ -75,9 +75,8 @@ void* answer_for(const char* name, int version, uint64_t flags, void* real) {
              (hook.handling != Handling::watched || (flags & kPerThreadDefaultStream) == 0);
   }
   if (named)
-    refuse_pauses(context, std::string("the driver has a form of ") + name + " for CUDA version " +
-                               std::to_string(version) +
-                               " that this version of amem does not know");
+    forward_unknown_form(std::string("a look-up of ") + name + " for CUDA version " +
+                         std::to_string(version));
   return real;
 }
 
@@ -181,6 +180,7 @@ void* hooked_dlsym(void* handle, const char* name) {
   if (real == nullptr || context == nullptr || context->forward_only) return real;
   const Hook* const hook = hook_of(name);
   if (hook != nullptr && hook->real(*context->driver) == real) return hook->entry_point;
+  if (hook != nullptr) forward_unknown_form(std::string("dlsym(") + name + ")");
   return registers_memory(name) ? registration_hook(name, real) : real;
 }
 
