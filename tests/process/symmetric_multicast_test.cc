@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Symmetric memory of amem with multicast, on the simulated GPU.
 #include "tests/process/meeting.h"
+#include "tests/process/progress.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -109,6 +110,25 @@ TEST_F(MulticastTest, DestroyedHandleLeavesNothing) {
   EXPECT_EQ(descriptors(0), of_0);
   EXPECT_EQ(descriptors(1), of_1);
   for (const std::string& unbound : job->all("calls_of cuMulticastUnbind")) EXPECT_EQ(unbound, "2");
+}
+
+// Kernels use the multicast address until they end.
+TEST_F(MulticastTest, DestructionWaitsForTheWorkOfTheDevice) {
+  const auto job = met(2);
+  jobs::RankProcess& rank = (*job)[0];
+  const auto calls = [&](const std::string& function) {
+    return std::stol(rank.ask("calls_of " + function));
+  };
+  const long waits = calls("cuMemFreeHost");
+  rank.ask("begin_work");
+  rank.ask("thread destroyer sym_destroy h");
+  wait_for("the call waits for the device, or goes on",
+           [&] { return calls("cuMemFreeHost") > waits || calls("cuMulticastUnbind") > 0; });
+  EXPECT_EQ(calls("cuMulticastUnbind"), 0);
+  rank.ask("end_work");
+  rank.ask("wait destroyer");
+  EXPECT_EQ(calls("cuMulticastUnbind"), 1);
+  (*job)[1].ask("sym_destroy h");
 }
 
 TEST_F(MulticastTest, SwitchIsOffByDefaultAndNothingIsCalled) {
