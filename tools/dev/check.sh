@@ -35,6 +35,12 @@ tidy() {
   printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet --system-headers -p "$build"
 }
 
+# The library with link-time optimization, in which the compiler compares the types of all files: a name has one
+# definition.
+one_definition() {
+  cmake --preset odr && cmake --build build/odr --parallel "$(nproc)" --target amem_nccl
+}
+
 # The tests that carry these labels, under a sanitizer; the checks themselves are not run again.
 sanitized() {
   local kernel=()
@@ -76,6 +82,7 @@ for check in tools/check_*.py; do
 done
 run_check headers cmake --build "$build" --parallel "$(nproc)" --target headers_alone
 run_check selftest python3 tools/selftest/test_checks.py
+run_check odr one_definition
 run_check tidy tidy
 run_check orders orders
 run_check without_slabs without_slabs
