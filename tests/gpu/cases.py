@@ -144,6 +144,8 @@ def _torch(build: Path, ranks: int) -> list[Case]:
     cases.append(Case("torch.nvshmem", [*job, str(HERE / "torch_nvshmem.py")], 180, variables=nvshmem))
     for way in ("register", "window"):
         cases.append(Case(f"torch.windows.{way}", [*job, str(HERE / "torch_windows.py"), way], 180))
+    for way in ("graph", "register", "window"):
+        cases.append(Case(f"torch.registered_busy.{way}", [*job, str(HERE / "torch_registered_busy.py"), way], 240))
     rl_step = str(ROOT / "examples" / "rl_step.py")
     cases.append(Case("torch.rl_step", [*amem_run, sys.executable, rl_step], 240))
     same = [sys.executable, str(HERE / "same_results.py"), "--amem", amem_run[0], "--ranks", str(ranks)]
