@@ -12,6 +12,7 @@
 namespace amem {
 
 Status reserve_descriptors(size_t wanted) {
+  if (wanted == 0) return ok_status();
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return os_error(errno, "getrlimit(RLIMIT_NOFILE)");
   size_t free = 0;

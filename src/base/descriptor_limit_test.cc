@@ -4,11 +4,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <functional>
 
 namespace amem {
@@ -52,6 +57,34 @@ TEST(ReserveDescriptors, LeavesALimitThatIsHighEnough) {
       under_limits(150, 200,
                    [] { return reserve_descriptors(50).ok() && soft_limit() == 150 ? 0 : 1; }),
       0);
+}
+
+/// From now on the kernel refuses to say or change limits, as a container may tell it to.
+bool refuse_limits() {
+  const auto refused = static_cast<uint32_t>(SECCOMP_RET_ERRNO | EPERM);
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getrlimit, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, refused),
+  };
+  const sock_fprog program{sizeof rules / sizeof *rules, rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(ReserveDescriptors, NeedsNoLimitWhereNothingIsNeeded) {
+  EXPECT_EQ(under_limits(32, 200,
+                         [] {
+                           if (!refuse_limits()) return 1;
+                           rlimit limit{};
+                           if (getrlimit(RLIMIT_NOFILE, &limit) == 0) return 2;
+                           if (!reserve_descriptors(0).ok()) return 3;
+                           const Status refused = reserve_descriptors(1);
+                           return !refused.ok() && refused.error().code == EPERM ? 0 : 4;
+                         }),
+            0);
 }
 
 TEST(ReserveDescriptors, SaysWhatTheHardLimitAllows) {
