@@ -155,6 +155,48 @@ TEST_F(TensorClientTest, AddressesOfTheLastFreedMemoryAreKept) {
   EXPECT_FALSE(g_driver.reserved.contains(addresses.front()));
 }
 
+/// Every handle is that of one allocation of another process.
+class OneImport : public NoExchange {
+ public:
+  explicit OneImport(Registry& registry) : registry_(registry) {}
+  std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes&) override {
+    MutexLock lock(registry_.mutex);
+    return handle_of(registry_.add_import({owner_, 1, 2, 1, 0, 0, kPage, 4711, "weights"}).id);
+  }
+
+ private:
+  Registry& registry_;
+  const InstanceId owner_ = random_instance_id();
+};
+
+class OpenedMemoryTest : public TensorClientTest {
+ protected:
+  size_t imports() {
+    MutexLock lock(registry_.mutex);
+    return registry_.allocations().size();
+  }
+  OneImport one_{registry_};
+  TensorClient opener_{driver_, registry_, devices_, one_, 1000};
+};
+
+TEST_F(OpenedMemoryTest, IsGoneAfterAsManyClosesAsOpens) {
+  std::set<DeviceAddress> addresses;
+  for (int i = 0; i < 3; ++i) addresses.insert(opener_.open({}, 0).value().value());
+  ASSERT_EQ(addresses.size(), 1u);
+  const DeviceAddress address = *addresses.begin();
+
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(opener_.close(address).value().ok());
+    EXPECT_EQ(imports(), 1u) << "it is still open";
+    EXPECT_EQ(one_.forgotten, 0);
+  }
+  EXPECT_TRUE(opener_.close(address).value().ok());
+
+  EXPECT_EQ(imports(), 0u);
+  EXPECT_EQ(one_.forgotten, 1) << "its owner keeps it";
+  EXPECT_FALSE(opener_.close(address).has_value());
+}
+
 TEST_F(TensorClientTest, AllocationThatFailsAtAnyCallLeavesNothing) {
   for (int nth = 1; nth <= 5; ++nth) {
     g_driver.calls = 0;
