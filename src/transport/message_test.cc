@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "tests/support/message_samples.h"
 
@@ -15,15 +16,6 @@ std::vector<uint8_t> sample_of(size_t index) {
   std::vector<uint8_t> sample = from_hex(message_samples()[index].golden);
   EXPECT_TRUE(decode(sample).ok());
   return sample;
-}
-
-/// The sample of a type with the 16-bit count at `offset` replaced and enough bytes behind it.
-std::vector<uint8_t> with_count(size_t index, size_t offset, size_t count) {
-  std::vector<uint8_t> bytes = sample_of(index);
-  bytes[offset] = static_cast<uint8_t>(count & 0xff);
-  bytes[offset + 1] = static_cast<uint8_t>(count >> 8);
-  bytes.resize(kMaxMessageBytes);
-  return bytes;
 }
 
 TEST(Message, HasTheBytesOfTheWireDocument) {
@@ -88,20 +80,6 @@ TEST(Message, WithAnyByteChangedIsRefusedOrReadWithoutLoss) {
   EXPECT_GT(refused, 1000u);
 }
 
-TEST(Message, CountsOverTheirLimitsAreRefused) {
-  constexpr size_t kBody = 12;
-  EXPECT_FALSE(decode(with_count(1, kBody, kMaxFds + 1)).ok());              // Fetch items
-  EXPECT_FALSE(decode(with_count(2, kBody, kMaxFds + 1)).ok());              // outcomes
-  EXPECT_FALSE(decode(with_count(2, kBody + 5, kMaxScope + 1)).ok());        // paused_scope
-  EXPECT_FALSE(decode(with_count(3, kBody + 4, kMaxScope + 1)).ok());        // Revoke
-  EXPECT_FALSE(decode(with_count(4, kBody + 1, kMaxReasonBytes + 1)).ok());  // Revoked
-  EXPECT_FALSE(decode(with_count(4, kBody + 7, kMaxScope + 1)).ok());        // its communicators
-  EXPECT_FALSE(decode(with_count(5, kBody, kMaxFds + 1)).ok());              // Restore
-  EXPECT_FALSE(decode(with_count(7, kBody, kMaxDrops + 1)).ok());            // Drop
-  EXPECT_FALSE(decode(with_count(9, kBody, kMaxJsonBytes + 1)).ok());        // StatusReply
-  EXPECT_FALSE(decode(std::vector<uint8_t>(kMaxMessageBytes + 1, 1)).ok());
-}
-
 TEST(Message, TheLargestOfEachTypeFitsInAPacket) {
   Fetched fetched;
   fetched.outcomes.resize(kMaxFds);
@@ -132,19 +110,97 @@ TEST(Message, TheLargestOfEachTypeFitsInAPacket) {
   }
 }
 
-TEST(Message, OverItsLimitsIsNotWritten) {
-  Fetch fetch;
-  fetch.items.resize(kMaxFds + 1);
-  Drop drop;
-  drop.allocations.resize(kMaxDrops + 1);
-  Revoked revoked;
-  revoked.scope.resize(kMaxScope + 1);
+/// A list or text of a message, with so many elements of so many bytes.
+struct Limited {
+  size_t most, count_at, element_bytes;
+  std::function<Message(size_t)> with;
+};
 
-  EXPECT_EQ(encode(1, fetch).error().kind, ErrorKind::misuse);
-  EXPECT_EQ(encode(0, drop).error().kind, ErrorKind::misuse);
-  EXPECT_EQ(encode(1, revoked).error().kind, ErrorKind::misuse);
-  EXPECT_EQ(encode(1, StatusReply{std::string(kMaxJsonBytes + 1, ' ')}).error().kind,
-            ErrorKind::misuse);
+const std::vector<Limited>& all_limited() {
+  static const std::vector<Limited> all = {
+      {kMaxFds, 12, 17, [](size_t n) { return Fetch{std::vector<Fetch::Item>(n)}; }},
+      {kMaxFds, 12, 1,
+       [](size_t n) {
+         return Fetched{std::vector<Fetched::Outcome>(n), {}, ""};
+       }},
+      {kMaxScope, 14, 16,
+       [](size_t n) {
+         return Fetched{{}, std::vector<ScopeId>(n), ""};
+       }},
+      {kMaxTags, 16, 3,
+       [](size_t n) {
+         return Revoke{1, std::vector<Tag>(n, "a"), {}};
+       }},
+      {kMaxTagBytes, 18, 1,
+       [](size_t n) {
+         return Revoke{1, {Tag(n, 'a')}, {}};
+       }},
+      {kMaxScope, 18, 16,
+       [](size_t n) {
+         return Revoke{1, {}, std::vector<ScopeId>(n)};
+       }},
+      {kMaxStaying, 20, 8,
+       [](size_t n) {
+         return Revoke{1, {}, {}, std::vector<uint64_t>(n)};
+       }},
+      {kMaxReasonBytes, 13, 1,
+       [](size_t n) {
+         return Revoked{false, std::string(n, 'x')};
+       }},
+      {kMaxScope, 15, 16,
+       [](size_t n) {
+         return Revoked{true, "", std::vector<ScopeId>(n)};
+       }},
+      {kMaxFds, 14, 8,
+       [](size_t n) {
+         return Restore{"", std::vector<uint64_t>(n)};
+       }},
+      {kMaxDrops, 12, 8, [](size_t n) { return Drop{std::vector<AllocationId>(n)}; }},
+      {kMaxJsonBytes, 12, 1, [](size_t n) { return StatusReply{std::string(n, ' ')}; }},
+      {kMaxScope, 14, 16,
+       [](size_t n) {
+         return PauseNotice{"", std::vector<ScopeId>(n)};
+       }},
+      {kMaxTagBytes, 12, 1, [](size_t n) { return ResumeRequest{Tag(n, 'a')}; }}};
+  return all;
+}
+
+uint64_t id_for(const Message& message) { return role_of(message) == Role::notice ? 0 : 1; }
+
+TEST(Message, IsReadUpToItsLimitsAndNoFurther) {
+  for (const Limited& limited : all_limited()) {
+    const Message at = limited.with(limited.most);
+    std::vector<uint8_t> bytes = encode(id_for(at), at).value();
+    ASSERT_TRUE(decode(bytes).ok()) << name_of(at) << " " << limited.most;
+    ASSERT_EQ(bytes[limited.count_at] | bytes[limited.count_at + 1] << 8,
+              static_cast<int>(limited.most));
+    bytes[limited.count_at] = (limited.most + 1) & 0xff;
+    bytes[limited.count_at + 1] = static_cast<uint8_t>((limited.most + 1) >> 8);
+    const auto first = bytes.begin() + static_cast<ptrdiff_t>(limited.count_at) + 2;
+    const std::vector<uint8_t> element(first,
+                                       first + static_cast<ptrdiff_t>(limited.element_bytes));
+    bytes.insert(first, element.begin(), element.end());
+
+    const auto past = decode(bytes);
+
+    ASSERT_FALSE(past.ok()) << name_of(at) << " " << limited.most;
+    EXPECT_NE(past.error().message.find("over its limits"), std::string::npos)
+        << past.error().message;
+  }
+  EXPECT_FALSE(decode(std::vector<uint8_t>(kMaxMessageBytes + 1, 1)).ok());
+}
+
+// But a reason, which is cut.
+TEST(Message, IsWrittenUpToItsLimitsAndNoFurther) {
+  for (const Limited& limited : all_limited()) {
+    if (limited.most == kMaxReasonBytes) continue;
+    const Message past = limited.with(limited.most + 1);
+
+    const auto refused = encode(id_for(past), past);
+
+    ASSERT_FALSE(refused.ok()) << name_of(past) << " " << limited.most;
+    EXPECT_EQ(refused.error().kind, ErrorKind::misuse);
+  }
 }
 
 TEST(Message, ReasonsAreCutAndCleanedNotRefused) {
