@@ -65,6 +65,27 @@ TEST_F(Bystander, CallsOfRanksThatShareNoMemoryWait) {
   expect_released_by_resume(job);
 }
 
+// NCCL fills in such a child later, so that amem does not know its address when its name is shared.
+TEST_F(Bystander, CallsOnTheChildOfANonBlockingSplitWait) {
+  if (real_gpu()) GTEST_SKIP() << "needs simulated GPUs: the checks are of calls that block";
+  jobs::Job job(setup_, 4, {{"NCCL_P2P_DISABLE", "1"}});
+  job.use_devices({0, 1, 2, 3});
+  const std::string id = job[0].ask("unique");
+  for (int rank = 0; rank < 4; ++rank)
+    job[rank].order("make_async parent 4 " + std::to_string(rank) + " " + id);
+  for (int rank = 0; rank < 4; ++rank) job[rank].answer();
+  job.all("settle parent");
+  for (int rank = 0; rank < 4; ++rank)
+    job[rank].ask("split_async parent world 0 " + std::to_string(rank));
+  for (const char* order : {"settle parent", "take world", "destroy parent"}) job.all(order);
+  job.all("all_reduce world 2000");
+
+  job[0].ask("pause");
+
+  expect_held_back(job);
+  expect_released_by_resume(job);
+}
+
 TEST_F(Bystander, CallFailsAtOnceWhenThePausedMemberHasEnded) {
   jobs::Job job(setup_, 4);
   connect(job);
