@@ -3,6 +3,7 @@
 #include "jobs/child_orders.h"
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <stdexcept>
 
 #include "amem.h"
+#include "jobs/order_loop.h"
 #include "nccl.h"
 
 namespace jobs {
@@ -74,6 +76,52 @@ std::string exec_child(Words&) {
   });
 }
 
+/// The same by another function, with the input of the child.
+std::string exec_child_by(pid_t (*start)(int input)) {
+  int ends[2];
+  if (g_child != -1 || pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no child now");
+  g_child = start(ends[0]);
+  close(ends[0]);
+  g_childs_input = ends[1];
+  if (g_child <= 0) throw std::runtime_error("no child was started");
+  return std::to_string(g_child);
+}
+
+std::string spawn_child(Words&) {
+  return exec_child_by([](int input) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+    std::string name = "cat";
+    char* arguments[] = {name.data(), nullptr};
+    pid_t child = -1;
+    const int failed = posix_spawn(&child, "/bin/cat", &actions, nullptr, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return failed != 0 ? pid_t{-1} : child;
+  });
+}
+
+std::string vfork_child(Words&) {
+  return exec_child_by([](int input) {
+    const pid_t child = vfork();
+    if (child != 0) return child;
+    dup2(input, STDIN_FILENO);
+    execl("/bin/cat", "cat", static_cast<char*>(nullptr));
+    _exit(127);
+  });
+}
+
+/// Runs in the place of this program.
+[[noreturn]] void become(const char* program, const char* name) {
+  dup2(answers_descriptor(), STDOUT_FILENO);
+  execl(program, name, static_cast<char*>(nullptr));
+  _exit(127);
+}
+
+std::string exec(Words&) { become("/bin/cat", "cat"); }
+
+std::string exec_rank(Words&) { become("/proc/self/exe", "amem_rank"); }
+
 std::string end_child(Words&) {
   if (g_child == -1) throw std::runtime_error("no child");
   close(g_childs_input);
@@ -86,7 +134,9 @@ std::string end_child(Words&) {
 }  // namespace
 
 Orders child_orders() {
-  return {{"fork_child", fork_child}, {"exec_child", exec_child}, {"end_child", end_child}};
+  return {{"fork_child", fork_child},   {"exec_child", exec_child}, {"spawn_child", spawn_child},
+          {"vfork_child", vfork_child}, {"end_child", end_child},   {"exec", exec},
+          {"exec_rank", exec_rank}};
 }
 
 }  // namespace jobs

@@ -13,6 +13,12 @@
 
 namespace jobs {
 
+namespace {
+int g_answers = STDOUT_FILENO;
+}
+
+int answers_descriptor() { return g_answers; }
+
 std::string answer_to(const Orders& orders, const std::string& line) {
   Words words(line);
   std::string name, answer;
@@ -30,9 +36,9 @@ std::string answer_to(const Orders& orders, const std::string& line) {
 
 void follow_orders(const Orders& orders) {
   // Orders and answers have the pipe for themselves: what NCCL prints goes to standard error.
-  const int answers = dup(STDOUT_FILENO);
+  g_answers = dup(STDOUT_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
-  FILE* const out = fdopen(answers, "w");
+  FILE* const out = fdopen(g_answers, "w");
   // With stdio, a thread that waits for a line would hold the lock of stdin, and exit() on another
   // one would wait for it (glibc 2.39, _IO_cleanup).
   std::ios::sync_with_stdio(false);

@@ -17,6 +17,9 @@ std::string answer_to(const Orders& orders, const std::string& line);
 /// ranks to do the same.
 [[noreturn]] void follow_orders(const Orders& orders);
 
+/// The descriptor of these replies.
+int answers_descriptor();
+
 /// For a rank program called with `version`: prints the version of its NCCL. Returns the exit code.
 int print_version();
 

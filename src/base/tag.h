@@ -16,7 +16,7 @@ using Tag = std::string;
 using Tags = std::set<Tag>;
 
 inline constexpr size_t kMaxTagBytes = 64;
-/// Maximum number of tags in a process and in a message.
+/// Maximum number of tags in a message.
 inline constexpr size_t kMaxTags = 256;
 
 /// 1 to 64 letters, digits, '_', '-', '.', ':' or '/'. The name is used in JSON, in messages and on

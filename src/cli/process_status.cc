@@ -50,15 +50,16 @@ void take_packets(Query& query) {
     if (packet.ok() && !packet.value()) return;
     const auto envelope = packet.ok() ? decode(packet.value()->bytes) : packet.error();
     if (envelope.ok() && std::holds_alternative<Hello>(envelope.value().message)) continue;
+    const auto* const reply =
+        envelope.ok() ? std::get_if<StatusReply>(&envelope.value().message) : nullptr;
+    if (reply != nullptr) query.status.json += reply->json;
+    // A part of the maximum size is not the last one.
+    if (reply != nullptr && reply->json.size() == kMaxJsonBytes) continue;
     query.socket.reset();
     query.has_ended =
         !envelope.ok() && envelope.error().kind == ErrorKind::peer && !dial(query.instance).ok();
-    if (!envelope.ok()) {
-      query.status.silence = envelope.error().message;
-    } else if (const auto* reply = std::get_if<StatusReply>(&envelope.value().message)) {
-      query.status.json = reply->json;
-      query.status.silence.clear();
-    }
+    if (!envelope.ok()) query.status.silence = envelope.error().message;
+    if (reply != nullptr) query.status.silence.clear();
   }
 }
 

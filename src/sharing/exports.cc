@@ -39,11 +39,21 @@ Allocation* Exports::find_exported(AllocationId id, uint64_t nonce) {
   return is_exported ? allocation : nullptr;
 }
 
-Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const InstanceId& importer,
-                                     Fetched* answer, std::vector<UniqueFd>* fds) {
+Status Exports::check_length(const Scope& scope) {
+  if (scope.size() <= kMaxScope) return ok_status();
+  return make_error(ErrorKind::unsupported, 0,
+                    "this process has %zu communicators, and other processes can be notified of "
+                    "%zu at most: destroy those that are not used",
+                    scope.size(), kMaxScope);
+}
+
+Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& from, Fetched* answer,
+                                     std::vector<UniqueFd>* fds) {
+  const InstanceId& importer = from.instance;
   Allocation* allocation = find_exported(item.allocation, item.nonce);
   if (allocation == nullptr) return Fetched::Outcome::unknown;
   allocation->importers.insert(importer);
+  importer_pids_[importer] = from.pid;
   const Backing& backing = context_.registry.backing_of(*allocation);
   OfTag& of_tag = tags_[backing.tag];
   if (of_tag.state != OfTag::State::here && answer->paused_scope.empty())
@@ -70,9 +80,12 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
   std::vector<UniqueFd> fds;
   // Decided and queued with one lock: the importer must not receive `paused` after a restore.
   MutexLock lock(context_.registry.mutex);
-  importer_pids_[from.instance] = from.pid;
   for (const Fetch::Item& item : fetch.items)
-    answer.outcomes.push_back(outcome_of(item, from.instance, &answer, &fds));
+    answer.outcomes.push_back(outcome_of(item, from, &answer, &fds));
+  if (const Status named = check_length(answer.paused_scope); !named.ok()) {
+    answer = {std::vector(fetch.items.size(), Fetched::Outcome::failed), {}, named.error().message};
+    fds.clear();
+  }
   context_.peers.load()->reply(from.instance, request_id, std::move(answer), std::move(fds));
 }
 
@@ -104,6 +117,19 @@ void Exports::forget_importer(const InstanceId& importer) {
   }
 }
 
+bool Exports::knows(const InstanceId& process) {
+  MutexLock lock(context_.registry.mutex);
+  const auto is_notified = [&](const auto& entry) {
+    return entry.second.notified.contains(process) || entry.second.bystanders.contains(process);
+  };
+  const auto is_importer = [&](const auto& entry) {
+    return entry.second.importers.contains(process);
+  };
+  return std::any_of(tags_.begin(), tags_.end(), is_notified) ||
+         std::any_of(context_.registry.allocations().begin(), context_.registry.allocations().end(),
+                     is_importer);
+}
+
 std::set<InstanceId> Exports::importers(const Backing& backing) {
   std::set<InstanceId> all;
   for (const auto& [offset_bytes, id] : backing.allocations)
@@ -120,6 +146,7 @@ std::map<InstanceId, Exports::Importer> Exports::importers(const Tags& tags) {
     for (const InstanceId& importer : importers(backing)) {
       Importer& known = all[importer];
       known.name = process_text(importer_pids_[importer]);
+      known.tags.insert(backing.tag);
       if (backing.is_staying && known.staying.size() < kMaxStaying) known.staying.push_back(id);
     }
   }
@@ -147,6 +174,31 @@ Tags Exports::bound_to_multicast(const Tags& tags) {
   return bound;
 }
 
+void Exports::send_revokes(const InstanceId& importer, const Importer& known, Deadline deadline,
+                           const std::shared_ptr<Replies>& replies) {
+  // The importer's deadline is earlier, so that its error arrives before this one gives up.
+  Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10), {}, {}, known.staying};
+  for (Client* client : context_.clients.of(known.tags)) {
+    const Scope scope = client->scope();
+    request.scope.insert(request.scope.end(), scope.begin(), scope.end());
+  }
+  if (const Status named = check_length(request.scope); !named.ok()) {
+    replies->expect();
+    return replies->failed(named.error().message, named.error().kind);
+  }
+  for (auto next = known.tags.begin(); next != known.tags.end();) {
+    request.tags.clear();
+    while (next != known.tags.end() && request.tags.size() < kMaxTags)
+      request.tags.push_back(*next++);
+    replies->expect(known.name);
+    context_.peers.load()->call(importer, request, {}, deadline,
+                                [this, replies, importer, known](const Result<Received>& reply) {
+                                  replies->heard(known.name);
+                                  on_revoked(importer, known.tags, reply, *replies);
+                                });
+  }
+}
+
 Status Exports::revoke(const Tags& tags, Deadline deadline) {
   std::map<InstanceId, Importer> asked;
   Tags bound;
@@ -154,31 +206,13 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
     MutexLock lock(context_.registry.mutex);
     asked = importers(tags);
     bound = bound_to_multicast(tags);
-    for (const Tag& tag : tags) {
-      OfTag& of_tag = tags_[tag];
-      of_tag.state = OfTag::State::paused;
-      for (const auto& [importer, known] : asked) of_tag.notified.insert(importer);
-    }
+    for (const Tag& tag : tags) tags_[tag].state = OfTag::State::paused;
+    for (const auto& [importer, known] : asked)
+      for (const Tag& tag : known.tags) tags_[tag].notified.insert(importer);
   }
-  // The importer's deadline is earlier, so that its error arrives before this one gives up.
-  Revoke request{
-      static_cast<uint32_t>(deadline.left_ms() * 9LL / 10), {tags.begin(), tags.end()}, {}};
-  for (Client* client : context_.clients.of(tags)) {
-    const Scope scope = client->scope();
-    request.scope.insert(request.scope.end(), scope.begin(), scope.end());
-    client->forget_scopes(scope);
-  }
+  for (Client* client : context_.clients.of(tags)) client->forget_scopes(client->scope());
   auto replies = std::make_shared<Replies>();
-  for (auto& [importer, known] : asked) {
-    replies->expect(known.name);
-    request.staying = std::move(known.staying);
-    context_.peers.load()->call(importer, request, {}, deadline,
-                                [this, replies, importer = importer, name = known.name,
-                                 tags](const Result<Received>& reply) {
-                                  replies->heard(name);
-                                  on_revoked(importer, tags, reply, *replies);
-                                });
-  }
+  for (const auto& [importer, known] : asked) send_revokes(importer, known, deadline, replies);
   for (const Tag& tag : tags)
     if (Client* client = context_.clients.of(tag))
       tell_bystanders(tag, client->scope(), asked, bound.contains(tag), deadline, replies);

@@ -46,8 +46,9 @@ class FetchTest : public SharingTest {
     return {std::get<Fetched>(reply.value().message).outcomes.at(0), reply.value().fds.size()};
   }
 
+  std::string status_;
   std::unique_ptr<Sharing> sharing_ =
-      std::make_unique<Sharing>(context_, [] { return std::string(); });
+      std::make_unique<Sharing>(context_, [this] { return status_; });
   Token token_, other_token_;
   AllocationId unshared_ = 0;
   Node importer_;
@@ -162,6 +163,55 @@ TEST_F(FetchTest, ImporterThatEndedIsForgotten) {
 
   MutexLock lock(registry_.mutex);
   EXPECT_TRUE(registry_.find(token_.allocation)->importers.empty()) << "a pause would ask it";
+}
+
+// Without an answer the importer would wait until its deadline.
+TEST_F(FetchTest, OfAPausedTagIsAnsweredWhateverTheNumberOfCommunicators) {
+  ScopedClient client;
+  context_.clients = Clients{&client};
+  ASSERT_TRUE(sharing_->exports().revoke({""}, patience()).ok());
+  for (const size_t count : {kMaxScope, kMaxScope + 1}) {
+    client.communicators = count;
+    Result<Received> reply = importer_.ask(
+        context_.self, Fetch{{{token_.allocation, token_.nonce, false}, {unshared_, 1, false}}});
+    ASSERT_TRUE(reply.ok()) << reply.error().message;
+    const auto& fetched = std::get<Fetched>(reply.value().message);
+    const bool fits = count == kMaxScope;
+    EXPECT_EQ(fetched.outcomes.at(0), fits ? Fetched::Outcome::paused : Fetched::Outcome::failed);
+    EXPECT_EQ(fetched.paused_scope.size(), fits ? count : 0);
+    EXPECT_EQ(fetched.reason.find("2001 communicators") != fetched.reason.npos, !fits);
+  }
+}
+
+TEST_F(FetchTest, EndOfAProcessIsNeededOnceItHasFetched) {
+  const PeerInfo stranger{importer_.id, getpid()};
+  EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce + 1), kRefused);
+  EXPECT_FALSE(sharing_->needs_end_of(stranger));
+
+  EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce), kGiven);
+  EXPECT_TRUE(sharing_->needs_end_of(stranger));
+
+  sharing_->on_peer_gone(stranger);
+  EXPECT_FALSE(sharing_->needs_end_of(stranger));
+}
+
+TEST_F(FetchTest, StatusThatIsLongerThanAPacketComesInParts) {
+  for (const size_t size : {size_t{0}, kMaxJsonBytes - 1, kMaxJsonBytes, kMaxJsonBytes + 1,
+                            2 * kMaxJsonBytes, 5 * kMaxJsonBytes + 7}) {
+    status_ = std::string(size / 2, 'a') + std::string(size - size / 2, 'b');
+    const auto observer = RawPeer::dial_to(context_.self);
+    observer->greet(random_instance_id());
+    observer->send(1, StatusQuery{});
+    ASSERT_TRUE(observer->next_message());
+    std::string text;
+    for (bool is_last = false; !is_last;) {
+      const auto part = observer->next_message();
+      ASSERT_TRUE(part && std::holds_alternative<StatusReply>(part->message)) << size;
+      text += std::get<StatusReply>(part->message).json;
+      is_last = std::get<StatusReply>(part->message).json.size() < kMaxJsonBytes;
+    }
+    EXPECT_EQ(text, status_) << size;
+  }
 }
 
 TEST_F(FetchTest, OfWhatWasNeverSharedGetsNone) {

@@ -48,6 +48,36 @@ TEST_F(FetchWaitTest, OfAnImportNamesTheOwner) {
       << log;
 }
 
+// Otherwise the owner would give the place of the second allocation to another one while it is
+// mapped here.
+TEST_F(FetchWaitTest, OwnerIsToldOfEachAllocationInASlab) {
+  Node owner(NodeOptions(), [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
+    const auto* fetch = std::get_if<Fetch>(&message);
+    if (fetch == nullptr) return;
+    const bool has_backing = fetch->items.front().has_backing;
+    owner.service->reply(
+        from.instance, request_id,
+        Fetched{{has_backing ? Fetched::Outcome::noted : Fetched::Outcome::here}, {}, {}},
+        has_backing ? std::vector<UniqueFd>() : descriptor());
+  });
+  const auto import = [&](AllocationId allocation, size_t offset_bytes) {
+    const Result<UniqueFd> token = make_token(
+        {owner.id, allocation, 2, 5, 2 * kSlotBytes, offset_bytes, kSlotBytes, kOwnerPid, ""});
+    DriverHandle handle = 0;
+    DriverResult result = driver_result::kUnknown;
+    EXPECT_TRUE(sharing_->imports().import_token(token.value().get(), &handle, &result));
+    EXPECT_EQ(result, driver_result::kSuccess);
+  };
+
+  for (AllocationId allocation : {6, 7, 7, 6}) import(allocation, allocation == 6 ? 0 : kSlotBytes);
+
+  std::vector<Fetch::Item> asked;
+  for (const Recorder::Seen& one : owner.recorder.take_seen())
+    if (const auto* fetch = std::get_if<Fetch>(&one.received.message))
+      asked.insert(asked.end(), fetch->items.begin(), fetch->items.end());
+  EXPECT_EQ(asked, (std::vector<Fetch::Item>{{6, 2, false}, {7, 2, true}}));
+}
+
 TEST_F(FetchWaitTest, OfAnIpcHandleNamesTheOwner) {
   context_.timeout_ms = kLongerThanNotice;
   testing::internal::CaptureStderr();

@@ -263,6 +263,13 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   return ok_status();
 }
 
+bool Imports::knows(const InstanceId& owner) {
+  MutexLock lock(context_.registry.mutex);
+  const auto first = owner_tags_.lower_bound({owner, Tag()});
+  return (first != owner_tags_.end() && first->first.first == owner) ||
+         !imports_of(owner, nullptr).empty();
+}
+
 void Imports::on_owner_gone(const PeerInfo& owner) {
   const auto end = [this, owner] {
     if (context_.exiting) return;

@@ -75,7 +75,9 @@ Result<DriverHandle> Imports::import_ipc_handle(const IpcHandle& wanted) {
     return import_own(wanted.allocation, wanted.nonce);
   }
   const Result<UniqueFd> fd = ask_for_token(wanted);
-  const std::optional<Token> token = fd.ok() ? read_token(fd.value().get()) : std::nullopt;
+  std::optional<Token> token = fd.ok() ? read_token(fd.value().get()) : std::nullopt;
+  if (token.has_value() && (token->owner != wanted.owner || token->allocation != wanted.allocation))
+    token.reset();
   Result<DriverHandle> imported = token.has_value() ? import(*token)
                                   : fd.ok() ? make_error(ErrorKind::protocol, 0, "it has no token")
                                             : Error(fd.error());

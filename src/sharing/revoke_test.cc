@@ -39,6 +39,125 @@ class RevokeTest : public SharingTest {
   Exports exports_{context_};
 };
 
+/// Memory of many tags, of which importers have some.
+class ManyTagsTest : public RevokeTest {
+ protected:
+  ManyTagsTest() {
+    context_.clients = Clients{&client_};
+    MutexLock lock(registry_.mutex);
+    registry_.allocations().begin()->second.importers.clear();
+  }
+  /// "t0" and so on: imported by importer_ up to the first of these counts, by nobody up to the
+  /// second.
+  void add_tags(int imported, int all) {
+    MutexLock lock(registry_.mutex);
+    for (int i = 0; i < all; ++i) {
+      const Tag tag = "t" + std::to_string(i);
+      Allocation& allocation = registry_.add_local(kSlotBytes, {}, 1, kSlotBytes, tag);
+      if (i < imported) allocation.importers = {importer_.id};
+      tags_.insert(tag);
+    }
+  }
+  /// The tags of each message of type T that the importer has received.
+  template <typename T>
+  std::vector<std::vector<Tag>> received() {
+    std::vector<std::vector<Tag>> all;
+    for (const Recorder::Seen& one : importer_.recorder.take_seen())
+      if (const auto* message = std::get_if<T>(&one.received.message)) {
+        if constexpr (std::is_same_v<T, Revoke>)
+          all.push_back(message->tags);
+        else
+          all.push_back({message->tag});
+      }
+    return all;
+  }
+
+  ScopedClient client_;
+  Tags tags_;
+};
+
+TEST_F(ManyTagsTest, ImporterIsAskedForThoseThatItImports) {
+  add_tags(2, 300);
+
+  EXPECT_TRUE(exports_.revoke(tags_, patience()).ok());
+
+  EXPECT_EQ(received<Revoke>(), (std::vector<std::vector<Tag>>{{"t0", "t1"}}));
+  const auto replies = exports_.begin_restore(tags_, patience());
+  exports_.end_restore(tags_);
+  EXPECT_TRUE(replies->wait(patience()).ok());
+}
+
+class CountOfTags : public ManyTagsTest, public testing::WithParamInterface<size_t> {};
+INSTANTIATE_TEST_SUITE_P(Is, CountOfTags,
+                         testing::Values(1, kMaxTags, kMaxTags + 1, 2 * kMaxTags, 2 * kMaxTags + 1),
+                         testing::PrintToStringParamName());
+
+TEST_P(CountOfTags, IsSplitIntoAsManyMessagesAsItNeeds) {
+  add_tags(static_cast<int>(GetParam()), static_cast<int>(GetParam()));
+
+  const Status status = exports_.revoke(tags_, patience());
+
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  const auto messages = received<Revoke>();
+  EXPECT_EQ(messages.size(), (GetParam() + kMaxTags - 1) / kMaxTags);
+  Tags asked;
+  for (const std::vector<Tag>& tags : messages) asked.insert(tags.begin(), tags.end());
+  EXPECT_EQ(asked, tags_);
+  // All of them come back.
+  const auto replies = exports_.begin_restore(tags_, patience());
+  exports_.end_restore(tags_);
+  EXPECT_TRUE(replies->wait(patience()).ok());
+  Tags restored;
+  for (const std::vector<Tag>& tags : received<Restore>()) restored.insert(tags.front());
+  EXPECT_EQ(restored, tags_);
+}
+
+// Its calls that share a communicator must wait.
+TEST_F(ManyTagsTest, ImporterIsABystanderOfTheOthers) {
+  add_tags(1, 2);
+
+  EXPECT_TRUE(exports_.revoke(tags_, patience()).ok());
+
+  std::vector<std::string> received;
+  for (const Recorder::Seen& one : importer_.recorder.take_seen()) {
+    if (const auto* revoke = std::get_if<Revoke>(&one.received.message))
+      received.push_back("revoke " + text_of(Tags(revoke->tags.begin(), revoke->tags.end())));
+    if (const auto* notice = std::get_if<PauseNotice>(&one.received.message))
+      received.push_back("notice " + notice->tag);
+  }
+  EXPECT_EQ(received, (std::vector<std::string>{"revoke t0", "notice t1"}));
+}
+
+TEST_F(ManyTagsTest, AsManyCommunicatorsAsAMessageNamesArePossible) {
+  client_.communicators = kMaxScope;
+  add_tags(1, 1);
+
+  EXPECT_TRUE(exports_.revoke(tags_, patience()).ok());
+}
+
+TEST_F(ManyTagsTest, MoreCommunicatorsThanAMessageNamesRefuseThePause) {
+  client_.communicators = kMaxScope + 1;
+  add_tags(1, 1);
+
+  const Status status = exports_.revoke(tags_, patience());
+
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("this process has 2001 communicators"), std::string::npos)
+      << status.error().message;
+  EXPECT_TRUE(importer_.recorder.take_seen().empty());
+}
+
+TEST_F(ManyTagsTest, MoreCommunicatorsWithoutImportersAreLogged) {
+  client_.communicators = kMaxScope + 1;
+  add_tags(0, 1);
+  testing::internal::CaptureStderr();
+
+  EXPECT_TRUE(exports_.revoke(tags_, patience()).ok());
+
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("cannot be notified that it pauses: this process has 2001"), log.npos) << log;
+}
+
 /// How many come back in each part, and whether it says that it is the last.
 using Parts = std::vector<std::pair<size_t, bool>>;
 
@@ -93,6 +212,34 @@ TEST_F(RestoreTest, WaitNamesTheImporterThatHasNotMappedIt) {
   const std::string log = testing::internal::GetCapturedStderr();
   // The other importer has replied.
   EXPECT_NE(log.find("a resume waits: a process of another container\n"), log.npos) << log;
+}
+
+// It has mapped memory that is not filled: it must be told when it is.
+TEST_F(RevokeTest, ProcessThatFetchesDuringARestoreIsToldBesideTheImporters) {
+  Node late(NodeOptions(), [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
+    if (std::holds_alternative<Restore>(message))
+      late.service->reply(from.instance, request_id, Restored{true, {}}, {});
+  });
+  context_.peers.load()->send(late.id, Drop{{1}}, {});
+  ASSERT_TRUE(late.recorder.wait_seen(1));
+  late.recorder.take_seen();
+  Fetch::Item item{0, 7, false};
+  {
+    MutexLock lock(registry_.mutex);
+    Allocation& shared = registry_.add_local(kSlotBytes, {}, 1, kSlotBytes);
+    shared.nonce = item.nonce;
+    item.allocation = shared.id;
+  }
+  const auto replies = exports_.begin_restore({""}, patience());
+
+  exports_.answer_fetch({late.id, getpid()}, 1, Fetch{{item}});
+  exports_.end_restore({""});
+
+  EXPECT_TRUE(replies->wait(patience()).ok());
+  const Parts parts = parts_of(late.recorder.take_seen());
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_TRUE(parts[0].second);
+  EXPECT_EQ(parts_of(importer_.recorder.take_seen()), (Parts{{1, false}, {0, true}}));
 }
 
 TEST_F(RevokeTest, ImporterKeepsMemoryThatIsPersistent) {

@@ -105,12 +105,21 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
   } else if (const auto* resume = std::get_if<ResumeRequest>(&message)) {
     imports_.on_resume_request(*resume);
   } else if (std::holds_alternative<StatusQuery>(message)) {
-    context_.peers.load()->reply(from.instance, request_id, StatusReply{status_()}, {});
+    // A part of the maximum size is not the last one.
+    const std::string text = status_();
+    for (size_t at = 0; at <= text.size(); at += kMaxJsonBytes)
+      context_.peers.load()->reply(from.instance, request_id,
+                                   StatusReply{text.substr(at, kMaxJsonBytes)}, {});
   }
+}
+
+bool Sharing::needs_end_of(const PeerInfo& peer) {
+  return exports_.knows(peer.instance) || imports_.knows(peer.instance);
 }
 
 void Sharing::on_peer_gone(const PeerInfo& peer) {
   wait_until_started();
+  if (!needs_end_of(peer)) return;
   exports_.forget_importer(peer.instance);
   imports_.on_owner_gone(peer);
 }

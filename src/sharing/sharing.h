@@ -13,7 +13,7 @@ namespace amem {
 /// is created, or with the first allocation that is shared.
 class Sharing final : public Exchange, public PeerHandler {
  public:
-  /// The status of this process for the `amem` command; at most kMaxJsonBytes.
+  /// The status of this process for the `amem` command.
   using StatusText = std::function<std::string()>;
 
   Sharing(ProcessContext& context, StatusText status)
@@ -38,6 +38,7 @@ class Sharing final : public Exchange, public PeerHandler {
   // PeerHandler, called on the service thread.
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override;
   void on_peer_gone(const PeerInfo& peer) override;
+  bool needs_end_of(const PeerInfo& peer) override;
 
   /// Starts threads that a pause will need.
   Status start();

@@ -65,7 +65,9 @@ void PeerLinks::accept_waiting() {
       return retry_soon();
     }
     uint64_t token = 0;
-    (void)add_connection(std::move(socket), &token);
+    if (!add_connection(std::move(socket), &token).ok()) continue;
+    guests_.emplace(token, Deadline::after_ms(options_.guest_ms));
+    if (guests_.size() > kMostGuests) dismiss_guest(guests_.begin()->first);
   }
 }
 
@@ -77,6 +79,7 @@ void PeerLinks::watch_process(Peer& peer, int socket) {
   Result<WatchedFd> watched = WatchedFd::create(epoll_, token, std::move(process));
   if (!watched.ok()) return;
   peer.process.emplace(std::move(watched.value()));
+  peer.mappings.emplace(mappings_of_process(peer.process->get()));
   processes_.emplace(token, peer.info.instance);
 }
 
@@ -98,6 +101,7 @@ bool PeerLinks::dial_peer(const InstanceId& instance) {
 }
 
 void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
+  if (why.kind == ErrorKind::peer && forget_after_exec(instance)) return;
   Peer& peer = peers_.at(instance);
   if (why.kind == ErrorKind::peer && !peer.process) return forget(instance, why);
   if (why.kind != ErrorKind::peer) {
@@ -113,6 +117,8 @@ void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
       const auto call = next++;
       if (call->second.request == restore) restores.insert(calls->extract(call));
     }
+  peer.lost_calls.merge(peer.calls);
+  redial_soon(peer);
   fail(restores, os_error(ECONNREFUSED, "%s does not listen", describe(peer).c_str()));
 }
 
@@ -124,15 +130,21 @@ void PeerLinks::call(const InstanceId& instance, uint64_t request_id, Call call,
 }
 
 void PeerLinks::send(const InstanceId& instance, OutPacket packet) {
-  if (!peer_at(instance).connections.empty() || dial_peer(instance))
-    reply(instance, std::move(packet));
+  if (Peer& peer = peer_at(instance); !peer.is_partner) make_partner(peer);
+  if (!peers_.at(instance).connections.empty() || dial_peer(instance))
+    send_now(peers_.at(instance), std::move(packet));
 }
 
 void PeerLinks::reply(const InstanceId& instance, OutPacket packet) {
   const auto peer = peers_.find(instance);
   if (peer == peers_.end() || peer->second.connections.empty()) return;
-  const uint64_t token = peer->second.connections.front();
-  Connection& connection = *find_connection(token);
+  Connection& connection = *find_connection(peer->second.connections.front());
+  if (connection.queued_bytes() > kMostQueuedBytes) return connection.shut_down();
+  send_now(peer->second, std::move(packet));
+}
+
+void PeerLinks::send_now(const Peer& peer, OutPacket packet) {
+  Connection& connection = *find_connection(peer.connections.front());
   connection.send(std::move(packet));
   if (connection.is_stalled()) retry_soon();
 }
@@ -183,6 +195,7 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, InPacket pack
     return make_error(ErrorKind::protocol, 0, "%s came with %zu fds instead of %zu",
                       name_of(message), packet.fds.size(), fds_of(message));
 
+  if (connection.greeted) AMEM_TRY(admit(connection, message));
   const Role role = role_of(message);
   if ((role == Role::greeting) == connection.greeted)
     return make_error(ErrorKind::protocol, 0, "%s came %s Hello", name_of(message),
@@ -205,6 +218,9 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
     return make_error(ErrorKind::protocol, 0, "it says that it is instance %s, which is pid %d",
                       hello.instance.hex().c_str(), peer.info.pid);
 
+  if (!connection.peer && peer.connections.size() >= kMostConnections)
+    return make_error(ErrorKind::protocol, 0, "it has %zu connections", peer.connections.size());
+
   if (!connection.peer) {
     connection.peer = hello.instance;
     peer.connections.push_back(token);
@@ -212,7 +228,7 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
   connection.greeted = true;
   peer.info = PeerInfo{hello.instance, connection.pid};
   peer.known = true;
-  watch_process(peer, connection.fd());
+  if (peer.is_partner) make_partner(peer);
   if (const auto broken = std::exchange(peer.broken, std::nullopt))
     fail(peer.lost_calls, make_error(ErrorKind::os, ECONNRESET,
                                      "the connection to pid %d broke and was made again: %s",
@@ -243,11 +259,14 @@ void PeerLinks::fail(std::map<uint64_t, Call>& calls, const Error& why) {
 // --- Ends
 
 void PeerLinks::remove_connection(uint64_t token, Error why) {
+  guests_.erase(token);
   const auto removed = connections_.extract(token);
   const Connection& connection = *removed.mapped();
   why.message = "pid " + std::to_string(connection.pid) + ": " + why.message;
   // The log reports another version once for each process.
-  if (connection.peer && why.kind == ErrorKind::protocol && why.code != EPROTONOSUPPORT) {
+  if (connection.peer && why.kind == ErrorKind::protocol && why.code != EPROTONOSUPPORT &&
+      violations_ < kMostViolations) {
+    ++violations_;
     AMEM_LOG(warn, -1, "closed the connection to a peer: %s", why.message.c_str());
   } else {
     AMEM_LOG(debug, -1, "a connection ended: %s", why.message.c_str());
@@ -262,10 +281,15 @@ void PeerLinks::remove_connection(uint64_t token, Error why) {
 }
 
 void PeerLinks::on_disconnected(const InstanceId& instance) {
+  if (forget_after_exec(instance)) return;
   Peer& peer = peers_.at(instance);
   const Error why = *peer.broken;
   peer.lost_calls.merge(peer.calls);
   if (why.kind == ErrorKind::protocol) fail(peer.lost_calls, why);
+  if (peer.lost_calls.empty() && !(peer.is_partner && handler_.needs_end_of(peer.info))) {
+    peer.known = peer.known && !peer.is_partner;
+    return forget(instance, why);
+  }
   redial_soon(peer);
   if (!peer.known && peer.lost_calls.empty()) forget(instance, why);
 }
@@ -287,6 +311,14 @@ void PeerLinks::on_process_end(const InstanceId& instance) {
   if (const auto peer = peers_.find(instance); peer != peers_.end())
     forget(instance,
            make_error(ErrorKind::peer, 0, "%s has ended", describe(peer->second).c_str()));
+}
+
+bool PeerLinks::forget_after_exec(const InstanceId& instance) {
+  const Peer& peer = peers_.at(instance);
+  if (!peer.mappings || !have_ended(peer.mappings->get())) return false;
+  forget(instance,
+         make_error(ErrorKind::peer, 0, "process %d runs another program", peer.info.pid));
+  return true;
 }
 
 void PeerLinks::forget(const InstanceId& instance, const Error& why) {
@@ -319,6 +351,8 @@ void PeerLinks::on_time() {
     call.first.done(make_error(ErrorKind::timeout, 0, "%s did not answer %s before the deadline",
                                call.second.c_str(), name_of_type(call.first.request)));
 
+  while (!guests_.empty() && guests_.begin()->second.passed())
+    dismiss_guest(guests_.begin()->first);
   if (!retry_at_ || !retry_at_->passed()) return;
   retry_at_.reset();
   for (const auto& [token, connection] : connections_) {
@@ -335,6 +369,7 @@ std::optional<Deadline> PeerLinks::next_time() const {
   const auto consider = [&next](const Deadline& other) {
     if (!next || other.at() < next->at()) next = other;
   };
+  if (!guests_.empty()) consider(guests_.begin()->second);
   for (const auto& [instance, peer] : peers_)
     for (const auto* calls : {&peer.calls, &peer.lost_calls})
       for (const auto& [id, call] : *calls) consider(call.deadline);

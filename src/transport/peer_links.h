@@ -29,7 +29,11 @@ namespace amem {
 /// A peer has ended if its pidfd is readable or, without a pidfd, if its connections are closed and
 /// no process listens at its address. A live peer may have closed its connections, for example for
 /// lack of memory or descriptors, and still map its imports: calls to it wait until it answers or
-/// ends, or until their deadlines.
+/// ends, or until their deadlines. If its address space has ended too, it runs another program,
+/// which maps nothing: this is its end.
+///
+/// A process that has sent nothing but StatusQuery, or shares nothing, leaves nothing behind when
+/// its connections close. The constants below limit what other processes can make this one hold.
 ///
 /// All functions may call the handler and `done`, which may call the PeerService: it only queues
 /// orders.
@@ -62,15 +66,28 @@ class PeerLinks {
 
   static constexpr uint64_t kFirstToken = 16;
 
+  /// Accepted connections that have sent nothing but Hello and StatusQuery.
+  static constexpr size_t kMostGuests = 128;
+  /// Connections of a peer: two, and two that have failed and are not closed yet.
+  static constexpr size_t kMostConnections = 4;
+  /// Partners of one process, which has one instance for each program that it has executed.
+  static constexpr long kMostOfOneProcess = 64;
+  /// A reply to a peer that does not read is not queued behind more than this.
+  static constexpr size_t kMostQueuedBytes = size_t{4} << 20;
+
  private:
   struct Peer {
     PeerInfo info;
     /// It has sent Hello, and the handler was notified.
     bool known = false;
+    /// One side has sent more than Hello and StatusQuery.
+    bool is_partner = false;
     /// Tokens. This process sends on the first one.
     std::vector<uint64_t> connections;
     /// The pidfd.
     std::optional<WatchedFd> process;
+    /// mappings_of_process().
+    std::optional<ServiceFd> mappings;
     std::map<uint64_t, Call> calls;
     /// Calls that were pending when the connection failed: the peer may have carried them out.
     std::map<uint64_t, Call> lost_calls;
@@ -86,6 +103,11 @@ class PeerLinks {
   Connection* find_connection(uint64_t token);
   Peer& peer_at(const InstanceId& instance);
   void watch_process(Peer& peer, int socket);
+  void send_now(const Peer& peer, OutPacket packet);
+  void make_partner(Peer& peer);
+  /// A peer has sent a message after its Hello, which may make it a partner.
+  Status admit(const Connection& connection, const Message& message);
+  void dismiss_guest(uint64_t token);
   /// False if there is no connection.
   bool dial_peer(const InstanceId& instance);
   void on_not_dialled(const InstanceId& instance, const Error& why);
@@ -103,6 +125,8 @@ class PeerLinks {
   void remove_connection(uint64_t token, Error why);
   void on_disconnected(const InstanceId& instance);
   void on_process_end(const InstanceId& instance);
+  /// False unless its process runs another program.
+  bool forget_after_exec(const InstanceId& instance);
   void forget(const InstanceId& instance, const Error& why);
 
   /// "pid 4711 (instance …)" and the state of its connection, for error texts.
@@ -115,6 +139,8 @@ class PeerLinks {
   std::optional<WatchedFd> listener_;
   std::unordered_map<uint64_t, std::unique_ptr<Connection>> connections_;
   std::map<InstanceId, Peer> peers_;
+  /// By token, which is the order in which they were accepted.
+  std::map<uint64_t, Deadline> guests_;
   /// By token of the pidfd.
   std::unordered_map<uint64_t, InstanceId> processes_;
   /// To be connected to again.
@@ -125,6 +151,9 @@ class PeerLinks {
   /// because any process of the user may connect again and again.
   static constexpr size_t kMostOtherVersions = 16;
   std::set<std::pair<int, uint8_t>> other_versions_;
+  /// The same for violations of the protocol.
+  static constexpr int kMostViolations = 16;
+  int violations_ = 0;
 };
 
 }  // namespace amem

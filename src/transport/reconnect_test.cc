@@ -167,6 +167,54 @@ TEST_F(ReconnectWithProcess, OneWhoseProcessHasEndedIsNotWaitedForWhoeverHoldsIt
   EXPECT_EQ(outcomes_.all[0].error().kind, ErrorKind::peer);
 }
 
+/// A node whose service stands still while a message of another peer is handled.
+class EndReadFirst : public testing::Test {
+ protected:
+  EndReadFirst() {
+    options_.process_at = [this](int) { return UniqueFd(dup(process_.get())); };
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    process_.reset(ends[0]);
+    life_.reset(ends[1]);
+    a_.emplace(options_, [this](const PeerInfo&, uint64_t, const Message& message) {
+      if (std::holds_alternative<Revoke>(message)) {
+        is_held_ = true;
+        EXPECT_TRUE(eventually([&] { return goes_on_.load(); }));
+      } else if (goes_on_ && ++answered_ < 10) {
+        peer_->send(0, Drop{{99}});
+      }
+    });
+    peer_ = RawPeer::dial_to(a_->id);
+    peer_->introduce_to(*a_, random_instance_id());
+    holder_ = RawPeer::dial_to(a_->id);
+    holder_->greet(random_instance_id());
+    holder_->send(1, Revoke{});
+    EXPECT_TRUE(eventually([&] { return is_held_.load(); }));
+  }
+
+  UniqueFd process_, life_;
+  PeerOptions options_;
+  std::atomic<bool> is_held_ = false, goes_on_ = false;
+  int answered_ = 0;
+  std::unique_ptr<RawPeer> peer_, holder_;
+  std::optional<Node> a_;
+};
+
+// The kernel reports the end of the process before the messages that it has sent.
+TEST_F(EndReadFirst, WhatAProcessSentBeforeItsEndCountsAndNothingElse) {
+  life_.reset();
+  for (AllocationId id : {1, 2, 3}) peer_->send(0, Drop{{id}});
+
+  goes_on_ = true;
+
+  ASSERT_TRUE(a_->recorder.wait_gone(2));
+  std::vector<AllocationId> dropped;
+  for (const Recorder::Seen& one : a_->recorder.take_seen())
+    if (const auto* drop = std::get_if<Drop>(&one.received.message))
+      dropped.push_back(drop->allocations.front());
+  EXPECT_EQ(dropped, (std::vector<AllocationId>{1, 2, 3}));
+}
+
 TEST_F(ReconnectWithProcess, WhatItSaidBeforeItsEndCounts) {
   ask();
   auto raw = meet();

@@ -3,6 +3,7 @@
 #include "transport/socket_address.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -11,6 +12,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -118,6 +121,25 @@ UniqueFd process_of_peer(int socket) {
   const Result<pid_t> pid = pid_of_peer(socket);
   if (!pid.ok() || pid.value() <= 0) return UniqueFd();
   return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid.value(), 0)));
+}
+
+// The kernel writes the pid for the pid namespace of /proc, which may not be that of this process.
+UniqueFd mappings_of_process(int pidfd) {
+  const std::string path = "/proc/self/fdinfo/" + std::to_string(pidfd);
+  const UniqueFd info(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[512] = "", first = 0;
+  if (read(info.get(), text, sizeof text - 1) <= 0) return UniqueFd();
+  const char* const pid = strstr(text, "\nPid:");
+  if (pid == nullptr || atoi(pid + strlen("\nPid:")) <= 0) return UniqueFd();
+  const std::string maps = "/proc/" + std::to_string(atoi(pid + strlen("\nPid:"))) + "/maps";
+  UniqueFd mappings(open(maps.c_str(), O_RDONLY | O_CLOEXEC));
+  // A process whose first thread has ended shows an empty table.
+  return pread(mappings.get(), &first, 1, 0) == 1 ? std::move(mappings) : UniqueFd();
+}
+
+bool have_ended(int mappings) {
+  char first = 0;
+  return pread(mappings, &first, 1, 0) == 0;
 }
 
 }  // namespace amem

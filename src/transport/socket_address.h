@@ -43,4 +43,12 @@ Result<pid_t> pid_of_peer(int socket);
 /// is not visible in the pid namespace of this one.
 UniqueFd process_of_peer(int socket);
 
+/// The table of mappings (proc(5)) of the process of a pidfd. The kernel binds an open table to the
+/// address space of its opening, which exec(3) ends: later mappings of the process are not in it.
+/// Invalid if the process is not visible in /proc or may not be read.
+UniqueFd mappings_of_process(int pidfd);
+
+/// True if that address space has ended although its process lives: it runs another program.
+bool have_ended(int mappings);
+
 }  // namespace amem

@@ -84,6 +84,108 @@ TEST_F(Children, WithAnotherProgramInheritNothing) {
 }
 
 /// The child's own calls of amem are in its exit status: 0 when all say that it can only forward.
+/// Of those that share the address space of the rank until they run the other program: this is not
+/// the end of the rank, whose peers wait for it as before.
+class ChildrenOfOneAddressSpace : public Children,
+                                  public testing::WithParamInterface<const char*> {};
+
+TEST_P(ChildrenOfOneAddressSpace, WithAnotherProgramAreNotTheRank) {
+  auto job = pair();
+  expect_nothing_inherited((*job)[1].ask(GetParam()));
+
+  (*job)[0].ask("pause");
+  const Totals importer = totals((*job)[1]);
+  EXPECT_GT(importer.imports, 0u);
+  EXPECT_EQ(importer.mapped, 0u) << "it was asked";
+  (*job)[0].ask("resume");
+  expect_cycle_works(*job);
+  EXPECT_EQ((*job)[1].ask("end_child"), "0");
+  expect_cycle_works(*job);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, ChildrenOfOneAddressSpace,
+                         testing::Values("exec_child", "spawn_child", "vfork_child"),
+                         [](const auto& order) { return std::string(order.param); });
+
+/// Three ranks, of which the last one runs another program, and a communicator of the others.
+class RankWithAnotherProgram : public Children {
+ protected:
+  void SetUp() override { AMEM_NEEDS_GPUS(3); }
+  static constexpr int kGone = 2;
+  static inline const std::vector<int> kOthers = {0, 1};
+
+  static void make_world(jobs::Job& job) {
+    job.use_devices(first_devices(3));
+    job.make("world");
+    job.all("check world" + counts());
+    job.make("others", kOthers);
+    job.some(kOthers, "check others" + counts());
+  }
+  /// Returns when the program runs.
+  static void run(jobs::Job& job, const char* program, const std::string& order) {
+    job[kGone].order(order);
+    const std::string link = "/proc/" + std::to_string(job[kGone].pid()) + "/comm";
+    for (std::string name; name != program;) std::getline(std::ifstream(link), name);
+  }
+  /// Without the rank that is gone, and without a wait for it.
+  void expect_others_work(jobs::Job& job) const {
+    const auto began = std::chrono::steady_clock::now();
+    for (int cycle = 0; cycle < 2; ++cycle) {
+      job.some(kOthers, "pause");
+      for (int rank : kOthers) EXPECT_EQ(totals(job[rank]).resident, 0u);
+      job.some(kOthers, "resume");
+      job.some(kOthers, "check others" + counts());
+    }
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
+    EXPECT_LT(took.count(), std::stol(setup_.environment.at("AMEM_TIMEOUT_MS")));
+  }
+};
+
+TEST_F(RankWithAnotherProgram, IsNotWaitedFor) {
+  jobs::Job job(setup_, 3);
+  make_world(job);
+
+  run(job, "cat", "exec");
+
+  expect_others_work(job);
+}
+
+TEST_F(RankWithAnotherProgram, IsNotWaitedForAfterAPause) {
+  jobs::Job job(setup_, 3);
+  make_world(job);
+  job.some(kOthers, "pause");
+
+  run(job, "cat", "exec");
+
+  job.some(kOthers, "resume");
+  for (int rank : kOthers) {
+    const std::string text = job[rank].ask_failing("all_reduce world 2000");
+    EXPECT_TRUE(has(text, std::to_string(job[kGone].pid()))) << text;
+  }
+  job.some(kOthers, "abort world");
+  expect_others_work(job);
+}
+
+// A trainer that restarts itself.
+TEST_F(RankWithAnotherProgram, ThatIsARankAgainJoinsTheOthers) {
+  jobs::Job job(setup_, 3);
+  make_world(job);
+
+  run(job, "exe", "exec_rank");
+  job[kGone].ask("device " + std::to_string(kGone));
+  job.some(kOthers, "abort world");
+  expect_others_work(job);
+  job.make("again");
+  job.all("check again" + counts());
+
+  for (int cycle = 0; cycle < 2; ++cycle) {
+    job.all("pause");
+    for (int rank = 0; rank < job.size(); ++rank) EXPECT_EQ(totals(job[rank]).resident, 0u);
+    job.all("resume");
+    job.all("check again" + counts());
+  }
+}
+
 TEST_F(Children, WithoutAnotherProgramOnlyForward) {
   auto job = pair();
   const std::string child = (*job)[0].ask("fork_child");

@@ -4,6 +4,9 @@
 // memory. (That nobody else may connect: src/transport/socket_address_test.cc.)
 #include <sys/stat.h>
 
+#include <cstdio>
+#include <fstream>
+
 #include "tests/process/simulated_job.h"
 #include "tests/support/peer_fixture.h"
 
@@ -44,16 +47,28 @@ std::optional<T> next_of(RawPeer& peer) {
   return std::nullopt;
 }
 
-/// A process of this user that has said Hello to a rank.
-std::unique_ptr<RawPeer> peer_of(jobs::RankProcess& rank) {
+InstanceId instance_of(jobs::RankProcess& rank) {
   const std::set<InstanceId> instances = instances_of_this_user().value();
   for (const InstanceId& instance : instances) {
-    auto peer = RawPeer::dial_to(instance);
-    if (peer == nullptr || pid_of_peer(peer->fd()).value() != rank.pid()) continue;
-    peer->greet(random_instance_id());
-    return peer;
+    const auto peer = RawPeer::dial_to(instance);
+    if (peer != nullptr && pid_of_peer(peer->fd()).value() == rank.pid()) return instance;
   }
   throw std::runtime_error("no socket of rank " + std::to_string(rank.pid()));
+}
+
+/// A process of this user that has said Hello to a rank.
+std::unique_ptr<RawPeer> peer_of(jobs::RankProcess& rank) {
+  auto peer = RawPeer::dial_to(instance_of(rank));
+  peer->greet(random_instance_id());
+  return peer;
+}
+
+/// That has asked for the status.
+std::unique_ptr<RawPeer> status_query(const InstanceId& of) {
+  auto peer = RawPeer::dial_to(of);
+  peer->greet(random_instance_id());
+  peer->send(1, StatusQuery{});
+  return peer;
 }
 
 /// The communicators of a rank: what it tells a peer that revokes memory.
@@ -89,6 +104,95 @@ TEST_F(StrangerTest, SaysWhatCountsWhenTheUserSaysIt) {
     EXPECT_TRUE(next_of<Restored>(*member));
   }
   job.all("check world" + counts());
+}
+
+/// What a process holds for others.
+struct Held {
+  size_t files, threads, resident_kib;
+};
+
+Held held_by(pid_t pid) {
+  const std::filesystem::path folder = "/proc/" + std::to_string(pid);
+  const auto count = [&](const char* name) {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder / name),
+                                             std::filesystem::directory_iterator()));
+  };
+  Held held{count("fd"), count("task"), 0};
+  std::ifstream status(folder / "status");
+  for (std::string line; std::getline(status, line);)
+    sscanf(line.c_str(), "VmRSS: %zu", &held.resident_kib);
+  return held;
+}
+
+/// One query of each kind: the complete one, those that break off or break rules, and requests for
+/// what is not shared. All read nothing but the answer to the complete one.
+void query_in_all_ways(const InstanceId& of, int round) {
+  const std::vector<uint8_t> hello = encode(0, Hello{random_instance_id()}).value();
+  const auto dialled = [&of] {
+    std::unique_ptr<RawPeer> peer;
+    EXPECT_TRUE(eventually([&] { return (peer = RawPeer::dial_to(of)) != nullptr; }));
+    return peer;
+  };
+  const auto greeted = [&] {
+    auto peer = dialled();
+    peer->greet(random_instance_id());
+    return peer;
+  };
+  EXPECT_TRUE(next_of<StatusReply>(*status_query(of)));
+  (void)dialled();
+  dialled()->send_bytes({hello.begin(), hello.begin() + 1 + round % 27});
+  dialled()->send_bytes(std::vector<uint8_t>(1 + static_cast<size_t>(round) % 3000, 0xff));
+  greeted()->send(1, StatusQuery{});
+  greeted()->send_bytes({kWireVersion, 9, 0, 0, 1});
+  greeted()->send_bytes(hello, 3);
+  greeted()->send(1, Fetch{{{1, 2}}});
+  greeted()->send(1, TokenQuery{1, 2});
+  greeted()->send(0, Drop{{1}});
+}
+
+TEST_F(StrangerTest, QueriesLeaveNothingInAJob) {
+  jobs::Job job(setup_, 2);
+  connect(job);
+  const InstanceId rank = instance_of(job[0]);
+  constexpr int kWays = 10;
+  const int rounds = (is_long() || kSlowdown == 1 ? 10000 : 1000) / kWays;
+  for (int round = 0; round < rounds / 10; ++round) query_in_all_ways(rank, round);
+  const Held before = held_by(job[0].pid());
+
+  for (int round = 0; round < rounds; ++round) query_in_all_ways(rank, round);
+
+  // Those of the last round may not be closed yet.
+  EXPECT_TRUE(eventually([&] { return held_by(job[0].pid()).files <= before.files; }))
+      << held_by(job[0].pid()).files << " instead of " << before.files;
+  const Held after = held_by(job[0].pid());
+  EXPECT_LE(after.threads, before.threads);
+  EXPECT_LE(after.resident_kib, before.resident_kib + 4096);
+  EXPECT_LT(job[0].log(1 << 20).size(), size_t{100} << 10);
+  one_cycle(job);
+}
+
+TEST_F(StrangerTest, ThatNeitherSpeakNorReadTakeNoDescriptorsFromAJob) {
+  jobs::Job job(setup_, 2);
+  connect(job);
+  one_cycle(job);  // which keeps host memory
+  const InstanceId rank = instance_of(job[0]);
+  const Held before = held_by(job[0].pid());
+  std::vector<std::unique_ptr<RawPeer>> strangers;
+  for (int i = 0; i < 600; ++i) {
+    strangers.push_back(RawPeer::dial_to(rank));
+    ASSERT_TRUE(strangers.back());
+    if (i % 3 > 0) strangers.back()->greet(random_instance_id());
+    if (i % 3 > 1)
+      for (uint64_t query = 1; query < 100; ++query) strangers.back()->send(query, StatusQuery{});
+  }
+
+  one_cycle(job);
+
+  EXPECT_TRUE(next_of<StatusReply>(*status_query(rank)));
+  const Held after = held_by(job[0].pid());
+  EXPECT_LE(after.files, before.files + 150);
+  EXPECT_LE(after.threads, before.threads + 2);
+  EXPECT_LE(after.resident_kib, before.resident_kib + 8192);
 }
 
 TEST_F(StrangerTest, EvenTheUserGetsNoMemoryWithoutItsNonce) {

@@ -46,8 +46,7 @@ class Process {
     close(out[1]);
     input_.reset(in[1]);
     output_.reset(out[0]);
-    char c;
-    while (read(output_.get(), &c, 1) == 1 && c != '\n') line_ += c;
+    line_ = read_line();
   }
   ~Process() {
     if (pid_ > 0) kill(pid_, SIGKILL);
@@ -57,6 +56,13 @@ class Process {
   pid_t pid() const { return pid_; }
   const std::string& line() const { return line_; }
   InstanceId instance() const { return id_from_hex(line_); }
+  /// The next line of its output.
+  std::string read_line() {
+    std::string line;
+    char c;
+    while (read(output_.get(), &c, 1) == 1 && c != '\n') line += c;
+    return line;
+  }
   void kill_with(int signal) { EXPECT_EQ(kill(pid_, signal), 0); }
   /// Returns when every thread of it stands still.
   void stop() {

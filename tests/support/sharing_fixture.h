@@ -43,6 +43,13 @@ class IdleClient : public Client {
   Tags tags() const override { return {""}; }
 };
 
+/// Owns all tags, and shares so many communicators.
+class ScopedClient : public IdleClient {
+ public:
+  Scope scope() override { return Scope(communicators); }
+  size_t communicators = 1;
+};
+
 /// What both sides of sharing stand on, with a driver whose functions a test puts in.
 class SharingTest : public testing::Test {
  protected:
