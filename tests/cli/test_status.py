@@ -169,6 +169,67 @@ def test_process_with_tagged_memory_only(amem, tmp_path):
         end(rank)
 
 
+def descriptors_of(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@contextlib.contextmanager
+def rank_of(amem, tmp_path, **settings):
+    """A rank on the simulated GPU, without a communicator, and a function that gives it orders."""
+    simulated = {"LD_LIBRARY_PATH": str(amem.folder / "sim"), "AMEM_SIM_DIR": str(tmp_path)}
+    with open(tmp_path / "log", "w") as log:
+        rank = subprocess.Popen(
+            [amem.folder / "bin" / "amem_rank"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            env=amem.variables(AMEM_ENABLE="1", **simulated, **settings)
+        )
+
+    def order(text):
+        rank.stdin.write(text + "\n")
+        rank.stdin.flush()
+        assert rank.stdout.readline().startswith("ok")
+
+    try:
+        order("device 0")
+        yield rank, order
+    finally:
+        end(rank)
+
+
+@pytest.mark.parametrize("tags", [10, 60, 75, 300])
+def test_shows_every_tag_of_a_process(amem, tmp_path, tags):
+    with rank_of(amem, tmp_path, AMEM_SIM_MEMORY_MB="2048") as (rank, order):
+        for tag in range(tags):
+            order(f"tag_malloc {'tag_%d_' % tag:x<60} discard 1")
+
+        ((reply,), silent) = listed(amem, rank.pid)
+
+        assert silent == []
+        assert len(reply["memory"]) == tags
+        assert len([name for name in reply["tags"] if name.startswith("tag_")]) == tags
+        assert len(rows(amem, rank.pid)) == tags
+    assert (tmp_path / "log").read_text().count("ERROR") == 0
+
+
+def test_watching_takes_nothing_from_a_process(amem, tmp_path):
+    with rank_of(amem, tmp_path) as (rank, order):
+        order("tag_malloc weights discard 1")
+        assert len(rows(amem, rank.pid)) == 1
+        before = descriptors_of(rank.pid)
+        watch = subprocess.Popen([amem.command, "status", "--watch", "0.01"], stdout=subprocess.PIPE, text=True)
+        try:
+            for _ in range(50):
+                while str(rank.pid) not in watch.stdout.readline().split():
+                    pass
+            deadline = time.monotonic() + TIMEOUT_S
+            while descriptors_of(rank.pid) > before + 1 and time.monotonic() < deadline:
+                pass
+            assert descriptors_of(rank.pid) <= before + 1  # the query that runs
+        finally:
+            watch.send_signal(signal.SIGINT)
+            watch.wait(TIMEOUT_S)
+            watch.stdout.close()
+
+
 def test_process_that_ended_is_gone(amem, start):
     child = start(json.dumps(REPLY))
     end(child)

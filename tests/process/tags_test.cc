@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "tests/process/shared_region.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -250,6 +251,33 @@ TEST_F(TagsTest, GrowsAfterAResumeAndWhilePaused) {
   grow(8 * kMiB, 8 * kMiB);
   pause();
   resume();
+}
+
+// An importer is asked about one of them, or about all.
+TEST_F(TagsTest, MoreThanAMessageNamesArePausedWithAnImporter) {
+  AMEM_NEEDS_GPUS(2);
+  constexpr int kTags = 260;
+  setup_.environment["AMEM_SIM_MEMORY_MB"] = "2048";
+  jobs::Job job(setup_, 2);
+  job.use_devices(first_devices(2));
+  SharedRegion region(job, 0, {1});
+  std::vector<std::string> opened;
+  for (int tag = 0; tag < kTags; ++tag) {
+    const std::string name = "t" + std::to_string(tag);
+    const std::string address = job[0].ask("tag_malloc " + name + " discard 1");
+    if (tag % 2 == 0) continue;
+    opened.push_back(job[1].ask("ipc_open " + job[0].ask("ipc_export " + address)));
+  }
+  for (int cycle = 0; cycle < 2; ++cycle) {
+    job[0].ask("tag_pause");
+    EXPECT_EQ(totals(job[0]).resident, 0u);
+    EXPECT_EQ(totals(job[1]).mapped, 0u);
+    region.expect_revoked();
+    job[0].ask("tag_resume");
+    region.check();
+  }
+  for (const std::string& address : opened) job[1].ask("ipc_close " + address);
+  region.free();
 }
 
 TEST_F(TagsTest, NobodyUsesAnUnknownTag) {
