@@ -4,6 +4,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <memory>
 
 namespace amem {
 namespace {
@@ -27,6 +30,47 @@ TEST(UniqueFd, ReleaseGivesTheDescriptorAway) {
   owner.reset();
   EXPECT_TRUE(is_open(raw));
   close(raw);
+}
+
+int open_null() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+/// The exit status of a forked child that runs `body`, without the fork handlers of amem.
+template <typename Body>
+int status_of_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST(UniqueFd, IsClosedInAForkedChildUnlessItWasGivenAway) {
+  const UniqueFd kept(open_null());
+  UniqueFd moved(open_null()), set;
+  set.reset(open_null());
+  const UniqueFd other(std::move(moved));
+  const int given = UniqueFd(open_null()).release();
+  EXPECT_EQ(status_of_child([&] {
+              UniqueFd::close_all();
+              const bool closed = !is_open(kept.get()) && !is_open(other.get());
+              return closed && !is_open(set.get()) && is_open(given) ? 0 : 1;
+            }),
+            0);
+  for (const int fd : {kept.get(), other.get(), set.get(), given}) EXPECT_TRUE(is_open(fd));
+  close(given);
+}
+
+// The child's own files may have the numbers of those that were closed.
+TEST(UniqueFd, ThatWasClosedInAChildDoesNotCloseWhatTheChildOpens) {
+  auto inherited = std::make_unique<UniqueFd>(open_null());
+  EXPECT_EQ(status_of_child([&] {
+              const int number = inherited->get();
+              UniqueFd::close_all();
+              if (open_null() != number) return 2;
+              inherited.reset();
+              return is_open(number) ? 0 : 1;
+            }),
+            0);
 }
 
 }  // namespace

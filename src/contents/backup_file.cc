@@ -65,6 +65,12 @@ Result<std::shared_ptr<BackupFile>> BackupFile::make(const std::string& director
   return std::make_shared<BackupFile>(std::move(file), directory);
 }
 
+// A child of clone(2), which runs no fork handlers, may hold a copy of the descriptor.
+BackupFile::~BackupFile() {
+  if (getpid() != made_by_) return;
+  [[maybe_unused]] const int truncated = ftruncate(file_.get(), 0);
+}
+
 // --- Contents
 
 Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t size_bytes) {

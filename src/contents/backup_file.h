@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -15,8 +17,8 @@
 
 namespace amem {
 
-/// A file without a name for contents of released memory. It ends with its last user, at the latest
-/// with the process. Thread-safe.
+/// A file without a name for contents of released memory. Its room is free again with its last
+/// user, at the latest with the process. Thread-safe.
 ///
 /// A write returns when its data is in the page cache. The disk can still lose it: a device that
 /// allocates blocks later can be full, and file systems in a network report some errors only when
@@ -47,6 +49,7 @@ class BackupFile : public std::enable_shared_from_this<BackupFile> {
   /// Use make().
   BackupFile(UniqueFd file, std::string directory)
       : file_(std::move(file)), directory_(std::move(directory)) {}
+  ~BackupFile();
 
  private:
   struct Block {
@@ -62,6 +65,7 @@ class BackupFile : public std::enable_shared_from_this<BackupFile> {
   bool end_sync(size_t covered_bytes, int code);
 
   const UniqueFd file_;
+  const pid_t made_by_ = getpid();
   const std::string directory_;
   const Deadline::Clock::time_point began_ = Deadline::Clock::now();
   mutable Mutex mutex_;

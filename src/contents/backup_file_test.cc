@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -161,6 +163,49 @@ TEST_F(BackupFileTest, HasNoName) {
   const auto file = BackupFile::make(directory_, 10000);
   ASSERT_TRUE(file.ok());
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
+size_t blocks_of(int fd) {
+  struct stat file {};
+  EXPECT_EQ(fstat(fd, &file), 0);
+  return static_cast<size_t>(file.st_blocks);
+}
+
+/// The number of the descriptor that was opened last, which a child inherits.
+int last_descriptor() {
+  const int next = dup(STDIN_FILENO);
+  close(next);
+  return next - 1;
+}
+
+// The disk would be full until the child ends, and the next pause would be refused.
+TEST_F(BackupFileTest, TakesNoRoomAfterItsLastUserAlthoughAChildHoldsIt) {
+  auto file = BackupFile::make(directory_, 1 << 20);
+  ASSERT_TRUE(file.ok());
+  const int held = dup(last_descriptor());  // as a child of clone(2) holds it
+  ASSERT_GE(blocks_of(held), (1u << 20) / 512);
+
+  file.value().reset();
+
+  EXPECT_EQ(blocks_of(held), 0u);
+  close(held);
+}
+
+TEST_F(BackupFileTest, StaysWholeWhenAChildDropsIt) {
+  auto file = BackupFile::make(directory_, 4096);
+  ASSERT_TRUE(file.ok());
+  const std::vector<unsigned char> written(4096, 7);
+  ASSERT_TRUE(file.value()->write(0, written.data(), written.size()).ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    file.value().reset();
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+
+  std::vector<unsigned char> found(4096);
+  EXPECT_TRUE(file.value()->read(0, found.data(), found.size()).ok());
+  EXPECT_EQ(found, written);
 }
 
 TEST_F(BackupFileTest, MoreThanTheDiskHasIsRefusedWithNumbers) {

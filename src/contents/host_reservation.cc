@@ -28,6 +28,7 @@ constexpr long kLockMs = 200;
 /// Held while a process counts reservations and adds its own. Invalid if it cannot be had, or not
 /// in time.
 UniqueFd lock_counting(const std::string& folder) {
+  if (folder.empty()) return UniqueFd();
   const Deadline deadline = Deadline::after_ms(kLockMs);
   UniqueFd file(open((folder + "/host-memory").c_str(), kFileFlags | O_CREAT, 0600));
   while (file.valid() && flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -84,16 +85,17 @@ Result<HostReservation> HostReservation::make(size_t size_bytes, const Available
   for (;;) {
     const UniqueFd counting = lock_counting(folder);
     const size_t left = available();
-    if (size_bytes > left) return too_little(size_bytes, left);
     const size_t reserved = counting.valid() ? reserved_by_others(folder) : 0;
-    if (size_bytes <= left - std::min(left, reserved) || deadline.passed()) {
-      if (!counting.valid()) return made;
+    const bool fits = size_bytes <= left - std::min(left, reserved);
+    const bool waits = size_bytes <= left && !fits && !deadline.passed();
+    if (counting.valid() && size_bytes <= left && !waits) {
       made.path_ = folder + "/" + std::string(kPrefix) + random_instance_id().hex();
       made.file_ = make_reservation_file(made.path_, size_bytes);
-      return made;
     }
-    // Other processes can count and reserve while this one waits.
+    // Now, and not when it is closed: a child of clone(2) may hold a copy of the descriptor.
     flock(counting.get(), LOCK_UN);
+    if (size_bytes > left) return too_little(size_bytes, left);
+    if (!waits) return made;
     (void)poll(nullptr, 0, kPauseMs);
   }
 }
@@ -101,7 +103,7 @@ Result<HostReservation> HostReservation::make(size_t size_bytes, const Available
 HostReservation::~HostReservation() {
   if (!file_.valid()) return;
   unlink(path_.c_str());
-  flock(file_.get(), LOCK_UN);  // a forked child may hold a copy
+  flock(file_.get(), LOCK_UN);  // a child of clone(2) may hold a copy
 }
 
 }  // namespace amem

@@ -24,8 +24,8 @@ class HostReservation {
   /// free only without them, waits until they have written their pages, and queries again. After
   /// the deadline it ignores the other reservations. Error: os (ENOMEM), with both sizes.
   ///
-  /// `folder` is that of the user (base/user_folder.h). Where it cannot be used, and while a
-  /// process that was stopped keeps its lock, nobody else counts.
+  /// `folder` is that of the user (base/user_folder.h), or "" if it cannot be used. Then, and while
+  /// a process that was stopped keeps its lock, nobody else counts.
   static Result<HostReservation> make(size_t size_bytes, const Available& available,
                                       const std::string& folder, Deadline deadline);
 

@@ -4,7 +4,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,11 +119,35 @@ TEST_F(HostReservationTest, WaitsOnlyAMomentForAnotherThatCounts) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
-TEST_F(HostReservationTest, WithoutAFolderNobodyElseCounts) {
-  const auto alone = HostReservation::make(
-      60 * kMiB, [] { return 100 * kMiB; }, "/nowhere", Deadline::after_ms(20000));
+// Such a child runs no fork handlers, and keeps every descriptor.
+TEST_F(HostReservationTest, LeavesNoLockWithAChildOfClone) {
+  pid_t child = 0;
+  const auto reserved = HostReservation::make(
+      60 * kMiB,
+      [&] {
+        child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+        if (child == 0)
+          for (;;) pause();
+        return 100 * kMiB;
+      },
+      folder_.string(), Deadline::after_ms(20000));
+  EXPECT_TRUE(reserved.ok());
 
-  EXPECT_TRUE(alone.ok());
+  const UniqueFd counting(open((folder_ / "host-memory").c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(flock(counting.get(), LOCK_EX | LOCK_NB), 0) << "the child counts for ever";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_F(HostReservationTest, WithoutAFolderNobodyElseCounts) {
+  const std::filesystem::path in_root = "/host-memory";  // of no folder
+  ASSERT_FALSE(std::filesystem::exists(in_root));
+  for (const char* folder : {"/nowhere", ""}) {
+    const auto alone = HostReservation::make(
+        60 * kMiB, [] { return 100 * kMiB; }, folder, Deadline::after_ms(20000));
+    EXPECT_TRUE(alone.ok());
+  }
+  EXPECT_FALSE(std::filesystem::remove(in_root)) << "it was made there";
 }
 
 }  // namespace

@@ -15,14 +15,13 @@
 #include "base/identity.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "transport/service_fd.h"
 
 namespace amem {
 
 /// A packet to be sent. Its descriptors are closed when the kernel has accepted it.
 struct OutPacket {
   std::vector<uint8_t> bytes;
-  std::vector<ServiceFd> fds;
+  std::vector<UniqueFd> fds;
 };
 
 struct InPacket {
@@ -55,7 +54,7 @@ class WatchedFd {
 
   int epoll_;
   uint64_t token_;
-  ServiceFd fd_;
+  UniqueFd fd_;
 };
 
 /// A connected SOCK_SEQPACKET socket, with a queue of packets that the kernel has not accepted.

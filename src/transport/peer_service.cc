@@ -25,9 +25,7 @@ Result<OutPacket> packet_of(Role role, uint64_t request_id, Message message,
     return make_error(ErrorKind::misuse, 0, "%s with %zu fds sent as what it is not",
                       name_of(message), fds.size());
   std::vector<uint8_t> bytes = AMEM_TRY(encode(request_id, std::move(message)));
-  OutPacket packet{std::move(bytes), {}};
-  for (UniqueFd& fd : fds) packet.fds.emplace_back(std::move(fd));
-  return packet;
+  return OutPacket{std::move(bytes), std::move(fds)};
 }
 
 }  // namespace
@@ -45,14 +43,13 @@ Result<std::unique_ptr<PeerService>> PeerService::start(InstanceId self, PeerHan
 }
 
 Status PeerService::open(const Hello& self, PeerHandler& handler, const PeerOptions& options) {
-  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.valid()) return os_error(errno, "epoll_create1()");
-  epoll_.emplace(std::move(epoll));
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return os_error(errno, "epoll_create1()");
   UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.valid()) return os_error(errno, "eventfd()");
   mailbox_ = std::make_unique<Mailbox>(
-      AMEM_TRY(WatchedFd::create(epoll_->get(), kMailboxToken, std::move(event))));
-  links_ = AMEM_TRY(PeerLinks::create(self, handler, options, epoll_->get()));
+      AMEM_TRY(WatchedFd::create(epoll_.get(), kMailboxToken, std::move(event))));
+  links_ = AMEM_TRY(PeerLinks::create(self, handler, options, epoll_.get()));
   return ok_status();
 }
 
@@ -74,7 +71,7 @@ void PeerService::run() {
     for (Order& order : mailbox_->take()) carry_out(std::move(order));
     links_->on_time();
     const std::optional<Deadline> next = links_->next_time();
-    const int count = epoll_wait(epoll_->get(), events.data(), static_cast<int>(events.size()),
+    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                  next ? next->left_ms() : -1);
     if (count < 0 && errno == EBADF) {
       AMEM_LOG(error, -1, "this process has closed the file descriptors of amem");
@@ -140,7 +137,7 @@ void PeerService::withdraw() {
 
 void PeerService::forget_after_fork() {
   forgotten_.store(true, std::memory_order_relaxed);
-  ServiceFd::close_all();
+  UniqueFd::close_all();
 }
 
 }  // namespace amem

@@ -60,11 +60,11 @@ class PeerService {
   /// forked child.
   void withdraw();
 
-  /// In a forked child, which has no service thread: closes every descriptor of the service, so
-  /// that the child does not answer for its parent and keeps neither connections open nor memory
-  /// allocated after the parent's end. Async-signal-safe: uses no lock. Afterwards calls complete
-  /// immediately with misuse, on the calling thread; other functions have no effect. A descriptor
-  /// that another thread was opening during the fork stays open until exec().
+  /// In a forked child, which has no service thread: closes all descriptors
+  /// (UniqueFd::close_all()), so that the child does not answer for its parent and keeps neither
+  /// connections open nor memory allocated after the parent's end. Async-signal-safe: uses no lock.
+  /// Afterwards calls complete immediately with misuse, on the calling thread; other functions have
+  /// no effect.
   void forget_after_fork();
 
  private:
@@ -75,7 +75,7 @@ class PeerService {
 
   const InstanceId self_;
   const pid_t started_by_ = getpid();
-  std::optional<ServiceFd> epoll_;
+  UniqueFd epoll_;
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<PeerLinks> links_;
   std::optional<pthread_t> thread_;
