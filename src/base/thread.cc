@@ -10,8 +10,12 @@ Result<pthread_t> start_thread(const char* name, void* (*run)(void*), void* argu
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
   pthread_t thread{};
-  const int code = pthread_create(&thread, nullptr, run, argument);
+  const int code = pthread_create(&thread, &attributes, run, argument);
+  pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code != 0) return os_error(code, "pthread_create(%s)", name);
   pthread_setname_np(thread, name);

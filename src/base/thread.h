@@ -4,12 +4,16 @@
 
 #include <pthread.h>
 
+#include <cstddef>
+
 #include "base/result.h"
 
 namespace amem {
 
-/// Starts a thread with all signals blocked: signals belong to the application's threads. `name` is
-/// for debuggers, at most 15 characters. Errors: os. (std::thread would throw.)
+/// Starts a thread with all signals blocked: signals belong to the application's threads. Its stack
+/// has kStackBytes, also where `ulimit -s` or pthread_setattr_default_np(3) allows threads less.
+/// `name` is for debuggers, at most 15 characters. Errors: os. (std::thread would throw.)
+inline constexpr size_t kStackBytes = size_t{8} << 20;  // the default of Linux
 Result<pthread_t> start_thread(const char* name, void* (*run)(void*), void* argument);
 
 }  // namespace amem

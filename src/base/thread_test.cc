@@ -3,6 +3,7 @@
 #include "base/thread.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 
 namespace amem {
@@ -26,6 +27,30 @@ TEST(StartThread, BlocksEverySignalThereAndNoneHere) {
     EXPECT_EQ(sigismember(&there, signal), 1) << signal;
     EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal)) << signal;
   }
+}
+
+// As with `ulimit -s 72`, which glibc reads when a program starts.
+TEST(StartThread, HasItsOwnStackSizeWhateverTheDefaultIs) {
+  pthread_attr_t before, small;
+  pthread_getattr_default_np(&before);
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 72 << 10);
+  ASSERT_EQ(pthread_setattr_default_np(&small), 0);
+  size_t size_bytes = 0;
+  const auto use = [](void* size) -> void* {
+    pthread_attr_t own;
+    if (pthread_getattr_np(pthread_self(), &own) != 0) return nullptr;
+    pthread_attr_getstacksize(&own, static_cast<size_t*>(size));
+    pthread_attr_destroy(&own);
+    return nullptr;
+  };
+
+  const Result<pthread_t> thread = start_thread("amem-test", use, &size_bytes);
+
+  pthread_setattr_default_np(&before);
+  ASSERT_TRUE(thread.ok()) << thread.error().message;
+  ASSERT_EQ(pthread_join(thread.value(), nullptr), 0);
+  EXPECT_GE(size_bytes, kStackBytes);
 }
 
 }  // namespace
