@@ -137,23 +137,19 @@ Status synchronize(const Driver& driver, int device) {
                        device);
 }
 
-Status free_pinned_piece(const Driver& driver, const ExitFlag& exiting, int device, void** stays,
-                         void** goes) {
+Status allocate_pinned(const Driver& driver, const ExitFlag& exiting, int device, void** piece) {
   constexpr size_t kBytes = 64;
   AMEM_TRY(exiting.check());
-  const char* call = "cuMemHostAlloc()";
-  DriverResult result = driver_result::kSuccess;
-  for (void** const piece : {stays, goes})
-    if (piece != nullptr && *piece == nullptr && result == driver_result::kSuccess)
-      result = driver.cuMemHostAlloc(piece, kBytes, 0);
-  if (result == driver_result::kSuccess) {
-    AMEM_TRY(exiting.check());
-    call = "cuMemFreeHost()";
-    result = driver.cuMemFreeHost(*goes);
-  }
-  if (result != driver_result::kSuccess)
-    return driver_error(driver, result, "%s to wait for the work of device %d", call, device);
-  *goes = nullptr;
+  if (*piece != nullptr) return ok_status();
+  return driver_status(driver, driver.cuMemHostAlloc(piece, kBytes, 0),
+                       "cuMemHostAlloc() to wait for the work of device %d", device);
+}
+
+Status free_pinned(const Driver& driver, const ExitFlag& exiting, int device, void** piece) {
+  AMEM_TRY(exiting.check());
+  AMEM_TRY(driver_status(driver, driver.cuMemFreeHost(*piece),
+                         "cuMemFreeHost() to wait for the work of device %d", device));
+  *piece = nullptr;
   return ok_status();
 }
 
@@ -165,12 +161,16 @@ Status wait_for_primary(const Driver& driver, const ExitFlag& exiting, int devic
   static constinit thread_local void* t_stays = nullptr;
   static constinit thread_local void* t_goes = nullptr;
   const Way way = g_way;
-  if (way == Way::freeing) return free_pinned_piece(driver, exiting, device, &t_stays, &t_goes);
   if (way == Way::synchronizing) return synchronize(driver, device);
+  for (void** const piece : {&t_stays, &t_goes})
+    AMEM_TRY(allocate_pinned(driver, exiting, device, piece));
+  if (way == Way::freeing) return free_pinned(driver, exiting, device, &t_goes);
+  // After the allocations, which may take longer than the work.
   const TestWork test(driver, exiting);
-  AMEM_TRY(free_pinned_piece(driver, exiting, device, &t_stays, &t_goes));
+  const bool tests = test.seen() == Way::synchronizing;
+  AMEM_TRY(free_pinned(driver, exiting, device, &t_goes));
   AMEM_TRY(exiting.check());
-  const Way seen = test.seen();
+  const Way seen = tests ? test.seen() : Way::unknown;
   g_way = seen;
   if (seen != Way::synchronizing) return ok_status();
   AMEM_LOG(warn, device,
@@ -195,9 +195,9 @@ Status wait_for_created(const Driver& driver, const ExitFlag& exiting, int devic
   AMEM_TRY(driver_status(driver, driver.cuCtxSetCurrent(context),
                          "cuCtxSetCurrent(a context of cuCtxCreate() on device %d)", device));
   void* goes = nullptr;
-  Status status = g_way == Way::synchronizing
-                      ? synchronize(driver, device)
-                      : free_pinned_piece(driver, exiting, device, nullptr, &goes);
+  Status status = g_way == Way::synchronizing ? synchronize(driver, device)
+                                              : allocate_pinned(driver, exiting, device, &goes);
+  if (goes != nullptr) status = free_pinned(driver, exiting, device, &goes);
   if (!status.ok() && status.error().code == driver_result::kContextIsDestroyed) {
     forget_work_context(context);
     return ok_status();

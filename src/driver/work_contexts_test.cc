@@ -174,6 +174,50 @@ TEST_F(WorkContexts, FreeingThatWaitsIsUsed) {
   EXPECT_EQ(wait(), "f0 ") << "tested once a process";
 }
 
+// The work that tests it would end before it is tested. In a process of its own.
+TEST_F(WorkContexts, FreeingThatDoesNotWaitIsNotUsedWhereAllocationsTakeTime) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto waits = [this] {
+    g_seen.freeing_waits = false;
+    Driver driver = driver_;
+    driver.cuMemHostAlloc = [](void** address, size_t, unsigned) {
+      g_seen.test_work_done = true;  // what was queued before has ended meanwhile
+      *address = &g_names[78];
+      return driver_result::kSuccess;
+    };
+    driver.cuLaunchHostFunc = [](DriverStream, void (*)(void*), void*) {
+      g_seen.test_work_done = false;
+      return driver_result::kSuccess;
+    };
+    const Status waited = in_device_context(
+        driver, kDevice, [&] { return wait_for_device(driver, exiting_, kDevice); });
+    exit(waited.ok() && g_seen.calls == "f0 s0 " ? 0 : 1);
+  };
+  EXPECT_EXIT(waits(), testing::ExitedWithCode(0), "does not wait when pinned memory is freed");
+}
+
+// This thread did not run while the work did: the next wait tests again. In a process of its own.
+TEST_F(WorkContexts, FreeingIsNotTestedByWorkThatHasEndedBefore) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto waits = [this] {
+    g_seen.freeing_waits = false;
+    Driver driver = driver_;
+    driver.cuStreamQuery = [](DriverStream) {
+      g_seen.test_work_done = !g_seen.test_work_done;
+      return g_seen.test_work_done ? driver_result::kSuccess : driver_result::kNotReady;
+    };
+    const auto wait_once = [&] {
+      return in_device_context(driver, kDevice,
+                               [&] { return wait_for_device(driver, exiting_, kDevice); });
+    };
+    const bool first = wait_once().ok();
+    driver.cuStreamQuery = driver_.cuStreamQuery;
+    g_seen.test_work_done = false;
+    exit(first && wait_once().ok() && g_seen.calls == "f0 f0 s0 " ? 0 : 1);
+  };
+  EXPECT_EXIT(waits(), testing::ExitedWithCode(0), "does not wait when pinned memory is freed");
+}
+
 // In a process of its own.
 TEST_F(WorkContexts, FreeingThatDoesNotWaitIsNotUsed) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
