@@ -38,15 +38,22 @@ void Executor::end_transfer(BackingId id) {
   registry_.notify_copied();
 }
 
-void Executor::add_contents(BackingId id, TransfersByDevice* found) {
+Status Executor::add_contents(BackingId id, TransfersByDevice* found) {
   Backing* backing = registry_.find_backing(id);
-  if (backing == nullptr || (backing->state != resident && backing->state != saving)) return;
+  if (backing == nullptr || (backing->state != resident && backing->state != saving))
+    return ok_status();
   Transfer transfer;
   transfer.pieces =
       pieces_to_save(*backing, registry_.allocations(), *context_.clients.of(backing->tag));
-  // Memory that is not mapped was never written; it is created new.
+  if (transfer.pieces.empty()) return ok_status();
+  // The client may have unmapped it, or only importers have mapped it: its contents matter as long
+  // as it can be mapped again.
+  if (backing->placements.empty()) {
+    const Access by_its_device{backing->properties.location, kAccessReadWrite};
+    AMEM_TRY(place_backing(driver_, registry_, *backing, {by_its_device}));
+    backing->placements.front().is_for_copies = true;
+  }
   const Placement* const placement = backing->placement_for_copies();
-  if (transfer.pieces.empty() || placement == nullptr) return;
   transfer.backing = id;
   transfer.address = placement->address;
   transfer.size_bytes = backing->size_bytes;
@@ -55,6 +62,7 @@ void Executor::add_contents(BackingId id, TransfersByDevice* found) {
   transfer.under_way = keep_mapped(*backing);
   need_copier(backing->device());
   (*found)[backing->device()].push_back(std::move(transfer));
+  return ok_status();
 }
 
 std::vector<BackingId> Executor::by_saved_share(const Plan& plan, bool most_first) {
@@ -80,7 +88,7 @@ Result<Executor::SharedTransfers> Executor::find_contents(const Plan& plan,
   const auto found = std::make_shared<TransfersByDevice>();
   {
     MutexLock lock(registry_.mutex);
-    for (const BackingId id : plan.own) add_contents(id, found.get());
+    for (const BackingId id : plan.own) AMEM_TRY(add_contents(id, found.get()));
   }
   std::map<int, DeviceThreads::Job> jobs;
   for (const auto& [device, transfers] : *found)

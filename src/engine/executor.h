@@ -82,7 +82,7 @@ class Executor {
   void cancel_move_out(const Plan& plan);
   Result<SharedTransfers> find_contents(const Plan& plan, const std::function<void()>& meanwhile,
                                         Deadline deadline);
-  void add_contents(BackingId id, TransfersByDevice* found) AMEM_REQUIRES(registry_.mutex);
+  Status add_contents(BackingId id, TransfersByDevice* found) AMEM_REQUIRES(registry_.mutex);
   void forget_backups(const Plan& plan);
   Status reserve(const TransfersByDevice& transfers, Deadline deadline);
   size_t host_bytes(int device, const Transfers& transfers);

@@ -3,6 +3,7 @@
 // Where bytes are when a move has ended or has failed.
 #include <algorithm>
 
+#include "memory/backing_steps.h"
 #include "tests/support/executor_fixture.h"
 #include "tests/support/file_size_limit.h"
 
@@ -59,6 +60,58 @@ TEST_F(ExecutorTest, DiscardedContentsAreNeitherCopiedNorZeroed) {
   EXPECT_TRUE(backing(id).placements.front().mapped);
   MutexLock lock(gpus_.mutex);
   EXPECT_EQ(gpus_.copies, 0u);
+}
+
+// The client has unmapped it and holds its handle, or only importers have mapped it.
+TEST_F(ExecutorTest, ContentsOfMemoryThatIsNotMappedComeBack) {
+  static DeviceAddress mapped_at, freed;
+  mapped_at = gpus_.add(FakeGpus::kFirstDevice, 1);
+  freed = 0;
+  driver_.cuMemAddressReserve = [](DeviceAddress* address, size_t, size_t, DeviceAddress,
+                                   unsigned long long) {
+    return *address = mapped_at, driver_result::kSuccess;
+  };
+  driver_.cuMemSetAccess = [](DeviceAddress, size_t, const Access* access, size_t count) {
+    EXPECT_EQ(count, 1u);
+    EXPECT_EQ(access->location, (Location{kLocationDevice, FakeGpus::kFirstDevice}));
+    return driver_result::kSuccess;
+  };
+  driver_.cuMemAddressFree = [](DeviceAddress address, size_t) {
+    return freed = address, driver_result::kSuccess;
+  };
+  AllocationId id = 0;
+  {
+    MutexLock lock(registry_.mutex);
+    AllocationProperties properties{};
+    properties.location = {kLocationDevice, FakeGpus::kFirstDevice};
+    id = registry_.add_local(FakeGpus::kBytes, properties, 7, FakeGpus::kBytes).id;
+  }
+  for (int cycle = 0; cycle < 2; ++cycle) {
+    ASSERT_TRUE(move_out().ok());
+    EXPECT_EQ(report_.copied_bytes, FakeGpus::kBytes);
+    EXPECT_EQ(state(1), BackingState::released);
+    ASSERT_TRUE(resume().ok());
+    EXPECT_TRUE(is_intact(1));
+    EXPECT_EQ(backing(1).placements.size(), 1u);
+    report_ = {};
+  }
+  MutexLock lock(registry_.mutex);
+  erase_unused(driver_, registry_, *registry_.find(id));
+  EXPECT_EQ(freed, mapped_at) << "the addresses are amem's";
+}
+
+TEST_F(ExecutorTest, MemoryThatCannotBeMappedForItsCopyStays) {
+  driver_.cuMemAddressReserve = [](DeviceAddress*, size_t, size_t, DeviceAddress,
+                                   unsigned long long) { return driver_result::kOutOfMemory; };
+  {
+    MutexLock lock(registry_.mutex);
+    AllocationProperties properties{};
+    properties.location = {kLocationDevice, FakeGpus::kFirstDevice};
+    registry_.add_local(FakeGpus::kBytes, properties, 7, FakeGpus::kBytes);
+  }
+  EXPECT_EQ(move_out().error().code, driver_result::kOutOfMemory);
+  EXPECT_EQ(state(1), BackingState::resident);
+  EXPECT_TRUE(backing(1).is_here());
 }
 
 // --- Contents on disk

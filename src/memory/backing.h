@@ -44,6 +44,9 @@ struct Placement {
   bool mapped = false;
   bool accessible = false;  ///< with all of `access`; implies `mapped`
 
+  bool is_for_copies =
+      false;  ///< at addresses of amem, of a backing that its client had not mapped
+
   DeviceAddress end() const { return address + size_bytes; }
   /// A kernel or copy on the device can read it now. Otherwise a copy is an error, and a kernel
   /// destroys the context.

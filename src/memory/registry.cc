@@ -166,7 +166,7 @@ Placement& Registry::add_placement(Backing& backing, DeviceAddress address, size
     addresses.size_bytes = size_bytes;
     addresses.slab = backing.id;
   }
-  return backing.placements.emplace_back(Placement{address, size_bytes, {}, false, false});
+  return backing.placements.emplace_back(Placement{address, size_bytes, {}, false, false, false});
 }
 
 void Registry::remove_placement(Backing& backing, DeviceAddress address) {
@@ -256,6 +256,7 @@ std::vector<AddressRange> Registry::erase_backing(BackingId id) {
   if (backing == nullptr) return unused;
   if (backing->is_import) imports_.erase({backing->owner, backing->id_at_owner});
   for (const Placement& placement : backing->placements) {
+    if (placement.is_for_copies) unused.push_back({placement.address, placement.size_bytes});
     const auto addresses = slab_addresses_.find(placement.address);
     if (!backing->is_slab || addresses == slab_addresses_.end()) continue;
     addresses->second.slab = 0;

@@ -87,7 +87,7 @@ DriverResult return_to_slab(HookContext& context, DriverHandle handle, DeviceAdd
 bool return_import(HookContext& context, const Allocation& import, DeviceAddress address)
     AMEM_REQUIRES(context.registry->mutex) {
   Backing& slab = context.registry->backing_of(import);
-  Placement placement{address - import.offset_bytes, slab.size_bytes, {}, false, false};
+  Placement placement{address - import.offset_bytes, slab.size_bytes, {}, false, false, false};
   if (!slab.is_import || slab.size_bytes == 0 ||
       context.registry->former_slab_bytes(placement.address) != slab.size_bytes)
     return false;
