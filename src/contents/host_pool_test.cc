@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -139,6 +141,22 @@ TEST_F(HostPoolTest, BlocksKeepWhatIsWrittenToThem) {
   EXPECT_EQ(first->front().base[0], 0x11);
   EXPECT_EQ(first->front().base[kMiB - 1], 0x11);
   EXPECT_EQ(second->front().base[0], 0x22);
+}
+
+// Pinned pages are not copied on write: parent and child would write into the same page, or the GPU
+// into that of the other one.
+TEST_F(HostPoolTest, IsNotInheritedByAForkedChild) {
+  HostPool pool(driver_, kNoLimit);
+  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
+  unsigned char* const base = g_driver.last_asked;
+  ASSERT_TRUE(is_mapped(base));
+
+  const pid_t child = fork();
+  if (child == 0) _exit(is_mapped(base) || is_mapped(base + kMiB - kGranule) ? 1 : 0);
+
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // Pinning takes longer than everything else in a pause.

@@ -5,7 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
+#include "sharing/token.h"
 #include "tests/support/fake_gpus.h"
+#include "tests/support/peer_fixture.h"
 #include "tests/support/sharing_fixture.h"
 
 namespace amem {
@@ -193,6 +197,21 @@ TEST_F(SessionTest, ContextIsPausedWithTheLastTagOnly) {
   EXPECT_EQ(refused.error().kind, ErrorKind::misuse);
 }
 
+// Kernels of the other tag's work may need the local memory.
+TEST_F(SessionTest, ContextStaysWhileAnotherTagIsActive) {
+  static std::atomic<int> trimmed;
+  trimmed = 0;
+  driver_.cuCtxGetLimit = [](size_t* bytes, int) { return *bytes = 1024, driver_result::kSuccess; };
+  driver_.cuCtxSetLimit = [](int, size_t) { return ++trimmed, driver_result::kSuccess; };
+  add("weights"), add("nccl");
+
+  ASSERT_TRUE(session_.pause({{"weights"}, true}).ok());
+  EXPECT_EQ(trimmed, 0);
+  ASSERT_TRUE(session_.pause({{"nccl", "kv_cache"}, true}).ok());
+  EXPECT_EQ(trimmed, 1);
+  EXPECT_TRUE(session_.resume({}).ok());
+}
+
 TEST_F(SessionTest, TagsThatNobodyHasAreIgnored) {
   EXPECT_TRUE(session_.pause({{"nobody"}}).ok());
   EXPECT_TRUE(session_.resume({{"nobody"}}).ok());
@@ -203,6 +222,78 @@ TEST_F(SessionTest, IsRefusedWhereItIsDisabled) {
   session_.disable("not in this process");
   EXPECT_EQ(session_.pause({}).error().message, "not in this process");
   EXPECT_EQ(session_.resume({}).error().message, "not in this process");
+}
+
+/// With other processes, which the test plays: an importer of memory, and an owner whose memory
+/// this process imports and does not get.
+class SharedSessionTest : public SessionTest {
+ protected:
+  SharedSessionTest() {
+    driver_.cuMemExportToShareableHandle = export_nothing;
+    EXPECT_TRUE(sharing_.start().ok());
+  }
+  ~SharedSessionTest() override { end_service(); }
+
+  /// What a fetch of the memory is answered.
+  Fetched::Outcome fetch(const Token& token) {
+    Result<Received> reply =
+        importer_.ask(context_.self, Fetch{{{token.allocation, token.nonce, false}}});
+    EXPECT_TRUE(reply.ok());
+    return reply.ok() ? std::get<Fetched>(reply.value().message).outcomes.at(0)
+                      : Fetched::Outcome::failed;
+  }
+  Token token_of(BackingId id) {
+    MutexLock lock(registry_.mutex);
+    Allocation& allocation = *registry_.find(registry_.find_backing(id)->allocations.at(0));
+    const UniqueFd token(sharing_.exports().make_token(allocation).value());
+    return read_token(token.get()).value_or(Token{});
+  }
+  /// This process imports memory with the tag, and has dropped it in a pause.
+  void add_dropped_import(const Tag& tag) {
+    MutexLock lock(registry_.mutex);
+    Allocation& import = registry_.add_import({owner_.id, 2, 3, 5, 0, 0, kBytes, getpid(), tag});
+    registry_.backing_of(import).state = BackingState::dropped;
+  }
+
+  Node importer_{NodeOptions(),
+                 [this](const PeerInfo& from, uint64_t request_id, const Message& asked) {
+                   if (std::holds_alternative<Restore>(asked))
+                     importer_.service->reply(from.instance, request_id, Restored{true, ""}, {});
+                 }};
+  Node owner_{
+      NodeOptions(), [this](const PeerInfo& from, uint64_t request_id, const Message& asked) {
+        if (std::holds_alternative<Fetch>(asked))
+          owner_.service->reply(from.instance, request_id,
+                                Fetched{{Fetched::Outcome::failed}, {}, "no descriptor"}, {});
+      }};
+};
+
+// An importer that got the memory would use it, and the next pause would not ask it to let go.
+TEST_F(SharedSessionTest, ResumeWithoutItsImportsLeavesTheMemoryAwayForImporters) {
+  const BackingId weights = add("weights");
+  const Token token = token_of(weights);
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  EXPECT_EQ(fetch(token), Fetched::Outcome::paused);
+  add_dropped_import("weights");
+
+  EXPECT_FALSE(session_.resume({{"weights"}}).ok());
+
+  EXPECT_EQ(session_.state("weights"), SessionState::paused);
+  EXPECT_EQ(fetch(token), Fetched::Outcome::paused);
+}
+
+TEST_F(SharedSessionTest, ResumeWhoseCopyFailsLeavesTheMemoryAwayForImporters) {
+  const BackingId weights = add("weights");
+  const Token token = token_of(weights);
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  set_failing_copy(2);
+
+  EXPECT_FALSE(session_.resume({{"weights"}}).ok());
+
+  EXPECT_EQ(session_.state("weights"), SessionState::paused);
+  EXPECT_EQ(fetch(token), Fetched::Outcome::paused);
+  ASSERT_TRUE(session_.resume({{"weights"}}).ok());
+  EXPECT_TRUE(is_intact(weights));
 }
 
 }  // namespace
