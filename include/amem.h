@@ -213,7 +213,7 @@ const char* amemGetStatus(void);
 
 /* The interception in this process, as JSON: the NCCL libraries, the number of calls of their
  * functions through amem, and the relocation slots of other libraries that lead to amem. For
- * diagnosis. Valid until the next call by the same thread. */
+ * diagnosis. Empty in a forked child. Valid until the next call by the same thread. */
 const char* amemGetInterposition(void);
 
 /* The text of the last error in this process: the call, the object, the pid of the peer and what to

@@ -103,6 +103,18 @@ RULES = (
         "write std::",
     ),
     Rule(
+        # In the body: up to the next line that is not indented.
+        re.compile(
+            r'^(?:AMEM_API|extern "[^"]*" \[\[gnu::visibility\(.*?\)\]\]) [^;{]*\{'
+            r"(?!(?:(?!\n\S).)*?\b(?:NoCancellation|result_of|with_process|read_into|enqueue"
+            r"|amemGetTag\w+|amem::(?:pause|resume|mem_stats|[sg]et_group_id)\(|amem::last_error_text|AMEM_VERSION))",
+            re.MULTILINE | re.DOTALL,
+        ),
+        in_library,
+        "a thread that is cancelled in it would leave locks and tags behind",
+        "const NoCancellation, or a template of api/calls.h",
+    ),
+    Rule(
         re.compile(r"\b(?:TODO|FIXME)\b(?!\(#\d+\))"),  # allow: the pattern itself
         anywhere,
         "nobody finds it again",

@@ -37,6 +37,6 @@ def interposition() -> Interposition:
     nccl: the NCCL libraries whose calls are caught, with the number of calls of each function;
     slots: the relocation slots of other libraries that lead to amem.
 
-    Both are empty until amem is enabled, and `nccl` until an NCCL library is loaded.
+    Both are empty until amem is enabled and in a forked child, and `nccl` until an NCCL library is loaded.
     """
     return json.loads(require_library().amemGetInterposition().decode("utf-8", "replace"))

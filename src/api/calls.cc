@@ -4,7 +4,6 @@
 
 #include "base/environment.h"
 #include "clients/nccl/doors/nccl_copies.h"
-#include "clients/nccl/doors/nccl_result.h"
 #include "driver/work_contexts.h"
 
 namespace amem {
@@ -47,6 +46,7 @@ Result<Process*> active_process() {
 }
 
 Status pause_process(const Selection& selection) {
+  const NoCancellation no_cancellation;
   Process& process = *AMEM_TRY(active_process());
   const bool of_nccl = selection.tags.empty() || selection.tags.contains(kNcclTag);
   if (of_nccl) AMEM_TRY(check_caught(process));
@@ -55,6 +55,7 @@ Status pause_process(const Selection& selection) {
 }
 
 Status resume_process(const Selection& selection) {
+  const NoCancellation no_cancellation;
   Process& process = *AMEM_TRY(active_process());
   AMEM_TRY(check_not_exiting(process));
   return process.session().resume(selection);
@@ -76,12 +77,6 @@ Result<int> device_of_caller(Process& process) {
 Status check_pointer(const void* pointer, const char* name) {
   return pointer != nullptr ? ok_status()
                             : make_error(ErrorKind::misuse, 0, "the %s is null", name);
-}
-
-int result_of(const char* call, const Status& status) {
-  if (status.ok()) return 0;
-  keep_last_error(call, status.error());
-  return nccl_result_of(status.error().kind);
 }
 
 }  // namespace amem

@@ -4,7 +4,9 @@
 
 #include "amem.h"
 #include "api/process.h"
+#include "base/cancellation.h"
 #include "base/last_error.h"
+#include "clients/nccl/doors/nccl_result.h"
 
 namespace amem {
 
@@ -27,8 +29,19 @@ Selection selection_of_nccl();
 /// Notes the context for pauses and makes this process known to others.
 Result<int> device_of_caller(Process& process);
 
-/// 0, or the ncclResult_t of the error, whose text is kept for amemGetLastError().
-int result_of(const char* call, const Status& status);
+// Each exported function runs its code in one of the following templates, or constructs a
+// NoCancellation first (tools/check_banned.py).
+
+/// 0, or the ncclResult_t of the error of `body(arguments...)`, which returns a Status. The text is
+/// kept for amemGetLastError().
+template <typename Body, typename... Arguments>
+int result_of(const char* call, Body body, Arguments... arguments) {
+  const NoCancellation no_cancellation;
+  const Status status = body(arguments...);
+  if (status.ok()) return 0;
+  keep_last_error(call, status.error());
+  return nccl_result_of(status.error().kind);
+}
 
 /// An error if `pointer`, an argument with this name, is null.
 Status check_pointer(const void* pointer, const char* name);
@@ -37,14 +50,14 @@ Status check_pointer(const void* pointer, const char* name);
 /// only returns that error.
 template <typename Body>
 int with_process(const char* call, Body body) {
-  const auto run = [&]() -> Status { return body(*AMEM_TRY(active_process())); };
-  return result_of(call, run());
+  return result_of(call, [&]() -> Status { return body(*AMEM_TRY(active_process())); });
 }
 
 /// Sets `*out` to what `read(Process&)` returns, or its Result. Returns 0, or -1 if this fails,
 /// `out` is null or amem is inactive: `*out` is then zero, and amemGetLastError() has the reason.
 template <typename Out, typename Read>
 int read_into(const char* call, Out* out, Read read) {
+  const NoCancellation no_cancellation;
   const auto run = [&]() -> Status {
     AMEM_TRY(check_pointer(out, "result"));
     *out = {};

@@ -3,6 +3,7 @@
 #include "api/enable.h"
 
 #include "amem.h"
+#include "base/cancellation.h"
 #include "base/environment.h"
 #include "clients/graphs/graph_calls.h"
 #include "clients/nccl/doors/nccl_copies.h"
@@ -27,6 +28,7 @@ void amem::catch_calls() {
 }
 
 extern "C" [[gnu::visibility("default")]] void amemEnable(void) {
+  const amem::NoCancellation no_cancellation;
   amem::g_enabled.store(true, std::memory_order_relaxed);
   amem::catch_calls();
 }

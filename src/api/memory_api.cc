@@ -98,6 +98,7 @@ Status end_region() {
 
 Status begin_process_region(const char* tag, amemKind_t kind) {
   if (tag == nullptr) {
+    AMEM_TRY(active_process());  // in a forked child, the lock may be held
     set_process_region(process_region_of_environment());
     return ok_status();
   }
@@ -145,7 +146,7 @@ Result<DeviceAddress> open_tagged(const IpcHandleBytes& handle) {
 using namespace amem;
 
 AMEM_API int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind) {
-  return result_of("amemMalloc", allocate(pointer, size_bytes, tag, kind));
+  return result_of("amemMalloc", allocate, pointer, size_bytes, tag, kind);
 }
 
 AMEM_API int amemFree(void* pointer) {
@@ -156,13 +157,13 @@ AMEM_API int amemFree(void* pointer) {
 }
 
 AMEM_API int amemBeginRegion(const char* tag, amemKind_t kind) {
-  return result_of("amemBeginRegion", begin_region(tag, kind));
+  return result_of("amemBeginRegion", begin_region, tag, kind);
 }
 
-AMEM_API int amemEndRegion(void) { return result_of("amemEndRegion", end_region()); }
+AMEM_API int amemEndRegion(void) { return result_of("amemEndRegion", end_region); }
 
 AMEM_API int amemSetProcessRegion(const char* tag, amemKind_t kind) {
-  return result_of("amemSetProcessRegion", begin_process_region(tag, kind));
+  return result_of("amemSetProcessRegion", begin_process_region, tag, kind);
 }
 
 AMEM_API int amemReadBackup(void* to, const void* pointer, size_t size_bytes) {
@@ -217,19 +218,20 @@ AMEM_API int amemSetMemoryMargin(size_t size_bytes) {
   });
 }
 
-AMEM_API int amemPause(const char* tags) { return result_of("amemPause", pause(tags, 0)); }
+AMEM_API int amemPause(const char* tags) { return result_of("amemPause", pause, tags, 0); }
 
-AMEM_API int amemResume(const char* tags) { return result_of("amemResume", resume(tags, 0)); }
+AMEM_API int amemResume(const char* tags) { return result_of("amemResume", resume, tags, 0); }
 
 AMEM_API int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms) {
-  return result_of("amemPauseWithTimeout", pause(tags, timeout_ms));
+  return result_of("amemPauseWithTimeout", pause, tags, timeout_ms);
 }
 
 AMEM_API int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms) {
-  return result_of("amemResumeWithTimeout", resume(tags, timeout_ms));
+  return result_of("amemResumeWithTimeout", resume, tags, timeout_ms);
 }
 
 AMEM_API const char* amemGetStatus(void) {
+  const NoCancellation no_cancellation;
   struct Copy {
     std::string text;
   };
@@ -240,6 +242,7 @@ AMEM_API const char* amemGetStatus(void) {
 }
 
 AMEM_API amemState_t amemGetTagState(const char* tag) {
+  const NoCancellation no_cancellation;
   Process* const process = process_that_works();
   if (process == nullptr) return amemOff;
   return static_cast<amemState_t>(process->session().state(tag == nullptr ? "" : tag));

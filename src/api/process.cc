@@ -114,6 +114,7 @@ Process* Process::build() {
 }
 
 Process* Process::build_once() {
+  const NoCancellation no_cancellation;
   if (!is_enabled()) return nullptr;
   pthread_once(&g_once, [] { made_.store(build(), std::memory_order_release); });
   return made_.load(std::memory_order_acquire);

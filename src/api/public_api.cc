@@ -58,19 +58,22 @@ Result<size_t> trim_host_memory() {
   return AMEM_TRY(active_process())->session().trim_host_memory();
 }
 
-int nccl_result(const char* call, const Status& status) {
+template <typename Body, typename... Arguments>
+int nccl_result(const char* call, Body body, Arguments... arguments) {
+  const NoCancellation no_cancellation;
+  const Status status = body(arguments...);
   return status.ok() ? 0 : report_error(call, status.error());
 }
 
-int pause() { return nccl_result("ncclPause", pause_process(selection_of_nccl())); }
+int pause() { return nccl_result("ncclPause", pause_process, selection_of_nccl()); }
 
-int resume() { return nccl_result("ncclResume", resume_process({{kNcclTag}})); }
+int resume() { return nccl_result("ncclResume", resume_process, Selection{{kNcclTag}}); }
 
-int mem_stats() { return nccl_result("ncclMemStats", print_statistics()); }
+int mem_stats() { return nccl_result("ncclMemStats", print_statistics); }
 
-int set_group_id(int id) { return nccl_result("ncclSetGroupID", set_group(id)); }
+int set_group_id(int id) { return nccl_result("ncclSetGroupID", set_group, id); }
 
-int get_group_id(int* id) { return nccl_result("ncclGetGroupID", get_group(id)); }
+int get_group_id(int* id) { return nccl_result("ncclGetGroupID", get_group, id); }
 
 }  // namespace
 }  // namespace amem
@@ -132,6 +135,7 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
 }
 
 AMEM_API int amemTrimHostMemory(uint64_t* bytes) {
+  const amem::NoCancellation no_cancellation;
   if (bytes != nullptr) *bytes = 0;
   const amem::Result<size_t> given = amem::trim_host_memory();
   if (!given.ok()) {
@@ -143,11 +147,15 @@ AMEM_API int amemTrimHostMemory(uint64_t* bytes) {
 }
 
 AMEM_API const char* amemGetInterposition(void) {
+  const amem::NoCancellation no_cancellation;
   struct Copy {
     std::string text;
   };
   std::string& copy = amem::thread_value<Copy>().text;
-  copy = amem::interposition_json();
+  // In a forked child, the loader's lock may be held.
+  amem::Process* const process = amem::Process::built();
+  copy = process != nullptr && process->forked() ? R"({"nccl": [], "slots": []})"
+                                                 : amem::interposition_json();
   return copy.c_str();
 }
 

@@ -64,7 +64,7 @@ int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint6
 using namespace amem;
 
 AMEM_API int amemSymmetricMalloc(void** pointer, size_t size_bytes) {
-  return result_of("amemSymmetricMalloc", allocate(pointer, size_bytes));
+  return result_of("amemSymmetricMalloc", allocate, pointer, size_bytes);
 }
 
 AMEM_API int amemSymmetricFree(void* pointer) {
@@ -76,7 +76,7 @@ AMEM_API int amemSymmetricFree(void* pointer) {
 
 AMEM_API int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer,
                                      const amemGroup_t* group) {
-  return result_of("amemSymmetricRendezvous", rendezvous(handle, pointer, group));
+  return result_of("amemSymmetricRendezvous", rendezvous, handle, pointer, group);
 }
 
 AMEM_API int amemSymmetricDestroy(amemSymmetric_t handle) {
@@ -86,32 +86,32 @@ AMEM_API int amemSymmetricDestroy(amemSymmetric_t handle) {
 }
 
 AMEM_API int amemSymmetricGetInfo(amemSymmetric_t handle, amemSymmetricInfo_t* info) {
-  constexpr const char* kCall = "amemSymmetricGetInfo";
-  if (info == nullptr) return result_of(kCall, check_pointer(info, "info"));
-  *info = {};
-  return result_of(
-      kCall, look_up(handle, [&](const SymmetricHandle& facts) {
-        using symmetric::detail::Workspace;
-        const DeviceAddress workspace = facts.workspace;
-        *info = {static_cast<int>(facts.rank()),
-                 static_cast<int>(facts.world_size()),
-                 facts.device,
-                 facts.view.buffer_bytes,
-                 facts.signal_pad_bytes,
-                 facts.buffers.data(),
-                 facts.signal_pads.data(),
-                 reinterpret_cast<void* const*>(workspace + offsetof(Workspace, buffers)),
-                 reinterpret_cast<uint32_t* const*>(workspace + offsetof(Workspace, signal_pads)),
-                 reinterpret_cast<void*>(facts.multicast.address())};
-      }));
+  return result_of("amemSymmetricGetInfo", [&]() -> Status {
+    AMEM_TRY(check_pointer(info, "info"));
+    *info = {};
+    return look_up(handle, [&](const SymmetricHandle& facts) {
+      using symmetric::detail::Workspace;
+      const DeviceAddress workspace = facts.workspace;
+      *info = {static_cast<int>(facts.rank()),
+               static_cast<int>(facts.world_size()),
+               facts.device,
+               facts.view.buffer_bytes,
+               facts.signal_pad_bytes,
+               facts.buffers.data(),
+               facts.signal_pads.data(),
+               reinterpret_cast<void* const*>(workspace + offsetof(Workspace, buffers)),
+               reinterpret_cast<uint32_t* const*>(workspace + offsetof(Workspace, signal_pads)),
+               reinterpret_cast<void*>(facts.multicast.address())};
+    });
+  });
 }
 
 AMEM_API int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* view) {
-  constexpr const char* kCall = "amemSymmetricGetView";
-  if (view == nullptr) return result_of(kCall, check_pointer(view, "view"));
-  *view = {};
-  return result_of(kCall,
-                   look_up(handle, [&](const SymmetricHandle& facts) { *view = facts.view; }));
+  return result_of("amemSymmetricGetView", [&]() -> Status {
+    AMEM_TRY(check_pointer(view, "view"));
+    *view = {};
+    return look_up(handle, [&](const SymmetricHandle& facts) { *view = facts.view; });
+  });
 }
 
 AMEM_API int amemSymmetricSetSignalPadSize(size_t size_bytes) {
@@ -121,6 +121,7 @@ AMEM_API int amemSymmetricSetSignalPadSize(size_t size_bytes) {
 }
 
 AMEM_API size_t amemSymmetricGetSignalPadSize(void) {
+  const NoCancellation no_cancellation;
   Process* const process = process_that_works();
   return process == nullptr ? 0 : process->symmetric().signal_pad_bytes();
 }

@@ -39,6 +39,7 @@ void set_last_error(const char* call, const Error& error) {
 }
 
 const char* last_error_text() {
+  const NoCancellation no_cancellation;
   struct Copy {
     std::string text;
   };

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/cancellation.h"
 #include "base/deadline.h"
 
 // Clang's thread-safety analysis: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html. Empty with
@@ -47,6 +48,7 @@ class AMEM_TSA(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
+/// The thread that holds the lock cannot be cancelled, neither in a wait.
 class AMEM_TSA(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) AMEM_TSA(acquire_capability(mutex)) : mutex_(mutex) {
@@ -56,6 +58,7 @@ class AMEM_TSA(scoped_lockable) MutexLock {
   MutexLock(const MutexLock&) = delete;
 
  private:
+  const NoCancellation no_cancellation_;
   Mutex& mutex_;
 };
 

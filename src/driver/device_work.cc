@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "base/log.h"
 #include "driver/work_contexts.h"
 
@@ -75,6 +76,7 @@ Status in_device_context(const Driver& driver, int device, const std::function<S
 }
 
 Status visit_device_context(const Driver& driver, int device, const std::function<Status()>& job) {
+  const NoCancellation no_cancellation;
   DriverContext before = nullptr;
   int mode = kCaptureModeRelaxed;
   AMEM_TRY(driver_status(driver, driver.cuCtxGetCurrent(&before), "cuCtxGetCurrent()"));

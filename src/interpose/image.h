@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "interpose/elf_view.h"
 
 namespace amem {
@@ -57,6 +58,7 @@ struct ListLock {
 /// the loader. Source: dl_iterate_phdr(3).
 template <typename Skip, typename Visit>
 void visit_images(Skip&& skip, Visit&& visit) {
+  const NoCancellation no_cancellation;
   auto both = [&](const dl_phdr_info& info) {
     if (!skip(info)) visit(Image(info));
   };

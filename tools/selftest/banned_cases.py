@@ -35,6 +35,12 @@ class Banned(CheckCase):
         "a document about allowances": {"docs/a.md": "write `// allow: <reason>`\n"},
         "exceptions of the command": {"src/cli/main.cc": "int main() { try {} catch (...) {} }\n"},
         "a sleep outside tests": in_library("usleep(1);"),
+        "exported functions that cannot be cancelled": {
+            "src/api/a.cc": "AMEM_API int f(int a,\n           int b) {\n"
+            "  return with_process(a, b);\n}\n"
+            "AMEM_API int g() { return result_of(h); }\n"
+            "AMEM_API int k() {\n  const NoCancellation no_cancellation;\n\n  return 1;\n}\n"
+        },
     }
     violations = {
         "exit": (in_library("exit(1);"), "src/engine/plan.cc:2: exit: ends the process"),
@@ -50,6 +56,20 @@ class Banned(CheckCase):
         "naked new": (in_library("auto* a = new Thing(1);"), "nobody owns it"),
         "new that may fail": (in_library("auto* a = new (std::nothrow) A;"), "nobody owns it"),
         "delete": (in_library("delete a;"), "nobody owns it"),
+        "an exported function that can be cancelled": (
+            {
+                "src/api/a.cc": "AMEM_API int f() {\n  return 1;\n}\n"
+                "AMEM_API int g() { return result_of(h); }\n"
+            },
+            "src/api/a.cc:1: AMEM_API int f() {: a thread that is cancelled",
+        ),
+        "another one, in one line": (
+            {
+                "src/api/a.cc": 'extern "C" [[gnu::visibility("default")]] int f() { return 1; }\n'
+                "AMEM_API int g() { return result_of(h); }\n"
+            },
+            "a thread that is cancelled",
+        ),
         "sleep in a test": (
             {"src/engine/plan_test.cc": "void f() { usleep(5); }\n"},
             "src/engine/plan_test.cc:1: usleep: a test that sleeps",

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "amem_nccl_abi.h"
+#include "base/cancellation.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -186,6 +187,7 @@ void before_look_up(const char* name) {
 }  // namespace amem
 
 void* amemForward(const char* name) noexcept {
+  const amem::NoCancellation no_cancellation;
   using namespace amem;
   if (name == nullptr) return nullptr;
   if (void* added = added_function(name)) return added;

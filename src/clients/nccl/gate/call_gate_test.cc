@@ -3,6 +3,7 @@
 #include "clients/nccl/gate/call_gate.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <future>
 #include <thread>
@@ -36,6 +37,38 @@ TEST_F(CallGateTest, ClosedProcessFailsAtOnceWithTheReason) {
   EXPECT_EQ(status.error().message, "ncclAllReduce: this process is paused");
   gate_.open_process();
   EXPECT_TRUE(enter("ncclAllReduce", comm(1), 0).ok());
+}
+
+// NCCL's calls are no cancellation points, and the gate would be locked for ever.
+TEST_F(CallGateTest, CallThatIsCancelledAtTheGateGoesOnWhenItOpens) {
+  std::promise<void> waits;
+  CallGate gate({}, [&](const InstanceId&) { waits.set_value(); });
+  gate.add_communicator(comm(1), kFirst);
+  gate.member_paused(member_, "process 7 is paused", {kFirst});
+  struct Call {
+    CallGate& gate;
+    bool entered = false;
+  } call{gate};
+  pthread_t thread{};
+  const auto run = [](void* argument) -> void* {
+    Call& mine = *static_cast<Call*>(argument);
+    pthread_cancel(pthread_self());
+    {
+      const CallGate::Entry entry(mine.gate, "ncclAllReduce", comm(1), 30000);
+      mine.entered = entry.is_inside();
+    }
+    pthread_testcancel();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, nullptr, run, &call), 0);
+  waits.get_future().wait();
+  gate.member_resumed(member_);
+
+  void* result = nullptr;
+  ASSERT_EQ(pthread_join(thread, &result), 0);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  EXPECT_TRUE(call.entered);
+  EXPECT_TRUE(gate.wait_until_outside(nullptr, Deadline::after_ms(1000)).ok());
 }
 
 /// A call may come while another thread closes the gate and waits for the calls that are inside.
