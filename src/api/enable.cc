@@ -5,6 +5,7 @@
 #include "amem.h"
 #include "base/cancellation.h"
 #include "base/environment.h"
+#include "base/log.h"
 #include "clients/graphs/graph_calls.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/driver_calls/registrations.h"
@@ -16,6 +17,7 @@
 #include "clients/tensors/runtime_calls.h"
 
 void amem::catch_calls() {
+  note_standard_error();
   catch_runtime_calls();
   catch_memory_calls();
   catch_illegal_accesses();

@@ -12,7 +12,18 @@ bool log_enabled(LogLevel level);
 
 /// Writes one line to standard error: "host:pid:tid [dev] AMEM INFO text". `device` is -1 if the
 /// line concerns no device. Does not allocate or throw; one write(2) for each line.
+///
+/// Writes no line if the application has closed standard error and opened a file of its own, which
+/// then has descriptor 2. The kernel does not tell such a file from one to which the application
+/// has redirected standard error (dup2(2), freopen(3)). A line is written into the file that was
+/// open there at note_standard_error(), and into any file that is open for appending, that another
+/// descriptor leads to as well, or that is there while a copy of the first one is open. It is never
+/// written into a file that is closed on exec. Before note_standard_error() and while descriptor 2
+/// was always open, any other file counts as standard error.
 [[gnu::format(printf, 3, 4)]] void log_line(LogLevel level, int device, const char* format, ...);
+
+/// To be called when amem is loaded or enabled. Only the first call has an effect.
+void note_standard_error();
 
 }  // namespace amem
 
