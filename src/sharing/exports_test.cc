@@ -70,7 +70,7 @@ class ExportsTest : public SharingTest {
   /// Where the next allocation of that size would lie.
   size_t next_offset_bytes() {
     MutexLock lock(registry_.mutex);
-    return find_slot(registry_, "", kSlotBytes, {}).value_or(Slot{0, 99, false}).offset_bytes;
+    return find_slot(registry_, "", kSlotBytes, {}).value_or(SlabSlot{0, 99, false}).offset_bytes;
   }
   void copying(bool now) {
     MutexLock lock(registry_.mutex);

@@ -87,7 +87,7 @@ class PeerLinks {
     /// The pidfd.
     std::optional<WatchedFd> process;
     /// mappings_of_process().
-    std::optional<ServiceFd> mappings;
+    std::optional<UniqueFd> mappings;
     std::map<uint64_t, Call> calls;
     /// Calls that were pending when the connection failed: the peer may have carried them out.
     std::map<uint64_t, Call> lost_calls;
