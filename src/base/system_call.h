@@ -22,8 +22,8 @@ auto retry_interrupted(Call call) {
 }
 
 /// While it exists, the process does not receive SIGPIPE and SIGXFSZ that system calls of this
-/// thread raise: the calls return EPIPE and EFBIG. For threads of the application; amem's own
-/// threads block all signals.
+/// thread raise: the calls return EPIPE and EFBIG. Keeps errno. For threads of the application;
+/// amem's own threads block all signals.
 class DiscardedSignals {
  public:
   DiscardedSignals() {
@@ -36,10 +36,12 @@ class DiscardedSignals {
     pthread_sigmask(SIG_BLOCK, &raised_, &before_);
   }
   ~DiscardedSignals() {
+    const int code = errno;
     constexpr timespec kAtOnce{};
     while (sigtimedwait(&raised_, nullptr, &kAtOnce) > 0) {
     }
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = code;
   }
   DiscardedSignals(const DiscardedSignals&) = delete;
 

@@ -95,8 +95,11 @@ TEST(DiscardedSignals, DoNotEndTheProcess) {
             0);
   EXPECT_EQ(run_in_child([] {
               limit_stderr();
-              const DiscardedSignals discarded;
-              return write(STDERR_FILENO, "x", 1) == -1 && errno == EFBIG ? 0 : 1;
+              {
+                const DiscardedSignals discarded;
+                if (write(STDERR_FILENO, "x", 1) != -1) return 1;
+              }
+              return errno == EFBIG ? 0 : 1;
             }),
             0);
 }

@@ -96,6 +96,8 @@ class Executor {
                       MoveReport* report);
   Status release(BackingId id);
 
+  Status create_and_fill(const Plan& plan, const std::function<void()>& meanwhile,
+                         Deadline deadline, MoveReport* report);
   Status create_each(const Plan& plan, CopyPipeline& copies, std::vector<BackingId>* begun,
                      MoveReport* report);
   /// Appends the backing to `begun` if it does not exist yet.
@@ -120,6 +122,7 @@ class Executor {
   HostPool& pool_;
   BackupDirectory& directory_;
   CopyPipeline::Copiers copiers_;
+  std::unique_ptr<CopyPipeline> filling_;  ///< of the last move_in()
   /// By device: pinned memory to copy files through, while contents in files exist.
   std::map<int, std::weak_ptr<HostBlock::element_type>> staging_;
   std::atomic<bool> retain_backups_{false};

@@ -134,37 +134,44 @@ Executor::Progress Executor::progress(const Plan& plan) {
   return progress;
 }
 
+Status Executor::create_and_fill(const Plan& plan, const std::function<void()>& meanwhile,
+                                 Deadline deadline, MoveReport* report) {
+  filling_ = std::make_unique<CopyPipeline>(devices_, copiers_, CopyDirection::to_device);
+  std::vector<BackingId> begun;
+  Status created = create_each(plan, *filling_, &begun, report);
+  if (!created.ok()) {
+    filling_->stop();
+    // Memory is released only when no copy uses it.
+    if (filling_->wait_until_idle(deadline).ok()) give_back(begun);
+    return created;
+  }
+  filling_->finish();
+  step_point(StepPoint::resume_created);
+  meanwhile();
+  Status filled = filling_->wait_for_all(deadline);
+  filling_->stop();
+  if (filled.ok()) end_move_in(plan);
+  return filled;
+}
+
 Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhile,
                          Deadline deadline, MoveReport* report) {
   const Stopwatch watch(&report->copy_ms);
-  CopyPipeline copies(devices_, copiers_, CopyDirection::to_device);
-  std::vector<BackingId> begun;
   const auto began = Deadline::Clock::now();
   const size_t filled_before = progress(plan).filled_bytes;
-  Status created = create_each(plan, copies, &begun, report);
-  if (!created.ok()) {
-    copies.stop();
-    // Memory is released only when no copy uses it.
-    if (copies.wait_until_idle(deadline).ok()) give_back(begun);
-    return created;
-  }
-  copies.finish();
-  step_point(StepPoint::resume_created);
-  meanwhile();
-  Status filled = copies.wait_for_all(deadline);
-  if (filled.ok()) {
-    end_move_in(plan);
-  } else if (filled.error().kind == ErrorKind::timeout) {
-    const std::chrono::duration<double> passed = Deadline::Clock::now() - began;
-    const auto [filled_bytes, all_bytes, source] = progress(plan);
-    return make_error(
-        ErrorKind::timeout, 0,
-        "%s; %zu of %zu bytes are restored from %s (%.1f MiB/s): resume again, which continues, or "
-        "raise AMEM_TIMEOUT_MS or the timeout of the call",
-        filled.error().message.c_str(), filled_bytes, all_bytes, source.c_str(),
-        static_cast<double>(filled_bytes - filled_before) / passed.count() / (1 << 20));
-  }
-  return filled;
+  // Of an earlier call that has missed its deadline: what its copies do is not done again.
+  Status status = filling_ == nullptr ? ok_status() : filling_->wait_until_idle(deadline);
+  if (status.ok() || status.error().kind != ErrorKind::timeout)
+    status = create_and_fill(plan, meanwhile, deadline, report);
+  if (status.ok() || status.error().kind != ErrorKind::timeout) return status;
+  const std::chrono::duration<double> passed = Deadline::Clock::now() - began;
+  const auto [filled_bytes, all_bytes, source] = progress(plan);
+  return make_error(
+      ErrorKind::timeout, 0,
+      "%s; %zu of %zu bytes are restored from %s (%.1f MiB/s): resume again, which continues, or "
+      "raise AMEM_TIMEOUT_MS or the timeout of the call",
+      status.error().message.c_str(), filled_bytes, all_bytes, source.c_str(),
+      static_cast<double>(filled_bytes - filled_before) / passed.count() / (1 << 20));
 }
 
 }  // namespace amem

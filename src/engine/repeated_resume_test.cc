@@ -19,8 +19,8 @@ class RepeatedResume : public ExecutorTest, public testing::WithParamInterface<K
     MutexLock lock(gpus_.mutex);
     gpus_.copies = 0;
   }
-  /// A resume whose deadline passes before the device begins with it.
-  Status late_resume() {
+  /// Resumes whose deadline passes before the device begins with the first; the last one's error.
+  Status late_resume(int calls = 1) {
     Mutex mutex;
     Condition changed;
     bool ends = false;
@@ -30,8 +30,10 @@ class RepeatedResume : public ExecutorTest, public testing::WithParamInterface<K
                            changed.wait_until(mutex, patience(), [&] { return ends; });
                            return ok_status();
                          }}});
-    Status late = executor_.move_in(
-        begun(), [] {}, Deadline::after_ms(0), &report_);
+    Status late = ok_status();
+    for (int call = 0; call < calls; ++call)
+      late = executor_.move_in(
+          begun(), [] {}, Deadline::after_ms(0), &report_);
     {
       MutexLock lock(mutex);
       ends = true;
@@ -65,6 +67,14 @@ TEST_P(RepeatedResume, GoesOnWhereTheLastOneEnded) {
   EXPECT_EQ(copies(), kBackings);
   for (BackingId id = 1; id <= kBackings; ++id) EXPECT_TRUE(is_intact(id)) << id;
   EXPECT_EQ(pool_.free_bytes(), pool_.capacity_bytes());
+}
+
+// A disk that hangs for long is asked by a loop of resumes.
+TEST_P(RepeatedResume, WhileTheLastOneStillCopiesQueuesNothing) {
+  EXPECT_FALSE(late_resume(100).ok());
+  EXPECT_EQ(copies(), 1u);
+  ASSERT_TRUE(resume().ok());
+  EXPECT_EQ(copies(), kBackings);
 }
 
 TEST_P(RepeatedResume, PauseInBetweenLosesNothing) {
