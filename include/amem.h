@@ -117,9 +117,9 @@ int amemPause(const char* tags);
  * ncclResume(): on error the tags stay paused, and the call can be repeated. */
 int amemResume(const char* tags);
 
-/* The same, with this maximum wait of the call in milliseconds in place of AMEM_TIMEOUT_MS: 1 to
- * 86400000; 0: AMEM_TIMEOUT_MS. amemResume() and amemResumeWithTimeout() that miss their deadline
- * keep what they have restored; the next call goes on from there. */
+/* The same, with this maximum wait of the call in milliseconds in place of AMEM_TIMEOUT_MS,
+ * at most a day; 0: AMEM_TIMEOUT_MS. amemResume() and amemResumeWithTimeout() that miss their
+ * deadline keep what they have restored; the next call goes on from there. */
 int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms);
 int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms);
 

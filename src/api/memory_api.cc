@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // amem.h's functions for memory by tag.
 #include <algorithm>
-#include <cinttypes>
 
 #include "api/calls.h"
 #include "base/thread_value.h"
@@ -18,11 +17,8 @@ constexpr uint64_t kMostHostBytes = uint64_t{1} << 50;
 
 /// Of tags separated by commas.
 Result<Selection> selection_of(const char* tags, uint64_t timeout_ms) {
-  Selection selection{{}, true, static_cast<long>(timeout_ms)};
   constexpr uint64_t kLongestMs = 86400000;  // as AMEM_TIMEOUT_MS
-  if (timeout_ms > kLongestMs)
-    return make_error(ErrorKind::misuse, 0, "the timeout is %" PRIu64 " ms, the longest %" PRIu64,
-                      timeout_ms, kLongestMs);
+  Selection selection{{}, true, static_cast<long>(std::min(timeout_ms, kLongestMs))};
   if (tags == nullptr) return selection;
   for (std::string_view rest = tags;;) {
     const size_t end = std::min(rest.find(','), rest.size());

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <ctime>
+#include <chrono>
 
 #include "base/system_call.h"
 
@@ -19,9 +19,7 @@ InstanceId random_instance_id() {
   if (got == sizeof id.bits) return id;
   // A seccomp filter refuses it, or a test does. Unique on the host, but not secret.
   static std::atomic<uint64_t> count{0};
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  id.bits = {static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec),
+  id.bits = {static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()),
              (static_cast<uint64_t>(getpid()) << 32) + ++count};
   return id;
 }

@@ -95,7 +95,7 @@ TEST_F(BackupDurability, IsNotReachedWhileTheDiskHasNotAnswered) {
   EXPECT_EQ(late.error().kind, ErrorKind::timeout);
   for (const std::string& part :
        {std::string("fdatasync() has not ended: 0 of 5242880 bytes are durable in "),
-        testing::TempDir(), std::string("MiB/s"), std::string("AMEM_TIMEOUT_MS")})
+        testing::TempDir(), std::string("AMEM_TIMEOUT_MS")})
     EXPECT_NE(late.error().message.find(part), std::string::npos) << late.error().message;
   let_end(1000, 0);
   EXPECT_TRUE(file_->wait_until_durable(patience()).ok());

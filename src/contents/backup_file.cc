@@ -74,6 +74,7 @@ BackupFile::~BackupFile() {
 // --- Contents
 
 Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t size_bytes) {
+  bool is_due = false;
   for (size_t done = 0, bytes = 0; done < size_bytes; done += bytes) {
     const ssize_t written = retry_interrupted([&] {
       return pwrite(file_.get(), from + done, std::min(kBlockBytes, size_bytes - done),
@@ -87,45 +88,10 @@ Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t 
     bytes = static_cast<size_t>(written);
     MutexLock lock(mutex_);
     AMEM_TRY(Status(lost_));
-    blocks_.emplace(offset_bytes + done + bytes, Block{bytes, checksum_of(from + done, bytes)});
-    written_bytes_ += bytes;
-    if (written_bytes_ - wanted_bytes_ >= kSyncedAtOnceBytes) begin_sync();
+    blocks_[offset_bytes + done + bytes] = {bytes, checksum_of(from + done, bytes)};
+    is_due = (written_bytes_ += bytes) - wanted_bytes_ >= kSyncedAtOnceBytes;
   }
-  return ok_status();
-}
-
-Status BackupFile::read_block(size_t offset_bytes, unsigned char* to, const Block& block) const {
-  for (size_t done = 0; done < block.size_bytes;) {
-    const ssize_t count = retry_interrupted([&] {
-      return pread(file_.get(), to + done, block.size_bytes - done,
-                   static_cast<off_t>(offset_bytes + done));
-    });
-    if (count <= 0)
-      return os_error(count == 0 ? EIO : errno,
-                      "pread(%zu bytes at offset %zu) of a backup file in %s%s", block.size_bytes,
-                      offset_bytes, directory_.c_str(),
-                      count == 0 ? ", which another program has truncated" : "");
-    done += static_cast<size_t>(count);
-  }
-  if (checksum_of(to, block.size_bytes) == block.checksum) return ok_status();
-  return make_error(ErrorKind::os, EIO,
-                    "pread(%zu bytes at offset %zu) of a backup file in %s does not return what "
-                    "amem has written: another program has modified the file, or the disk returns "
-                    "other data",
-                    block.size_bytes, offset_bytes, directory_.c_str());
-}
-
-Status BackupFile::read(size_t offset_bytes, unsigned char* to, size_t size_bytes) const {
-  std::vector<unsigned char> whole;  // of a block of which only a part is wanted
-  for (size_t done = 0, bytes = 0; done < size_bytes; done += bytes) {
-    const size_t at = offset_bytes + done;
-    const auto [end, block] = AMEM_TRY(block_at(at));
-    const size_t skipped = at - (end - block.size_bytes);
-    bytes = std::min(end - at, size_bytes - done);
-    whole.resize(bytes == block.size_bytes ? 0 : block.size_bytes);
-    AMEM_TRY(read_block(at - skipped, whole.empty() ? to + done : whole.data(), block));
-    if (!whole.empty()) memcpy(to + done, whole.data() + skipped, bytes);
-  }
+  if (is_due) sync();
   return ok_status();
 }
 
@@ -133,25 +99,49 @@ Result<std::pair<size_t, BackupFile::Block>> BackupFile::block_at(size_t offset_
   MutexLock lock(mutex_);
   const auto found = blocks_.upper_bound(offset_bytes);
   if (found != blocks_.end() && found->first - found->second.size_bytes <= offset_bytes)
-    return std::pair<size_t, Block>(*found);
+    return std::pair(found->first - found->second.size_bytes, found->second);
   return os_error(EIO, "offset %zu of a backup file in %s was never written", offset_bytes,
                   directory_.c_str());
+}
+
+Status BackupFile::read(size_t offset_bytes, unsigned char* to, size_t size_bytes) const {
+  std::vector<unsigned char> whole;  // of a block of which only a part is wanted
+  for (size_t done = 0, bytes = 0; done < size_bytes; done += bytes) {
+    const auto [begin, block] = AMEM_TRY(block_at(offset_bytes + done));
+    const size_t skipped = offset_bytes + done - begin;
+    bytes = std::min(block.size_bytes - skipped, size_bytes - done);
+    whole.resize(bytes == block.size_bytes ? 0 : block.size_bytes);
+    unsigned char* const into = whole.empty() ? to + done : whole.data();
+    ssize_t count = 1;
+    for (size_t got = 0; got < block.size_bytes && count > 0; got += static_cast<size_t>(count)) {
+      count = retry_interrupted([&, at = begin + got, left = block.size_bytes - got] {
+        return pread(file_.get(), into + got, left, static_cast<off_t>(at));
+      });
+      if (count < 0)
+        return os_error(errno, "pread(%zu bytes) of a backup file in %s", block.size_bytes,
+                        directory_.c_str());
+    }
+    if (checksum_of(into, block.size_bytes) != block.checksum)
+      return make_error(ErrorKind::os, EIO,
+                        "pread(%zu bytes at offset %zu) of a backup file in %s does not return "
+                        "what amem has written: another program has modified the file, or the disk "
+                        "returns other data",
+                        block.size_bytes, begin, directory_.c_str());
+    if (!whole.empty()) memcpy(to + done, whole.data() + skipped, bytes);
+  }
+  return ok_status();
 }
 
 // --- Durability
 
 void BackupFile::sync() {
   MutexLock lock(mutex_);
-  begin_sync();
-}
-
-void BackupFile::begin_sync() {
   wanted_bytes_ = written_bytes_;
   if (is_syncing_ || durable_bytes_ >= wanted_bytes_ || !lost_.ok()) return;
   auto self = std::make_unique<std::shared_ptr<BackupFile>>(shared_from_this());
-  const Result<pthread_t> thread = start_thread("amem-sync", run_sync, self.get());
+  const Result<pthread_t> thread = start_thread("amem-sync", run_syncs, self.get());
   is_syncing_ = thread.ok();
-  if (!thread.ok()) {
+  if (!is_syncing_) {
     lost_ = thread.error();
     return changed_.notify_all();
   }
@@ -159,56 +149,45 @@ void BackupFile::begin_sync() {
   (void)self.release();
 }
 
-void* BackupFile::run_sync(void* argument) {
+void* BackupFile::run_syncs(void* argument) {
   const std::unique_ptr<std::shared_ptr<BackupFile>> self(
       static_cast<std::shared_ptr<BackupFile>*>(argument));
-  size_t covered_bytes = 0;
-  do {
-    {
-      MutexLock lock((*self)->mutex_);
-      covered_bytes = (*self)->written_bytes_;
-    }
-  } while ((*self)->end_sync(covered_bytes, fdatasync((*self)->file_.get()) == 0 ? 0 : errno));
+  while ((*self)->run_sync()) {
+  }
   return nullptr;
 }
 
-/// Returns whether another sync is needed.
-bool BackupFile::end_sync(size_t covered_bytes, int code) {
-  const size_t free = free_bytes(directory_);
+bool BackupFile::run_sync() {
+  size_t covered_bytes = 0;
+  {
+    MutexLock lock(mutex_);
+    covered_bytes = written_bytes_;
+  }
+  const int code = fdatasync(file_.get()) == 0 ? 0 : errno;
   MutexLock lock(mutex_);
   if (code == 0)
     durable_bytes_ = covered_bytes;
   else
-    lost_ = os_error(code,
-                     "fdatasync() of a backup file in %s: the disk has lost a part of %zu bytes "
-                     "(%zu bytes are free)",
-                     directory_.c_str(), covered_bytes - durable_bytes_, free);
+    lost_ =
+        os_error(code, "fdatasync() of a backup file in %s: the disk has lost a part of %zu bytes",
+                 directory_.c_str(), covered_bytes - durable_bytes_);
   is_syncing_ = lost_.ok() && durable_bytes_ < wanted_bytes_;
   changed_.notify_all();
   return is_syncing_;
 }
 
 Status BackupFile::wait_until_durable(Deadline deadline) {
-  {
-    MutexLock lock(mutex_);
-    const size_t wanted = written_bytes_;
-    if (changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
-          return durable_bytes_ >= wanted || !lost_.ok();
-        }))
-      return lost_;
-  }
-  return make_error(ErrorKind::timeout, 0, "fdatasync() has not ended: %s", progress().c_str());
-}
-
-std::string BackupFile::progress() const {
-  const std::chrono::duration<double> passed = Deadline::Clock::now() - began_;
   MutexLock lock(mutex_);
-  return make_error(ErrorKind::timeout, 0,
-                    "%zu of %zu bytes are durable in %s after %.3f s (%.1f MiB/s); choose a faster "
-                    "disk, or raise AMEM_TIMEOUT_MS or the timeout of the call",
-                    durable_bytes_, written_bytes_, directory_.c_str(), passed.count(),
-                    static_cast<double>(durable_bytes_) / passed.count() / (1 << 20))
-      .message;
+  const size_t wanted = written_bytes_;
+  if (changed_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) {
+        return durable_bytes_ >= wanted || !lost_.ok();
+      }))
+    return lost_;
+  return make_error(
+      ErrorKind::timeout, 0,
+      "fdatasync() has not ended: %zu of %zu bytes are durable in %s; choose a faster "
+      "disk, or raise AMEM_TIMEOUT_MS or the timeout of the call",
+      durable_bytes_, written_bytes_, directory_.c_str());
 }
 
 Status BackupDirectory::set(const std::string& path) {

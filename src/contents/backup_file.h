@@ -40,10 +40,8 @@ class BackupFile : public std::enable_shared_from_this<BackupFile> {
   /// write() does so after each 256 MiB.
   void sync();
   /// Waits until all that was written before the call is durable. sync() must follow the last
-  /// write. Errors: os, for ever, because the kernel reports a loss once; timeout, with progress().
+  /// write. Errors: os, for ever, because the kernel reports a loss once; timeout.
   Status wait_until_durable(Deadline deadline);
-  /// For errors: how much is durable, where and at which rate.
-  std::string progress() const;
   const std::string& directory() const { return directory_; }
 
   /// Use make().
@@ -57,17 +55,15 @@ class BackupFile : public std::enable_shared_from_this<BackupFile> {
     uint64_t checksum;
   };
 
-  Status read_block(size_t offset_bytes, unsigned char* to, const Block& block) const;
-  /// The block that contains this offset, and the offset of its end.
+  /// The block that contains this offset, and where it begins.
   Result<std::pair<size_t, Block>> block_at(size_t offset_bytes) const;
-  void begin_sync() AMEM_REQUIRES(mutex_);
-  static void* run_sync(void* file);
-  bool end_sync(size_t covered_bytes, int code);
+  static void* run_syncs(void* file);
+  /// Returns whether another sync is wanted.
+  bool run_sync();
 
   const UniqueFd file_;
   const pid_t made_by_ = getpid();
   const std::string directory_;
-  const Deadline::Clock::time_point began_ = Deadline::Clock::now();
   mutable Mutex mutex_;
   Condition changed_;
   std::map<size_t, Block> blocks_ AMEM_GUARDED_BY(mutex_);  ///< by the offset of their end

@@ -155,8 +155,7 @@ TEST_F(BackupFileTest, BytesThatAnotherProgramHasChangedAreAnError) {
   });
   EXPECT_FALSE(read().ok());
   modify([](int fd) { return ftruncate(fd, 12345); });
-  EXPECT_NE(read().error().message.find("which another program has truncated"), std::string::npos)
-      << read().error().message;
+  EXPECT_FALSE(read().ok());
 }
 
 TEST_F(BackupFileTest, HasNoName) {

@@ -69,7 +69,7 @@ Status Copier::leave_out_zero_pages(std::vector<Transfer>& transfers) {
 }
 
 Status Copier::zero(const Transfer& transfer) {
-  if (total_bytes(transfer.pieces) == transfer.size_bytes || transfer.filled->bytes > 0 ||
+  if (total_bytes(transfer.pieces) == transfer.size_bytes || *transfer.filled > 0 ||
       seeded_fault("skip_zeroing"))
     return ok_status();
   return driver_status(driver_,
@@ -108,13 +108,13 @@ Status Copier::copy_through_file(const Transfer& transfer, CopyDirection directi
     for (size_t done = 0, bytes = 0; done < piece.size_bytes; done += bytes, in_file += bytes) {
       bytes = std::min(piece.size_bytes - done, staging.size_bytes);
       const size_t end = in_file + bytes - transfer.in_file.offset_bytes;
-      if (end <= transfer.filled->bytes) continue;
+      if (end <= *transfer.filled) continue;
       if (stopped && copied > 0) return cancelled();
       if (!to_host) AMEM_TRY(transfer.in_file.file->read(in_file, staging.base, bytes));
       AMEM_TRY(copy(transfer.address + piece.offset_bytes + done, staging.base, bytes, direction));
       AMEM_TRY(wait_for_all());
       if (to_host) AMEM_TRY(transfer.in_file.file->write(in_file, staging.base, bytes));
-      if (!to_host) transfer.filled->bytes = end;
+      if (!to_host) *transfer.filled = end;
       copied += bytes;
     }
   return ok_status();
@@ -124,7 +124,7 @@ Status Copier::queue(const Transfer& transfer, CopyDirection direction,
                      const std::atomic<bool>& stopped) {
   AMEM_TRY(make_ready());
   const bool fills = direction == CopyDirection::to_device;
-  if (fills && transfer.filled->all) return ok_status();
+  if (fills && *transfer.filled == kAllFilled) return ok_status();
   if (fills) AMEM_TRY(zero(transfer));
   if (transfer.in_file.file != nullptr)
     AMEM_TRY(copy_through_file(transfer, direction, stopped));
@@ -141,7 +141,7 @@ Status Copier::wait_for_previous() {
   AMEM_TRY(exiting_.check());
   AMEM_TRY(driver_status(driver_, driver_.cuEventSynchronize(ends_[queued_ % 2]),
                          "cuEventSynchronize() after copying"));
-  if (filled_[queued_ % 2] != nullptr) filled_[queued_ % 2]->all = true;
+  if (filled_[queued_ % 2] != nullptr) *filled_[queued_ % 2] = kAllFilled;
   return ok_status();
 }
 
@@ -149,7 +149,7 @@ Status Copier::wait_for_all() {
   if (stream_ == nullptr) return ok_status();
   AMEM_TRY(wait_for_stream(driver_, exiting_, device_, stream_, "copying"));
   for (const std::shared_ptr<Filled>& filled : filled_)
-    if (filled != nullptr) filled->all = true;
+    if (filled != nullptr) *filled = kAllFilled;
   return ok_status();
 }
 

@@ -38,7 +38,7 @@ struct Transfer {
                               ///< to copy them through
   bool kernel_can_go = false;  ///< a kernel of the backing's device can access the memory
   /// Of a transfer to the device: what is filled is not copied again.
-  std::shared_ptr<Filled> filled = std::make_shared<Filled>();
+  std::shared_ptr<Filled> filled = std::make_shared<Filled>(0);
   /// Keeps the memory at `address` mapped while it exists.
   std::shared_ptr<const void> under_way;
 };

@@ -127,11 +127,11 @@ TEST_F(CopierToFile, StoppedTransferGoesOnWhereItEnded) {
   g_device.waits = 0;
   while (!copier_.queue(transfer_, CopyDirection::to_device, stopped).ok()) {
     EXPECT_EQ(g_device.waits, calls) << "one buffer was filled";
-    EXPECT_GT(transfer_.filled->bytes, 0u);
+    EXPECT_GT(*transfer_.filled, 0u);
     ASSERT_LT(++calls, 20u);
   }
   EXPECT_EQ(g_device.waits, calls);
-  EXPECT_EQ(transfer_.filled->bytes, total_bytes(transfer_.pieces));
+  EXPECT_EQ(*transfer_.filled, total_bytes(transfer_.pieces));
   for (const Piece& piece : transfer_.pieces)
     EXPECT_TRUE(
         std::equal(wanted.begin() + static_cast<long>(piece.offset_bytes),
@@ -144,7 +144,7 @@ TEST_F(CopierToFile, TransferThatIsCompleteIsNotMadeAgain) {
   ASSERT_TRUE(copy(CopyDirection::to_host).ok());
   ASSERT_TRUE(copy(CopyDirection::to_device).ok());
   ASSERT_TRUE(copier_.wait_for_all().ok());
-  EXPECT_TRUE(transfer_.filled->all);
+  EXPECT_EQ(*transfer_.filled, kAllFilled);
   std::fill(memory_.begin(), memory_.end(), 0xEE);
   ASSERT_TRUE(copy(CopyDirection::to_device).ok());
   EXPECT_EQ(memory_, std::vector<unsigned char>(memory_.size(), 0xEE));

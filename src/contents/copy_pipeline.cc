@@ -75,7 +75,8 @@ Status CopyPipeline::wait_for(BackingId backing, Deadline deadline) {
   Status copied = wait_for_jobs(*lanes_.at(device), number + 2, deadline);
   if (file == nullptr) return copied;
   if (copied.ok()) return file->wait_until_durable(deadline);
-  if (copied.error().kind == ErrorKind::timeout) copied.error().message += "; " + file->progress();
+  if (copied.error().kind == ErrorKind::timeout)
+    copied.error().message += " to a file in " + file->directory();
   return copied;
 }
 

@@ -96,8 +96,6 @@ class Executor {
                       MoveReport* report);
   Status release(BackingId id);
 
-  Status create_and_fill(const Plan& plan, const std::function<void()>& meanwhile,
-                         Deadline deadline, MoveReport* report);
   Status create_each(const Plan& plan, CopyPipeline& copies, std::vector<BackingId>* begun,
                      MoveReport* report);
   /// Appends the backing to `begun` if it does not exist yet.
@@ -105,12 +103,9 @@ class Executor {
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
   void give_back(const std::vector<BackingId>& begun);
   void end_move_in(const Plan& plan);
-  /// Of the saved bytes of a plan.
-  struct Progress {
-    size_t filled_bytes = 0, all_bytes = 0;
-    std::string source = "host memory";
-  };
-  Progress progress(const Plan& plan);
+  /// Of the saved bytes of a plan, `*all_bytes`, those that are filled. `*source` receives the
+  /// directory of those in a file.
+  size_t filled_bytes(const Plan& plan, size_t* all_bytes, std::string* source);
   /// Constructs the copier of this device at its first use.
   void need_copier(int device) { copiers_.try_emplace(device, driver_, device, exiting_); }
 

@@ -50,7 +50,7 @@ Status Executor::create(BackingId id, std::vector<BackingId>* begun) {
   // What an earlier call has created may be mapped by importers, and remains.
   if (!backing->is_here()) begun->push_back(id);
   if (!backing->is_here() || backing->filled == nullptr)
-    backing->filled = std::make_shared<Filled>();
+    backing->filled = std::make_shared<Filled>(0);
   backing->state = restoring;
   AMEM_TRY(exiting_.check());
   return create_backing(driver_, *backing);
@@ -62,7 +62,7 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
   {
     MutexLock lock(registry_.mutex);
     Backing* backing = registry_.find_backing(id);
-    if (backing == nullptr || backing->state != restoring || backing->filled->all) return;
+    if (backing == nullptr || backing->state != restoring || *backing->filled == kAllFilled) return;
     const Placement* const placement = backing->placement_for_copies();
     if (placement == nullptr) return;
     if (is_discarded(*backing, registry_.allocations())) return;
@@ -80,7 +80,7 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
     device = backing->device();
   }
   if (seeded_fault("other_address")) exchange_ends(transfer);
-  report->copied_bytes += total_bytes(transfer.pieces) - transfer.filled->bytes;
+  report->copied_bytes += total_bytes(transfer.pieces) - *transfer.filled;
   need_copier(device);
   copies.add(device, std::move(transfer));
 }
@@ -120,22 +120,41 @@ void Executor::end_move_in(const Plan& plan) {
   }
 }
 
-Executor::Progress Executor::progress(const Plan& plan) {
-  Progress progress;
+size_t Executor::filled_bytes(const Plan& plan, size_t* all_bytes, std::string* source) {
+  size_t sum = *all_bytes = 0;
   MutexLock lock(registry_.mutex);
   for (const BackingId id : plan.own) {
     const Backing* const backing = registry_.find_backing(id);
-    if (backing == nullptr) continue;
-    progress.filled_bytes += backing->filled_saved_bytes();
-    progress.all_bytes += total_bytes(backing->saved_pieces);
-    if (backing->saved_file.file != nullptr)
-      progress.source = backing->saved_file.file->directory();
+    const size_t saved = backing == nullptr ? 0 : total_bytes(backing->saved_pieces);
+    if (saved == 0) continue;
+    *all_bytes += saved;
+    if (backing->is_here() && backing->filled != nullptr)
+      sum += std::min(saved, backing->filled->load());
+    if (backing->saved_file.file != nullptr) *source = backing->saved_file.file->directory();
   }
-  return progress;
+  return sum;
 }
 
-Status Executor::create_and_fill(const Plan& plan, const std::function<void()>& meanwhile,
-                                 Deadline deadline, MoveReport* report) {
+Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhile,
+                         Deadline deadline, MoveReport* report) {
+  const Stopwatch watch(&report->copy_ms);
+  const auto began = Deadline::Clock::now();
+  size_t all_bytes = 0;
+  std::string source = "host memory";
+  const size_t filled_before = filled_bytes(plan, &all_bytes, &source);
+  const auto late = [&](const Error& error) {
+    const size_t filled = filled_bytes(plan, &all_bytes, &source);
+    const std::chrono::duration<double> passed = Deadline::Clock::now() - began;
+    return make_error(
+        ErrorKind::timeout, 0,
+        "%s; %zu of %zu bytes are restored from %s (%.1f MiB/s): resume again, which continues, or "
+        "raise AMEM_TIMEOUT_MS or the timeout of the call",
+        error.message.c_str(), filled, all_bytes, source.c_str(),
+        static_cast<double>(filled - filled_before) / passed.count() / (1 << 20));
+  };
+  // Copies of an earlier call that has missed its deadline are not queued again.
+  Status idle = filling_ == nullptr ? ok_status() : filling_->wait_until_idle(deadline);
+  if (!idle.ok() && idle.error().kind == ErrorKind::timeout) return late(idle.error());
   filling_ = std::make_unique<CopyPipeline>(devices_, copiers_, CopyDirection::to_device);
   std::vector<BackingId> begun;
   Status created = create_each(plan, *filling_, &begun, report);
@@ -151,27 +170,8 @@ Status Executor::create_and_fill(const Plan& plan, const std::function<void()>& 
   Status filled = filling_->wait_for_all(deadline);
   filling_->stop();
   if (filled.ok()) end_move_in(plan);
+  if (!filled.ok() && filled.error().kind == ErrorKind::timeout) return late(filled.error());
   return filled;
-}
-
-Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhile,
-                         Deadline deadline, MoveReport* report) {
-  const Stopwatch watch(&report->copy_ms);
-  const auto began = Deadline::Clock::now();
-  const size_t filled_before = progress(plan).filled_bytes;
-  // Of an earlier call that has missed its deadline: what its copies do is not done again.
-  Status status = filling_ == nullptr ? ok_status() : filling_->wait_until_idle(deadline);
-  if (status.ok() || status.error().kind != ErrorKind::timeout)
-    status = create_and_fill(plan, meanwhile, deadline, report);
-  if (status.ok() || status.error().kind != ErrorKind::timeout) return status;
-  const std::chrono::duration<double> passed = Deadline::Clock::now() - began;
-  const auto [filled_bytes, all_bytes, source] = progress(plan);
-  return make_error(
-      ErrorKind::timeout, 0,
-      "%s; %zu of %zu bytes are restored from %s (%.1f MiB/s): resume again, which continues, or "
-      "raise AMEM_TIMEOUT_MS or the timeout of the call",
-      status.error().message.c_str(), filled_bytes, all_bytes, source.c_str(),
-      static_cast<double>(filled_bytes - filled_before) / passed.count() / (1 << 20));
 }
 
 }  // namespace amem

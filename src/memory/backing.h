@@ -99,10 +99,9 @@ struct FilePart {
 };
 
 /// What a resume has filled of a backing, also after its deadline: the next one goes on there.
-struct Filled {
-  std::atomic<size_t> bytes{0};  ///< of the saved pieces, from a file
-  std::atomic<bool> all{false};
-};
+/// The number of its saved bytes, or kAllFilled, also if none are saved.
+using Filled = std::atomic<size_t>;
+inline constexpr size_t kAllFilled = SIZE_MAX;
 
 /// A range of a backing that is bound to a multicast object of its client.
 struct MulticastBind {
@@ -146,10 +145,6 @@ struct Backing {
   BackingId id_at_owner = 0;
 
   bool is_here() const { return handle != 0; }
-  size_t filled_saved_bytes() const {
-    if (!is_here() || filled == nullptr) return 0;
-    return filled->all ? total_bytes(saved_pieces) : filled->bytes.load();
-  }
   void forget_saved() {
     saved = nullptr;
     saved_pieces.clear();
