@@ -13,13 +13,20 @@ namespace {
 class DiskTest : public ExecutorTest {
  protected:
   DiskTest() { EXPECT_TRUE(directory_.set(testing::TempDir()).ok()); }
-  ~DiskTest() override { let_sync_end(); }
+  ~DiskTest() override {
+    let_sync_end();
+    MutexLock lock(mutex_);
+    changed_.wait_until(mutex_, patience(), [&]() AMEM_REQUIRES(mutex_) { return held_ == 0; });
+  }
 
   /// A sync does not end before let_sync_end().
   void hold_sync() {
     calls_.fdatasync = [this](int) {
       MutexLock lock(mutex_);
+      ++held_;
       changed_.wait_until(mutex_, patience(), [&]() AMEM_REQUIRES(mutex_) { return ends_; });
+      --held_;
+      changed_.notify_all();
       return 0;
     };
   }
@@ -41,6 +48,7 @@ class DiskTest : public ExecutorTest {
   Mutex mutex_;
   Condition changed_;
   bool ends_ AMEM_GUARDED_BY(mutex_) = false;
+  int held_ AMEM_GUARDED_BY(mutex_) = 0;
   BackingId added_ = 0;
   FileCalls calls_;
 };

@@ -98,6 +98,29 @@ class SessionTest : public SharingTest {
   Session session_{context_, sharing_, 0};
 };
 
+// That of the process is 60 s.
+TEST_F(SessionTest, CallHasATimeoutOfItsOwn) {
+  const BackingId weights = add("weights");
+  const auto released = std::make_shared<Waiter<bool>>();
+  const auto held = devices_.start({{kDevice, [released] {
+                                       (void)released->get(patience());
+                                       return ok_status();
+                                     }}});
+  const auto began = Deadline::Clock::now();
+
+  const Status late = session_.pause({{"weights"}, false, 50});
+
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().kind, ErrorKind::timeout);
+  EXPECT_LT(Deadline::Clock::now() - began, std::chrono::seconds(10));
+  released->give(true);
+  EXPECT_TRUE(DeviceThreads::wait(held, "the test", patience()).ok());
+  EXPECT_TRUE(is_intact(weights));
+  EXPECT_TRUE(session_.pause({{"weights"}, false, 20000}).ok());
+  EXPECT_TRUE(session_.resume({{"weights"}, false, 20000}).ok());
+  EXPECT_TRUE(is_intact(weights));
+}
+
 TEST_F(SessionTest, OneTagIsPausedAndTheOthersStay) {
   const BackingId nccl = add("nccl"), weights = add("weights");
 
