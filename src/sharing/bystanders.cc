@@ -41,9 +41,7 @@ void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
                               Deadline deadline, const std::shared_ptr<Replies>& replies) {
   PeerService* const peers = context_.peers.load();
   if (peers == nullptr || scope.empty()) return;
-  Status found = check_length(scope);
-  if (found.ok()) found = find_processes(scope);
-  if (!found.ok()) {
+  if (const Status found = find_processes(scope); !found.ok()) {
     const std::string text = "members of this process' scope cannot be notified that it pauses: " +
                              found.error().message;
     AMEM_LOG(warn, -1, "%s", text.c_str());
@@ -53,8 +51,7 @@ void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
   }
   MutexLock lock(context_.registry.mutex);
   for (const InstanceId& process : processes_) {
-    const auto importer = importers.find(process);
-    if (importer != importers.end() && importer->second.tags.contains(tag)) continue;
+    if (importers.contains(process) && importers.at(process).tags.contains(tag)) continue;
     tags_[tag].bystanders.insert(process);
     replies->expect();
     if (bound) {

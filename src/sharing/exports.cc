@@ -39,14 +39,6 @@ Allocation* Exports::find_exported(AllocationId id, uint64_t nonce) {
   return is_exported ? allocation : nullptr;
 }
 
-Status Exports::check_length(const Scope& scope) {
-  if (scope.size() <= kMaxScope) return ok_status();
-  return make_error(ErrorKind::unsupported, 0,
-                    "this process has %zu communicators, and other processes can be notified of "
-                    "%zu at most: destroy those that are not used",
-                    scope.size(), kMaxScope);
-}
-
 Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& from, Fetched* answer,
                                      std::vector<UniqueFd>* fds) {
   const InstanceId& importer = from.instance;
@@ -82,10 +74,6 @@ void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetc
   MutexLock lock(context_.registry.mutex);
   for (const Fetch::Item& item : fetch.items)
     answer.outcomes.push_back(outcome_of(item, from, &answer, &fds));
-  if (const Status named = check_length(answer.paused_scope); !named.ok()) {
-    answer = {std::vector(fetch.items.size(), Fetched::Outcome::failed), {}, named.error().message};
-    fds.clear();
-  }
   context_.peers.load()->reply(from.instance, request_id, std::move(answer), std::move(fds));
 }
 
@@ -115,19 +103,6 @@ void Exports::forget_importer(const InstanceId& importer) {
     Allocation& allocation = (next++)->second;
     forget_importer_of(importer, allocation);
   }
-}
-
-bool Exports::knows(const InstanceId& process) {
-  MutexLock lock(context_.registry.mutex);
-  const auto is_notified = [&](const auto& entry) {
-    return entry.second.notified.contains(process) || entry.second.bystanders.contains(process);
-  };
-  const auto is_importer = [&](const auto& entry) {
-    return entry.second.importers.contains(process);
-  };
-  return std::any_of(tags_.begin(), tags_.end(), is_notified) ||
-         std::any_of(context_.registry.allocations().begin(), context_.registry.allocations().end(),
-                     is_importer);
 }
 
 std::set<InstanceId> Exports::importers(const Backing& backing) {
@@ -174,32 +149,19 @@ Tags Exports::bound_to_multicast(const Tags& tags) {
   return bound;
 }
 
-void Exports::send_revokes(const InstanceId& importer, const Importer& known, Deadline deadline,
-                           const std::shared_ptr<Replies>& replies) {
+Status Exports::revoke(const Tags& tags, Deadline deadline) {
   // The importer's deadline is earlier, so that its error arrives before this one gives up.
-  Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10), {}, {}, known.staying};
-  for (Client* client : context_.clients.of(known.tags)) {
+  Revoke request{static_cast<uint32_t>(deadline.left_ms() * 9LL / 10), {}, {}};
+  for (Client* client : context_.clients.of(tags)) {
     const Scope scope = client->scope();
     request.scope.insert(request.scope.end(), scope.begin(), scope.end());
+    client->forget_scopes(scope);
   }
-  if (const Status named = check_length(request.scope); !named.ok()) {
-    replies->expect();
-    return replies->failed(named.error().message, named.error().kind);
-  }
-  for (auto next = known.tags.begin(); next != known.tags.end();) {
-    request.tags.clear();
-    while (next != known.tags.end() && request.tags.size() < kMaxTags)
-      request.tags.push_back(*next++);
-    replies->expect(known.name);
-    context_.peers.load()->call(importer, request, {}, deadline,
-                                [this, replies, importer, known](const Result<Received>& reply) {
-                                  replies->heard(known.name);
-                                  on_revoked(importer, known.tags, reply, *replies);
-                                });
-  }
-}
-
-Status Exports::revoke(const Tags& tags, Deadline deadline) {
+  if (request.scope.size() > kMaxScope)
+    return make_error(ErrorKind::unsupported, 0,
+                      "this process has %zu communicators, and other processes can be notified of "
+                      "%zu at most: destroy those that are not used",
+                      request.scope.size(), kMaxScope);
   std::map<InstanceId, Importer> asked;
   Tags bound;
   {
@@ -210,9 +172,22 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
     for (const auto& [importer, known] : asked)
       for (const Tag& tag : known.tags) tags_[tag].notified.insert(importer);
   }
-  for (Client* client : context_.clients.of(tags)) client->forget_scopes(client->scope());
   auto replies = std::make_shared<Replies>();
-  for (const auto& [importer, known] : asked) send_revokes(importer, known, deadline, replies);
+  for (auto& [importer, known] : asked) {
+    request.staying = std::move(known.staying);
+    for (auto next = known.tags.begin(); next != known.tags.end();) {
+      request.tags.clear();
+      while (next != known.tags.end() && request.tags.size() < kMaxTags)
+        request.tags.push_back(*next++);
+      replies->expect(known.name);
+      context_.peers.load()->call(importer, request, {}, deadline,
+                                  [this, replies, importer = importer, name = known.name,
+                                   tags](const Result<Received>& reply) {
+                                    replies->heard(name);
+                                    on_revoked(importer, tags, reply, *replies);
+                                  });
+    }
+  }
   for (const Tag& tag : tags)
     if (Client* client = context_.clients.of(tag))
       tell_bystanders(tag, client->scope(), asked, bound.contains(tag), deadline, replies);

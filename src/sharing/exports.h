@@ -39,8 +39,6 @@ class Exports {
   void answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch);
   void forget_imports(const InstanceId& importer, const Drop& drop);
   void forget_importer(const InstanceId& importer);
-  /// True if the process imports memory, or is to be notified of a resume.
-  bool knows(const InstanceId& process);
 
   /// Raises the descriptor limit to what a resume needs. To be called before revoke(): a refused
   /// pause that has revoked nothing restores nothing, for which descriptors would be missing.
@@ -121,13 +119,8 @@ class Exports {
   };
   std::map<InstanceId, Importer> importers(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
   std::set<InstanceId> importers(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
-  /// As many as its tags need.
-  void send_revokes(const InstanceId& importer, const Importer& known, Deadline deadline,
-                    const std::shared_ptr<Replies>& replies);
   void on_revoked(const InstanceId& importer, const Tags& tags, const Result<Received>& reply,
                   Replies& replies);
-  /// Errors: unsupported, if no message can contain the scope.
-  static Status check_length(const Scope& scope);
   Fetched::Outcome outcome_of(const Fetch::Item& item, const PeerInfo& from, Fetched* answer,
                               std::vector<UniqueFd>* fds) AMEM_REQUIRES(context_.registry.mutex);
   void forget_importer_of(const InstanceId& importer, Allocation& allocation)

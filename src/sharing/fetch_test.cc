@@ -165,24 +165,6 @@ TEST_F(FetchTest, ImporterThatEndedIsForgotten) {
   EXPECT_TRUE(registry_.find(token_.allocation)->importers.empty()) << "a pause would ask it";
 }
 
-// Without an answer the importer would wait until its deadline.
-TEST_F(FetchTest, OfAPausedTagIsAnsweredWhateverTheNumberOfCommunicators) {
-  ScopedClient client;
-  context_.clients = Clients{&client};
-  ASSERT_TRUE(sharing_->exports().revoke({""}, patience()).ok());
-  for (const size_t count : {kMaxScope, kMaxScope + 1}) {
-    client.communicators = count;
-    Result<Received> reply = importer_.ask(
-        context_.self, Fetch{{{token_.allocation, token_.nonce, false}, {unshared_, 1, false}}});
-    ASSERT_TRUE(reply.ok()) << reply.error().message;
-    const auto& fetched = std::get<Fetched>(reply.value().message);
-    const bool fits = count == kMaxScope;
-    EXPECT_EQ(fetched.outcomes.at(0), fits ? Fetched::Outcome::paused : Fetched::Outcome::failed);
-    EXPECT_EQ(fetched.paused_scope.size(), fits ? count : 0);
-    EXPECT_EQ(fetched.reason.find("2001 communicators") != fetched.reason.npos, !fits);
-  }
-}
-
 TEST_F(FetchTest, EndOfAProcessIsNeededOnceItHasFetched) {
   const PeerInfo stranger{importer_.id, getpid()};
   EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce + 1), kRefused);

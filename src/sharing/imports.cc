@@ -263,11 +263,13 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   return ok_status();
 }
 
-bool Imports::knows(const InstanceId& owner) {
+bool Imports::shares_with(const InstanceId& peer) {
   MutexLock lock(context_.registry.mutex);
-  const auto first = owner_tags_.lower_bound({owner, Tag()});
-  return (first != owner_tags_.end() && first->first.first == owner) ||
-         !imports_of(owner, nullptr).empty();
+  const auto told = owner_tags_.lower_bound({peer, Tag()});
+  if (told != owner_tags_.end() && told->first.first == peer) return true;
+  for (const auto& [id, each] : context_.registry.allocations())
+    if (each.importers.contains(peer) || (each.is_import && each.origin.owner == peer)) return true;
+  return false;
 }
 
 void Imports::on_owner_gone(const PeerInfo& owner) {

@@ -45,8 +45,9 @@ class Imports {
   void on_restore(const PeerInfo& owner, uint64_t request_id, Restore message,
                   std::vector<UniqueFd> fds);
   void on_owner_gone(const PeerInfo& owner);
-  /// True if this process imports memory of that one, or has been notified of a pause by it.
-  bool knows(const InstanceId& owner);
+  /// True if one of the processes imports memory of the other one, or this one has received
+  /// messages about a pause of that one.
+  bool shares_with(const InstanceId& peer);
   void on_resume_request(const ResumeRequest& request);
 
   /// Maps these imports again. Imports of a paused owner stay unmapped until it resumes.

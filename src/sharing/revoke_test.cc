@@ -147,17 +147,6 @@ TEST_F(ManyTagsTest, MoreCommunicatorsThanAMessageNamesRefuseThePause) {
   EXPECT_TRUE(importer_.recorder.take_seen().empty());
 }
 
-TEST_F(ManyTagsTest, MoreCommunicatorsWithoutImportersAreLogged) {
-  client_.communicators = kMaxScope + 1;
-  add_tags(0, 1);
-  testing::internal::CaptureStderr();
-
-  EXPECT_TRUE(exports_.revoke(tags_, patience()).ok());
-
-  const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("cannot be notified that it pauses: this process has 2001"), log.npos) << log;
-}
-
 /// How many come back in each part, and whether it says that it is the last.
 using Parts = std::vector<std::pair<size_t, bool>>;
 

@@ -113,9 +113,7 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
   }
 }
 
-bool Sharing::needs_end_of(const PeerInfo& peer) {
-  return exports_.knows(peer.instance) || imports_.knows(peer.instance);
-}
+bool Sharing::needs_end_of(const PeerInfo& peer) { return imports_.shares_with(peer.instance); }
 
 void Sharing::on_peer_gone(const PeerInfo& peer) {
   wait_until_started();

@@ -119,17 +119,13 @@ Status WatchedFd::watch(uint32_t events) {
 }
 
 void Connection::send(OutPacket packet) {
-  queued_bytes_ += packet.bytes.size();
   queue_.push_back(std::move(packet));
   if (!blocked_ && !stalled_) flush();
 }
 
 void Connection::flush() {
   int code = 0;
-  while (!queue_.empty() && (code = send_packet(fd(), queue_.front())) == 0) {
-    queued_bytes_ -= queue_.front().bytes.size();
-    queue_.pop_front();
-  }
+  while (!queue_.empty() && (code = send_packet(fd(), queue_.front())) == 0) queue_.pop_front();
   // unix(7): ETOOMANYREFS means that the user's descriptors in flight exceed RLIMIT_NOFILE. They
   // wait until receivers have taken some, independent of whether the socket is writable.
   stalled_ = code == ETOOMANYREFS || code == ENOBUFS || code == ENOMEM || code == EINTR;
@@ -142,7 +138,6 @@ void Connection::flush() {
 
 void Connection::shut_down() {
   queue_.clear();
-  queued_bytes_ = 0;
   stalled_ = false;
   shutdown(fd(), SHUT_RDWR);
 }

@@ -80,9 +80,8 @@ class Connection {
   void flush();
   /// The kernel lacks memory, or too many descriptors are in flight: call flush() again later.
   bool is_stalled() const { return stalled_; }
-  /// The number of packets in the queue, and their bytes.
+  /// The number of packets in the queue.
   size_t queued() const { return queue_.size(); }
-  size_t queued_bytes() const { return queued_bytes_; }
 
   /// See receive_packet().
   Result<std::optional<InPacket>> receive() { return receive_packet(fd()); }
@@ -92,7 +91,6 @@ class Connection {
  private:
   WatchedFd socket_;
   std::deque<OutPacket> queue_;
-  size_t queued_bytes_ = 0;
   bool blocked_ = false;
   bool stalled_ = false;
 };

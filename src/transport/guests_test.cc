@@ -181,14 +181,14 @@ TEST(Guests, ObserverThatDoesNotReadIsClosed) {
 }
 
 TEST(Guests, RepliesToAPeerThatDoesNotReadAreLimited) {
-  Answerer a(NodeOptions(), std::string(kMaxJsonBytes, 'x'));
+  Answerer a(NodeOptions(), std::string(100, 'x'));
   const auto peer = RawPeer::dial_to(a->id);
   peer->introduce_to(*a, random_instance_id());
 
-  // Many requests are answered at once; more than the limit is never queued.
+  // More than the limit is never queued.
   const int sent = unread_requests(*peer, StatusQuery{});
 
-  EXPECT_GE(sent, static_cast<int>(PeerLinks::kMostQueuedBytes / kMaxJsonBytes));
+  EXPECT_GT(sent, 4096);
   EXPECT_TRUE(peer->sees_the_end());
 }
 
@@ -208,41 +208,6 @@ TEST(Guests, ViolationsFillNoLog) {
        at = log.find("closed the connection", at + 1))
     ++lines;
   EXPECT_EQ(lines, 16) << log;
-}
-
-TEST(Guests, PeerHasAtMostFourConnections) {
-  Node a;
-  const InstanceId as = random_instance_id();
-  std::vector<std::unique_ptr<RawPeer>> connections;
-  for (size_t i = 0; i < PeerLinks::kMostConnections; ++i) {
-    connections.push_back(RawPeer::dial_to(a.id));
-    connections.back()->introduce_to(a, as);
-  }
-  const auto fifth = RawPeer::dial_to(a.id);
-
-  fifth->greet(as);
-
-  EXPECT_TRUE(fifth->sees_the_end());
-  connections.front()->send(0, Drop{{1}});
-  EXPECT_TRUE(a.recorder.wait_seen(1));
-  EXPECT_TRUE(a.recorder.gone().empty());
-}
-
-TEST(Guests, ProcessIsAtMostSoManyPeers) {
-  Node a(kOfProcesses);
-  std::vector<std::unique_ptr<RawPeer>> peers;
-  for (long i = 0; i < PeerLinks::kMostOfOneProcess; ++i) {
-    peers.push_back(RawPeer::dial_to(a.id));
-    peers.back()->introduce_to(a, random_instance_id());
-  }
-  const auto another = RawPeer::dial_to(a.id);
-
-  another->greet(random_instance_id());
-  another->send(0, Drop{{1}});
-
-  EXPECT_TRUE(another->sees_the_end());
-  peers.front()->send(0, Drop{{1}});
-  EXPECT_TRUE(a.recorder.wait_seen(1));
 }
 
 /// Depends on the end of one peer alone.
@@ -266,13 +231,14 @@ TEST(Guests, PeerWhoseEndNobodyNeedsLeavesNothing) {
   };
   const size_t before = open_fds().size();
 
-  for (long i = 0; i < 2 * PeerLinks::kMostOfOneProcess; ++i) meet(random_instance_id());
+  for (int i = 0; i < 200; ++i) meet(random_instance_id());
 
   EXPECT_TRUE(has_fds(before)) << open_fds().size() << " instead of " << before;
   meet(handler.needed);
   // Its pidfd and its table of mappings.
   EXPECT_TRUE(has_fds(before + 2)) << open_fds().size() << " instead of " << before + 2;
-  EXPECT_TRUE(handler.gone().empty()) << "this process lives";
+  EXPECT_TRUE(handler.wait_gone(200)) << "of the others nothing is kept";
+  EXPECT_EQ(handler.gone().size(), 200u) << "this process lives";
 }
 
 }  // namespace

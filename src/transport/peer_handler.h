@@ -43,16 +43,15 @@ class PeerHandler {
   /// A request, to be answered with PeerService::reply(from.instance, request_id, ...), now or
   /// later, from any thread; or a notice, with request_id 0.
   virtual void on_message(const PeerInfo& from, uint64_t request_id, Received received) = 0;
-  /// A peer that had sent Hello has ended, or has closed its connection after requests for nothing
-  /// but the status. Calls to it have been completed.
+  /// A peer that had sent Hello has ended, or its end is not needed and it has closed its
+  /// connection. Calls to it have been completed.
   virtual void on_peer_gone(const PeerInfo& peer) = 0;
-  /// Another peer has closed its connections. False if nothing depends on its end, which is not
-  /// reported then.
+  /// A peer has sent a message that is no StatusQuery. False if nothing depends on its end so far.
   virtual bool needs_end_of(const PeerInfo& /*peer*/) { return true; }
 };
 
-/// How a PeerService detects that a process has ended, and how long a connection may stay open that
-/// has sent nothing but Hello and StatusQuery. Only tests change it.
+/// How a PeerService detects that a process has ended, and how long a connection of a guest may
+/// stay open. Only tests change it.
 struct PeerOptions {
   /// Returns a descriptor that is readable when the process at the other end of a socket has ended.
   std::function<UniqueFd(int socket)> process_at = process_of_peer;

@@ -132,19 +132,14 @@ void PeerLinks::call(const InstanceId& instance, uint64_t request_id, Call call,
 void PeerLinks::send(const InstanceId& instance, OutPacket packet) {
   if (Peer& peer = peer_at(instance); !peer.is_partner) make_partner(peer);
   if (!peers_.at(instance).connections.empty() || dial_peer(instance))
-    send_now(peers_.at(instance), std::move(packet));
+    reply(instance, std::move(packet), SIZE_MAX);
 }
 
-void PeerLinks::reply(const InstanceId& instance, OutPacket packet) {
+void PeerLinks::reply(const InstanceId& instance, OutPacket packet, size_t most_queued) {
   const auto peer = peers_.find(instance);
   if (peer == peers_.end() || peer->second.connections.empty()) return;
   Connection& connection = *find_connection(peer->second.connections.front());
-  if (connection.queued_bytes() > kMostQueuedBytes) return connection.shut_down();
-  send_now(peer->second, std::move(packet));
-}
-
-void PeerLinks::send_now(const Peer& peer, OutPacket packet) {
-  Connection& connection = *find_connection(peer.connections.front());
+  if (connection.queued() > most_queued) return connection.shut_down();
   connection.send(std::move(packet));
   if (connection.is_stalled()) retry_soon();
 }
@@ -195,7 +190,6 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, InPacket pack
     return make_error(ErrorKind::protocol, 0, "%s came with %zu fds instead of %zu",
                       name_of(message), packet.fds.size(), fds_of(message));
 
-  if (connection.greeted) AMEM_TRY(admit(connection, message));
   const Role role = role_of(message);
   if ((role == Role::greeting) == connection.greeted)
     return make_error(ErrorKind::protocol, 0, "%s came %s Hello", name_of(message),
@@ -203,9 +197,13 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, InPacket pack
   if (role == Role::greeting) return greet(token, connection, std::get<Hello>(message));
 
   Peer& peer = peers_.at(*connection.peer);
+  const bool is_query = std::holds_alternative<StatusQuery>(message);
+  if (is_query && !peer.is_partner && connection.queued() > 0)
+    return make_error(ErrorKind::protocol, 0, "it does not read the replies to its queries");
   Received received{std::move(message), std::move(packet.fds), connection.pid};
   if (role == Role::reply) return complete(peer, request_id, std::move(received));
   handler_.on_message(peer.info, request_id, std::move(received));
+  if (!peer.is_partner && !is_query && handler_.needs_end_of(peer.info)) make_partner(peer);
   return ok_status();
 }
 
@@ -217,9 +215,6 @@ Status PeerLinks::greet(uint64_t token, Connection& connection, const Hello& hel
   if ((!peer.connections.empty() || peer.process) && peer.info.pid != connection.pid)
     return make_error(ErrorKind::protocol, 0, "it says that it is instance %s, which is pid %d",
                       hello.instance.hex().c_str(), peer.info.pid);
-
-  if (!connection.peer && peer.connections.size() >= kMostConnections)
-    return make_error(ErrorKind::protocol, 0, "it has %zu connections", peer.connections.size());
 
   if (!connection.peer) {
     connection.peer = hello.instance;
@@ -286,10 +281,7 @@ void PeerLinks::on_disconnected(const InstanceId& instance) {
   const Error why = *peer.broken;
   peer.lost_calls.merge(peer.calls);
   if (why.kind == ErrorKind::protocol) fail(peer.lost_calls, why);
-  if (peer.lost_calls.empty() && !(peer.is_partner && handler_.needs_end_of(peer.info))) {
-    peer.known = peer.known && !peer.is_partner;
-    return forget(instance, why);
-  }
+  if (!peer.is_partner) return forget(instance, why);
   redial_soon(peer);
   if (!peer.known && peer.lost_calls.empty()) forget(instance, why);
 }

@@ -32,8 +32,8 @@ namespace amem {
 /// ends, or until their deadlines. If its address space has ended too, it runs another program,
 /// which maps nothing: this is its end.
 ///
-/// A process that has sent nothing but StatusQuery, or shares nothing, leaves nothing behind when
-/// its connections close. The constants below limit what other processes can make this one hold.
+/// A peer to which this process has sent nothing on its own, and whose end the handler does not
+/// need, is a guest: it leaves nothing behind when its connection closes.
 ///
 /// All functions may call the handler and `done`, which may call the PeerService: it only queues
 /// orders.
@@ -53,8 +53,8 @@ class PeerLinks {
   void call(const InstanceId& instance, uint64_t request_id, Call call, OutPacket packet);
   /// Sends to a peer and connects to it if necessary. The message is lost if that fails.
   void send(const InstanceId& instance, OutPacket packet);
-  /// Sends to a connected peer.
-  void reply(const InstanceId& instance, OutPacket packet);
+  /// Sends to a connected peer. Closes its connection if it has not read so many packets.
+  void reply(const InstanceId& instance, OutPacket packet, size_t most_queued = 4096);
 
   /// Handles an epoll event of `token`. Tokens start at kFirstToken and are unique.
   void on_event(uint64_t token, uint32_t events);
@@ -66,21 +66,15 @@ class PeerLinks {
 
   static constexpr uint64_t kFirstToken = 16;
 
-  /// Accepted connections that have sent nothing but Hello and StatusQuery.
+  /// Connections of guests.
   static constexpr size_t kMostGuests = 128;
-  /// Connections of a peer: two, and two that have failed and are not closed yet.
-  static constexpr size_t kMostConnections = 4;
-  /// Partners of one process, which has one instance for each program that it has executed.
-  static constexpr long kMostOfOneProcess = 64;
-  /// A reply to a peer that does not read is not queued behind more than this.
-  static constexpr size_t kMostQueuedBytes = size_t{4} << 20;
 
  private:
   struct Peer {
     PeerInfo info;
     /// It has sent Hello, and the handler was notified.
     bool known = false;
-    /// One side has sent more than Hello and StatusQuery.
+    /// It is no guest.
     bool is_partner = false;
     /// Tokens. This process sends on the first one.
     std::vector<uint64_t> connections;
@@ -103,10 +97,7 @@ class PeerLinks {
   Connection* find_connection(uint64_t token);
   Peer& peer_at(const InstanceId& instance);
   void watch_process(Peer& peer, int socket);
-  void send_now(const Peer& peer, OutPacket packet);
   void make_partner(Peer& peer);
-  /// A peer has sent a message after its Hello, which may make it a partner.
-  Status admit(const Connection& connection, const Message& message);
   void dismiss_guest(uint64_t token);
   /// False if there is no connection.
   bool dial_peer(const InstanceId& instance);
