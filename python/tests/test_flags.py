@@ -71,7 +71,8 @@ def test_torch_memory_saver_reads_its_flags_so(build):
     code = """
 import sys
 import amem.torch_memory_saver
-print(amem.torch_memory_saver._flag("TMS_INIT_ENABLE"), amem.torch_memory_saver._flag("TMS_RETAIN_CPU_BACKUP"))
+saver = amem.torch_memory_saver.torch_memory_saver
+print(amem.torch_memory_saver.torch_memory_saver._cdll().tms_get_interesting_region(), saver.retain_cpu_backup)
 """
     settings = {"TMS_INIT_ENABLE": "On", "TMS_RETAIN_CPU_BACKUP": "enable"}
     seen, log = run(build, code, PATH=str(build.command.parent), **settings)

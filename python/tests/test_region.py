@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Regions, on the simulated GPU: a library that is linked with a CUDA runtime allocates in them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -354,3 +355,26 @@ user.user_free(kept); user.user_free(zero)
 print(amem.trim_host_memory() > 0)
 """
     assert run(code).splitlines() == ["{7} {0} 0", "{8} {0} 0", "none none 0", "none none 0", "64", "True"]
+
+
+def test_log_of_a_resume_says_what_is_back(run):
+    """Also memory whose contents are not kept. Pages that are all zero are not copied."""
+    code = """
+import os
+os.dup2(1, 2)  # the log
+with amem.region("kept"):
+    kept = user.user_malloc(6 * MIB)
+with amem.region("lost", backup=None):
+    lost = user.user_malloc(500 * MIB)
+with amem.region("zero", backup="zero"):
+    zero = user.user_malloc(2 * MIB)
+fill(kept, 7)
+amem.pause("kept", "lost", "zero")
+for tag in ("lost", "zero", "kept"):
+    amem.resume(tag)
+"""
+    lines = [line.partition("INFO ")[2] for line in run(code, AMEM_SIM_MEMORY_MB="2048").splitlines()]
+    times = r" \(create and copy [\d.]+ ms, of which driver [\d.]+, peers [\d.]+\)"
+    assert re.match(r"paused kept, lost, zero in [\d.]+ s: 508 MiB released, 4 MiB saved ", lines[0]), lines
+    for line, (tag, restored, copied) in zip(lines[1:], [("lost", 500, 0), ("zero", 2, 0), ("kept", 6, 4)]):
+        assert re.fullmatch(rf"resumed {tag} in [\d.]+ s: {restored} MiB restored, {copied} MiB copied{times}", line), line

@@ -20,12 +20,8 @@ import json
 import logging
 import os
 import sys
-import tempfile
-import threading
 import types
 from typing import Any, Dict, Iterator, Optional, Tuple
-
-from amem_flags import flag
 
 from .. import launch, regions, torch_pools
 from ..calls import call, encoded, value_of
@@ -36,70 +32,20 @@ from ..session import pause as _pause
 from ..session import resume as _resume
 from ..session import resume_on_call, state, trim_host_memory
 from . import preload as utils
+from .config import DEFAULT_TAG, ThreadConfig, is_on, kind_of, set_backup_directory
 
 _LOG = logging.getLogger("amem.torch_memory_saver")
-_DEFAULT_TAG = "default"
 _NOT_TENSORS = ("nccl", "symmetric", "context")
 _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS_NCCL pauses
-
-
-def _flag(name: str) -> bool:
-    return bool(flag(name))
-
-
-def _kind(cpu_backup: bool, disk_backup: bool) -> int:
-    """amemKind_t of a region. The original keeps contents on disk in a directory below /tmp by default."""
-    if disk_backup and not cpu_backup:
-        _need_backup_directory()
-    return regions.kind_of("host" if cpu_backup else "disk" if disk_backup else None)
-
-
-def _need_backup_directory() -> None:
-    global _has_backup_directory
-    if not _has_backup_directory and not os.environ.get("AMEM_BACKUP_DIR"):
-        _set_backup_directory(os.environ.get("TMS_DISK_BACKUP_DIR") or tempfile.gettempdir())
-    _has_backup_directory = True
-
-
-def _set_backup_directory(path: str) -> None:
-    with contextlib.suppress(OSError):  # the next line says what is wrong with it
-        os.makedirs(path, exist_ok=True)
-    regions.set_backup_directory(path)
-
-
-_has_backup_directory = False
-
-
-class _ThreadConfig(threading.local):
-    """What the C functions of torch_memory_saver set for the calling thread: one entry of amem's stack of regions."""
-
-    def __init__(self) -> None:
-        self.tag = _DEFAULT_TAG
-        self.interesting = _flag("TMS_INIT_ENABLE")
-        self.cpu_backup = _flag("TMS_INIT_ENABLE_CPU_BACKUP")
-        self.disk_backup = _flag("TMS_INIT_ENABLE_DISK_BACKUP")
-        self.cpu_backup_backend = os.environ.get("TMS_INIT_CPU_BACKUP_BACKEND", "pinned")
-        self.is_open = False
-
-    def apply(self) -> None:
-        self.close()
-        tag = encoded(self.tag) if self.interesting else None
-        call("amemBeginRegion", tag, _kind(self.cpu_backup or tag is None, self.disk_backup))
-        self.is_open = True
-
-    def close(self) -> None:
-        if self.is_open:
-            call("amemEndRegion")
-        self.is_open = False
 
 
 class _Cdll:
     """The functions that torch_memory_saver exports, as ctypes calls them."""
 
     def __init__(self) -> None:
-        self._config = _ThreadConfig()
+        self._config = ThreadConfig()
         self._copies: Dict[Tuple[int, int], Any] = {}  # what tms_get_cpu_backup_pointer() has returned
-        self.tms_set_retain_cpu_backup(_flag("TMS_RETAIN_CPU_BACKUP"))
+        self.tms_set_retain_cpu_backup(is_on("TMS_RETAIN_CPU_BACKUP"))
 
     def __getattr__(self, name: str) -> Any:
         """tms_get_X and tms_set_X, for X of the thread's configuration."""
@@ -162,7 +108,7 @@ class _Cdll:
         if not config.interesting:
             raise AmemError("tms_torch_malloc() needs a region: this thread has none")
         with torch_pools.on_device(device):
-            kind = _kind(config.cpu_backup, config.disk_backup)
+            kind = kind_of(config.cpu_backup, config.disk_backup)
             call("amemMalloc", ctypes.byref(pointer), size, encoded(config.tag), kind)
         return pointer.value
 
@@ -265,7 +211,7 @@ class TorchMemorySaver:
     @contextlib.contextmanager
     def region(
         self,
-        tag: str = _DEFAULT_TAG,
+        tag: str = DEFAULT_TAG,
         enable_cpu_backup: bool = False,
         enable_disk_backup: bool = False,
         cpu_backup_backend: Optional[str] = None,
@@ -289,7 +235,7 @@ class TorchMemorySaver:
         pool: Any = None,
         stream: Any = None,
         capture_error_mode: str = "global",
-        tag: str = _DEFAULT_TAG,
+        tag: str = DEFAULT_TAG,
         enable_cpu_backup: bool = False,
         cpu_backup_backend: Optional[str] = None,
     ) -> Iterator[None]:
@@ -319,7 +265,7 @@ class TorchMemorySaver:
     def pause(self, tag: Optional[str] = None) -> None:
         """Releases the memory with this tag, or of all tags."""
         self._ensure_initialized()
-        if _flag("TMS_INIT_ENABLE") and tag in (None, _DEFAULT_TAG):
+        if is_on("TMS_INIT_ENABLE") and tag in (None, DEFAULT_TAG):
             _refuse_expandable_segments()
         known = _known()
         tags = _tags(tag, known)
@@ -398,10 +344,8 @@ class TorchMemorySaver:
 
     def set_disk_backup_dir(self, path: str) -> None:
         """The directory for files with contents; it is created if it does not exist."""
-        global _has_backup_directory
         self._ensure_initialized()
-        _set_backup_directory(path)
-        _has_backup_directory = True
+        set_backup_directory(path)
 
 
 @contextlib.contextmanager
@@ -414,9 +358,9 @@ def configure_subprocess() -> Iterator[None]:
 
 
 torch_memory_saver = TorchMemorySaver()
-if _flag("TMS_INIT_ENABLE") and enabled():  # launchers without a GPU import this too
-    _of_process = _kind(_flag("TMS_INIT_ENABLE_CPU_BACKUP"), _flag("TMS_INIT_ENABLE_DISK_BACKUP"))
-    regions.process_regions.begin(_DEFAULT_TAG, _of_process)
-    torch_pools.process_tag = _DEFAULT_TAG
+if is_on("TMS_INIT_ENABLE") and enabled():  # launchers without a GPU import this too
+    _of_process = kind_of(is_on("TMS_INIT_ENABLE_CPU_BACKUP"), is_on("TMS_INIT_ENABLE_DISK_BACKUP"))
+    regions.process_regions.begin(DEFAULT_TAG, _of_process)
+    torch_pools.process_tag = DEFAULT_TAG
 sys.modules["torch_memory_saver"] = sys.modules[__name__]
 sys.modules["torch_memory_saver.utils"] = utils
