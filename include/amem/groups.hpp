@@ -14,6 +14,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -86,8 +87,14 @@ class FunctionGroup : public Group {
   AllGather all_gather_;
 };
 
-/// Ranks that meet through files `name.NUMBER.RANK` in a folder that all of them can write. A name is
-/// used once: the files of the last exchange remain.
+/// Ranks that meet through files in a folder that all of them can write. A name is used once: the
+/// files of the last exchange remain.
+///
+/// Rank 0 begins an exchange and decides its outcome, once for all ranks: "" when all have come, or
+/// why it has failed. The others write their data when it has begun, and wait for its outcome as
+/// long as rank 0 does. So no rank takes data of an exchange that another one has given up.
+/// Files: `name.NUMBER.RANK`, the data of a rank; `name.NUMBER.limit`, the timeout of rank 0 in
+/// seconds; `name.NUMBER.outcome`. As amem.groups.FileGroup of Python.
 class FileGroup : public Group {
  public:
   FileGroup(std::string folder, std::string name, int rank, int world_size, int timeout_ms = 60000)
@@ -99,19 +106,59 @@ class FileGroup : public Group {
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
   void all_gather(const void* mine, size_t size_bytes, void* all) override {
-    write_file(path(number_, rank_), mine, size_bytes);
-    const detail::Countdown countdown(timeout_ms_);
+    rank_ == 0 ? lead(mine, size_bytes) : follow(mine, size_bytes);
+    const int number = number_++;
+    if (const std::string outcome = text_of(path(number, kOutcome)); !outcome.empty())
+      throw std::runtime_error(outcome);
     for (int from = 0; from < world_size_; ++from)
-      read_file(from, static_cast<char*>(all) + static_cast<size_t>(from) * size_bytes, size_bytes,
-                countdown);
+      read_file(path(number, std::to_string(from)),
+                static_cast<char*>(all) + static_cast<size_t>(from) * size_bytes, size_bytes);
     // All ranks have written this one, and so have read the one before.
-    if (number_ > 0) (void)unlink(path(number_ - 1, rank_).c_str());
-    ++number_;
+    (void)unlink(path(number - 1, std::to_string(rank_)).c_str());
+    for (const char* what : {kLimit, kOutcome})
+      if (rank_ == 0) (void)unlink(path(number - 1, what).c_str());
   }
 
  private:
-  std::string path(int number, int rank) const {
-    return prefix_ + "." + std::to_string(number) + "." + std::to_string(rank);
+  static constexpr const char* kLimit = "limit";
+  static constexpr const char* kOutcome = "outcome";
+
+  void lead(const void* mine, size_t size_bytes) {
+    const detail::Countdown countdown(timeout_ms_);
+    const std::string limit = std::to_string(timeout_ms_ / 1e3);
+    write_file(path(number_, "0"), mine, size_bytes);
+    write_file(path(number_, kLimit), limit.data(), limit.size());
+    std::string outcome;
+    try {
+      for (int from = 1; from < world_size_; ++from) wait_for(from, std::to_string(from), countdown);
+    } catch (const std::runtime_error& error) {
+      outcome = error.what();
+    }
+    write_file(path(number_, kOutcome), outcome.data(), outcome.size());
+  }
+  void follow(const void* mine, size_t size_bytes) {
+    for (; exists(path(number_, kOutcome)); ++number_)  // given up before this rank came
+      if (text_of(path(number_, kOutcome)).empty()) throw used_name(path(number_, kOutcome));
+    wait_for(0, kLimit, detail::Countdown(timeout_ms_));
+    write_file(path(number_, std::to_string(rank_)), mine, size_bytes);
+    // Until rank 0 has decided, the data cannot be taken back.
+    const double limit_ms = 1e3 * atof(text_of(path(number_, kLimit)).c_str());
+    wait_for(0, kOutcome, detail::Countdown(static_cast<int>(limit_ms) + timeout_ms_));
+  }
+
+  std::string path(int number, const std::string& what) const {
+    return prefix_ + "." + std::to_string(number) + "." + what;
+  }
+  static bool exists(const std::string& name) { return access(name.c_str(), F_OK) == 0; }
+  static std::runtime_error used_name(const std::string& name) {
+    return std::runtime_error(name + " exists: the name of a group is used once");
+  }
+  void wait_for(int rank, const std::string& what, const detail::Countdown& countdown) const {
+    const std::string name = path(number_, what);
+    while (!exists(name)) {
+      if (errno != ENOENT) throw std::runtime_error("cannot open " + name + ": " + strerror(errno));
+      countdown.wait_a_moment(detail::rank_text(rank) + " did not write " + name);
+    }
   }
   /// Complete from the moment at which it has its name.
   static void write_file(const std::string& name, const void* bytes, size_t size_bytes) {
@@ -125,25 +172,26 @@ class FileGroup : public Group {
     const int why = errno;
     (void)unlink(draft.c_str());
     if (linked != 0)
-      throw std::runtime_error(why == EEXIST ? name + " exists: the name of a group is used once"
-                                             : "cannot create " + name + ": " + strerror(why));
+      throw why == EEXIST ? used_name(name)
+                          : std::runtime_error("cannot create " + name + ": " + strerror(why));
   }
-  void read_file(int from, char* to, size_t size_bytes, const detail::Countdown& countdown) const {
-    const std::string name = path(number_, from);
-    for (;;) {
-      const detail::Descriptor file(open(name.c_str(), O_RDONLY | O_CLOEXEC));
-      if (file.get() < 0) {
-        if (errno != ENOENT) throw std::runtime_error("cannot open " + name + ": " + strerror(errno));
-        countdown.wait_a_moment(detail::rank_text(from) + " did not write " + name);
-        continue;
-      }
-      char more = 0;
-      if (read(file.get(), to, size_bytes) != static_cast<ssize_t>(size_bytes) ||
-          read(file.get(), &more, 1) != 0)
-        throw std::runtime_error(name + " has not " + std::to_string(size_bytes) +
-                                 " bytes: it is of another version of amem");
-      return;
-    }
+  static detail::Descriptor open_file(const std::string& name) {
+    detail::Descriptor file(open(name.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) throw std::runtime_error("cannot open " + name + ": " + strerror(errno));
+    return file;
+  }
+  static std::string text_of(const std::string& name) {
+    char text[1024];
+    const ssize_t size = read(open_file(name).get(), text, sizeof text);
+    return std::string(text, size > 0 ? static_cast<size_t>(size) : 0);
+  }
+  static void read_file(const std::string& name, char* to, size_t size_bytes) {
+    const detail::Descriptor file = open_file(name);
+    char more = 0;
+    if (read(file.get(), to, size_bytes) != static_cast<ssize_t>(size_bytes) ||
+        read(file.get(), &more, 1) != 0)
+      throw std::runtime_error(name + " has not " + std::to_string(size_bytes) +
+                               " bytes: it is of another version of amem");
   }
 
   const std::string prefix_;
@@ -152,31 +200,41 @@ class FileGroup : public Group {
 };
 
 /// Ranks that meet over TCP. Rank 0 listens at the address, "host:port"; the others connect to it.
-/// The connections end with the object. There is no authentication: for networks of one job.
+/// The connections end with the object, and with an exchange that fails: the next one connects again.
+/// There is no authentication: for networks of one job.
 class TcpGroup : public Group {
  public:
   TcpGroup(const std::string& address, int rank, int world_size, int timeout_ms = 60000)
-      : rank_(rank), world_size_(world_size), timeout_ms_(timeout_ms) {
-    const size_t colon = address.rfind(':');
-    if (colon == address.npos) throw std::runtime_error("'" + address + "' is not host:port");
-    const std::string host = address.substr(0, colon), port = address.substr(colon + 1);
-    const detail::Countdown countdown(timeout_ms_);
-    if (rank == 0)
-      accept_all(host, port, countdown);
-    else
-      connect_to(host, port, countdown);
+      : address_(address), rank_(rank), world_size_(world_size), timeout_ms_(timeout_ms) {
+    connect_all(detail::Countdown(timeout_ms_));
   }
 
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
   void all_gather(const void* mine, size_t size_bytes, void* all) override {
+    try {
+      exchange(mine, size_bytes, all);
+    } catch (const std::runtime_error&) {
+      peers_.clear();  // what is still on its way belongs to this exchange
+      throw;
+    }
+  }
+
+ private:
+  void exchange(const void* mine, size_t size_bytes, void* all) {
     const detail::Countdown countdown(timeout_ms_);
+    if (peers_.empty()) connect_all(countdown);
     const size_t all_bytes = size_bytes * static_cast<size_t>(world_size_);
+    // Rank 0 begins: the others send when it is there, and wait as long as it does.
+    int32_t limit_ms = timeout_ms_;
     if (rank_ != 0) {
-      send_frame(0, mine, size_bytes, countdown);
-      receive_frame(0, all, all_bytes, countdown);
+      receive_frame(0, &limit_ms, sizeof limit_ms, countdown);
+      const detail::Countdown longer(timeout_ms_ + limit_ms);
+      send_frame(0, mine, size_bytes, longer);
+      receive_frame(0, all, all_bytes, longer);
       return;
     }
+    for (int to = 1; to < world_size_; ++to) send_frame(to, &limit_ms, sizeof limit_ms, countdown);
     memcpy(all, mine, size_bytes);
     for (int from = 1; from < world_size_; ++from)
       receive_frame(from, static_cast<char*>(all) + static_cast<size_t>(from) * size_bytes,
@@ -184,10 +242,9 @@ class TcpGroup : public Group {
     for (int to = 1; to < world_size_; ++to) send_frame(to, all, all_bytes, countdown);
   }
 
- private:
   /// The first bytes of a connection, from each side.
   struct Hello {
-    uint32_t version = 0x616d'0001;
+    uint32_t version = 0x616d'0002;
     int32_t rank, world_size;
   };
   using Address = std::vector<char>;
@@ -218,6 +275,12 @@ class TcpGroup : public Group {
         socket(as_sockaddr(address)->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   }
 
+  void connect_all(const detail::Countdown& countdown) {
+    const size_t colon = address_.rfind(':');
+    if (colon == address_.npos) throw std::runtime_error("'" + address_ + "' is not host:port");
+    const std::string host = address_.substr(0, colon), port = address_.substr(colon + 1);
+    rank_ == 0 ? accept_all(host, port, countdown) : connect_to(host, port, countdown);
+  }
   void accept_all(const std::string& host, const std::string& port,
                   const detail::Countdown& countdown) {
     detail::Descriptor listener;
@@ -327,6 +390,7 @@ class TcpGroup : public Group {
     }
   }
 
+  const std::string address_;
   const int rank_, world_size_, timeout_ms_;
   std::vector<detail::Descriptor> peers_;  ///< rank 0: by rank; others: rank 0 only
 };

@@ -94,6 +94,44 @@ TEST_F(Groups, NameTheRankThatIsMissing) {
   for (const std::string& text : over_files) EXPECT_TRUE(has(text, "rank 1 did not write")) << text;
 }
 
+/// The error of a call, or "" if the rank got the number of each rank: `number` and the rank.
+std::string gather(Group& group, int number) {
+  try {
+    const int mine = number + group.rank();
+    std::vector<int> all(static_cast<size_t>(group.world_size()), -1);
+    group.all_gather(&mine, sizeof mine, all.data());
+    for (int from = 0; from < group.world_size(); ++from)
+      if (all[static_cast<size_t>(from)] != number + from) return "another number";
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+std::string gather_both(Group& first, Group& second, int number) {
+  auto other = std::async(std::launch::async, [&] { return gather(second, number); });
+  const std::string text = gather(first, number);
+  return text + other.get();
+}
+
+TEST_F(Groups, LateRankTakesNothingOfAnExchangeThatHasFailed) {
+  constexpr int kOftenEnoughMs = 1000 * kSlowdown;
+  for (const int early : {0, 1})
+    for (const auto& make :
+         {tcp(2, kOftenEnoughMs), files("a" + std::to_string(early), 2, kOftenEnoughMs)}) {
+      auto second = std::async(std::launch::async, [&] { return make(1); });
+      const std::unique_ptr<Group> first = make(0), other = second.get();
+      EXPECT_EQ(gather_both(*first, *other, 100), "");
+      Group& early_one = early == 0 ? *first : *other;
+      Group& late_one = early == 0 ? *other : *first;
+      const std::string given_up = gather(early_one, 200);
+      EXPECT_TRUE(has(given_up, "rank " + std::to_string(1 - early) + " did not")) << given_up;
+      const std::string alone = gather(late_one, 300);
+      EXPECT_TRUE(has(alone, "rank " + std::to_string(early) + " ")) << alone;
+      for (const int number : {400, 500}) EXPECT_EQ(gather_both(*first, *other, number), "");
+    }
+}
+
 TEST_F(Groups, NameTheRankThatLeaves) {
   // Rank 1 takes part in two exchanges, the others in three.
   auto leaver = std::async(std::launch::async, [&] { return run({1}, 2, tcp(2, kLongMs), 2); });
