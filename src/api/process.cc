@@ -9,7 +9,6 @@
 
 #include "api/calls.h"
 #include "base/environment.h"
-#include "base/last_error.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
 #include "clients/nccl/driver_calls/lookup.h"
@@ -98,7 +97,6 @@ Process* Process::build() {
     if (self == nullptr) return;
     self->hooks_.forward_only = true;
     self->session_.disable("this is a forked child: only the parent's NCCL can be paused");
-    unlock_last_error_after_fork();
     UniqueFd::close_all();
     if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
   });

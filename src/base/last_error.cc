@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "base/last_error.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <memory>
 
@@ -19,10 +21,18 @@ struct LastError {
 
 std::atomic<LastError*> g_last_error{nullptr};
 
+void make_last_error() {
+  g_last_error.store(std::make_unique<LastError>().release(), std::memory_order_release);
+}
+
+/// A forked child has an object of its own: no thread there can release the lock that another
+/// thread of the parent may hold.
 LastError& last_error() {
-  static LastError* const first = new LastError;
-  LastError* const later = g_last_error.load(std::memory_order_acquire);
-  return later != nullptr ? *later : *first;
+  [[maybe_unused]] static const int registered = [] {
+    make_last_error();
+    return pthread_atfork(nullptr, nullptr, make_last_error);
+  }();
+  return *g_last_error.load(std::memory_order_acquire);
 }
 
 }  // namespace
@@ -48,10 +58,6 @@ const char* last_error_text() {
   MutexLock lock(last.mutex);
   copy = last.text;
   return copy.c_str();
-}
-
-void unlock_last_error_after_fork() {
-  g_last_error.store(std::make_unique<LastError>().release(), std::memory_order_release);
 }
 
 }  // namespace amem

@@ -13,10 +13,7 @@ void keep_last_error(const char* call, const Error& error);
 void set_last_error(const char* call, const Error& error);
 
 /// The text of the last error of this process, or "". Valid until the next call by the calling
-/// thread.
+/// thread. A forked child begins with "".
 const char* last_error_text();
-
-/// To be called in a forked child, where no thread can release the lock that the parent may hold.
-void unlock_last_error_after_fork();
 
 }  // namespace amem
