@@ -103,7 +103,8 @@ bool PeerLinks::dial_peer(const InstanceId& instance) {
 void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
   if (why.kind == ErrorKind::peer && forget_after_exec(instance)) return;
   Peer& peer = peers_.at(instance);
-  if (why.kind == ErrorKind::peer && !peer.process) return forget(instance, why);
+  // One that has never sent Hello, but was reached, may have been in exec(3). It shares nothing.
+  if (why.kind == ErrorKind::peer && (!peer.process || !peer.known)) return forget(instance, why);
   if (why.kind != ErrorKind::peer) {
     fail(peer.calls, why);
     if (!peer.known && !peer.process) return forget(instance, why);

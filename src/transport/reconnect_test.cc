@@ -154,6 +154,19 @@ TEST_F(ReconnectWithProcess, OneWithoutAListenerLivesUntilItsProcessHasEnded) {
   EXPECT_EQ(outcomes_.all[1].error().kind, ErrorKind::peer);
 }
 
+// It was reached while exec(3) was closing its sockets, for example: it shares nothing yet.
+TEST_F(ReconnectWithProcess, OneThatNeverGreetedIsNotWaitedForWhenNobodyListens) {
+  ask();
+  auto raw = listener_->accept_one();
+  ASSERT_TRUE(raw);
+
+  listener_.reset();
+  raw.reset();
+
+  ASSERT_TRUE(outcomes_.wait(1));
+  EXPECT_EQ(outcomes_.all[0].error().kind, ErrorKind::peer);
+}
+
 // A child made without the fork handlers holds its sockets.
 TEST_F(ReconnectWithProcess, OneWhoseProcessHasEndedIsNotWaitedForWhoeverHoldsItsSockets) {
   ask();
