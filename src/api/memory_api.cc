@@ -12,9 +12,6 @@
 namespace amem {
 namespace {
 
-/// The maximum of AMEM_HOST_PREALLOC.
-constexpr uint64_t kMostHostBytes = uint64_t{1} << 50;
-
 /// Of tags separated by commas.
 Result<Selection> selection_of(const char* tags, uint64_t timeout_ms) {
   constexpr uint64_t kLongestMs = 86400000;  // as AMEM_TIMEOUT_MS
@@ -62,17 +59,6 @@ Status allocate(void** pointer, size_t size_bytes, const char* tag, amemKind_t k
   return ok_status();
 }
 
-/// An error if the driver has no such device. Before cuInit(), any below the limit may exist.
-Status check_device(Process& process, int device) {
-  int ignored = 0;
-  if (device >= 0 && device < kMaxDevices &&
-      (process.engine().exiting ||
-       process.driver().cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) !=
-           driver_result::kInvalidDevice))
-    return ok_status();
-  return make_error(ErrorKind::misuse, 0, "the driver has no device %d", device);
-}
-
 /// A null tag: memory that is not paused.
 Result<Region> region_of(const char* tag, amemKind_t kind) {
   Process& process = *AMEM_TRY(active_process());
@@ -104,16 +90,21 @@ Status begin_process_region(const char* tag, amemKind_t kind) {
 
 int read_totals(const char* call, const char* tag, int device, int kind, amemTotals_t* totals) {
   return read_into(call, totals, [&](Process& process) -> Result<amemTotals_t> {
-    if (device != -1) AMEM_TRY(check_device(process, device));
-    if (kind < -1 || kind >= amemKindCount)
-      return make_error(ErrorKind::misuse, 0, "%d is not a kind of amemKind_t, nor -1", kind);
-    std::optional<std::string_view> of_tag;
-    std::optional<int> of_device;
-    std::optional<Kind> of_kind;
-    if (tag != nullptr) of_tag = tag;
-    if (device >= 0) of_device = device;
-    if (kind >= 0) of_kind = static_cast<Kind>(kind);
-    return sum_of(take_statistics(process.registry()), of_tag, of_device, of_kind);
+    int ignored = 0;
+    // Before cuInit(), any device may exist.
+    const bool exists =
+        device == -1 ||
+        (device >= 0 && device < kMaxDevices &&
+         (process.engine().exiting ||
+          process.driver().cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) !=
+              driver_result::kInvalidDevice));
+    if (!exists || kind < -1 || kind >= amemKindCount)
+      return make_error(ErrorKind::misuse, 0,
+                        "the driver has no device %d, or amemKind_t has no kind %d", device, kind);
+    return sum_of(take_statistics(process.registry()),
+                  tag != nullptr ? std::optional<std::string_view>(tag) : std::nullopt,
+                  device >= 0 ? std::optional(device) : std::nullopt,
+                  kind >= 0 ? std::optional(static_cast<Kind>(kind)) : std::nullopt);
   });
 }
 
@@ -179,7 +170,7 @@ AMEM_API const void* amemGetBackup(const void* pointer, size_t size_bytes) {
 
 AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
   return with_process("amemPrepareHostMemory", [&](Process& process) -> Status {
-    if (bytes > kMostHostBytes)
+    if (bytes > uint64_t{1} << 50)  // the maximum of AMEM_HOST_PREALLOC
       return make_error(ErrorKind::misuse, 0, "the size %" PRIu64 " is too large", bytes);
     process.session().prepare_host_memory(AMEM_TRY(device_of_caller(process)), bytes);
     return ok_status();

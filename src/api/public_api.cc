@@ -160,14 +160,12 @@ AMEM_API const char* amemGetInterposition(void) {
 }
 
 AMEM_API size_t amemGetStructBytes(const char* name) {
-  const std::pair<std::string_view, size_t> sizes[] = {
-      {"amemTotals_t", sizeof(amemTotals_t)},
-      {"amemDriverObjects_t", sizeof(amemDriverObjects_t)},
-      {"amemTimes_t", sizeof(amemTimes_t)},
-      {"amemGroup_t", sizeof(amemGroup_t)},
-      {"amemSymmetricInfo_t", sizeof(amemSymmetricInfo_t)}};
-  for (const auto& [known, size_bytes] : sizes)
-    if (name != nullptr && name == known) return size_bytes;
+  const std::string_view wanted = name == nullptr ? "" : name;
+  if (wanted == "amemTotals_t") return sizeof(amemTotals_t);
+  if (wanted == "amemDriverObjects_t") return sizeof(amemDriverObjects_t);
+  if (wanted == "amemTimes_t") return sizeof(amemTimes_t);
+  if (wanted == "amemGroup_t") return sizeof(amemGroup_t);
+  if (wanted == "amemSymmetricInfo_t") return sizeof(amemSymmetricInfo_t);
   return 0;
 }
 

@@ -54,6 +54,7 @@ static_assert(kLimitStackSize == CU_LIMIT_STACK_SIZE);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(driver_result::kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY &&
               driver_result::kNotFound == CUDA_ERROR_NOT_FOUND);
+static_assert(driver_result::kInvalidDevice == CUDA_ERROR_INVALID_DEVICE);
 static_assert(driver_result::kUnknown == CUDA_ERROR_UNKNOWN &&
               driver_result::kNotInitialized == CUDA_ERROR_NOT_INITIALIZED);
 
