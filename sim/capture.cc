@@ -216,7 +216,9 @@ void forget_capture(Stream& stream) {
   std::lock_guard guard(g_mutex);
   const auto capture = capture_of(stream);
   if (capture == nullptr) return;
-  spoil(*capture, kErrorStreamCaptureInvalidated);
+  const Capture::Member& member = capture->members[&stream];
+  const bool is_joined = capture->origin != &stream && member.joined > member.last;
+  if (!is_joined) spoil(*capture, kErrorStreamCaptureInvalidated);
   if (capture->origin == &stream) {
     leave(*capture);
     return;

@@ -53,6 +53,30 @@ TEST_F(Graphs, AreTheOnesThatTheirCapturesName) {
   EXPECT_EQ(kSuccess, driver().cuGraphDestroy(graph));
 }
 
+TEST_F(Graphs, CanBeCapturedOnAfterAJoinedStreamIsDestroyed) {
+  CuStream side = nullptr;
+  CuEvent forked = nullptr, joined = nullptr;
+  CuGraph graph = nullptr;
+  int status = kCaptureStatusNone;
+  ASSERT_EQ(kSuccess, driver().cuStreamCreate(&side, kStreamNonBlocking));
+  for (CuEvent* event : {&forked, &joined}) ASSERT_EQ(kSuccess, driver().cuEventCreate(event, 0));
+  begin();
+  ASSERT_EQ(kSuccess, driver().cuEventRecord(forked, stream_));
+  ASSERT_EQ(kSuccess, driver().cuStreamWaitEvent(side, forked, 0));
+  ASSERT_EQ(kSuccess, driver().cuMemsetD8Async(address_, 2, kBytes, side));
+  ASSERT_EQ(kSuccess, driver().cuEventRecord(joined, side));
+  ASSERT_EQ(kSuccess, driver().cuStreamWaitEvent(stream_, joined, 0));
+
+  EXPECT_EQ(kSuccess, driver().cuStreamDestroy(side));
+
+  EXPECT_EQ(kSuccess,
+            driver().cuStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, nullptr, nullptr));
+  EXPECT_EQ(kCaptureStatusActive, status);
+  EXPECT_EQ(kSuccess, driver().cuStreamEndCapture(stream_, &graph));
+  EXPECT_EQ(kSuccess, driver().cuGraphDestroy(graph));
+  for (CuEvent event : {forked, joined}) EXPECT_EQ(kSuccess, driver().cuEventDestroy(event));
+}
+
 TEST_F(Graphs, WorkWithNewMemoryAtTheSameAddress) {
   CuDevicePtr source = allocate(kBytes);
   CuGraph graph = nullptr;

@@ -19,9 +19,11 @@ namespace amem {
 /// It detects captures into CUDA graphs: a pause is refused until these captures end. A capture is
 /// recorded with the first stream that NCCL queries, which is the caller's. NCCL also queries
 /// streams that it creates for the capture and destroys afterwards (strongstream.cc,
-/// ncclStreamAdvanceToEvent@v2.28.9). CUDA does not define the result of a query of a destroyed
-/// stream, and driver 580 can end the process at it. Streams that the application destroys are
-/// therefore forgotten (catch_stream_ends()). It also detects work that has not passed the gate: by
+/// ncclStreamAdvanceToEvent@v2.28.9). A query of a destroyed stream, or of a stream of a destroyed
+/// context, can end the process: with driver 580.159 it reads freed host memory (measured: H100,
+/// 2026-11-27). Streams that the application destroys are therefore forgotten
+/// (catch_stream_ends()), also during a capture, which does not end with them; the next NCCL call
+/// in it is recorded again. It also detects work that has not passed the gate: by
 /// a function that amem does not know, or by a function pointer that the caller stored before amem
 /// was loaded.
 ///
