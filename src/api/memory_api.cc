@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // amem.h's functions for memory by tag.
 #include <algorithm>
+#include <cinttypes>
 
 #include "api/calls.h"
 #include "base/thread_value.h"
@@ -27,11 +28,11 @@ Result<Selection> selection_of(const char* tags, uint64_t timeout_ms) {
   }
 }
 
-Status pause(const char* tags, uint64_t timeout_ms) {
+Status pause_tags(const char* tags, uint64_t timeout_ms) {
   return pause_process(AMEM_TRY(selection_of(tags, timeout_ms)));
 }
 
-Status resume(const char* tags, uint64_t timeout_ms) {
+Status resume_tags(const char* tags, uint64_t timeout_ms) {
   return resume_process(AMEM_TRY(selection_of(tags, timeout_ms)));
 }
 
@@ -205,16 +206,16 @@ AMEM_API int amemSetMemoryMargin(size_t size_bytes) {
   });
 }
 
-AMEM_API int amemPause(const char* tags) { return result_of("amemPause", pause, tags, 0); }
+AMEM_API int amemPause(const char* tags) { return result_of("amemPause", pause_tags, tags, 0); }
 
-AMEM_API int amemResume(const char* tags) { return result_of("amemResume", resume, tags, 0); }
+AMEM_API int amemResume(const char* tags) { return result_of("amemResume", resume_tags, tags, 0); }
 
 AMEM_API int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms) {
-  return result_of("amemPauseWithTimeout", pause, tags, timeout_ms);
+  return result_of("amemPauseWithTimeout", pause_tags, tags, timeout_ms);
 }
 
 AMEM_API int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms) {
-  return result_of("amemResumeWithTimeout", resume, tags, timeout_ms);
+  return result_of("amemResumeWithTimeout", resume_tags, tags, timeout_ms);
 }
 
 AMEM_API const char* amemGetStatus(void) {
