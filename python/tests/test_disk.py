@@ -188,3 +188,20 @@ print(library.amemPauseWithTimeout(None, 2**64 - 1), library.amemResumeWithTimeo
         "paused",
         "0 0",
     ]
+
+
+def test_file_ends_with_the_resume(run, tmp_path):
+    code = """
+pointers = allocate(2, 40)
+def files():
+    links = [os.path.join("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
+    return sum(os.path.lexists(link) and os.readlink(link).startswith(%r) for link in links)
+for _ in range(2):
+    amem.pause("weights")
+    print(files())
+    amem.resume("weights")
+    print(files())
+"""
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    assert run(code % str(folder), directory=folder) == ["1", "0"] * 2

@@ -237,9 +237,11 @@ AMEM_API amemState_t amemGetTagState(const char* tag) {
 }
 
 AMEM_API int amemGetTagTotals(const char* tag, int device, int kind, amemTotals_t* totals) {
+  const NoCancellation no_cancellation;
   return read_totals("amemGetTagTotals", tag, device, kind, totals);
 }
 
 AMEM_API int amemGetTotals(int device, int kind, amemTotals_t* totals) {
+  const NoCancellation no_cancellation;
   return read_totals("amemGetTotals", nullptr, device, kind, totals);
 }

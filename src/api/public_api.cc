@@ -160,6 +160,7 @@ AMEM_API const char* amemGetInterposition(void) {
 }
 
 AMEM_API size_t amemGetStructBytes(const char* name) {
+  const amem::NoCancellation no_cancellation;
   const std::string_view wanted = name == nullptr ? "" : name;
   if (wanted == "amemTotals_t") return sizeof(amemTotals_t);
   if (wanted == "amemDriverObjects_t") return sizeof(amemDriverObjects_t);

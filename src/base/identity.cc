@@ -19,7 +19,7 @@ InstanceId random_instance_id() {
   if (got == sizeof id.bits) return id;
   // A seccomp filter refuses it, or a test does. Unique on the host, but not secret.
   static std::atomic<uint64_t> count{0};
-  id.bits = {static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()),
+  id.bits = {static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()),
              (static_cast<uint64_t>(getpid()) << 32) + ++count};
   return id;
 }

@@ -51,7 +51,9 @@ Status CopyPipeline::Lane::end() {
 void CopyPipeline::add(int device, Transfer transfer) {
   std::shared_ptr<Lane>& lane = lanes_[device];
   if (lane == nullptr) lane = std::make_shared<Lane>(copiers_.at(device), direction_);
-  places_[transfer.backing] = {device, lane->jobs.size(), transfer.in_file.file};
+  const bool to_host = direction_ == CopyDirection::to_host;
+  places_[transfer.backing] = {device, lane->jobs.size(),
+                               to_host ? transfer.in_file.file : nullptr};
   lane->jobs.push_back(devices_.start(
       {{device, [lane = lane, transfer = std::move(transfer)] { return lane->begin(transfer); }}}));
 }
@@ -71,8 +73,10 @@ Status CopyPipeline::wait_for(BackingId backing, Deadline deadline) {
   const auto place = places_.find(backing);
   if (place == places_.end()) return ok_status();
   const auto& [device, number, file] = place->second;
-  // The job of the transfer has started it, and the next job has waited for it.
-  Status copied = wait_for_jobs(*lanes_.at(device), number + 2, deadline);
+  CopyPipeline::Lane& lane = *lanes_.at(device);
+  // The job of the transfer has started it, and the next job has waited for it. The last job makes
+  // the file durable.
+  Status copied = wait_for_jobs(lane, file == nullptr ? number + 2 : lane.jobs.size(), deadline);
   if (file == nullptr) return copied;
   if (copied.ok()) return file->wait_until_durable(deadline);
   if (copied.error().kind == ErrorKind::timeout)

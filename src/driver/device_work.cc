@@ -22,9 +22,11 @@ std::atomic<uint64_t> g_primary_id[kMaxDevices];
 
 /// False if the context has ended. After a reset its handle is the same, and its id another
 /// (measured: H100, driver 580.159.04).
-bool note_primary(const Driver& driver, int device, DriverContext context) {
+Result<bool> note_primary(const Driver& driver, int device, DriverContext context) {
   unsigned long long id = 0;
-  if (driver.cuCtxGetId(context, &id) != driver_result::kSuccess) return false;
+  const DriverResult result = driver.cuCtxGetId(context, &id);
+  if (result == driver_result::kContextIsDestroyed) return false;
+  AMEM_TRY(driver_status(driver, result, "cuCtxGetId(device %d)", device));
   g_primary_id[device] = id;
   return true;
 }
@@ -34,7 +36,7 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
     return make_error(ErrorKind::unsupported, 0, "device %d is over the limit of %d", device,
                       kMaxDevices);
   DriverContext context = g_primary[device].load(std::memory_order_acquire);
-  if (context != nullptr && note_primary(driver, device, context)) return context;
+  if (context != nullptr && AMEM_TRY(note_primary(driver, device, context))) return context;
   unsigned flags = 0;
   int active = 0;
   AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxGetState(device, &flags, &active),
@@ -53,7 +55,7 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
   AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxRetain(&context, device),
                          "cuDevicePrimaryCtxRetain(%d)", device));
   g_primary[device].store(context, std::memory_order_release);
-  (void)note_primary(driver, device, context);
+  AMEM_TRY(note_primary(driver, device, context));
   return context;
 }
 

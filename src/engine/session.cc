@@ -25,7 +25,6 @@ class SharedExports {
  public:
   explicit SharedExports(Exports& exports) : exports_(exports) { exports_.begin_sharing(); }
   ~SharedExports() { exports_.end_sharing(); }
-  SharedExports(const SharedExports&) = delete;
   void make_ready() { exports_.export_imported(); }
 
  private:
@@ -37,7 +36,6 @@ class AtEnd {
  public:
   explicit AtEnd(TagStates& states) : states_(states) {}
   ~AtEnd() { states_.end(); }
-  AtEnd(const AtEnd&) = delete;
 
  private:
   TagStates& states_;
@@ -104,7 +102,6 @@ void Session::reopen(const Tags& tags) {
 }
 
 // --- Pause
-// ------------------------------------------------------------------------------------------------------------
 
 Tags Session::Change::all() const {
   Tags tags = active;
@@ -301,7 +298,6 @@ Status Session::pause(const Selection& wanted) {
 }
 
 // --- Resume
-// -----------------------------------------------------------------------------------------------------------
 
 Status Session::restore_contexts(Deadline deadline) {
   Status restored = context_memory_.restore(deadline);

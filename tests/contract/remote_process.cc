@@ -69,10 +69,11 @@ RemoteProcess::RemoteProcess() {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return;
   socket_ = UniqueFd(ends[0]);
   UniqueFd other(ends[1]);
-  const std::string number = std::to_string(other.get());
+  const int theirs = dup(other.get());  // not of a UniqueFd: a forked child closes those
+  const std::string number = std::to_string(theirs);
   pid_ = fork();
+  if (pid_ != 0) close(theirs);
   if (pid_ == 0) {
-    fcntl(other.get(), F_SETFD, 0);
     execl("/proc/self/exe", "driver_contract_test", kRemoteFlag, number.c_str(), nullptr);
     _exit(127);
   }

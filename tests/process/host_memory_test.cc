@@ -78,7 +78,7 @@ class MemoryCgroup {
 
 // Past its limit the kernel ends a process of the cgroup.
 TEST_F(HostMemory, PauseThatNeedsMoreThanItsCgroupHasIsRefused) {
-  if (real_gpu()) GTEST_SKIP() << "the memory of a real driver's processes differs";
+  if (real_gpu()) GTEST_SKIP() << "other processes of a real driver have other memory";
   MemoryCgroup cgroup;
   if (!cgroup.exists()) GTEST_SKIP() << "this user cannot create a memory cgroup";
   jobs::Job job(setup_, 1);
