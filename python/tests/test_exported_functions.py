@@ -123,6 +123,8 @@ ROWS = {
                                  ("[OUT, P, c_size_t(HUGE)]", "FAILS"), ("[OUT, ODD, c_size_t(2 << 20)]", "FAILS"), ("[OUT, c_void_p(HUGE), c_size_t(1)]", "FAILS"),
                                  ("[OUT, ACTIVE, c_size_t(1)]", "FAILS"), ("[OUT, ODD, c_size_t(9)]", "0")]),
     "amemResume": ("c_int", [("[b'']", "FAILS"), ("[b',t']", "FAILS"), ("[BAD]", "FAILS"), ("[LONG]", "FAILS")]),
+    "amemPauseWithTimeout": ("c_int", [("[b'', 1000]", "FAILS"), ("[b',', 1000]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[LONG, 0]", "FAILS")]),
+    "amemResumeWithTimeout": ("c_int", [("[b'', 1000]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[LONG, 0]", "FAILS")]),
     "amemResumeOnCall": ("c_int", [("[MIN]", "0"), ("[0]", "0")]),
     "amemRetainBackups": ("c_int", [("[MAX]", "0"), ("[0]", "0")]),
     "amemSetBackupDirectory": ("c_int", [("[None]", "FAILS"), ("[b'']", "FAILS"), ("[BAD]", "FAILS"), ("[LONG]", "FAILS"), ("[b'/dev/null']", "FAILS")]),

@@ -161,7 +161,9 @@ Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhil
   if (!created.ok()) {
     filling_->stop();
     // Memory is released only when no copy uses it.
-    if (filling_->wait_until_idle(deadline).ok()) give_back(begun);
+    idle = filling_->wait_until_idle(deadline);
+    if (idle.ok()) give_back(begun);
+    if (idle.ok() || idle.error().kind != ErrorKind::timeout) filling_ = nullptr;
     return created;
   }
   filling_->finish();
@@ -171,6 +173,7 @@ Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhil
   filling_->stop();
   if (filled.ok()) end_move_in(plan);
   if (!filled.ok() && filled.error().kind == ErrorKind::timeout) return late(filled.error());
+  filling_ = nullptr;  // the transfers that it has keep their memory mapped
   return filled;
 }
 

@@ -51,7 +51,8 @@ void* library_entry(std::span<const LibraryCall> own, const char* name, void* fu
       if (strcmp(call.name, name) != 0) continue;
       const auto address = reinterpret_cast<uintptr_t>(function);
       if (address != first_definition(call.symbol)) {
-        if (address != 0) forward_unknown_form(std::string("a look-up of ") + name);
+        if (address != 0 && !is_in_this_library(address))
+          forward_unknown_form(std::string("a look-up of ") + name);
         return function;
       }
       call.real->store(address);
