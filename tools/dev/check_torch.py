@@ -6,7 +6,8 @@
 Each version has a virtual environment in build/torch/VERSION, created once: the plain CUDA wheels that torch requires,
 except those that `import torch` does not need. torch.cuda.nccl.unique_id() must end in the same way with amem as without it.
 amem must have patched libtorch_cuda's slots of NCCL's functions, counted the call, and patched libc10_cuda's slots of the
-CUDA runtime's allocator and of its look-ups of the driver. Exit code 1 otherwise.
+CUDA runtime's allocator and of its look-ups of the driver. Exit code 1 otherwise. Then tests/torch runs with each version on
+the simulated GPU; its tests of known faults are expected to fail, and must be changed when they do not.
 """
 
 import argparse
@@ -106,6 +107,14 @@ def check_version(build, version, folder):
     return same
 
 
+def run_tests(build, python):
+    """Whether tests/torch passes with this PyTorch."""
+    runner = subprocess.run(["bash", ROOT / "tools/dev/python_with.sh", "pytest"], capture_output=True, text=True, check=True)
+    command = [runner.stdout.strip(), "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/torch"]
+    variables = {**os.environ, "AMEM_TEST_TORCH": str(python), "AMEM_TEST_BUILD": str(build)}
+    return subprocess.run(command, env=variables, check=False).returncode == 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build/dev")
@@ -117,6 +126,7 @@ def main():
         sys.exit(f"{build} has no bin/amem: build it first")
     folder.mkdir(parents=True, exist_ok=True)
     results = [check_version(build, version, folder / version) for version in options.versions]
+    results += [run_tests(build, folder / version / "bin/python") for version in options.versions]
     sys.exit(0 if all(results) else 1)
 
 

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Programs with the real PyTorch on the simulated GPU. AMEM_TEST_TORCH names the Python of an environment with PyTorch,
+AMEM_TEST_BUILD the build folder."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 120
+# What the programs have at hand.
+HEAD = """
+import contextlib, gc, os, sys
+import torch
+import amem
+
+MIB = 1 << 20
+
+
+def of(size_bytes, device="cuda:0"):
+    return torch.empty(size_bytes, dtype=torch.uint8, device=device)
+
+
+def free(device=0):
+    torch.cuda.synchronize()
+    return torch.cuda.mem_get_info(device)[0]
+
+
+def write(tensor, seed):
+    # Kernels do nothing on the simulated GPU: copies bring contents.
+    torch.manual_seed(seed)
+    tensor.copy_(torch.randint(0, 256, tensor.shape, dtype=torch.uint8))
+
+
+def holds(tensor, seed):
+    torch.manual_seed(seed)
+    return torch.equal(tensor.cpu(), torch.randint(0, 256, tensor.shape, dtype=torch.uint8))
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"not so: {what}")
+"""
+
+
+def runtime_for(python: Path, build: Path) -> Path:
+    """The CUDA runtime for this PyTorch (cudart.cc), compiled once."""
+    packages = Path(subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+                                   capture_output=True, text=True, check=True).stdout.strip())
+    headers = sorted(packages.glob("nvidia/*/include/cuda_runtime_api.h"))
+    assert headers, f"{packages} has no headers of the CUDA runtime"
+    source = Path(__file__).with_name("cudart.cc")
+    library = build / "tests" / "torch" / ("libcudart-" + str(packages).strip("/").replace("/", "-") + ".so")
+    if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        made = library.with_suffix(f".{os.getpid()}")
+        subprocess.run(["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", made, source, "-I", headers[0].parent, "-ldl"],
+                       check=True)
+        made.rename(library)
+    return library
+
+
+class SimulatedTorch:
+    """Runs programs with PyTorch in processes of their own, each on simulated GPUs of its own."""
+
+    def __init__(self, machine: Path):
+        self.python = Path(os.environ["AMEM_TEST_TORCH"])
+        self.build = Path(os.environ["AMEM_TEST_BUILD"]).resolve()
+        self.runtime = runtime_for(self.python, self.build)
+        self.machine = machine
+
+    def variables(self, **settings):
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith(("AMEM_", "GMM_", "LD_", "NCCL_", "TMS_", "PYTORCH_"))}
+        return {
+            **clean,
+            "PATH": f"{self.build / 'bin'}:{clean['PATH']}",
+            "PYTHONPATH": str(ROOT / "python"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LD_LIBRARY_PATH": str(self.build / "sim"),
+            "LD_PRELOAD": str(self.runtime),
+            "AMEM_SIM_DIR": str(self.machine),
+            "AMEM_SIM_DEVICES": "2",
+            "AMEM_SIM_MEMORY_MB": "4096",
+            "GMM_LOG": "2",
+            **settings,
+        }
+
+    def run(self, code, **settings):
+        """What a program with HEAD printed. It must end without an error."""
+        return self.script("-c", HEAD + code, **settings)
+
+    def script(self, *arguments, **settings):
+        done = subprocess.run([self.python, *arguments], env=self.variables(**settings), capture_output=True, text=True,
+                              timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def simulated(tmp_path):
+    return SimulatedTorch(tmp_path / "machine")

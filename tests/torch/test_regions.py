@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Regions in programs as people write them, with the real PyTorch: nothing grows, ordinary memory never has a tag, and what
+fits without a region fits with one."""
+
+import pytest
+
+# A region gives the memory of its thread a tag. PyTorch routes pools, not threads.
+by_thread = pytest.mark.xfail(strict=True, reason="memory has a tag by its thread, not by its pool")
+
+SMALL = """
+import random
+random.seed(1)
+
+
+def small_tensors(count):
+    tensors = [of(random.randint(1, 9) * 100003) for _ in range(count)]
+    random.shuffle(tensors)
+    return tensors
+"""
+
+
+@by_thread
+@pytest.mark.parametrize("settings", ["", "roundup_power2_divisions:4", "expandable_segments:True"])
+def test_pauses_do_not_grow(simulated, settings):
+    simulated.run(SMALL + """
+with amem.region("weights"):
+    tensors = small_tensors(300)
+    del tensors[::2]
+    odd = [of(3000) for _ in range(4)]
+    del odd[1]
+    large = of(3 * MIB)
+for seed, tensor in enumerate(tensors[:20]):
+    write(tensor, seed)
+reserved, left = torch.cuda.memory_reserved(), free()
+for _ in range(100):
+    amem.pause("weights")
+    amem.resume("weights")
+expect(torch.cuda.memory_reserved() == reserved, f"{torch.cuda.memory_reserved()} bytes reserved, not {reserved}")
+expect(abs(free() - left) <= 2 * MIB, f"{free()} bytes free, not {left}")
+expect(all(holds(tensor, seed) for seed, tensor in enumerate(tensors[:20])), "contents")
+""", PYTORCH_CUDA_ALLOC_CONF=settings)
+
+
+@by_thread
+def test_regions_of_a_paused_tag_do_not_grow(simulated):
+    simulated.run("""
+with amem.region("weights"):
+    first = of(5 * MIB)
+write(first, 1)
+
+
+def cycle():
+    amem.pause("weights")
+    with amem.region("weights"):
+        tensor = of(30 * MIB)
+    write(tensor, 2)
+    amem.resume("weights")
+    expect(holds(tensor, 2) and holds(first, 1), "contents")
+
+
+cycle()
+reserved, left = torch.cuda.memory_reserved(), free()
+for _ in range(10):
+    cycle()
+expect(torch.cuda.memory_reserved() == reserved, f"{torch.cuda.memory_reserved()} bytes reserved, not {reserved}")
+expect(free() >= left, f"{free()} bytes free, not {left}")
+""")
+
+
+@by_thread
+def test_device_that_is_first_used_in_a_region_has_ordinary_memory(simulated):
+    simulated.run("""
+first = of(MIB)
+with amem.region("weights"):
+    inside = of(3 * MIB, "cuda:1")
+    del inside
+later = [of(3 * MIB, "cuda:1") for _ in range(4)]
+amem.pause("weights")
+for seed, tensor in enumerate(later):
+    write(tensor, seed)
+expect(all(holds(tensor, seed) for seed, tensor in enumerate(later)), "contents while the tag is paused")
+amem.resume("weights")
+""")
+
+
+@by_thread
+def test_own_pool_of_the_program_stays_ordinary(simulated):
+    simulated.run("""
+pool = torch.cuda.MemPool()
+with amem.region("weights"):
+    weights = of(3 * MIB)
+    with torch.cuda.use_mem_pool(pool):
+        mine = of(300000)
+with torch.cuda.use_mem_pool(pool):
+    later = of(300000)
+write(weights, 3)
+amem.pause("weights")
+write(mine, 1)
+write(later, 2)
+expect(holds(mine, 1) and holds(later, 2), "contents while the tag is paused")
+amem.resume("weights")
+expect(holds(weights, 3), "weights")
+""")
+
+
+@by_thread
+def test_graph_that_is_captured_in_a_region_stays_ordinary(simulated):
+    simulated.run("""
+source = of(5 * MIB)
+write(source, 1)
+graph = torch.cuda.CUDAGraph()
+with amem.region("weights"):
+    with torch.cuda.graph(graph):
+        out = of(5 * MIB)
+        out.copy_(source)
+amem.pause("weights")
+graph.replay()
+expect(holds(out, 1), "a replay while the tag is paused")
+amem.resume("weights")
+""")
+
+
+@by_thread
+def test_layers_converted_one_by_one_take_what_they_take_in_pytorch(simulated):
+    simulated.run("""
+first = of(MIB)
+before, live = free(), []
+with amem.region("weights"):
+    for _ in range(8):
+        old, new = of(64 * MIB), of(68 * MIB)
+        live.append(new)
+        del old, new
+gc.collect()
+torch.cuda.empty_cache()
+held = (before - free()) // MIB
+expect(544 <= held <= 612, f"{held} MiB are held of 544 live")
+del live
+gc.collect()
+torch.cuda.empty_cache()
+expect(free() == before, f"{before - free()} bytes are held after deletion")
+""")
+
+
+@by_thread
+def test_region_fits_beside_a_cache_of_free_blocks(simulated):
+    simulated.run("""
+blocks = [of(600 * MIB) for _ in range(5)]
+del blocks
+with amem.region("weights"):
+    weights = of(2000 * MIB)
+""")
+
+
+@by_thread
+def test_ordinary_memory_fits_beside_freed_memory_of_a_region(simulated):
+    simulated.run("""
+first = of(MIB)
+with amem.region("weights"):
+    weights = of(3000 * MIB)
+del weights
+ordinary = of(3000 * MIB)
+""")
+
+
+@by_thread
+def test_resume_empties_the_programs_own_cache(simulated):
+    simulated.run("""
+with amem.region("weights"):
+    weights = of(2000 * MIB)
+write(weights[: 5 * MIB], 1)
+amem.pause("weights")
+block = of(3000 * MIB)
+del block
+amem.resume("weights")
+expect(holds(weights[: 5 * MIB], 1), "weights")
+""")
+
+
+@by_thread
+def test_error_of_a_resume_names_what_the_process_itself_holds(simulated):
+    simulated.run("""
+with amem.region("weights"):
+    weights = of(2000 * MIB)
+amem.pause("weights")
+block = of(3000 * MIB)
+try:
+    amem.resume("weights")
+except amem.AmemError as error:
+    expect("PyTorch" in str(error), f"{error} names PyTorch's memory")
+else:
+    sys.exit("2000 MiB fit beside 3000 of 4096")
+del block
+amem.resume("weights")
+""")
+
+
+@by_thread
+def test_interleaved_regions_end_their_own(simulated):
+    simulated.run("""
+import contextlib
+
+
+def weights():
+    with amem.region("weights"):
+        first = of(3 * MIB)
+        yield
+        second = of(3 * MIB)
+        yield first, second
+
+
+def cache():
+    with amem.region("kv_cache", backup=None):
+        first = of(3 * MIB)
+        yield
+        second = of(3 * MIB)
+        yield first, second
+
+
+try:
+    one, other = weights(), cache()
+    next(one), next(other)
+    tensors = next(one)
+    next(other)
+    one.close()
+    other.close()
+except (amem.AmemError, RuntimeError) as error:
+    print("refused:", error)
+    sys.exit(0)
+for seed, tensor in enumerate(tensors):
+    write(tensor, seed)
+amem.pause()
+amem.resume()
+expect(all(holds(tensor, seed) for seed, tensor in enumerate(tensors)), "weights are kept")
+""")
+
+
+@pytest.mark.parametrize("method", [pytest.param("fork", marks=by_thread), "forkserver", "spawn"])
+def test_children_of_a_launcher_can_use_cuda(simulated, tmp_path, method):
+    program = tmp_path / "launcher.py"
+    program.write_text(f"""
+import multiprocessing
+import sys
+
+import torch
+
+import amem
+
+
+def child():
+    tensor = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+    tensor.copy_(torch.ones(1 << 20, dtype=torch.uint8))
+    sys.exit(0 if int(tensor.cpu().sum()) == 1 << 20 else 1)
+
+
+if __name__ == "__main__":
+    with amem.region("weights"):
+        pass
+    with amem.disable():
+        pass
+    amem.pause()
+    amem.resume()
+    amem.stats()
+    context = multiprocessing.get_context({method!r})
+    process = context.Process(target=child)
+    process.start()
+    process.join(100)
+    sys.exit(process.exitcode)
+""")
+    simulated.script(program)
+
+
+@by_thread
+def test_region_without_the_native_allocator_says_why(simulated):
+    simulated.run("""
+try:
+    with amem.region("weights"):
+        of(MIB)
+except (amem.AmemError, RuntimeError) as error:
+    expect("cudaMallocAsync" in str(error) and "amem" in type(error).__module__, f"a sentence of amem: {error!r}")
+""", PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
