@@ -291,7 +291,7 @@ class SharedSessionTest : public SessionTest {
       }};
 };
 
-// An importer that got the memory would use it, and the next pause would not ask it to let go.
+// An importer that got the memory would use it, and the next pause would not revoke it.
 TEST_F(SharedSessionTest, ResumeWithoutItsImportsLeavesTheMemoryAwayForImporters) {
   const BackingId weights = add("weights");
   const Token token = token_of(weights);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// What processes that are no partners can make this one hold.
+// Limits for connections of processes with which this one shares nothing.
 #include "transport/peer_links.h"
 
 namespace amem {
@@ -16,7 +16,8 @@ void PeerLinks::dismiss_guest(uint64_t token) {
   // Its Hello and its first request may have arrived.
   for (int i = 0; i < 2 && read_one(token);) ++i;
   if (guests_.contains(token))
-    remove_connection(token, make_error(ErrorKind::timeout, 0, "it stays too long"));
+    remove_connection(token,
+                      make_error(ErrorKind::timeout, 0, "it has requested nothing but the status"));
 }
 
 }  // namespace amem
