@@ -6,7 +6,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <thread>
 
 #include "sim/context.h"
 
@@ -41,23 +40,38 @@ std::chrono::steady_clock::time_point Completion::at() {
   return at_;
 }
 
+// A GPU works without threads of the process: where the limits of the process allow none, the
+// caller does the work.
 void Stream::enqueue(Operation operation) {
-  std::lock_guard guard(mutex_);
+  std::unique_lock lock(mutex_);
   queue_.push_back(std::move(operation));
   enqueued_ += 1;
-  if (!started_) start_worker();
   changed_.notify_all();
+  if (started_ || completed_ + 1 < enqueued_) return;
+  started_ = start_worker();
+  while (!started_ && !queue_.empty()) run_next(lock);
 }
 
 // Signals are the program's: its handlers must not find themselves on a simulated GPU.
-void Stream::start_worker() {
+bool Stream::start_worker() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([self = shared_from_this()] { self->work(); }).detach();
+  auto self = std::make_unique<std::shared_ptr<Stream>>(shared_from_this());
+  const auto work = [](void* stream) -> void* {
+    const std::unique_ptr<std::shared_ptr<Stream>> own(
+        static_cast<std::shared_ptr<Stream>*>(stream));
+    (*own)->work();
+    return nullptr;
+  };
+  pthread_t thread{};
+  const bool started = pthread_create(&thread, nullptr, work, self.get()) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  started_ = true;
+  if (!started) return false;
+  self.release();
+  pthread_detach(thread);
+  return true;
 }
 
 void Stream::work() {
@@ -65,18 +79,22 @@ void Stream::work() {
   for (;;) {
     changed_.wait_until(lock, kForever, [this] { return !queue_.empty() || closed_; });
     if (queue_.empty()) return;
-    Operation operation = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
-    if (operation.always || context_.failure() == kSuccess) {
-      const CuResult result = operation.run();
-      if (result != kSuccess) context_.fail(result);
-    }
-    operation.run = nullptr;  // what it refers to goes before anybody is told that it is done
-    lock.lock();
-    completed_ += 1;
-    changed_.notify_all();
+    run_next(lock);
   }
+}
+
+void Stream::run_next(std::unique_lock<std::mutex>& lock) {
+  Operation operation = std::move(queue_.front());
+  queue_.pop_front();
+  lock.unlock();
+  if (operation.always || context_.failure() == kSuccess) {
+    const CuResult result = operation.run();
+    if (result != kSuccess) context_.fail(result);
+  }
+  operation.run = nullptr;  // what it refers to goes before anybody is told that it is done
+  lock.lock();
+  completed_ += 1;
+  changed_.notify_all();
 }
 
 uint64_t Stream::position() {

@@ -68,8 +68,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool finished();
 
  private:
-  void start_worker();
+  bool start_worker();
   void work();
+  void run_next(std::unique_lock<std::mutex>& lock);
 
   Context& context_;
   const unsigned flags_;
