@@ -86,10 +86,14 @@ int amemFree(void* pointer);
 /* --- Regions.
  *
  * In a region, cudaMalloc() of the calling thread allocates memory as amemMalloc() does, in all
- * libraries that are linked with the CUDA runtime (libcudart.so), PyTorch's allocator among them.
- * cudaFree() frees this memory from any thread, inside and outside regions. A program that contains
- * the runtime (nvcc -cudart static) is intercepted if AMEM_TENSORS is set in its environment (amem
- * run --tensors does so); amemMalloc() needs neither. */
+ * libraries that are linked with the CUDA runtime (libcudart.so). cudaFree() frees this memory from
+ * any thread, inside and outside regions. A program that contains the runtime (nvcc -cudart static)
+ * is intercepted if AMEM_TENSORS is set in its environment (amem run --tensors does so);
+ * amemMalloc() needs neither.
+ *
+ * PyTorch's allocator caches memory for all of its callers. Its memory has a tag in its memory
+ * pools (torch.cuda.MemPool) with amem's allocators only, as the Python package uses them, and in
+ * the region of the process. */
 
 /* Opens a region for the calling thread until amemEndRegion(). Regions nest; the innermost one
  * counts. With a null `tag`, memory allocated in it is not paused. Returns as amemMalloc(). */
@@ -98,9 +102,34 @@ int amemBeginRegion(const char* tag, amemKind_t kind);
 /* Closes the calling thread's innermost region. Returns an error if there is none. */
 int amemEndRegion(void);
 
-/* Opens a region for all threads that have no region of their own, in place of an earlier one. A
- * null `tag` closes it; that of AMEM_TENSORS is then open again. Returns as amemMalloc(). */
+/* The same with a number, for regions that do not end in the order in which they were opened, or in
+ * another thread. `all_threads`: for all threads that have no region of their own. */
+int amemOpenRegion(const char* tag, amemKind_t kind, int all_threads, uint64_t* number);
+
+/* Closes the region with this number, from any thread. Returns an error if it is not open. */
+int amemCloseRegion(uint64_t number);
+
+/* The region of the process, where no other region is open, in place of an earlier one. It covers
+ * PyTorch's allocator too. A null `tag` closes it; that of AMEM_TENSORS is then open again. Returns
+ * as amemMalloc(). */
 int amemSetProcessRegion(const char* tag, amemKind_t kind);
+
+/* For torch.cuda.memory.CUDAPluggableAllocator: from now on, the exported function
+ * amemPoolAllocateXX(size_bytes, device, stream), with `pool` in two hexadecimal digits (00 to 3f),
+ * allocates memory with this tag. amemPoolFree(pointer, size_bytes, device, stream) frees memory of
+ * all of these functions. Returns as amemMalloc(). */
+int amemSetPool(int pool, const char* tag, amemKind_t kind);
+
+typedef struct {
+  void* pointer; /* device address */
+  size_t size_bytes;
+} amemRange_t;
+
+/* Contents in these ranges are not needed: a pause does not copy them, and they are undefined
+ * afterwards. Replaces earlier ranges. First call it with none; then find unused ranges and pass
+ * them. They count only until memory with a tag is freed, because its address may be that of other
+ * memory afterwards. Returns as amemMalloc(). */
+int amemSetUnusedRanges(const amemRange_t* ranges, size_t count);
 
 /* Releases the memory with these tags: one tag, several tags separated by commas, or with NULL all
  * tags. Returns when it has left the GPUs. If all tags are then paused, also returns the local

@@ -3,10 +3,12 @@
 """Regions: in them PyTorch, and every library that is linked with the CUDA runtime, allocates memory with a tag."""
 
 import contextlib
+import contextvars
 import ctypes
 import os
+import sys
 import threading
-from typing import Iterator, List, Optional, Tuple
+from typing import Iterator, List, Optional
 
 from . import torch_pools
 from .calls import call, check_tensor, encoded, value_of
@@ -14,7 +16,6 @@ from .errors import AmemError, AmemValueError
 from .library import is_off
 
 _KINDS = {"host": 0, None: 1, "disk": 3, "zero": 4}  # amemKind_t
-_capture = threading.local()
 
 
 def kind_of(backup: Optional[str]) -> int:
@@ -24,53 +25,64 @@ def kind_of(backup: Optional[str]) -> int:
     return _KINDS[backup]
 
 
-@contextlib.contextmanager
-def _open(tag: Optional[str], kind: int) -> Iterator[None]:
-    call("amemBeginRegion", None if tag is None else tag.encode(), kind)
-    try:
-        yield
-    finally:
-        call("amemEndRegion")
+class _Region:
+    """An open region, from open() to close(), which may be called in another thread."""
+
+    def __init__(self, tag: Optional[str], kind: int, all_threads: bool = False) -> None:
+        self._tag, self._kind, self._all_threads = tag, kind, all_threads
+        self._route = torch_pools.Route(tag, kind, all_threads)
+        self._opened = _of_thread.opened
+
+    def open(self) -> None:
+        if self._opened and self._opened[-1] not in _of_context.get():
+            raise AmemError("another coroutine of this thread has an open region, in which memory would be allocated: close it first")
+        number = ctypes.c_uint64(0)
+        tag = None if self._tag is None else encoded(self._tag)
+        call("amemOpenRegion", tag, self._kind, self._all_threads, ctypes.byref(number))
+        self._number = number.value
+        try:
+            self._route.start()
+        except BaseException:
+            call("amemCloseRegion", self._number)
+            raise
+        self._opened.append(self)
+        _of_context.set((*_of_context.get(), self))
+
+    def close(self) -> None:
+        was_innermost = self._opened[-1] is self
+        self._opened.remove(self)
+        _of_context.set(tuple(each for each in _of_context.get() if each is not self))
+        self._route.end()
+        call("amemCloseRegion", self._number)
+        if not was_innermost:
+            raise AmemError(
+                f"the region {self._tag!r} has ended before a region that was opened inside it in the same thread: what was allocated "
+                "meanwhile has the tag of the other one. Do not interleave the regions of generators or coroutines"
+            )
 
 
-class _ProcessRegions:
-    """The process' regions that are open; the newest one counts."""
-
+class _OfThread(threading.local):
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._open: List[Tuple[str, int]] = []
-
-    def _apply(self) -> None:
-        tag, kind = self._open[-1] if self._open else (None, 0)
-        call("amemSetProcessRegion", None if tag is None else tag.encode(), kind)
-
-    def begin(self, tag: str, kind: int) -> Tuple[str, int]:
-        with self._mutex:
-            self._open.append((tag, kind))
-            try:
-                self._apply()
-            except AmemError:
-                self._open.pop()
-                raise
-            return self._open[-1]
-
-    def end(self, region: Tuple[str, int]) -> None:
-        with self._mutex:
-            newest_first = next(i for i in reversed(range(len(self._open))) if self._open[i] == region)
-            del self._open[newest_first]
-            self._apply()
+        self.opened: List[_Region] = []  # the innermost one is the last
 
 
-process_regions = _ProcessRegions()
+_of_thread = _OfThread()
+_of_context: contextvars.ContextVar = contextvars.ContextVar("amem_regions", default=())
 
 
 @contextlib.contextmanager
-def _process_region(tag: str, kind: int) -> Iterator[None]:
-    opened = process_regions.begin(tag, kind)
+def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator[None]:
+    """A region of this amemKind_t; without a tag, memory is not paused. Has no effect inside a capture."""
+    if is_off() or torch_pools.is_capturing():
+        yield
+        return
+    torch_pools.check_backend()
+    region = _Region(tag, kind, all_threads)
+    region.open()
     try:
         yield
     finally:
-        process_regions.end(opened)
+        region.close()
 
 
 @contextlib.contextmanager
@@ -94,16 +106,7 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
     installed or the tag is not valid.
     """
     encoded(tag)
-    kind = kind_of(backup)
-    if is_off() or getattr(_capture, "depth", 0) > 0 or torch_pools.is_capturing():
-        yield
-        return
-    name = backup or "none"
-    if not threads:
-        with _open(tag, kind), torch_pools.routed(tag, name):
-            yield
-        return
-    with _process_region(tag, kind), torch_pools.routed(tag, name, whole_process=True):
+    with opened(tag, kind_of(backup), threads):
         yield
 
 
@@ -119,10 +122,7 @@ def set_backup_directory(path: str) -> None:
 @contextlib.contextmanager
 def disable() -> Iterator[None]:
     """Memory that is allocated in the block is not paused, also inside a region."""
-    if is_off() or torch_pools.is_capturing():
-        yield
-        return
-    with _open(None, 0), torch_pools.routed_outside():
+    with opened(None, 0):
         yield
 
 
@@ -135,19 +135,17 @@ def cuda_graph(graph, *, tag: str = "cuda_graph", backup: Optional[str] = "host"
     """
     encoded(tag)
     kind = kind_of(backup)
-    torch = torch_pools.torch_with_gpus()
-    if torch is None:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
         raise AmemError("cuda_graph() needs PyTorch with a GPU: import torch first")
     if is_off():
         with torch.cuda.graph(graph, **options):
             yield
         return
-    with torch_pools.without_expandable_segments(torch, (0, 0)), torch.cuda.graph(graph, **options), _open(tag, kind):
-        _capture.depth = getattr(_capture, "depth", 0) + 1
-        try:
+    torch_pools.check_backend()
+    with torch_pools.graph_pool(torch, tag, kind, options.pop("pool", None)) as pool:
+        with torch.cuda.graph(graph, pool=pool, **options):
             yield
-        finally:
-            _capture.depth -= 1
 
 
 def backup(tensor, *, copy: bool = False):
@@ -169,8 +167,3 @@ def backup(tensor, *, copy: bool = False):
     result = torch.empty(tensor.shape, dtype=tensor.dtype)
     call("amemReadBackup", result.data_ptr(), tensor.data_ptr(), tensor.nbytes)
     return result
-
-
-def open_pool(owner: torch_pools.Owner):
-    """The region of a pool of PyTorch."""
-    return _open(owner.tag, _KINDS[None if owner.kind == "none" else owner.kind])

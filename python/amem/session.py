@@ -12,7 +12,6 @@ from . import torch_pools
 from .calls import call, encoded
 from .errors import AmemError, AmemValueError
 from .library import STATES, Times, Totals, find_library, require_library
-from .regions import open_pool
 
 
 def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
@@ -49,21 +48,29 @@ def _times() -> Times:
     return times
 
 
+def _totals(tag: Optional[str], device: int = -1) -> Totals:
+    totals = Totals()
+    require_library().amemGetTagTotals(None if tag is None else encoded(tag), device, -1, ctypes.byref(totals))
+    return totals
+
+
 def _report(tags: Tuple[str, ...], before: Times, which: str) -> Report:
-    library, times = require_library(), _times()
-    released = resident = 0
-    for tag in tags or (None,):
-        totals = Totals()
-        library.amemGetTagTotals(None if tag is None else encoded(tag), -1, -1, ctypes.byref(totals))
-        released, resident = released + totals.released_bytes, resident + totals.resident_bytes
+    times, totals = _times(), [_totals(tag) for tag in tags or (None,)]
+    released, resident = sum(each.released_bytes for each in totals), sum(each.resident_bytes for each in totals)
     milliseconds, copied_bytes = getattr(times, f"{which}_ms"), getattr(times, f"{which}_copied_bytes")
     if milliseconds == getattr(before, f"{which}_ms"):  # measured in nanoseconds: no two calls take the same
         milliseconds = copied_bytes = 0
     return Report(milliseconds / 1e3, copied_bytes, released, resident)
 
 
-def _is_active(tag: str) -> bool:
-    return state(tag) in ("active", "off")
+def _with_own_memory(error: AmemError) -> AmemError:
+    """The error of a resume that lacks memory, with what PyTorch has on the GPUs in this process."""
+    own = {}
+    for device, reserved in torch_pools.reserved_bytes().items():
+        others = sum(_totals(tag, device).released_bytes for tag in ("nccl", "symmetric"))
+        own[device] = reserved - _totals(None, device).released_bytes + others
+    held = ", ".join(f"{size >> 20} MiB on device {device}" for device, size in own.items() if size > 0)
+    return AmemError(f"{error}; PyTorch holds {held} in this process" if held else str(error), error.code)
 
 
 def _meet(group: Any, when: str, failed: bool = False) -> int:
@@ -119,11 +126,8 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
         return _pause_together(tags, group, timeout)
     selection, before = _joined(tags), _times()
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
-    try:
-        torch_pools.park({tag for tag in known if _is_active(tag)}, open_pool)
+    with torch_pools.unused_ranges({tag for tag in known if state(tag) == "active"}):
         _call("amemPause", selection, timeout)
-    finally:
-        torch_pools.unpark(_is_active)  # of tags that could not be paused
     return _report(tags, before, "pause")
 
 
@@ -135,8 +139,17 @@ def resume(*tags: str, timeout: Optional[float] = None) -> Report:
     if it is not None. A call that misses this deadline keeps what it has restored, and the next call goes on from there.
     """
     before = _times()
-    _call("amemResume", _joined(tags), timeout)
-    torch_pools.unpark(_is_active)
+    try:
+        _call("amemResume", _joined(tags), timeout)
+    except AmemError as error:
+        if "CUDA_ERROR_OUT_OF_MEMORY" not in str(error):
+            raise
+        if not torch_pools.empty_cache():
+            raise _with_own_memory(error) from None
+        try:
+            _call("amemResume", _joined(tags), timeout)
+        except AmemError as again:
+            raise _with_own_memory(again) from None
     return _report(tags, before, "resume")
 
 

@@ -1,251 +1,363 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""PyTorch's memory pools for regions. Each (tag, backup, device) has pools of its own, so that
-PyTorch's cache never hands a block of one tag to another."""
+"""PyTorch's memory pools for regions. What PyTorch allocates for a pool of amem has the tag of this pool, and nothing else
+has. A pool ends with its region: what is left of it is free when its tensors are, as in PyTorch's common cache.
+
+Not public in PyTorch, read in 2.6 to 2.15:
+
+| function | without it |
+|---|---|
+| torch._C._cuda_releasePool() | memory that is freed after its region stays in the region's pool |
+| torch._C._cuda_beginAllocateToPool(), _cuda_endAllocateToPool() | AmemError for regions with threads=True |
+| torch._C._cuda_emptyCache(), _accelerator_emptyCache() | empty_cache() leaves up to 64 MiB of free memory for each tag |
+| torch.cuda._lazy_call() | a region in which CUDA is initialized has no effect on PyTorch, with a warning |
+| torch.cuda._maybe_exchange_device() | a region covers devices that PyTorch has used |
+"""
 
 import contextlib
+import ctypes
+import inspect
 import logging
+import os
 import sys
 import threading
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+from .calls import call
+from .errors import AmemError
+from .library import STATES, require_library
 
 _LOG = logging.getLogger(__name__)
-_mutex = threading.Lock()
+_KEPT_BYTES = 64 << 20  # A pool with more is not used again.
+_ALLOCATORS = 64  # amemSetPool()
+_DISCARDED = (1, 4)  # of amemKind_t: no contents to keep
 
 
 class Owner(NamedTuple):
-    """What the memory of a pool has in common."""
+    """What the memory of a pool has in common. Without a tag it is never paused."""
 
-    tag: str
-    kind: str
+    tag: Optional[str]
+    kind: int  # amemKind_t
     device: int
 
 
-_NO_TAG = ""
-_idle: Dict[Owner, List] = {}
-# Pools of paused tags: no region uses them before a resume, because their cached blocks have no memory.
-_parked: Dict[Owner, List] = {}
-_held: Dict[str, List] = {}  # free blocks of paused tags
-_pauses: Dict[str, int] = {}  # how often each tag was paused
-_PENDING = "active_pending_free"  # the state of a block
-process_tag: Optional[str] = None  # of PyTorch's common cache, with TMS_INIT_ENABLE
+class _Pool:
+    def __init__(self, torch: Any, owner: Owner) -> None:
+        current = torch.cuda.current_device()
+        allocator = () if owner.tag is None else (_allocator(torch, owner.tag, owner.kind),)
+        try:
+            if owner.device != current:
+                torch.cuda._maybe_exchange_device(owner.device)  # makes no context on the device
+            self.pool = torch.cuda.MemPool(*allocator)
+        except RuntimeError as error:
+            raise AmemError(f"PyTorch has no memory pools here, which regions need: {error}") from error
+        finally:
+            if owner.device != current:
+                torch.cuda.set_device(current)
+        # Never destroyed: ~MemPool() ends the process while memory is routed to any pool, or a graph is captured
+        # (CUDACachingAllocator.cpp:3662@v2.11).
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.pool))
+        self.owner, self.id = owner, self.pool.id
+        self.is_of_graph = self.is_released = False
+
+    def release(self, torch: Any) -> None:
+        """No region uses it again. PyTorch returns its free memory at empty_cache(), or when memory is short."""
+        if hasattr(torch._C, "_cuda_releasePool") and not self.is_released:
+            torch._C._cuda_releasePool(self.owner.device, self.id)
+            self.is_released = True
+
+    def segments(self, torch: Any) -> List[dict]:
+        known = inspect.signature(torch.cuda.memory_snapshot).parameters
+        if "include_traces" in known:
+            return torch.cuda.memory_snapshot(self.id, include_traces=False)
+        if known:
+            return torch.cuda.memory_snapshot(self.id)
+        return [each for each in torch.cuda.memory_snapshot() if tuple(each["segment_pool_id"]) == tuple(self.id)]
 
 
-def torch_with_gpus():
-    """The torch module; None if the process has not imported it or it has no GPU."""
+_mutex = threading.RLock()  # a region may end in a finalizer
+_allocators: Dict[Tuple[str, int], Tuple[int, Any]] = {}  # of a tag and kind: its number, and PyTorch's object
+_pools: List[_Pool] = []  # that may have memory and are not in use by a region
+_idle: Dict[Owner, List[_Pool]] = {}  # of them, those that the next region uses
+_graph_pools: Dict[Tuple[Owner, Any], _Pool] = {}  # for handles of torch.cuda.graph_pool_handle()
+_cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
+_waiting: List["Route"] = []  # for the initialization of CUDA
+
+
+def _torch() -> Any:
     torch = sys.modules.get("torch")
-    return torch if torch is not None and torch.cuda.is_available() else None
+    return torch if hasattr(torch, "cuda") else None
+
+
+def torch_with_cuda() -> Any:
+    """The torch module; None unless PyTorch has initialized CUDA in this process. Does not initialize it."""
+    torch = _torch()
+    return torch if torch is not None and torch.cuda.is_initialized() else None
 
 
 def on_device(device: int):
     """torch.cuda.device(device). Does nothing in a process without PyTorch."""
-    torch = torch_with_gpus()
+    torch = torch_with_cuda()
     return contextlib.nullcontext() if torch is None else torch.cuda.device(device)
 
 
 def is_capturing() -> bool:
     """True if the calling thread captures a CUDA graph with PyTorch."""
-    torch = torch_with_gpus()
-    return torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    torch = torch_with_cuda()
+    return torch is not None and torch.cuda.is_current_stream_capturing()
 
 
-def _devices(torch) -> Set[int]:
-    """The current device, and the devices that this process has used."""
-    used = {device for device in range(torch.cuda.device_count()) if torch._C._cuda_hasPrimaryContext(device)}
-    return used | {torch.cuda.current_device()}
+def check_backend() -> None:
+    """Raises AmemError if PyTorch's allocator has no pools."""
+    torch = _torch()
+    backend = torch.cuda.get_allocator_backend() if torch is not None and torch.cuda._is_compiled() else "native"
+    if backend != "native":
+        raise AmemError(
+            f"regions need PyTorch's native allocator, and this process uses {backend!r}: remove backend:{backend} from "
+            "PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, or do not change the allocator"
+        )
 
 
-@contextlib.contextmanager
-def _borrowed(torch, owner: Owner) -> Iterator:
-    """A pool that no other thread is using: PyTorch refuses to route two threads to one pool."""
+def _allocator(torch: Any, tag: str, kind: int) -> Any:
     with _mutex:
-        idle = _idle.get(owner)
-        pool = idle.pop() if idle else None
-        pauses = _pauses.get(owner.tag, 0)
-    if pool is None:
-        with torch.cuda.device(owner.device):
-            pool = torch.cuda.MemPool()
-    try:
-        yield pool
-    finally:
+        if (tag, kind) not in _allocators:
+            number = len(_allocators)
+            if number == _ALLOCATORS:
+                raise AmemError(f"a process has at most {_ALLOCATORS} tags for memory of PyTorch")
+            call("amemSetPool", number, tag.encode(), kind)
+            of_torch = torch.cuda.memory.CUDAPluggableAllocator(None, f"amemPoolAllocate{number:02x}", "amemPoolFree")
+            _allocators[tag, kind] = (number, of_torch)
+        return _allocators[tag, kind][1].allocator()
+
+
+def _empty_cache(torch: Any) -> None:
+    with contextlib.suppress(RuntimeError):  # older versions: while a graph is captured
+        torch.cuda.empty_cache()
+
+
+def _end_idle_pools(torch: Any, owner: Optional[Owner] = None) -> None:
+    with _mutex:
+        for each in [owner] if owner is not None else list(_idle):
+            for pool in _idle.pop(each, []):
+                pool.release(torch)
+
+
+def _watch_empty_cache(torch: Any) -> None:
+    """torch.cuda.empty_cache() returns the memory of idle pools too."""
+    for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
+        original = getattr(torch._C, name, None)
+        if original is None or hasattr(original, "amem"):
+            continue
+
+        def empty(original=original):
+            _end_idle_pools(torch)
+            return original()
+
+        empty.amem = True
+        setattr(torch._C, name, empty)
+
+
+def _free_bytes(segments: List[dict]) -> int:
+    """Of segments that have no block in use."""
+    return sum(each["total_size"] for each in segments if all(b["state"] == "inactive" for b in each["blocks"]))
+
+
+def _make_room(torch: Any, owner: Owner) -> None:
+    """Returns cached memory that the pool of a new region cannot use: if ended pools of the same owner have free segments, or if
+    PyTorch caches more than the device has free, because PyTorch does not do so while memory is routed to a pool."""
+    stats = torch.cuda.memory_stats_as_nested_dict(owner.device)
+    if not stats:
+        return
+    cached = stats["reserved_bytes"]["all"]["current"] - stats["allocated_bytes"]["all"]["current"]
+    with _mutex:
+        ended = [pool for pool in _pools if pool.owner == owner and pool.is_released]
+    if ended and cached > _cached.get(owner, 0):
+        has_free = any(_free_bytes(pool.segments(torch)) > 0 for pool in ended)
+        _cached[owner] = cached
+    else:
+        has_free = cached > 256 << 20 and cached > torch.cuda.mem_get_info(owner.device)[0]
+    if has_free:
+        _empty_cache(torch)
+        _cached.pop(owner, None)
+
+
+def _take(torch: Any, owner: Owner) -> _Pool:
+    """A pool to which nothing is routed. Blocks of a paused tag have no memory."""
+    if owner.tag is not None and STATES[require_library().amemGetTagState(owner.tag.encode())] != "active":
+        _end_idle_pools(torch, owner)
+    if owner.device == torch.cuda.current_device():
+        _make_room(torch, owner)
+    with _mutex:
+        if _idle.get(owner):
+            pool = _idle[owner].pop()
+            _pools.remove(pool)
+            return pool
+    return _Pool(torch, owner)
+
+
+def _give_back(torch: Any, pool: _Pool) -> None:
+    """After a region: a small pool is used again, which keeps the memory of many small regions together."""
+    segments = pool.segments(torch)
+    with _mutex:
+        _pools.append(pool)
+        if sum(each["total_size"] for each in segments) <= _KEPT_BYTES:
+            _idle.setdefault(pool.owner, []).append(pool)
+            return
+    pool.release(torch)
+    if _free_bytes(segments) > 0:
+        _empty_cache(torch)
+
+
+class Route:
+    """PyTorch allocates from pools of this tag from start() to end(): for the calling thread, or for all threads."""
+
+    def __init__(self, tag: Optional[str], kind: int, all_threads: bool) -> None:
+        self._tag, self._kind, self._all_threads = tag, kind, all_threads
+        self._thread = threading.get_ident()
+        self._routed: List[Tuple[_Pool, contextlib.ExitStack]] = []
+        self._started_without_torch = _torch() is None
+
+    def start(self) -> None:
+        torch = _torch()
+        if torch is None:
+            return
+        if not torch.cuda.is_initialized() and hasattr(torch.cuda, "_lazy_call"):
+            with _mutex:
+                _waiting.append(self)
+                is_first = len(_waiting) == 1
+            if is_first:
+                torch.cuda._lazy_call(_start_waiting)
+            return
+        self._start(torch)
+
+    def _start(self, torch: Any) -> None:
+        if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
+            _LOG.warning("Regions have no effect on tensors of PyTorch: PYTORCH_NO_CUDA_MEMORY_CACHING is set")
+            return
+        _watch_empty_cache(torch)
+        devices = range(torch.cuda.device_count())
+        if not hasattr(torch.cuda, "_maybe_exchange_device"):
+            devices = [torch.cuda.current_device()]
+        try:
+            for device in devices:
+                self._route(torch, _take(torch, Owner(self._tag, self._kind, device)))
+        except BaseException:
+            self.end()
+            raise
+
+    def _route(self, torch: Any, pool: _Pool) -> None:
+        device, stack = pool.owner.device, contextlib.ExitStack()
+        if self._all_threads:
+            begin = getattr(torch._C, "_cuda_beginAllocateToPool", None)
+            if begin is None:
+                raise AmemError(f"PyTorch {torch.__version__} cannot route the allocations of all threads to a pool")
+            begin(device, pool.id)
+            stack.callback(torch._C._cuda_releasePool, device, pool.id)
+            stack.callback(torch._C._cuda_endAllocateToPool, device, pool.id)
+        else:
+            stack.enter_context(torch.cuda.use_mem_pool(pool.pool, device))
+        self._routed.append((pool, stack))
+
+    def end(self) -> None:
+        """May be called from any thread, and without start()."""
+        torch = _torch()
         with _mutex:
-            # A pool that was in use during a pause has cached blocks without memory.
-            was_paused = pauses != _pauses.get(owner.tag, 0)
-            (_parked if was_paused else _idle).setdefault(owner, []).append(pool)
+            if self in _waiting:
+                _waiting.remove(self)
+        if self._started_without_torch and torch_with_cuda() is not None:
+            _LOG.warning("The region %r has no effect on PyTorch, which was imported inside it: import torch before", self._tag)
+        routed, self._routed = self._routed, []
+        for _, stack in reversed(routed):
+            stack.close()
+        for pool, _ in routed:
+            _give_back(torch, pool)
+
+    def start_late(self, torch: Any) -> None:
+        """CUDA has been initialized by the calling thread."""
+        if not self._all_threads and self._thread != threading.get_ident():
+            _LOG.warning("The region %r has no effect on PyTorch: another thread has initialized CUDA inside it", self._tag)
+            return
+        try:
+            self._start(torch)
+        except AmemError as error:  # would make torch.cuda unusable
+            _LOG.error("The region %r has no effect on PyTorch: %s", self._tag, error)
+
+
+def _start_waiting() -> None:
+    with _mutex:
+        routes, _waiting[:] = list(_waiting), []
+    for route in routes:
+        route.start_late(_torch())
 
 
 @contextlib.contextmanager
-def _routed(torch, pool, device: int, whole_process: bool) -> Iterator[None]:
-    if not whole_process:
-        with torch.cuda.use_mem_pool(pool, device):
-            yield
+def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[Any]:
+    """The pool for the capture of a graph: `handle` itself if it is that of a graph of amem."""
+    owner = Owner(tag, kind, torch.cuda.current_device())
+    handle = getattr(handle, "id", handle)
+    with _mutex:
+        known = any(pool.is_of_graph and pool.id == handle for pool in _pools)
+        pool = None if known or handle is None else _graph_pools.get((owner, handle))
+        if not known and pool is None:
+            pool = _Pool(torch, owner)
+            pool.is_of_graph = True
+            _pools.append(pool)
+            if handle is not None:
+                _graph_pools[owner, handle] = pool
+    try:
+        yield handle if known else pool.id
+    finally:
+        if handle is None:
+            pool.release(torch)  # it ends with the graph
+
+
+class _Range(ctypes.Structure):
+    """amemRange_t."""
+
+    _fields_ = [("pointer", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t)]
+
+
+@contextlib.contextmanager
+def unused_ranges(tags: Set[str]) -> Iterator[None]:
+    """For a pause: contents of free blocks are not kept. Nothing can allocate such a block meanwhile, because no thread is
+    routed to its pool. Blocks of a graph may carry data between replays."""
+    torch = torch_with_cuda()
+    with _mutex:
+        pools = [p for p in _pools if p.owner.tag in tags and p.owner.kind not in _DISCARDED and not p.is_of_graph]
+        for owner in {pool.owner for pool in pools}:
+            _end_idle_pools(torch, owner)
+    if not pools:
+        yield
         return
-    torch._C._cuda_beginAllocateToPool(device, pool.id)
+    call("amemSetUnusedRanges", None, 0)
+    blocks = [block for pool in pools for segment in pool.segments(torch) for block in segment["blocks"]]
+    ranges = [_Range(block["address"], block["size"]) for block in blocks if block["state"] == "inactive"]
+    if ranges:
+        call("amemSetUnusedRanges", (_Range * len(ranges))(*ranges), len(ranges))
     try:
         yield
     finally:
-        torch._C._cuda_endAllocateToPool(device, pool.id)
-        torch._C._cuda_releasePool(device, pool.id)
+        call("amemSetUnusedRanges", None, 0)
 
 
-class _ExpandableSegments:
-    """PyTorch maps expandable segments itself, past cudaMalloc. It makes none while any region is open."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._regions = 0
-        self._before = ""  # the settings to restore
-
-    @staticmethod
-    def _configure(torch, settings: str) -> None:
-        configure = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
-        (configure or torch._C._cuda_cudaCachingAllocator_set_allocator_settings)(settings)
-
-    @contextlib.contextmanager
-    def disabled(self, torch, pool_id) -> Iterator[None]:
-        with self._mutex:
-            settings = torch._C._cuda_memorySnapshot(pool_id)["allocator_settings"]
-            if settings["expandable_segments"]:
-                before = settings["PYTORCH_CUDA_ALLOC_CONF"]
-                self._before = before or "expandable_segments:True"
-                self._configure(torch, ",".join(filter(None, [before, "expandable_segments:False"])))
-            self._regions += 1
-        try:
-            yield
-        finally:
-            with self._mutex:
-                self._regions -= 1
-                if self._regions == 0 and self._before:
-                    self._configure(torch, self._before)
-                    self._before = ""
-
-
-without_expandable_segments = _ExpandableSegments().disabled
-
-
-@contextlib.contextmanager
-def routed(tag: str, kind: str, whole_process: bool = False) -> Iterator[None]:
-    """PyTorch allocates from the pools of this tag. Does nothing in a process without PyTorch."""
-    torch = torch_with_gpus()
+def empty_cache() -> bool:
+    """Returns what PyTorch caches to the driver. False if that is nothing."""
+    torch = torch_with_cuda()
     if torch is None:
-        yield
-        return
-    with contextlib.ExitStack() as stack:
-        for number, device in enumerate(sorted(_devices(torch))):
-            pool = stack.enter_context(_borrowed(torch, Owner(tag, kind, device)))
-            if number == 0:
-                stack.enter_context(without_expandable_segments(torch, pool.id))
-            stack.enter_context(_routed(torch, pool, device, whole_process))
-        yield
+        return False
+    before = sum(map(torch.cuda.memory_reserved, range(torch.cuda.device_count())))
+    _empty_cache(torch)
+    return sum(map(torch.cuda.memory_reserved, range(torch.cuda.device_count()))) < before
 
 
-@contextlib.contextmanager
-def routed_outside() -> Iterator[None]:
-    """PyTorch allocates from pools of no tag. They are kept: ~MemPool() ends the process while any region is open
-    (CUDACachingAllocator.cpp:3662@v2.11)."""
-    torch = torch_with_gpus()
-    if torch is None:
-        yield
-        return
-    with contextlib.ExitStack() as stack:
-        for device in sorted(_devices(torch)):
-            pool = stack.enter_context(_borrowed(torch, Owner(_NO_TAG, "outside", device)))
-            stack.enter_context(torch.cuda.use_mem_pool(pool, device))
-        yield
-
-
-def _stream(torch, address: int):
-    # ExternalStream(0) is a new stream.
-    return torch.cuda.ExternalStream(address) if address else torch.cuda.default_stream()
-
-
-def _pieces(segment) -> Iterator[int]:
-    """Sizes of allocations that together take the free blocks of a segment."""
-    for block in segment["blocks"]:
-        left = block["size"] if block["state"] == "inactive" else 0
-        # PyTorch looks in small segments for up to this size only (kSmallSize, c10/core/AllocatorConfig.h:21@v2.11).
-        most = 1 << 20 if segment["segment_type"] == "small" else left
-        while left > 0:
-            yield min(left, most)
-            left -= most
-
-
-def _allocate(torch, segment) -> List:
-    with torch.cuda.device(segment["device"]), torch.cuda.stream(_stream(torch, segment["stream"])):
-        return [torch.zeros(size, dtype=torch.uint8, device="cuda") for size in _pieces(segment)]
-
-
-def _hold_free_blocks(torch, tag: str, find_segments: Callable[[], List]) -> bool:
-    """Takes the free blocks out of PyTorch's cache until unpark(), and zeroes them: a pause does not copy zero pages.
-
-    False if some are still there: PyTorch has no memory for them, or allocates from other segments.
-    """
-    held = _held.setdefault(tag, [])
-    segments, before = find_segments(), sys.maxsize
-    while 0 < (left := sum(size for segment in segments for size in _pieces(segment))) < before:
-        try:
-            held.append([_allocate(torch, segment) for segment in segments])
-        except torch.cuda.OutOfMemoryError:
-            return False
-        segments, before = find_segments(), left
-    if left > 0:
-        held.pop()
-    return left == 0
-
-
-def _common_segments() -> List:
-    """Of PyTorch's common cache, not of any MemPool."""
-    torch = torch_with_gpus()
-    if torch is None or not torch.cuda.is_initialized():
-        return []
-    segments = torch._C._cuda_memorySnapshot((0, 0))["segments"]
-    return [segment for segment in segments if tuple(segment.get("segment_pool_id", (0, 0))) == (0, 0)]
-
-
-def _hold_common_cache(torch, tag: str) -> None:
-    """The free blocks of PyTorch's common cache. Those that another stream has used are free after its work, when
-    PyTorch allocates again."""
-    pending = [segment for segment in _common_segments() for block in segment["blocks"] if block["state"] == _PENDING]
-    for device in {segment["device"] for segment in pending}:
-        with torch.cuda.device(device):
-            torch.cuda.synchronize()
-            torch.empty(1, dtype=torch.uint8, device="cuda")
-    if not _hold_free_blocks(torch, tag, _common_segments):
-        _LOG.warning("PyTorch may use free blocks of its cache before the resume: allocate in amem.disable() only")
+def reserved_bytes() -> Dict[int, int]:
+    """By device: what PyTorch's allocator has, also while it is paused."""
+    torch = torch_with_cuda()
+    return {} if torch is None else {i: torch.cuda.memory_reserved(i) for i in range(torch.cuda.device_count())}
 
 
 def expandable_bytes() -> int:
-    """Bytes in expandable segments of PyTorch's common cache."""
-    return sum(segment["total_size"] for segment in _common_segments() if segment.get("is_expandable"))
-
-
-def park(tags: Set[str], region) -> None:
-    """Before a pause of these active tags: no region uses their pools until unpark().
-
-    Takes the free blocks whose contents would be kept, and with the process' tag those of the common cache.
-    `region(owner)` opens the region of a pool.
-    """
-    torch = torch_with_gpus()
-    if torch is None:
-        return
-    with _mutex:
-        pools = {owner: _idle.pop(owner) for owner in list(_idle) if owner.tag in tags}
-        for owner, parked in pools.items():
-            _parked.setdefault(owner, []).extend(parked)
-        for tag in tags:
-            _pauses[tag] = _pauses.get(tag, 0) + 1
-    if process_tag in tags:
-        _hold_common_cache(torch, process_tag)
-    for owner, parked in pools.items():
-        for pool in parked if owner.kind in ("host", "disk") else ():
-            with torch.cuda.device(owner.device), region(owner), torch.cuda.use_mem_pool(pool, owner.device):
-                _hold_free_blocks(torch, owner.tag, lambda: torch._C._cuda_memorySnapshot(pool.id)["segments"])
-
-
-def unpark(active) -> None:
-    """After a pause that failed, or a resume: regions use the pools of the tags again for which active(tag) is true."""
-    with _mutex:
-        for owner in [owner for owner in _parked if active(owner.tag)]:
-            _idle.setdefault(owner, []).extend(_parked.pop(owner))
-    for tag in [tag for tag in _held if active(tag)]:
-        _held.pop(tag)
+    """Bytes in expandable segments of PyTorch."""
+    torch = torch_with_cuda()
+    segments = [] if torch is None else torch.cuda.memory_snapshot()
+    return sum(segment["total_size"] for segment in segments if segment.get("is_expandable"))

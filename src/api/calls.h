@@ -25,6 +25,10 @@ Status resume_process(const Selection& selection);
 /// What ncclPause() selects.
 Selection selection_of_nccl();
 
+/// A region with a tag for this kind of memory; a null tag: memory that is not paused. Errors also
+/// if amem is inactive.
+Result<Region> region_of(const char* tag, amemKind_t kind);
+
 /// The device of the current context of the calling thread, which is about to use memory on it.
 /// Notes the context for pauses and makes this process known to others.
 Result<int> device_of_caller(Process& process);

@@ -60,23 +60,28 @@ Status allocate(void** pointer, size_t size_bytes, const char* tag, amemKind_t k
   return ok_status();
 }
 
-/// A null tag: memory that is not paused.
-Result<Region> region_of(const char* tag, amemKind_t kind) {
-  Process& process = *AMEM_TRY(active_process());
-  if (tag == nullptr) return Region{};
-  const Kind of_memory = AMEM_TRY(kind_of(kind));
-  AMEM_TRY(process.tensors().check_tag(tag));
-  return Region{tag, of_memory};
-}
-
 Status begin_region(const char* tag, amemKind_t kind) {
   open_region(AMEM_TRY(region_of(tag, kind)));
   return ok_status();
 }
 
 Status end_region() {
+  AMEM_TRY(active_process());  // in a forked child, the lock may be held
   if (close_region()) return ok_status();
   return make_error(ErrorKind::misuse, 0, "this thread has no open region");
+}
+
+Status begin_numbered_region(const char* tag, amemKind_t kind, int all_threads, uint64_t* number) {
+  AMEM_TRY(check_pointer(number, "number"));
+  *number = open_region(AMEM_TRY(region_of(tag, kind)),
+                        all_threads != 0 ? Threads::all : Threads::calling);
+  return ok_status();
+}
+
+Status end_numbered_region(uint64_t number) {
+  AMEM_TRY(active_process());
+  if (close_region(number)) return ok_status();
+  return make_error(ErrorKind::misuse, 0, "the region %" PRIu64 " is not open", number);
 }
 
 Status begin_process_region(const char* tag, amemKind_t kind) {
@@ -110,6 +115,14 @@ int read_totals(const char* call, const char* tag, int device, int kind, amemTot
 }
 
 }  // namespace
+
+Result<Region> region_of(const char* tag, amemKind_t kind) {
+  Process& process = *AMEM_TRY(active_process());
+  if (tag == nullptr) return Region{};
+  const Kind of_memory = AMEM_TRY(kind_of(kind));
+  AMEM_TRY(process.tensors().check_tag(tag));
+  return Region{tag, of_memory};
+}
 
 TensorClient* tensor_client() {
   Process* const process = process_that_works();
@@ -150,6 +163,14 @@ AMEM_API int amemBeginRegion(const char* tag, amemKind_t kind) {
 
 AMEM_API int amemEndRegion(void) { return result_of("amemEndRegion", end_region); }
 
+AMEM_API int amemOpenRegion(const char* tag, amemKind_t kind, int all_threads, uint64_t* number) {
+  return result_of("amemOpenRegion", begin_numbered_region, tag, kind, all_threads, number);
+}
+
+AMEM_API int amemCloseRegion(uint64_t number) {
+  return result_of("amemCloseRegion", end_numbered_region, number);
+}
+
 AMEM_API int amemSetProcessRegion(const char* tag, amemKind_t kind) {
   return result_of("amemSetProcessRegion", begin_process_region, tag, kind);
 }
@@ -167,6 +188,18 @@ AMEM_API const void* amemGetBackup(const void* pointer, size_t size_bytes) {
     return process.tensors().saved(reinterpret_cast<DeviceAddress>(pointer), size_bytes);
   });
   return saved;
+}
+
+AMEM_API int amemSetUnusedRanges(const amemRange_t* ranges, size_t count) {
+  return with_process("amemSetUnusedRanges", [&](Process& process) -> Status {
+    if (count > 0) AMEM_TRY(check_pointer(ranges, "list of ranges"));
+    std::vector<AddressRange> unused(count);
+    std::transform(ranges, ranges + count, unused.begin(), [](const amemRange_t& range) {
+      return AddressRange{reinterpret_cast<DeviceAddress>(range.pointer), range.size_bytes};
+    });
+    process.tensors().set_unused(std::move(unused));
+    return ok_status();
+  });
 }
 
 AMEM_API int amemPrepareHostMemory(uint64_t bytes) {

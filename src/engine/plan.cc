@@ -24,12 +24,14 @@ std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& a
   for (const auto& [offset_bytes, id] : backing.allocations) {
     const Allocation& allocation = allocations.at(id);
     const bool is_used = !allocation.is_unreferenced() || !allocation.importers.empty();
-    const size_t bytes = is_used ? client.kept_bytes(allocation) : 0;
-    if (bytes == 0) continue;
-    if (!pieces.empty() && pieces.back().offset_bytes + pieces.back().size_bytes == offset_bytes)
-      pieces.back().size_bytes += bytes;
-    else
-      pieces.push_back({offset_bytes, bytes});
+    if (!is_used) continue;
+    for (const auto& [begin_bytes, size_bytes] : client.live_ranges(allocation)) {
+      const size_t begin = offset_bytes + begin_bytes;
+      if (!pieces.empty() && pieces.back().offset_bytes + pieces.back().size_bytes == begin)
+        pieces.back().size_bytes += size_bytes;
+      else
+        pieces.push_back({begin, size_bytes});
+    }
   }
   return pieces;
 }

@@ -33,8 +33,9 @@ std::string text(const Plan& plan) {
 class HeadsOnly : public IdleClient {
  public:
   static constexpr size_t kBytes = 4096;
-  size_t kept_bytes(const Allocation& allocation) const override {
-    return allocation.nonce != 0 ? kBytes : IdleClient::kept_bytes(allocation);
+  std::vector<Piece> live_ranges(const Allocation& allocation) const override {
+    if (allocation.nonce != 0) return {{0, kBytes}};
+    return IdleClient::live_ranges(allocation);
   }
 };
 

@@ -17,7 +17,7 @@ namespace amem {
 /// What happens to the memory and contents of an allocation when its owner pauses
 /// (docs/interception.md, Kinds).
 enum class Kind {
-  keep,        ///< released; its contents are kept in host memory (Client::kept_bytes)
+  keep,        ///< released; its contents are kept in host memory (Client::live_ranges)
   discard,     ///< released; its contents are undefined afterwards
   persistent,  ///< never released, for a reason that statistics show
   disk,        ///< released; its contents are kept in a file

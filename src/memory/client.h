@@ -11,6 +11,7 @@
 #include "base/identity.h"
 #include "base/result.h"
 #include "memory/allocation.h"
+#include "memory/backing.h"
 
 namespace amem {
 
@@ -38,11 +39,12 @@ class Client {
   /// The tags of this client in this process, including tags without memory that can be paused.
   virtual Tags tags() const = 0;
 
-  /// The number of bytes of an allocation, from its start, that survive a pause. The rest is
-  /// undefined afterwards. By default: all bytes if is_kept(), else none. Called with the
-  /// registry's mutex; must not wait.
-  virtual size_t kept_bytes(const Allocation& allocation) const {
-    return is_kept(allocation.kind) ? allocation.size_bytes : 0;
+  /// The bytes of an allocation that survive a pause, in order. The rest is undefined afterwards.
+  /// By default: all bytes if is_kept(), else none. Called with the registry's mutex; must not
+  /// wait.
+  virtual std::vector<Piece> live_ranges(const Allocation& allocation) const {
+    return is_kept(allocation.kind) ? std::vector<Piece>{{0, allocation.size_bytes}}
+                                    : std::vector<Piece>{};
   }
 
   // --- Pause of this process. Called on the session's thread.

@@ -5,9 +5,6 @@ fits without a region fits with one."""
 
 import pytest
 
-# A region gives the memory of its thread a tag. PyTorch routes pools, not threads.
-by_thread = pytest.mark.xfail(strict=True, reason="memory has a tag by its thread, not by its pool")
-
 SMALL = """
 import random
 random.seed(1)
@@ -20,7 +17,6 @@ def small_tensors(count):
 """
 
 
-@by_thread
 @pytest.mark.parametrize("settings", ["", "roundup_power2_divisions:4", "expandable_segments:True"])
 def test_pauses_do_not_grow(simulated, settings):
     simulated.run(SMALL + """
@@ -42,7 +38,6 @@ expect(all(holds(tensor, seed) for seed, tensor in enumerate(tensors[:20])), "co
 """, PYTORCH_CUDA_ALLOC_CONF=settings)
 
 
-@by_thread
 def test_regions_of_a_paused_tag_do_not_grow(simulated):
     simulated.run("""
 with amem.region("weights"):
@@ -68,7 +63,6 @@ expect(free() >= left, f"{free()} bytes free, not {left}")
 """)
 
 
-@by_thread
 def test_device_that_is_first_used_in_a_region_has_ordinary_memory(simulated):
     simulated.run("""
 first = of(MIB)
@@ -84,7 +78,6 @@ amem.resume("weights")
 """)
 
 
-@by_thread
 def test_own_pool_of_the_program_stays_ordinary(simulated):
     simulated.run("""
 pool = torch.cuda.MemPool()
@@ -104,7 +97,6 @@ expect(holds(weights, 3), "weights")
 """)
 
 
-@by_thread
 def test_graph_that_is_captured_in_a_region_stays_ordinary(simulated):
     simulated.run("""
 source = of(5 * MIB)
@@ -121,7 +113,6 @@ amem.resume("weights")
 """)
 
 
-@by_thread
 def test_layers_converted_one_by_one_take_what_they_take_in_pytorch(simulated):
     simulated.run("""
 first = of(MIB)
@@ -142,7 +133,6 @@ expect(free() == before, f"{before - free()} bytes are held after deletion")
 """)
 
 
-@by_thread
 def test_region_fits_beside_a_cache_of_free_blocks(simulated):
     simulated.run("""
 blocks = [of(600 * MIB) for _ in range(5)]
@@ -152,7 +142,6 @@ with amem.region("weights"):
 """)
 
 
-@by_thread
 def test_ordinary_memory_fits_beside_freed_memory_of_a_region(simulated):
     simulated.run("""
 first = of(MIB)
@@ -163,7 +152,6 @@ ordinary = of(3000 * MIB)
 """)
 
 
-@by_thread
 def test_resume_empties_the_programs_own_cache(simulated):
     simulated.run("""
 with amem.region("weights"):
@@ -177,7 +165,6 @@ expect(holds(weights[: 5 * MIB], 1), "weights")
 """)
 
 
-@by_thread
 def test_error_of_a_resume_names_what_the_process_itself_holds(simulated):
     simulated.run("""
 with amem.region("weights"):
@@ -195,7 +182,6 @@ amem.resume("weights")
 """)
 
 
-@by_thread
 def test_interleaved_regions_end_their_own(simulated):
     simulated.run("""
 import contextlib
@@ -235,7 +221,7 @@ expect(all(holds(tensor, seed) for seed, tensor in enumerate(tensors)), "weights
 """)
 
 
-@pytest.mark.parametrize("method", [pytest.param("fork", marks=by_thread), "forkserver", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_children_of_a_launcher_can_use_cuda(simulated, tmp_path, method):
     program = tmp_path / "launcher.py"
     program.write_text(f"""
@@ -270,7 +256,6 @@ if __name__ == "__main__":
     simulated.script(program)
 
 
-@by_thread
 def test_region_without_the_native_allocator_says_why(simulated):
     simulated.run("""
 try:

@@ -360,7 +360,6 @@ def configure_subprocess() -> Iterator[None]:
 torch_memory_saver = TorchMemorySaver()
 if is_on("TMS_INIT_ENABLE") and enabled():  # launchers without a GPU import this too
     _of_process = kind_of(is_on("TMS_INIT_ENABLE_CPU_BACKUP"), is_on("TMS_INIT_ENABLE_DISK_BACKUP"))
-    regions.process_regions.begin(DEFAULT_TAG, _of_process)
-    torch_pools.process_tag = DEFAULT_TAG
+    call("amemSetProcessRegion", encoded(DEFAULT_TAG), _of_process)
 sys.modules["torch_memory_saver"] = sys.modules[__name__]
 sys.modules["torch_memory_saver.utils"] = utils

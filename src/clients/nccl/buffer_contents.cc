@@ -12,9 +12,9 @@ bool has_fifos(const Allocation& allocation) {
 
 }  // namespace
 
-size_t kept_bytes(const Allocation& allocation, bool headers_only) {
-  if (allocation.kind != Kind::keep) return 0;
-  return headers_only && has_fifos(allocation) ? kHeaderBytes : allocation.size_bytes;
+std::vector<Piece> live_ranges(const Allocation& allocation, bool headers_only) {
+  if (allocation.kind != Kind::keep) return {};
+  return {{0, headers_only && has_fifos(allocation) ? kHeaderBytes : allocation.size_bytes}};
 }
 
 }  // namespace amem

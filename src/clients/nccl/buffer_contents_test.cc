@@ -21,32 +21,32 @@ Allocation exported(size_t size_bytes, bool is_buffer = true) {
 // A message that was sent may wait there for its receiver.
 TEST(KeptBytes, AreAll) {
   for (const size_t size_bytes : {kAllFifos, 6 * kMiB, 4 * kMiB, 2 * kMiB, kSlotBytes})
-    EXPECT_EQ(kept_bytes(exported(size_bytes), false), size_bytes);
+    EXPECT_EQ(total_bytes(live_ranges(exported(size_bytes), false)), size_bytes);
 }
 
 TEST(KeptBytes, OfWhatIsDiscardedOrNeverLeavesAreNone) {
   Allocation allocation = exported(kAllFifos);
   for (const Kind kind : {Kind::discard, Kind::persistent}) {
     allocation.kind = kind;
-    EXPECT_EQ(kept_bytes(allocation, false), 0u);
+    EXPECT_EQ(total_bytes(live_ranges(allocation, false)), 0u);
   }
 }
 
 TEST(KeptBytes, OfBuffersWithFifosAreTheHeadersOnRequest) {
   for (const size_t size_bytes : {kAllFifos, 6 * kMiB, 4 * kMiB, kP2pUnitBytes + kSlotBytes})
-    EXPECT_EQ(kept_bytes(exported(size_bytes), true), kHeaderBytes) << size_bytes;
+    EXPECT_EQ(total_bytes(live_ranges(exported(size_bytes), true)), kHeaderBytes) << size_bytes;
 }
 
 TEST(KeptBytes, OfEverythingElseAreAllOnRequestToo) {
   // Sending sides, and small FIFOs.
   for (const size_t size_bytes : {kSlotBytes, kP2pUnitBytes})
-    EXPECT_EQ(kept_bytes(exported(size_bytes), true), size_bytes);
+    EXPECT_EQ(total_bytes(live_ranges(exported(size_bytes), true)), size_bytes);
   Allocation local = exported(kAllFifos);
   local.nonce = 0;
-  EXPECT_EQ(kept_bytes(local, true), kAllFifos);
+  EXPECT_EQ(total_bytes(live_ranges(local, true)), kAllFifos);
   // Windows and signals.
   for (const size_t size_bytes : {kAllFifos, 2 * kMiB})
-    EXPECT_EQ(kept_bytes(exported(size_bytes, false), true), size_bytes);
+    EXPECT_EQ(total_bytes(live_ranges(exported(size_bytes, false)), true), size_bytes);
 }
 
 }  // namespace

@@ -67,8 +67,8 @@ class NcclClient final : public Client, public GraphGate {
   Tags tags() const override { return {kNcclTag}; }
   /// A paused process is in no call of NCCL for which others would wait.
   bool uses_imports_at_once() const override { return true; }
-  size_t kept_bytes(const Allocation& allocation) const override {
-    return amem::kept_bytes(allocation, settings.headers_only);
+  std::vector<Piece> live_ranges(const Allocation& allocation) const override {
+    return amem::live_ranges(allocation, settings.headers_only);
   }
   Status check_pause() override;
   Status quiesce(Deadline deadline) override;

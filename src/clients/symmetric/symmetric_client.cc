@@ -176,13 +176,13 @@ Tags SymmetricClient::tags() const {
   return {};
 }
 
-size_t SymmetricClient::kept_bytes(const Allocation& allocation) const {
+std::vector<Piece> SymmetricClient::live_ranges(const Allocation& allocation) const {
   MutexLock lock(mutex_);
   for (const auto& [address, handle] : handles_)
     if (!allocation.mappings.empty() && allocation.mappings.front() == handle->workspace)
-      return std::min(Client::kept_bytes(allocation),
-                      symmetric::detail::scratch_offset(handle->world_size()));
-  return Client::kept_bytes(allocation);
+      return {{0, std::min(allocation.size_bytes,
+                           symmetric::detail::scratch_offset(handle->world_size()))}};
+  return Client::live_ranges(allocation);
 }
 
 Status SymmetricClient::quiesce(Deadline deadline) {

@@ -69,7 +69,7 @@ class SymmetricClient final : public Client, public GraphGate {
   /// Nothing before the process has such memory.
   Tags tags() const override;
   /// Of a workspace: all but the scratch memory.
-  size_t kept_bytes(const Allocation& allocation) const override;
+  std::vector<Piece> live_ranges(const Allocation& allocation) const override;
   Status quiesce(Deadline deadline) override;
   void reopen() override;
   void close_for_peer(const InstanceId& peer, const std::string& text, const Scope&) override;

@@ -14,10 +14,9 @@ constexpr size_t kMostSpare = 64;
 
 Result<std::optional<IpcHandleBytes>> TensorClient::export_handle(DeviceAddress address) {
   MutexLock lock(registry_.mutex);
-  const Mapping* const mapping = registry_.mapping_at(address);
-  if (mapping == nullptr || find(mapping->address) == nullptr)
-    return std::optional<IpcHandleBytes>();
-  return std::optional(AMEM_TRY(exchange_.make_ipc_handle(*registry_.find(mapping->allocation))));
+  const Allocation* const allocation = find_around(address);
+  if (allocation == nullptr) return std::optional<IpcHandleBytes>();
+  return std::optional(AMEM_TRY(exchange_.make_ipc_handle(*registry_.find(allocation->id))));
 }
 
 std::optional<Result<DeviceAddress>> TensorClient::open(const IpcHandleBytes& bytes, int device) {

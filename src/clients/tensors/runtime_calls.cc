@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <tuple>
 
 #include "clients/tensors/tagged_calls.h"
@@ -16,13 +18,23 @@ namespace {
 
 constexpr int kSuccess = 0;
 
-enum RuntimeFunction { kMalloc, kFree, kIpcGet, kIpcOpen, kIpcClose, kEnablePeer, kFunctions };
+enum RuntimeFunction {
+  kMalloc,
+  kFree,
+  kIpcGet,
+  kIpcOpen,
+  kIpcClose,
+  kEnablePeer,
+  kMallocOfPytorch,
+  kFunctions
+};
 constexpr std::array<const char*, kFunctions> kNames{"cudaMalloc",
                                                      "cudaFree",
                                                      "cudaIpcGetMemHandle",
                                                      "cudaIpcOpenMemHandle",
                                                      "cudaIpcCloseMemHandle",
-                                                     "cudaDeviceEnablePeerAccess"};
+                                                     "cudaDeviceEnablePeerAccess",
+                                                     "cudaMalloc"};
 
 /// cudaIpcMemHandle_t.
 struct IpcMemHandle {
@@ -38,10 +50,10 @@ int make_context() {
   return g_real.call<kRuntime>(kFree, static_cast<void*>(nullptr));
 }
 
-template <size_t kRuntime>
+template <size_t kRuntime, auto kFind = current_region>
 int malloc_entry(void** pointer, size_t size_bytes) {
   const std::optional<Region> region =
-      pointer != nullptr && size_bytes > 0 ? tagged_region() : std::nullopt;
+      pointer != nullptr && size_bytes > 0 ? tagged_region(kFind) : std::nullopt;
   if (!region) return g_real.call<kRuntime>(kMalloc, pointer, size_bytes);
   if (const int made = make_context<kRuntime>(); made != kSuccess) return made;
   return allocate_in(*region, "cudaMalloc", reinterpret_cast<DeviceAddress*>(pointer), size_bytes);
@@ -87,9 +99,22 @@ int enable_peer_entry(int peer, unsigned flags) {
 constexpr auto kEntries = []<size_t kWhich, size_t kRuntime>() {
   return std::get<kWhich>(std::make_tuple(malloc_entry<kRuntime>, free_entry<kRuntime>,
                                           ipc_get_entry<kRuntime>, ipc_open_entry<kRuntime>,
-                                          ipc_close_entry<kRuntime>, enable_peer_entry<kRuntime>));
+                                          ipc_close_entry<kRuntime>, enable_peer_entry<kRuntime>,
+                                          malloc_entry<kRuntime, current_region_of_pytorch>));
 };
-constinit NamedFunctions g_runtime_functions{kNames, entry_of<g_real, kEntries>};
+
+/// PyTorch's caching allocator shares memory among tensors that regions and other code allocate.
+bool is_pytorchs_allocator(const Image* user) {
+  return user != nullptr && std::string_view(user->path).ends_with("/libc10_cuda.so");
+}
+
+const void* runtime_entry(size_t which, uintptr_t function, const Image* user) {
+  if (which == kMalloc && is_pytorchs_allocator(user)) which = kMallocOfPytorch;
+  return entry_of<g_real, kEntries>(which, function);
+}
+
+constinit NamedFunctions g_runtime_functions{std::span(kNames).first<kMallocOfPytorch>(),
+                                             runtime_entry};
 
 }  // namespace
 

@@ -17,7 +17,7 @@ namespace amem {
 // name of the function, for amemGetLastError(). Thread-safe.
 
 /// The region with a tag in which the calling thread allocates; nothing if amem is inactive.
-std::optional<Region> tagged_region();
+std::optional<Region> tagged_region(std::optional<Region> (*find)() = current_region);
 /// REQUIRES: the CUDA context is current.
 int allocate_in(const Region& region, const char* call, DeviceAddress* address, size_t size_bytes);
 /// Waits for the work of the device as long as necessary, as cudaFree() does.

@@ -46,6 +46,12 @@ bool TensorClient::has(DeviceAddress address) {
   return find(address) != nullptr;
 }
 
+bool TensorClient::contains(DeviceAddress address) {
+  if (!was_used_.load(std::memory_order_relaxed)) return false;
+  MutexLock lock(registry_.mutex);
+  return find_around(address) != nullptr;
+}
+
 bool TensorClient::owns(const Tag& tag) const { return is_valid_tag(tag) && !is_reserved_tag(tag); }
 
 Tags TensorClient::tags() const {
@@ -181,7 +187,7 @@ std::string TensorClient::released_text() {
 
 Result<TensorClient::Saved> TensorClient::find_saved(DeviceAddress address, size_t size_bytes) {
   const Mapping* const mapping = registry_.mapping_at(address);
-  const Allocation* const allocation = mapping != nullptr ? find(mapping->address) : nullptr;
+  const Allocation* const allocation = find_around(address);
   if (allocation == nullptr || size_bytes > mapping->end() - address)
     return make_error(ErrorKind::misuse, 0,
                       "%zu bytes at 0x%" PRIx64 " are not in one allocation with a tag", size_bytes,
@@ -253,9 +259,43 @@ const Allocation* TensorClient::find(DeviceAddress address) const {
   return is_own ? registry_.find(mapping->allocation) : nullptr;
 }
 
+const Allocation* TensorClient::find_around(DeviceAddress address) const {
+  const Mapping* const mapping = registry_.mapping_at(address);
+  return mapping != nullptr ? find(mapping->address) : nullptr;
+}
+
+void TensorClient::set_unused(std::vector<AddressRange> ranges) {
+  MutexLock lock(unused_mutex_);
+  if (ranges.empty()) unused_is_valid_ = true;
+  unused_ = unused_is_valid_ ? std::move(ranges) : std::vector<AddressRange>();
+  std::sort(unused_.begin(), unused_.end(),
+            [](const auto& left, const auto& right) { return left.address < right.address; });
+}
+
+// Ranges begin and end where pages do that the search for zero pages compares.
+std::vector<Piece> TensorClient::live_ranges(const Allocation& allocation) const {
+  std::vector<Piece> live = Client::live_ranges(allocation);
+  if (live.empty() || allocation.mappings.empty()) return live;
+  const DeviceAddress begin = allocation.mappings.front();
+  MutexLock lock(unused_mutex_);
+  for (const auto& [address, size_bytes] : unused_) {
+    if (address < begin || address - begin >= allocation.size_bytes) continue;
+    Piece& last = live.back();
+    const size_t first_byte = std::max(whole_slots(address - begin), last.offset_bytes);
+    const size_t end = address - begin + size_bytes;
+    const size_t left = end < allocation.size_bytes ? end / kSlotBytes * kSlotBytes : end;
+    if (left <= first_byte) continue;
+    last.size_bytes = first_byte - last.offset_bytes;
+    if (last.size_bytes == 0) live.pop_back();
+    if (left >= allocation.size_bytes) return live;
+    live.push_back({left, allocation.size_bytes - left});
+  }
+  return live;
+}
+
 Result<DriverHandle> TensorClient::make_persistent(DeviceAddress address, const char* because) {
   MutexLock lock(registry_.mutex);
-  const Allocation* const allocation = find(address);
+  const Allocation* const allocation = find_around(address);
   if (allocation == nullptr || !registry_.backing_of(*allocation).is_here())
     return make_error(ErrorKind::misuse, 0, "the memory at 0x%" PRIx64 " is paused or was freed",
                       address);
@@ -286,6 +326,9 @@ Status TensorClient::free(DeviceAddress address) {
   if (allocation == nullptr || allocation->id != id) return unknown();
   AMEM_TRY(unmap(address));
   created_.erase(id);
+  MutexLock unused(unused_mutex_);
+  unused_is_valid_ = false;
+  unused_.clear();
   return ok_status();
 }
 

@@ -49,11 +49,19 @@ class TensorClient final : public Client {
   /// lock in a process that has never called allocate().
   bool has(DeviceAddress address);
 
+  /// True if the address is in such memory. As has().
+  bool contains(DeviceAddress address);
+
   /// cudaDeviceEnablePeerAccess(owner) on the current device: from now on, it can access all memory
   /// of create() on device `owner`, also after a resume. Errors: driver.
   Status enable_peer_access(int owner);
   /// The device of a context. Errors: driver.
   Result<int> device_of(DriverContext context);
+
+  /// Contents in these ranges of memory of create() are not needed: a pause does not keep them.
+  /// Replaces earlier ranges; none starts the search for them. free() ends their validity, and
+  /// that of ranges that are passed before the next start.
+  void set_unused(std::vector<AddressRange> ranges);
 
   /// Allocations fail with CUDA_ERROR_OUT_OF_MEMORY if they would leave less memory free on the
   /// device.
@@ -82,8 +90,9 @@ class TensorClient final : public Client {
   /// timeout; driver. After an error it can be repeated.
   std::optional<Status> close(DeviceAddress address);
 
-  /// The memory of create() is never released from now on, for this reason. Returns the driver's
-  /// handle of it. Errors: misuse, for any other address or while the memory is released.
+  /// The memory of create() that contains this address is never released from now on, for this
+  /// reason. Returns the driver's handle of it. Errors: misuse, for any other address or while the
+  /// memory is released.
   Result<DriverHandle> make_persistent(DeviceAddress address, const char* because);
 
   /// Waits for the work of the device, then frees memory of allocate(), resident or released.
@@ -94,6 +103,7 @@ class TensorClient final : public Client {
   bool owns(const Tag& tag) const override;
   bool has_gate() const override { return false; }
   Tags tags() const override;
+  std::vector<Piece> live_ranges(const Allocation& allocation) const override;
 
  private:
   /// Ends the mapping at `address` and a handle reference, and erases the allocation if nobody else
@@ -103,7 +113,9 @@ class TensorClient final : public Client {
   DeviceAddress take_spare(size_t size_bytes) AMEM_REQUIRES(registry_.mutex);
   Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
   void erase_if_unused(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
-  /// The allocation of create() whose mapping starts at `address`; nullptr if there is none.
+  /// The allocation of create() whose mapping contains `address`; nullptr if there is none.
+  const Allocation* find_around(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
+  /// The same if it starts there.
   const Allocation* find(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
   AllocationProperties memory_of(int device) const;
   /// The device itself and those with enable_peer_access().
@@ -134,6 +146,9 @@ class TensorClient final : public Client {
     int count = 0;
   };
   std::map<DeviceAddress, Opened> opened_ AMEM_GUARDED_BY(registry_.mutex);
+  mutable Mutex unused_mutex_;  ///< taken after the registry's
+  std::vector<AddressRange> unused_ AMEM_GUARDED_BY(unused_mutex_);
+  bool unused_is_valid_ AMEM_GUARDED_BY(unused_mutex_) = false;
   std::atomic<size_t> margin_bytes_{0};
   std::atomic<bool> was_used_{false};
 };

@@ -118,7 +118,7 @@ TEST_F(TensorClientTest, MemoryHasItsTagAndWholePages) {
   ASSERT_NE(mapping, nullptr);
   const Allocation& allocation = *registry_.find(mapping->allocation);
   EXPECT_EQ(allocation.device(), 3);
-  EXPECT_EQ(client_.kept_bytes(allocation), 2 * kPage);
+  EXPECT_EQ(client_.live_ranges(allocation), (std::vector<Piece>{{0, 2 * kPage}}));
   EXPECT_EQ(registry_.backing_of(allocation).tag, "weights");
 }
 
