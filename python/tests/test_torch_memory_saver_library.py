@@ -248,11 +248,14 @@ def keep(tag):
     with saver.region(tag, enable_cpu_backup=True): pointer = user.user_malloc(64 * MIB)
     fill(pointer, 7, 64 * MIB); saver.pause(tag)
     return pointer
+def free(tag, pointer):
+    with saver._impl._with_region_config(tag=tag, enable_cpu_backup=True): user.user_free(pointer)
+    return capacity()
 saver.retain_cpu_backup = True
-a, b = keep("a"), keep("b")
-print(capacity()); user.user_free(a); saver.pause("other")
-print(capacity(), saver.resume("b"), read(b, 64 * MIB), host(cdll.tms_get_cpu_backup_pointer(b, 4)))
-with saver._impl._with_region_config(tag="b", enable_cpu_backup=True): user.user_free(b)
-print(capacity())
+a, b, c = keep("a"), keep("b"), keep("c")
+saver.resume("b")
+print(capacity(), free("a", a), read(b, 64 * MIB), host(cdll.tms_get_cpu_backup_pointer(b, 4)), free("b", b))
+saver.retain_cpu_backup = False
+saver.resume(); print(capacity(), read(c, 64 * MIB))
 """
-    assert run(code).splitlines() == ["128", r"64 None {7} b'\x07\x07\x07\x07'", "0"]
+    assert run(code).splitlines() == [r"192 128 {7} b'\x07\x07\x07\x07' 64", "0 {7}"]

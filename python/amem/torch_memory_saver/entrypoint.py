@@ -203,7 +203,6 @@ class TorchMemorySaver:
         tags = _tags(tag, known)
         if tags:
             _pause(*tags)
-        self._return_host_memory()
         # A job sets AMEM_TMS_NCCL for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
         # destroy their process groups before they pause, and recreate them before they resume.
         others = [name for name in _WITH_NCCL if known.get(name, {}).get("resident_bytes", 0) > 0]
@@ -229,7 +228,8 @@ class TorchMemorySaver:
         if tags:
             _resume(*tags)
         functions.drop_copies()
-        self._return_host_memory()
+        if not functions.tms_get_retain_cpu_backup():
+            self._return_host_memory()
 
     def _return_host_memory(self) -> None:
         """What holds no contents, for a program that has asked for it."""
@@ -263,7 +263,7 @@ class TorchMemorySaver:
     @property
     def retain_cpu_backup(self) -> bool:
         """Whether get_cpu_backup() works after a resume. amem keeps its host memory for the next pause, unless this is
-        set: then host memory without contents is returned by the next pause() or resume()."""
+        set: then a resume that retains nothing returns the host memory without contents."""
         return self._functions().tms_get_retain_cpu_backup()
 
     @retain_cpu_backup.setter
