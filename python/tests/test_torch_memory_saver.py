@@ -188,20 +188,19 @@ def test_launchers_without_a_gpu_import_it_with_the_variables_of_a_trainer(build
     assert build.python(code, LD_LIBRARY_PATH="", **variables) == "True"
 
 
-def test_library_of_the_original_in_the_process_is_refused(run, tmp_path):
-    code = """
-import ctypes
-ctypes.CDLL(%r, ctypes.RTLD_GLOBAL)  # as LD_PRELOAD: before amem's
+def test_library_of_the_original_in_the_process_is_refused(build, tmp_path):
+    source = tmp_path / "original.c"
+    source.write_text("int tms_pause(const char *tag) { return tag != 0; }")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "original.so", source], check=True)
+    code = START + """
 try:
     saver.pause()
 except amem.AmemError as error:
     print(error)
-""" % str(tmp_path / "original.so")
-    source = tmp_path / "original.c"
-    source.write_text("int tms_pause(const char *tag) { return tag != 0; }")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "original.so", source], check=True)
-    assert "torch_memory_saver's own library is in this process" in run(code)
-    assert run("saver.pause(); print(1)").split() == ["1"]
+"""
+    printed = build.python(code, **build.runtime_variables(LD_PRELOAD=f"{tmp_path / 'original.so'}:{build.preload}", AMEM_ENABLE="1"))
+    assert "torch_memory_saver's own library is in this process" in printed
+    assert build.runtime_job(START + "saver.pause(); print(1)") == "1"
 
 
 def test_other_binaries_of_the_package_are_refused(run):

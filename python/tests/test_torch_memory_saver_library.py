@@ -57,6 +57,20 @@ print(library.tms_resume(None), read(p), library.tms_get_cpu_backup_pointer(p, 4
     ]
 
 
+def test_functions_of_c_work_in_a_program_that_does_not_use_the_module(build, library):
+    """AMEM_TMS=1 imports it, and C++ looks for the functions (rtp-llm)."""
+    code = """
+import amem, amem.torch_memory_saver
+from runtime_user import MIB, fill, read, user
+pointer = user.user_malloc(4 * MIB)
+fill(pointer, 7)
+print(library.tms_pause(None), amem.state("default"), library.tms_resume(None), read(pointer))
+"""
+    code = "import amem.torch_memory_saver\n" + library + code
+    settings = {"TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1"}
+    assert build.runtime_job(code, **settings) == "0 paused 0 {7}"
+
+
 def test_allocator_of_c_gives_memory_the_tag_of_the_region(run, library):
     code = """
 user.user_malloc(4 * MIB)  # there is a CUDA context

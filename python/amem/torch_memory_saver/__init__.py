@@ -5,7 +5,7 @@
 After `import amem.torch_memory_saver`, or in a process that was started with AMEM_TMS=1 and has the wheel,
 `import torch_memory_saver` imports this module, and so do its submodules. Both hook modes mean the same, and nothing has to be
 preloaded. In the wheel, torch_memory_saver_hook_mode_preload.abi3.so lies where launchers look for it, beside the folder of this
-module. It loads amem's library and exports the functions tms_*.
+module. It loads amem's library and exports the functions tms_*, which the process has from this import on.
 
 AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag in a process that has memory with TAG, also
 concern the memory of NCCL and symmetric memory; resume() without a tag always does. If they cannot be paused, they stay
@@ -14,10 +14,12 @@ TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1 or TMS_INIT_ENABLE_DISK_BACKU
 allocates has the tag "default". TMS_DISK_BACKUP_DIR: the directory for backups on disk, as AMEM_BACKUP_DIR.
 """
 
+import contextlib
 import importlib
 import sys
 
 from .. import regions, torch_pools
+from ..errors import AmemError
 from ..session import enabled
 from . import memory_in_use as testing_utils
 from . import preload as utils
@@ -32,6 +34,9 @@ if is_on("TMS_INIT_ENABLE") and enabled():  # launchers without a GPU import thi
     _backup = backup_of(is_on("TMS_INIT_ENABLE_CPU_BACKUP"), is_on("TMS_INIT_ENABLE_DISK_BACKUP"))
     regions.process_regions.begin(DEFAULT_TAG, regions.kind_of(_backup))
     torch_pools.process_tag = DEFAULT_TAG
+if enabled():
+    with contextlib.suppress(AmemError):  # the first call says why
+        torch_memory_saver._ensure_initialized()
 sys.modules["torch_memory_saver"] = sys.modules[__name__]
 sys.modules["torch_memory_saver.utils"] = utils
 sys.modules["torch_memory_saver.testing_utils"] = testing_utils

@@ -69,9 +69,8 @@ class _Pools(Dict[Tuple, Any]):
 class _TorchMemorySaverImpl:
     """What programs use of the original's class of this name."""
 
-    def __init__(self, saver: "TorchMemorySaver", hook_mode: str) -> None:
+    def __init__(self, saver: "TorchMemorySaver") -> None:
         require_library()
-        self._hook_mode = hook_mode
         self._mem_pools = _Pools()
         self._saver = saver
         try:
@@ -110,7 +109,6 @@ class TorchMemorySaver:
 
     def __init__(self) -> None:
         self._impl: Optional[_TorchMemorySaverImpl] = None
-        self._hook_mode = "preload"
         self._returns_host_memory = False
         self._has_warned = False
 
@@ -124,7 +122,8 @@ class TorchMemorySaver:
 
     def _ensure_initialized(self) -> None:
         if self._impl is None:
-            self._impl = _TorchMemorySaverImpl(self, self._hook_mode)
+            self._impl = _TorchMemorySaverImpl(self)
+            os.register_at_fork(after_in_child=lambda: setattr(self, "_impl", None))  # amem is inactive there
 
     def _functions(self) -> Functions:
         self._ensure_initialized()
@@ -250,7 +249,6 @@ class TorchMemorySaver:
     def hook_mode(self, hook_mode: str) -> None:
         if hook_mode not in HOOK_MODES:
             raise ValueError(f"hook_mode is {hook_mode!r}, not 'preload' or 'torch'")
-        self._hook_mode = hook_mode
 
     @property
     def memory_margin_bytes(self) -> int:
