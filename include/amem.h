@@ -175,11 +175,15 @@ int amemResumeOnCall(int enable);
 int amemRetainBackups(int retain);
 
 /* The directory for the contents of amemKindDisk, in place of that of AMEM_BACKUP_DIR; choose one
- * on a local disk. Files have no names and end with the process. A pause reserves their size first
- * and fails without room; it needs 32 MiB of pinned host memory for each device. Memory leaves the
- * GPU when its contents are durable (fdatasync), so the timeout of a pause must be longer than the
- * disk takes to write. A resume compares the contents with checksums. Returns as amemMalloc(); an
- * error if amem cannot create a file in the directory, which is then not changed. */
+ * on a local disk. Files have no names and end with the process. If the path ends with XXXXXX, it
+ * is the name of files instead: each allocation gets one at its pause, with other characters in
+ * place of XXXXXX (mkstemp(3)) and permissions 0600. A resume or free removes it; it stays if the
+ * process ends before. It contains the pages that are not all zero. A pause reserves their size
+ * first and fails without room; it needs 32 MiB of pinned host memory for each device. Memory
+ * leaves the GPU when its contents are durable (fdatasync), so the timeout of a pause must be
+ * longer than the disk takes to write. A resume compares the contents with checksums. Returns as
+ * amemMalloc(); an error if amem cannot create a file in the directory, which is then not changed.
+ */
 int amemSetBackupDirectory(const char* path);
 
 /* From now on, allocations with a tag fail as for lack of memory if they would leave less than this
@@ -225,10 +229,11 @@ int amemGetTimes(amemTimes_t* times);
  * it. Returns as amemMalloc(); an error if `bytes` is more than 1 PiB. */
 int amemPrepareHostMemory(uint64_t bytes);
 
-/* Releases the pinned host memory that amem keeps for the contents of the next pause. Sets *bytes,
- * which may be NULL, to its size. Returns 0, or -1 if amem is inactive, if a tag is paused (the
- * memory holds its contents), or if queued work of the GPUs does not end within AMEM_TIMEOUT_MS;
- * amemGetLastError() has the reason. */
+/* Releases the pinned host memory that amem keeps for the next pause and that holds no contents, in
+ * the units in which it was pinned. Sets *bytes, which may be NULL, to its size. Returns 0, or -1
+ * if amem is inactive, if all of the memory holds contents, if a pause or resume is running, or if
+ * queued work of the GPUs does not end within AMEM_TIMEOUT_MS; amemGetLastError() then has the
+ * reason. */
 int amemTrimHostMemory(uint64_t* bytes);
 
 /* Enables amem in this process, like AMEM_ENABLE=1: intercepts NCCL's calls in all loaded libraries

@@ -19,11 +19,14 @@ _LOG = logging.getLogger("vllm.amem")
 def _offload_cuda_graphs_as_cumem_does() -> None:
     """vLLM asks for the backend "cumem" by name before --sleep-mode-offload-cudagraph moves CUDA graphs to the memory that
     this backend puts to sleep too (config/vllm.py, use_cumem_cudagraph_pool@v0.33.0)."""
-    from vllm.config import VllmConfig
+    try:
+        from vllm.config import VllmConfig
+    except ImportError:
+        return  # a vLLM without the option
 
     of_cumem = getattr(VllmConfig, "use_cumem_cudagraph_pool", None)
     if not isinstance(of_cumem, property) or of_cumem.fget.__module__ == __name__:
-        return  # a vLLM without the option, or this function was called before
+        return  # a vLLM without it, or this function was called before
 
     def use_cumem_cudagraph_pool(self) -> bool:
         config = copy.copy(self)
@@ -39,19 +42,22 @@ def register() -> None:
     """vLLM calls this in each of its processes, before it creates communicators. Without AMEM_ENABLE=1, which `amem run`
     sets, it only adds a name. With AMEM_TMS_NCCL=weights or kv_cache amem's backend takes the place of "cumem", the default one."""
     try:
-        from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
-    except ImportError:
+        from vllm.device_allocator.sleep_mode_backend import CuMemBackend, SleepModeBackendFactory
+
+        if not callable(CuMemBackend.suspend) or not callable(CuMemBackend.resume):
+            raise TypeError("its backend has another interface")
+        with contextlib.suppress(ValueError):  # registered already
+            SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")
+    except (AttributeError, ImportError, TypeError) as error:
         if flag("AMEM_ENABLE") and os.environ.get("AMEM_TMS_NCCL"):
-            _LOG.warning("This vLLM has no sleep-mode backends (0.25.0 has): its sleep does not release NCCL's memory.")
+            _LOG.warning("This vLLM has no sleep-mode backends as 0.25.0 to 0.33.0 have: its sleep does not release NCCL's memory (%s).", error)
         return
-    with contextlib.suppress(ValueError):  # registered already
-        SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")
     if not flag("AMEM_ENABLE"):
         return
     _offload_cuda_graphs_as_cumem_does()
     if os.environ.get("AMEM_TMS_NCCL") in ("weights", "kv_cache"):
         # vLLM 0.25 to 0.32 have backends, but no argument that selects one, and programs do not pass each argument on.
         registry = getattr(SleepModeBackendFactory, "_registry", {})
-        if "amem" in registry:
+        if isinstance(registry, dict) and "amem" in registry:
             registry["cumem"] = registry["amem"]
     importlib.import_module("amem")

@@ -17,7 +17,7 @@ import logging
 import sys
 from typing import Any
 
-from .trainers import release_nccl, resume_nccl_on_call
+from .trainers import has_all, release_nccl, resume_nccl_on_call
 
 _LOG = logging.getLogger("amem.openrlhf")
 _MODULE = "openrlhf.trainer.ray.ppo_actor"
@@ -37,7 +37,7 @@ def _release_when_loaded(trainer: Any) -> None:
     try:
         if _shares_gpus(trainer):
             trainer.amem_group = torch.distributed.new_group(backend="gloo")
-    except (AttributeError, RuntimeError) as error:
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         _LOG.warning("The memory of NCCL stays on the GPU: %s", error)
     if trainer.amem_group is not None:
         resume_nccl_on_call(_LOG)
@@ -46,8 +46,7 @@ def _release_when_loaded(trainer: Any) -> None:
 
 def _change_trainer(module: Any) -> None:
     trainer = getattr(module, "ActorPPOTrainer", None)
-    if not hasattr(trainer, "broadcast_to_vllm"):
-        _LOG.warning("The memory of NCCL stays on the GPU: this OpenRLHF has another trainer.")
+    if not has_all(_LOG, "OpenRLHF", module, "ActorPPOTrainer") or not has_all(_LOG, "OpenRLHF", trainer, "broadcast_to_vllm"):
         return
     init, broadcast_to_vllm = trainer.__init__, trainer.broadcast_to_vllm
 
@@ -57,10 +56,11 @@ def _change_trainer(module: Any) -> None:
         _release_when_loaded(self)
 
     @functools.wraps(broadcast_to_vllm)
-    def broadcast_and_release(self):
-        broadcast_to_vllm(self)
-        if self.amem_group is not None:
+    def broadcast_and_release(self, *arguments, **named):
+        result = broadcast_to_vllm(self, *arguments, **named)
+        if getattr(self, "amem_group", None) is not None:
             release_nccl(self.amem_group, _LOG)
+        return result
 
     trainer.__init__, trainer.broadcast_to_vllm = init_and_release, broadcast_and_release
 
@@ -86,5 +86,8 @@ class _Finder:
 
 
 def install() -> None:
-    """In each worker of Ray, before it imports OpenRLHF (Ray's worker_process_setup_hook)."""
-    sys.meta_path.insert(0, _Finder)
+    """In each worker of Ray, before it makes a trainer (Ray's worker_process_setup_hook)."""
+    if _MODULE in sys.modules:
+        _change_trainer(sys.modules[_MODULE])
+    else:
+        sys.meta_path.insert(0, _Finder)

@@ -6,15 +6,17 @@
 
 slime calls init() in each trainer after Megatron's initialization. Process groups, communicators and connections stay valid over
 MegatronTrainRayActor.sleep(), wake_up() and update_weights(). Where amem is off, or refuses a pause, slime destroys and
-recreates them as before. Written for slime 624b824a8.
+recreates them as before. Written for slime 624b824a8; another slime is left alone, with a warning.
 """
 
+import importlib
 import logging
 import sys
 from typing import Any, Callable
 
 from .errors import AmemError
 from .session import enabled, pause, resume
+from .trainers import has_all
 
 _LOG = logging.getLogger("amem.slime")
 
@@ -22,26 +24,24 @@ _LOG = logging.getLogger("amem.slime")
 class _Groups:
     """In place of slime's two functions, which are collective calls of the trainers."""
 
-    def __init__(self, destroy: Callable[[], None], recreate: Callable[[], None]) -> None:
-        self._destroy, self._recreate = destroy, recreate
+    def __init__(self, destroy: Callable, recreate: Callable, get_gloo_group: Callable[[], Any]) -> None:
+        self._destroy, self._recreate, self._get_gloo_group = destroy, recreate, get_gloo_group
         self._are_destroyed = False
 
-    def pause(self) -> None:
-        from slime.utils.distributed_utils import get_gloo_group
-
+    def pause(self, *arguments: Any, **named: Any) -> None:
         try:
-            report = pause("nccl", group=get_gloo_group())
+            report = pause("nccl", group=self._get_gloo_group())
         except AmemError as error:  # on all trainers
             _LOG.warning("slime destroys the process groups of its trainers: %s", error)
             resume("nccl")
-            self._destroy()
+            self._destroy(*arguments, **named)
             self._are_destroyed = True
         else:
             _LOG.info("amem released %.2f GiB of NCCL's memory.", report.released_bytes / 2**30)
 
-    def resume(self) -> None:
+    def resume(self, *arguments: Any, **named: Any) -> None:
         if self._are_destroyed:
-            self._recreate()
+            self._recreate(*arguments, **named)
             self._are_destroyed = False
         else:
             resume("nccl")
@@ -52,6 +52,14 @@ def init(args: Any) -> None:
     if not enabled():
         _LOG.warning("amem is off: slime destroys the process groups of its trainers and recreates them.")
         return
-    actor = sys.modules["slime.backends.megatron_utils.actor"]
-    groups = _Groups(actor.destroy_process_groups, actor.reload_process_groups)
+    actor = sys.modules.get("slime.backends.megatron_utils.actor")
+    try:
+        utilities = importlib.import_module("slime.utils.distributed_utils")
+    except ImportError:
+        utilities = None
+    if not has_all(_LOG, "slime", actor, "destroy_process_groups", "reload_process_groups"):
+        return
+    if not has_all(_LOG, "slime", utilities, "get_gloo_group"):
+        return
+    groups = _Groups(actor.destroy_process_groups, actor.reload_process_groups, utilities.get_gloo_group)
     actor.destroy_process_groups, actor.reload_process_groups = groups.pause, groups.resume

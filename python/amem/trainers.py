@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""What amem.verl and amem.openrlhf do in the trainers."""
+"""What amem.verl, amem.openrlhf and amem.slime do in the trainers."""
 
 import logging
 from typing import Any
 
 from .errors import AmemError
 from .session import pause, resume_on_call, state
+
+
+def has_all(log: logging.Logger, framework: str, owner: Any, *names: str) -> bool:
+    """Whether a module or class of the framework has these functions. If not, this version of it is not known: a warning, and
+    amem leaves it alone."""
+    missing = [name for name in names if not callable(getattr(owner, name, None))]
+    if missing:
+        where = getattr(owner, "__name__", "module")
+        log.warning("The memory of NCCL stays on the GPU: the %s of this %s has no %s.", where, framework, ", ".join(missing))
+    return not missing
 
 
 def release_nccl(group: Any, log: logging.Logger) -> None:

@@ -7,15 +7,17 @@
 A worker of verl imports this module when it begins to load its model (HFModelConfig.__post_init__), as do other processes of
 verl, where it has no effect. If the worker has a rollout, it pauses NCCL's memory when its models are loaded, so that the
 rollout's engine, which starts then, can plan with that memory, and in each update of weights, before rollouts get their KV
-cache back. Its next NCCL call resumes it (amem.resume_on_call()). Written for verl 0.8.0 to 0.9.1.
+cache back. Its next NCCL call resumes it (amem.resume_on_call()). Written for verl 0.8.0 to 0.9.1; another verl is left alone, with a
+warning.
 """
 
 import asyncio
 import functools
+import inspect
 import logging
 import sys
 
-from .trainers import release_nccl, resume_nccl_on_call
+from .trainers import has_all, release_nccl, resume_nccl_on_call
 
 _LOG = logging.getLogger("amem.verl")
 
@@ -29,20 +31,22 @@ def _release() -> None:
 def _release_before_kv_cache(update_weights):
     @functools.wraps(update_weights)
     async def with_release(self, *arguments, **named):
-        if self.rollout is None:  # it runs elsewhere
+        rollout = getattr(self, "rollout", None)  # None: it runs elsewhere
+        resume = getattr(rollout, "resume", None)
+        if not inspect.iscoroutinefunction(resume):
             return await update_weights(self, *arguments, **named)
-        resume = self.rollout.resume
 
-        async def resume_rollout(tags):
-            if "kv_cache" in tags:
+        async def resume_rollout(*of_resume, **named_of_resume):
+            tags = named_of_resume.get("tags", of_resume[0] if of_resume else None)
+            if tags is None or "kv_cache" in tags:
                 await asyncio.to_thread(_release)
-            await resume(tags=tags)
+            return await resume(*of_resume, **named_of_resume)
 
-        self.rollout.resume = resume_rollout
+        rollout.resume = resume_rollout
         try:
             return await update_weights(self, *arguments, **named)
         finally:
-            del self.rollout.resume
+            vars(rollout).pop("resume", None)
 
     return with_release
 
@@ -67,8 +71,18 @@ def _release_when_loaded(workers) -> None:
 def _install() -> None:
     workers = sys.modules.get("verl.workers.engine_workers")
     if workers is None:
-        return  # not a worker
+        others = [name for name in list(sys.modules) if name.startswith("verl.workers.") and name.endswith("_workers")]
+        if others:  # otherwise this is not a worker
+            _LOG.warning("The memory of NCCL stays on the GPU: this verl has its workers in %s.", ", ".join(others))
+        return
+    if not has_all(_LOG, "verl", workers, "ActorRolloutRefWorker", "get_rollout_class", "aggressive_empty_cache"):
+        return
     worker = workers.ActorRolloutRefWorker
+    if not has_all(_LOG, "verl", worker, "update_weights"):
+        return
+    if not inspect.iscoroutinefunction(worker.update_weights):
+        _LOG.warning("The memory of NCCL stays on the GPU: update_weights() of this verl is no coroutine.")
+        return
     worker.update_weights = _release_before_kv_cache(worker.update_weights)
     _release_when_loaded(workers)
     resume_nccl_on_call(_LOG)

@@ -2,13 +2,14 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Sleep mode of vLLM that also releases the memory of NCCL and symmetric memory: `--sleep-mode-backend amem`.
 
-vLLM imports this module in a worker at its first sleep. Written for the interface of vLLM 0.33.0.
+vLLM imports this module in a worker at its first sleep. Written for the interface of vLLM 0.33.0; amem_vllm.register() does not
+offer it to a vLLM with another one.
 """
 
 import importlib
 import logging
 import sys
-from typing import List, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
 
@@ -33,7 +34,7 @@ def _runs_in_trainer() -> bool:
         if launcher is not None:
             if isinstance(launcher, str) and "." in launcher:  # a path to import
                 module, _, name = launcher.rpartition(".")
-                launcher = getattr(importlib.import_module(module), name)
+                launcher = getattr(importlib.import_module(module), name, "external_launcher")  # not known: leave NCCL alone
             names = [base.__name__ for base in launcher.__mro__] if isinstance(launcher, type) else [launcher]
             return "external_launcher" in names or "ExecutorWithExternalLauncher" in names
         frame = frame.f_back
@@ -47,13 +48,13 @@ class AmemBackend(CuMemBackend):
     _paused: Tuple[str, ...] = ()  # tags
     _in_trainer: Optional[bool] = None  # not known before the first sleep
 
-    def suspend(self, level: int = 1) -> None:
+    def suspend(self, *arguments: Any, **named: Any) -> None:
         """Puts this worker to sleep. If amem refuses the pause, its memory stays on the GPU, with a warning.
 
         An NCCL call of a sleeping process resumes NCCL's memory. Trainers make such calls when they send weights to sleeping
         workers. If vLLM runs in its trainer's process, NCCL's and symmetric memory stay on the GPU.
         """
-        super().suspend(level)
+        super().suspend(*arguments, **named)
         if self._in_trainer is None:
             self._in_trainer = _runs_in_trainer()
             if self._in_trainer:
@@ -76,13 +77,13 @@ class AmemBackend(CuMemBackend):
         self._paused = tags
         _LOG.info("amem released %.2f GiB of NCCL and symmetric memory.", report.released_bytes / 2**30)
 
-    def resume(self, tags: Optional[List[str]] = None) -> None:
+    def resume(self, *arguments: Any, **named: Any) -> None:
         """Any wake-up restores NCCL's memory first: weights are often updated by NCCL before the KV cache returns. Raises
         AmemError if there is no room; the wake-up can be repeated."""
         if self._paused:
             resume(*self._paused)
             self._paused = ()
-        super().resume(tags)
+        super().resume(*arguments, **named)
 
     @classmethod
     def preserves_graphs_with_communicators(cls) -> bool:

@@ -24,7 +24,7 @@ def group(rank, size):
 def enter(block):
     with block:
         print("entered")
-cdll = saver._cdll()
+cdll = saver._functions()
 def allocate(size, tag="a"):
     with saver.region(tag): cdll.tms_torch_malloc(size, 0, 0)
 CALL

@@ -72,7 +72,7 @@ def test_torch_memory_saver_reads_its_flags_so(build):
 import sys
 import amem.torch_memory_saver
 saver = amem.torch_memory_saver.torch_memory_saver
-print(amem.torch_memory_saver.torch_memory_saver._cdll().tms_get_interesting_region(), saver.retain_cpu_backup)
+print(amem.torch_memory_saver.torch_memory_saver._functions().tms_get_interesting_region(), saver.retain_cpu_backup)
 """
     settings = {"TMS_INIT_ENABLE": "On", "TMS_RETAIN_CPU_BACKUP": "enable"}
     seen, log = run(build, code, PATH=str(build.command.parent), **settings)

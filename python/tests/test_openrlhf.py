@@ -107,6 +107,21 @@ distributed.new_group = no_interface
         assert all(on_the_gpu for _, on_the_gpu in seen) and not any("meet" in event for event, _ in seen)
 
 
+def test_update_of_weights_with_another_interface_works(build, tmp_path):
+    """And a trainer that was imported before."""
+    other = PPO_ACTOR.replace("def broadcast_to_vllm(self):", "def broadcast_to_vllm(self, step):") + "        return step\n"
+    code = """
+sys.meta_path[:] = [finder for finder in sys.meta_path if "amem" not in type(finder).__module__ + getattr(finder, "__module__", "")]
+del sys.modules["openrlhf.trainer.ray.ppo_actor"]
+trainers = importlib.import_module("openrlhf.trainer.ray.ppo_actor")
+install()
+trainer = trainers.ActorPPOTrainer(options, vllm_engines=engines)
+print(trainer.broadcast_to_vllm(7), json.dumps(seen))
+"""
+    step, _, events = run(build, code, tmp_path, other).splitlines()[-1].partition(" ")
+    assert (step, json.loads(events)) == ("7", [TRAINED, *RELEASED, TRAINED, *RELEASED])
+
+
 def test_workers_without_openrlhf_import_what_they_need(build):
     code = """
 import importlib, importlib.util, sys

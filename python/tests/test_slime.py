@@ -4,6 +4,8 @@
 
 import json
 
+import pytest
+
 TRAINER = """
 import json, logging, os, sys, types
 from nccl_job import Job, look_up, open_by_ctypes
@@ -102,6 +104,32 @@ torch.distributed.all_reduce = meet
     events = [event for event, _ in json.loads(text.splitlines()[-1])]
     assert events.count("groups destroyed") == events.count("groups recreated") == 1
     assert "1 of the group's ranks could not pause" in text
+
+
+@pytest.mark.parametrize("unknown", [
+    'sys.modules["slime.backends.megatron_utils.other"] = sys.modules.pop("slime.backends.megatron_utils.actor")',
+    'actor.remove_groups = actor.destroy_process_groups; del actor.destroy_process_groups',
+    'del sys.modules["slime.utils.distributed_utils"].get_gloo_group',
+    'del sys.modules["slime.utils.distributed_utils"]; sys.modules["slime.utils"].__path__ = []',
+])
+def test_another_slime_is_left_alone_with_a_warning(build, unknown):
+    code = TRAINER[: TRAINER.index("import amem.slime")] + f"""
+{unknown}
+before = dict(vars(actor))
+import amem.slime
+amem.slime.init(None)
+print(before == vars(actor))
+"""
+    lines = run(build, code).splitlines()
+    assert lines[0].startswith("WARNING:amem.slime:The memory of NCCL stays on the GPU: ") and lines[1:] == ["True"]
+
+
+def test_slime_destroys_its_groups_with_its_own_arguments(build):
+    code = TRAINER.replace("def note(event): ", "def note(event): seen.append(event)  # ")
+    code = code.replace("def destroy_process_groups(): note(\"groups", "def destroy_process_groups(kind): note(kind + \" groups")
+    code = code.replace("        destroy_process_groups()", "        destroy_process_groups('some')")
+    text = run(build, code, NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
+    assert json.loads(text.splitlines()[-1]).count("some groups destroyed") == 5
 
 
 def test_slime_destroys_its_groups_where_amem_is_off(build):

@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """The interface of torch_memory_saver, without PyTorch, on the simulated GPU."""
 
+import subprocess
+
 import pytest
 
 START = """
@@ -109,10 +111,11 @@ def test_subprocesses_get_amem_as_torch_memory_saver(run):
 import os
 before = dict(os.environ)
 with configure_subprocess():
-    print(os.environ["AMEM_TMS"], "libamem_nccl.so" in os.environ["LD_PRELOAD"], os.environ["AMEM_ENABLE"])
+    libraries = os.environ["LD_PRELOAD"].split(":")
+    print(os.environ["AMEM_TMS"], os.path.basename(libraries[0]), libraries[1:] == [before["LD_PRELOAD"]], os.environ["AMEM_ENABLE"])
 print(os.environ == before)
 """
-    assert run(code).splitlines() == ["1 True 1", "True"]
+    assert run(code).splitlines() == ["1 torch_memory_saver_hook_mode_preload.abi3.so True 1", "True"]
 
 
 @pytest.mark.parametrize("how", ["call", "variable", "default"])
@@ -176,7 +179,7 @@ def test_launchers_find_the_library_for_ld_preload(build, launcher):
     """They do not import amem and have no GPU; AMEM_TMS=1 in a wheel does the import of the first line."""
     code = "import amem.torch_memory_saver" + LAUNCHERS[launcher] + PRELOADED
     printed = build.python(code, **build.runtime_variables(PATH=f"{build.command.parent}:/usr/bin:/bin"))
-    assert printed.split() == [build.preload, "4"]
+    assert printed.split() == [str(build.folder / "lib" / "torch_memory_saver_hook_mode_preload.abi3.so"), "4"]
 
 
 def test_launchers_without_a_gpu_import_it_with_the_variables_of_a_trainer(build):
@@ -185,17 +188,19 @@ def test_launchers_without_a_gpu_import_it_with_the_variables_of_a_trainer(build
     assert build.python(code, LD_LIBRARY_PATH="", **variables) == "True"
 
 
-def test_library_of_the_original_in_the_process_is_refused(run):
-    code = """
-import types
-amem.torch_memory_saver.ctypes = types.SimpleNamespace(CDLL=lambda name: types.SimpleNamespace(tms_pause=None))
+def test_library_of_the_original_in_the_process_is_refused(build, tmp_path):
+    source = tmp_path / "original.c"
+    source.write_text("int tms_pause(const char *tag) { return tag != 0; }")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "original.so", source], check=True)
+    code = START + """
 try:
     saver.pause()
 except amem.AmemError as error:
     print(error)
 """
-    assert "torch_memory_saver's own library is in this process" in run(code)
-    assert run("saver.pause(); print(1)").split() == ["1"]
+    printed = build.python(code, **build.runtime_variables(LD_PRELOAD=f"{tmp_path / 'original.so'}:{build.preload}", AMEM_ENABLE="1"))
+    assert "torch_memory_saver's own library is in this process" in printed
+    assert build.runtime_job(START + "saver.pause(); print(1)") == "1"
 
 
 def test_other_binaries_of_the_package_are_refused(run):
@@ -295,7 +300,7 @@ CALLS = {
         "              lambda: cdll.tms_get_cpu_backup_pointer(p, 8)):\n"
         "    other(); reused = [(ctypes.c_char * 4096)(*b'x' * 4096) for _ in range(64)]; found.append(host(here))\n"
         "print(set(found), cdll.tms_get_cpu_backup_pointer(p, 4096) == here)\n"
-        "saver.resume(); print(cdll.tms_get_cpu_backup_pointer(p, 4096), cdll._copies)",
+        "saver.resume(); print(cdll.tms_get_cpu_backup_pointer(p, 4096), saver._functions().copies)",
         r"{b'\x07\x07\x07\x07'} True None {}",
     ),
     "tms_get_cpu_backup_pointer of each pause": (

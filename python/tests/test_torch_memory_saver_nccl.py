@@ -68,7 +68,7 @@ def test_pause_of_nccl_that_is_refused_does_not_keep_the_tensors(run):
     code = "import os" + NCCL_JOB + """
 import logging, sys
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
-import amem.torch_memory_saver as module
+import amem.torch_memory_saver.entrypoint as module
 real = module._pause
 def refuse_nccl(*tags):
     if "nccl" in tags:

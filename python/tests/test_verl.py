@@ -4,6 +4,8 @@
 
 import json
 
+import pytest
+
 WORKER = """
 import asyncio, importlib, json, os, sys, types
 from nccl_job import Job, look_up, open_by_ctypes
@@ -107,6 +109,54 @@ def test_without_amem_only_a_warning(build):
     code = code.replace("def note(event): ", "def note(event): pass  # ")
     text = run(build, code + TRAINER, AMEM_ENABLE="0")
     assert text.count("WARNING:amem.verl:The memory of NCCL stays on the GPU: ") == 4
+
+
+UNKNOWN = {
+    "no worker": "del workers.ActorRolloutRefWorker",
+    "no function for rollouts": "del workers.get_rollout_class",
+    "no function that empties the cache": "del workers.aggressive_empty_cache",
+    "no update of weights": "del ActorRolloutRefWorker.update_weights",
+    "an update that is no coroutine": "ActorRolloutRefWorker.update_weights = lambda self: 'updated'",
+    "workers in another module": "del sys.modules['verl.workers.engine_workers']; sys.modules['verl.workers.fsdp_workers'] = workers",
+}
+
+
+@pytest.mark.parametrize("change", UNKNOWN)
+def test_another_verl_is_left_alone_with_a_warning(build, change):
+    code = f"""
+import logging; logging.basicConfig(stream=sys.stdout)
+{UNKNOWN[change]}
+before = dict(vars(workers)), dict(vars(ActorRolloutRefWorker))
+import amem.verl
+print(before == (dict(vars(workers)), dict(vars(ActorRolloutRefWorker))))
+"""
+    lines = run(build, WORKER + code).splitlines()
+    assert lines[0].startswith("WARNING:amem.verl:The memory of NCCL stays on the GPU: ") and lines[1:] == ["True"]
+
+
+ROLLOUTS = {  # of verls that are not known: how an update resumes them
+    "await self.rollout.resume()": "async def resume(self): return note('resumed')",
+    "await self.rollout.resume(['kv_cache'], force=True)": "async def resume(self, tags, force): return note('resumed')",
+    "self.rollout.resume(tags=['kv_cache'])": "def resume(self, tags): return note('resumed')",
+    "await self.rollout.wake_up()": "async def wake_up(self): return note('resumed')",
+}
+
+
+@pytest.mark.parametrize("call", ROLLOUTS)
+def test_rollouts_with_another_interface_are_resumed(build, call):
+    code = f"""
+class Rollout:
+    {ROLLOUTS[call]}
+async def update_weights(self):
+    {call}
+    return "updated"
+ActorRolloutRefWorker.update_weights = update_weights
+worker = ActorRolloutRefWorker("actor_rollout")
+worker.init_model()
+del seen[:]
+print(asyncio.run(worker.update_weights()), [event for event, _ in seen][-1], vars(worker.rollout))
+"""
+    assert run(build, WORKER + code).splitlines()[-1] == "updated resumed {}"
 
 
 def test_other_processes_of_verl_are_left_alone(build):

@@ -172,6 +172,41 @@ def test_plugin_says_that_vllm_has_no_backends(worker, tmp_path, settings, says)
     assert ("has no sleep-mode backends" in logged) == says
 
 
+@pytest.mark.parametrize("change", [
+    "del vllm.CuMemBackend",
+    "del vllm.CuMemBackend.suspend",
+    "del vllm.SleepModeBackendFactory",
+    "del vllm.SleepModeBackendFactory.register_backend",
+    "vllm.SleepModeBackendFactory.register_backend = classmethod(lambda cls, name, backend: None)",
+])
+def test_plugin_leaves_backends_with_another_interface_alone(worker, change):
+    code = f"""
+import io, json, logging, sys, amem_vllm
+log = io.StringIO()
+logging.basicConfig(stream=log)
+from vllm.device_allocator import sleep_mode_backend as vllm
+{change}
+amem_vllm.register(); print(json.dumps([log.getvalue(), "amem" in sys.modules]))
+"""
+    logged, enabled = worker(code, AMEM_ENABLE="1", AMEM_TMS_NCCL="weights")
+    assert "its sleep does not release NCCL's memory" in logged and not enabled
+
+
+def test_arguments_that_are_not_known_reach_vllms_backend(worker):
+    code = WORKER.replace("backend = vllm", """
+    class Newer(vllm.CuMemBackend):
+        def suspend(self, level=1, *, mode=None): vllm.calls.append([level, mode])
+        def resume(self, tags=None, *, mode=None): vllm.calls.append([tags, mode])
+    vllm.CuMemBackend = Newer
+    backend = vllm""")
+    code = code[: code.index('    seen["sums"]')] + """
+    backend.suspend(level=2, mode="abort"); asleep = resident(); backend.resume(None, mode="wait")
+    seen = [vllm.calls, asleep, resident() > 0]
+print(json.dumps(seen))
+"""
+    assert worker(code, AMEM_ENABLE="1") == [[[2, "abort"], [None, "wait"]], 0, True]
+
+
 DEFAULT = """
 import json
 import amem_vllm

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "base/system_call.h"
@@ -35,15 +37,16 @@ int open_nameless(const std::string& directory) {
   return named;
 }
 
-Result<UniqueFd> open_file(const std::string& directory) {
-  UniqueFd file(open_nameless(directory));
+Result<UniqueFd> open_file(const std::string& directory, std::string* name) {
+  *name = BackupFile::has_name(directory) ? directory : "";
+  UniqueFd file(name->empty() ? open_nameless(directory) : mkostemp(name->data(), O_CLOEXEC));
   if (!file.valid()) return os_error(errno, "creating a backup file in %s", directory.c_str());
   return file;
 }
 
-size_t free_bytes(const std::string& directory) {
+size_t free_bytes(const UniqueFd& file) {
   struct statvfs space {};
-  if (statvfs(directory.c_str(), &space) != 0) return 0;
+  if (fstatvfs(file.get(), &space) != 0) return 0;
   return size_t{space.f_bavail} * space.f_frsize;
 }
 
@@ -54,21 +57,25 @@ const char* advice(int code) { return code == EFBIG ? "; raise RLIMIT_FSIZE (uli
 
 Result<std::shared_ptr<BackupFile>> BackupFile::make(const std::string& directory,
                                                      size_t size_bytes) {
-  UniqueFd file = AMEM_TRY(open_file(directory));
+  std::string name;
+  UniqueFd opened = AMEM_TRY(open_file(directory, &name));
+  auto backup = std::make_shared<BackupFile>(std::move(opened), directory, std::move(name));
   // A file system that cannot reserve space reports it at a write.
+  const UniqueFd& file = backup->file_;
   const int reserved = retry_interrupted(
       [&] { return fallocate(file.get(), 0, 0, static_cast<off_t>(size_bytes)); });
   const int code = errno;
   if (reserved != 0 && code != EOPNOTSUPP && code != ENOSYS)
     return os_error(code, "fallocate(%zu bytes) of a backup file in %s (%zu bytes are free%s)",
-                    size_bytes, directory.c_str(), free_bytes(directory), advice(code));
-  return std::make_shared<BackupFile>(std::move(file), directory);
+                    size_bytes, directory.c_str(), free_bytes(file), advice(code));
+  return backup;
 }
 
 // A child of clone(2), which runs no fork handlers, may hold a copy of the descriptor.
 BackupFile::~BackupFile() {
   if (getpid() != made_by_) return;
   [[maybe_unused]] const int truncated = ftruncate(file_.get(), 0);
+  if (!name_.empty()) unlink(name_.c_str());
 }
 
 // --- Contents
@@ -84,7 +91,7 @@ Status BackupFile::write(size_t offset_bytes, const unsigned char* from, size_t 
     const int code = written == 0 ? ENOSPC : errno;
     if (written <= 0)
       return os_error(code, "pwrite(%zu bytes) to a backup file in %s (%zu bytes are free%s)",
-                      size_bytes, directory_.c_str(), free_bytes(directory_), advice(code));
+                      size_bytes, directory_.c_str(), free_bytes(file_), advice(code));
     bytes = static_cast<size_t>(written);
     MutexLock lock(mutex_);
     AMEM_TRY(Status(lost_));
@@ -191,9 +198,13 @@ Status BackupFile::wait_until_durable(Deadline deadline) {
 }
 
 Status BackupDirectory::set(const std::string& path) {
-  AMEM_TRY(open_file(path));
+  std::error_code failed;
+  const std::string whole = std::filesystem::absolute(path, failed);
+  std::string name;
+  AMEM_TRY(open_file(whole, &name));
+  if (!name.empty()) unlink(name.c_str());
   MutexLock lock(mutex_);
-  path_ = path;
+  path_ = whole;
   return ok_status();
 }
 

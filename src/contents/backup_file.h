@@ -17,8 +17,9 @@
 
 namespace amem {
 
-/// A file without a name for contents of released memory. Its room is free again with its last
-/// user, at the latest with the process. Thread-safe.
+/// A file for contents of released memory. Its room is free again with its last user. Without a
+/// name, that is at the latest the process; a file with a name stays if the process ends before.
+/// Thread-safe.
 ///
 /// A write returns when its data is in the page cache. The disk can still lose it: a device that
 /// allocates blocks later can be full, and file systems in a network report some errors only when
@@ -26,8 +27,10 @@ namespace amem {
 class BackupFile : public std::enable_shared_from_this<BackupFile> {
  public:
   /// A file in this directory with room for `size_bytes`, if the file system can reserve it;
-  /// otherwise a write can fail. For a thread of amem: fallocate(2) can raise SIGXFSZ, and takes
-  /// long. Errors: os (ENOSPC among others), with the size and the free space.
+  /// otherwise a write can fail. A directory whose path ends with XXXXXX is the name of a new file
+  /// instead, with other characters at the end (mkstemp(3)). For a thread of amem: fallocate(2) can
+  /// raise SIGXFSZ, and takes long. Errors: os (ENOSPC among others), with the size and the free
+  /// space.
   static Result<std::shared_ptr<BackupFile>> make(const std::string& directory, size_t size_bytes);
 
   /// Keeps a checksum of each block for read(). For a thread of amem, like make(). REQUIRES: the
@@ -43,10 +46,11 @@ class BackupFile : public std::enable_shared_from_this<BackupFile> {
   /// write. Errors: os, for ever, because the kernel reports a loss once; timeout.
   Status wait_until_durable(Deadline deadline);
   const std::string& directory() const { return directory_; }
+  static bool has_name(const std::string& directory) { return directory.ends_with("XXXXXX"); }
 
   /// Use make().
-  BackupFile(UniqueFd file, std::string directory)
-      : file_(std::move(file)), directory_(std::move(directory)) {}
+  BackupFile(UniqueFd file, std::string directory, std::string name)
+      : file_(std::move(file)), directory_(std::move(directory)), name_(std::move(name)) {}
   ~BackupFile();
 
  private:
@@ -64,6 +68,7 @@ class BackupFile : public std::enable_shared_from_this<BackupFile> {
   const UniqueFd file_;
   const pid_t made_by_ = getpid();
   const std::string directory_;
+  const std::string name_;  ///< with the directory; empty without a name
   mutable Mutex mutex_;
   Condition changed_;
   std::map<size_t, Block> blocks_ AMEM_GUARDED_BY(mutex_);  ///< by the offset of their end
@@ -74,7 +79,7 @@ class BackupFile : public std::enable_shared_from_this<BackupFile> {
   Status lost_ AMEM_GUARDED_BY(mutex_) = ok_status();
 };
 
-/// The directory of this process's backup files. Thread-safe.
+/// The directory of this process's backup files, or their name. Thread-safe.
 class BackupDirectory {
  public:
   /// Errors: os, if no file can be created in it. The directory is then unchanged.

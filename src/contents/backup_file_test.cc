@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -162,6 +164,60 @@ TEST_F(BackupFileTest, HasNoName) {
   const auto file = BackupFile::make(directory_, 10000);
   ASSERT_TRUE(file.ok());
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
+/// Files in the directory of the test.
+std::vector<std::filesystem::path> files_in(const std::string& directory) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    files.push_back(entry.path());
+  return files;
+}
+
+TEST_F(BackupFileTest, HasANameWhereItsPathIsATemplate) {
+  const std::vector<unsigned char> bytes = random_bytes(5000);
+  auto file = BackupFile::make(directory_ + "/step-7-XXXXXX", bytes.size());
+  const auto other = BackupFile::make(directory_ + "/step-7-XXXXXX", 1);
+  ASSERT_TRUE(file.ok() && other.ok());
+  EXPECT_EQ(files_in(directory_).size(), 2u) << "no file takes the name of another";
+  ASSERT_TRUE(file.value()->write(0, bytes.data(), bytes.size()).ok());
+
+  std::filesystem::path path;
+  for (const auto& each : files_in(directory_))
+    if (std::filesystem::file_size(each) == bytes.size()) path = each;
+  EXPECT_TRUE(path.filename().string().starts_with("step-7-")) << path;
+  EXPECT_EQ(std::filesystem::status(path).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::ifstream stream(path, std::ios::binary);
+  EXPECT_EQ(std::vector<unsigned char>(std::istreambuf_iterator<char>(stream), {}), bytes);
+  file.value().reset();
+  EXPECT_EQ(files_in(directory_).size(), 1u) << "it leaves with its last user";
+}
+
+TEST_F(BackupFileTest, WithANameKeepsItWhenAChildDropsIt) {
+  auto file = BackupFile::make(directory_ + "/XXXXXX", 4096);
+  ASSERT_TRUE(file.ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    file.value().reset();
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(files_in(directory_).size(), 1u);
+}
+
+TEST_F(BackupFileTest, NameThatIsTriedLeavesNoFileAndDoesNotFollowTheWorkingDirectory) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_);
+  BackupDirectory directory;
+  EXPECT_TRUE(directory.set("contents-XXXXXX").ok());
+  std::filesystem::current_path(before);
+
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+  EXPECT_EQ(std::filesystem::path(directory.path()).parent_path(), directory_);
+  const Status failed = directory.set(directory_ + "/none/XXXXXX");
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find(directory_ + "/none/XXXXXX"), std::string::npos);
 }
 
 size_t blocks_of(int fd) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -146,19 +147,21 @@ Status HostPool::grow(size_t missing_bytes, int device) {
 
 size_t HostPool::trim() {
   MutexLock growing(growing_);
-  Ranges regions;
+  Ranges unused;
   {
     MutexLock lock(mutex_);
-    if (total_of(free_) != total_of(regions_)) return 0;
-    regions.swap(regions_);
-    free_.clear();
-    device_ = -1;
+    std::ranges::set_intersection(regions_, free_, std::inserter(unused, unused.end()));
+    for (const auto& [base, size_bytes] : unused) {
+      regions_.erase(base);
+      free_.erase(base);
+    }
+    if (regions_.empty()) device_ = -1;
   }
-  for (const auto& [base, size_bytes] : regions) {
+  for (const auto& [base, size_bytes] : unused) {
     driver_.cuMemHostUnregister(base);
     munmap(base, size_bytes);
   }
-  return total_of(regions);
+  return total_of(unused);
 }
 
 }  // namespace amem

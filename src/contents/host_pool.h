@@ -36,7 +36,8 @@ class HostPool {
   /// The pool memory that a block of this size uses.
   static size_t block_bytes(size_t size_bytes);
 
-  /// Releases all memory and returns its size; 0 while blocks exist.
+  /// Releases the memory in which there is no block, in the units that were pinned, and returns its
+  /// size.
   size_t trim();
 
   size_t free_bytes() const;

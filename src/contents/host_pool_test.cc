@@ -302,6 +302,30 @@ TEST_F(HostPoolTest, NeverBecomesLargerThanItsLimit) {
   EXPECT_TRUE(pool.reserve(100 * kMiB, kDevice).ok());
 }
 
+TEST_F(HostPoolTest, TrimReleasesWhatWasPinnedAtOnceAndHoldsNoBlock) {
+  HostPool pool(driver_, kNoLimit);
+  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
+  HostBlock first = pool.take(64 * kMiB);
+  unsigned char* const base = g_driver.last_asked;
+  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
+  HostBlock second = pool.take(kMiB);
+  ASSERT_NE(g_driver.last_asked, base);
+
+  first = nullptr;
+
+  EXPECT_EQ(pool.trim(), 64 * kMiB);
+  EXPECT_FALSE(is_mapped(base));
+  EXPECT_TRUE(is_mapped(g_driver.last_asked)) << "a block is in it";
+  EXPECT_EQ(pool.capacity_bytes(), 64 * kMiB);
+  EXPECT_EQ(pool.free_bytes(), 63 * kMiB);
+  EXPECT_EQ(pool.device(), kDevice);
+  EXPECT_EQ(pool.trim(), 0u);
+
+  second = nullptr;
+
+  EXPECT_EQ(pool.trim(), 64 * kMiB);
+}
+
 TEST_F(HostPoolTest, IsTrimmedOnlyWhileNothingIsKept) {
   HostPool pool(driver_, kNoLimit);
   EXPECT_EQ(pool.trim(), 0u);

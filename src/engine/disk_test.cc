@@ -2,10 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Contents on a disk that is slow, loses data or returns other data. The calls are those of the
 // test.
+#include <unistd.h>
+
 #include <cerrno>
+#include <filesystem>
+#include <iterator>
 
 #include "tests/support/executor_fixture.h"
 #include "tests/support/file_calls.h"
+#include "tests/support/peer_fixture.h"
 
 namespace amem {
 namespace {
@@ -130,6 +135,44 @@ TEST_F(DiskTest, OtherDataIsAnErrorAndNeverContents) {
   calls_.pread = nullptr;
   ASSERT_TRUE(resume().ok());
   for (BackingId id = 1; id <= 2; ++id) EXPECT_TRUE(is_intact(id)) << id;
+}
+
+/// Each backing has a file with a name in an empty directory.
+class NamedFilesTest : public DiskTest {
+ protected:
+  NamedFilesTest() {
+    std::filesystem::create_directory(folder_);
+    EXPECT_TRUE(directory_.set(folder_ + "/XXXXXX").ok());
+    for (int i = 0; i < 3; ++i) add_on_disk();
+  }
+  ~NamedFilesTest() override { std::filesystem::remove_all(folder_); }
+  ptrdiff_t files() const {
+    return std::distance(std::filesystem::directory_iterator(folder_),
+                         std::filesystem::directory_iterator());
+  }
+  const std::string folder_ = testing::TempDir() + "amem_named-" + std::to_string(getpid());
+};
+
+TEST_F(NamedFilesTest, AreThereWhileTheMemoryIsReleased) {
+  for (int cycle = 0; cycle < 2; ++cycle) {
+    ASSERT_TRUE(move_out().ok());
+    EXPECT_EQ(files(), 3);
+    ASSERT_TRUE(resume().ok());
+    settle();
+    EXPECT_TRUE(eventually([&] { return files() == 0; }));
+    for (BackingId id = 1; id <= 3; ++id) EXPECT_TRUE(is_intact(id)) << id;
+  }
+}
+
+TEST_F(NamedFilesTest, OfWhichOneCannotBeMadeLeaveNoneAndReleaseNothing) {
+  int made = 0;
+  calls_.fallocate = [&](int, int, off_t, off_t) {
+    errno = ENOSPC;
+    return ++made < 3 ? 0 : -1;
+  };
+  EXPECT_EQ(move_out().error().code, ENOSPC);
+  EXPECT_TRUE(eventually([&] { return files() == 0; }));
+  expect_nothing_released();
 }
 
 // On the thread of the device, where signals do not interrupt it.

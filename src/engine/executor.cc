@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/descriptor_limit.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
@@ -142,28 +143,32 @@ Status Executor::make_room(const Plan& plan, Deadline deadline) {
   return reserve(*found, deadline);
 }
 
-/// One file for all contents of a pause that go to the disk.
+/// One file for all contents of a pause that go to the disk; of files with names, one for each
+/// backing.
 Status Executor::make_file(TransfersByDevice& transfers, Deadline deadline) {
-  size_t size_bytes = 0;
-  std::vector<Transfer*> in_file;
+  const std::string directory = directory_.path();
+  std::vector<size_t> sizes;  // of the files
+  std::vector<std::pair<Transfer*, size_t>> in_file;
   for (auto& [device, of_device] : transfers)
     for (Transfer& transfer : of_device) {
       if (!transfer.needs_file || total_bytes(transfer.pieces) == 0) continue;
-      transfer.in_file.offset_bytes = size_bytes;
-      size_bytes += (total_bytes(transfer.pieces) + Copier::kFileAlignment - 1) /
-                    Copier::kFileAlignment * Copier::kFileAlignment;
-      in_file.push_back(&transfer);
+      if (sizes.empty() || BackupFile::has_name(directory)) sizes.push_back(0);
+      transfer.in_file.offset_bytes = sizes.back();
+      sizes.back() += (total_bytes(transfer.pieces) + Copier::kFileAlignment - 1) /
+                      Copier::kFileAlignment * Copier::kFileAlignment;
+      in_file.emplace_back(&transfer, sizes.size() - 1);
     }
   if (in_file.empty()) return ok_status();
-  const std::string directory = directory_.path();
-  const auto file = std::make_shared<std::shared_ptr<BackupFile>>();
-  const DeviceThreads::Job make = [file, directory, size_bytes]() -> Status {
-    *file = AMEM_TRY(BackupFile::make(directory, size_bytes));
+  AMEM_TRY(reserve_descriptors(sizes.size()));
+  const auto files = std::make_shared<std::vector<std::shared_ptr<BackupFile>>>();
+  const DeviceThreads::Job make = [files, directory, sizes]() -> Status {
+    for (const size_t size_bytes : sizes)
+      files->push_back(AMEM_TRY(BackupFile::make(directory, size_bytes)));
     return ok_status();
   };
   AMEM_TRY(devices_.run({{transfers.begin()->first, make}},
                         ("the reservation of a backup file in " + directory).c_str(), deadline));
-  for (Transfer* const transfer : in_file) transfer->in_file.file = *file;
+  for (const auto& [transfer, number] : in_file) transfer->in_file.file = (*files)[number];
   return ok_status();
 }
 

@@ -21,7 +21,7 @@ Result<size_t> Session::trim_host_memory() {
   const Error in_use = make_error(
       ErrorKind::misuse, 0, "the host memory holds contents of released memory; resume first");
   for (const auto& [tag, state] : states())
-    if (state != SessionState::active) return in_use;
+    if (state != SessionState::active && state != SessionState::paused) return in_use;
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   // A copy of a pause that reached its deadline may still be running.
   AMEM_TRY(context_.devices.drain(devices(), deadline));

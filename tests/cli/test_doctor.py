@@ -189,10 +189,12 @@ def test_torch_memory_saver_beside_amem(amem, machine, tmp_path):
     )
 
 
-def test_library_of_the_wheel_in_place_of_torch_memory_savers(amem, machine, tmp_path):
+@pytest.mark.parametrize("folder", ["lib", "lib/.."])  # of amem's library: in the wheel, elsewhere
+def test_amems_library_in_place_of_torch_memory_savers(amem, machine, tmp_path, folder):
     library = tmp_path / "torch_memory_saver_hook_mode_preload.abi3.so"
     library.write_bytes((amem.folder / "sim" / "libnvidia-ml.so.1").read_bytes())
-    (tmp_path / "lib").symlink_to(amem.folder / "lib")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / folder / "libamem_nccl.so").symlink_to(amem.folder / "lib" / "libamem_nccl.so")
 
     assert "LD_PRELOAD" not in examine(amem, sys.executable, LD_PRELOAD=str(library), **machine)[1]
 

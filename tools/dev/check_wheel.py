@@ -147,12 +147,12 @@ def check(wheel, folder):
     expect(run([binaries / "python", "-c", saver], folder, AMEM_TMS="1", **simulated), "True amem.torch_memory_saver")
     preload = "from torch_memory_saver.utils import get_binary_path_from_package as path; "
     preload += "print(path('torch_memory_saver_hook_mode_preload'))"
-    expect(run([binaries / "python", "-c", preload], folder, AMEM_TMS="1", **simulated), str(package / "lib"))
+    expect(run([binaries / "python", "-c", preload], folder, AMEM_TMS="1", **simulated), str(package / PRELOAD))
     # As slime's actor_group.py looks for it.
     preload = "import os, torch_memory_saver as saver; "
     preload += "print(os.path.join(os.path.dirname(os.path.dirname(saver.__file__)), '%s'))" % PRELOAD
     library = run([binaries / "python", "-c", preload], folder, AMEM_TMS="1", **simulated).strip()
-    loaded = "import ctypes; print(hasattr(ctypes.CDLL(None), 'amemPause'))"
+    loaded = "import ctypes; process = ctypes.CDLL(None); print(hasattr(process, 'amemPause') and hasattr(process, 'tms_pause'))"
     expect(run([binaries / "python", "-c", loaded], folder, LD_PRELOAD=library, **simulated), "True")
     plugin = "import importlib.metadata as of; print(*of.distribution('amem').entry_points); import amem_vllm; amem_vllm.register()"
     expect(run([binaries / "python", "-c", plugin], folder), "amem_vllm:register")

@@ -6,11 +6,12 @@ import contextlib
 import os
 import tempfile
 import threading
+from typing import Any, Callable, ContextManager, Dict, Iterator, NamedTuple, Optional, Tuple
 
 from amem_flags import flag
 
 from .. import regions
-from ..calls import call, encoded
+from ..calls import call
 
 DEFAULT_TAG = "default"
 
@@ -20,11 +21,11 @@ def is_on(name: str) -> bool:
     return bool(flag(name))
 
 
-def kind_of(cpu_backup: bool, disk_backup: bool) -> int:
-    """amemKind_t of a region. The original keeps contents on disk in a directory below /tmp by default."""
+def backup_of(cpu_backup: bool, disk_backup: bool) -> Optional[str]:
+    """The backup of a region. The original keeps contents on disk in files below /tmp by default."""
     if disk_backup and not cpu_backup:
         _need_backup_directory()
-    return regions.kind_of("host" if cpu_backup else "disk" if disk_backup else None)
+    return "host" if cpu_backup else "disk" if disk_backup else None
 
 
 def _need_backup_directory() -> None:
@@ -35,35 +36,90 @@ def _need_backup_directory() -> None:
 
 
 def set_backup_directory(path: str) -> None:
-    """The directory is created if it does not exist."""
+    """Contents on disk are in files of this directory, tms_ and six other characters. The directory is created if it does not
+    exist."""
     global _has_backup_directory
     with contextlib.suppress(OSError):  # the next line says what is wrong with it
         os.makedirs(path, exist_ok=True)
-    regions.set_backup_directory(path)
+    call("amemSetBackupDirectory", os.fsencode(os.path.join(path, "tms_XXXXXX")))
     _has_backup_directory = True
 
 
 _has_backup_directory = False
 
 
-class ThreadConfig(threading.local):
-    """What the C functions of torch_memory_saver set for the calling thread: one entry of amem's stack of regions."""
+class Settings(NamedTuple):
+    """What the functions tms_set_... set for a thread."""
 
-    def __init__(self) -> None:
-        self.tag = DEFAULT_TAG
-        self.interesting = is_on("TMS_INIT_ENABLE")
-        self.cpu_backup = is_on("TMS_INIT_ENABLE_CPU_BACKUP")
-        self.disk_backup = is_on("TMS_INIT_ENABLE_DISK_BACKUP")
-        self.cpu_backup_backend = os.environ.get("TMS_INIT_CPU_BACKUP_BACKEND", "pinned")
-        self.is_open = False
+    tag: str
+    interesting: bool
+    cpu_backup: bool
+    disk_backup: bool
+    cpu_backup_backend: str
 
-    def apply(self) -> None:
-        self.close()
-        tag = encoded(self.tag) if self.interesting else None
-        call("amemBeginRegion", tag, kind_of(self.cpu_backup or tag is None, self.disk_backup))
-        self.is_open = True
+    def region(self) -> Optional[Tuple[str, Optional[str]]]:
+        """The tag and the backup of memory that the thread allocates; None if it has no tag."""
+        return (self.tag, backup_of(self.cpu_backup, self.disk_backup)) if self.interesting else None
 
-    def close(self) -> None:
-        if self.is_open:
-            call("amemEndRegion")
-        self.is_open = False
+
+class ThreadConfig:
+    """The settings of a thread. Where they differ from the region that it has opened, one of their own is open inside it."""
+
+    def __init__(self, changed: Callable[[Settings], None]) -> None:
+        on_cpu, on_disk = is_on("TMS_INIT_ENABLE_CPU_BACKUP"), is_on("TMS_INIT_ENABLE_DISK_BACKUP")
+        backend = os.environ.get("TMS_INIT_CPU_BACKUP_BACKEND") or "pinned"
+        self.settings = Settings(DEFAULT_TAG, is_on("TMS_INIT_ENABLE"), on_cpu, on_disk, backend)
+        self.returned: Dict[str, Any] = {}  # memory of texts that C functions have returned
+        self._changed = changed
+        self._opened = self.settings  # of the region
+        self._inner: Optional[ContextManager] = None
+        changed(self.settings)
+
+    def _close(self) -> None:
+        if self._inner is not None:
+            self._inner.__exit__(None, None, None)
+        self._inner = None
+
+    def set(self, wanted: Settings) -> None:
+        """Raises AmemError if there can be no such region; then the settings are those of the open one."""
+        if wanted.region() != self.settings.region():
+            self._close()
+            self.settings = self._opened
+            if wanted.region() != self._opened.region():
+                inner = regions.region(wanted.tag, backup=wanted.region()[1]) if wanted.interesting else regions.disable()
+                inner.__enter__()
+                self._inner = inner
+        self.settings = wanted
+        self._changed(wanted)
+
+    @contextlib.contextmanager
+    def within(self, **values: Any) -> Iterator[None]:
+        """In a region of this thread that has these settings."""
+        before = self.settings, self._opened, self._inner
+        self.settings = self._opened = self.settings._replace(**values)
+        self._inner = None
+        self._changed(self.settings)
+        try:
+            yield
+        finally:
+            self._close()
+            self.settings, self._opened, self._inner = before
+            self._changed(self.settings)
+
+
+class ThreadConfigs:
+    """Of all threads."""
+
+    def __init__(self, changed: Callable[[Settings], None]) -> None:
+        self._changed = changed
+        self._local = threading.local()
+        self._of_native_threads: Dict[int, ThreadConfig] = {}  # Python keeps no data between their calls
+
+    def current(self) -> ThreadConfig:
+        if isinstance(threading.current_thread(), threading._DummyThread):
+            owner, key = self._of_native_threads, threading.get_ident()
+        else:
+            owner, key = vars(self._local), "config"
+        if key not in owner:
+            owner[key] = ThreadConfig(self._changed)
+        return owner[key]

@@ -61,11 +61,12 @@ class NcclSettings {
   std::map<std::string, Setting> settings_;
 };
 
-/// amem's library, or the library in its wheel that loads it in the place of torch_memory_saver's.
+/// amem's library, or the library beside it that loads it in the place of torch_memory_saver's.
 bool is_amem(const std::string& library) {
   constexpr const char* kName = "libamem_nccl.so";
-  return library.find(kName) != library.npos ||
-         std::filesystem::exists(std::filesystem::path(library).parent_path() / "lib" / kName);
+  const std::filesystem::path folder = std::filesystem::path(library).parent_path();
+  return library.find(kName) != library.npos || std::filesystem::exists(folder / kName) ||
+         std::filesystem::exists(folder / "lib" / kName);
 }
 
 void add_preloads(Findings& findings, const Variables& variables) {

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""torch_memory_saver.entrypoint, implemented by amem."""
+
+import contextlib
+import json
+import logging
+import os
+import sys
+from typing import Any, Dict, Iterator, Optional, Tuple
+
+from .. import regions, torch_pools
+from ..calls import call, encoded
+from ..errors import AmemError
+from ..library import require_library, why_off
+from ..session import pause as _pause
+from ..session import resume as _resume
+from ..session import resume_on_call, state, trim_host_memory
+from .binary_wrapper import BinaryWrapper, Functions
+from .config import DEFAULT_TAG, backup_of, is_on, set_backup_directory
+from .hooks.base import HOOK_MODES
+from .preload import is_xpu
+
+_LOG = logging.getLogger("amem.torch_memory_saver")
+_NOT_TENSORS = ("nccl", "symmetric", "context")
+_WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS_NCCL pauses
+
+
+def _known() -> dict:
+    """The tags of this process and their memory."""
+    return json.loads(require_library().amemGetStatus()).get("tags", {})
+
+
+def _tags(tag: Optional[str], known: dict) -> list:
+    """The tags of amem for a tag of torch_memory_saver; None or "" is all of its tags."""
+    encoded(tag or "")
+    return [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
+
+
+def _refuse_expandable_segments() -> None:
+    """PyTorch maps them itself, past cudaMalloc. Regions have none, but nothing prevents them in TMS_INIT_ENABLE's."""
+    size = torch_pools.expandable_bytes()
+    if size > 0:
+        raise AmemError(
+            f"{size >> 20} MiB of PyTorch's memory are in expandable segments, which TMS_INIT_ENABLE does not cover: remove "
+            "expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF"
+        )
+
+
+def _check_backend(cpu: bool, backend: Optional[str]) -> None:
+    if backend is not None and not cpu:
+        raise ValueError("cpu_backup_backend requires enable_cpu_backup=True")
+    if backend is not None and is_xpu():
+        raise ValueError("cpu_backup_backend is not supported on XPU: amem needs a GPU of NVIDIA")
+    version = getattr(sys.modules.get("torch"), "version", None)
+    if backend == "mmap" and getattr(version, "hip", None):
+        raise ValueError("cpu_backup_backend='mmap' is not supported on ROCm: amem needs a GPU of NVIDIA")
+    if backend not in (None, "pinned", "mmap"):
+        raise ValueError(f"cpu_backup_backend is {backend!r}, not 'pinned' or 'mmap'")
+
+
+class _Pools(Dict[Tuple, Any]):
+    """Programs take the original's pools out of it to end them. amem's end with their memory."""
+
+    def pop(self, key: Tuple, default: Any = None) -> Any:
+        return default
+
+
+class _TorchMemorySaverImpl:
+    """What programs use of the original's class of this name."""
+
+    def __init__(self, saver: "TorchMemorySaver") -> None:
+        require_library()
+        self._mem_pools = _Pools()
+        self._saver = saver
+        try:
+            self._binary_wrapper = BinaryWrapper(saver)
+        except AmemError as error:  # of a call that the program has not made
+            reason = str(error).partition(" failed: ")[2]
+            if not reason:
+                raise
+            raise AmemError(f"torch_memory_saver cannot pause or resume in this process: {reason}", error.code) from None
+
+    @contextlib.contextmanager
+    def _with_region_config(
+        self,
+        tag: str,
+        enable_cpu_backup: bool,
+        cpu_backup_backend: Optional[str] = None,
+        enable_disk_backup: bool = False,
+    ) -> Iterator[None]:
+        """cudaMalloc() of the block has the tag, but PyTorch allocates from no other pool."""
+        functions = self._binary_wrapper.functions
+        values = {"tag": tag, "cpu_backup": enable_cpu_backup, "disk_backup": enable_disk_backup}
+        if cpu_backup_backend:
+            values["cpu_backup_backend"] = cpu_backup_backend
+        backup = backup_of(enable_cpu_backup, enable_disk_backup)
+        call("amemBeginRegion", encoded(tag), regions.kind_of(backup))
+        try:
+            with functions.config.within(interesting=True, **values):
+                yield
+        finally:
+            call("amemEndRegion")
+            self._saver._return_host_memory()
+
+
+class TorchMemorySaver:
+    """See torch_memory_saver. Errors are AmemError; nothing ends the process."""
+
+    def __init__(self) -> None:
+        self._impl: Optional[_TorchMemorySaverImpl] = None
+        self._returns_host_memory = False
+        self._has_warned = False
+
+    def _has_effect(self) -> bool:
+        """False, with one warning, where regions have no effect."""
+        reason = why_off()
+        if reason and not self._has_warned:
+            _LOG.warning("Regions have no effect, and pause() and resume() raise AmemError: %s", reason)
+            self._has_warned = True
+        return not reason
+
+    def _ensure_initialized(self) -> None:
+        if self._impl is None:
+            self._impl = _TorchMemorySaverImpl(self)
+            os.register_at_fork(after_in_child=lambda: setattr(self, "_impl", None))  # amem is inactive there
+
+    def _functions(self) -> Functions:
+        self._ensure_initialized()
+        return self._impl._binary_wrapper.functions
+
+    def _backend(self, cpu: bool, backend: Optional[str]) -> str:
+        """The backend of a region. Host memory of "mmap" is returned when it is not needed."""
+        _check_backend(cpu, backend)
+        backend = backend or self._functions().config.settings.cpu_backup_backend
+        self._returns_host_memory |= cpu and backend == "mmap"
+        return backend
+
+    @contextlib.contextmanager
+    def region(
+        self,
+        tag: str = DEFAULT_TAG,
+        enable_cpu_backup: bool = False,
+        enable_disk_backup: bool = False,
+        cpu_backup_backend: Optional[str] = None,
+    ) -> Iterator[None]:
+        """Memory that is allocated in the block has the tag. Contents are kept with one of the backups. Without a CUDA driver
+        and with AMEM_ENABLE=0 it has no effect, with a warning."""
+        encoded(tag)
+        _check_backend(enable_cpu_backup, cpu_backup_backend)
+        if not self._has_effect():
+            yield
+            return
+        if enable_cpu_backup and enable_disk_backup:
+            raise ValueError("enable_cpu_backup and enable_disk_backup exclude each other")
+        backend = self._backend(enable_cpu_backup, cpu_backup_backend)
+        values = {"cpu_backup": enable_cpu_backup, "disk_backup": enable_disk_backup, "cpu_backup_backend": backend}
+        with regions.region(tag, backup=backup_of(enable_cpu_backup, enable_disk_backup)):
+            with self._functions().config.within(tag=tag, interesting=True, **values):
+                yield
+
+    @contextlib.contextmanager
+    def cuda_graph(
+        self,
+        cuda_graph: Any,
+        pool: Any = None,
+        stream: Any = None,
+        capture_error_mode: str = "global",
+        tag: str = DEFAULT_TAG,
+        enable_cpu_backup: bool = False,
+        cpu_backup_backend: Optional[str] = None,
+    ) -> Iterator[None]:
+        """torch.cuda.graph(), whose private memory has the tag."""
+        options = {"pool": pool, "stream": stream, "capture_error_mode": capture_error_mode}
+        encoded(tag)
+        _check_backend(enable_cpu_backup, cpu_backup_backend)
+        if not self._has_effect():
+            with regions.cuda_graph(cuda_graph, **options):
+                yield
+            return
+        backend = self._backend(enable_cpu_backup, cpu_backup_backend)
+        values = {"cpu_backup": enable_cpu_backup, "disk_backup": False, "cpu_backup_backend": backend}
+        with regions.cuda_graph(cuda_graph, tag=tag, backup="host" if enable_cpu_backup else None, **options):
+            with self._functions().config.within(tag=tag, interesting=True, **values):
+                yield
+
+    @contextlib.contextmanager
+    def disable(self, dispose_mem_pool_after_use: bool = True) -> Iterator[None]:
+        """Memory that is allocated in the block is not paused."""
+        if not self._has_effect():
+            yield
+            return
+        with regions.disable(), self._functions().config.within(interesting=False):
+            yield
+
+    def pause(self, tag: Optional[str] = None) -> None:
+        """Releases the memory with this tag, or of all tags."""
+        self._ensure_initialized()
+        if is_on("TMS_INIT_ENABLE") and tag in (None, DEFAULT_TAG):
+            _refuse_expandable_segments()
+        known = _known()
+        tags = _tags(tag, known)
+        if tags:
+            _pause(*tags)
+        # A job sets AMEM_TMS_NCCL for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
+        # destroy their process groups before they pause, and recreate them before they resume.
+        others = [name for name in _WITH_NCCL if known.get(name, {}).get("resident_bytes", 0) > 0]
+        if os.environ.get("AMEM_TMS_NCCL") not in tags or not others:
+            return
+        try:
+            resume_on_call()  # for programs that know of no pause of NCCL
+            _pause(*others)
+        except AmemError as error:
+            if any(state(name) != "active" for name in others):
+                raise
+            _LOG.warning("Memory with the tags %s stays on the GPU: %s", ", ".join(others), error)
+
+    def resume(self, tag: Optional[str] = None) -> None:
+        """Restores the memory with this tag, or of all tags."""
+        functions = self._functions()
+        known = _known()
+        tags = _tags(tag, known)
+        # The memory with AMEM_TMS_NCCL's tag may have been freed since its pause.
+        nccl_with = os.environ.get("AMEM_TMS_NCCL")
+        if nccl_with and tag in (None, nccl_with):
+            tags += [name for name in _WITH_NCCL if name == "nccl" or name in known]
+        if tags:
+            _resume(*tags)
+        functions.drop_copies()
+        if not functions.tms_get_retain_cpu_backup():
+            self._return_host_memory()
+
+    def _return_host_memory(self) -> None:
+        """What holds no contents, for a program that has asked for it."""
+        of_process = is_on("TMS_INIT_ENABLE_CPU_BACKUP") and os.environ.get("TMS_INIT_CPU_BACKUP_BACKEND") == "mmap"
+        if self._returns_host_memory or of_process:
+            with contextlib.suppress(AmemError):  # all of it does
+                trim_host_memory()
+
+    @property
+    def enabled(self) -> bool:
+        return True
+
+    @property
+    def hook_mode(self) -> str:
+        raise AttributeError("hook_mode can only be set")
+
+    @hook_mode.setter
+    def hook_mode(self, hook_mode: str) -> None:
+        if hook_mode not in HOOK_MODES:
+            raise ValueError(f"hook_mode is {hook_mode!r}, not 'preload' or 'torch'")
+
+    @property
+    def memory_margin_bytes(self) -> int:
+        raise NotImplementedError("Only setter is supported")
+
+    @memory_margin_bytes.setter
+    def memory_margin_bytes(self, value: int) -> None:
+        self._functions().set_memory_margin_bytes(value)
+
+    @property
+    def retain_cpu_backup(self) -> bool:
+        """Whether get_cpu_backup() works after a resume. amem keeps its host memory for the next pause, unless this is
+        set: then a resume that retains nothing returns the host memory without contents."""
+        return self._functions().tms_get_retain_cpu_backup()
+
+    @retain_cpu_backup.setter
+    def retain_cpu_backup(self, value: bool) -> None:
+        self._returns_host_memory = True
+        self._functions().tms_set_retain_cpu_backup(value)
+
+    def get_cpu_backup(self, x: Any, zero_copy: bool = False) -> Any:
+        """The saved contents of a tensor on the CPU, of its pause or with retain_cpu_backup of the last one; None if there
+        are none. Raises AmemError if the tensor is not contiguous."""
+        if not x.is_contiguous():
+            raise AmemError("get_cpu_backup() needs a contiguous tensor")
+        try:
+            return regions.backup(x, copy=not zero_copy)
+        except AmemError:
+            return None
+
+    def set_disk_backup_dir(self, path: str) -> None:
+        """The directory for files with contents; it is created if it does not exist."""
+        self._ensure_initialized()
+        set_backup_directory(path)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""torch_memory_saver.hooks.mode_preload, implemented by amem."""
+
+import contextlib
+import os
+from typing import Iterator
+
+from ... import launch
+from ..preload import change_env, get_binary_path_from_package
+from .base import HookUtilBase
+
+_STEM = "torch_memory_saver_hook_mode_preload"
+
+
+class HookUtilModePreload(HookUtilBase):
+    def get_path_binary(self) -> str:
+        return str(get_binary_path_from_package(_STEM))
+
+
+@contextlib.contextmanager
+def configure_subprocess() -> Iterator[None]:
+    """Processes that are started in the block have amem, as torch_memory_saver."""
+    library, before = str(get_binary_path_from_package(_STEM)), os.environ.get("LD_PRELOAD")
+    variables = {**launch.env(), "AMEM_TMS": "1", "LD_PRELOAD": f"{library}:{before}" if before else library}
+    with contextlib.ExitStack() as changed:
+        for name, value in variables.items():
+            changed.enter_context(change_env(name, value))
+        yield
