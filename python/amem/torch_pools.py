@@ -16,7 +16,6 @@ Not public in PyTorch, read in 2.6 to 2.15:
 
 import contextlib
 import ctypes
-import inspect
 import logging
 import os
 import sys
@@ -67,12 +66,10 @@ class _Pool:
             self.is_released = True
 
     def segments(self, torch: Any) -> List[dict]:
-        known = inspect.signature(torch.cuda.memory_snapshot).parameters
-        if "include_traces" in known:
+        try:
             return torch.cuda.memory_snapshot(self.id, include_traces=False)
-        if known:
+        except TypeError:  # before 2.11
             return torch.cuda.memory_snapshot(self.id)
-        return [each for each in torch.cuda.memory_snapshot() if tuple(each["segment_pool_id"]) == tuple(self.id)]
 
 
 _mutex = threading.RLock()  # a region may end in a finalizer

@@ -8,8 +8,6 @@ import pytest
 from conftest import HEAD, ROOT
 
 # A pool of PyTorch does not end, so what is freed in it does not return to the device.
-pool_stays = pytest.mark.xfail(strict=True, reason="the pool of a region does not end with it")
-
 # As in a process that has the wheel.
 START = (ROOT / "python" / "amem_tms.pth").read_text()
 USE = START + HEAD + """
@@ -136,7 +134,6 @@ expect(holds(weights, 3) and holds(more, 4) and holds(layer, 2), "all are back")
 """)
 
 
-@pool_stays
 def test_disable_returns_its_memory_at_its_end(run):
     run("""
 weights = of(100 * MIB)
@@ -171,7 +168,6 @@ expect(holds(weights, 2), "weights")
 """)
 
 
-@pool_stays
 @pytest.mark.parametrize("paused", [False, True])
 def test_host_memory_leaves_with_its_tensor(run, paused):
     """The program retains copies, and frees a tensor: resumed, or paused."""
