@@ -46,7 +46,7 @@ TEST(KeptBytes, OfEverythingElseAreAllOnRequestToo) {
   EXPECT_EQ(total_bytes(live_ranges(local, true)), kAllFifos);
   // Windows and signals.
   for (const size_t size_bytes : {kAllFifos, 2 * kMiB})
-    EXPECT_EQ(total_bytes(live_ranges(exported(size_bytes, false)), true), size_bytes);
+    EXPECT_EQ(total_bytes(live_ranges(exported(size_bytes, false), true)), size_bytes);
 }
 
 }  // namespace
