@@ -144,7 +144,11 @@ def cuda_graph(graph, *, tag: str = "cuda_graph", backup: Optional[str] = "host"
         return
     torch_pools.check_backend()
     with torch_pools.graph_pool(torch, tag, kind, options.pop("pool", None)) as pool:
-        with torch.cuda.graph(graph, pool=pool, **options):
+        capture = torch.cuda.graph(graph, pool=pool, **options)
+        # PyTorch keeps the workspace of cuBLAS of a stream: that of the capture must not be the graph's.
+        with torch.cuda.stream(capture.capture_stream), contextlib.suppress(RuntimeError):
+            torch.cuda.current_blas_handle()
+        with capture:
             yield
 
 

@@ -164,6 +164,7 @@ def _regions(build: Path) -> list[Case]:
     return [
         case("regions", "regions"),
         case("regions_expandable", "regions", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
+        case("owners", "owners"),
         case("saver", "saver", AMEM_TMS="1"),
         case("saver_init", "saver_init", AMEM_TMS="1", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1"),
         case("ipc", "ipc"),
@@ -171,6 +172,7 @@ def _regions(build: Path) -> list[Case]:
         case("models", "models"),
         case("cycles", "cycles", "--cycles", "500", timeout_s=120),
         case("disks", "disks"),
+        case("owners_two_gpus", "owners", "second_gpu", gpus=2),
         case("two_gpus", "two_gpus", gpus=2),
     ]
 
