@@ -10,7 +10,7 @@ def install(meet):
     """`import torch.distributed` then finds it. `meet(count, group)`: an all-reduce of [number of ranks that failed]."""
     torch = sys.modules["torch"] = types.ModuleType("torch")
     torch.tensor = lambda values, device: values
-    torch.cuda = types.SimpleNamespace(is_available=lambda: False)
+    torch.cuda = types.SimpleNamespace(is_initialized=lambda: False)
     distributed = sys.modules["torch.distributed"] = torch.distributed = types.ModuleType("torch.distributed")
     distributed.group = types.SimpleNamespace(WORLD="all trainers")
     distributed.new_group = lambda backend: backend

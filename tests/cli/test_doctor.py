@@ -255,6 +255,11 @@ def test_python_without_pytorch(amem, machine, tmp_path):
     assert (code, found["PyTorch"]) == (0, ("note", "cannot be imported: ImportError: no CUDA here"))
 
 
+def test_jax(amem, machine, tmp_path):
+    (tmp_path / "jax.py").touch()
+    assert examine(amem, sys.executable, **machine)[1]["JAX"][0] == "note"
+
+
 def test_a_python_that_fails(amem, machine, tmp_path):
     (tmp_path / "torch.py").write_text("import os; os._exit(3)", encoding="utf-8")
     code, found = examine(amem, sys.executable, **machine)

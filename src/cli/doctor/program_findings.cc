@@ -27,8 +27,8 @@ constexpr int kProbeTimeoutMs = 120000;
 
 // Imports what a job imports, without a communicator and without a CUDA context.
 constexpr char kProbe[] = R"(
-import ctypes, json, sys
-seen = {'python': sys.version.split()[0], 'nccl': []}
+import ctypes, importlib.util, json, sys
+seen = {'python': sys.version.split()[0], 'nccl': [], 'jax': importlib.util.find_spec('jax') is not None}
 try:
     import torch
     seen['torch'] = torch.__version__
@@ -87,6 +87,10 @@ void add_python(Findings& findings, const std::string& python) {
          fmt::format("{} under amem {}", python,
                      outcome.failure.empty() ? "printed no result" : outcome.failure)});
   findings.push_back({ok, "Python", text_of(seen, "python") + ", " + python});
+  if (seen.value("jax", false))
+    findings.push_back({note, "JAX",
+                        "its arrays have no tag, also with amem run --tensors: they stay on the "
+                        "GPU; NCCL's memory is released"});
   const std::string torch_nccl = text_of(seen, "torch_nccl");
   if (const std::string error = text_of(seen, "error"); !error.empty())
     return findings.push_back({note, "PyTorch", "cannot be imported: " + error});
