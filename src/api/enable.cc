@@ -13,14 +13,12 @@
 #include "clients/symmetric/nvshmem_calls.h"
 #include "clients/symmetric/torch_calls.h"
 #include "clients/tensors/access_debug.h"
-#include "clients/tensors/blas_calls.h"
 #include "clients/tensors/memory_calls.h"
 #include "clients/tensors/runtime_calls.h"
 
 void amem::catch_calls() {
   note_standard_error();
   catch_runtime_calls();
-  catch_blas_calls();
   catch_memory_calls();
   catch_illegal_accesses();
   catch_torch_calls();

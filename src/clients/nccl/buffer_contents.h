@@ -17,8 +17,9 @@ inline constexpr size_t kHeaderBytes = 4096;
 /// p2p.cc@v2.28.9-1).
 inline constexpr size_t kP2pUnitBytes = size_t{2} << 20;
 
-/// The bytes of an allocation that survive a pause; the rest is zero afterwards. All bytes by default, because a message that was sent and not received is in its
-/// receiver's FIFO (docs/decisions/0008-fifos-are-kept.md).
+/// The bytes of an allocation that survive a pause; the rest is zero afterwards. All bytes by
+/// default, because a message that was sent and not received is in its receiver's FIFO
+/// (docs/decisions/0008-fifos-are-kept.md).
 ///
 /// `headers_only` (AMEM_NCCL_OFFLOAD_FREE_TAG=7): of P2P buffers with FIFOs, the headers. These are
 /// the buffers of NCCL that it exports and that are larger than kP2pUnitBytes (p2p.cc:410,491,

@@ -58,8 +58,8 @@ uint64_t open_region(Region region, Threads threads) {
   Regions& all = regions();
   MutexLock lock(all.mutex);
   g_has_regions = true;
-  all.open.push_back({++all.last, threads == Threads::all ? kAllThreads : this_thread(),
-                      std::move(region)});
+  all.open.push_back(
+      {++all.last, threads == Threads::all ? kAllThreads : this_thread(), std::move(region)});
   return all.last;
 }
 

@@ -25,6 +25,7 @@ enum RuntimeFunction {
   kIpcOpen,
   kIpcClose,
   kEnablePeer,
+  kSetWorkspace,
   kMallocOfPytorch,
   kFunctions
 };
@@ -34,6 +35,7 @@ constexpr std::array<const char*, kFunctions> kNames{"cudaMalloc",
                                                      "cudaIpcOpenMemHandle",
                                                      "cudaIpcCloseMemHandle",
                                                      "cudaDeviceEnablePeerAccess",
+                                                     "cublasSetWorkspace_v2",
                                                      "cudaMalloc"};
 
 /// cudaIpcMemHandle_t.
@@ -96,11 +98,19 @@ int enable_peer_entry(int peer, unsigned flags) {
   return enable_peer_access("cudaDeviceEnablePeerAccess", result, peer);
 }
 
+// PyTorch allocates the workspace of a stream with its first matrix product, in a region perhaps,
+// and uses it for all that follow, of cuBLASLt too (CublasHandlePool.cpp, CUDABlas.cpp@v2.11).
+template <size_t kLibrary>
+int set_workspace_entry(void* handle, void* workspace, size_t size_bytes) {
+  keep_resident(workspace, "a workspace of cuBLAS");
+  return g_real.call<kLibrary>(kSetWorkspace, handle, workspace, size_bytes);
+}
+
 constexpr auto kEntries = []<size_t kWhich, size_t kRuntime>() {
-  return std::get<kWhich>(std::make_tuple(malloc_entry<kRuntime>, free_entry<kRuntime>,
-                                          ipc_get_entry<kRuntime>, ipc_open_entry<kRuntime>,
-                                          ipc_close_entry<kRuntime>, enable_peer_entry<kRuntime>,
-                                          malloc_entry<kRuntime, current_region_of_pytorch>));
+  return std::get<kWhich>(std::make_tuple(
+      malloc_entry<kRuntime>, free_entry<kRuntime>, ipc_get_entry<kRuntime>,
+      ipc_open_entry<kRuntime>, ipc_close_entry<kRuntime>, enable_peer_entry<kRuntime>,
+      set_workspace_entry<kRuntime>, malloc_entry<kRuntime, current_region_of_pytorch>));
 };
 
 /// PyTorch's caching allocator shares memory among tensors that regions and other code allocate.

@@ -74,6 +74,13 @@ std::optional<int> close_exported(const char* call, DeviceAddress address) {
   return closed->ok() ? kSuccess : result_of(call, closed->error());
 }
 
+void keep_resident(const void* pointer, const char* because) {
+  TensorClient* const client = tensor_client();
+  const auto address = reinterpret_cast<DeviceAddress>(pointer);
+  if (client != nullptr && client->contains(address))
+    (void)client->make_persistent(address, because);
+}
+
 int enable_peer_access(const char* call, int result, int owner) {
   TensorClient* const client = tensor_client();
   if (client == nullptr || (result != kSuccess && result != kPeerAccessAlreadyEnabled))

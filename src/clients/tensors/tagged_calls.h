@@ -30,6 +30,9 @@ std::optional<int> export_tagged(const char* call, IpcHandleBytes* handle, Devic
 int open_exported(const char* call, DeviceAddress* address, const IpcHandleBytes& handle);
 std::optional<int> close_exported(const char* call, DeviceAddress address);
 
+/// If this is memory with a tag, it is never released from now on.
+void keep_resident(const void* pointer, const char* because);
+
 /// Completes cudaDeviceEnablePeerAccess() or cuCtxEnablePeerAccess(), which returned `result`, for
 /// memory with a tag of this device, or of the device of this context. CUDA does so for memory of
 /// its own functions only.
