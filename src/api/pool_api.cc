@@ -71,10 +71,11 @@ AMEM_API void amemPoolFree(void* pointer, ptrdiff_t, int, void*) {
   }
 #define AMEM_POOLS(digit)                                                                 \
   AMEM_POOL(digit##0)                                                                     \
-  AMEM_POOL(digit##1) AMEM_POOL(digit##2) AMEM_POOL(digit##3) AMEM_POOL(digit##4)         \
-      AMEM_POOL(digit##5) AMEM_POOL(digit##6) AMEM_POOL(digit##7) AMEM_POOL(digit##8)     \
-          AMEM_POOL(digit##9) AMEM_POOL(digit##a) AMEM_POOL(digit##b) AMEM_POOL(digit##c) \
-              AMEM_POOL(digit##d) AMEM_POOL(digit##e) AMEM_POOL(digit##f)
+  AMEM_POOL(digit##1)                                                                     \
+  AMEM_POOL(digit##2) AMEM_POOL(digit##3) AMEM_POOL(digit##4) AMEM_POOL(digit##5)         \
+      AMEM_POOL(digit##6) AMEM_POOL(digit##7) AMEM_POOL(digit##8) AMEM_POOL(digit##9)     \
+          AMEM_POOL(digit##a) AMEM_POOL(digit##b) AMEM_POOL(digit##c) AMEM_POOL(digit##d) \
+              AMEM_POOL(digit##e) AMEM_POOL(digit##f)
 AMEM_POOLS(0)
 AMEM_POOLS(1)
 AMEM_POOLS(2)

@@ -52,11 +52,13 @@ int make_context() {
   return g_real.call<kRuntime>(kFree, static_cast<void*>(nullptr));
 }
 
-template <size_t kRuntime, auto kFind = current_region>
+template <size_t kRuntime, size_t kWhich = kMalloc>
 int malloc_entry(void** pointer, size_t size_bytes) {
   const std::optional<Region> region =
-      pointer != nullptr && size_bytes > 0 ? tagged_region(kFind) : std::nullopt;
-  if (!region) return g_real.call<kRuntime>(kMalloc, pointer, size_bytes);
+      pointer != nullptr && size_bytes > 0
+          ? tagged_region(kWhich == kMalloc ? current_region : current_region_of_pytorch)
+          : std::nullopt;
+  if (!region) return g_real.call<kRuntime>(kWhich, pointer, size_bytes);
   if (const int made = make_context<kRuntime>(); made != kSuccess) return made;
   return allocate_in(*region, "cudaMalloc", reinterpret_cast<DeviceAddress*>(pointer), size_bytes);
 }
@@ -110,7 +112,7 @@ constexpr auto kEntries = []<size_t kWhich, size_t kRuntime>() {
   return std::get<kWhich>(std::make_tuple(
       malloc_entry<kRuntime>, free_entry<kRuntime>, ipc_get_entry<kRuntime>,
       ipc_open_entry<kRuntime>, ipc_close_entry<kRuntime>, enable_peer_entry<kRuntime>,
-      set_workspace_entry<kRuntime>, malloc_entry<kRuntime, current_region_of_pytorch>));
+      set_workspace_entry<kRuntime>, malloc_entry<kRuntime, kMallocOfPytorch>));
 };
 
 /// PyTorch's caching allocator shares memory among tensors that regions and other code allocate.
