@@ -17,7 +17,7 @@
 namespace amem::sim {
 namespace {
 
-constexpr uint64_t kMagic = 0x616d656d6d636173;
+constexpr uint64_t kMulticastMagic = 0x616d656d6d636173;
 
 // The object's pages follow its header at the next multiple of the granularity.
 constexpr uint64_t kPagesOffsetBytes = kGranularityBytes;
@@ -151,14 +151,14 @@ CuResult create_multicast(const CuMulticastProp& properties, BackingRef* object)
   header->device_count = properties.num_devices;
   header->size_bytes = properties.size_bytes;
   header->handle_types = properties.handle_types;
-  header->magic = kMagic;
+  header->magic = kMulticastMagic;
   *object = std::make_shared<Multicast>(std::move(memfd), header, properties_of(*header));
   return kSuccess;
 }
 
 bool import_multicast(int fd, BackingRef* object) {
   uint64_t magic = 0;
-  if (pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || magic != kMagic) return false;
+  if (pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || magic != kMulticastMagic) return false;
   UniqueFd memfd = keep_copy(fd);
   if (!memfd.valid()) return false;
   MulticastHeader* header = map_header(memfd.get());

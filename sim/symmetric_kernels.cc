@@ -66,7 +66,7 @@ CuResult launch(const Grid& grid, void** parameters, Operation* operation) {
   return kSuccess;
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kSymmetricKernels[] = {
     {"amem_symmetric_barrier", launch<&barrier_kernel>},
     {"amem_symmetric_put_signal", launch<&put_signal_kernel>},
     {"amem_symmetric_wait_signal", launch<&wait_signal_kernel>},
@@ -93,6 +93,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-std::span<const Kernel> symmetric_kernels() { return kKernels; }
+std::span<const Kernel> symmetric_kernels() { return kSymmetricKernels; }
 
 }  // namespace amem::sim

@@ -12,7 +12,7 @@
 namespace amem {
 namespace {
 
-Status allocate(void** pointer, size_t size_bytes) {
+Status allocate_symmetric(void** pointer, size_t size_bytes) {
   AMEM_TRY(check_pointer(pointer, "pointer"));
   *pointer = nullptr;
   Process& process = *AMEM_TRY(active_process());
@@ -64,7 +64,7 @@ int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint6
 using namespace amem;
 
 AMEM_API int amemSymmetricMalloc(void** pointer, size_t size_bytes) {
-  return result_of("amemSymmetricMalloc", allocate, pointer, size_bytes);
+  return result_of("amemSymmetricMalloc", allocate_symmetric, pointer, size_bytes);
 }
 
 AMEM_API int amemSymmetricFree(void* pointer) {

@@ -78,7 +78,6 @@ std::optional<size_t> cgroup_room(const std::string& folder, const CgroupVersion
   return *most - std::min(*most, taken);
 }
 
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr int kMostTouchers = 8;  // more threads do not zero pages faster in the kernel (measured)
 
 struct Touch {

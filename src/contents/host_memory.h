@@ -9,6 +9,8 @@
 
 namespace amem {
 
+constexpr size_t kHugePage = size_t{2} << 20;
+
 /// The bytes that this process can still allocate before the kernel must end a process:
 /// MemAvailable (proc(5)), or less if a memory cgroup of this process has less left (cgroup v2 or
 /// v1; page cache counts as free). SIZE_MAX if the kernel reports nothing. Reads files below

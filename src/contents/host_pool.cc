@@ -18,7 +18,6 @@ namespace amem {
 namespace {
 
 constexpr size_t kGranule = 4096;
-constexpr size_t kHugePage = size_t{2} << 20;
 /// A minimum, because each region is registered separately.
 constexpr size_t kSmallestRegion = size_t{64} << 20;
 /// How long others may take to use what they have reserved.

@@ -19,7 +19,7 @@ namespace amem {
 namespace {
 
 using enum Finding::Verdict;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 // The NCCL versions that README names, as ncclGetVersion() returns them.
 constexpr int kOldestNccl = 21900, kNewestNccl = 23299;

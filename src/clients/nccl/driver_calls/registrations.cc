@@ -78,7 +78,7 @@ Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word 
 }
 
 template <auto& kReal>
-constexpr auto kHooks = []<size_t kRow, size_t>() { return hooked_function<kReal, kRow>; };
+constexpr auto kHooked = []<size_t kRow, size_t>() { return hooked_function<kReal, kRow>; };
 
 /// The row of the function; the number of rows for other names.
 size_t row_of(const char* name) {
@@ -89,7 +89,7 @@ size_t row_of(const char* name) {
 
 /// For the images other than NCCL. A second definition of a function is not intercepted.
 constinit NamedFunctions g_registrations{kFunctionNames,
-                                         entry_of<g_real_of_others, kHooks<g_real_of_others>>};
+                                         entry_of<g_real_of_others, kHooked<g_real_of_others>>};
 
 // --- Tables of plugins
 
@@ -163,8 +163,8 @@ AMEM_NOT_ANALYSED Word hooked_register(Word comm, Word address, Word size, Word 
 
 template <size_t kOffset, size_t... kTables>
 Word hook_of(size_t table, std::index_sequence<kTables...>) {
-  constexpr Register* kHooks[] = {&hooked_register<kTables, kOffset>...};
-  return reinterpret_cast<Word>(kHooks[table]);
+  constexpr Register* kByTable[] = {&hooked_register<kTables, kOffset>...};
+  return reinterpret_cast<Word>(kByTable[table]);
 }
 
 void fill(Table& table, size_t index) {
@@ -220,7 +220,7 @@ void* registration_hook(const char* name, void* real) {
   const size_t row = row_of(name);
   if (row == kFunctionNames.size()) return table_hook(name, real);
   g_real_of_nccl.set(row, reinterpret_cast<Word>(real));
-  return const_cast<void*>(entry_of<g_real_of_nccl, kHooks<g_real_of_nccl>>(row, 0));
+  return const_cast<void*>(entry_of<g_real_of_nccl, kHooked<g_real_of_nccl>>(row, 0));
 }
 
 void catch_registrations() { intercept_names(g_registrations); }
