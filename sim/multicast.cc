@@ -158,7 +158,8 @@ CuResult create_multicast(const CuMulticastProp& properties, BackingRef* object)
 
 bool import_multicast(int fd, BackingRef* object) {
   uint64_t magic = 0;
-  if (pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || magic != kMulticastMagic) return false;
+  if (pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || magic != kMulticastMagic)
+    return false;
   UniqueFd memfd = keep_copy(fd);
   if (!memfd.valid()) return false;
   MulticastHeader* header = map_header(memfd.get());
