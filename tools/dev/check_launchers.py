@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import slurm_cluster
-from check_torch import make_environment as make_torch
+from torch_environment import make_environment as make_torch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 JOB = ROOT / "tests" / "launchers" / "job.py"

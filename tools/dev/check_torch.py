@@ -3,9 +3,8 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Imports PyTorch wheels with and without amem, on a machine without a GPU, and prints a table.
 
-Each version has a virtual environment in build/torch/VERSION, created once: the plain CUDA wheels that torch requires,
-except those that `import torch` does not need. torch.cuda.nccl.unique_id() must end in the same way with amem as without it.
-amem must have patched libtorch_cuda's slots of NCCL's functions, counted the call, and patched libc10_cuda's slots of the
+Each version has a virtual environment, created once (torch_environment.py). torch.cuda.nccl.unique_id() must end in the same
+way with amem as without it. amem must have patched libtorch_cuda's slots of NCCL's functions, counted the call, and patched libc10_cuda's slots of the
 CUDA runtime's allocator and of its look-ups of the driver. Exit code 1 otherwise. Then tests/torch runs with each version on
 the simulated GPU; its tests of known faults are expected to fail, and must be changed when they do not.
 """
@@ -17,12 +16,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from torch_environment import FOLDER, make_environment, run_tests
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 VERSIONS = ("2.11", "2.12", "2.13", "2.14", "newest")
-NOT_FOR_IMPORT = {
-    "triton", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec", "filelock",
-    "setuptools", "cuda-bindings", "cuda-pathfinder", "cuda-toolkit",
-}  # fmt: skip
 CALL = "print(len(torch.cuda.nccl.unique_id()), torch.cuda.nccl.version())"
 # What amem caught: the slots of NCCL's functions in libtorch_cuda, and the call's way through its door.
 EVIDENCE = """
@@ -57,27 +54,6 @@ def run(command, **settings):
     return done.returncode, done.stdout.strip(), (done.stderr.strip().splitlines() or [""])[-1]
 
 
-def make_environment(version, folder):
-    """The Python of a virtual environment that can import this torch."""
-    python = folder / "bin" / "python"
-    if (folder / "complete").exists():
-        return python
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    wanted = "torch" if version == "newest" else f"torch=={version}.*"
-    report = folder / "requirements.json"
-    subprocess.run([*pip, "--dry-run", "--ignore-installed", "--report", report, wanted], check=True)
-    resolved = [each["metadata"] for each in json.loads(report.read_text())["install"]]
-    wheels = [
-        f"{each['name']}=={each['version']}"
-        for each in resolved
-        if each["name"].lower().replace("_", "-") not in NOT_FOR_IMPORT
-    ]
-    subprocess.run([*pip, "--no-cache-dir", "--no-deps", *wheels], check=True)
-    (folder / "complete").touch()
-    return python
-
-
 def ways(build, python):
     """(name, command, variables, evidence) of each way to run the call; the first is without amem."""
     plain = f"import torch; {CALL}\n{EVIDENCE}"
@@ -107,18 +83,10 @@ def check_version(build, version, folder):
     return same
 
 
-def run_tests(build, python):
-    """Whether tests/torch passes with this PyTorch."""
-    runner = subprocess.run(["bash", ROOT / "tools/dev/python_with.sh", "pytest"], capture_output=True, text=True, check=True)
-    command = [runner.stdout.strip(), "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/torch"]
-    variables = {**os.environ, "AMEM_TEST_TORCH": str(python), "AMEM_TEST_BUILD": str(build)}
-    return subprocess.run(command, env=variables, check=False).returncode == 0
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build/dev")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build/torch", help="virtual environments")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="virtual environments")
     parser.add_argument("versions", nargs="*", default=VERSIONS, help="e.g. 2.14, newest")
     options = parser.parse_args()
     build, folder = options.build_dir.resolve(), options.folder.resolve()
@@ -126,7 +94,7 @@ def main():
         sys.exit(f"{build} has no bin/amem: build it first")
     folder.mkdir(parents=True, exist_ok=True)
     results = [check_version(build, version, folder / version) for version in options.versions]
-    results += [run_tests(build, folder / version / "bin/python") for version in options.versions]
+    results += [run_tests(build, folder / version / "bin/python") == 0 for version in options.versions]
     sys.exit(0 if all(results) else 1)
 
 
