@@ -18,5 +18,5 @@ function(headers_alone target root)
   # AMEM_SEEDED_FAULTS and the like stay off: what ships is what has to stand alone.
   target_include_directories(${target} PRIVATE ${root}/include ${root}/src)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -O0 -g0)
-  set_target_properties(${target} PROPERTIES CXX_STANDARD 20 C_STANDARD 11 CXX_EXTENSIONS OFF C_EXTENSIONS OFF)
+  set_target_properties(${target} PROPERTIES CXX_STANDARD 20 C_STANDARD 11 CXX_EXTENSIONS OFF C_EXTENSIONS OFF UNITY_BUILD OFF)
 endfunction()
