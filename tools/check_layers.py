@@ -19,7 +19,7 @@ import sys
 import markdown_text
 import source_tree
 
-OUTSIDE = ("tests", "sim", "jobs", "bench", "examples")
+OUTSIDE = ("tests", "sim", "jobs", "bench", "examples", "cycles")
 
 # What, how it looks in code, where it may stand, why.
 HOMES = (

@@ -170,6 +170,16 @@ AMEM_API size_t amemGetStructBytes(const char* name) {
   return 0;
 }
 
+AMEM_API void amemOnNcclCall(amemNcclObserver_t observer) {
+  const amem::NoCancellation no_cancellation;
+  amem::g_nccl_observer = observer;
+}
+
+AMEM_API void amemLogWarning(const char* text) {
+  const amem::NoCancellation no_cancellation;
+  if (text != nullptr) AMEM_LOG(warn, -1, "%s", text);
+}
+
 AMEM_API const char* amemGetLastError(void) { return amem::last_error_text(); }
 
 AMEM_API const char* amemGetVersion(void) { return AMEM_VERSION; }
