@@ -2,45 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The executor's part of a resume: memory and contents back.
 #include <algorithm>
-#include <cstring>
 
 #include "base/nvtx_range.h"
-#include "base/seeded_fault.h"
-#include "base/step_point.h"
+#include "base/test_seam.h"
 #include "engine/executor.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
 
 using enum BackingState;
-
-namespace {
-
-constexpr size_t kHeadBytes = 4096;
-
-/// For a seeded fault: restores exported buffers without their first bytes.
-void zero_headers(const Backing& backing, const AllocationMap& allocations) {
-  if (backing.saved == nullptr || backing.saved_file.file != nullptr) return;
-  for (const CopyRange& range : copy_ranges(backing.saved_pieces, *backing.saved))
-    for (const auto& [offset_bytes, id] : backing.allocations) {
-      const Allocation& allocation = allocations.at(id);
-      const bool within = offset_bytes >= range.offset_bytes &&
-                          offset_bytes < range.offset_bytes + range.on_host.size_bytes;
-      if (within && allocation.is_buffer && allocation.nonce != 0)
-        memset(range.on_host.base + (offset_bytes - range.offset_bytes), 0, kHeadBytes);
-    }
-}
-
-/// For a seeded fault: exchanges the contents of two addresses.
-void exchange_ends(const Transfer& transfer) {
-  if (transfer.on_host == nullptr || transfer.in_file.file != nullptr ||
-      total_bytes(transfer.pieces) < 2 * kHeadBytes)
-    return;
-  unsigned char* const last = transfer.on_host->back().end() - kHeadBytes;
-  std::swap_ranges(last, last + kHeadBytes, transfer.on_host->front().base);
-}
-
-}  // namespace
 
 Status Executor::create(BackingId id, std::vector<BackingId>* begun) {
   MutexLock lock(registry_.mutex);
@@ -66,7 +36,6 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
     const Placement* const placement = backing->placement_for_copies();
     if (placement == nullptr) return;
     if (is_discarded(*backing, registry_.allocations())) return;
-    if (seeded_fault("skip_headers")) zero_headers(*backing, registry_.allocations());
     transfer.backing = id;
     transfer.address = placement->address;
     transfer.size_bytes = backing->size_bytes;
@@ -75,11 +44,11 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
       transfer.in_file = backing->saved_file;
       transfer.pieces = backing->saved_pieces;
     }
+    seeded_damage(*backing, registry_.allocations(), transfer);
     transfer.filled = backing->filled;
     transfer.under_way = keep_mapped(*backing);
     device = backing->device();
   }
-  if (seeded_fault("other_address")) exchange_ends(transfer);
   report->copied_bytes += total_bytes(transfer.pieces) - *transfer.filled;
   need_copier(device);
   copies.add(device, std::move(transfer));
@@ -91,7 +60,7 @@ Status Executor::create_each(const Plan& plan, CopyPipeline& copies, std::vector
   for (const BackingId id : by_saved_share(plan, true)) {
     AMEM_TRY(create(id, begun));
     fill(id, copies, report);
-    step_point(StepPoint::resume_half_created);
+    step_point("resume_half_created");
   }
   return ok_status();
 }
@@ -167,7 +136,7 @@ Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhil
     return created;
   }
   filling_->finish();
-  step_point(StepPoint::resume_created);
+  step_point("resume_created");
   meanwhile();
   Status filled = filling_->wait_for_all(deadline);
   filling_->stop();

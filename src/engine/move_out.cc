@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The executor's part of a pause: contents to the host, memory away.
 #include "base/nvtx_range.h"
-#include "base/step_point.h"
+#include "base/test_seam.h"
 #include "engine/executor.h"
 #include "memory/backing_state.h"
 #include "memory/backing_steps.h"
@@ -72,7 +72,7 @@ Status Executor::release_each(const std::vector<BackingId>& order, CopyPipeline&
     AMEM_TRY(exiting_.check());
     const Stopwatch watch(&report->memory_ms);
     AMEM_TRY(release(id));
-    step_point(StepPoint::pause_half_released);
+    step_point("pause_half_released");
   }
   return ok_status();
 }
@@ -91,7 +91,7 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
   TransfersByDevice transfers = std::move(*found);
   AMEM_TRY(reserve(transfers, deadline));
   AMEM_TRY(take_blocks(&transfers, deadline, &report->copied_bytes));
-  step_point(StepPoint::pause_room_taken);
+  step_point("pause_room_taken");
   std::map<BackingId, std::pair<int, Transfer>> of_backings;
   for (auto& [device, of_device] : transfers)
     for (Transfer& transfer : of_device) {

@@ -9,8 +9,7 @@
 
 #include "base/descriptor_limit.h"
 #include "base/log.h"
-#include "base/seeded_fault.h"
-#include "base/step_point.h"
+#include "base/test_seam.h"
 #include "memory/backing_state.h"
 #include "memory/backing_steps.h"
 #include "sharing/token.h"
@@ -67,7 +66,7 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& fr
 }
 
 void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch) {
-  step_point(StepPoint::fetch_asked);
+  step_point("fetch_asked");
   Fetched answer;
   std::vector<UniqueFd> fds;
   // Decided and queued with one lock: the importer must not receive `paused` after a restore.
@@ -191,7 +190,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
   for (const Tag& tag : tags)
     if (Client* client = context_.clients.of(tag))
       tell_bystanders(tag, client->scope(), asked, bound.contains(tag), deadline, replies);
-  step_point(StepPoint::pause_asked);
+  step_point("pause_asked");
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   return replies->wait(deadline,
                        "a pause waits for processes that map memory of this one, whose GPUs may be "

@@ -8,8 +8,7 @@
 
 #include "base/log.h"
 #include "base/nvtx_range.h"
-#include "base/seeded_fault.h"
-#include "base/step_point.h"
+#include "base/test_seam.h"
 #include "memory/backing_state.h"
 #include "memory/backing_steps.h"
 
@@ -139,12 +138,12 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
   workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request),
                                  notices = std::move(notices)] {
     if (context_.exiting) return;
-    step_point(StepPoint::revoke_asked);
+    step_point("revoke_asked");
     const NvtxRange range("revoke");
     Revoked answer = carry_out_revoke(owner, request, notices, deadline);
     end_revoke(owner.instance, request, answer.revoked);
     if (!answer.revoked && context_.exiting) return;
-    step_point(StepPoint::revoke_unmapped);
+    step_point("revoke_unmapped");
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
   });
 }
@@ -175,7 +174,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
   const Tags tags(request.tags.begin(), request.tags.end());
   const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
   AMEM_TRY(quiesce(tags, request.scope, deadline));
-  step_point(StepPoint::revoke_drained);
+  step_point("revoke_drained");
 
   MutexLock lock(context_.registry.mutex);
   AMEM_TRY(check_not_registered(owner, tags, staying));
@@ -190,7 +189,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
     *untouched = false;
     AMEM_TRY(unmap_backing(context_.driver, *import));
     if (import->state == mapped) AMEM_TRY(change_state(*import, revoked));
-    step_point(StepPoint::revoke_half_unmapped);
+    step_point("revoke_half_unmapped");
   }
   return ok_status();
 }
@@ -210,10 +209,10 @@ void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore mes
         const bool is_importer = !message.backings.empty();
         std::optional<NvtxRange> range;
         if (is_importer) range.emplace("restore");
-        if (is_importer) step_point(StepPoint::restore_arrived);
+        if (is_importer) step_point("restore_arrived");
         const Status status = map_again(owner.instance, message, *shared, notice);
         if (!status.ok() && context_.exiting) return;
-        if (is_importer) step_point(StepPoint::restore_mapped);
+        if (is_importer) step_point("restore_mapped");
         Restored answer{status.ok(), status.ok() ? std::string() : status.error().message};
         context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
       });
@@ -229,7 +228,7 @@ Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
     AMEM_TRY(context_.exiting.check());
     AMEM_TRY(import_backing(context_.driver, *import, fds[i].get()));
     if (import->state == revoked) AMEM_TRY(change_state(*import, mapped));
-    step_point(StepPoint::restore_half_mapped);
+    step_point("restore_half_mapped");
   }
   return ok_status();
 }
