@@ -12,7 +12,6 @@
 #include "api/calls.h"
 #include "api/interposition_report.h"
 #include "api/process.h"
-#include "base/environment.h"
 #include "base/last_error.h"
 #include "base/system_call.h"
 #include "base/thread_value.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.h"
 #include "base/test_seam.h"
 #include "contents/zero_pages.h"
 #include "driver/device_work.h"
