@@ -293,4 +293,46 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
   workers_.post(owner.instance, end);
 }
 
+// --- IPC handles, which have no room for a token
+
+Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
+  const auto replies = std::make_shared<Replies>();
+  const auto token = std::make_shared<UniqueFd>();
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  const std::string name = process_text(wanted.owner_pid);
+  replies->expect(name);
+  context_.peers.load()->call(wanted.owner, TokenQuery{wanted.allocation, wanted.nonce}, {},
+                              deadline, [replies, token, name](Result<Received> reply) {
+                                replies->heard(name);
+                                if (!reply.ok())
+                                  return replies->failed(reply.error().message, reply.error().kind);
+                                if (reply.value().fds.empty())
+                                  return replies->failed("its owner does not know it");
+                                *token = std::move(reply.value().fds.front());
+                                replies->succeeded();
+                              });
+  AMEM_TRY(replies->wait(deadline, kImportWaits));
+  return std::move(*token);
+}
+
+Result<DriverHandle> Imports::import_ipc_handle(const IpcHandle& wanted) {
+  if (wanted.owner == context_.self) {
+    MutexLock lock(context_.registry.mutex);
+    return import_own(wanted.allocation, wanted.nonce);
+  }
+  const Result<UniqueFd> fd = ask_for_token(wanted);
+  std::optional<Token> token = fd.ok() ? read_token(fd.value().get()) : std::nullopt;
+  if (token.has_value() && (token->owner != wanted.owner || token->allocation != wanted.allocation))
+    token.reset();
+  Result<DriverHandle> imported = token.has_value() ? import(*token)
+                                  : fd.ok() ? make_error(ErrorKind::protocol, 0, "it has no token")
+                                            : Error(fd.error());
+  if (imported.ok()) return imported;
+  Error error = make_error(ErrorKind::driver, result_of(imported.error()),
+                           "cannot open an IPC handle of process %d: %s", wanted.owner_pid,
+                           imported.error().message.c_str());
+  AMEM_LOG(error, -1, "%s", error.message.c_str());
+  return error;
+}
+
 }  // namespace amem
