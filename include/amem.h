@@ -174,6 +174,27 @@ int amemResumeOnCall(int enable);
  * default: only while the memory is paused. Returns as amemMalloc(). */
 int amemRetainBackups(int retain);
 
+/* A call of NCCL that starts work, or the end of a group. */
+typedef struct {
+  const void* communicator; /* an ncclComm_t; NULL at the end of a group and after an error */
+  char id[33];              /* of the communicator, the same for all its ranks; "" if not known */
+  int ranks;                /* number of ranks of the communicator; 0 if not known */
+  int is_in_group;          /* the group of the calling thread is still open */
+  int has_captured; /* work that the thread has started since its last call outside groups was
+                       captured into a CUDA graph */
+  int has_ended;    /* it is no such call: the application ends the communicator */
+} amemNcclCall_t;
+typedef int (*amemNcclObserver_t)(const amemNcclCall_t* call);
+
+/* From now on, `observer` runs after each such call, on its thread, before it returns. It may pause
+ * and resume if the thread is in no group. NCCL calls of other threads wait until it has returned
+ * if the process is paused. The call of NCCL returns its result if that is not 0. NULL: none. There
+ * is one observer in a process, such as libamem_cycles.so (AMEM_CYCLE_EVERY). */
+void amemOnNcclCall(amemNcclObserver_t observer);
+
+/* Writes a line to the log if AMEM_LOG is 2 or greater. Ignores NULL. */
+void amemLogWarning(const char* text);
+
 /* The directory for the contents of amemKindDisk, in place of that of AMEM_BACKUP_DIR; choose one
  * on a local disk. Files have no names and end with the process. If the path ends with XXXXXX, it
  * is the name of files instead: each allocation gets one at its pause, with other characters in

@@ -53,7 +53,7 @@ class RankProcess {
   /// The last bytes that the process has written to standard error.
   std::string log(off_t most_bytes = 4000) const;
   /// "rank 4711: waits at 'pause', last step pause_asked". A library built with AMEM_SEEDED_FAULTS
-  /// reports steps (src/base/step_points.def); others report none.
+  /// reports steps (tests/faults/step_points.def); others report none.
   std::string where() const;
 
  private:

@@ -24,9 +24,9 @@
 #include "jobs/thread_orders.h"
 
 #ifdef __SANITIZE_THREAD__
-// A test sets AMEM_TEST_STEP_POINT while other threads look it up (seeded_fault.h).
+// A test sets AMEM_TEST_STEP_POINT while other threads look it up (base/test_seam.h).
 extern "C" [[gnu::visibility("default")]] const char* __tsan_default_suppressions() {
-  return "race:amem::seeded_signal\n";
+  return "race:amem::step_point\n";
 }
 #endif
 

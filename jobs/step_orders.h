@@ -7,7 +7,7 @@
 namespace jobs {
 
 /// Commands that stop a thread at a step point of a library with seeded faults
-/// (base/seeded_fault.h).
+/// (base/test_seam.h).
 ///
 /// `hold_at POINT [N]`: the thread that reaches this point for the N-th time stays there until
 /// `go_on`. `held` returns whether one does.

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CODE_FOLDERS = ("src", "sim", "jobs", "tests", "bench", "demo", "include", "examples")
+CODE_FOLDERS = ("src", "sim", "jobs", "tests", "bench", "demo", "include", "examples", "cycles")
 ALL_FOLDERS = CODE_FOLDERS + ("python", "tools", "cmake", "docs", ".ci")
 CXX_SUFFIXES = (".h", ".cc", ".c")
 

@@ -117,6 +117,8 @@ ROWS = {
     "amemMalloc": ("c_int", [("[None, c_size_t(1), b't', 0]", "FAILS"), ("[OUT, c_size_t(0), b't', 0]", "FAILS"), ("[OUT, c_size_t(HUGE), b't', 0]", "FAILS"),
                              ("[OUT, c_size_t(1 << 62), b't', 0]", "FAILS"), ("[OUT, c_size_t(1), None, 0]", "FAILS"), ("[OUT, c_size_t(1), BAD, 0]", "FAILS"),
                              ("[OUT, c_size_t(1), LONG, 0]", "FAILS"), ("[OUT, c_size_t(1), b't', -1]", "FAILS"), ("[OUT, c_size_t(1), b't', MAX]", "FAILS")]),
+    "amemLogWarning": ("None", [("[None]", "ANY"), ("[LONG]", "ANY"), ("[BAD]", "ANY")]),
+    "amemOnNcclCall": ("None", [("[None]", "ANY")]),
     "amemPause": ("c_int", [("[b'']", "FAILS"), ("[b',']", "FAILS"), ("[b't,']", "FAILS"), ("[BAD]", "FAILS"), ("[LONG]", "FAILS"), ("[b'context']", "FAILS")]),
     "amemPrepareHostMemory": ("c_int", [("[c_uint64(HUGE)]", "FAILS"), ("[c_uint64((1 << 50) + 1)]", "FAILS"), ("[c_uint64(0)]", "0")]),
     "amemReadBackup": ("c_int", [("[None, P, c_size_t(1)]", "FAILS"), ("[None, P, c_size_t(0)]", "FAILS"), ("[OUT, None, c_size_t(1)]", "FAILS"),

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "api/process.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,14 @@ std::string* g_why_off = nullptr;  // set once, then constant
 
 Status resume_nccl() { return resume_process(selection_of_nccl()); }
 
-Cycles::Settings cycle_settings() {
-  return {environment().cycle_every, environment().timeout_ms,
-          [] { return pause_process(selection_of_nccl()); }, resume_nccl};
+/// The library beside this one that pauses between calls.
+void load_cycles() {
+  Dl_info here{};
+  (void)dladdr(&g_once, &here);
+  std::string path = here.dli_fname != nullptr ? here.dli_fname : "";
+  path = path.substr(0, path.rfind('/') + 1) + "libamem_cycles.so";
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
+    AMEM_LOG(warn, -1, "AMEM_CYCLE_EVERY: no pauses: %s", dlerror());
 }
 
 }  // namespace
@@ -41,7 +47,7 @@ Process::Process(const Driver& driver)
     : driver_(driver),
       nccl_(driver_, registry_,
             {environment().gate_timeout_ms, environment().free_tag == 7, [this] { meet_peers(); },
-             cycle_settings(), resume_nccl,
+             resume_nccl,
              [this](const InstanceId& member) {
                engine_.peers.load()->send(member, ResumeRequest{kNcclTag}, {});
              }}),
@@ -92,6 +98,7 @@ Process* Process::build() {
   static Process* const process = new Process(driver.value());
   static const pid_t pid = getpid();
   install_hooks(&process->hooks_);
+  if (environment().cycle_every > 0) load_cycles();
   pthread_atfork(nullptr, nullptr, [] {
     Process* self = made_.load();
     if (self == nullptr) return;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 
 #include "clients/nccl/hook_context.h"
 #include "clients/nccl/nccl_client.h"

@@ -12,7 +12,6 @@
 #include "api/calls.h"
 #include "api/interposition_report.h"
 #include "api/process.h"
-#include "base/environment.h"
 #include "base/last_error.h"
 #include "base/system_call.h"
 #include "base/thread_value.h"
@@ -168,6 +167,16 @@ AMEM_API size_t amemGetStructBytes(const char* name) {
   if (wanted == "amemGroup_t") return sizeof(amemGroup_t);
   if (wanted == "amemSymmetricInfo_t") return sizeof(amemSymmetricInfo_t);
   return 0;
+}
+
+AMEM_API void amemOnNcclCall(amemNcclObserver_t observer) {
+  const amem::NoCancellation no_cancellation;
+  amem::g_nccl_observer = observer;
+}
+
+AMEM_API void amemLogWarning(const char* text) {
+  const amem::NoCancellation no_cancellation;
+  if (text != nullptr) AMEM_LOG(warn, -1, "%s", text);
 }
 
 AMEM_API const char* amemGetLastError(void) { return amem::last_error_text(); }

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cinttypes>
 #include <cstring>
 #include <filesystem>
 #include <system_error>

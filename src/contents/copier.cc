@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.h"
-#include "base/seeded_fault.h"
+#include "base/test_seam.h"
 #include "contents/zero_pages.h"
 #include "driver/device_work.h"
 

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "base/exit_flag.h"

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <vector>
 
 #include "contents/copier.h"
 #include "driver/device_threads.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "base/seeded_fault.h"
+#include "base/test_seam.h"
 #include "driver/device_work.h"
 
 namespace amem {

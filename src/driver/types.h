@@ -12,7 +12,7 @@ struct CUmod_st;
 struct CUfunc_st;
 
 /// Declarations of the CUDA driver's types that amem uses, so that amem builds without CUDA.
-/// cuda_abi_check.cc compares them with the toolkit's cuda.h if there is one.
+/// types_test.cc compares them with the toolkit's cuda.h if there is one.
 namespace amem {
 
 using DriverResult = int;             ///< CUresult

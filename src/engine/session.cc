@@ -5,12 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cinttypes>
 
 #include "base/log.h"
 #include "base/nvtx_range.h"
-#include "base/seeded_fault.h"
-#include "base/step_point.h"
+#include "base/test_seam.h"
 #include "engine/out_of_memory.h"
 #include "engine/statistics.h"
 #include "memory/backing_steps.h"
@@ -141,9 +139,9 @@ Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* repo
   const Phase phase("pause: wait", &report->wait_ms);
   if (!seeded_fault("leave_gate_open"))
     for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->quiesce(deadline));
-  step_point(StepPoint::pause_gate_closed);
+  step_point("pause_gate_closed");
   AMEM_TRY(context_.devices.drain(devices(), deadline));
-  step_point(StepPoint::pause_drained);
+  step_point("pause_drained");
   // Checks the limits before any peer is asked.
   AMEM_TRY(sharing_.exports().reserve_for_resume());
   return executor_.make_room(plan_pause(context_.registry, tags), deadline);
@@ -157,11 +155,11 @@ Status Session::move_out(const Selection& selection, const Tags& tags, Deadline 
   }
   // The last write of a peer arrives through its own mapping, so contents are copied only after all
   // peers have unmapped.
-  step_point(StepPoint::pause_revoked);
+  step_point("pause_revoked");
   if (selection.trim_context && is_last(tags)) trim_contexts(deadline, report);
   const NvtxRange range("pause: copy and release");
   AMEM_TRY(executor_.move_out(plan_pause(context_.registry, tags), deadline, &report->move));
-  step_point(StepPoint::pause_released);
+  step_point("pause_released");
   return ok_status();
 }
 
@@ -234,7 +232,7 @@ Status Session::carry_out_pause(const Selection& selection, const Change& change
                                 SessionReport* report, Tags* paused) {
   const Phase phase("pause", &report->total_ms);
   const Tags tags = change.all();
-  step_point(StepPoint::pause_begun);
+  step_point("pause_begun");
   Status status = check_pause(tags);
   if (status.ok()) status = quiesce(tags, deadline, report);
   const bool moves = status.ok();
@@ -318,7 +316,7 @@ Tags Session::with_gate(const Tags& tags, bool has_gate) {
 }
 
 Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* report) {
-  step_point(StepPoint::resume_begun);
+  step_point("resume_begun");
   AMEM_TRY(restore_contexts(deadline));
   const Plan plan = plan_resume(context_.registry, tags);
   SharedExports shared(sharing_.exports());
@@ -331,7 +329,7 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
       shared.make_ready();
       restores = sharing_.exports().begin_restore(with_gate(tags, true), deadline);
       fetched = sharing_.imports().fetch(plan.imports, deadline);
-      step_point(StepPoint::resume_shared);
+      step_point("resume_shared");
     };
     Status moved = executor_.move_in(plan, share, deadline, &report->move);
     if (!moved.ok() && restores != nullptr) sharing_.exports().cancel_restore(tags);
@@ -340,7 +338,7 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
       return out_of_memory(context_, moved.error(), own_bytes(context_.registry, plan));
     AMEM_TRY(std::move(moved));
   }
-  step_point(StepPoint::resume_filled);
+  step_point("resume_filled");
   const Phase phase("resume: peers", &report->peers_ms);
   // The importers are told after the fetch, although their memory is filled: a resume without its
   // imports fails, and calls of an importer would then wait on the GPU for a process that is
@@ -353,10 +351,10 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   const std::shared_ptr<Replies> others =
       sharing_.exports().begin_restore(with_gate(tags, false), deadline);
   sharing_.exports().end_restore(tags);
-  step_point(StepPoint::resume_told);
+  step_point("resume_told");
   AMEM_TRY(others->wait(deadline, kResumeWaits));
   AMEM_TRY(restores->wait(deadline, kResumeWaits));
-  step_point(StepPoint::resume_done);
+  step_point("resume_done");
   return ok_status();
 }
 
@@ -395,6 +393,38 @@ Status Session::resume(const Selection& selection) {
              report.move.copied_bytes >> 20, report.move.copy_ms, report.move.memory_ms,
              report.peers_ms);
   return status;
+}
+
+// --- Host memory that a session pins ahead of a pause, and gives back
+
+void Session::prepare_host_memory(int device, size_t size_bytes) {
+  (void)context_.devices.start({{device, [this, device, size_bytes] {
+                                   const Status ready = pool_.reserve(size_bytes, device);
+                                   if (!ready.ok())
+                                     AMEM_LOG(warn, device, "%s", ready.error().message.c_str());
+                                   return ok_status();
+                                 }}});
+}
+
+Result<size_t> Session::trim_host_memory() {
+  const int device = pool_.device();
+  if (device < 0) return size_t{0};
+  const Error in_use = make_error(
+      ErrorKind::misuse, 0, "the host memory holds contents of released memory; resume first");
+  for (const auto& [tag, state] : states())
+    if (state != SessionState::active && state != SessionState::paused) return in_use;
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  // A copy of a pause that reached its deadline may still be running.
+  AMEM_TRY(context_.devices.drain(devices(), deadline));
+  const auto given = std::make_shared<size_t>(0);
+  AMEM_TRY(context_.devices.run({{device,
+                                  [this, given] {
+                                    *given = pool_.trim();
+                                    return ok_status();
+                                  }}},
+                                "unpinning host memory", deadline));
+  if (*given == 0 && pool_.capacity_bytes() > 0) return in_use;
+  return *given;
 }
 
 }  // namespace amem

@@ -3,7 +3,6 @@
 #include "interpose/image.h"
 
 #include <algorithm>
-#include <cstring>
 
 // Defined by the linker: the ELF header of the image that this code is linked into.
 extern "C" [[gnu::visibility("hidden")]] const ElfW(Ehdr) __ehdr_start;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "base/identity.h"

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <map>
-#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"

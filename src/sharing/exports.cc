@@ -3,17 +3,17 @@
 #include "sharing/exports.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "base/descriptor_limit.h"
 #include "base/log.h"
-#include "base/seeded_fault.h"
-#include "base/step_point.h"
-#include "memory/backing_state.h"
+#include "base/test_seam.h"
 #include "memory/backing_steps.h"
 #include "sharing/token.h"
+#include "transport/socket_address.h"
 
 namespace amem {
 
@@ -67,7 +67,7 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& fr
 }
 
 void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch) {
-  step_point(StepPoint::fetch_asked);
+  step_point("fetch_asked");
   Fetched answer;
   std::vector<UniqueFd> fds;
   // Decided and queued with one lock: the importer must not receive `paused` after a restore.
@@ -191,7 +191,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
   for (const Tag& tag : tags)
     if (Client* client = context_.clients.of(tag))
       tell_bystanders(tag, client->scope(), asked, bound.contains(tag), deadline, replies);
-  step_point(StepPoint::pause_asked);
+  step_point("pause_asked");
   if (seeded_fault("do_not_wait_for_gone")) return ok_status();
   return replies->wait(deadline,
                        "a pause waits for processes that map memory of this one, whose GPUs may be "
@@ -256,6 +256,103 @@ Status Exports::reserve_for_resume() {
   Status reserved = reserve_descriptors(shared + 2 * kPartFds * others.size());
   if (!reserved.ok()) reserved.error().message = "to resume, " + reserved.error().message;
   return reserved;
+}
+
+// --- Bystanders
+
+namespace {
+
+/// The maximum wait of a pause for the answer of a bystander that uses no memory of this process.
+constexpr int kMomentMs = 200;
+
+void on_quiesced(const Result<Received>& reply, Replies& replies) {
+  if (!reply.ok() && reply.error().kind == ErrorKind::peer)
+    return replies.succeeded();  // has ended
+  if (!reply.ok())
+    return replies.failed(
+        "a process may use multicast memory of this process: " + reply.error().message,
+        reply.error().kind);
+  const auto& answer = std::get<PauseNoticeReply>(reply.value().message);
+  if (answer.quiesced) return replies.succeeded();
+  replies.failed(process_text(reply.value().pid) +
+                 " may use multicast memory of this process: " + answer.reason);
+}
+
+}  // namespace
+
+Status Exports::find_processes(const Scope& scope) {
+  if (scope == looked_for_) return ok_status();
+  processes_ = AMEM_TRY(instances_of_this_user());
+  processes_.erase(context_.self);
+  looked_for_ = scope;
+  return ok_status();
+}
+
+void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
+                              const std::map<InstanceId, Importer>& importers, bool bound,
+                              Deadline deadline, const std::shared_ptr<Replies>& replies) {
+  PeerService* const peers = context_.peers.load();
+  if (peers == nullptr || scope.empty()) return;
+  if (const Status found = find_processes(scope); !found.ok()) {
+    const std::string text = "members of this process' scope cannot be notified that it pauses: " +
+                             found.error().message;
+    AMEM_LOG(warn, -1, "%s", text.c_str());
+    if (!bound) return;
+    replies->expect();
+    return replies->failed(text, found.error().kind);
+  }
+  MutexLock lock(context_.registry.mutex);
+  for (const InstanceId& process : processes_) {
+    if (importers.contains(process) && importers.at(process).tags.contains(tag)) continue;
+    tags_[tag].bystanders.insert(process);
+    replies->expect();
+    if (bound) {
+      // The bystander's deadline is earlier, as that of a revoke.
+      const auto quiesce_ms = static_cast<uint32_t>(std::max(1LL, deadline.left_ms() * 9LL / 10));
+      peers->call(process, PauseNotice{tag, scope, quiesce_ms}, {}, deadline,
+                  [replies](const Result<Received>& reply) { on_quiesced(reply, *replies); });
+    } else {
+      peers->call(process, PauseNotice{tag, scope}, {},
+                  Deadline::after_ms(std::min(kMomentMs, deadline.left_ms())),
+                  [replies](const Result<Received>&) { replies->succeeded(); });
+    }
+  }
+}
+
+// --- IPC handles, which have no room for a token
+
+Result<IpcHandleBytes> Exports::make_ipc_handle(Allocation& allocation) {
+  ensure_nonce(allocation);
+  return encode_ipc_handle({context_.self, allocation.id, allocation.nonce, getpid()});
+}
+
+// The id of an allocation is never 0.
+IpcHandleBytes Exports::offer_descriptor(UniqueFd descriptor) {
+  const uint64_t nonce = random_instance_id().bits[0];
+  MutexLock lock(context_.registry.mutex);
+  offered_[nonce] = std::move(descriptor);
+  return encode_ipc_handle({context_.self, 0, nonce, getpid()});
+}
+
+void Exports::withdraw_descriptor(uint64_t nonce) {
+  MutexLock lock(context_.registry.mutex);
+  offered_.erase(nonce);
+}
+
+void Exports::answer_token_query(const PeerInfo& from, uint64_t request_id,
+                                 const TokenQuery& query) {
+  std::vector<UniqueFd> fds;
+  MutexLock lock(context_.registry.mutex);
+  const auto offered = query.allocation == 0 ? offered_.find(query.nonce) : offered_.end();
+  if (offered != offered_.end()) {
+    UniqueFd copy(fcntl(offered->second.get(), F_DUPFD_CLOEXEC, 0));
+    if (copy.valid()) fds.push_back(std::move(copy));
+  } else if (Allocation* const allocation = find_exported(query.allocation, query.nonce)) {
+    Result<int> token = make_token(*allocation);
+    if (token.ok()) fds.emplace_back(token.value());
+  }
+  const TokenReply reply{!fds.empty()};
+  context_.peers.load()->reply(from.instance, request_id, reply, std::move(fds));
 }
 
 }  // namespace amem

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>

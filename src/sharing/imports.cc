@@ -8,8 +8,7 @@
 
 #include "base/log.h"
 #include "base/nvtx_range.h"
-#include "base/seeded_fault.h"
-#include "base/step_point.h"
+#include "base/test_seam.h"
 #include "memory/backing_state.h"
 #include "memory/backing_steps.h"
 
@@ -139,12 +138,12 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
   workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request),
                                  notices = std::move(notices)] {
     if (context_.exiting) return;
-    step_point(StepPoint::revoke_asked);
+    step_point("revoke_asked");
     const NvtxRange range("revoke");
     Revoked answer = carry_out_revoke(owner, request, notices, deadline);
     end_revoke(owner.instance, request, answer.revoked);
     if (!answer.revoked && context_.exiting) return;
-    step_point(StepPoint::revoke_unmapped);
+    step_point("revoke_unmapped");
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
   });
 }
@@ -175,7 +174,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
   const Tags tags(request.tags.begin(), request.tags.end());
   const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
   AMEM_TRY(quiesce(tags, request.scope, deadline));
-  step_point(StepPoint::revoke_drained);
+  step_point("revoke_drained");
 
   MutexLock lock(context_.registry.mutex);
   AMEM_TRY(check_not_registered(owner, tags, staying));
@@ -190,7 +189,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
     *untouched = false;
     AMEM_TRY(unmap_backing(context_.driver, *import));
     if (import->state == mapped) AMEM_TRY(change_state(*import, revoked));
-    step_point(StepPoint::revoke_half_unmapped);
+    step_point("revoke_half_unmapped");
   }
   return ok_status();
 }
@@ -210,10 +209,10 @@ void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore mes
         const bool is_importer = !message.backings.empty();
         std::optional<NvtxRange> range;
         if (is_importer) range.emplace("restore");
-        if (is_importer) step_point(StepPoint::restore_arrived);
+        if (is_importer) step_point("restore_arrived");
         const Status status = map_again(owner.instance, message, *shared, notice);
         if (!status.ok() && context_.exiting) return;
-        if (is_importer) step_point(StepPoint::restore_mapped);
+        if (is_importer) step_point("restore_mapped");
         Restored answer{status.ok(), status.ok() ? std::string() : status.error().message};
         context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
       });
@@ -229,7 +228,7 @@ Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
     AMEM_TRY(context_.exiting.check());
     AMEM_TRY(import_backing(context_.driver, *import, fds[i].get()));
     if (import->state == revoked) AMEM_TRY(change_state(*import, mapped));
-    step_point(StepPoint::restore_half_mapped);
+    step_point("restore_half_mapped");
   }
   return ok_status();
 }
@@ -292,6 +291,48 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
   end();
   // Earlier messages of the owner are processed first, and may revoke and close gates again.
   workers_.post(owner.instance, end);
+}
+
+// --- IPC handles, which have no room for a token
+
+Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
+  const auto replies = std::make_shared<Replies>();
+  const auto token = std::make_shared<UniqueFd>();
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  const std::string name = process_text(wanted.owner_pid);
+  replies->expect(name);
+  context_.peers.load()->call(wanted.owner, TokenQuery{wanted.allocation, wanted.nonce}, {},
+                              deadline, [replies, token, name](Result<Received> reply) {
+                                replies->heard(name);
+                                if (!reply.ok())
+                                  return replies->failed(reply.error().message, reply.error().kind);
+                                if (reply.value().fds.empty())
+                                  return replies->failed("its owner does not know it");
+                                *token = std::move(reply.value().fds.front());
+                                replies->succeeded();
+                              });
+  AMEM_TRY(replies->wait(deadline, kImportWaits));
+  return std::move(*token);
+}
+
+Result<DriverHandle> Imports::import_ipc_handle(const IpcHandle& wanted) {
+  if (wanted.owner == context_.self) {
+    MutexLock lock(context_.registry.mutex);
+    return import_own(wanted.allocation, wanted.nonce);
+  }
+  const Result<UniqueFd> fd = ask_for_token(wanted);
+  std::optional<Token> token = fd.ok() ? read_token(fd.value().get()) : std::nullopt;
+  if (token.has_value() && (token->owner != wanted.owner || token->allocation != wanted.allocation))
+    token.reset();
+  Result<DriverHandle> imported = token.has_value() ? import(*token)
+                                  : fd.ok() ? make_error(ErrorKind::protocol, 0, "it has no token")
+                                            : Error(fd.error());
+  if (imported.ok()) return imported;
+  Error error = make_error(ErrorKind::driver, result_of(imported.error()),
+                           "cannot open an IPC handle of process %d: %s", wanted.owner_pid,
+                           imported.error().message.c_str());
+  AMEM_LOG(error, -1, "%s", error.message.c_str());
+  return error;
 }
 
 }  // namespace amem

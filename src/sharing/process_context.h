@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "base/exit_flag.h"

@@ -12,8 +12,8 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/seeded_fault.h"
 #include "base/system_call.h"
+#include "base/test_seam.h"
 #include "transport/field_stream.h"
 
 // Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).

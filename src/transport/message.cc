@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "base/seeded_fault.h"
+#include "base/test_seam.h"
 #include "transport/field_stream.h"
 
 namespace amem {

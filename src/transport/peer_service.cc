@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <string>
 #include <utility>
 
 #include "base/log.h"

@@ -39,7 +39,7 @@ constexpr bool is_of_pauser(std::string_view role) { return role == "pauser" || 
 
 inline constexpr Point kPoints[] = {
 #define AMEM_STEP_POINT(name, role, moment) {#name, is_of_pauser(#role)},
-#include "base/step_points.def"
+#include "tests/faults/step_points.def"
 #undef AMEM_STEP_POINT
 };
 

@@ -24,6 +24,7 @@ NEEDED = (
     "bin/amem_demo",
     "bin/amem_rank",
     "examples/symmetric",
+    "lib/libamem_cycles.so",
     "lib/libamem_nccl.so",
     "lib/libnccl.so.2",
     *(f"tests/{name}.flags" for name in HOOKED),

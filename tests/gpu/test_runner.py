@@ -111,6 +111,7 @@ class Build:
         "tests/seeded/lib/libamem_nccl.so": "",
         "examples/symmetric": "",
         "lib/libnccl.so.2": "",
+        "lib/libamem_cycles.so": "",
         "lib/libamem_nccl.so": "",
     }
 

@@ -7,10 +7,10 @@ from sample_tree import CheckCase
 
 class Size(CheckCase):
     check = "check_size.py"
-    clean = {"src/engine/plan.h": "int a;\n" * 400, "tools/a.py": "def f():\n" + "    g()\n" * 59}
+    clean = {"src/engine/plan.h": "int a;\n" * 500, "tools/a.py": "def f():\n" + "    g()\n" * 59}
     violations = {
-        "a long file": ({"src/engine/plan.h": "int a;\n" * 401}, "plan.h: the file has 401 lines"),
-        "a long script": ({"tools/x.sh": "ls\n" * 401}, "tools/x.sh: the file has 401 lines"),
+        "a long file": ({"src/engine/plan.h": "int a;\n" * 501}, "plan.h: the file has 501 lines"),
+        "a long script": ({"tools/x.sh": "ls\n" * 501}, "tools/x.sh: the file has 501 lines"),
         "a long Python function": (
             {"tools/a.py": "g()\ndef f():\n" + "    g()\n" * 60},
             "tools/a.py:2: function f has 61",

@@ -4,7 +4,6 @@
 #include <elf.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>

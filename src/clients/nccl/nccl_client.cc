@@ -27,10 +27,23 @@ Identify NcclClient::identity_of_child(const void* parent, int color, std::vecto
   };
 }
 
+int NcclClient::tell_observer(const void* communicator, bool has_ended) {
+  const amemNcclObserver_t observer = g_nccl_observer;
+  if (observer == nullptr) return ncclSuccess;
+  const CommunicatorId id = gate.id_of(communicator);
+  const bool is_in_group = gate.caller_is_inside();
+  amemNcclCall_t call{
+      communicator, "", members.ranks_of(id), is_in_group, !is_in_group && captures.take_captured(),
+      has_ended};
+  if (id != kNameless) id.hex().copy(call.id, sizeof call.id - 1);
+  const CallGate::WaitingCalls waiting(gate);
+  return observer(&call);
+}
+
 void NcclClient::communicator_ends(ncclComm_t communicator) {
   async_communicators.forget(communicator);
   derived_.forget(communicator);
-  cycles.communicator_ends(communicator);
+  (void)tell_observer(communicator, true);
   CommunicatorIds needed = gate.communicator_ids(), aborted = aborted_.since({});
   needed.insert(needed.end(), aborted.begin(), aborted.end());
   members.keep(needed);

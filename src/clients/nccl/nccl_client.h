@@ -5,9 +5,9 @@
 #include <atomic>
 #include <functional>
 
+#include "amem.h"
 #include "clients/graphs/captured_graphs.h"
 #include "clients/nccl/buffer_contents.h"
-#include "clients/nccl/cycles/cycles.h"
 #include "clients/nccl/gate/aborted_communicators.h"
 #include "clients/nccl/gate/async_communicators.h"
 #include "clients/nccl/gate/call_gate.h"
@@ -20,6 +20,9 @@
 
 namespace amem {
 
+/// The function of amemOnNcclCall(); nullptr if there is none.
+inline constinit std::atomic<amemNcclObserver_t> g_nccl_observer{nullptr};
+
 /// NCCL as a client of the engine. Its work passes the gates. Its scope are its communicators.
 class NcclClient final : public Client, public GraphGate {
  public:
@@ -28,24 +31,19 @@ class NcclClient final : public Client, public GraphGate {
     bool headers_only = false;     ///< AMEM_NCCL_OFFLOAD_FREE_TAG=7 (buffer_contents.h)
     /// Makes this process reachable for peers. Called before a communicator is created.
     std::function<void()> meet_peers;
-    Cycles::Settings cycles;
     /// For CallGate.
     std::function<Status()> resume;
     std::function<void(const InstanceId&)> request_resume;
   };
 
   NcclClient(const Driver& driver, Registry& registry, Settings its_settings)
-      : settings(std::move(its_settings)),
-        cycles(settings.cycles, gate, members),
-        driver_(driver),
-        registry_(registry) {}
+      : settings(std::move(its_settings)), driver_(driver), registry_(registry) {}
 
   const Settings settings;
   CallGate gate{settings.resume, settings.request_resume};
   CaptureWatch captures{gate};
   AsyncCommunicators async_communicators{gate};
   Membership members;
-  Cycles cycles;
   std::atomic<int> imports_running{0};  ///< calls of cuMemImportFromShareableHandle
 
   /// NCCL has returned ncclInProgress, or may have.
@@ -56,6 +54,10 @@ class NcclClient final : public Client, public GraphGate {
   /// For a communicator that is being derived from `parent`: its identity, to be called once, when
   /// NCCL has derived it (gate/communicator_id.h); none if the parent has none.
   Identify identity_of_child(const void* parent, int color, std::vector<int> excluded = {});
+  /// Tells the function of amemOnNcclCall(), if there is one, that the calling thread has left a
+  /// call. Returns what it returns. Calls of other threads wait meanwhile, also while the process
+  /// is paused.
+  int tell_observer(const void* communicator, bool has_ended = false);
   /// The application ends a communicator.
   void communicator_ends(ncclComm_t communicator);
   /// The application aborts a communicator, which `real` does. Imports from processes that may be

@@ -50,11 +50,10 @@ int suspend_or_resume(NcclClient& client, int copy, const char* name, Comm comm,
 #define AMEM_DOOR_gated(name, parameters, arguments) \
   AMEM_DOOR(name, parameters, arguments,             \
             return inside(*client, kCopy, #name, comm, [&] { return real arguments; });)
-#define AMEM_DOOR_launches(name, parameters, arguments)                                         \
-  AMEM_DOOR(name, parameters, arguments,                                                        \
-            return after_cycles(*client, #name, comm, inside(*client, kCopy, #name, comm, [&] { \
-              return real arguments;                                                            \
-            }));)
+#define AMEM_DOOR_launches(name, parameters, arguments) \
+  AMEM_DOOR(name, parameters, arguments,                \
+            return observed(*client, comm,              \
+                            inside(*client, kCopy, #name, comm, [&] { return real arguments; }));)
 #define AMEM_DOOR_windows(name, parameters, arguments)                       \
   AMEM_DOOR(name, parameters, arguments, hook_context()->has_windows = true; \
             return inside(*client, kCopy, #name, comm, [&] { return real arguments; });)
@@ -63,11 +62,10 @@ int suspend_or_resume(NcclClient& client, int copy, const char* name, Comm comm,
             return make_communicator(*client, kCopy, #name, parent, slot, identify, \
                                      [&] { return real arguments; } __VA_OPT__(, ) __VA_ARGS__);)
 #define AMEM_DOOR_shrinks(...) AMEM_DOOR_creates(__VA_ARGS__, true)
-#define AMEM_DOOR_ends_group(name, parameters, arguments)                                       \
-  AMEM_DOOR(name, parameters, arguments,                                                        \
-            return after_cycles(*client, #name, nullptr, end_group(*client, kCopy, #name, [&] { \
-              return real arguments;                                                            \
-            }));)
+#define AMEM_DOOR_ends_group(name, parameters, arguments) \
+  AMEM_DOOR(name, parameters, arguments,                  \
+            return observed(*client, nullptr,             \
+                            end_group(*client, kCopy, #name, [&] { return real arguments; }));)
 #define AMEM_DOOR_ends(name, parameters, arguments) \
   AMEM_DOOR(name, parameters, arguments, client->communicator_ends(comm); return real arguments;)
 #define AMEM_DOOR_forwarded(name, parameters, arguments) \

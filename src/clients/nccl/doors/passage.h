@@ -69,14 +69,14 @@ inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Cal
   return result;
 }
 
-/// `result` of a call that starts work on `comm`, or of the end of a group if it is nullptr, after
-/// the cycles that are due with it.
-inline int after_cycles(NcclClient& client, const char* name, Comm comm, int result) {
-  if (!client.cycles.enabled()) [[likely]]
+/// `result` of a call that starts work on `comm`, or of the end of a group if it is nullptr, unless
+/// the function of amemOnNcclCall() fails it.
+inline int observed(NcclClient& client, Comm comm, int result) {
+  if (g_nccl_observer.load(std::memory_order_relaxed) == nullptr) [[likely]]
     return result;
-  if (result == ncclSuccess || result == ncclInProgress) client.cycles.count(comm);
-  const Status done = client.cycles.run_due();
-  return done.ok() ? result : report_error(name, done.error());
+  const bool succeeded = result == ncclSuccess || result == ncclInProgress;
+  const int failed = client.tell_observer(succeeded ? comm : nullptr);
+  return failed != 0 ? failed : result;
 }
 
 /// Sets NCCL_CUMEM_ENABLE, which NCCL reads when it creates its first communicator. Many launchers

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/log.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/nccl/driver_calls/registrations.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// Holds types.h and functions.def against the toolkit's cuda.h. Compiled only where there is one.
-// Our header comes first: cuda.h then maps un-suffixed names to the newest form by macros.
+// Holds types.h and functions.def against the toolkit's cuda.h. A test at compile time, where there
+// is one. Our header comes first: cuda.h then maps un-suffixed names to the newest form by macros.
 #include "driver/driver.h"
 //
 #include <cuda.h>
