@@ -189,8 +189,7 @@ TEST_F(UnusedRangesTest, AreNotLive) {
 }
 
 TEST_F(UnusedRangesTest, EndAtWholePagesOfTheSearchForZeros) {
-  EXPECT_EQ(live({{address_ + 1, kPage}}),
-            (Pieces{{0, kSlotBytes}, {kPage, kPage}}));
+  EXPECT_EQ(live({{address_ + 1, kPage}}), (Pieces{{0, kSlotBytes}, {kPage, kPage}}));
   EXPECT_EQ(live({{address_ + 512, kSlotBytes}}), (Pieces{{0, kSize}})) << "no whole page";
   EXPECT_EQ(live({{address_ + kSize - kSlotBytes - 1, kSlotBytes + 1}}),
             (Pieces{{0, kSize - kSlotBytes}}));
