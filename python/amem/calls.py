@@ -10,6 +10,8 @@ from .library import find_library, require_library
 
 _SIGNED = (ctypes.c_int, ctypes.c_int64)
 _UNSIGNED = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
+_BITS = {kind: 8 * ctypes.sizeof(kind) for kind in _SIGNED + _UNSIGNED}
+_LIMITS = {kind: (-(1 << bits - 1), (1 << bits - 1) - 1) if kind in _SIGNED else (0, (1 << bits) - 1) for kind, bits in _BITS.items()}
 
 
 def last_error() -> str:
@@ -20,17 +22,17 @@ def last_error() -> str:
 
 def checked(value: object, kind: type, what: str) -> object:
     """`value` for a parameter of this ctypes type: ctypes cuts integers to size, and text at a NUL."""
-    if isinstance(value, bytes) and kind is ctypes.c_char_p and b"\0" in value:
+    if kind is ctypes.c_char_p and isinstance(value, bytes) and b"\0" in value:
         raise AmemValueError(f"{what} is {value!r}, which contains a NUL character")
-    is_number = hasattr(value, "__index__") or isinstance(value, (float, str, bytes))
-    if kind not in _SIGNED + _UNSIGNED or (kind is ctypes.c_void_p and not is_number):
-        return value  # text, NULL, or what byref() returns
+    if kind not in _LIMITS:
+        return value  # text
+    if kind is ctypes.c_void_p and not hasattr(value, "__index__") and not isinstance(value, (float, str, bytes)):
+        return value  # NULL, or what byref() returns
     try:
         number = operator.index(value)
     except TypeError:
         raise AmemTypeError(f"{what} is {value!r}, not an integer") from None
-    bits = 8 * ctypes.sizeof(kind)
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind in _SIGNED else (0, (1 << bits) - 1)
+    low, high = _LIMITS[kind]
     if not low <= number <= high:
         raise AmemValueError(f"{what} is {number}, not an integer from {low} to {high}")
     return number

@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 import threading
-from typing import Iterator, List, Optional
+from typing import ContextManager, Iterator, List, Optional
 
 from . import torch_pools
 from .calls import call, check_tensor, encoded, value_of
@@ -52,8 +52,10 @@ class _Region:
         was_innermost = self._opened[-1] is self
         self._opened.remove(self)
         _of_context.set(tuple(each for each in _of_context.get() if each is not self))
-        self._route.end()
-        call("amemCloseRegion", self._number)
+        try:
+            self._route.end()
+        finally:
+            call("amemCloseRegion", self._number)
         if not was_innermost:
             raise AmemError(
                 f"the region {self._tag!r} has ended before a region that was opened inside it in the same thread: what was allocated "
@@ -85,8 +87,7 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
         region.close()
 
 
-@contextlib.contextmanager
-def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -> Iterator[None]:
+def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -> ContextManager[None]:
     """Memory that is allocated in the block carries the tag: pause(tag) releases it, resume(tag) restores it.
 
     Addresses stay the same, so CUDA graphs that use the memory stay valid.
@@ -106,8 +107,7 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
     installed or the tag is not valid.
     """
     encoded(tag)
-    with opened(tag, kind_of(backup), threads):
-        yield
+    return opened(tag, kind_of(backup), threads)
 
 
 def set_backup_directory(path: str) -> None:
@@ -119,11 +119,9 @@ def set_backup_directory(path: str) -> None:
     call("amemSetBackupDirectory", os.fsencode(path))
 
 
-@contextlib.contextmanager
-def disable() -> Iterator[None]:
+def disable() -> ContextManager[None]:
     """Memory that is allocated in the block is not paused, also inside a region."""
-    with opened(None, 0):
-        yield
+    return opened(None, 0)
 
 
 @contextlib.contextmanager

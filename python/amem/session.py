@@ -8,7 +8,7 @@ import json
 import math
 from typing import Any, Iterator, NamedTuple, Optional, Tuple
 
-from . import torch_pools
+from . import torch_cache
 from .calls import call, encoded
 from .errors import AmemError, AmemValueError
 from .library import STATES, Times, Totals, find_library, require_library
@@ -66,7 +66,7 @@ def _report(tags: Tuple[str, ...], before: Times, which: str) -> Report:
 def _with_own_memory(error: AmemError) -> AmemError:
     """The error of a resume that lacks memory, with what PyTorch has on the GPUs in this process."""
     own = {}
-    for device, reserved in torch_pools.reserved_bytes().items():
+    for device, reserved in torch_cache.reserved_bytes().items():
         others = sum(_totals(tag, device).released_bytes for tag in ("nccl", "symmetric"))
         own[device] = reserved - _totals(None, device).released_bytes + others
     held = ", ".join(f"{size >> 20} MiB on device {device}" for device, size in own.items() if size > 0)
@@ -126,7 +126,7 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
         return _pause_together(tags, group, timeout)
     selection, before = _joined(tags), _times()
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
-    with torch_pools.unused_ranges({tag for tag in known if state(tag) == "active"}):
+    with torch_cache.unused_ranges({tag for tag in known if state(tag) == "active"}):
         _call("amemPause", selection, timeout)
     return _report(tags, before, "pause")
 
@@ -144,7 +144,7 @@ def resume(*tags: str, timeout: Optional[float] = None) -> Report:
     except AmemError as error:
         if "CUDA_ERROR_OUT_OF_MEMORY" not in str(error):
             raise
-        if not torch_pools.empty_cache():
+        if not torch_cache.empty_cache():
             raise _with_own_memory(error) from None
         try:
             _call("amemResume", _joined(tags), timeout)

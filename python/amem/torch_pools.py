@@ -20,16 +20,15 @@ import logging
 import os
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from .calls import call
 from .errors import AmemError
-from .library import STATES, require_library
+from .library import STATES, Times, require_library
 
 _LOG = logging.getLogger(__name__)
 _KEPT_BYTES = 64 << 20  # A pool with more is not used again.
 _ALLOCATORS = 64  # amemSetPool()
-_DISCARDED = (1, 4)  # of amemKind_t: no contents to keep
 
 
 class Owner(NamedTuple):
@@ -42,6 +41,7 @@ class Owner(NamedTuple):
 
 class _Pool:
     def __init__(self, torch: Any, owner: Owner) -> None:
+        _watch_empty_cache(torch)
         current = torch.cuda.current_device()
         allocator = () if owner.tag is None else (_allocator(torch, owner.tag, owner.kind),)
         try:
@@ -55,30 +55,46 @@ class _Pool:
                 torch.cuda.set_device(current)
         # Never destroyed: ~MemPool() ends the process while memory is routed to any pool, or a graph is captured
         # (CUDACachingAllocator.cpp:3662@v2.11).
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.pool))
+        _add_reference(self.pool)
         self.owner, self.id = owner, self.pool.id
-        self.is_of_graph = self.is_released = False
+        self.pause = None  # during which it was made: its memory is on the device then
 
     def release(self, torch: Any) -> None:
         """No region uses it again. PyTorch returns its free memory at empty_cache(), or when memory is short."""
-        if hasattr(torch._C, "_cuda_releasePool") and not self.is_released:
+        if hasattr(torch._C, "_cuda_releasePool"):
             torch._C._cuda_releasePool(self.owner.device, self.id)
-            self.is_released = True
 
     def segments(self, torch: Any) -> List[dict]:
+        return segments(torch, self.id)
+
+    def is_of_graph(self) -> bool:
+        """False when the graphs that were captured with it are gone."""
         try:
-            return torch.cuda.memory_snapshot(self.id, include_traces=False)
-        except TypeError:  # before 2.11
-            return torch.cuda.memory_snapshot(self.id)
+            return self.pool.use_count() > 0
+        except RuntimeError:  # PyTorch has deleted it
+            return False
 
 
 _mutex = threading.RLock()  # a region may end in a finalizer
 _allocators: Dict[Tuple[str, int], Tuple[int, Any]] = {}  # of a tag and kind: its number, and PyTorch's object
-_pools: List[_Pool] = []  # that may have memory and are not in use by a region
-_idle: Dict[Owner, List[_Pool]] = {}  # of them, those that the next region uses
-_graph_pools: Dict[Tuple[Owner, Any], _Pool] = {}  # for handles of torch.cuda.graph_pool_handle()
+_idle: Dict[Owner, List[_Pool]] = {}  # pools that the next region uses
+_ended: List[_Pool] = []  # pools that were released and may have memory
+_graph_pools: Dict[Tuple[Owner, Any], _Pool] = {}  # by their own id, and by that of a handle for which they were made
 _cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
 _waiting: List["Route"] = []  # for the initialization of CUDA
+
+
+def _add_reference(value: Any) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
+def segments(torch: Any, pool_id: Tuple[int, int] = (0, 0)) -> List[dict]:
+    """Of a pool, or of all. Before 2.15, _cuda_memorySnapshot() takes a reference away from each of its arguments
+    (Module.cpp@v2.11): without another one, Python frees numbers, and False, that are in use."""
+    has_flag = "include_traces" in torch.cuda.memory_snapshot.__code__.co_varnames  # since 2.11
+    for argument in (*pool_id, False):
+        _add_reference(argument)
+    return torch.cuda.memory_snapshot(pool_id, **({"include_traces": False} if has_flag else {}))
 
 
 def _torch() -> Any:
@@ -127,16 +143,37 @@ def _allocator(torch: Any, tag: str, kind: int) -> Any:
         return _allocators[tag, kind][1].allocator()
 
 
-def _empty_cache(torch: Any) -> None:
+def has_tags() -> bool:
+    """False if no region with a tag has been open."""
+    return bool(_allocators)
+
+
+def empty_cache(torch: Any) -> None:
     with contextlib.suppress(RuntimeError):  # older versions: while a graph is captured
         torch.cuda.empty_cache()
 
 
-def _end_idle_pools(torch: Any, owner: Optional[Owner] = None) -> None:
+def _ended_segments(torch: Any, is_wanted: Callable[[Owner], bool] = lambda _: True) -> List[dict]:
+    """Of ended pools. Forgets those that have no memory any more."""
+    found = []
     with _mutex:
-        for each in [owner] if owner is not None else list(_idle):
-            for pool in _idle.pop(each, []):
+        for pool in [pool for pool in _ended if is_wanted(pool.owner)]:
+            of_pool = pool.segments(torch)
+            found += of_pool
+            if not of_pool:
+                _ended.remove(pool)
+    return found
+
+
+def ended_segments(torch: Any, is_wanted: Callable[[Owner], bool]) -> List[dict]:
+    """The segments of all pools with these owners, except those of open regions and of graphs. No region uses the pools again."""
+    with _mutex:
+        for owner in filter(is_wanted, list(_idle)):
+            for pool in [pool for pool in _idle[owner] if pool.segments(torch)]:
+                _idle[owner].remove(pool)
+                _ended.append(pool)
                 pool.release(torch)
+        return _ended_segments(torch, is_wanted)
 
 
 def _watch_empty_cache(torch: Any) -> None:
@@ -147,8 +184,9 @@ def _watch_empty_cache(torch: Any) -> None:
             continue
 
         def empty(original=original):
-            _end_idle_pools(torch)
-            return original()
+            ended_segments(torch, lambda _: True)
+            original()
+            _ended_segments(torch)
 
         empty.amem = True
         setattr(torch._C, name, empty)
@@ -166,43 +204,55 @@ def _make_room(torch: Any, owner: Owner) -> None:
     if not stats:
         return
     cached = stats["reserved_bytes"]["all"]["current"] - stats["allocated_bytes"]["all"]["current"]
-    with _mutex:
-        ended = [pool for pool in _pools if pool.owner == owner and pool.is_released]
-    if ended and cached > _cached.get(owner, 0):
-        has_free = any(_free_bytes(pool.segments(torch)) > 0 for pool in ended)
+    if cached > _cached.get(owner, 0):
+        has_free = _free_bytes(_ended_segments(torch, owner.__eq__)) > 0
         _cached[owner] = cached
     else:
-        has_free = cached > 256 << 20 and cached > torch.cuda.mem_get_info(owner.device)[0]
-    if has_free:
-        _empty_cache(torch)
+        has_free = False
+    if has_free or cached > 256 << 20 and cached > torch.cuda.mem_get_info(owner.device)[0]:
+        empty_cache(torch)
         _cached.pop(owner, None)
 
 
+def _pause_of(tag: Optional[str]) -> Optional[float]:
+    """What identifies the pause of a tag that is paused."""
+    library = require_library()
+    if tag is None or STATES[library.amemGetTagState(tag.encode())] == "active":
+        return None
+    times = Times()
+    library.amemGetTimes(ctypes.byref(times))
+    return times.pause_ms  # measured in nanoseconds: no two pauses take the same
+
+
 def _take(torch: Any, owner: Owner) -> _Pool:
-    """A pool to which nothing is routed. Blocks of a paused tag have no memory."""
-    if owner.tag is not None and STATES[require_library().amemGetTagState(owner.tag.encode())] != "active":
-        _end_idle_pools(torch, owner)
+    """A pool to which nothing is routed. Of a paused tag, one that was made since: blocks of others have no memory."""
+    pause = _pause_of(owner.tag)
     if owner.device == torch.cuda.current_device():
         _make_room(torch, owner)
     with _mutex:
-        if _idle.get(owner):
-            pool = _idle[owner].pop()
-            _pools.remove(pool)
-            return pool
-    return _Pool(torch, owner)
+        idle = _idle.get(owner, [])
+        pool = next((each for each in idle if pause in (None, each.pause)), None)
+        if pool is None:
+            pool = _Pool(torch, owner)
+        else:
+            idle.remove(pool)
+        pool.pause = pause
+        return pool
 
 
 def _give_back(torch: Any, pool: _Pool) -> None:
     """After a region: a small pool is used again, which keeps the memory of many small regions together."""
+    if pool.pause != _pause_of(pool.owner.tag):
+        pool.pause = None
     segments = pool.segments(torch)
     with _mutex:
-        _pools.append(pool)
         if sum(each["total_size"] for each in segments) <= _KEPT_BYTES:
             _idle.setdefault(pool.owner, []).append(pool)
             return
-    pool.release(torch)
+        _ended.append(pool)
+        pool.release(torch)
     if _free_bytes(segments) > 0:
-        _empty_cache(torch)
+        empty_cache(torch)
 
 
 class Route:
@@ -211,7 +261,7 @@ class Route:
     def __init__(self, tag: Optional[str], kind: int, all_threads: bool) -> None:
         self._tag, self._kind, self._all_threads = tag, kind, all_threads
         self._thread = threading.get_ident()
-        self._routed: List[Tuple[_Pool, contextlib.ExitStack]] = []
+        self._stack = contextlib.ExitStack()
         self._started_without_torch = _torch() is None
 
     def start(self) -> None:
@@ -231,7 +281,6 @@ class Route:
         if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
             _LOG.warning("Regions have no effect on tensors of PyTorch: PYTORCH_NO_CUDA_MEMORY_CACHING is set")
             return
-        _watch_empty_cache(torch)
         devices = range(torch.cuda.device_count())
         if not hasattr(torch.cuda, "_maybe_exchange_device"):
             devices = [torch.cuda.current_device()]
@@ -243,31 +292,26 @@ class Route:
             raise
 
     def _route(self, torch: Any, pool: _Pool) -> None:
-        device, stack = pool.owner.device, contextlib.ExitStack()
-        if self._all_threads:
-            begin = getattr(torch._C, "_cuda_beginAllocateToPool", None)
-            if begin is None:
-                raise AmemError(f"PyTorch {torch.__version__} cannot route the allocations of all threads to a pool")
-            begin(device, pool.id)
-            stack.callback(torch._C._cuda_releasePool, device, pool.id)
-            stack.callback(torch._C._cuda_endAllocateToPool, device, pool.id)
-        else:
-            stack.enter_context(torch.cuda.use_mem_pool(pool.pool, device))
-        self._routed.append((pool, stack))
+        device = pool.owner.device
+        self._stack.callback(_give_back, torch, pool)
+        if not self._all_threads:
+            self._stack.enter_context(torch.cuda.use_mem_pool(pool.pool, device))
+            return
+        begin = getattr(torch._C, "_cuda_beginAllocateToPool", None)
+        if begin is None:
+            raise AmemError(f"PyTorch {torch.__version__} cannot route the allocations of all threads to a pool")
+        begin(device, pool.id)
+        self._stack.callback(torch._C._cuda_releasePool, device, pool.id)
+        self._stack.callback(torch._C._cuda_endAllocateToPool, device, pool.id)
 
     def end(self) -> None:
         """May be called from any thread, and without start()."""
-        torch = _torch()
         with _mutex:
             if self in _waiting:
                 _waiting.remove(self)
         if self._started_without_torch and torch_with_cuda() is not None:
             _LOG.warning("The region %r has no effect on PyTorch, which was imported inside it: import torch before", self._tag)
-        routed, self._routed = self._routed, []
-        for _, stack in reversed(routed):
-            stack.close()
-        for pool, _ in routed:
-            _give_back(torch, pool)
+        self._stack.close()  # each step whether or not another one fails
 
     def start_late(self, torch: Any) -> None:
         """CUDA has been initialized by the calling thread."""
@@ -289,72 +333,19 @@ def _start_waiting() -> None:
 
 @contextlib.contextmanager
 def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[Any]:
-    """The pool for the capture of a graph: `handle` itself if it is that of a graph of amem."""
+    """The pool for the capture of a graph. Graphs with the same handle, or that of one of them, share one with this tag."""
     owner = Owner(tag, kind, torch.cuda.current_device())
     handle = getattr(handle, "id", handle)
     with _mutex:
-        known = any(pool.is_of_graph and pool.id == handle for pool in _pools)
-        pool = None if known or handle is None else _graph_pools.get((owner, handle))
-        if not known and pool is None:
-            pool = _Pool(torch, owner)
-            pool.is_of_graph = True
-            _pools.append(pool)
-            if handle is not None:
-                _graph_pools[owner, handle] = pool
+        for key in [key for key, pool in _graph_pools.items() if not pool.is_of_graph()]:
+            del _graph_pools[key]
+        pool = _graph_pools.get((owner, handle)) or _Pool(torch, owner)
+        is_new = pool.id not in {key[1] for key in _graph_pools}
+        if handle is not None:
+            _graph_pools[owner, handle] = pool
+        _graph_pools[owner, pool.id] = pool
     try:
-        yield handle if known else pool.id
+        yield pool.id
     finally:
-        if handle is None:
-            pool.release(torch)  # it ends with the graph
-
-
-class _Range(ctypes.Structure):
-    """amemRange_t."""
-
-    _fields_ = [("pointer", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t)]
-
-
-@contextlib.contextmanager
-def unused_ranges(tags: Set[str]) -> Iterator[None]:
-    """For a pause: contents of free blocks are not kept. Nothing can allocate such a block meanwhile, because no thread is
-    routed to its pool. Blocks of a graph may carry data between replays."""
-    torch = torch_with_cuda()
-    with _mutex:
-        pools = [p for p in _pools if p.owner.tag in tags and p.owner.kind not in _DISCARDED and not p.is_of_graph]
-        for owner in {pool.owner for pool in pools}:
-            _end_idle_pools(torch, owner)
-    if not pools:
-        yield
-        return
-    call("amemSetUnusedRanges", None, 0)
-    blocks = [block for pool in pools for segment in pool.segments(torch) for block in segment["blocks"]]
-    ranges = [_Range(block["address"], block["size"]) for block in blocks if block["state"] == "inactive"]
-    if ranges:
-        call("amemSetUnusedRanges", (_Range * len(ranges))(*ranges), len(ranges))
-    try:
-        yield
-    finally:
-        call("amemSetUnusedRanges", None, 0)
-
-
-def empty_cache() -> bool:
-    """Returns what PyTorch caches to the driver. False if that is nothing."""
-    torch = torch_with_cuda()
-    if torch is None:
-        return False
-    before = sum(map(torch.cuda.memory_reserved, range(torch.cuda.device_count())))
-    _empty_cache(torch)
-    return sum(map(torch.cuda.memory_reserved, range(torch.cuda.device_count()))) < before
-
-
-def reserved_bytes() -> Dict[int, int]:
-    """By device: what PyTorch's allocator has, also while it is paused."""
-    torch = torch_with_cuda()
-    return {} if torch is None else {i: torch.cuda.memory_reserved(i) for i in range(torch.cuda.device_count())}
-
-
-def expandable_bytes() -> int:
-    """Bytes in expandable segments of PyTorch."""
-    torch = torch_with_cuda()
-    segments = [] if torch is None else torch.cuda.memory_snapshot()
-    return sum(segment["total_size"] for segment in segments if segment.get("is_expandable"))
+        if is_new:
+            pool.release(torch)  # it ends with its graphs

@@ -93,6 +93,7 @@ def collective(*rest):
 ROWS = {
     "amemBeginRegion": ("c_int", [("[b'', 0]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[LONG, 0]", "FAILS"), ("[b'nccl', 0]", "FAILS"),
                                   ("[b't', -1]", "FAILS"), ("[b't', 2]", "FAILS"), ("[b't', 3]", "FAILS"), ("[b't', MAX]", "FAILS")]),
+    "amemCloseRegion": ("c_int", [("[c_uint64(0)]", "FAILS"), ("[c_uint64(HUGE)]", "FAILS")]),
     "amemEnable": ("None", [("[]", "ANY")]),
     "amemEndRegion": ("c_int", [("[]", "FAILS")]),
     "amemForward": ("c_void_p", [("[None]", "None")]),
@@ -167,6 +168,16 @@ ROWS = {
     "ncclPause": ("c_int", [("[c_void_p(1)]", "0")]),
     "ncclResume": ("c_int", [("[c_void_p(HUGE)]", "0")]),
     "ncclSetGroupID": ("c_int", [("[-1]", "FAILS"), ("[MIN]", "FAILS"), ("[1]", "FAILS")]),  # after the first allocation
+    "amemOpenRegion": ("c_int", [("[b'', 0, 0, OUT]", "FAILS"), ("[BAD, 0, 0, OUT]", "FAILS"), ("[LONG, 0, 1, OUT]", "FAILS"),
+                                 ("[b'nccl', 0, 0, OUT]", "FAILS"), ("[b't', -1, 0, OUT]", "FAILS"), ("[b't', 2, 0, OUT]", "FAILS"),
+                                 ("[b't', MAX, 0, OUT]", "FAILS"), ("[b't', 0, 0, None]", "FAILS")]),
+    "amemPoolFree": ("None", [(f"[{pointer}, c_size_t(1), 0, None]", "ANY") for pointer in ("None", "c_void_p(1)", "ODD", "c_void_p(HUGE)")]),
+    "amemSetPool": ("c_int", [("[-1, b't', 0]", "FAILS"), ("[64, b't', 0]", "FAILS"), ("[MIN, b't', 0]", "FAILS"), ("[MAX, b't', 0]", "FAILS"),
+                              ("[0, b'', 0]", "FAILS"), ("[0, BAD, 0]", "FAILS"), ("[0, LONG, 0]", "FAILS"), ("[0, b'nccl', 0]", "FAILS"),
+                              ("[0, b't', -1]", "FAILS"), ("[0, b't', 2]", "FAILS"), ("[63, b't', 0]", "0")]),
+    "amemSetUnusedRanges": ("c_int", [("[None, c_size_t(1)]", "FAILS"), ("[None, c_size_t(0)]", "0"), ("[OUT, c_size_t(0)]", "0"), ("[OUT, c_size_t(1)]", "0")]),
+    # Without a tag, a pool has no memory: NULL is a lack of memory for PyTorch.
+    **{f"amemPoolAllocate{pool:02x}": ("c_void_p", [(f"[c_size_t({size}), 0, None]", "None") for size in ("0", "1", "HUGE")]) for pool in range(64)},
 }  # fmt: skip
 
 

@@ -131,7 +131,7 @@ for _ in range(200):
     best = min(best, time.perf_counter() - start)
 with amem.region("blocks"): ts = [of(30000) for _ in range(2000)]
 del ts[::2]; start = time.perf_counter(); amem.pause("blocks"); spent = time.perf_counter() - start; amem.resume("blocks")
-pool = [p for p in amem.torch_pools._pools if p.owner.tag == "blocks"][0]
+pool = [p for p in amem.torch_pools._ended if p.owner.tag == "blocks"][0]
 start = time.perf_counter(); segments = pool.segments(torch); snapshot = time.perf_counter() - start
 def allocate(n=20, size=64 * MIB):
     out = []; torch.cuda.synchronize(); start = time.perf_counter()

@@ -140,6 +140,14 @@ const std::vector<Call>& calls() {
       {"amemFree", [] { amemFree(reinterpret_cast<void*>(64)); }},
       {"amemBeginRegion", [] { amemBeginRegion("not a tag", amemKindKeep); }},
       {"amemEndRegion", [] { amemEndRegion(); }},
+      {"amemOpenRegion",
+       [] {
+         uint64_t number = 0;
+         amemOpenRegion("not a tag", amemKindKeep, 0, &number);
+       }},
+      {"amemCloseRegion", [] { amemCloseRegion(0); }},
+      {"amemSetPool", [] { amemSetPool(0, "not a tag", amemKindKeep); }},
+      {"amemSetUnusedRanges", [] { amemSetUnusedRanges(nullptr, 1); }},
       {"amemSetProcessRegion", [] { amemSetProcessRegion("not a tag", amemKindKeep); }},
       {"amemPause", [] { amemPause("not a tag"); }},
       {"amemResume", [] { amemResume("not a tag"); }},

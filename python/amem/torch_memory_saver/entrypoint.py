@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any, Dict, Iterator, Optional, Tuple
 
-from .. import regions, torch_pools
+from .. import regions, torch_cache
 from ..calls import call, encoded
 from ..errors import AmemError
 from ..library import require_library, why_off
@@ -39,7 +39,7 @@ def _tags(tag: Optional[str], known: dict) -> list:
 
 def _refuse_expandable_segments() -> None:
     """PyTorch maps them itself, past cudaMalloc. Regions have none, but nothing prevents them in TMS_INIT_ENABLE's."""
-    size = torch_pools.expandable_bytes()
+    size = torch_cache.expandable_bytes()
     if size > 0:
         raise AmemError(
             f"{size >> 20} MiB of PyTorch's memory are in expandable segments, which TMS_INIT_ENABLE does not cover: remove "

@@ -155,6 +155,70 @@ TEST_F(TensorClientTest, AddressesOfTheLastFreedMemoryAreKept) {
   EXPECT_FALSE(g_driver.reserved.contains(addresses.front()));
 }
 
+/// What a pause copies of one allocation, after set_unused().
+class UnusedRangesTest : public TensorClientTest {
+ protected:
+  static constexpr size_t kSize = 2 * kPage;
+  UnusedRangesTest() { client_.set_unused({}); }
+
+  std::vector<Piece> live(std::vector<AddressRange> unused) {
+    client_.set_unused(std::move(unused));
+    return live();
+  }
+  std::vector<Piece> live() {
+    MutexLock lock(registry_.mutex);
+    return client_.live_ranges(*registry_.find(registry_.find_mapping(address_)->allocation));
+  }
+  const DeviceAddress address_ = client_.allocate(kSize, 0, "weights", Kind::keep).value();
+  const DeviceAddress other_ = client_.allocate(kSize, 0, "weights", Kind::keep).value();
+};
+using Pieces = std::vector<Piece>;
+
+TEST_F(UnusedRangesTest, AreNotLive) {
+  EXPECT_EQ(live({}), (Pieces{{0, kSize}}));
+  EXPECT_EQ(live({{address_, kPage}}), (Pieces{{kPage, kPage}})) << "at the begin";
+  EXPECT_EQ(live({{address_ + kPage, kPage}}), (Pieces{{0, kPage}})) << "at the end";
+  EXPECT_EQ(live({{address_, kSize}}), Pieces{}) << "the whole";
+  EXPECT_EQ(live({{address_ + kSlotBytes, kSlotBytes}}),
+            (Pieces{{0, kSlotBytes}, {2 * kSlotBytes, kSize - 2 * kSlotBytes}}))
+      << "in the middle";
+  EXPECT_EQ(live({{address_ + kPage, kPage}, {address_, kSlotBytes}}),
+            (Pieces{{kSlotBytes, kPage - kSlotBytes}}))
+      << "in any order";
+  EXPECT_EQ(live({{address_, kPage}, {address_ + kPage, kPage}}), Pieces{}) << "adjacent";
+}
+
+TEST_F(UnusedRangesTest, EndAtWholePagesOfTheSearchForZeros) {
+  EXPECT_EQ(live({{address_ + 1, kPage}}), (Pieces{{0, kSlotBytes}, {kPage, kPage}}));
+  EXPECT_EQ(live({{address_ + 512, kSlotBytes}}), (Pieces{{0, kSize}})) << "no whole page";
+  EXPECT_EQ(live({{address_ + kSize - kSlotBytes - 1, kSlotBytes + 1}}),
+            (Pieces{{0, kSize - kSlotBytes}}));
+}
+
+TEST_F(UnusedRangesTest, OfOtherMemoryDoNotCount) {
+  EXPECT_EQ(live({{other_, kSize}}), (Pieces{{0, kSize}}));
+  EXPECT_EQ(live({{address_ - kPage, kPage}, {address_ + kSize, kPage}}), (Pieces{{0, kSize}}));
+}
+
+TEST_F(UnusedRangesTest, EndWithTheNextFree) {
+  ASSERT_EQ(live({{address_, kPage}}), (Pieces{{kPage, kPage}}));
+
+  ASSERT_TRUE(client_.free(other_).ok());
+  EXPECT_EQ(live(), (Pieces{{0, kSize}}));
+  EXPECT_EQ(live({{address_, kPage}}), (Pieces{{0, kSize}})) << "found before it";
+
+  client_.set_unused({});
+  EXPECT_EQ(live({{address_, kPage}}), (Pieces{{kPage, kPage}}));
+}
+
+TEST_F(UnusedRangesTest, OfMemoryWithoutContentsDoNotCount) {
+  const DeviceAddress cache = client_.allocate(kSize, 0, "kv_cache", Kind::discard).value();
+  client_.set_unused({{cache, kPage}});
+  MutexLock lock(registry_.mutex);
+  EXPECT_TRUE(
+      client_.live_ranges(*registry_.find(registry_.find_mapping(cache)->allocation)).empty());
+}
+
 /// Every handle is that of one allocation of another process.
 class OneImport : public NoExchange {
  public:

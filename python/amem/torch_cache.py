@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""What a pause and a resume ask and want from PyTorch's caching allocator."""
+
+import contextlib
+import ctypes
+import threading
+from typing import Dict, Iterator, Set
+
+from . import torch_pools
+from .calls import call
+from .torch_pools import torch_with_cuda
+
+_DISCARDED = (1, 4)  # of amemKind_t: no contents to keep
+_mutex = threading.Lock()
+
+
+class _Range(ctypes.Structure):
+    """amemRange_t."""
+
+    _fields_ = [("pointer", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t)]
+
+
+@contextlib.contextmanager
+def unused_ranges(tags: Set[str]) -> Iterator[None]:
+    """For a pause: contents of free blocks are not kept. Nothing can allocate such a block meanwhile, because no thread is
+    routed to its pool. Blocks of a graph may carry data between replays."""
+    torch = torch_with_cuda()
+    # Of two pauses at a time, one would end the check of the other's ranges.
+    if torch is None or not torch_pools.has_tags() or not _mutex.acquire(blocking=False):
+        yield
+        return
+    try:
+        call("amemSetUnusedRanges", None, 0)
+        segments = torch_pools.ended_segments(torch, lambda owner: owner.tag in tags and owner.kind not in _DISCARDED)
+        blocks = [block for segment in segments for block in segment["blocks"]]
+        ranges = [_Range(block["address"], block["size"]) for block in blocks if block["state"] == "inactive"]
+        if ranges:
+            call("amemSetUnusedRanges", (_Range * len(ranges))(*ranges), len(ranges))
+        yield
+    finally:
+        try:
+            call("amemSetUnusedRanges", None, 0)
+        finally:
+            _mutex.release()
+
+
+def empty_cache() -> bool:
+    """Returns what PyTorch caches to the driver. False if that is nothing."""
+    torch = torch_with_cuda()
+    if torch is None:
+        return False
+    before = sum(map(torch.cuda.memory_reserved, range(torch.cuda.device_count())))
+    torch_pools.empty_cache(torch)
+    return sum(map(torch.cuda.memory_reserved, range(torch.cuda.device_count()))) < before
+
+
+def reserved_bytes() -> Dict[int, int]:
+    """By device: what PyTorch's allocator has, also while it is paused."""
+    torch = torch_with_cuda()
+    return {} if torch is None else {i: torch.cuda.memory_reserved(i) for i in range(torch.cuda.device_count())}
+
+
+def expandable_bytes() -> int:
+    """Bytes in expandable segments of PyTorch."""
+    torch = torch_with_cuda()
+    segments = [] if torch is None else torch_pools.segments(torch)
+    return sum(segment["total_size"] for segment in segments if segment.get("is_expandable"))
