@@ -317,14 +317,6 @@ CALLS = {
         "print(totals('cache').get('allocated_bytes', 0))",
         "AmemError 4 0",
     ),
-    "cuda_graph": (
-        "with saver.cuda_graph('graph', pool='pool', tag='graphs', enable_cpu_backup=True):\n"
-        "    p = user.user_malloc(4 * MIB)\n"
-        "    with amem.region('inner'): user.user_malloc(2 * MIB)\n"
-        "fill(p, 5); saver.pause('graphs'); print(amem.state('graphs')); saver.resume('graphs')\n"
-        "print(read(p), totals('graphs')['allocated_bytes'] // MIB, torch.captured[0][0], torch.captured[0][1]['pool'])",
-        "paused {5} 6 graph pool",
-    ),
 }  # fmt: skip
 
 
@@ -332,34 +324,6 @@ CALLS = {
 def test_calls_of_the_interface(run, tmp_path, call):
     code, printed = CALLS[call]
     assert run(f"import os; os.chdir({str(tmp_path)!r})\n" + SET_UP + code).split() == printed.split()
-
-
-@pytest.mark.parametrize("owner, message", [((0, 0), "4 MiB of PyTorch's memory are in expandable segments"), ((0, 7), "None")])
-def test_expandable_segments_of_the_whole_process_are_refused(run, owner, message):
-    code = """
-user.user_malloc(4 * MIB)
-torch.expandable = [{"total_size": 4 * MIB, "is_expandable": True, "segment_pool_id": %r}]
-try:
-    print(saver.pause(), amem.state("default"))
-except amem.AmemError as error:
-    print(error, amem.state("default"))
-""" % (owner,)
-    printed = run(SET_UP + code, TMS_INIT_ENABLE="1")
-    assert printed.startswith(message) and printed.endswith("paused" if message == "None" else "active")
-
-
-def test_free_blocks_of_the_whole_process_are_held_during_a_pause(run):
-    code = """
-from amem import torch_pools
-user.user_malloc(4 * MIB)
-for size in (512, 1024):
-    torch.blocks = {(0, 0): [size]}
-    saver.pause()
-    print(torch.zeroed)
-saver.resume()
-print(torch_pools._held)
-"""
-    assert run(SET_UP + code, TMS_INIT_ENABLE="1").splitlines() == ["[512]", "[512]", "{}"]
 
 
 @pytest.mark.parametrize("value, backup", [("1", "{7}"), ("no", "None")])

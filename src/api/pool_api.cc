@@ -69,13 +69,13 @@ AMEM_API void amemPoolFree(void* pointer, ptrdiff_t, int, void*) {
   AMEM_API void* amemPoolAllocate##number(ptrdiff_t size_bytes, int, void*) { \
     return allocate_for_pool<0x##number>(size_bytes);                         \
   }
-#define AMEM_POOLS(digit)                                                                 \
-  AMEM_POOL(digit##0)                                                                     \
-  AMEM_POOL(digit##1)                                                                     \
-  AMEM_POOL(digit##2) AMEM_POOL(digit##3) AMEM_POOL(digit##4) AMEM_POOL(digit##5)         \
-      AMEM_POOL(digit##6) AMEM_POOL(digit##7) AMEM_POOL(digit##8) AMEM_POOL(digit##9)     \
-          AMEM_POOL(digit##a) AMEM_POOL(digit##b) AMEM_POOL(digit##c) AMEM_POOL(digit##d) \
-              AMEM_POOL(digit##e) AMEM_POOL(digit##f)
+// clang-format off
+#define AMEM_POOLS(digit)                                                         \
+  AMEM_POOL(digit##0) AMEM_POOL(digit##1) AMEM_POOL(digit##2) AMEM_POOL(digit##3) \
+  AMEM_POOL(digit##4) AMEM_POOL(digit##5) AMEM_POOL(digit##6) AMEM_POOL(digit##7) \
+  AMEM_POOL(digit##8) AMEM_POOL(digit##9) AMEM_POOL(digit##a) AMEM_POOL(digit##b) \
+  AMEM_POOL(digit##c) AMEM_POOL(digit##d) AMEM_POOL(digit##e) AMEM_POOL(digit##f)
+// clang-format on
 AMEM_POOLS(0)
 AMEM_POOLS(1)
 AMEM_POOLS(2)

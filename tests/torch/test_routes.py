@@ -28,10 +28,7 @@ def tag_bytes():
 QUIET = {"GMM_LOG": "1"}  # is_paused() fails for ordinary memory
 
 
-@pytest.mark.parametrize("settings", ["", "expandable_segments:True,garbage_collection_threshold:0.5",
-                                      "max_split_size_mb:30,roundup_power2_divisions:4"])
-def test_memory_has_the_tag_of_the_pool_for_which_pytorch_allocates_it(simulated, settings):
-    simulated.run(TAGGED + """
+ROUTES = """
 torch.cuda.memory._record_memory_history(stacks="python")
 first = of(MIB)
 got, threads = {}, {}
@@ -95,7 +92,13 @@ gc.collect()
 torch.cuda.empty_cache()
 expect(tag_bytes() == {}, f"nothing is left: {tag_bytes()}")
 expect(torch.cuda.memory_reserved(0) == torch.cuda.memory_reserved(1) == 0, "PyTorch holds nothing")
-""", PYTORCH_CUDA_ALLOC_CONF=settings, **QUIET)
+"""
+
+
+@pytest.mark.parametrize("settings", ["", "expandable_segments:True,garbage_collection_threshold:0.5",
+                                      "max_split_size_mb:30,roundup_power2_divisions:4"])
+def test_memory_has_the_tag_of_the_pool_for_which_pytorch_allocates_it(simulated, settings):
+    simulated.run(TAGGED + ROUTES, PYTORCH_CUDA_ALLOC_CONF=settings, **QUIET)
 
 
 def test_many_regions(simulated):
@@ -187,8 +190,7 @@ expect(tag_bytes()["cuda_graph"] == 20 * MIB, "the handle can be used again")
 """)
 
 
-def test_nothing_stays_routed(simulated):
-    simulated.run(TAGGED + """
+ENDS = """
 import asyncio, ctypes
 first = of(MIB)
 library = ctypes.CDLL(None)
@@ -202,7 +204,7 @@ def nothing_is_open(what):
 
 async def task(tag):
     with amem.region(tag):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # allow: lets the other task run
 
 
 async def tasks():
@@ -299,7 +301,11 @@ with amem.region("other"):
     tensor = of(3 * MIB)
 amem.pause("other")
 expect(is_paused(tensor), "a tag whose first region has failed")
-""", **QUIET)
+"""
+
+
+def test_nothing_stays_routed(simulated):
+    simulated.run(TAGGED + ENDS, **QUIET)
 
 
 def test_torch_that_is_imported_in_a_region(simulated):

@@ -229,6 +229,7 @@ expect(len(sizes) == 1 and min(sizes) >= 40 * MIB, sizes)
 def test_threads_have_settings_of_their_own(run):
     run("""
 import threading
+torch.cuda.init()
 tensors = {}
 
 
@@ -281,3 +282,50 @@ print(fail_to(lambda: opened(enable_cpu_backup=True, cpu_backup_backend="mmap"))
 print(fail_to(lambda: saver.memory_margin_bytes), fail_to(lambda: saver.hook_mode))
 """)
     assert re.findall(r"\w+", printed) == ["ValueError"] * 3 + ["NotImplementedError", "AttributeError"]
+
+
+def test_graph_has_the_tag(run):
+    run("""
+source = of(5 * MIB)
+graph = torch.cuda.CUDAGraph()
+with saver.cuda_graph(graph, pool=torch.cuda.graph_pool_handle(), tag="graphs", enable_cpu_backup=True):
+    out = of(5 * MIB)
+    with amem.region("inner"):
+        more = of(5 * MIB)
+    out.copy_(source)
+write(source, 1)
+saver.pause("graphs")
+expect(amem.stats()["tags"]["graphs"]["released_bytes"] >= 10 * MIB, "memory of the graph leaves")
+expect("inner" not in amem.stats()["tags"], "a region inside a capture has no effect")
+saver.resume("graphs")
+graph.replay()
+expect(holds(out, 1), "a replay after the resume")
+""")
+
+
+@pytest.mark.parametrize("settings", ["expandable_segments:True", ""])
+def test_expandable_segments_of_the_whole_process_are_refused(run, settings):
+    run("""
+tensor = of(4 * MIB)
+try:
+    saver.pause()
+except amem.AmemError as error:
+    expect(os.environ["PYTORCH_CUDA_ALLOC_CONF"] and "in expandable segments" in str(error), f"{error} says why")
+else:
+    expect(not os.environ["PYTORCH_CUDA_ALLOC_CONF"] and amem.state("default") == "paused", "it is paused")
+""", TMS_INIT_ENABLE="1", PYTORCH_CUDA_ALLOC_CONF=settings)
+
+
+def test_pauses_of_the_whole_process_do_not_grow(run):
+    run("""
+tensors = [of(size * 100003) for size in (1, 9, 3, 40, 7, 2, 60, 5) * 8]
+del tensors[::2]
+for seed, tensor in enumerate(tensors):
+    write(tensor, seed)
+reserved, left = torch.cuda.memory_reserved(), free()
+for _ in range(30):
+    saver.pause()
+    saver.resume()
+expect(torch.cuda.memory_reserved() == reserved and abs(free() - left) <= 2 * MIB, "no growth")
+expect(all(holds(tensor, seed) for seed, tensor in enumerate(tensors)), "contents")
+""", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1")

@@ -26,6 +26,7 @@ enum RuntimeFunction {
   kIpcClose,
   kEnablePeer,
   kSetWorkspace,
+  kMatmul,
   kMallocOfPytorch,
   kFunctions
 };
@@ -36,6 +37,7 @@ constexpr std::array<const char*, kFunctions> kNames{"cudaMalloc",
                                                      "cudaIpcCloseMemHandle",
                                                      "cudaDeviceEnablePeerAccess",
                                                      "cublasSetWorkspace_v2",
+                                                     "cublasLtMatmul",
                                                      "cudaMalloc"};
 
 /// cudaIpcMemHandle_t.
@@ -101,18 +103,31 @@ int enable_peer_entry(int peer, unsigned flags) {
 }
 
 // PyTorch allocates the workspace of a stream with its first matrix product, in a region perhaps,
-// and uses it for all that follow, of cuBLASLt too (CublasHandlePool.cpp, CUDABlas.cpp@v2.11).
+// and uses it for all that follow (CublasHandlePool.cpp@v2.11). cuBLASLt has the same workspaces,
+// or in some versions others (CUDABlas.cpp).
 template <size_t kLibrary>
 int set_workspace_entry(void* handle, void* workspace, size_t size_bytes) {
   keep_resident(workspace, "a workspace of cuBLAS");
   return g_real.call<kLibrary>(kSetWorkspace, handle, workspace, size_bytes);
 }
 
+template <size_t kLibrary>
+int matmul_entry(void* handle, void* description, const void* alpha, const void* a,
+                 void* layout_of_a, const void* b, void* layout_of_b, const void* beta,
+                 const void* c, void* layout_of_c, void* d, void* layout_of_d,
+                 const void* algorithm, void* workspace, size_t size_bytes, void* stream) {
+  keep_resident(workspace, "a workspace of cuBLASLt");
+  return g_real.call<kLibrary>(kMatmul, handle, description, alpha, a, layout_of_a, b, layout_of_b,
+                               beta, c, layout_of_c, d, layout_of_d, algorithm, workspace,
+                               size_bytes, stream);
+}
+
 constexpr auto kEntries = []<size_t kWhich, size_t kRuntime>() {
-  return std::get<kWhich>(std::make_tuple(
-      malloc_entry<kRuntime>, free_entry<kRuntime>, ipc_get_entry<kRuntime>,
-      ipc_open_entry<kRuntime>, ipc_close_entry<kRuntime>, enable_peer_entry<kRuntime>,
-      set_workspace_entry<kRuntime>, malloc_entry<kRuntime, kMallocOfPytorch>));
+  return std::get<kWhich>(std::make_tuple(malloc_entry<kRuntime>, free_entry<kRuntime>,
+                                          ipc_get_entry<kRuntime>, ipc_open_entry<kRuntime>,
+                                          ipc_close_entry<kRuntime>, enable_peer_entry<kRuntime>,
+                                          set_workspace_entry<kRuntime>, matmul_entry<kRuntime>,
+                                          malloc_entry<kRuntime, kMallocOfPytorch>));
 };
 
 /// PyTorch's caching allocator shares memory among tensors that regions and other code allocate.
