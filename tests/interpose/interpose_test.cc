@@ -169,7 +169,7 @@ TEST_F(Interposition, DisabledAmemChangesNothing) {
 }
 
 TEST_F(Interposition, LibrariesThatComeAndGoWhileOthersCall) {
-  const Ended ended = run({"churn", "10000", kNccl, kPrograms + "/libnccl_user_lazy.so",
+  const Ended ended = run({"churn", "4000", kNccl, kPrograms + "/libnccl_user_lazy.so",
                            kPrograms + "/libnccl_user_now.so"},
                           preloaded_);
 
