@@ -51,33 +51,24 @@ def of_torch_memory_saver():
 LIBRARIES = {"amem": of_amem, "torch_memory_saver": of_torch_memory_saver}
 
 
-def release_to_driver(torch, drops_pools):
-    if drops_pools:
-        pools = sys.modules["amem.torch_pools"]._idle
-        for owner in [owner for owner in pools if owner.tag == "round"]:
-            del pools[owner]
-    torch.cuda.empty_cache()
-
-
 def allocation_times(torch, region, size_bytes):
     """Milliseconds to allocate a tensor and to return its memory to the driver, in a region and outside: medians of rounds.
 
-    PyTorch returns no memory of a pool that exists, and both libraries keep the pools of their regions. Each round drops
-    amem's.
+    PyTorch returns no memory of a pool that exists, and torch_memory_saver keeps the pools of its regions.
     """
-    milliseconds, can_drop = {}, "amem" in sys.modules
+    milliseconds, returns = {}, "amem" in sys.modules
     for _ in range(ROUNDS):
-        for where in ("region", "plain") if can_drop or not milliseconds else ("plain",):
+        for where in ("region", "plain") if returns or not milliseconds else ("plain",):
             tensors = []
             with region("round", True) if where == "region" else contextlib.nullcontext():
                 seconds = timed(lambda: tensors.extend(torch.empty(size_bytes, dtype=torch.uint8, device="cuda") for _ in range(ROUND)))
             milliseconds.setdefault(f"allocate_{where}_ms", []).append(1e3 * seconds / ROUND)
             tensors.clear()
-            if where == "region" and not can_drop:
+            if where == "region" and not returns:
                 continue
             torch.cuda.synchronize()
             free_bytes = torch.cuda.mem_get_info()[0]
-            seconds = timed(lambda: release_to_driver(torch, where == "region"))
+            seconds = timed(torch.cuda.empty_cache)
             if torch.cuda.mem_get_info()[0] - free_bytes < 0.99 * ROUND * size_bytes:
                 raise SystemExit(f"{where}: PyTorch has not returned the memory")
             milliseconds.setdefault(f"free_{where}_ms", []).append(1e3 * seconds / ROUND)

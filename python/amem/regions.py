@@ -30,8 +30,8 @@ class _Region:
 
     def __init__(self, tag: Optional[str], kind: int, all_threads: bool = False) -> None:
         self._tag, self._kind, self._all_threads = tag, kind, all_threads
-        self._route = torch_pools.Route(tag, kind, all_threads)
         self._opened = _of_thread.opened
+        self._route = torch_pools.Route(tag, kind, all_threads, is_nested=bool(self._opened))
 
     def open(self) -> None:
         if self._opened and self._opened[-1] not in _of_context.get():
@@ -101,7 +101,7 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
             that have no region of their own, such as those of autograd. Open it while no other thread has a region
             open: PyTorch routes the allocations of all threads to it.
 
-    The region covers cudaMalloc() on every device that the process has used, and on the current one. Regions
+    The region covers tensors of PyTorch on every visible device, and cudaMalloc() of other libraries. Regions
     nest; the innermost one counts. Inside a capture of a CUDA graph a region has no effect: memory of a capture belongs
     to its graph. With AMEM_ENABLE=0, or without a CUDA driver, regions have no effect. Raises AmemError if amem is not
     installed or the tag is not valid.
@@ -113,8 +113,8 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
 def set_backup_directory(path: str) -> None:
     """The directory for files with the contents of regions with backup="disk"; choose one on a local disk.
 
-    Replaces that of AMEM_BACKUP_DIR. Files have no names and end with the process. Raises AmemError if no file can be
-    created in the directory.
+    Replaces that of AMEM_BACKUP_DIR. Files have no names and end with the process. A path that ends in XXXXXX is a template of
+    mkstemp(3): files have names, and stay if the process ends while it is paused. Raises AmemError if no file can be created.
     """
     call("amemSetBackupDirectory", os.fsencode(path))
 

@@ -212,8 +212,8 @@ def prepare_host_memory(size_bytes: int) -> None:
 def trim_host_memory() -> int:
     """Gives back the pinned host memory that a pause has made, which is kept for the next one.
 
-    Returns how many bytes it was. Raises AmemError while the process is paused: its contents are
-    there.
+    Returns how many bytes it was. Memory with contents of paused tags stays. Raises AmemError if all of
+    it has contents, or during a pause or resume.
     """
     size = ctypes.c_uint64(0)
     call("amemTrimHostMemory", ctypes.byref(size))

@@ -108,12 +108,6 @@ def torch_with_cuda() -> Any:
     return torch if torch is not None and torch.cuda.is_initialized() else None
 
 
-def on_device(device: int):
-    """torch.cuda.device(device). Does nothing in a process without PyTorch."""
-    torch = torch_with_cuda()
-    return contextlib.nullcontext() if torch is None else torch.cuda.device(device)
-
-
 def is_capturing() -> bool:
     """True if the calling thread captures a CUDA graph with PyTorch."""
     torch = torch_with_cuda()
@@ -258,7 +252,8 @@ def _give_back(torch: Any, pool: _Pool) -> None:
 class Route:
     """PyTorch allocates from pools of this tag from start() to end(): for the calling thread, or for all threads."""
 
-    def __init__(self, tag: Optional[str], kind: int, all_threads: bool) -> None:
+    def __init__(self, tag: Optional[str], kind: int, all_threads: bool, is_nested: bool) -> None:
+        self._is_nested = is_nested
         self._tag, self._kind, self._all_threads = tag, kind, all_threads
         self._thread = threading.get_ident()
         self._stack = contextlib.ExitStack()
@@ -281,6 +276,8 @@ class Route:
         if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
             _LOG.warning("Regions have no effect on tensors of PyTorch: PYTORCH_NO_CUDA_MEMORY_CACHING is set")
             return
+        if self._is_nested and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10):
+            raise AmemError(f"PyTorch {torch.__version__} allocates from the outer one of two regions: do not nest them, or use PyTorch 2.10")
         devices = range(torch.cuda.device_count())
         if not hasattr(torch.cuda, "_maybe_exchange_device"):
             devices = [torch.cuda.current_device()]
