@@ -47,18 +47,18 @@ def expect(condition, what):
 
 
 def runtime_for(python: Path, build: Path) -> Path:
-    """The CUDA runtime for this PyTorch (cudart.cc), compiled once."""
+    """The CUDA runtime and cuBLAS for this PyTorch (cudart.cc, cublas.cc), compiled once."""
     packages = Path(subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
                                    capture_output=True, text=True, check=True).stdout.strip())
-    headers = sorted(packages.glob("nvidia/*/include/cuda_runtime_api.h"))
-    assert headers, f"{packages} has no headers of the CUDA runtime"
-    source = Path(__file__).with_name("cudart.cc")
+    headers = [file.parent for name in ("cuda_runtime_api.h", "cublas_v2.h") for file in packages.glob(f"nvidia/*/include/{name}")]
+    assert len(headers) == 2, f"{packages} has no headers of the CUDA runtime and cuBLAS"
+    sources = [Path(__file__).with_name(name) for name in ("cudart.cc", "cublas.cc")]
     library = build / "tests" / "torch" / ("libcudart-" + str(packages).strip("/").replace("/", "-") + ".so")
-    if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
+    if not library.exists() or any(library.stat().st_mtime < source.stat().st_mtime for source in sources):
         library.parent.mkdir(parents=True, exist_ok=True)
         made = library.with_suffix(f".{os.getpid()}")
-        subprocess.run(["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", made, source, "-I", headers[0].parent, "-ldl"],
-                       check=True)
+        includes = [f"-I{folder}" for folder in headers]
+        subprocess.run(["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", made, *sources, *includes, "-ldl"], check=True)
         made.rename(library)
     return library
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""PyTorch keeps the workspace of a stream for all later products: it has no tag, wherever the first product was."""
+
+import pytest
+
+PRODUCTS = {
+    "cublas": "torch.mm(a, a)",
+    "cublaslt": "torch.addmm(bias, a, a)",
+    "gelu": "torch.nn.functional.linear(a, a, bias)",
+}
+START = """
+a, bias = torch.empty(512, 512, device="cuda"), torch.empty(512, device="cuda")
+streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
+"""
+
+
+@pytest.mark.parametrize("product", PRODUCTS.values(), ids=PRODUCTS)
+def test_first_product_in_a_region(simulated, product):
+    simulated.run(START + f"""
+with amem.region("weights"):
+    weights = of(40 * MIB)
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            inside = {product}
+left = free()
+report = amem.pause("weights")
+expect(free() - left >= 40 * MIB and report.resident_bytes <= 80 * MIB, f"all but the workspaces has left: {{report}}")
+for stream in streams:
+    with torch.cuda.stream(stream):
+        {product}
+torch.cuda.synchronize()
+amem.resume("weights")
+""")
+
+
+def test_first_product_in_a_graph(simulated):
+    simulated.run(START + """
+tagged, plain = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+with amem.cuda_graph(tagged):
+    y = torch.mm(a, a)
+with torch.cuda.graph(plain):
+    z = torch.mm(a, a)
+report = amem.pause("cuda_graph")
+# Since 2.15 a graph has a workspace of its own, which stays.
+most = 0 if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15) else 32 * MIB
+expect(report.released_bytes > 0 and report.resident_bytes <= most, f"no other workspace is memory of the graph: {report}")
+plain.replay()
+torch.mm(a, a)
+torch.cuda.synchronize()
+amem.resume("cuda_graph")
+tagged.replay()
+torch.cuda.synchronize()
+""")
+
+
+def test_released_memory_cannot_be_used(simulated):
+    """The other tests rely on it."""
+    simulated.run("""
+with amem.region("weights"):
+    weights = of(40 * MIB)
+amem.pause("weights")
+try:
+    weights.copy_(of(40 * MIB))
+except RuntimeError:
+    sys.exit()
+expect(False, "an error")
+""")
