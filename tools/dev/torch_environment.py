@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build/needs/torch"
+TESTED = "2.11"  # by ./dev test
 NO_INDEX = 77
 NOT_FOR_IMPORT = {
     "triton", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec", "filelock",
@@ -65,7 +66,7 @@ def run_tests(build, python, files=(ROOT / "tests/torch",)):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("version", help="e.g. 2.11, newest")
+    parser.add_argument("version", nargs="?", default=TESTED, help="e.g. 2.11, newest; %(default)s")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="the virtual environments")
     parser.add_argument("--build-dir", type=Path, help="with --run")
     parser.add_argument("--run", type=Path, nargs="+", metavar="TESTS")
