@@ -136,11 +136,12 @@ def cuda_graph(graph, *, tag: str = "cuda_graph", backup: Optional[str] = "host"
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         raise AmemError("cuda_graph() needs PyTorch with a GPU: import torch first")
-    if is_off():
+    if not is_off():
+        torch_pools.check_backend()
+    if is_off() or not torch_pools.can_route(torch):
         with torch.cuda.graph(graph, **options):
             yield
         return
-    torch_pools.check_backend()
     with torch_pools.graph_pool(torch, tag, kind, options.pop("pool", None)) as pool:
         capture = torch.cuda.graph(graph, pool=pool, **options)
         # PyTorch keeps the workspace of cuBLAS of a stream: that of the capture must not be the graph's.

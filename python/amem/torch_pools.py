@@ -9,6 +9,7 @@ Not public in PyTorch, read in 2.6 to 2.15:
 |---|---|
 | torch._C._cuda_releasePool() | memory that is freed after its region stays in the region's pool |
 | torch._C._cuda_beginAllocateToPool(), _cuda_endAllocateToPool() | AmemError for regions with threads=True |
+| torch._C._cuda_beginAllocateCurrentThreadToPool(), not called, since 2.8 | regions have no effect on PyTorch, with a warning |
 | torch._C._cuda_emptyCache(), _accelerator_emptyCache() | empty_cache() leaves up to 64 MiB of free memory for each tag |
 | torch.cuda._lazy_call() | a region in which CUDA is initialized has no effect on PyTorch, with a warning |
 | torch.cuda._maybe_exchange_device() | a region covers devices that PyTorch has used |
@@ -24,7 +25,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from .calls import call
 from .errors import AmemError
-from .library import STATES, Times, require_library
+from .library import STATES, require_library
 
 _LOG = logging.getLogger(__name__)
 _KEPT_BYTES = 64 << 20  # A pool with more is not used again.
@@ -57,7 +58,6 @@ class _Pool:
         # (CUDACachingAllocator.cpp:3662@v2.11).
         _add_reference(self.pool)
         self.owner, self.id = owner, self.pool.id
-        self.pause = None  # during which it was made: its memory is on the device then
 
     def release(self, torch: Any) -> None:
         """No region uses it again. PyTorch returns its free memory at empty_cache(), or when memory is short."""
@@ -91,10 +91,12 @@ def _add_reference(value: Any) -> None:
 def segments(torch: Any, pool_id: Tuple[int, int] = (0, 0)) -> List[dict]:
     """Of a pool, or of all. Before 2.15, _cuda_memorySnapshot() takes a reference away from each of its arguments
     (Module.cpp@v2.11): without another one, Python frees numbers, and False, that are in use."""
-    has_flag = "include_traces" in torch.cuda.memory_snapshot.__code__.co_varnames  # since 2.11
+    parameters = torch.cuda.memory_snapshot.__code__.co_varnames
+    if "mempool_id" not in parameters:  # before 2.8: of all
+        return torch.cuda.memory_snapshot()
     for argument in (*pool_id, False):
         _add_reference(argument)
-    return torch.cuda.memory_snapshot(pool_id, **({"include_traces": False} if has_flag else {}))
+    return torch.cuda.memory_snapshot(pool_id, **({"include_traces": False} if "include_traces" in parameters else {}))
 
 
 def _torch() -> Any:
@@ -112,6 +114,18 @@ def is_capturing() -> bool:
     """True if the calling thread captures a CUDA graph with PyTorch."""
     torch = torch_with_cuda()
     return torch is not None and torch.cuda.is_current_stream_capturing()
+
+
+def can_route(torch: Any) -> bool:
+    """False, with a warning, if regions have no effect on tensors."""
+    reason = ""
+    if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
+        reason = "PYTORCH_NO_CUDA_MEMORY_CACHING is set"
+    elif not hasattr(torch._C, "_cuda_beginAllocateCurrentThreadToPool"):
+        reason = f"pools of PyTorch {torch.__version__} are used by all threads; use PyTorch 2.8 or newer, or amem run --tensors"
+    if reason:
+        _LOG.warning("Regions have no effect on tensors of PyTorch: %s", reason)
+    return not reason
 
 
 def check_backend() -> None:
@@ -208,39 +222,24 @@ def _make_room(torch: Any, owner: Owner) -> None:
         _cached.pop(owner, None)
 
 
-def _pause_of(tag: Optional[str]) -> Optional[float]:
-    """What identifies the pause of a tag that is paused."""
-    library = require_library()
-    if tag is None or STATES[library.amemGetTagState(tag.encode())] == "active":
-        return None
-    times = Times()
-    library.amemGetTimes(ctypes.byref(times))
-    return times.pause_ms  # measured in nanoseconds: no two pauses take the same
+def _is_active(owner: Owner) -> bool:
+    return owner.tag is None or STATES[require_library().amemGetTagState(owner.tag.encode())] == "active"
 
 
 def _take(torch: Any, owner: Owner) -> _Pool:
-    """A pool to which nothing is routed. Of a paused tag, one that was made since: blocks of others have no memory."""
-    pause = _pause_of(owner.tag)
+    """A pool to which nothing is routed. Of a paused tag a new one: blocks of others have no memory."""
     if owner.device == torch.cuda.current_device():
         _make_room(torch, owner)
     with _mutex:
-        idle = _idle.get(owner, [])
-        pool = next((each for each in idle if pause in (None, each.pause)), None)
-        if pool is None:
-            pool = _Pool(torch, owner)
-        else:
-            idle.remove(pool)
-        pool.pause = pause
-        return pool
+        idle = _idle.get(owner)
+        return idle.pop() if idle and _is_active(owner) else _Pool(torch, owner)
 
 
 def _give_back(torch: Any, pool: _Pool) -> None:
     """After a region: a small pool is used again, which keeps the memory of many small regions together."""
-    if pool.pause != _pause_of(pool.owner.tag):
-        pool.pause = None
     segments = pool.segments(torch)
     with _mutex:
-        if sum(each["total_size"] for each in segments) <= _KEPT_BYTES:
+        if sum(each["total_size"] for each in segments) <= _KEPT_BYTES and _is_active(pool.owner):
             _idle.setdefault(pool.owner, []).append(pool)
             return
         _ended.append(pool)
@@ -273,8 +272,7 @@ class Route:
         self._start(torch)
 
     def _start(self, torch: Any) -> None:
-        if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
-            _LOG.warning("Regions have no effect on tensors of PyTorch: PYTORCH_NO_CUDA_MEMORY_CACHING is set")
+        if not can_route(torch):
             return
         if self._is_nested and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10):
             raise AmemError(f"PyTorch {torch.__version__} allocates from the outer one of two regions: do not nest them, or use PyTorch 2.10")

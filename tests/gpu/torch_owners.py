@@ -59,6 +59,53 @@ expect(torch.equal(a @ a, want), "an ordinary product while the tag is paused")
 amem.resume("cuda_graph"); y.zero_(); z.zero_(); tagged.replay(); expect(torch.equal(y, want) and torch.equal(z, want + 1), "a replay after the resume")
 print(f"{freed} MiB freed")
 """,
+    "libraries": """
+torch.manual_seed(1); m = torch.randn(64, 64, device="cuda"); x = torch.randn(8, 16, 64, 64, device="cuda"); q = torch.randn(2, 8, 128, 64, device="cuda", dtype=torch.bfloat16)
+conv = torch.nn.Conv2d(16, 32, 3, device="cuda"); sparse = torch.eye(64).to_sparse_csr().cuda(); F = torch.nn.functional
+calls = {"cudnn": lambda: conv(x), "cusolver": lambda: torch.linalg.svdvals(m), "inverse": lambda: torch.linalg.inv(m), "cufft": lambda: torch.fft.rfft(m).abs(),
+         "cusparse": lambda: sparse @ m, "attention": lambda: F.scaled_dot_product_attention(q, q, q), "sort": lambda: m.sort().values, "scan": lambda: torch.cumsum(m, 1),
+         "cublas": lambda: m @ m, "batched": lambda: torch.bmm(q[0], q[0].transpose(1, 2)), "topk": lambda: torch.topk(m, 5).values, "norm": lambda: F.layer_norm(m, (64,))}
+with torch.no_grad():
+    with amem.region("weights"): inside = {name: call() for name, call in calls.items()}
+    torch.cuda.synchronize(); want = {name: value.clone() for name, value in inside.items()}; amem.pause("weights")
+    for name, call in calls.items(): expect(torch.allclose(call(), want[name], rtol=1e-3, atol=1e-3), f"{name} while the tag is paused")
+    amem.resume("weights"); expect(all(torch.equal(inside[name], want[name]) for name in calls), "contents")
+""",
+    "compiled": """
+with amem.region("weights"): layers = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512)).cuda()
+step = torch.compile(layers, mode="reduce-overhead"); x = product(); results = []
+with torch.no_grad():
+    for turn in range(8):
+        torch.compiler.cudagraph_mark_step_begin(); results.append(step(x).clone())
+        if turn > 2: amem.pause("weights"); amem.resume("weights")
+        if turn == 5: layers[0].weight.mul_(2); layers[2].weight.mul_(2)
+    torch._dynamo.reset(); expect(all(torch.equal(each, results[0]) for each in results[:6]) and not torch.equal(results[6], results[0]) and torch.equal(results[6], results[7]), "a graph of torch.compile")
+""",
+    "profiler": """
+a = product(); want = a @ a
+with amem.region("weights"): w = product()
+with torch.profiler.profile() as profile:
+    for _ in range(3): amem.pause("weights"); a.add_(0); amem.resume("weights"); result = a @ w
+    torch.cuda.synchronize()
+expect(torch.equal(result, want) and any(event.device_time_total > 0 for event in profile.key_averages()), "a profile")
+""",
+    "adapters": """
+with amem.region("weights"): base = torch.randn(2048, 2048, device="cuda")
+def adapter(i):
+    with amem.region(f"adapter{i}"): return torch.full((2048, 16), i + 1.0, device="cuda"), torch.ones(16, 2048, device="cuda")
+adapters = [adapter(i) for i in range(3)]; x = torch.ones(4, 2048, device="cuda"); graph = torch.cuda.CUDAGraph()
+def out(i): return x @ base + (x @ adapters[i][0]) @ adapters[i][1]
+side = torch.cuda.Stream()
+with torch.cuda.stream(side): wanted = [out(i) for i in range(3)]
+torch.cuda.synchronize()
+with amem.cuda_graph(graph): y = out(1)
+graph.replay(); torch.cuda.synchronize(); recorded = y.clone()
+for turn in range(6):
+    use = turn % 3; others = [f"adapter{i}" for i in range(3) if i != use]
+    amem.pause(*others); expect(torch.allclose(out(use), wanted[use]), f"adapter {use} while the others are paused"); amem.resume(*others)
+    amem.pause("weights", "adapter1", "cuda_graph"); amem.resume("cuda_graph", "weights", "adapter1"); y.zero_(); graph.replay(); expect(torch.equal(y, recorded), "the graph")
+amem.pause("adapter0"); adapters[0] = None; gc.collect(); adapters[0] = adapter(0); amem.resume("adapter0"); expect(torch.allclose(out(0), wanted[0]), "an adapter that was replaced while paused")
+""",
     "failed_capture": """
 x = torch.ones(1 << 20, device="cuda"); graph = torch.cuda.CUDAGraph()
 try:

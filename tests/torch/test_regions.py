@@ -264,3 +264,40 @@ try:
 except (amem.AmemError, RuntimeError) as error:
     expect("cudaMallocAsync" in str(error) and "amem" in type(error).__module__, f"a sentence of amem: {error!r}")
 """, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+
+
+def test_settings_that_the_program_changes_inside_a_region_are_kept(simulated):
+    simulated.run("""
+change = getattr(torch.cuda.memory, "_set_allocator_settings", None) or torch._C._accelerator_setAllocatorSettings
+with amem.region("weights"):
+    first = of(30 * MIB)
+    change("expandable_segments:True")
+    second = of(30 * MIB)
+plain = of(30 * MIB)
+write(first, 1), write(second, 2), write(plain, 3)
+left = free()
+amem.pause("weights")
+expect(free() - left >= 60 * MIB and holds(plain, 3), "both have left")
+amem.resume("weights")
+expect(holds(first, 1) and holds(second, 2), "contents")
+expect(torch.cuda.memory._snapshot()["allocator_settings"]["expandable_segments"], "the setting")
+""")
+
+
+def test_paused_memory_counts_for_the_fraction_of_the_process(simulated):
+    simulated.run("""
+torch.cuda.set_per_process_memory_fraction(0.5)
+with amem.region("weights"):
+    weights = of(150 * MIB)
+write(weights, 1)
+amem.pause("weights")
+expect(free() > 300 * MIB, "it has left")
+try:
+    of(150 * MIB)
+    expect(False, "PyTorch's limit")
+except torch.OutOfMemoryError:
+    pass
+small = of(30 * MIB)
+amem.resume("weights")
+expect(holds(weights, 1), "contents")
+""", AMEM_SIM_MEMORY_MB="400")
