@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""All memory of a process as torch_memory_saver's TMS_INIT_ENABLE has it: PyTorch's free memory is not copied, and memory of
-disable() is used while it is paused.
+"""All memory of a process as torch_memory_saver's TMS_INIT_ENABLE has it: memory of disable() is used while it is paused,
+and memory that empty_cache() has returned is not copied.
 
 AMEM_TMS=1 TMS_INIT_ENABLE=1 TMS_INIT_ENABLE_CPU_BACKUP=1 python tests/gpu/torch_saver_init.py
 """
@@ -48,20 +48,21 @@ def main():
         pair = [random_bytes(6 * MIB), random_bytes(6 * MIB)]  # in one segment, of which a half is free
         del cached, pair[0]
         freed_after_work_of_another_stream()
+        torch.cuda.empty_cache()
         saver.pause()
         totals = amem.stats()["tags"]["default"]
         expect(totals["released_bytes"] >= SIZE and totals["resident_bytes"] == 0, f"cycle {cycle}: {totals} after a pause")
         expect(totals["saved_bytes"] <= SIZE + 32 * MIB, f"cycle {cycle}: free blocks were copied: {totals}")
         with saver.disable():
             during = [torch.full((size,), cycle, dtype=torch.uint8, device="cuda") for size in (CACHED, CACHED // 2, 6 * MIB)]
-        expect(all(bool((one == cycle).all()) for one in during), f"cycle {cycle}: memory that was allocated in a pause")
+            expect(all(bool((one == cycle).all()) for one in during), f"cycle {cycle}: memory that was allocated in a pause")
         saver.resume()
         expect(all(bool((one == cycle).all()) for one in during), f"cycle {cycle}: the same after the resume")
         del during
         expect(torch.equal(weights.cpu(), copy), f"cycle {cycle}: weights after a resume")
         weights.add_(1)
         copy = weights.cpu()
-    print("result: free memory was not copied", flush=True)
+    print("result: memory of disable() is used in a pause, and freed memory is not copied", flush=True)
 
 
 if __name__ == "__main__":

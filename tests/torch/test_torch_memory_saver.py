@@ -326,20 +326,6 @@ reserved, left = torch.cuda.memory_reserved(), free()
 for _ in range(30):
     saver.pause()
     saver.resume()
-expect(torch.cuda.memory_reserved() <= reserved and free() >= left - 2 * MIB, "no growth")
+expect(torch.cuda.memory_reserved() == reserved and abs(free() - left) <= 2 * MIB, "no growth")
 expect(all(holds(tensor, seed) for seed, tensor in enumerate(tensors)), "contents")
-""", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1")
-
-
-def test_free_memory_of_the_whole_process_is_not_copied(run):
-    run("""
-weights = of(60 * MIB)
-write(weights, 1)
-cached = of(200 * MIB)
-del cached
-saver.pause()
-totals = amem.stats()["tags"]["default"]
-expect(totals["saved_bytes"] <= 80 * MIB and totals["resident_bytes"] == 0, totals)
-saver.resume()
-expect(holds(weights, 1), "contents")
 """, TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1")

@@ -198,7 +198,6 @@ class TorchMemorySaver:
         self._ensure_initialized()
         if is_on("TMS_INIT_ENABLE") and tag in (None, DEFAULT_TAG):
             _refuse_expandable_segments()
-            torch_cache.empty_cache()  # otherwise free blocks are copied
         known = _known()
         tags = _tags(tag, known)
         if tags:
