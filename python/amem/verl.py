@@ -38,11 +38,15 @@ def _release_before_kv_cache(update_weights):
 
         async def resume_rollout(*of_resume, **named_of_resume):
             tags = named_of_resume.get("tags", of_resume[0] if of_resume else None)
-            if tags is None or "kv_cache" in tags:
+            if tags is None or "kv_cache" in str(tags):
                 await asyncio.to_thread(_release)
             return await resume(*of_resume, **named_of_resume)
 
-        rollout.resume = resume_rollout
+        try:
+            rollout.resume = resume_rollout
+        except (AttributeError, TypeError) as error:
+            _LOG.warning("The memory of NCCL stays on the GPU: the rollout of this verl cannot be changed: %s", error)
+            return await update_weights(self, *arguments, **named)
         try:
             return await update_weights(self, *arguments, **named)
         finally:

@@ -138,6 +138,8 @@ ROLLOUTS = {  # of verls that are not known: how an update resumes them
     "await self.rollout.resume()": "async def resume(self): return note('resumed')",
     "await self.rollout.resume(['kv_cache'], force=True)": "async def resume(self, tags, force): return note('resumed')",
     "self.rollout.resume(tags=['kv_cache'])": "def resume(self, tags): return note('resumed')",
+    "await self.rollout.resume(7)": "async def resume(self, tags): return note('resumed')",
+    "await self.rollout.resume(tags=['kv_cache'])": "__slots__ = ()\n    async def resume(self, tags): return note('resumed')",
     "await self.rollout.wake_up()": "async def wake_up(self): return note('resumed')",
 }
 
@@ -154,7 +156,7 @@ ActorRolloutRefWorker.update_weights = update_weights
 worker = ActorRolloutRefWorker("actor_rollout")
 worker.init_model()
 del seen[:]
-print(asyncio.run(worker.update_weights()), [event for event, _ in seen][-1], vars(worker.rollout))
+print(asyncio.run(worker.update_weights()), [event for event, _ in seen][-1], getattr(worker.rollout, '__dict__', {{}}))
 """
     assert run(build, WORKER + code).splitlines()[-1] == "updated resumed {}"
 
