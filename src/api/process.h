@@ -6,10 +6,10 @@
 
 #include "clients/nccl/hook_context.h"
 #include "clients/nccl/nccl_client.h"
-#include "clients/symmetric/symmetric_memory.h"
 #include "clients/tensors/region.h"
 #include "clients/tensors/tensor_client.h"
 #include "engine/session.h"
+#include "symmetric/symmetric_memory.h"
 
 namespace amem {
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "clients/graphs/captured_graphs.h"
-#include "clients/symmetric/handle.h"
 #include "memory/client.h"
 #include "memory/registry.h"
+#include "symmetric/handle.h"
 
 namespace amem {
 

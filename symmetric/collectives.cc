@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/symmetric/collectives.h"
+#include "symmetric/collectives.h"
 
 #include <algorithm>
 #include <cinttypes>
 
-#include "clients/symmetric/launch_shapes.h"
+#include "symmetric/launch_shapes.h"
 
 namespace amem {
 

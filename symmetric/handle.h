@@ -6,10 +6,10 @@
 
 #include "base/identity.h"
 #include "base/result.h"
-#include "clients/symmetric/kernel_set.h"
-#include "clients/symmetric/kernels.h"
-#include "clients/symmetric/multicast.h"
 #include "driver/types.h"
+#include "symmetric/kernel_set.h"
+#include "symmetric/kernels.h"
+#include "symmetric/multicast.h"
 
 namespace amem {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/symmetric/multicast.h"
+#include "symmetric/multicast.h"
 
 namespace amem {
 

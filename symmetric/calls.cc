@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The functions of amem/symmetric.h.
+#include "api/calls.h"
+
 #include <algorithm>
 
 #include "amem/symmetric.h"
-#include "api/calls.h"
 #include "base/environment.h"
-#include "clients/symmetric/collectives.h"
 #include "driver/work_contexts.h"
+#include "symmetric/collectives.h"
 
 namespace amem {
 namespace {

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "amem/symmetric.h"
-#include "clients/symmetric/kernel_set.h"
 #include "clients/symmetric/symmetric_client.h"
 #include "clients/tensors/tensor_client.h"
+#include "symmetric/kernel_set.h"
 
 namespace amem {
 

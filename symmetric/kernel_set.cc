@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/symmetric/kernel_set.h"
+#include "symmetric/kernel_set.h"
 
-#include "clients/symmetric/kernels_ptx.h"
+#include "symmetric/kernels_ptx.h"
 
 namespace amem {
 

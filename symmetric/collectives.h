@@ -3,8 +3,8 @@
 #pragma once
 
 #include "amem/symmetric.h"
-#include "clients/symmetric/handle.h"
 #include "driver/driver.h"
+#include "symmetric/handle.h"
 
 namespace amem {
 

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Two-shot all-reduces as SymmetricCall launches them. Each rank is a thread of this process, and a
 // launch runs the kernel on the host.
-#include "clients/symmetric/collectives.h"
+#include "symmetric/collectives.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "clients/symmetric/launch_shapes.h"
+#include "symmetric/launch_shapes.h"
 
 namespace amem {
 namespace {

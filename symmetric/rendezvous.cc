@@ -12,8 +12,8 @@
 #include <cstring>
 #include <set>
 
-#include "clients/symmetric/launch_shapes.h"
-#include "clients/symmetric/symmetric_memory.h"
+#include "symmetric/launch_shapes.h"
+#include "symmetric/symmetric_memory.h"
 
 namespace amem {
 
