@@ -4,7 +4,7 @@
 
 #include "symmetric/kernels_ptx.h"
 
-namespace amem {
+namespace amem::symmetric {
 
 namespace {
 
@@ -62,4 +62,4 @@ Result<const KernelSet*> KernelSets::for_current_context(bool multimem) {
   return set.get();
 }
 
-}  // namespace amem
+}  // namespace amem::symmetric

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/mutex.h"
-#include "driver/driver.h"
+#include "symmetric/driver.h"
 
-namespace amem {
+namespace amem::symmetric {
 
 /// The element types of the collectives, as amemDataType_t.
 inline constexpr int kElementTypes = 3;
@@ -53,4 +53,4 @@ class KernelSets {
   std::map<DriverContext, std::unique_ptr<KernelSet>> sets_ AMEM_GUARDED_BY(mutex_);
 };
 
-}  // namespace amem
+}  // namespace amem::symmetric
