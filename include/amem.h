@@ -164,8 +164,8 @@ int amemTakeDescriptor(int* descriptor, const amemIpcHandle_t* handle);
  * "AMEM_TIMEOUT_MS", as this process uses it. Returns as amemMalloc(). */
 int amemGetSetting(const char* name, int64_t* value);
 
-/* From now on, amemGetLastError() returns "CALL failed: TEXT". Also writes it to the log if AMEM_LOG
- * is 2 or greater. Ignores NULL. */
+/* From now on, amemGetLastError() returns "CALL failed: TEXT". Also writes it to the log if
+ * AMEM_LOG is 2 or greater. Ignores NULL. */
 void amemSetLastError(const char* call, const char* text);
 
 /* --- Regions.

@@ -117,9 +117,8 @@ AMEM_API int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* v
 }
 
 AMEM_API int amemSymmetricSetSignalPadSize(size_t size_bytes) {
-  return run("amemSymmetricSetSignalPadSize", [&](SymmetricMemory& memory) {
-    return memory.set_signal_pad_bytes(size_bytes);
-  });
+  return run("amemSymmetricSetSignalPadSize",
+             [&](SymmetricMemory& memory) { return memory.set_signal_pad_bytes(size_bytes); });
 }
 
 AMEM_API size_t amemSymmetricGetSignalPadSize(void) {
@@ -129,6 +128,7 @@ AMEM_API size_t amemSymmetricGetSignalPadSize(void) {
 }
 
 AMEM_API size_t amemSymmetricGetStructBytes(const char* name) {
+  const NoCancellation no_cancellation;
   const std::string_view wanted = name == nullptr ? "" : name;
   if (wanted == "amemGroup_t") return sizeof(amemGroup_t);
   return wanted == "amemSymmetricInfo_t" ? sizeof(amemSymmetricInfo_t) : 0;
@@ -136,7 +136,7 @@ AMEM_API size_t amemSymmetricGetStructBytes(const char* name) {
 
 AMEM_API int amemSymmetricGetError(amemSymmetric_t handle) {
   return run("amemSymmetricGetError", [&](SymmetricMemory& memory) -> Status {
-    return AMEM_TRY(memory.find(handle))->status();
+    return AMEM_TRY(memory.find(handle))->failure.status();
   });
 }
 

@@ -174,8 +174,7 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
   if (!one_shot) return two_shot(all, type);
   if (is_small)
     return launch(handle.kernels->small_all_reduce[type],
-                  (bytes + kSmallBlockBytes - 1) / kSmallBlockBytes,
-                  kSmallThreads, all);
+                  (bytes + kSmallBlockBytes - 1) / kSmallBlockBytes, kSmallThreads, all);
   if (in_place)
     return make_error(ErrorKind::misuse, 0,
                       "a one-shot all-reduce in place has at most %zu bytes, not %zu",
@@ -184,13 +183,11 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
 }
 
 Status SymmetricCall::two_shot(Arguments all, amemDataType_t type) const {
-  const size_t most =
-      launch_bytes_of(all.size_bytes, handle.world_size(), handle.scratch_bytes);
+  const size_t most = launch_bytes_of(all.size_bytes, handle.world_size(), handle.scratch_bytes);
   for (size_t left = all.size_bytes; left > 0; left -= all.size_bytes) {
     all.size_bytes = std::min(left, most);
     all.part_bytes = part_bytes_of(all.size_bytes, handle.world_size());
-    const Shape shape =
-        two_shot_shape(all.size_bytes, handle.world_size(), handle.multiprocessors);
+    const Shape shape = two_shot_shape(all.size_bytes, handle.world_size(), handle.multiprocessors);
     AMEM_TRY(launch(handle.kernels->two_shot[type], shape.blocks, shape.threads, all));
     all.offset_bytes += all.size_bytes;
     if (all.output != nullptr) all.output += all.size_bytes;
@@ -200,8 +197,8 @@ Status SymmetricCall::two_shot(Arguments all, amemDataType_t type) const {
 
 Status SymmetricCall::multimem_all_reduce(Arguments all, amemDataType_t type) const {
   all.part_bytes = part_bytes_of(all.size_bytes, handle.world_size());
-  return launch(handle.kernels->multimem.all_reduce[type], blocks_for(all.part_bytes),
-                kThreads, all);
+  return launch(handle.kernels->multimem.all_reduce[type], blocks_for(all.part_bytes), kThreads,
+                all);
 }
 
 Status SymmetricCall::check_multicast() const {
@@ -225,8 +222,7 @@ Status SymmetricCall::multimem_all_gather(const void* input, size_t offset_bytes
   all.input = static_cast<const unsigned char*>(input);
   all.offset_bytes = offset_bytes + own;
   all.size_bytes = size_bytes;
-  return launch(handle.kernels->multimem.all_gather, blocks_for(size_bytes),
-                kThreads, all);
+  return launch(handle.kernels->multimem.all_gather, blocks_for(size_bytes), kThreads, all);
 }
 
 Status SymmetricCall::barrier_of_copies() const {
@@ -266,8 +262,7 @@ Status SymmetricCall::gather(void* output, size_t offset_bytes, size_t size_byte
   all.output = to;
   all.offset_bytes = own_offset;
   all.size_bytes = size_bytes;
-  return launch(handle.kernels->gather, blocks_for(size_bytes), kThreads,
-                all);
+  return launch(handle.kernels->gather, blocks_for(size_bytes), kThreads, all);
 }
 
 Status SymmetricCall::reduce_scatter(void* output, size_t offset_bytes, size_t count,

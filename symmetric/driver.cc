@@ -24,13 +24,11 @@ constexpr struct {
   ErrorKind kind;
   int result;
 } kResults[] = {
-    {ErrorKind::driver, 1},    // ncclUnhandledCudaError
-    {ErrorKind::timeout, 2},   // ncclSystemError
-    {ErrorKind::os, 2},
-    {ErrorKind::protocol, 3},  // ncclInternalError
-    {ErrorKind::misuse, 5},    // ncclInvalidUsage
-    {ErrorKind::unsupported, 5},
-    {ErrorKind::peer, 6},      // ncclRemoteError
+    {ErrorKind::driver, 1},                                 // ncclUnhandledCudaError
+    {ErrorKind::timeout, 2},                                // ncclSystemError
+    {ErrorKind::os, 2},          {ErrorKind::protocol, 3},  // ncclInternalError
+    {ErrorKind::misuse, 5},                                 // ncclInvalidUsage
+    {ErrorKind::unsupported, 5}, {ErrorKind::peer, 6},      // ncclRemoteError
 };
 
 }  // namespace
@@ -39,10 +37,10 @@ Result<Driver> load_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return make_error(ErrorKind::unsupported, 0, "%s", dlerror());
   Driver driver;
-#define AMEM_SYMMETRIC_FUNCTION(symbol, parameters)                                     \
-  driver.symbol = reinterpret_cast<decltype(driver.symbol)>(dlsym(library, #symbol));   \
-  if (driver.symbol == nullptr)                                                         \
-    return make_error(ErrorKind::unsupported, 0,                                        \
+#define AMEM_SYMMETRIC_FUNCTION(symbol, parameters)                                   \
+  driver.symbol = reinterpret_cast<decltype(driver.symbol)>(dlsym(library, #symbol)); \
+  if (driver.symbol == nullptr)                                                       \
+    return make_error(ErrorKind::unsupported, 0,                                      \
                       "libcuda.so.1 has no " #symbol ": update the CUDA driver to 12.2 or newer");
 #include "symmetric/driver_functions.def"
 #undef AMEM_SYMMETRIC_FUNCTION
@@ -72,7 +70,8 @@ OwnStream::OwnStream(const Driver& driver)
 
 OwnStream::~OwnStream() {
   if (stream_ != nullptr) driver_.cuStreamDestroy_v2(stream_);
-  driver_.cuThreadExchangeStreamCaptureMode(&capture_mode_);
+  if (capture_mode_ != kCaptureModeRelaxed)
+    driver_.cuThreadExchangeStreamCaptureMode(&capture_mode_);
 }
 
 Status OwnStream::zero(DeviceAddress address, size_t size_bytes) {
@@ -113,9 +112,9 @@ Status amem_status(int result) {
 }
 
 int result_of(ErrorKind kind) {
-  return std::find_if(std::begin(kResults), std::end(kResults), [&](const auto& row) {
-           return row.kind == kind;
-         })->result;
+  return std::find_if(std::begin(kResults), std::end(kResults),
+                      [&](const auto& row) { return row.kind == kind; })
+      ->result;
 }
 
 }  // namespace amem::symmetric

@@ -15,13 +15,13 @@ struct CUfunc_st;
 /// The CUDA driver, which is found at run time, and amem.
 namespace amem::symmetric {
 
-using DriverResult = int;              ///< CUresult
-using DriverHandle = uint64_t;         ///< CUmemGenericAllocationHandle
-using DeviceAddress = uint64_t;        ///< CUdeviceptr
-using DriverContext = ::CUctx_st*;     ///< CUcontext
-using DriverStream = ::CUstream_st*;   ///< CUstream
-using DriverModule = ::CUmod_st*;      ///< CUmodule
-using DriverKernel = ::CUfunc_st*;     ///< CUfunction
+using DriverResult = int;             ///< CUresult
+using DriverHandle = uint64_t;        ///< CUmemGenericAllocationHandle
+using DeviceAddress = uint64_t;       ///< CUdeviceptr
+using DriverContext = ::CUctx_st*;    ///< CUcontext
+using DriverStream = ::CUstream_st*;  ///< CUstream
+using DriverModule = ::CUmod_st*;     ///< CUmodule
+using DriverKernel = ::CUfunc_st*;    ///< CUfunction
 
 /// CUmemAccessDesc, with CUmemLocation.
 struct Access {
@@ -73,7 +73,7 @@ class OwnStream {
 
  private:
   const Driver& driver_;
-  int capture_mode_;
+  int capture_mode_;  ///< of the thread, to be restored
   DriverStream stream_ = nullptr;
   Status created_;
 };

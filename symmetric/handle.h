@@ -17,10 +17,35 @@
 
 namespace amem::symmetric {
 
-/// The buffers of a group, mapped in this process (rendezvous.cc). Constant while calls use it, but
-/// for what is about its failure, which is thread-safe.
-class SymmetricHandle {
+/// Why all calls on a handle fail: the report of its kernels, an earlier call, or a peer that has
+/// ended. Thread-safe.
+class HandleFailure {
  public:
+  /// `pids`: of the processes by rank.
+  explicit HandleFailure(const std::vector<pid_t>& pids) : pids_(pids) {}
+
+  /// The report, in pinned memory.
+  void set_report(detail::Report* report);
+  /// It is not read any more; nullptr if there is none.
+  detail::Report* take_report();
+  /// `abort`: also kernels that wait for a peer end, within milliseconds and not at their timeout.
+  void set(Error why, bool abort);
+  /// The first failure; success if there is none.
+  Status status();
+  /// The same as amemMemorySetUser_t::failure.
+  const char* text();
+
+ private:
+  const Status& find() AMEM_REQUIRES(mutex_);
+
+  const std::vector<pid_t>& pids_;
+  Mutex mutex_;
+  Status failure_ AMEM_GUARDED_BY(mutex_) = ok_status();
+  detail::Report* report_ AMEM_GUARDED_BY(mutex_) = nullptr;
+};
+
+/// The buffers of a group, mapped in this process (rendezvous.cc). Constant while calls use it.
+struct SymmetricHandle {
   View view{};
   int device = 0;
   DeviceAddress buffer = 0, workspace = 0;  ///< of this rank
@@ -35,29 +60,10 @@ class SymmetricHandle {
   const KernelSet* kernels = nullptr;
   /// Of all this memory. Each call enters it.
   std::atomic<amemMemorySet_t> set{nullptr};
+  HandleFailure failure{pids};
 
   uint32_t rank() const { return view.rank; }
   uint32_t world_size() const { return view.world_size; }
-
-  /// Of the kernels, in pinned memory.
-  void set_report(detail::Report* report);
-  /// The report, which status() does not read any more; nullptr if there is none.
-  detail::Report* take_report();
-  /// The error of a kernel, of an earlier call or of a peer that has ended; success if there is
-  /// none.
-  Status status();
-  /// All calls fail from now on, unless they do already. `abort`: also kernels that wait for a
-  /// peer, within milliseconds and not at their timeout.
-  void fail(Error why, bool abort);
-  /// amemMemorySetUser_t::failure: the text of status(), nullptr for success.
-  const char* failure_text();
-
- private:
-  Status status_locked() AMEM_REQUIRES(mutex_);
-
-  Mutex mutex_;
-  Status failure_ AMEM_GUARDED_BY(mutex_) = ok_status();
-  detail::Report* report_ AMEM_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace amem::symmetric

@@ -28,6 +28,12 @@ Error no_handle() {
                     "this is not a handle of amemSymmetricRendezvous(), or it was destroyed");
 }
 
+std::array<uint64_t, 2> random_id() {
+  std::array<uint64_t, 2> id{};
+  (void)!getrandom(id.data(), sizeof id, 0);  // cannot fail once the system has booted
+  return id;
+}
+
 /// The setting, which amem has.
 long setting(const char* name) {
   int64_t value = 0;
@@ -52,9 +58,8 @@ SymmetricMemory::SymmetricMemory(const Driver& driver)
       timeout_ms_(setting("AMEM_TIMEOUT_MS")),
       gate_timeout_ms_(setting("AMEM_GATE_TIMEOUT_MS")),
       multicast_(setting("AMEM_MULTICAST") != 0),
-      kernels_(driver_) {
-  (void)!getrandom(process_.data(), sizeof process_, 0);
-}
+      process_(random_id()),
+      kernels_(driver_) {}
 
 Result<int> SymmetricMemory::current_device() const {
   int device = 0;
@@ -128,11 +133,11 @@ Result<SymmetricMemory::HandlePointer> SymmetricMemory::enter(amemSymmetric_t ha
                                                               amemStream_t stream,
                                                               long timeout_ms) {
   HandlePointer found = AMEM_TRY(find(handle));
-  AMEM_TRY(found->status());
+  AMEM_TRY(found->failure.status());
   const auto limit_ms = static_cast<uint64_t>(timeout_ms);
   Status entered = amem_status(amemEnterMemorySet(found->set, stream, limit_ms));
   if (entered.ok()) return found;
-  AMEM_TRY(found->status());  // its own words
+  AMEM_TRY(found->failure.status());  // its own words
   return std::move(entered.error());
 }
 
@@ -140,10 +145,11 @@ void SymmetricMemory::leave(SymmetricHandle& handle, const Status& enqueued) {
   // It may have enqueued a part of its work: the kernels of the next call would meet the wrong ones
   // of its peers.
   if (!enqueued.ok() && enqueued.error().kind == ErrorKind::driver)
-    handle.fail(make_error(ErrorKind::driver, enqueued.error().code,
-                           "an earlier call on the handle has failed (%s); it can only be destroyed",
-                           enqueued.error().message.c_str()),
-                false);
+    handle.failure.set(
+        make_error(ErrorKind::driver, enqueued.error().code,
+                   "an earlier call on the handle has failed (%s); it can only be destroyed",
+                   enqueued.error().message.c_str()),
+        false);
   (void)amemLeaveMemorySet(handle.set);
 }
 
@@ -182,7 +188,7 @@ Status SymmetricMemory::make_report(SymmetricHandle& handle) {
       driver_, driver_.cuMemHostAlloc(&report, sizeof(layout::Report), kPortableAndMapped),
       "cuMemHostAlloc()"));
   *static_cast<layout::Report*>(report) = {};
-  handle.set_report(static_cast<layout::Report*>(report));
+  handle.failure.set_report(static_cast<layout::Report*>(report));
   DeviceAddress report_on_device = 0;
   AMEM_TRY(driver_status(driver_,
                          driver_.cuMemHostGetDevicePointer_v2(&report_on_device, report, 0),
@@ -227,14 +233,13 @@ void SymmetricMemory::add(amemSymmetric_t id, const HandlePointer& handle) {
   for (void* const memory : handle->opened) ranges.push_back({memory, 1});
   const amemMemorySetUser_t user{
       [](void* context, const char* text) {
-        static_cast<SymmetricHandle*>(context)->fail(
+        static_cast<HandleFailure*>(context)->set(
             make_error(ErrorKind::peer, 0, "a rank of the group, %s", text), true);
       },
-      [](void* context) { return static_cast<SymmetricHandle*>(context)->failure_text(); },
-      handle.get()};
+      [](void* context) { return static_cast<HandleFailure*>(context)->text(); }, &handle->failure};
   amemMemorySet_t set = nullptr;
   Status created = amem_status(amemCreateMemorySet(&set, ranges.data(), ranges.size(), &user));
-  if (!created.ok()) handle->fail(std::move(created.error()), true);
+  if (!created.ok()) handle->failure.set(std::move(created.error()), true);
   handle->set = set;
   MutexLock lock(mutex_);
   handles_[id] = handle;
@@ -262,10 +267,10 @@ Status SymmetricMemory::release(SymmetricHandle& handle) {
   AMEM_TRY(amem_status(amemFree(reinterpret_cast<void*>(handle.workspace))));
   handle.workspace = 0;
   AMEM_TRY(handle.multicast.release(driver_));
-  layout::Report* const report = handle.take_report();
+  layout::Report* const report = handle.failure.take_report();
   if (report == nullptr) return ok_status();
   Status freed = driver_status(driver_, driver_.cuMemFreeHost(report), "cuMemFreeHost()");
-  if (!freed.ok()) handle.set_report(report);
+  if (!freed.ok()) handle.failure.set_report(report);
   return freed;
 }
 

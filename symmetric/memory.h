@@ -87,10 +87,10 @@ class SymmetricMemory {
   Status release(SymmetricHandle& handle);
 
   const Driver driver_;
-  long timeout_ms_ = 0, gate_timeout_ms_ = 0;
-  bool multicast_ = false;             ///< AMEM_MULTICAST
-  std::array<uint64_t, 2> process_{};  ///< random, because pids are reused
-  KernelSets kernels_;                 // allow: locks itself
+  const long timeout_ms_, gate_timeout_ms_;
+  const bool multicast_;                   ///< AMEM_MULTICAST
+  const std::array<uint64_t, 2> process_;  ///< random, because pids are reused
+  KernelSets kernels_;                     // allow: locks itself
   std::atomic<size_t> signal_pad_bytes_{4096};
   Mutex mutex_;
   std::map<DeviceAddress, Buffer> buffers_ AMEM_GUARDED_BY(mutex_);

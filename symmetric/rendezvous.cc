@@ -273,8 +273,8 @@ Status SymmetricMemory::add_device(SymmetricHandle& handle, const Outcome& of_ra
 
 Status SymmetricMemory::bind_multicast(SymmetricHandle& handle) {
   AMEM_TRY(kernels_.for_current_context(true));
-  AMEM_TRY(amem_status(amemMakePersistent(reinterpret_cast<void*>(handle.buffer),
-                                          "bound to multicast (NVLS)")));
+  AMEM_TRY(amem_status(
+      amemMakePersistent(reinterpret_cast<void*>(handle.buffer), "bound to multicast (NVLS)")));
   return handle.multicast.bind_and_map(driver_, handle.buffer);
 }
 

@@ -82,8 +82,7 @@ Status offer_descriptor(amemIpcHandle_t* handle, int descriptor) {
   AMEM_TRY(check_pointer(handle, "handle"));
   if (!owned.valid()) return make_error(ErrorKind::misuse, 0, "%d is no descriptor", descriptor);
   Exchange& exchange = AMEM_TRY(active_process())->exchange();
-  *handle =
-      std::bit_cast<amemIpcHandle_t>(AMEM_TRY(exchange.offer_descriptor(std::move(owned))));
+  *handle = std::bit_cast<amemIpcHandle_t>(AMEM_TRY(exchange.offer_descriptor(std::move(owned))));
   return ok_status();
 }
 
@@ -175,6 +174,5 @@ AMEM_API int amemGetSetting(const char* name, int64_t* value) {
 
 AMEM_API void amemSetLastError(const char* call, const char* text) {
   const NoCancellation no_cancellation;
-  if (call != nullptr && text != nullptr)
-    keep_last_error(call, {ErrorKind::misuse, 0, text});
+  if (call != nullptr && text != nullptr) keep_last_error(call, {ErrorKind::misuse, 0, text});
 }

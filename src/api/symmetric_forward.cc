@@ -7,8 +7,8 @@
 
 #include "api/calls.h"
 
-/// For symmetric_forward_entry.S: the function with this name in libamem_symmetric.so, which is also
-/// stored in `*function`; without that library, a function that fails.
+/// For symmetric_forward_entry.S: the function with this name in libamem_symmetric.so, which is
+/// also stored in `*function`; without that library, a function that fails.
 extern "C" [[gnu::visibility("hidden")]] void* amem_find_symmetric(
     const char* name, std::atomic<void*>* function) noexcept {
   const amem::NoCancellation no_cancellation;
@@ -27,6 +27,6 @@ extern "C" [[gnu::visibility("hidden")]] void* amem_find_symmetric(
                              dlerror()));
   if (std::string_view(name) == "amemSymmetricGetSignalPadSize")
     return reinterpret_cast<void*>(static_cast<Fails*>([] { return 0; }));
-  return reinterpret_cast<void*>(static_cast<Fails*>(
-      [] { return amem::nccl_result_of(amem::ErrorKind::unsupported); }));
+  return reinterpret_cast<void*>(
+      static_cast<Fails*>([] { return amem::nccl_result_of(amem::ErrorKind::unsupported); }));
 }

@@ -113,8 +113,7 @@ const char* value_of(const char* const* environ_block, std::string_view name) {
 
 std::optional<long> number_of(long value) { return value; }
 template <typename T>
-  requires(!std::is_convertible_v<T, long>)
-std::optional<long> number_of(const T&) {
+requires(!std::is_convertible_v<T, long>) std::optional<long> number_of(const T&) {
   return std::nullopt;
 }
 

@@ -128,7 +128,7 @@ Status SymmetricClient::enter(const void* set, long timeout_ms) {
                       waited_for.c_str(), timeout_ms);
   if (found == nullptr) return no_set();
   if (found->is_ending)
-    return make_error(ErrorKind::misuse, 0, "another thread destroys the set");
+    return make_error(ErrorKind::misuse, 0, "another thread destroys the handle");
   if (is_paused_)
     return make_error(ErrorKind::misuse, 0,
                       "symmetric memory of this process is paused; call amemResume() first");
@@ -197,9 +197,8 @@ void SymmetricClient::close_for_peer(const InstanceId& peer, const std::string& 
 
 Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadline) {
   MutexLock lock(mutex_);
-  return wait_for_calls(deadline, [&](const Set& set) AMEM_REQUIRES(mutex_) {
-    return paused_peer(set) != nullptr;
-  });
+  return wait_for_calls(
+      deadline, [&](const Set& set) AMEM_REQUIRES(mutex_) { return paused_peer(set) != nullptr; });
 }
 
 void SymmetricClient::reopen_for_peer(const InstanceId& peer) {

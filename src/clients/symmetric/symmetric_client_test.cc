@@ -74,7 +74,8 @@ class SymmetricClientTest : public testing::Test {
 };
 
 TEST_F(SymmetricClientTest, SetIsOfTheFirstBytesOfAllocations) {
-  for (const AddressRange& wrong : {AddressRange{kOwn + 1, 1}, {0, 1}, {kOwn, 0}, {kOwn, kBytes + 1}})
+  for (const AddressRange& wrong :
+       {AddressRange{kOwn + 1, 1}, {0, 1}, {kOwn, 0}, {kOwn, kBytes + 1}})
     EXPECT_EQ(client_.create_set({{wrong}}).error().kind, ErrorKind::misuse);
   MutexLock lock(registry_.mutex);
   Allocation& weights = registry_.add_local(kBytes, {}, 2, kBytes, "weights");
@@ -148,7 +149,7 @@ TEST_F(SymmetricClientTest, SetThatEndsWaitsForTheCallInsideAndFailsThoseThatWai
   std::atomic<bool> has_left{false};
   auto destroyed = std::async(std::launch::async, [&] { return destroy(set).ok() && has_left; });
   EXPECT_EQ(waiting.wait_for(kLongerThanNotice), std::future_status::ready) << "at once";
-  EXPECT_EQ(waiting.get().error().message, "another thread destroys the set");
+  EXPECT_EQ(waiting.get().error().message, "another thread destroys the handle");
   EXPECT_EQ(destroy(set).error().kind, ErrorKind::misuse) << "another thread destroys it";
   has_left = true;
   EXPECT_TRUE(client_.leave(set).ok());

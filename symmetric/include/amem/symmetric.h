@@ -3,8 +3,8 @@
  *
  * Symmetric memory: buffers of several processes of a host that each of them maps, with
  * synchronization and collectives on them. The memory has the tag "symmetric": amemPause() and
- * amemResume() release and restore it, with its contents, at the same addresses. Link -lamem_symmetric
- * -lamem_nccl.
+ * amemResume() release and restore it, with its contents, at the same addresses. Link
+ * -lamem_symmetric -lamem_nccl.
  *
  * A rank allocates a buffer with amemSymmetricMalloc(). All ranks of a group then call
  * amemSymmetricRendezvous() and get a handle. C++: amem/symmetric.hpp. Kernels of an application:
