@@ -19,17 +19,10 @@ namespace {
 constexpr int kCaptureModeRelaxed = 2;      // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr unsigned kStreamNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
-/// The first entry for a result counts.
-constexpr struct {
-  ErrorKind kind;
-  int result;
-} kResults[] = {
-    {ErrorKind::driver, 1},                                 // ncclUnhandledCudaError
-    {ErrorKind::timeout, 2},                                // ncclSystemError
-    {ErrorKind::os, 2},          {ErrorKind::protocol, 3},  // ncclInternalError
-    {ErrorKind::misuse, 5},                                 // ncclInvalidUsage
-    {ErrorKind::unsupported, 5}, {ErrorKind::peer, 6},      // ncclRemoteError
-};
+/// The ncclResult_t for each ErrorKind.
+constexpr int kResults[] = {1, 2, 3, 6, 2, 5, 5};
+static_assert(static_cast<int>(ErrorKind::peer) == 3 &&
+              static_cast<int>(ErrorKind::unsupported) + 1 == std::size(kResults));
 
 }  // namespace
 
@@ -102,19 +95,15 @@ Status OwnStream::wait(long timeout_ms) {
 // is set later.
 Status amem_status(int result) {
   if (result == 0) return ok_status();
-  const auto* const found = std::find_if(std::begin(kResults), std::end(kResults),
-                                         [&](const auto& row) { return row.result == result; });
-  const ErrorKind kind = found == std::end(kResults) ? ErrorKind::misuse : found->kind;
+  const auto* const found = std::find(std::begin(kResults), std::end(kResults), result);
+  const ErrorKind kind =
+      found == std::end(kResults) ? ErrorKind::misuse : static_cast<ErrorKind>(found - kResults);
   const std::string text = amemGetLastError();
   constexpr std::string_view kFailed = " failed: ";
   const size_t name_end = text.find(kFailed);
   return Error{kind, 0, name_end == text.npos ? text : text.substr(name_end + kFailed.size())};
 }
 
-int result_of(ErrorKind kind) {
-  return std::find_if(std::begin(kResults), std::end(kResults),
-                      [&](const auto& row) { return row.kind == kind; })
-      ->result;
-}
+int result_of(ErrorKind kind) { return kResults[static_cast<int>(kind)]; }
 
 }  // namespace amem::symmetric

@@ -6,14 +6,9 @@
 
 namespace amem::symmetric {
 
-void HandleFailure::set_report(detail::Report* report) {
+detail::Report* HandleFailure::exchange_report(detail::Report* report) {
   MutexLock lock(mutex_);
-  report_ = report;
-}
-
-detail::Report* HandleFailure::take_report() {
-  MutexLock lock(mutex_);
-  return std::exchange(report_, nullptr);
+  return std::exchange(report_, report);
 }
 
 void HandleFailure::set(Error why, bool abort) {

@@ -24,10 +24,9 @@ class HandleFailure {
   /// `pids`: of the processes by rank.
   explicit HandleFailure(const std::vector<pid_t>& pids) : pids_(pids) {}
 
-  /// The report, in pinned memory.
-  void set_report(detail::Report* report);
-  /// It is not read any more; nullptr if there is none.
-  detail::Report* take_report();
+  /// The report is in pinned memory; nullptr: none. Returns the former one, which is not read any
+  /// more.
+  detail::Report* exchange_report(detail::Report* report);
   /// `abort`: also kernels that wait for a peer end, within milliseconds and not at their timeout.
   void set(Error why, bool abort);
   /// The first failure; success if there is none.

@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "symmetric/kernel_set.h"
 
-#include "symmetric/kernels_ptx.h"
-
 namespace amem::symmetric {
 
 namespace {

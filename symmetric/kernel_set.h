@@ -11,6 +11,10 @@
 
 namespace amem::symmetric {
 
+/// The texts of kernels.ptx and multimem.ptx, for cuModuleLoadData().
+const char* symmetric_kernels_ptx();
+const char* multimem_kernels_ptx();
+
 /// The element types of the collectives, as amemDataType_t.
 inline constexpr int kElementTypes = 3;
 

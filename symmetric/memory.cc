@@ -188,7 +188,7 @@ Status SymmetricMemory::make_report(SymmetricHandle& handle) {
       driver_, driver_.cuMemHostAlloc(&report, sizeof(layout::Report), kPortableAndMapped),
       "cuMemHostAlloc()"));
   *static_cast<layout::Report*>(report) = {};
-  handle.failure.set_report(static_cast<layout::Report*>(report));
+  (void)handle.failure.exchange_report(static_cast<layout::Report*>(report));
   DeviceAddress report_on_device = 0;
   AMEM_TRY(driver_status(driver_,
                          driver_.cuMemHostGetDevicePointer_v2(&report_on_device, report, 0),
@@ -267,10 +267,10 @@ Status SymmetricMemory::release(SymmetricHandle& handle) {
   AMEM_TRY(amem_status(amemFree(reinterpret_cast<void*>(handle.workspace))));
   handle.workspace = 0;
   AMEM_TRY(handle.multicast.release(driver_));
-  layout::Report* const report = handle.failure.take_report();
+  layout::Report* const report = handle.failure.exchange_report(nullptr);
   if (report == nullptr) return ok_status();
   Status freed = driver_status(driver_, driver_.cuMemFreeHost(report), "cuMemFreeHost()");
-  if (!freed.ok()) handle.failure.set_report(report);
+  if (!freed.ok()) (void)handle.failure.exchange_report(report);
   return freed;
 }
 

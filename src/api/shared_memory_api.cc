@@ -17,94 +17,28 @@ IpcHandleBytes bytes_of(const amemIpcHandle_t& handle) {
   return std::bit_cast<IpcHandleBytes>(handle);
 }
 
-Status get_ipc_handle(amemIpcHandle_t* handle, const void* pointer) {
-  AMEM_TRY(check_pointer(handle, "handle"));
-  const auto address = reinterpret_cast<DeviceAddress>(pointer);
-  Process& process = *AMEM_TRY(active_process());
-  const auto exported = AMEM_TRY(process.tensors().export_handle(address));
-  if (!exported.has_value())
-    return make_error(ErrorKind::misuse, 0, "the address is not in memory of amemMalloc()");
-  *handle = std::bit_cast<amemIpcHandle_t>(*exported);
-  return ok_status();
-}
-
-Status open_ipc_handle(void** pointer, const amemIpcHandle_t* handle, int device) {
-  AMEM_TRY(check_pointer(pointer, "pointer"));
-  *pointer = nullptr;
-  AMEM_TRY(check_pointer(handle, "handle"));
-  auto opened = AMEM_TRY(active_process())->tensors().open(bytes_of(*handle), device);
-  if (!opened.has_value())
-    return make_error(ErrorKind::protocol, 0, "this is not a handle of amemIpcGetHandle()");
-  *pointer = reinterpret_cast<void*>(AMEM_TRY(std::move(*opened)));
-  return ok_status();
-}
-
-Status close_ipc_handle(void* pointer) {
-  TensorClient& tensors = AMEM_TRY(active_process())->tensors();
-  if (auto closed = tensors.close(reinterpret_cast<DeviceAddress>(pointer)))
-    return std::move(*closed);
-  return make_error(ErrorKind::misuse, 0, "this is not an address of amemIpcOpenHandle()");
-}
-
-Status create_set(amemMemorySet_t* set, const amemRange_t* ranges, size_t count,
+Status create_set(Process& process, amemMemorySet_t* set, const amemRange_t* ranges, size_t count,
                   const amemMemorySetUser_t* user) {
   AMEM_TRY(check_pointer(set, "set"));
   *set = nullptr;
   MemorySet wanted;
   wanted.ranges = AMEM_TRY(ranges_of(ranges, count));
-  if (user != nullptr) {
-    wanted.peer_ended = user->peer_ended;
-    wanted.failure = user->failure;
-    wanted.context = user->context;
-  }
-  SymmetricClient& client = AMEM_TRY(active_process())->symmetric();
-  const void* const id = AMEM_TRY(client.create_set(std::move(wanted)));
+  if (user != nullptr) wanted.user = *user;
+  const void* const id = AMEM_TRY(process.symmetric().create_set(std::move(wanted)));
   *set = static_cast<amemMemorySet_t>(const_cast<void*>(id));
   return ok_status();
 }
 
-Status enter_set(amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms) {
+Status enter_set(Process& process, amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms) {
   constexpr uint64_t kLongestMs = 24ull * 3600 * 1000;
   const long limit_ms = timeout_ms == 0 ? environment().gate_timeout_ms
                                         : static_cast<long>(std::min(timeout_ms, kLongestMs));
-  Process& process = *AMEM_TRY(active_process());
   AMEM_TRY(process.engine().exiting.check());
-  SymmetricClient& client = process.symmetric();
-  AMEM_TRY(client.enter(set, limit_ms));
+  AMEM_TRY(process.symmetric().enter(set, limit_ms));
   note_work_context(process.driver());
-  Status noted = client.note_captured(process.driver(), set, stream);
-  if (!noted.ok()) (void)client.leave(set);
+  Status noted = process.symmetric().note_captured(process.driver(), set, stream);
+  if (!noted.ok()) (void)process.symmetric().leave(set);
   return noted;
-}
-
-Status offer_descriptor(amemIpcHandle_t* handle, int descriptor) {
-  UniqueFd owned(descriptor);
-  AMEM_TRY(check_pointer(handle, "handle"));
-  if (!owned.valid()) return make_error(ErrorKind::misuse, 0, "%d is no descriptor", descriptor);
-  Exchange& exchange = AMEM_TRY(active_process())->exchange();
-  *handle = std::bit_cast<amemIpcHandle_t>(AMEM_TRY(exchange.offer_descriptor(std::move(owned))));
-  return ok_status();
-}
-
-Status take_descriptor(int* descriptor, const amemIpcHandle_t* handle) {
-  AMEM_TRY(check_pointer(descriptor, "descriptor"));
-  *descriptor = -1;
-  AMEM_TRY(check_pointer(handle, "handle"));
-  Exchange& exchange = AMEM_TRY(active_process())->exchange();
-  *descriptor = AMEM_TRY(exchange.take_descriptor(bytes_of(*handle))).release();
-  return ok_status();
-}
-
-Status get_setting(const char* name, int64_t* value) {
-  AMEM_TRY(check_pointer(name, "name"));
-  AMEM_TRY(check_pointer(value, "value"));
-  AMEM_TRY(active_process());
-  const std::optional<long> found = number_setting(name);
-  if (!found.has_value())
-    return make_error(ErrorKind::misuse, 0,
-                      "no environment variable of amem with this name is a number or a flag");
-  *value = *found;
-  return ok_status();
 }
 
 }  // namespace
@@ -113,24 +47,50 @@ Status get_setting(const char* name, int64_t* value) {
 using namespace amem;
 
 AMEM_API int amemIpcGetHandle(amemIpcHandle_t* handle, const void* pointer) {
-  return result_of("amemIpcGetHandle", get_ipc_handle, handle, pointer);
+  return with_process("amemIpcGetHandle", [&](Process& process) -> Status {
+    AMEM_TRY(check_pointer(handle, "handle"));
+    const auto address = reinterpret_cast<DeviceAddress>(pointer);
+    const auto exported = AMEM_TRY(process.tensors().export_handle(address));
+    if (!exported.has_value())
+      return make_error(ErrorKind::misuse, 0, "the address is not in memory of amemMalloc()");
+    *handle = std::bit_cast<amemIpcHandle_t>(*exported);
+    return ok_status();
+  });
 }
 
 AMEM_API int amemIpcOpenHandle(void** pointer, const amemIpcHandle_t* handle, int device) {
-  return result_of("amemIpcOpenHandle", open_ipc_handle, pointer, handle, device);
+  return with_process("amemIpcOpenHandle", [&](Process& process) -> Status {
+    AMEM_TRY(check_pointer(pointer, "pointer"));
+    *pointer = nullptr;
+    AMEM_TRY(check_pointer(handle, "handle"));
+    auto opened = process.tensors().open(bytes_of(*handle), device);
+    if (!opened.has_value())
+      return make_error(ErrorKind::protocol, 0, "this is not a handle of amemIpcGetHandle()");
+    *pointer = reinterpret_cast<void*>(AMEM_TRY(std::move(*opened)));
+    return ok_status();
+  });
 }
 
 AMEM_API int amemIpcCloseHandle(void* pointer) {
-  return pointer == nullptr ? 0 : result_of("amemIpcCloseHandle", close_ipc_handle, pointer);
+  if (pointer == nullptr) return 0;
+  return with_process("amemIpcCloseHandle", [&](Process& process) -> Status {
+    if (auto closed = process.tensors().close(reinterpret_cast<DeviceAddress>(pointer)))
+      return std::move(*closed);
+    return make_error(ErrorKind::misuse, 0, "this is not an address of amemIpcOpenHandle()");
+  });
 }
 
 AMEM_API int amemCreateMemorySet(amemMemorySet_t* set, const amemRange_t* ranges, size_t count,
                                  const amemMemorySetUser_t* user) {
-  return result_of("amemCreateMemorySet", create_set, set, ranges, count, user);
+  return with_process("amemCreateMemorySet", [&](Process& process) {
+    return create_set(process, set, ranges, count, user);
+  });
 }
 
 AMEM_API int amemEnterMemorySet(amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms) {
-  return result_of("amemEnterMemorySet", enter_set, set, stream, timeout_ms);
+  return with_process("amemEnterMemorySet", [&](Process& process) {
+    return enter_set(process, set, stream, timeout_ms);
+  });
 }
 
 AMEM_API int amemLeaveMemorySet(amemMemorySet_t set) {
@@ -153,7 +113,14 @@ AMEM_API int amemMakePersistent(void* pointer, const char* reason) {
 }
 
 AMEM_API int amemOfferDescriptor(amemIpcHandle_t* handle, int descriptor) {
-  return result_of("amemOfferDescriptor", offer_descriptor, handle, descriptor);
+  UniqueFd owned(descriptor);
+  return with_process("amemOfferDescriptor", [&](Process& process) -> Status {
+    AMEM_TRY(check_pointer(handle, "handle"));
+    if (!owned.valid()) return make_error(ErrorKind::misuse, 0, "%d is no descriptor", descriptor);
+    const auto offered = AMEM_TRY(process.exchange().offer_descriptor(std::move(owned)));
+    *handle = std::bit_cast<amemIpcHandle_t>(offered);
+    return ok_status();
+  });
 }
 
 AMEM_API int amemWithdrawDescriptor(const amemIpcHandle_t* handle) {
@@ -165,11 +132,26 @@ AMEM_API int amemWithdrawDescriptor(const amemIpcHandle_t* handle) {
 }
 
 AMEM_API int amemTakeDescriptor(int* descriptor, const amemIpcHandle_t* handle) {
-  return result_of("amemTakeDescriptor", take_descriptor, descriptor, handle);
+  return with_process("amemTakeDescriptor", [&](Process& process) -> Status {
+    AMEM_TRY(check_pointer(descriptor, "descriptor"));
+    *descriptor = -1;
+    AMEM_TRY(check_pointer(handle, "handle"));
+    *descriptor = AMEM_TRY(process.exchange().take_descriptor(bytes_of(*handle))).release();
+    return ok_status();
+  });
 }
 
 AMEM_API int amemGetSetting(const char* name, int64_t* value) {
-  return result_of("amemGetSetting", get_setting, name, value);
+  return with_process("amemGetSetting", [&](Process&) -> Status {
+    AMEM_TRY(check_pointer(name, "name"));
+    AMEM_TRY(check_pointer(value, "value"));
+    const std::optional<long> found = number_setting(name);
+    if (!found.has_value())
+      return make_error(ErrorKind::misuse, 0,
+                        "no environment variable of amem with this name is a number or a flag");
+    *value = *found;
+    return ok_status();
+  });
 }
 
 AMEM_API void amemSetLastError(const char* call, const char* text) {

@@ -16,52 +16,46 @@ Error no_set() {
                     "this is not a set of amemCreateMemorySet(), or it was destroyed");
 }
 
+/// nullptr: none.
+const char* failure_of(const amemMemorySetUser_t& user) {
+  return user.failure != nullptr ? user.failure(user.context) : nullptr;
+}
+
 }  // namespace
 
-Status SymmetricClient::look_up(Set& set) {
+Result<SymmetricClient::Set> SymmetricClient::look_up(MemorySet memory) {
+  Set set{std::move(memory)};
   MutexLock lock(registry_.mutex);
   for (const auto& [address, size_bytes] : set.of.ranges) {
     const Mapping* const mapping = registry_.find_mapping(address);
-    const Allocation* const memory =
+    const Allocation* const found =
         mapping == nullptr ? nullptr : registry_.find(mapping->allocation);
-    if (memory == nullptr || !owns(registry_.backing_of(*memory).tag) || size_bytes == 0 ||
-        size_bytes > memory->size_bytes)
+    if (found == nullptr || !owns(registry_.backing_of(*found).tag) || size_bytes == 0 ||
+        size_bytes > found->size_bytes)
       return make_error(ErrorKind::misuse, 0,
                         "%zu bytes at 0x%" PRIx64
                         " are not the first ones of memory with the tag symmetric",
                         size_bytes, address);
-    if (memory->is_import)
-      set.owners.insert(memory->origin.owner);
-    else
-      set.devices.push_back(memory->device());
+    if (!found->is_import) set.devices.push_back(found->device());
+    if (found->is_import) set.owners.insert(found->origin.owner);
+    if (found->owner_has_ended) set.ended = ended_text(found->origin.owner_pid);
   }
-  return ok_status();
+  return set;
 }
 
-std::string SymmetricClient::ended_owner_of(const MemorySet& set) {
-  MutexLock lock(registry_.mutex);
-  for (const AddressRange& range : set.ranges) {
-    const Mapping* const mapping = registry_.find_mapping(range.address);
-    const Allocation* const memory =
-        mapping == nullptr ? nullptr : registry_.find(mapping->allocation);
-    if (memory != nullptr && memory->owner_has_ended) return ended_text(memory->origin.owner_pid);
-  }
-  return "";
-}
-
-Result<const void*> SymmetricClient::create_set(MemorySet wanted) {
-  Set set{std::move(wanted)};
-  AMEM_TRY(look_up(set));
+Result<const void*> SymmetricClient::create_set(MemorySet memory) {
+  Set set = AMEM_TRY(look_up(memory));
+  set.ended.clear();
   const void* id = nullptr;
   {
     MutexLock lock(mutex_);
     id = reinterpret_cast<const void*>(++last_id_);
-    sets_[id] = set;
+    sets_[id] = std::move(set);
   }
-  // From now on, peer_ended() finds the set.
-  const std::string ended = ended_owner_of(set.of);
+  // From now on, peer_ended() finds the set. An owner may have ended before.
+  const Result<Set> now = look_up(std::move(memory));
   MutexLock lock(mutex_);
-  if (!ended.empty()) fail(*find(id), ended);
+  if (now.ok() && !now.value().ended.empty()) fail(*find(id), now.value().ended);
   return id;
 }
 
@@ -114,7 +108,7 @@ Status SymmetricClient::enter(const void* set, long timeout_ms) {
   const auto is_decided = [&]() AMEM_REQUIRES(mutex_) {
     found = find(set);
     if (found == nullptr || found->is_ending || is_paused_ || !found->ended.empty()) return true;
-    why = found->of.failure != nullptr ? found->of.failure(found->of.context) : nullptr;
+    why = failure_of(found->of.user);
     if (why != nullptr) return true;
     const std::string* const paused = paused_peer(*found);
     if (paused != nullptr) waited_for = *paused;
@@ -217,7 +211,8 @@ void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text
 void SymmetricClient::fail(Set& set, const std::string& text) {
   if (!set.ended.empty()) return;
   set.ended = text;
-  if (set.of.peer_ended != nullptr) set.of.peer_ended(set.of.context, text.c_str());
+  const amemMemorySetUser_t& user = set.of.user;
+  if (user.peer_ended != nullptr) user.peer_ended(user.context, text.c_str());
 }
 
 void SymmetricClient::peer_lost(const InstanceId& peer, const std::string& text) {

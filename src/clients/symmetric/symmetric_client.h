@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "amem.h"
 #include "clients/graphs/captured_graphs.h"
 #include "driver/device_threads.h"
 #include "memory/client.h"
@@ -18,10 +19,7 @@ namespace amem {
 struct MemorySet {
   /// Each starts where an allocation starts. Of memory of this process, a pause keeps these bytes.
   std::vector<AddressRange> ranges;
-  // Of amemMemorySetUser_t; nullptr: none. They are called with a lock.
-  void (*peer_ended)(void* context, const char* text) = nullptr;
-  const char* (*failure)(void* context) = nullptr;
-  void* context = nullptr;
+  amemMemorySetUser_t user{};
 };
 
 /// The client of the tag `symmetric`: memory that all ranks of a group map. Its contents are kept.
@@ -44,7 +42,7 @@ class SymmetricClient final : public Client, public GraphGate {
   // --- Sets
 
   /// Returns the id of the set, which no other set has later. If an owner of its memory has ended,
-  /// MemorySet::peer_ended has been called. Errors: misuse, for memory of other tags.
+  /// `peer_ended` of the user has been called. Errors: misuse, for memory of other tags.
   Result<const void*> create_set(MemorySet set);
   /// The set ends: calls that wait in enter() fail, those inside have left, and the work is
   /// complete that was queued on the devices of its memory. Errors: misuse, for no set; timeout;
@@ -53,7 +51,7 @@ class SymmetricClient final : public Client, public GraphGate {
 
   /// Lets a call on a set in; leave() must follow. Waits while a peer is paused that owns memory of
   /// the set. Errors: misuse, for no set, or while this process is paused; peer, after such a peer
-  /// has ended or while MemorySet::failure has a reason; timeout.
+  /// has ended or while `failure` of the user has a reason; timeout.
   Status enter(const void* set, long timeout_ms);
   /// Errors: misuse, if no call is inside.
   Status leave(const void* set);
@@ -88,10 +86,8 @@ class SymmetricClient final : public Client, public GraphGate {
     bool is_ending = false;  ///< no call enters
     std::string ended{};     ///< the peer that has ended; calls fail
   };
-  /// Finds the owners and devices. Errors: as create_set().
-  Status look_up(Set& set);
-  /// The ended peer among them, for messages; "" if there is none.
-  std::string ended_owner_of(const MemorySet& set);
+  /// Finds the owners, the one that has ended, and the devices. Errors: as create_set().
+  Result<Set> look_up(MemorySet memory);
   /// A text about a peer of the set that is paused; nullptr if there is none.
   const std::string* paused_peer(const Set& set) const AMEM_REQUIRES(mutex_);
   /// nullptr if there is none.

@@ -29,7 +29,7 @@ class SymmetricClientTest : public testing::Test {
   }
 
   const void* set_of(std::vector<AddressRange> ranges) {
-    return client_.create_set({std::move(ranges), on_peer_ended, failure, this}).value();
+    return client_.create_set({std::move(ranges), {on_peer_ended, failure, this}}).value();
   }
   const void* set_of_peer() { return set_of({{kOfPeer, 1}}); }
   Status destroy(const void* set, long timeout_ms = kLongMs) {
