@@ -137,13 +137,14 @@ int amemCreateMemorySet(amemMemorySet_t* set, const amemRange_t* ranges, size_t 
 /* Lets a call that uses the set in; if it returns 0, amemLeaveMemorySet() must follow. Waits up to
  * `timeout_ms` while a process is paused that owns memory of the set; 0: AMEM_GATE_TIMEOUT_MS. If
  * the stream is being captured, launches of the graph enter the set too. Returns as amemMalloc();
- * an error while the tag "symmetric" of this process is paused. */
+ * an error while the tag "symmetric" of this process is paused, and after such a process has ended.
+ */
 int amemEnterMemorySet(amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms);
 int amemLeaveMemorySet(amemMemorySet_t set);
 
-/* Frees the set, not its memory. Calls that wait in amemEnterMemorySet() fail; it waits for those
- * inside and for the work of the devices, up to AMEM_TIMEOUT_MS. Ignores NULL. Returns as
- * amemMalloc(): on error the set works as before. */
+/* Frees the set; its memory can be freed and closed afterwards. Calls that wait in
+ * amemEnterMemorySet() fail; it waits for those inside and for the work of the devices, up to
+ * AMEM_TIMEOUT_MS. Ignores NULL. Returns as amemMalloc(): on error the set works as before. */
 int amemDestroyMemorySet(amemMemorySet_t set);
 
 /* The memory of amemMalloc() that contains `pointer` stays on the GPU at pauses from now on, until

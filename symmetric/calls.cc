@@ -123,6 +123,7 @@ AMEM_API int amemSymmetricSetSignalPadSize(size_t size_bytes) {
 
 AMEM_API size_t amemSymmetricGetSignalPadSize(void) {
   const NoCancellation no_cancellation;
+  if (amemGetState() == amemOff) return 0;  // no error
   const Result<SymmetricMemory*> memory = SymmetricMemory::get();
   return memory.ok() ? memory.value()->signal_pad_bytes() : 0;
 }

@@ -46,7 +46,7 @@ long setting(const char* name) {
 Result<SymmetricMemory*> SymmetricMemory::get() {
   // In a forked child, amem is inactive and the locks here may be held.
   int64_t ignored = 0;
-  AMEM_TRY(amem_status(amemGetSetting("AMEM_TIMEOUT_MS", &ignored)));
+  AMEM_TRY(amem_status(amemGetSetting("AMEM_ENABLE", &ignored)));
   static const Result<Driver> driver = load_driver();
   if (!driver.ok()) return Error(driver.error());
   static SymmetricMemory* const memory = new SymmetricMemory(driver.value());
@@ -133,7 +133,6 @@ Result<SymmetricMemory::HandlePointer> SymmetricMemory::enter(amemSymmetric_t ha
                                                               amemStream_t stream,
                                                               long timeout_ms) {
   HandlePointer found = AMEM_TRY(find(handle));
-  AMEM_TRY(found->failure.status());
   const auto limit_ms = static_cast<uint64_t>(timeout_ms);
   Status entered = amem_status(amemEnterMemorySet(found->set, stream, limit_ms));
   if (entered.ok()) return found;

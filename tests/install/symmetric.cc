@@ -6,6 +6,6 @@
 /// Without AMEM_ENABLE=1, amem is inactive.
 int main() {
   void* buffer = nullptr;
-  std::printf("%d %zu %s\n", amemSymmetricMalloc(&buffer, 4096), amemSymmetricGetSignalPadSize(),
-              amemGetLastError());
+  const int result = amemSymmetricMalloc(&buffer, 4096);
+  std::printf("%d %zu %s\n", result, amemSymmetricGetSignalPadSize(), amemGetLastError());
 }
