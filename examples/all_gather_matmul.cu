@@ -7,7 +7,7 @@
 // multiprocessors while the copy engines work.
 //
 //   nvcc -std=c++17 -arch=native examples/all_gather_matmul.cu -Ibuild/dev/include -Lbuild/dev/lib
-//     -lamem_nccl -lcuda -o build/all_gather_matmul
+//     -lamem_symmetric -lamem_nccl -lcuda -o build/all_gather_matmul
 //   all_gather_matmul RANK WORLD_SIZE HOST:PORT
 #include <cuda.h>
 #include <cuda_runtime.h>

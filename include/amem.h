@@ -67,8 +67,8 @@ typedef struct {
  *
  * A tag is the name of memory that is paused and resumed together, such as "weights" or "kv_cache":
  * 1 to 64 letters, digits, '_', '-', '.', ':' or '/'. Reserved tags: "nccl" (all memory of NCCL),
- * "symmetric", and "context" (the local memory of the CUDA contexts). Tags are paused and resumed
- * independently, in any order. */
+ * "symmetric" (memory that all ranks of a group map; amemMalloc() accepts it), and "context" (the
+ * local memory of the CUDA contexts). Tags are paused and resumed independently, in any order. */
 
 /* Allocates memory on the device of the current CUDA context (cuCtxGetDevice), readable and
  * writable on that device. The size is rounded up to 2 MiB. `kind` is amemKindKeep,
@@ -82,6 +82,92 @@ int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t ki
 /* Waits for the work of the device, like cudaFree(), then frees memory of amemMalloc(), resident or
  * released. Ignores NULL. Returns as amemMalloc(). */
 int amemFree(void* pointer);
+
+/* --- Memory that several processes use, for libraries such as libamem_symmetric.so. */
+
+/* A CUstream or cudaStream_t. */
+typedef struct CUstream_st* amemStream_t;
+
+typedef struct {
+  unsigned char bytes[64];
+} amemIpcHandle_t;
+
+/* A handle with which other processes of this user on this host open the memory of amemMalloc()
+ * that contains `pointer`. Returns as amemMalloc(). */
+int amemIpcGetHandle(amemIpcHandle_t* handle, const void* pointer);
+
+/* Maps the memory of a handle, readable and writable on this device (the driver's ordinal). May
+ * wait for the owner, up to AMEM_TIMEOUT_MS. While the owner has paused the memory, nothing is
+ * mapped at the address. Calls with the same handle and device return the same address; each needs
+ * an amemIpcCloseHandle(). Returns as amemMalloc(). */
+int amemIpcOpenHandle(void** pointer, const amemIpcHandle_t* handle, int device);
+
+/* Waits for the work of the device, then unmaps memory of amemIpcOpenHandle(). Ignores NULL.
+ * Returns as amemMalloc(); after an error it can be repeated. */
+int amemIpcCloseHandle(void* pointer);
+
+/* A set of memory that calls use together: memory of amemMalloc() and of amemIpcOpenHandle(), all
+ * with the tag "symmetric". A call on the set is between amemEnterMemorySet() and
+ * amemLeaveMemorySet(). A pause waits until no call is inside. */
+typedef struct amemMemorySet* amemMemorySet_t;
+
+typedef struct {
+  void* pointer; /* device address */
+  size_t size_bytes;
+} amemRange_t;
+
+/* The functions may be NULL. They run with a lock of amem and must not call amem or block, and do
+ * not run after amemDestroyMemorySet() has returned 0. */
+typedef struct {
+  /* Runs once if a process ends that owns memory of the set, so that kernels in flight can end:
+   * within milliseconds, or before amemCreateMemorySet() returns. `text` says which, such as
+   * "process 1234, has ended". Calls cannot enter from then on. */
+  void (*peer_ended)(void* context, const char* text);
+  /* Why calls cannot enter now, for amemGetLastError(); NULL if they can. */
+  const char* (*failure)(void* context);
+  void* context;
+} amemMemorySetUser_t;
+
+/* Each range begins where an allocation begins. Of memory of this process, a pause keeps the bytes
+ * in the range, and the rest is undefined afterwards. `user` may be NULL. Returns as amemMalloc().
+ */
+int amemCreateMemorySet(amemMemorySet_t* set, const amemRange_t* ranges, size_t count,
+                        const amemMemorySetUser_t* user);
+
+/* Lets a call that uses the set in; if it returns 0, amemLeaveMemorySet() must follow. Waits up to
+ * `timeout_ms` while a process is paused that owns memory of the set; 0: AMEM_GATE_TIMEOUT_MS. If
+ * the stream is being captured, launches of the graph enter the set too. Returns as amemMalloc();
+ * an error while the tag "symmetric" of this process is paused, and after such a process has ended.
+ */
+int amemEnterMemorySet(amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms);
+int amemLeaveMemorySet(amemMemorySet_t set);
+
+/* Frees the set; its memory can be freed and closed afterwards. Calls that wait in
+ * amemEnterMemorySet() fail; it waits for those inside and for the work of the devices, up to
+ * AMEM_TIMEOUT_MS. Ignores NULL. Returns as amemMalloc(): on error the set works as before. */
+int amemDestroyMemorySet(amemMemorySet_t set);
+
+/* The memory of amemMalloc() that contains `pointer` stays on the GPU at pauses from now on, until
+ * it is freed. ncclMemStats() prints the reason, such as "bound to multicast"; the text must stay
+ * valid. Returns as amemMalloc(); an error while the memory is paused. */
+int amemMakePersistent(void* pointer, const char* reason);
+
+/* Gives a file descriptor to processes of this user on this host that have the handle, until
+ * amemWithdrawDescriptor(). It belongs to amem from now on. Returns as amemMalloc(). */
+int amemOfferDescriptor(amemIpcHandle_t* handle, int descriptor);
+int amemWithdrawDescriptor(const amemIpcHandle_t* handle);
+
+/* A copy of the descriptor that another process offers, which the caller closes. May wait for that
+ * process, up to AMEM_TIMEOUT_MS. Returns as amemMalloc(). */
+int amemTakeDescriptor(int* descriptor, const amemIpcHandle_t* handle);
+
+/* The value of an environment variable of amem that is a number or a flag, such as
+ * "AMEM_TIMEOUT_MS", as this process uses it. Returns as amemMalloc(). */
+int amemGetSetting(const char* name, int64_t* value);
+
+/* From now on, amemGetLastError() returns "CALL failed: TEXT". Also writes it to the log if
+ * AMEM_LOG is 2 or greater. Ignores NULL. */
+void amemSetLastError(const char* call, const char* text);
 
 /* --- Regions.
  *
@@ -119,11 +205,6 @@ int amemSetProcessRegion(const char* tag, amemKind_t kind);
  * allocates memory with this tag. amemPoolFree(pointer, size_bytes, device, stream) frees memory of
  * all of these functions. Returns as amemMalloc(). */
 int amemSetPool(int pool, const char* tag, amemKind_t kind);
-
-typedef struct {
-  void* pointer; /* device address */
-  size_t size_bytes;
-} amemRange_t;
 
 /* Contents in these ranges are not needed: a pause does not copy them, and they are undefined
  * afterwards. Replaces earlier ranges. First call it with none; then find unused ranges and pass
@@ -278,9 +359,9 @@ const char* amemGetLastError(void);
 /* "0.1.0" */
 const char* amemGetVersion(void);
 
-/* The size in this library of amemTotals_t, amemDriverObjects_t, amemTimes_t, amemGroup_t or
- * amemSymmetricInfo_t, by its name; 0 for another name. A program that loads the library at run
- * time compares it with its own: functions that fill a structure write this many bytes. */
+/* The size in this library of amemTotals_t, amemDriverObjects_t or amemTimes_t, by its name; 0 for
+ * another name. A program that loads the library at run time compares it with its own: functions
+ * that fill a structure write this many bytes. */
 size_t amemGetStructBytes(const char* name);
 
 #ifdef __cplusplus

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "clients/symmetric/multimem.h"
 #include "sim/multicast.h"
+#include "symmetric/multimem.h"
 
 amem::symmetric::detail::BoundMemory amem::symmetric::detail::bound_memory(
     const unsigned char* multicast) {

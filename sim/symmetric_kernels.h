@@ -9,7 +9,7 @@
 namespace amem::sim {
 
 /// The kernels of symmetric memory. They execute the source of the CUDA kernels
-/// (clients/symmetric/kernels.h), compiled for the host.
+/// (symmetric/kernels.h), compiled for the host.
 std::span<const Kernel> symmetric_kernels();
 
 }  // namespace amem::sim

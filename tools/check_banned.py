@@ -26,7 +26,7 @@ def is_cxx(path):
 
 def in_library(path):
     """Code that runs inside other people's processes."""
-    own = path.parts[0] == "src" and path.parts[1] != "cli"
+    own = path.parts[0] in ("src", "symmetric") and path.parts[1] != "cli"
     return own and is_cxx(path) and not source_tree.is_test(path)
 
 
@@ -106,13 +106,13 @@ RULES = (
         # In the body: up to the next line that is not indented.
         re.compile(
             r'^(?:AMEM_API|extern "[^"]*" \[\[gnu::visibility\(.*?\)\]\]) [^;{]*\{'
-            r"(?!(?:(?!\n\S).)*?\b(?:NoCancellation|result_of|with_process|read_into|enqueue"
+            r"(?!(?:(?!\n\S).)*?\b(?:NoCancellation|result_of|with_process|read_into|enqueue|run\("
             r"|amemGetTag\w+|amem::(?:pause|resume|mem_stats|[sg]et_group_id)\(|amem::last_error_text|AMEM_VERSION))",
             re.MULTILINE | re.DOTALL,
         ),
         in_library,
         "a thread that is cancelled in it would leave locks and tags behind",
-        "const NoCancellation, or a template of api/calls.h",
+        "const NoCancellation, or a template of api/calls.h or symmetric/calls.cc",
     ),
     Rule(
         re.compile(r"\b(?:TODO|FIXME)\b(?!\(#\d+\))"),  # allow: the pattern itself

@@ -6,7 +6,7 @@
 Every row of its tables names existing tests (`Suite.Test`) in the column `tests`. Every test of
 tests/faults, of tests/process about misuse, death, exit, children, bystanders or strangers, and of
 src/transport about hostile peers, is named there. What the column `caller sees` quotes, except the
-names of results, is part of a string in src; … stands for any text. The check compares names only:
+names of results, is part of a string in src or symmetric; … stands for any text. The check compares names only:
 a reviewer must verify that a test shows what its row says.
 """
 
@@ -25,7 +25,7 @@ _TEST = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
 _LITERALS = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')
 _PIECE = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _SPAN = re.compile(r"`([^`]+)`")
-_SAYS = re.compile(r"src/.*\.(cc|h)|python/amem/\w+\.py")
+_SAYS = re.compile(r"(src|symmetric)/.*\.(cc|h)|python/amem/\w+\.py")
 _FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j)?[a-zA-Z]")
 
 
@@ -42,7 +42,7 @@ def tests_of(root):
 
 
 def sentences_of(root):
-    """All strings of src and of the Python package, adjacent literals joined, what a format fills in as …."""
+    """All strings of src, of symmetric and of the Python package, adjacent literals joined, what a format fills in as …."""
     parts = []
     for path in source_tree.all_files(root):
         if not _SAYS.fullmatch(str(path)) or path.name.endswith("_test.cc"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Checks that every class of src/ with a Mutex declares what the mutex guards.
+"""Checks that every class of src/ and symmetric/ with a Mutex declares what the mutex guards.
 
 Each data member of such a class is AMEM_GUARDED_BY a mutex, is a Mutex, a Condition or atomic, or
 cannot change (const, a reference). A Mutex that guards no member, and a member that is not guarded
@@ -84,7 +84,7 @@ def unguarded(code):
 
 
 def concerns(path):
-    return path.parts[0] == "src" and path.suffix in (".h", ".cc") and not source_tree.is_test(path)
+    return path.parts[0] in ("src", "symmetric") and path.suffix in (".h", ".cc") and not source_tree.is_test(path)
 
 
 def check(root, findings):

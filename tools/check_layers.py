@@ -6,6 +6,8 @@
 Below clients/, the names of NCCL and PyTorch must not appear in an identifier, string or comment,
 except in a comment that cites a source (file@version) and in the settings of the environment.
 
+symmetric/ includes amem.h, its own headers and these few of src/base.
+
 Also checks what only one folder may use: cuda.h, dlsym and dlopen, getenv, sockets. Tests
 (*_test.cc) are exempt, and an `allow:` comment with a reason permits a single use, as in
 check_banned.py. The columns of the table are `folder` and `may include`; a cell is a list of
@@ -19,7 +21,8 @@ import sys
 import markdown_text
 import source_tree
 
-OUTSIDE = ("tests", "sim", "jobs", "bench", "examples", "cycles")
+OUTSIDE = ("tests", "sim", "jobs", "bench", "examples", "cycles", "symmetric")
+OF_SYMMETRIC = re.compile(r"amem\.h|amem/\w+\.\w+|symmetric/\w+\.\w+|base/(?:cancellation|deadline|mutex|result)\.h")
 
 # What, how it looks in code, where it may stand, why.
 HOMES = (
@@ -122,6 +125,15 @@ def check_includes(root, path, text, table, findings):
                 findings.add(path, line, f"{here} may not include {there} ({name})")
 
 
+def check_symmetric(root, findings):
+    for path in source_tree.files(root, ("symmetric",), source_tree.CXX_SUFFIXES + (".hpp", ".cuh", ".cu", ".S", ".def", ".in")):
+        if source_tree.is_test(path):
+            continue
+        for line, bracket, name in source_tree.includes((root / path).read_text(encoding="utf-8")):
+            if bracket == '"' and not OF_SYMMETRIC.fullmatch(name):
+                findings.add(path, line, f"symmetric may not include {name}: it stands on amem.h")
+
+
 def check_words(path, text, findings):
     """No name of a library below clients/. A comment block that cites a source is free."""
     if folder_of(path).startswith(MAY_NAME_LIBRARIES) or SETTINGS.fullmatch(str(path)):
@@ -157,6 +169,7 @@ def check(root, findings):
     sources = source_tree.files(root, ("src",), source_tree.CXX_SUFFIXES + (".S", ".def", ".inc"))
     if not sources:
         raise source_tree.CannotRun("src/ has no code")
+    check_symmetric(root, findings)
     check_table(table, {folder_of(path) for path in sources if len(path.parts) > 2}, findings)
     for path in sources:
         if source_tree.is_test(path) or len(path.parts) < 3:

@@ -76,7 +76,7 @@ class Nvcc:
     def compile(self, root, source):
         with tempfile.TemporaryDirectory() as folder:
             result = pathlib.Path(folder, "kernels.ptx")
-            includes = (f"-I{root / folder}" for folder in ("include", "src"))
+            includes = (f"-I{root / folder}" for folder in ("symmetric/include", "."))
             self._run("--ptx", *kernel_sources.options_of(source), *includes, "-o", result, root / source)
             return result.read_text()
 

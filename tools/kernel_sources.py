@@ -5,16 +5,16 @@
 import hashlib
 import pathlib
 
-_FOLDER = pathlib.Path("src/clients/symmetric")
+_FOLDER = pathlib.Path("symmetric")
 # The architecture that each source is compiled for.
 SOURCES = {_FOLDER / "kernels.cu": "compute_80", _FOLDER / "multimem.cu": "compute_90"}
 HEADERS = {
     name: path / name
     for path, name in (
-        (pathlib.Path("include"), "amem/symmetric_view.h"),
-        (pathlib.Path("include"), "amem/symmetric.cuh"),
-        (pathlib.Path("src"), "clients/symmetric/kernels.h"),
-        (pathlib.Path("src"), "clients/symmetric/multimem.h"),
+        (_FOLDER / "include", "amem/symmetric_view.h"),
+        (_FOLDER / "include", "amem/symmetric.cuh"),
+        (pathlib.Path(), "symmetric/kernels.h"),
+        (pathlib.Path(), "symmetric/multimem.h"),
     )
 }
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CODE_FOLDERS = ("src", "sim", "jobs", "tests", "bench", "demo", "include", "examples", "cycles")
+CODE_FOLDERS = ("src", "sim", "jobs", "tests", "bench", "demo", "include", "examples", "cycles", "symmetric")
 ALL_FOLDERS = CODE_FOLDERS + ("python", "tools", "cmake", "docs", ".ci")
 CXX_SUFFIXES = (".h", ".cc", ".c")
 

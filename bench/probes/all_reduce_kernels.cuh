@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "clients/symmetric/launch_shapes.h"
+#include "symmetric/launch_shapes.h"
 
 /// The kernels of all_reduce_probe.cu.
 namespace probe {

@@ -3,10 +3,10 @@
 // Which all-reduce kernel is the fastest on two GPUs with NVLink, and what its barriers cost. bf16, sums in float32,
 // in CUDA graphs. Not part of the build, because it needs nvcc and two GPUs, for less than 40 s:
 //
-//   nvcc -O2 -std=c++17 -arch=sm_90 -I. -Iinclude -Isrc -o all_reduce_probe bench/probes/all_reduce_probe.cu
+//   nvcc -O2 -std=c++17 -arch=sm_90 -I. -Isymmetric/include -o all_reduce_probe bench/probes/all_reduce_probe.cu
 //   ./all_reduce_probe
 //
-// product: the kernels of src/clients/symmetric/kernels.h as they are; "small" also above 128 KiB. pull, push:
+// product: the kernels of symmetric/kernels.h as they are; "small" also above 128 KiB. pull, push:
 // two-shot in place; a rank reads its part of the inputs from its peers, or they write it to its scratch memory.
 // one-shot: a rank reads all inputs, out of place. xB: B vectors of a thread at a time; then blocks x threads. A
 // result is checked after a graph of many calls; in place, each call adds up the results of the one before.

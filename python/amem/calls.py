@@ -4,6 +4,7 @@
 
 import ctypes
 import operator
+from typing import Optional
 
 from .errors import AmemError, AmemTypeError, AmemValueError
 from .library import find_library, require_library
@@ -43,16 +44,16 @@ def check_tensor(tensor: object, attribute: str = "data_ptr") -> None:
         raise AmemTypeError(f"{tensor!r} is not a tensor")
 
 
-def value_of(name: str, *arguments: object):
-    """What a function of the library returns."""
-    function = getattr(require_library(), name)
+def value_of(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None):
+    """What a function of amem's library, or of another, returns."""
+    function = getattr(library or require_library(), name)
     pairs = zip(arguments, function.argtypes)
     return function(*(checked(value, kind, f"{name}(): argument {i}") for i, (value, kind) in enumerate(pairs, 1)))
 
 
-def call(name: str, *arguments: object) -> None:
+def call(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None) -> None:
     """Calls a function that returns 0 on success; raises AmemError with the library's text."""
-    code = value_of(name, *arguments)
+    code = value_of(name, *arguments, library=library)
     if code != 0:
         raise AmemError(last_error() or f"{name} failed without an error text", code)
 

@@ -5,7 +5,7 @@
 import ctypes
 import os
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Type
 
 from amem_flags import flag
 
@@ -67,41 +67,9 @@ class Times(ctypes.Structure):
     ]
 
 
-AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-
-
-class Group(ctypes.Structure):
-    """amemGroup_t."""
-
-    _fields_ = [
-        ("rank", ctypes.c_int),
-        ("world_size", ctypes.c_int),
-        ("all_gather", AllGather),
-        ("context", ctypes.c_void_p),
-    ]
-
-
-class SymmetricInfo(ctypes.Structure):
-    """amemSymmetricInfo_t."""
-
-    _fields_ = [
-        ("rank", ctypes.c_int),
-        ("world_size", ctypes.c_int),
-        ("device", ctypes.c_int),
-        ("buffer_bytes", ctypes.c_size_t),
-        ("signal_pad_bytes", ctypes.c_size_t),
-        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-        ("signal_pads", ctypes.POINTER(ctypes.c_void_p)),
-        ("device_buffers", ctypes.c_void_p),
-        ("device_signal_pads", ctypes.c_void_p),
-        ("multicast", ctypes.c_void_p),
-    ]
-
-
-_STRUCTURES = (Totals, DriverObjects, Times, Group, SymmetricInfo)
-# Parameters that functions of symmetric memory have in common.
-_INTO_OUTPUT = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]  # handle, output, offset, size
-_SIGNAL = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64]
+# The result and the parameters of each function.
+Signatures = Dict[str, Tuple[Any, List[Any]]]
+_STRUCTURES = (Totals, DriverObjects, Times)
 _SIGNATURES = {
     "ncclPause": (ctypes.c_int, [ctypes.c_void_p]),
     "ncclResume": (ctypes.c_int, [ctypes.c_void_p]),
@@ -139,34 +107,6 @@ _SIGNATURES = {
     "amemGetTimes": (ctypes.c_int, [ctypes.POINTER(Times)]),
     "amemPrepareHostMemory": (ctypes.c_int, [ctypes.c_uint64]),
     "amemTrimHostMemory": (ctypes.c_int, [ctypes.POINTER(ctypes.c_uint64)]),
-    "amemSymmetricMalloc": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t]),
-    "amemSymmetricFree": (ctypes.c_int, [ctypes.c_void_p]),
-    "amemSymmetricRendezvous": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
-    "amemSymmetricDestroy": (ctypes.c_int, [ctypes.c_void_p]),
-    "amemSymmetricGetInfo": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(SymmetricInfo)]),
-    "amemSymmetricSetSignalPadSize": (ctypes.c_int, [ctypes.c_size_t]),
-    "amemSymmetricGetSignalPadSize": (ctypes.c_size_t, []),
-    "amemSymmetricGetError": (ctypes.c_int, [ctypes.c_void_p]),
-    "amemSymmetricBarrier": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64]),
-    "amemSymmetricPutSignal": (ctypes.c_int, _SIGNAL),
-    "amemSymmetricWaitSignal": (ctypes.c_int, _SIGNAL),
-    "amemSymmetricWriteValue32": (
-        ctypes.c_int,
-        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p],
-    ),
-    "amemSymmetricMemset32": (
-        ctypes.c_int,
-        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p],
-    ),
-    "amemSymmetricClearSignalPad": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p]),
-    "amemSymmetricAllReduce": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]),
-    "amemSymmetricAllGather": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_int, ctypes.c_void_p]),
-    "amemSymmetricMultimemAllGather": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_void_p]),
-    "amemSymmetricAllToAll": (ctypes.c_int, _INTO_OUTPUT + [ctypes.c_int, ctypes.c_void_p]),
-    "amemSymmetricReduceScatter": (
-        ctypes.c_int,
-        _INTO_OUTPUT + [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p],
-    ),
     "amemEnable": (None, []),
     "amemGetStructBytes": (ctypes.c_size_t, [ctypes.c_char_p]),
     "amemGetInterposition": (ctypes.c_char_p, []),
@@ -207,22 +147,34 @@ def _other_version(scope: ctypes.CDLL, problem: str) -> str:
     )
 
 
-def _declare(scope: ctypes.CDLL) -> str:
-    """Declares the functions above. Returns why that is not possible, or ""."""
-    for name, (result, arguments) in _SIGNATURES.items():
+def declare(scope: ctypes.CDLL, signatures: Signatures) -> str:
+    """Declares functions of a library. Returns why that is not possible, or ""."""
+    for name, (result, arguments) in signatures.items():
         if not hasattr(scope, name):
-            return _other_version(scope, f"it has no {name}()")
+            return f"it has no {name}()"
         function = getattr(scope, name)
         function.restype = result
         function.argtypes = arguments
-    if scope.amemGetVersion().decode("utf-8", "replace") != __version__:
-        return _other_version(scope, "the versions differ")
-    for structure in _STRUCTURES:
-        name = structure.__doc__.rstrip(".")
-        size_bytes = scope.amemGetStructBytes(name.encode())
-        if size_bytes != ctypes.sizeof(structure):
-            return _other_version(scope, f"{name} has {size_bytes} bytes, not {ctypes.sizeof(structure)}")
     return ""
+
+
+def compare_sizes(structures: Iterable[Type[ctypes.Structure]], size_of: Callable[[bytes], int]) -> str:
+    """Why structures of the library are not those here, or ""."""
+    for structure in structures:
+        name = structure.__doc__.rstrip(".")
+        size_bytes = size_of(name.encode())
+        if size_bytes != ctypes.sizeof(structure):
+            return f"{name} has {size_bytes} bytes, not {ctypes.sizeof(structure)}"
+    return ""
+
+
+def _declare(scope: ctypes.CDLL) -> str:
+    """Declares the functions above. Returns why that is not possible, or ""."""
+    problem = declare(scope, _SIGNATURES)
+    if not problem and scope.amemGetVersion().decode("utf-8", "replace") != __version__:
+        problem = "the versions differ"
+    problem = problem or compare_sizes(_STRUCTURES, scope.amemGetStructBytes)
+    return _other_version(scope, problem) if problem else ""
 
 
 def enable() -> None:

@@ -18,11 +18,10 @@ from_dlpack() of other libraries.
 """
 
 from . import groups
-from .calls import call
 from .dlpack import DeviceBytes
 from .errors import AmemError, AmemValueError
-from .library import require_library
 from .symmetric_handles import Buffer, Handle, as_tensor, product
+from .symmetric_library import call, require_symmetric_library
 
 MAX_RANKS = 16
 _ONE_SHOT, _TWO_SHOT, _MULTIMEM = 1, 2, 3  # amemAllReduce_t
@@ -60,7 +59,7 @@ def set_signal_pad_size(size_bytes: int) -> None:
 
 
 def get_signal_pad_size() -> int:
-    return require_library().amemSymmetricGetSignalPadSize()
+    return require_symmetric_library().amemSymmetricGetSignalPadSize()
 
 
 def enable_symm_mem_for_group(_group_name: str) -> None:

@@ -8,10 +8,10 @@ import sys
 import weakref
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from .calls import call, check_tensor, checked
+from .calls import check_tensor, checked
 from .dlpack import DeviceBytes
 from .errors import AmemError, AmemValueError
-from .library import AllGather, Group, SymmetricInfo, require_library
+from .symmetric_library import AllGather, Group, SymmetricInfo, call, require_symmetric_library
 
 _TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}  # amemDataType_t
 ENGINES = {"kernels": 0, "copy_engines": 1}  # amemEngine_t
@@ -59,7 +59,7 @@ class Buffer:
     def __del__(self):
         if sys is None or sys.is_finalizing() or not self.address:
             return
-        scope = require_library()
+        scope = require_symmetric_library()
         for handle in self._handles.values():
             scope.amemSymmetricDestroy(handle)
         scope.amemSymmetricFree(self.address)

@@ -21,6 +21,7 @@ class Build:
         self.folder = Path(folder).resolve()
         self.command = self.folder / "bin" / "amem"
         self.preload = str(self.folder / "lib" / "libamem_nccl.so")
+        self.symmetric = str(self.folder / "lib" / "libamem_symmetric.so")
         self.simulator = self.folder / "sim"
         self.machine = machine
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Every exported function of the library with arguments that no caller should pass: no crash, the documented result, and the
+"""Every exported function of the libraries with arguments that no caller should pass: no crash, the documented result, and the
 reason of each failure in amemGetLastError(). A function without a row fails."""
 
+import shutil
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 # In the program: P, an allocation of 2 MiB with the tag "t", paused with its contents kept; HANDLE, of a group of one rank;
 # OUT, 4096 bytes; the names of nccl.h and amem.h's constants.
 PREPARE = """
-import ctypes, sys
+import ctypes, os, sys
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 library, cuda = ctypes.CDLL(None), ctypes.CDLL("libcuda.so.1")
 HUGE, MIN, MAX, BAD = 2**64 - 1, -2**31, 2**31 - 1, b"\\xff\\xfe"
@@ -36,12 +37,16 @@ class Group(ctypes.Structure):
 ALONE = Group(0, 1, Gather(gather), None)
 BUFFER = made("amemSymmetricMalloc", c_size_t(1 << 20))
 HANDLE = made("amemSymmetricRendezvous", BUFFER, byref(ALONE))
+OF_ACTIVE = (ctypes.c_ubyte * 64)()
+assert library.amemIpcGetHandle(byref(OF_ACTIVE), ACTIVE) == 0
+class RANGES(ctypes.Structure):
+    _fields_ = [("pointer", c_void_p), ("size_bytes", c_size_t)]
 NO_HANDLE, ODD = c_void_p(12345), c_void_p(P.value + 1)
 def group(rank, size, function=ALONE.all_gather):
     return byref(Group(rank, size, function, None))
 library.amemGetLastError.restype = c_char_p
-def check(name, restype, rows, gives):
-    function = getattr(library, name)
+def check(name, restype, rows, scope=library):
+    function = getattr(scope, name)
     function.restype = restype
     for number, (arguments, expected) in enumerate(rows):
         assert library.amemEndRegion() != 0  # another error
@@ -118,6 +123,23 @@ ROWS = {
     "amemMalloc": ("c_int", [("[None, c_size_t(1), b't', 0]", "FAILS"), ("[OUT, c_size_t(0), b't', 0]", "FAILS"), ("[OUT, c_size_t(HUGE), b't', 0]", "FAILS"),
                              ("[OUT, c_size_t(1 << 62), b't', 0]", "FAILS"), ("[OUT, c_size_t(1), None, 0]", "FAILS"), ("[OUT, c_size_t(1), BAD, 0]", "FAILS"),
                              ("[OUT, c_size_t(1), LONG, 0]", "FAILS"), ("[OUT, c_size_t(1), b't', -1]", "FAILS"), ("[OUT, c_size_t(1), b't', MAX]", "FAILS")]),
+    "amemCreateMemorySet": ("c_int", [("[None, OUT, c_size_t(0), None]", "FAILS"), ("[OUT, None, c_size_t(1), None]", "FAILS"),
+                                      ("[OUT, byref(RANGES(P, 1)), c_size_t(1), None]", "FAILS"), ("[OUT, byref(RANGES(BUFFER, 0)), c_size_t(1), None]", "FAILS"),
+                                      ("[OUT, byref(RANGES(BUFFER, HUGE)), c_size_t(1), None]", "FAILS"), ("[OUT, byref(RANGES(BUFFER, 1)), c_size_t(1), None]", "0")]),
+    "amemDestroyMemorySet": ("c_int", [("[None]", "0"), ("[NO_HANDLE]", "FAILS"), ("[c_void_p(HUGE)]", "FAILS")]),
+    "amemEnterMemorySet": ("c_int", [("[None, None, c_uint64(1)]", "FAILS"), ("[NO_HANDLE, None, c_uint64(HUGE)]", "FAILS"), ("[NO_HANDLE, None, c_uint64(0)]", "FAILS")]),
+    "amemGetSetting": ("c_int", [("[None, OUT]", "FAILS"), ("[b'AMEM_TIMEOUT_MS', None]", "FAILS"), ("[b'AMEM_TENSORS', OUT]", "FAILS"), ("[BAD, OUT]", "FAILS"),
+                                 ("[b'AMEM_MULTICAST', OUT]", "0")]),
+    "amemIpcCloseHandle": ("c_int", [("[None]", "0"), ("[P]", "FAILS"), ("[c_void_p(HUGE)]", "FAILS")]),
+    "amemIpcGetHandle": ("c_int", [("[None, P]", "FAILS"), ("[OUT, None]", "FAILS"), ("[OUT, c_void_p(HUGE)]", "FAILS"), ("[OUT, ODD]", "0")]),
+    "amemIpcOpenHandle": ("c_int", [("[None, OUT, 0]", "FAILS"), ("[OUT, None, 0]", "FAILS"), ("[OUT, LONG, 0]", "FAILS"), ("[OUT, byref(OF_ACTIVE), 99]", "FAILS"),
+                                    ("[OUT, byref(OF_ACTIVE), MIN]", "FAILS")]),
+    "amemLeaveMemorySet": ("c_int", [("[None]", "FAILS"), ("[NO_HANDLE]", "FAILS")]),
+    "amemMakePersistent": ("c_int", [("[P, b'x']", "FAILS"), ("[ACTIVE, None]", "FAILS"), ("[None, b'x']", "FAILS"), ("[c_void_p(HUGE), b'x']", "FAILS")]),
+    "amemOfferDescriptor": ("c_int", [("[OUT, -1]", "FAILS"), ("[OUT, MIN]", "FAILS"), ("[None, os.dup(0)]", "FAILS"), ("[OUT, os.dup(0)]", "0")]),
+    "amemTakeDescriptor": ("c_int", [("[None, OUT]", "FAILS"), ("[OUT, None]", "FAILS"), ("[OUT, LONG]", "FAILS")]),
+    "amemWithdrawDescriptor": ("c_int", [("[None]", "FAILS"), ("[LONG]", "0")]),
+    "amemSetLastError": ("None", [("[None, None]", "ANY"), ("[b'x', None]", "ANY"), ("[None, b'x']", "ANY")]),
     "amemLogWarning": ("None", [("[None]", "ANY"), ("[LONG]", "ANY"), ("[BAD]", "ANY")]),
     "amemOnNcclCall": ("None", [("[None]", "ANY")]),
     "amemPause": ("c_int", [("[b'']", "FAILS"), ("[b',']", "FAILS"), ("[b't,']", "FAILS"), ("[BAD]", "FAILS"), ("[LONG]", "FAILS"), ("[b'context']", "FAILS")]),
@@ -145,6 +167,7 @@ ROWS = {
     "amemSymmetricGetError": ("c_int", [("[None]", "FAILS"), ("[NO_HANDLE]", "FAILS"), ("[HANDLE]", "0")]),
     "amemSymmetricGetInfo": ("c_int", on_handle("OUT", "None")),
     "amemSymmetricGetSignalPadSize": ("c_size_t", [("[]", "4096")]),
+    "amemSymmetricGetStructBytes": ("c_size_t", [("[None]", "0"), ("[BAD]", "0"), ("[b'amemGroup_t']", "24")]),
     "amemSymmetricGetView": ("c_int", on_handle("OUT", "None")),
     "amemSymmetricMalloc": ("c_int", [("[None, c_size_t(1)]", "FAILS"), ("[OUT, c_size_t(0)]", "FAILS"), ("[OUT, c_size_t(HUGE)]", "FAILS"), ("[OUT, c_size_t(1 << 60)]", "FAILS")]),
     "amemSymmetricMemset32": ("c_int", on_handle("BUFFER, 0, c_size_t(1), None", "None, 0, c_size_t(1), None", "c_void_p(BUFFER.value + 1), 0, c_size_t(1), None",
@@ -188,19 +211,39 @@ def exported(path):
 
 
 def test_every_exported_function_has_rows(build):
-    assert exported(build.preload) == set(ROWS)
+    own = {name for name in ROWS if name.startswith("amemSymmetric")}
+    assert exported(build.symmetric) == own
+    assert exported(build.preload) == set(ROWS) - {"amemSymmetricGetStructBytes"}  # it forwards those that it had
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_wrong_arguments(build, name):
     restype, rows = ROWS[name]
     table = ", ".join(f"({arguments}, {expected})" for arguments, expected in rows)
-    code = f"{PREPARE}\ncheck({name!r}, {restype}, [{table}], None)"
+    scopes = [f"ctypes.CDLL({build.symmetric!r})"] if name.startswith("amemSymmetric") else []
+    scopes += ["library"] if name != "amemSymmetricGetStructBytes" else []
+    code = PREPARE + "".join(f"\ncheck({name!r}, {restype}, [{table}], {scope})" for scope in scopes)
     done = subprocess.run(
         [build.command, "run", "--", sys.executable, "-c", code],
         env=build.variables(AMEM_TIMEOUT_MS="20000"), capture_output=True, text=True, timeout=60, check=False, errors="replace",
     )  # fmt: skip
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [f"{name} ok"]), done.stdout + done.stderr
+
+
+def test_symmetric_memory_without_its_library_is_an_error_that_says_so(build, tmp_path):
+    """libamem_nccl.so forwards its functions to the library beside it."""
+    alone = tmp_path / "libamem_nccl.so"
+    shutil.copy(build.preload, alone)
+    code = """
+import ctypes
+library = ctypes.CDLL(None)
+library.amemGetLastError.restype, library.amemSymmetricGetSignalPadSize.restype = ctypes.c_char_p, ctypes.c_size_t
+print(library.amemSymmetricMalloc(None, ctypes.c_size_t(1)), library.amemGetLastError().decode())
+print(library.amemSymmetricGetSignalPadSize())
+"""
+    failed, size = build.python(code, LD_PRELOAD=str(alone), AMEM_ENABLE="1").splitlines()
+    assert failed.startswith("5 amemSymmetricMalloc failed: symmetric memory is in libamem_symmetric.so, which cannot be loaded (")
+    assert failed.endswith("): install it beside libamem_nccl.so") and size == "0"
 
 
 def test_queries_of_a_process_without_amem_say_why(build):

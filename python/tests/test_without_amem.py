@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """The package in a process that amem is not in, or is off in."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -197,12 +198,28 @@ def test_preloaded_library_of_another_version_is_refused(build, tmp_path, librar
     assert lines == [f"None amem is not in this process: {package}: {problem}; {remedy}"] * 4 + ["False off ['']"]
 
 
-def test_structures_have_the_sizes_of_the_library(build):
+def test_structures_have_the_sizes_of_the_libraries(build):
     code = """
-import ctypes, amem, amem.library as of
-print([of.find_library().amemGetStructBytes(each.__doc__.rstrip(".").encode()) == ctypes.sizeof(each) for each in of._STRUCTURES])
+import amem, amem.library as of, amem.symmetric_library as symmetric
+print([of.compare_sizes(of._STRUCTURES, of.find_library().amemGetStructBytes),
+       of.compare_sizes([symmetric.Group, symmetric.SymmetricInfo], symmetric.require_symmetric_library().amemSymmetricGetStructBytes),
+       of.compare_sizes([of.Totals], lambda name: 7)])
 """
-    assert build.job(code) == str([True] * 5)
+    assert build.job(code) == str(["", "", "amemTotals_t has 7 bytes, not 56"])
+
+
+def test_symmetric_memory_without_its_library_says_so(build, tmp_path):
+    alone = tmp_path / "libamem_nccl.so"
+    shutil.copy(build.preload, alone)
+    code = """
+import amem.symmetric
+try:
+    amem.symmetric.get_signal_pad_size()
+except amem.AmemError as error:
+    print(error)
+"""
+    text = build.python(code, LD_PRELOAD=str(alone), AMEM_ENABLE="1")
+    assert text.startswith(f"symmetric memory is not installed with {alone}: ") and "libamem_symmetric.so" in text
 
 
 _SAVER = """

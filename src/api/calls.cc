@@ -2,6 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "api/calls.h"
 
+#include <dlfcn.h>
+
+#include <algorithm>
+
 #include "base/environment.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "driver/work_contexts.h"
@@ -77,6 +81,23 @@ Result<int> device_of_caller(Process& process) {
 Status check_pointer(const void* pointer, const char* name) {
   return pointer != nullptr ? ok_status()
                             : make_error(ErrorKind::misuse, 0, "the %s is null", name);
+}
+
+Result<std::vector<AddressRange>> ranges_of(const amemRange_t* ranges, size_t count) {
+  if (count > 0) AMEM_TRY(check_pointer(ranges, "list of ranges"));
+  std::vector<AddressRange> all(count);
+  std::transform(ranges, ranges + count, all.begin(), [](const amemRange_t& range) {
+    return AddressRange{reinterpret_cast<DeviceAddress>(range.pointer), range.size_bytes};
+  });
+  return all;
+}
+
+std::string beside_this_library(const char* file) {
+  static constexpr char kHere = 0;
+  Dl_info here{};
+  (void)dladdr(&kHere, &here);
+  const std::string path = here.dli_fname != nullptr ? here.dli_fname : "";
+  return path.substr(0, path.rfind('/') + 1) + file;
 }
 
 }  // namespace amem

@@ -33,6 +33,9 @@ Result<Region> region_of(const char* tag, amemKind_t kind);
 /// Notes the context for pauses and makes this process known to others.
 Result<int> device_of_caller(Process& process);
 
+/// The path of a file in the folder of this library.
+std::string beside_this_library(const char* file);
+
 // Each exported function runs its code in one of the following templates, or constructs a
 // NoCancellation first (tools/check_banned.py).
 
@@ -49,6 +52,9 @@ int result_of(const char* call, Body body, Arguments... arguments) {
 
 /// An error if `pointer`, an argument with this name, is null.
 Status check_pointer(const void* pointer, const char* name);
+
+/// Errors: misuse, for a null list that is not empty.
+Result<std::vector<AddressRange>> ranges_of(const amemRange_t* ranges, size_t count);
 
 /// Runs `body(Process&)`, which returns a Status, and returns its result_of(). If amem is inactive,
 /// only returns that error.

@@ -192,12 +192,7 @@ AMEM_API const void* amemGetBackup(const void* pointer, size_t size_bytes) {
 
 AMEM_API int amemSetUnusedRanges(const amemRange_t* ranges, size_t count) {
   return with_process("amemSetUnusedRanges", [&](Process& process) -> Status {
-    if (count > 0) AMEM_TRY(check_pointer(ranges, "list of ranges"));
-    std::vector<AddressRange> unused(count);
-    std::transform(ranges, ranges + count, unused.begin(), [](const amemRange_t& range) {
-      return AddressRange{reinterpret_cast<DeviceAddress>(range.pointer), range.size_bytes};
-    });
-    process.tensors().set_unused(std::move(unused));
+    process.tensors().set_unused(AMEM_TRY(ranges_of(ranges, count)));
     return ok_status();
   });
 }

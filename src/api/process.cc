@@ -27,10 +27,7 @@ Status resume_nccl() { return resume_process(selection_of_nccl()); }
 
 /// The library beside this one that pauses between calls.
 void load_cycles() {
-  Dl_info here{};
-  (void)dladdr(&g_once, &here);
-  std::string path = here.dli_fname != nullptr ? here.dli_fname : "";
-  path = path.substr(0, path.rfind('/') + 1) + "libamem_cycles.so";
+  const std::string path = beside_this_library("libamem_cycles.so");
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
     AMEM_LOG(warn, -1, "AMEM_CYCLE_EVERY: no pauses: %s", dlerror());
 }
@@ -55,9 +52,7 @@ Process::Process(const Driver& driver)
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),
       tensors_(driver_, registry_, devices_, sharing_, environment().timeout_ms),
-      symmetric_(registry_, environment().gate_timeout_ms),
-      symmetric_memory_(driver_, symmetric_, tensors_, sharing_, devices_, engine_.self,
-                        {environment().timeout_ms, environment().multicast}),
+      symmetric_(registry_, devices_, environment().gate_timeout_ms),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group_id);

@@ -6,7 +6,7 @@
 
 #include "clients/nccl/hook_context.h"
 #include "clients/nccl/nccl_client.h"
-#include "clients/symmetric/symmetric_memory.h"
+#include "clients/symmetric/symmetric_client.h"
 #include "clients/tensors/region.h"
 #include "clients/tensors/tensor_client.h"
 #include "engine/session.h"
@@ -43,7 +43,8 @@ class Process {
 
   NcclClient& nccl() { return nccl_; }
   TensorClient& tensors() { return tensors_; }
-  SymmetricMemory& symmetric() { return symmetric_memory_; }
+  SymmetricClient& symmetric() { return symmetric_; }
+  Exchange& exchange() { return sharing_; }
   Session& session() { return session_; }
   const Driver& driver() const { return driver_; }
   Registry& registry() { return registry_; }
@@ -65,7 +66,6 @@ class Process {
   Sharing sharing_;
   TensorClient tensors_;
   SymmetricClient symmetric_;
-  SymmetricMemory symmetric_memory_;
   Session session_;
   HookContext hooks_;
 };

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "amem.h"
-#include "amem/symmetric.h"
 #include "amem_nccl_abi.h"
 #include "api/calls.h"
 #include "api/interposition_report.h"
@@ -164,8 +163,6 @@ AMEM_API size_t amemGetStructBytes(const char* name) {
   if (wanted == "amemTotals_t") return sizeof(amemTotals_t);
   if (wanted == "amemDriverObjects_t") return sizeof(amemDriverObjects_t);
   if (wanted == "amemTimes_t") return sizeof(amemTimes_t);
-  if (wanted == "amemGroup_t") return sizeof(amemGroup_t);
-  if (wanted == "amemSymmetricInfo_t") return sizeof(amemSymmetricInfo_t);
   return 0;
 }
 

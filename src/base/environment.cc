@@ -11,6 +11,7 @@
 #include <cstring>
 #include <iterator>
 #include <string_view>
+#include <type_traits>
 
 #include "base/tag.h"
 
@@ -110,6 +111,12 @@ const char* value_of(const char* const* environ_block, std::string_view name) {
   return nullptr;
 }
 
+std::optional<long> number_of(long value) { return value; }
+template <typename T>
+requires(!std::is_convertible_v<T, long>) std::optional<long> number_of(const T&) {
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool is_reserved_tag(std::string_view tag) {
@@ -145,6 +152,14 @@ Environment read_environment(const char* const* environ_block) {
 const Environment& environment() {
   static const Environment* const instance = new Environment(read_environment(environ));
   return *instance;
+}
+
+std::optional<long> number_setting(std::string_view name) {
+#define AMEM_VARIABLE(field, variable, type, standard, range, meaning) \
+  if (name == #variable) return number_of(environment().field);
+#include "base/environment.def"
+#undef AMEM_VARIABLE
+  return std::nullopt;
 }
 
 }  // namespace amem

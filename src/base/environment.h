@@ -59,6 +59,9 @@ Environment read_environment(const char* const* environ_block);
 /// The settings of this process, read at the first call. Thread-safe.
 const Environment& environment();
 
+/// The value of a variable that is a number or a flag; nothing for another name.
+std::optional<long> number_setting(std::string_view name);
+
 /// Set by amemEnable().
 inline constinit std::atomic<bool> g_enabled{false};
 

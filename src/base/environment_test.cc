@@ -104,5 +104,12 @@ TEST(Environment, UnknownVariableIsOneWarning) {
   EXPECT_NE(env.complaints[0].find("AMEM_TIMEOUT"), std::string::npos);
 }
 
+TEST(Environment, NumbersAndFlagsAreFoundByTheirNames) {
+  EXPECT_EQ(number_setting("AMEM_TIMEOUT_MS"), environment().timeout_ms);
+  EXPECT_EQ(number_setting("AMEM_MULTICAST"), environment().multicast ? 1 : 0);
+  for (const char* other : {"AMEM_TENSORS", "AMEM_CUMEM", "AMEM_TIMEOUT", ""})
+    EXPECT_FALSE(number_setting(other).has_value()) << other;
+}
+
 }  // namespace
 }  // namespace amem

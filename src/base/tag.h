@@ -15,6 +15,9 @@ namespace amem {
 using Tag = std::string;
 using Tags = std::set<Tag>;
 
+/// The tag of memory that all ranks of a group map.
+inline constexpr char kSymmetricTag[] = "symmetric";
+
 inline constexpr size_t kMaxTagBytes = 64;
 /// Maximum number of tags in a message.
 inline constexpr size_t kMaxTags = 256;

@@ -145,37 +145,21 @@ Status DeviceThreads::drain_on_this_thread(int device) {
   return has_context(idle) ? idle : ok_status();
 }
 
-Status DeviceThreads::run_in_stream(int device, std::function<Status(DriverStream)> enqueue,
-                                    const char* what, Deadline deadline) {
-  const Job job = [this, device, enqueue = std::move(enqueue), what]() -> Status {
+Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
+                           Deadline deadline) {
+  constexpr const char* kWhat = "zeroing memory";
+  const Job job = [this, device, address, size_bytes]() -> Status {
     DriverStream stream = nullptr;
     AMEM_TRY(driver_status(driver_, driver_.cuStreamCreate(&stream, kStreamNonBlocking),
                            "cuStreamCreate()"));
-    Status enqueued = enqueue(stream);
-    Status ended = wait_for_stream(driver_, exiting_, device, stream, what);
+    Status enqueued =
+        driver_status(driver_, driver_.cuMemsetD8Async(address, 0, size_bytes, stream),
+                      "cuMemsetD8Async(%zu bytes)", size_bytes);
+    Status ended = wait_for_stream(driver_, exiting_, device, stream, kWhat);
     if (!exiting_) driver_.cuStreamDestroy_v2(stream);
     return enqueued.ok() ? std::move(ended) : std::move(enqueued);
   };
-  return run({{device, job}}, what, deadline);
-}
-
-Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
-                           Deadline deadline) {
-  const auto enqueue = [this, address, size_bytes](DriverStream stream) {
-    return driver_status(driver_, driver_.cuMemsetD8Async(address, 0, size_bytes, stream),
-                         "cuMemsetD8Async(%zu bytes)", size_bytes);
-  };
-  return run_in_stream(device, enqueue, "zeroing memory", deadline);
-}
-
-Status DeviceThreads::write(int device, DeviceAddress address, std::string bytes,
-                            Deadline deadline) {
-  const auto enqueue = [this, address, bytes = std::move(bytes)](DriverStream stream) {
-    return driver_status(driver_,
-                         driver_.cuMemcpyHtoDAsync_v2(address, bytes.data(), bytes.size(), stream),
-                         "cuMemcpyHtoDAsync(%zu bytes)", bytes.size());
-  };
-  return run_in_stream(device, enqueue, "writing memory", deadline);
+  return run({{device, job}}, kWhat, deadline);
 }
 
 DeviceThreads::DeviceThreads(const Driver& driver, const ExitFlag& exiting)

@@ -56,8 +56,6 @@ class DeviceThreads {
 
   /// Zeroes memory and waits for completion, without an effect on stream captures.
   Status zero(int device, DeviceAddress address, size_t size_bytes, Deadline deadline);
-  /// The same for writing bytes.
-  Status write(int device, DeviceAddress address, std::string bytes, Deadline deadline);
 
  private:
   struct Task;
@@ -65,9 +63,6 @@ class DeviceThreads {
   Lane* lane_of(int device) AMEM_REQUIRES(mutex_);
   std::shared_ptr<Answer> post(int device, Job job);
   static void* serve(void* lane);
-  /// Runs what `enqueue` adds to a new stream of the device.
-  Status run_in_stream(int device, std::function<Status(DriverStream)> enqueue, const char* what,
-                       Deadline deadline);
 
   const Driver& driver_;
   const ExitFlag& exiting_;

@@ -66,20 +66,11 @@ struct Access {
   int32_t flags;
 };
 
-/// CUmulticastObjectProp.
-struct MulticastProperties {
-  uint32_t devices;
-  size_t size_bytes;
-  uint64_t handle_types;
-  uint64_t flags;
-};
-
 inline constexpr int kAllocationPinned = 1;           ///< CU_MEM_ALLOCATION_TYPE_PINNED
 inline constexpr int kAccessReadWrite = 3;            ///< CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 inline constexpr int kHandleTypeFd = 1;               ///< CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 inline constexpr int kGranularityMinimum = 0;         ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr int kAttributeMultiprocessors = 16;  ///< CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-inline constexpr int kAttributeMulticast = 132;       ///< CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED
 inline constexpr int kCaptureModeRelaxed = 2;         ///< CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kCaptureStatusNone = 0;          ///< CU_STREAM_CAPTURE_STATUS_NONE
 inline constexpr int kCaptureStatusActive = 1;        ///< CU_STREAM_CAPTURE_STATUS_ACTIVE

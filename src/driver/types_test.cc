@@ -36,14 +36,7 @@ static_assert(offsetof(AllocationProperties, gpu_direct_rdma_capable) ==
               offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable));
 static_assert(offsetof(AllocationProperties, usage) ==
               offsetof(CUmemAllocationProp, allocFlags.usage));
-static_assert(sizeof(MulticastProperties) == sizeof(CUmulticastObjectProp));
-static_assert(offsetof(MulticastProperties, devices) ==
-                  offsetof(CUmulticastObjectProp, numDevices) &&
-              offsetof(MulticastProperties, size_bytes) == offsetof(CUmulticastObjectProp, size));
-static_assert(offsetof(MulticastProperties, handle_types) ==
-              offsetof(CUmulticastObjectProp, handleTypes));
 static_assert(kAttributeMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-static_assert(kAttributeMulticast == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED);
 static_assert(kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(kHandleTypeFd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 static_assert(kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);

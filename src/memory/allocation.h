@@ -64,6 +64,7 @@ struct Allocation {
 
   // Only for an import:
   bool is_import = false;
+  bool owner_has_ended = false;
   ImportOrigin origin;
 
   int device() const { return properties.location.id; }

@@ -282,6 +282,8 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
       if (import->state == revoked || (is_filling && import->state == dropped))
         (void)change_state(*import, lost);
     }
+    for (auto& [id, each] : context_.registry.allocations())
+      if (each.is_import && each.origin.owner == owner.instance) each.owner_has_ended = true;
     std::erase_if(owner_tags_,
                   [&](const auto& entry) { return entry.first.first == owner.instance; });
     import_ends_.notify_all();

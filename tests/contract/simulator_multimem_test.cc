@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "clients/symmetric/kernels.h"
+#include "symmetric/kernels.h"
 #include "tests/contract/simulator_case.h"
 
 namespace amem::contract {

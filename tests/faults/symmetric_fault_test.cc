@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <functional>
+#include <set>
 
 #include "tests/faults/fault_test.h"
 #include "tests/faults/points.h"
@@ -12,6 +13,20 @@
 
 namespace amem {
 namespace {
+
+/// The driver functions that amem and libamem_symmetric.so call.
+std::set<std::string> driver_calls() {
+  std::set<std::string> all(std::begin(kDriverCalls), std::end(kDriverCalls));
+  for (std::string name : {
+#define AMEM_SYMMETRIC_FUNCTION(symbol, parameters) std::string(#symbol),
+#include "symmetric/driver_functions.def"
+#undef AMEM_SYMMETRIC_FUNCTION
+       }) {
+    if (name.ends_with("_v2")) name.resize(name.size() - 3);
+    all.insert(name);
+  }
+  return all;
+}
 
 class SymmetricFault : public FaultTest {
  protected:
@@ -52,18 +67,18 @@ TEST_P(SymmetricCallFault, OfARendezvousFailsOnAllRanks) {
   job.all("sym_destroy first");
   const size_t used = used_bytes(job[faulty]);
   int tried = 0, refused = 0, meetings = 0;
-  for (const char* function : kDriverCalls)
+  for (const std::string& function : driver_calls())
     for (int n = 1; n <= 20; ++n) {
-      SCOPED_TRACE(std::string(function) + " fails at call " + std::to_string(n));
+      SCOPED_TRACE(function + " fails at call " + std::to_string(n));
       const std::string name = "h" + std::to_string(++meetings);
-      const long before = std::stol(job[faulty].ask(std::string("calls_of ") + function));
-      job[faulty].ask(std::string("driver_fault ") + function + ":" + std::to_string(n) + "=2");
+      const long before = std::stol(job[faulty].ask("calls_of " + function));
+      job[faulty].ask("driver_fault " + function + ":" + std::to_string(n) + "=2");
       job[0].order(meeting_.order(name, 0, 2));
       job[1].order(meeting_.order(name, 1, 2));
       const jobs::RankProcess::Outcome own = job[faulty].outcome(),
                                        others = job[1 - faulty].outcome();
       job[faulty].ask("driver_fault");
-      const long after = std::stol(job[faulty].ask(std::string("calls_of ") + function));
+      const long after = std::stol(job[faulty].ask("calls_of " + function));
       if (after - before < n) {  // it makes fewer calls of this function
         ASSERT_TRUE(own.ok) << own.text;
         job.all("sym_destroy " + name);
@@ -117,7 +132,7 @@ class SymmetricOrderFault : public SymmetricFault {
   void sweep(jobs::RankProcess& rank, const std::string& order, const Step& before = nullptr,
              const Step& after = nullptr) {
     const size_t used = used_bytes(rank), objects = totals(rank).objects;
-    for (const std::string function : kDriverCalls) {
+    for (const std::string& function : driver_calls()) {
       if (function == "cuStreamSynchronize") continue;  // the rank's own call
       for (long n = 1; fail_call(rank, order, function, n, before, after); ++n)
         ASSERT_FALSE(HasFailure());

@@ -26,6 +26,7 @@ NEEDED = (
     "examples/symmetric",
     "lib/libamem_cycles.so",
     "lib/libamem_nccl.so",
+    "lib/libamem_symmetric.so",
     "lib/libnccl.so.2",
     *(f"tests/{name}.flags" for name in HOOKED),
     "tests/driver_contract_test",
@@ -33,6 +34,7 @@ NEEDED = (
     "tests/process_test",
     "tests/seeded/bin/amem_rank",
     "tests/seeded/lib/libamem_nccl.so",
+    "tests/seeded/lib/libamem_symmetric.so",
     "tests/seeded/lib/libnccl.so.2",
     "tests/seeded_fault_test",
 )

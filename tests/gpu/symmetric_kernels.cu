@@ -3,7 +3,7 @@
 // An application's kernels with amem/symmetric.cuh: get, put, barrier and signals, in a graph that is captured once, over
 // pauses. One process for each rank:
 //
-//   nvcc -std=c++17 -arch=native tests/gpu/symmetric_kernels.cu -Iinclude -Lbuild/dev/lib -lamem_nccl -o symmetric_kernels
+//   nvcc -std=c++17 -arch=native tests/gpu/symmetric_kernels.cu -Ibuild/dev/include -Lbuild/dev/lib -lamem_symmetric -lamem_nccl -o symmetric_kernels
 //   symmetric_kernels RANK WORLD_SIZE HOST:PORT
 #include <cuda_runtime.h>
 

@@ -109,10 +109,12 @@ class Build:
         "tests/seeded/bin/amem_rank": "",
         "tests/seeded/lib/libnccl.so.2": "",
         "tests/seeded/lib/libamem_nccl.so": "",
+        "tests/seeded/lib/libamem_symmetric.so": "",
         "examples/symmetric": "",
         "lib/libnccl.so.2": "",
         "lib/libamem_cycles.so": "",
         "lib/libamem_nccl.so": "",
+        "lib/libamem_symmetric.so": "",
     }
 
     def __init__(self, folder):

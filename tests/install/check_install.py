@@ -35,16 +35,16 @@ def expected_version(nccl):
     return version.value
 
 
-def flags(pkg_config, prefix, *options):
+def flags(pkg_config, prefix, *options, package="amem"):
     folder = next(prefix.rglob("amem.pc")).parent
-    return run([pkg_config, *options, "amem"], PKG_CONFIG_PATH=str(folder)).stdout.split()
+    return run([pkg_config, *options, package], PKG_CONFIG_PATH=str(folder)).stdout.split()
 
 
 PROJECT = """cmake_minimum_required(VERSION 3.22)
 project(hello LANGUAGES C)
 find_package(amem 0.1 REQUIRED)
 add_executable(hello {source})
-target_link_libraries(hello PRIVATE amem::nccl amem::amem_nccl)
+target_link_libraries(hello PRIVATE amem::nccl amem::amem_symmetric)
 """
 
 
@@ -67,6 +67,15 @@ def check_program(program, name, nccl, libraries):
     print(f"{name}: NCCL {expected} of {nccl}, reached through {libraries}")
 
 
+def check_symmetric(arguments, prefix, folder, nccl, libraries):
+    program = folder / "symmetric"
+    options = flags(arguments.pkg_config, prefix, "--cflags", "--libs", package="amem-symmetric")
+    run([arguments.cxx, "-std=c++20", "-Wall", "-Wextra", "-Werror", HERE / "symmetric.cc", "-o", program, *options])
+    done = run([program], LD_LIBRARY_PATH=libraries, AMEM_NCCL_PATH=nccl)
+    if not done.stdout.startswith("5 0 amemSymmetricMalloc failed: amem is not enabled"):
+        sys.exit(f"symmetric.cc: printed {done.stdout!r}")
+
+
 def check(arguments, folder):
     installed, prefix = folder / "installed", folder / "moved"
     run([arguments.cmake, "--install", arguments.build, "--prefix", installed, "--component", "library"])
@@ -81,6 +90,7 @@ def check(arguments, folder):
         run([compiler, "-Wall", "-Wextra", "-Werror", HERE / source, "-o", program, *compile_flags, *link_flags])
         check_program(program, source, nccl, libraries)
     check_program(build_with_cmake(arguments, prefix, folder), "CMake", nccl, libraries)
+    check_symmetric(arguments, prefix, folder, nccl, libraries)
 
 
 def check_after_pip(arguments, folder):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Holds the two libraries that ship against what they may export and need, and other files of the wheel against the
+"""Holds the libraries that ship against what they may export and need, and other files of the wheel against the
 versions that they may need.
 
-  check_symbols.py --shim libnccl.so.2 --engine libamem_nccl.so --symbols LIST [--others FILE...]
+  check_symbols.py --shim libnccl.so.2 --engine libamem_nccl.so --symmetric libamem_symmetric.so --symbols LIST [--others FILE...]
 
 Prints one line a violation; exit status 1 when there is one. The rules are functions that return their violations, so
 that check_symbols_selftest.py can hold each against a seeded one.
@@ -35,6 +35,7 @@ ENGINE_EXPORTS = re.compile(r"amem[A-Z]\w*|" + "|".join(ADDED))
 # Not the loader: it has __tls_get_addr, so that a thread-local variable is not initial-exec (cmake/AmemTargets.cmake).
 ENGINE_NEEDS = {"libstdc++.so.6", "libc.so.6", "libgcc_s.so.1", "libm.so.6"}
 SHIM_NEEDS = {"libamem_nccl.so", "libc.so.6"}
+SYMMETRIC_NEEDS = ENGINE_NEEDS | {"libamem_nccl.so"}
 
 
 class Symbol(NamedTuple):
@@ -139,12 +140,16 @@ def wrong_shape(library, soname, runpath):
     return violations
 
 
-def check(shim, engine, stock):
+def check(shim, engine, symmetric, stock):
     violations = wrong_shim_exports(shim.exports, stock) + wrong_engine_exports(engine.exports)
     violations += wrong_shape(shim, "libnccl.so.2", "$ORIGIN") + wrong_shape(engine, "libamem_nccl.so", None)
     violations += wrong_needs("libnccl.so.2", shim.needed, SHIM_NEEDS)
     violations += wrong_needs("libamem_nccl.so", engine.needed, ENGINE_NEEDS)
-    for library in (shim, engine):
+    violations += wrong_shape(symmetric, "libamem_symmetric.so", "$ORIGIN")
+    violations += wrong_needs("libamem_symmetric.so", symmetric.needed, SYMMETRIC_NEEDS)
+    names = sorted(symbol.name for symbol in symmetric.exports)
+    violations += [f"libamem_symmetric.so exports {name}" for name in names if not name.startswith("amemSymmetric")]
+    for library in (shim, engine, symmetric):
         violations += too_new_versions(library.name, library.needed_versions)
         violations += wall_clock_waits(library.name, library.imports)
         allowed = {ENGINE_CONSTRUCTOR} if library is engine else frozenset()
@@ -157,11 +162,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shim", required=True)
     parser.add_argument("--engine", required=True)
+    parser.add_argument("--symmetric", required=True)
     parser.add_argument("--symbols", required=True)
     parser.add_argument("--others", nargs="*", default=[])
     arguments = parser.parse_args()
     stock = read_list(arguments.symbols)
-    violations = check(Library(arguments.shim), Library(arguments.engine), stock)
+    violations = check(Library(arguments.shim), Library(arguments.engine), Library(arguments.symmetric), stock)
     for other in map(Library, arguments.others):
         violations += too_new_versions(other.name, other.needed_versions)
     for violation in violations:

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Each rule of check_symbols.py finds the violation that is seeded for it, in lists and in real libraries.
 
-  check_symbols_selftest.py --shim libnccl.so.2 --engine libamem_nccl.so --symbols LIST --busy LIBRARY
+  check_symbols_selftest.py --shim libnccl.so.2 --engine libamem_nccl.so --symmetric libamem_symmetric.so --symbols LIST --busy LIBRARY
 
 LIBRARY is one with a constructor that does work.
 """
@@ -60,28 +60,33 @@ class BuiltLibraries(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.shim, cls.engine = Library(arguments.shim), Library(arguments.engine)
+        cls.symmetric = Library(arguments.symmetric)
         cls.stock = [(symbol.name, symbol.weak) for symbol in cls.shim.exports if symbol.name not in ADDED + [NAMES]]
 
     def test_they_pass_against_their_own_set(self):
-        self.assertEqual(check_symbols.check(self.shim, self.engine, self.stock), [])
+        self.assertEqual(check_symbols.check(self.shim, self.engine, self.symmetric, self.stock), [])
         self.assertGreater(len(self.stock), 50)
         # What is not read violates nothing.
         self.assertIn("pthread_cond_clockwait", self.engine.imports)
         self.assertTrue("libc.so.6" in self.engine.needed and self.engine.needed_versions["libc.so.6"])
         self.assertTrue(any(check_symbols.ENGINE_CONSTRUCTOR in name for name in self.engine.constructor_names))
 
+    def test_another_library_in_the_place_of_symmetric_memory_fails(self):
+        found = check_symbols.check(self.shim, self.engine, self.engine, self.stock)
+        self.assertIn("libamem_symmetric.so exports amemPause", found)
+
     def test_list_with_one_name_less_fails(self):
         for index in range(len(self.stock)):
             seeded = self.stock[:index] + self.stock[index + 1:]
-            self.assertEqual(check_symbols.check(self.shim, self.engine, seeded),
+            self.assertEqual(check_symbols.check(self.shim, self.engine, self.symmetric, seeded),
                              [f"libnccl.so.2 exports {self.stock[index][0]} as well"])
 
     def test_list_with_one_name_more_fails(self):
         seeded = self.stock + [("ncclOfTomorrow", True)]
-        self.assertEqual(check_symbols.check(self.shim, self.engine, seeded), ["libnccl.so.2 lacks ncclOfTomorrow"])
+        self.assertEqual(check_symbols.check(self.shim, self.engine, self.symmetric, seeded), ["libnccl.so.2 lacks ncclOfTomorrow"])
 
     def test_libraries_exchanged_fail(self):
-        self.assertGreater(len(check_symbols.check(self.engine, self.shim, self.stock)), 50)
+        self.assertGreater(len(check_symbols.check(self.engine, self.shim, self.symmetric, self.stock)), 50)
 
 
 class EngineExports(unittest.TestCase):
@@ -172,7 +177,7 @@ class Generator(unittest.TestCase):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    for option in ("--shim", "--engine", "--symbols", "--busy"):
+    for option in ("--shim", "--engine", "--symmetric", "--symbols", "--busy"):
         parser.add_argument(option, required=True)
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0]] + rest)

@@ -38,7 +38,7 @@ tidy() {
 # The library with link-time optimization, in which the compiler compares the types of all files: a name has one
 # definition.
 one_definition() {
-  cmake --preset odr && cmake --build build/odr --parallel "$(nproc)" --target amem_nccl
+  cmake --preset odr && cmake --build build/odr --parallel "$(nproc)" --target amem_nccl amem_symmetric
 }
 
 # The tests that carry these labels, under a sanitizer; the checks themselves are not run again.

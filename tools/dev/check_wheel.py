@@ -157,7 +157,7 @@ def check(wheel, folder):
     plugin = "import importlib.metadata as of; print(*of.distribution('amem').entry_points); import amem_vllm; amem_vllm.register()"
     expect(run([binaries / "python", "-c", plugin], folder), "amem_vllm:register")
     headers = [f"include/{name}" for name in ("nccl.h", "amem.h", "amem/memory.hpp", "amem/symmetric.hpp")]
-    for file in (*headers, "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc"):
+    for file in (*headers, "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc", "lib/libamem_symmetric.so"):
         if not (package / file).is_file():
             raise Failed(f"{package / file} is missing")
     check_stripped(package)

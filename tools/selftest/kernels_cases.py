@@ -12,7 +12,7 @@ from sample_tree import CheckCase, write_tree
 
 KERNELS, MULTIMEM = kernel_sources.SOURCES
 SOURCES = {str(path): "int a;\n" for path in (KERNELS, MULTIMEM, *kernel_sources.HEADERS.values())}
-HEADER = str(kernel_sources.HEADERS["clients/symmetric/kernels.h"])
+HEADER = str(kernel_sources.HEADERS["symmetric/kernels.h"])
 
 
 def ptx(source, code=""):

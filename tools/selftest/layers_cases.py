@@ -31,6 +31,7 @@ class Layers(CheckCase):
         "src/api/forward.cc": '#include "amem.h"\n#include "engine/plan.h"\nh = dlopen(n, 0);\n',
         "src/api/forward.h": "#pragma once\n",
         "src/clients/nccl/doors/doors.cc": '#include "engine/plan.h"\nint nccl;\n',
+        "symmetric/calls.cc": '#include "amem.h"\n#include "base/result.h"\n#include "symmetric/memory.h"\n',
     }
     needed = ("ARCHITECTURE.md",)
     harmless = {
@@ -69,6 +70,10 @@ class Layers(CheckCase):
         "a way around": (
             {"src/base/result.h": '#include "../engine/plan.h"\n'},
             "src never includes ../",
+        ),
+        "src from symmetric": (
+            {"symmetric/calls.cc": '#include "base/environment.h"\n'},
+            "symmetric may not include base/environment.h",
         ),
         "include without its folder": (
             {"src/api/forward.cc": '#include "forward.h"\n'},

@@ -3,109 +3,113 @@
 #include "clients/symmetric/symmetric_client.h"
 
 #include <algorithm>
+#include <cinttypes>
 
 #include "base/log.h"
+#include "sharing/process_context.h"
 
 namespace amem {
 namespace {
 
-bool has_peer(const SymmetricHandle& handle, const InstanceId& process) {
-  return std::any_of(handle.peers.begin(), handle.peers.end(),
-                     [&](const SymmetricPeer& peer) { return peer.process == process; });
+Error no_set() {
+  return make_error(ErrorKind::misuse, 0,
+                    "this is not a set of amemCreateMemorySet(), or it was destroyed");
 }
 
-Error paused_error() {
-  return make_error(ErrorKind::misuse, 0,
-                    "symmetric memory of this process is paused; call amemResume() first");
-}
-
-Error no_handle() {
-  return make_error(ErrorKind::misuse, 0,
-                    "this is not a handle of amemSymmetricRendezvous(), or it was destroyed");
+/// nullptr: none.
+const char* failure_of(const amemMemorySetUser_t& user) {
+  return user.failure != nullptr ? user.failure(user.context) : nullptr;
 }
 
 }  // namespace
 
-Status SymmetricHandle::status() const {
-  if (!failure.ok()) return failure;
-  const uint32_t failed = symmetric::detail::load_volatile(&report->failed_peer);
-  if (failed == 0) return ok_status();
-  const uint32_t late = failed - 1;
-  return make_error(
-      ErrorKind::timeout, 0,
-      "rank %u (process %d) did not arrive within the timeout of a kernel, or its handle has "
-      "failed; the handle can only be destroyed",
-      late, late < peers.size() ? peers[late].pid : 0);
+Result<SymmetricClient::Set> SymmetricClient::look_up(MemorySet memory) {
+  Set set{std::move(memory)};
+  MutexLock lock(registry_.mutex);
+  for (const auto& [address, size_bytes] : set.of.ranges) {
+    const Mapping* const mapping = registry_.find_mapping(address);
+    const Allocation* const found =
+        mapping == nullptr ? nullptr : registry_.find(mapping->allocation);
+    if (found == nullptr || !owns(registry_.backing_of(*found).tag) || size_bytes == 0 ||
+        size_bytes > found->size_bytes)
+      return make_error(ErrorKind::misuse, 0,
+                        "%zu bytes at 0x%" PRIx64
+                        " are not the first ones of memory with the tag symmetric",
+                        size_bytes, address);
+    if (!found->is_import) set.devices.push_back(found->device());
+    if (found->is_import) set.owners.insert(found->origin.owner);
+    if (found->owner_has_ended) set.ended = ended_text(found->origin.owner_pid);
+  }
+  return set;
 }
 
-const void* SymmetricClient::add(std::unique_ptr<SymmetricHandle> handle) {
+Result<const void*> SymmetricClient::create_set(MemorySet memory) {
+  Set set = AMEM_TRY(look_up(memory));
+  set.ended.clear();
+  const void* id = nullptr;
+  {
+    MutexLock lock(mutex_);
+    id = reinterpret_cast<const void*>(++last_id_);
+    sets_[id] = std::move(set);
+  }
+  // From now on, peer_ended() finds the set. An owner may have ended before.
+  const Result<Set> now = look_up(std::move(memory));
   MutexLock lock(mutex_);
-  if (handle->id == 0) handle->id = ++last_id_;
-  const auto opaque = reinterpret_cast<const void*>(handle->id);
-  fail_if_ended(*handle);
-  handles_[opaque] = std::move(handle);
-  return opaque;
+  if (now.ok() && !now.value().ended.empty()) fail(*find(id), now.value().ended);
+  return id;
 }
 
-Result<std::unique_ptr<SymmetricHandle>> SymmetricClient::take(const void* handle,
-                                                               Deadline deadline) {
+Status SymmetricClient::destroy_set(const void* set, Deadline deadline) {
   MutexLock lock(mutex_);
-  SymmetricHandle* const found = find(handle);
-  if (found == nullptr || found->is_ending) return no_handle();
+  Set* const found = find(set);
+  if (found == nullptr || found->is_ending) return no_set();
   found->is_ending = true;
   changed_.notify_all();
-  Status left = wait_for_calls(deadline, [&](const auto& other) { return &other == found; });
+  Status ended = wait_for_calls(deadline, [&](const Set& other) { return &other == found; });
+  if (ended.ok()) {
+    mutex_.unlock();
+    ended = devices_.drain(found->devices, deadline);
+    mutex_.lock();
+  }
   found->is_ending = false;
-  AMEM_TRY(std::move(left));
-  return std::move(handles_.extract(handle).mapped());
+  if (ended.ok()) sets_.erase(set);
+  return ended;
 }
 
-std::shared_ptr<void> SymmetricClient::keep_ended() {
-  MutexLock lock(mutex_);
-  keeping_ended_ = std::max(keeping_ended_, 0) + 1;
-  return {nullptr, [this](void*) {
-            MutexLock ending(mutex_);
-            if (--keeping_ended_ == 0) ended_peers_.clear();
-          }};
-}
-
-bool SymmetricClient::is_in_use(DeviceAddress buffer) {
-  MutexLock lock(mutex_);
-  return std::any_of(handles_.begin(), handles_.end(),
-                     [&](const auto& entry) { return entry.second->buffer == buffer; });
-}
-
-SymmetricHandle* SymmetricClient::find(const void* handle) {
-  const auto found = handles_.find(handle);
-  return found == handles_.end() ? nullptr : found->second.get();
+SymmetricClient::Set* SymmetricClient::find(const void* set) {
+  const auto found = sets_.find(set);
+  return found == sets_.end() ? nullptr : &found->second;
 }
 
 template <typename Predicate>
 Status SymmetricClient::wait_for_calls(Deadline deadline, Predicate predicate) {
   const auto is_inside = [&](const auto& entry) AMEM_REQUIRES(mutex_) {
-    return entry.second->calls_inside > 0 && predicate(*entry.second);
+    return entry.second.calls_inside > 0 && predicate(entry.second);
   };
   const auto all_outside = [&]() AMEM_REQUIRES(mutex_) {
-    return std::none_of(handles_.begin(), handles_.end(), is_inside);
+    return std::none_of(sets_.begin(), sets_.end(), is_inside);
   };
   if (changed_.wait_until(mutex_, deadline, all_outside)) return ok_status();
   return make_error(ErrorKind::timeout, 0, "a call on symmetric memory does not return");
 }
 
-const std::string* SymmetricClient::paused_peer(const SymmetricHandle& handle) const {
+const std::string* SymmetricClient::paused_peer(const Set& set) const {
   for (const auto& [process, text] : paused_peers_)
-    if (has_peer(handle, process)) return &text;
+    if (set.owners.contains(process)) return &text;
   return nullptr;
 }
 
-Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout_ms) {
+Status SymmetricClient::enter(const void* set, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   MutexLock lock(mutex_);
-  SymmetricHandle* found = nullptr;
+  Set* found = nullptr;
+  const char* why = nullptr;
   std::string waited_for;
   const auto is_decided = [&]() AMEM_REQUIRES(mutex_) {
-    found = find(handle);
-    if (found == nullptr || found->is_ending || is_paused_ || !found->failure.ok()) return true;
+    found = find(set);
+    if (found == nullptr || found->is_ending || is_paused_ || !found->ended.empty()) return true;
+    why = failure_of(found->of.user);
+    if (why != nullptr) return true;
     const std::string* const paused = paused_peer(*found);
     if (paused != nullptr) waited_for = *paused;
     return paused == nullptr;
@@ -116,57 +120,36 @@ Result<SymmetricHandle*> SymmetricClient::enter(const void* handle, long timeout
   if (!changed_.wait_until(mutex_, deadline, is_decided, notice))
     return make_error(ErrorKind::timeout, 0, "%s, and did not resume within %ld ms",
                       waited_for.c_str(), timeout_ms);
-  if (found == nullptr) return no_handle();
+  if (found == nullptr) return no_set();
   if (found->is_ending)
     return make_error(ErrorKind::misuse, 0, "another thread destroys the handle");
-  if (is_paused_) return paused_error();
-  AMEM_TRY(found->status());
+  if (is_paused_)
+    return make_error(ErrorKind::misuse, 0,
+                      "symmetric memory of this process is paused; call amemResume() first");
+  if (!found->ended.empty())
+    return make_error(ErrorKind::peer, 0, "an owner of the memory, %s", found->ended.c_str());
+  if (why != nullptr) return make_error(ErrorKind::peer, 0, "%s", why);
   ++found->calls_inside;
-  return found;
+  return ok_status();
 }
 
-void SymmetricClient::leave(SymmetricHandle& handle, const Status& enqueued) {
+Status SymmetricClient::leave(const void* set) {
   MutexLock lock(mutex_);
-  --handle.calls_inside;
-  // It may have enqueued a part of its work: the kernels of the next call would meet the wrong ones
-  // of its peers.
-  if (!enqueued.ok() && enqueued.error().kind == ErrorKind::driver && handle.failure.ok())
-    handle.failure =
-        make_error(ErrorKind::driver, enqueued.error().code,
-                   "an earlier call on the handle has failed (%s); it can only be destroyed",
-                   enqueued.error().message.c_str());
-  changed_.notify_all();
+  Set* const found = find(set);
+  if (found == nullptr || found->calls_inside == 0) return no_set();
+  if (--found->calls_inside == 0) changed_.notify_all();
+  return ok_status();
 }
 
-Status SymmetricClient::note_captured(const Driver& driver, const void* handle,
-                                      DriverStream stream) {
+Status SymmetricClient::note_captured(const Driver& driver, const void* set, DriverStream stream) {
   int status = kCaptureStatusNone;
   uint64_t id = 0;
   const void* graph = nullptr;
   AMEM_TRY(driver_status(
       driver, driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr),
       "cuStreamGetCaptureInfo()"));
-  if (status == kCaptureStatusActive) captured_graphs().captured(graph, {this, handle});
+  if (status == kCaptureStatusActive) captured_graphs().captured(graph, {this, set});
   return ok_status();
-}
-
-Status SymmetricClient::look_up(const void* handle, const Reader& read) {
-  MutexLock lock(mutex_);
-  const SymmetricHandle* const found = find(handle);
-  if (found == nullptr) return no_handle();
-  read(*found);
-  return ok_status();
-}
-
-Status SymmetricClient::status_of(const void* handle) {
-  MutexLock lock(mutex_);
-  const SymmetricHandle* const found = find(handle);
-  return found == nullptr ? Status(no_handle()) : found->status();
-}
-
-Status SymmetricClient::check_open() {
-  MutexLock lock(mutex_);
-  return is_paused_ ? Status(paused_error()) : ok_status();
 }
 
 Tags SymmetricClient::tags() const {
@@ -177,19 +160,22 @@ Tags SymmetricClient::tags() const {
 }
 
 std::vector<Piece> SymmetricClient::live_ranges(const Allocation& allocation) const {
+  std::vector<Piece> live = Client::live_ranges(allocation);
+  if (live.empty() || allocation.mappings.empty()) return live;
+  size_t kept = 0;
   MutexLock lock(mutex_);
-  for (const auto& [address, handle] : handles_)
-    if (!allocation.mappings.empty() && allocation.mappings.front() == handle->workspace)
-      return {{0, std::min(allocation.size_bytes,
-                           symmetric::detail::scratch_offset(handle->world_size()))}};
-  return Client::live_ranges(allocation);
+  for (const auto& [id, set] : sets_)
+    for (const AddressRange& range : set.of.ranges)
+      if (range.address == allocation.mappings.front()) kept = std::max(kept, range.size_bytes);
+  if (kept > 0) live.front().size_bytes = kept;
+  return live;
 }
 
 Status SymmetricClient::quiesce(Deadline deadline) {
   MutexLock lock(mutex_);
   is_paused_ = true;
   changed_.notify_all();
-  return wait_for_calls(deadline, [](const SymmetricHandle&) { return true; });
+  return wait_for_calls(deadline, [](const Set&) { return true; });
 }
 
 void SymmetricClient::reopen() {
@@ -205,9 +191,8 @@ void SymmetricClient::close_for_peer(const InstanceId& peer, const std::string& 
 
 Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadline) {
   MutexLock lock(mutex_);
-  return wait_for_calls(deadline, [&](const SymmetricHandle& handle) AMEM_REQUIRES(mutex_) {
-    return paused_peer(handle) != nullptr;
-  });
+  return wait_for_calls(
+      deadline, [&](const Set& set) AMEM_REQUIRES(mutex_) { return paused_peer(set) != nullptr; });
 }
 
 void SymmetricClient::reopen_for_peer(const InstanceId& peer) {
@@ -218,35 +203,24 @@ void SymmetricClient::reopen_for_peer(const InstanceId& peer) {
 void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text) {
   MutexLock lock(mutex_);
   paused_peers_.erase(peer);
-  ended_peers_[peer] = text;
-  for (const auto& [opaque, handle] : handles_) fail_if_ended(*handle);
-  if (keeping_ended_ == 0) ended_peers_.clear();
+  for (auto& [id, set] : sets_)
+    if (set.owners.contains(peer)) fail(set, text);
   changed_.notify_all();
 }
 
-Status SymmetricClient::enter_launch(const char* /*call*/, const void* handle, bool may_wait) {
-  const Result<SymmetricHandle*> entered = enter(handle, may_wait ? launch_timeout_ms_ : 0);
-  return entered.ok() ? ok_status() : Status(entered.error());
-}
-
-void SymmetricClient::leave_launch(const void* handle) {
-  MutexLock lock(mutex_);
-  if (--handles_.at(handle)->calls_inside == 0) changed_.notify_all();
-}
-
-// Kernels that wait for the process end within milliseconds, and not at their timeout.
-void SymmetricClient::fail_if_ended(SymmetricHandle& handle) {
-  for (const SymmetricPeer& peer : handle.peers) {
-    const auto ended = ended_peers_.find(peer.process);
-    if (ended == ended_peers_.end() || !handle.failure.ok()) continue;
-    handle.failure =
-        make_error(ErrorKind::peer, 0, "a rank of the group, %s", ended->second.c_str());
-    symmetric::detail::store_volatile(&handle.report->abort, 1);
-  }
+void SymmetricClient::fail(Set& set, const std::string& text) {
+  if (!set.ended.empty()) return;
+  set.ended = text;
+  const amemMemorySetUser_t& user = set.of.user;
+  if (user.peer_ended != nullptr) user.peer_ended(user.context, text.c_str());
 }
 
 void SymmetricClient::peer_lost(const InstanceId& peer, const std::string& text) {
   peer_ended(peer, text);
+}
+
+Status SymmetricClient::enter_launch(const char* /*call*/, const void* set, bool may_wait) {
+  return enter(set, may_wait ? launch_timeout_ms_ : 0);
 }
 
 }  // namespace amem

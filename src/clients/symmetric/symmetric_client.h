@@ -2,73 +2,67 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <functional>
 #include <map>
-#include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "amem.h"
 #include "clients/graphs/captured_graphs.h"
-#include "clients/symmetric/handle.h"
+#include "driver/device_threads.h"
 #include "memory/client.h"
 #include "memory/registry.h"
 
 namespace amem {
 
-/// The tag of symmetric memory.
-inline constexpr char kSymmetricTag[] = "symmetric";
+/// Memory that calls use together (amemMemorySet_t): of this process, and opened memory of peers.
+struct MemorySet {
+  /// Each starts where an allocation starts. Of memory of this process, a pause keeps these bytes.
+  std::vector<AddressRange> ranges;
+  amemMemorySetUser_t user{};
+};
 
-/// Symmetric memory: memory that all ranks of a group map. Its contents are kept.
+/// The client of the tag `symmetric`: memory that all ranks of a group map. Its contents are kept.
 ///
-/// PyTorch's (torch.distributed._symmetric_memory) is recorded by torch_calls.h. amem cannot stop
-/// the kernels that use it: no rank may use it while a rank is paused.
+/// PyTorch's (torch.distributed._symmetric_memory) is recorded by torch_calls.h, NVSHMEM's by
+/// nvshmem_calls.h. amem cannot stop the kernels that use it: no rank may use it while a rank is
+/// paused.
 ///
-/// amem's own has handles (rendezvous.h), and each call on a handle passes enter(). It fails while
-/// this process is paused and waits while a peer of the handle is. So does the launch of a graph
-/// into which calls on handles were captured.
+/// Libraries over amem.h, such as libamem_symmetric.so, create sets of such memory, and each call
+/// on a set passes enter(). It fails while this process is paused and waits while a peer is that
+/// owns memory of the set. So does the launch of a graph into which calls on sets were captured.
 ///
 /// Thread-safe. The functions of Client are called with the registry's mutex or without; no
 /// function takes it with the mutex of this class.
 class SymmetricClient final : public Client, public GraphGate {
  public:
-  explicit SymmetricClient(Registry& registry, long launch_timeout_ms = 60000)
-      : launch_timeout_ms_(launch_timeout_ms), registry_(registry) {}
+  SymmetricClient(Registry& registry, DeviceThreads& devices, long launch_timeout_ms)
+      : launch_timeout_ms_(launch_timeout_ms), registry_(registry), devices_(devices) {}
 
-  // --- Handles
+  // --- Sets
 
-  /// Returns what the application has of the handle: a number that no other handle has later.
-  const void* add(std::unique_ptr<SymmetricHandle> handle);
-  /// The handle, which ends: calls that wait in enter() fail, and those inside have left. Errors:
-  /// misuse, for no handle; timeout: the handle works as before.
-  Result<std::unique_ptr<SymmetricHandle>> take(const void* handle, Deadline deadline);
-  /// A handle fails that is added after the end of a peer, if that is kept: while results of this
-  /// function exist, and until the first of them ends.
-  std::shared_ptr<void> keep_ended();
-  /// True if a handle uses this buffer.
-  bool is_in_use(DeviceAddress buffer);
+  /// Returns the id of the set, which no other set has later. If an owner of its memory has ended,
+  /// `peer_ended` of the user has been called. Errors: misuse, for memory of other tags.
+  Result<const void*> create_set(MemorySet set);
+  /// The set ends: calls that wait in enter() fail, those inside have left, and the work is
+  /// complete that was queued on the devices of its memory. Errors: misuse, for no set; timeout;
+  /// driver. After an error the set works as before.
+  Status destroy_set(const void* set, Deadline deadline);
 
-  /// Lets a call on a handle in; leave() must follow. Waits while a peer of the handle is paused.
-  /// Errors: misuse, for no handle, or while this process is paused; that of the handle after it
-  /// has failed; timeout.
-  Result<SymmetricHandle*> enter(const void* handle, long timeout_ms);
-  /// After a driver error the handle has failed.
-  void leave(SymmetricHandle& handle, const Status& enqueued);
-  /// A call on the handle enqueues work in this stream, which may be being captured.
-  Status note_captured(const Driver& driver, const void* handle, DriverStream stream);
-  using Reader = std::function<void(const SymmetricHandle&)>;
-  /// A call that enqueues nothing: it neither waits nor fails because of a pause. The handle does
-  /// not end in `read`, which runs with the mutex of this class. Errors: misuse.
-  Status look_up(const void* handle, const Reader& read);
-  /// SymmetricHandle::status().
-  Status status_of(const void* handle);
-  /// Misuse while this process is paused.
-  Status check_open();
+  /// Lets a call on a set in; leave() must follow. Waits while a peer is paused that owns memory of
+  /// the set. Errors: misuse, for no set, or while this process is paused; peer, after such a peer
+  /// has ended or while `failure` of the user has a reason; timeout.
+  Status enter(const void* set, long timeout_ms);
+  /// Errors: misuse, if no call is inside.
+  Status leave(const void* set);
+  /// A call on the set enqueues work in this stream, which may be being captured.
+  Status note_captured(const Driver& driver, const void* set, DriverStream stream);
 
   // --- Client
 
   bool owns(const Tag& tag) const override { return tag == kSymmetricTag; }
   /// Nothing before the process has such memory.
   Tags tags() const override;
-  /// Of a workspace: all but the scratch memory.
   std::vector<Piece> live_ranges(const Allocation& allocation) const override;
   Status quiesce(Deadline deadline) override;
   void reopen() override;
@@ -78,32 +72,40 @@ class SymmetricClient final : public Client, public GraphGate {
   void peer_ended(const InstanceId& peer, const std::string& text) override;
   void peer_lost(const InstanceId& peer, const std::string& text) override;
 
-  // --- GraphGate; the objects are handles
+  // --- GraphGate; the objects are sets
 
-  Status enter_launch(const char* call, const void* handle, bool may_wait) override;
-  void leave_launch(const void* handle) override;
+  Status enter_launch(const char* call, const void* set, bool may_wait) override;
+  void leave_launch(const void* set) override { (void)leave(set); }
 
  private:
-  /// A text about a peer of the handle that is paused; nullptr if there is none.
-  const std::string* paused_peer(const SymmetricHandle& handle) const AMEM_REQUIRES(mutex_);
-  /// nullptr if there is none, or it ends.
-  SymmetricHandle* find(const void* handle) AMEM_REQUIRES(mutex_);
-  /// Waits until no call is inside a handle for which `predicate` is true. Errors: timeout.
+  struct Set {
+    MemorySet of;
+    std::set<InstanceId> owners{};  ///< peers
+    std::vector<int> devices{};     ///< of memory of this process
+    int calls_inside = 0;
+    bool is_ending = false;  ///< no call enters
+    std::string ended{};     ///< the peer that has ended; calls fail
+  };
+  /// Finds the owners, the one that has ended, and the devices. Errors: as create_set().
+  Result<Set> look_up(MemorySet memory);
+  /// A text about a peer of the set that is paused; nullptr if there is none.
+  const std::string* paused_peer(const Set& set) const AMEM_REQUIRES(mutex_);
+  /// nullptr if there is none.
+  Set* find(const void* set) AMEM_REQUIRES(mutex_);
+  /// Waits until no call is inside a set for which `predicate` is true. Errors: timeout.
   template <typename Predicate>
   Status wait_for_calls(Deadline deadline, Predicate predicate) AMEM_REQUIRES(mutex_);
-  void fail_if_ended(SymmetricHandle& handle) AMEM_REQUIRES(mutex_);
+  static void fail(Set& set, const std::string& text);
 
   const long launch_timeout_ms_;
   Registry& registry_;
+  DeviceThreads& devices_;
   mutable Mutex mutex_;
   Condition changed_;
   bool is_paused_ AMEM_GUARDED_BY(mutex_) = false;
   uintptr_t last_id_ AMEM_GUARDED_BY(mutex_) = 0;
-  std::map<const void*, std::unique_ptr<SymmetricHandle>> handles_ AMEM_GUARDED_BY(mutex_);
+  std::map<const void*, Set> sets_ AMEM_GUARDED_BY(mutex_);
   std::map<InstanceId, std::string> paused_peers_ AMEM_GUARDED_BY(mutex_);
-  int keeping_ended_ AMEM_GUARDED_BY(mutex_) =
-      -1;  ///< results of keep_ended(); -1 before the first
-  std::map<InstanceId, std::string> ended_peers_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

@@ -12,101 +12,158 @@ namespace amem {
 namespace {
 
 constexpr InstanceId kPeer{{1, 2}}, kOther{{3, 4}};
+constexpr DeviceAddress kOwn = 0x10000, kOfPeer = 0x20000, kOfOther = 0x30000;
+constexpr size_t kBytes = 4096;
 
 class SymmetricClientTest : public testing::Test {
  protected:
-  /// A handle of a group with these processes.
-  std::unique_ptr<SymmetricHandle> handle_of(std::vector<SymmetricPeer> peers) {
-    auto handle = std::make_unique<SymmetricHandle>();
-    handle->peers = std::move(peers);
-    handle->report = &report_;
-    return handle;
+  SymmetricClientTest() {
+    driver_.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* is_active) {
+      *is_active = 0;  // there is no work to wait for
+      return driver_result::kSuccess;
+    };
+    MutexLock lock(registry_.mutex);
+    add(registry_.add_local(kBytes, {}, 1, kBytes, kSymmetricTag), kOwn);
+    add(registry_.add_import(origin_of(kPeer, 7)), kOfPeer);
+    add(registry_.add_import(origin_of(kOther, 8)), kOfOther);
   }
 
-  auto take(const void* handle, long timeout_ms = kLongMs) {
-    return client_.take(handle, Deadline::after_ms(timeout_ms));
+  const void* set_of(std::vector<AddressRange> ranges) {
+    return client_.create_set({std::move(ranges), {on_peer_ended, failure, this}}).value();
+  }
+  const void* set_of_peer() { return set_of({{kOfPeer, 1}}); }
+  Status destroy(const void* set, long timeout_ms = kLongMs) {
+    return client_.destroy_set(set, Deadline::after_ms(timeout_ms));
+  }
+  /// As sharing notes it, before it tells the clients.
+  void note_end_of(const InstanceId& owner) {
+    MutexLock lock(registry_.mutex);
+    for (auto& [id, each] : registry_.allocations())
+      if (each.is_import && each.origin.owner == owner) each.owner_has_ended = true;
   }
 
   static constexpr long kLongMs = 20000;
-  static constexpr std::chrono::milliseconds kMoment{50};
   static constexpr std::chrono::milliseconds kLongerThanNotice{kNoticeMs + 100};
   Registry registry_;
-  SymmetricClient client_{registry_};
-  symmetric::detail::Report report_{};
+  Driver driver_;
+  ExitFlag exiting_;
+  DeviceThreads devices_{driver_, exiting_};
+  SymmetricClient client_{registry_, devices_, kLongMs};
+  std::string ended_;
+  const char* failure_ = nullptr;
+
+ private:
+  static ImportOrigin origin_of(const InstanceId& owner, pid_t pid) {
+    ImportOrigin origin;
+    origin.owner = owner;
+    origin.owner_pid = pid;
+    origin.size_bytes = kBytes;
+    origin.tag = kSymmetricTag;
+    return origin;
+  }
+  void add(Allocation& allocation, DeviceAddress address) AMEM_REQUIRES(registry_.mutex) {
+    allocation.size_bytes = kBytes;
+    registry_.add_mapping(allocation, address, kBytes);
+  }
+  static void on_peer_ended(void* test, const char* text) {
+    static_cast<SymmetricClientTest*>(test)->ended_ += text;
+  }
+  static const char* failure(void* test) {
+    return static_cast<SymmetricClientTest*>(test)->failure_;
+  }
 };
 
-// Its end was reported while the ranks met, before there was a handle.
-TEST_F(SymmetricClientTest, HandleOfAPeerThatHasEndedFails) {
+TEST_F(SymmetricClientTest, SetIsOfTheFirstBytesOfAllocations) {
+  for (const AddressRange& wrong :
+       {AddressRange{kOwn + 1, 1}, {0, 1}, {kOwn, 0}, {kOwn, kBytes + 1}})
+    EXPECT_EQ(client_.create_set({{wrong}}).error().kind, ErrorKind::misuse);
+  MutexLock lock(registry_.mutex);
+  Allocation& weights = registry_.add_local(kBytes, {}, 2, kBytes, "weights");
+  registry_.add_mapping(weights, 0x40000, kBytes);
+  registry_.mutex.unlock();
+  EXPECT_EQ(client_.create_set({{{0x40000, 1}}}).error().kind, ErrorKind::misuse);
+  registry_.mutex.lock();
+}
+
+TEST_F(SymmetricClientTest, SetsSayWhichBytesSurvive) {
+  const auto kept_bytes = [&] {
+    MutexLock lock(registry_.mutex);
+    const AllocationId id = registry_.find_mapping(kOwn)->allocation;
+    return client_.live_ranges(*registry_.find(id)).front().size_bytes;
+  };
+  EXPECT_EQ(kept_bytes(), kBytes);
+  const void* const set = set_of({{kOwn, 100}, {kOfPeer, 1}});
+  EXPECT_EQ(kept_bytes(), 100u);
+  const void* const larger = set_of({{kOwn, 200}});
+  EXPECT_EQ(kept_bytes(), 200u) << "of all sets";
+  EXPECT_TRUE(destroy(larger).ok() && kept_bytes() == 100u);
+  static_cast<void>(set);
+}
+
+TEST_F(SymmetricClientTest, SetOfAPeerThatEndsFails) {
+  const void* const set = set_of_peer();
+  EXPECT_TRUE(client_.enter(set_of({{kOfOther, 1}}), 0).ok());
   client_.peer_ended(kPeer, "process 7, has ended");
-  EXPECT_TRUE(client_.status_of(client_.add(handle_of({{kOther, 8}}))).ok());
-  EXPECT_EQ(report_.abort, 0u);
-  const void* const dead = client_.add(handle_of({{kOther, 8}, {kPeer, 7}}));
-  EXPECT_EQ(client_.status_of(dead).error().message, "a rank of the group, process 7, has ended");
-  EXPECT_EQ(report_.abort, 1u) << "its kernels would wait";
+  client_.peer_ended(kPeer, "again");
+  EXPECT_EQ(ended_, "process 7, has ended") << "its kernels would wait";
+  EXPECT_EQ(client_.enter(set, 0).error().message, "an owner of the memory, process 7, has ended");
 }
 
-// Processes of the user come and go, such as `amem status`.
-TEST_F(SymmetricClientTest, EndOfAPeerIsKeptOnlyWhileRanksMeet) {
-  (void)client_.keep_ended();
-  const void* const early = client_.add(handle_of({{kPeer, 7}}));
+// Its end was reported after its memory had been opened, before there was a set.
+TEST_F(SymmetricClientTest, SetOfAPeerThatHasEndedFails) {
+  note_end_of(kPeer);
   client_.peer_ended(kPeer, "process 7, has ended");
-  EXPECT_FALSE(client_.status_of(early).ok()) << "it has a handle";
-  report_.abort = 0;
-  EXPECT_TRUE(client_.status_of(client_.add(handle_of({{kPeer, 7}}))).ok()) << "it is forgotten";
-
-  auto first = client_.keep_ended(), second = client_.keep_ended();
-  client_.peer_ended(kOther, "process 8, has ended");
-  first = nullptr;
-  EXPECT_FALSE(client_.status_of(client_.add(handle_of({{kOther, 8}}))).ok());
-  second = nullptr;
-  EXPECT_TRUE(client_.status_of(client_.add(handle_of({{kOther, 8}}))).ok());
+  EXPECT_TRUE(client_.enter(set_of({{kOfOther, 1}}), 0).ok());
+  EXPECT_EQ(ended_, "");
+  const void* const set = set_of({{kOwn, 1}, {kOfPeer, 1}});
+  EXPECT_EQ(ended_, "process 7, has ended");
+  EXPECT_EQ(client_.enter(set, 0).error().kind, ErrorKind::peer);
 }
 
-TEST_F(SymmetricClientTest, NameOfATakenHandleIsNeverThatOfAnother) {
-  const void* const first = client_.add(handle_of({}));
-  std::unique_ptr<SymmetricHandle> taken = std::move(take(first).value());
-  EXPECT_NE(client_.add(handle_of({})), first);
-  EXPECT_EQ(client_.look_up(first, nullptr).error().kind, ErrorKind::misuse);
-  EXPECT_EQ(client_.add(std::move(taken)), first) << "it could not be released";
-}
-
-TEST_F(SymmetricClientTest, HandleThatEndsWaitsForTheCallInsideAndFailsThoseThatWait) {
-  const void* const handle = client_.add(handle_of({{kPeer, 7}}));
-  SymmetricHandle* const inside = client_.enter(handle, 0).value();
+TEST_F(SymmetricClientTest, FailureOfTheUserRefusesCallsWhileItLasts) {
+  const void* const set = set_of_peer();
+  failure_ = "an earlier call has failed";
   client_.close_for_peer(kPeer, "process 7 is paused", {});
-  auto waiting = std::async(std::launch::async, [&] { return client_.enter(handle, kLongMs); });
+  EXPECT_EQ(client_.enter_launch("cuGraphLaunch", set, true).error().message, failure_)
+      << "at once: it does not wait for the peer";
+  client_.reopen_for_peer(kPeer);
+  failure_ = nullptr;
+  EXPECT_TRUE(client_.enter(set, 0).ok());
+}
+
+TEST_F(SymmetricClientTest, NameOfADestroyedSetIsNeverThatOfAnother) {
+  const void* const first = set_of_peer();
+  ASSERT_TRUE(destroy(first).ok());
+  EXPECT_NE(set_of_peer(), first);
+  EXPECT_EQ(client_.enter(first, 0).error().kind, ErrorKind::misuse);
+  EXPECT_EQ(client_.leave(first).error().kind, ErrorKind::misuse);
+}
+
+TEST_F(SymmetricClientTest, SetThatEndsWaitsForTheCallInsideAndFailsThoseThatWait) {
+  const void* const set = set_of_peer();
+  ASSERT_TRUE(client_.enter(set, 0).ok());
+  client_.close_for_peer(kPeer, "process 7 is paused", {});
+  auto waiting = std::async(std::launch::async, [&] { return client_.enter(set, kLongMs); });
   // Until its notice it would look again by itself.
   EXPECT_EQ(waiting.wait_for(kLongerThanNotice), std::future_status::timeout);
   std::atomic<bool> has_left{false};
-  auto taken = std::async(std::launch::async, [&] { return take(handle).ok() && has_left; });
+  auto destroyed = std::async(std::launch::async, [&] { return destroy(set).ok() && has_left; });
   EXPECT_EQ(waiting.wait_for(kLongerThanNotice), std::future_status::ready) << "at once";
   EXPECT_EQ(waiting.get().error().message, "another thread destroys the handle");
-  EXPECT_TRUE(client_.look_up(handle, [](const SymmetricHandle&) {}).ok()) << "it still exists";
-  EXPECT_EQ(take(handle).error().kind, ErrorKind::misuse) << "another thread destroys it";
+  EXPECT_EQ(destroy(set).error().kind, ErrorKind::misuse) << "another thread destroys it";
   has_left = true;
-  client_.leave(*inside, ok_status());
-  EXPECT_TRUE(taken.get()) << "its mappings would be released under the call";
+  EXPECT_TRUE(client_.leave(set).ok());
+  EXPECT_TRUE(destroyed.get()) << "its mappings would be released under the call";
 }
 
-TEST_F(SymmetricClientTest, HandleDoesNotEndWhileItIsRead) {
-  const void* const handle = client_.add(handle_of({}));
-  std::future<bool> taken;
-  const auto destroy = [&](const SymmetricHandle&) {
-    taken = std::async(std::launch::async, [&] { return take(handle).ok(); });
-    EXPECT_EQ(taken.wait_for(kMoment), std::future_status::timeout);
-  };
-  EXPECT_TRUE(client_.look_up(handle, destroy).ok());
-  EXPECT_TRUE(taken.get());
-}
-
-TEST_F(SymmetricClientTest, HandleWorksAfterACallThatDidNotLeaveInTime) {
-  const void* const handle = client_.add(handle_of({}));
-  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", handle, true).ok());
-  EXPECT_EQ(take(handle, 1).error().kind, ErrorKind::timeout);
-  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", handle, true).ok());
-  for (int launch = 0; launch < 2; ++launch) client_.leave_launch(handle);
+TEST_F(SymmetricClientTest, SetWorksAfterACallThatDidNotLeaveInTime) {
+  const void* const set = set_of_peer();
+  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", set, true).ok());
+  EXPECT_EQ(destroy(set, 1).error().kind, ErrorKind::timeout);
+  ASSERT_TRUE(client_.enter_launch("cuGraphLaunch", set, true).ok());
+  for (int launch = 0; launch < 2; ++launch) client_.leave_launch(set);
   EXPECT_TRUE(client_.quiesce(Deadline::after_ms(0)).ok());
-  EXPECT_TRUE(take(handle, 0).ok());
+  EXPECT_TRUE(destroy(set, 0).ok());
 }
 
 }  // namespace

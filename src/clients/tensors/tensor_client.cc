@@ -64,12 +64,7 @@ Tags TensorClient::tags() const {
 
 Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, const Tag& tag,
                                              Kind kind) {
-  AMEM_TRY(check_tag(tag));
-  return create(size_bytes, device, tag, kind);
-}
-
-Result<DeviceAddress> TensorClient::create(size_t size_bytes, int device, const Tag& tag,
-                                           Kind kind) {
+  if (tag != kSymmetricTag) AMEM_TRY(check_tag(tag));
   if (size_bytes == 0) return make_error(ErrorKind::misuse, 0, "the size is 0");
   const AllocationProperties properties = memory_of(device);
   size_t unit = 0;
@@ -293,14 +288,14 @@ std::vector<Piece> TensorClient::live_ranges(const Allocation& allocation) const
   return live;
 }
 
-Result<DriverHandle> TensorClient::make_persistent(DeviceAddress address, const char* because) {
+Status TensorClient::make_persistent(DeviceAddress address, const char* because) {
   MutexLock lock(registry_.mutex);
   const Allocation* const allocation = find_around(address);
   if (allocation == nullptr || !registry_.backing_of(*allocation).is_here())
     return make_error(ErrorKind::misuse, 0, "the memory at 0x%" PRIx64 " is paused or was freed",
                       address);
   registry_.find(allocation->id)->make_persistent(because);
-  return registry_.backing_of(*allocation).handle;
+  return ok_status();
 }
 
 Status TensorClient::free(DeviceAddress address) {

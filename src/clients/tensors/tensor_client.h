@@ -35,17 +35,15 @@ class TensorClient final : public Client {
 
   /// Allocates memory on this device, with its own backing and addresses, readable and writable on
   /// the device. The size is rounded up to pages of the driver (2 MiB). `kind` is keep or discard.
-  /// Errors: misuse, for size 0 or a tag that is reserved or malformed; driver.
+  /// Errors: misuse, for size 0, or for a tag that is reserved, except `symmetric`, or malformed;
+  /// driver.
   Result<DeviceAddress> allocate(size_t size_bytes, int device, const Tag& tag, Kind kind);
-
-  /// The same for any tag, for the client that owns it.
-  Result<DeviceAddress> create(size_t size_bytes, int device, const Tag& tag, Kind kind);
 
   /// An error unless an application can use this tag: misuse, for a tag that is reserved or
   /// malformed.
   Status check_tag(const Tag& tag) const;
 
-  /// True if allocate() or create() returned this address and free() has not been called. Takes no
+  /// True if allocate() returned this address and free() has not been called. Takes no
   /// lock in a process that has never called allocate().
   bool has(DeviceAddress address);
 
@@ -53,12 +51,12 @@ class TensorClient final : public Client {
   bool contains(DeviceAddress address);
 
   /// cudaDeviceEnablePeerAccess(owner) on the current device: from now on, it can access all memory
-  /// of create() on device `owner`, also after a resume. Errors: driver.
+  /// of allocate() on device `owner`, also after a resume. Errors: driver.
   Status enable_peer_access(int owner);
   /// The device of a context. Errors: driver.
   Result<int> device_of(DriverContext context);
 
-  /// Contents in these ranges of memory of create() are not needed: a pause does not keep them.
+  /// Contents in these ranges of memory of allocate() are not needed: a pause does not keep them.
   /// Replaces earlier ranges; none starts the search for them. free() ends their validity, and
   /// that of ranges that are passed before the next start.
   void set_unused(std::vector<AddressRange> ranges);
@@ -90,10 +88,9 @@ class TensorClient final : public Client {
   /// timeout; driver. After an error it can be repeated.
   std::optional<Status> close(DeviceAddress address);
 
-  /// The memory of create() that contains this address is never released from now on, for this
-  /// reason. Returns the driver's handle of it. Errors: misuse, for any other address or while the
-  /// memory is released.
-  Result<DriverHandle> make_persistent(DeviceAddress address, const char* because);
+  /// The memory of allocate() that contains this address is never released from now on, for this
+  /// reason. Errors: misuse, for any other address or while the memory is released.
+  Status make_persistent(DeviceAddress address, const char* because);
 
   /// Waits for the work of the device, then frees memory of allocate(), resident or released.
   /// Errors: misuse, for any other address; timeout; driver. After an error it can be repeated.
@@ -113,7 +110,7 @@ class TensorClient final : public Client {
   DeviceAddress take_spare(size_t size_bytes) AMEM_REQUIRES(registry_.mutex);
   Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
   void erase_if_unused(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
-  /// The allocation of create() whose mapping contains `address`; nullptr if there is none.
+  /// The allocation of allocate() whose mapping contains `address`; nullptr if there is none.
   const Allocation* find_around(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
   /// The same if it starts there.
   const Allocation* find(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);

@@ -278,11 +278,13 @@ TEST_F(TensorClientTest, AllocationThatFailsAtAnyCallLeavesNothing) {
 }
 
 TEST_F(TensorClientTest, TagsOfOthersAndMalformedOnesAreRefused) {
-  for (const char* tag : {"nccl", "symmetric", "context", "", "a b", "a\"b"}) {
+  for (const char* tag : {"nccl", "context", "", "a b", "a\"b"}) {
     const Result<DeviceAddress> address = client_.allocate(1, 0, tag, Kind::keep);
     ASSERT_FALSE(address.ok()) << tag;
     EXPECT_EQ(address.error().kind, ErrorKind::misuse);
   }
+  EXPECT_EQ(client_.check_tag(kSymmetricTag).error().kind, ErrorKind::misuse) << "of a region";
+  EXPECT_TRUE(client_.allocate(1, 0, kSymmetricTag, Kind::keep).ok());
   EXPECT_FALSE(client_.allocate(0, 0, "weights", Kind::keep).ok());
   EXPECT_FALSE(client_.allocate(SIZE_MAX, 0, "weights", Kind::keep).ok());
   EXPECT_FALSE(client_.allocate(1, 0, Tag(kMaxTagBytes + 1, 'x'), Kind::keep).ok());

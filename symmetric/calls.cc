@@ -2,133 +2,142 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The functions of amem/symmetric.h.
 #include <algorithm>
+#include <string_view>
 
 #include "amem/symmetric.h"
-#include "api/calls.h"
-#include "base/environment.h"
-#include "clients/symmetric/collectives.h"
-#include "driver/work_contexts.h"
+#include "base/cancellation.h"
+#include "symmetric/collectives.h"
+#include "symmetric/memory.h"
 
-namespace amem {
+namespace amem::symmetric {
 namespace {
 
-Status allocate_symmetric(void** pointer, size_t size_bytes) {
-  AMEM_TRY(check_pointer(pointer, "pointer"));
-  *pointer = nullptr;
-  Process& process = *AMEM_TRY(active_process());
-  const int device = AMEM_TRY(device_of_caller(process));
-  const DeviceAddress address = AMEM_TRY(process.symmetric().allocate(size_bytes, device));
-  *pointer = reinterpret_cast<void*>(address);
-  return ok_status();
+/// Runs `body(SymmetricMemory&)`, which returns a Status. Returns 0, or the ncclResult_t of the
+/// error, whose text is for amemGetLastError(). All functions with an error run in it: a thread
+/// cannot be cancelled there (pthread_cancel(3)).
+template <typename Body>
+int run(const char* call, Body body) {
+  const NoCancellation no_cancellation;
+  const Status status = [&]() -> Status { return body(*AMEM_TRY(SymmetricMemory::get())); }();
+  if (status.ok()) return 0;
+  amemSetLastError(call, status.error().message.c_str());
+  return result_of(status.error().kind);
 }
 
-Status rendezvous(amemSymmetric_t* handle, void* pointer, const amemGroup_t* group) {
-  AMEM_TRY(check_pointer(handle, "handle"));
-  *handle = nullptr;
-  AMEM_TRY(check_pointer(group, "group"));
-  Process& process = *AMEM_TRY(active_process());
-  *handle = AMEM_TRY(process.symmetric().rendezvous(reinterpret_cast<DeviceAddress>(pointer),
-                                                    device_of_caller(process), *group));
-  return ok_status();
-}
-
-Status look_up(amemSymmetric_t handle, const SymmetricClient::Reader& read) {
-  return AMEM_TRY(active_process())->symmetric().client().look_up(handle, read);
+Status check_pointer(const void* pointer, const char* name) {
+  return pointer != nullptr ? ok_status()
+                            : make_error(ErrorKind::misuse, 0, "the %s is null", name);
 }
 
 /// `body(SymmetricCall)` for a call that enqueues work.
 template <typename Body>
 int enqueue(const char* call, amemSymmetric_t handle, amemStream_t stream, uint64_t timeout_ms,
             Body body) {
-  constexpr uint64_t kLongestMs = 24ull * 3600 * 1000;
-  const auto limit_ms = timeout_ms == AMEM_SYMMETRIC_DEFAULT_TIMEOUT
-                            ? environment().gate_timeout_ms
-                            : static_cast<long>(std::min(timeout_ms, kLongestMs));
-  return with_process(call, [&](Process& process) -> Status {
-    AMEM_TRY(process.engine().exiting.check());
-    SymmetricClient& client = process.symmetric().client();
-    SymmetricHandle& inside = *AMEM_TRY(client.enter(handle, limit_ms));
-    note_work_context(process.driver());
-    // If this fails, nothing is enqueued, and the handle works.
-    const Status noted = client.note_captured(process.driver(), handle, stream);
-    const Status enqueued =
-        noted.ok() ? body(SymmetricCall{process.driver(), inside, stream, limit_ms}) : ok_status();
-    client.leave(inside, enqueued);
-    return noted.ok() ? enqueued : noted;
+  return run(call, [&](SymmetricMemory& memory) -> Status {
+    constexpr uint64_t kLongestMs = 24ull * 3600 * 1000;
+    const auto limit_ms = timeout_ms == AMEM_SYMMETRIC_DEFAULT_TIMEOUT
+                              ? memory.gate_timeout_ms()
+                              : static_cast<long>(std::min(timeout_ms, kLongestMs));
+    const auto inside = AMEM_TRY(memory.enter(handle, stream, limit_ms));
+    Status enqueued = body(SymmetricCall{memory.driver(), *inside, stream, limit_ms});
+    SymmetricMemory::leave(*inside, enqueued);
+    return enqueued;
   });
 }
 
 }  // namespace
-}  // namespace amem
+}  // namespace amem::symmetric
+
+#define AMEM_API extern "C" [[gnu::visibility("default")]]
 
 using namespace amem;
+using namespace amem::symmetric;
 
 AMEM_API int amemSymmetricMalloc(void** pointer, size_t size_bytes) {
-  return result_of("amemSymmetricMalloc", allocate_symmetric, pointer, size_bytes);
+  return run("amemSymmetricMalloc", [&](SymmetricMemory& memory) -> Status {
+    AMEM_TRY(check_pointer(pointer, "pointer"));
+    *pointer = nullptr;
+    *pointer = AMEM_TRY(memory.allocate(size_bytes));
+    return ok_status();
+  });
 }
 
 AMEM_API int amemSymmetricFree(void* pointer) {
   if (pointer == nullptr) return 0;
-  return with_process("amemSymmetricFree", [&](Process& process) {
-    return process.symmetric().free(reinterpret_cast<DeviceAddress>(pointer));
+  return run("amemSymmetricFree", [&](SymmetricMemory& memory) {
+    return memory.free(reinterpret_cast<DeviceAddress>(pointer));
   });
 }
 
 AMEM_API int amemSymmetricRendezvous(amemSymmetric_t* handle, void* pointer,
                                      const amemGroup_t* group) {
-  return result_of("amemSymmetricRendezvous", rendezvous, handle, pointer, group);
+  return run("amemSymmetricRendezvous", [&](SymmetricMemory& memory) -> Status {
+    AMEM_TRY(check_pointer(handle, "handle"));
+    *handle = nullptr;
+    AMEM_TRY(check_pointer(group, "group"));
+    *handle = AMEM_TRY(memory.rendezvous(reinterpret_cast<DeviceAddress>(pointer), *group));
+    return ok_status();
+  });
 }
 
 AMEM_API int amemSymmetricDestroy(amemSymmetric_t handle) {
   if (handle == nullptr) return 0;
-  return with_process("amemSymmetricDestroy",
-                      [&](Process& process) { return process.symmetric().destroy(handle); });
+  return run("amemSymmetricDestroy",
+             [&](SymmetricMemory& memory) { return memory.destroy(handle); });
 }
 
 AMEM_API int amemSymmetricGetInfo(amemSymmetric_t handle, amemSymmetricInfo_t* info) {
-  return result_of("amemSymmetricGetInfo", [&]() -> Status {
+  return run("amemSymmetricGetInfo", [&](SymmetricMemory& memory) -> Status {
     AMEM_TRY(check_pointer(info, "info"));
     *info = {};
-    return look_up(handle, [&](const SymmetricHandle& facts) {
-      using symmetric::detail::Workspace;
-      const DeviceAddress workspace = facts.workspace;
-      *info = {static_cast<int>(facts.rank()),
-               static_cast<int>(facts.world_size()),
-               facts.device,
-               facts.view.buffer_bytes,
-               facts.signal_pad_bytes,
-               facts.buffers.data(),
-               facts.signal_pads.data(),
-               reinterpret_cast<void* const*>(workspace + offsetof(Workspace, buffers)),
-               reinterpret_cast<uint32_t* const*>(workspace + offsetof(Workspace, signal_pads)),
-               reinterpret_cast<void*>(facts.multicast.address())};
-    });
+    using detail::Workspace;
+    const SymmetricMemory::HandlePointer found = AMEM_TRY(memory.find(handle));
+    const SymmetricHandle& facts = *found;
+    *info = {static_cast<int>(facts.rank()),
+             static_cast<int>(facts.world_size()),
+             facts.device,
+             facts.view.buffer_bytes,
+             facts.signal_pad_bytes,
+             facts.buffers.data(),
+             facts.signal_pads.data(),
+             reinterpret_cast<void* const*>(facts.workspace + offsetof(Workspace, buffers)),
+             reinterpret_cast<uint32_t* const*>(facts.workspace + offsetof(Workspace, signal_pads)),
+             reinterpret_cast<void*>(facts.multicast.address())};
+    return ok_status();
   });
 }
 
 AMEM_API int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* view) {
-  return result_of("amemSymmetricGetView", [&]() -> Status {
+  return run("amemSymmetricGetView", [&](SymmetricMemory& memory) -> Status {
     AMEM_TRY(check_pointer(view, "view"));
     *view = {};
-    return look_up(handle, [&](const SymmetricHandle& facts) { *view = facts.view; });
+    *view = AMEM_TRY(memory.find(handle))->view;
+    return ok_status();
   });
 }
 
 AMEM_API int amemSymmetricSetSignalPadSize(size_t size_bytes) {
-  return with_process("amemSymmetricSetSignalPadSize", [&](Process& process) {
-    return process.symmetric().set_signal_pad_bytes(size_bytes);
-  });
+  return run("amemSymmetricSetSignalPadSize",
+             [&](SymmetricMemory& memory) { return memory.set_signal_pad_bytes(size_bytes); });
 }
 
 AMEM_API size_t amemSymmetricGetSignalPadSize(void) {
   const NoCancellation no_cancellation;
-  Process* const process = process_that_works();
-  return process == nullptr ? 0 : process->symmetric().signal_pad_bytes();
+  if (amemGetState() == amemOff) return 0;  // no error
+  const Result<SymmetricMemory*> memory = SymmetricMemory::get();
+  return memory.ok() ? memory.value()->signal_pad_bytes() : 0;
+}
+
+AMEM_API size_t amemSymmetricGetStructBytes(const char* name) {
+  const NoCancellation no_cancellation;
+  const std::string_view wanted = name == nullptr ? "" : name;
+  if (wanted == "amemGroup_t") return sizeof(amemGroup_t);
+  return wanted == "amemSymmetricInfo_t" ? sizeof(amemSymmetricInfo_t) : 0;
 }
 
 AMEM_API int amemSymmetricGetError(amemSymmetric_t handle) {
-  return with_process("amemSymmetricGetError", [&](Process& process) {
-    return process.symmetric().client().status_of(handle);
+  return run("amemSymmetricGetError", [&](SymmetricMemory& memory) -> Status {
+    return AMEM_TRY(memory.find(handle))->failure.status();
   });
 }
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <span>
 
-#include "clients/symmetric/kernels.h"
+#include "symmetric/kernels.h"
 
 /// How the kernels of kernels.h are launched: grids, and how a two-shot all-reduce uses its scratch
 /// memory. All ranks get the same results, because all have the same sizes.

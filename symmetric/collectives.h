@@ -3,12 +3,12 @@
 #pragma once
 
 #include "amem/symmetric.h"
-#include "clients/symmetric/handle.h"
-#include "driver/driver.h"
+#include "symmetric/driver.h"
+#include "symmetric/handle.h"
 
-namespace amem {
+namespace amem::symmetric {
 
-/// Work that a call of amem/symmetric.h enqueues. The call has passed SymmetricClient::enter(). All
+/// Work that a call of amem/symmetric.h enqueues. The call has passed SymmetricMemory::enter(). All
 /// functions check their arguments first. Errors: misuse; driver.
 struct SymmetricCall {
   const Driver& driver;
@@ -35,13 +35,13 @@ struct SymmetricCall {
                         amemEngine_t engine, void* scratch) const;
 
  private:
-  symmetric::Arguments arguments() const;
+  Arguments arguments() const;
   Status launch(DriverKernel kernel, size_t blocks, unsigned threads,
-                const symmetric::Arguments& arguments) const;
+                const Arguments& arguments) const;
   Status signal(DriverKernel kernel, int peer, int channel) const;
   /// In as few launches as the scratch memory of the handle allows.
-  Status two_shot(symmetric::Arguments all, amemDataType_t type) const;
-  Status multimem_all_reduce(symmetric::Arguments all, amemDataType_t type) const;
+  Status two_shot(Arguments all, amemDataType_t type) const;
+  Status multimem_all_reduce(Arguments all, amemDataType_t type) const;
   Status check_multicast() const;
   Status check_channel(int channel, size_t count) const;
   /// That these words are in one buffer or signal pad.
@@ -57,4 +57,4 @@ struct SymmetricCall {
   Status copy_from_all(unsigned char* to, size_t offset_bytes, size_t size_bytes) const;
 };
 
-}  // namespace amem
+}  // namespace amem::symmetric

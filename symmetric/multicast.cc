@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/symmetric/multicast.h"
+#include "symmetric/multicast.h"
 
-namespace amem {
+namespace amem::symmetric {
 
 Result<size_t> multicast_bytes(const Driver& driver, int device, uint32_t ranks,
                                size_t buffer_bytes) {
@@ -19,7 +19,7 @@ Result<size_t> multicast_bytes(const Driver& driver, int device, uint32_t ranks,
   return (buffer_bytes + unit - 1) / unit * unit;
 }
 
-Result<UniqueFd> Multicast::create(const Driver& driver, uint32_t ranks, size_t size_bytes) {
+Result<int> Multicast::create(const Driver& driver, uint32_t ranks, size_t size_bytes) {
   const MulticastProperties properties{ranks, size_bytes, kHandleTypeFd, 0};
   AMEM_TRY(driver_status(driver, driver.cuMulticastCreate(&object_, &properties),
                          "cuMulticastCreate(%u devices, %zu bytes)", ranks, size_bytes));
@@ -28,12 +28,12 @@ Result<UniqueFd> Multicast::create(const Driver& driver, uint32_t ranks, size_t 
   AMEM_TRY(driver_status(
       driver, driver.cuMemExportToShareableHandle(&descriptor, object_, kHandleTypeFd, 0),
       "cuMemExportToShareableHandle(multicast)"));
-  return UniqueFd(descriptor);
+  return descriptor;
 }
 
-Status Multicast::import(const Driver& driver, const UniqueFd& descriptor, size_t size_bytes) {
+Status Multicast::import(const Driver& driver, int descriptor, size_t size_bytes) {
   size_bytes_ = size_bytes;
-  auto* const shareable = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor.get()));
+  auto* const shareable = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
   return driver_status(driver,
                        driver.cuMemImportFromShareableHandle(&object_, shareable, kHandleTypeFd),
                        "cuMemImportFromShareableHandle(multicast)");
@@ -45,16 +45,16 @@ Status Multicast::add_device(const Driver& driver, int device) {
                        "cuMulticastAddDevice(device %d)", device);
 }
 
-Status Multicast::bind_and_map(const Driver& driver, DriverHandle memory) {
-  AMEM_TRY(driver_status(driver, driver.cuMulticastBindMem(object_, 0, memory, 0, size_bytes_, 0),
-                         "cuMulticastBindMem(%zu bytes)", size_bytes_));
+Status Multicast::bind_and_map(const Driver& driver, DeviceAddress memory) {
+  AMEM_TRY(driver_status(driver, driver.cuMulticastBindAddr(object_, 0, memory, size_bytes_, 0),
+                         "cuMulticastBindAddr(%zu bytes)", size_bytes_));
   is_bound_ = true;
   AMEM_TRY(driver_status(driver, driver.cuMemAddressReserve(&address_, size_bytes_, 0, 0, 0),
                          "cuMemAddressReserve(%zu bytes)", size_bytes_));
   AMEM_TRY(driver_status(driver, driver.cuMemMap(address_, size_bytes_, 0, object_, 0),
                          "cuMemMap(multicast, %zu bytes)", size_bytes_));
   is_mapped_ = true;
-  const Access access{{kLocationDevice, device_}, kAccessReadWrite};
+  const Access access{kLocationDevice, device_, kAccessReadWrite};
   return driver_status(driver, driver.cuMemSetAccess(address_, size_bytes_, &access, 1),
                        "cuMemSetAccess(multicast, %zu bytes)", size_bytes_);
 }
@@ -78,4 +78,4 @@ Status Multicast::release(const Driver& driver) {
   return ok_status();
 }
 
-}  // namespace amem
+}  // namespace amem::symmetric

@@ -3,10 +3,9 @@
 #pragma once
 
 #include "base/result.h"
-#include "base/unique_fd.h"
-#include "driver/driver.h"
+#include "symmetric/driver.h"
 
-namespace amem {
+namespace amem::symmetric {
 
 /// The size of a multicast object for a buffer of this size on each of `ranks` devices, of which
 /// this is one. 0: the device does not support multicast. Errors: driver.
@@ -20,12 +19,12 @@ Result<size_t> multicast_bytes(const Driver& driver, int device, uint32_t ranks,
 /// Not thread-safe. Errors: driver. release() is for every state, and can be repeated.
 class Multicast {
  public:
-  /// Returns the descriptor for the others.
-  Result<UniqueFd> create(const Driver& driver, uint32_t ranks, size_t size_bytes);
-  Status import(const Driver& driver, const UniqueFd& descriptor, size_t size_bytes);
+  /// Returns the descriptor for the others, which the caller owns.
+  Result<int> create(const Driver& driver, uint32_t ranks, size_t size_bytes);
+  Status import(const Driver& driver, int descriptor, size_t size_bytes);
   Status add_device(const Driver& driver, int device);
-  /// Binds memory of the device, which must be persistent, and maps the object on the device.
-  Status bind_and_map(const Driver& driver, DriverHandle memory);
+  /// Binds the memory at this address, which must be persistent, and maps the object on the device.
+  Status bind_and_map(const Driver& driver, DeviceAddress memory);
   Status release(const Driver& driver);
 
   /// Where a store goes to all buffers, and a reduction reads all; 0: not mapped.
@@ -39,4 +38,4 @@ class Multicast {
   bool is_bound_ = false, is_mapped_ = false;
 };
 
-}  // namespace amem
+}  // namespace amem::symmetric

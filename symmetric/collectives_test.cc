@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Two-shot all-reduces as SymmetricCall launches them. Each rank is a thread of this process, and a
 // launch runs the kernel on the host.
-#include "clients/symmetric/collectives.h"
+#include "symmetric/collectives.h"
 
 #include <gtest/gtest.h>
 
@@ -13,14 +13,12 @@
 #include <string>
 #include <thread>
 
-#include "clients/symmetric/launch_shapes.h"
+#include "symmetric/launch_shapes.h"
 
-namespace amem {
+namespace amem::symmetric {
 namespace {
 
-using symmetric::Arguments;
-using symmetric::Block;
-namespace layout = symmetric::detail;
+namespace layout = detail;
 
 constexpr unsigned char kUnused = 0xA5;
 constexpr amemDataType_t kTypes[] = {amemFloat32, amemFloat16, amemBfloat16};
@@ -43,7 +41,7 @@ class Memory {
 
  private:
   size_t size_bytes_;
-  std::vector<symmetric::Vector> vectors_;
+  std::vector<Vector> vectors_;
 };
 
 size_t bytes_of(amemDataType_t type) { return type == amemFloat32 ? 4 : 2; }
@@ -73,12 +71,12 @@ void write(amemDataType_t type, unsigned char* at, float value) {
 }
 
 /// The launches of the thread's rank.
-thread_local std::vector<symmetric::Shape> t_launches;
+thread_local std::vector<Shape> t_launches;
 
 using Function = void (*)(const Block&, const Arguments&);
-constexpr Function kFunctions[] = {symmetric::two_shot_kernel<layout::Float32>,
-                                   symmetric::two_shot_kernel<layout::Float16>,
-                                   symmetric::two_shot_kernel<layout::Bfloat16>};
+constexpr Function kFunctions[] = {two_shot_kernel<layout::Float32>,
+                                   two_shot_kernel<layout::Float16>,
+                                   two_shot_kernel<layout::Bfloat16>};
 
 DriverResult run_on_host(DriverKernel kernel, unsigned blocks, unsigned, unsigned, unsigned threads,
                          unsigned, unsigned, unsigned, DriverStream, void** parameters, void**) {
@@ -86,7 +84,7 @@ DriverResult run_on_host(DriverKernel kernel, unsigned blocks, unsigned, unsigne
   const auto& arguments = *static_cast<const Arguments*>(parameters[0]);
   const auto function = *reinterpret_cast<const Function*>(kernel);
   for (unsigned index = 0; index < blocks; ++index) function({index, blocks, threads}, arguments);
-  return driver_result::kSuccess;
+  return 0;
 }
 
 /// The ranks of a group, with handles that have this much scratch memory.
@@ -137,7 +135,7 @@ class Ranks {
         for (int time = 0; time < 2; ++time)
           EXPECT_TRUE(
               call.all_reduce(output, offset_bytes, count, type, amemAllReduceTwoShot).ok());
-        for (const symmetric::Shape& shape : t_launches) EXPECT_LE(shape.blocks, 5u);
+        for (const Shape& shape : t_launches) EXPECT_LE(shape.blocks, 5u);
         launches[rank] = t_launches.size() / 2;
       });
     for (std::thread& thread : threads) thread.join();
@@ -188,7 +186,7 @@ class TwoShot : public testing::TestWithParam<uint32_t> {};
 // One vector, fewer than ranks, odd numbers, and what needs all blocks several times.
 TEST_P(TwoShot, HasTheSumsOfAllRanksInTheirOrder) {
   constexpr size_t kBytes = 300'016;
-  Ranks ranks(GetParam(), kBytes, symmetric::scratch_bytes_of(kBytes, GetParam()));
+  Ranks ranks(GetParam(), kBytes, scratch_bytes_of(kBytes, GetParam()));
   for (const size_t size_bytes : {size_t{16}, size_t{48}, size_t{4112}, kBytes - 4096, kBytes})
     for (const amemDataType_t type : kTypes)
       for (const bool in_place : {true, false})
@@ -210,7 +208,7 @@ TEST_P(TwoShot, IsAsManyLaunchesAsTheScratchMemoryNeeds) {
 // The peers may have unmapped their memory.
 TEST_P(TwoShot, WritesNothingAfterTheHandleHasFailed) {
   constexpr size_t kBytes = 4096;
-  Ranks ranks(GetParam(), kBytes, symmetric::scratch_bytes_of(kBytes, GetParam()));
+  Ranks ranks(GetParam(), kBytes, scratch_bytes_of(kBytes, GetParam()));
   ranks.fail_all();
   memset(ranks.buffer(0).data(), 0, kBytes);
   const std::vector<Memory> before = ranks.workspaces();
@@ -225,4 +223,4 @@ INSTANTIATE_TEST_SUITE_P(OfRanks, TwoShot, testing::Values(1, 2, 3, 4, 9),
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace amem
+}  // namespace amem::symmetric

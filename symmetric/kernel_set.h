@@ -7,9 +7,13 @@
 #include <string>
 
 #include "base/mutex.h"
-#include "driver/driver.h"
+#include "symmetric/driver.h"
 
-namespace amem {
+namespace amem::symmetric {
+
+/// The texts of kernels.ptx and multimem.ptx, for cuModuleLoadData().
+const char* symmetric_kernels_ptx();
+const char* multimem_kernels_ptx();
 
 /// The element types of the collectives, as amemDataType_t.
 inline constexpr int kElementTypes = 3;
@@ -53,4 +57,4 @@ class KernelSets {
   std::map<DriverContext, std::unique_ptr<KernelSet>> sets_ AMEM_GUARDED_BY(mutex_);
 };
 
-}  // namespace amem
+}  // namespace amem::symmetric

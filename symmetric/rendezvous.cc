@@ -12,18 +12,19 @@
 #include <cstring>
 #include <set>
 
-#include "clients/symmetric/launch_shapes.h"
-#include "clients/symmetric/symmetric_memory.h"
+#include "symmetric/launch_shapes.h"
+#include "symmetric/memory.h"
 
-namespace amem {
+namespace amem::symmetric {
 
-namespace layout = symmetric::detail;
+namespace layout = detail;
 
 namespace {
 
 /// Changes with the layout of the workspace and of the structures below.
 constexpr uint32_t kVersion = 0xA3E3'0005;
 
+using ProcessId = std::array<uint64_t, 2>;
 constexpr size_t kTextBytes = 200;
 void set_text(char (&text)[kTextBytes], const std::string& value) {
   snprintf(text, sizeof text, "%s", value.c_str());
@@ -42,19 +43,19 @@ struct SymmetricMemory::Announcement {
   int32_t pid;
   uint64_t buffer_bytes;
   uint64_t signal_pad_bytes;
-  InstanceId process;
-  IpcHandleBytes buffer, workspace;
+  ProcessId process;
+  amemIpcHandle_t buffer, workspace;
   char failure[kTextBytes];  ///< empty: none
   uint64_t multicast_bytes;  ///< 0: without multicast, also in the next member
-  symmetric::RankDevice device;
+  RankDevice device;
   unsigned char reserved[512 - 404];
 };
 
 /// Of each rank, in the others.
 struct SymmetricMemory::Outcome {
   char failure[kTextBytes];
-  IpcHandleBytes multicast;  ///< of rank 0, in the third one: the descriptor of the object
-  InstanceId met;            ///< in the second one: all processes of the first one, combined
+  amemIpcHandle_t multicast;  ///< of rank 0, in the third one: the descriptor of the object
+  ProcessId met;              ///< in the second one: all processes of the first one, combined
 };
 
 namespace {
@@ -132,11 +133,8 @@ size_t common_multicast_bytes(const std::vector<Announcement>& all) {
 
 Status SymmetricMemory::announce(const SymmetricHandle& handle, Announcement* mine) {
   mine->buffer_bytes = handle.view.buffer_bytes;
-  const auto export_to = [&](DeviceAddress address, IpcHandleBytes* bytes) -> Status {
-    const auto exported = AMEM_TRY(memory_.export_handle(address));
-    if (!exported.has_value()) return make_error(ErrorKind::misuse, 0, "the buffer has been freed");
-    *bytes = *exported;
-    return ok_status();
+  const auto export_to = [](DeviceAddress address, amemIpcHandle_t* exported) {
+    return amem_status(amemIpcGetHandle(exported, reinterpret_cast<void*>(address)));
   };
   AMEM_TRY(export_to(handle.buffer, &mine->buffer));
   AMEM_TRY(export_to(handle.workspace, &mine->workspace));
@@ -147,32 +145,30 @@ Status SymmetricMemory::announce(const SymmetricHandle& handle, Announcement* mi
   AMEM_TRY(driver_status(driver_,
                          driver_.cuDeviceGetUuid_v2(mine->device.uuid.data(), handle.device),
                          "cuDeviceGetUuid(device %d)", handle.device));
-  if (!settings_.multicast) return ok_status();
+  if (!multicast_) return ok_status();
   mine->multicast_bytes = AMEM_TRY(
       multicast_bytes(driver_, handle.device, handle.world_size(), handle.view.buffer_bytes));
   return ok_status();
 }
 
-Result<DeviceAddress> SymmetricMemory::open(SymmetricHandle& handle, const IpcHandleBytes& bytes,
+Result<DeviceAddress> SymmetricMemory::open(SymmetricHandle& handle, const amemIpcHandle_t& memory,
                                             uint32_t rank) {
-  const auto opened = memory_.open(bytes, handle.device);
-  if (!opened.has_value())
-    return make_error(ErrorKind::protocol, 0, "the handle of rank %u is not one of amem", rank);
-  if (!opened->ok())
-    return make_error(opened->error().kind, opened->error().code,
-                      "cannot map the memory of rank %u (process %d): %s", rank,
-                      handle.peers[rank].pid, opened->error().message.c_str());
-  handle.opened.push_back(opened->value());
-  return opened->value();
+  void* pointer = nullptr;
+  const Status opened = amem_status(amemIpcOpenHandle(&pointer, &memory, handle.device));
+  if (!opened.ok())
+    return make_error(opened.error().kind, 0, "cannot map the memory of rank %u (process %d): %s",
+                      rank, handle.pids[rank], opened.error().message.c_str());
+  handle.opened.push_back(pointer);
+  return reinterpret_cast<DeviceAddress>(pointer);
 }
 
 Status SymmetricMemory::open_all(SymmetricHandle& handle, const std::vector<Announcement>& all) {
-  std::vector<symmetric::RankDevice> devices;
+  std::vector<RankDevice> devices;
   for (const Announcement& its : all) {
-    handle.peers.push_back({its.process, its.pid});
+    handle.pids.push_back(its.pid);
     devices.push_back(its.device);
   }
-  handle.multiprocessors = symmetric::multiprocessors_for_each(devices);
+  handle.multiprocessors = multiprocessors_for_each(devices);
   for (uint32_t rank = 0; rank < handle.world_size(); ++rank) {
     DeviceAddress buffer = handle.buffer, workspace = handle.workspace;
     if (rank != handle.rank()) {
@@ -188,14 +184,14 @@ Status SymmetricMemory::open_all(SymmetricHandle& handle, const std::vector<Anno
 }
 
 Status SymmetricMemory::write_pointers(const SymmetricHandle& handle) {
+  OwnStream stream(driver_);
   const auto write = [&](size_t offset_bytes, const auto& pointers) {
-    return devices_.write(
-        handle.device, handle.workspace + offset_bytes,
-        {reinterpret_cast<const char*>(pointers.data()), pointers.size() * sizeof(pointers[0])},
-        Deadline::after_ms(settings_.timeout_ms));
+    return stream.write(handle.workspace + offset_bytes, pointers.data(),
+                        pointers.size() * sizeof(pointers[0]));
   };
   AMEM_TRY(write(offsetof(layout::Workspace, buffers), handle.buffers));
-  return write(offsetof(layout::Workspace, signal_pads), handle.signal_pads);
+  AMEM_TRY(write(offsetof(layout::Workspace, signal_pads), handle.signal_pads));
+  return stream.wait(timeout_ms_);
 }
 
 Status SymmetricMemory::connect(SymmetricHandle& handle, const amemGroup_t& group,
@@ -207,7 +203,7 @@ Status SymmetricMemory::connect(SymmetricHandle& handle, const amemGroup_t& grou
   mine.world_size = handle.world_size();
   mine.pid = getpid();
   mine.signal_pad_bytes = handle.signal_pad_bytes;
-  mine.process = self_;
+  mine.process = process_;
   if (prepared.ok()) prepared = announce(handle, &mine);
   if (!prepared.ok()) set_text(mine.failure, prepared.error().message);
   const Result<std::vector<Announcement>> all = exchange(group, mine);
@@ -218,7 +214,7 @@ Status SymmetricMemory::connect(SymmetricHandle& handle, const amemGroup_t& grou
   // Two processes that are the same rank may have met different ones.
   Outcome mapped{};
   for (const Announcement& its : all.value())
-    for (size_t i = 0; i < mapped.met.bits.size(); ++i) mapped.met.bits[i] ^= its.process.bits[i];
+    for (size_t i = 0; i < mapped.met.size(); ++i) mapped.met[i] ^= its.process[i];
   std::vector<Outcome> outcomes;
   AMEM_TRY(agree(group, open_all(handle, all.value()), mapped, &outcomes));
   for (size_t rank = 0; rank < outcomes.size(); ++rank)
@@ -248,35 +244,38 @@ Status SymmetricMemory::connect_multicast(SymmetricHandle& handle, const amemGro
   Status offered = handle.rank() == 0 ? offer_multicast(handle, size_bytes, &mine) : ok_status();
   Status added = agree(group, std::move(offered), mine, &all);
   if (added.ok()) added = agree(group, add_device(handle, all.front(), size_bytes), {}, &all);
-  if (handle.rank() == 0) exchange_.withdraw_descriptor(mine.multicast);
+  if (handle.rank() == 0) (void)amemWithdrawDescriptor(&mine.multicast);
   AMEM_TRY(std::move(added));
   return agree(group, bind_multicast(handle), {}, &all);
 }
 
 Status SymmetricMemory::offer_multicast(SymmetricHandle& handle, size_t size_bytes, Outcome* mine) {
-  UniqueFd descriptor = AMEM_TRY(handle.multicast.create(driver_, handle.world_size(), size_bytes));
-  mine->multicast = AMEM_TRY(exchange_.offer_descriptor(std::move(descriptor)));
-  return ok_status();
+  const int descriptor =
+      AMEM_TRY(handle.multicast.create(driver_, handle.world_size(), size_bytes));
+  return amem_status(amemOfferDescriptor(&mine->multicast, descriptor));
 }
 
 Status SymmetricMemory::add_device(SymmetricHandle& handle, const Outcome& of_rank_0,
                                    size_t size_bytes) {
   if (handle.rank() != 0) {
-    const Result<UniqueFd> descriptor = exchange_.take_descriptor(of_rank_0.multicast);
-    if (!descriptor.ok())
-      return make_error(descriptor.error().kind, descriptor.error().code,
+    int descriptor = -1;
+    const Status taken = amem_status(amemTakeDescriptor(&descriptor, &of_rank_0.multicast));
+    if (!taken.ok())
+      return make_error(taken.error().kind, 0,
                         "cannot import the multicast object of rank 0 (process %d): %s",
-                        handle.peers.front().pid, descriptor.error().message.c_str());
-    AMEM_TRY(handle.multicast.import(driver_, descriptor.value(), size_bytes));
+                        handle.pids.front(), taken.error().message.c_str());
+    Status imported = handle.multicast.import(driver_, descriptor, size_bytes);
+    close(descriptor);
+    AMEM_TRY(std::move(imported));
   }
   return handle.multicast.add_device(driver_, handle.device);
 }
 
 Status SymmetricMemory::bind_multicast(SymmetricHandle& handle) {
   AMEM_TRY(kernels_.for_current_context(true));
-  const DriverHandle memory =
-      AMEM_TRY(memory_.make_persistent(handle.buffer, "bound to multicast (NVLS)"));
-  return handle.multicast.bind_and_map(driver_, memory);
+  AMEM_TRY(amem_status(
+      amemMakePersistent(reinterpret_cast<void*>(handle.buffer), "bound to multicast (NVLS)")));
+  return handle.multicast.bind_and_map(driver_, handle.buffer);
 }
 
-}  // namespace amem
+}  // namespace amem::symmetric

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/symmetric/collectives.h"
+#include "symmetric/collectives.h"
 
 #include <algorithm>
 #include <cinttypes>
 
-#include "clients/symmetric/launch_shapes.h"
+#include "symmetric/launch_shapes.h"
 
-namespace amem {
+namespace amem::symmetric {
 
-using symmetric::Arguments;
-namespace layout = symmetric::detail;
+namespace layout = detail;
 
 namespace {
 
-constexpr size_t kAlignment = sizeof(symmetric::Vector);
+constexpr size_t kAlignment = sizeof(Vector);
 
 DeviceAddress address_of(const void* pointer) { return reinterpret_cast<DeviceAddress>(pointer); }
 
@@ -63,10 +62,10 @@ Status SymmetricCall::check_channel(int channel, size_t count) const {
 }
 
 Status SymmetricCall::barrier(int channel) const {
-  AMEM_TRY(check_channel(channel, symmetric::kChannels));
+  AMEM_TRY(check_channel(channel, kChannels));
   Arguments all = arguments();
   all.channel = static_cast<uint32_t>(channel);
-  return launch(handle.kernels->barrier, 1, symmetric::kBarrierThreads, all);
+  return launch(handle.kernels->barrier, 1, kBarrierThreads, all);
 }
 
 Status SymmetricCall::signal(DriverKernel kernel, int peer, int channel) const {
@@ -78,7 +77,7 @@ Status SymmetricCall::signal(DriverKernel kernel, int peer, int channel) const {
   Arguments all = arguments();
   all.peer = static_cast<uint32_t>(peer);
   all.channel = static_cast<uint32_t>(channel);
-  return launch(kernel, 1, symmetric::kBarrierThreads, all);
+  return launch(kernel, 1, kBarrierThreads, all);
 }
 
 Status SymmetricCall::put_signal(int peer, int channel) const {
@@ -175,23 +174,20 @@ Status SymmetricCall::all_reduce(void* output, size_t offset_bytes, size_t count
   if (!one_shot) return two_shot(all, type);
   if (is_small)
     return launch(handle.kernels->small_all_reduce[type],
-                  (bytes + symmetric::kSmallBlockBytes - 1) / symmetric::kSmallBlockBytes,
-                  symmetric::kSmallThreads, all);
+                  (bytes + kSmallBlockBytes - 1) / kSmallBlockBytes, kSmallThreads, all);
   if (in_place)
     return make_error(ErrorKind::misuse, 0,
                       "a one-shot all-reduce in place has at most %zu bytes, not %zu",
                       layout::kSmallBytes, bytes);
-  return launch(handle.kernels->sum[type], symmetric::blocks_for(bytes), symmetric::kThreads, all);
+  return launch(handle.kernels->sum[type], blocks_for(bytes), kThreads, all);
 }
 
 Status SymmetricCall::two_shot(Arguments all, amemDataType_t type) const {
-  const size_t most =
-      symmetric::launch_bytes_of(all.size_bytes, handle.world_size(), handle.scratch_bytes);
+  const size_t most = launch_bytes_of(all.size_bytes, handle.world_size(), handle.scratch_bytes);
   for (size_t left = all.size_bytes; left > 0; left -= all.size_bytes) {
     all.size_bytes = std::min(left, most);
-    all.part_bytes = symmetric::part_bytes_of(all.size_bytes, handle.world_size());
-    const symmetric::Shape shape =
-        symmetric::two_shot_shape(all.size_bytes, handle.world_size(), handle.multiprocessors);
+    all.part_bytes = part_bytes_of(all.size_bytes, handle.world_size());
+    const Shape shape = two_shot_shape(all.size_bytes, handle.world_size(), handle.multiprocessors);
     AMEM_TRY(launch(handle.kernels->two_shot[type], shape.blocks, shape.threads, all));
     all.offset_bytes += all.size_bytes;
     if (all.output != nullptr) all.output += all.size_bytes;
@@ -200,9 +196,9 @@ Status SymmetricCall::two_shot(Arguments all, amemDataType_t type) const {
 }
 
 Status SymmetricCall::multimem_all_reduce(Arguments all, amemDataType_t type) const {
-  all.part_bytes = symmetric::part_bytes_of(all.size_bytes, handle.world_size());
-  return launch(handle.kernels->multimem.all_reduce[type], symmetric::blocks_for(all.part_bytes),
-                symmetric::kThreads, all);
+  all.part_bytes = part_bytes_of(all.size_bytes, handle.world_size());
+  return launch(handle.kernels->multimem.all_reduce[type], blocks_for(all.part_bytes), kThreads,
+                all);
 }
 
 Status SymmetricCall::check_multicast() const {
@@ -226,14 +222,13 @@ Status SymmetricCall::multimem_all_gather(const void* input, size_t offset_bytes
   all.input = static_cast<const unsigned char*>(input);
   all.offset_bytes = offset_bytes + own;
   all.size_bytes = size_bytes;
-  return launch(handle.kernels->multimem.all_gather, symmetric::blocks_for(size_bytes),
-                symmetric::kThreads, all);
+  return launch(handle.kernels->multimem.all_gather, blocks_for(size_bytes), kThreads, all);
 }
 
 Status SymmetricCall::barrier_of_copies() const {
   Arguments all = arguments();
-  all.channel = symmetric::kChannels;
-  return launch(handle.kernels->barrier, 1, symmetric::kBarrierThreads, all);
+  all.channel = kChannels;
+  return launch(handle.kernels->barrier, 1, kBarrierThreads, all);
 }
 
 Status SymmetricCall::copy_from_all(unsigned char* to, size_t offset_bytes,
@@ -267,8 +262,7 @@ Status SymmetricCall::gather(void* output, size_t offset_bytes, size_t size_byte
   all.output = to;
   all.offset_bytes = own_offset;
   all.size_bytes = size_bytes;
-  return launch(handle.kernels->gather, symmetric::blocks_for(size_bytes), symmetric::kThreads,
-                all);
+  return launch(handle.kernels->gather, blocks_for(size_bytes), kThreads, all);
 }
 
 Status SymmetricCall::reduce_scatter(void* output, size_t offset_bytes, size_t count,
@@ -302,7 +296,7 @@ Status SymmetricCall::reduce_scatter(void* output, size_t offset_bytes, size_t c
     all.offset_bytes = 0;
     all.is_synchronized = 0;
   }
-  return launch(handle.kernels->sum[type], symmetric::blocks_for(bytes), symmetric::kThreads, all);
+  return launch(handle.kernels->sum[type], blocks_for(bytes), kThreads, all);
 }
 
-}  // namespace amem
+}  // namespace amem::symmetric

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/symmetric/kernel_set.h"
+#include "symmetric/kernel_set.h"
 
-#include "clients/symmetric/kernels_ptx.h"
-
-namespace amem {
+namespace amem::symmetric {
 
 namespace {
 
@@ -62,4 +60,4 @@ Result<const KernelSet*> KernelSets::for_current_context(bool multimem) {
   return set.get();
 }
 
-}  // namespace amem
+}  // namespace amem::symmetric

@@ -3,7 +3,8 @@
  *
  * Symmetric memory: buffers of several processes of a host that each of them maps, with
  * synchronization and collectives on them. The memory has the tag "symmetric": amemPause() and
- * amemResume() release and restore it, with its contents, at the same addresses. Link -lamem_nccl.
+ * amemResume() release and restore it, with its contents, at the same addresses. Link
+ * -lamem_symmetric -lamem_nccl.
  *
  * A rank allocates a buffer with amemSymmetricMalloc(). All ranks of a group then call
  * amemSymmetricRendezvous() and get a handle. C++: amem/symmetric.hpp. Kernels of an application:
@@ -28,14 +29,12 @@
 #ifndef AMEM_SYMMETRIC_H_
 #define AMEM_SYMMETRIC_H_
 
+#include "amem.h"
 #include "amem/symmetric_view.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* A CUstream or cudaStream_t. */
-typedef struct CUstream_st* amemStream_t;
 
 /* A buffer of each rank of a group, and the signal pads of these ranks. */
 typedef struct amemSymmetricHandle* amemSymmetric_t;
@@ -112,6 +111,10 @@ int amemSymmetricGetView(amemSymmetric_t handle, amemSymmetricView_t* view);
  * 64 KiB, the same on all ranks. Initially 4096. */
 int amemSymmetricSetSignalPadSize(size_t size_bytes);
 size_t amemSymmetricGetSignalPadSize(void);
+
+/* The size in this library of amemGroup_t or amemSymmetricInfo_t, by its name; 0 for another name
+ * (amemGetStructBytes()). */
+size_t amemSymmetricGetStructBytes(const char* name);
 
 /* 0 while the handle works. Does not synchronize: an error of unfinished work can be reported
  * later.

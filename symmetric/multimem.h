@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include "clients/symmetric/kernels.h"
+#include "symmetric/kernels.h"
 
 /// The kernels that use multimem instructions: one access to the multicast address of a handle
 /// reaches the buffers of all ranks. They need compute capability 9.0 (PTX ISA,

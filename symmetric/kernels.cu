@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The kernels of kernels.h for CUDA. `./dev kernels` compiles this file to kernels.ptx.
-#include "clients/symmetric/kernels.h"
+#include "symmetric/kernels.h"
 
 namespace amem::symmetric {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // The kernels of multimem.h for CUDA. `./dev kernels` compiles this file to multimem.ptx.
-#include "clients/symmetric/multimem.h"
+#include "symmetric/multimem.h"
 
 namespace amem::symmetric {
 

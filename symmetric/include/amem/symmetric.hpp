@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
 // Symmetric memory in C++: buffers and handles that free themselves, and exceptions. All functions
-// are those of amem/symmetric.h, which has their meaning. Link -lamem_nccl.
+// are those of amem/symmetric.h, which has their meaning. Link -lamem_symmetric
+// -lamem_nccl.
 //
 //   amem::symmetric::TcpGroup group("node0:29600", rank, world_size);  // amem/groups.hpp
 //   amem::symmetric::Buffer buffer = amem::symmetric::empty(bytes);
