@@ -9,11 +9,6 @@
 namespace amem {
 namespace {
 
-bool has_peer(const SymmetricHandle& handle, const InstanceId& process) {
-  return std::any_of(handle.peers.begin(), handle.peers.end(),
-                     [&](const SymmetricPeer& peer) { return peer.process == process; });
-}
-
 Error paused_error() {
   return make_error(ErrorKind::misuse, 0,
                     "symmetric memory of this process is paused; call amemResume() first");
@@ -65,7 +60,7 @@ std::shared_ptr<void> SymmetricClient::keep_ended() {
   keeping_ended_ = std::max(keeping_ended_, 0) + 1;
   return {nullptr, [this](void*) {
             MutexLock ending(mutex_);
-            if (--keeping_ended_ == 0) ended_peers_.clear();
+            if (--keeping_ended_ == 0) forget_ended();
           }};
 }
 
@@ -93,8 +88,10 @@ Status SymmetricClient::wait_for_calls(Deadline deadline, Predicate predicate) {
 }
 
 const std::string* SymmetricClient::paused_peer(const SymmetricHandle& handle) const {
-  for (const auto& [process, text] : paused_peers_)
-    if (has_peer(handle, process)) return &text;
+  for (const SymmetricPeer& peer : handle.peers)
+    if (const PeerTable::Peer* const known = peers_.find(peer.process, kSymmetricTag);
+        known != nullptr && known->is_away())
+      return &known->text;
   return nullptr;
 }
 
@@ -197,12 +194,6 @@ void SymmetricClient::reopen() {
   is_paused_ = false;
 }
 
-void SymmetricClient::close_for_peer(const InstanceId& peer, const std::string& text,
-                                     const Scope& /*scope*/) {
-  MutexLock lock(mutex_);
-  paused_peers_[peer] = text;
-}
-
 Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadline) {
   MutexLock lock(mutex_);
   return wait_for_calls(deadline, [&](const SymmetricHandle& handle) AMEM_REQUIRES(mutex_) {
@@ -210,18 +201,15 @@ Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadli
   });
 }
 
-void SymmetricClient::reopen_for_peer(const InstanceId& peer) {
+void SymmetricClient::reopen_for_peer() {
   MutexLock lock(mutex_);
-  if (paused_peers_.erase(peer) > 0) changed_.notify_all();
+  for (const auto& [opaque, handle] : handles_) fail_if_ended(*handle);
+  if (keeping_ended_ == 0) forget_ended();
+  changed_.notify_all();
 }
 
-void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text) {
-  MutexLock lock(mutex_);
-  paused_peers_.erase(peer);
-  ended_peers_[peer] = text;
-  for (const auto& [opaque, handle] : handles_) fail_if_ended(*handle);
-  if (keeping_ended_ == 0) ended_peers_.clear();
-  changed_.notify_all();
+void SymmetricClient::forget_ended() {
+  peers_.forget_ended(kSymmetricTag, [](const PeerTable::Peer&) { return false; });
 }
 
 Status SymmetricClient::enter_launch(const char* /*call*/, const void* handle, bool may_wait) {
@@ -237,16 +225,12 @@ void SymmetricClient::leave_launch(const void* handle) {
 // Kernels that wait for the process end within milliseconds, and not at their timeout.
 void SymmetricClient::fail_if_ended(SymmetricHandle& handle) {
   for (const SymmetricPeer& peer : handle.peers) {
-    const auto ended = ended_peers_.find(peer.process);
-    if (ended == ended_peers_.end() || !handle.failure.ok()) continue;
-    handle.failure =
-        make_error(ErrorKind::peer, 0, "a rank of the group, %s", ended->second.c_str());
+    const PeerTable::Peer* const known = peers_.find(peer.process, kSymmetricTag);
+    if (known == nullptr || known->state != PeerTable::State::ended || !handle.failure.ok())
+      continue;
+    handle.failure = make_error(ErrorKind::peer, 0, "a rank of the group, %s", known->text.c_str());
     symmetric::detail::store_volatile(&handle.report->abort, 1);
   }
-}
-
-void SymmetricClient::peer_lost(const InstanceId& peer, const std::string& text) {
-  peer_ended(peer, text);
 }
 
 }  // namespace amem

@@ -11,6 +11,7 @@
 #include "clients/symmetric/handle.h"
 #include "memory/client.h"
 #include "memory/registry.h"
+#include "sharing/peer_table.h"
 
 namespace amem {
 
@@ -26,12 +27,12 @@ inline constexpr char kSymmetricTag[] = "symmetric";
 /// this process is paused and waits while a peer of the handle is. So does the launch of a graph
 /// into which calls on handles were captured.
 ///
-/// Thread-safe. The functions of Client are called with the registry's mutex or without; no
-/// function takes it with the mutex of this class.
+/// Thread-safe, with the mutex of the PeerTable. The functions of Client are called with the
+/// registry's mutex or without; no function takes it with this mutex.
 class SymmetricClient final : public Client, public GraphGate {
  public:
-  explicit SymmetricClient(Registry& registry, long launch_timeout_ms = 60000)
-      : launch_timeout_ms_(launch_timeout_ms), registry_(registry) {}
+  SymmetricClient(Registry& registry, PeerTable& peers, long launch_timeout_ms = 60000)
+      : launch_timeout_ms_(launch_timeout_ms), registry_(registry), peers_(peers) {}
 
   // --- Handles
 
@@ -72,11 +73,9 @@ class SymmetricClient final : public Client, public GraphGate {
   std::vector<Piece> live_ranges(const Allocation& allocation) const override;
   Status quiesce(Deadline deadline) override;
   void reopen() override;
-  void close_for_peer(const InstanceId& peer, const std::string& text, const Scope&) override;
   Status quiesce_for_peer(const Scope&, Deadline deadline) override;
-  void reopen_for_peer(const InstanceId& peer) override;
-  void peer_ended(const InstanceId& peer, const std::string& text) override;
-  void peer_lost(const InstanceId& peer, const std::string& text) override;
+  /// A handle of a peer that has ended fails.
+  void reopen_for_peer() override;
 
   // --- GraphGate; the objects are handles
 
@@ -86,6 +85,7 @@ class SymmetricClient final : public Client, public GraphGate {
  private:
   /// A text about a peer of the handle that is paused; nullptr if there is none.
   const std::string* paused_peer(const SymmetricHandle& handle) const AMEM_REQUIRES(mutex_);
+  void forget_ended() AMEM_REQUIRES(mutex_);
   /// nullptr if there is none, or it ends.
   SymmetricHandle* find(const void* handle) AMEM_REQUIRES(mutex_);
   /// Waits until no call is inside a handle for which `predicate` is true. Errors: timeout.
@@ -95,15 +95,14 @@ class SymmetricClient final : public Client, public GraphGate {
 
   const long launch_timeout_ms_;
   Registry& registry_;
-  mutable Mutex mutex_;
-  Condition changed_;
+  PeerTable& peers_;
+  Mutex& mutex_ = peers_.mutex;
+  Condition& changed_ = peers_.changed;
   bool is_paused_ AMEM_GUARDED_BY(mutex_) = false;
   uintptr_t last_id_ AMEM_GUARDED_BY(mutex_) = 0;
   std::map<const void*, std::unique_ptr<SymmetricHandle>> handles_ AMEM_GUARDED_BY(mutex_);
-  std::map<InstanceId, std::string> paused_peers_ AMEM_GUARDED_BY(mutex_);
   int keeping_ended_ AMEM_GUARDED_BY(mutex_) =
       -1;  ///< results of keep_ended(); -1 before the first
-  std::map<InstanceId, std::string> ended_peers_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

@@ -27,17 +27,23 @@ class SymmetricClientTest : public testing::Test {
     return client_.take(handle, Deadline::after_ms(timeout_ms));
   }
 
+  void end(const InstanceId& peer, const std::string& text) {
+    peers_.end(peer, text, {kSymmetricTag});
+    client_.reopen_for_peer();
+  }
+
   static constexpr long kLongMs = 20000;
   static constexpr std::chrono::milliseconds kMoment{50};
   static constexpr std::chrono::milliseconds kLongerThanNotice{kNoticeMs + 100};
   Registry registry_;
-  SymmetricClient client_{registry_};
+  PeerTable peers_;
+  SymmetricClient client_{registry_, peers_};
   symmetric::detail::Report report_{};
 };
 
 // Its end was reported while the ranks met, before there was a handle.
 TEST_F(SymmetricClientTest, HandleOfAPeerThatHasEndedFails) {
-  client_.peer_ended(kPeer, "process 7, has ended");
+  end(kPeer, "process 7, has ended");
   EXPECT_TRUE(client_.status_of(client_.add(handle_of({{kOther, 8}}))).ok());
   EXPECT_EQ(report_.abort, 0u);
   const void* const dead = client_.add(handle_of({{kOther, 8}, {kPeer, 7}}));
@@ -49,13 +55,13 @@ TEST_F(SymmetricClientTest, HandleOfAPeerThatHasEndedFails) {
 TEST_F(SymmetricClientTest, EndOfAPeerIsKeptOnlyWhileRanksMeet) {
   (void)client_.keep_ended();
   const void* const early = client_.add(handle_of({{kPeer, 7}}));
-  client_.peer_ended(kPeer, "process 7, has ended");
+  end(kPeer, "process 7, has ended");
   EXPECT_FALSE(client_.status_of(early).ok()) << "it has a handle";
   report_.abort = 0;
   EXPECT_TRUE(client_.status_of(client_.add(handle_of({{kPeer, 7}}))).ok()) << "it is forgotten";
 
   auto first = client_.keep_ended(), second = client_.keep_ended();
-  client_.peer_ended(kOther, "process 8, has ended");
+  end(kOther, "process 8, has ended");
   first = nullptr;
   EXPECT_FALSE(client_.status_of(client_.add(handle_of({{kOther, 8}}))).ok());
   second = nullptr;
@@ -73,7 +79,7 @@ TEST_F(SymmetricClientTest, NameOfATakenHandleIsNeverThatOfAnother) {
 TEST_F(SymmetricClientTest, HandleThatEndsWaitsForTheCallInsideAndFailsThoseThatWait) {
   const void* const handle = client_.add(handle_of({{kPeer, 7}}));
   SymmetricHandle* const inside = client_.enter(handle, 0).value();
-  client_.close_for_peer(kPeer, "process 7 is paused", {});
+  (void)peers_.pause(kPeer, {kSymmetricTag}, "process 7 is paused", {}, true);
   auto waiting = std::async(std::launch::async, [&] { return client_.enter(handle, kLongMs); });
   // Until its notice it would look again by itself.
   EXPECT_EQ(waiting.wait_for(kLongerThanNotice), std::future_status::timeout);

@@ -68,7 +68,7 @@ TEST_F(CallGateGroups, EndOfAGroupIsInsideLikeTheGroup) {
 TEST_F(CallGateGroups, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
   gate_.group_started("ncclGroupStart");
   EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
-  gate_.member_paused(member_, "process 7 is paused", {kFirst, kSecond});
+  member_paused(member_, "process 7 is paused", {kFirst, kSecond});
 
   EXPECT_TRUE(enter("ncclRecv", comm(1), 0).ok());
   EXPECT_FALSE(enter("ncclSend", comm(2), 1).ok());
@@ -145,22 +145,22 @@ TEST_F(CallGateGroups, UngatedWorkIsRefusedWhileTheProcessIsClosed) {
 }
 
 TEST_F(CallGateGroups, UngatedWorkWaitsForAMemberThatIsAway) {
-  gate_.member_paused(member_, "process 7 is paused", {kFirst});
+  member_paused(member_, "process 7 is paused", {kFirst});
   EXPECT_FALSE(gate_.admit_ungated("an NCCL function", 1).ok());
 
   auto call = std::async(std::launch::async,
                          [&] { return gate_.admit_ungated("an NCCL function", 30000).ok(); });
-  gate_.member_resumed(member_);
+  member_resumed(member_);
 
   EXPECT_TRUE(call.get());
 }
 
 TEST_F(CallGateGroups, UngatedWorkDoesNotWaitForAnotherJob) {
   const CommunicatorId others = communicator_from_bytes("others", 6);
-  gate_.member_paused(member_, "process 7 is paused", {others});
+  member_paused(member_, "process 7 is paused", {others});
   EXPECT_TRUE(gate_.admit_ungated("an NCCL function", 0).ok());
 
-  gate_.member_paused(member_, "process 7 is paused", {others, kNameless});
+  member_paused(member_, "process 7 is paused", {others, kNameless});
   EXPECT_FALSE(gate_.admit_ungated("an NCCL function", 1).ok()) << "it shares memory";
 }
 
@@ -168,10 +168,10 @@ TEST_F(CallGateGroups, UngatedWorkDoesNotWaitForAnotherJob) {
 // away.
 TEST_F(CallGateGroups, CallOfAGroupGoesOnWaitingForAMemberWhileItsProcessPauses) {
   gate_.group_started("ncclGroupStart");
-  gate_.member_paused(member_, "process 7 is paused", {kFirst});
+  member_paused(member_, "process 7 is paused", {kFirst});
   auto pause = std::async(std::launch::async, [&] {
     gate_.close_process("this process is paused");
-    gate_.member_resumed(member_);
+    member_resumed(member_);
   });
 
   EXPECT_TRUE(enter("ncclSend", comm(1), 30000).ok());
