@@ -10,6 +10,18 @@
 #include "clients/nccl/hook_context.h"
 
 namespace amem {
+namespace {
+
+/// An error unless amem sees all calls of NCCL. Patches images that were loaded or bound since the
+/// last scan.
+Status check_images() {
+  const std::string refusal = nccl_refusal();
+  if (refusal.empty()) return ok_status();
+  return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
+}
+
+}  // namespace
+
 Identify NcclClient::identity_of_child(const void* parent, int color, std::vector<int> excluded) {
   return [this, parent, color, excluded = std::move(excluded)] {
     const CommunicatorId id = gate.id_of(parent);
@@ -63,22 +75,12 @@ Status NcclClient::check_capture() {
       "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
 }
 
-/// An error unless amem sees all calls of NCCL that start work. In quiesce(), after the gates are
-/// closed: from then on other work is refused or waits, but calls of images that were loaded or
-/// bound in the meantime bypass the gate until these are patched.
-Status NcclClient::check_caught() {
-  if (const std::string refusal = nccl_refusal(); !refusal.empty())
-    return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
-  return check_ungated();
-}
-
+// Called after the gates are closed: from then on such work is refused or waits.
 Status NcclClient::check_ungated() {
   if (!gate.has_ungated_work()) return ok_status();
   return make_error(
       ErrorKind::unsupported, 0,
-      "NCCL work was started by a call that does not pass amem's gate: by a function that this "
-      "version of amem does not know, or by a function pointer from before amem was loaded; such "
-      "work cannot be waited for");
+      "it runs NCCL work that does not pass amem's gate; amem cannot wait for such work");
 }
 
 /// NCCL's proxy threads copy to buffers of peers after the kernel that sends has ended (p2p.cc,
@@ -106,7 +108,13 @@ Status NcclClient::check_pause() {
     return make_error(
         ErrorKind::misuse, 0,
         "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
-  AMEM_TRY(check_caught());
+  AMEM_TRY(check_images());
+  if (gate.has_ungated_work())
+    return make_error(
+        ErrorKind::unsupported, 0,
+        "NCCL work was started by a call that does not pass amem's gate: by a function that this "
+        "version of amem does not know, or by a function pointer from before amem was loaded; such "
+        "work cannot be waited for");
   AMEM_TRY(check_capture());
   AMEM_TRY(check_proxy_copies());
   if (!has_memory() && gate.communicator_count() > 0)
@@ -119,9 +127,11 @@ Status NcclClient::check_pause() {
 
 Status NcclClient::quiesce(Deadline deadline) {
   gate.close_process("this process is paused; call ncclResume() first");
+  // Calls of other images bypass the gate until these are patched.
+  AMEM_TRY(check_images());
   AMEM_TRY(gate.wait_until_outside(nullptr, deadline));
   AMEM_TRY(async_communicators.wait_until_settled(nullptr, deadline));
-  AMEM_TRY(check_caught());
+  AMEM_TRY(check_ungated());
   AMEM_TRY(check_capture());
   if (gate.has_nameless()) make_all_bound_memory_persistent();
   return ok_status();

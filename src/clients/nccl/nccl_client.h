@@ -93,7 +93,6 @@ class NcclClient final : public Client, public GraphGate {
   void make_all_bound_memory_persistent();
   bool has_memory();
   Status check_capture();
-  Status check_caught();
   Status check_ungated();
   Status check_proxy_copies();
 

@@ -183,6 +183,80 @@ TEST_F(CallGateTest, MemberAwayStopsOnlyItsCommunicators) {
   EXPECT_NE(status.error().message.find("process 7 is paused"), std::string::npos);
 }
 
+/// Calls of a process that shares nothing with a paused one take as long as without it, and so do
+/// calls on communicators that the paused one does not share.
+class CallGateFastPath : public CallGateFixture {
+ protected:
+  /// A call enters while another thread holds the mutex.
+  bool enters_without_lock(const void* communicator) {
+    auto call = std::async(std::launch::async, [] { return true; });
+    bool is_done = false;
+    {
+      MutexLock lock(peers_.mutex);
+      call = std::async(std::launch::async,
+                        [=, this] { return enter("ncclAllReduce", communicator, 0).ok(); });
+      is_done = call.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+    }
+    return call.get() && is_done;
+  }
+};
+
+TEST_F(CallGateFastPath, OfAProcessThatSharesNothing) {
+  member_paused(member_, "process 7 is paused", {kUnknown});
+  EXPECT_TRUE(enter("ncclAllReduce", comm(1), 0).ok()) << "the first call reads the table";
+
+  for (const uintptr_t communicator : {1, 2, 3})
+    EXPECT_TRUE(enters_without_lock(comm(communicator))) << communicator;
+}
+
+TEST_F(CallGateFastPath, OfCommunicatorsThatThePausedMemberDoesNotShare) {
+  gate_.add_communicator(comm(4), kNameless);
+  member_paused(member_, "process 7 is paused", {kFirst, kNameless});
+  gate_.read_peers();
+
+  EXPECT_TRUE(enters_without_lock(comm(2)));
+  EXPECT_TRUE(enters_without_lock(nullptr)) << "ncclMemAlloc, for example";
+  for (const uintptr_t closed : {1, 3, 4})
+    EXPECT_FALSE(enter("ncclAllReduce", comm(closed), 1).ok()) << closed;
+  member_resumed(member_);
+  gate_.read_peers();
+  for (const uintptr_t communicator : {1, 2, 3, 4})
+    EXPECT_TRUE(enters_without_lock(comm(communicator))) << communicator;
+}
+
+TEST_F(CallGateFastPath, OfManyCommunicators) {
+  constexpr uintptr_t kFirstOfMany = 0x7f0000000010, kStep = 0x20000;
+  const auto many = [&](uintptr_t n) { return comm(kFirstOfMany + n * kStep); };
+  for (uintptr_t n = 0; n < 100; ++n)
+    gate_.add_communicator(many(n), n % 2 == 0 ? kSecond : kFirst);
+  member_paused(member_, "process 7 is paused", {kFirst});
+  gate_.read_peers();
+  for (uintptr_t n = 0; n < 100; ++n)
+    EXPECT_EQ(enter("ncclAllReduce", many(n), 0).ok(), n % 2 == 0) << n;
+  for (uintptr_t n = 0; n < 100; n += 10) EXPECT_TRUE(enters_without_lock(many(n))) << n;
+}
+
+// The scope of the pause has the identity; the communicator is created, or named, later.
+TEST_F(CallGateFastPath, IsNotThatOfACommunicatorThatIsKnownLater) {
+  member_paused(member_, "process 7 is paused", {kUnknown});
+  EXPECT_TRUE(enter("ncclAllReduce", comm(5), 0).ok());
+  EXPECT_TRUE(enter("ncclAllReduce", comm(6), 0).ok());
+
+  gate_.add_communicator(comm(5), kUnknown);
+  EXPECT_FALSE(enter("ncclAllReduce", comm(5), 1).ok());
+  EXPECT_FALSE(enter("ncclAllReduce", comm(6), 1).ok())
+      << "a communicator is shared, perhaps it too";
+  gate_.remove_communicator(comm(5));
+  member_resumed(member_);
+
+  gate_.add_unseen(kUnknown);
+  member_paused(member_, "process 7 is paused", {kUnknown});
+  EXPECT_FALSE(enter("ncclAllReduce", comm(5), 1).ok());
+  gate_.remove_unseen(kUnknown, comm(5));
+  EXPECT_FALSE(enter("ncclAllReduce", comm(5), 1).ok());
+  EXPECT_TRUE(enter("ncclAllReduce", comm(1), 0).ok());
+}
+
 TEST_F(CallGateTest, WaitingCallGoesOnWhenTheMemberIsBack) {
   member_paused(member_, "process 7 is paused", {kFirst});
   auto call =
