@@ -77,6 +77,6 @@ int main() {
   many.push_back(id("ours 9"));
   pause(many, true);
   print("paused: a member of another communicator", gate);
-  (void)peers.reopen(other, "nccl", peers.progress(other, "nccl").notices);
+  (void)peers.reopen(other, "nccl", peers.of(other, "nccl").notices);
   print("resumed", gate);
 }

@@ -78,7 +78,7 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
   bool is_reported = false, requests = false, is_noticed = false, in_time = false;
   Status aborted = ok_status();
   const auto is_over = [&]() AMEM_REQUIRES(context_.registry.mutex) {
-    const PeerTable::Progress of_owner = context_.peer_table.progress(token.owner, token.tag);
+    const PeerTable::Peer of_owner = context_.peer_table.of(token.owner, token.tag);
     const bool is_filling = of_owner.state == PeerTable::State::resuming;
     const bool is_paused = of_owner.state == PeerTable::State::paused;
     const bool waits = needs_resume ? is_filling || (is_paused && is_missing())
@@ -243,7 +243,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
   // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
   // waits, and wait_until_usable() holds the ones that are inside.
   paused.insert(filling.begin(), filling.end());
-  (void)pause({owner, reply.pid}, paused, answer.paused_scope, true);
+  context_.peer_table.pause(owner, paused, paused_text(reply.pid), answer.paused_scope, true);
   for (const Tag& tag : filling) context_.peer_table.fill(owner, tag);
   if (failed == 0) return ok_status();
   return make_error(ErrorKind::peer, 0, "process %d cannot export %zu of its allocations: %s",

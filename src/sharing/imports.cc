@@ -24,33 +24,19 @@ void Imports::reopen(const InstanceId& owner, const PeerTable::Notices& since) {
       client->reopen_for_peer();
 }
 
-PeerTable::Notices Imports::pause(const PeerInfo& owner, const Tags& tags, const Scope& scope,
-                                  bool shares) {
-  const bool is_closed = !seeded_fault("leave_gate_open");
-  return context_.peer_table.pause(owner.instance, tags, paused_text(owner.pid),
-                                   is_closed ? scope : Scope(), is_closed && shares);
-}
-
-Tags Imports::gated_tags() {
-  Tags tags;
-  for (const Client* client : context_.clients.all())
-    if (client->peer_gate != PeerGate::none) tags.merge(client->tags());
-  return tags;
-}
-
 void Imports::on_pause_notice(const PeerInfo& owner, uint64_t request_id,
                               const PauseNotice& notice) {
   bool is_shared = false;
   {
     MutexLock lock(context_.registry.mutex);
     // Also sent to processes of other jobs of this user.
-    if (Client* const client = context_.clients.of(notice.tag);
-        client != nullptr && !seeded_fault("leave_gate_open")) {
+    if (Client* const client = context_.clients.of(notice.tag)) {
       const Scope ours = client->scope();
       is_shared = std::any_of(ours.begin(), ours.end(),
                               [&](const ScopeId& id) { return contains(notice.scope, id); });
     }
-    pause(owner, {notice.tag}, notice.scope, is_shared);
+    context_.peer_table.pause(owner.instance, {notice.tag}, paused_text(owner.pid), notice.scope,
+                              is_shared);
   }
   const auto reply = [this, owner, request_id](const Status& quiesced) {
     PauseNoticeReply answer{quiesced.ok(), quiesced.ok() ? "" : quiesced.error().message};
@@ -108,7 +94,7 @@ void Imports::begin_revoke(const InstanceId& owner, const Revoke& request) {
   const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
   for (const Tag& tag : request.tags) {
     context_.peer_table.begin_revoke(owner, tag);
-    if (context_.peer_table.progress(owner, tag).state != PeerTable::State::resuming) continue;
+    if (context_.peer_table.of(owner, tag).state != PeerTable::State::resuming) continue;
     const Tags one{tag};
     for (const Backing* import : imports_of(owner, &one))
       if (import->state == revoked && !staying.contains(import->id_at_owner))
@@ -129,7 +115,8 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
   {
     const Tags tags(request.tags.begin(), request.tags.end());
     MutexLock lock(context_.registry.mutex);
-    notices = pause(owner, tags, request.scope, true);
+    notices = context_.peer_table.pause(owner.instance, tags, paused_text(owner.pid), request.scope,
+                                        true);
     begin_revoke(owner.instance, request);
   }
   workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request),
@@ -197,7 +184,7 @@ void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore mes
   uint64_t notice = 0;
   {
     MutexLock lock(context_.registry.mutex);
-    notice = context_.peer_table.progress(owner.instance, message.tag).notices;
+    notice = context_.peer_table.of(owner.instance, message.tag).notices;
   }
   workers_.post(
       owner.instance, [this, owner, request_id, message = std::move(message), shared, notice] {
@@ -235,7 +222,7 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   MutexLock lock(context_.registry.mutex);
   import_ends_.notify_all();
   const auto is_latest = [&] {
-    return context_.peer_table.progress(owner, message.tag).notices == notice;
+    return context_.peer_table.of(owner, message.tag).notices == notice;
   };
   Series& series = series_[{owner, message.tag}];
   if (series.number != message.series) series = {message.series};
@@ -271,12 +258,14 @@ bool Imports::shares_with(const InstanceId& peer) {
 void Imports::on_owner_gone(const PeerInfo& owner) {
   const auto end = [this, owner] {
     if (context_.exiting) return;
-    const Tags gated = gated_tags();
+    Tags gated;
+    for (const Client* client : context_.clients.all())
+      if (client->peer_gate != PeerGate::none) gated.merge(client->tags());
     MutexLock lock(context_.registry.mutex);
     for (Backing* import : imports_of(owner.instance, nullptr)) {
       // Its contents are not complete.
-      const bool is_filling = context_.peer_table.progress(owner.instance, import->tag).state ==
-                              PeerTable::State::resuming;
+      const bool is_filling =
+          context_.peer_table.of(owner.instance, import->tag).state == PeerTable::State::resuming;
       if (is_filling && import->state == dropped) arrived_.erase(import->id);
       if (import->state == revoked || (is_filling && import->state == dropped))
         (void)change_state(*import, lost);

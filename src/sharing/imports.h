@@ -86,14 +86,9 @@ class Imports {
   Status wait_until_usable(const Token& token, AllocationId local,
                            Deadline::Clock::time_point began);
 
-  /// PeerTable::pause().
-  PeerTable::Notices pause(const PeerInfo& owner, const Tags& tags, const Scope& scope, bool shares)
-      AMEM_REQUIRES(context_.registry.mutex);
   /// PeerTable::reopen(): the worker processes messages later than they arrive.
   void reopen(const InstanceId& owner, const PeerTable::Notices& since)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// The tags of clients with a gate.
-  Tags gated_tags();
   /// What the owner was filling leaves again, unless the revoke is refused: then the owner restores
   /// it.
   void begin_revoke(const InstanceId& owner, const Revoke& request)

@@ -96,10 +96,10 @@ void PeerTable::lose(const InstanceId& peer, const Tag& tag, const std::string& 
   tell();
 }
 
-PeerTable::Progress PeerTable::progress(const InstanceId& peer, const Tag& tag) {
+PeerTable::Peer PeerTable::of(const InstanceId& peer, const Tag& tag) {
   MutexLock lock(mutex);
   const Peer* const found = find(peer, tag);
-  return found == nullptr ? Progress() : Progress{found->state, found->notices, found->revokes};
+  return found == nullptr ? Peer() : *found;
 }
 
 bool PeerTable::knows(const InstanceId& peer) {

@@ -10,6 +10,7 @@
 
 #include "base/identity.h"
 #include "base/mutex.h"
+#include "base/test_seam.h"
 #include "memory/client.h"
 #include "sharing/aborted_scopes.h"
 #include "sharing/membership.h"
@@ -55,7 +56,11 @@ class PeerTable {
     uint64_t notices = 0;   ///< messages after which new work waits
     int revokes = 0;        ///< that have arrived and have not ended
 
-    bool is_away() const { return state == State::paused || state == State::resuming; }
+    /// Work that shares something with it waits.
+    bool is_away() const {
+      return (state == State::paused || state == State::resuming) &&
+             !seeded_fault("leave_gate_open");
+    }
   };
 
   Mutex mutex;
@@ -88,12 +93,8 @@ class PeerTable {
 
   // --- Readers
 
-  struct Progress {
-    State state = State::active;
-    uint64_t notices = 0;
-    int revokes = 0;
-  };
-  Progress progress(const InstanceId& peer, const Tag& tag);
+  /// A copy, for readers that do not decide together with other state of theirs.
+  Peer of(const InstanceId& peer, const Tag& tag);
   /// True if a message about a pause of the peer has arrived, and it has not ended.
   bool knows(const InstanceId& peer);
   /// nullptr if nothing is known of it.

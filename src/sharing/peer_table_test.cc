@@ -16,9 +16,9 @@ class PeerTableTest : public testing::Test {
   /// The number of the notice, for reopen().
   uint64_t pause(const Tag& tag = "t", const Scope& scope = {kWorld}) {
     (void)peers_.pause(kPeer, {tag}, "process 7 is paused", scope, true);
-    return peers_.progress(kPeer, tag).notices;
+    return peers_.of(kPeer, tag).notices;
   }
-  State state(const Tag& tag = "t") { return peers_.progress(kPeer, tag).state; }
+  State state(const Tag& tag = "t") { return peers_.of(kPeer, tag).state; }
   Scope scope(const Tag& tag = "t") {
     MutexLock lock(peers_.mutex);
     const PeerTable::Peer* const found = peers_.find(kPeer, tag);
@@ -67,9 +67,9 @@ TEST_F(PeerTableTest, RevokeThatIsRefusedLeavesWhatIsBeingFilled) {
   peers_.fill(kPeer, "t");
   for (const bool revoked : {false, true}) {
     peers_.begin_revoke(kPeer, "t");
-    EXPECT_EQ(peers_.progress(kPeer, "t").revokes, 1);
+    EXPECT_EQ(peers_.of(kPeer, "t").revokes, 1);
     peers_.end_revoke(kPeer, "t", revoked);
-    EXPECT_EQ(peers_.progress(kPeer, "t").revokes, 0);
+    EXPECT_EQ(peers_.of(kPeer, "t").revokes, 0);
     EXPECT_EQ(state(), revoked ? State::paused : State::resuming);
   }
 }

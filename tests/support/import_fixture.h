@@ -53,7 +53,7 @@ class FetchWaitTest : public SharingTest {
 
   /// No message of a pause closes the gate to the owner.
   bool is_open_to(const Node& owner) {
-    return context_.peer_table.progress(owner.id, "").state == PeerTable::State::active;
+    return context_.peer_table.of(owner.id, "").state == PeerTable::State::active;
   }
 
   Node silent_;

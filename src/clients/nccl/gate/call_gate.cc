@@ -79,7 +79,8 @@ const CallGate::Peer* CallGate::closed_by(const void* communicator, bool ignore_
   peers_.visit(kNcclTag, [&](const InstanceId&, const Peer& peer) {
     if (!concerns(peer, id)) return;
     // If one has ended, waiting for the others is useless.
-    if (peer.is_away() ? found == nullptr : !ignore_ended) found = &peer;
+    if (peer.is_away() && found == nullptr) found = &peer;
+    if (peer.state == PeerTable::State::ended && !ignore_ended) found = &peer;
   });
   return found;
 }

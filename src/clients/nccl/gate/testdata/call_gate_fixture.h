@@ -35,7 +35,7 @@ class CallGateFixture : public testing::Test {
     (void)peers_.pause(member, {kNcclTag}, text, ids, contains(ids, kNameless));
   }
   void member_resumed(const InstanceId& member) {
-    (void)peers_.reopen(member, kNcclTag, peers_.progress(member, kNcclTag).notices);
+    (void)peers_.reopen(member, kNcclTag, peers_.of(member, kNcclTag).notices);
   }
   void member_ended(const InstanceId& member, const std::string& text) {
     peers_.end(member, text, {kNcclTag});
