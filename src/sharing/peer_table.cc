@@ -4,7 +4,13 @@
 
 #include <algorithm>
 
+#include "base/test_seam.h"
+
 namespace amem {
+
+bool PeerTable::Peer::is_away() const {
+  return (state == State::paused || state == State::resuming) && !seeded_fault("leave_gate_open");
+}
 
 PeerTable::Notices PeerTable::pause(const InstanceId& peer, const Tags& tags,
                                     const std::string& text, const Scope& scope, bool shares) {

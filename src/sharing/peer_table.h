@@ -10,7 +10,6 @@
 
 #include "base/identity.h"
 #include "base/mutex.h"
-#include "base/test_seam.h"
 #include "memory/client.h"
 #include "sharing/aborted_scopes.h"
 #include "sharing/membership.h"
@@ -57,10 +56,7 @@ class PeerTable {
     int revokes = 0;        ///< that have arrived and have not ended
 
     /// Work that shares something with it waits.
-    bool is_away() const {
-      return (state == State::paused || state == State::resuming) &&
-             !seeded_fault("leave_gate_open");
-    }
+    bool is_away() const;
   };
 
   Mutex mutex;
