@@ -293,8 +293,12 @@ TEST_F(CallGateRace, ClosingLetsNoCallSlipThrough) {
   EXPECT_FALSE(slipped_);
 }
 
-// Calls on the other communicator read the table meanwhile, and lower the word again.
+// Calls on the other communicator read the table meanwhile, and lower the word again: to the value
+// at which calls look up their communicator, because a third one stays closed.
 TEST_F(CallGateRace, PauseOfAPeerLetsNoCallOnItsCommunicatorSlipThrough) {
+  const CommunicatorId closed = communicator_from_bytes("closed", 6);
+  gate_.add_communicator(comm(3), closed);
+  member_paused(random_instance_id(), "process 9 is paused", {closed});
   std::atomic<int> others{0};
   std::thread caller([&] {
     while (!stop_) let_one_call_in();

@@ -236,6 +236,16 @@ TEST_F(CallGateFastPath, OfManyCommunicators) {
   for (uintptr_t n = 0; n < 100; n += 10) EXPECT_TRUE(enters_without_lock(many(n))) << n;
 }
 
+TEST_F(CallGateFastPath, EndsWhenASecondMemberIsPaused) {
+  member_paused(member_, "process 7 is paused", {kSecond});
+  gate_.read_peers();
+  EXPECT_TRUE(enters_without_lock(comm(1)));
+
+  member_paused(random_instance_id(), "process 8 is paused", {kFirst});
+  EXPECT_FALSE(enter("ncclAllReduce", comm(1), 1).ok()) << "the first call after the pause";
+  EXPECT_FALSE(enter("ncclAllReduce", comm(1), 1).ok()) << "and the ones after it";
+}
+
 // The scope of the pause has the identity; the communicator is created, or named, later.
 TEST_F(CallGateFastPath, IsNotThatOfACommunicatorThatIsKnownLater) {
   member_paused(member_, "process 7 is paused", {kUnknown});
