@@ -7,36 +7,9 @@
 #include <algorithm>
 
 #include "base/environment.h"
-#include "clients/nccl/doors/nccl_copies.h"
 #include "driver/work_contexts.h"
 
 namespace amem {
-namespace {
-
-/// An error unless amem sees all calls of NCCL in this process.
-Status check_caught(Process& process) {
-  if (const std::string refusal = nccl_refusal(); !refusal.empty())
-    return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
-  if (process.nccl().gate.has_ungated_work())
-    return make_error(
-        ErrorKind::unsupported, 0,
-        "NCCL work was started by a call that does not pass amem's gate: by a function "
-        "that this version of amem does not know, or by a function pointer from before "
-        "amem was loaded; such work cannot be waited for");
-  return ok_status();
-}
-
-Status check_not_exiting(Process& process) {
-  if (process.engine().exiting)
-    return make_error(
-        ErrorKind::misuse, 0,
-        "exit() has begun, and the process releases its GPU memory; make the call before "
-        "exit()");
-  return ok_status();
-}
-
-}  // namespace
-
 Process* process_that_works() {
   Process* const process = Process::get();
   return process == nullptr || process->forked() ? nullptr : process;
@@ -51,18 +24,12 @@ Result<Process*> active_process() {
 
 Status pause_process(const Selection& selection) {
   const NoCancellation no_cancellation;
-  Process& process = *AMEM_TRY(active_process());
-  const bool of_nccl = selection.tags.empty() || selection.tags.contains(kNcclTag);
-  if (of_nccl) AMEM_TRY(check_caught(process));
-  AMEM_TRY(check_not_exiting(process));
-  return process.session().pause(selection);
+  return AMEM_TRY(active_process())->session().pause(selection);
 }
 
 Status resume_process(const Selection& selection) {
   const NoCancellation no_cancellation;
-  Process& process = *AMEM_TRY(active_process());
-  AMEM_TRY(check_not_exiting(process));
-  return process.session().resume(selection);
+  return AMEM_TRY(active_process())->session().resume(selection);
 }
 
 Selection selection_of_nccl() { return {{kNcclTag}, environment().trim_context}; }

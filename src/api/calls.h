@@ -18,8 +18,7 @@ Process* process_that_works();
 /// The same, or the reason why amem is inactive.
 Result<Process*> active_process();
 
-/// Session::pause() and resume(). Errors also if amem is inactive, if exit() has begun, or if NCCL
-/// is selected and amem does not see all its calls.
+/// Session::pause() and resume(). Errors also if amem is inactive.
 Status pause_process(const Selection& selection);
 Status resume_process(const Selection& selection);
 /// What ncclPause() selects.

@@ -23,8 +23,6 @@ namespace {
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 std::string* g_why_off = nullptr;  // set once, then constant
 
-Status resume_nccl() { return resume_process(selection_of_nccl()); }
-
 /// The library beside this one that pauses between calls.
 void load_cycles() {
   const std::string path = beside_this_library("libamem_cycles.so");
@@ -42,22 +40,22 @@ std::optional<Region> process_region_of_environment() {
 
 Process::Process(const Driver& driver)
     : driver_(driver),
-      nccl_(driver_, registry_,
+      devices_(driver_, exiting_),
+      engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
+      nccl_(driver_, registry_, engine_.peer_table,
             {environment().gate_timeout_ms, environment().free_tag == 7, [this] { meet_peers(); },
-             resume_nccl,
              [this](const InstanceId& member) {
                engine_.peers.load()->send(member, ResumeRequest{kNcclTag}, {});
              }}),
-      devices_(driver_, exiting_),
-      engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       sharing_(engine_, [this] { return status_text(); }),
       tensors_(driver_, registry_, devices_, sharing_, environment().timeout_ms),
-      symmetric_(registry_, devices_, environment().gate_timeout_ms),
+      symmetric_(registry_, devices_, engine_.peer_table, environment().gate_timeout_ms),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group_id);
   engine_.timeout_ms = environment().timeout_ms;
   engine_.gate_timeout_ms = environment().gate_timeout_ms;
+  nccl_.session = &session_;
   nccl_.gate.resume_on_call(environment().resume_on_call);
   set_process_region(process_region_of_environment());
   if (const std::string& path = environment().backup_directory; !path.empty())

@@ -59,10 +59,10 @@ class Process {
 
   const Driver driver_;
   Registry registry_;
-  NcclClient nccl_;
   ExitFlag exiting_;
   DeviceThreads devices_;
   ProcessContext engine_;
+  NcclClient nccl_;
   Sharing sharing_;
   TensorClient tensors_;
   SymmetricClient symmetric_;

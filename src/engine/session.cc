@@ -66,6 +66,10 @@ size_t Session::context_bytes() const {
 Status Session::begin(SessionState change, const Selection& selection, Deadline deadline) {
   if (const char* because = disabled_because_.load())
     return make_error(ErrorKind::misuse, 0, "%s", because);
+  if (context_.exiting)
+    return make_error(
+        ErrorKind::misuse, 0,
+        "exit() has begun, and the process releases its GPU memory; make the call before exit()");
   Status begun = states_.begin(change, deadline);
   if (!begun.ok())
     begun.error().message += " for more than " + std::to_string(timeout_ms(selection)) + " ms";
@@ -310,7 +314,7 @@ Tags Session::with_gate(const Tags& tags, bool has_gate) {
   Tags found;
   for (const Tag& tag : tags)
     if (const Client* const client = context_.clients.of(tag);
-        has_gate == (client == nullptr || client->has_gate()))
+        has_gate == (client == nullptr || (client->peer_gate != PeerGate::none)))
       found.insert(tag);
   return found;
 }

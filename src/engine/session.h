@@ -93,7 +93,7 @@ class Session {
   long timeout_ms(const Selection& selection) const {
     return selection.timeout_ms > 0 ? selection.timeout_ms : context_.timeout_ms;
   }
-  /// TagStates::begin(), or the error of disable().
+  /// TagStates::begin(), or the error of disable(); misuse, if exit() has begun.
   Status begin(SessionState change, const Selection& selection, Deadline deadline);
   Tags selected(const Selection& selection);
   bool is_unknown_the_first_time(const Tag& tag);

@@ -19,9 +19,20 @@ namespace amem {
 /// understands. Sent with a revoke. Opaque to the engine.
 using Scope = std::vector<ScopeId>;
 
-/// A call that waits for a paused process asks it to resume (Client::peer_waits()), first and then
-/// with this interval: it may have had no room.
-inline constexpr long kRequestAgainMs = 5000;
+inline bool contains(const Scope& scope, const ScopeId& id) {
+  return std::find(scope.begin(), scope.end(), id) != scope.end();
+}
+/// Stands for what a client shares without an id: it cannot derive one, or did not see the
+/// creation. Any peer may share it.
+inline constexpr ScopeId kNameless{};
+
+/// How a client keeps work off the memory of a paused peer.
+enum class PeerGate {
+  none,     ///< not at all: importers map the memory when it is filled
+  calls,    ///< calls wait: importers map the memory while it is being filled
+  imports,  ///< calls wait, and those inside import memory and use it at once: an import of a
+            ///< paused peer's memory waits for the peer, in which no call waits for this process
+};
 
 /// The interface between the engine and the allocator of the memory that it pauses. A client knows
 /// which bytes to keep and how to stop and start its work. A client without work that it could stop
@@ -30,7 +41,10 @@ inline constexpr long kRequestAgainMs = 5000;
 /// Thread-safe. The engine holds no lock during a call, unless stated.
 class Client {
  public:
+  explicit Client(PeerGate gate = PeerGate::calls) : peer_gate(gate) {}
   virtual ~Client() = default;
+
+  PeerGate peer_gate;  ///< constant after construction
 
   // --- Memory of the client.
 
@@ -56,53 +70,23 @@ class Client {
   virtual Status quiesce(Deadline /*deadline*/) { return ok_status(); }
   /// Allows new work.
   virtual void reopen() {}
-  /// The scope that this process shares with peers.
+  /// The scope that this process shares with peers. Called with the registry's mutex or without.
   virtual Scope scope() { return {}; }
-  /// A pause with this scope begins: scopes that peers sent in earlier pauses may be out of date.
-  virtual void forget_scopes(const Scope& /*own*/) {}
-  /// A peer has revoked its memory and has sent its scope.
-  virtual void note_scope(const InstanceId& /*peer*/, const Scope& /*its*/) {}
 
-  // --- Pause of a peer. Called on service threads; `text` describes the pause for errors.
+  // --- Pause of a peer. PeerTable (sharing/peer_table.h) says which peers are paused: new work
+  // that shares something with them waits. Called on service threads.
 
-  /// New work that shares `scope` with the peer waits from now on.
-  virtual void close_for_peer(const InstanceId& /*peer*/, const std::string& /*text*/,
-                              const Scope& /*scope*/) {}
-  /// The same for a notification that is sent to all processes. Returns false if this process
-  /// shares nothing of the scope.
-  virtual bool close_if_shared(const InstanceId& /*peer*/, const std::string& /*text*/,
-                               const Scope& /*scope*/) {
-    return false;
-  }
-  /// Waits until no call is running that may start work on memory of a peer that shares `scope`.
+  /// Waits until no call is running that may start work on memory of a paused peer that shares
+  /// `scope`.
   virtual Status quiesce_for_peer(const Scope& /*scope*/, Deadline /*deadline*/) {
     return ok_status();
   }
-  /// True if close_for_peer() keeps new work off a peer's memory. Importers then map it while it is
-  /// being filled.
-  virtual bool has_gate() const { return true; }
-  /// True if calls that are inside the gate import memory of peers and start work that uses it. The
-  /// import of a paused peer's memory then waits for the peer. False if the peer's resume could
-  /// wait for the caller.
-  virtual bool uses_imports_at_once() const { return false; }
-  /// An import of memory of `owner` ("process 1234") starts to wait until that process resumes, or
-  /// stops waiting if `waits` is false. The client refuses pauses that need the importing call to
-  /// return. Called once for each import, with the registry's mutex; must not wait.
-  virtual void import_waits(const std::string& /*owner*/, bool /*waits*/) {}
-  /// True if imports of this owner's memory that began at this time must fail, because the
-  /// application has aborted their communicator. Called with the registry's mutex; must not wait.
-  virtual bool aborts_imports(const InstanceId& /*owner*/, Deadline::Clock::time_point /*began*/) {
-    return false;
-  }
-  /// A call of a peer waits until this process resumes a tag of the client. Called on a worker
-  /// thread, may wait.
-  virtual void peer_waits() {}
-  /// The peer has resumed.
-  virtual void reopen_for_peer(const InstanceId& /*peer*/) {}
-  /// The paused peer has ended: calls that wait for it fail.
-  virtual void peer_ended(const InstanceId& /*peer*/, const std::string& /*text*/) {}
-  /// A peer has ended whose memory this process had mapped: calls that use it fail from now on.
-  virtual void peer_lost(const InstanceId& /*peer*/, const std::string& /*text*/) {}
+  /// Peers have resumed or ended: work that waited for them goes on or fails. Called with the
+  /// registry's mutex; must not wait.
+  virtual void reopen_for_peer() {}
+  /// A call of a peer waits until this process resumes: resumes it, if its own calls would. Called
+  /// on a worker thread, may wait.
+  virtual void resume_for_peer() {}
 };
 
 /// The clients of this process. Constant after construction of the process object.

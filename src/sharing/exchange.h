@@ -43,7 +43,7 @@ class Exchange {
   virtual std::string processes_without_amem(const char* library) = 0;
 
   /// Imports that wait for an owner ask again whether they have to: exit() has begun, or
-  /// Client::aborts_imports() is true now. Called without a lock.
+  /// PeerTable::aborts_imports() is true now. Called without a lock.
   virtual void wake_imports() = 0;
 
   /// The client has released the allocation, which will be erased. Called with the registry's

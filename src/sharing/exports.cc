@@ -128,8 +128,8 @@ std::map<InstanceId, Exports::Importer> Exports::importers(const Tags& tags) {
   return all;
 }
 
-void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
-                         const Result<Received>& reply, Replies& replies) {
+void Exports::on_revoked(const InstanceId& importer, const Result<Received>& reply,
+                         Replies& replies) {
   if (!reply.ok() && reply.error().kind == ErrorKind::peer)
     return replies.succeeded();  // has ended
   if (!reply.ok()) return replies.failed(reply.error().message, reply.error().kind);
@@ -137,8 +137,7 @@ void Exports::on_revoked(const InstanceId& importer, const Tags& tags,
   if (!revoked.revoked)
     return replies.failed(process_text(reply.value().pid) +
                           " cannot revoke its mappings: " + revoked.reason);
-  if (!revoked.scope.empty())
-    for (Client* client : context_.clients.of(tags)) client->note_scope(importer, revoked.scope);
+  if (!revoked.scope.empty()) context_.peer_table.members.note(importer, revoked.scope);
   replies.succeeded();
 }
 
@@ -155,8 +154,8 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
   for (Client* client : context_.clients.of(tags)) {
     const Scope scope = client->scope();
     request.scope.insert(request.scope.end(), scope.begin(), scope.end());
-    client->forget_scopes(scope);
   }
+  if (!request.scope.empty()) context_.peer_table.members.forget(request.scope);
   if (request.scope.size() > kMaxScope)
     return make_error(ErrorKind::unsupported, 0,
                       "this process has %zu communicators, and other processes can be notified of "
@@ -180,12 +179,12 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
       while (next != known.tags.end() && request.tags.size() < kMaxTags)
         request.tags.push_back(*next++);
       replies->expect(known.name);
-      context_.peers.load()->call(importer, request, {}, deadline,
-                                  [this, replies, importer = importer, name = known.name,
-                                   tags](const Result<Received>& reply) {
-                                    replies->heard(name);
-                                    on_revoked(importer, tags, reply, *replies);
-                                  });
+      context_.peers.load()->call(
+          importer, request, {}, deadline,
+          [this, replies, importer = importer, name = known.name](const Result<Received>& reply) {
+            replies->heard(name);
+            on_revoked(importer, reply, *replies);
+          });
     }
   }
   for (const Tag& tag : tags)

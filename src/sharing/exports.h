@@ -118,8 +118,7 @@ class Exports {
   };
   std::map<InstanceId, Importer> importers(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
   std::set<InstanceId> importers(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
-  void on_revoked(const InstanceId& importer, const Tags& tags, const Result<Received>& reply,
-                  Replies& replies);
+  void on_revoked(const InstanceId& importer, const Result<Received>& reply, Replies& replies);
   Fetched::Outcome outcome_of(const Fetch::Item& item, const PeerInfo& from, Fetched* answer,
                               std::vector<UniqueFd>* fds) AMEM_REQUIRES(context_.registry.mutex);
   void forget_importer_of(const InstanceId& importer, Allocation& allocation)

@@ -67,7 +67,7 @@ Result<DriverHandle> Imports::import(const Token& token) {
 Status Imports::wait_until_usable(const Token& token, AllocationId local,
                                   Deadline::Clock::time_point began) {
   Client* const client = context_.clients.of(token.tag);
-  const bool needs_resume = client != nullptr && client->uses_imports_at_once();
+  const bool needs_resume = client != nullptr && client->peer_gate == PeerGate::imports;
   const std::string owner = process_text(token.owner_pid);
   const auto is_missing = [&]() AMEM_REQUIRES(context_.registry.mutex) {
     const Allocation* const import = context_.registry.find(local);
@@ -78,20 +78,21 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
   bool is_reported = false, requests = false, is_noticed = false, in_time = false;
   Status aborted = ok_status();
   const auto is_over = [&]() AMEM_REQUIRES(context_.registry.mutex) {
-    const auto found = owner_tags_.find({token.owner, token.tag});
-    const OwnerTag of_owner = found == owner_tags_.end() ? OwnerTag() : found->second;
-    const bool waits = needs_resume ? of_owner.is_filling || (of_owner.is_paused && is_missing())
-                                    : of_owner.is_filling && of_owner.revokes == 0;
+    const PeerTable::Peer of_owner = context_.peer_table.of(token.owner, token.tag);
+    const bool is_filling = of_owner.state == PeerTable::State::resuming;
+    const bool is_paused = of_owner.state == PeerTable::State::paused;
+    const bool waits = needs_resume ? is_filling || (is_paused && is_missing())
+                                    : is_filling && of_owner.revokes == 0;
     // The resume of an owner that fills the memory ends the wait, unless it pauses again.
-    const bool waits_for_resume =
-        needs_resume && waits && (of_owner.revokes > 0 || !of_owner.is_filling);
+    const bool waits_for_resume = needs_resume && waits && (of_owner.revokes > 0 || !is_filling);
     if (std::exchange(is_reported, waits_for_resume) != waits_for_resume)
-      client->import_waits(owner, waits_for_resume);
+      context_.peer_table.import_waits(owner, waits_for_resume);
     if (waits_for_resume && std::exchange(requests, false))
       context_.peers.load()->send(token.owner, ResumeRequest{token.tag}, {});
     if (!waits) return true;
     aborted = context_.exiting.check();
-    if (aborted.ok() && client != nullptr && client->aborts_imports(token.owner, began))
+    if (aborted.ok() && client != nullptr &&
+        context_.peer_table.aborts_imports(token.owner, began, client->scope()))
       aborted = make_error(ErrorKind::peer, 0, "the communicator was aborted");
     return !aborted.ok();
   };
@@ -106,7 +107,7 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
             AMEM_LOG(warn, -1, "%s: %s", kImportWaits, owner.c_str());
         });
   }
-  if (is_reported) client->import_waits(owner, false);
+  if (is_reported) context_.peer_table.import_waits(owner, false);
   AMEM_TRY(std::move(aborted));
   if (in_time && is_missing()) return make_error(ErrorKind::peer, 0, "it has freed the memory");
   if (in_time) return ok_status();
@@ -197,7 +198,12 @@ void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, c
   if (count == 0) return;
   AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, cannot be reached: %s",
            pid, count, why.message.c_str());
-  for (Client* client : context_.clients.of(had)) client->peer_lost(owner, ended_text(pid));
+  for (const Tag& tag : had)
+    if (Client* const client = context_.clients.of(tag);
+        client != nullptr && client->peer_gate != PeerGate::none) {
+      context_.peer_table.lose(owner, tag, ended_text(pid), client->scope());
+      client->reopen_for_peer();
+    }
 }
 
 Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& wanted,
@@ -207,7 +213,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     return make_error(ErrorKind::protocol, 0,
                       "process %d answered a fetch of %zu with %zu outcomes", reply.pid,
                       wanted.size(), answer.outcomes.size());
-  Tags paused;
+  Tags paused, filling;
   size_t next_fd = 0, failed = 0;
   MutexLock lock(context_.registry.mutex);
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -220,8 +226,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     Backing& backing = context_.registry.backing_of(*import);
     if (outcome == Fetched::Outcome::here || is_filling) {
       arrived_[backing.id] = std::move(fd);
-      if (is_filling) paused.insert(backing.tag);
-      if (is_filling) owner_tags_[{owner, backing.tag}].is_filling = true;
+      if (is_filling) filling.insert(backing.tag);
     } else if (outcome == Fetched::Outcome::paused) {
       paused.insert(backing.tag);
       if (backing.state == dropped) (void)change_state(backing, revoked);
@@ -237,9 +242,9 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
   }
   // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
   // waits, and wait_until_usable() holds the ones that are inside.
-  (void)note_pause(owner, paused);
-  for (Client* client : context_.clients.of(paused))
-    client->close_for_peer(owner, paused_text(reply.pid), answer.paused_scope);
+  paused.insert(filling.begin(), filling.end());
+  context_.peer_table.pause(owner, paused, paused_text(reply.pid), answer.paused_scope, true);
+  for (const Tag& tag : filling) context_.peer_table.fill(owner, tag);
   if (failed == 0) return ok_status();
   return make_error(ErrorKind::peer, 0, "process %d cannot export %zu of its allocations: %s",
                     reply.pid, failed, answer.reason.c_str());

@@ -99,7 +99,7 @@ TEST_F(EarlyImportTest, ReturnsWhenTheMemoryIsFilled) {
 
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
   EXPECT_EQ(state(), BackingState::mapped);
-  EXPECT_TRUE(client_.is_open);
+  EXPECT_TRUE(is_open());
 }
 
 TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainStaysRevoked) {
@@ -109,7 +109,7 @@ TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainStaysRevoked) {
 
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
   EXPECT_EQ(state(), BackingState::revoked);
-  EXPECT_FALSE(client_.is_open);
+  EXPECT_FALSE(is_open());
   outcome_ = Fetched::Outcome::paused;
   auto later = begin_import();
   EXPECT_EQ(later.wait_for(std::chrono::milliseconds(kPatienceMs / 2)), std::future_status::ready);
@@ -129,12 +129,12 @@ TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainDoesNotHoldUpTheRevoke) {
   client_.holds = false;
 
   EXPECT_TRUE(revoked.get().ok());
-  EXPECT_FALSE(client_.is_open);
+  EXPECT_FALSE(is_open());
 }
 
 // It would be used although it is not mapped, or not filled.
 TEST_F(EarlyImportTest, OfMemoryThatIsUsedAtOnceDoesNotLetItLeaveAgain) {
-  client_.uses_at_once = true;
+  client_.peer_gate = PeerGate::imports;
   auto imported = import();
 
   expect_refused_revoke(imported);
@@ -144,11 +144,11 @@ TEST_F(EarlyImportTest, OfMemoryThatIsUsedAtOnceDoesNotLetItLeaveAgain) {
 
 // A pause of this process would wait for the resume, and then succeed.
 TEST_F(EarlyImportTest, RefusesNoPauseWhileTheOwnerFillsTheMemory) {
-  client_.uses_at_once = true;
+  client_.peer_gate = PeerGate::imports;
   auto imported = import();
   EXPECT_FALSE(is_done(imported));
 
-  EXPECT_EQ(client_.waiting, 0);
+  EXPECT_FALSE(client_.import_waits());
   EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
 }
@@ -173,14 +173,14 @@ TEST_F(EarlyImportTest, EndsWithExitWithoutADriverCall) {
 TEST_F(EarlyImportTest, RevokeThatFailsDoesNotOpenTheGateToAPausedOwner) {
   client_.is_busy = true;
   EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
-  EXPECT_TRUE(client_.is_open) << "the owner was not paused before";
+  EXPECT_TRUE(is_open()) << "the owner was not paused before";
 
   EXPECT_TRUE(tell(PauseNotice{"", {}}).ok());
   EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
-  EXPECT_FALSE(client_.is_open);
+  EXPECT_FALSE(is_open());
 
   EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
-  EXPECT_TRUE(client_.is_open);
+  EXPECT_TRUE(is_open());
 }
 
 TEST_F(EarlyImportTest, FailsIfTheOwnerEndsBeforeItHasFilledTheMemory) {
@@ -224,7 +224,6 @@ class LateRestoreTest : public EarlyImportTest {
     client_.holds = true;
     send(Revoke{10000, {"other"}, {}, {}});
     ASSERT_TRUE(eventually([this] { return client_.is_quiet.load(); }));
-    client_.is_open = true;  // so that the test sees the next time it is closed
   }
 };
 
@@ -234,13 +233,13 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGate) {
   hold_the_worker();
   send(Restore{"", {}, true, 0, 1});
   send(PauseNotice{"", {}});
-  ASSERT_TRUE(eventually([this] { return !client_.is_open; }));
+  ASSERT_TRUE(eventually([this] { return !is_open(); }));
 
   client_.holds = false;
 
   EXPECT_TRUE(tell(Restore{"", {}, true, 0, 2}).ok());
   EXPECT_EQ(client_.reopened, 1);
-  EXPECT_TRUE(client_.is_open);
+  EXPECT_TRUE(is_open());
 }
 
 TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGateOfMemoryThatWasFetchedEarly) {
@@ -264,7 +263,7 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseIsNotWaitedForAfterARevoke) {
   hold_the_worker();
   send(Restore{"", {}, false, 0, 1});
   send(Revoke{10000, {""}, {}, {}});
-  ASSERT_TRUE(eventually([this] { return !client_.is_open; }));
+  ASSERT_TRUE(eventually([this] { return !is_open(); }));
   client_.holds = false;
   ASSERT_TRUE(tell(Revoke{10000, {"other"}, {}, {}}).ok()) << "behind them";
 
@@ -305,7 +304,7 @@ TEST_F(EarlyImportTest, OfMemoryThatIsRegisteredHereRefusesThePauseOfItsOwner) {
   EXPECT_EQ(std::get<Revoked>(reply.value().message).reason,
             "memory that it has imported is registered, for example with a NIC");
   EXPECT_EQ(state(), BackingState::mapped);
-  EXPECT_TRUE(eventually([this] { return client_.is_open.load(); }));
+  EXPECT_TRUE(eventually([this] { return is_open(); }));
 }
 
 // The end of a restore is on its way when the owner receives the fetch.

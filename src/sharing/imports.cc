@@ -3,6 +3,7 @@
 // Pause, resume and end of an owner.
 #include "sharing/imports.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -16,23 +17,11 @@ namespace amem {
 
 using enum BackingState;
 
-Imports::Notices Imports::note_pause(const InstanceId& owner, const Tags& tags) {
-  Notices notices;
-  for (const Tag& tag : tags) {
-    OwnerTag& owner_tag = owner_tags_[{owner, tag}];
-    ++owner_tag.notices;
-    if (!std::exchange(owner_tag.is_paused, true)) notices[tag] = owner_tag.notices;
-  }
-  return notices;
-}
-
-void Imports::reopen(const InstanceId& owner, const Notices& since) {
-  for (const auto& [tag, notice] : since) {
-    OwnerTag& owner_tag = owner_tags_[{owner, tag}];
-    if (owner_tag.notices != notice) continue;
-    owner_tag.is_paused = false;
-    if (Client* const client = context_.clients.of(tag)) client->reopen_for_peer(owner);
-  }
+void Imports::reopen(const InstanceId& owner, const PeerTable::Notices& since) {
+  for (const auto& [tag, notice] : since)
+    if (Client* const client = context_.clients.of(tag);
+        context_.peer_table.reopen(owner, tag, notice) && client != nullptr)
+      client->reopen_for_peer();
 }
 
 void Imports::on_pause_notice(const PeerInfo& owner, uint64_t request_id,
@@ -40,11 +29,14 @@ void Imports::on_pause_notice(const PeerInfo& owner, uint64_t request_id,
   bool is_shared = false;
   {
     MutexLock lock(context_.registry.mutex);
-    (void)note_pause(owner.instance, {notice.tag});
     // Also sent to processes of other jobs of this user.
-    Client* const client = context_.clients.of(notice.tag);
-    if (client != nullptr && !seeded_fault("leave_gate_open"))
-      is_shared = client->close_if_shared(owner.instance, paused_text(owner.pid), notice.scope);
+    if (Client* const client = context_.clients.of(notice.tag)) {
+      const Scope ours = client->scope();
+      is_shared = std::any_of(ours.begin(), ours.end(),
+                              [&](const ScopeId& id) { return contains(notice.scope, id); });
+    }
+    context_.peer_table.pause(owner.instance, {notice.tag}, paused_text(owner.pid), notice.scope,
+                              is_shared);
   }
   const auto reply = [this, owner, request_id](const Status& quiesced) {
     PauseNoticeReply answer{quiesced.ok(), quiesced.ok() ? "" : quiesced.error().message};
@@ -74,11 +66,11 @@ Status Imports::quiesce(const Tags& tags, const Scope& scope, Deadline deadline)
 // Not in the queue of the peer, on whose other messages a resume depends.
 void Imports::on_resume_request(const ResumeRequest& request) {
   Client* const client = context_.clients.of(request.tag);
-  if (client != nullptr) workers_.post(context_.self, [client] { client->peer_waits(); });
+  if (client != nullptr) workers_.post(context_.self, [client] { client->resume_for_peer(); });
 }
 
 Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
-                                  const Notices& notices, Deadline deadline) {
+                                  const PeerTable::Notices& notices, Deadline deadline) {
   const Tags tags(request.tags.begin(), request.tags.end());
   bool untouched = true;
   const Status status = unmap_imports(owner.instance, request, deadline, &untouched);
@@ -101,9 +93,8 @@ Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
 void Imports::begin_revoke(const InstanceId& owner, const Revoke& request) {
   const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
   for (const Tag& tag : request.tags) {
-    OwnerTag& owner_tag = owner_tags_[{owner, tag}];
-    ++owner_tag.revokes;
-    if (!owner_tag.is_filling) continue;
+    context_.peer_table.begin_revoke(owner, tag);
+    if (context_.peer_table.of(owner, tag).state != PeerTable::State::resuming) continue;
     const Tags one{tag};
     for (const Backing* import : imports_of(owner, &one))
       if (import->state == revoked && !staying.contains(import->id_at_owner))
@@ -114,26 +105,19 @@ void Imports::begin_revoke(const InstanceId& owner, const Revoke& request) {
 
 void Imports::end_revoke(const InstanceId& owner, const Revoke& request, bool revoked) {
   MutexLock lock(context_.registry.mutex);
-  for (const Tag& tag : request.tags) {
-    const auto found = owner_tags_.find({owner, tag});
-    if (found == owner_tags_.end()) continue;
-    if (found->second.revokes > 0) --found->second.revokes;
-    if (revoked) found->second.is_filling = false;
-  }
+  for (const Tag& tag : request.tags) context_.peer_table.end_revoke(owner, tag, revoked);
   import_ends_.notify_all();
 }
 
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
-  Notices notices;
+  PeerTable::Notices notices;
   {
     const Tags tags(request.tags.begin(), request.tags.end());
     MutexLock lock(context_.registry.mutex);
-    notices = note_pause(owner.instance, tags);
+    notices = context_.peer_table.pause(owner.instance, tags, paused_text(owner.pid), request.scope,
+                                        true);
     begin_revoke(owner.instance, request);
-    if (!seeded_fault("leave_gate_open"))
-      for (Client* client : context_.clients.of(tags))
-        client->close_for_peer(owner.instance, paused_text(owner.pid), request.scope);
   }
   workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request),
                                  notices = std::move(notices)] {
@@ -178,7 +162,7 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
 
   MutexLock lock(context_.registry.mutex);
   AMEM_TRY(check_not_registered(owner, tags, staying));
-  for (const Tag& tag : tags) owner_tags_[{owner, tag}].series = {};  // it was interrupted
+  for (const Tag& tag : tags) series_.erase({owner, tag});  // it was interrupted
   for (Backing* import : imports_of(owner, &tags)) {
     if (staying.contains(import->id_at_owner)) continue;
     // Received by a resume of this process that has not mapped it. The owner will restore it.
@@ -200,7 +184,7 @@ void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore mes
   uint64_t notice = 0;
   {
     MutexLock lock(context_.registry.mutex);
-    notice = owner_tags_[{owner.instance, message.tag}].notices;
+    notice = context_.peer_table.of(owner.instance, message.tag).notices;
   }
   workers_.post(
       owner.instance, [this, owner, request_id, message = std::move(message), shared, notice] {
@@ -237,12 +221,14 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
                           const std::vector<UniqueFd>& fds, uint64_t notice) {
   MutexLock lock(context_.registry.mutex);
   import_ends_.notify_all();
-  OwnerTag& owner_tag = owner_tags_[{owner, message.tag}];
-  Series& series = owner_tag.series;
+  const auto is_latest = [&] {
+    return context_.peer_table.of(owner, message.tag).notices == notice;
+  };
+  Series& series = series_[{owner, message.tag}];
   if (series.number != message.series) series = {message.series};
   series.is_complete = series.is_complete && series.arrived == message.sent_before;
   series.arrived += static_cast<uint32_t>(fds.size());
-  if (!message.last && owner_tag.notices == notice) owner_tag.is_filling = true;
+  if (!message.last && is_latest()) context_.peer_table.fill(owner, message.tag);
   Status status = map_parcel(owner, message, fds);
   series.is_complete = series.is_complete && status.ok();
   if (!message.last) return status;
@@ -252,20 +238,18 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   AMEM_TRY(std::move(status));
   if (!is_complete)
     return make_error(ErrorKind::protocol, 0, "an earlier part of what came back was not mapped");
-  if (owner_tag.notices != notice) return ok_status();  // the owner has paused again
+  if (!is_latest()) return ok_status();  // the owner has paused again
   const Tags tags{message.tag};
   for (Backing* import : imports_of(owner, &tags))
     if (import->state == revoked && !importing_.contains(import->id))
       (void)change_state(*import, lost);
   reopen(owner, {{message.tag, notice}});
-  owner_tag.is_filling = false;
   return ok_status();
 }
 
 bool Imports::shares_with(const InstanceId& peer) {
+  if (context_.peer_table.knows(peer)) return true;
   MutexLock lock(context_.registry.mutex);
-  const auto told = owner_tags_.lower_bound({peer, Tag()});
-  if (told != owner_tags_.end() && told->first.first == peer) return true;
   for (const auto& [id, each] : context_.registry.allocations())
     if (each.importers.contains(peer) || (each.is_import && each.origin.owner == peer)) return true;
   return false;
@@ -274,21 +258,24 @@ bool Imports::shares_with(const InstanceId& peer) {
 void Imports::on_owner_gone(const PeerInfo& owner) {
   const auto end = [this, owner] {
     if (context_.exiting) return;
+    Tags gated;
+    for (const Client* client : context_.clients.all())
+      if (client->peer_gate != PeerGate::none) gated.merge(client->tags());
     MutexLock lock(context_.registry.mutex);
     for (Backing* import : imports_of(owner.instance, nullptr)) {
       // Its contents are not complete.
-      const bool is_filling = owner_tags_[{owner.instance, import->tag}].is_filling;
+      const bool is_filling =
+          context_.peer_table.of(owner.instance, import->tag).state == PeerTable::State::resuming;
       if (is_filling && import->state == dropped) arrived_.erase(import->id);
       if (import->state == revoked || (is_filling && import->state == dropped))
         (void)change_state(*import, lost);
     }
     for (auto& [id, each] : context_.registry.allocations())
       if (each.is_import && each.origin.owner == owner.instance) each.owner_has_ended = true;
-    std::erase_if(owner_tags_,
-                  [&](const auto& entry) { return entry.first.first == owner.instance; });
+    std::erase_if(series_, [&](const auto& entry) { return entry.first.first == owner.instance; });
+    context_.peer_table.end(owner.instance, ended_text(owner.pid), gated);
     import_ends_.notify_all();
-    for (Client* client : context_.clients.all())
-      client->peer_ended(owner.instance, ended_text(owner.pid));
+    for (Client* client : context_.clients.all()) client->reopen_for_peer();
   };
   end();
   // Earlier messages of the owner are processed first, and may revoke and close gates again.

@@ -19,6 +19,8 @@ inline constexpr char kImportWaits[] = "an import waits for the process that own
 /// The importer's side of sharing: allocations of other processes that are mapped here. They are
 /// unmapped when their owner pauses.
 ///
+/// It records in the PeerTable what messages say of their senders, with the registry's mutex.
+///
 /// Threads: messages arrive on the service thread, which passes long work to the workers.
 /// import_token() is called by the client, fetch() by the session. Received descriptors are kept
 /// with the registry's mutex until they are mapped; a revoke in between closes them.
@@ -84,22 +86,17 @@ class Imports {
   Status wait_until_usable(const Token& token, AllocationId local,
                            Deadline::Clock::time_point began);
 
-  /// A message has arrived after which new work that shares a scope with the owner waits. Returns
-  /// the tags that were not paused before it.
-  using Notices = std::map<Tag, uint64_t>;
-  Notices note_pause(const InstanceId& owner, const Tags& tags)
+  /// PeerTable::reopen(): the worker processes messages later than they arrive.
+  void reopen(const InstanceId& owner, const PeerTable::Notices& since)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// New work may start, unless another such message has arrived in the meantime: the worker
-  /// processes messages later than they arrive.
-  void reopen(const InstanceId& owner, const Notices& since) AMEM_REQUIRES(context_.registry.mutex);
   /// What the owner was filling leaves again, unless the revoke is refused: then the owner restores
   /// it.
   void begin_revoke(const InstanceId& owner, const Revoke& request)
       AMEM_REQUIRES(context_.registry.mutex);
   void end_revoke(const InstanceId& owner, const Revoke& request, bool revoked);
   /// Unmaps the imports of the request, and returns the reply to it.
-  Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request, const Notices& notices,
-                           Deadline deadline);
+  Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request,
+                           const PeerTable::Notices& notices, Deadline deadline);
   Status check_not_registered(const InstanceId& owner, const Tags& tags,
                               const std::set<BackingId>& staying)
       AMEM_REQUIRES(context_.registry.mutex);
@@ -126,16 +123,7 @@ class Imports {
     uint32_t arrived = 0;     ///< backings
     bool is_complete = true;  ///< no part is missing, and each was mapped
   };
-  /// A tag of an owner.
-  struct OwnerTag {
-    uint64_t notices = 0;     ///< number of messages after which gates are closed
-    bool is_paused = false;   ///< gates are closed since one of them
-    bool is_filling = false;  ///< the owner has not filled what is mapped here
-    int revokes = 0;          ///< that have arrived and have not ended
-    Series series{};
-  };
-  std::map<std::pair<InstanceId, Tag>, OwnerTag> owner_tags_
-      AMEM_GUARDED_BY(context_.registry.mutex);
+  std::map<std::pair<InstanceId, Tag>, Series> series_ AMEM_GUARDED_BY(context_.registry.mutex);
   Condition import_ends_;  ///< an import that waits may have to wait no longer
   ServiceWorkers workers_;
 };

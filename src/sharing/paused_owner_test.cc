@@ -13,7 +13,7 @@ namespace {
 class ImportOfAPausedOwnerTest : public EarlyImportTest {
  protected:
   ImportOfAPausedOwnerTest() {
-    client_.uses_at_once = true;
+    client_.peer_gate = PeerGate::imports;
     outcome_ = Fetched::Outcome::paused;
   }
 };
@@ -72,11 +72,11 @@ TEST_F(ImportOfAPausedOwnerTest, RefusesPausesUntilTheOwnerResumes) {
   // The notice looks at the owner too.
   EXPECT_EQ(imported.wait_for(std::chrono::milliseconds(kLongerThanNotice)),
             std::future_status::timeout);
-  EXPECT_EQ(client_.waiting, 1);
+  EXPECT_TRUE(client_.import_waits());
 
   EXPECT_TRUE(restore(/*last=*/false).ok());
 
-  EXPECT_TRUE(eventually([this] { return client_.waiting == 0; })) << "its resume ends the wait";
+  EXPECT_TRUE(eventually([this] { return !client_.import_waits(); })) << "its resume ends the wait";
   EXPECT_FALSE(is_done(imported));
   EXPECT_TRUE(tell(Restore{"", {}, true, 1, 1}).ok());
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
@@ -90,18 +90,18 @@ TEST_F(ImportOfAPausedOwnerTest, EndsWithExit) {
   sharing_->wake_imports();
 
   EXPECT_TRUE(fails_early(imported));
-  EXPECT_EQ(client_.waiting, 0);
+  EXPECT_FALSE(client_.import_waits());
 }
 
 TEST_F(ImportOfAPausedOwnerTest, EndsIfTheClientGivesItUp) {
   auto imported = import();
   EXPECT_FALSE(is_done(imported));
 
-  client_.gives_up = true;
+  context_.peer_table.aborted.begin(kNameless);
   sharing_->wake_imports();
 
   EXPECT_TRUE(fails_early(imported));
-  EXPECT_EQ(client_.waiting, 0);
+  EXPECT_FALSE(client_.import_waits());
 }
 
 TEST_F(ImportOfAPausedOwnerTest, WaitsIfTheRevokeHasEnded) {
@@ -137,7 +137,7 @@ TEST_F(ImportOfAPausedOwnerTest, FailsAtTheDeadlineOfAGateAndNamesTheOwner) {
 
   EXPECT_NE(import().get(), driver_result::kSuccess);
 
-  EXPECT_EQ(client_.waiting, 0);
+  EXPECT_FALSE(client_.import_waits());
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_NE(log.find("an import waits for the process that owns the memory: process 4711\n"),
             log.npos)
@@ -146,7 +146,7 @@ TEST_F(ImportOfAPausedOwnerTest, FailsAtTheDeadlineOfAGateAndNamesTheOwner) {
 }
 
 TEST_F(ImportOfAPausedOwnerTest, ReturnsAtOnceIfTheOwnersResumeCouldWaitForTheCaller) {
-  client_.uses_at_once = false;
+  client_.peer_gate = PeerGate::calls;
   EXPECT_EQ(import().get(), driver_result::kSuccess);
   EXPECT_EQ(state(), BackingState::revoked);
 }

@@ -10,12 +10,14 @@
 #include "driver/driver.h"
 #include "memory/client.h"
 #include "memory/registry.h"
+#include "sharing/peer_table.h"
 #include "transport/peer_service.h"
 
 namespace amem {
 
 /// The objects that the parts of the engine share. Constant after the set-up of the process, except
-/// `peers`, which is set once, before the first token is made or read.
+/// `peer_table`, which locks itself, and `peers`, which is set once, before the first token is made
+/// or read.
 struct ProcessContext {
   const Driver& driver;
   Registry& registry;
@@ -26,6 +28,7 @@ struct ProcessContext {
   long timeout_ms = 60000;
   long gate_timeout_ms = 1800000;  ///< how long a call waits for a paused process
   Clients clients{};
+  PeerTable peer_table{};
   std::atomic<PeerService*> peers{nullptr};
 };
 

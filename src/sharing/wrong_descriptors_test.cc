@@ -97,7 +97,7 @@ class WrongDescriptors : public FetchWaitTest, public testing::WithParamInterfac
     return is_wrong_ ? one(GetParam().make(token_of(another_, 9))) : descriptor();
   }
 
-  GateClient client_;
+  GateClient client_{context_.peer_table};
   std::atomic<bool> is_wrong_ = true, knows_ = false;
   size_t before_ = 0;
   Node another_;
@@ -145,7 +145,7 @@ TEST_P(WrongDescriptors, InARestoreKeepTheGateClosedUntilTheRightOnesCome) {
                          patience());
   };
   ASSERT_TRUE(tell(Revoke{10000, {""}, {}}, {}).ok());
-  ASSERT_FALSE(client_.is_open);
+  ASSERT_FALSE(is_open_to(owner_));
   const size_t revoked_fds = open_fds().size();
 
   const auto wrong =
@@ -154,12 +154,12 @@ TEST_P(WrongDescriptors, InARestoreKeepTheGateClosedUntilTheRightOnesCome) {
   ASSERT_TRUE(wrong.ok());
   EXPECT_FALSE(std::get<Restored>(wrong.value().message).done);
   EXPECT_NE(std::get<Restored>(wrong.value().message).reason, "");
-  EXPECT_FALSE(client_.is_open);
+  EXPECT_FALSE(is_open_to(owner_));
   EXPECT_TRUE(eventually([&] { return open_fds().size() == revoked_fds; }));
   const auto right = tell(Restore{"", {5}, true, 0, 2}, descriptor());
   ASSERT_TRUE(right.ok());
   EXPECT_TRUE(std::get<Restored>(right.value().message).done);
-  EXPECT_TRUE(client_.is_open);
+  EXPECT_TRUE(is_open_to(owner_));
 }
 
 }  // namespace

@@ -51,42 +51,39 @@ class FetchWaitTest : public SharingTest {
     return import.id;
   }
 
+  /// No message of a pause closes the gate to the owner.
+  bool is_open_to(const Node& owner) {
+    return context_.peer_table.of(owner.id, "").state == PeerTable::State::active;
+  }
+
   Node silent_;
   std::unique_ptr<Sharing> sharing_ =
       std::make_unique<Sharing>(context_, [] { return std::string(); });
 };
 
-/// Counts what happens to its gate. A revoke waits in quiesce_for_peer() while `holds`, and is
-/// refused if an import waits.
+/// A revoke waits in quiesce_for_peer() while `holds`, and is refused if an import waits.
 class GateClient : public IdleClient {
  public:
-  void close_for_peer(const InstanceId&, const std::string&, const Scope&) override {
-    is_open = false;
-  }
-  bool close_if_shared(const InstanceId&, const std::string&, const Scope&) override {
-    is_open = false;
-    return false;
-  }
+  explicit GateClient(PeerTable& peers) : peers_(peers) {}
   Status quiesce_for_peer(const Scope&, Deadline) override {
     is_quiet = true;
-    EXPECT_TRUE(eventually([this] { return !holds || waiting > 0; }));
+    EXPECT_TRUE(eventually([this] { return !holds || import_waits(); }));
     if (holds) return make_error(ErrorKind::misuse, 0, "an import waits");
     if (is_busy) return make_error(ErrorKind::timeout, 0, "work does not end");
     return ok_status();
   }
-  void reopen_for_peer(const InstanceId&) override {
-    is_open = true;
-    ++reopened;
+  void reopen_for_peer() override { ++reopened; }
+  bool import_waits() {
+    MutexLock lock(peers_.mutex);
+    const std::string owner = peers_.awaited_owner();
+    EXPECT_TRUE(owner.empty() || owner == "process 4711") << owner;
+    return !owner.empty();
   }
-  bool uses_imports_at_once() const override { return uses_at_once; }
-  void import_waits(const std::string& owner, bool waits) override {
-    EXPECT_EQ(owner, "process 4711");
-    waiting += waits ? 1 : -1;
-  }
-  bool aborts_imports(const InstanceId&, Deadline::Clock::time_point) override { return gives_up; }
-  std::atomic<bool> is_open = true, holds = false, is_quiet = false, is_busy = false,
-                    uses_at_once = false, gives_up = false;
-  std::atomic<int> reopened = 0, waiting = 0;
+  std::atomic<bool> holds = false, is_quiet = false, is_busy = false;
+  std::atomic<int> reopened = 0;
+
+ private:
+  PeerTable& peers_;
 };
 
 /// The owner answers a fetch with memory that it is still filling.
@@ -110,7 +107,7 @@ class EarlyImportTest : public FetchWaitTest {
   std::future<DriverResult> import() {
     auto result = begin_import();
     EXPECT_TRUE(owner_.recorder.wait_seen(1));
-    EXPECT_TRUE(eventually([this] { return !client_.is_open; }));
+    EXPECT_TRUE(eventually([this] { return !is_open(); }));
     return result;
   }
   Result<Received> tell(Message message) {
@@ -130,15 +127,15 @@ class EarlyImportTest : public FetchWaitTest {
     EXPECT_FALSE(is_revoked(tell(Revoke{10000, {""}, {}, {}})));
     client_.holds = false;
     EXPECT_FALSE(is_done(imported)) << "the owner has not restored it";
-    EXPECT_FALSE(client_.is_open);
+    EXPECT_FALSE(is_open());
   }
   /// The owner's pause has failed, and it restores the memory.
   void expect_success_when_restored(std::future<DriverResult>& imported) {
     EXPECT_TRUE(restore(/*last=*/true, /*series=*/2).ok());
     EXPECT_EQ(imported.get(), driver_result::kSuccess);
     EXPECT_EQ(state(), BackingState::mapped);
-    EXPECT_TRUE(client_.is_open);
-    EXPECT_EQ(client_.waiting, 0);
+    EXPECT_TRUE(is_open());
+    EXPECT_FALSE(client_.import_waits());
   }
   static bool is_done(std::future<DriverResult>& result) {
     return result.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready;
@@ -154,7 +151,9 @@ class EarlyImportTest : public FetchWaitTest {
     return registry_.backings().begin()->second.state;
   }
 
-  GateClient client_;
+  bool is_open() { return is_open_to(owner_); }
+
+  GateClient client_{context_.peer_table};
   std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::filling;
   /// The end of a restore precedes the answer.
   std::atomic<bool> ends_restore_ = false;

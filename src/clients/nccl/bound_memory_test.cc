@@ -26,7 +26,8 @@ class BoundMemory : public testing::Test {
   static constexpr size_t kBytes = size_t{2} << 20;
   Driver driver_{};
   Registry registry_;
-  NcclClient nccl_{driver_, registry_, {}};
+  PeerTable peers_;
+  NcclClient nccl_{driver_, registry_, peers_, {}};
 };
 
 // Members of a nameless communicator cannot be asked to stop their work.

@@ -26,8 +26,8 @@ class ImportWaitsTest : public FetchWaitTest {
     context_.gate_timeout_ms = kPatienceMs;
     nccl_.gate.add_communicator(kWorld, kWorldId);
     nccl_.gate.add_communicator(kOther, kOtherId);
-    nccl_.members.note(owner_.id, {kWorldId});
-    nccl_.members.note(third_.id, {kOtherId});
+    context_.peer_table.members.note(owner_.id, {kWorldId});
+    context_.peer_table.members.note(third_.id, {kOtherId});
     g_abort = [](Comm) { return ncclSuccess; };
     g_nccl_copies[kCopy].real[static_cast<size_t>(NcclFunction::ncclCommAbort)] =
         reinterpret_cast<void*>(&abort_of_nccl);
@@ -63,6 +63,9 @@ class ImportWaitsTest : public FetchWaitTest {
                               descriptor(), patience())
                     .ok());
   }
+  bool aborts(const Node& owner, AbortedScopes::Time began) {
+    return context_.peer_table.aborts_imports(owner.id, began, nccl_.scope());
+  }
   bool waits() { return !nccl_.gate.refuse_if_import_waits("").ok(); }
   static int abort(Comm communicator) {
     const void* const door = door_of(kCopy, NcclFunction::ncclCommAbort);
@@ -81,7 +84,7 @@ class ImportWaitsTest : public FetchWaitTest {
   static constexpr const char* kWaits =
       ", and NCCL waits to import memory of process 4711, which is paused: resume that process "
       "first";
-  NcclClient nccl_{driver_, registry_, {}};
+  NcclClient nccl_{driver_, registry_, context_.peer_table, {}};
   HookContext hooks_;
   std::atomic<int> fetches_ = 0;
   Node owner_{NodeOptions(),
@@ -187,9 +190,9 @@ TEST_F(ImportWaitsTest, ThatBeganBeforeAnAbortEndsAfterIt) {
 
   EXPECT_EQ(abort(kWorld), ncclSuccess);
 
-  EXPECT_TRUE(nccl_.aborts_imports(owner_.id, before));
-  EXPECT_FALSE(nccl_.aborts_imports(owner_.id, Deadline::Clock::now()));
-  EXPECT_FALSE(nccl_.aborts_imports(third_.id, before)) << "it is in another communicator";
+  EXPECT_TRUE(aborts(owner_, before));
+  EXPECT_FALSE(aborts(owner_, Deadline::Clock::now()));
+  EXPECT_FALSE(aborts(third_, before)) << "it is in another communicator";
 }
 
 TEST_F(ImportWaitsTest, GoesOnWhenACommunicatorWithoutTheOwnerIsAborted) {

@@ -114,7 +114,7 @@ class ImportsTest : public SharingTest {
 
   static constexpr uint32_t kTimeoutMs = 10000, kShortMs = 200;
   static constexpr BackingId kBacking = 5;
-  NcclClient nccl_{driver_, registry_, {}};
+  NcclClient nccl_{driver_, registry_, context_.peer_table, {}};
   const ncclComm_t kCommunicator = reinterpret_cast<ncclComm_t>(&nccl_);
   static constexpr pid_t kOwnerPid = 4711;
   std::unique_ptr<Sharing> sharing_ =
@@ -247,7 +247,7 @@ TEST_F(ImportsTest, OwnerThatEndedWhileWeWereAwayClosesItsGatesForEver) {
 
 TEST_F(ImportsTest, OwnerThatEndedClosesNoGateThatItIsKnownToHaveNoPartIn) {
   set_state(BackingState::dropped);
-  nccl_.members.note(owner_.instance, {communicator_from_bytes("other", 5)});
+  context_.peer_table.members.note(owner_.instance, {communicator_from_bytes("other", 5)});
 
   EXPECT_TRUE(imports().fetch({import_}, patience()).ok());
 

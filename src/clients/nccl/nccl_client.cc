@@ -12,10 +12,12 @@
 namespace amem {
 namespace {
 
-// A process that shares memory may be a member of a nameless communicator.
-Scope and_nameless(Scope scope) {
-  scope.push_back(kNameless);
-  return scope;
+/// An error unless amem sees all calls of NCCL. Patches images that were loaded or bound since the
+/// last scan.
+Status check_images() {
+  const std::string refusal = nccl_refusal();
+  if (refusal.empty()) return ok_status();
+  return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
 }
 
 }  // namespace
@@ -32,9 +34,12 @@ int NcclClient::tell_observer(const void* communicator, bool has_ended) {
   if (observer == nullptr) return ncclSuccess;
   const CommunicatorId id = gate.id_of(communicator);
   const bool is_in_group = gate.caller_is_inside();
-  amemNcclCall_t call{
-      communicator, "", members.ranks_of(id), is_in_group, !is_in_group && captures.take_captured(),
-      has_ended};
+  amemNcclCall_t call{communicator,
+                      "",
+                      peers.members.members_of(id),
+                      is_in_group,
+                      !is_in_group && captures.take_captured(),
+                      has_ended};
   if (id != kNameless) id.hex().copy(call.id, sizeof call.id - 1);
   const CallGate::WaitingCalls waiting(gate);
   return observer(&call);
@@ -44,9 +49,9 @@ void NcclClient::communicator_ends(ncclComm_t communicator) {
   async_communicators.forget(communicator);
   derived_.forget(communicator);
   (void)tell_observer(communicator, true);
-  CommunicatorIds needed = gate.communicator_ids(), aborted = aborted_.since({});
+  CommunicatorIds needed = gate.communicator_ids(), aborted = peers.aborted.since({});
   needed.insert(needed.end(), aborted.begin(), aborted.end());
-  members.keep(needed);
+  peers.members.keep(needed);
 }
 
 int NcclClient::abort_communicator(ncclComm_t communicator, Exchange& exchange,
@@ -54,23 +59,13 @@ int NcclClient::abort_communicator(ncclComm_t communicator, Exchange& exchange,
   if (communicator == nullptr) return real();
   const CommunicatorId id = gate.id_of(communicator);
   // No import is running that began before their end.
-  if (imports_running == 0) aborted_.forget_ended();
-  aborted_.begin(id);
+  if (imports_running == 0) peers.aborted.forget_ended();
+  peers.aborted.begin(id);
   exchange.wake_imports();
   communicator_ends(communicator);
   const int result = real();
-  aborted_.end(id);
+  peers.aborted.end(id);
   return result;
-}
-
-bool NcclClient::aborts_imports(const InstanceId& owner, Deadline::Clock::time_point began) {
-  const CommunicatorIds aborted = aborted_.since(began);
-  if (aborted.empty()) return false;
-  CommunicatorIds ours = gate.communicator_ids();
-  ours.insert(ours.end(), aborted.begin(), aborted.end());
-  const CommunicatorIds its = members.may_include(owner, ours).ids;
-  return std::any_of(aborted.begin(), aborted.end(),
-                     [&](const CommunicatorId& id) { return contains(its, id); });
 }
 
 Status NcclClient::check_capture() {
@@ -113,6 +108,13 @@ Status NcclClient::check_pause() {
     return make_error(
         ErrorKind::misuse, 0,
         "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
+  AMEM_TRY(check_images());
+  if (gate.has_ungated_work())
+    return make_error(
+        ErrorKind::unsupported, 0,
+        "NCCL work was started by a call that does not pass amem's gate: by a function that this "
+        "version of amem does not know, or by a function pointer from before amem was loaded; such "
+        "work cannot be waited for");
   AMEM_TRY(check_capture());
   AMEM_TRY(check_proxy_copies());
   if (!has_memory() && gate.communicator_count() > 0)
@@ -125,10 +127,8 @@ Status NcclClient::check_pause() {
 
 Status NcclClient::quiesce(Deadline deadline) {
   gate.close_process("this process is paused; call ncclResume() first");
-  // Calls of images that were loaded or bound in the meantime bypass the gate until these are
-  // patched.
-  if (const std::string refusal = nccl_refusal(); !refusal.empty())
-    return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
+  // Calls of other images bypass the gate until these are patched.
+  AMEM_TRY(check_images());
   AMEM_TRY(gate.wait_until_outside(nullptr, deadline));
   AMEM_TRY(async_communicators.wait_until_settled(nullptr, deadline));
   AMEM_TRY(check_ungated());
@@ -151,21 +151,11 @@ void NcclClient::make_all_bound_memory_persistent() {
   }
 }
 
-void NcclClient::close_for_peer(const InstanceId& peer, const std::string& text,
-                                const Scope& scope) {
-  gate.member_paused(peer, text, and_nameless(scope));
-}
-
-bool NcclClient::close_if_shared(const InstanceId& peer, const std::string& text,
-                                 const Scope& scope) {
-  const bool is_member = gate.knows_any(scope);
-  gate.member_paused(peer, text, is_member ? and_nameless(scope) : scope);
-  return is_member;
-}
-
 Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {
   AMEM_TRY(check_proxy_copies());
-  const Scope waited_for = and_nameless(scope);
+  // A process that shares memory may be a member of a nameless communicator.
+  Scope waited_for = scope;
+  waited_for.push_back(kNameless);
   AMEM_TRY(gate.wait_until_outside(&waited_for, deadline));
   AMEM_TRY(check_ungated());
   return async_communicators.wait_until_settled(&waited_for, deadline);
@@ -187,11 +177,6 @@ void NcclClient::leave_launch(const void*) {
 void NcclClient::note_captured(const void* graph) {
   for (const void* const communicator : gate.communicators_of_caller())
     captured_graphs().captured(graph, {this, communicator});
-}
-
-void NcclClient::peer_lost(const InstanceId& peer, const std::string& text) {
-  Membership::Communicators its = members.may_include(peer, gate.communicator_ids());
-  gate.member_lost(peer, text, std::move(its.ids), its.is_guess);
 }
 
 }  // namespace amem

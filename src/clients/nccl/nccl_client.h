@@ -8,12 +8,11 @@
 #include "amem.h"
 #include "clients/graphs/captured_graphs.h"
 #include "clients/nccl/buffer_contents.h"
-#include "clients/nccl/gate/aborted_communicators.h"
 #include "clients/nccl/gate/async_communicators.h"
 #include "clients/nccl/gate/call_gate.h"
 #include "clients/nccl/gate/capture_watch.h"
 #include "clients/nccl/gate/communicator_id.h"
-#include "clients/nccl/gate/membership.h"
+#include "engine/session.h"
 #include "memory/client.h"
 #include "memory/registry.h"
 #include "sharing/exchange.h"
@@ -32,18 +31,23 @@ class NcclClient final : public Client, public GraphGate {
     /// Makes this process reachable for peers. Called before a communicator is created.
     std::function<void()> meet_peers;
     /// For CallGate.
-    std::function<Status()> resume;
     std::function<void(const InstanceId&)> request_resume;
   };
 
-  NcclClient(const Driver& driver, Registry& registry, Settings its_settings)
-      : settings(std::move(its_settings)), driver_(driver), registry_(registry) {}
+  NcclClient(const Driver& driver, Registry& registry, PeerTable& its_peers, Settings its_settings)
+      : Client(PeerGate::imports),
+        settings(std::move(its_settings)),
+        peers(its_peers),
+        driver_(driver),
+        registry_(registry) {}
 
   const Settings settings;
-  CallGate gate{settings.resume, settings.request_resume};
+  PeerTable& peers;
+  /// Set before the first call; resumes the memory of NCCL for calls.
+  Session* session = nullptr;
+  CallGate gate{peers, [this] { return session->resume({{kNcclTag}}); }, settings.request_resume};
   CaptureWatch captures{gate};
   AsyncCommunicators async_communicators{gate};
-  Membership members;
   std::atomic<int> imports_running{0};  ///< calls of cuMemImportFromShareableHandle
 
   /// NCCL has returned ncclInProgress, or may have.
@@ -67,8 +71,6 @@ class NcclClient final : public Client, public GraphGate {
 
   bool owns(const Tag& tag) const override { return tag == kNcclTag; }
   Tags tags() const override { return {kNcclTag}; }
-  /// A paused process is in no call of NCCL for which others would wait.
-  bool uses_imports_at_once() const override { return true; }
   std::vector<Piece> live_ranges(const Allocation& allocation) const override {
     return amem::live_ranges(allocation, settings.headers_only);
   }
@@ -76,23 +78,9 @@ class NcclClient final : public Client, public GraphGate {
   Status quiesce(Deadline deadline) override;
   void reopen() override { gate.open_process(); }
   Scope scope() override { return gate.communicator_ids(); }
-  void forget_scopes(const Scope& own) override { members.forget(own); }
-  void note_scope(const InstanceId& peer, const Scope& its) override { members.note(peer, its); }
-
-  void close_for_peer(const InstanceId& peer, const std::string& text, const Scope& scope) override;
-  bool close_if_shared(const InstanceId& peer, const std::string& text,
-                       const Scope& scope) override;
   Status quiesce_for_peer(const Scope& scope, Deadline deadline) override;
-  void import_waits(const std::string& owner, bool waits) override {
-    gate.import_waits(owner, waits);
-  }
-  bool aborts_imports(const InstanceId& owner, Deadline::Clock::time_point began) override;
-  void peer_waits() override { gate.resume_for_peer(); }
-  void reopen_for_peer(const InstanceId& peer) override { gate.member_resumed(peer); }
-  void peer_ended(const InstanceId& peer, const std::string& text) override {
-    gate.member_ended(peer, text);
-  }
-  void peer_lost(const InstanceId& peer, const std::string& text) override;
+  void reopen_for_peer() override { gate.read_peers(); }
+  void resume_for_peer() override { gate.resume_for_peer(); }
 
   // --- GraphGate; the objects are communicators
 
@@ -111,7 +99,6 @@ class NcclClient final : public Client, public GraphGate {
   const Driver& driver_;
   Registry& registry_;
   DerivedCommunicators derived_;
-  AbortedCommunicators aborted_;
 };
 
 }  // namespace amem

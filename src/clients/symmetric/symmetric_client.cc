@@ -48,28 +48,28 @@ Result<const void*> SymmetricClient::create_set(MemorySet memory) {
   set.ended.clear();
   const void* id = nullptr;
   {
-    MutexLock lock(mutex_);
+    MutexLock lock(peers_.mutex);
     id = reinterpret_cast<const void*>(++last_id_);
     sets_[id] = std::move(set);
   }
-  // From now on, peer_ended() finds the set. An owner may have ended before.
+  // From now on, reopen_for_peer() finds the set. An owner may have ended before.
   const Result<Set> now = look_up(std::move(memory));
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   if (now.ok() && !now.value().ended.empty()) fail(*find(id), now.value().ended);
   return id;
 }
 
 Status SymmetricClient::destroy_set(const void* set, Deadline deadline) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   Set* const found = find(set);
   if (found == nullptr || found->is_ending) return no_set();
   found->is_ending = true;
-  changed_.notify_all();
+  peers_.changed.notify_all();
   Status ended = wait_for_calls(deadline, [&](const Set& other) { return &other == found; });
   if (ended.ok()) {
-    mutex_.unlock();
+    peers_.mutex.unlock();
     ended = devices_.drain(found->devices, deadline);
-    mutex_.lock();
+    peers_.mutex.lock();
   }
   found->is_ending = false;
   if (ended.ok()) sets_.erase(set);
@@ -83,29 +83,31 @@ SymmetricClient::Set* SymmetricClient::find(const void* set) {
 
 template <typename Predicate>
 Status SymmetricClient::wait_for_calls(Deadline deadline, Predicate predicate) {
-  const auto is_inside = [&](const auto& entry) AMEM_REQUIRES(mutex_) {
+  const auto is_inside = [&](const auto& entry) AMEM_REQUIRES(peers_.mutex) {
     return entry.second.calls_inside > 0 && predicate(entry.second);
   };
-  const auto all_outside = [&]() AMEM_REQUIRES(mutex_) {
+  const auto all_outside = [&]() AMEM_REQUIRES(peers_.mutex) {
     return std::none_of(sets_.begin(), sets_.end(), is_inside);
   };
-  if (changed_.wait_until(mutex_, deadline, all_outside)) return ok_status();
+  if (peers_.changed.wait_until(peers_.mutex, deadline, all_outside)) return ok_status();
   return make_error(ErrorKind::timeout, 0, "a call on symmetric memory does not return");
 }
 
 const std::string* SymmetricClient::paused_peer(const Set& set) const {
-  for (const auto& [process, text] : paused_peers_)
-    if (set.owners.contains(process)) return &text;
+  for (const InstanceId& owner : set.owners)
+    if (const PeerTable::Peer* const known = peers_.find(owner, kSymmetricTag);
+        known != nullptr && known->is_away())
+      return &known->text;
   return nullptr;
 }
 
 Status SymmetricClient::enter(const void* set, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   Set* found = nullptr;
   const char* why = nullptr;
   std::string waited_for;
-  const auto is_decided = [&]() AMEM_REQUIRES(mutex_) {
+  const auto is_decided = [&]() AMEM_REQUIRES(peers_.mutex) {
     found = find(set);
     if (found == nullptr || found->is_ending || is_paused_ || !found->ended.empty()) return true;
     why = failure_of(found->of.user);
@@ -117,7 +119,7 @@ Status SymmetricClient::enter(const void* set, long timeout_ms) {
   const auto notice = [&] {
     AMEM_LOG(warn, -1, "a call on symmetric memory waits: %s", waited_for.c_str());
   };
-  if (!changed_.wait_until(mutex_, deadline, is_decided, notice))
+  if (!peers_.changed.wait_until(peers_.mutex, deadline, is_decided, notice))
     return make_error(ErrorKind::timeout, 0, "%s, and did not resume within %ld ms",
                       waited_for.c_str(), timeout_ms);
   if (found == nullptr) return no_set();
@@ -134,10 +136,10 @@ Status SymmetricClient::enter(const void* set, long timeout_ms) {
 }
 
 Status SymmetricClient::leave(const void* set) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   Set* const found = find(set);
   if (found == nullptr || found->calls_inside == 0) return no_set();
-  if (--found->calls_inside == 0) changed_.notify_all();
+  if (--found->calls_inside == 0) peers_.changed.notify_all();
   return ok_status();
 }
 
@@ -163,7 +165,7 @@ std::vector<Piece> SymmetricClient::live_ranges(const Allocation& allocation) co
   std::vector<Piece> live = Client::live_ranges(allocation);
   if (live.empty() || allocation.mappings.empty()) return live;
   size_t kept = 0;
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   for (const auto& [id, set] : sets_)
     for (const AddressRange& range : set.of.ranges)
       if (range.address == allocation.mappings.front()) kept = std::max(kept, range.size_bytes);
@@ -172,40 +174,34 @@ std::vector<Piece> SymmetricClient::live_ranges(const Allocation& allocation) co
 }
 
 Status SymmetricClient::quiesce(Deadline deadline) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   is_paused_ = true;
-  changed_.notify_all();
+  peers_.changed.notify_all();
   return wait_for_calls(deadline, [](const Set&) { return true; });
 }
 
 void SymmetricClient::reopen() {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   is_paused_ = false;
 }
 
-void SymmetricClient::close_for_peer(const InstanceId& peer, const std::string& text,
-                                     const Scope& /*scope*/) {
-  MutexLock lock(mutex_);
-  paused_peers_[peer] = text;
-}
-
 Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadline) {
-  MutexLock lock(mutex_);
-  return wait_for_calls(
-      deadline, [&](const Set& set) AMEM_REQUIRES(mutex_) { return paused_peer(set) != nullptr; });
+  MutexLock lock(peers_.mutex);
+  return wait_for_calls(deadline, [&](const Set& set) AMEM_REQUIRES(peers_.mutex) {
+    return paused_peer(set) != nullptr;
+  });
 }
 
-void SymmetricClient::reopen_for_peer(const InstanceId& peer) {
-  MutexLock lock(mutex_);
-  if (paused_peers_.erase(peer) > 0) changed_.notify_all();
-}
-
-void SymmetricClient::peer_ended(const InstanceId& peer, const std::string& text) {
-  MutexLock lock(mutex_);
-  paused_peers_.erase(peer);
+void SymmetricClient::reopen_for_peer() {
+  MutexLock lock(peers_.mutex);
   for (auto& [id, set] : sets_)
-    if (set.owners.contains(peer)) fail(set, text);
-  changed_.notify_all();
+    for (const InstanceId& owner : set.owners)
+      if (const PeerTable::Peer* const known = peers_.find(owner, kSymmetricTag);
+          known != nullptr && known->state == PeerTable::State::ended)
+        fail(set, known->text);
+  // A set that is created later looks at its allocations.
+  peers_.forget_ended(kSymmetricTag, [](const PeerTable::Peer&) { return false; });
+  peers_.changed.notify_all();
 }
 
 void SymmetricClient::fail(Set& set, const std::string& text) {
@@ -213,10 +209,6 @@ void SymmetricClient::fail(Set& set, const std::string& text) {
   set.ended = text;
   const amemMemorySetUser_t& user = set.of.user;
   if (user.peer_ended != nullptr) user.peer_ended(user.context, text.c_str());
-}
-
-void SymmetricClient::peer_lost(const InstanceId& peer, const std::string& text) {
-  peer_ended(peer, text);
 }
 
 Status SymmetricClient::enter_launch(const char* /*call*/, const void* set, bool may_wait) {

@@ -12,6 +12,7 @@
 #include "driver/device_threads.h"
 #include "memory/client.h"
 #include "memory/registry.h"
+#include "sharing/peer_table.h"
 
 namespace amem {
 
@@ -32,12 +33,16 @@ struct MemorySet {
 /// on a set passes enter(). It fails while this process is paused and waits while a peer is that
 /// owns memory of the set. So does the launch of a graph into which calls on sets were captured.
 ///
-/// Thread-safe. The functions of Client are called with the registry's mutex or without; no
-/// function takes it with the mutex of this class.
+/// Thread-safe, with the mutex of the PeerTable. The functions of Client are called with the
+/// registry's mutex or without; no function takes it with this mutex.
 class SymmetricClient final : public Client, public GraphGate {
  public:
-  SymmetricClient(Registry& registry, DeviceThreads& devices, long launch_timeout_ms)
-      : launch_timeout_ms_(launch_timeout_ms), registry_(registry), devices_(devices) {}
+  SymmetricClient(Registry& registry, DeviceThreads& devices, PeerTable& peers,
+                  long launch_timeout_ms)
+      : launch_timeout_ms_(launch_timeout_ms),
+        registry_(registry),
+        devices_(devices),
+        peers_(peers) {}
 
   // --- Sets
 
@@ -66,11 +71,9 @@ class SymmetricClient final : public Client, public GraphGate {
   std::vector<Piece> live_ranges(const Allocation& allocation) const override;
   Status quiesce(Deadline deadline) override;
   void reopen() override;
-  void close_for_peer(const InstanceId& peer, const std::string& text, const Scope&) override;
   Status quiesce_for_peer(const Scope&, Deadline deadline) override;
-  void reopen_for_peer(const InstanceId& peer) override;
-  void peer_ended(const InstanceId& peer, const std::string& text) override;
-  void peer_lost(const InstanceId& peer, const std::string& text) override;
+  /// Sets of a peer that has ended fail.
+  void reopen_for_peer() override;
 
   // --- GraphGate; the objects are sets
 
@@ -89,23 +92,21 @@ class SymmetricClient final : public Client, public GraphGate {
   /// Finds the owners, the one that has ended, and the devices. Errors: as create_set().
   Result<Set> look_up(MemorySet memory);
   /// A text about a peer of the set that is paused; nullptr if there is none.
-  const std::string* paused_peer(const Set& set) const AMEM_REQUIRES(mutex_);
+  const std::string* paused_peer(const Set& set) const AMEM_REQUIRES(peers_.mutex);
   /// nullptr if there is none.
-  Set* find(const void* set) AMEM_REQUIRES(mutex_);
+  Set* find(const void* set) AMEM_REQUIRES(peers_.mutex);
   /// Waits until no call is inside a set for which `predicate` is true. Errors: timeout.
   template <typename Predicate>
-  Status wait_for_calls(Deadline deadline, Predicate predicate) AMEM_REQUIRES(mutex_);
+  Status wait_for_calls(Deadline deadline, Predicate predicate) AMEM_REQUIRES(peers_.mutex);
   static void fail(Set& set, const std::string& text);
 
   const long launch_timeout_ms_;
   Registry& registry_;
   DeviceThreads& devices_;
-  mutable Mutex mutex_;
-  Condition changed_;
-  bool is_paused_ AMEM_GUARDED_BY(mutex_) = false;
-  uintptr_t last_id_ AMEM_GUARDED_BY(mutex_) = 0;
-  std::map<const void*, Set> sets_ AMEM_GUARDED_BY(mutex_);
-  std::map<InstanceId, std::string> paused_peers_ AMEM_GUARDED_BY(mutex_);
+  PeerTable& peers_;
+  bool is_paused_ AMEM_GUARDED_BY(peers_.mutex) = false;
+  uintptr_t last_id_ AMEM_GUARDED_BY(peers_.mutex) = 0;
+  std::map<const void*, Set> sets_ AMEM_GUARDED_BY(peers_.mutex);
 };
 
 }  // namespace amem

@@ -42,13 +42,22 @@ class SymmetricClientTest : public testing::Test {
       if (each.is_import && each.origin.owner == owner) each.owner_has_ended = true;
   }
 
+  uint64_t pause(const InstanceId& peer) {
+    return peers_.pause(peer, {kSymmetricTag}, "process 7 is paused", {}, true)[kSymmetricTag];
+  }
+  void end(const InstanceId& peer, const std::string& text) {
+    peers_.end(peer, text, {kSymmetricTag});
+    client_.reopen_for_peer();
+  }
+
   static constexpr long kLongMs = 20000;
   static constexpr std::chrono::milliseconds kLongerThanNotice{kNoticeMs + 100};
   Registry registry_;
   Driver driver_;
   ExitFlag exiting_;
   DeviceThreads devices_{driver_, exiting_};
-  SymmetricClient client_{registry_, devices_, kLongMs};
+  PeerTable peers_;
+  SymmetricClient client_{registry_, devices_, peers_, kLongMs};
   std::string ended_;
   const char* failure_ = nullptr;
 
@@ -103,8 +112,8 @@ TEST_F(SymmetricClientTest, SetsSayWhichBytesSurvive) {
 TEST_F(SymmetricClientTest, SetOfAPeerThatEndsFails) {
   const void* const set = set_of_peer();
   EXPECT_TRUE(client_.enter(set_of({{kOfOther, 1}}), 0).ok());
-  client_.peer_ended(kPeer, "process 7, has ended");
-  client_.peer_ended(kPeer, "again");
+  end(kPeer, "process 7, has ended");
+  end(kPeer, "again");
   EXPECT_EQ(ended_, "process 7, has ended") << "its kernels would wait";
   EXPECT_EQ(client_.enter(set, 0).error().message, "an owner of the memory, process 7, has ended");
 }
@@ -112,7 +121,7 @@ TEST_F(SymmetricClientTest, SetOfAPeerThatEndsFails) {
 // Its end was reported after its memory had been opened, before there was a set.
 TEST_F(SymmetricClientTest, SetOfAPeerThatHasEndedFails) {
   note_end_of(kPeer);
-  client_.peer_ended(kPeer, "process 7, has ended");
+  end(kPeer, "process 7, has ended");
   EXPECT_TRUE(client_.enter(set_of({{kOfOther, 1}}), 0).ok());
   EXPECT_EQ(ended_, "");
   const void* const set = set_of({{kOwn, 1}, {kOfPeer, 1}});
@@ -123,10 +132,10 @@ TEST_F(SymmetricClientTest, SetOfAPeerThatHasEndedFails) {
 TEST_F(SymmetricClientTest, FailureOfTheUserRefusesCallsWhileItLasts) {
   const void* const set = set_of_peer();
   failure_ = "an earlier call has failed";
-  client_.close_for_peer(kPeer, "process 7 is paused", {});
+  const uint64_t notice = pause(kPeer);
   EXPECT_EQ(client_.enter_launch("cuGraphLaunch", set, true).error().message, failure_)
       << "at once: it does not wait for the peer";
-  client_.reopen_for_peer(kPeer);
+  EXPECT_TRUE(peers_.reopen(kPeer, kSymmetricTag, notice));
   failure_ = nullptr;
   EXPECT_TRUE(client_.enter(set, 0).ok());
 }
@@ -142,7 +151,7 @@ TEST_F(SymmetricClientTest, NameOfADestroyedSetIsNeverThatOfAnother) {
 TEST_F(SymmetricClientTest, SetThatEndsWaitsForTheCallInsideAndFailsThoseThatWait) {
   const void* const set = set_of_peer();
   ASSERT_TRUE(client_.enter(set, 0).ok());
-  client_.close_for_peer(kPeer, "process 7 is paused", {});
+  (void)pause(kPeer);
   auto waiting = std::async(std::launch::async, [&] { return client_.enter(set, kLongMs); });
   // Until its notice it would look again by itself.
   EXPECT_EQ(waiting.wait_for(kLongerThanNotice), std::future_status::timeout);

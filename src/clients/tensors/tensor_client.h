@@ -27,7 +27,8 @@ class TensorClient final : public Client {
  public:
   TensorClient(const Driver& driver, Registry& registry, DeviceThreads& devices, Exchange& exchange,
                long timeout_ms)
-      : driver_(driver),
+      : Client(PeerGate::none),
+        driver_(driver),
         registry_(registry),
         devices_(devices),
         exchange_(exchange),
@@ -98,7 +99,6 @@ class TensorClient final : public Client {
 
   // Client.
   bool owns(const Tag& tag) const override;
-  bool has_gate() const override { return false; }
   Tags tags() const override;
   std::vector<Piece> live_ranges(const Allocation& allocation) const override;
 

@@ -87,7 +87,8 @@ class WorkInTheBackground : public testing::Test {
   static inline Comm const kChild = reinterpret_cast<Comm>(0x2000);
   Driver driver_{};
   Registry registry_;
-  NcclClient client_{driver_, registry_, {}};
+  PeerTable peers_;
+  NcclClient client_{driver_, registry_, peers_, {}};
   HookContext context_;
 };
 

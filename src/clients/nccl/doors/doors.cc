@@ -115,7 +115,7 @@ AMEM_DOOR(ncclCommInitAll, (Comm * comms, int devices, const int* list), (comms,
     if ((result != ncclSuccess && result != ncclInProgress) || comms == nullptr) return result;
     // All ranks are in this process, so any unique identity is sufficient.
     const InstanceId unique = random_instance_id();
-    client->members.add(CommunicatorId{unique.bits}, devices);
+    client->peers.members.add(CommunicatorId{unique.bits}, devices);
     for (int i = 0; i < devices; ++i) {
       client->gate.add_communicator(comms[i], CommunicatorId{unique.bits});
       add_async(*client, kCopy, comms[i]);

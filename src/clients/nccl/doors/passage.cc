@@ -32,7 +32,7 @@ void add_member_count(NcclClient& client, int copy, Comm comm, const Communicato
                           ? real_function<int(Comm, int*)>(copy, NcclFunction::ncclCommCount)
                           : nullptr;
   int ranks = -1;
-  if (count != nullptr && count(comm, &ranks) == ncclSuccess) client.members.add(id, ranks);
+  if (count != nullptr && count(comm, &ranks) == ncclSuccess) client.peers.members.add(id, ranks);
 }
 
 }  // namespace

@@ -76,7 +76,8 @@ class Hooks : public testing::Test {
   static constexpr DeviceAddress kAddress = 0x10000000;
   Driver driver_;
   Registry registry_;
-  CallGate gate_;
+  PeerTable peers_;
+  CallGate gate_{peers_};
   CaptureWatch captures_{gate_};
   NoExchange exchange_;
   HookContext context_;

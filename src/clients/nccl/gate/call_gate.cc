@@ -12,13 +12,20 @@
 
 #include "base/log.h"
 #include "base/thread_value.h"
+#include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/gate/communicator_id.h"
-#include "memory/client.h"
 
 namespace amem {
 namespace {
 
 constexpr int kGraceMs = 200;
+
+/// Calls that leave the gate notify while such an object exists.
+struct Awaiting {
+  std::atomic<int>& count;
+  explicit Awaiting(std::atomic<int>& its_count) : count(its_count) { ++count; }
+  ~Awaiting() { --count; }
+};
 
 /// Gives the record of a thread back when the thread ends, which may be inside a group.
 struct Owner {
@@ -56,7 +63,7 @@ CommunicatorId CallGate::name_of(const void* communicator) {
   return known == known_.end() ? kNameless : known->second;
 }
 
-bool CallGate::knows_any_locked(const CommunicatorIds& ids) {
+bool CallGate::knows_any(const CommunicatorIds& ids) {
   const auto is_ours = [&](const auto& known) {
     return known.second != kNameless && contains(ids, known.second);
   };
@@ -65,41 +72,72 @@ bool CallGate::knows_any_locked(const CommunicatorIds& ids) {
                      [&](const CommunicatorId& id) { return contains(ids, id); });
 }
 
-const CallGate::PausedMember* CallGate::paused_member(const void* communicator, bool ignore_ended) {
-  const PausedMember* found = nullptr;
-  for (const auto& [member, paused] : paused_members_) {
-    if (communicator == nullptr || !contains(paused.ids, name_of(communicator))) continue;
+const CallGate::Peer* CallGate::closed_by(const void* communicator, bool ignore_ended) {
+  const Peer* found = nullptr;
+  if (communicator == nullptr) return found;
+  const CommunicatorId id = name_of(communicator);
+  peers_.visit(kNcclTag, [&](const InstanceId&, const Peer& peer) {
+    if (!concerns(peer, id)) return;
     // If one has ended, waiting for the others is useless.
-    if (paused.has_ended ? !ignore_ended : found == nullptr) found = &paused;
-  }
+    if (peer.is_away() && found == nullptr) found = &peer;
+    if (peer.state == PeerTable::State::ended && !ignore_ended) found = &peer;
+  });
   return found;
 }
 
 void CallGate::request_resumes(const void* communicator) {
   if (!request_resume_) return;
-  for (const auto& [member, paused] : paused_members_)
-    if (!paused.has_ended && contains(paused.ids, name_of(communicator))) request_resume_(member);
+  const CommunicatorId id = name_of(communicator);
+  peers_.visit(kNcclTag, [&](const InstanceId& process, const Peer& peer) {
+    if (peer.is_away() && concerns(peer, id)) request_resume_(process);
+  });
+}
+
+void CallGate::read_peers_locked() {
+  bool is_shared = !unseen_.empty();  // communicators have to be recorded
+  peers_.visit(kNcclTag, [&](const InstanceId&, Peer& peer) AMEM_REQUIRES(peers_.mutex) {
+    peer.shares = peer.shares || knows_any(peer.scope);
+    is_shared = is_shared || peer.shares;
+  });
+  peers_.forget_ended(kNcclTag, [&](const Peer& peer) AMEM_REQUIRES(peers_.mutex) {
+    return std::any_of(known_.begin(), known_.end(),
+                       [&](const auto& known) { return concerns(peer, known.second); });
+  });
+  open_.clear();
+  if (is_shared)
+    for (const auto& [communicator, id] : known_)
+      if (closed_by(communicator, false) == nullptr) open_.add(communicator);
+  attention_.store(!process_closed_.empty() ? Attention::table
+                   : is_shared              ? Attention::object
+                                            : Attention::none,
+                   std::memory_order_release);
 }
 
 void CallGate::update() {
-  const bool any = !process_closed_.empty() || !paused_members_.empty() || !unseen_.empty();
-  attention_.store(any, std::memory_order_release);
-  fence_.heavy();
-  changed_.notify_all();
+  read_peers_locked();
+  peers_.changed.notify_all();
+}
+
+void CallGate::read_peers() {
+  MutexLock lock(peers_.mutex);
+  read_peers_locked();
 }
 
 void CallGate::tell_outside() {
-  MutexLock lock(mutex_);
-  changed_.notify_all();
+  MutexLock lock(peers_.mutex);
+  peers_.changed.notify_all();
 }
 
 std::unique_ptr<const Error> CallGate::enter_with_care(GateThread& thread, size_t before,
                                                        const char* call, const void* communicator,
                                                        long timeout_ms, bool ignore_ended) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
+  if (attention_ == Attention::table) read_peers_locked();
   Status let_in = wait_while_closed(thread, before, call, communicator, timeout_ms, ignore_ended);
   if (!let_in.ok()) return std::make_unique<const Error>(std::move(let_in.error()));
-  if (!unseen_.empty() && communicator != nullptr) known_.try_emplace(communicator, kNameless);
+  if (!unseen_.empty() && communicator != nullptr &&
+      known_.try_emplace(communicator, kNameless).second)
+    read_peers_locked();
   return nullptr;
 }
 
@@ -109,13 +147,13 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   const bool is_known = known_.contains(communicator);
   std::string whom;
   thread.step_back(before);
-  changed_.notify_all();
+  peers_.changed.notify_all();
   // A call that comes later resumes the process first: peers may wait for it as it does for them.
   bool waits_already = process_closed_.empty(), must_resume = false;
   bool requests = false, is_noticed = false;
   // Empty while the call has to wait.
-  const auto outcome = [&]() AMEM_REQUIRES(mutex_) -> std::optional<Status> {
-    const PausedMember* const paused = paused_member(communicator, ignore_ended);
+  const auto outcome = [&]() AMEM_REQUIRES(peers_.mutex) -> std::optional<Status> {
+    const Peer* const paused = closed_by(communicator, ignore_ended);
     // A group that is inside was let in as a whole; its end is what the closer waits for.
     if (!process_closed_.empty() && before == 0) {
       whom = process_closed_;
@@ -131,7 +169,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
                         call);
     if (paused == nullptr) return ok_status();
     whom = paused->text + (nameless || paused->is_guess ? " (if it is one)" : "");
-    if (!paused->has_ended) {
+    if (paused->is_away()) {
       if (std::exchange(requests, false)) request_resumes(communicator);
       return std::nullopt;
     }
@@ -147,9 +185,9 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
       waits_already = true;
     }
     requests = timeout_ms > 0;
-    changed_.wait_until(
-        mutex_, Deadline::after_ms(std::min<long>(kRequestAgainMs, deadline.left_ms())),
-        [&]() AMEM_REQUIRES(mutex_) { return (result = outcome()).has_value(); },
+    peers_.changed.wait_until(
+        peers_.mutex, Deadline::after_ms(std::min<long>(kRequestAgainMs, deadline.left_ms())),
+        [&]() AMEM_REQUIRES(peers_.mutex) { return (result = outcome()).has_value(); },
         [&] {
           if (!std::exchange(is_noticed, true))
             AMEM_LOG(warn, -1, "%s waits for a member of this communicator: %s%s", call,
@@ -167,9 +205,9 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
 
 Status CallGate::resume_for(const char* call) {
   AMEM_LOG(info, -1, "%s resumes the memory of NCCL", call);
-  mutex_.unlock();
+  peers_.mutex.unlock();
   Status resumed = resume_();
-  mutex_.lock();
+  peers_.mutex.lock();
   // A pause that this call has waited for may have been rolled back.
   if (resumed.ok() || process_closed_.empty()) return ok_status();
   return make_error(ErrorKind::misuse, 0, "%s: this process is paused and cannot be resumed: %s",
@@ -178,7 +216,7 @@ Status CallGate::resume_for(const char* call) {
 
 void CallGate::resume_for_peer() {
   {
-    MutexLock lock(mutex_);
+    MutexLock lock(peers_.mutex);
     if (!resumes_on_call_ || process_closed_.empty()) return;
   }
   AMEM_LOG(info, -1, "resumes the memory of NCCL for a waiting call of another process");
@@ -188,44 +226,46 @@ void CallGate::resume_for_peer() {
 }
 
 void CallGate::stay_outside_if_closed(GateThread& thread, size_t before) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   if (process_closed_.empty()) return;
   thread.step_back(before);
-  changed_.notify_all();
+  peers_.changed.notify_all();
 }
 
 void CallGate::add_communicator(const void* communicator, const CommunicatorId& id) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   known_[communicator] = id;
-}
-
-void CallGate::remove_communicator(const void* communicator) {
-  MutexLock lock(mutex_);
-  known_.erase(communicator);
-  forget_ended();
   update();
 }
 
-void CallGate::forget_ended() {
-  std::erase_if(paused_members_, [&](const auto& entry) AMEM_REQUIRES(mutex_) {
-    const auto is_its = [&](const auto& known) { return contains(entry.second.ids, known.second); };
-    return entry.second.has_ended && std::none_of(known_.begin(), known_.end(), is_its);
-  });
+void CallGate::remove_communicator(const void* communicator) {
+  MutexLock lock(peers_.mutex);
+  known_.erase(communicator);
+  update();
 }
 
 void CallGate::add_unseen(const CommunicatorId& id) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   unseen_.push_back(id);
   update();
 }
 
-bool CallGate::knows_any(const CommunicatorIds& ids) {
-  MutexLock lock(mutex_);
-  return knows_any_locked(ids);
+void CallGate::remove_unseen(const CommunicatorId& id, const void* communicator) {
+  MutexLock lock(peers_.mutex);
+  const auto found = std::find(unseen_.begin(), unseen_.end(), id);
+  if (found != unseen_.end()) unseen_.erase(found);
+  if (communicator != nullptr) known_[communicator] = id;
+  update();
+}
+
+bool CallGate::has_nameless() {
+  MutexLock lock(peers_.mutex);
+  return std::any_of(known_.begin(), known_.end(),
+                     [](const auto& known) { return known.second == kNameless; });
 }
 
 CommunicatorIds CallGate::communicator_ids() {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   CommunicatorIds ids;
   for (const CommunicatorId& id : unseen_)
     if (id != kNameless) ids.push_back(id);
@@ -235,7 +275,7 @@ CommunicatorIds CallGate::communicator_ids() {
 }
 
 CommunicatorId CallGate::id_of(const void* communicator) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   return name_of(communicator);
 }
 
@@ -245,7 +285,7 @@ std::vector<const void*> CallGate::communicators_of_caller() {
   std::vector<const void*> inside;
   const size_t count = thread.count.load(std::memory_order_relaxed);
   if (count > GateThread::kCommunicatorsInGroup) {
-    MutexLock lock(mutex_);
+    MutexLock lock(peers_.mutex);
     for (const auto& [communicator, id] : known_) inside.push_back(communicator);
   } else {
     for (size_t i = 0; i < count; ++i) inside.push_back(thread.communicators[i].load());
@@ -256,73 +296,32 @@ std::vector<const void*> CallGate::communicators_of_caller() {
 }
 
 size_t CallGate::communicator_count() {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   return known_.size();
 }
 
 void CallGate::close_process(std::string text) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   process_closed_ = std::move(text);
   update();
 }
 
 void CallGate::open_process() {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   process_closed_.clear();
   update();
 }
 
 Status CallGate::check_open(const char* call) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   if (process_closed_.empty() || waiting_calls_ > 0) return ok_status();
   return make_error(ErrorKind::misuse, 0, "%s: %s", call, process_closed_.c_str());
 }
 
 void CallGate::change_waiting_calls(int by) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   waiting_calls_ += by;
-  changed_.notify_all();
-}
-
-void CallGate::member_paused(const InstanceId& member, std::string text, CommunicatorIds ids) {
-  MutexLock lock(mutex_);
-  PausedMember& paused = paused_members_[member];
-  // The end of a member is final, whatever messages of it are processed later. A live one that was
-  // taken for ended may have more communicators now.
-  if (paused.has_ended)
-    paused.ids.insert(paused.ids.end(), ids.begin(), ids.end());
-  else
-    paused = {std::move(text), std::move(ids)};
-  update();
-}
-
-void CallGate::member_resumed(const InstanceId& member) {
-  MutexLock lock(mutex_);
-  const auto paused = paused_members_.find(member);
-  // Its memory here may be lost, whatever it sends now.
-  if (paused == paused_members_.end() || paused->second.has_ended) return;
-  paused_members_.erase(paused);
-  update();
-}
-
-void CallGate::member_ended(const InstanceId& member, std::string text) {
-  MutexLock lock(mutex_);
-  const auto paused = paused_members_.find(member);
-  if (paused == paused_members_.end()) return;
-  paused->second.text = std::move(text);
-  paused->second.has_ended = true;
-  forget_ended();
-  update();
-}
-
-void CallGate::member_lost(const InstanceId& member, std::string text, CommunicatorIds ids,
-                           bool is_guess) {
-  MutexLock lock(mutex_);
-  const auto [paused, is_new] = paused_members_.try_emplace(member);
-  if (!is_new) ids = std::move(paused->second.ids);
-  paused->second = {std::move(text), std::move(ids), true, is_guess};
-  forget_ended();
-  update();
+  peers_.changed.notify_all();
 }
 
 std::string CallGate::find_inside(const CommunicatorIds* ids, const GateThread* but_for) {
@@ -342,55 +341,52 @@ std::string CallGate::find_inside(const CommunicatorIds* ids, const GateThread* 
 }
 
 std::string CallGate::who_is_inside(const CommunicatorIds* ids) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   fence_.heavy();
   return find_inside(ids);
 }
 
-void CallGate::import_waits(const std::string& owner, bool waits) {
-  MutexLock lock(mutex_);
-  if (waits)
-    imports_wait_for_.insert(owner);
-  else
-    imports_wait_for_.erase(imports_wait_for_.find(owner));
-  changed_.notify_all();
-}
-
 Status CallGate::refuse_if_import_waits(const std::string& what) {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   return refuse_if_import_waits_locked(what);
 }
 
 Status CallGate::refuse_if_import_waits_locked(const std::string& what) {
-  if (imports_wait_for_.empty()) return ok_status();
+  const std::string owner = peers_.awaited_owner();
+  if (owner.empty()) return ok_status();
   return make_error(
       ErrorKind::misuse, 0,
       "%s, and NCCL waits to import memory of %s, which is paused: resume that process first",
-      what.c_str(), imports_wait_for_.begin()->c_str());
+      what.c_str(), owner.c_str());
 }
 
 Status CallGate::wait_until_outside(const CommunicatorIds* ids, Deadline deadline) {
   if (caller_is_inside())
     return make_error(ErrorKind::misuse, 0,
                       "called from inside an NCCL call or an open ncclGroupStart()");
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
+  const Awaiting awaiting(awaited_);
   std::string inside;
-  const auto all_outside = [&]() AMEM_REQUIRES(mutex_) {
+  const auto all_outside = [&]() AMEM_REQUIRES(peers_.mutex) {
     fence_.heavy();
     inside = find_inside(ids);
     return inside.empty();
   };
   do {
-    if (!changed_.wait_until(
-            mutex_, deadline,
-            [&]() AMEM_REQUIRES(mutex_) { return all_outside() || !imports_wait_for_.empty(); },
+    if (!peers_.changed.wait_until(
+            peers_.mutex, deadline,
+            [&]() AMEM_REQUIRES(peers_.mutex) {
+              return all_outside() || !peers_.awaited_owner().empty();
+            },
             [&] { AMEM_LOG(warn, -1, "a pause waits: %s", inside.c_str()); }))
       return make_error(ErrorKind::timeout, 0, "%s and does not return", inside.c_str());
     if (inside.empty()) return ok_status();
     // A call that does not need the import ends in this time.
-    (void)changed_.wait_until(
-        mutex_, Deadline::after_ms(std::min(kGraceMs, deadline.left_ms())),
-        [&]() AMEM_REQUIRES(mutex_) { return all_outside() || imports_wait_for_.empty(); });
+    (void)peers_.changed.wait_until(peers_.mutex,
+                                    Deadline::after_ms(std::min(kGraceMs, deadline.left_ms())),
+                                    [&]() AMEM_REQUIRES(peers_.mutex) {
+                                      return all_outside() || peers_.awaited_owner().empty();
+                                    });
     if (!inside.empty()) AMEM_TRY(refuse_if_import_waits_locked(inside));
   } while (!inside.empty());
   return ok_status();

@@ -2,12 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -19,6 +17,8 @@
 #include "base/result.h"
 #include "clients/nccl/gate/communicator_id.h"
 #include "clients/nccl/gate/gate_thread.h"
+#include "clients/nccl/gate/open_communicators.h"
+#include "sharing/peer_table.h"
 
 namespace amem {
 
@@ -32,7 +32,18 @@ inline constexpr char kWaitCounts[] =
 /// A call is inside until it returns; a call of an open NCCL group is inside until the group ends.
 /// A thread that closes a gate can wait until no thread is inside. Passing an open gate costs a few
 /// stores to a cache line of the thread and one load of a shared word, without a fence or a lock
-/// (base/asymmetric_fence.h; docs/decisions/0006-call-gate.md).
+/// (base/asymmetric_fence.h; docs/decisions/0006-call-gate.md). If a paused peer shares some of the
+/// communicators, calls on the others also look these up (OpenCommunicators).
+///
+/// The PeerTable says which peers are paused. Its mutex is that of the gate.
+///
+/// No closure is lost. A change of the table sets `attention_` to Attention::table; the first call
+/// that finds it there takes the mutex, reads the table, replaces `open_` and then stores the lower
+/// value. A call stores its record and loads `attention_` and `open_` afterwards. The thread that
+/// waits for the calls executes a heavy fence after the change, then reads the records. Any call
+/// whose record it does not see loads after this fence, so it finds `attention_` as the change set
+/// it, or a value that was stored later, with an `open_` that was replaced later. Either does not
+/// let the call in on a closed communicator. The gate of the process is closed in the same way.
 ///
 /// A process has one gate; tests create one after another. All functions may be called from any
 /// thread.
@@ -41,9 +52,12 @@ class CallGate {
   /// `resume` restores the memory of NCCL and opens the process's gate; see resume_on_call().
   /// `request_resume` tells a paused member that a call waits for it, again every kRequestAgainMs
   /// of the wait. Called with the lock; must not wait.
-  explicit CallGate(std::function<Status()> resume = {},
+  explicit CallGate(PeerTable& peers, std::function<Status()> resume = {},
                     std::function<void(const InstanceId&)> request_resume = {})
-      : resume_(std::move(resume)), request_resume_(std::move(request_resume)) {}
+      : peers_(peers), resume_(std::move(resume)), request_resume_(std::move(request_resume)) {
+    peers_.watch(&attention_);
+  }
+  ~CallGate() { peers_.watch(nullptr); }
 
   // --- Calls
 
@@ -71,7 +85,9 @@ class CallGate {
         // store, then load (Dekker).
         gate.fence_.light();
         // Acquire: a call that finds the gate open sees what was restored before it was opened.
-        if (gate.attention_.load(std::memory_order_acquire)) [[unlikely]]
+        const Attention attention = gate.attention_.load(std::memory_order_acquire);
+        if (attention != Attention::none &&
+            (attention == Attention::table || !gate.open_.contains(communicator))) [[unlikely]]
           refusal_ =
               gate.enter_with_care(thread_, before, call, communicator, timeout_ms, ignore_ended);
       }
@@ -102,7 +118,7 @@ class CallGate {
     if (thread.call.load(std::memory_order_relaxed) != nullptr) return;
     const size_t before = thread.step_in(call, nullptr);
     fence_.light();
-    if (attention_.load(std::memory_order_acquire)) [[unlikely]]
+    if (attention_.load(std::memory_order_acquire) == Attention::table) [[unlikely]]
       stay_outside_if_closed(thread, before);
   }
   /// Runs `end`, which ends the calling thread's innermost group; inside the gate if the group is
@@ -135,9 +151,9 @@ class CallGate {
 
   // --- Communicators
   //
-  // A communicator that was not added, or added without an identity, is nameless. It is closed and
-  // waited for with every list of communicators that contains kNameless
-  // (clients/nccl/gate/communicator_id.h).
+  // A communicator that was not added, or added without an identity, is nameless. It is closed
+  // while any peer is paused that shares something with this process, and waited for with every
+  // list of communicators that contains kNameless.
 
   void add_communicator(const void* communicator, const CommunicatorId& id);
   void remove_communicator(const void* communicator);
@@ -145,20 +161,8 @@ class CallGate {
   /// but calls on it are treated as nameless.
   void add_unseen(const CommunicatorId& id);
   /// NCCL has stored it: it is `communicator`, or does not exist if that is nullptr.
-  void remove_unseen(const CommunicatorId& id, const void* communicator) {
-    MutexLock lock(mutex_);
-    const auto found = std::find(unseen_.begin(), unseen_.end(), id);
-    if (found != unseen_.end()) unseen_.erase(found);
-    if (communicator != nullptr) known_[communicator] = id;
-    update();
-  }
-  /// True if one of `ids` is a communicator of this process. kNameless never is.
-  bool knows_any(const CommunicatorIds& ids);
-  bool has_nameless() {
-    MutexLock lock(mutex_);
-    return std::any_of(known_.begin(), known_.end(),
-                       [](const auto& known) { return known.second == kNameless; });
-  }
+  void remove_unseen(const CommunicatorId& id, const void* communicator);
+  bool has_nameless();
   /// All identities, including those of add_unseen().
   CommunicatorIds communicator_ids();
   CommunicatorId id_of(const void* communicator);
@@ -190,26 +194,17 @@ class CallGate {
     CallGate& gate_;
   };
 
-  /// A member of these communicators is paused: calls on them wait until member_resumed(). Here and
-  /// below, a group that is already inside on one of them continues: a caller that releases memory
-  /// must call wait_until_outside() first.
-  /// `text` describes the member: "process 1234 is paused".
-  void member_paused(const InstanceId& member, std::string text, CommunicatorIds ids);
-  /// The member has resumed. Has no effect if it has ended.
-  void member_resumed(const InstanceId& member);
-  /// A paused member has ended: calls on its communicators fail until these are destroyed.
-  void member_ended(const InstanceId& member, std::string text);
-  /// A process has ended that was not paused, and its memory is not mapped any more: calls on its
-  /// communicators fail. `is_guess`: it may not have been a member of all of them.
-  void member_lost(const InstanceId& member, std::string text, CommunicatorIds ids, bool is_guess);
+  /// The table has changed: reads it now, and not at the next call, which would take longer. Calls
+  /// on communicators of members that have ended fail until these communicators are destroyed.
+  void read_peers();
 
-  /// Waits until no other thread is inside a call on one of `ids` (any call if `ids` is nullptr).
-  /// Errors: timeout, with the thread and the call; misuse, if the calling thread is inside, and
-  /// that of refuse_if_import_waits() if another one is.
+  /// Waits until no other thread is inside a call on one of `ids` (any call if `ids` is nullptr). A
+  /// group that was inside when a gate was closed continues: a caller that releases memory must
+  /// call this function first. Errors: timeout, with the thread and the call; misuse, if the
+  /// calling thread is inside, and that of refuse_if_import_waits() if another one is.
   Status wait_until_outside(const CommunicatorIds* ids, Deadline deadline);
-  /// Client::import_waits(). A thread of NCCL may import for a call of any other thread.
-  void import_waits(const std::string& owner, bool waits);
-  /// `what` cannot end before the application does something. Error: misuse, if an import waits.
+  /// `what` cannot end before the application does something. Error: misuse, if an import waits. A
+  /// thread of NCCL may import for a call of any other thread.
   Status refuse_if_import_waits(const std::string& what);
   /// The name of a call that is inside, or "". Does not wait.
   std::string who_is_inside(const CommunicatorIds* ids);
@@ -232,13 +227,7 @@ class CallGate {
   static void forget_this_thread() { t_thread_ = nullptr; }
 
  private:
-  /// A member that is paused or has ended.
-  struct PausedMember {
-    std::string text;
-    CommunicatorIds ids;
-    bool has_ended = false;  ///< calls fail and do not wait
-    bool is_guess = false;
-  };
+  using Peer = PeerTable::Peer;
 
   /// The record of the calling thread; nullptr before its first call.
   static inline constinit thread_local GateThread* t_thread_ = nullptr;
@@ -249,57 +238,61 @@ class CallGate {
     return t_thread_ != nullptr ? *t_thread_ : make_this_thread();
   }
   [[gnu::cold]] static GateThread& make_this_thread();
-  /// The slow path of an entry, while `attention_` is set. Returns nullptr if the call is let in.
+  /// The slow path of an entry. Returns nullptr if the call is let in.
   [[gnu::cold, gnu::noinline]] std::unique_ptr<const Error> enter_with_care(
       GateThread& thread, size_t before, const char* call, const void* communicator,
       long timeout_ms, bool ignore_ended);
   Status wait_while_closed(GateThread& thread, size_t before, const char* call,
                            const void* communicator, long timeout_ms, bool ignore_ended)
-      AMEM_REQUIRES(mutex_);
+      AMEM_REQUIRES(peers_.mutex);
   /// Runs `resume_` without the lock.
-  Status resume_for(const char* call) AMEM_REQUIRES(mutex_);
+  Status resume_for(const char* call) AMEM_REQUIRES(peers_.mutex);
   void leave(GateThread& thread) {
     if (--thread.depth > 0 || thread.group_depth > 0) return;
     thread.step_out();
-    // Pairs with the heavy fence of closing: a thread that has closed a gate before the following
-    // load is notified that this thread is outside.
+    // Pairs with the heavy fence of wait_until_outside(): a thread that waits there before the
+    // following load is notified that this thread is outside.
     fence_.light();
-    if (attention_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (awaited_.load(std::memory_order_relaxed) > 0) [[unlikely]]
       tell_outside();
   }
   [[gnu::cold]] void tell_outside();
   [[gnu::cold]] void stay_outside_if_closed(GateThread& thread, size_t before);
   void change_waiting_calls(int by);
-  Status refuse_if_import_waits_locked(const std::string& what) AMEM_REQUIRES(mutex_);
-  void forget_ended() AMEM_REQUIRES(mutex_);
-  CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(mutex_);
-  bool knows_any_locked(const CommunicatorIds& ids) AMEM_REQUIRES(mutex_);
-  /// A member because of which the communicator's gate is closed; nullptr if it is open.
-  const PausedMember* paused_member(const void* communicator, bool ignore_ended)
-      AMEM_REQUIRES(mutex_);
+  Status refuse_if_import_waits_locked(const std::string& what) AMEM_REQUIRES(peers_.mutex);
+  CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(peers_.mutex);
+  /// True if one of `ids` is a communicator of this process. kNameless never is.
+  bool knows_any(const CommunicatorIds& ids) AMEM_REQUIRES(peers_.mutex);
+  /// The peer may be a member of the communicator.
+  static bool concerns(const Peer& peer, const CommunicatorId& id) {
+    return id == kNameless ? peer.shares : contains(peer.scope, id);
+  }
+  /// A peer because of which the communicator's gate is closed; nullptr if it is open.
+  const Peer* closed_by(const void* communicator, bool ignore_ended) AMEM_REQUIRES(peers_.mutex);
   /// A call on the communicator waits for its paused members.
-  void request_resumes(const void* communicator) AMEM_REQUIRES(mutex_);
+  void request_resumes(const void* communicator) AMEM_REQUIRES(peers_.mutex);
+  /// Derives `attention_` and `open_`.
+  void read_peers_locked() AMEM_REQUIRES(peers_.mutex);
   /// To be called after each change of the members below: threads at the gate see it.
-  void update() AMEM_REQUIRES(mutex_);
+  void update() AMEM_REQUIRES(peers_.mutex);
   std::string find_inside(const CommunicatorIds* ids, const GateThread* but_for = nullptr)
-      AMEM_REQUIRES(mutex_);
+      AMEM_REQUIRES(peers_.mutex);
 
+  PeerTable& peers_;
   const std::function<Status()> resume_;
   const std::function<void(const InstanceId&)> request_resume_;
   std::atomic<bool> resumes_on_call_{false};
   const AsymmetricFence fence_;
-  /// The slow path is necessary: a gate is closed, or communicators have to be recorded.
-  std::atomic<bool> attention_{false};
+  /// Attention::table also while the gate of the process is closed.
+  std::atomic<Attention> attention_{Attention::none};
+  std::atomic<int> awaited_{0};  ///< threads in wait_until_outside()
   std::atomic<bool> ungated_{false};
-  Mutex mutex_;
-  Condition changed_;
-  std::string process_closed_ AMEM_GUARDED_BY(mutex_);
-  int waiting_calls_ AMEM_GUARDED_BY(mutex_) = 0;  ///< objects of WaitingCalls
-  /// The owners for which imports wait.
-  std::multiset<std::string> imports_wait_for_ AMEM_GUARDED_BY(mutex_);
-  std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(mutex_);
-  CommunicatorIds unseen_ AMEM_GUARDED_BY(mutex_);
-  std::unordered_map<InstanceId, PausedMember> paused_members_ AMEM_GUARDED_BY(mutex_);
+  /// Of `known_`. Valid while `attention_` is Attention::object.
+  OpenCommunicators open_;
+  std::string process_closed_ AMEM_GUARDED_BY(peers_.mutex);
+  int waiting_calls_ AMEM_GUARDED_BY(peers_.mutex) = 0;  ///< objects of WaitingCalls
+  std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(peers_.mutex);
+  CommunicatorIds unseen_ AMEM_GUARDED_BY(peers_.mutex);
 };
 
 }  // namespace amem

@@ -68,7 +68,7 @@ TEST_F(CallGateGroups, EndOfAGroupIsInsideLikeTheGroup) {
 TEST_F(CallGateGroups, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
   gate_.group_started("ncclGroupStart");
   EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
-  gate_.member_paused(member_, "process 7 is paused", {kFirst, kSecond});
+  member_paused(member_, "process 7 is paused", {kFirst, kSecond});
 
   EXPECT_TRUE(enter("ncclRecv", comm(1), 0).ok());
   EXPECT_FALSE(enter("ncclSend", comm(2), 1).ok());
@@ -145,22 +145,22 @@ TEST_F(CallGateGroups, UngatedWorkIsRefusedWhileTheProcessIsClosed) {
 }
 
 TEST_F(CallGateGroups, UngatedWorkWaitsForAMemberThatIsAway) {
-  gate_.member_paused(member_, "process 7 is paused", {kFirst});
+  member_paused(member_, "process 7 is paused", {kFirst});
   EXPECT_FALSE(gate_.admit_ungated("an NCCL function", 1).ok());
 
   auto call = std::async(std::launch::async,
                          [&] { return gate_.admit_ungated("an NCCL function", 30000).ok(); });
-  gate_.member_resumed(member_);
+  member_resumed(member_);
 
   EXPECT_TRUE(call.get());
 }
 
 TEST_F(CallGateGroups, UngatedWorkDoesNotWaitForAnotherJob) {
   const CommunicatorId others = communicator_from_bytes("others", 6);
-  gate_.member_paused(member_, "process 7 is paused", {others});
+  member_paused(member_, "process 7 is paused", {others});
   EXPECT_TRUE(gate_.admit_ungated("an NCCL function", 0).ok());
 
-  gate_.member_paused(member_, "process 7 is paused", {others, kNameless});
+  member_paused(member_, "process 7 is paused", {others, kNameless});
   EXPECT_FALSE(gate_.admit_ungated("an NCCL function", 1).ok()) << "it shares memory";
 }
 
@@ -168,10 +168,10 @@ TEST_F(CallGateGroups, UngatedWorkDoesNotWaitForAnotherJob) {
 // away.
 TEST_F(CallGateGroups, CallOfAGroupGoesOnWaitingForAMemberWhileItsProcessPauses) {
   gate_.group_started("ncclGroupStart");
-  gate_.member_paused(member_, "process 7 is paused", {kFirst});
+  member_paused(member_, "process 7 is paused", {kFirst});
   auto pause = std::async(std::launch::async, [&] {
     gate_.close_process("this process is paused");
-    gate_.member_resumed(member_);
+    member_resumed(member_);
   });
 
   EXPECT_TRUE(enter("ncclSend", comm(1), 30000).ok());
@@ -236,50 +236,99 @@ TEST_F(CallGateGroups, WorkInTheBackgroundIsThatOfThreadsThatHaveMadeNoCall) {
   EXPECT_TRUE(gate_.has_ungated_work()) << "this thread is the application's";
 }
 
-// The race that the fences are for: every call is either seen by the closer or stopped by the
-// closure.
-TEST_F(CallGateGroups, ClosingLetsNoCallSlipThrough) {
-  std::atomic<bool> stop{false}, closed{false};
-  std::atomic<int> working{0}, passed{0};
-  std::atomic<bool> slipped{false};
-  std::atomic<bool> must_be_empty{false};
-  std::thread caller([&] {
-    while (!stop) {
-      bool let_in = false;
-      {
-        const CallGate::Entry entry(gate_, "ncclAllReduce", comm(1), 1);
-        let_in = entry.is_inside();
-        if (let_in) {
-          ++working;
-          if (must_be_empty) slipped = true;
-          --working;
-        }
+/// The race that the fences are for: every call is either seen by the closer or stopped by the
+/// closure.
+class CallGateRace : public CallGateFixture {
+ protected:
+  void let_one_call_in() {
+    bool let_in = false;
+    {
+      const CallGate::Entry entry(gate_, "ncclAllReduce", comm(1), 1);
+      let_in = entry.is_inside();
+      if (let_in) {
+        ++working_;
+        if (must_be_empty_) slipped_ = true;
+        --working_;
       }
-      passed += let_in;
-      // Who calls a closed gate again and again seems to be inside when the closer looks.
-      while (!let_in && closed && !stop) std::this_thread::yield();
     }
-  });
-  for (int round = 0; round < 300; ++round) {
+    passed_ += let_in;
+    // Who calls a closed gate again and again seems to be inside when the closer looks.
+    while (!let_in && closed_ && !stop_) std::this_thread::yield();
+  }
+  /// True if the gate has been closed while calls came, and none was inside afterwards.
+  template <typename Close, typename Open>
+  bool close_once(const CommunicatorIds* ids, Close close, Open open) {
     const Deadline soon = Deadline::after_ms(30000);
-    for (const int before = passed; passed < before + 3 && !soon.passed();)
+    for (const int before = passed_; passed_ < before + 3 && !soon.passed();)
       std::this_thread::yield();
     EXPECT_FALSE(soon.passed()) << "calls do not pass the open gate";
-    closed = true;
-    gate_.close_process("paused");
-    const bool all_outside = gate_.wait_until_outside(nullptr, Deadline::after_ms(30000)).ok();
+    closed_ = true;
+    close();
+    const bool all_outside = gate_.wait_until_outside(ids, Deadline::after_ms(30000)).ok();
     EXPECT_TRUE(all_outside);
-    if (soon.passed() || !all_outside) break;  // the caller has to be joined
-    must_be_empty = true;
+    if (soon.passed() || !all_outside) return false;
+    must_be_empty_ = true;
     for (int look = 0; look < 300000; ++look)
-      if (working != 0) slipped = true;
-    must_be_empty = false;
-    gate_.open_process();
-    closed = false;
+      if (working_ != 0) slipped_ = true;
+    must_be_empty_ = false;
+    closed_ = false;
+    open();
+    return true;
   }
-  stop = true;
+
+  std::atomic<bool> stop_{false}, closed_{false}, slipped_{false}, must_be_empty_{false};
+  std::atomic<int> working_{0}, passed_{0};
+};
+
+TEST_F(CallGateRace, ClosingLetsNoCallSlipThrough) {
+  std::thread caller([&] {
+    while (!stop_) let_one_call_in();
+  });
+  for (int round = 0; round < 300; ++round)
+    if (!close_once(
+            nullptr, [&] { gate_.close_process("paused"); }, [&] { gate_.open_process(); }))
+      break;  // the caller has to be joined
+  stop_ = true;
   caller.join();
-  EXPECT_FALSE(slipped);
+  EXPECT_FALSE(slipped_);
+}
+
+// Calls on the other communicator read the table meanwhile, and lower the word again: to the value
+// at which calls look up their communicator, because a third one stays closed.
+TEST_F(CallGateRace, PauseOfAPeerLetsNoCallOnItsCommunicatorSlipThrough) {
+  const CommunicatorId closed = communicator_from_bytes("closed", 6);
+  gate_.add_communicator(comm(3), closed);
+  member_paused(random_instance_id(), "process 9 is paused", {closed});
+  std::atomic<int> others{0};
+  std::thread caller([&] {
+    while (!stop_) let_one_call_in();
+  });
+  std::thread other([&] {
+    while (!stop_) {
+      EXPECT_TRUE(enter("ncclAllReduce", comm(2), 0).ok());
+      ++others;
+    }
+  });
+  const CommunicatorIds first{kFirst};
+  const InstanceId stranger = random_instance_id();
+  for (int round = 0; round < 300; ++round) {
+    const bool goes_on = close_once(
+        &first,
+        [&] {
+          member_paused(stranger, "process 8 is paused", {kUnknown});
+          member_paused(member_, "process 7 is paused", first);
+        },
+        [&] {
+          member_resumed(stranger);
+          member_resumed(member_);
+        });
+    if (!goes_on) break;
+  }
+  stop_ = true;
+  caller.join();
+  other.join();
+  EXPECT_FALSE(slipped_);
+  EXPECT_GT(others, 0);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,20 +10,14 @@
 
 #include "base/identity.h"
 #include "base/mutex.h"
+#include "memory/client.h"
 
 namespace amem {
 
-/// The identity of a communicator, equal on all its ranks.
+/// The identity of a communicator, equal on all its ranks; kNameless if amem cannot derive it, or
+/// did not see the creation.
 using CommunicatorId = ScopeId;
-using CommunicatorIds = std::vector<CommunicatorId>;
-
-inline bool contains(const CommunicatorIds& ids, const CommunicatorId& id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
-/// The identity of all communicators whose identity amem cannot derive, or whose creation it did
-/// not see. They may have any members.
-inline constexpr CommunicatorId kNameless{};
+using CommunicatorIds = Scope;
 
 /// The identity of a communicator that is being created, when it has been.
 using Identify = std::function<CommunicatorId()>;

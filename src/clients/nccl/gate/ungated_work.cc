@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/gate/call_gate.h"
 #include "clients/nccl/gate/communicator_id.h"
 
@@ -11,21 +12,21 @@ namespace amem {
 
 Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   // NCCL launches a group's work on threads of its own, for a thread that is inside.
   fence_.heavy();
   if (!find_inside(nullptr, t_thread_).empty()) return ok_status();
   ungated_ = true;
-  const auto is_paused = [this](const auto& entry) AMEM_REQUIRES(mutex_) {
-    const PausedMember& paused = entry.second;
+  read_peers_locked();
+  const auto is_open = [&]() AMEM_REQUIRES(peers_.mutex) {
+    bool is_closed = false;
     // Other jobs of the user announce their communicators too.
-    return !paused.has_ended && (contains(paused.ids, kNameless) || knows_any_locked(paused.ids));
+    peers_.visit(kNcclTag, [&](const InstanceId&, const Peer& peer) {
+      is_closed = is_closed || (peer.is_away() && peer.shares);
+    });
+    return !process_closed_.empty() || !is_closed;
   };
-  const auto is_open = [&]() AMEM_REQUIRES(mutex_) {
-    return !process_closed_.empty() ||
-           std::none_of(paused_members_.begin(), paused_members_.end(), is_paused);
-  };
-  const bool opened = changed_.wait_until(mutex_, deadline, is_open, [&] {
+  const bool opened = peers_.changed.wait_until(peers_.mutex, deadline, is_open, [&] {
     AMEM_LOG(warn, -1, "%s waits for a process that is paused%s", call, kWaitCounts);
   });
   if (!process_closed_.empty())
@@ -36,7 +37,7 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
 }
 
 void CallGate::note_ungated_allocation() {
-  MutexLock lock(mutex_);
+  MutexLock lock(peers_.mutex);
   // A process with communicators of its own also allocates for peers, on a thread of NCCL (PXN:
   // transport/net.cc, sendProxyConnect@v2.30.7-1). Work of others is seen when it is launched.
   if (known_.empty() && unseen_.empty() && find_inside(nullptr).empty()) ungated_ = true;

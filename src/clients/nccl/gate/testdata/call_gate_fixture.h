@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/gate/call_gate.h"
 #include "clients/nccl/gate/communicator_id.h"
 
@@ -29,7 +30,24 @@ class CallGateFixture : public testing::Test {
   }
   static const void* comm(uintptr_t n) { return reinterpret_cast<const void*>(n); }
 
-  CallGate gate_;
+  // What messages say of a member. `ids` contains kNameless if it shares memory.
+  void member_paused(const InstanceId& member, const std::string& text, const Scope& ids) {
+    (void)peers_.pause(member, {kNcclTag}, text, ids, contains(ids, kNameless));
+  }
+  void member_resumed(const InstanceId& member) {
+    (void)peers_.reopen(member, kNcclTag, peers_.of(member, kNcclTag).notices);
+  }
+  void member_ended(const InstanceId& member, const std::string& text) {
+    peers_.end(member, text, {kNcclTag});
+  }
+  /// It was not paused, and has said what it shares.
+  void member_lost(const InstanceId& member, const std::string& text, const Scope& ids) {
+    peers_.members.note(member, ids);
+    peers_.lose(member, kNcclTag, text, gate_.communicator_ids());
+  }
+
+  PeerTable peers_;
+  CallGate gate_{peers_};
   const InstanceId member_ = random_instance_id();
 };
 

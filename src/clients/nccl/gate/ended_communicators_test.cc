@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // What is kept of communicators that have ended.
-#include "clients/nccl/gate/aborted_communicators.h"
-
 #include <gtest/gtest.h>
 
 #include "clients/nccl/nccl_client.h"
@@ -17,7 +15,7 @@ class EndedCommunicators : public testing::Test {
   ncclComm_t add(uint64_t number) {
     const auto comm = reinterpret_cast<ncclComm_t>(number * 0x1000);
     client_.gate.add_communicator(comm, id_of(number));
-    client_.members.add(id_of(number), 2);
+    peers_.members.add(id_of(number), 2);
     return comm;
   }
   void abort(ncclComm_t comm) {
@@ -26,27 +24,28 @@ class EndedCommunicators : public testing::Test {
   Driver driver_{};
   Registry registry_;
   NoExchange exchange_;
-  NcclClient client_{driver_, registry_, {}};
+  PeerTable peers_;
+  NcclClient client_{driver_, registry_, peers_, {}};
 };
 
 // The number of ranks of a communicator is kept as long as its abort is.
 TEST_F(EndedCommunicators, AbortIsKeptWhileAnImportRuns) {
   client_.imports_running = 1;
   for (const uint64_t number : {uint64_t{1}, uint64_t{2}}) abort(add(number));
-  EXPECT_EQ(client_.members.ranks_of(id_of(1)), 2);
-  EXPECT_EQ(client_.members.ranks_of(id_of(2)), 2);
+  EXPECT_EQ(peers_.members.members_of(id_of(1)), 2);
+  EXPECT_EQ(peers_.members.members_of(id_of(2)), 2);
 
   client_.imports_running = 0;
   abort(add(3));
-  EXPECT_EQ(client_.members.ranks_of(id_of(1)), 0);
-  EXPECT_EQ(client_.members.ranks_of(id_of(2)), 0);
+  EXPECT_EQ(peers_.members.members_of(id_of(1)), 0);
+  EXPECT_EQ(peers_.members.members_of(id_of(2)), 0);
 }
 
 TEST_F(EndedCommunicators, OfThousandsOfAbortsTheLastIsKept) {
   constexpr uint64_t kAborts = 5000;
   for (uint64_t number = 1; number <= kAborts; ++number) abort(add(number));
   for (uint64_t number = 1; number < kAborts; ++number)
-    ASSERT_EQ(client_.members.ranks_of(id_of(number)), 0) << number;
+    ASSERT_EQ(peers_.members.members_of(id_of(number)), 0) << number;
 }
 
 TEST_F(EndedCommunicators, NumberOfRanksIsKeptUntilTheLastRankOfTheProcessEnds) {
@@ -54,19 +53,9 @@ TEST_F(EndedCommunicators, NumberOfRanksIsKeptUntilTheLastRankOfTheProcessEnds) 
   const auto second = reinterpret_cast<ncclComm_t>(0x9000);
   client_.gate.add_communicator(second, id_of(1));
   client_.communicator_ends(first);
-  EXPECT_EQ(client_.members.ranks_of(id_of(1)), 2);
+  EXPECT_EQ(peers_.members.members_of(id_of(1)), 2);
   client_.communicator_ends(second);
-  EXPECT_EQ(client_.members.ranks_of(id_of(1)), 0);
-}
-
-TEST(AbortedCommunicators, ThoseThatRunAreNotForgotten) {
-  constexpr CommunicatorId kRunning{{1, 1}}, kEnded{{2, 2}};
-  AbortedCommunicators aborted;
-  for (const CommunicatorId& id : {kRunning, kEnded}) aborted.begin(id);
-  aborted.end(kEnded);
-  EXPECT_EQ(aborted.since({}).size(), 2u);
-  aborted.forget_ended();
-  EXPECT_EQ(aborted.since({}), CommunicatorIds{kRunning});
+  EXPECT_EQ(peers_.members.members_of(id_of(1)), 0);
 }
 
 }  // namespace

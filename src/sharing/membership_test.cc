@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/nccl/gate/membership.h"
+#include "sharing/membership.h"
 
 #include <gtest/gtest.h>
-
-#include "clients/nccl/gate/communicator_id.h"
 
 namespace amem {
 namespace {
 
-const CommunicatorId kWorld = communicator_from_bytes("world", 5);
-const CommunicatorId kPair = communicator_from_bytes("pair", 4);
-const CommunicatorId kUnseen = communicator_from_bytes("unseen", 6);
-using Ids = CommunicatorIds;
+constexpr ScopeId kWorld{{1, 1}}, kPair{{2, 2}}, kUnseen{{3, 3}};
+using Ids = Scope;
 
 /// We are one rank of a world of three and of a pair.
 class MembershipTest : public testing::Test {
@@ -23,7 +19,7 @@ class MembershipTest : public testing::Test {
   }
   /// kNameless is always in it.
   Ids of(const InstanceId& process, const Ids& ours = {kWorld, kPair}) {
-    Membership::Communicators may = members_.may_include(process, ours);
+    Membership::Shared may = members_.may_include(process, ours);
     EXPECT_EQ(std::erase(may.ids, kNameless), 1u);
     EXPECT_EQ(may.is_guess, process == ended_ && !ended_has_named_its_own_);
     return may.ids;
@@ -38,7 +34,7 @@ TEST_F(MembershipTest, NothingIsKnownOfOneThatHasSaidNothing) {
   EXPECT_EQ(of(ended_), (Ids{kWorld, kPair}));
 }
 
-TEST_F(MembershipTest, CommunicatorWhoseRanksAreAllOthersIsNotIts) {
+TEST_F(MembershipTest, IdWhoseMembersAreAllOthersIsNotIts) {
   members_.note(other_, {kWorld, kPair});
 
   EXPECT_EQ(of(ended_), Ids{kWorld});
@@ -66,7 +62,7 @@ TEST_F(MembershipTest, WhatWasSaidIsForgotten) {
 }
 
 // Its size is not known: another NCCL call may have made it.
-TEST_F(MembershipTest, CommunicatorThatWasNotSeenBeingMadeMayHaveAnybody) {
+TEST_F(MembershipTest, IdThatWasNotSeenBeingMadeMayHaveAnybody) {
   EXPECT_EQ(of(ended_, {kUnseen}), Ids{kUnseen});
 }
 

@@ -6,20 +6,20 @@
 
 #include "base/deadline.h"
 #include "base/mutex.h"
-#include "clients/nccl/gate/communicator_id.h"
+#include "memory/client.h"
 
 namespace amem {
 
-/// The communicators that the application has aborted. Thread-safe.
-class AbortedCommunicators {
+/// What the application has aborted of this process's scope, by id. Thread-safe.
+class AbortedScopes {
  public:
   using Time = Deadline::Clock::time_point;
 
-  void begin(const CommunicatorId& id) {
+  void begin(const ScopeId& id) {
     MutexLock lock(mutex_);
     ++aborts_[id].running;
   }
-  void end(const CommunicatorId& id) {
+  void end(const ScopeId& id) {
     MutexLock lock(mutex_);
     --aborts_[id].running;
     aborts_[id].ended = Deadline::Clock::now();
@@ -30,22 +30,22 @@ class AbortedCommunicators {
     std::erase_if(aborts_, [](const auto& entry) { return entry.second.running == 0; });
   }
   /// Those whose abort had not ended at this time.
-  CommunicatorIds since(Time time) {
+  Scope since(Time time) {
     MutexLock lock(mutex_);
-    CommunicatorIds ids;
+    Scope ids;
     for (const auto& [id, abort] : aborts_)
       if (abort.running > 0 || abort.ended > time) ids.push_back(id);
     return ids;
   }
 
  private:
-  /// Of all communicators with an identity: of several ranks in this process, or nameless ones.
+  /// Of all objects with an id: of several in this process, or of those without an id.
   struct Abort {
     int running = 0;
     Time ended{};
   };
   Mutex mutex_;
-  std::map<CommunicatorId, Abort> aborts_ AMEM_GUARDED_BY(mutex_);
+  std::map<ScopeId, Abort> aborts_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

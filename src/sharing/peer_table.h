@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/identity.h"
+#include "base/mutex.h"
+#include "memory/client.h"
+#include "sharing/aborted_scopes.h"
+#include "sharing/membership.h"
+
+namespace amem {
+
+/// A call that waits for a paused process requests its resume, first and then with this interval:
+/// it may have had no room.
+inline constexpr long kRequestAgainMs = 5000;
+
+/// What a call at a gate looks at before it goes on. The larger value includes the smaller one.
+enum class Attention : uint8_t {
+  none,    ///< nothing: no paused peer shares anything with this process
+  object,  ///< whether its object, such as a communicator, is open
+  table,   ///< the table
+};
+
+/// The state of the peers of this process, by tag. Nothing else records whether a peer is paused,
+/// resumes or has ended. The importer's side of sharing (imports.h) changes the table; gates of
+/// calls, imports and symmetric memory read it.
+///
+/// A reader holds `mutex` while it decides, and waits with `changed`, which each change notifies. A
+/// reader that is not to lock has a word (watch()), which each change sets to Attention::table:
+/// the next call reads the table and lowers the word. So a change needs no function of a reader,
+/// and a peer that shares nothing with this process costs one call its time.
+///
+/// Lock order: `mutex` is taken under Registry::mutex; under it only locks that guard nothing else.
+class PeerTable {
+ public:
+  enum class State {
+    active,
+    paused,    ///< from the message that says so
+    resuming,  ///< its memory is mapped here and not filled
+    ended,
+  };
+  /// A tag of a peer.
+  struct Peer {
+    State state = State::active;
+    std::string text{};     ///< while it is not active: "process 1234 is paused"
+    Scope scope{};          ///< while it is not active: what it shares with other processes
+    bool shares = false;    ///< with this process, so perhaps also what has no id
+    bool is_guess = false;  ///< it may not have shared all of `scope`
+    uint64_t notices = 0;   ///< messages after which new work waits
+    int revokes = 0;        ///< that have arrived and have not ended
+
+    /// Work that shares something with it waits.
+    bool is_away() const;
+  };
+
+  Mutex mutex;
+  Condition changed;
+  /// What peers share with this process, for when they end.
+  Membership members;     // allow: locks itself
+  AbortedScopes aborted;  // allow: locks itself
+
+  // --- Changes
+
+  /// A message has arrived after which new work that shares `scope` waits. Returns the tags that
+  /// were active before it, for reopen().
+  using Notices = std::map<Tag, uint64_t>;
+  Notices pause(const InstanceId& peer, const Tags& tags, const std::string& text,
+                const Scope& scope, bool shares);
+  /// New work may start, unless another such message has arrived in the meantime or the peer has
+  /// ended. Returns whether it may.
+  bool reopen(const InstanceId& peer, const Tag& tag, uint64_t notice);
+  /// Memory of the peer is mapped that it has not filled.
+  void fill(const InstanceId& peer, const Tag& tag);
+  void begin_revoke(const InstanceId& peer, const Tag& tag);
+  /// `revoked`: nothing of it is mapped any more.
+  void end_revoke(const InstanceId& peer, const Tag& tag, bool revoked);
+  /// The process has ended. `kept`: tags for which readers fail what has used its memory, and then
+  /// call forget_ended().
+  void end(const InstanceId& peer, const std::string& text, const Tags& kept);
+  /// The process has ended, and its memory is not mapped any more: it may have shared `ours`, as
+  /// far as Membership excludes nothing.
+  void lose(const InstanceId& peer, const Tag& tag, const std::string& text, const Scope& ours);
+
+  // --- Readers
+
+  /// A copy, for readers that do not decide together with other state of theirs.
+  Peer of(const InstanceId& peer, const Tag& tag);
+  /// True if a message about a pause of the peer has arrived, and it has not ended.
+  bool knows(const InstanceId& peer);
+  /// nullptr if nothing is known of it.
+  const Peer* find(const InstanceId& peer, const Tag& tag) const AMEM_REQUIRES(mutex) {
+    const auto found = peers_.find({peer, tag});
+    return found == peers_.end() ? nullptr : &found->second;
+  }
+  /// The peers of this tag that are not active.
+  template <typename Visit>
+  void visit(const Tag& tag, Visit visit) AMEM_REQUIRES(mutex) {
+    for (auto& [key, peer] : peers_)
+      if (key.second == tag && peer.state != State::active) visit(key.first, peer);
+  }
+  template <typename IsNeeded>
+  void forget_ended(const Tag& tag, IsNeeded is_needed) AMEM_REQUIRES(mutex) {
+    std::erase_if(peers_, [&](const auto& entry) {
+      const auto& [key, peer] = entry;
+      return key.second == tag && peer.state == State::ended && !is_needed(peer);
+    });
+  }
+  /// The word of the reader that does not lock; nullptr: there is none.
+  void watch(std::atomic<Attention>* word);
+
+  // --- Imports that wait
+
+  /// An import of memory of `owner` ("process 1234") starts to wait until that process resumes, or
+  /// stops waiting. Pauses that need the importing call to return are refused.
+  void import_waits(const std::string& owner, bool waits);
+  /// One of these owners, or "".
+  std::string awaited_owner() const AMEM_REQUIRES(mutex) {
+    return awaited_owners_.empty() ? std::string() : *awaited_owners_.begin();
+  }
+  /// True if imports of this owner's memory that began at this time must fail, because the
+  /// application has aborted what the owner may share of `ours`.
+  bool aborts_imports(const InstanceId& owner, AbortedScopes::Time began, Scope ours);
+
+ private:
+  /// To be called after each change.
+  void tell() AMEM_REQUIRES(mutex) {
+    if (word_ != nullptr) word_->store(Attention::table, std::memory_order_release);
+    changed.notify_all();
+  }
+
+  std::map<std::pair<InstanceId, Tag>, Peer> peers_ AMEM_GUARDED_BY(mutex);
+  std::multiset<std::string> awaited_owners_ AMEM_GUARDED_BY(mutex);
+  std::atomic<Attention>* word_ AMEM_GUARDED_BY(mutex) = nullptr;
+};
+
+}  // namespace amem
