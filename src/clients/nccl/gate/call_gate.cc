@@ -93,15 +93,15 @@ void CallGate::request_resumes(const void* communicator) {
   });
 }
 
-void CallGate::read_peers_locked() {
+void CallGate::update() {
+  peers_.forget_ended(kNcclTag, [&](const Peer& peer) AMEM_REQUIRES(peers_.mutex) {
+    return std::any_of(known_.begin(), known_.end(),
+                       [&](const auto& known) { return concerns(peer, known.second); });
+  });
   bool is_shared = !unseen_.empty();  // communicators have to be recorded
   peers_.visit(kNcclTag, [&](const InstanceId&, Peer& peer) AMEM_REQUIRES(peers_.mutex) {
     peer.shares = peer.shares || knows_any(peer.scope);
     is_shared = is_shared || peer.shares;
-  });
-  peers_.forget_ended(kNcclTag, [&](const Peer& peer) AMEM_REQUIRES(peers_.mutex) {
-    return std::any_of(known_.begin(), known_.end(),
-                       [&](const auto& known) { return concerns(peer, known.second); });
   });
   open_.clear();
   if (is_shared)
@@ -111,16 +111,12 @@ void CallGate::read_peers_locked() {
                    : is_shared              ? Attention::object
                                             : Attention::none,
                    std::memory_order_release);
-}
-
-void CallGate::update() {
-  read_peers_locked();
   peers_.changed.notify_all();
 }
 
 void CallGate::read_peers() {
   MutexLock lock(peers_.mutex);
-  read_peers_locked();
+  update();
 }
 
 void CallGate::tell_outside() {
@@ -132,12 +128,12 @@ std::unique_ptr<const Error> CallGate::enter_with_care(GateThread& thread, size_
                                                        const char* call, const void* communicator,
                                                        long timeout_ms, bool ignore_ended) {
   MutexLock lock(peers_.mutex);
-  if (attention_ == Attention::table) read_peers_locked();
+  if (attention_ == Attention::table) update();
   Status let_in = wait_while_closed(thread, before, call, communicator, timeout_ms, ignore_ended);
   if (!let_in.ok()) return std::make_unique<const Error>(std::move(let_in.error()));
   if (!unseen_.empty() && communicator != nullptr &&
       known_.try_emplace(communicator, kNameless).second)
-    read_peers_locked();
+    update();
   return nullptr;
 }
 

@@ -271,9 +271,8 @@ class CallGate {
   const Peer* closed_by(const void* communicator, bool ignore_ended) AMEM_REQUIRES(peers_.mutex);
   /// A call on the communicator waits for its paused members.
   void request_resumes(const void* communicator) AMEM_REQUIRES(peers_.mutex);
-  /// Derives `attention_` and `open_`.
-  void read_peers_locked() AMEM_REQUIRES(peers_.mutex);
-  /// To be called after each change of the members below: threads at the gate see it.
+  /// Derives `attention_` and `open_` from the members below and the table. To be called after each
+  /// change of them: threads at the gate see it.
   void update() AMEM_REQUIRES(peers_.mutex);
   std::string find_inside(const CommunicatorIds* ids, const GateThread* but_for = nullptr)
       AMEM_REQUIRES(peers_.mutex);

@@ -36,10 +36,9 @@ class OpenCommunicators {
   }
 
  private:
-  static constexpr size_t kSlots = 1024, kProbes = 4;
+  static constexpr int kBits = 10;
+  static constexpr size_t kSlots = size_t{1} << kBits, kProbes = 4;
   static size_t first(const void* communicator) {
-    constexpr int kBits = 10;
-    static_assert(kSlots == size_t{1} << kBits);
     return (reinterpret_cast<uintptr_t>(communicator) * 0x9e3779b97f4a7c15u) >> (64 - kBits);
   }
 

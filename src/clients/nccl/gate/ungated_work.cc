@@ -17,7 +17,7 @@ Status CallGate::admit_ungated(const char* call, long timeout_ms) {
   fence_.heavy();
   if (!find_inside(nullptr, t_thread_).empty()) return ok_status();
   ungated_ = true;
-  read_peers_locked();
+  update();
   const auto is_open = [&]() AMEM_REQUIRES(peers_.mutex) {
     bool is_closed = false;
     // Other jobs of the user announce their communicators too.
