@@ -196,8 +196,7 @@ SessionState Session::take_back(const Tags& tags, long timeout_ms, Error* error)
   }
   const SharedExports shared(sharing_.exports());
   const Deadline restore_deadline = Deadline::after_ms(timeout_ms / 4);
-  const auto replies = sharing_.exports().begin_restore(tags, restore_deadline);
-  sharing_.exports().end_restore(tags);
+  const auto replies = sharing_.exports().restore(tags, restore_deadline);
   const Status notified = replies->wait(restore_deadline);
   if (notified.ok()) return SessionState::active;
   error->message += "; and " + notified.error().message;
@@ -309,34 +308,20 @@ Status Session::restore_contexts(Deadline deadline) {
   return restored;
 }
 
-/// Those of the tags whose client has a gate, or those whose client has none.
-Tags Session::with_gate(const Tags& tags, bool has_gate) {
-  Tags found;
-  for (const Tag& tag : tags)
-    if (const Client* const client = context_.clients.of(tag);
-        has_gate == (client == nullptr || (client->peer_gate != PeerGate::none)))
-      found.insert(tag);
-  return found;
-}
-
 Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* report) {
   step_point("resume_begun");
   AMEM_TRY(restore_contexts(deadline));
   const Plan plan = plan_resume(context_.registry, tags);
   SharedExports shared(sharing_.exports());
-  std::shared_ptr<Replies> restores;
   Status fetched = ok_status();
   {
     const NvtxRange range("resume: create and copy");
-    // Peers map the memory while it is being filled, if a gate keeps their work off it.
-    const auto share = [&] {
+    const auto share = [&] {  // while it is being filled
       shared.make_ready();
-      restores = sharing_.exports().begin_restore(with_gate(tags, true), deadline);
       fetched = sharing_.imports().fetch(plan.imports, deadline);
       step_point("resume_shared");
     };
     Status moved = executor_.move_in(plan, share, deadline, &report->move);
-    if (!moved.ok() && restores != nullptr) sharing_.exports().cancel_restore(tags);
     if (!moved.ok() && moved.error().kind == ErrorKind::driver &&
         moved.error().code == driver_result::kOutOfMemory)
       return out_of_memory(context_, moved.error(), own_bytes(context_.registry, plan));
@@ -344,19 +329,12 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   }
   step_point("resume_filled");
   const Phase phase("resume: peers", &report->peers_ms);
-  // The importers are told after the fetch, although their memory is filled: a resume without its
-  // imports fails, and calls of an importer would then wait on the GPU for a process that is
-  // paused. No process waits for another one's end_restore() here: fetches are answered by the
-  // service thread.
-  if (!fetched.ok()) {
-    sharing_.exports().cancel_restore(tags);
-    return fetched;
-  }
-  const std::shared_ptr<Replies> others =
-      sharing_.exports().begin_restore(with_gate(tags, false), deadline);
-  sharing_.exports().end_restore(tags);
+  // A resume without its imports fails, and calls of an importer would then wait on the GPU for a
+  // process that is paused. No process waits for another one's restore here: fetches are answered
+  // by the service thread.
+  AMEM_TRY(std::move(fetched));
+  const std::shared_ptr<Replies> restores = sharing_.exports().restore(tags, deadline);
   step_point("resume_told");
-  AMEM_TRY(others->wait(deadline, kResumeWaits));
   AMEM_TRY(restores->wait(deadline, kResumeWaits));
   step_point("resume_done");
   return ok_status();

@@ -109,7 +109,6 @@ class Session {
   std::string what_stays(const Tags& tags);
   std::string what_is_left(const Tags& tags);
   Status move_in(const Tags& tags, Deadline deadline, SessionReport* report);
-  Tags with_gate(const Tags& tags, bool has_gate);
   bool is_last(const Tags& tags);
   Status pause_contexts(Deadline deadline);
   void trim_contexts(Deadline deadline, SessionReport* report);

@@ -28,8 +28,8 @@ inline constexpr ScopeId kNameless{};
 
 /// How a client keeps work off the memory of a paused peer.
 enum class PeerGate {
-  none,     ///< not at all: importers map the memory when it is filled
-  calls,    ///< calls wait: importers map the memory while it is being filled
+  none,     ///< not at all
+  calls,    ///< calls wait
   imports,  ///< calls wait, and those inside import memory and use it at once: an import of a
             ///< paused peer's memory waits for the peer, in which no call waits for this process
 };

@@ -48,10 +48,10 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& fr
   importer_pids_[importer] = from.pid;
   const Backing& backing = context_.registry.backing_of(*allocation);
   OfTag& of_tag = tags_[backing.tag];
-  if (of_tag.state != OfTag::State::here && answer->paused_scope.empty())
+  if (of_tag.is_paused && answer->paused_scope.empty())
     if (Client* client = context_.clients.of(backing.tag)) answer->paused_scope = client->scope();
-  if (of_tag.state == OfTag::State::paused || context_.exiting || !backing.is_here()) {
-    if (of_tag.state == OfTag::State::paused) of_tag.notified.insert(importer);
+  if (of_tag.is_paused || context_.exiting || !backing.is_here()) {
+    if (of_tag.is_paused) of_tag.notified.insert(importer);
     return Fetched::Outcome::paused;
   }
   if (item.has_backing) return Fetched::Outcome::noted;
@@ -61,9 +61,7 @@ Fetched::Outcome Exports::outcome_of(const Fetch::Item& item, const PeerInfo& fr
     return Fetched::Outcome::failed;
   }
   fds->push_back(std::move(fd.value()));
-  if (of_tag.state == OfTag::State::here) return Fetched::Outcome::here;
-  tell_at_end(backing.tag, importer);
-  return Fetched::Outcome::filling;
+  return Fetched::Outcome::here;
 }
 
 void Exports::answer_fetch(const PeerInfo& from, uint64_t request_id, const Fetch& fetch) {
@@ -167,7 +165,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
     MutexLock lock(context_.registry.mutex);
     asked = importers(tags);
     bound = bound_to_multicast(tags);
-    for (const Tag& tag : tags) tags_[tag].state = OfTag::State::paused;
+    for (const Tag& tag : tags) tags_[tag].is_paused = true;
     for (const auto& [importer, known] : asked)
       for (const Tag& tag : known.tags) tags_[tag].notified.insert(importer);
   }

@@ -49,15 +49,9 @@ class Exports {
   /// After an error some importers have unmapped it: call restore().
   Status revoke(const Tags& tags, Deadline deadline);
 
-  /// The memory with these tags exists again: sends descriptors to every importer, which maps it
-  /// and keeps its gates closed. One of the next two must follow. Returns the replies to wait for
-  /// after end_restore().
-  std::shared_ptr<Replies> begin_restore(const Tags& tags, Deadline deadline);
-  /// The memory is filled: importers and bystanders may use it.
-  void end_restore(const Tags& tags);
-  /// The memory is not filled. It must remain until the next revoke() or restore: importers may
-  /// have mapped it.
-  void cancel_restore(const Tags& tags);
+  /// The memory with these tags is filled again: sends descriptors to every importer, which maps
+  /// it, and notifies the bystanders; their gates open. Returns the replies of the importers.
+  std::shared_ptr<Replies> restore(const Tags& tags, Deadline deadline);
 
   /// Until end_sharing() each backing is exported once for all importers: an export takes 0.3 ms
   /// when four processes resume together (H200, driver 580). The descriptors are closed afterwards:
@@ -80,33 +74,14 @@ class Exports {
   /// larger parts are not faster.
   static constexpr size_t kPartFds = 16;
   struct OfTag {
-    enum class State {
-      here,
-      paused,    ///< from revoke() on
-      resuming,  ///< from begin_restore() to end_restore()
-    };
-    State state = State::here;
-    uint64_t restores = 0;  ///< number of restores; an earlier one sends nothing more
-    // Of the current restore:
-    std::vector<std::shared_ptr<PendingRestore>> pending{};
-    std::shared_ptr<Replies> replies{};
-    Deadline deadline = Deadline::after_ms(0);
+    bool is_paused = false;  ///< from revoke() to restore()
+    uint64_t restores = 0;   ///< number of restores; an earlier one sends nothing more
     /// The processes that were notified of the pause and must be notified of the resume: importers,
     /// for whose replies a resume waits, and bystanders.
     std::set<InstanceId> notified{}, bystanders{};
   };
-  /// The current restore includes this importer and sends it these backings.
-  std::shared_ptr<PendingRestore> add_pending(const Tag& tag, const InstanceId& importer,
-                                              std::vector<BackingId> backings)
-      AMEM_REQUIRES(context_.registry.mutex);
-  /// A process that has fetched memory during a restore is notified when the restore ends, and the
-  /// resume waits for its reply: otherwise a message that does not arrive would leave its gate
-  /// closed.
-  void tell_at_end(const Tag& tag, const InstanceId& importer)
-      AMEM_REQUIRES(context_.registry.mutex);
-  /// Sends the next part of a restore to an importer. The part after it is sent when this one is
-  /// mapped. False if a backing could not be exported.
-  bool send_part(const std::shared_ptr<PendingRestore>& to) AMEM_REQUIRES(context_.registry.mutex);
+  /// Sends the next part of a restore to an importer.
+  void send_part(const std::shared_ptr<PendingRestore>& to) AMEM_REQUIRES(context_.registry.mutex);
   void on_part_mapped(const std::shared_ptr<PendingRestore>& to, const Result<Received>& reply);
   void on_part_failed(const std::shared_ptr<PendingRestore>& to, const Error& why)
       AMEM_REQUIRES(context_.registry.mutex);
@@ -123,7 +98,7 @@ class Exports {
                               std::vector<UniqueFd>* fds) AMEM_REQUIRES(context_.registry.mutex);
   void forget_importer_of(const InstanceId& importer, Allocation& allocation)
       AMEM_REQUIRES(context_.registry.mutex);
-  void begin_restore(const Tag& tag, Deadline deadline, const std::shared_ptr<Replies>& replies)
+  void restore(const Tag& tag, Deadline deadline, const std::shared_ptr<Replies>& replies)
       AMEM_REQUIRES(context_.registry.mutex);
   /// Bystanders share this scope but import no memory of this process. They have nothing to unmap,
   /// but their new work in this scope must wait; otherwise it would wait on the GPU for a paused

@@ -67,32 +67,25 @@ Result<DriverHandle> Imports::import(const Token& token) {
 Status Imports::wait_until_usable(const Token& token, AllocationId local,
                                   Deadline::Clock::time_point began) {
   Client* const client = context_.clients.of(token.tag);
-  const bool needs_resume = client != nullptr && client->peer_gate == PeerGate::imports;
+  if (client == nullptr || client->peer_gate != PeerGate::imports) return ok_status();
   const std::string owner = process_text(token.owner_pid);
   const auto is_missing = [&]() AMEM_REQUIRES(context_.registry.mutex) {
     const Allocation* const import = context_.registry.find(local);
-    if (!needs_resume || import == nullptr) return false;
+    if (import == nullptr) return false;
     const Backing& backing = context_.registry.backing_of(*import);
     return backing.state == revoked && !arrived_.contains(backing.id);
   };
   bool is_reported = false, requests = false, is_noticed = false, in_time = false;
   Status aborted = ok_status();
   const auto is_over = [&]() AMEM_REQUIRES(context_.registry.mutex) {
-    const PeerTable::Peer of_owner = context_.peer_table.of(token.owner, token.tag);
-    const bool is_filling = of_owner.state == PeerTable::State::resuming;
-    const bool is_paused = of_owner.state == PeerTable::State::paused;
-    const bool waits = needs_resume ? is_filling || (is_paused && is_missing())
-                                    : is_filling && of_owner.revokes == 0;
-    // The resume of an owner that fills the memory ends the wait, unless it pauses again.
-    const bool waits_for_resume = needs_resume && waits && (of_owner.revokes > 0 || !is_filling);
-    if (std::exchange(is_reported, waits_for_resume) != waits_for_resume)
-      context_.peer_table.import_waits(owner, waits_for_resume);
-    if (waits_for_resume && std::exchange(requests, false))
-      context_.peers.load()->send(token.owner, ResumeRequest{token.tag}, {});
+    const bool waits = is_missing() && context_.peer_table.of(token.owner, token.tag).state ==
+                                           PeerTable::State::paused;
+    if (std::exchange(is_reported, waits) != waits) context_.peer_table.import_waits(owner, waits);
     if (!waits) return true;
+    if (std::exchange(requests, false))
+      context_.peers.load()->send(token.owner, ResumeRequest{token.tag}, {});
     aborted = context_.exiting.check();
-    if (aborted.ok() && client != nullptr &&
-        context_.peer_table.aborts_imports(token.owner, began, client->scope()))
+    if (aborted.ok() && context_.peer_table.aborts_imports(token.owner, began, client->scope()))
       aborted = make_error(ErrorKind::peer, 0, "the communicator was aborted");
     return !aborted.ok();
   };
@@ -109,13 +102,10 @@ Status Imports::wait_until_usable(const Token& token, AllocationId local,
   }
   if (is_reported) context_.peer_table.import_waits(owner, false);
   AMEM_TRY(std::move(aborted));
-  if (in_time && is_missing()) return make_error(ErrorKind::peer, 0, "it has freed the memory");
-  if (in_time) return ok_status();
-  return is_missing()
-             ? make_error(ErrorKind::timeout, 0, "it is paused, and has not resumed in time")
-             : make_error(ErrorKind::timeout, 0,
-                          "it has not filled the memory before the deadline: its resume has not "
-                          "ended");
+  if (!in_time)
+    return make_error(ErrorKind::timeout, 0, "it is paused, and has not resumed in time");
+  if (is_missing()) return make_error(ErrorKind::peer, 0, "it has freed the memory");
+  return ok_status();
 }
 
 // In exit() the calling thread may have been interrupted while it held the mutex.
@@ -213,20 +203,18 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
     return make_error(ErrorKind::protocol, 0,
                       "process %d answered a fetch of %zu with %zu outcomes", reply.pid,
                       wanted.size(), answer.outcomes.size());
-  Tags paused, filling;
+  Tags paused;
   size_t next_fd = 0, failed = 0;
   MutexLock lock(context_.registry.mutex);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const Fetched::Outcome outcome = answer.outcomes[i];
-    const bool is_filling = outcome == Fetched::Outcome::filling;
     UniqueFd fd;
-    if (outcome == Fetched::Outcome::here || is_filling) fd = std::move(reply.fds[next_fd++]);
+    if (outcome == Fetched::Outcome::here) fd = std::move(reply.fds[next_fd++]);
     const Allocation* import = context_.registry.find(wanted[i].local);
     if (import == nullptr) continue;
     Backing& backing = context_.registry.backing_of(*import);
-    if (outcome == Fetched::Outcome::here || is_filling) {
+    if (outcome == Fetched::Outcome::here) {
       arrived_[backing.id] = std::move(fd);
-      if (is_filling) filling.insert(backing.tag);
     } else if (outcome == Fetched::Outcome::paused) {
       paused.insert(backing.tag);
       if (backing.state == dropped) (void)change_state(backing, revoked);
@@ -242,9 +230,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
   }
   // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
   // waits, and wait_until_usable() holds the ones that are inside.
-  paused.insert(filling.begin(), filling.end());
   context_.peer_table.pause(owner, paused, paused_text(reply.pid), answer.paused_scope, true);
-  for (const Tag& tag : filling) context_.peer_table.fill(owner, tag);
   if (failed == 0) return ok_status();
   return make_error(ErrorKind::peer, 0, "process %d cannot export %zu of its allocations: %s",
                     reply.pid, failed, answer.reason.c_str());

@@ -82,18 +82,8 @@ TEST_F(FetchTest, WithTheNonceOfTheTokenGetsADescriptor) {
   EXPECT_EQ(g_exports, 1);
 }
 
-TEST_F(FetchTest, MemoryThatIsBeingFilledIsGivenEarly) {
-  const Tags tags{""};
-  (void)sharing_->exports().begin_restore(tags, patience());
-  EXPECT_EQ(fetch(importer_, token_.allocation, token_.nonce),
-            std::pair(Fetched::Outcome::filling, size_t{1}));
-  sharing_->exports().end_restore(tags);
-
-  EXPECT_EQ(fetch(importer_, other_token_.allocation, other_token_.nonce), kGiven);
-}
-
 // It keeps its gate closed until it is told.
-TEST_F(FetchTest, ResumeWaitsForOneThatFetchedEarlyAndTellsItAgainAfterAnError) {
+TEST_F(FetchTest, ResumeWaitsForOneThatFetchedWhilePausedAndTellsItAgainAfterAnError) {
   const Tags tags{""};
   // Maps what comes before the last part.
   const auto answer_last = [&](const Restored& restored) {
@@ -110,29 +100,19 @@ TEST_F(FetchTest, ResumeWaitsForOneThatFetchedEarlyAndTellsItAgainAfterAnError) 
   context_.peers.load()->send(importer_.id, Drop{{1}}, {});
   ASSERT_TRUE(importer_.recorder.wait_seen(1));
   importer_.recorder.take_seen();
-  auto replies = sharing_->exports().begin_restore(tags, patience());
-  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce).first, Fetched::Outcome::filling);
-  sharing_->exports().end_restore(tags);
+  ASSERT_TRUE(sharing_->exports().revoke(tags, patience()).ok());
+  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce),
+            std::pair(Fetched::Outcome::paused, size_t{0}));
+  auto replies = sharing_->exports().restore(tags, patience());
   answer_last({false, "no descriptor"});
   const Status failed = replies->wait(patience());
   ASSERT_FALSE(failed.ok());
   EXPECT_NE(failed.error().message.find("no descriptor"), std::string::npos)
       << failed.error().message;
 
-  replies = sharing_->exports().begin_restore(tags, patience());
-  sharing_->exports().end_restore(tags);
+  replies = sharing_->exports().restore(tags, patience());
   answer_last({true, ""});
   EXPECT_TRUE(replies->wait(patience()).ok());
-}
-
-TEST_F(FetchTest, MemoryIsAwayAfterARestoreThatWasCancelled) {
-  const Tags tags{""};
-  (void)sharing_->exports().begin_restore(tags, patience());
-  ASSERT_EQ(fetch(importer_, token_.allocation, token_.nonce).first, Fetched::Outcome::filling);
-  sharing_->exports().cancel_restore(tags);
-
-  EXPECT_EQ(fetch(importer_, other_token_.allocation, other_token_.nonce),
-            std::pair(Fetched::Outcome::paused, size_t{0}));
 }
 
 TEST_F(FetchTest, WhoHasTheBackingGetsNoDescriptorAndIsNoted) {

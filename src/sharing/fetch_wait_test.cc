@@ -90,87 +90,9 @@ TEST_F(FetchWaitTest, OfAnIpcHandleNamesTheOwner) {
       << log;
 }
 
-// The call that imports it may be inside NCCL, past the gate, and use it at once.
-TEST_F(EarlyImportTest, ReturnsWhenTheMemoryIsFilled) {
-  auto imported = import();
-  EXPECT_FALSE(is_done(imported)) << "it is not filled";
-
-  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
-
-  EXPECT_EQ(imported.get(), driver_result::kSuccess);
-  EXPECT_EQ(state(), BackingState::mapped);
-  EXPECT_TRUE(is_open());
-}
-
-TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainStaysRevoked) {
-  auto imported = import();
-
-  EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
-
-  EXPECT_EQ(imported.get(), driver_result::kSuccess);
-  EXPECT_EQ(state(), BackingState::revoked);
-  EXPECT_FALSE(is_open());
-  outcome_ = Fetched::Outcome::paused;
-  auto later = begin_import();
-  EXPECT_EQ(later.wait_for(std::chrono::milliseconds(kPatienceMs / 2)), std::future_status::ready);
-}
-
-// As NCCL's client: the revoke waits until the call that imports has ended.
-TEST_F(EarlyImportTest, OfMemoryThatLeavesAgainDoesNotHoldUpTheRevoke) {
-  client_.holds = true;
-  auto imported = import();
-  auto revoked = std::async(std::launch::async, [this] {
-    return tell(Revoke{10000, {""}, {}, {}});
-  });
-
-  EXPECT_TRUE(eventually([this] { return client_.is_quiet.load(); }));
-  EXPECT_EQ(imported.get(), driver_result::kSuccess);
-  EXPECT_EQ(state(), BackingState::revoked) << "it is not filled";
-  client_.holds = false;
-
-  EXPECT_TRUE(revoked.get().ok());
-  EXPECT_FALSE(is_open());
-}
-
-// It would be used although it is not mapped, or not filled.
-TEST_F(EarlyImportTest, OfMemoryThatIsUsedAtOnceDoesNotLetItLeaveAgain) {
-  client_.peer_gate = PeerGate::imports;
-  auto imported = import();
-
-  expect_refused_revoke(imported);
-
-  expect_success_when_restored(imported);
-}
-
-// A pause of this process would wait for the resume, and then succeed.
-TEST_F(EarlyImportTest, RefusesNoPauseWhileTheOwnerFillsTheMemory) {
-  client_.peer_gate = PeerGate::imports;
-  auto imported = import();
-  EXPECT_FALSE(is_done(imported));
-
-  EXPECT_FALSE(client_.import_waits());
-  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
-  EXPECT_EQ(imported.get(), driver_result::kSuccess);
-}
-
-TEST_F(EarlyImportTest, EndsWithExitWithoutADriverCall) {
-  driver_.cuMemRelease = [](DriverHandle) {
-    ADD_FAILURE() << "the driver may be unloaded";
-    return driver_result::kSuccess;
-  };
-  auto imported = import();
-  EXPECT_TRUE(restore(/*last=*/false).ok());
-  EXPECT_EQ(state(), BackingState::mapped);
-
-  exiting_.raise();
-  sharing_->wake_imports();
-
-  EXPECT_TRUE(fails_early(imported));
-}
-
 // The owner that pauses has resumed a part of its memory only, or has paused with memory that it
 // could not release: its pause fails, and it stays paused.
-TEST_F(EarlyImportTest, RevokeThatFailsDoesNotOpenTheGateToAPausedOwner) {
+TEST_F(ImportTest, RevokeThatFailsDoesNotOpenTheGateToAPausedOwner) {
   client_.is_busy = true;
   EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
   EXPECT_TRUE(is_open()) << "the owner was not paused before";
@@ -179,42 +101,12 @@ TEST_F(EarlyImportTest, RevokeThatFailsDoesNotOpenTheGateToAPausedOwner) {
   EXPECT_TRUE(tell(Revoke{10000, {""}, {}, {}}).ok());
   EXPECT_FALSE(is_open());
 
-  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
+  EXPECT_TRUE(tell(Restore{"", {}, true}).ok());
   EXPECT_TRUE(is_open());
 }
 
-TEST_F(EarlyImportTest, FailsIfTheOwnerEndsBeforeItHasFilledTheMemory) {
-  auto imported = import();
-
-  sharing_->on_peer_gone({owner_.id, kOwnerPid});
-
-  EXPECT_NE(imported.get(), driver_result::kSuccess);
-}
-
-TEST_F(EarlyImportTest, WaitsAsLongAsAtAGate) {
-  context_.timeout_ms = 500;
-  auto imported = import();
-  EXPECT_EQ(imported.wait_for(std::chrono::milliseconds(600)), std::future_status::timeout);
-
-  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
-
-  EXPECT_EQ(imported.get(), driver_result::kSuccess);
-}
-
-TEST_F(EarlyImportTest, FailsAtTheDeadlineAndNamesTheOwner) {
-  context_.gate_timeout_ms = 100;
-  testing::internal::CaptureStderr();
-
-  EXPECT_NE(import().get(), driver_result::kSuccess);
-
-  const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("cannot import memory of process 4711: it has not filled the memory"),
-            log.npos)
-      << log;
-}
-
 /// What arrives here from an owner, in order, while the worker is busy with the first message.
-class LateRestoreTest : public EarlyImportTest {
+class LateRestoreTest : public ImportTest {
  protected:
   void send(Message message) {
     owner_.service->call(context_.self, std::move(message), {}, patience(),
@@ -227,57 +119,24 @@ class LateRestoreTest : public EarlyImportTest {
   }
 };
 
-// Between the two, a call would pass the gate and meet a paused owner, or memory that is being
-// filled.
+// Between the two, a call would pass the gate and meet a paused owner.
 TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGate) {
   hold_the_worker();
-  send(Restore{"", {}, true, 0, 1});
+  send(Restore{"", {}, true});
   send(PauseNotice{"", {}});
   ASSERT_TRUE(eventually([this] { return !is_open(); }));
 
   client_.holds = false;
 
-  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 2}).ok());
+  EXPECT_TRUE(tell(Restore{"", {}, true}).ok());
   EXPECT_EQ(client_.reopened, 1);
   EXPECT_TRUE(is_open());
-}
-
-TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotOpenTheGateOfMemoryThatWasFetchedEarly) {
-  hold_the_worker();
-  send(Restore{"", {}, true, 0, 1});
-  auto imported = import();
-
-  client_.holds = false;
-
-  // Behind the restore, and before the owner has filled the memory.
-  EXPECT_TRUE(tell(Restore{"", {}, false, 0, 2}).ok());
-  EXPECT_EQ(client_.reopened, 0);
-  EXPECT_FALSE(is_done(imported));
-  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 2}).ok());
-  EXPECT_EQ(client_.reopened, 1);
-  EXPECT_EQ(imported.get(), driver_result::kSuccess);
-}
-
-// Otherwise nothing would end the wait for it.
-TEST_F(LateRestoreTest, OfAnEarlierPauseIsNotWaitedForAfterARevoke) {
-  hold_the_worker();
-  send(Restore{"", {}, false, 0, 1});
-  send(Revoke{10000, {""}, {}, {}});
-  ASSERT_TRUE(eventually([this] { return !is_open(); }));
-  client_.holds = false;
-  ASSERT_TRUE(tell(Revoke{10000, {"other"}, {}, {}}).ok()) << "behind them";
-
-  outcome_ = Fetched::Outcome::paused;
-  auto imported = import();
-
-  EXPECT_TRUE(is_done(imported));
-  EXPECT_EQ(imported.get(), driver_result::kSuccess);
 }
 
 // The owner pauses again before it receives the fetch.
 TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotContainWhatIsImportedSince) {
   hold_the_worker();
-  send(Restore{"", {}, true, 0, 1});
+  send(Restore{"", {}, true});
   outcome_ = Fetched::Outcome::paused;
   EXPECT_EQ(import().get(), driver_result::kSuccess);
 
@@ -288,10 +147,9 @@ TEST_F(LateRestoreTest, OfAnEarlierPauseDoesNotContainWhatIsImportedSince) {
 }
 
 // A NIC, for example, would go on using the old memory.
-TEST_F(EarlyImportTest, OfMemoryThatIsRegisteredHereRefusesThePauseOfItsOwner) {
-  auto imported = import();
-  EXPECT_TRUE(restore().ok());
-  EXPECT_EQ(imported.get(), driver_result::kSuccess);
+TEST_F(ImportTest, OfMemoryThatIsRegisteredHereRefusesThePauseOfItsOwner) {
+  outcome_ = Fetched::Outcome::here;
+  ASSERT_EQ(begin_import().get(), driver_result::kSuccess);
   {
     MutexLock lock(registry_.mutex);
     const Backing& backing = registry_.backings().begin()->second;
@@ -308,7 +166,7 @@ TEST_F(EarlyImportTest, OfMemoryThatIsRegisteredHereRefusesThePauseOfItsOwner) {
 }
 
 // The end of a restore is on its way when the owner receives the fetch.
-TEST_F(EarlyImportTest, OfMemoryThatIsHereOutlastsTheEndOfARestore) {
+TEST_F(ImportTest, OfMemoryThatIsHereOutlastsTheEndOfARestore) {
   outcome_ = Fetched::Outcome::here;
   ends_restore_ = true;
 

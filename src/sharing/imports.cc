@@ -90,25 +90,6 @@ Revoked Imports::carry_out_revoke(const PeerInfo& owner, const Revoke& request,
   return answer;
 }
 
-void Imports::begin_revoke(const InstanceId& owner, const Revoke& request) {
-  const std::set<BackingId> staying(request.staying.begin(), request.staying.end());
-  for (const Tag& tag : request.tags) {
-    context_.peer_table.begin_revoke(owner, tag);
-    if (context_.peer_table.of(owner, tag).state != PeerTable::State::resuming) continue;
-    const Tags one{tag};
-    for (const Backing* import : imports_of(owner, &one))
-      if (import->state == revoked && !staying.contains(import->id_at_owner))
-        arrived_.erase(import->id);
-  }
-  import_ends_.notify_all();
-}
-
-void Imports::end_revoke(const InstanceId& owner, const Revoke& request, bool revoked) {
-  MutexLock lock(context_.registry.mutex);
-  for (const Tag& tag : request.tags) context_.peer_table.end_revoke(owner, tag, revoked);
-  import_ends_.notify_all();
-}
-
 void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke request) {
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
   PeerTable::Notices notices;
@@ -117,7 +98,7 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
     MutexLock lock(context_.registry.mutex);
     notices = context_.peer_table.pause(owner.instance, tags, paused_text(owner.pid), request.scope,
                                         true);
-    begin_revoke(owner.instance, request);
+    import_ends_.notify_all();
   }
   workers_.post(owner.instance, [this, owner, request_id, deadline, request = std::move(request),
                                  notices = std::move(notices)] {
@@ -125,7 +106,6 @@ void Imports::on_revoke(const PeerInfo& owner, uint64_t request_id, Revoke reque
     step_point("revoke_asked");
     const NvtxRange range("revoke");
     Revoked answer = carry_out_revoke(owner, request, notices, deadline);
-    end_revoke(owner.instance, request, answer.revoked);
     if (!answer.revoked && context_.exiting) return;
     step_point("revoke_unmapped");
     context_.peers.load()->reply(owner.instance, request_id, std::move(answer), {});
@@ -162,7 +142,6 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
 
   MutexLock lock(context_.registry.mutex);
   AMEM_TRY(check_not_registered(owner, tags, staying));
-  for (const Tag& tag : tags) series_.erase({owner, tag});  // it was interrupted
   for (Backing* import : imports_of(owner, &tags)) {
     if (staying.contains(import->id_at_owner)) continue;
     // Received by a resume of this process that has not mapped it. The owner will restore it.
@@ -221,24 +200,10 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
                           const std::vector<UniqueFd>& fds, uint64_t notice) {
   MutexLock lock(context_.registry.mutex);
   import_ends_.notify_all();
-  const auto is_latest = [&] {
-    return context_.peer_table.of(owner, message.tag).notices == notice;
-  };
-  Series& series = series_[{owner, message.tag}];
-  if (series.number != message.series) series = {message.series};
-  series.is_complete = series.is_complete && series.arrived == message.sent_before;
-  series.arrived += static_cast<uint32_t>(fds.size());
-  if (!message.last && is_latest()) context_.peer_table.fill(owner, message.tag);
-  Status status = map_parcel(owner, message, fds);
-  series.is_complete = series.is_complete && status.ok();
-  if (!message.last) return status;
-  // What did not arrive or could not be mapped is not lost: the owner sends all again.
-  const bool is_complete = series.is_complete;
-  series = {};
-  AMEM_TRY(std::move(status));
-  if (!is_complete)
-    return make_error(ErrorKind::protocol, 0, "an earlier part of what came back was not mapped");
-  if (!is_latest()) return ok_status();  // the owner has paused again
+  AMEM_TRY(map_parcel(owner, message, fds));
+  const bool is_latest = context_.peer_table.of(owner, message.tag).notices == notice;
+  if (!message.last || !is_latest) return ok_status();  // the owner has paused again
+  // The owner sends the last part when the others are mapped.
   const Tags tags{message.tag};
   for (Backing* import : imports_of(owner, &tags))
     if (import->state == revoked && !importing_.contains(import->id))
@@ -262,17 +227,10 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
     for (const Client* client : context_.clients.all())
       if (client->peer_gate != PeerGate::none) gated.merge(client->tags());
     MutexLock lock(context_.registry.mutex);
-    for (Backing* import : imports_of(owner.instance, nullptr)) {
-      // Its contents are not complete.
-      const bool is_filling =
-          context_.peer_table.of(owner.instance, import->tag).state == PeerTable::State::resuming;
-      if (is_filling && import->state == dropped) arrived_.erase(import->id);
-      if (import->state == revoked || (is_filling && import->state == dropped))
-        (void)change_state(*import, lost);
-    }
+    for (Backing* import : imports_of(owner.instance, nullptr))
+      if (import->state == revoked) (void)change_state(*import, lost);
     for (auto& [id, each] : context_.registry.allocations())
       if (each.is_import && each.origin.owner == owner.instance) each.owner_has_ended = true;
-    std::erase_if(series_, [&](const auto& entry) { return entry.first.first == owner.instance; });
     context_.peer_table.end(owner.instance, ended_text(owner.pid), gated);
     import_ends_.notify_all();
     for (Client* client : context_.clients.all()) client->reopen_for_peer();

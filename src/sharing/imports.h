@@ -79,21 +79,15 @@ class Imports {
   /// `ready`: the owner knows the importer, and the memory can be used.
   Result<DriverHandle> finish_import(AllocationId local, Status ready);
 
-  /// Waits until the owner has filled the memory, if it is filling it, and, as at a gate, until it
-  /// has resumed, if the client uses imports at once. A revoke that needs the call to end is
-  /// refused: an import never fails because of a pause. Errors: timeout; peer; misuse, if exit()
-  /// has begun. `began`: the import.
+  /// If the client uses imports at once, waits, as at a gate, until the owner has resumed. A revoke
+  /// that needs the call to end is refused: an import never fails because of a pause. Errors:
+  /// timeout; peer; misuse, if exit() has begun. `began`: the import.
   Status wait_until_usable(const Token& token, AllocationId local,
                            Deadline::Clock::time_point began);
 
   /// PeerTable::reopen(): the worker processes messages later than they arrive.
   void reopen(const InstanceId& owner, const PeerTable::Notices& since)
       AMEM_REQUIRES(context_.registry.mutex);
-  /// What the owner was filling leaves again, unless the revoke is refused: then the owner restores
-  /// it.
-  void begin_revoke(const InstanceId& owner, const Revoke& request)
-      AMEM_REQUIRES(context_.registry.mutex);
-  void end_revoke(const InstanceId& owner, const Revoke& request, bool revoked);
   /// Unmaps the imports of the request, and returns the reply to it.
   Revoked carry_out_revoke(const PeerInfo& owner, const Revoke& request,
                            const PeerTable::Notices& notices, Deadline deadline);
@@ -117,13 +111,6 @@ class Imports {
   std::map<BackingId, UniqueFd> arrived_ AMEM_GUARDED_BY(context_.registry.mutex);
   /// Of the calls of import_token(): the owner's answer says what is here.
   std::multiset<BackingId> importing_ AMEM_GUARDED_BY(context_.registry.mutex);
-  /// A restore whose last part has not arrived.
-  struct Series {
-    uint64_t number = 0;
-    uint32_t arrived = 0;     ///< backings
-    bool is_complete = true;  ///< no part is missing, and each was mapped
-  };
-  std::map<std::pair<InstanceId, Tag>, Series> series_ AMEM_GUARDED_BY(context_.registry.mutex);
   Condition import_ends_;  ///< an import that waits may have to wait no longer
   ServiceWorkers workers_;
 };

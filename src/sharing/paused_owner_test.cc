@@ -10,21 +10,16 @@ namespace amem {
 namespace {
 
 /// The owner is paused, and the client starts work inside its calls, as NCCL does.
-class ImportOfAPausedOwnerTest : public EarlyImportTest {
+class ImportOfAPausedOwnerTest : public ImportTest {
  protected:
-  ImportOfAPausedOwnerTest() {
-    client_.peer_gate = PeerGate::imports;
-    outcome_ = Fetched::Outcome::paused;
-  }
+  ImportOfAPausedOwnerTest() { client_.peer_gate = PeerGate::imports; }
 };
 
 TEST_F(ImportOfAPausedOwnerTest, ReturnsWhenTheOwnerHasResumed) {
   auto imported = import();
   EXPECT_FALSE(is_done(imported)) << "the owner is paused";
 
-  EXPECT_TRUE(restore(/*last=*/false).ok());
-  EXPECT_FALSE(is_done(imported)) << "it is mapped, but not filled";
-  EXPECT_TRUE(tell(Restore{"", {}, true, 1, 1}).ok());
+  EXPECT_TRUE(restore().ok());
 
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
   EXPECT_EQ(state(), BackingState::mapped);
@@ -34,16 +29,6 @@ TEST_F(ImportOfAPausedOwnerTest, ReturnsWhenTheOwnerHasResumed) {
 // is paused in part, as after a resume that has failed.
 TEST_F(ImportOfAPausedOwnerTest, RefusesARevoke) {
   auto imported = import();
-  EXPECT_FALSE(is_done(imported));
-
-  expect_refused_revoke(imported);
-
-  expect_success_when_restored(imported);
-}
-
-TEST_F(ImportOfAPausedOwnerTest, RefusesARevokeOfWhatIsMappedButNotFilled) {
-  auto imported = import();
-  EXPECT_TRUE(restore(/*last=*/false).ok());
   EXPECT_FALSE(is_done(imported));
 
   expect_refused_revoke(imported);
@@ -74,15 +59,17 @@ TEST_F(ImportOfAPausedOwnerTest, RefusesPausesUntilTheOwnerResumes) {
             std::future_status::timeout);
   EXPECT_TRUE(client_.import_waits());
 
-  EXPECT_TRUE(restore(/*last=*/false).ok());
+  EXPECT_TRUE(restore().ok());
 
-  EXPECT_TRUE(eventually([this] { return !client_.import_waits(); })) << "its resume ends the wait";
-  EXPECT_FALSE(is_done(imported));
-  EXPECT_TRUE(tell(Restore{"", {}, true, 1, 1}).ok());
   EXPECT_EQ(imported.get(), driver_result::kSuccess);
+  EXPECT_FALSE(client_.import_waits());
 }
 
-TEST_F(ImportOfAPausedOwnerTest, EndsWithExit) {
+TEST_F(ImportOfAPausedOwnerTest, EndsWithExitWithoutADriverCall) {
+  driver_.cuMemRelease = [](DriverHandle) {
+    ADD_FAILURE() << "the driver may be unloaded";
+    return driver_result::kSuccess;
+  };
   auto imported = import();
   EXPECT_FALSE(is_done(imported));
 
@@ -118,9 +105,19 @@ TEST_F(ImportOfAPausedOwnerTest, FailsIfTheOwnerHasFreedTheMemory) {
   auto imported = import();
   EXPECT_FALSE(is_done(imported));
 
-  EXPECT_TRUE(tell(Restore{"", {}, true, 0, 1}).ok());
+  EXPECT_TRUE(tell(Restore{"", {}, true}).ok());
 
   EXPECT_TRUE(fails_early(imported));
+}
+
+TEST_F(ImportOfAPausedOwnerTest, WaitsAsLongAsAtAGate) {
+  context_.timeout_ms = 500;
+  auto imported = import();
+  EXPECT_EQ(imported.wait_for(std::chrono::milliseconds(600)), std::future_status::timeout);
+
+  EXPECT_TRUE(restore().ok());
+
+  EXPECT_EQ(imported.get(), driver_result::kSuccess);
 }
 
 TEST_F(ImportOfAPausedOwnerTest, FailsIfTheOwnerEnds) {

@@ -9,7 +9,7 @@
 namespace amem {
 
 bool PeerTable::Peer::is_away() const {
-  return (state == State::paused || state == State::resuming) && !seeded_fault("leave_gate_open");
+  return state == State::paused && !seeded_fault("leave_gate_open");
 }
 
 PeerTable::Notices PeerTable::pause(const InstanceId& peer, const Tags& tags,
@@ -34,7 +34,7 @@ PeerTable::Notices PeerTable::pause(const InstanceId& peer, const Tags& tags,
     paused.scope = scope;
     paused.shares = shares;
   }
-  tell();
+  if (!tags.empty()) tell();
   return notices;
 }
 
@@ -53,26 +53,6 @@ bool PeerTable::reopen(const InstanceId& peer, const Tag& tag, uint64_t notice) 
   return true;
 }
 
-void PeerTable::fill(const InstanceId& peer, const Tag& tag) {
-  MutexLock lock(mutex);
-  Peer& resuming = peers_[{peer, tag}];
-  if (resuming.state != State::ended) resuming.state = State::resuming;
-  tell();
-}
-
-void PeerTable::begin_revoke(const InstanceId& peer, const Tag& tag) {
-  MutexLock lock(mutex);
-  ++peers_[{peer, tag}].revokes;
-}
-
-void PeerTable::end_revoke(const InstanceId& peer, const Tag& tag, bool revoked) {
-  MutexLock lock(mutex);
-  const auto found = peers_.find({peer, tag});
-  if (found == peers_.end()) return;
-  if (found->second.revokes > 0) --found->second.revokes;
-  if (revoked && found->second.state == State::resuming) found->second.state = State::paused;
-}
-
 void PeerTable::end(const InstanceId& peer, const std::string& text, const Tags& kept) {
   MutexLock lock(mutex);
   std::erase_if(peers_, [&](const auto& entry) {
@@ -82,7 +62,6 @@ void PeerTable::end(const InstanceId& peer, const std::string& text, const Tags&
     Peer& ended = peers_[{peer, tag}];
     ended.state = State::ended;
     ended.text = text;
-    ended.revokes = 0;
   }
   tell();
 }

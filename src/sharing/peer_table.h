@@ -41,8 +41,7 @@ class PeerTable {
  public:
   enum class State {
     active,
-    paused,    ///< from the message that says so
-    resuming,  ///< its memory is mapped here and not filled
+    paused,  ///< from the message that says so
     ended,
   };
   /// A tag of a peer.
@@ -53,7 +52,6 @@ class PeerTable {
     bool shares = false;    ///< with this process, so perhaps also what has no id
     bool is_guess = false;  ///< it may not have shared all of `scope`
     uint64_t notices = 0;   ///< messages after which new work waits
-    int revokes = 0;        ///< that have arrived and have not ended
 
     /// Work that shares something with it waits.
     bool is_away() const;
@@ -75,11 +73,6 @@ class PeerTable {
   /// New work may start, unless another such message has arrived in the meantime or the peer has
   /// ended. Returns whether it may.
   bool reopen(const InstanceId& peer, const Tag& tag, uint64_t notice);
-  /// Memory of the peer is mapped that it has not filled.
-  void fill(const InstanceId& peer, const Tag& tag);
-  void begin_revoke(const InstanceId& peer, const Tag& tag);
-  /// `revoked`: nothing of it is mapped any more.
-  void end_revoke(const InstanceId& peer, const Tag& tag, bool revoked);
   /// The process has ended. `kept`: tags for which readers fail what has used its memory, and then
   /// call forget_ended().
   void end(const InstanceId& peer, const std::string& text, const Tags& kept);
@@ -100,13 +93,13 @@ class PeerTable {
   }
   /// The peers of this tag that are not active.
   template <typename Visit>
-  void visit(const Tag& tag, Visit visit) AMEM_REQUIRES(mutex) {
+  AMEM_NOT_ANALYSED void visit(const Tag& tag, Visit visit) AMEM_REQUIRES(mutex) {
     for (auto& [key, peer] : peers_)
       if (key.second == tag && peer.state != State::active) visit(key.first, peer);
   }
   template <typename IsNeeded>
   void forget_ended(const Tag& tag, IsNeeded is_needed) AMEM_REQUIRES(mutex) {
-    std::erase_if(peers_, [&](const auto& entry) {
+    std::erase_if(peers_, [&](const auto& entry) AMEM_NOT_ANALYSED {
       const auto& [key, peer] = entry;
       return key.second == tag && peer.state == State::ended && !is_needed(peer);
     });

@@ -34,14 +34,12 @@ class PeerTableTest : public testing::Test {
   PeerTable peers_;
 };
 
-TEST_F(PeerTableTest, TagIsPausedResumingAndActive) {
+TEST_F(PeerTableTest, TagIsPausedAndActive) {
   EXPECT_FALSE(peers_.knows(kPeer));
   const uint64_t notice = pause();
   EXPECT_TRUE(peers_.knows(kPeer));
   EXPECT_EQ(state(), State::paused);
   EXPECT_EQ(state("another"), State::active);
-  peers_.fill(kPeer, "t");
-  EXPECT_EQ(state(), State::resuming);
   EXPECT_EQ(away(), 1u);
   EXPECT_TRUE(peers_.reopen(kPeer, "t", notice));
   EXPECT_EQ(state(), State::active);
@@ -62,26 +60,12 @@ TEST_F(PeerTableTest, OnlyTheFirstNoticeOfAPauseCanBeTakenBack) {
   EXPECT_TRUE(peers_.pause(kPeer, {"t"}, "", {}, true).empty());
 }
 
-TEST_F(PeerTableTest, RevokeThatIsRefusedLeavesWhatIsBeingFilled) {
-  pause();
-  peers_.fill(kPeer, "t");
-  for (const bool revoked : {false, true}) {
-    peers_.begin_revoke(kPeer, "t");
-    EXPECT_EQ(peers_.of(kPeer, "t").revokes, 1);
-    peers_.end_revoke(kPeer, "t", revoked);
-    EXPECT_EQ(peers_.of(kPeer, "t").revokes, 0);
-    EXPECT_EQ(state(), revoked ? State::paused : State::resuming);
-  }
-}
-
 TEST_F(PeerTableTest, EndIsFinalAndKeptForTheTagsOfReaders) {
   const uint64_t notice = pause();
   pause("u");
   peers_.end(kPeer, "process 7, has ended", {"t"});
   EXPECT_EQ(state("u"), State::active) << "forgotten";
   EXPECT_FALSE(peers_.reopen(kPeer, "t", notice));
-  peers_.fill(kPeer, "t");
-  EXPECT_EQ(state(), State::ended);
   // A live one that was taken for ended may share more now.
   pause("t", {kPair});
   EXPECT_EQ(state(), State::ended);
@@ -117,8 +101,6 @@ TEST_F(PeerTableTest, EachChangeRaisesTheWordOfTheReader) {
   peers_.watch(&word);
   const auto is_raised = [&] { return word.exchange(Attention::none) == Attention::table; };
   const uint64_t notice = pause();
-  EXPECT_TRUE(is_raised());
-  peers_.fill(kPeer, "t");
   EXPECT_TRUE(is_raised());
   EXPECT_TRUE(peers_.reopen(kPeer, "t", notice));
   EXPECT_TRUE(is_raised());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// The resume of an owner, for its importers: they map its memory while it is being filled, and open
-// their gates when it is filled.
+// The resume of an owner, for its importers: they map its memory again and open their gates.
 #include <algorithm>
 #include <cerrno>
 
@@ -10,7 +9,7 @@
 
 namespace amem {
 
-/// The restore of a tag for one importer, sent in parts.
+/// The restore of a tag for one importer, sent in parts: the next one when this one is mapped.
 struct Exports::PendingRestore {
   const Tag tag;
   const InstanceId importer;
@@ -18,14 +17,10 @@ struct Exports::PendingRestore {
   const uint64_t number;
   /// Null when the result is known.
   std::shared_ptr<Replies> replies;
-  std::vector<BackingId> backings;  ///< not sent yet
-  const std::string name{};         ///< of the importer; empty for a bystander
-  bool is_filled = false;           ///< the memory is filled: the last part may be sent
-  bool awaits_reply = false;        ///< the next part is sent after a reply
-  bool is_over = false;             ///< no further part is sent
+  std::vector<BackingId> backings;     ///< not sent yet
+  const std::string name{};            ///< of the importer; empty for a bystander
+  std::vector<BackingId> in_flight{};  ///< the part that is not mapped yet
   bool sent_last = false;
-  uint32_t sent = 0;  ///< backings
-  std::string failure{};
 
   bool is_bystander() const { return name.empty(); }
   void succeed() {
@@ -38,8 +33,7 @@ struct Exports::PendingRestore {
   }
 };
 
-bool Exports::send_part(const std::shared_ptr<PendingRestore>& to) {
-  if (to->backings.empty() && !to->is_filled) return true;  // the last part follows
+void Exports::send_part(const std::shared_ptr<PendingRestore>& to) {
   Restore message;
   message.tag = to->tag;
   std::vector<UniqueFd> fds;
@@ -51,84 +45,67 @@ bool Exports::send_part(const std::shared_ptr<PendingRestore>& to) {
     Result<UniqueFd> fd = export_fd(*backing);
     if (!fd.ok()) {
       tags_[to->tag].notified.insert(to->importer);
-      to->is_over = true;
-      to->fail("cannot export memory for an importer: " + fd.error().message);
-      return false;
+      return to->fail("cannot export memory for an importer: " + fd.error().message);
     }
     message.backings.push_back(id);
     fds.push_back(std::move(fd.value()));
   }
-  message.last = to->sent_last = to->backings.empty() && to->is_filled;
-  message.sent_before = to->sent;
-  message.series = to->number;
-  to->sent += static_cast<uint32_t>(fds.size());
-  to->awaits_reply = true;
+  to->in_flight = message.backings;
+  message.last = to->sent_last = to->backings.empty();
   context_.peers.load()->call(
       to->importer, std::move(message), std::move(fds), to->deadline,
       [this, to](const Result<Received>& reply) { on_part_mapped(to, reply); });
-  return true;
 }
 
 // Parts that an earlier restore has not sent may be released again.
 bool Exports::is_current(const PendingRestore& to) {
   const OfTag& of_tag = tags_[to.tag];
-  return of_tag.state != OfTag::State::paused && to.number == of_tag.restores;
+  return !of_tag.is_paused && to.number == of_tag.restores;
 }
 
 void Exports::on_part_failed(const std::shared_ptr<PendingRestore>& to, const Error& why) {
   // The importer has ended.
-  if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED)) {
-    to->is_over = true;
+  if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
     return to->succeed();
+  const bool broke = why.kind == ErrorKind::os && why.code == ECONNRESET;
+  const bool is_slow = why.kind == ErrorKind::timeout && !to->is_bystander();
+  if (!to->is_bystander()) {
+    tags_[to->tag].notified.insert(to->importer);
+    to->fail(why.message, why.kind);
   }
-  if (to->is_bystander()) {
-    // Sent again after a lost connection: otherwise calls of the importer would wait forever.
-    const bool broke = why.kind == ErrorKind::os && why.code == ECONNRESET;
-    if (broke && !to->deadline.passed() && is_current(*to)) (void)send_part(to);
-    return;
-  }
-  tags_[to->tag].notified.insert(to->importer);
-  to->fail(why.message, why.kind);
-  to->is_over = why.kind != ErrorKind::timeout || !is_current(*to);
-  if (to->is_over) return;
-  // A slow importer receives the rest later: its gates open with the last part.
-  to->deadline = Deadline::after_ms(context_.timeout_ms);
-  while (!to->sent_last && (to->is_filled || !to->backings.empty()) && send_part(to)) {
-  }
-  to->awaits_reply = false;
+  // The part is sent again to a slow importer, whose gates open with the last one, and to a
+  // bystander whose connection broke: otherwise their calls would wait forever.
+  const bool again = is_slow || (to->is_bystander() && broke && !to->deadline.passed());
+  if (!again || !is_current(*to)) return;
+  if (is_slow) to->deadline = Deadline::after_ms(context_.timeout_ms);
+  to->backings.insert(to->backings.end(), to->in_flight.begin(), to->in_flight.end());
+  send_part(to);
 }
 
 void Exports::on_part_mapped(const std::shared_ptr<PendingRestore>& to,
                              const Result<Received>& reply) {
   MutexLock lock(context_.registry.mutex);
-  to->awaits_reply = false;
-  if (to->is_over) return;
   if (!reply.ok()) return on_part_failed(to, reply.error());
   const auto& restored = std::get<Restored>(reply.value().message);
-  if (!restored.done && to->failure.empty()) to->failure = restored.reason;
-  // A failed part does not stop the next ones: the reply to the last part lists what is missing.
-  if (!to->sent_last && is_current(*to)) return (void)send_part(to);
-  if (to->sent_last && to->failure.empty()) return to->succeed();
+  if (restored.done && to->sent_last) return to->succeed();
+  if (restored.done && is_current(*to)) return send_part(to);
   to->fail(process_text(reply.value().pid) + " cannot map our memory again: " +
-           (to->failure.empty() ? "this process pauses again" : to->failure));
+           (restored.done ? "this process pauses again" : restored.reason));
 }
 
-std::shared_ptr<Replies> Exports::begin_restore(const Tags& tags, Deadline deadline) {
+std::shared_ptr<Replies> Exports::restore(const Tags& tags, Deadline deadline) {
   auto replies = std::make_shared<Replies>();
   for (const Tag& tag : tags) {
     MutexLock lock(context_.registry.mutex);
-    begin_restore(tag, deadline, replies);
+    restore(tag, deadline, replies);
   }
   return replies;
 }
 
-void Exports::begin_restore(const Tag& tag, Deadline deadline,
-                            const std::shared_ptr<Replies>& replies) {
+void Exports::restore(const Tag& tag, Deadline deadline, const std::shared_ptr<Replies>& replies) {
   OfTag& of_tag = tags_[tag];
-  of_tag.state = OfTag::State::resuming;
+  of_tag.is_paused = false;
   ++of_tag.restores;
-  of_tag.replies = replies;
-  of_tag.deadline = deadline;
   std::map<InstanceId, std::vector<BackingId>> due;
   for (const InstanceId& importer : std::exchange(of_tag.notified, {})) due[importer];
   for (auto& [id, backing] : context_.registry.backings()) {
@@ -139,52 +116,17 @@ void Exports::begin_restore(const Tag& tag, Deadline deadline,
       if (backing.is_here()) backings.push_back(id);
     }
   }
-  for (auto& [importer, backings] : due)
-    (void)send_part(add_pending(tag, importer, std::move(backings)));
-}
-
-std::shared_ptr<Exports::PendingRestore> Exports::add_pending(const Tag& tag,
-                                                              const InstanceId& importer,
-                                                              std::vector<BackingId> backings) {
-  OfTag& of_tag = tags_[tag];
-  of_tag.bystanders.erase(importer);
-  const std::string name = process_text(importer_pids_[importer]);
-  of_tag.replies->expect(name);
-  return of_tag.pending.emplace_back(std::make_shared<PendingRestore>(PendingRestore{
-      tag, importer, of_tag.deadline, of_tag.restores, of_tag.replies, std::move(backings), name}));
-}
-
-void Exports::end_restore(const Tags& tags) {
-  for (const Tag& tag : tags) {
-    MutexLock lock(context_.registry.mutex);
-    OfTag& of_tag = tags_[tag];
-    of_tag.state = OfTag::State::here;
-    for (const std::shared_ptr<PendingRestore>& to : std::exchange(of_tag.pending, {})) {
-      to->is_filled = true;
-      if (!to->awaits_reply && !to->is_over) (void)send_part(to);
-    }
-    const Deadline heard_by = Deadline::after_ms(context_.timeout_ms);
-    for (const InstanceId& process : std::exchange(of_tag.bystanders, {}))
-      (void)send_part(std::make_shared<PendingRestore>(
-          PendingRestore{tag, process, heard_by, of_tag.restores, nullptr, {}, "", true}));
+  for (auto& [importer, backings] : due) {
+    of_tag.bystanders.erase(importer);
+    const std::string name = process_text(importer_pids_[importer]);
+    replies->expect(name);
+    send_part(std::make_shared<PendingRestore>(PendingRestore{
+        tag, importer, deadline, of_tag.restores, replies, std::move(backings), name}));
   }
-}
-
-void Exports::cancel_restore(const Tags& tags) {
-  for (const Tag& tag : tags) {
-    MutexLock lock(context_.registry.mutex);
-    OfTag& of_tag = tags_[tag];
-    of_tag.state = OfTag::State::paused;
-    for (const std::shared_ptr<PendingRestore>& to : std::exchange(of_tag.pending, {}))
-      of_tag.notified.insert(to->importer);
-  }
-}
-
-void Exports::tell_at_end(const Tag& tag, const InstanceId& importer) {
-  const auto& pending = tags_[tag].pending;
-  const bool is_notified = std::any_of(pending.begin(), pending.end(),
-                                       [&](const auto& to) { return to->importer == importer; });
-  if (!is_notified) (void)add_pending(tag, importer, {});
+  const Deadline heard_by = Deadline::after_ms(context_.timeout_ms);
+  for (const InstanceId& process : std::exchange(of_tag.bystanders, {}))
+    send_part(std::make_shared<PendingRestore>(
+        PendingRestore{tag, process, heard_by, of_tag.restores, nullptr, {}}));
 }
 
 }  // namespace amem

@@ -22,11 +22,7 @@ class RevokeTest : public SharingTest {
   }
   ~RevokeTest() override { end_service(); }
 
-  std::shared_ptr<Replies> restore(Deadline deadline) {
-    auto replies = exports_.begin_restore({""}, deadline);
-    exports_.end_restore({""});
-    return replies;
-  }
+  std::shared_ptr<Replies> restore(Deadline deadline) { return exports_.restore({""}, deadline); }
 
   Nobody nobody_;
   Node importer_{NodeOptions(),
@@ -82,8 +78,7 @@ TEST_F(ManyTagsTest, ImporterIsAskedForThoseThatItImports) {
   EXPECT_TRUE(exports_.revoke(tags_, patience()).ok());
 
   EXPECT_EQ(received<Revoke>(), (std::vector<std::vector<Tag>>{{"t0", "t1"}}));
-  const auto replies = exports_.begin_restore(tags_, patience());
-  exports_.end_restore(tags_);
+  const auto replies = exports_.restore(tags_, patience());
   EXPECT_TRUE(replies->wait(patience()).ok());
 }
 
@@ -104,8 +99,7 @@ TEST_P(CountOfTags, IsSplitIntoAsManyMessagesAsItNeeds) {
   for (const std::vector<Tag>& tags : messages) asked.insert(tags.begin(), tags.end());
   EXPECT_EQ(asked, tags_);
   // All of them come back.
-  const auto replies = exports_.begin_restore(tags_, patience());
-  exports_.end_restore(tags_);
+  const auto replies = exports_.restore(tags_, patience());
   EXPECT_TRUE(replies->wait(patience()).ok());
   Tags restored;
   for (const std::vector<Tag>& tags : received<Restore>()) restored.insert(tags.front());
@@ -185,13 +179,23 @@ TEST_F(RestoreTest, NextPartComesWhenTheImporterHasMappedTheOneBefore) {
 }
 
 // It was stopped, say, and nobody waits for it any more.
-TEST_F(RestoreTest, OneThatIsSlowFindsAllPartsWhenItGoesOn) {
+TEST_F(RestoreTest, OneThatIsSlowGetsAllPartsWhenItGoesOn) {
+  context_.timeout_ms = 200;
   const Status status = restore(Deadline::after_ms(50))->wait(patience());
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::timeout);
-  ASSERT_TRUE(slow_.recorder.wait_seen(3));
-  EXPECT_EQ(parts_of(slow_.recorder.take_seen()), (Parts{{16, false}, {16, false}, {8, true}}));
+  // The first part is sent again until it answers.
+  ASSERT_TRUE(slow_.recorder.wait_seen(2));
+  Parts parts;
+  while (parts.empty() || !parts.back().second) {
+    ASSERT_TRUE(slow_.recorder.wait_seen(1));
+    const std::vector<Recorder::Seen> seen = slow_.recorder.take_seen();
+    if (parts.empty() || parts_of(seen).back() != parts.back())
+      parts.push_back(parts_of(seen).back());
+    slow_.service->reply(context_.self, seen.back().request_id, Restored{true, {}}, {});
+  }
+  EXPECT_EQ(parts, (Parts{{16, false}, {8, true}})) << "the second part is as large as the first";
 }
 
 TEST_F(RestoreTest, WaitNamesTheImporterThatHasNotMappedIt) {
@@ -201,34 +205,6 @@ TEST_F(RestoreTest, WaitNamesTheImporterThatHasNotMappedIt) {
   const std::string log = testing::internal::GetCapturedStderr();
   // The other importer has replied.
   EXPECT_NE(log.find("a resume waits: a process of another container\n"), log.npos) << log;
-}
-
-// It has mapped memory that is not filled: it must be told when it is.
-TEST_F(RevokeTest, ProcessThatFetchesDuringARestoreIsToldBesideTheImporters) {
-  Node late(NodeOptions(), [&](const PeerInfo& from, uint64_t request_id, const Message& message) {
-    if (std::holds_alternative<Restore>(message))
-      late.service->reply(from.instance, request_id, Restored{true, {}}, {});
-  });
-  context_.peers.load()->send(late.id, Drop{{1}}, {});
-  ASSERT_TRUE(late.recorder.wait_seen(1));
-  late.recorder.take_seen();
-  Fetch::Item item{0, 7, false};
-  {
-    MutexLock lock(registry_.mutex);
-    Allocation& shared = registry_.add_local(kSlotBytes, {}, 1, kSlotBytes);
-    shared.nonce = item.nonce;
-    item.allocation = shared.id;
-  }
-  const auto replies = exports_.begin_restore({""}, patience());
-
-  exports_.answer_fetch({late.id, getpid()}, 1, Fetch{{item}});
-  exports_.end_restore({""});
-
-  EXPECT_TRUE(replies->wait(patience()).ok());
-  const Parts parts = parts_of(late.recorder.take_seen());
-  ASSERT_EQ(parts.size(), 1u);
-  EXPECT_TRUE(parts[0].second);
-  EXPECT_EQ(parts_of(importer_.recorder.take_seen()), (Parts{{1, false}, {0, true}}));
 }
 
 TEST_F(RevokeTest, ImporterKeepsMemoryThatIsPersistent) {

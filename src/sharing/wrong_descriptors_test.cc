@@ -148,15 +148,14 @@ TEST_P(WrongDescriptors, InARestoreKeepTheGateClosedUntilTheRightOnesCome) {
   ASSERT_FALSE(is_open_to(owner_));
   const size_t revoked_fds = open_fds().size();
 
-  const auto wrong =
-      tell(Restore{"", {5}, true, 0, 1}, one(GetParam().make(token_of(another_, 9))));
+  const auto wrong = tell(Restore{"", {5}, true}, one(GetParam().make(token_of(another_, 9))));
 
   ASSERT_TRUE(wrong.ok());
   EXPECT_FALSE(std::get<Restored>(wrong.value().message).done);
   EXPECT_NE(std::get<Restored>(wrong.value().message).reason, "");
   EXPECT_FALSE(is_open_to(owner_));
   EXPECT_TRUE(eventually([&] { return open_fds().size() == revoked_fds; }));
-  const auto right = tell(Restore{"", {5}, true, 0, 2}, descriptor());
+  const auto right = tell(Restore{"", {5}, true}, descriptor());
   ASSERT_TRUE(right.ok());
   EXPECT_TRUE(std::get<Restored>(right.value().message).done);
   EXPECT_TRUE(is_open_to(owner_));

@@ -48,9 +48,8 @@ void walk(FieldStream& stream, Fetch& m) {
 }
 
 void walk(FieldStream& stream, Fetched& m) {
-  stream.list(m.outcomes, kMaxFds, [&](Fetched::Outcome& outcome) {
-    stream.choice(outcome, Fetched::Outcome::filling);
-  });
+  stream.list(m.outcomes, kMaxFds,
+              [&](Fetched::Outcome& outcome) { stream.choice(outcome, Fetched::Outcome::noted); });
   walk(stream, m.paused_scope);
   stream.sentence(m.reason, kMaxReasonBytes);
 }
@@ -72,8 +71,6 @@ void walk(FieldStream& stream, Restore& m) {
   stream.tag(m.tag);
   stream.list(m.backings, kMaxFds, [&](uint64_t& id) { stream.number(id); });
   stream.flag(m.last);
-  stream.number(m.sent_before);
-  stream.number(m.series);
 }
 
 void walk(FieldStream& stream, Restored& m) {
@@ -159,10 +156,8 @@ bool answers(const Message& reply, size_t request) {
 size_t fds_of(const Message& message) {
   if (const auto* back = std::get_if<Restore>(&message)) return back->backings.size();
   if (const auto* fetched = std::get_if<Fetched>(&message))
-    return static_cast<size_t>(std::count_if(
-        fetched->outcomes.begin(), fetched->outcomes.end(), [](Fetched::Outcome outcome) {
-          return outcome == Fetched::Outcome::here || outcome == Fetched::Outcome::filling;
-        }));
+    return static_cast<size_t>(
+        std::count(fetched->outcomes.begin(), fetched->outcomes.end(), Fetched::Outcome::here));
   if (const auto* token = std::get_if<TokenReply>(&message)) return token->known ? 1 : 0;
   return 0;
 }

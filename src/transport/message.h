@@ -18,7 +18,7 @@ namespace amem {
 // The messages between amem processes of one host. docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes with different versions refuse each other.
-inline constexpr uint8_t kWireVersion = 10;
+inline constexpr uint8_t kWireVersion = 11;
 /// The version that this process speaks.
 uint8_t wire_version();
 
@@ -51,19 +51,17 @@ struct Fetch {
   bool operator==(const Fetch&) const = default;
 };
 
-/// Reply to Fetch: one outcome for each item, and one descriptor for each `here` and `filling`, in
-/// order.
+/// Reply to Fetch: one outcome for each item, and one descriptor for each `here`, in order.
 struct Fetched {
   enum class Outcome : uint8_t {
     here,
     paused,  ///< the owner's tag is; it has no memory now
     unknown,
-    failed,   ///< the owner could not export it
-    noted,    ///< resident, for an item that has its backing
-    filling,  ///< as `here`, but the owner is filling it: its last Restore follows
+    failed,  ///< the owner could not export it
+    noted,   ///< resident, for an item that has its backing
   };
   std::vector<Outcome> outcomes;
-  /// The owner's scope of memory that is `paused` or `filling`; at most kMaxScope.
+  /// The owner's scope of memory that is `paused`; at most kMaxScope.
   std::vector<ScopeId> paused_scope;
   /// The reason of a failure.
   std::string reason;
@@ -89,14 +87,12 @@ struct Revoked {
   bool operator==(const Revoked&) const = default;
 };
 
-/// Owner to importer: a part of a series of backings of a tag that exist again, with one descriptor
-/// each. At most kMaxFds. With the last part they are filled.
+/// Owner to importer: a part of the backings of a tag that exist again, with one descriptor each.
+/// At most kMaxFds. The last part is sent when the importer has mapped the others.
 struct Restore {
   Tag tag{};
   std::vector<uint64_t> backings;  ///< ids as in tokens
   bool last = false;
-  uint32_t sent_before = 0;  ///< backings in the earlier parts of the series
-  uint64_t series = 0;       ///< number of the series
   bool operator==(const Restore&) const = default;
 };
 

@@ -86,10 +86,10 @@ class GateClient : public IdleClient {
   PeerTable& peers_;
 };
 
-/// The owner answers a fetch with memory that it is still filling.
-class EarlyImportTest : public FetchWaitTest {
+/// The owner answers a fetch.
+class ImportTest : public FetchWaitTest {
  protected:
-  EarlyImportTest() {
+  ImportTest() {
     context_.clients = Clients{&client_};
     context_.gate_timeout_ms = kPatienceMs;
   }
@@ -113,10 +113,10 @@ class EarlyImportTest : public FetchWaitTest {
   Result<Received> tell(Message message) {
     return call_and_wait(*owner_.service, context_.self, std::move(message), {}, patience());
   }
-  /// The owner has the memory again; with the last part, it is filled.
-  Result<Received> restore(bool last = true, uint64_t series = 1) {
-    return call_and_wait(*owner_.service, context_.self, Restore{"", {5}, last, 0, series},
-                         descriptor(), patience());
+  /// The owner has resumed.
+  Result<Received> restore() {
+    return call_and_wait(*owner_.service, context_.self, Restore{"", {5}, true}, descriptor(),
+                         patience());
   }
   static bool is_revoked(const Result<Received>& reply) {
     return reply.ok() && std::get<Revoked>(reply.value().message).revoked;
@@ -131,7 +131,7 @@ class EarlyImportTest : public FetchWaitTest {
   }
   /// The owner's pause has failed, and it restores the memory.
   void expect_success_when_restored(std::future<DriverResult>& imported) {
-    EXPECT_TRUE(restore(/*last=*/true, /*series=*/2).ok());
+    EXPECT_TRUE(restore().ok());
     EXPECT_EQ(imported.get(), driver_result::kSuccess);
     EXPECT_EQ(state(), BackingState::mapped);
     EXPECT_TRUE(is_open());
@@ -154,20 +154,20 @@ class EarlyImportTest : public FetchWaitTest {
   bool is_open() { return is_open_to(owner_); }
 
   GateClient client_{context_.peer_table};
-  std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::filling;
+  std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::paused;
   /// The end of a restore precedes the answer.
   std::atomic<bool> ends_restore_ = false;
-  Node owner_{
-      NodeOptions(), [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
-        if (!std::holds_alternative<Fetch>(message)) return;
-        const auto answer = [this, from, request_id](const Result<Received>&) {
-          const bool is_paused = outcome_ == Fetched::Outcome::paused;
-          owner_.service->reply(from.instance, request_id, Fetched{{outcome_}, {}, {}},
-                                is_paused ? std::vector<UniqueFd>() : descriptor());
-        };
-        if (!ends_restore_) return answer(make_error(ErrorKind::misuse, 0, "no restore"));
-        owner_.service->call(from.instance, Restore{"", {}, true, 0, 1}, {}, patience(), answer);
-      }};
+  Node owner_{NodeOptions(),
+              [this](const PeerInfo& from, uint64_t request_id, const Message& message) {
+                if (!std::holds_alternative<Fetch>(message)) return;
+                const auto answer = [this, from, request_id](const Result<Received>&) {
+                  const bool is_paused = outcome_ == Fetched::Outcome::paused;
+                  owner_.service->reply(from.instance, request_id, Fetched{{outcome_}, {}, {}},
+                                        is_paused ? std::vector<UniqueFd>() : descriptor());
+                };
+                if (!ends_restore_) return answer(make_error(ErrorKind::misuse, 0, "no restore"));
+                owner_.service->call(from.instance, Restore{"", {}, true}, {}, patience(), answer);
+              }};
 };
 
 }  // namespace amem

@@ -59,7 +59,7 @@ class ImportWaitsTest : public FetchWaitTest {
     return imported.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready;
   }
   void restore() {
-    EXPECT_TRUE(call_and_wait(*owner_.service, context_.self, Restore{kNcclTag, {5}, true, 0, 1},
+    EXPECT_TRUE(call_and_wait(*owner_.service, context_.self, Restore{kNcclTag, {5}, true},
                               descriptor(), patience())
                     .ok());
   }

@@ -144,8 +144,8 @@ TEST_F(ImportsTest, MemoryThatStaysIsNotUnmapped) {
   EXPECT_EQ(state_of(other), BackingState::mapped);
 }
 
-// As many descriptors as a message carries, and then the others. What could not be mapped is not
-// lost, and nobody uses what is not there, until the owner has brought everything again.
+// What could not be mapped is not lost, and nobody uses what is not there, until the owner has sent
+// everything again.
 TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) {
   constexpr BackingId kOther = kBacking + 1;
   const BackingId other = add_import(owner_.instance, kAddress + kBytes, kOther);
@@ -157,39 +157,18 @@ TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) 
   imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking}, false}, descriptor());
   ASSERT_TRUE(eventually([] { return g_calls.maps == 1; }));
   g_calls.map_result = driver_result::kSuccess;
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {kOther}, true, 1}, descriptor());
-
-  ASSERT_TRUE(eventually([&] { return state_of(other) == BackingState::mapped; }));
   EXPECT_EQ(state(), BackingState::revoked);
   EXPECT_FALSE(is_open());
 
   imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking}, false}, descriptor());
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {kOther}, true, 1}, descriptor());
+  imports().on_restore(owner_, 0, Restore{kNcclTag, {kOther}, true}, descriptor());
   EXPECT_TRUE(eventually([&] { return is_open(); }));
   EXPECT_EQ(state(), BackingState::mapped);
   EXPECT_EQ(state_of(other), BackingState::mapped);
 }
 
-// A process that did not hear finds all of it in its socket at once. The first return must not open
+// A process that did not answer finds all of it in its socket at once. The first return must not open
 // the gate for calls that would use what the second revoke takes away.
-// A part may be lost with its connection, and the last part has no descriptors.
-TEST_F(ImportsTest, LastPartOfARestoreOfWhichAnotherIsMissingOpensNothing) {
-  map_and_revoke();
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {}, true, 1}, {});
-  EXPECT_FALSE(is_open());
-
-  expect_back();
-}
-
-// A resume that fails is followed by another one, whose parts may be others.
-TEST_F(ImportsTest, PartOfAnotherRestoreDoesNotCount) {
-  map_and_revoke();
-
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {kBacking + 7}, false, 0, 1}, descriptor());
-  imports().on_restore(owner_, 0, Restore{kNcclTag, {}, true, 1, 2}, {});
-  expect_back();
-}
-
 TEST_F(ImportsTest, GateStaysClosedWhenAnEarlierReturnIsCarriedOutLate) {
   set_state(BackingState::mapped);
   {
