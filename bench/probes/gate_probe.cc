@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-// The time of a call through the gate of a communicator, without NCCL: with no paused peer, with one
-// that shares nothing with this process, with one that has 500 communicators of another job, and with
-// one that shares another communicator of this process (docs/decisions/0006-call-gate.md). Prints
-// nanoseconds of one call, for one thread and for four threads with a communicator each. Not part of
-// the build:
+// The time of a call through the gate of a communicator, without NCCL: with no paused peer, with
+// one that shares nothing with this process, with one that has 500 communicators of another job,
+// and with one that shares another communicator of this process (docs/decisions/0006-call-gate.md).
+// Prints nanoseconds of one call, for one thread and for four threads with a communicator each. Not
+// part of the build:
 //
-//   g++ -O2 -std=c++20 -ftls-model=initial-exec -Isrc -Iinclude -o gate_probe bench/probes/gate_probe.cc
-//     $(ls src/base/*.cc src/clients/nccl/gate/*.cc src/sharing/{membership,peer_table}.cc | grep -v _test) &&
+//   g++ -O2 -std=c++20 -ftls-model=initial-exec -Isrc -Iinclude -o gate_probe
+//   bench/probes/gate_probe.cc
+//     $(ls src/base/*.cc src/clients/nccl/gate/*.cc src/sharing/{membership,peer_table}.cc | grep
+//     -v _test) &&
 //   ./gate_probe
 #include <algorithm>
 #include <chrono>

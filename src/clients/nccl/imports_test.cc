@@ -167,8 +167,8 @@ TEST_F(ImportsTest, ParcelThatFailedKeepsTheGatesClosedUntilItsOwnerTriesAgain) 
   EXPECT_EQ(state_of(other), BackingState::mapped);
 }
 
-// A process that did not answer finds all of it in its socket at once. The first return must not open
-// the gate for calls that would use what the second revoke takes away.
+// A process that did not answer finds all of it in its socket at once. The first return must not
+// open the gate for calls that would use what the second revoke takes away.
 TEST_F(ImportsTest, GateStaysClosedWhenAnEarlierReturnIsCarriedOutLate) {
   set_state(BackingState::mapped);
   {
