@@ -6,10 +6,9 @@
 // Prints nanoseconds of one call, for one thread and for four threads with a communicator each. Not
 // part of the build:
 //
-//   g++ -O2 -std=c++20 -ftls-model=initial-exec -Isrc -Iinclude -o gate_probe
-//   bench/probes/gate_probe.cc
-//     $(ls src/base/*.cc src/clients/nccl/gate/*.cc src/sharing/{membership,peer_table}.cc | grep
-//     -v _test) &&
+//   g++ -O2 -std=c++20 -ftls-model=initial-exec -Isrc -Iinclude -o gate_probe \
+//     bench/probes/gate_probe.cc src/sharing/{membership,peer_table}.cc \
+//     $(ls src/base/*.cc src/clients/nccl/gate/*.cc | grep -v _test) &&
 //   ./gate_probe
 #include <algorithm>
 #include <chrono>

@@ -97,7 +97,6 @@ class WrongDescriptors : public FetchWaitTest, public testing::WithParamInterfac
     return is_wrong_ ? one(GetParam().make(token_of(another_, 9))) : descriptor();
   }
 
-  GateClient client_{context_.peer_table};
   std::atomic<bool> is_wrong_ = true, knows_ = false;
   size_t before_ = 0;
   Node another_;

@@ -26,6 +26,31 @@ inline std::vector<UniqueFd> descriptor() {
 
 inline constexpr long kLongerThanNotice = kNoticeMs + 500;
 
+/// A revoke waits in quiesce_for_peer() while `holds`, and is refused if an import waits.
+class GateClient : public IdleClient {
+ public:
+  explicit GateClient(PeerTable& peers) : peers_(peers) {}
+  Status quiesce_for_peer(const Scope&, Deadline) override {
+    is_quiet = true;
+    EXPECT_TRUE(eventually([this] { return !holds || import_waits(); }));
+    if (holds) return make_error(ErrorKind::misuse, 0, "an import waits");
+    if (is_busy) return make_error(ErrorKind::timeout, 0, "work does not end");
+    return ok_status();
+  }
+  void reopen_for_peer() override { ++reopened; }
+  bool import_waits() {
+    MutexLock lock(peers_.mutex);
+    const std::string owner = peers_.awaited_owner();
+    EXPECT_TRUE(owner.empty() || owner == "process 4711") << owner;
+    return !owner.empty();
+  }
+  std::atomic<bool> holds = false, is_quiet = false, is_busy = false;
+  std::atomic<int> reopened = 0;
+
+ private:
+  PeerTable& peers_;
+};
+
 /// This process imports memory of owners that the test plays.
 class FetchWaitTest : public SharingTest {
  protected:
@@ -56,34 +81,10 @@ class FetchWaitTest : public SharingTest {
     return context_.peer_table.of(owner.id, "").state == PeerTable::State::active;
   }
 
+  GateClient client_{context_.peer_table};
   Node silent_;
   std::unique_ptr<Sharing> sharing_ =
       std::make_unique<Sharing>(context_, [] { return std::string(); });
-};
-
-/// A revoke waits in quiesce_for_peer() while `holds`, and is refused if an import waits.
-class GateClient : public IdleClient {
- public:
-  explicit GateClient(PeerTable& peers) : peers_(peers) {}
-  Status quiesce_for_peer(const Scope&, Deadline) override {
-    is_quiet = true;
-    EXPECT_TRUE(eventually([this] { return !holds || import_waits(); }));
-    if (holds) return make_error(ErrorKind::misuse, 0, "an import waits");
-    if (is_busy) return make_error(ErrorKind::timeout, 0, "work does not end");
-    return ok_status();
-  }
-  void reopen_for_peer() override { ++reopened; }
-  bool import_waits() {
-    MutexLock lock(peers_.mutex);
-    const std::string owner = peers_.awaited_owner();
-    EXPECT_TRUE(owner.empty() || owner == "process 4711") << owner;
-    return !owner.empty();
-  }
-  std::atomic<bool> holds = false, is_quiet = false, is_busy = false;
-  std::atomic<int> reopened = 0;
-
- private:
-  PeerTable& peers_;
 };
 
 /// The owner answers a fetch.
@@ -153,7 +154,6 @@ class ImportTest : public FetchWaitTest {
 
   bool is_open() { return is_open_to(owner_); }
 
-  GateClient client_{context_.peer_table};
   std::atomic<Fetched::Outcome> outcome_ = Fetched::Outcome::paused;
   /// The end of a restore precedes the answer.
   std::atomic<bool> ends_restore_ = false;
