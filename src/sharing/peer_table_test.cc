@@ -9,12 +9,12 @@ namespace {
 
 using State = PeerTable::State;
 constexpr InstanceId kPeer{{1, 2}}, kOther{{3, 4}};
-constexpr ScopeId kWorld{{1, 1}}, kPair{{2, 2}};
+constexpr ScopeId kAllRanks{{1, 1}}, kTwoRanks{{2, 2}};
 
 class PeerTableTest : public testing::Test {
  protected:
   /// The number of the notice, for reopen().
-  uint64_t pause(const Tag& tag = "t", const Scope& scope = {kWorld}) {
+  uint64_t pause(const Tag& tag = "t", const Scope& scope = {kAllRanks}) {
     (void)peers_.pause(kPeer, {tag}, "process 7 is paused", scope, true);
     return peers_.of(kPeer, tag).notices;
   }
@@ -67,9 +67,9 @@ TEST_F(PeerTableTest, EndIsFinalAndKeptForTheTagsOfReaders) {
   EXPECT_EQ(state("u"), State::active) << "forgotten";
   EXPECT_FALSE(peers_.reopen(kPeer, "t", notice));
   // A live one that was taken for ended may share more now.
-  pause("t", {kPair});
+  pause("t", {kTwoRanks});
   EXPECT_EQ(state(), State::ended);
-  EXPECT_EQ(scope(), (Scope{kWorld, kPair}));
+  EXPECT_EQ(scope(), (Scope{kAllRanks, kTwoRanks}));
 
   MutexLock lock(peers_.mutex);
   peers_.forget_ended("t", [](const PeerTable::Peer&) { return true; });
@@ -79,19 +79,19 @@ TEST_F(PeerTableTest, EndIsFinalAndKeptForTheTagsOfReaders) {
 }
 
 TEST_F(PeerTableTest, LostPeerMayHaveSharedWhatNoOtherPeerExcludes) {
-  peers_.members.add(kPair, 2);
-  peers_.members.note(kOther, {kPair});
-  peers_.lose(kPeer, "t", "process 7, has ended", {kWorld, kPair});
+  peers_.members.add(kTwoRanks, 2);
+  peers_.members.note(kOther, {kTwoRanks});
+  peers_.lose(kPeer, "t", "process 7, has ended", {kAllRanks, kTwoRanks});
   EXPECT_EQ(state(), State::ended);
-  EXPECT_EQ(scope(), (Scope{kNameless, kWorld}));
+  EXPECT_EQ(scope(), (Scope{kNameless, kAllRanks}));
   MutexLock lock(peers_.mutex);
   EXPECT_TRUE(peers_.find(kPeer, "t")->is_guess);
 }
 
 TEST_F(PeerTableTest, LostPeerThatWasPausedHasSaidWhatItShares) {
   pause();
-  peers_.lose(kPeer, "t", "process 7, has ended", {kWorld, kPair});
-  EXPECT_EQ(scope(), Scope{kWorld});
+  peers_.lose(kPeer, "t", "process 7, has ended", {kAllRanks, kTwoRanks});
+  EXPECT_EQ(scope(), Scope{kAllRanks});
   MutexLock lock(peers_.mutex);
   EXPECT_FALSE(peers_.find(kPeer, "t")->is_guess);
 }
