@@ -47,9 +47,10 @@ Result<SymmetricMemory*> SymmetricMemory::get() {
   // In a forked child, amem is inactive and the locks here may be held.
   int64_t ignored = 0;
   AMEM_TRY(amem_status(amemGetSetting("AMEM_ENABLE", &ignored)));
-  static const Result<Driver> driver = load_driver();
-  if (!driver.ok()) return Error(driver.error());
-  static SymmetricMemory* const memory = new SymmetricMemory(driver.value());
+  // Never destroyed: handlers of exit() may call.
+  static const auto* const driver = new Result<Driver>(load_driver());
+  if (!driver->ok()) return Error(driver->error());
+  static SymmetricMemory* const memory = new SymmetricMemory(driver->value());
   return memory;
 }
 
@@ -252,20 +253,25 @@ Status SymmetricMemory::destroy(amemSymmetric_t id) {
     handles_.erase(id);
   }
   Status released = release(*handle);
-  if (!released.ok()) add(id, handle);  // it works, or has failed and can be destroyed
+  if (!released.ok()) {
+    handle->failure.set(
+        make_error(ErrorKind::misuse, 0, "an earlier destroy has failed (%s); destroy it again",
+                   released.error().message.c_str()),
+        false);
+    add(id, handle);
+  }
   return released;
 }
 
-// In an order in which a repetition continues where it failed. What unmaps and frees memory of amem
-// waits for the work of the device first.
+// In an order in which a repetition continues where it failed. No work uses the handle.
 Status SymmetricMemory::release(SymmetricHandle& handle) {
+  AMEM_TRY(handle.multicast.release(driver_));
   while (!handle.opened.empty()) {
     AMEM_TRY(amem_status(amemIpcCloseHandle(handle.opened.back())));
     handle.opened.pop_back();
   }
   AMEM_TRY(amem_status(amemFree(reinterpret_cast<void*>(handle.workspace))));
   handle.workspace = 0;
-  AMEM_TRY(handle.multicast.release(driver_));
   layout::Report* const report = handle.failure.exchange_report(nullptr);
   if (report == nullptr) return ok_status();
   Status freed = driver_status(driver_, driver_.cuMemFreeHost(report), "cuMemFreeHost()");

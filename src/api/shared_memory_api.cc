@@ -63,6 +63,9 @@ AMEM_API int amemIpcOpenHandle(void** pointer, const amemIpcHandle_t* handle, in
     AMEM_TRY(check_pointer(pointer, "pointer"));
     *pointer = nullptr;
     AMEM_TRY(check_pointer(handle, "handle"));
+    int ignored = 0;
+    if (process.driver().cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) != 0)
+      return make_error(ErrorKind::misuse, 0, "the driver has no device %d", device);
     auto opened = process.tensors().open(bytes_of(*handle), device);
     if (!opened.has_value())
       return make_error(ErrorKind::protocol, 0, "this is not a handle of amemIpcGetHandle()");

@@ -69,15 +69,18 @@ void Exports::on_part_failed(const std::shared_ptr<PendingRestore>& to, const Er
     return to->succeed();
   const bool broke = why.kind == ErrorKind::os && why.code == ECONNRESET;
   const bool is_slow = why.kind == ErrorKind::timeout && !to->is_bystander();
+  const bool is_awaited = to->replies != nullptr;
   if (!to->is_bystander()) {
     tags_[to->tag].notified.insert(to->importer);
     to->fail(why.message, why.kind);
   }
-  // The part is sent again to a slow importer, whose gates open with the last one, and to a
-  // bystander whose connection broke: otherwise their calls would wait forever.
-  const bool again = is_slow || (to->is_bystander() && broke && !to->deadline.passed());
+  // The part is sent again to a slow importer, whose gates open with the last one, and after a
+  // connection broke on which nobody waits: otherwise calls would wait forever. The packet arrives
+  // whenever the importer reads it: no third one is needed.
+  constexpr long kOneDayMs = 24L * 3600 * 1000;
+  const bool again = is_slow || (broke && !is_awaited && !to->deadline.passed());
   if (!again || !is_current(*to)) return;
-  if (is_slow) to->deadline = Deadline::after_ms(context_.timeout_ms);
+  if (is_slow) to->deadline = Deadline::after_ms(kOneDayMs);
   to->backings.insert(to->backings.end(), to->in_flight.begin(), to->in_flight.end());
   send_part(to);
 }

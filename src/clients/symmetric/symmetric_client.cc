@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <utility>
 
 #include "base/log.h"
 #include "sharing/process_context.h"
@@ -25,7 +26,6 @@ const char* failure_of(const amemMemorySetUser_t& user) {
 
 Result<SymmetricClient::Set> SymmetricClient::look_up(MemorySet memory) {
   Set set{std::move(memory)};
-  MutexLock lock(registry_.mutex);
   for (const auto& [address, size_bytes] : set.of.ranges) {
     const Mapping* const mapping = registry_.find_mapping(address);
     const Allocation* const found =
@@ -44,18 +44,13 @@ Result<SymmetricClient::Set> SymmetricClient::look_up(MemorySet memory) {
 }
 
 Result<const void*> SymmetricClient::create_set(MemorySet memory) {
-  Set set = AMEM_TRY(look_up(memory));
-  set.ended.clear();
-  const void* id = nullptr;
-  {
-    MutexLock lock(peers_.mutex);
-    id = reinterpret_cast<const void*>(++last_id_);
-    sets_[id] = std::move(set);
-  }
-  // From now on, reopen_for_peer() finds the set. An owner may have ended before.
-  const Result<Set> now = look_up(std::move(memory));
+  MutexLock registry_lock(registry_.mutex);
+  Set set = AMEM_TRY(look_up(std::move(memory)));
+  const std::string ended = std::exchange(set.ended, {});
   MutexLock lock(peers_.mutex);
-  if (now.ok() && !now.value().ended.empty()) fail(*find(id), now.value().ended);
+  const auto id = reinterpret_cast<const void*>(++last_id_);
+  Set& added = sets_[id] = std::move(set);
+  if (!ended.empty()) fail(added, ended);
   return id;
 }
 

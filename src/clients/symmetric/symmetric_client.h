@@ -90,7 +90,7 @@ class SymmetricClient final : public Client, public GraphGate {
     std::string ended{};     ///< the peer that has ended; calls fail
   };
   /// Finds the owners, the one that has ended, and the devices. Errors: as create_set().
-  Result<Set> look_up(MemorySet memory);
+  Result<Set> look_up(MemorySet memory) AMEM_REQUIRES(registry_.mutex);
   /// A text about a peer of the set that is paused; nullptr if there is none.
   const std::string* paused_peer(const Set& set) const AMEM_REQUIRES(peers_.mutex);
   /// nullptr if there is none.
