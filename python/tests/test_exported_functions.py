@@ -124,6 +124,7 @@ ROWS = {
                              ("[OUT, c_size_t(1 << 62), b't', 0]", "FAILS"), ("[OUT, c_size_t(1), None, 0]", "FAILS"), ("[OUT, c_size_t(1), BAD, 0]", "FAILS"),
                              ("[OUT, c_size_t(1), LONG, 0]", "FAILS"), ("[OUT, c_size_t(1), b't', -1]", "FAILS"), ("[OUT, c_size_t(1), b't', MAX]", "FAILS")]),
     "amemCreateMemorySet": ("c_int", [("[None, OUT, c_size_t(0), None]", "FAILS"), ("[OUT, None, c_size_t(1), None]", "FAILS"),
+                                      ("[OUT, byref(RANGES(BUFFER, 1)), c_size_t(HUGE), None]", "FAILS"),
                                       ("[OUT, byref(RANGES(P, 1)), c_size_t(1), None]", "FAILS"), ("[OUT, byref(RANGES(BUFFER, 0)), c_size_t(1), None]", "FAILS"),
                                       ("[OUT, byref(RANGES(BUFFER, HUGE)), c_size_t(1), None]", "FAILS"), ("[OUT, byref(RANGES(BUFFER, 1)), c_size_t(1), None]", "0")]),
     "amemDestroyMemorySet": ("c_int", [("[None]", "0"), ("[NO_HANDLE]", "FAILS"), ("[c_void_p(HUGE)]", "FAILS")]),
@@ -198,7 +199,7 @@ ROWS = {
     "amemSetPool": ("c_int", [("[-1, b't', 0]", "FAILS"), ("[64, b't', 0]", "FAILS"), ("[MIN, b't', 0]", "FAILS"), ("[MAX, b't', 0]", "FAILS"),
                               ("[0, b'', 0]", "FAILS"), ("[0, BAD, 0]", "FAILS"), ("[0, LONG, 0]", "FAILS"), ("[0, b'nccl', 0]", "FAILS"),
                               ("[0, b't', -1]", "FAILS"), ("[0, b't', 2]", "FAILS"), ("[63, b't', 0]", "0")]),
-    "amemSetUnusedRanges": ("c_int", [("[None, c_size_t(1)]", "FAILS"), ("[None, c_size_t(0)]", "0"), ("[OUT, c_size_t(0)]", "0"), ("[OUT, c_size_t(1)]", "0")]),
+    "amemSetUnusedRanges": ("c_int", [("[None, c_size_t(1)]", "FAILS"), ("[OUT, c_size_t(HUGE)]", "FAILS"), ("[None, c_size_t(0)]", "0"), ("[OUT, c_size_t(0)]", "0"), ("[OUT, c_size_t(1)]", "0")]),
     # Without a tag, a pool has no memory: NULL is a lack of memory for PyTorch.
     **{f"amemPoolAllocate{pool:02x}": ("c_void_p", [(f"[c_size_t({size}), 0, None]", "None") for size in ("0", "1", "HUGE")]) for pool in range(64)},
 }  # fmt: skip
