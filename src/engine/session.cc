@@ -126,8 +126,8 @@ Session::Change Session::begin_pause(const Selection& selection) {
 Status Session::check_pause(const Tags& tags) {
   {
     MutexLock lock(context_.registry.mutex);
-    if (const std::string& refusal = context_.registry.refusal; !refusal.empty())
-      return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
+    if (!context_.registry.refusal.empty())
+      return make_error(ErrorKind::unsupported, 0, "%s", context_.registry.refusal.c_str());
   }
   for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->check_pause());
   return ok_status();
