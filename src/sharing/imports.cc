@@ -181,8 +181,8 @@ void Imports::on_restore(const PeerInfo& owner, uint64_t request_id, Restore mes
       });
 }
 
-Status Imports::map_parcel(const InstanceId& owner, const Restore& message,
-                           const std::vector<UniqueFd>& fds) {
+Status Imports::map_part(const InstanceId& owner, const Restore& message,
+                         const std::vector<UniqueFd>& fds) {
   for (size_t i = 0; i < message.backings.size(); ++i) {
     Backing* import = context_.registry.find_import(owner, message.backings[i]);
     // A dropped import is fetched by the resume of this process. A mapped one may lack placements
@@ -200,7 +200,7 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
                           const std::vector<UniqueFd>& fds, uint64_t notice) {
   MutexLock lock(context_.registry.mutex);
   import_ends_.notify_all();
-  AMEM_TRY(map_parcel(owner, message, fds));
+  AMEM_TRY(map_part(owner, message, fds));
   const bool is_latest = context_.peer_table.of(owner, message.tag).notices == notice;
   if (!message.last || !is_latest) return ok_status();  // the owner has paused again
   // The owner sends the last part when the others are mapped.

@@ -101,8 +101,8 @@ class Imports {
                        bool* untouched);
   Status map_again(const InstanceId& owner, const Restore& message,
                    const std::vector<UniqueFd>& fds, uint64_t notice);
-  Status map_parcel(const InstanceId& owner, const Restore& message,
-                    const std::vector<UniqueFd>& fds) AMEM_REQUIRES(context_.registry.mutex);
+  Status map_part(const InstanceId& owner, const Restore& message, const std::vector<UniqueFd>& fds)
+      AMEM_REQUIRES(context_.registry.mutex);
   /// The imports with these tags, or all if `tags` is nullptr.
   std::vector<Backing*> imports_of(const InstanceId& owner, const Tags* tags)
       AMEM_REQUIRES(context_.registry.mutex);

@@ -34,7 +34,7 @@ PeerTable::Notices PeerTable::pause(const InstanceId& peer, const Tags& tags,
     paused.scope = scope;
     paused.shares = shares;
   }
-  if (!tags.empty()) tell();
+  if (!tags.empty()) notify();
   return notices;
 }
 
@@ -49,7 +49,7 @@ bool PeerTable::reopen(const InstanceId& peer, const Tag& tag, uint64_t notice) 
   paused.text.clear();
   paused.scope.clear();
   paused.shares = false;
-  tell();
+  notify();
   return true;
 }
 
@@ -63,7 +63,7 @@ void PeerTable::end(const InstanceId& peer, const std::string& text, const Tags&
     ended.state = State::ended;
     ended.text = text;
   }
-  tell();
+  notify();
 }
 
 void PeerTable::lose(const InstanceId& peer, const Tag& tag, const std::string& text,
@@ -78,7 +78,7 @@ void PeerTable::lose(const InstanceId& peer, const Tag& tag, const std::string& 
   }
   ended.state = State::ended;
   ended.text = text;
-  tell();
+  notify();
 }
 
 PeerTable::Peer PeerTable::of(const InstanceId& peer, const Tag& tag) {

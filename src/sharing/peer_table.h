@@ -122,7 +122,7 @@ class PeerTable {
 
  private:
   /// To be called after each change.
-  void tell() AMEM_REQUIRES(mutex) {
+  void notify() AMEM_REQUIRES(mutex) {
     if (word_ != nullptr) word_->store(Attention::table, std::memory_order_release);
     changed.notify_all();
   }

@@ -126,10 +126,10 @@ void Exports::restore(const Tag& tag, Deadline deadline, const std::shared_ptr<R
     send_part(std::make_shared<PendingRestore>(PendingRestore{
         tag, importer, deadline, of_tag.restores, replies, std::move(backings), name}));
   }
-  const Deadline heard_by = Deadline::after_ms(context_.timeout_ms);
+  const Deadline notified_by = Deadline::after_ms(context_.timeout_ms);
   for (const InstanceId& process : std::exchange(of_tag.bystanders, {}))
     send_part(std::make_shared<PendingRestore>(
-        PendingRestore{tag, process, heard_by, of_tag.restores, nullptr, {}}));
+        PendingRestore{tag, process, notified_by, of_tag.restores, nullptr, {}}));
 }
 
 }  // namespace amem

@@ -4,7 +4,7 @@
 // Preloaded, so that PyTorch binds them in place of those of its libcudart. Memory, streams,
 // events, copies and captures are those of the simulator; launches of kernels succeed and do
 // nothing. Compiled with the headers of the PyTorch that it serves, because the layout of
-// cudaDeviceProp differs between versions of CUDA (tests/torch/simulated.py).
+// cudaDeviceProp differs between versions of CUDA (tests/torch/conftest.py).
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
