@@ -8,12 +8,13 @@
 
 namespace {
 
-/// The only code of libamem_nccl.so that runs when the library is loaded. Does nothing unless
+/// The only code of libamem_nccl.so that runs when the library is loaded. Intercepts nothing unless
 /// AMEM_ENABLE is set. In a program that is linked with NCCL, amem sees no call before the first
 /// call of NCCL. When this constructor runs, the loader has relocated all images of the program,
 /// and no code of the program has run (docs/decisions/0012-slots.md). It does not read the other
 /// settings, because the program may still set variables, unless AMEM_ENABLE is not readable.
 [[gnu::constructor]] void catch_calls_when_loaded() {
+  amem::set_up_entries();
   const char* const enable = getenv("AMEM_ENABLE");  // allow: the other settings are read later
   const std::optional<bool> flag = amem::flag_of(enable);
   if (flag.value_or(false)) amem::catch_calls();

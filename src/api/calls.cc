@@ -7,12 +7,11 @@
 #include <algorithm>
 
 #include "base/environment.h"
-#include "driver/work_contexts.h"
 
 namespace amem {
 Process* process_that_works() {
   Process* const process = Process::get();
-  return process == nullptr || process->forked() ? nullptr : process;
+  return process == nullptr || !process->is_active() ? nullptr : process;
 }
 
 Result<Process*> active_process() {
@@ -33,17 +32,6 @@ Status resume_process(const Selection& selection) {
 }
 
 Selection selection_of_nccl() { return {{kNcclTag}, environment().trim_context}; }
-
-Result<int> device_of_caller(Process& process) {
-  int device = 0;
-  const Driver& driver = process.driver();
-  AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
-                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
-  // The application may use the memory in a context that it has made.
-  note_work_context(driver);
-  process.meet_peers();
-  return device;
-}
 
 Status check_pointer(const void* pointer, const char* name) {
   return pointer != nullptr ? ok_status()

@@ -28,10 +28,6 @@ Selection selection_of_nccl();
 /// if amem is inactive.
 Result<Region> region_of(const char* tag, amemKind_t kind);
 
-/// The device of the current context of the calling thread, which is about to use memory on it.
-/// Notes the context for pauses and makes this process known to others.
-Result<int> device_of_caller(Process& process);
-
 /// The path of a file in the folder of this library.
 std::string beside_this_library(const char* file);
 

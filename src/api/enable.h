@@ -4,6 +4,9 @@
 
 namespace amem {
 
+/// Gives entries in lower layers what they need from this one. Called when the library is loaded.
+void set_up_entries();
+
 /// Starts the interception of the calls of NCCL and of the CUDA runtime. Idempotent, thread-safe.
 /// Reads no settings.
 void catch_calls();

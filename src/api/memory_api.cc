@@ -6,7 +6,6 @@
 
 #include "api/calls.h"
 #include "base/thread_value.h"
-#include "clients/tensors/host.h"
 #include "driver/device_work.h"
 #include "engine/statistics.h"
 
@@ -54,9 +53,10 @@ Result<Kind> kind_of(amemKind_t kind) {
 Status allocate(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind) {
   AMEM_TRY(check_pointer(pointer, "pointer"));
   *pointer = nullptr;
+  TensorClient& client = AMEM_TRY(active_process())->tensors();
   const Kind of_memory = AMEM_TRY(kind_of(kind));
   const Tag name = tag == nullptr ? "" : tag;
-  *pointer = reinterpret_cast<void*>(AMEM_TRY(allocate_tagged(size_bytes, name, of_memory)));
+  *pointer = reinterpret_cast<void*>(AMEM_TRY(client.allocate(size_bytes, name, of_memory)));
   return ok_status();
 }
 
@@ -124,24 +124,6 @@ Result<Region> region_of(const char* tag, amemKind_t kind) {
   return Region{tag, of_memory};
 }
 
-TensorClient* tensor_client() {
-  Process* const process = process_that_works();
-  return process == nullptr ? nullptr : &process->tensors();
-}
-
-Result<DeviceAddress> allocate_tagged(size_t size_bytes, const Tag& tag, Kind kind) {
-  Process& process = *AMEM_TRY(active_process());
-  return process.tensors().allocate(size_bytes, AMEM_TRY(device_of_caller(process)), tag, kind);
-}
-
-Result<DeviceAddress> open_tagged(const IpcHandleBytes& handle) {
-  Process& process = *AMEM_TRY(active_process());
-  auto address = process.tensors().open(handle, AMEM_TRY(device_of_caller(process)));
-  if (!address.has_value())
-    return make_error(ErrorKind::misuse, 0, "this is not a handle of amem's memory");
-  return std::move(*address);
-}
-
 }  // namespace amem
 
 using namespace amem;
@@ -201,7 +183,7 @@ AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
   return with_process("amemPrepareHostMemory", [&](Process& process) -> Status {
     if (bytes > uint64_t{1} << 50)  // the maximum of AMEM_HOST_PREALLOC
       return make_error(ErrorKind::misuse, 0, "the size %" PRIu64 " is too large", bytes);
-    process.session().prepare_host_memory(AMEM_TRY(device_of_caller(process)), bytes);
+    process.session().prepare_host_memory(AMEM_TRY(process.handles().device_of_caller()), bytes);
     return ok_status();
   });
 }

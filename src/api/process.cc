@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "api/calls.h"
 #include "base/environment.h"
 #include "base/log.h"
@@ -42,13 +44,14 @@ Process::Process(const Driver& driver)
     : driver_(driver),
       devices_(driver_, exiting_),
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
-      nccl_(driver_, registry_, engine_.peer_table,
-            {environment().gate_timeout_ms, environment().free_tag == 7, [this] { meet_peers(); },
-             [this](const InstanceId& member) {
-               engine_.peers.load()->send(member, ResumeRequest{kNcclTag}, {});
-             }}),
+      memory_(driver_, registry_, devices_,
+              {environment().timeout_ms, environment().slab, environment().release_multicast}),
       sharing_(engine_, [this] { return status_text(); }),
-      tensors_(driver_, registry_, devices_, sharing_, environment().timeout_ms),
+      handles_(memory_, sharing_),
+      nccl_(handles_, engine_.peer_table,
+            {environment().gate_timeout_ms, environment().free_tag == 7,
+             static_cast<size_t>(std::max(environment().host_prealloc_mib, 0L)) << 20}),
+      tensors_(handles_, devices_, environment().timeout_ms),
       symmetric_(registry_, devices_, engine_.peer_table, environment().gate_timeout_ms),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
@@ -61,22 +64,13 @@ Process::Process(const Driver& driver)
   if (const std::string& path = environment().backup_directory; !path.empty())
     if (Status set = session_.backup_directory().set(path); !set.ok())
       AMEM_LOG(warn, -1, "AMEM_BACKUP_DIR: %s", set.error().message.c_str());
-  hooks_.driver = &driver_;
-  hooks_.registry = &registry_;
-  hooks_.exchange = &sharing_;
-  hooks_.captures = &nccl_.captures;
-  hooks_.client = &nccl_;
-  hooks_.timeout_ms = environment().timeout_ms;
-  hooks_.gate_timeout_ms = environment().gate_timeout_ms;
-  hooks_.slabs = environment().slab;
-  hooks_.releases_multicast = environment().release_multicast;
-  if (const long mib = environment().host_prealloc_mib; mib > 0)
-    hooks_.on_first_buffer = [this, bytes = static_cast<size_t>(mib) << 20](int device) {
-      session_.prepare_host_memory(device, bytes);
-    };
-  hooks_.zero = [this](int device, DeviceAddress address, size_t size_bytes) {
-    return devices_.zero(device, address, size_bytes, Deadline::after_ms(engine_.timeout_ms));
-  };
+}
+
+void Process::set_active(bool is_active) {
+  g_active<VirtualMemory>.store(is_active ? &memory_ : nullptr, std::memory_order_release);
+  g_active<SharedHandles>.store(is_active ? &handles_ : nullptr, std::memory_order_release);
+  g_active<TensorClient>.store(is_active ? &tensors_ : nullptr, std::memory_order_release);
+  g_active<NcclClient>.store(is_active ? &nccl_ : nullptr, std::memory_order_release);
 }
 
 Process* Process::build() {
@@ -90,12 +84,12 @@ Process* Process::build() {
   }
   static Process* const process = new Process(driver.value());
   static const pid_t pid = getpid();
-  install_hooks(&process->hooks_);
+  process->set_active(true);
   if (environment().cycle_every > 0) load_cycles();
   pthread_atfork(nullptr, nullptr, [] {
     Process* self = made_.load();
     if (self == nullptr) return;
-    self->hooks_.forward_only = true;
+    self->set_active(false);
     self->session_.disable("this is a forked child: only the parent's NCCL can be paused");
     UniqueFd::close_all();
     if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
@@ -122,13 +116,6 @@ std::string Process::why_off() {
   if (!is_enabled())
     return "amem is not enabled: import amem, or start the job with AMEM_ENABLE=1 (amem run does)";
   return g_why_off != nullptr ? *g_why_off : std::string();
-}
-
-void Process::meet_peers() {
-  static std::atomic<bool> warned{false};  // every allocation tries again
-  if (Status started = sharing_.start(); !started.ok() && !warned.exchange(true))
-    AMEM_LOG(warn, -1, "other processes cannot reach this one: %s",
-             started.error().message.c_str());
 }
 
 std::string Process::status_text() {

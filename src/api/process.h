@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "clients/nccl/hook_context.h"
+#include "base/active.h"
 #include "clients/nccl/nccl_client.h"
 #include "clients/symmetric/symmetric_client.h"
 #include "clients/tensors/region.h"
@@ -35,24 +35,25 @@ class Process {
   static Process* built() { return made_.load(std::memory_order_acquire); }
   static std::string why_off();
 
-  /// Lets other processes of this user, `amem status` among them, reach this one. Again without
-  /// effect.
-  void meet_peers();
   /// What `amem status` shows of this process: statistics_json().
   std::string status_text();
 
   NcclClient& nccl() { return nccl_; }
   TensorClient& tensors() { return tensors_; }
   SymmetricClient& symmetric() { return symmetric_; }
+  SharedHandles& handles() { return handles_; }
   Exchange& exchange() { return sharing_; }
   Session& session() { return session_; }
   const Driver& driver() const { return driver_; }
   Registry& registry() { return registry_; }
   ProcessContext& engine() { return engine_; }
-  bool forked() const { return hooks_.forward_only.load(std::memory_order_relaxed); }
+  /// In a forked child amem is inactive.
+  bool is_active() const { return amem::built<VirtualMemory>() != nullptr; }
 
  private:
   explicit Process(const Driver& driver);
+  /// Intercepted calls use the objects of this process, or none.
+  void set_active(bool is_active);
   static Process* build();
   static Process* build_once();
   static inline constinit std::atomic<Process*> made_{nullptr};
@@ -62,12 +63,13 @@ class Process {
   ExitFlag exiting_;
   DeviceThreads devices_;
   ProcessContext engine_;
-  NcclClient nccl_;
+  VirtualMemory memory_;
   Sharing sharing_;
+  SharedHandles handles_;
+  NcclClient nccl_;
   TensorClient tensors_;
   SymmetricClient symmetric_;
   Session session_;
-  HookContext hooks_;
 };
 
 }  // namespace amem

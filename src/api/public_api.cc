@@ -9,14 +9,15 @@
 #include "amem.h"
 #include "amem_nccl_abi.h"
 #include "api/calls.h"
+#include "api/enable.h"
 #include "api/interposition_report.h"
 #include "api/process.h"
 #include "base/last_error.h"
 #include "base/system_call.h"
 #include "base/thread_value.h"
 #include "clients/nccl/buffer_contents.h"
+#include "clients/nccl/doors/added_functions.h"
 #include "clients/nccl/doors/nccl_result.h"
-#include "clients/nccl/hook_context.h"
 #include "engine/statistics.h"
 
 namespace amem {
@@ -82,20 +83,16 @@ AMEM_API int ncclMemStats(void) { return amem::mem_stats(); }
 AMEM_API int ncclSetGroupID(int id) { return amem::set_group_id(id); }
 AMEM_API int ncclGetGroupID(int* id) { return amem::get_group_id(id); }
 
-void amem::make_hook_context() { (void)Process::get(); }
-
-// Not the addresses of the functions above: the loader may bind those to another library.
-void* amem::added_function(const char* name) {
-  using Any = void();
-  const std::pair<const char*, Any*> added[] = {
-      {"ncclPause", reinterpret_cast<Any*>(+[](void**) { return pause(); })},
-      {"ncclResume", reinterpret_cast<Any*>(+[](void**) { return resume(); })},
-      {"ncclMemStats", reinterpret_cast<Any*>(&mem_stats)},
-      {"ncclSetGroupID", reinterpret_cast<Any*>(&set_group_id)},
-      {"ncclGetGroupID", reinterpret_cast<Any*>(&get_group_id)}};
-  for (const auto& [known, function] : added)
-    if (strcmp(name, known) == 0) return reinterpret_cast<void*>(function);
-  return nullptr;
+void amem::set_up_entries() {
+  // Not the addresses of the functions above: the loader may bind those to another library.
+  static const AddedFunction added[] = {
+      {"ncclPause", reinterpret_cast<void*>(+[](void**) { return pause(); })},
+      {"ncclResume", reinterpret_cast<void*>(+[](void**) { return resume(); })},
+      {"ncclMemStats", reinterpret_cast<void*>(&mem_stats)},
+      {"ncclSetGroupID", reinterpret_cast<void*>(&set_group_id)},
+      {"ncclGetGroupID", reinterpret_cast<void*>(&get_group_id)}};
+  g_added_functions = added;
+  g_build_process = [] { (void)Process::get(); };
 }
 
 AMEM_API amemState_t amemGetState(void) { return amemGetTagState(amem::kNcclTag); }
@@ -152,8 +149,8 @@ AMEM_API const char* amemGetInterposition(void) {
   std::string& copy = amem::thread_value<Copy>().text;
   // In a forked child, the loader's lock may be held.
   amem::Process* const process = amem::Process::built();
-  copy = process != nullptr && process->forked() ? R"({"nccl": [], "slots": []})"
-                                                 : amem::interposition_json();
+  copy = process != nullptr && !process->is_active() ? R"({"nccl": [], "slots": []})"
+                                                     : amem::interposition_json();
   return copy.c_str();
 }
 

@@ -160,6 +160,12 @@ struct Backing {
     if (found != placements.end()) return &*found;
     return placements.empty() ? nullptr : &placements.front();
   }
+  /// The placement that contains `address`; nullptr if there is none.
+  Placement* placement_at(DeviceAddress address) {
+    for (Placement& placement : placements)
+      if (address >= placement.address && address < placement.end()) return &placement;
+    return nullptr;
+  }
   int device() const { return properties.location.id; }
 };
 

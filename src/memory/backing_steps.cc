@@ -84,9 +84,8 @@ Status unmap_backing(const Driver& driver, Backing& backing) {
 }
 
 Status unmap_at(const Driver& driver, Backing& backing, DeviceAddress address) {
-  for (Placement& placement : backing.placements)
-    if (placement.address == address) return unmap_placement(driver, placement);
-  return ok_status();
+  Placement* const placement = backing.placement_at(address);
+  return placement != nullptr ? unmap_placement(driver, *placement) : ok_status();
 }
 
 Status create_backing(const Driver& driver, Backing& backing) {

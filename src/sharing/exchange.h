@@ -42,13 +42,18 @@ class Exchange {
   /// (process_names.h). Called without a lock.
   virtual std::string processes_without_amem(const char* library) = 0;
 
+  /// Makes this process reachable for peers. Again without effect.
+  virtual void meet_peers() = 0;
+  /// A call waits for the memory of the tag in a paused process, which may resume it.
+  virtual void request_resume(const InstanceId& process, const Tag& tag) = 0;
+
   /// Imports that wait for an owner ask again whether they have to: exit() has begun, or
   /// PeerTable::aborts_imports() is true now. Called without a lock.
   virtual void wake_imports() = 0;
 
-  /// The client has released the allocation, which will be erased. Called with the registry's
-  /// mutex; must not wait.
-  virtual void forget(const Allocation& allocation) = 0;
+  /// The client has released the import, which will be erased: tells the owner. Called with the
+  /// registry's mutex; must not wait.
+  virtual void forget(const Allocation& import) = 0;
 };
 
 }  // namespace amem

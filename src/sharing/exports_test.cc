@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "memory/backing_steps.h"
-#include "memory/slab.h"
+#include "memory/slabs.h"
 #include "tests/support/sharing_fixture.h"
 
 namespace amem {

@@ -78,9 +78,7 @@ Result<UniqueFd> Sharing::take_descriptor(const IpcHandleBytes& handle) {
   return imports_.ask_for_token(*of_peer);
 }
 
-AMEM_NOT_ANALYSED void Sharing::forget(const Allocation& allocation) {
-  if (allocation.is_import) imports_.forget(allocation);
-}
+AMEM_NOT_ANALYSED void Sharing::forget(const Allocation& import) { imports_.forget(import); }
 
 void Sharing::wait_until_started() {
   if (context_.peers.load(std::memory_order_acquire) != nullptr) return;
@@ -120,6 +118,17 @@ void Sharing::on_peer_gone(const PeerInfo& peer) {
   if (!needs_end_of(peer)) return;
   exports_.forget_importer(peer.instance);
   imports_.on_owner_gone(peer);
+}
+
+void Sharing::meet_peers() {
+  static std::atomic<bool> warned{false};  // every allocation tries again
+  if (Status started = start(); !started.ok() && !warned.exchange(true))
+    AMEM_LOG(warn, -1, "other processes cannot reach this one: %s",
+             started.error().message.c_str());
+}
+
+void Sharing::request_resume(const InstanceId& process, const Tag& tag) {
+  context_.peers.load()->send(process, ResumeRequest{tag}, {});
 }
 
 }  // namespace amem

@@ -32,8 +32,10 @@ class Sharing final : public Exchange, public PeerHandler {
   void withdraw_descriptor(const IpcHandleBytes& handle) override;
   Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) override;
   std::string processes_without_amem(const char* library) override;
+  void meet_peers() override;
+  void request_resume(const InstanceId& process, const Tag& tag) override;
   void wake_imports() override { imports_.wake(); }
-  void forget(const Allocation& allocation) override AMEM_REQUIRES(context_.registry.mutex);
+  void forget(const Allocation& import) override AMEM_REQUIRES(context_.registry.mutex);
 
   // PeerHandler, called on the service thread.
   void on_message(const PeerInfo& from, uint64_t request_id, Received received) override;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cerrno>
+#include <functional>
 
 #include "sharing/exchange.h"
 
@@ -16,7 +17,10 @@ class NoExchange : public Exchange {
     if (file_numbers_left) return 77;
     return os_error(EMFILE, "memfd_create(amem-token)");
   }
-  bool import_token(int, DriverHandle*, DriverResult*) override { return false; }
+  bool import_token(int, DriverHandle*, DriverResult*) override {
+    if (during_import) during_import();
+    return during_import != nullptr;
+  }
   Result<IpcHandleBytes> make_ipc_handle(Allocation&) override { return IpcHandleBytes{}; }
   std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes&) override {
     return std::nullopt;
@@ -25,8 +29,11 @@ class NoExchange : public Exchange {
   void withdraw_descriptor(const IpcHandleBytes&) override {}
   Result<UniqueFd> take_descriptor(const IpcHandleBytes&) override { return UniqueFd(); }
   std::string processes_without_amem(const char*) override { return ++foreign, "process 4711"; }
+  void meet_peers() override {}
+  void request_resume(const InstanceId&, const Tag&) override {}
   void wake_imports() override {}
   void forget(const Allocation&) override { ++forgotten; }
+  std::function<void()> during_import{};  ///< if it is set, every descriptor is a token
   bool file_numbers_left = true;
   int forgotten = 0, foreign = 0;
 };

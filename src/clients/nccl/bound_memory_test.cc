@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "clients/nccl/nccl_client.h"
+#include "tests/support/nccl_objects.h"
+#include "tests/support/no_exchange.h"
 
 namespace amem {
 namespace {
@@ -27,7 +29,9 @@ class BoundMemory : public testing::Test {
   Driver driver_{};
   Registry registry_;
   PeerTable peers_;
-  NcclClient nccl_{driver_, registry_, peers_, {}};
+  NoExchange exchange_;
+  NcclObjects objects_{driver_, registry_, exchange_, peers_};
+  NcclClient& nccl_ = objects_.client;
 };
 
 // Members of a nameless communicator cannot be asked to stop their work.

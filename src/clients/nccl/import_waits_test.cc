@@ -9,6 +9,7 @@
 
 #include "clients/nccl/doors/passage.h"
 #include "tests/support/import_fixture.h"
+#include "tests/support/nccl_objects.h"
 
 namespace amem {
 namespace {
@@ -31,14 +32,9 @@ class ImportWaitsTest : public FetchWaitTest {
     g_abort = [](Comm) { return ncclSuccess; };
     g_nccl_copies[kCopy].real[static_cast<size_t>(NcclFunction::ncclCommAbort)] =
         reinterpret_cast<void*>(&abort_of_nccl);
-    hooks_.client = &nccl_;
-    hooks_.exchange = sharing_.get();
-    install_hooks(&hooks_);
+    objects_.activate();
   }
-  ~ImportWaitsTest() override {
-    install_hooks(nullptr);
-    g_nccl_copies[kCopy].real = {};
-  }
+  ~ImportWaitsTest() override { g_nccl_copies[kCopy].real = {}; }
 
   /// Returns when the owner has answered.
   std::future<DriverResult> import() {
@@ -84,8 +80,8 @@ class ImportWaitsTest : public FetchWaitTest {
   static constexpr const char* kWaits =
       ", and NCCL waits to import memory of process 4711, which is paused: resume that process "
       "first";
-  NcclClient nccl_{driver_, registry_, context_.peer_table, {}};
-  HookContext hooks_;
+  NcclObjects objects_{driver_, registry_, *sharing_, context_.peer_table};
+  NcclClient& nccl_ = objects_.client;
   std::atomic<int> fetches_ = 0;
   Node owner_{NodeOptions(),
               [this](const PeerInfo& from, uint64_t request_id, const Message& message) {

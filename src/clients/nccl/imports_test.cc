@@ -14,6 +14,8 @@
 #include "clients/nccl/nccl_client.h"
 #include "sharing/sharing.h"
 #include "sharing/token.h"
+#include "tests/support/nccl_objects.h"
+#include "tests/support/no_exchange.h"
 #include "tests/support/peer_fixture.h"
 #include "tests/support/sharing_fixture.h"
 
@@ -114,7 +116,9 @@ class ImportsTest : public SharingTest {
 
   static constexpr uint32_t kTimeoutMs = 10000, kShortMs = 200;
   static constexpr BackingId kBacking = 5;
-  NcclClient nccl_{driver_, registry_, context_.peer_table, {}};
+  NoExchange exchange_;
+  NcclObjects objects_{driver_, registry_, exchange_, context_.peer_table};
+  NcclClient& nccl_ = objects_.client;
   const ncclComm_t kCommunicator = reinterpret_cast<ncclComm_t>(&nccl_);
   static constexpr pid_t kOwnerPid = 4711;
   std::unique_ptr<Sharing> sharing_ =

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "clients/nccl/doors/nccl_copies.h"
-#include "clients/nccl/hook_context.h"
 
 namespace amem {
 namespace {
@@ -54,22 +53,26 @@ void NcclClient::communicator_ends(ncclComm_t communicator) {
   peers.members.keep(needed);
 }
 
-int NcclClient::abort_communicator(ncclComm_t communicator, Exchange& exchange,
-                                   const std::function<int()>& real) {
+int NcclClient::abort_communicator(ncclComm_t communicator, const std::function<int()>& real) {
   if (communicator == nullptr) return real();
   const CommunicatorId id = gate.id_of(communicator);
   // No import is running that began before their end.
-  if (imports_running == 0) peers.aborted.forget_ended();
+  if (handles.imports_running() == 0) peers.aborted.forget_ended();
   peers.aborted.begin(id);
-  exchange.wake_imports();
+  handles.exchange().wake_imports();
   communicator_ends(communicator);
   const int result = real();
   peers.aborted.end(id);
   return result;
 }
 
+void NcclClient::prepare_host_memory(int device) {
+  if (settings.host_prealloc_bytes == 0 || had_buffer_.exchange(true)) return;
+  session->prepare_host_memory(device, settings.host_prealloc_bytes);
+}
+
 Status NcclClient::check_capture() {
-  if (!captures.any(driver_)) return ok_status();
+  if (!captures.any(driver())) return ok_status();
   return make_error(
       ErrorKind::misuse, 0,
       "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
@@ -97,8 +100,9 @@ Status NcclClient::check_proxy_copies() {
 
 /// True if NCCL has allocated memory that amem knows.
 bool NcclClient::has_memory() {
-  MutexLock lock(registry_.mutex);
-  const auto& backings = registry_.backings();
+  Registry& registry = handles.memory().registry();
+  MutexLock lock(registry.mutex);
+  const auto& backings = registry.backings();
   return std::any_of(backings.begin(), backings.end(),
                      [](const auto& entry) { return entry.second.tag == kNcclTag; });
 }
@@ -133,22 +137,9 @@ Status NcclClient::quiesce(Deadline deadline) {
   AMEM_TRY(async_communicators.wait_until_settled(nullptr, deadline));
   AMEM_TRY(check_ungated());
   AMEM_TRY(check_capture());
-  if (gate.has_nameless()) make_all_bound_memory_persistent();
+  // Members of a nameless communicator cannot be asked to stop their work on bound memory.
+  if (gate.has_nameless()) handles.memory().keep_bound(kNcclTag);
   return ok_status();
-}
-
-/// Members of a nameless communicator cannot be asked to stop their work on bound memory.
-void NcclClient::make_all_bound_memory_persistent() {
-  MutexLock lock(registry_.mutex);
-  for (auto& [id, backing] : registry_.backings()) {
-    auto& binds = backing.multicast_binds;
-    const auto is_bound = [](const MulticastBind& bind) { return bind.bound; };
-    if (backing.tag != kNcclTag || binds.empty() ||
-        !std::all_of(binds.begin(), binds.end(), is_bound))
-      continue;
-    make_bound_memory_persistent(registry_, backing);
-    binds.clear();
-  }
 }
 
 Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {

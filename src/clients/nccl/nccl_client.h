@@ -15,40 +15,38 @@
 #include "engine/session.h"
 #include "memory/client.h"
 #include "memory/registry.h"
-#include "sharing/exchange.h"
+#include "sharing/shared_handles.h"
 
 namespace amem {
 
 /// The function of amemOnNcclCall(); nullptr if there is none.
 inline constinit std::atomic<amemNcclObserver_t> g_nccl_observer{nullptr};
 
+/// The calling thread's allocations are the application's own (ncclMemAlloc).
+inline constinit thread_local bool t_in_mem_alloc = false;
+
 /// NCCL as a client of the engine. Its work passes the gates. Its scope are its communicators.
 class NcclClient final : public Client, public GraphGate {
  public:
   struct Settings {
-    long gate_timeout_ms = 60000;  ///< how long a call waits for a paused member
-    bool headers_only = false;     ///< AMEM_NCCL_OFFLOAD_FREE_TAG=7 (buffer_contents.h)
-    /// Makes this process reachable for peers. Called before a communicator is created.
-    std::function<void()> meet_peers;
-    /// For CallGate.
-    std::function<void(const InstanceId&)> request_resume;
+    long gate_timeout_ms = 60000;    ///< how long a call waits for a paused member
+    bool headers_only = false;       ///< AMEM_NCCL_OFFLOAD_FREE_TAG=7 (buffer_contents.h)
+    size_t host_prealloc_bytes = 0;  ///< AMEM_HOST_PREALLOC_MIB
   };
 
-  NcclClient(const Driver& driver, Registry& registry, PeerTable& its_peers, Settings its_settings)
-      : Client(PeerGate::imports),
-        settings(std::move(its_settings)),
-        peers(its_peers),
-        driver_(driver),
-        registry_(registry) {}
+  NcclClient(SharedHandles& its_handles, PeerTable& its_peers, Settings its_settings)
+      : Client(PeerGate::imports), settings(its_settings), handles(its_handles), peers(its_peers) {}
 
   const Settings settings;
+  SharedHandles& handles;
   PeerTable& peers;
   /// Set before the first call; resumes the memory of NCCL for calls.
   Session* session = nullptr;
-  CallGate gate{peers, [this] { return session->resume({{kNcclTag}}); }, settings.request_resume};
+  CallGate gate{
+      peers, [this] { return session->resume({{kNcclTag}}); },
+      [this](const InstanceId& member) { handles.exchange().request_resume(member, kNcclTag); }};
   CaptureWatch captures{gate};
   AsyncCommunicators async_communicators{gate};
-  std::atomic<int> imports_running{0};  ///< calls of cuMemImportFromShareableHandle
 
   /// NCCL has returned ncclInProgress, or may have.
   void note_in_progress() {
@@ -66,8 +64,11 @@ class NcclClient final : public Client, public GraphGate {
   void communicator_ends(ncclComm_t communicator);
   /// The application aborts a communicator, which `real` does. Imports from processes that may be
   /// members fail if they begin before its end: it may wait for threads of NCCL.
-  int abort_communicator(ncclComm_t communicator, Exchange& exchange,
-                         const std::function<int()>& real);
+  int abort_communicator(ncclComm_t communicator, const std::function<int()>& real);
+  /// NCCL is about to allocate a buffer on this device: prepares host memory once, if the user asks
+  /// for it.
+  void prepare_host_memory(int device);
+  const Driver& driver() const { return handles.memory().driver(); }
 
   bool owns(const Tag& tag) const override { return tag == kNcclTag; }
   Tags tags() const override { return {kNcclTag}; }
@@ -90,14 +91,12 @@ class NcclClient final : public Client, public GraphGate {
   void note_captured(const void* graph);
 
  private:
-  void make_all_bound_memory_persistent();
   bool has_memory();
   Status check_capture();
   Status check_ungated();
   Status check_proxy_copies();
 
-  const Driver& driver_;
-  Registry& registry_;
+  std::atomic<bool> had_buffer_{false};
   DerivedCommunicators derived_;
 };
 

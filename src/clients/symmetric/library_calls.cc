@@ -7,47 +7,37 @@
 #include <string>
 #include <string_view>
 
-#include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/symmetric/symmetric_client.h"
+#include "clients/driver_calls/import.h"
+#include "interpose/interposer.h"
 
 namespace amem {
 
-#define AMEM_SHARED_CALL(function) \
-  library_call<&Driver::function, &hooks::function>(#function, #function)
+#define AMEM_SHARED_CALL(function, hook) driver_call<&Driver::function, &hook>(#function, #function)
 
-std::span<const LibraryCall> shared_library_calls() {
-  static const std::array<LibraryCall, 10> all{
-      AMEM_SHARED_CALL(cuMemRelease),
-      AMEM_SHARED_CALL(cuMemMap),
-      AMEM_SHARED_CALL(cuMemUnmap),
-      AMEM_SHARED_CALL(cuMemSetAccess),
-      AMEM_SHARED_CALL(cuMemExportToShareableHandle),
-      AMEM_SHARED_CALL(cuMemImportFromShareableHandle),
-      AMEM_SHARED_CALL(cuMemRetainAllocationHandle),
-      AMEM_SHARED_CALL(cuMemGetAllocationPropertiesFromHandle),
-      AMEM_SHARED_CALL(cuMulticastBindMem),
-      AMEM_SHARED_CALL(cuMulticastUnbind),
+std::span<const DriverCall> shared_library_calls() {
+  static const std::array<DriverCall, 10> all{
+      AMEM_SHARED_CALL(cuMemRelease, VirtualMemory::release),
+      AMEM_SHARED_CALL(cuMemMap, VirtualMemory::map),
+      AMEM_SHARED_CALL(cuMemUnmap, VirtualMemory::unmap),
+      AMEM_SHARED_CALL(cuMemSetAccess, VirtualMemory::set_access),
+      AMEM_SHARED_CALL(cuMemExportToShareableHandle, SharedHandles::export_handle),
+      AMEM_SHARED_CALL(cuMemImportFromShareableHandle, import_handle),
+      AMEM_SHARED_CALL(cuMemRetainAllocationHandle, VirtualMemory::retain),
+      AMEM_SHARED_CALL(cuMemGetAllocationPropertiesFromHandle, VirtualMemory::get_properties),
+      AMEM_SHARED_CALL(cuMulticastBindMem, VirtualMemory::bind),
+      AMEM_SHARED_CALL(cuMulticastUnbind, VirtualMemory::unbind),
   };
   return all;
 }
 
-DriverResult create_symmetric(HookContext& context, DriverHandle* handle, size_t size_bytes,
+DriverResult create_symmetric(VirtualMemory& memory, DriverHandle* handle, size_t size_bytes,
                               const AllocationProperties* properties, unsigned long long flags) {
-  if (handle == nullptr || properties == nullptr || properties->location.type != kLocationDevice ||
-      context.gives_no_handles)
-    return context.driver->cuMemCreate(handle, size_bytes, properties, flags);
-  DriverHandle real = 0;
-  const DriverResult result = context.driver->cuMemCreate(&real, size_bytes, properties, flags);
-  if (result != driver_result::kSuccess) return result;
-  MutexLock lock(context.registry->mutex);
-  *handle = handle_of(
-      context.registry->add_local(size_bytes, *properties, real, size_bytes, kSymmetricTag).id);
-  return result;
+  return memory.create(handle, size_bytes, properties, flags, {.tag = kSymmetricTag});
 }
 
-void* library_entry(std::span<const LibraryCall> own, const char* name, void* function) {
+void* library_entry(std::span<const DriverCall> own, const char* name, void* function) {
   for (const auto calls : {own, shared_library_calls()}) {
-    for (const LibraryCall& call : calls) {
+    for (const DriverCall& call : calls) {
       if (strcmp(call.name, name) != 0) continue;
       const auto address = reinterpret_cast<uintptr_t>(function);
       if (address != first_definition(call.symbol)) {

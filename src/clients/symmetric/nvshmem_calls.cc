@@ -11,7 +11,6 @@
 #include <span>
 
 #include "base/environment.h"
-#include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/symmetric/library_calls.h"
 
 namespace amem {
@@ -19,11 +18,12 @@ namespace {
 
 constexpr const char* kGetProcAddress = "cuGetProcAddress";
 
-std::span<const LibraryCall> own_calls() {
-  static const std::array<LibraryCall, 2> all{
-      library_call<&Driver::cuMemCreate, &create_symmetric>("cuMemCreate", "cuMemCreate"),
-      library_call<&Driver::cuMemGetHandleForAddressRange, &hooks::cuMemGetHandleForAddressRange>(
-          "cuMemGetHandleForAddressRange", "cuMemGetHandleForAddressRange")};
+std::span<const DriverCall> own_calls() {
+  static const std::array<DriverCall, 2> all{
+      driver_call<&Driver::cuMemCreate, &create_symmetric>("cuMemCreate", "cuMemCreate"),
+      driver_call<&Driver::cuMemGetHandleForAddressRange,
+                  &VirtualMemory::get_handle_for_address_range>("cuMemGetHandleForAddressRange",
+                                                                "cuMemGetHandleForAddressRange")};
   return all;
 }
 

@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/symmetric/library_calls.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
@@ -21,25 +20,25 @@ constexpr int kGranularityRecommended = 1;  // CU_MEM_ALLOC_GRANULARITY_RECOMMEN
 /// The calling thread has queried the recommended granularity: symmetric memory follows.
 constinit thread_local bool t_symmetric_expected = false;
 
-DriverResult granularity(HookContext& context, size_t* bytes,
+DriverResult granularity(VirtualMemory& memory, size_t* bytes,
                          const AllocationProperties* properties, int option) {
   t_symmetric_expected = option == kGranularityRecommended;
-  return context.driver->cuMemGetAllocationGranularity(bytes, properties, option);
+  return memory.driver().cuMemGetAllocationGranularity(bytes, properties, option);
 }
 
-DriverResult create(HookContext& context, DriverHandle* handle, size_t size_bytes,
+DriverResult create(VirtualMemory& memory, DriverHandle* handle, size_t size_bytes,
                     const AllocationProperties* properties, unsigned long long flags) {
   return std::exchange(t_symmetric_expected, false)
-             ? create_symmetric(context, handle, size_bytes, properties, flags)
-             : context.driver->cuMemCreate(handle, size_bytes, properties, flags);
+             ? create_symmetric(memory, handle, size_bytes, properties, flags)
+             : memory.driver().cuMemCreate(handle, size_bytes, properties, flags);
 }
 
-std::span<const LibraryCall> own_calls() {
-  static const std::array<LibraryCall, 3> all{
-      library_call<&Driver::cuMemGetAllocationGranularity, &granularity>(
+std::span<const DriverCall> own_calls() {
+  static const std::array<DriverCall, 3> all{
+      driver_call<&Driver::cuMemGetAllocationGranularity, &granularity>(
           "cuMemGetAllocationGranularity", "cuMemGetAllocationGranularity"),
-      library_call<&Driver::cuMemCreate, &create>("cuMemCreate", "cuMemCreate"),
-      library_call<&Driver::cuMemGetAddressRange_v2, &hooks::cuMemGetAddressRange_v2>(
+      driver_call<&Driver::cuMemCreate, &create>("cuMemCreate", "cuMemCreate"),
+      driver_call<&Driver::cuMemGetAddressRange_v2, &VirtualMemory::get_address_range>(
           "cuMemGetAddressRange", "cuMemGetAddressRange_v2")};
   return all;
 }
@@ -82,7 +81,7 @@ const void* entry_of(size_t which, uintptr_t function, const Image* user) {
     if (words[i] == real) __atomic_store_n(&words[i], entry, __ATOMIC_RELEASE);
 }
 
-void replace_function(const Image& image, const LibraryCall& call) {
+void replace_function(const Image& image, const DriverCall& call) {
   constexpr uintptr_t kWord = sizeof(uintptr_t);
   const uintptr_t real = first_definition(call.symbol);
   if (real == 0) return;
@@ -101,7 +100,7 @@ void replace_function(const Image& image, const LibraryCall& call) {
 void replace_functions(const Image& image) {
   if (!has_torchs_table(image)) return;
   for (const auto calls : {own_calls(), shared_library_calls()})
-    for (const LibraryCall& call : calls) replace_function(image, call);
+    for (const DriverCall& call : calls) replace_function(image, call);
 }
 
 constinit NamedFunctions g_torch_functions{kNames, entry_of, replace_functions};

@@ -8,8 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/active.h"
 #include "base/log.h"
-#include "clients/tensors/host.h"
+#include "clients/tensors/tensor_client.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
 
@@ -35,7 +36,7 @@ constinit RealFunctions<kNames.size()> g_real(kNames);
 constinit std::atomic<bool> g_explained{false};
 
 void check_address(const char* call, uintptr_t address) {
-  TensorClient* const client = tensor_client();
+  TensorClient* const client = active<TensorClient>();
   const std::optional<Tag> tag = client != nullptr ? client->released_tag(address) : std::nullopt;
   if (tag.has_value())
     AMEM_LOG(warn, -1, "%s() uses 0x%" PRIxPTR " of the tag '%s', which is paused: resume it first",
@@ -43,7 +44,7 @@ void check_address(const char* call, uintptr_t address) {
 }
 
 void explain_illegal_address(const char* call) {
-  TensorClient* const client = tensor_client();
+  TensorClient* const client = active<TensorClient>();
   const std::string released = client != nullptr ? client->released_text() : std::string();
   if (released.empty() || g_explained.exchange(true)) return;
   AMEM_LOG(warn, -1,

@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/tensors/tagged_calls.h"
 
+#include "base/active.h"
 #include "base/last_error.h"
-#include "clients/tensors/host.h"
+#include "clients/tensors/tensor_client.h"
 
 namespace amem {
 namespace {
@@ -28,18 +29,19 @@ int result_of(const char* call, Result<DeviceAddress> made, DeviceAddress* addre
 }  // namespace
 
 std::optional<Region> tagged_region(std::optional<Region> (*find)()) {
-  if (tensor_client() == nullptr) return std::nullopt;
+  if (active<TensorClient>() == nullptr) return std::nullopt;
   std::optional<Region> region = find();
   if (!region.has_value() || region->tag.empty()) return std::nullopt;
   return region;
 }
 
 int allocate_in(const Region& region, const char* call, DeviceAddress* address, size_t size_bytes) {
-  return result_of(call, allocate_tagged(size_bytes, region.tag, region.kind), address);
+  return result_of(call, active<TensorClient>()->allocate(size_bytes, region.tag, region.kind),
+                   address);
 }
 
 std::optional<int> free_tagged(const char* call, DeviceAddress address) {
-  TensorClient* const client = address != 0 ? tensor_client() : nullptr;
+  TensorClient* const client = address != 0 ? active<TensorClient>() : nullptr;
   if (client == nullptr || !client->has(address)) return std::nullopt;
   for (;;) {
     const Status freed = client->free(address);
@@ -51,7 +53,7 @@ std::optional<int> free_tagged(const char* call, DeviceAddress address) {
 }
 
 std::optional<int> export_tagged(const char* call, IpcHandleBytes* handle, DeviceAddress address) {
-  TensorClient* const client = handle != nullptr ? tensor_client() : nullptr;
+  TensorClient* const client = handle != nullptr ? active<TensorClient>() : nullptr;
   if (client == nullptr) return std::nullopt;
   const Result<std::optional<IpcHandleBytes>> exported = client->export_handle(address);
   if (!exported.ok()) return result_of(call, exported.error());
@@ -63,11 +65,12 @@ std::optional<int> export_tagged(const char* call, IpcHandleBytes* handle, Devic
 bool is_exported(const IpcHandleBytes& handle) { return decode_ipc_handle(handle).has_value(); }
 
 int open_exported(const char* call, DeviceAddress* address, const IpcHandleBytes& handle) {
-  return result_of(call, open_tagged(handle), address);
+  TensorClient* const client = active<TensorClient>();
+  return client != nullptr ? result_of(call, client->open(handle), address) : kInvalidValue;
 }
 
 std::optional<int> close_exported(const char* call, DeviceAddress address) {
-  TensorClient* const client = tensor_client();
+  TensorClient* const client = active<TensorClient>();
   const std::optional<Status> closed =
       client != nullptr ? client->close(address) : std::optional<Status>();
   if (!closed.has_value()) return std::nullopt;
@@ -75,27 +78,21 @@ std::optional<int> close_exported(const char* call, DeviceAddress address) {
 }
 
 void keep_resident(const void* pointer, const char* because) {
-  TensorClient* const client = tensor_client();
+  TensorClient* const client = active<TensorClient>();
   const auto address = reinterpret_cast<DeviceAddress>(pointer);
   if (client != nullptr && client->contains(address))
     (void)client->make_persistent(address, because);
 }
 
-int enable_peer_access(const char* call, int result, int owner) {
-  TensorClient* const client = tensor_client();
+template <typename Owner>
+int enable_peer_access(const char* call, int result, Owner owner) {
+  TensorClient* const client = active<TensorClient>();
   if (client == nullptr || (result != kSuccess && result != kPeerAccessAlreadyEnabled))
     return result;
   const Status enabled = client->enable_peer_access(owner);
   return enabled.ok() ? result : result_of(call, enabled.error());
 }
-
-int enable_peer_access(const char* call, int result, DriverContext owner) {
-  TensorClient* const client = tensor_client();
-  if (client == nullptr || (result != kSuccess && result != kPeerAccessAlreadyEnabled))
-    return result;
-  const Result<int> device = client->device_of(owner);
-  return device.ok() ? enable_peer_access(call, result, device.value())
-                     : result_of(call, device.error());
-}
+template int enable_peer_access(const char* call, int result, int owner);
+template int enable_peer_access(const char* call, int result, DriverContext owner);
 
 }  // namespace amem

@@ -36,7 +36,7 @@ void keep_resident(const void* pointer, const char* because);
 /// Completes cudaDeviceEnablePeerAccess() or cuCtxEnablePeerAccess(), which returned `result`, for
 /// memory with a tag of this device, or of the device of this context. CUDA does so for memory of
 /// its own functions only.
-int enable_peer_access(const char* call, int result, int owner);
-int enable_peer_access(const char* call, int result, DriverContext owner);
+template <typename Owner>
+int enable_peer_access(const char* call, int result, Owner owner);
 
 }  // namespace amem

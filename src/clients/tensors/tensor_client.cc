@@ -10,28 +10,9 @@
 
 #include "base/environment.h"
 #include "contents/backup_file.h"
-#include "memory/backing_steps.h"
+#include "driver/current_device.h"
 
 namespace amem {
-namespace {
-
-/// CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED.
-constexpr int kAttributeRdmaOfMappedMemory = 110;
-
-}  // namespace
-
-// As cudaMalloc()'s memory: other processes and NICs can use it.
-AllocationProperties TensorClient::memory_of(int device) const {
-  AllocationProperties properties{};
-  properties.type = kAllocationPinned;
-  properties.location = {kLocationDevice, device};
-  properties.requested_handle_types = kHandleTypeFd;
-  int rdma = 0;
-  if (driver_.cuDeviceGetAttribute(&rdma, kAttributeRdmaOfMappedMemory, device) ==
-      driver_result::kSuccess)
-    properties.gpu_direct_rdma_capable = rdma != 0;
-  return properties;
-}
 
 Status TensorClient::check_tag(const Tag& tag) const {
   if (!is_valid_tag(tag)) return invalid_tag(tag);
@@ -66,41 +47,16 @@ Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, cons
                                              Kind kind) {
   if (tag != kSymmetricTag) AMEM_TRY(check_tag(tag));
   if (size_bytes == 0) return make_error(ErrorKind::misuse, 0, "the size is 0");
-  const AllocationProperties properties = memory_of(device);
-  size_t unit = 0;
-  AMEM_TRY(driver_status(
-      driver_, driver_.cuMemGetAllocationGranularity(&unit, &properties, kGranularityMinimum),
-      "cuMemGetAllocationGranularity(device %d)", device));
-  if (size_bytes > SIZE_MAX - unit)
-    return make_error(ErrorKind::misuse, 0, "the size %zu is too large", size_bytes);
-  const size_t bytes = (size_bytes + unit - 1) / unit * unit;
-  AMEM_TRY(check_margin(bytes));
   was_used_ = true;
   MutexLock lock(registry_.mutex);
-  DriverHandle handle = 0;
-  AMEM_TRY(driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &properties, 0),
-                         "cuMemCreate(%zu bytes, device %d)", bytes, device));
-  Allocation& allocation = registry_.add_local(bytes, properties, handle, bytes, tag);
-  allocation.kind = kind;
-  Result<DeviceAddress> address = place_backing(
-      driver_, registry_, registry_.backing_of(allocation), access_to(device), take_spare(bytes));
-  if (address.ok()) {
-    registry_.add_mapping(allocation, address.value(), bytes);
-    created_.insert(allocation.id);
-  } else {
-    erase_unused(driver_, registry_, allocation);
-  }
+  const DeviceAddress address =
+      AMEM_TRY(memory_.allocate(size_bytes, device, {.tag = tag, .kind = kind}, access_to(device)));
+  created_.insert(registry_.find_mapping(address)->allocation);
   return address;
 }
 
-DeviceAddress TensorClient::take_spare(size_t size_bytes) {
-  const auto found = std::find_if(spare_.begin(), spare_.end(), [&](const AddressRange& range) {
-    return range.size_bytes == size_bytes;
-  });
-  if (found == spare_.end()) return 0;
-  const DeviceAddress address = found->address;
-  spare_.erase(found);
-  return address;
+Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, const Tag& tag, Kind kind) {
+  return allocate(size_bytes, AMEM_TRY(handles_.device_of_caller()), tag, kind);
 }
 
 std::vector<Access> TensorClient::access_to(int device) const {
@@ -111,45 +67,21 @@ std::vector<Access> TensorClient::access_to(int device) const {
 }
 
 Status TensorClient::enable_peer_access(int owner) {
-  int device = 0;
-  AMEM_TRY(driver_status(driver_, driver_.cuCtxGetDevice(&device), "cuCtxGetDevice()"));
+  const int device = AMEM_TRY(current_device(handles_.memory().driver()));
   MutexLock lock(registry_.mutex);
   if (device == owner || !peers_.insert({owner, device}).second) return ok_status();
   for (const AllocationId id : created_) {
     const Allocation& allocation = *registry_.find(id);
     if (allocation.device() != owner) continue;
-    Backing& backing = registry_.backing_of(allocation);
-    for (Placement& placement : backing.placements) {
-      // An address at which another device has opened the memory has access of its own.
-      if (opened_.contains(placement.address)) continue;
-      placement.access = access_to(owner);
-      placement.accessible = false;
-      AMEM_TRY(map_placement(driver_, backing, placement));
-    }
+    // An address at which another device has opened the memory has access of its own.
+    for (const DeviceAddress address : allocation.mappings)
+      if (!opened_.contains(address)) AMEM_TRY(memory_.replace_access(address, access_to(owner)));
   }
   return ok_status();
 }
 
-Result<int> TensorClient::device_of(DriverContext context) {
-  DriverContext current = nullptr;
-  int device = 0;
-  AMEM_TRY(driver_status(driver_, driver_.cuCtxGetCurrent(&current), "cuCtxGetCurrent()"));
-  AMEM_TRY(driver_status(driver_, driver_.cuCtxSetCurrent(context), "cuCtxSetCurrent()"));
-  const DriverResult found = driver_.cuCtxGetDevice(&device);
-  AMEM_TRY(driver_status(driver_, driver_.cuCtxSetCurrent(current), "cuCtxSetCurrent()"));
-  AMEM_TRY(driver_status(driver_, found, "cuCtxGetDevice()"));
-  return device;
-}
-
-Status TensorClient::check_margin(size_t size_bytes) const {
-  const size_t margin = margin_bytes_.load(std::memory_order_relaxed);
-  if (margin == 0) return ok_status();
-  size_t free = 0, total = 0;
-  AMEM_TRY(driver_status(driver_, driver_.cuMemGetInfo_v2(&free, &total), "cuMemGetInfo()"));
-  if (free >= size_bytes && free - size_bytes >= margin) return ok_status();
-  return make_error(ErrorKind::driver, driver_result::kOutOfMemory,
-                    "%zu bytes would leave less than the margin of %zu bytes free", size_bytes,
-                    margin);
+Status TensorClient::enable_peer_access(DriverContext owner) {
+  return enable_peer_access(AMEM_TRY(device_of(handles_.memory().driver(), owner)));
 }
 
 std::optional<Tag> TensorClient::released_tag(DeviceAddress address) {
@@ -319,7 +251,7 @@ Status TensorClient::free(DeviceAddress address) {
     return make_error(ErrorKind::timeout, 0, "its contents are still being copied");
   allocation = find(address);
   if (allocation == nullptr || allocation->id != id) return unknown();
-  AMEM_TRY(unmap(address));
+  AMEM_TRY(memory_.free(address));
   created_.erase(id);
   MutexLock unused(unused_mutex_);
   unused_is_valid_ = false;

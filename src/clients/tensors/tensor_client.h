@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,8 +12,8 @@
 #include "contents/copier.h"
 #include "driver/device_threads.h"
 #include "memory/client.h"
-#include "memory/registry.h"
-#include "sharing/exchange.h"
+#include "memory/mapped_memory.h"
+#include "sharing/shared_handles.h"
 
 namespace amem {
 
@@ -25,20 +24,21 @@ namespace amem {
 /// Thread-safe.
 class TensorClient final : public Client {
  public:
-  TensorClient(const Driver& driver, Registry& registry, DeviceThreads& devices, Exchange& exchange,
-               long timeout_ms)
+  TensorClient(SharedHandles& handles, DeviceThreads& devices, long timeout_ms)
       : Client(PeerGate::none),
-        driver_(driver),
-        registry_(registry),
+        handles_(handles),
+        registry_(handles.memory().registry()),
         devices_(devices),
-        exchange_(exchange),
-        timeout_ms_(timeout_ms) {}
+        timeout_ms_(timeout_ms),
+        memory_(handles.memory()) {}
 
   /// Allocates memory on this device, with its own backing and addresses, readable and writable on
   /// the device. The size is rounded up to pages of the driver (2 MiB). `kind` is keep or discard.
   /// Errors: misuse, for size 0, or for a tag that is reserved, except `symmetric`, or malformed;
   /// driver.
   Result<DeviceAddress> allocate(size_t size_bytes, int device, const Tag& tag, Kind kind);
+  /// The same on the device of the calling thread's current context.
+  Result<DeviceAddress> allocate(size_t size_bytes, const Tag& tag, Kind kind);
 
   /// An error unless an application can use this tag: misuse, for a tag that is reserved or
   /// malformed.
@@ -54,8 +54,8 @@ class TensorClient final : public Client {
   /// cudaDeviceEnablePeerAccess(owner) on the current device: from now on, it can access all memory
   /// of allocate() on device `owner`, also after a resume. Errors: driver.
   Status enable_peer_access(int owner);
-  /// The device of a context. Errors: driver.
-  Result<int> device_of(DriverContext context);
+  /// The same for the device of a context.
+  Status enable_peer_access(DriverContext owner);
 
   /// Contents in these ranges of memory of allocate() are not needed: a pause does not keep them.
   /// Replaces earlier ranges; none starts the search for them. free() ends their validity, and
@@ -64,7 +64,7 @@ class TensorClient final : public Client {
 
   /// Allocations fail with CUDA_ERROR_OUT_OF_MEMORY if they would leave less memory free on the
   /// device.
-  void set_margin(size_t bytes) { margin_bytes_ = bytes; }
+  void set_margin(size_t bytes) { memory_.set_margin(bytes); }
 
   /// The tag of the memory at this address if it is released now.
   std::optional<Tag> released_tag(DeviceAddress address);
@@ -85,6 +85,9 @@ class TensorClient final : public Client {
   /// same for each call with the handle, until close() was called as often. While the owner has
   /// paused the tag, nothing is mapped there. Nothing for a handle of CUDA. Errors: driver.
   std::optional<Result<DeviceAddress>> open(const IpcHandleBytes& handle, int device);
+  /// The same on the device of the calling thread's current context. Errors: also misuse, for a
+  /// handle of CUDA.
+  Result<DeviceAddress> open(const IpcHandleBytes& handle);
   /// The opposite; waits for the work of the device. Nothing for any other address. Errors:
   /// timeout; driver. After an error it can be repeated.
   std::optional<Status> close(DeviceAddress address);
@@ -103,21 +106,13 @@ class TensorClient final : public Client {
   std::vector<Piece> live_ranges(const Allocation& allocation) const override;
 
  private:
-  /// Ends the mapping at `address` and a handle reference, and erases the allocation if nobody else
-  /// uses it. Errors: driver; it can be repeated.
-  Status unmap(DeviceAddress address) AMEM_REQUIRES(registry_.mutex);
-  /// Removes addresses of this size from spare_; 0 if there are none.
-  DeviceAddress take_spare(size_t size_bytes) AMEM_REQUIRES(registry_.mutex);
   Result<DeviceAddress> map_opened(DriverHandle handle, int device) AMEM_REQUIRES(registry_.mutex);
-  void erase_if_unused(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
   /// The allocation of allocate() whose mapping contains `address`; nullptr if there is none.
   const Allocation* find_around(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
   /// The same if it starts there.
   const Allocation* find(DeviceAddress address) const AMEM_REQUIRES(registry_.mutex);
-  AllocationProperties memory_of(int device) const;
   /// The device itself and those with enable_peer_access().
   std::vector<Access> access_to(int device) const AMEM_REQUIRES(registry_.mutex);
-  Status check_margin(size_t size_bytes) const;
   struct Saved {
     HostBlock block;                ///< keeps the ranges
     std::vector<CopyRange> ranges;  ///< in the order of offsets
@@ -127,16 +122,13 @@ class TensorClient final : public Client {
   };
   Result<Saved> find_saved(DeviceAddress address, size_t size_bytes) AMEM_REQUIRES(registry_.mutex);
 
-  const Driver& driver_;
+  SharedHandles& handles_;
   Registry& registry_;
   DeviceThreads& devices_;
-  Exchange& exchange_;
   const long timeout_ms_;
+  MappedMemory memory_;
   std::set<std::pair<int, int>> peers_ AMEM_GUARDED_BY(registry_.mutex);  ///< owner, accessor
   std::set<AllocationId> created_ AMEM_GUARDED_BY(registry_.mutex);
-  /// Addresses of the last freed memory, for allocations of the same sizes. To free and reserve
-  /// them takes the driver 4 us.
-  std::deque<AddressRange> spare_ AMEM_GUARDED_BY(registry_.mutex);
   struct Opened {
     AllocationId allocation = 0;
     int device = 0;
@@ -146,7 +138,6 @@ class TensorClient final : public Client {
   mutable Mutex unused_mutex_;  ///< taken after the registry's
   std::vector<AddressRange> unused_ AMEM_GUARDED_BY(unused_mutex_);
   bool unused_is_valid_ AMEM_GUARDED_BY(unused_mutex_) = false;
-  std::atomic<size_t> margin_bytes_{0};
   std::atomic<bool> was_used_{false};
 };
 

@@ -103,7 +103,9 @@ class TensorClientTest : public testing::Test {
   ExitFlag exiting_;
   DeviceThreads devices_{driver_, exiting_};
   NoExchange exchange_;
-  TensorClient client_{driver_, registry_, devices_, exchange_, 1000};
+  VirtualMemory memory_{driver_, registry_, devices_, {}};
+  SharedHandles handles_{memory_, exchange_};
+  TensorClient client_{handles_, devices_, 1000};
 };
 
 TEST_F(TensorClientTest, MemoryHasItsTagAndWholePages) {
@@ -240,7 +242,8 @@ class OpenedMemoryTest : public TensorClientTest {
     return registry_.allocations().size();
   }
   OneImport one_{registry_};
-  TensorClient opener_{driver_, registry_, devices_, one_, 1000};
+  SharedHandles of_one_{memory_, one_};
+  TensorClient opener_{of_one_, devices_, 1000};
 };
 
 TEST_F(OpenedMemoryTest, IsGoneAfterAsManyClosesAsOpens) {

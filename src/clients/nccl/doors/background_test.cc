@@ -7,6 +7,8 @@
 #include <map>
 
 #include "clients/nccl/doors/passage.h"
+#include "tests/support/nccl_objects.h"
+#include "tests/support/no_exchange.h"
 
 namespace amem {
 namespace {
@@ -44,13 +46,9 @@ class WorkInTheBackground : public testing::Test {
     set(NcclFunction::ncclGroupStart, &start_group);
     set(NcclFunction::ncclGroupEnd, &end_group);
     set(NcclFunction::ncclCommGetAsyncError, &get_async_error);
-    context_.client = &client_;
-    install_hooks(&context_);
+    objects_.activate();
   }
-  ~WorkInTheBackground() override {
-    install_hooks(nullptr);
-    g_nccl_copies[kCopy].real = {};
-  }
+  ~WorkInTheBackground() override { g_nccl_copies[kCopy].real = {}; }
   template <typename Function>
   static void set(NcclFunction function, Function* real) {
     g_nccl_copies[kCopy].real[static_cast<size_t>(function)] = reinterpret_cast<void*>(real);
@@ -88,8 +86,9 @@ class WorkInTheBackground : public testing::Test {
   Driver driver_{};
   Registry registry_;
   PeerTable peers_;
-  NcclClient client_{driver_, registry_, peers_, {}};
-  HookContext context_;
+  NoExchange exchange_;
+  NcclObjects objects_{driver_, registry_, exchange_, peers_};
+  NcclClient& client_ = objects_.client;
 };
 
 TEST_F(WorkInTheBackground, OfAParentWhoseChildIsNotThereYetIsWaitedFor) {

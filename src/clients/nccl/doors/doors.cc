@@ -54,8 +54,9 @@ int suspend_or_resume(NcclClient& client, int copy, const char* name, Comm comm,
   AMEM_DOOR(name, parameters, arguments,                \
             return observed(*client, comm,              \
                             inside(*client, kCopy, #name, comm, [&] { return real arguments; }));)
-#define AMEM_DOOR_windows(name, parameters, arguments)                       \
-  AMEM_DOOR(name, parameters, arguments, hook_context()->has_windows = true; \
+#define AMEM_DOOR_windows(name, parameters, arguments)                  \
+  AMEM_DOOR(name, parameters, arguments,                                \
+            client->handles.memory().slabs().keep_single_slots_apart(); \
             return inside(*client, kCopy, #name, comm, [&] { return real arguments; });)
 #define AMEM_DOOR_creates(name, parameters, arguments, parent, slot, identify, ...) \
   AMEM_DOOR(name, parameters, arguments,                                            \
@@ -87,7 +88,7 @@ AMEM_DOOR(ncclGroupStart, (), (), {
 
 AMEM_DOOR(ncclCommSuspend, (Comm comm, int flags), (comm, flags), {
   static std::atomic<bool> told{false};
-  if (hook_context()->slabs && !told.exchange(true))
+  if (client->handles.memory().slabs().enabled() && !told.exchange(true))
     AMEM_LOG(warn, -1,
              "ncclCommSuspend() frees almost no GPU memory, because amem keeps the slabs that hold "
              "NCCL's buffers: call ncclPause(), or set AMEM_SLAB=0 and start again");
@@ -104,9 +105,8 @@ AMEM_DOOR(ncclGetUniqueId, (ncclUniqueId * id), (id), {
   return real(id);
 })
 
-AMEM_DOOR(ncclCommAbort, (Comm comm), (comm), {
-  return client->abort_communicator(comm, *hook_context()->exchange, [&] { return real(comm); });
-})
+AMEM_DOOR(ncclCommAbort, (Comm comm), (comm),
+          { return client->abort_communicator(comm, [&] { return real(comm); }); })
 
 AMEM_DOOR(ncclCommInitAll, (Comm * comms, int devices, const int* list), (comms, devices, list), {
   prepare_to_make();

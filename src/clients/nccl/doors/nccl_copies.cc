@@ -8,10 +8,10 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "clients/nccl/doors/added_functions.h"
 #include "clients/nccl/driver_calls/descriptor_requests.h"
 #include "clients/nccl/driver_calls/lookup.h"
 #include "clients/nccl/forwarder/forwarder.h"
-#include "clients/nccl/hook_context.h"
 #include "interpose/slots.h"
 
 namespace amem {

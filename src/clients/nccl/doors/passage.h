@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "amem_nccl_abi.h"
+#include "base/active.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/doors/nccl_result.h"
 #include "clients/nccl/gate/communicator_id.h"
-#include "clients/nccl/hook_context.h"
 #include "clients/nccl/nccl_client.h"
 
 /// The path of an NCCL call through a door.
@@ -36,15 +36,7 @@ Function* real_function(int copy, NcclFunction function) {
 
 /// The NCCL client of this process; nullptr if amem is inactive: not enabled, without a CUDA
 /// driver, or in a forked child.
-inline NcclClient* client_for_calls() {
-  HookContext* context = hook_context();
-  if (context == nullptr) [[unlikely]] {
-    make_hook_context();
-    context = hook_context();
-    if (context == nullptr) return nullptr;
-  }
-  return context->forward_only.load(std::memory_order_relaxed) ? nullptr : context->client;
-}
+inline NcclClient* client_for_calls() { return active<NcclClient>(); }
 
 /// Records a communicator that a pause may have to query.
 inline void add_async(NcclClient& client, int copy, Comm comm) {
@@ -108,7 +100,7 @@ int make_communicator(NcclClient& client, int copy, const char* name, Comm paren
                       Identify identify, Make make, bool ignore_ended = false) {
   prepare_to_make();
   const auto call = [&] {
-    if (client.settings.meet_peers) client.settings.meet_peers();
+    client.handles.exchange().meet_peers();
     const int result = make();
     if (result != ncclSuccess && result != ncclInProgress) return result;
     add_when_group_ends(parent, slot, std::move(identify));

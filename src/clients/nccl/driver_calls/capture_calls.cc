@@ -16,7 +16,7 @@ namespace {
 /// `graph`: a CUgraph*. `more`: the parameters after it, of which each form of the function has its
 /// own.
 template <typename Real, typename... More>
-DriverResult query(HookContext& context, Real* real, DriverStream stream, int* status, uint64_t* id,
+DriverResult query(NcclClient& client, Real* real, DriverStream stream, int* status, uint64_t* id,
                    void* graph, More... more) {
   uint64_t own_id = 0;
   const void* own_graph = nullptr;
@@ -24,11 +24,12 @@ DriverResult query(HookContext& context, Real* real, DriverStream stream, int* s
   void* const captured = graph != nullptr ? graph : &own_graph;
   const DriverResult result = real(stream, status, &capture, captured, more...);
   if (result != driver_result::kSuccess || status == nullptr) return result;
-  note_work_context(*context.driver);
-  const Status admitted = context.captures->note(stream, *status, capture, context.gate_timeout_ms);
+  note_work_context(client.driver());
+  const Status admitted =
+      client.captures.note(stream, *status, capture, client.settings.gate_timeout_ms);
   if (admitted.ok()) {
-    if (*status == kCaptureStatusActive && context.client != nullptr)
-      context.client->note_captured(*static_cast<const void* const*>(captured));
+    if (*status == kCaptureStatusActive)
+      client.note_captured(*static_cast<const void* const*>(captured));
     return result;
   }
   AMEM_LOG(warn, -1, "%s", admitted.error().message.c_str());
@@ -42,8 +43,7 @@ constinit RealFunctions<kStreamEnds.size(), kMostRuntimes> g_real(kStreamEnds);
 
 template <size_t kWhich, size_t kRuntime>
 int destroy_stream(DriverStream stream) {
-  HookContext* const context = hook_context();
-  if (context != nullptr && !context->forward_only) context->captures->forget(stream);
+  if (NcclClient* const client = built<NcclClient>()) client->captures.forget(stream);
   return g_real.call<kRuntime>(kWhich, stream);
 }
 
@@ -56,17 +56,17 @@ constinit NamedFunctions g_stream_ends{kStreamEnds, entry_of<g_real, kEntries>};
 
 void catch_stream_ends() { intercept_names(g_stream_ends); }
 
-DriverResult hooks::cuStreamGetCaptureInfo_v2(HookContext& context, DriverStream stream,
-                                              int* status, uint64_t* id, void* graph,
-                                              void* dependencies, size_t* count) {
-  return query(context, context.driver->cuStreamGetCaptureInfo_v2, stream, status, id, graph,
+DriverResult hooks::cuStreamGetCaptureInfo_v2(NcclClient& client, DriverStream stream, int* status,
+                                              uint64_t* id, void* graph, void* dependencies,
+                                              size_t* count) {
+  return query(client, client.driver().cuStreamGetCaptureInfo_v2, stream, status, id, graph,
                dependencies, count);
 }
 
-DriverResult hooks::cuStreamGetCaptureInfo_v3(HookContext& context, DriverStream stream,
-                                              int* status, uint64_t* id, void* graph,
-                                              void* dependencies, void* edges, size_t* count) {
-  return query(context, context.driver->cuStreamGetCaptureInfo_v3, stream, status, id, graph,
+DriverResult hooks::cuStreamGetCaptureInfo_v3(NcclClient& client, DriverStream stream, int* status,
+                                              uint64_t* id, void* graph, void* dependencies,
+                                              void* edges, size_t* count) {
+  return query(client, client.driver().cuStreamGetCaptureInfo_v3, stream, status, id, graph,
                dependencies, edges, count);
 }
 

@@ -9,10 +9,7 @@ namespace {
 /// The parameter: buffers are in slabs.
 class CopiedMemory : public SlabCalls, public testing::WithParamInterface<bool> {
  protected:
-  CopiedMemory() {
-    context_.slabs = GetParam();
-    context_.timeout_ms = 1;
-  }
+  CopiedMemory() : SlabCalls({.timeout_ms = 1, .slabs = GetParam()}) {}
   void set_copying(const Buffer& buffer, int copies) {
     MutexLock lock(registry_.mutex);
     registry_.backing_of(*registry_.find_handle(buffer.handle)).copying = copies;

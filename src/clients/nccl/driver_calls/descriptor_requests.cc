@@ -6,9 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/active.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "clients/nccl/hook_context.h"
+#include "clients/nccl/nccl_client.h"
 #include "sharing/process_names.h"
 #include "transport/reply_watch.h"
 
@@ -20,8 +21,7 @@ namespace {
 constexpr char kPrefix[] = "tmp/nccl-socket-";
 
 void name_the_rank(const char* socket) {
-  const HookContext* const context = hook_context();
-  if (context == nullptr || context->forward_only) return;
+  if (built<NcclClient>() == nullptr) return;
   if (strncmp(socket + 1, kPrefix, sizeof kPrefix - 1) != 0) return;
   AMEM_LOG(warn, -1,
            "NCCL waits for a descriptor of GPU memory of rank %d (%s) for more than %ld s; with "

@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
-#include "clients/nccl/hook_context.h"
+#include "memory/registered_range.h"
+#include "tests/support/nccl_objects.h"
 #include "tests/support/no_exchange.h"
 
 namespace amem {
@@ -46,13 +48,13 @@ class Hooks : public testing::Test {
     driver_.cuCtxGetCurrent = [](DriverContext* context) {
       return *context = nullptr, driver_result::kSuccess;
     };
-    context_.driver = &driver_;
-    context_.registry = &registry_;
-    context_.exchange = &exchange_;
-    context_.captures = &captures_;
-    install_hooks(&context_);
+    rebuild({});
   }
-  ~Hooks() override { install_hooks(nullptr); }
+
+  void rebuild(const VirtualMemory::Settings& settings) {
+    objects_.emplace(driver_, registry_, exchange_, peers_, settings);
+    objects_->activate();
+  }
 
   DriverHandle create() {
     AllocationProperties properties{};
@@ -77,10 +79,8 @@ class Hooks : public testing::Test {
   Driver driver_;
   Registry registry_;
   PeerTable peers_;
-  CallGate gate_{peers_};
-  CaptureWatch captures_{gate_};
   NoExchange exchange_;
-  HookContext context_;
+  std::optional<NcclObjects> objects_;
 };
 
 TEST_F(Hooks, CreateGivesATaggedHandleAndReleaseGivesTheMemoryBack) {
@@ -120,7 +120,6 @@ TEST_F(Hooks, NcclsOrderOfFreeingWorksWhileResidentAndWhileAway) {
     EXPECT_EQ(g_unmaps - unmaps, away ? 0 : 1);
     EXPECT_EQ(g_releases - releases, away ? 0 : 1);
   }
-  EXPECT_EQ(exchange_.forgotten, 2);
 }
 
 TEST_F(Hooks, WhatLeavesTheTablesIsPinned) {
@@ -148,7 +147,7 @@ class BoundHooks : public Hooks {
  protected:
   BoundHooks() {
     g_unbinds = 0;
-    context_.releases_multicast = true;
+    rebuild({.releases_multicast = true});
     driver_.cuMulticastUnbind = [](DriverHandle, int, size_t, size_t) {
       return ++g_unbinds, driver_result::kSuccess;
     };
@@ -241,19 +240,19 @@ TEST_F(Hooks, CaptureThatNcclAsksForIsRemembered) {
   int answer = -1;
   EXPECT_EQ(hooked_cuStreamGetCaptureInfo_v2(nullptr, &answer, nullptr, nullptr, nullptr, nullptr),
             0);
-  EXPECT_FALSE(captures_.any(driver_));
+  EXPECT_FALSE(objects_->client.captures.any(driver_));
 
   status_now = 1;
   hooked_cuStreamGetCaptureInfo_v2(nullptr, &answer, nullptr, nullptr, nullptr, nullptr);
   EXPECT_EQ(answer, 1);
-  EXPECT_TRUE(captures_.any(driver_));
+  EXPECT_TRUE(objects_->client.captures.any(driver_));
 
   status_now = kCaptureStatusNone;
-  EXPECT_FALSE(captures_.any(driver_)) << "its capture has ended";
+  EXPECT_FALSE(objects_->client.captures.any(driver_)) << "its capture has ended";
 
   status_now = 1;
   hooked_cuStreamGetCaptureInfo_v3(nullptr, &answer, nullptr, nullptr, nullptr, nullptr, nullptr);
-  EXPECT_TRUE(captures_.any(driver_));
+  EXPECT_TRUE(objects_->client.captures.any(driver_));
 }
 
 // The application may destroy it then, and the driver may not be asked about it any more.
@@ -270,22 +269,22 @@ TEST_F(Hooks, StreamThatNcclIsToldIsNotCapturedAnyMoreIsForgotten) {
   const auto captured = reinterpret_cast<DriverStream>(&names[1]);
   const auto per_thread = reinterpret_cast<DriverStream>(uintptr_t{2});
 
-  EXPECT_TRUE(captures_.note(ended, kCaptureStatusNone, 0, 0).ok());
-  EXPECT_FALSE(captures_.any(driver_));
-  EXPECT_TRUE(captures_.note(ended, 1, 1, 0).ok());
-  EXPECT_TRUE(captures_.note(captured, 1, 2, 0).ok());
-  EXPECT_TRUE(captures_.note(ended, kCaptureStatusNone, 0, 0).ok());
-  EXPECT_TRUE(captures_.any(driver_));
+  EXPECT_TRUE(objects_->client.captures.note(ended, kCaptureStatusNone, 0, 0).ok());
+  EXPECT_FALSE(objects_->client.captures.any(driver_));
+  EXPECT_TRUE(objects_->client.captures.note(ended, 1, 1, 0).ok());
+  EXPECT_TRUE(objects_->client.captures.note(captured, 1, 2, 0).ok());
+  EXPECT_TRUE(objects_->client.captures.note(ended, kCaptureStatusNone, 0, 0).ok());
+  EXPECT_TRUE(objects_->client.captures.any(driver_));
   EXPECT_EQ(asked, std::vector{captured});
 
-  EXPECT_TRUE(captures_.note(captured, kCaptureStatusNone, 0, 0).ok());
+  EXPECT_TRUE(objects_->client.captures.note(captured, kCaptureStatusNone, 0, 0).ok());
   asked.clear();
-  EXPECT_FALSE(captures_.any(driver_));
+  EXPECT_FALSE(objects_->client.captures.any(driver_));
   EXPECT_TRUE(asked.empty());
 
-  EXPECT_TRUE(captures_.note(per_thread, 1, 3, 0).ok());
-  EXPECT_TRUE(captures_.note(per_thread, kCaptureStatusNone, 0, 0).ok());
-  EXPECT_TRUE(captures_.any(driver_)) << "two threads' streams go by this name";
+  EXPECT_TRUE(objects_->client.captures.note(per_thread, 1, 3, 0).ok());
+  EXPECT_TRUE(objects_->client.captures.note(per_thread, kCaptureStatusNone, 0, 0).ok());
+  EXPECT_TRUE(objects_->client.captures.any(driver_)) << "two threads' streams go by this name";
 }
 
 // NCCL makes streams for a capture, asks about them without asking for its number, and destroys
@@ -317,7 +316,7 @@ TEST_F(Hooks, OnlyTheCallersStreamOfACaptureIsRemembered) {
   hooked_cuStreamGetCaptureInfo_v2(stream(2), &status, nullptr, nullptr, nullptr, nullptr);
 
   EXPECT_EQ(id, 7u);
-  EXPECT_TRUE(captures_.any(driver_));
+  EXPECT_TRUE(objects_->client.captures.any(driver_));
   EXPECT_EQ(asked, std::vector{stream(0)});
 }
 
@@ -335,7 +334,9 @@ TEST_F(Hooks, ExportHandsOutATokenAndForkedChildrenOnlyForward) {
   EXPECT_EQ(hooked_cuMemExportToShareableHandle(&fd, handle, kHandleTypeFd, 0), 0);
   EXPECT_EQ(fd, 77);
 
-  context_.forward_only = true;
+  Entry<&Driver::cuMemRelease, hooks::cuMemRelease>::real =
+      reinterpret_cast<uintptr_t>(driver_.cuMemRelease);
+  objects_->activate(false);
   EXPECT_EQ(hooked_cuMemRelease(handle), 0);
   EXPECT_EQ(g_releases, 1);
   EXPECT_EQ(find(handle).handle_references, 1);
@@ -377,9 +378,11 @@ TEST_F(Hooks, MemoryOfAProcessWithoutAmemIsNoticed) {
 
   EXPECT_EQ(noticed(driver_result::kSuccess, kLocationDevice + 1), 0);
   EXPECT_EQ(noticed(driver_result::kInvalidValue, kLocationDevice), 0);
-  context_.forward_only = true;
+  Entry<&Driver::cuMemImportFromShareableHandle, hooks::cuMemImportFromShareableHandle>::real =
+      reinterpret_cast<uintptr_t>(driver_.cuMemImportFromShareableHandle);
+  objects_->activate(false);
   EXPECT_EQ(noticed(driver_result::kSuccess, kLocationDevice), 0);
-  context_.forward_only = false;
+  objects_->activate();
   EXPECT_EQ(noticed(driver_result::kSuccess, kLocationDevice), 1);
   EXPECT_EQ(noticed(driver_result::kSuccess, kLocationDevice), 0) << "once a process";
 }

@@ -19,20 +19,19 @@ namespace {
 constexpr uint64_t kPerThreadDefaultStream = 2;
 
 struct Hook {
-  const char* name;
-  const char* symbol;
+  DriverCall call;
   int since;
   Handling handling;
-  void* entry_point;
   void* (*real)(const Driver&);  ///< the driver's own function, to identify the form by its address
+
+  void* entry_for(void* function) const {
+    call.real->store(reinterpret_cast<uintptr_t>(function));
+    return const_cast<void*>(call.entry);
+  }
 };
 
-#define AMEM_HOOK_hooked(name, symbol, since, handling) \
-  {#name,                                               \
-   #symbol,                                             \
-   since,                                               \
-   Handling::handling,                                  \
-   reinterpret_cast<void*>(hooked_##symbol),            \
+#define AMEM_HOOK_hooked(name, symbol, since, handling)                                    \
+  {driver_call<&Driver::symbol, hooks::symbol>(#name, #symbol), since, Handling::handling, \
    [](const Driver& driver) { return reinterpret_cast<void*>(driver.symbol); }},
 #define AMEM_HOOK_lookup(...) AMEM_HOOK_hooked(__VA_ARGS__)
 #define AMEM_HOOK_watched(...) AMEM_HOOK_hooked(__VA_ARGS__)
@@ -46,14 +45,8 @@ const Hook kHooks[] = {
 
 const Hook* hook_of(const char* symbol) {
   for (const Hook& hook : kHooks)
-    if (strcmp(hook.symbol, symbol) == 0) return &hook;
+    if (strcmp(hook.call.symbol, symbol) == 0) return &hook;
   return nullptr;
-}
-
-/// NCCL may look up driver functions before its first call through a door.
-HookContext* hook_context_for_look_up() {
-  if (hook_context() == nullptr) make_hook_context();
-  return hook_context();
 }
 
 /// The function to return in place of `real`, the driver's answer for this name and version.
@@ -64,12 +57,12 @@ HookContext* hook_context_for_look_up() {
 /// not for cuGetProcAddress. The form of a watched function for per-thread default streams is
 /// returned unchanged: the runtime looks it up too, but NCCL is not built to use it.
 void* answer_for(const char* name, int version, uint64_t flags, void* real) {
-  HookContext& context = *hook_context();
+  const Driver& driver = built<VirtualMemory>()->driver();
   if (real == nullptr) return real;
   bool named = false;
   for (const Hook& hook : kHooks) {
-    if (strcmp(hook.name, name) != 0) continue;
-    if (hook.real(*context.driver) == real) return hook.entry_point;
+    if (strcmp(hook.call.name, name) != 0) continue;
+    if (hook.real(driver) == real) return hook.entry_for(real);
     named |= version >= hook.since &&
              (hook.handling != Handling::watched || (flags & kPerThreadDefaultStream) == 0);
   }
@@ -106,9 +99,8 @@ Function* runtime_function(int copy, RuntimeFunction which) {
 /// Replaces the answer of the driver, or of the runtime, which asks the driver itself. `result` is
 /// the result of the look-up; CUDA_SUCCESS and cudaSuccess are 0.
 int answered(int result, const char* name, int version, uint64_t flags, void** function) {
-  HookContext* const context = hook_context_for_look_up();
-  if (result == 0 && context != nullptr && !context->forward_only && name != nullptr &&
-      function != nullptr)
+  // NCCL may look up driver functions before its first call through a door.
+  if (result == 0 && name != nullptr && function != nullptr && active<VirtualMemory>() != nullptr)
     *function = answer_for(name, version, flags, *function);
   return result;
 }
@@ -143,8 +135,7 @@ const void* runtime_hook(int copy, RuntimeFunction which, std::integer_sequence<
 /// registers_memory(name).
 void* hooked_dlvsym(void* handle, const char* name, const char* version) {
   void* const real = dlvsym(handle, name, version);
-  HookContext* const context = hook_context_for_look_up();
-  if (real == nullptr || context == nullptr || context->forward_only) return real;
+  if (real == nullptr || active<VirtualMemory>() == nullptr) return real;
   return registration_hook(name, real);
 }
 
@@ -161,24 +152,24 @@ const void* look_up_entry(const char* symbol, int copy, uintptr_t function) {
   return nullptr;
 }
 
-DriverResult hooks::cuGetProcAddress(HookContext& context, const char* name, void** function,
+DriverResult hooks::cuGetProcAddress(NcclClient& client, const char* name, void** function,
                                      int version, uint64_t flags) {
-  return answered(context.driver->cuGetProcAddress(name, function, version, flags), name, version,
+  return answered(client.driver().cuGetProcAddress(name, function, version, flags), name, version,
                   flags, function);
 }
 
-DriverResult hooks::cuGetProcAddress_v2(HookContext& context, const char* name, void** function,
+DriverResult hooks::cuGetProcAddress_v2(NcclClient& client, const char* name, void** function,
                                         int version, uint64_t flags, int* status) {
-  return answered(context.driver->cuGetProcAddress_v2(name, function, version, flags, status), name,
+  return answered(client.driver().cuGetProcAddress_v2(name, function, version, flags, status), name,
                   version, flags, function);
 }
 
 void* hooked_dlsym(void* handle, const char* name) {
   void* const real = dlsym(handle, name);
-  HookContext* const context = hook_context_for_look_up();
-  if (real == nullptr || context == nullptr || context->forward_only) return real;
+  VirtualMemory* const memory = active<VirtualMemory>();
+  if (real == nullptr || memory == nullptr) return real;
   const Hook* const hook = hook_of(name);
-  if (hook != nullptr && hook->real(*context->driver) == real) return hook->entry_point;
+  if (hook != nullptr && hook->real(memory->driver()) == real) return hook->entry_for(real);
   if (hook != nullptr) forward_unknown_form(std::string("dlsym(") + name + ")");
   return registers_memory(name) ? registration_hook(name, real) : real;
 }

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/hook_context.h"
 #include "interpose/slots.h"
+#include "tests/support/nccl_objects.h"
+#include "tests/support/no_exchange.h"
 
 namespace amem {
 namespace {
@@ -24,15 +25,13 @@ constexpr const char* kVersion = "LOOKUP_1";
 class RedirectedLookUp : public testing::Test {
  protected:
   RedirectedLookUp() {
-    context_.driver = &driver_;
-    install_hooks(&context_);
+    objects_.activate();
     probe_ = open_library("probe");
     below_ = open_library("below");
   }
   ~RedirectedLookUp() override {
     for (void* handle : {below_, probe_})
       if (handle != nullptr) dlclose(handle);
-    install_hooks(nullptr);
   }
 
   static std::string path_of(const std::string& name) {
@@ -63,7 +62,10 @@ class RedirectedLookUp : public testing::Test {
   }
 
   Driver driver_{};
-  HookContext context_;
+  Registry registry_;
+  NoExchange exchange_;
+  PeerTable peers_;
+  NcclObjects objects_{driver_, registry_, exchange_, peers_};
   void* probe_ = nullptr;
   void* below_ = nullptr;
 };

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/hook_context.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
+#include "memory/registered_range.h"
 
 namespace amem {
 namespace {
@@ -65,12 +65,12 @@ Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word 
     if (is_our_handle(address))  // of a library whose calls are hooked, such as PyTorch
       return static_cast<Word>(hooked_cuMemExportToShareableHandle(
           reinterpret_cast<void*>(object), address, static_cast<int>(size), d));
-  // Without a context there is no memory of amem.
+  // A process that is not built has no memory of amem.
+  VirtualMemory* const memory = built<VirtualMemory>();
   RegisteredRange range =
       kFunction.parameters == kHandleOfTheDriver
-          ? RegisteredRange(hook_context(), address)
-          : RegisteredRange(hook_context(), kFunction.parameters == kOffsetAndSize ? d : address,
-                            size);
+          ? RegisteredRange(memory, address)
+          : RegisteredRange(memory, kFunction.parameters == kOffsetAndSize ? d : address, size);
   const Word result = kReal.template call<0, Word>(kRow, object, address, size, d, e, f, g, h, i);
   const bool failed = kFunction.returns_object ? result == 0 : static_cast<int>(result) != 0;
   if (!failed) range.keep(kFunction.because);
@@ -155,7 +155,8 @@ AMEM_NOT_ANALYSED Word hooked_register(Word comm, Word address, Word size, Word 
   const Table& table = g_tables[kTable];
   const Word real = table.real[table.layout->register_at + kOffset];
   const bool is_int = kOffset == 0 && table.layout->size_is_int;
-  RegisteredRange range(hook_context(), address, is_int ? static_cast<uint32_t>(size) : size);
+  RegisteredRange range(built<VirtualMemory>(), address,
+                        is_int ? static_cast<uint32_t>(size) : size);
   const Word result = reinterpret_cast<Register*>(real)(comm, address, size, d, e, f, g, h, i);
   if (static_cast<int>(result) == 0) range.keep(kNic);
   return result;
@@ -187,11 +188,10 @@ void* table_hook(const char* name, void* table) {
         return version >= each.first_version && version <= each.last_version;
       });
   if (layout == std::end(kLayouts)) {
-    refuse_pauses(
-        *hook_context(),
+    built<VirtualMemory>()->refuse_pauses(
         std::string("a network plugin has a table ") + name +
-            ", which this version of amem does not know: memory that the plugin registers "
-            "must not be released");
+        ", which this version of amem does not know: memory that the plugin registers must not be "
+        "released");
     return table;
   }
   MutexLock lock(g_mutex);
@@ -204,7 +204,8 @@ void* table_hook(const char* name, void* table) {
     }
     if (each.original == table && each.layout == layout) return each.copy.data();
   }
-  refuse_pauses(*hook_context(), "the process uses more network plugins than amem can follow");
+  built<VirtualMemory>()->refuse_pauses(
+      "the process uses more network plugins than amem can follow");
   return table;
 }
 

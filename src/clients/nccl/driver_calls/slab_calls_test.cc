@@ -10,7 +10,7 @@
 
 #include "clients/nccl/driver_calls/entry_points.h"
 #include "clients/nccl/driver_calls/testdata/slab_fixture.h"
-#include "memory/slab.h"
+#include "memory/slabs.h"
 
 namespace amem {
 namespace {
@@ -120,7 +120,7 @@ TEST_F(SlabCalls, QuestionIsForOneThingOnly) {
 }
 
 TEST_F(SlabCalls, WithoutSlabsNothingIsDifferent) {
-  context_.slabs = false;
+  rebuild({.slabs = false});
   EXPECT_EQ(ask_granularity(), kDriverUnit);
   const Buffer buffer = allocate(1000);
   EXPECT_EQ(g_fake.mapped.count(buffer.address), 1u);
@@ -177,13 +177,13 @@ TEST_F(SlabCalls, SecondMappingIsAnotherPlacementOfTheSlab) {
 TEST_F(SlabCalls, UsedPlaceIsZeroedBeforeItIsGivenOutAgain) {
   const Buffer first = allocate(kHalfSlab), second = allocate(kHalfSlab);
   free(first);
-  EXPECT_TRUE(zeroed_.empty());
+  EXPECT_TRUE(g_fake.zeroed.empty());
   const Buffer again = allocate(kHalfSlab);
   EXPECT_EQ(again.address, first.address);
-  EXPECT_EQ(zeroed_, std::vector{first.address});
+  EXPECT_EQ(g_fake.zeroed, std::vector{first.address});
 
   free(again);
-  zero_works_ = false;
+  g_fake.zero_result = driver_result::kNotReady;
   const Buffer own = allocate(kHalfSlab);
   EXPECT_EQ(g_fake.mapped.count(own.address), 1u) << "what cannot be zeroed is not given out";
   free(own);
@@ -257,7 +257,7 @@ TEST_F(SlabCalls, LaterBuffersOfARegisteredSizeKeepNoSlabOnTheGpu) {
   constexpr size_t kOfNetwork = 9 * kMiB + 3 * kSlotBytes;
   const Buffer first = allocate(kOfNetwork), small = allocate(kSlotBytes);
   for (const Buffer& buffer : {first, small})
-    RegisteredRange(&context_, buffer.address, kSlotBytes).keep("registered with a NIC");
+    RegisteredRange(&objects_->memory, buffer.address, kSlotBytes).keep("registered with a NIC");
 
   const Buffer second = allocate(kOfNetwork);
 

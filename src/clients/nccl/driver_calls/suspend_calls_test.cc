@@ -33,7 +33,7 @@ TEST_F(SuspendCalls, NewMemoryReturnsToTheSlabAndIsZero) {
 
   EXPECT_EQ(resume(buffer, kHalfSlab), 0);
 
-  EXPECT_EQ(zeroed_, std::vector{buffer.address});
+  EXPECT_EQ(g_fake.zeroed, std::vector{buffer.address});
   EXPECT_EQ(g_fake.objects.size(), 1u) << "its own object was not released";
   DeviceAddress base = 0;
   EXPECT_EQ(hooked_cuMemGetAddressRange_v2(&base, nullptr, buffer.address + 5), 0);

@@ -17,8 +17,8 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "clients/nccl/doors/added_functions.h"
 #include "clients/nccl/doors/nccl_copies.h"
-#include "clients/nccl/hook_context.h"
 #include "interpose/slots.h"
 
 namespace amem {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "clients/nccl/nccl_client.h"
+#include "tests/support/nccl_objects.h"
 #include "tests/support/no_exchange.h"
 
 namespace amem {
@@ -19,23 +20,26 @@ class EndedCommunicators : public testing::Test {
     return comm;
   }
   void abort(ncclComm_t comm) {
-    EXPECT_EQ(client_.abort_communicator(comm, exchange_, [] { return ncclSuccess; }), ncclSuccess);
+    EXPECT_EQ(client_.abort_communicator(comm, [] { return ncclSuccess; }), ncclSuccess);
   }
   Driver driver_{};
   Registry registry_;
   NoExchange exchange_;
   PeerTable peers_;
-  NcclClient client_{driver_, registry_, peers_, {}};
+  NcclObjects objects_{driver_, registry_, exchange_, peers_};
+  NcclClient& client_ = objects_.client;
 };
 
 // The number of ranks of a communicator is kept as long as its abort is.
 TEST_F(EndedCommunicators, AbortIsKeptWhileAnImportRuns) {
-  client_.imports_running = 1;
-  for (const uint64_t number : {uint64_t{1}, uint64_t{2}}) abort(add(number));
-  EXPECT_EQ(peers_.members.members_of(id_of(1)), 2);
-  EXPECT_EQ(peers_.members.members_of(id_of(2)), 2);
+  exchange_.during_import = [this] {
+    for (const uint64_t number : {uint64_t{1}, uint64_t{2}}) abort(add(number));
+    EXPECT_EQ(peers_.members.members_of(id_of(1)), 2);
+    EXPECT_EQ(peers_.members.members_of(id_of(2)), 2);
+  };
+  DriverHandle handle = 0;
+  (void)objects_.handles.import_handle(&handle, nullptr, kHandleTypeFd);
 
-  client_.imports_running = 0;
   abort(add(3));
   EXPECT_EQ(peers_.members.members_of(id_of(1)), 0);
   EXPECT_EQ(peers_.members.members_of(id_of(2)), 0);

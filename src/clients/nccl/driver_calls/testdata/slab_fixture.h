@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "clients/nccl/driver_calls/entry_points.h"
-#include "clients/nccl/hook_context.h"
-#include "memory/slab.h"
+#include "memory/registered_range.h"
+#include "memory/slabs.h"
+#include "tests/support/nccl_objects.h"
 #include "tests/support/no_exchange.h"
 
 namespace amem {
@@ -26,6 +28,8 @@ struct FakeDriver {
   std::map<DeviceAddress, DriverHandle> mapped;
   int creates = 0, maps = 0, grants = 0;
   std::vector<Access> granted;  ///< by the last call
+  std::vector<DeviceAddress> zeroed;
+  DriverResult zero_result = driver_result::kSuccess;
   DriverResult create_result = driver_result::kSuccess;
   DriverResult access_result = driver_result::kSuccess;
   DriverHandle next_handle = 0x7f0000001000;
@@ -89,27 +93,39 @@ inline Driver fake_driver() {
   driver.cuMemGetAllocationPropertiesFromHandle = [](AllocationProperties*, DriverHandle) {
     return 0;
   };
+  driver.cuGetErrorName = [](DriverResult, const char** name) { return *name = "busy", 0; };
+  driver.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* active) { return *active = 1, 0; };
+  driver.cuDevicePrimaryCtxRetain = [](DriverContext* context, int) {
+    return *context = nullptr, driver_result::kSuccess;
+  };
+  driver.cuCtxGetId = [](DriverContext, unsigned long long* id) { return *id = 1, 0; };
+  driver.cuCtxSetCurrent = [](DriverContext) { return driver_result::kSuccess; };
+  driver.cuThreadExchangeStreamCaptureMode = [](int*) { return driver_result::kSuccess; };
+  driver.cuStreamCreate = [](DriverStream*, unsigned) { return driver_result::kSuccess; };
+  driver.cuStreamDestroy_v2 = [](DriverStream) { return driver_result::kSuccess; };
+  driver.cuStreamSynchronize = [](DriverStream) { return driver_result::kSuccess; };
+  driver.cuMemsetD8Async = [](DeviceAddress address, unsigned char value, size_t, DriverStream) {
+    EXPECT_EQ(value, 0);
+    g_fake.zeroed.push_back(address);
+    return g_fake.zero_result;
+  };
   return driver;
 }
 
 /// NCCL at work on the driver above, its buffers in slabs.
 class SlabCalls : public testing::Test {
  protected:
-  SlabCalls() {
+  explicit SlabCalls(const VirtualMemory::Settings& settings = {.slabs = true}) {
     g_fake = {};
     properties_.requested_handle_types = kHandleTypeFd;
     properties_.location = {kLocationDevice, 0};
-    context_.driver = &driver_;
-    context_.registry = &registry_;
-    context_.exchange = &exchange_;
-    context_.slabs = true;
-    context_.zero = [this](int, DeviceAddress address, size_t) {
-      zeroed_.push_back(address);
-      return zero_works_ ? ok_status() : Status(make_error(ErrorKind::timeout, 0, "busy"));
-    };
-    install_hooks(&context_);
+    rebuild(settings);
   }
-  ~SlabCalls() override { install_hooks(nullptr); }
+
+  void rebuild(const VirtualMemory::Settings& settings) {
+    objects_.emplace(driver_, registry_, exchange_, peers_, settings);
+    objects_->activate();
+  }
 
   struct Buffer {
     DriverHandle handle = 0;
@@ -187,10 +203,9 @@ class SlabCalls : public testing::Test {
   Registry registry_;
   NoExchange exchange_;
   const InstanceId owner_ = random_instance_id();
-  HookContext context_;
+  PeerTable peers_;
+  std::optional<NcclObjects> objects_;
   AllocationProperties properties_{};
-  std::vector<DeviceAddress> zeroed_;
-  bool zero_works_ = true;
 };
 
 }  // namespace amem

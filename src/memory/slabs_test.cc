@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "memory/slab.h"
+#include "memory/slabs.h"
 
 #include <gtest/gtest.h>
 

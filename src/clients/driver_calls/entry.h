@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "base/active.h"
+#include "driver/driver.h"
+#include "sharing/shared_handles.h"
+
+namespace amem {
+
+/// What a library calls in place of the driver function `kReal`: `kHook`, a member function of an
+/// object of the process, or a function whose first parameter is one. While amem is inactive, it
+/// calls the driver's function.
+template <auto kReal, auto kHook>
+struct Entry;
+
+template <typename Object, auto kHook, typename... Parameters>
+struct EntryTo {
+  static constinit inline std::atomic<uintptr_t> real{0};
+  static DriverResult call(Parameters... parameters) {
+    Object* const object = active<Object>();
+    if (object == nullptr) [[unlikely]]
+      return reinterpret_cast<DriverResult (*)(Parameters...)>(real.load())(parameters...);
+    if constexpr (std::is_member_function_pointer_v<decltype(kHook)>) {
+      const DriverResult result = (object->*kHook)(parameters...);
+      if constexpr (std::is_same_v<Object, VirtualMemory>)
+        if (object->has_unused_imports()) [[unlikely]]
+          built<SharedHandles>()->release_unused();
+      return result;
+    } else {
+      return kHook(*object, parameters...);
+    }
+  }
+};
+
+template <typename... Parameters, DriverResult (*Driver::*kReal)(Parameters...), typename Object,
+          DriverResult (Object::*kHook)(Parameters...)>
+struct Entry<kReal, kHook> : EntryTo<Object, kHook, Parameters...> {};
+template <typename... Parameters, DriverResult (*Driver::*kReal)(Parameters...), typename Object,
+          DriverResult (*kHook)(Object&, Parameters...)>
+struct Entry<kReal, kHook> : EntryTo<Object, kHook, Parameters...> {};
+
+/// A driver function that a library calls, and what it gets in its place.
+struct DriverCall {
+  const char* name;    ///< as the library looks it up
+  const char* symbol;  ///< in libcuda
+  const void* entry;
+  std::atomic<uintptr_t>* real;  ///< the driver's, for the entry
+};
+
+template <auto kReal, auto kHook>
+DriverCall driver_call(const char* name, const char* symbol) {
+  using Its = Entry<kReal, kHook>;
+  return {name, symbol, reinterpret_cast<const void*>(&Its::call), &Its::real};
+}
+
+/// Another form of an intercepted function than amem knows was found by this look-up
+/// (VirtualMemory::give_no_more_handles()).
+inline void forward_unknown_form(const std::string& look_up) {
+  if (VirtualMemory* const memory = active<VirtualMemory>()) memory->give_no_more_handles(look_up);
+}
+
+}  // namespace amem
