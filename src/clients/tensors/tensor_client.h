@@ -126,7 +126,7 @@ class TensorClient final : public Client {
   Registry& registry_;
   DeviceThreads& devices_;
   const long timeout_ms_;
-  MappedMemory memory_;
+  MappedMemory memory_;  // allow: its functions require the mutex of the registry
   std::set<std::pair<int, int>> peers_ AMEM_GUARDED_BY(registry_.mutex);  ///< owner, accessor
   std::set<AllocationId> created_ AMEM_GUARDED_BY(registry_.mutex);
   struct Opened {
