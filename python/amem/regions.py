@@ -31,7 +31,7 @@ class _Region:
     def __init__(self, tag: Optional[str], kind: int, all_threads: bool = False) -> None:
         self._tag, self._kind, self._all_threads = tag, kind, all_threads
         self._opened = _of_thread.opened
-        self._route = torch_pools.Route(tag, kind, all_threads, is_nested=bool(self._opened))
+        self._route = torch_pools.Route(tag, kind, all_threads)
 
     def open(self) -> None:
         if self._opened and self._opened[-1] not in _of_context.get():

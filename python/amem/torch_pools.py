@@ -23,6 +23,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from . import torch_order
 from .calls import call
 from .errors import AmemError
 from .library import STATES, require_library
@@ -58,6 +59,7 @@ class _Pool:
         # (CUDACachingAllocator.cpp:3662@v2.11).
         _add_reference(self.pool)
         self.owner, self.id = owner, self.pool.id
+        torch_order.of_amem.add(self.id)
 
     def release(self, torch: Any) -> None:
         """No region uses it again. PyTorch returns its free memory at empty_cache(), or when memory is short."""
@@ -251,8 +253,7 @@ def _give_back(torch: Any, pool: _Pool) -> None:
 class Route:
     """PyTorch allocates from pools of this tag from start() to end(): for the calling thread, or for all threads."""
 
-    def __init__(self, tag: Optional[str], kind: int, all_threads: bool, is_nested: bool) -> None:
-        self._is_nested = is_nested
+    def __init__(self, tag: Optional[str], kind: int, all_threads: bool) -> None:
         self._tag, self._kind, self._all_threads = tag, kind, all_threads
         self._thread = threading.get_ident()
         self._stack = contextlib.ExitStack()
@@ -262,6 +263,7 @@ class Route:
         torch = _torch()
         if torch is None:
             return
+        torch_order.keep(torch)
         if not torch.cuda.is_initialized() and hasattr(torch.cuda, "_lazy_call"):
             with _mutex:
                 _waiting.append(self)
@@ -274,8 +276,6 @@ class Route:
     def _start(self, torch: Any) -> None:
         if not can_route(torch):
             return
-        if self._is_nested and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10):
-            raise AmemError(f"PyTorch {torch.__version__} allocates from the outer one of two regions: do not nest them, or use PyTorch 2.10")
         devices = range(torch.cuda.device_count())
         if not hasattr(torch.cuda, "_maybe_exchange_device"):
             devices = [torch.cuda.current_device()]
@@ -344,3 +344,7 @@ def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[Any]:
     finally:
         if is_new:
             pool.release(torch)  # it ends with its graphs
+
+
+if _torch() is not None:
+    torch_order.keep(_torch())  # before the program uses pools of its own
