@@ -39,7 +39,7 @@ class _Region:
         number = ctypes.c_uint64(0)
         tag = None if self._tag is None else encoded(self._tag)
         call("amemOpenRegion", tag, self._kind, self._all_threads, ctypes.byref(number))
-        self._number = number.value
+        self._number, self._process = number.value, os.getpid()
         try:
             self._route.start()
         except BaseException:
@@ -52,6 +52,8 @@ class _Region:
         was_innermost = self._opened[-1] is self
         self._opened.remove(self)
         _of_context.set(tuple(each for each in _of_context.get() if each is not self))
+        if self._process != os.getpid():  # nothing is routed in a forked child
+            return
         try:
             self._route.end()
         finally:

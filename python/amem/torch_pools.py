@@ -293,13 +293,14 @@ class Route:
 
 @contextlib.contextmanager
 def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[Any]:
-    """The pool for the capture of a graph. Graphs with the same handle, or that of one of them, share one with this tag."""
+    """The pool for the capture of a graph. Graphs with the same handle, or that of one of them, share one with this tag, except
+    while it is paused."""
     owner = Owner(tag, kind, torch.cuda.current_device())
     handle = getattr(handle, "id", handle)
     with _mutex:
         for key in [key for key, pool in _graph_pools.items() if not pool.is_of_graph()]:
             del _graph_pools[key]
-        found = _graph_pools.get((owner, handle))
+        found = _graph_pools.get((owner, handle)) if _is_active(owner) else None
         pool = found or _Pool(torch, owner)
         _graph_pools[owner, handle or pool.id] = _graph_pools[owner, pool.id] = pool
     try:
