@@ -8,6 +8,7 @@ torch.cuda.CUDAGraph.capture_begin(), which routes too.
 """
 
 import contextlib
+import functools
 import threading
 from typing import Any, Callable, List, NamedTuple, Optional, Set, Tuple
 
@@ -28,9 +29,10 @@ _routings: List[_Routing] = []  # the last one first
 of_amem: Set[PoolId] = set()
 
 
+@functools.lru_cache(maxsize=None)
 def keep(torch: Any) -> None:
     """Keeps this order from now on."""
-    if not torch.cuda._is_compiled() or not (2, 8) <= torch.__version__ < (2, 10) or hasattr(torch.cuda.CUDAGraph, "amem"):
+    if not torch.cuda._is_compiled() or not (2, 8) <= torch.__version__ < (2, 10):
         return
     end, release, capture = getattr(torch._C, _END), getattr(torch._C, _RELEASE), torch.cuda.CUDAGraph.capture_begin
 
@@ -68,4 +70,4 @@ def keep(torch: Any) -> None:
     for name, function in ((_FOR_THREAD, first(_FOR_THREAD)), (_FOR_ALL, first(_FOR_ALL)), (_END, end_known)):
         for module in (torch._C, torch.cuda.memory):
             setattr(module, name, function)
-    torch.cuda.CUDAGraph.capture_begin, torch.cuda.CUDAGraph.amem = capture_first, True
+    torch.cuda.CUDAGraph.capture_begin = capture_first

@@ -207,8 +207,7 @@ def _is_active(owner: Owner) -> bool:
 
 def _take(torch: Any, owner: Owner) -> _Pool:
     """A pool to which nothing is routed. Of a paused tag a new one: blocks of others have no memory."""
-    if owner.device == torch.cuda.current_device():
-        _make_room(torch, owner)
+    _make_room(torch, owner)
     with _mutex:
         for pool in _unused if _is_active(owner) else ():
             if pool.owner == owner and not pool.has_ended:

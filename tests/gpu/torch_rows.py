@@ -59,8 +59,8 @@ ROWS = {
     "4": [tests.test_own_pool_of_the_program_stays_ordinary, tests.test_graph_that_is_captured_in_a_region_stays_ordinary],
     "5": [tests.test_layers_converted_one_by_one_take_what_they_take_in_pytorch, tests.test_loader_threads_take_what_they_take_in_pytorch],
     "6": [
-        partial(tests.test_region_fits_beside_a_cache_of_free_blocks, blocks=5, size=2000),
-        partial(tests.test_region_fits_beside_a_cache_of_free_blocks, blocks=2, size=3000),
+        partial(tests.test_region_fits_beside_a_cache_of_free_blocks, blocks=5, size=2000, device=0),
+        partial(tests.test_region_fits_beside_a_cache_of_free_blocks, blocks=2, size=3000, device=0),
         tests.test_ordinary_memory_fits_beside_freed_memory_of_a_region,
         partial(tests.test_region_fits_beside_freed_memory_of_other_tags, size=1200),
     ],

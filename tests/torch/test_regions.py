@@ -167,14 +167,15 @@ print(f"{held} MiB held of {16 * 68} live in threads, {(before - free()) // MIB}
 """)
 
 
-@pytest.mark.parametrize("blocks, size", [(5, 2000), (2, 3000), (1, 3800)])
-def test_region_fits_beside_a_cache_of_free_blocks(simulated, blocks, size):
+@pytest.mark.parametrize("blocks, size, device", [(5, 2000, 0), (2, 3000, 1), (1, 3800, 0)])
+def test_region_fits_beside_a_cache_of_free_blocks(simulated, blocks, size, device):
+    """On the current device, or on another one."""
     simulated.run(f"""
 def region_of(size):
-    blocks = [of(600 * MIB) for _ in range({blocks})]
+    blocks = [of(600 * MIB, "cuda:{device}") for _ in range({blocks})]
     del blocks
     with amem.region("weights"):
-        weights = of(size * MIB)
+        weights = of(size * MIB, "cuda:{device}")
 
 
 region_of({size})
