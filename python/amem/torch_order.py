@@ -10,22 +10,13 @@ torch.cuda.CUDAGraph.capture_begin(), which routes too.
 import contextlib
 import functools
 import threading
-from typing import Any, Callable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, List, Optional, Set, Tuple
 
-_FOR_THREAD, _FOR_ALL = "_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateToPool"
-_END, _RELEASE = "_cuda_endAllocateToPool", "_cuda_releasePool"
 PoolId = Tuple[int, int]
-
-
-class _Routing(NamedTuple):
-    thread: Optional[int]  # None for all threads
-    begin: Callable[[int, PoolId], None]
-    device: int
-    pool: PoolId
-
-
+_Begin = Callable[[int, PoolId], None]
 _mutex = threading.RLock()  # a region may end in a finalizer
-_routings: List[_Routing] = []  # the last one first
+# The last one first: the thread, or None for all threads; how it began; device and pool.
+_routings: List[Tuple[Optional[int], _Begin, int, PoolId]] = []
 of_amem: Set[PoolId] = set()
 
 
@@ -34,40 +25,39 @@ def keep(torch: Any) -> None:
     """Keeps this order from now on."""
     if not torch.cuda._is_compiled() or not (2, 8) <= torch.__version__ < (2, 10):
         return
-    end, release, capture = getattr(torch._C, _END), getattr(torch._C, _RELEASE), torch.cuda.CUDAGraph.capture_begin
+    end, release, capture = torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool, torch.cuda.CUDAGraph.capture_begin
 
-    def move_behind(pool: Optional[PoolId], device: int) -> None:
-        outer = [each for each in _routings if each.device == device and each.thread in (None, threading.get_ident())]
-        if of_amem.isdisjoint([pool, *(each.pool for each in outer)]):
+    def move_behind(device: int, pool: Optional[PoolId] = None) -> None:
+        outer = [each for each in _routings if each[0] in (None, threading.get_ident()) and each[2] == device]
+        if of_amem.isdisjoint([pool, *(each[3] for each in outer)]):
             return  # as without amem
-        for each in outer:
+        for _, begin, _, each in outer:
             with contextlib.suppress(RuntimeError):  # it has ended by a function that was imported before
-                end(device, each.pool)
-                each.begin(device, each.pool)
-                release(device, each.pool)  # each begin takes a reference
+                end(device, each)
+                begin(device, each)
+                release(device, each)  # each begin takes a reference
 
-    def first(name: str) -> Callable[[int, PoolId], None]:
-        begin = getattr(torch._C, name)
-
+    def first(begin: _Begin, for_all: bool) -> _Begin:
         def begin_first(device: int, pool: PoolId) -> None:
             with _mutex:
                 begin(device, pool)
-                move_behind(pool, device)
-                _routings.insert(0, _Routing(None if name == _FOR_ALL else threading.get_ident(), begin, device, pool))
+                move_behind(device, pool)
+                _routings.insert(0, (None if for_all else threading.get_ident(), begin, device, pool))
 
         return begin_first
 
     def end_known(device: int, pool: PoolId) -> None:
         with _mutex:
             end(device, pool)
-            _routings[:] = [each for each in _routings if (each.device, each.pool) != (device, pool)]
+            _routings[:] = [each for each in _routings if each[2:] != (device, pool)]
 
     def capture_first(self: Any, *arguments: Any, **named: Any) -> None:
         capture(self, *arguments, **named)
         with _mutex:
-            move_behind(None, torch.cuda.current_device())
+            move_behind(torch.cuda.current_device())
 
-    for name, function in ((_FOR_THREAD, first(_FOR_THREAD)), (_FOR_ALL, first(_FOR_ALL)), (_END, end_known)):
-        for module in (torch._C, torch.cuda.memory):
-            setattr(module, name, function)
+    for module in (torch.cuda.memory, torch._C):
+        module._cuda_beginAllocateCurrentThreadToPool = first(torch._C._cuda_beginAllocateCurrentThreadToPool, for_all=False)
+        module._cuda_beginAllocateToPool = first(torch._C._cuda_beginAllocateToPool, for_all=True)
+        module._cuda_endAllocateToPool = end_known
     torch.cuda.CUDAGraph.capture_begin = capture_first
