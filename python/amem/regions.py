@@ -101,7 +101,7 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
             None: the contents are undefined after a resume, as for a KV cache. "zero": all bytes are zero then.
         threads: False: the region is the calling thread's. True: it is the process's, for allocations of threads
             that have no region of their own, such as those of autograd. Open it while no other thread has a region
-            open: PyTorch routes the allocations of all threads to it.
+            open or captures a graph: PyTorch routes the allocations of all threads to it.
 
     The region covers tensors of PyTorch on every visible device, and cudaMalloc() of other libraries. Regions
     nest; the innermost one counts. Inside a capture of a CUDA graph a region has no effect: memory of a capture belongs
