@@ -20,14 +20,7 @@ def _ask(arguments: List[str], variables: Dict[str, str]) -> Dict[str, str]:
     command = [find_command(), "env", "--json", *arguments]
     try:
         done = subprocess.run(
-            command,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-            timeout=_TIMEOUT_S,
-            check=False,
+            command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise AmemError(f"{' '.join(command)} failed: {error}") from error
@@ -52,13 +45,7 @@ def env(
     The arguments are the options of `amem run`. The LD_PRELOAD of this process is kept and added
     to. Raises AmemError when an argument is out of range or amem is not installed.
     """
-    options = {
-        "--cumem": cumem,
-        "--group": group,
-        "--log": log,
-        "--timeout-ms": timeout_ms,
-        "--tensors": tensors,
-    }
+    options = {"--cumem": cumem, "--group": group, "--log": log, "--timeout-ms": timeout_ms, "--tensors": tensors}
     arguments = [f"{name}={value}" for name, value in options.items() if value is not None]
     return _ask(arguments, dict(os.environ))
 

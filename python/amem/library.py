@@ -17,54 +17,31 @@ STATES = ("active", "pausing", "paused", "resuming", "off")  # amemState_t
 KINDS = ("keep", "discard", "persistent", "disk", "zero")  # amemKind_t
 
 
+def _fields(kind: Any, names: str) -> List[Tuple[str, Any]]:
+    return [(name, kind) for name in names.split()]
+
+
 class Totals(ctypes.Structure):
     """amemTotals_t."""
 
-    _fields_ = [
-        (name, ctypes.c_uint64)
-        for name in (
-            "objects",
-            "allocated_bytes",
-            "resident_bytes",
-            "released_bytes",
-            "saved_bytes",
-            "fixed_bytes",
-            "disk_bytes",
-        )
-    ]
+    _fields_ = _fields(
+        ctypes.c_uint64, "objects allocated_bytes resident_bytes released_bytes saved_bytes fixed_bytes disk_bytes"
+    )
 
 
 class DriverObjects(ctypes.Structure):
     """amemDriverObjects_t."""
 
-    _fields_ = [(name, ctypes.c_uint64) for name in ("own", "own_bytes", "imported")]
+    _fields_ = _fields(ctypes.c_uint64, "own own_bytes imported")
 
 
 class Times(ctypes.Structure):
     """amemTimes_t."""
 
-    _fields_ = [
-        (name, ctypes.c_double)
-        for name in (
-            "pause_ms",
-            "pause_wait_ms",
-            "pause_peers_ms",
-            "pause_copy_ms",
-            "pause_memory_ms",
-            "resume_ms",
-            "resume_memory_ms",
-            "resume_copy_ms",
-            "resume_peers_ms",
-        )
-    ] + [
-        (name, ctypes.c_uint64)
-        for name in (
-            "pause_copied_bytes",
-            "resume_copied_bytes",
-            "host_capacity_bytes",
-            "pause_context_bytes",
-        )
-    ]
+    _fields_ = _fields(
+        ctypes.c_double,
+        "pause_ms pause_wait_ms pause_peers_ms pause_copy_ms pause_memory_ms resume_ms resume_memory_ms resume_copy_ms resume_peers_ms",
+    ) + _fields(ctypes.c_uint64, "pause_copied_bytes resume_copied_bytes host_capacity_bytes pause_context_bytes")
 
 
 # The result and the parameters of each function.
@@ -98,10 +75,7 @@ _SIGNATURES = {
     "amemGetTagState": (ctypes.c_int, [ctypes.c_char_p]),
     "amemGetStatus": (ctypes.c_char_p, []),
     "amemGetTotals": (ctypes.c_int, [ctypes.c_int, ctypes.c_int, ctypes.POINTER(Totals)]),
-    "amemGetTagTotals": (
-        ctypes.c_int,
-        [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(Totals)],
-    ),
+    "amemGetTagTotals": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(Totals)]),
     "amemGetImports": (ctypes.c_int, [ctypes.POINTER(Totals)]),
     "amemGetDriverObjects": (ctypes.c_int, [ctypes.POINTER(DriverObjects)]),
     "amemGetTimes": (ctypes.c_int, [ctypes.POINTER(Times)]),

@@ -31,7 +31,7 @@ class _Region:
     def __init__(self, tag: Optional[str], kind: int, all_threads: bool = False) -> None:
         self._tag, self._kind, self._all_threads = tag, kind, all_threads
         self._opened = _of_thread.opened
-        self._route = torch_pools.Route(tag, kind, all_threads, is_nested=bool(self._opened))
+        self._route = torch_pools.Route(tag, kind, all_threads)
 
     def open(self) -> None:
         if self._opened and self._opened[-1] not in _of_context.get():
@@ -39,7 +39,7 @@ class _Region:
         number = ctypes.c_uint64(0)
         tag = None if self._tag is None else encoded(self._tag)
         call("amemOpenRegion", tag, self._kind, self._all_threads, ctypes.byref(number))
-        self._number = number.value
+        self._number, self._process = number.value, os.getpid()
         try:
             self._route.start()
         except BaseException:
@@ -52,6 +52,8 @@ class _Region:
         was_innermost = self._opened[-1] is self
         self._opened.remove(self)
         _of_context.set(tuple(each for each in _of_context.get() if each is not self))
+        if self._process != os.getpid():  # nothing is routed in a forked child
+            return
         try:
             self._route.end()
         finally:
@@ -99,7 +101,7 @@ def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -
             None: the contents are undefined after a resume, as for a KV cache. "zero": all bytes are zero then.
         threads: False: the region is the calling thread's. True: it is the process's, for allocations of threads
             that have no region of their own, such as those of autograd. Open it while no other thread has a region
-            open: PyTorch routes the allocations of all threads to it.
+            open or captures a graph: PyTorch routes the allocations of all threads to it.
 
     The region covers tensors of PyTorch on every visible device, and cudaMalloc() of other libraries. Regions
     nest; the innermost one counts. Inside a capture of a CUDA graph a region has no effect: memory of a capture belongs

@@ -139,17 +139,15 @@ def resume(*tags: str, timeout: Optional[float] = None) -> Report:
     if it is not None. A call that misses this deadline keeps what it has restored, and the next call goes on from there.
     """
     before = _times()
-    try:
-        _call("amemResume", _joined(tags), timeout)
-    except AmemError as error:
-        if "CUDA_ERROR_OUT_OF_MEMORY" not in str(error):
-            raise
-        if not torch_cache.empty_cache():
-            raise _with_own_memory(error) from None
+    for is_last in (False, True):
         try:
             _call("amemResume", _joined(tags), timeout)
-        except AmemError as again:
-            raise _with_own_memory(again) from None
+            break
+        except AmemError as error:
+            if "CUDA_ERROR_OUT_OF_MEMORY" not in str(error):
+                raise
+            if is_last or not torch_cache.empty_cache():
+                raise _with_own_memory(error) from None
     return _report(tags, before, "resume")
 
 

@@ -57,9 +57,8 @@ def init(args: Any) -> None:
         utilities = importlib.import_module("slime.utils.distributed_utils")
     except ImportError:
         utilities = None
-    if not has_all(_LOG, "slime", actor, "destroy_process_groups", "reload_process_groups"):
-        return
-    if not has_all(_LOG, "slime", utilities, "get_gloo_group"):
+    names = "destroy_process_groups", "reload_process_groups"
+    if not has_all(_LOG, "slime", actor, *names) or not has_all(_LOG, "slime", utilities, "get_gloo_group"):
         return
     groups = _Groups(actor.destroy_process_groups, actor.reload_process_groups, utilities.get_gloo_group)
     actor.destroy_process_groups, actor.reload_process_groups = groups.pause, groups.resume

@@ -32,7 +32,7 @@ def unused_ranges(tags: Set[str]) -> Iterator[None]:
         return
     try:
         call("amemSetUnusedRanges", None, 0)
-        segments = torch_pools.ended_segments(torch, lambda owner: owner.tag in tags and owner.kind not in _DISCARDED)
+        segments = torch_pools.unused_segments(torch, lambda owner: owner.tag in tags and owner.kind not in _DISCARDED)
         blocks = [block for segment in segments for block in segment["blocks"]]
         ranges = [_Range(block["address"], block["size"]) for block in blocks if block["state"] == "inactive"]
         if ranges:
@@ -45,20 +45,18 @@ def unused_ranges(tags: Set[str]) -> Iterator[None]:
             _mutex.release()
 
 
-def empty_cache() -> bool:
-    """Returns what PyTorch caches to the driver. False if that is nothing."""
-    torch = torch_with_cuda()
-    if torch is None:
-        return False
-    before = sum(map(torch.cuda.memory_reserved, range(torch.cuda.device_count())))
-    torch_pools.empty_cache(torch)
-    return sum(map(torch.cuda.memory_reserved, range(torch.cuda.device_count()))) < before
-
-
 def reserved_bytes() -> Dict[int, int]:
     """By device: what PyTorch's allocator has, also while it is paused."""
     torch = torch_with_cuda()
     return {} if torch is None else {i: torch.cuda.memory_reserved(i) for i in range(torch.cuda.device_count())}
+
+
+def empty_cache() -> bool:
+    """Returns what PyTorch caches to the driver. False if that is nothing."""
+    before = sum(reserved_bytes().values())
+    if before > 0:
+        torch_pools.empty_cache(torch_with_cuda())
+    return sum(reserved_bytes().values()) < before
 
 
 def expandable_bytes() -> int:

@@ -165,6 +165,7 @@ def _regions(build: Path) -> list[Case]:
         case("regions", "regions"),
         case("regions_expandable", "regions", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
         case("owners", "owners"),
+        case("rows", "rows", timeout_s=600),
         case("saver", "saver", AMEM_TMS="1"),
         case("saver_init", "saver_init", AMEM_TMS="1", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1"),
         case("ipc", "ipc"),

@@ -44,6 +44,17 @@ def expect(condition, what):
     if not condition:
         sys.exit(f"not so: {what}")
 """
+# For programs with expandable segments: before 2.10 PyTorch refuses them in pools.
+EXPANDABLE = """
+if torch.__version__ < (2, 10) and torch.cuda.memory._snapshot()["allocator_settings"]["expandable_segments"]:
+    try:
+        with amem.region("weights"):
+            of(MIB)
+    except RuntimeError as error:
+        expect("expandable_segments" in str(error), error)
+        sys.exit()
+    expect(False, "PyTorch refuses expandable segments in pools")
+"""
 
 
 def runtime_for(python: Path, build: Path) -> Path:

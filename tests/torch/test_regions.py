@@ -4,6 +4,7 @@
 fits without a region fits with one."""
 
 import pytest
+from conftest import EXPANDABLE
 
 SMALL = """
 import random
@@ -19,7 +20,7 @@ def small_tensors(count):
 
 @pytest.mark.parametrize("settings", ["", "roundup_power2_divisions:4", "expandable_segments:True"])
 def test_pauses_do_not_grow(simulated, settings):
-    simulated.run(SMALL + """
+    simulated.run(EXPANDABLE + SMALL + """
 with amem.region("weights"):
     tensors = small_tensors(300)
     del tensors[::2]
@@ -35,6 +36,7 @@ for _ in range(100):
 expect(torch.cuda.memory_reserved() == reserved, f"{torch.cuda.memory_reserved()} bytes reserved, not {reserved}")
 expect(abs(free() - left) <= 2 * MIB, f"{free()} bytes free, not {left}")
 expect(all(holds(tensor, seed) for seed, tensor in enumerate(tensors[:20])), "contents")
+print(f"{reserved} bytes reserved before and after 100 pauses, {(left - free()) // MIB} MiB less free")
 """, PYTORCH_CUDA_ALLOC_CONF=settings)
 
 
@@ -49,17 +51,18 @@ def cycle():
     amem.pause("weights")
     with amem.region("weights"):
         tensor = of(30 * MIB)
-    write(tensor, 2)
+    write(tensor[: 3 * MIB], 2)
     amem.resume("weights")
-    expect(holds(tensor, 2) and holds(first, 1), "contents")
+    expect(holds(tensor[: 3 * MIB], 2) and holds(first, 1), "contents")
 
 
 cycle()
 reserved, left = torch.cuda.memory_reserved(), free()
-for _ in range(10):
+for _ in range(40):
     cycle()
 expect(torch.cuda.memory_reserved() == reserved, f"{torch.cuda.memory_reserved()} bytes reserved, not {reserved}")
-expect(free() >= left, f"{free()} bytes free, not {left}")
+expect(free() >= left - 2 * MIB, f"{free()} bytes free, not {left}")
+print(f"{reserved // MIB} MiB reserved after 1 and 41 cycles, {(left - free()) // MIB} MiB less free")
 """)
 
 
@@ -129,16 +132,56 @@ expect(544 <= held <= 612, f"{held} MiB are held of 544 live")
 del live
 gc.collect()
 torch.cuda.empty_cache()
-expect(free() == before, f"{before - free()} bytes are held after deletion")
+expect(abs(free() - before) <= 2 * MIB, f"{before - free()} bytes are held after deletion")
+print(f"{held} MiB held of 544 live, {(before - free()) // MIB} after deletion")
 """)
 
 
-def test_region_fits_beside_a_cache_of_free_blocks(simulated):
+def test_loader_threads_take_what_they_take_in_pytorch(simulated):
     simulated.run("""
-blocks = [of(600 * MIB) for _ in range(5)]
-del blocks
-with amem.region("weights"):
-    weights = of(2000 * MIB)
+import threading
+first = of(MIB)
+before, reserved, live = free(), torch.cuda.memory_reserved(), []
+
+
+def load():
+    with amem.region("weights"):
+        for _ in range(4):
+            old, new = of(64 * MIB), of(68 * MIB)
+            live.append(new)
+            del old, new
+
+
+threads = [threading.Thread(target=load) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+torch.cuda.empty_cache()
+held = (before - free()) // MIB
+expect(16 * 68 <= held <= 17 * 68, f"{held} MiB are held of {16 * 68} live")
+live.clear()
+gc.collect()
+torch.cuda.empty_cache()
+expect(abs(free() - before) <= 2 * MIB and torch.cuda.memory_reserved() == reserved, f"{before - free()} bytes are held after deletion")
+print(f"{held} MiB held of {16 * 68} live in threads, {(before - free()) // MIB} after deletion")
+""")
+
+
+@pytest.mark.parametrize("blocks, size, device", [(5, 2000, 0), (2, 3000, 1), (1, 3800, 0)])
+def test_region_fits_beside_a_cache_of_free_blocks(simulated, blocks, size, device):
+    """On the current device, or on another one."""
+    simulated.run(f"""
+def region_of(size):
+    blocks = [of(600 * MIB, "cuda:{device}") for _ in range({blocks})]
+    del blocks
+    with amem.region("weights"):
+        weights = of(size * MIB, "cuda:{device}")
+
+
+region_of({size})
+region_of(20)
+region_of(20)
+region_of({size} if {size} > 3000 else 20)
+print("{size} MiB fit beside a cache of {blocks * 600} MiB in 4096")
 """)
 
 
@@ -149,6 +192,20 @@ with amem.region("weights"):
     weights = of(3000 * MIB)
 del weights
 ordinary = of(3000 * MIB)
+print("3000 MiB fit after 3000 MiB of a region in 4096")
+""")
+
+
+@pytest.mark.parametrize("size", [1200, 100])
+def test_region_fits_beside_freed_memory_of_other_tags(simulated, size):
+    simulated.run(f"""
+for tag in ("weights", "kv_cache", "adapters"):
+    with amem.region(tag, backup=None):
+        tensor = of({size} * MIB)
+    del tensor
+with amem.region("others"):
+    other = of(4000 * MIB)
+print("4000 MiB fit after {size} MiB of each of three other tags in 4096")
 """)
 
 
@@ -162,6 +219,7 @@ block = of(3000 * MIB)
 del block
 amem.resume("weights")
 expect(holds(weights[: 5 * MIB], 1), "weights")
+print("a resume of 2000 MiB beside a cache of 3000 in 4096")
 """)
 
 
@@ -218,6 +276,7 @@ for seed, tensor in enumerate(tensors):
 amem.pause()
 amem.resume()
 expect(all(holds(tensor, seed) for seed, tensor in enumerate(tensors)), "weights are kept")
+print("weights are kept")
 """)
 
 
@@ -251,6 +310,7 @@ if __name__ == "__main__":
     process = context.Process(target=child)
     process.start()
     process.join(100)
+    print({method!r}, "with exit code", process.exitcode)
     sys.exit(process.exitcode)
 """)
     simulated.script(program)
@@ -263,6 +323,9 @@ try:
         of(MIB)
 except (amem.AmemError, RuntimeError) as error:
     expect("cudaMallocAsync" in str(error) and "amem" in type(error).__module__, f"a sentence of amem: {error!r}")
+    print(error)
+else:
+    expect(False, "an error")
 """, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
 
 
@@ -272,12 +335,14 @@ change = getattr(torch.cuda.memory, "_set_allocator_settings", None) or torch._C
 with amem.region("weights"):
     first = of(30 * MIB)
     change("expandable_segments:True")
-    second = of(30 * MIB)
+    if torch.__version__ >= (2, 10):
+        second = of(30 * MIB)
+""" + EXPANDABLE + """
 plain = of(30 * MIB)
 write(first, 1), write(second, 2), write(plain, 3)
 left = free()
 amem.pause("weights")
-expect(free() - left >= 60 * MIB and holds(plain, 3), "both have left")
+expect(free() - left >= 50 * MIB and holds(plain, 3), "both have left")
 amem.resume("weights")
 expect(holds(first, 1) and holds(second, 2), "contents")
 expect(torch.cuda.memory._snapshot()["allocator_settings"]["expandable_segments"], "the setting")
@@ -286,12 +351,14 @@ expect(torch.cuda.memory._snapshot()["allocator_settings"]["expandable_segments"
 
 def test_paused_memory_counts_for_the_fraction_of_the_process(simulated):
     simulated.run("""
-torch.cuda.set_per_process_memory_fraction(0.5)
+first = of(MIB)
+torch.cuda.set_per_process_memory_fraction(200 * MIB / torch.cuda.get_device_properties(0).total_memory)
 with amem.region("weights"):
     weights = of(150 * MIB)
-write(weights, 1)
+write(weights[: 3 * MIB], 1)
+left = free()
 amem.pause("weights")
-expect(free() > 300 * MIB, "it has left")
+expect(free() - left >= 140 * MIB, "it has left")
 try:
     of(150 * MIB)
     expect(False, "PyTorch's limit")
@@ -299,5 +366,6 @@ except torch.OutOfMemoryError:
     pass
 small = of(30 * MIB)
 amem.resume("weights")
-expect(holds(weights, 1), "contents")
-""", AMEM_SIM_MEMORY_MB="400")
+expect(holds(weights[: 3 * MIB], 1), "contents")
+print("PyTorch counts 150 MiB that have left")
+""")

@@ -3,6 +3,7 @@
 """Every route by which PyTorch allocates, inside regions and beside them: which memory has which tag, and what is left of it."""
 
 import pytest
+from conftest import EXPANDABLE
 
 TAGGED = """
 import threading
@@ -99,7 +100,7 @@ expect(torch.cuda.memory_reserved(0) == torch.cuda.memory_reserved(1) == 0, "PyT
 @pytest.mark.parametrize("settings", ["", "expandable_segments:True,garbage_collection_threshold:0.5",
                                       "max_split_size_mb:30,roundup_power2_divisions:4"])
 def test_memory_has_the_tag_of_the_pool_for_which_pytorch_allocates_it(simulated, settings):
-    simulated.run(TAGGED + ROUTES, PYTORCH_CUDA_ALLOC_CONF=settings, **QUIET)
+    simulated.run(EXPANDABLE + TAGGED + ROUTES, PYTORCH_CUDA_ALLOC_CONF=settings, **QUIET)
 
 
 def test_many_regions(simulated):
@@ -115,7 +116,8 @@ for _ in range(300):
     with amem.region("large"):
         temporary = of(100 * MIB)
         del temporary
-expect(len(pools._ended) <= 1, f"{len(pools._ended)} pools without memory are kept")
+ended = [pool for pool in pools._unused if pool.has_ended]
+expect(len(ended) <= 1, f"{len(ended)} pools without memory are kept")
 expect("large" not in tag_bytes(), "temporaries leave nothing")
 amem.pause("weights")
 for _ in range(10):

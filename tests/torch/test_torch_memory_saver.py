@@ -94,7 +94,8 @@ def test_pool_of_the_program_with_the_librarys_allocator(run):
     run("""
 from torch_memory_saver.hooks.base import HookUtilBase
 saver._ensure_initialized()
-pool = torch.cuda.MemPool(HookUtilBase.create("torch").get_allocator())
+hook = HookUtilBase.create("torch")  # before PyTorch 2.11 a pool keeps no reference to its allocator
+pool = torch.cuda.MemPool(hook.get_allocator())
 with saver._impl._with_region_config(tag="own", enable_cpu_backup=True), torch.cuda.use_mem_pool(pool):
     tensor = of(30 * MIB)
 write(tensor, 1)

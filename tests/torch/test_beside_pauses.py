@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""What a program does beside pauses: captures, frees, empties the cache in other threads, and forks."""
+
+
+def test_graph_of_a_paused_tag_has_memory_of_its_own(simulated):
+    """Of graphs with the same handle: a free block of the others has no memory."""
+    simulated.run("""
+source, handle = of(5 * MIB), torch.cuda.graph_pool_handle()
+write(source, 1)
+
+
+def capture():
+    graph = torch.cuda.CUDAGraph()
+    with amem.cuda_graph(graph, pool=handle):
+        between, out = of(5 * MIB), of(5 * MIB)
+        between.copy_(source)
+        out.copy_(between)
+        del between
+    return graph, out
+
+
+first, second = capture(), capture()
+del second
+gc.collect()
+amem.pause("cuda_graph")
+third = capture()
+third[0].replay()
+expect(holds(third[1], 1), "a replay of the new graph while the others are paused")
+amem.resume("cuda_graph")
+for graph, out in (first, third):
+    graph.replay()
+    expect(holds(out, 1), "a replay after the resume")
+amem.pause("cuda_graph")
+del first, graph, out
+gc.collect()
+torch.cuda.empty_cache()
+amem.resume("cuda_graph")
+third[0].replay()
+expect(holds(third[1], 1), "a replay after another graph was deleted while paused")
+fourth = capture()
+fourth[0].replay()
+expect(holds(fourth[1], 1), "a later graph")
+""")
+
+
+def test_threads_allocate_and_empty_the_cache(simulated):
+    simulated.run("""
+import threading
+ended, first = threading.Event(), of(MIB)
+with amem.region("weights"):
+    kept = of(3 * MIB)
+write(kept, 1)
+reserved = torch.cuda.memory_reserved()
+
+
+def until_ended(step):
+    while not ended.is_set():
+        step()
+
+
+def ordinary():
+    tensors = of(2 * MIB), of(30 * MIB)
+    del tensors
+    torch.cuda.empty_cache()
+
+
+def in_a_region():
+    with amem.region("other", backup=None):
+        tensors = of(100000), of(4 * MIB)
+        del tensors
+
+
+threads = [threading.Thread(target=until_ended, args=(step,)) for step in (ordinary, ordinary, in_a_region)]
+[thread.start() for thread in threads]
+try:
+    for seed in range(20):
+        with amem.region("weights"):
+            tensor = of(2 * MIB)
+        write(tensor, seed)
+        amem.pause("weights")
+        amem.resume("weights")
+        expect(holds(tensor, seed) and holds(kept, 1), f"contents after cycle {seed}")
+finally:
+    ended.set()
+    [thread.join() for thread in threads]
+del tensor
+gc.collect()
+torch.cuda.empty_cache()
+expect(torch.cuda.memory_reserved() == reserved, f"{torch.cuda.memory_reserved()} bytes reserved, not {reserved}")
+""")
+
+
+def test_fork_in_an_open_region(simulated):
+    """Regions of the parent end in the child without an error, whether or not PyTorch has initialized CUDA."""
+    simulated.run("""
+def child_of(regions):
+    is_first = not torch.cuda.is_initialized()
+    with contextlib.ExitStack() as stack:
+        [stack.enter_context(region) for region in regions]
+        child = os.fork()
+        if child == 0 and is_first:
+            of(MIB).copy_(torch.ones(MIB, dtype=torch.uint8))
+    if child == 0:
+        os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def regions():
+    return amem.region("weights"), amem.region("inner", backup=None), amem.disable(), amem.region("all", threads=True)
+
+
+expect(child_of(regions()) == 7, "a child before CUDA is initialized")
+first = of(MIB)
+expect(child_of(regions()) == 7, "a child afterwards")
+with amem.region("weights"):
+    weights = of(3 * MIB)
+write(weights, 1)
+left = free()
+amem.pause("weights")
+expect(free() - left >= 3 * MIB, "it has left")
+amem.resume("weights")
+expect(holds(weights, 1), "contents")
+""")
+
+
+def test_storage_has_the_tag_of_the_region_in_which_it_is_resized(simulated):
+    simulated.run("""
+def is_paused(storage):
+    amem.pause("weights")
+    try:
+        amem.backup(torch.empty(0, dtype=torch.uint8, device="cuda").set_(storage))
+    except amem.AmemError:
+        return False
+    finally:
+        amem.resume("weights")
+    return True
+
+
+storage = of(3 * MIB).untyped_storage()
+with amem.region("weights"):
+    storage.resize_(8 * MIB)
+expect(is_paused(storage), "resized in a region")
+storage.resize_(20 * MIB)
+expect(not is_paused(storage), "resized outside")
+""", GMM_LOG="1")
