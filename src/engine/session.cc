@@ -18,17 +18,6 @@ namespace {
 
 constexpr char kResumeWaits[] = "a resume waits for processes that map this one's memory again";
 
-/// While it exists, each backing is exported once for all importers.
-class SharedExports {
- public:
-  explicit SharedExports(Exports& exports) : exports_(exports) { exports_.begin_sharing(); }
-  ~SharedExports() { exports_.end_sharing(); }
-  void make_ready() { exports_.export_imported(); }
-
- private:
-  Exports& exports_;
-};
-
 /// Ends the pause or resume of the enclosing function.
 class AtEnd {
  public:
@@ -194,7 +183,7 @@ SessionState Session::take_back(const Tags& tags, long timeout_ms, Error* error)
         ": pause again to release the rest or, when there is enough free memory, resume";
     return SessionState::paused;
   }
-  const SharedExports shared(sharing_.exports());
+  const std::shared_ptr<const void> exported = sharing_.exports().export_imported();
   const Deadline restore_deadline = Deadline::after_ms(timeout_ms / 4);
   const auto replies = sharing_.exports().restore(tags, restore_deadline);
   const Status notified = replies->wait(restore_deadline);
@@ -312,12 +301,12 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   step_point("resume_begun");
   AMEM_TRY(restore_contexts(deadline));
   const Plan plan = plan_resume(context_.registry, tags);
-  SharedExports shared(sharing_.exports());
+  std::shared_ptr<const void> exported;
   Status fetched = ok_status();
   {
     const NvtxRange range("resume: create and copy");
     const auto share = [&] {  // while it is being filled
-      shared.make_ready();
+      exported = sharing_.exports().export_imported();
       fetched = sharing_.imports().fetch(plan.imports, deadline);
       step_point("resume_shared");
     };

@@ -246,18 +246,15 @@ Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
   const auto replies = std::make_shared<Replies>();
   const auto token = std::make_shared<UniqueFd>();
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  const std::string name = process_text(wanted.owner_pid);
-  replies->expect(name);
+  const auto on_reply = [token](Result<Received> reply) -> Status {
+    if (!reply.ok()) return reply.error();
+    if (reply.value().fds.empty())
+      return make_error(ErrorKind::peer, 0, "its owner does not know it");
+    *token = std::move(reply.value().fds.front());
+    return ok_status();
+  };
   context_.peers.load()->call(wanted.owner, TokenQuery{wanted.allocation, wanted.nonce}, {},
-                              deadline, [replies, token, name](Result<Received> reply) {
-                                replies->heard(name);
-                                if (!reply.ok())
-                                  return replies->failed(reply.error().message, reply.error().kind);
-                                if (reply.value().fds.empty())
-                                  return replies->failed("its owner does not know it");
-                                *token = std::move(reply.value().fds.front());
-                                replies->succeeded();
-                              });
+                              deadline, replies->expect(process_text(wanted.owner_pid), on_reply));
   AMEM_TRY(replies->wait(deadline, kImportWaits));
   return std::move(*token);
 }
