@@ -84,7 +84,7 @@ int print_environment(const Request& request) {
     fmt::print("{}", variable_table());
     return 0;
   }
-  const Variables variables = job_variables(request.job, Variables::of_this_process());
+  const Variables variables = job_variables(request.job, variables_of_this_process());
   fmt::print("{}", request.as_json ? runtime_env_json(variables) : shell_exports(variables));
   return 0;
 }
