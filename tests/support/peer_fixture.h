@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <set>
@@ -21,7 +23,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/waiter.h"
 #include "transport/connection.h"
 #include "transport/peer_service.h"
 #include "transport/socket_address.h"
@@ -47,11 +48,13 @@ inline std::vector<int> open_fds() {
 /// Sends a request and waits for the reply.
 inline Result<Received> call_and_wait(PeerService& service, const InstanceId& peer, Message message,
                                       std::vector<UniqueFd> fds, Deadline deadline) {
-  const auto reply = std::make_shared<Waiter<Result<Received>>>();
+  const auto reply = std::make_shared<std::promise<Result<Received>>>();
   service.call(peer, std::move(message), std::move(fds), deadline,
-               [reply](Result<Received> outcome) { reply->give(std::move(outcome)); });
-  if (auto outcome = reply->take(Deadline::after_ms(deadline.left_ms() + kPatienceMs)))
-    return std::move(*outcome);
+               [reply](Result<Received> outcome) { reply->set_value(std::move(outcome)); });
+  auto outcome = reply->get_future();
+  if (outcome.wait_for(std::chrono::milliseconds(deadline.left_ms() + kPatienceMs)) ==
+      std::future_status::ready)
+    return outcome.get();
   return make_error(ErrorKind::misuse, 0, "the service has not completed a call");
 }
 
