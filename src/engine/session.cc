@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
-#include "engine/out_of_memory.h"
+#include "engine/resume_error.h"
 #include "engine/statistics.h"
 #include "memory/backing_steps.h"
 
@@ -198,8 +198,8 @@ SessionState Session::take_back(const Tags& tags, long timeout_ms, Error* error)
 // Work launched since the drain holds up the call. After this time the pause goes on, up to its
 // first copy, which the driver holds up until the call has returned.
 void Session::trim_contexts(Deadline deadline, SessionReport* report) {
-  constexpr long kMostMs = 1000;
-  const Deadline soon = Deadline::after_ms(std::min<long>(kMostMs, deadline.left_ms()));
+  constexpr long kMaxMs = 1000;
+  const Deadline soon = Deadline::after_ms(std::min<long>(kMaxMs, deadline.left_ms()));
   if (const Status trimmed = context_memory_.trim(devices(), soon); !trimmed.ok())
     AMEM_LOG(warn, -1, "a context keeps its local memory: %s", trimmed.error().message.c_str());
   report->context_bytes = context_bytes();
@@ -290,11 +290,9 @@ Status Session::pause(const Selection& wanted) {
 // --- Resume
 
 Status Session::restore_contexts(Deadline deadline) {
-  Status restored = context_memory_.restore(deadline);
-  if (!restored.ok() && restored.error().kind == ErrorKind::driver &&
-      restored.error().code == driver_result::kOutOfMemory)
-    return out_of_memory(context_, restored.error(), context_memory_.returned_bytes());
-  return restored;
+  const Status restored = context_memory_.restore(deadline);
+  if (restored.ok()) return restored;
+  return resume_error(context_, restored.error(), context_memory_.returned_bytes());
 }
 
 Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* report) {
@@ -310,11 +308,9 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
       fetched = sharing_.imports().fetch(plan.imports, deadline);
       step_point("resume_shared");
     };
-    Status moved = executor_.move_in(plan, share, deadline, &report->move);
-    if (!moved.ok() && moved.error().kind == ErrorKind::driver &&
-        moved.error().code == driver_result::kOutOfMemory)
-      return out_of_memory(context_, moved.error(), own_bytes(context_.registry, plan));
-    AMEM_TRY(std::move(moved));
+    const Status moved = executor_.move_in(plan, share, deadline, &report->move);
+    if (!moved.ok())
+      return resume_error(context_, moved.error(), own_bytes(context_.registry, plan));
   }
   step_point("resume_filled");
   const Phase phase("resume: peers", &report->peers_ms);
