@@ -97,7 +97,7 @@ class Workers {
     }
   }
 
-  const char* const name_;
+  const char* const name_;  // allow: constant
   Mutex mutex_;
   Condition changed_;
   std::map<Key, Queue> queues_ AMEM_GUARDED_BY(mutex_);

@@ -87,9 +87,8 @@ std::vector<BackingId> Executor::by_saved_share(const Plan& plan, bool most_firs
 }
 
 // A kernel finds the pages that are zero.
-Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(const Plan& plan,
-                                                          const std::function<void()>& meanwhile,
-                                                          Deadline deadline) {
+Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
+    const Plan& plan, const std::function<void()>& meanwhile, Deadline deadline) {
   const auto found = std::make_shared<Transfers>();
   {
     MutexLock lock(registry_.mutex);
