@@ -33,26 +33,20 @@ bool is_of_amem(const std::string& name) {
 }
 
 /// Numbers are for ncclGetGroupID(); a name is for people.
-const char* group_variable(const std::optional<std::string>& group) {
+const char* group_variable(const std::string& group) {
   const bool is_number =
-      group && group->find_first_not_of("0123456789", group->starts_with('-')) == group->npos;
+      group.find_first_not_of("0123456789", group.starts_with('-')) == group.npos;
   return is_number ? "AMEM_GROUPID" : "AMEM_GROUP";
 }
 
 }  // namespace
 
 Variables job_variables(const JobOptions& options, const Variables& before) {
-  const std::pair<const char*, const std::optional<std::string>&> settings[] = {
-      {"AMEM_CUMEM", options.cumem},
-      {group_variable(options.group), options.group},
-      {"AMEM_LOG", options.log},
-      {"AMEM_TIMEOUT_MS", options.timeout_ms},
-      {"AMEM_TENSORS", options.tensors}};
   Variables out;
   out["AMEM_ENABLE"] = "1";
-  for (const auto& [name, value] : settings) {
+  for (const auto& [name, value] : options) {
     if (value && value->empty()) throw Failure(kRefused, fmt::format("{} is empty", name));
-    if (value) out[name] = *value;
+    if (value) out[name == "AMEM_GROUP" ? group_variable(*value) : name] = *value;
   }
   check_values(out);
   // The group of this command is not that of the shell, whose name would be shown.
