@@ -30,7 +30,7 @@ constexpr Size kSizes[] = {{"resident", "resident_bytes"},
                            {"on host", "saved_bytes"},
                            {"on disk", "disk_bytes"},
                            {"persistent", "fixed_bytes"}};
-constexpr size_t kMostCommand = 60;
+constexpr size_t kMaxCommand = 60;
 
 /// The words of a file of /proc that ends each with a zero.
 std::vector<std::string> words_of(long pid, const char* file) {
@@ -41,7 +41,7 @@ std::vector<std::string> words_of(long pid, const char* file) {
 }
 
 std::string command_of(long pid) {
-  return fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " ")).substr(0, kMostCommand);
+  return fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " ")).substr(0, kMaxCommand);
 }
 
 /// As its launcher has set it: torchrun, Open MPI, Slurm. "-" if none has.

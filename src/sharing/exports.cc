@@ -118,7 +118,7 @@ std::set<InstanceId> Exports::importers(const Backing& backing) {
   return all;
 }
 
-std::map<InstanceId, Exports::Importer> Exports::importers(const Tags& tags) {
+std::map<InstanceId, Exports::Importer> Exports::begin_revoke(const Tags& tags) {
   std::map<InstanceId, Importer> all;
   for (auto& [id, backing] : context_.registry.backings()) {
     if (!tags.contains(backing.tag)) continue;
@@ -170,7 +170,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
   Tags bound;
   {
     MutexLock lock(context_.registry.mutex);
-    asked = importers(tags);
+    asked = begin_revoke(tags);
     bound = bound_to_multicast(tags);
     for (const Tag& tag : tags) tags_[tag].is_paused = true;
     for (const auto& [importer, known] : asked)

@@ -89,7 +89,9 @@ class Exports {
     std::vector<BackingId> staying;  ///< backings that it keeps; at most kMaxStaying
     Tags tags{};                     ///< of what it imports
   };
-  std::map<InstanceId, Importer> importers(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
+  /// The importers to send a revoke to. Sets Backing::is_staying of what they keep.
+  std::map<InstanceId, Importer> begin_revoke(const Tags& tags)
+      AMEM_REQUIRES(context_.registry.mutex);
   std::set<InstanceId> importers(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
   Status on_revoked(const InstanceId& importer, const Result<Received>& reply);
   Fetched::Outcome outcome_of(const Fetch::Item& item, const PeerInfo& from, Fetched* answer,

@@ -63,7 +63,7 @@ Status Imports::quiesce(const Tags& tags, const Scope& scope, Deadline deadline)
   return context_.devices.drain(devices, deadline);
 }
 
-// Not in the queue of the peer, on whose other messages a resume depends.
+// A resume waits for restores, which are in the queue of the peer: this job has its own queue.
 void Imports::on_resume_request(const ResumeRequest& request) {
   Client* const client = context_.clients.of(request.tag);
   if (client != nullptr) workers_.post(context_.self, [client] { client->resume_for_peer(); });

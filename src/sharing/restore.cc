@@ -71,9 +71,9 @@ void Exports::on_part_failed(const std::shared_ptr<PendingRestore>& to, const Er
     tags_[to->tag].notified.insert(to->importer);
     to->settle(why);
   }
-  // The part is sent again to a slow importer, whose gates open with the last one, and after a
-  // connection broke on which nobody waits: otherwise calls would wait forever. The packet arrives
-  // whenever the importer reads it: no third one is needed.
+  // The gates of an importer open with the last part. The part is therefore sent again, to an
+  // importer that has not replied in time, and after a connection has broken if no caller waits for
+  // the result. It is in the importer's socket then, so it is not sent a third time.
   constexpr long kOneDayMs = 24L * 3600 * 1000;
   const bool again = is_slow || (broke && !is_awaited && !to->deadline.passed());
   if (!again || !is_current(*to)) return;

@@ -67,7 +67,7 @@ void PeerLinks::accept_waiting() {
     uint64_t token = 0;
     if (!add_connection(std::move(socket), &token).ok()) continue;
     guests_.emplace(token, Deadline::after_ms(options_.guest_ms));
-    if (guests_.size() > kMostGuests) dismiss_guest(guests_.begin()->first);
+    if (guests_.size() > kMaxGuests) dismiss_guest(guests_.begin()->first);
   }
 }
 
@@ -103,14 +103,15 @@ bool PeerLinks::dial_peer(const InstanceId& instance) {
 void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
   if (why.kind == ErrorKind::peer && forget_after_exec(instance)) return;
   Peer& peer = peers_.at(instance);
-  // One that has never sent Hello, but was reached, may have been in exec(3). It shares nothing.
+  // A process that was reached but has never sent Hello may have called exec(3). It shares nothing.
   if (why.kind == ErrorKind::peer && (!peer.process || !peer.known)) return forget(instance, why);
   if (why.kind != ErrorKind::peer) {
     fail(peer.calls, why);
     if (!peer.known && !peer.process) return forget(instance, why);
     return redial_soon(peer);
   }
-  // It lives, or is ending, which the kernel will report. A Restore is for a process that listens.
+  // The process lives, or its end will be reported by its pidfd. Its calls wait for that, except
+  // Restore, which only a process that listens can carry out.
   const size_t restore = Message(Restore{}).index();
   std::map<uint64_t, Call> restores;
   for (auto* calls : {&peer.calls, &peer.lost_calls})
@@ -171,7 +172,7 @@ bool PeerLinks::read_one(uint64_t token) {
 
 Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
   if (version == wire_version()) return ok_status();
-  if (other_versions_.size() < kMostOtherVersions &&
+  if (other_versions_.size() < kMaxOtherVersions &&
       other_versions_.insert({connection.pid, version}).second)
     AMEM_LOG(
         warn, -1,
@@ -261,7 +262,7 @@ void PeerLinks::remove_connection(uint64_t token, Error why) {
   why.message = "pid " + std::to_string(connection.pid) + ": " + why.message;
   // The log reports another version once for each process.
   if (connection.peer && why.kind == ErrorKind::protocol && why.code != EPROTONOSUPPORT &&
-      violations_ < kMostViolations) {
+      violations_ < kMaxViolations) {
     ++violations_;
     AMEM_LOG(warn, -1, "closed the connection to a peer: %s", why.message.c_str());
   } else {

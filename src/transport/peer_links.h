@@ -67,7 +67,7 @@ class PeerLinks {
   static constexpr uint64_t kFirstToken = 16;
 
   /// Connections of guests.
-  static constexpr size_t kMostGuests = 128;
+  static constexpr size_t kMaxGuests = 128;
 
  private:
   struct Peer {
@@ -140,10 +140,10 @@ class PeerLinks {
   uint64_t next_token_ = kFirstToken;
   /// Of the processes that speak another version, those that the log has named: no more than these,
   /// because any process of the user may connect again and again.
-  static constexpr size_t kMostOtherVersions = 16;
+  static constexpr size_t kMaxOtherVersions = 16;
   std::set<std::pair<int, uint8_t>> other_versions_;
   /// The same for violations of the protocol.
-  static constexpr int kMostViolations = 16;
+  static constexpr int kMaxViolations = 16;
   int violations_ = 0;
 };
 
