@@ -79,8 +79,9 @@ class Workers {
   AMEM_NOT_ANALYSED void run() {
     MutexLock lock(mutex_);
     for (;;) {
-      while (!changed_.wait_until(mutex_, Deadline::after_ms(3600 * 1000),
-                                  [&] { return stop_ || next_queue() != queues_.end(); })) {
+      while (!changed_.wait_until(
+          mutex_, Deadline::after_ms(3600 * 1000),
+          [&]() AMEM_REQUIRES(mutex_) { return stop_ || next_queue() != queues_.end(); })) {
       }
       if (stop_) return;
       const auto queue = next_queue();

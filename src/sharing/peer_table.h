@@ -31,10 +31,10 @@ enum class GateCheck : uint8_t {
 /// resumes or has ended. The importer's side of sharing (imports.h) changes the table; gates of
 /// calls, imports and symmetric memory read it.
 ///
-/// A reader holds `mutex` while it decides, and waits with `changed`, which each change notifies. A
-/// reader that is not to lock has a word (watch()), which each change sets to GateCheck::table:
-/// the next call reads the table and lowers the word. So a change needs no function of a reader,
-/// and a peer that shares nothing with this process costs one call its time.
+/// A reader holds `mutex` while it decides, and waits with `changed`, which each change notifies.
+/// Calls at a gate do not lock: they read a variable of the gate (watch()), which each change sets
+/// to GateCheck::table. The next call then reads the table and stores a smaller value. A peer that
+/// shares nothing with this process therefore delays one call.
 ///
 /// Lock order: `mutex` is taken under Registry::mutex; under it only locks that guard nothing else.
 class PeerTable {
@@ -104,7 +104,7 @@ class PeerTable {
       return key.second == tag && peer.state == State::ended && !is_needed(peer);
     });
   }
-  /// The word of the reader that does not lock; nullptr: there is none.
+  /// The variable that the calls at a gate read; nullptr: there is no gate.
   void watch(std::atomic<GateCheck>* word);
 
   // --- Imports that wait
