@@ -40,12 +40,12 @@ std::string runtime_env_json(const Variables& variables) {
 }
 
 std::string variable_table() {
-  TextTable table({"variable", "default", "range", "meaning"});
+  TableRows rows{{"variable", "default", "range", "meaning"}};
 #define AMEM_VARIABLE(field, name, standard, range, meaning) \
-  table.add({#name, standard, range, meaning});
+  rows.push_back({#name, standard, range, meaning});
 #include "base/environment.def"
 #undef AMEM_VARIABLE
-  return table.text();
+  return text_of_table(rows);
 }
 
 }  // namespace amem
