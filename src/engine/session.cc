@@ -18,16 +18,6 @@ namespace {
 
 constexpr char kResumeWaits[] = "a resume waits for processes that map this one's memory again";
 
-/// Ends the pause or resume of the enclosing function.
-class AtEnd {
- public:
-  explicit AtEnd(TagStates& states) : states_(states) {}
-  ~AtEnd() { states_.end(); }
-
- private:
-  TagStates& states_;
-};
-
 }  // namespace
 
 SessionReport Session::last_pause() {
@@ -52,14 +42,15 @@ size_t Session::context_bytes() const {
   return sum;
 }
 
-Status Session::begin(SessionState change, const Selection& selection, Deadline deadline) {
+Result<TagStates::Running> Session::begin(SessionState change, const Selection& selection,
+                                          Deadline deadline) {
   if (const char* because = disabled_because_.load())
     return make_error(ErrorKind::misuse, 0, "%s", because);
   if (context_.exiting)
     return make_error(
         ErrorKind::misuse, 0,
         "exit() has begun, and the process releases its GPU memory; make the call before exit()");
-  Status begun = states_.begin(change, deadline);
+  Result<TagStates::Running> begun = states_.begin(change, deadline);
   if (!begun.ok())
     begun.error().message += " for more than " + std::to_string(timeout_ms(selection)) + " ms";
   return begun;
@@ -254,8 +245,7 @@ Status Session::pause_contexts(Deadline deadline) {
 
 Status Session::pause(const Selection& wanted) {
   const Deadline deadline = Deadline::after_ms(timeout_ms(wanted));
-  AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
-  const AtEnd end(states_);
+  const TagStates::Running running = AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
   Selection selection = wanted;
   if (selection.tags.erase(kContextTag) > 0) {
     selection.trim_context = true;
@@ -327,8 +317,7 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
 
 Status Session::resume(const Selection& selection) {
   const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
-  AMEM_TRY(begin(SessionState::resuming, selection, deadline));
-  const AtEnd end(states_);
+  const TagStates::Running running = AMEM_TRY(begin(SessionState::resuming, selection, deadline));
   Tags tags;
   for (const Tag& tag : selected(selection))
     if (states_.of(tag) == SessionState::paused) tags.insert(tag);
