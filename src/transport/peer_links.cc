@@ -46,7 +46,7 @@ Result<Connection*> PeerLinks::add_connection(UniqueFd socket, uint64_t* token) 
   *token = next_token_++;
   WatchedFd watched = AMEM_TRY(WatchedFd::create(epoll_, *token, std::move(socket)));
   auto connection = std::make_unique<Connection>(std::move(watched), pid);
-  connection->send(OutPacket{encode(0, self_).value(), {}});
+  connection->send(Packet{encode(0, self_).value(), {}});
   if (connection->is_stalled()) retry_soon();
   return connections_.emplace(*token, std::move(connection)).first->second.get();
 }
@@ -126,18 +126,18 @@ void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
 
 // --- Sending
 
-void PeerLinks::call(const InstanceId& instance, uint64_t request_id, Call call, OutPacket packet) {
+void PeerLinks::call(const InstanceId& instance, uint64_t request_id, Call call, Packet packet) {
   peer_at(instance).calls.emplace(request_id, std::move(call));
   send(instance, std::move(packet));
 }
 
-void PeerLinks::send(const InstanceId& instance, OutPacket packet) {
+void PeerLinks::send(const InstanceId& instance, Packet packet) {
   if (Peer& peer = peer_at(instance); !peer.is_partner) make_partner(peer);
   if (!peers_.at(instance).connections.empty() || dial_peer(instance))
     reply(instance, std::move(packet), SIZE_MAX);
 }
 
-void PeerLinks::reply(const InstanceId& instance, OutPacket packet, size_t most_queued) {
+void PeerLinks::reply(const InstanceId& instance, Packet packet, size_t most_queued) {
   const auto peer = peers_.find(instance);
   if (peer == peers_.end() || peer->second.connections.empty()) return;
   Connection& connection = *find_connection(peer->second.connections.front());
@@ -162,7 +162,7 @@ void PeerLinks::on_event(uint64_t token, uint32_t events) {
 bool PeerLinks::read_one(uint64_t token) {
   Connection* connection = find_connection(token);
   if (connection == nullptr) return false;
-  Result<std::optional<InPacket>> packet = connection->receive();
+  Result<std::optional<Packet>> packet = connection->receive();
   if (packet.ok() && !packet.value()) return false;
   Status taken = packet.ok() ? dispatch(token, *connection, std::move(*packet.value()))
                              : Status(std::move(packet.error()));
@@ -183,7 +183,7 @@ Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
                     "it speaks wire version %u, this process %u", version, wire_version());
 }
 
-Status PeerLinks::dispatch(uint64_t token, Connection& connection, InPacket packet) {
+Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet) {
   AMEM_TRY(check_version(connection, packet.bytes.front()));
   Envelope decoded = AMEM_TRY(decode(packet.bytes));
   Message& message = decoded.message;

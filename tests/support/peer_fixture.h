@@ -188,7 +188,7 @@ class RawPeer {
 
   int fd() const { return socket_.get(); }
   void send_bytes(std::vector<uint8_t> bytes, size_t fds = 0) {
-    OutPacket packet{std::move(bytes), {}};
+    Packet packet{std::move(bytes), {}};
     for (size_t i = 0; i < fds; ++i)
       packet.fds.emplace_back(UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
     (void)send_packet(fd(), packet);
@@ -206,17 +206,17 @@ class RawPeer {
   }
 
   /// The next packet, waited for. Errors: timeout, and those of receive_packet().
-  Result<InPacket> next() {
+  Result<Packet> next() {
     pollfd wait{fd(), POLLIN, 0};
     poll(&wait, 1, static_cast<int>(kPatienceMs));
-    Result<std::optional<InPacket>> packet = receive_packet(fd());
+    Result<std::optional<Packet>> packet = receive_packet(fd());
     if (!packet.ok()) return std::move(packet.error());
     if (!packet.value()) return make_error(ErrorKind::timeout, 0, "no packet came");
     return std::move(*packet.value());
   }
   /// The next packet as a message; nothing when there is none or it is broken.
   std::optional<Envelope> next_message() {
-    const Result<InPacket> packet = next();
+    const Result<Packet> packet = next();
     if (!packet.ok()) return std::nullopt;
     Result<Envelope> envelope = decode(packet.value().bytes);
     if (!envelope.ok()) return std::nullopt;
@@ -224,7 +224,7 @@ class RawPeer {
   }
   /// True when the other side closes, after whatever it still sends.
   bool sees_the_end() {
-    Result<InPacket> packet = next();
+    Result<Packet> packet = next();
     while (packet.ok()) packet = next();
     return packet.error().kind == ErrorKind::peer;
   }
