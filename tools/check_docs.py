@@ -18,19 +18,14 @@ import source_tree
 
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 TOP_FOLDERS = source_tree.ALL_FOLDERS + (".github",)
-_ROW = re.compile(r'^AMEM_VARIABLE\((\w+), (\w+), (\w+), ([^,]+), "([^"]*)"', re.MULTILINE)
+_ROW = re.compile(r'^AMEM_VARIABLE\(\w+, (\w+), "([^"]*)"', re.MULTILINE)
 _ELSEWHERE = re.compile(r"\b(?:NCCL|PyTorch|Linux)(?:'s)?\s*\W?$")
 _PATH = re.compile(r"[\w.\-*/{},]+")
 
 
 def read_variables(text):
-    """{name: default as the user writes it, or None} of environment.def."""
-    variables = {}
-    for _, name, kind, default, choices in _ROW.findall(text):
-        if kind == "Choice":
-            variables[name] = re.split(r",\s*", choices)[int(default)]
-        else:
-            variables[name] = {"Text": None, "OptionalFlag": "unset"}.get(kind, default.strip())
+    """{name: default, or None for none} of environment.def."""
+    variables = {name: None if default == "none" else default for name, default in _ROW.findall(text)}
     if not variables:
         raise source_tree.CannotRun("src/base/environment.def has no rows")
     return variables

@@ -25,7 +25,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-#define AMEM_VARIABLE(field, name, type, standard, range, meaning) {#name, range},
+#define AMEM_VARIABLE(field, name, standard, range, meaning) {#name, range},
 #include "base/environment.def"
 #undef AMEM_VARIABLE
 };
@@ -132,7 +132,7 @@ std::optional<bool> flag_of(const char* text) {
 
 Environment read_environment(const char* const* environ_block) {
   Environment out;
-#define AMEM_VARIABLE(field, name, type, standard, range, meaning)                       \
+#define AMEM_VARIABLE(field, name, standard, range, meaning)                             \
   if (const char* const text = value_of(environ_block, #name); text != nullptr && *text) \
     read({#name, range}, text, out.field, out.complaints);
 #include "base/environment.def"
@@ -155,7 +155,7 @@ const Environment& environment() {
 }
 
 std::optional<long> number_setting(std::string_view name) {
-#define AMEM_VARIABLE(field, variable, type, standard, range, meaning) \
+#define AMEM_VARIABLE(field, variable, standard, range, meaning) \
   if (name == #variable) return number_of(environment().field);
 #include "base/environment.def"
 #undef AMEM_VARIABLE

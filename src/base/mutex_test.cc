@@ -13,7 +13,7 @@ namespace {
 
 /// How often a thread locks a mutex anew before another, which waits for it, has it.
 int rounds_until_served() {
-  constexpr int kMostRounds = 1'000'000;
+  constexpr int kMaxRounds = 1'000'000;
   constexpr std::chrono::milliseconds kTimeToComeToTheDoor{10};
   Mutex mutex;
   std::atomic<bool> coming{false}, served{false};
@@ -26,7 +26,7 @@ int rounds_until_served() {
   });
   while (!coming) std::this_thread::yield();
   std::this_thread::sleep_for(kTimeToComeToTheDoor);  // allow: nothing shows that it waits
-  for (; rounds < kMostRounds && !served; ++rounds) {
+  for (; rounds < kMaxRounds && !served; ++rounds) {
     mutex.unlock();
     mutex.lock();
   }

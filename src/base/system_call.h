@@ -15,9 +15,9 @@ namespace amem {
 /// interrupt every attempt. Returns its last result.
 template <typename Call>
 auto retry_interrupted(Call call) {
-  constexpr int kMostCalls = 1000;
+  constexpr int kMaxCalls = 1000;
   auto result = call();
-  for (int calls = 1; result < 0 && errno == EINTR && calls < kMostCalls; ++calls) result = call();
+  for (int calls = 1; result < 0 && errno == EINTR && calls < kMaxCalls; ++calls) result = call();
   return result;
 }
 

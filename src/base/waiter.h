@@ -20,25 +20,15 @@ class Waiter {
     value_.emplace(std::move(value));
     given_.notify_all();
   }
-  /// Waits for the value and moves it out. Empty if the deadline passed first.
-  std::optional<T> take(Deadline deadline) {
-    MutexLock lock(mutex_);
-    wait(deadline);
-    return std::exchange(value_, std::nullopt);
-  }
-  /// The same, but the value remains for other callers.
+  /// Waits for the value. Empty if the deadline passed first.
   std::optional<T> get(Deadline deadline) {
     MutexLock lock(mutex_);
-    wait(deadline);
+    (void)given_.wait_until(mutex_, deadline,
+                            [&]() AMEM_REQUIRES(mutex_) { return value_.has_value(); });
     return value_;
   }
 
  private:
-  void wait(Deadline deadline) AMEM_REQUIRES(mutex_) {
-    (void)given_.wait_until(mutex_, deadline,
-                            [&]() AMEM_REQUIRES(mutex_) { return value_.has_value(); });
-  }
-
   Mutex mutex_;
   Condition given_;
   std::optional<T> value_ AMEM_GUARDED_BY(mutex_);

@@ -20,38 +20,18 @@ std::string quoted_for_shell(std::string_view value) {
   return out + "'";
 }
 
-/// The defaults of environment.def, as a user writes them.
-struct Flag {
-  static std::string text(long standard, std::string_view) { return std::to_string(standard); }
-};
-using Integer = Flag;
-struct OptionalFlag {
-  static std::string text(long, std::string_view) { return "unset"; }
-};
-struct Choice {
-  static std::string text(long standard, std::string_view range) {
-    for (; standard > 0; --standard) range.remove_prefix(range.find(", ") + 2);
-    return std::string(range.substr(0, range.find(", ")));
-  }
-};
-struct Text {
-  static std::string text(const char* standard, std::string_view) {
-    return standard != nullptr ? standard : "none";
-  }
-};
-
 }  // namespace
 
 std::string shell_exports(const Variables& variables) {
   std::string out;
-  for (const auto& [name, value] : variables.rows())
+  for (const auto& [name, value] : variables)
     out += fmt::format("export {}={}\n", name, quoted_for_shell(value));
   return out;
 }
 
 std::string runtime_env_json(const Variables& variables) {
   nlohmann::ordered_json names = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : variables.rows()) names[name] = value;
+  for (const auto& [name, value] : variables) names[name] = value;
   try {
     return nlohmann::ordered_json{{"env_vars", names}}.dump() + "\n";
   } catch (const nlohmann::json::exception&) {
@@ -60,12 +40,12 @@ std::string runtime_env_json(const Variables& variables) {
 }
 
 std::string variable_table() {
-  TextTable table({"variable", "default", "range", "meaning"});
-#define AMEM_VARIABLE(field, name, type, standard, range, meaning) \
-  table.add({#name, type::text(standard, range), range, meaning});
+  TableRows rows{{"variable", "default", "range", "meaning"}};
+#define AMEM_VARIABLE(field, name, standard, range, meaning) \
+  rows.push_back({#name, standard, range, meaning});
 #include "base/environment.def"
 #undef AMEM_VARIABLE
-  return table.text();
+  return text_of_table(rows);
 }
 
 }  // namespace amem

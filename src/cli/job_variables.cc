@@ -17,7 +17,7 @@ namespace {
 
 /// Refuses values that the library would complain about, before the job starts.
 void check_values(const Variables& variables) {
-  std::vector<std::string> block = variables.block();
+  std::vector<std::string> block = block_of(variables);
   const Environment read = read_environment(pointers_to(block).data());
   if (read.complaints.empty()) return;
   // Removes "; using 3": the library continues with the default, this command does not.
@@ -33,41 +33,37 @@ bool is_of_amem(const std::string& name) {
 }
 
 /// Numbers are for ncclGetGroupID(); a name is for people.
-const char* group_variable(const std::optional<std::string>& group) {
+const char* group_variable(const std::string& group) {
   const bool is_number =
-      group && group->find_first_not_of("0123456789", group->starts_with('-')) == group->npos;
+      group.find_first_not_of("0123456789", group.starts_with('-')) == group.npos;
   return is_number ? "AMEM_GROUPID" : "AMEM_GROUP";
 }
 
 }  // namespace
 
 Variables job_variables(const JobOptions& options, const Variables& before) {
-  const std::pair<const char*, const std::optional<std::string>&> settings[] = {
-      {"AMEM_CUMEM", options.cumem},
-      {group_variable(options.group), options.group},
-      {"AMEM_LOG", options.log},
-      {"AMEM_TIMEOUT_MS", options.timeout_ms},
-      {"AMEM_TENSORS", options.tensors}};
   Variables out;
-  out.set("AMEM_ENABLE", "1");
-  for (const auto& [name, value] : settings) {
+  out["AMEM_ENABLE"] = "1";
+  for (const auto& [name, value] : options) {
     if (value && value->empty()) throw Failure(kRefused, fmt::format("{} is empty", name));
-    if (value) out.set(name, *value);
+    if (value) out[name == "AMEM_GROUP" ? group_variable(*value) : name] = *value;
   }
   check_values(out);
   // The group of this command is not that of the shell, whose name would be shown.
-  if (out.get("AMEM_GROUPID") && !before.text("AMEM_GROUP").empty()) out.set("AMEM_GROUP", "");
+  if (out.contains("AMEM_GROUPID") && !value_of(before, "AMEM_GROUP").empty())
+    out["AMEM_GROUP"] = "";
   // Workers of Ray inherit the environment of Ray, not that of this process.
-  for (const auto& [name, value] : before.rows())
-    if (is_of_amem(name) && !out.get(name)) out.set(name, value);
-  out.set("LD_PRELOAD", compose_preload(before.text("LD_PRELOAD"), find_library()));
+  for (const auto& [name, value] : before)
+    if (is_of_amem(name)) out.try_emplace(name, value);
+  out["LD_PRELOAD"] = compose_preload(value_of(before, "LD_PRELOAD"), find_library());
   return out;
 }
 
 void launch(const JobOptions& options, std::vector<std::string> command) {
-  Variables variables = Variables::of_this_process();
-  variables.set_all(job_variables(options, variables));
-  std::vector<std::string> block = variables.block();
+  const Variables before = variables_of_this_process();
+  Variables variables = job_variables(options, before);
+  variables.insert(before.begin(), before.end());
+  std::vector<std::string> block = block_of(variables);
   const std::string name = command.front();
   // Searches PATH. Runs a script without a first line with sh.
   execvpe(name.c_str(), pointers_to(command).data(), pointers_to(block).data());

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,14 +11,8 @@
 
 namespace amem {
 
-/// The common options of `amem run` and `amem env`.
-struct JobOptions {
-  std::optional<std::string> cumem;
-  std::optional<std::string> group;
-  std::optional<std::string> log;
-  std::optional<std::string> timeout_ms;
-  std::optional<std::string> tensors;
-};
+/// The common options of `amem run` and `amem env`, by the variable that they set.
+using JobOptions = std::map<std::string, std::optional<std::string>>;
 
 /// The variables to set for a job whose environment is `before`, with those of amem that are in it.
 /// Throws Failure if the value of an option is out of range (environment.def) or amem's library is

@@ -36,21 +36,20 @@ struct Request {
 };
 
 void add_job_options(CLI::App& command, JobOptions& job) {
-  command
-      .add_option("--cumem", job.cumem,
-                  "force: set NCCL_CUMEM_ENABLE=1 before NCCL reads it; respect: do not change it")
-      ->type_name("force|respect");
-  command
-      .add_option("--group", job.group,
-                  "logical group of the processes: a name (train, infer) or a number")
-      ->type_name("NAME|N");
-  command.add_option("--log", job.log, "0 silent to 5 every call")->type_name("N");
-  command.add_option("--timeout-ms", job.timeout_ms, "maximum wait of a pause or resume")
-      ->type_name("N");
-  command
-      .add_option("--tensors", job.tensors,
-                  "all memory that cudaMalloc() allocates in the processes has this tag")
-      ->type_name("TAG");
+  struct Option {
+    const char *name, *variable, *type, *help;
+  };
+  constexpr Option kOptions[] = {
+      {"--cumem", "AMEM_CUMEM", "force|respect",
+       "force: set NCCL_CUMEM_ENABLE=1 before NCCL reads it; respect: do not change it"},
+      {"--group", "AMEM_GROUP", "NAME|N",
+       "logical group of the processes: a name (train, infer) or a number"},
+      {"--log", "AMEM_LOG", "N", "0 silent to 5 every call"},
+      {"--timeout-ms", "AMEM_TIMEOUT_MS", "N", "maximum wait of a pause or resume"},
+      {"--tensors", "AMEM_TENSORS", "TAG",
+       "all memory that cudaMalloc() allocates in the processes has this tag"}};
+  for (const Option& option : kOptions)
+    command.add_option(option.name, job[option.variable], option.help)->type_name(option.type);
 }
 
 /// Removes the command from `run [options] [--] command`, or from `doctor` in the place of `run`.
@@ -84,7 +83,7 @@ int print_environment(const Request& request) {
     fmt::print("{}", variable_table());
     return 0;
   }
-  const Variables variables = job_variables(request.job, Variables::of_this_process());
+  const Variables variables = job_variables(request.job, variables_of_this_process());
   fmt::print("{}", request.as_json ? runtime_env_json(variables) : shell_exports(variables));
   return 0;
 }
@@ -116,10 +115,10 @@ int print_status(const Request& request) {
 std::string seconds_problem(const std::string& text) {
   char* end = nullptr;
   const double seconds = strtod(text.c_str(), &end);
-  constexpr double kMostSeconds = 86400;
-  if (!text.empty() && *end == '\0' && seconds > 0 && seconds <= kMostSeconds) return {};
+  constexpr double kMaxSeconds = 86400;
+  if (!text.empty() && *end == '\0' && seconds > 0 && seconds <= kMaxSeconds) return {};
   return fmt::format("{} is not a number of seconds greater than 0 and at most {}", text,
-                     kMostSeconds);
+                     kMaxSeconds);
 }
 
 struct Subcommands {

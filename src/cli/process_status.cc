@@ -46,7 +46,7 @@ std::optional<Query> begin_query(const InstanceId& instance, const InstanceId& s
 /// Takes what has arrived. The query ends with the reply, or with the connection.
 void take_packets(Query& query) {
   while (query.socket.valid()) {
-    const Result<std::optional<InPacket>> packet = receive_packet(query.socket.get());
+    const Result<std::optional<Packet>> packet = receive_packet(query.socket.get());
     if (packet.ok() && !packet.value()) return;
     const auto envelope = packet.ok() ? decode(packet.value()->bytes) : packet.error();
     if (envelope.ok() && std::holds_alternative<Hello>(envelope.value().message)) continue;

@@ -30,7 +30,7 @@ constexpr Size kSizes[] = {{"resident", "resident_bytes"},
                            {"on host", "saved_bytes"},
                            {"on disk", "disk_bytes"},
                            {"persistent", "fixed_bytes"}};
-constexpr size_t kMostCommand = 60;
+constexpr size_t kMaxCommand = 60;
 
 /// The words of a file of /proc that ends each with a zero.
 std::vector<std::string> words_of(long pid, const char* file) {
@@ -41,7 +41,7 @@ std::vector<std::string> words_of(long pid, const char* file) {
 }
 
 std::string command_of(long pid) {
-  return fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " ")).substr(0, kMostCommand);
+  return fmt::format("{}", fmt::join(words_of(pid, "cmdline"), " ")).substr(0, kMaxCommand);
 }
 
 /// As its launcher has set it: torchrun, Open MPI, Slurm. "-" if none has.
@@ -64,7 +64,7 @@ struct Sorted {
 };
 
 /// The rows of one process, by GPU and tag. A process without memory has one.
-std::vector<std::vector<std::string>> rows_of(const Json& reply) {
+TableRows rows_of(const Json& reply) {
   const std::string pid = reply.contains("pid") ? reply.at("pid").dump() : "?";
   const auto row = [&](const std::string& gpu, const std::string& tag) {
     const auto& tags = reply.at("tags").get_ref<const Json::object_t&>();
@@ -74,7 +74,7 @@ std::vector<std::vector<std::string>> rows_of(const Json& reply) {
     const std::string group = name.empty() ? reply.at("group").dump() : name;
     return std::vector<std::string>{gpu, pid, reply["rank"], group, tag, state};
   };
-  std::vector<std::vector<std::string>> rows;
+  TableRows rows;
   for (const Json& memory : reply.at("memory")) {
     rows.push_back(row(gpu_name(memory.at("gpu")), memory.at("tag")));
     for (const Size& size : kSizes)
@@ -144,7 +144,7 @@ std::string status_table(const std::vector<ProcessStatus>& processes) {
   std::vector<std::string> titles = {"GPU", "pid", "rank", "group", "tag", "state"};
   for (const Size& size : kSizes) titles.emplace_back(size.title);
   titles.emplace_back("command");
-  std::vector<std::vector<std::string>> rows;
+  TableRows rows;
   std::string remarks;
   for (const Json& reply : all.answered) {
     for (std::vector<std::string>& row : rows_of(reply)) rows.push_back(std::move(row));
@@ -152,9 +152,9 @@ std::string status_table(const std::vector<ProcessStatus>& processes) {
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.front() < b.front(); });
-  TextTable table(std::move(titles));
-  for (std::vector<std::string>& row : rows) table.add(std::move(row));
-  std::string out = (rows.empty() ? "" : table.text()) + remarks;
+  const bool is_empty = rows.empty();
+  rows.insert(rows.begin(), std::move(titles));
+  std::string out = (is_empty ? "" : text_of_table(rows)) + remarks;
   for (const ProcessStatus& process : all.silent)
     out += fmt::format("pid {} did not answer: {}\n",
                        process.pid != 0 ? std::to_string(process.pid) : "?", process.silence);

@@ -8,12 +8,12 @@
 
 namespace amem {
 
-std::string TextTable::text() const {
-  std::vector<size_t> widths(rows_.front().size());
-  for (const auto& row : rows_)
+std::string text_of_table(const TableRows& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   std::string out;
-  for (const auto& row : rows_) {
+  for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";

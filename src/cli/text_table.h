@@ -7,18 +7,10 @@
 
 namespace amem {
 
-/// Rows of text in aligned columns, separated by two spaces.
-class TextTable {
- public:
-  explicit TextTable(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+/// The cells of each row; the same number in all rows.
+using TableRows = std::vector<std::vector<std::string>>;
 
-  /// REQUIRES: the number of cells is that of the header.
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  /// Lines without trailing spaces.
-  std::string text() const;
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
+/// The rows in aligned columns, separated by two spaces. Lines without trailing spaces.
+std::string text_of_table(const TableRows& rows);
 
 }  // namespace amem

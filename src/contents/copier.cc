@@ -53,16 +53,19 @@ Status Copier::make_ready() {
 // Examines only bytes that are kept, because other memory may not be readable.
 Status Copier::leave_out_zero_pages(std::vector<Transfer>& transfers) {
   AMEM_TRY(make_ready());
+  const auto is_examined = [&](const Transfer& transfer) {
+    return transfer.device == device_ && transfer.kernel_can_go;
+  };
   std::vector<DeviceAddress> pages;
   for (const Transfer& transfer : transfers)
-    if (transfer.kernel_can_go) add_pages(transfer.address, transfer.pieces, &pages);
+    if (is_examined(transfer)) add_pages(transfer.address, transfer.pieces, &pages);
   if (pages.empty()) return ok_status();
   std::vector<bool> is_zero;
   AMEM_TRY(kernels_.find_zero_pages(pages, stream_, &is_zero));
   if (is_zero.empty()) return ok_status();
   auto next = is_zero.cbegin();
   for (Transfer& transfer : transfers)
-    if (transfer.kernel_can_go)
+    if (is_examined(transfer))
       transfer.pieces = without_zero_pages(transfer.address, transfer.pieces, &next);
   return ok_status();
 }

@@ -28,6 +28,7 @@ std::vector<CopyRange> copy_ranges(const std::vector<Piece>& pieces,
 /// A copy of the contents of one backing to the host or back.
 struct Transfer {
   BackingId backing = 0;
+  int device = 0;
   DeviceAddress address = 0;
   size_t size_bytes = 0;      ///< of the backing
   std::vector<Piece> pieces;  ///< bytes to copy; consecutive on the host
@@ -57,7 +58,8 @@ class Copier {
       : driver_(driver), device_(device), exiting_(exiting) {}
   Copier(const Copier&) = delete;
 
-  /// Removes pages that are all zero from the pieces. Waits for the result.
+  /// Removes pages that are all zero from the pieces of this device's transfers. Waits for the
+  /// result.
   Status leave_out_zero_pages(std::vector<Transfer>& transfers);
 
   /// Queues a transfer. A transfer to the device first zeroes the bytes that are not copied: the

@@ -48,7 +48,8 @@ Status CopyPipeline::Lane::end() {
   return idle;
 }
 
-void CopyPipeline::add(int device, Transfer transfer) {
+void CopyPipeline::add(Transfer transfer) {
+  const int device = transfer.device;
   std::shared_ptr<Lane>& lane = lanes_[device];
   if (lane == nullptr) lane = std::make_shared<Lane>(copiers_.at(device), direction_);
   const bool to_host = direction_ == CopyDirection::to_host;

@@ -31,7 +31,7 @@ class CopyPipeline {
   ~CopyPipeline() { stop(); }
   CopyPipeline(const CopyPipeline&) = delete;
 
-  void add(int device, Transfer transfer);
+  void add(Transfer transfer);
   /// No transfer will be added. Must be called before each of the waits.
   void finish();
   void stop();

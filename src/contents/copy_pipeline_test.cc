@@ -26,13 +26,14 @@ class CopyPipelineTest : public testing::Test {
     std::vector<unsigned char>& host = on_host_.emplace_back(kBytes);
     Transfer transfer;
     transfer.backing = id;
+    transfer.device = kDevice;
     transfer.address = gpus_.add(kDevice, static_cast<unsigned char>(id));
     transfer.size_bytes = kBytes;
     transfer.pieces = {{0, kBytes}};
     transfer.on_host =
         std::make_shared<std::vector<HostExtent>>(1, HostExtent{host.data(), kBytes});
     transfer.under_way = under_way_;
-    pipeline_->add(kDevice, std::move(transfer));
+    pipeline_->add(std::move(transfer));
   }
   bool has_arrived(size_t index, unsigned char seed) {
     return on_host_[index].front() == seed &&

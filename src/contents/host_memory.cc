@@ -78,7 +78,7 @@ std::optional<size_t> cgroup_room(const std::string& folder, const CgroupVersion
   return *most - std::min(*most, taken);
 }
 
-constexpr int kMostTouchers = 8;  // more threads do not zero pages faster in the kernel (measured)
+constexpr int kMaxTouchers = 8;  // more threads do not zero pages faster in the kernel (measured)
 
 struct Touch {
   unsigned char* from;
@@ -115,19 +115,19 @@ int nearest_numa_node(const Driver& driver, int device) {
 }
 
 void prefer_numa_node(void* base, size_t size_bytes, int node) {
-  constexpr int kMostNodes = 1024;
+  constexpr int kMaxNodes = 1024;
   constexpr int kBits = 8 * sizeof(unsigned long);
-  if (node < 0 || node >= kMostNodes) return;
-  std::array<unsigned long, kMostNodes / kBits> nodes{};
+  if (node < 0 || node >= kMaxNodes) return;
+  std::array<unsigned long, kMaxNodes / kBits> nodes{};
   nodes[static_cast<size_t>(node / kBits)] = 1UL << (node % kBits);
   // One call without libnuma. The kernel expects one bit more than there are nodes.
-  (void)syscall(SYS_mbind, base, size_bytes, kPolicyPreferred, nodes.data(), kMostNodes + 1UL, 0U);
+  (void)syscall(SYS_mbind, base, size_bytes, kPolicyPreferred, nodes.data(), kMaxNodes + 1UL, 0U);
 }
 
 void touch_pages(unsigned char* base, size_t size_bytes) {
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
   const size_t share_count = std::clamp<size_t>(size_bytes / (kHugePage * 16), 1,
-                                                std::clamp<size_t>(processors, 1, kMostTouchers));
+                                                std::clamp<size_t>(processors, 1, kMaxTouchers));
   const size_t share = (size_bytes / share_count + kHugePage - 1) / kHugePage * kHugePage;
   std::vector<Touch> touches;
   for (size_t at = 0; at < size_bytes; at += share)

@@ -19,9 +19,9 @@ namespace {
 
 constexpr size_t kGranule = 4096;
 /// A minimum, because each region is registered separately.
-constexpr size_t kSmallestRegion = size_t{64} << 20;
+constexpr size_t kMinRegionBytes = size_t{64} << 20;
 /// How long others may take to use what they have reserved.
-constexpr long kMostForOthersMs = 10000;
+constexpr long kMaxForOthersMs = 10000;
 // CU_MEMHOSTREGISTER_PORTABLE: for every context of the process.
 constexpr unsigned kRegisterFlags = 1;
 
@@ -107,7 +107,7 @@ Status HostPool::reserve(size_t size_bytes, int device) {
 /// The size of the region to allocate, or the limit that forbids it.
 Result<size_t> HostPool::region_bytes(size_t missing_bytes) const {
   const size_t have = capacity_bytes();
-  size_t region = std::max(round_up(missing_bytes, kHugePage), kSmallestRegion);
+  size_t region = std::max(round_up(missing_bytes, kHugePage), kMinRegionBytes);
   if (limit_bytes_ != 0) region = std::min(region, limit_bytes_ - std::min(limit_bytes_, have));
   if (region < missing_bytes)
     return make_error(ErrorKind::os, ENOMEM,
@@ -122,7 +122,7 @@ Status HostPool::grow(size_t missing_bytes, int device) {
   // Until the pages are touched, other processes would not see that they are gone.
   const HostReservation reserved = AMEM_TRY(HostReservation::make(
       size_bytes, [] { return available_host_bytes(); },
-      make_user_folder().ok() ? user_folder() : "", Deadline::after_ms(kMostForOthersMs)));
+      make_user_folder().ok() ? user_folder() : "", Deadline::after_ms(kMaxForOthersMs)));
   void* memory =
       mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)

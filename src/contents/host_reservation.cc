@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kPrefix = "host-memory-";
 constexpr int kFileFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
 constexpr int kPauseMs = 2;
-/// Counting takes a moment. A process that is stopped meanwhile keeps the lock.
+/// The maximum wait for the lock: a process that is stopped (SIGSTOP) may hold it.
 constexpr long kLockMs = 200;
 
 /// Held while a process counts reservations and adds its own. Invalid if it cannot be had, or not

@@ -42,7 +42,7 @@ Status Kernels::load_table() {
     void* table = nullptr;
     AMEM_TRY(driver_status(
         driver_,
-        driver_.cuMemHostAlloc(&table, kMostPagesAtOnce * sizeof *table_, kHostAllocForKernels),
+        driver_.cuMemHostAlloc(&table, kMaxPagesAtOnce * sizeof *table_, kHostAllocForKernels),
         "cuMemHostAlloc()"));
     table_ = static_cast<DeviceAddress*>(table);
   }
@@ -58,8 +58,8 @@ Status Kernels::find_zero_pages(const std::vector<DeviceAddress>& pages, DriverS
   AMEM_TRY(exiting_.check());
   Status able = load_table();
   if (able.ok()) able = load();
-  for (size_t first = 0; able.ok() && first < pages.size(); first += kMostPagesAtOnce) {
-    const size_t count = std::min(kMostPagesAtOnce, pages.size() - first);
+  for (size_t first = 0; able.ok() && first < pages.size(); first += kMaxPagesAtOnce) {
+    const size_t count = std::min(kMaxPagesAtOnce, pages.size() - first);
     std::copy_n(&pages[first], count, table_);
     AMEM_TRY(exiting_.check());
     able = launch(count, stream);
@@ -69,10 +69,10 @@ Status Kernels::find_zero_pages(const std::vector<DeviceAddress>& pages, DriverS
   }
   if (!able.ok()) {
     is_zero->clear();
-    if (!said_)
+    if (!reported_)
       AMEM_LOG(info, device_, "zero pages are copied too, because the search for them failed (%s)",
                able.error().message.c_str());
-    said_ = true;
+    reported_ = true;
   } else if (seeded_fault("take_all_for_zero")) {
     is_zero->assign(pages.size(), true);
   }

@@ -19,7 +19,7 @@ inline constexpr size_t kKernelAlignment = 16;
 class Kernels {
  public:
   /// Maximum number of pages in one launch: their table, 8 bytes for each page, takes 512 KiB.
-  static constexpr size_t kMostPagesAtOnce = size_t{64} << 10;
+  static constexpr size_t kMaxPagesAtOnce = size_t{64} << 10;
 
   Kernels(const Driver& driver, int device, const ExitFlag& exiting)
       : driver_(driver), device_(device), exiting_(exiting) {}
@@ -49,7 +49,7 @@ class Kernels {
   DriverKernel zero_pages_ = nullptr;
   DeviceAddress* table_ = nullptr;  ///< pages and results, in pinned host memory
   DeviceAddress table_on_device_ = 0;
-  bool said_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace amem

@@ -36,7 +36,7 @@ std::vector<Piece> without_zero_pages(DeviceAddress backing, const std::vector<P
       const size_t gap_bytes = left.size() == piece_begins
                                    ? SIZE_MAX
                                    : at - left.back().offset_bytes - left.back().size_bytes;
-      if (!zero && gap_bytes < kFewestZeroPages * kPageBytes)
+      if (!zero && gap_bytes < kMinZeroPages * kPageBytes)
         left.back().size_bytes += gap_bytes + bytes;
       else if (!zero)
         left.push_back({at, bytes});

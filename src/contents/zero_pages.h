@@ -15,10 +15,10 @@ void add_pages(DeviceAddress backing, const std::vector<Piece>& pieces,
 
 /// Shorter runs of zero pages between other pages are copied: copying 512 KiB takes 10 us at 55
 /// GB/s, another copy takes 2 us (2168 copies take 4 to 5 ms; H200, driver 580).
-inline constexpr size_t kFewestZeroPages = 8;
+inline constexpr size_t kMinZeroPages = 8;
 
 /// The pieces without their zero pages, in order. Zero pages at the ends of a piece are removed,
-/// and runs of kFewestZeroPages or more inside. Bytes after the last whole page of a piece are
+/// and runs of kMinZeroPages or more inside. Bytes after the last whole page of a piece are
 /// kept. `is_zero` points at the result for the first page that add_pages() returned for these
 /// pieces, and is advanced past the result for the last. Pure.
 std::vector<Piece> without_zero_pages(DeviceAddress backing, const std::vector<Piece>& pieces,

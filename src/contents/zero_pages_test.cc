@@ -50,8 +50,8 @@ TEST(WithoutZeroPages, EndsOfAPieceGoHoweverShort) {
 }
 
 TEST(WithoutZeroPages, ShortRunInsideIsCopiedAndALongOneIsNot) {
-  const std::string run(kFewestZeroPages, 'z');
-  const size_t pages = 2 + kFewestZeroPages;
+  const std::string run(kMinZeroPages, 'z');
+  const size_t pages = 2 + kMinZeroPages;
 
   EXPECT_EQ(cut({{0, (pages - 1) * kPage}}, "." + run.substr(1) + "."),
             (std::vector<Piece>{{0, (pages - 1) * kPage}}));
@@ -86,7 +86,7 @@ struct {
 
 /// The host's memory as the GPU sees it.
 constexpr DeviceAddress kHostOnDevice = 0x1'0000'0000;
-std::array<DeviceAddress, Kernels::kMostPagesAtOnce> g_table;
+std::array<DeviceAddress, Kernels::kMaxPagesAtOnce> g_table;
 char g_module, g_kernel, g_other_kernel, g_small_piece;
 
 DriverResult answer(const char* function) {
@@ -179,7 +179,7 @@ TEST_F(ZeroPagesTest, AreFoundInOneLaunch) {
 }
 
 TEST_F(ZeroPagesTest, MoreThanTheTableHoldsTakeSeveralLaunches) {
-  constexpr size_t kMost = Kernels::kMostPagesAtOnce;
+  constexpr size_t kMost = Kernels::kMaxPagesAtOnce;
   pages_.resize(2 * kMost + 3, kPage);
   pages_[kMost + 1] = pages_.back() = 3 * kPage;
 

@@ -2,84 +2,33 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "driver/device_threads.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <deque>
 #include <optional>
 
 #include "base/log.h"
-#include "base/thread.h"
 #include "driver/device_work.h"
 
 namespace amem {
 
-struct DeviceThreads::Task {
-  Job job;
-  std::shared_ptr<Answer> answer;
-};
-
-struct DeviceThreads::Lane {
-  Lane(const Driver& of_process, const ExitFlag& of_exit, int number)
-      : driver(of_process), exiting(of_exit), device(number) {}
-
-  const Driver& driver;
-  const ExitFlag& exiting;
-  const int device;
-  Mutex mutex;
-  Condition changed;
-  std::deque<Task> tasks AMEM_GUARDED_BY(mutex);
-  bool stop AMEM_GUARDED_BY(mutex) = false;
-  pthread_t thread{};  // allow: set before another thread knows the lane
-};
-
-void* DeviceThreads::serve(void* argument) {
-  Lane& lane = *static_cast<Lane*>(argument);
-  for (;;) {
-    Task task;
-    {
-      MutexLock lock(lane.mutex);
-      while (!lane.stop && lane.tasks.empty())
-        lane.changed.wait_until(
-            lane.mutex, Deadline::after_ms(3600 * 1000),
-            [&]() AMEM_REQUIRES(lane.mutex) { return lane.stop || !lane.tasks.empty(); });
-      if (lane.stop) return nullptr;
-      task = std::move(lane.tasks.front());
-      lane.tasks.pop_front();
-    }
-    Status result = lane.exiting.check();
-    if (result.ok()) result = in_device_context(lane.driver, lane.device, task.job);
-    task.job = nullptr;
-    task.answer->give(std::move(result));
-  }
-}
-
-DeviceThreads::Lane* DeviceThreads::lane_of(int device) {
-  std::unique_ptr<Lane>& lane = lanes_[device];
-  if (lane != nullptr) return lane.get();
-  auto fresh = std::make_unique<Lane>(driver_, exiting_, device);
-  const Result<pthread_t> thread = start_thread("amem-device", serve, fresh.get());
-  if (!thread.ok()) return nullptr;
-  fresh->thread = thread.value();
-  lane = std::move(fresh);
-  return lane.get();
-}
-
 std::shared_ptr<DeviceThreads::Answer> DeviceThreads::post(int device, Job job) {
-  MutexLock lock(mutex_);
-  Lane* const lane = lane_of(device);
-  if (lane == nullptr) return nullptr;
   auto answer = std::make_shared<Answer>();
-  MutexLock lane_lock(lane->mutex);
-  lane->tasks.push_back({std::move(job), answer});
-  lane->changed.notify_all();
+  auto run = [this, device, job = std::move(job), answer]() mutable {
+    Status result = exiting_.check();
+    if (result.ok()) result = in_device_context(driver_, device, job);
+    job = nullptr;
+    answer->give(std::move(result));
+  };
+  MutexLock lock(mutex_);
+  Workers<int>& thread = thread_of(device);
+  if (!thread.start().ok()) return nullptr;
+  thread.post(device, std::move(run));
   return answer;
 }
 
 void DeviceThreads::prepare(const std::vector<int>& devices) {
   MutexLock lock(mutex_);
-  for (int device : devices) (void)lane_of(device);
+  for (int device : devices) (void)thread_of(device).start();
 }
 
 Status DeviceThreads::run(std::map<int, Job> jobs, const char* what, Deadline deadline) {
@@ -160,24 +109,6 @@ Status DeviceThreads::zero(int device, DeviceAddress address, size_t size_bytes,
     return enqueued.ok() ? std::move(ended) : std::move(enqueued);
   };
   return run({{device, job}}, kWhat, deadline);
-}
-
-DeviceThreads::DeviceThreads(const Driver& driver, const ExitFlag& exiting)
-    : driver_(driver), exiting_(exiting) {}
-
-DeviceThreads::~DeviceThreads() {
-  std::vector<pthread_t> threads;
-  {
-    MutexLock lock(mutex_);
-    for (auto& [device, lane] : lanes_) {
-      if (lane == nullptr) continue;
-      MutexLock lane_lock(lane->mutex);
-      lane->stop = true;
-      lane->changed.notify_all();
-      threads.push_back(lane->thread);
-    }
-  }
-  for (pthread_t thread : threads) pthread_join(thread, nullptr);
 }
 
 }  // namespace amem

@@ -13,6 +13,7 @@
 #include "base/exit_flag.h"
 #include "base/mutex.h"
 #include "base/waiter.h"
+#include "base/workers.h"
 #include "driver/driver.h"
 
 namespace amem {
@@ -29,9 +30,13 @@ class DeviceThreads {
   using Job = std::function<Status()>;
 
   /// Once `exiting` is raised, no further job starts; each fails with an error.
-  DeviceThreads(const Driver& driver, const ExitFlag& exiting);
+  DeviceThreads(const Driver& driver, const ExitFlag& exiting)
+      : driver_(driver), exiting_(exiting) {}
   /// Waits for the running jobs.
-  ~DeviceThreads();
+  ~DeviceThreads() {
+    MutexLock lock(mutex_);
+    for (auto& [device, thread] : threads_) thread.stop();
+  }
   DeviceThreads(const DeviceThreads&) = delete;
 
   /// Starts the threads of these devices early.
@@ -58,16 +63,15 @@ class DeviceThreads {
   Status zero(int device, DeviceAddress address, size_t size_bytes, Deadline deadline);
 
  private:
-  struct Task;
-  struct Lane;
-  Lane* lane_of(int device) AMEM_REQUIRES(mutex_);
+  Workers<int>& thread_of(int device) AMEM_REQUIRES(mutex_) {
+    return threads_.try_emplace(device, "amem-device").first->second;
+  }
   std::shared_ptr<Answer> post(int device, Job job);
-  static void* serve(void* lane);
 
   const Driver& driver_;
   const ExitFlag& exiting_;
   Mutex mutex_;
-  std::map<int, std::unique_ptr<Lane>> lanes_ AMEM_GUARDED_BY(mutex_);
+  std::map<int, Workers<int>> threads_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

@@ -100,8 +100,8 @@ Status visit_device_context(const Driver& driver, int device, const std::functio
 namespace {
 
 /// How a device is waited for. Known after the first wait of the process.
-enum class Way { unknown, freeing, synchronizing };
-constinit std::atomic<Way> g_way{Way::unknown};
+enum class WaitMethod { unknown, free_pinned, synchronize };
+constinit std::atomic<WaitMethod> g_method{WaitMethod::unknown};
 
 /// Work of 2 ms in a stream of its own, by which wait_for_device() sees whether a call has waited.
 class TestWork {
@@ -122,11 +122,11 @@ class TestWork {
   TestWork(const TestWork&) = delete;
 
   /// What the call that was made in the meantime has shown.
-  Way seen() const {
-    if (!is_queued_) return Way::unknown;
+  WaitMethod seen() const {
+    if (!is_queued_) return WaitMethod::unknown;
     const DriverResult result = driver_.cuStreamQuery(stream_);
-    if (result == driver_result::kNotReady) return Way::synchronizing;
-    return result == driver_result::kSuccess ? Way::freeing : Way::unknown;
+    if (result == driver_result::kNotReady) return WaitMethod::synchronize;
+    return result == driver_result::kSuccess ? WaitMethod::free_pinned : WaitMethod::unknown;
   }
 
  private:
@@ -162,21 +162,21 @@ Status wait_for_primary(const Driver& driver, const ExitFlag& exiting, int devic
   // The driver allocates pinned memory from blocks. To create or free a block it takes a lock that
   // kernel launches need. One allocation is therefore kept, so that its block is kept too. The
   // other is allocated and freed at each call; if freeing it failed, the next call frees it.
-  static constinit thread_local void* t_stays = nullptr;
-  static constinit thread_local void* t_goes = nullptr;
-  const Way way = g_way;
-  if (way == Way::synchronizing) return synchronize(driver, device);
-  for (void** const piece : {&t_stays, &t_goes})
+  static constinit thread_local void* t_kept = nullptr;
+  static constinit thread_local void* t_freed = nullptr;
+  const WaitMethod method = g_method;
+  if (method == WaitMethod::synchronize) return synchronize(driver, device);
+  for (void** const piece : {&t_kept, &t_freed})
     AMEM_TRY(allocate_pinned(driver, exiting, device, piece));
-  if (way == Way::freeing) return free_pinned(driver, exiting, device, &t_goes);
+  if (method == WaitMethod::free_pinned) return free_pinned(driver, exiting, device, &t_freed);
   // After the allocations, which may take longer than the work.
   const TestWork test(driver, exiting);
-  const bool tests = test.seen() == Way::synchronizing;
-  AMEM_TRY(free_pinned(driver, exiting, device, &t_goes));
+  const bool tests = test.seen() == WaitMethod::synchronize;
+  AMEM_TRY(free_pinned(driver, exiting, device, &t_freed));
   AMEM_TRY(exiting.check());
-  const Way seen = tests ? test.seen() : Way::unknown;
-  g_way = seen;
-  if (seen != Way::synchronizing) return ok_status();
+  const WaitMethod seen = tests ? test.seen() : WaitMethod::unknown;
+  g_method = seen;
+  if (seen != WaitMethod::synchronize) return ok_status();
   AMEM_LOG(warn, device,
            "this driver does not wait when pinned memory is freed; amem waits with "
            "cuCtxSynchronize(), which invalidates captures of CUDA graphs");
@@ -198,10 +198,11 @@ Status wait_for_created(const Driver& driver, const ExitFlag& exiting, int devic
   AMEM_TRY(driver_status(driver, found, "cuCtxGetApiVersion() on device %d", device));
   AMEM_TRY(driver_status(driver, driver.cuCtxSetCurrent(context),
                          "cuCtxSetCurrent(a context of cuCtxCreate() on device %d)", device));
-  void* goes = nullptr;
-  Status status = g_way == Way::synchronizing ? synchronize(driver, device)
-                                              : allocate_pinned(driver, exiting, device, &goes);
-  if (goes != nullptr) status = free_pinned(driver, exiting, device, &goes);
+  void* piece = nullptr;
+  Status status = g_method == WaitMethod::synchronize
+                      ? synchronize(driver, device)
+                      : allocate_pinned(driver, exiting, device, &piece);
+  if (piece != nullptr) status = free_pinned(driver, exiting, device, &piece);
   if (!status.ok() && status.error().code == driver_result::kContextIsDestroyed) {
     forget_work_context(context);
     return ok_status();

@@ -14,8 +14,8 @@ struct Noted {
   std::atomic<DriverContext> context{nullptr};
   std::atomic<int> device{-1};
 };
-constexpr size_t kMost = 64;
-constinit Noted g_noted[kMost];
+constexpr size_t kMax = 64;
+constinit Noted g_noted[kMax];
 constinit std::atomic<bool> g_too_many{false};
 constinit Mutex g_adding;  // one writer at a time
 
@@ -48,7 +48,7 @@ Result<std::vector<DriverContext>> work_contexts_of(int device) {
   if (g_too_many)
     return make_error(ErrorKind::misuse, 0,
                       "work was launched in more than %zu contexts, which amem cannot wait for",
-                      kMost);
+                      kMax);
   std::vector<DriverContext> found;
   for (const Noted& noted : g_noted)
     if (DriverContext const context = noted.context.load(std::memory_order_acquire);

@@ -9,7 +9,7 @@ namespace amem {
 namespace {
 
 // The driver raises this value to its minimum.
-constexpr size_t kLeastStackBytes = 1;
+constexpr size_t kMinStackBytes = 1;
 
 Result<size_t> stack_limit(const Driver& driver, int device) {
   size_t bytes = 0;
@@ -45,7 +45,7 @@ DeviceThreads::Job ContextMemory::trim_job(int device, std::shared_ptr<Trimmed> 
   return [&driver = driver_, device, trimmed = std::move(trimmed)]() -> Status {
     trimmed->limit_bytes = AMEM_TRY(stack_limit(driver, device));
     const size_t free_before = free_bytes(driver);
-    AMEM_TRY(set_stack_limit(driver, device, kLeastStackBytes));
+    AMEM_TRY(set_stack_limit(driver, device, kMinStackBytes));
     const size_t free_after = free_bytes(driver);
     trimmed->returned_bytes = std::max(free_after, free_before) - free_before;
     return ok_status();

@@ -3,6 +3,7 @@
 #include "engine/executor.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/descriptor_limit.h"
 #include "base/nvtx_range.h"
@@ -14,22 +15,27 @@ namespace amem {
 
 using enum BackingState;
 
-/// A running transfer of one backing, from its start until no copy uses the memory, even after the
-/// caller's deadline.
-class Executor::UnderWay {
- public:
-  UnderWay(Executor& executor, BackingId backing) : executor_(executor), backing_(backing) {}
-  ~UnderWay() { executor_.end_transfer(backing_); }
-  UnderWay(const UnderWay&) = delete;
+namespace {
 
- private:
-  Executor& executor_;
-  const BackingId backing_;
-};
+/// The share of the bytes of a backing that is saved.
+double share_of(const std::vector<Piece>& saved, size_t size_bytes) {
+  return static_cast<double>(total_bytes(saved)) / static_cast<double>(size_bytes);
+}
+
+/// Those of the backings that exist.
+std::vector<Backing*> existing(Registry& registry, const std::vector<BackingId>& ids)
+    AMEM_REQUIRES(registry.mutex) {
+  std::vector<Backing*> found;
+  for (const BackingId id : ids)
+    if (Backing* const backing = registry.find_backing(id)) found.push_back(backing);
+  return found;
+}
+
+}  // namespace
 
 std::shared_ptr<const void> Executor::keep_mapped(Backing& backing) {
   ++backing.copying;
-  return std::make_shared<const UnderWay>(*this, backing.id);
+  return {this, [id = backing.id](Executor* executor) { executor->end_transfer(id); }};
 }
 
 void Executor::end_transfer(BackingId id) {
@@ -41,10 +47,8 @@ void Executor::end_transfer(BackingId id) {
   registry_.notify_copied();
 }
 
-Status Executor::add_contents(BackingId id, TransfersByDevice* found) {
-  Backing* backing = registry_.find_backing(id);
-  if (backing == nullptr || (backing->state != resident && backing->state != saving))
-    return ok_status();
+Status Executor::add_contents(Backing* backing, Transfers* found) {
+  if (backing->state != resident && backing->state != saving) return ok_status();
   Transfer transfer;
   transfer.pieces =
       pieces_to_save(*backing, registry_.allocations(), *context_.clients.of(backing->tag));
@@ -57,25 +61,23 @@ Status Executor::add_contents(BackingId id, TransfersByDevice* found) {
     backing->placements.front().is_for_copies = true;
   }
   const Placement* const placement = backing->placement_for_copies();
-  transfer.backing = id;
+  transfer.backing = backing->id;
+  transfer.device = backing->device();
   transfer.address = placement->address;
   transfer.size_bytes = backing->size_bytes;
   transfer.needs_file = is_on_disk(*backing, registry_.allocations());
   transfer.kernel_can_go = placement->is_readable_by(backing->device());
   transfer.under_way = keep_mapped(*backing);
-  need_copier(backing->device());
-  (*found)[backing->device()].push_back(std::move(transfer));
+  need_copier(transfer.device);
+  found->push_back(std::move(transfer));
   return ok_status();
 }
 
 std::vector<BackingId> Executor::by_saved_share(const Plan& plan, bool most_first) {
   std::vector<std::pair<double, BackingId>> shares;
   MutexLock lock(registry_.mutex);
-  for (const BackingId id : plan.own)
-    if (const Backing* const backing = registry_.find_backing(id))
-      shares.emplace_back(static_cast<double>(total_bytes(backing->saved_pieces)) /
-                              static_cast<double>(backing->size_bytes),
-                          id);
+  for (const Backing* const backing : existing(registry_, plan.own))
+    shares.emplace_back(share_of(backing->saved_pieces, backing->size_bytes), backing->id);
   std::stable_sort(shares.begin(), shares.end(), [&](const auto& left, const auto& right) {
     return most_first ? left.first > right.first : left.first < right.first;
   });
@@ -85,18 +87,18 @@ std::vector<BackingId> Executor::by_saved_share(const Plan& plan, bool most_firs
 }
 
 // A kernel finds the pages that are zero.
-Result<Executor::SharedTransfers> Executor::find_contents(const Plan& plan,
-                                                          const std::function<void()>& meanwhile,
-                                                          Deadline deadline) {
-  const auto found = std::make_shared<TransfersByDevice>();
+Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
+    const Plan& plan, const std::function<void()>& meanwhile, Deadline deadline) {
+  const auto found = std::make_shared<Transfers>();
   {
     MutexLock lock(registry_.mutex);
-    for (const BackingId id : plan.own) AMEM_TRY(add_contents(id, found.get()));
+    for (Backing* const backing : existing(registry_, plan.own))
+      AMEM_TRY(add_contents(backing, found.get()));
   }
   std::map<int, DeviceThreads::Job> jobs;
-  for (const auto& [device, transfers] : *found)
-    jobs[device] = [found, device = device, &copier = copiers_.at(device)] {
-      return copier.leave_out_zero_pages(found->at(device));
+  for (const Transfer& transfer : *found)
+    jobs[transfer.device] = [found, &copier = copiers_.at(transfer.device)] {
+      return copier.leave_out_zero_pages(*found);
     };
   const DeviceThreads::Started started = devices_.start(std::move(jobs));
   meanwhile();
@@ -104,25 +106,17 @@ Result<Executor::SharedTransfers> Executor::find_contents(const Plan& plan,
   return found;
 }
 
-/// The memory of the pool that these transfers need in addition.
-size_t Executor::host_bytes(int device, const Transfers& transfers) {
-  size_t bytes = 0;
-  bool needs_staging = false;
-  for (const Transfer& transfer : transfers)
-    if (transfer.needs_file)
-      needs_staging = true;
-    else
-      bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
-  if (needs_staging && staging_[device].expired())
-    bytes += HostPool::block_bytes(Copier::kStagingBytes);
-  return bytes;
-}
-
-Status Executor::reserve(const TransfersByDevice& transfers, Deadline deadline) {
+/// Pins what these transfers need in addition.
+Status Executor::reserve(const Transfers& transfers, Deadline deadline) {
   size_t size_bytes = 0;
-  for (const auto& [device, of_device] : transfers) size_bytes += host_bytes(device, of_device);
+  std::set<int> staged;  // devices
+  for (const Transfer& transfer : transfers)
+    if (!transfer.needs_file)
+      size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
+    else if (staging_[transfer.device].expired() && staged.insert(transfer.device).second)
+      size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
   if (size_bytes <= pool_.free_bytes()) return ok_status();
-  const int device = transfers.begin()->first;
+  const int device = transfers.front().device;
   return devices_.run(
       {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
       "pinning host memory", deadline);
@@ -131,35 +125,32 @@ Status Executor::reserve(const TransfersByDevice& transfers, Deadline deadline) 
 /// Contents of the last pause that were retained after its resume.
 void Executor::forget_backups(const Plan& plan) {
   MutexLock lock(registry_.mutex);
-  for (const BackingId id : plan.own)
-    if (Backing* const backing = registry_.find_backing(id);
-        backing != nullptr && backing->state == resident)
-      backing->forget_saved();
+  for (Backing* const backing : existing(registry_, plan.own))
+    if (backing->state == resident) backing->forget_saved();
 }
 
 Status Executor::make_room(const Plan& plan, Deadline deadline) {
   forget_backups(plan);
   if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes()) return ok_status();
-  const SharedTransfers found = AMEM_TRY(find_contents(
+  const auto found = AMEM_TRY(find_contents(
       plan, [] {}, deadline));
   return reserve(*found, deadline);
 }
 
 /// One file for all contents of a pause that go to the disk; of files with names, one for each
 /// backing.
-Status Executor::make_file(TransfersByDevice& transfers, Deadline deadline) {
+Status Executor::make_file(Transfers& transfers, Deadline deadline) {
   const std::string directory = directory_.path();
   std::vector<size_t> sizes;  // of the files
   std::vector<std::pair<Transfer*, size_t>> in_file;
-  for (auto& [device, of_device] : transfers)
-    for (Transfer& transfer : of_device) {
-      if (!transfer.needs_file || total_bytes(transfer.pieces) == 0) continue;
-      if (sizes.empty() || BackupFile::has_name(directory)) sizes.push_back(0);
-      transfer.in_file.offset_bytes = sizes.back();
-      sizes.back() += (total_bytes(transfer.pieces) + Copier::kFileAlignment - 1) /
-                      Copier::kFileAlignment * Copier::kFileAlignment;
-      in_file.emplace_back(&transfer, sizes.size() - 1);
-    }
+  for (Transfer& transfer : transfers) {
+    if (!transfer.needs_file || total_bytes(transfer.pieces) == 0) continue;
+    if (sizes.empty() || BackupFile::has_name(directory)) sizes.push_back(0);
+    transfer.in_file.offset_bytes = sizes.back();
+    sizes.back() += (total_bytes(transfer.pieces) + Copier::kFileAlignment - 1) /
+                    Copier::kFileAlignment * Copier::kFileAlignment;
+    in_file.emplace_back(&transfer, sizes.size() - 1);
+  }
   if (in_file.empty()) return ok_status();
   AMEM_TRY(reserve_descriptors(sizes.size()));
   const auto files = std::make_shared<std::vector<std::shared_ptr<BackupFile>>>();
@@ -168,37 +159,36 @@ Status Executor::make_file(TransfersByDevice& transfers, Deadline deadline) {
       files->push_back(AMEM_TRY(BackupFile::make(directory, size_bytes)));
     return ok_status();
   };
-  AMEM_TRY(devices_.run({{transfers.begin()->first, make}},
+  AMEM_TRY(devices_.run({{transfers.front().device, make}},
                         ("the reservation of a backup file in " + directory).c_str(), deadline));
   for (const auto& [transfer, number] : in_file) transfer->in_file.file = (*files)[number];
   return ok_status();
 }
 
 /// The host memory of a transfer; of all transfers of the device to files, the same.
-Result<HostBlock> Executor::take_block(int device, const Transfer& transfer) {
-  HostBlock block = transfer.needs_file ? staging_[device].lock() : nullptr;
+Result<HostBlock> Executor::take_block(const Transfer& transfer) {
+  HostBlock block = transfer.needs_file ? staging_[transfer.device].lock() : nullptr;
   if (block != nullptr) return block;
   const size_t bytes = transfer.needs_file ? Copier::kStagingBytes : total_bytes(transfer.pieces);
   block = pool_.take(bytes);
   if (block == nullptr)
     return make_error(ErrorKind::os, 0, "there is no host memory for %zu bytes of contents", bytes);
   last_kept_bytes_ += HostPool::block_bytes(bytes);
-  if (transfer.needs_file) staging_[device] = block;
+  if (transfer.needs_file) staging_[transfer.device] = block;
   return block;
 }
 
 // Every remaining transfer has a host block before any copy starts.
-Status Executor::take_blocks(TransfersByDevice* transfers, Deadline deadline,
-                             size_t* copied_bytes) {
+Status Executor::take_blocks(Transfers* transfers, Deadline deadline, size_t* copied_bytes) {
   last_kept_bytes_ = 0;
   AMEM_TRY(make_file(*transfers, deadline));
-  for (auto& [device, of_device] : *transfers) {
+  {
     MutexLock lock(registry_.mutex);
-    for (Transfer& transfer : of_device) {
+    for (Transfer& transfer : *transfers) {
       Backing* backing = registry_.find_backing(transfer.backing);
       const size_t bytes = total_bytes(transfer.pieces);
       if (backing == nullptr || backing->state != saving || bytes == 0) continue;
-      transfer.on_host = AMEM_TRY(take_block(device, transfer));
+      transfer.on_host = AMEM_TRY(take_block(transfer));
       backing->saved = transfer.on_host;
       backing->saved_pieces = transfer.pieces;
       backing->saved_file = transfer.in_file;
@@ -206,8 +196,7 @@ Status Executor::take_blocks(TransfersByDevice* transfers, Deadline deadline,
     }
   }
   // Outside the lock, because the end of a transfer takes it.
-  for (auto& [device, of_device] : *transfers)
-    std::erase_if(of_device, [](const Transfer& transfer) { return transfer.on_host == nullptr; });
+  std::erase_if(*transfers, [](const Transfer& transfer) { return transfer.on_host == nullptr; });
   return ok_status();
 }
 
@@ -215,9 +204,8 @@ Status Executor::take_blocks(TransfersByDevice* transfers, Deadline deadline,
 
 Status Executor::begin_move_out(const Plan& plan) {
   MutexLock lock(registry_.mutex);
-  for (const BackingId id : plan.own) {
-    Backing* backing = registry_.find_backing(id);
-    if (backing == nullptr || backing->state != resident) continue;
+  for (Backing* const backing : existing(registry_, plan.own)) {
+    if (backing->state != resident) continue;
     AMEM_TRY(change_state(*backing, saving));
     backing->forget_saved();
   }
@@ -226,9 +214,8 @@ Status Executor::begin_move_out(const Plan& plan) {
 
 void Executor::cancel_move_out(const Plan& plan) {
   MutexLock lock(registry_.mutex);
-  for (const BackingId id : plan.own) {
-    Backing* backing = registry_.find_backing(id);
-    if (backing == nullptr || backing->state != saving) continue;
+  for (Backing* const backing : existing(registry_, plan.own)) {
+    if (backing->state != saving) continue;
     backing->state = resident;
     backing->forget_saved();
   }
@@ -282,7 +269,7 @@ Status Executor::release_each(const std::vector<BackingId>& order, CopyPipeline&
 Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report) {
   AMEM_TRY(begin_move_out(plan));
   Status dropped_all = ok_status();
-  const SharedTransfers found = AMEM_TRY(find_contents(
+  const auto found = AMEM_TRY(find_contents(
       plan,
       [&] {
         const Stopwatch watch(&report->memory_ms);
@@ -290,23 +277,18 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
       },
       deadline));
   AMEM_TRY(std::move(dropped_all));
-  TransfersByDevice transfers = std::move(*found);
+  Transfers transfers = std::move(*found);
   AMEM_TRY(reserve(transfers, deadline));
   AMEM_TRY(take_blocks(&transfers, deadline, &report->copied_bytes));
   step_point("pause_room_taken");
-  std::map<BackingId, std::pair<int, Transfer>> of_backings;
-  for (auto& [device, of_device] : transfers)
-    for (Transfer& transfer : of_device) {
-      const BackingId id = transfer.backing;
-      of_backings[id] = {device, std::move(transfer)};
-    }
-  const std::vector<BackingId> order = by_saved_share(plan, false);
+  // In the order of by_saved_share().
+  std::stable_sort(transfers.begin(), transfers.end(), [](const auto& left, const auto& right) {
+    return share_of(left.pieces, left.size_bytes) < share_of(right.pieces, right.size_bytes);
+  });
   CopyPipeline copies(devices_, copiers_, CopyDirection::to_host);
-  for (const BackingId id : order)
-    if (const auto place = of_backings.find(id); place != of_backings.end())
-      copies.add(place->second.first, std::move(place->second.second));
+  for (Transfer& transfer : transfers) copies.add(std::move(transfer));
   copies.finish();
-  return release_each(order, copies, deadline, report);
+  return release_each(by_saved_share(plan, false), copies, deadline, report);
 }
 
 Status Executor::move_out(const Plan& plan, Deadline deadline, MoveReport* report) {
@@ -334,7 +316,6 @@ Status Executor::create(BackingId id, std::vector<BackingId>* begun) {
 
 void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
   Transfer transfer;
-  int device = -1;
   {
     MutexLock lock(registry_.mutex);
     Backing* backing = registry_.find_backing(id);
@@ -343,6 +324,7 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
     if (placement == nullptr) return;
     if (is_discarded(*backing, registry_.allocations())) return;
     transfer.backing = id;
+    transfer.device = backing->device();
     transfer.address = placement->address;
     transfer.size_bytes = backing->size_bytes;
     if (backing->saved != nullptr && !seeded_fault("skip_restore")) {
@@ -353,11 +335,10 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
     seeded_damage(*backing, registry_.allocations(), transfer);
     transfer.filled = backing->filled;
     transfer.under_way = keep_mapped(*backing);
-    device = backing->device();
   }
   report->copied_bytes += total_bytes(transfer.pieces) - *transfer.filled;
-  need_copier(device);
-  copies.add(device, std::move(transfer));
+  need_copier(transfer.device);
+  copies.add(std::move(transfer));
 }
 
 Status Executor::create_each(const Plan& plan, CopyPipeline& copies, std::vector<BackingId>* begun,
@@ -374,18 +355,15 @@ Status Executor::create_each(const Plan& plan, CopyPipeline& copies, std::vector
 // The contents are also on the host until all are restored.
 void Executor::give_back(const std::vector<BackingId>& begun) {
   MutexLock lock(registry_.mutex);
-  for (const BackingId id : begun) {
-    Backing* backing = registry_.find_backing(id);
-    if (backing == nullptr || backing->state != restoring || exiting_) continue;
-    if (unmap_backing(driver_, *backing).ok()) backing->state = released;
-  }
+  for (Backing* const backing : existing(registry_, begun))
+    if (backing->state == restoring && !exiting_ && unmap_backing(driver_, *backing).ok())
+      backing->state = released;
 }
 
 void Executor::end_move_in(const Plan& plan) {
   MutexLock lock(registry_.mutex);
-  for (const BackingId id : plan.own) {
-    Backing* backing = registry_.find_backing(id);
-    if (backing == nullptr || backing->state != restoring) continue;
+  for (Backing* const backing : existing(registry_, plan.own)) {
+    if (backing->state != restoring) continue;
     backing->state = resident;
     backing->filled = nullptr;
     if (!retain_backups_)
@@ -398,9 +376,8 @@ void Executor::end_move_in(const Plan& plan) {
 size_t Executor::filled_bytes(const Plan& plan, size_t* all_bytes, std::string* source) {
   size_t sum = *all_bytes = 0;
   MutexLock lock(registry_.mutex);
-  for (const BackingId id : plan.own) {
-    const Backing* const backing = registry_.find_backing(id);
-    const size_t saved = backing == nullptr ? 0 : total_bytes(backing->saved_pieces);
+  for (const Backing* const backing : existing(registry_, plan.own)) {
+    const size_t saved = total_bytes(backing->saved_pieces);
     if (saved == 0) continue;
     *all_bytes += saved;
     if (backing->is_here() && backing->filled != nullptr)

@@ -68,27 +68,26 @@ class Executor {
                  MoveReport* report);
 
  private:
-  class UnderWay;
   using Transfers = std::vector<Transfer>;
-  using TransfersByDevice = std::map<int, Transfers>;
-  using SharedTransfers =
-      std::shared_ptr<TransfersByDevice>;  ///< a job may outlive its caller's deadline
 
+  /// For a running transfer: the backing stays mapped while the result exists, even after the
+  /// caller's deadline.
   std::shared_ptr<const void> keep_mapped(Backing& backing) AMEM_REQUIRES(registry_.mutex);
   void end_transfer(BackingId backing);
 
   Status begin_move_out(const Plan& plan);
   Status copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report);
   void cancel_move_out(const Plan& plan);
-  Result<SharedTransfers> find_contents(const Plan& plan, const std::function<void()>& meanwhile,
-                                        Deadline deadline);
-  Status add_contents(BackingId id, TransfersByDevice* found) AMEM_REQUIRES(registry_.mutex);
+  /// Shared, because a job may outlive its caller's deadline.
+  Result<std::shared_ptr<Transfers>> find_contents(const Plan& plan,
+                                                   const std::function<void()>& meanwhile,
+                                                   Deadline deadline);
+  Status add_contents(Backing* backing, Transfers* found) AMEM_REQUIRES(registry_.mutex);
   void forget_backups(const Plan& plan);
-  Status reserve(const TransfersByDevice& transfers, Deadline deadline);
-  size_t host_bytes(int device, const Transfers& transfers);
-  Status make_file(TransfersByDevice& transfers, Deadline deadline);
-  Result<HostBlock> take_block(int device, const Transfer& transfer);
-  Status take_blocks(TransfersByDevice* transfers, Deadline deadline, size_t* copied_bytes);
+  Status reserve(const Transfers& transfers, Deadline deadline);
+  Status make_file(Transfers& transfers, Deadline deadline);
+  Result<HostBlock> take_block(const Transfer& transfer);
+  Status take_blocks(Transfers* transfers, Deadline deadline, size_t* copied_bytes);
   /// The plan's own backings in the order of the share of their bytes that is saved.
   std::vector<BackingId> by_saved_share(const Plan& plan, bool most_first);
   Status drop(const Plan& plan);

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
-#include "engine/out_of_memory.h"
+#include "engine/resume_error.h"
 #include "engine/statistics.h"
 #include "memory/backing_steps.h"
 
@@ -17,27 +17,6 @@ namespace amem {
 namespace {
 
 constexpr char kResumeWaits[] = "a resume waits for processes that map this one's memory again";
-
-/// While it exists, each backing is exported once for all importers.
-class SharedExports {
- public:
-  explicit SharedExports(Exports& exports) : exports_(exports) { exports_.begin_sharing(); }
-  ~SharedExports() { exports_.end_sharing(); }
-  void make_ready() { exports_.export_imported(); }
-
- private:
-  Exports& exports_;
-};
-
-/// Ends the pause or resume of the enclosing function.
-class AtEnd {
- public:
-  explicit AtEnd(TagStates& states) : states_(states) {}
-  ~AtEnd() { states_.end(); }
-
- private:
-  TagStates& states_;
-};
 
 }  // namespace
 
@@ -63,14 +42,15 @@ size_t Session::context_bytes() const {
   return sum;
 }
 
-Status Session::begin(SessionState change, const Selection& selection, Deadline deadline) {
+Result<TagStates::Running> Session::begin(SessionState change, const Selection& selection,
+                                          Deadline deadline) {
   if (const char* because = disabled_because_.load())
     return make_error(ErrorKind::misuse, 0, "%s", because);
   if (context_.exiting)
     return make_error(
         ErrorKind::misuse, 0,
         "exit() has begun, and the process releases its GPU memory; make the call before exit()");
-  Status begun = states_.begin(change, deadline);
+  Result<TagStates::Running> begun = states_.begin(change, deadline);
   if (!begun.ok())
     begun.error().message += " for more than " + std::to_string(timeout_ms(selection)) + " ms";
   return begun;
@@ -194,7 +174,7 @@ SessionState Session::take_back(const Tags& tags, long timeout_ms, Error* error)
         ": pause again to release the rest or, when there is enough free memory, resume";
     return SessionState::paused;
   }
-  const SharedExports shared(sharing_.exports());
+  const std::shared_ptr<const void> exported = sharing_.exports().export_imported();
   const Deadline restore_deadline = Deadline::after_ms(timeout_ms / 4);
   const auto replies = sharing_.exports().restore(tags, restore_deadline);
   const Status notified = replies->wait(restore_deadline);
@@ -209,8 +189,8 @@ SessionState Session::take_back(const Tags& tags, long timeout_ms, Error* error)
 // Work launched since the drain holds up the call. After this time the pause goes on, up to its
 // first copy, which the driver holds up until the call has returned.
 void Session::trim_contexts(Deadline deadline, SessionReport* report) {
-  constexpr long kMostMs = 1000;
-  const Deadline soon = Deadline::after_ms(std::min<long>(kMostMs, deadline.left_ms()));
+  constexpr long kMaxMs = 1000;
+  const Deadline soon = Deadline::after_ms(std::min<long>(kMaxMs, deadline.left_ms()));
   if (const Status trimmed = context_memory_.trim(devices(), soon); !trimmed.ok())
     AMEM_LOG(warn, -1, "a context keeps its local memory: %s", trimmed.error().message.c_str());
   report->context_bytes = context_bytes();
@@ -265,8 +245,7 @@ Status Session::pause_contexts(Deadline deadline) {
 
 Status Session::pause(const Selection& wanted) {
   const Deadline deadline = Deadline::after_ms(timeout_ms(wanted));
-  AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
-  const AtEnd end(states_);
+  const TagStates::Running running = AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
   Selection selection = wanted;
   if (selection.tags.erase(kContextTag) > 0) {
     selection.trim_context = true;
@@ -301,31 +280,27 @@ Status Session::pause(const Selection& wanted) {
 // --- Resume
 
 Status Session::restore_contexts(Deadline deadline) {
-  Status restored = context_memory_.restore(deadline);
-  if (!restored.ok() && restored.error().kind == ErrorKind::driver &&
-      restored.error().code == driver_result::kOutOfMemory)
-    return out_of_memory(context_, restored.error(), context_memory_.returned_bytes());
-  return restored;
+  const Status restored = context_memory_.restore(deadline);
+  if (restored.ok()) return restored;
+  return resume_error(context_, restored.error(), context_memory_.returned_bytes());
 }
 
 Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* report) {
   step_point("resume_begun");
   AMEM_TRY(restore_contexts(deadline));
   const Plan plan = plan_resume(context_.registry, tags);
-  SharedExports shared(sharing_.exports());
+  std::shared_ptr<const void> exported;
   Status fetched = ok_status();
   {
     const NvtxRange range("resume: create and copy");
     const auto share = [&] {  // while it is being filled
-      shared.make_ready();
+      exported = sharing_.exports().export_imported();
       fetched = sharing_.imports().fetch(plan.imports, deadline);
       step_point("resume_shared");
     };
-    Status moved = executor_.move_in(plan, share, deadline, &report->move);
-    if (!moved.ok() && moved.error().kind == ErrorKind::driver &&
-        moved.error().code == driver_result::kOutOfMemory)
-      return out_of_memory(context_, moved.error(), own_bytes(context_.registry, plan));
-    AMEM_TRY(std::move(moved));
+    const Status moved = executor_.move_in(plan, share, deadline, &report->move);
+    if (!moved.ok())
+      return resume_error(context_, moved.error(), own_bytes(context_.registry, plan));
   }
   step_point("resume_filled");
   const Phase phase("resume: peers", &report->peers_ms);
@@ -342,8 +317,7 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
 
 Status Session::resume(const Selection& selection) {
   const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
-  AMEM_TRY(begin(SessionState::resuming, selection, deadline));
-  const AtEnd end(states_);
+  const TagStates::Running running = AMEM_TRY(begin(SessionState::resuming, selection, deadline));
   Tags tags;
   for (const Tag& tag : selected(selection))
     if (states_.of(tag) == SessionState::paused) tags.insert(tag);

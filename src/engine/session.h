@@ -94,7 +94,8 @@ class Session {
     return selection.timeout_ms > 0 ? selection.timeout_ms : context_.timeout_ms;
   }
   /// TagStates::begin(), or the error of disable(); misuse, if exit() has begun.
-  Status begin(SessionState change, const Selection& selection, Deadline deadline);
+  Result<TagStates::Running> begin(SessionState change, const Selection& selection,
+                                   Deadline deadline);
   Tags selected(const Selection& selection);
   bool is_unknown_the_first_time(const Tag& tag);
 

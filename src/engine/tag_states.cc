@@ -9,7 +9,7 @@ const char* session_state_name(SessionState state) {
   return kNames[static_cast<int>(state)];
 }
 
-Status TagStates::begin(SessionState change, Deadline deadline) {
+Result<TagStates::Running> TagStates::begin(SessionState change, Deadline deadline) {
   MutexLock lock(mutex_);
   const bool free = changed_.wait_until(
       mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) { return under_way_ == SessionState::active; });
@@ -17,13 +17,11 @@ Status TagStates::begin(SessionState change, Deadline deadline) {
     return make_error(ErrorKind::timeout, 0, "another thread has been %s this process",
                       session_state_name(under_way_));
   under_way_ = change;
-  return ok_status();
-}
-
-void TagStates::end() {
-  MutexLock lock(mutex_);
-  under_way_ = SessionState::active;
-  changed_.notify_all();
+  return Running(this, [](TagStates* states) {
+    MutexLock ending(states->mutex_);
+    states->under_way_ = SessionState::active;
+    states->changed_.notify_all();
+  });
 }
 
 SessionState TagStates::of(const Tag& tag) const {

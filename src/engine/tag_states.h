@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 
 #include "base/deadline.h"
 #include "base/mutex.h"
@@ -18,9 +19,9 @@ const char* session_state_name(SessionState state);
 class TagStates {
  public:
   /// Waits until no pause or resume is running, then begins one. `change` is pausing or resuming.
-  /// Errors: timeout, which names the running change. end() ends it.
-  Status begin(SessionState change, Deadline deadline);
-  void end();
+  /// Errors: timeout, which names the running change. It ends with the result.
+  using Running = std::shared_ptr<const void>;
+  Result<Running> begin(SessionState change, Deadline deadline);
 
   /// Active if it was never set.
   SessionState of(const Tag& tag) const;

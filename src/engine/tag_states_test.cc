@@ -22,22 +22,23 @@ TEST(TagStates, TagsAreIndependentAndActiveAtFirst) {
 
 TEST(TagStates, SecondChangeWaitsForTheEndOfTheFirst) {
   TagStates states;
-  ASSERT_TRUE(states.begin(SessionState::pausing, Deadline::after_ms(0)).ok());
+  auto first = states.begin(SessionState::pausing, Deadline::after_ms(0));
+  ASSERT_TRUE(first.ok());
   std::atomic<bool> ended = false;
   std::thread second([&] {
     EXPECT_TRUE(states.begin(SessionState::resuming, Deadline::after_ms(20000)).ok());
     EXPECT_TRUE(ended);
-    states.end();
   });
   ended = true;
-  states.end();
+  first.value() = nullptr;
   second.join();
 }
 
 TEST(TagStates, ChangeThatDoesNotEndIsNamedAtTheDeadline) {
   TagStates states;
-  ASSERT_TRUE(states.begin(SessionState::resuming, Deadline::after_ms(0)).ok());
-  const Status second = states.begin(SessionState::pausing, Deadline::after_ms(20));
+  const auto first = states.begin(SessionState::resuming, Deadline::after_ms(0));
+  ASSERT_TRUE(first.ok());
+  const auto second = states.begin(SessionState::pausing, Deadline::after_ms(20));
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().kind, ErrorKind::timeout);
   EXPECT_EQ(second.error().message, "another thread has been resuming this process");

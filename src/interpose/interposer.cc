@@ -76,13 +76,13 @@ class SeenImages {
 
  private:
   static constexpr size_t kCapacity = 4096;
-  static constexpr size_t kMostProbes = 64;
+  static constexpr size_t kMaxProbes = 64;
 
   /// The entry of the image, or a free one for it; nullptr if there is neither.
   Entry* place_of(const Image& image) {
     const void* const headers = image.headers.data();
     const size_t first = reinterpret_cast<uintptr_t>(headers) / 4096 * 0x9E3779B1u;
-    for (size_t probe = 0; probe < kMostProbes; ++probe) {
+    for (size_t probe = 0; probe < kMaxProbes; ++probe) {
       Entry& entry = entries_[(first + probe) % kCapacity];
       if (entry.headers == nullptr) return &entry;
       if (entry.headers == headers && entry.load_bias == image.load_bias) return &entry;

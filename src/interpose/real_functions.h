@@ -25,10 +25,10 @@ constexpr std::array<const char*, kRows> names_of(const Row (&rows)[kRows]) {
 /// The functions behind the entries of NamedFunctions, by their place in its names. Libraries of a
 /// process may be linked with different definitions of the same names, such as libcudart.so.12 and
 /// .13: each has a number, and an entry of its own. Constant-initialized; thread-safe.
-template <size_t kFunctions, size_t kMostDefinitions = 1>
+template <size_t kFunctions, size_t kMaxDefinitions = 1>
 class RealFunctions {
  public:
-  static constexpr size_t kCount = kFunctions, kDefinitions = kMostDefinitions;
+  static constexpr size_t kCount = kFunctions, kDefinitions = kMaxDefinitions;
 
   constexpr explicit RealFunctions(const std::array<const char*, kFunctions>& names)
       : names_(names) {}

@@ -16,6 +16,14 @@
 #include "transport/socket_address.h"
 
 namespace amem {
+namespace {
+
+/// Of a process that has ended there is nothing to wait for.
+bool has_ended(const Result<Received>& reply) {
+  return !reply.ok() && reply.error().kind == ErrorKind::peer;
+}
+
+}  // namespace
 
 Result<int> Exports::make_token(Allocation& allocation) {
   ensure_nonce(allocation);
@@ -110,7 +118,7 @@ std::set<InstanceId> Exports::importers(const Backing& backing) {
   return all;
 }
 
-std::map<InstanceId, Exports::Importer> Exports::importers(const Tags& tags) {
+std::map<InstanceId, Exports::Importer> Exports::begin_revoke(const Tags& tags) {
   std::map<InstanceId, Importer> all;
   for (auto& [id, backing] : context_.registry.backings()) {
     if (!tags.contains(backing.tag)) continue;
@@ -126,17 +134,16 @@ std::map<InstanceId, Exports::Importer> Exports::importers(const Tags& tags) {
   return all;
 }
 
-void Exports::on_revoked(const InstanceId& importer, const Result<Received>& reply,
-                         Replies& replies) {
-  if (!reply.ok() && reply.error().kind == ErrorKind::peer)
-    return replies.succeeded();  // has ended
-  if (!reply.ok()) return replies.failed(reply.error().message, reply.error().kind);
+Status Exports::on_revoked(const InstanceId& importer, const Result<Received>& reply) {
+  if (has_ended(reply)) return ok_status();
+  if (!reply.ok()) return reply.error();
   const auto& revoked = std::get<Revoked>(reply.value().message);
   if (!revoked.revoked)
-    return replies.failed(process_text(reply.value().pid) +
-                          " cannot revoke its mappings: " + revoked.reason);
+    return Error{
+        ErrorKind::peer, 0,
+        process_text(reply.value().pid) + " cannot revoke its mappings: " + revoked.reason};
   if (!revoked.scope.empty()) context_.peer_table.members.note(importer, revoked.scope);
-  replies.succeeded();
+  return ok_status();
 }
 
 Tags Exports::bound_to_multicast(const Tags& tags) {
@@ -163,7 +170,7 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
   Tags bound;
   {
     MutexLock lock(context_.registry.mutex);
-    asked = importers(tags);
+    asked = begin_revoke(tags);
     bound = bound_to_multicast(tags);
     for (const Tag& tag : tags) tags_[tag].is_paused = true;
     for (const auto& [importer, known] : asked)
@@ -176,13 +183,11 @@ Status Exports::revoke(const Tags& tags, Deadline deadline) {
       request.tags.clear();
       while (next != known.tags.end() && request.tags.size() < kMaxTags)
         request.tags.push_back(*next++);
-      replies->expect(known.name);
-      context_.peers.load()->call(
-          importer, request, {}, deadline,
-          [this, replies, importer = importer, name = known.name](const Result<Received>& reply) {
-            replies->heard(name);
-            on_revoked(importer, reply, *replies);
-          });
+      const auto on_reply = [this, importer = importer](const Result<Received>& reply) {
+        return on_revoked(importer, reply);
+      };
+      context_.peers.load()->call(importer, request, {}, deadline,
+                                  replies->expect(known.name, on_reply));
     }
   }
   for (const Tag& tag : tags)
@@ -213,28 +218,25 @@ Result<UniqueFd> Exports::export_fd(const Backing& backing) {
   return copy;
 }
 
-void Exports::begin_sharing() {
-  MutexLock lock(context_.registry.mutex);
-  shared_exports_.emplace();
-}
-
-void Exports::end_sharing() {
-  MutexLock lock(context_.registry.mutex);
-  shared_exports_.reset();
-}
-
-void Exports::export_imported() {
+std::shared_ptr<const void> Exports::export_imported() {
+  const auto close = [](Exports* exports) {
+    MutexLock lock(exports->context_.registry.mutex);
+    exports->shared_exports_.reset();
+  };
+  std::shared_ptr<const void> shared(this, close);
   std::vector<BackingId> imported;
   {
     MutexLock lock(context_.registry.mutex);
+    if (!shared_exports_.has_value()) shared_exports_.emplace();
     for (const auto& [id, backing] : context_.registry.backings())
       if (!importers(backing).empty()) imported.push_back(id);
   }
   for (BackingId id : imported) {
     MutexLock lock(context_.registry.mutex);
     const Backing* backing = context_.registry.find_backing(id);
-    if (backing != nullptr && backing->is_here() && !export_fd(*backing).ok()) return;
+    if (backing != nullptr && backing->is_here() && !export_fd(*backing).ok()) break;
   }
+  return shared;
 }
 
 Status Exports::reserve_for_resume() {
@@ -262,17 +264,16 @@ namespace {
 /// The maximum wait of a pause for the answer of a bystander that uses no memory of this process.
 constexpr int kMomentMs = 200;
 
-void on_quiesced(const Result<Received>& reply, Replies& replies) {
-  if (!reply.ok() && reply.error().kind == ErrorKind::peer)
-    return replies.succeeded();  // has ended
+Status on_quiesced(const Result<Received>& reply) {
+  if (has_ended(reply)) return ok_status();
   if (!reply.ok())
-    return replies.failed(
-        "a process may use multicast memory of this process: " + reply.error().message,
-        reply.error().kind);
+    return Error{reply.error().kind, 0,
+                 "a process may use multicast memory of this process: " + reply.error().message};
   const auto& answer = std::get<PauseNoticeReply>(reply.value().message);
-  if (answer.quiesced) return replies.succeeded();
-  replies.failed(process_text(reply.value().pid) +
-                 " may use multicast memory of this process: " + answer.reason);
+  if (answer.quiesced) return ok_status();
+  return Error{ErrorKind::peer, 0,
+               process_text(reply.value().pid) +
+                   " may use multicast memory of this process: " + answer.reason};
 }
 
 }  // namespace
@@ -291,27 +292,28 @@ void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
   PeerService* const peers = context_.peers.load();
   if (peers == nullptr || scope.empty()) return;
   if (const Status found = find_processes(scope); !found.ok()) {
-    const std::string text = "members of this process' scope cannot be notified that it pauses: " +
-                             found.error().message;
-    AMEM_LOG(warn, -1, "%s", text.c_str());
+    const Error error =
+        make_error(found.error().kind, 0,
+                   "members of this process' scope cannot be notified that it pauses: %s",
+                   found.error().message.c_str());
+    AMEM_LOG(warn, -1, "%s", error.message.c_str());
     if (!bound) return;
-    replies->expect();
-    return replies->failed(text, found.error().kind);
+    replies->expect("");
+    return replies->settle("", error);
   }
   MutexLock lock(context_.registry.mutex);
   for (const InstanceId& process : processes_) {
     if (importers.contains(process) && importers.at(process).tags.contains(tag)) continue;
     tags_[tag].bystanders.insert(process);
-    replies->expect();
     if (bound) {
       // The bystander's deadline is earlier, as that of a revoke.
       const auto quiesce_ms = static_cast<uint32_t>(std::max(1LL, deadline.left_ms() * 9LL / 10));
       peers->call(process, PauseNotice{tag, scope, quiesce_ms}, {}, deadline,
-                  [replies](const Result<Received>& reply) { on_quiesced(reply, *replies); });
+                  replies->expect("", on_quiesced));
     } else {
       peers->call(process, PauseNotice{tag, scope}, {},
                   Deadline::after_ms(std::min(kMomentMs, deadline.left_ms())),
-                  [replies](const Result<Received>&) { replies->succeeded(); });
+                  replies->expect("", [](const auto&) { return ok_status(); }));
     }
   }
 }

@@ -160,18 +160,15 @@ TEST_F(ExportsTest, NothingIsReleasedOnceExitHasBegun) {
 }
 
 TEST_F(ExportsTest, WhatSomebodyImportsIsExportedAheadOfNeed) {
-  exports_.begin_sharing();
-  exports_.export_imported();
+  std::vector<std::shared_ptr<const void>> exported{exports_.export_imported()};
   EXPECT_EQ(g_calls.exports, 0);
   import(second_, a_);
 
-  exports_.export_imported();
-  exports_.export_imported();
+  for (int i = 0; i < 2; ++i) exported.push_back(exports_.export_imported());
   EXPECT_EQ(g_calls.exports, 1);
 
-  exports_.end_sharing();
-  exports_.begin_sharing();
-  exports_.export_imported();
+  exported.clear();
+  exported.push_back(exports_.export_imported());
   EXPECT_EQ(g_calls.exports, 2) << "of another resume: the memory is not the same";
 }
 
@@ -184,11 +181,10 @@ TEST_F(ExportsTest, OneExportServesAllImporters) {
     for (AllocationId id : {first_, second_})
       fetch.items.push_back({.allocation = id, .nonce = registry_.find(id)->nonce = 7});
   }
-  exports_.begin_sharing();
-  for (const InstanceId& importer : {a_, b_}) {
+  const auto exported = exports_.export_imported();
+  for (const InstanceId& importer : {a_, b_})
     exports_.answer_fetch({.instance = importer}, 1, fetch);
-    exports_.export_imported();
-  }
+  const auto again = exports_.export_imported();
 
   EXPECT_EQ(g_calls.exports, 1);
   end_service();
@@ -196,12 +192,11 @@ TEST_F(ExportsTest, OneExportServesAllImporters) {
 
 TEST_F(ExportsTest, ExportThatFailedIsTriedAgain) {
   import(second_, a_);
-  exports_.begin_sharing();
   g_calls.export_result = driver_result::kUnknown;
-  exports_.export_imported();
+  const auto exported = exports_.export_imported();
   g_calls.export_result = driver_result::kSuccess;
 
-  exports_.export_imported();
+  const auto again = exports_.export_imported();
 
   EXPECT_EQ(g_calls.exports, 2);
 }

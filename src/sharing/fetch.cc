@@ -153,21 +153,14 @@ void Imports::request(const InstanceId& owner, const std::vector<Wanted>& wanted
                       const std::shared_ptr<Replies>& replies) {
   Fetch fetch;
   for (const Wanted& one : wanted) fetch.items.push_back(one.item);
-  const std::string name = process_text(wanted.front().owner_pid);
-  replies->expect(name);
-  context_.peers.load()->call(
-      owner, std::move(fetch), {}, deadline,
-      [this, owner, wanted, replies, name](Result<Received> reply) {
-        replies->heard(name);
-        if (reply.ok()) {
-          const Status kept = on_fetched(owner, wanted, std::move(reply.value()));
-          return kept.ok() ? replies->succeeded() : replies->failed(kept.error().message);
-        }
-        if (reply.error().kind != ErrorKind::peer)
-          return replies->failed(reply.error().message, reply.error().kind);
-        lose(owner, wanted, reply.error());
-        replies->succeeded();
-      });
+  const auto on_reply = [this, owner, wanted](Result<Received> reply) -> Status {
+    if (reply.ok()) return on_fetched(owner, wanted, std::move(reply.value()));
+    if (reply.error().kind != ErrorKind::peer) return reply.error();
+    lose(owner, wanted, reply.error());
+    return ok_status();
+  };
+  context_.peers.load()->call(owner, std::move(fetch), {}, deadline,
+                              replies->expect(process_text(wanted.front().owner_pid), on_reply));
 }
 
 // Kernels that use the memory would access unmapped addresses: notifies the client.

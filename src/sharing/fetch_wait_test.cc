@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/support/import_fixture.h"
+#include "tests/support/message_equality.h"
 
 namespace amem {
 namespace {

@@ -63,7 +63,7 @@ Status Imports::quiesce(const Tags& tags, const Scope& scope, Deadline deadline)
   return context_.devices.drain(devices, deadline);
 }
 
-// Not in the queue of the peer, on whose other messages a resume depends.
+// A resume waits for restores, which are in the queue of the peer: this job has its own queue.
 void Imports::on_resume_request(const ResumeRequest& request) {
   Client* const client = context_.clients.of(request.tag);
   if (client != nullptr) workers_.post(context_.self, [client] { client->resume_for_peer(); });
@@ -246,18 +246,15 @@ Result<UniqueFd> Imports::ask_for_token(const IpcHandle& wanted) {
   const auto replies = std::make_shared<Replies>();
   const auto token = std::make_shared<UniqueFd>();
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  const std::string name = process_text(wanted.owner_pid);
-  replies->expect(name);
+  const auto on_reply = [token](Result<Received> reply) -> Status {
+    if (!reply.ok()) return reply.error();
+    if (reply.value().fds.empty())
+      return make_error(ErrorKind::peer, 0, "its owner does not know it");
+    *token = std::move(reply.value().fds.front());
+    return ok_status();
+  };
   context_.peers.load()->call(wanted.owner, TokenQuery{wanted.allocation, wanted.nonce}, {},
-                              deadline, [replies, token, name](Result<Received> reply) {
-                                replies->heard(name);
-                                if (!reply.ok())
-                                  return replies->failed(reply.error().message, reply.error().kind);
-                                if (reply.value().fds.empty())
-                                  return replies->failed("its owner does not know it");
-                                *token = std::move(reply.value().fds.front());
-                                replies->succeeded();
-                              });
+                              deadline, replies->expect(process_text(wanted.owner_pid), on_reply));
   AMEM_TRY(replies->wait(deadline, kImportWaits));
   return std::move(*token);
 }

@@ -6,9 +6,9 @@
 #include <set>
 #include <vector>
 
+#include "base/workers.h"
 #include "sharing/process_context.h"
 #include "sharing/replies.h"
-#include "sharing/service_workers.h"
 #include "sharing/token.h"
 
 namespace amem {
@@ -112,7 +112,8 @@ class Imports {
   /// Of the calls of import_token(): the owner's answer says what is here.
   std::multiset<BackingId> importing_ AMEM_GUARDED_BY(context_.registry.mutex);
   Condition import_ends_;  ///< an import that waits may have to wait no longer
-  ServiceWorkers workers_;
+  /// For long requests, by peer: one that cannot be met does not delay other peers.
+  Workers<InstanceId> workers_{"amem-worker"};
 };
 
 }  // namespace amem

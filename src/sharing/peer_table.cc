@@ -94,7 +94,7 @@ bool PeerTable::knows(const InstanceId& peer) {
   });
 }
 
-void PeerTable::watch(std::atomic<Attention>* word) {
+void PeerTable::watch(std::atomic<GateCheck>* word) {
   MutexLock lock(mutex);
   word_ = word;
 }

@@ -21,7 +21,7 @@ namespace amem {
 inline constexpr long kRequestAgainMs = 5000;
 
 /// What a call at a gate looks at before it goes on. The larger value includes the smaller one.
-enum class Attention : uint8_t {
+enum class GateCheck : uint8_t {
   none,    ///< nothing: no paused peer shares anything with this process
   object,  ///< whether its object, such as a communicator, is open
   table,   ///< the table
@@ -31,10 +31,10 @@ enum class Attention : uint8_t {
 /// resumes or has ended. The importer's side of sharing (imports.h) changes the table; gates of
 /// calls, imports and symmetric memory read it.
 ///
-/// A reader holds `mutex` while it decides, and waits with `changed`, which each change notifies. A
-/// reader that is not to lock has a word (watch()), which each change sets to Attention::table:
-/// the next call reads the table and lowers the word. So a change needs no function of a reader,
-/// and a peer that shares nothing with this process costs one call its time.
+/// A reader holds `mutex` while it decides, and waits with `changed`, which each change notifies.
+/// Calls at a gate do not lock: they read a variable of the gate (watch()), which each change sets
+/// to GateCheck::table. The next call then reads the table and stores a smaller value. A peer that
+/// shares nothing with this process therefore delays one call.
 ///
 /// Lock order: `mutex` is taken under Registry::mutex; under it only locks that guard nothing else.
 class PeerTable {
@@ -104,8 +104,8 @@ class PeerTable {
       return key.second == tag && peer.state == State::ended && !is_needed(peer);
     });
   }
-  /// The word of the reader that does not lock; nullptr: there is none.
-  void watch(std::atomic<Attention>* word);
+  /// The variable that the calls at a gate read; nullptr: there is no gate.
+  void watch(std::atomic<GateCheck>* word);
 
   // --- Imports that wait
 
@@ -123,13 +123,13 @@ class PeerTable {
  private:
   /// To be called after each change.
   void notify() AMEM_REQUIRES(mutex) {
-    if (word_ != nullptr) word_->store(Attention::table, std::memory_order_release);
+    if (word_ != nullptr) word_->store(GateCheck::table, std::memory_order_release);
     changed.notify_all();
   }
 
   std::map<std::pair<InstanceId, Tag>, Peer> peers_ AMEM_GUARDED_BY(mutex);
   std::multiset<std::string> awaited_owners_ AMEM_GUARDED_BY(mutex);
-  std::atomic<Attention>* word_ AMEM_GUARDED_BY(mutex) = nullptr;
+  std::atomic<GateCheck>* word_ AMEM_GUARDED_BY(mutex) = nullptr;
 };
 
 }  // namespace amem

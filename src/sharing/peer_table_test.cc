@@ -97,9 +97,9 @@ TEST_F(PeerTableTest, LostPeerThatWasPausedHasSaidWhatItShares) {
 }
 
 TEST_F(PeerTableTest, EachChangeRaisesTheWordOfTheReader) {
-  std::atomic<Attention> word = Attention::none;
+  std::atomic<GateCheck> word = GateCheck::none;
   peers_.watch(&word);
-  const auto is_raised = [&] { return word.exchange(Attention::none) == Attention::table; };
+  const auto is_raised = [&] { return word.exchange(GateCheck::none) == GateCheck::table; };
   const uint64_t notice = pause();
   EXPECT_TRUE(is_raised());
   EXPECT_TRUE(peers_.reopen(kPeer, "t", notice));

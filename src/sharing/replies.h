@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -13,23 +15,28 @@ namespace amem {
 
 /// Collects the replies to requests that were sent to several peers. Shared with the callbacks of
 /// the requests, because a reply may arrive after the wait has ended. Thread-safe.
-class Replies {
+class Replies : public std::enable_shared_from_this<Replies> {
  public:
-  /// To be called before a request is sent. A name is for the notice of wait().
-  void expect(const std::string& name = "") {
+  /// To be called before a request is sent. The name of the process is for the notice of wait(),
+  /// and may be empty.
+  void expect(const std::string& name) {
     MutexLock lock(mutex_);
-    ++pending_;
-    if (!name.empty()) silent_.insert(name);
+    pending_.insert(name);
   }
-  /// A named process has replied. To be called before succeeded() or failed().
-  void heard(const std::string& name) {
+  /// The result of the request to the process with this name. ErrorKind::timeout if no reply
+  /// arrived in time.
+  void settle(const std::string& name, const Status& result) {
     MutexLock lock(mutex_);
-    if (const auto found = silent_.find(name); found != silent_.end()) silent_.erase(found);
+    pending_.erase(pending_.find(name));
+    if (!result.ok()) add(result.error());
+    changed_.notify_all();
   }
-  void succeeded() { settle("", false); }
-  /// ErrorKind::timeout if no reply arrived in time.
-  void failed(const std::string& what, ErrorKind kind = ErrorKind::peer) {
-    settle(what, kind == ErrorKind::timeout);
+  /// Both: the result of the request is what `judge` makes of the reply.
+  CallDone expect(const std::string& name, std::function<Status(Result<Received>)> judge) {
+    expect(name);
+    return [self = shared_from_this(), name, judge = std::move(judge)](Result<Received> reply) {
+      self->settle(name, judge(std::move(reply)));
+    };
   }
 
   /// Waits until every request has succeeded or failed, also after a failure, because the others
@@ -43,9 +50,9 @@ class Replies {
     // The service thread reports requests without a reply at their deadline.
     if (!changed_.wait_until(
             mutex_, Deadline::after_ms(deadline.left_ms() + kGraceMs),
-            [&]() AMEM_REQUIRES(mutex_) { return pending_ == 0; },
-            [&]() AMEM_REQUIRES(mutex_) { log_silent(notice); }))
-      add("the service thread of this process is held up", true);
+            [&]() AMEM_REQUIRES(mutex_) { return pending_.empty(); },
+            [&]() AMEM_REQUIRES(mutex_) { log_pending(notice); }))
+      add(make_error(ErrorKind::timeout, 0, "the service thread of this process is held up"));
     if (failures_.empty()) return ok_status();
     return Error{only_late_ ? ErrorKind::timeout : ErrorKind::peer, 0, failures_};
   }
@@ -53,27 +60,21 @@ class Replies {
  private:
   static constexpr long kGraceMs = 1000;
 
-  void log_silent(const char* notice) AMEM_REQUIRES(mutex_) {
+  void log_pending(const char* notice) AMEM_REQUIRES(mutex_) {
     std::string names;
-    for (auto name = silent_.begin(); name != silent_.end(); name = silent_.upper_bound(*name))
+    for (auto name = pending_.upper_bound(""); name != pending_.end();
+         name = pending_.upper_bound(*name))
       names += (names.empty() ? "" : ", ") + *name;
     if (notice != nullptr && !names.empty()) AMEM_LOG(warn, -1, "%s: %s", notice, names.c_str());
   }
-  void settle(const std::string& failure, bool late) {
-    MutexLock lock(mutex_);
-    --pending_;
-    if (!failure.empty()) add(failure, late);
-    changed_.notify_all();
-  }
-  void add(const std::string& failure, bool late) AMEM_REQUIRES(mutex_) {
-    failures_ += (failures_.empty() ? "" : "; ") + failure;
-    only_late_ = only_late_ && late;
+  void add(const Error& failure) AMEM_REQUIRES(mutex_) {
+    failures_ += (failures_.empty() ? "" : "; ") + failure.message;
+    only_late_ = only_late_ && failure.kind == ErrorKind::timeout;
   }
 
   Mutex mutex_;
   Condition changed_;
-  int pending_ AMEM_GUARDED_BY(mutex_) = 0;
-  std::multiset<std::string> silent_ AMEM_GUARDED_BY(mutex_);
+  std::multiset<std::string> pending_ AMEM_GUARDED_BY(mutex_);  ///< names
   std::string failures_ AMEM_GUARDED_BY(mutex_);
   bool only_late_ AMEM_GUARDED_BY(mutex_) = true;
 };

@@ -12,11 +12,12 @@ namespace amem {
 namespace {
 
 Deadline patience() { return Deadline::after_ms(20000); }
+Error refusal(const char* text) { return make_error(ErrorKind::peer, 0, "%s", text); }
 Deadline at_once() { return Deadline::after_ms(0); }
 
 std::shared_ptr<Replies> replies_to(int requests) {
   auto replies = std::make_shared<Replies>();
-  for (int i = 0; i < requests; ++i) replies->expect();
+  for (int i = 0; i < requests; ++i) replies->expect("");
   return replies;
 }
 
@@ -27,7 +28,7 @@ TEST(RepliesTest, NothingAskedIsAnsweredAtOnce) {
 TEST(RepliesTest, AllAnswersAreSuccess) {
   const auto replies = replies_to(8);
   std::vector<std::thread> peers;
-  for (int i = 1; i <= 8; ++i) peers.emplace_back([replies] { replies->succeeded(); });
+  for (int i = 1; i <= 8; ++i) peers.emplace_back([replies] { replies->settle("", ok_status()); });
 
   const Status status = replies->wait(patience());
 
@@ -37,8 +38,8 @@ TEST(RepliesTest, AllAnswersAreSuccess) {
 
 TEST(RepliesTest, AllButOneIsNotEnough) {
   const auto replies = replies_to(3);
-  replies->succeeded();
-  replies->succeeded();
+  replies->settle("", ok_status());
+  replies->settle("", ok_status());
 
   const Status status = replies->wait(Deadline::after_ms(1));
 
@@ -49,8 +50,9 @@ TEST(RepliesTest, AllButOneIsNotEnough) {
 
 TEST(RepliesTest, AnswersThatCameTooLateAreATimeout) {
   const auto replies = replies_to(3);
-  replies->succeeded();
-  replies->failed("process 7 did not answer the revoke: no answer in time", ErrorKind::timeout);
+  replies->settle("", ok_status());
+  replies->settle("", make_error(ErrorKind::timeout, 0,
+                                 "process 7 did not answer the revoke: no answer in time"));
 
   const Status status = replies->wait(Deadline::after_ms(1));
 
@@ -65,17 +67,19 @@ TEST(RepliesTest, WaitEndsWithTheLastAnswer) {
   const auto replies = replies_to(1);
   auto asker = std::async(std::launch::async, [&] { return replies->wait(patience()).ok(); });
 
-  replies->succeeded();
+  replies->settle("", ok_status());
 
   EXPECT_TRUE(asker.get());
 }
 
 TEST(RepliesTest, OneFailureFailsAllWithItsText) {
   const auto replies = replies_to(3);
-  replies->succeeded();
-  replies->failed(
-      "process 7 cannot revoke its mappings: device 0 still runs work that was queued before");
-  replies->succeeded();
+  replies->settle("", ok_status());
+  replies->settle(
+      "",
+      refusal(
+          "process 7 cannot revoke its mappings: device 0 still runs work that was queued before"));
+  replies->settle("", ok_status());
 
   const Status status = replies->wait(at_once());
 
@@ -90,9 +94,10 @@ TEST(RepliesTest, OneFailureFailsAllWithItsText) {
 TEST(RepliesTest, EveryFailureIsInTheTextAndOneRefusalIsEnough) {
   for (const bool refusal_first : {true, false}) {
     const auto replies = replies_to(2);
-    if (refusal_first) replies->failed("process 7 cannot revoke its mappings: busy");
-    replies->failed("process 8 did not answer the revoke: late", ErrorKind::timeout);
-    if (!refusal_first) replies->failed("process 7 cannot revoke its mappings: busy");
+    if (refusal_first) replies->settle("", refusal("process 7 cannot revoke its mappings: busy"));
+    replies->settle("",
+                    make_error(ErrorKind::timeout, 0, "process 8 did not answer the revoke: late"));
+    if (!refusal_first) replies->settle("", refusal("process 7 cannot revoke its mappings: busy"));
 
     const Status status = replies->wait(at_once());
 
@@ -108,7 +113,7 @@ TEST(RepliesTest, EveryFailureIsInTheTextAndOneRefusalIsEnough) {
 // Who has not answered may still revoke, so nothing may be undone before.
 TEST(RepliesTest, FailureDoesNotEndTheWaitForTheOthers) {
   const auto replies = replies_to(3);
-  replies->failed("process 7 cannot revoke its mappings: busy");
+  replies->settle("", refusal("process 7 cannot revoke its mappings: busy"));
 
   const Status status = replies->wait(Deadline::after_ms(1));
 
@@ -124,8 +129,9 @@ TEST(RepliesTest, LateReplyMayComeAfterTheAskerHasGone) {
   std::weak_ptr<Replies> alive;
   {
     const auto replies = replies_to(2);
-    late.emplace_back([replies] { replies->succeeded(); });
-    late.emplace_back([replies] { replies->failed("process 7 cannot revoke its mappings: busy"); });
+    late.emplace_back([replies] { replies->settle("", ok_status()); });
+    late.emplace_back(
+        [replies] { replies->settle("", refusal("process 7 cannot revoke its mappings: busy")); });
     EXPECT_FALSE(replies->wait(at_once()).ok());
     alive = replies;
   }

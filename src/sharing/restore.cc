@@ -23,13 +23,9 @@ struct Exports::PendingRestore {
   bool sent_last = false;
 
   bool is_bystander() const { return name.empty(); }
-  void succeed() {
-    if (replies != nullptr) replies->heard(name);
-    if (const auto waiting = std::exchange(replies, nullptr)) waiting->succeeded();
-  }
-  void fail(const std::string& what, ErrorKind kind = ErrorKind::peer) {
-    if (replies != nullptr) replies->heard(name);
-    if (const auto waiting = std::exchange(replies, nullptr)) waiting->failed(what, kind);
+  /// Has no effect if the result is known.
+  void settle(const Status& result) {
+    if (const auto waiting = std::exchange(replies, nullptr)) waiting->settle(name, result);
   }
 };
 
@@ -45,7 +41,8 @@ void Exports::send_part(const std::shared_ptr<PendingRestore>& to) {
     Result<UniqueFd> fd = export_fd(*backing);
     if (!fd.ok()) {
       tags_[to->tag].notified.insert(to->importer);
-      return to->fail("cannot export memory for an importer: " + fd.error().message);
+      return to->settle(make_error(ErrorKind::peer, 0, "cannot export memory for an importer: %s",
+                                   fd.error().message.c_str()));
     }
     message.backings.push_back(id);
     fds.push_back(std::move(fd.value()));
@@ -66,17 +63,17 @@ bool Exports::is_current(const PendingRestore& to) {
 void Exports::on_part_failed(const std::shared_ptr<PendingRestore>& to, const Error& why) {
   // The importer has ended.
   if (why.kind == ErrorKind::peer || (why.kind == ErrorKind::os && why.code == ECONNREFUSED))
-    return to->succeed();
+    return to->settle(ok_status());
   const bool broke = why.kind == ErrorKind::os && why.code == ECONNRESET;
   const bool is_slow = why.kind == ErrorKind::timeout && !to->is_bystander();
   const bool is_awaited = to->replies != nullptr;
   if (!to->is_bystander()) {
     tags_[to->tag].notified.insert(to->importer);
-    to->fail(why.message, why.kind);
+    to->settle(why);
   }
-  // The part is sent again to a slow importer, whose gates open with the last one, and after a
-  // connection broke on which nobody waits: otherwise calls would wait forever. The packet arrives
-  // whenever the importer reads it: no third one is needed.
+  // The gates of an importer open with the last part. The part is therefore sent again, to an
+  // importer that has not replied in time, and after a connection has broken if no caller waits for
+  // the result. It is in the importer's socket then, so it is not sent a third time.
   constexpr long kOneDayMs = 24L * 3600 * 1000;
   const bool again = is_slow || (broke && !is_awaited && !to->deadline.passed());
   if (!again || !is_current(*to)) return;
@@ -90,10 +87,11 @@ void Exports::on_part_mapped(const std::shared_ptr<PendingRestore>& to,
   MutexLock lock(context_.registry.mutex);
   if (!reply.ok()) return on_part_failed(to, reply.error());
   const auto& restored = std::get<Restored>(reply.value().message);
-  if (restored.done && to->sent_last) return to->succeed();
+  if (restored.done && to->sent_last) return to->settle(ok_status());
   if (restored.done && is_current(*to)) return send_part(to);
-  to->fail(process_text(reply.value().pid) + " cannot map our memory again: " +
-           (restored.done ? "this process pauses again" : restored.reason));
+  to->settle(Error{ErrorKind::peer, 0,
+                   process_text(reply.value().pid) + " cannot map our memory again: " +
+                       (restored.done ? "this process pauses again" : restored.reason)});
 }
 
 std::shared_ptr<Replies> Exports::restore(const Tags& tags, Deadline deadline) {

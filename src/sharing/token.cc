@@ -30,25 +30,16 @@ uint32_t token_version() {
 namespace {
 
 constexpr uint64_t kMagic = 0x6e6b6f746d656d61;  // the bytes "amemtokn"
-constexpr size_t kLeastBytes = 8 + 4 + 16 + 8 + 8 + 4 + 4 * 8 + 2;
-constexpr size_t kMostBytes = kLeastBytes + kMaxTagBytes;
+constexpr size_t kMinBytes = 8 + 4 + 16 + 8 + 8 + 4 + 4 * 8 + 2;
+constexpr size_t kMaxBytes = kMinBytes + kMaxTagBytes;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 /// False when reading finds no token of this version.
 bool walk(FieldStream& stream, Token& token) {
   uint64_t magic = kMagic;
   uint32_t version = token_version();
-  stream.number(magic);
-  stream.number(version);
-  stream.id(token.owner);
-  stream.number(token.allocation);
-  stream.number(token.nonce);
-  stream.number(token.owner_pid);
-  stream.number(token.backing);
-  stream.number(token.slab_bytes);
-  stream.number(token.offset_bytes);
-  stream.number(token.size_bytes);
-  stream.tag(token.tag);
+  stream.fields(magic, version, token.owner, token.allocation, token.nonce, token.owner_pid,
+                token.backing, token.slab_bytes, token.offset_bytes, token.size_bytes, token.tag);
   return stream.ok() && magic == kMagic && version == token_version();
 }
 
@@ -62,11 +53,7 @@ constexpr uint64_t kIpcMagic = 0x3163706d656d612e;  // the bytes ".amempc1"
 
 bool walk(FieldStream& stream, IpcHandle& handle) {
   uint64_t magic = kIpcMagic;
-  stream.number(magic);
-  stream.id(handle.owner);
-  stream.number(handle.allocation);
-  stream.number(handle.nonce);
-  stream.number(handle.owner_pid);
+  stream.fields(magic, handle.owner, handle.allocation, handle.nonce, handle.owner_pid);
   return stream.ok() && magic == kIpcMagic;
 }
 
@@ -123,11 +110,11 @@ Result<UniqueFd> make_token(const Token& token) {
 std::optional<Token> read_token(int fd) {
   if (!is_sealed(fd)) return std::nullopt;
   struct stat status;
-  if (fstat(fd, &status) != 0 || status.st_size < static_cast<off_t>(kLeastBytes) ||
-      status.st_size > static_cast<off_t>(kMostBytes))
+  if (fstat(fd, &status) != 0 || status.st_size < static_cast<off_t>(kMinBytes) ||
+      status.st_size > static_cast<off_t>(kMaxBytes))
     return std::nullopt;
 
-  std::array<uint8_t, kMostBytes> bytes;
+  std::array<uint8_t, kMaxBytes> bytes;
   const auto size = static_cast<size_t>(status.st_size);
   if (pread(fd, bytes.data(), size, 0) != status.st_size) return std::nullopt;
   return decode_token(std::span(bytes).first(size));

@@ -108,11 +108,11 @@ TEST(Token, SurvivesItsWayThroughASocket) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
   const UniqueFd from(ends[0]), to(ends[1]);
-  OutPacket packet{{1}, {}};
+  Packet packet{{1}, {}};
   packet.fds.emplace_back(token_fd());
 
   ASSERT_EQ(send_packet(from.get(), packet), 0);
-  const Result<std::optional<InPacket>> arrived = receive_packet(to.get());
+  const Result<std::optional<Packet>> arrived = receive_packet(to.get());
 
   ASSERT_TRUE(arrived.ok() && arrived.value());
   ASSERT_EQ(arrived.value()->fds.size(), 1u);

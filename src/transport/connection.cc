@@ -49,7 +49,7 @@ ssize_t receive_once(int socket, msghdr& header) {
 
 }  // namespace
 
-int send_packet(int socket, const OutPacket& packet) {
+int send_packet(int socket, const Packet& packet) {
   iovec data{const_cast<uint8_t*>(packet.bytes.data()), packet.bytes.size()};
   msghdr header{};
   header.msg_iov = &data;
@@ -71,7 +71,7 @@ int send_packet(int socket, const OutPacket& packet) {
   return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
-Result<std::optional<InPacket>> receive_packet(int socket) {
+Result<std::optional<Packet>> receive_packet(int socket) {
   std::array<uint8_t, kMaxMessageBytes> room;
   ControlRoom control;
   iovec data{room.data(), room.size()};
@@ -83,9 +83,9 @@ Result<std::optional<InPacket>> receive_packet(int socket) {
   const ssize_t got = receive_once(socket, header);
   // After these nothing is lost: epoll reports the packet until it is received.
   if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
-    return std::optional<InPacket>();
+    return std::optional<Packet>();
   if (got < 0) return os_error(errno, "recvmsg(fd %d)", socket);
-  InPacket packet{{}, take_fds(header)};
+  Packet packet{{}, take_fds(header)};
   if ((header.msg_flags & MSG_TRUNC) != 0)
     return make_error(ErrorKind::protocol, 0, "packet is over %zu bytes", kMaxMessageBytes);
   if ((header.msg_flags & MSG_CTRUNC) != 0)
@@ -118,7 +118,7 @@ Status WatchedFd::watch(uint32_t events) {
   return ok_status();
 }
 
-void Connection::send(OutPacket packet) {
+void Connection::send(Packet packet) {
   queue_.push_back(std::move(packet));
   if (!blocked_ && !stalled_) flush();
 }

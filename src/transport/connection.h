@@ -18,24 +18,20 @@
 
 namespace amem {
 
-/// A packet to be sent. Its descriptors are closed when the kernel has accepted it.
-struct OutPacket {
-  std::vector<uint8_t> bytes;
-  std::vector<UniqueFd> fds;
-};
-
-struct InPacket {
+/// A packet, and its descriptors: of one to be sent, they are closed when the kernel has accepted
+/// it.
+struct Packet {
   std::vector<uint8_t> bytes;
   std::vector<UniqueFd> fds;
 };
 
 /// Sends a packet. Returns 0 or the errno of sendmsg(2). Does not block.
-int send_packet(int socket, const OutPacket& packet);
+int send_packet(int socket, const Packet& packet);
 
 /// Receives the next packet, with close-on-exec descriptors; nothing if there is none. Errors:
 /// peer, at the end of the connection; protocol, for a packet that is too long or lacks descriptors
 /// (the others are closed); os. Does not block.
-Result<std::optional<InPacket>> receive_packet(int socket);
+Result<std::optional<Packet>> receive_packet(int socket);
 
 /// A descriptor in an epoll set.
 class WatchedFd {
@@ -75,7 +71,7 @@ class Connection {
 
   /// Sends the packet now, or in order when the socket accepts it. A packet that cannot be sent is
   /// dropped, and the connection ends.
-  void send(OutPacket packet);
+  void send(Packet packet);
   /// Sends queued packets until the kernel accepts no more.
   void flush();
   /// The kernel lacks memory, or too many descriptors are in flight: call flush() again later.
@@ -84,13 +80,13 @@ class Connection {
   size_t queued() const { return queue_.size(); }
 
   /// See receive_packet().
-  Result<std::optional<InPacket>> receive() { return receive_packet(fd()); }
+  Result<std::optional<Packet>> receive() { return receive_packet(fd()); }
   /// Sends and receives nothing more: receive() returns what has arrived, then the end.
   void shut_down();
 
  private:
   WatchedFd socket_;
-  std::deque<OutPacket> queue_;
+  std::deque<Packet> queue_;
   bool blocked_ = false;
   bool stalled_ = false;
 };

@@ -32,19 +32,19 @@ class ConnectionTest : public testing::Test {
     right_.reset(ends[1]);
   }
 
-  static OutPacket packet(std::vector<uint8_t> bytes, size_t fds = 0) {
-    OutPacket out{std::move(bytes), {}};
+  static Packet packet(std::vector<uint8_t> bytes, size_t fds = 0) {
+    Packet out{std::move(bytes), {}};
     for (size_t i = 0; i < fds; ++i)
       out.fds.emplace_back(UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
     return out;
   }
   /// What has arrived at the right end; no bytes when nothing has.
   std::vector<uint8_t> received() {
-    Result<std::optional<InPacket>> packet = receive_packet(right_.get());
+    Result<std::optional<Packet>> packet = receive_packet(right_.get());
     return packet.ok() && packet.value() ? packet.value()->bytes : std::vector<uint8_t>{};
   }
   void expect_the_end() {
-    const Result<std::optional<InPacket>> packet = receive_packet(right_.get());
+    const Result<std::optional<Packet>> packet = receive_packet(right_.get());
     ASSERT_FALSE(packet.ok());
     EXPECT_EQ(packet.error().kind, ErrorKind::peer);
   }
@@ -66,7 +66,7 @@ TEST_F(ConnectionTest, PacketsArriveWholeAndInOrder) {
 TEST_F(ConnectionTest, AsManyFdsAsTheKernelTakesArriveCloseOnExec) {
   left_->send(packet({1}, kMaxFds));
 
-  const Result<std::optional<InPacket>> arrived = receive_packet(right_.get());
+  const Result<std::optional<Packet>> arrived = receive_packet(right_.get());
 
   ASSERT_TRUE(arrived.ok() && arrived.value());
   ASSERT_EQ(arrived.value()->fds.size(), kMaxFds);
@@ -75,7 +75,7 @@ TEST_F(ConnectionTest, AsManyFdsAsTheKernelTakesArriveCloseOnExec) {
 
 TEST_F(ConnectionTest, SentFdsAreClosedHere) {
   const size_t before = open_fds().size();
-  OutPacket out = packet({1}, 5);
+  Packet out = packet({1}, 5);
   EXPECT_EQ(open_fds().size(), before + 5);
   left_->send(std::move(out));
   EXPECT_EQ(open_fds().size(), before);
@@ -105,7 +105,7 @@ TEST_F(ConnectionTest, APacketThatIsTooLongIsAProtocolErrorAndItsFdsAreClosed) {
   const size_t before = open_fds().size();
   left_->send(packet(std::vector<uint8_t>(kMaxMessageBytes + 1), 3));
 
-  const Result<std::optional<InPacket>> arrived = receive_packet(right_.get());
+  const Result<std::optional<Packet>> arrived = receive_packet(right_.get());
 
   ASSERT_FALSE(arrived.ok());
   EXPECT_EQ(arrived.error().kind, ErrorKind::protocol);
@@ -125,7 +125,7 @@ TEST_F(ConnectionTest, FdsThatDoNotFitAreAProtocolErrorAndTheOthersAreClosed) {
   tight.rlim_cur = ceiling;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
 
-  const Result<std::optional<InPacket>> arrived = receive_packet(right_.get());
+  const Result<std::optional<Packet>> arrived = receive_packet(right_.get());
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 
   ASSERT_FALSE(arrived.ok());
@@ -150,7 +150,7 @@ TEST_F(ConnectionTest, SendingToOneThatHasGoneRaisesNoSignalAndItsLastWordsCanBe
   left_->send(packet({1}));
 
   EXPECT_EQ(left_->queued(), 0u);
-  const Result<std::optional<InPacket>> last = left_->receive();
+  const Result<std::optional<Packet>> last = left_->receive();
   ASSERT_TRUE(last.ok() && last.value());
   EXPECT_EQ(last.value()->bytes, (std::vector<uint8_t>{8}));
   ASSERT_FALSE(left_->receive().ok());

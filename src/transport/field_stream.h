@@ -27,8 +27,12 @@ class FieldStream {
   /// Reads these bytes.
   explicit FieldStream(std::span<const uint8_t> bytes) : reads_(true), rest_(bytes) {}
 
+  template <typename... Fields>
+  void fields(Fields&... values) {
+    (field(values), ...);
+  }
   template <std::integral T>
-  void number(T& value) {
+  void field(T& value) {
     if (!reads_) {
       auto rest = static_cast<uint64_t>(value);
       for (size_t i = 0; i < sizeof(T); ++i, rest >>= 8)
@@ -41,19 +45,24 @@ class FieldStream {
     }
   }
   template <typename Id>
-  void id(Id128<Id>& id) {
-    for (uint64_t& word : id.bits) number(word);
+  void field(Id128<Id>& id) {
+    for (uint64_t& word : id.bits) field(word);
   }
-  void flag(bool& value) {
+  void field(bool& value) {
     auto byte = static_cast<uint8_t>(value);
-    number(byte);
+    field(byte);
     require(byte <= 1);
     value = byte == 1;
+  }
+  /// "" for none.
+  void field(Tag& tag) {
+    document(tag, kMaxTagBytes);
+    require(tag.empty() || is_valid_tag(tag));
   }
   template <typename Enum>
   void choice(Enum& value, Enum last) {
     auto byte = static_cast<uint8_t>(value);
-    number(byte);
+    field(byte);
     require(byte <= static_cast<uint8_t>(last));
     if (ok_) value = static_cast<Enum>(byte);
   }
@@ -61,6 +70,10 @@ class FieldStream {
   void list(std::vector<T>& values, size_t most, Each each) {
     const size_t count = length(values.size(), most);
     for (size_t i = 0; ok_ && i < count; ++i) each(reads_ ? values.emplace_back() : values[i]);
+  }
+  template <typename T>
+  void list(std::vector<T>& values, size_t most) {
+    list(values, most, [this](T& value) { field(value); });
   }
   /// A sentence for a log line: cut to `most` bytes, control characters become spaces.
   void sentence(std::string& text, size_t most) {
@@ -70,11 +83,6 @@ class FieldStream {
     }
     document(text, most);
     require(std::none_of(text.begin(), text.end(), is_control));
-  }
-  /// "" for none.
-  void tag(Tag& tag) {
-    document(tag, kMaxTagBytes);
-    require(tag.empty() || is_valid_tag(tag));
   }
   /// A document, which is not cut.
   void document(std::string& text, size_t most) {
@@ -107,7 +115,7 @@ class FieldStream {
   size_t length(size_t own, size_t most) {
     require(reads_ || own <= most);
     auto count = static_cast<uint16_t>(own);
-    number(count);
+    field(count);
     require(count <= most);
     return count;
   }

@@ -112,15 +112,15 @@ TEST(Guests, AreLimitedAndKeepNobodyOut) {
   const size_t before = open_fds().size();
 
   std::vector<std::unique_ptr<RawPeer>> guests;
-  for (size_t i = 0; i < 3 * PeerLinks::kMostGuests; ++i) {
+  for (size_t i = 0; i < 3 * PeerLinks::kMaxGuests; ++i) {
     guests.push_back(RawPeer::dial_to(a->id));
     ASSERT_TRUE(guests.back());
     if (i % 2 == 0) guests.back()->greet(random_instance_id());
   }
 
-  for (size_t i = 0; i < 2 * PeerLinks::kMostGuests; ++i)
+  for (size_t i = 0; i < 2 * PeerLinks::kMaxGuests; ++i)
     EXPECT_TRUE(guests[i]->sees_the_end()) << i;
-  EXPECT_TRUE(has_fds(before + guests.size() + PeerLinks::kMostGuests));
+  EXPECT_TRUE(has_fds(before + guests.size() + PeerLinks::kMaxGuests));
   query(a->id);
   peer->send(1, Revoke{});
   ASSERT_TRUE(peer->next_message());
@@ -145,7 +145,7 @@ TEST(Guests, FirstRequestOfOneThatWaitsForTooLongCounts) {
   early->greet(random_instance_id());
   early->send(0, Drop{{7}});
   std::vector<std::unique_ptr<RawPeer>> others;
-  for (size_t i = 0; i <= PeerLinks::kMostGuests; ++i) others.push_back(RawPeer::dial_to(a.id));
+  for (size_t i = 0; i <= PeerLinks::kMaxGuests; ++i) others.push_back(RawPeer::dial_to(a.id));
   const Deadline over = Deadline::after_ms(options.guest_ms + 10);
   ASSERT_TRUE(eventually([&] { return over.passed(); }));
 

@@ -108,7 +108,7 @@ int replay(Node& node, const std::vector<std::vector<uint8_t>>& packets) {
   if (!raw) return 2;
   for (const auto& packet : packets) raw->send_bytes(packet);
   for (;;) {
-    const Result<InPacket> packet = raw->next();
+    const Result<Packet> packet = raw->next();
     if (!packet.ok()) return packet.error().kind == ErrorKind::peer ? 0 : 5;
     if (!packet.value().fds.empty()) return 3;
     const Result<Envelope> envelope = decode(packet.value().bytes);

@@ -45,7 +45,7 @@ TEST(Interrupted, PacketsWaitUntilTheyCanBeSentAndReceived) {
   Connection left(std::move(watched.value()), getpid());
 
   g_interrupted = true;
-  left.send(OutPacket{{1, 2}, {}});
+  left.send(Packet{{1, 2}, {}});
   EXPECT_TRUE(left.is_stalled());
   left.flush();
   EXPECT_TRUE(left.is_stalled());

@@ -18,7 +18,7 @@ struct Order {
   InstanceId peer;
   bool is_reply = false;
   /// Misuse if a peer would refuse the message.
-  Result<OutPacket> packet;
+  Result<Packet> packet;
   /// Only for a request.
   uint64_t request_id = 0;
   std::optional<PeerLinks::Call> call{};

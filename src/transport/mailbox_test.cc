@@ -26,7 +26,7 @@ class MailboxTest : public testing::Test {
 
 TEST_F(MailboxTest, IsReadableUntilItsOrdersAreTaken) {
   EXPECT_FALSE(is_readable());
-  mailbox_.post({InstanceId{}, false, OutPacket{}});
+  mailbox_.post({InstanceId{}, false, Packet{}});
   EXPECT_TRUE(is_readable());
 
   EXPECT_EQ(mailbox_.take().size(), 1u);

@@ -27,83 +27,54 @@ struct Header {
 };
 
 void walk(FieldStream& stream, Header& header) {
-  stream.number(header.version);
-  stream.number(header.type);
-  stream.number(header.reserved);
-  stream.number(header.request_id);
+  stream.fields(header.version, header.type, header.reserved, header.request_id);
 }
-
-void walk(FieldStream& stream, std::vector<ScopeId>& scope) {
-  stream.list(scope, kMaxScope, [&](ScopeId& id) { stream.id(id); });
-}
-
-void walk(FieldStream& stream, Hello& m) { stream.id(m.instance); }
-
+void walk(FieldStream& stream, Hello& m) { stream.fields(m.instance); }
 void walk(FieldStream& stream, Fetch& m) {
   stream.list(m.items, kMaxFds, [&](Fetch::Item& item) {
-    stream.number(item.allocation);
-    stream.number(item.nonce);
-    stream.flag(item.has_backing);
+    stream.fields(item.allocation, item.nonce, item.has_backing);
   });
 }
-
 void walk(FieldStream& stream, Fetched& m) {
   stream.list(m.outcomes, kMaxFds,
               [&](Fetched::Outcome& outcome) { stream.choice(outcome, Fetched::Outcome::noted); });
-  walk(stream, m.paused_scope);
+  stream.list(m.paused_scope, kMaxScope);
   stream.sentence(m.reason, kMaxReasonBytes);
 }
-
 void walk(FieldStream& stream, Revoke& m) {
-  stream.number(m.timeout_ms);
-  stream.list(m.tags, kMaxTags, [&](Tag& tag) { stream.tag(tag); });
-  walk(stream, m.scope);
-  stream.list(m.staying, kMaxStaying, [&](uint64_t& id) { stream.number(id); });
+  stream.fields(m.timeout_ms);
+  stream.list(m.tags, kMaxTags);
+  stream.list(m.scope, kMaxScope);
+  stream.list(m.staying, kMaxStaying);
 }
-
 void walk(FieldStream& stream, Revoked& m) {
-  stream.flag(m.revoked);
+  stream.fields(m.revoked);
   stream.sentence(m.reason, kMaxReasonBytes);
-  walk(stream, m.scope);
+  stream.list(m.scope, kMaxScope);
 }
-
 void walk(FieldStream& stream, Restore& m) {
-  stream.tag(m.tag);
-  stream.list(m.backings, kMaxFds, [&](uint64_t& id) { stream.number(id); });
-  stream.flag(m.last);
+  stream.fields(m.tag);
+  stream.list(m.backings, kMaxFds);
+  stream.fields(m.last);
 }
-
 void walk(FieldStream& stream, Restored& m) {
-  stream.flag(m.done);
+  stream.fields(m.done);
   stream.sentence(m.reason, kMaxReasonBytes);
 }
-
-void walk(FieldStream& stream, Drop& m) {
-  stream.list(m.allocations, kMaxDrops, [&](AllocationId& id) { stream.number(id); });
-}
-
+void walk(FieldStream& stream, Drop& m) { stream.list(m.allocations, kMaxDrops); }
 void walk(FieldStream& stream, PauseNotice& m) {
-  stream.tag(m.tag);
-  walk(stream, m.scope);
-  stream.number(m.quiesce_ms);
+  stream.fields(m.tag);
+  stream.list(m.scope, kMaxScope);
+  stream.fields(m.quiesce_ms);
 }
-
 void walk(FieldStream& stream, PauseNoticeReply& m) {
-  stream.flag(m.quiesced);
+  stream.fields(m.quiesced);
   stream.sentence(m.reason, kMaxReasonBytes);
 }
-
-void walk(FieldStream& stream, TokenQuery& m) {
-  stream.number(m.allocation);
-  stream.number(m.nonce);
-}
-
-void walk(FieldStream& stream, TokenReply& m) { stream.flag(m.known); }
-
-void walk(FieldStream& stream, ResumeRequest& m) { stream.tag(m.tag); }
-
+void walk(FieldStream& stream, TokenQuery& m) { stream.fields(m.allocation, m.nonce); }
+void walk(FieldStream& stream, TokenReply& m) { stream.fields(m.known); }
+void walk(FieldStream& stream, ResumeRequest& m) { stream.fields(m.tag); }
 void walk(FieldStream&, StatusQuery&) {}
-
 void walk(FieldStream& stream, StatusReply& m) { stream.document(m.json, kMaxJsonBytes); }
 
 struct TypeRow {

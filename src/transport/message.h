@@ -34,7 +34,6 @@ inline constexpr size_t kMaxJsonBytes = 32 * 1024;
 /// The first message on every connection, in both directions.
 struct Hello {
   InstanceId instance;
-  bool operator==(const Hello&) const = default;
 };
 
 /// Importer to owner: requests the descriptors of these allocations' backings. At most kMaxFds
@@ -45,10 +44,8 @@ struct Fetch {
     uint64_t nonce = 0;
     /// The importer already has the backing and registers one more allocation in it.
     bool has_backing = false;
-    bool operator==(const Item&) const = default;
   };
   std::vector<Item> items;
-  bool operator==(const Fetch&) const = default;
 };
 
 /// Reply to Fetch: one outcome for each item, and one descriptor for each `here`, in order.
@@ -65,7 +62,6 @@ struct Fetched {
   std::vector<ScopeId> paused_scope;
   /// The reason of a failure.
   std::string reason;
-  bool operator==(const Fetched&) const = default;
 };
 
 /// Owner to importer: requests that the imports with these tags are unmapped and released. At most
@@ -75,7 +71,6 @@ struct Revoke {
   std::vector<Tag> tags;
   std::vector<ScopeId> scope;
   std::vector<uint64_t> staying{};  ///< backings that the importer keeps, ids as in tokens
-  bool operator==(const Revoke&) const = default;
 };
 
 /// Reply to Revoke; `reason` if not revoked.
@@ -84,7 +79,6 @@ struct Revoked {
   std::string reason;
   /// The importer's own scope, if revoked. At most kMaxScope.
   std::vector<ScopeId> scope{};
-  bool operator==(const Revoked&) const = default;
 };
 
 /// Owner to importer: a part of the backings of a tag that exist again, with one descriptor each.
@@ -93,20 +87,17 @@ struct Restore {
   Tag tag{};
   std::vector<uint64_t> backings;  ///< ids as in tokens
   bool last = false;
-  bool operator==(const Restore&) const = default;
 };
 
 /// Reply to Restore; `reason` if not done.
 struct Restored {
   bool done = false;
   std::string reason;
-  bool operator==(const Restored&) const = default;
 };
 
 /// Importer to owner, without a reply: these allocations are no longer imported. At most kMaxDrops.
 struct Drop {
   std::vector<AllocationId> allocations;
-  bool operator==(const Drop&) const = default;
 };
 
 /// To processes that share this scope but import no memory of the sender: the tag is paused until
@@ -117,44 +108,36 @@ struct PauseNotice {
   /// If not 0, the reply comes when work that shares the scope has ended, within this time: it may
   /// use memory of the sender through multicast objects.
   uint32_t quiesce_ms = 0;
-  bool operator==(const PauseNotice&) const = default;
 };
 
 /// Reply to PauseNotice; `reason` if work has not ended.
 struct PauseNoticeReply {
   bool quiesced = true;
   std::string reason{};
-  bool operator==(const PauseNoticeReply&) const = default;
 };
 
 /// The `amem` command requests the status of a process.
-struct StatusQuery {
-  bool operator==(const StatusQuery&) const = default;
-};
+struct StatusQuery {};
 
 /// Reply to StatusQuery; at most kMaxJsonBytes.
 struct StatusReply {
   std::string json;
-  bool operator==(const StatusReply&) const = default;
 };
 
 /// Importer to owner: the token of an allocation of which only an IPC handle is known.
 struct TokenQuery {
   AllocationId allocation = 0;
   uint64_t nonce = 0;
-  bool operator==(const TokenQuery&) const = default;
 };
 
 /// Reply to TokenQuery, with the token or the offered descriptor as its fd if it is known.
 struct TokenReply {
   bool known = false;
-  bool operator==(const TokenReply&) const = default;
 };
 
 /// To a paused process, without a reply: a call of the sender waits until this tag is resumed.
 struct ResumeRequest {
   Tag tag{};
-  bool operator==(const ResumeRequest&) const = default;
 };
 
 /// The order is the wire's: a message's type byte is its index plus one.

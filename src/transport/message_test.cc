@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "tests/support/message_equality.h"
 #include "tests/support/message_samples.h"
 
 namespace amem {

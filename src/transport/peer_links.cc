@@ -46,7 +46,7 @@ Result<Connection*> PeerLinks::add_connection(UniqueFd socket, uint64_t* token) 
   *token = next_token_++;
   WatchedFd watched = AMEM_TRY(WatchedFd::create(epoll_, *token, std::move(socket)));
   auto connection = std::make_unique<Connection>(std::move(watched), pid);
-  connection->send(OutPacket{encode(0, self_).value(), {}});
+  connection->send(Packet{encode(0, self_).value(), {}});
   if (connection->is_stalled()) retry_soon();
   return connections_.emplace(*token, std::move(connection)).first->second.get();
 }
@@ -67,7 +67,7 @@ void PeerLinks::accept_waiting() {
     uint64_t token = 0;
     if (!add_connection(std::move(socket), &token).ok()) continue;
     guests_.emplace(token, Deadline::after_ms(options_.guest_ms));
-    if (guests_.size() > kMostGuests) dismiss_guest(guests_.begin()->first);
+    if (guests_.size() > kMaxGuests) dismiss_guest(guests_.begin()->first);
   }
 }
 
@@ -103,14 +103,15 @@ bool PeerLinks::dial_peer(const InstanceId& instance) {
 void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
   if (why.kind == ErrorKind::peer && forget_after_exec(instance)) return;
   Peer& peer = peers_.at(instance);
-  // One that has never sent Hello, but was reached, may have been in exec(3). It shares nothing.
+  // A process that was reached but has never sent Hello may have called exec(3). It shares nothing.
   if (why.kind == ErrorKind::peer && (!peer.process || !peer.known)) return forget(instance, why);
   if (why.kind != ErrorKind::peer) {
     fail(peer.calls, why);
     if (!peer.known && !peer.process) return forget(instance, why);
     return redial_soon(peer);
   }
-  // It lives, or is ending, which the kernel will report. A Restore is for a process that listens.
+  // The process lives, or its end will be reported by its pidfd. Its calls wait for that, except
+  // Restore, which only a process that listens can carry out.
   const size_t restore = Message(Restore{}).index();
   std::map<uint64_t, Call> restores;
   for (auto* calls : {&peer.calls, &peer.lost_calls})
@@ -125,18 +126,18 @@ void PeerLinks::on_not_dialled(const InstanceId& instance, const Error& why) {
 
 // --- Sending
 
-void PeerLinks::call(const InstanceId& instance, uint64_t request_id, Call call, OutPacket packet) {
+void PeerLinks::call(const InstanceId& instance, uint64_t request_id, Call call, Packet packet) {
   peer_at(instance).calls.emplace(request_id, std::move(call));
   send(instance, std::move(packet));
 }
 
-void PeerLinks::send(const InstanceId& instance, OutPacket packet) {
+void PeerLinks::send(const InstanceId& instance, Packet packet) {
   if (Peer& peer = peer_at(instance); !peer.is_partner) make_partner(peer);
   if (!peers_.at(instance).connections.empty() || dial_peer(instance))
     reply(instance, std::move(packet), SIZE_MAX);
 }
 
-void PeerLinks::reply(const InstanceId& instance, OutPacket packet, size_t most_queued) {
+void PeerLinks::reply(const InstanceId& instance, Packet packet, size_t most_queued) {
   const auto peer = peers_.find(instance);
   if (peer == peers_.end() || peer->second.connections.empty()) return;
   Connection& connection = *find_connection(peer->second.connections.front());
@@ -161,7 +162,7 @@ void PeerLinks::on_event(uint64_t token, uint32_t events) {
 bool PeerLinks::read_one(uint64_t token) {
   Connection* connection = find_connection(token);
   if (connection == nullptr) return false;
-  Result<std::optional<InPacket>> packet = connection->receive();
+  Result<std::optional<Packet>> packet = connection->receive();
   if (packet.ok() && !packet.value()) return false;
   Status taken = packet.ok() ? dispatch(token, *connection, std::move(*packet.value()))
                              : Status(std::move(packet.error()));
@@ -171,7 +172,7 @@ bool PeerLinks::read_one(uint64_t token) {
 
 Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
   if (version == wire_version()) return ok_status();
-  if (other_versions_.size() < kMostOtherVersions &&
+  if (other_versions_.size() < kMaxOtherVersions &&
       other_versions_.insert({connection.pid, version}).second)
     AMEM_LOG(
         warn, -1,
@@ -182,7 +183,7 @@ Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
                     "it speaks wire version %u, this process %u", version, wire_version());
 }
 
-Status PeerLinks::dispatch(uint64_t token, Connection& connection, InPacket packet) {
+Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet) {
   AMEM_TRY(check_version(connection, packet.bytes.front()));
   Envelope decoded = AMEM_TRY(decode(packet.bytes));
   Message& message = decoded.message;
@@ -261,7 +262,7 @@ void PeerLinks::remove_connection(uint64_t token, Error why) {
   why.message = "pid " + std::to_string(connection.pid) + ": " + why.message;
   // The log reports another version once for each process.
   if (connection.peer && why.kind == ErrorKind::protocol && why.code != EPROTONOSUPPORT &&
-      violations_ < kMostViolations) {
+      violations_ < kMaxViolations) {
     ++violations_;
     AMEM_LOG(warn, -1, "closed the connection to a peer: %s", why.message.c_str());
   } else {

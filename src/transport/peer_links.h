@@ -50,11 +50,11 @@ class PeerLinks {
                                                    const PeerOptions& options, int epoll);
 
   /// Sends `packet`, which is a request.
-  void call(const InstanceId& instance, uint64_t request_id, Call call, OutPacket packet);
+  void call(const InstanceId& instance, uint64_t request_id, Call call, Packet packet);
   /// Sends to a peer and connects to it if necessary. The message is lost if that fails.
-  void send(const InstanceId& instance, OutPacket packet);
+  void send(const InstanceId& instance, Packet packet);
   /// Sends to a connected peer. Closes its connection if it has not read so many packets.
-  void reply(const InstanceId& instance, OutPacket packet, size_t most_queued = 4096);
+  void reply(const InstanceId& instance, Packet packet, size_t most_queued = 4096);
 
   /// Handles an epoll event of `token`. Tokens start at kFirstToken and are unique.
   void on_event(uint64_t token, uint32_t events);
@@ -67,7 +67,7 @@ class PeerLinks {
   static constexpr uint64_t kFirstToken = 16;
 
   /// Connections of guests.
-  static constexpr size_t kMostGuests = 128;
+  static constexpr size_t kMaxGuests = 128;
 
  private:
   struct Peer {
@@ -107,7 +107,7 @@ class PeerLinks {
 
   /// Receives one packet. False if there is none, or the connection was closed.
   bool read_one(uint64_t token);
-  Status dispatch(uint64_t token, Connection& connection, InPacket packet);
+  Status dispatch(uint64_t token, Connection& connection, Packet packet);
   Status check_version(const Connection& connection, uint8_t version);
   Status greet(uint64_t token, Connection& connection, const Hello& hello);
   static Status complete(Peer& peer, uint64_t request_id, Received reply);
@@ -140,10 +140,10 @@ class PeerLinks {
   uint64_t next_token_ = kFirstToken;
   /// Of the processes that speak another version, those that the log has named: no more than these,
   /// because any process of the user may connect again and again.
-  static constexpr size_t kMostOtherVersions = 16;
+  static constexpr size_t kMaxOtherVersions = 16;
   std::set<std::pair<int, uint8_t>> other_versions_;
   /// The same for violations of the protocol.
-  static constexpr int kMostViolations = 16;
+  static constexpr int kMaxViolations = 16;
   int violations_ = 0;
 };
 

@@ -18,13 +18,13 @@ namespace {
 constexpr uint64_t kMailboxToken = 1;
 
 /// Refuses a message for which a peer would close the connection.
-Result<OutPacket> packet_of(Role role, uint64_t request_id, Message message,
-                            std::vector<UniqueFd> fds) {
+Result<Packet> packet_of(Role role, uint64_t request_id, Message message,
+                         std::vector<UniqueFd> fds) {
   if (role_of(message) != role || fds.size() != fds_of(message))
     return make_error(ErrorKind::misuse, 0, "%s with %zu fds sent as what it is not",
                       name_of(message), fds.size());
   std::vector<uint8_t> bytes = AMEM_TRY(encode(request_id, std::move(message)));
-  return OutPacket{std::move(bytes), std::move(fds)};
+  return Packet{std::move(bytes), std::move(fds)};
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ TEST_F(CallsWhilePaused, PeerWithUngatedWorkRefusesARevoke) {
 
   const std::string text = (*job)[0].ask_failing("pause");
 
-  EXPECT_TRUE(has(text, "it runs NCCL work that does not pass amem's gate")) << text;
+  EXPECT_TRUE(has(text, "NCCL work was started by a call that does not pass amem's gate")) << text;
   EXPECT_EQ((*job)[0].ask("state"), "0");
   job->all("check world" + counts());
 }

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <set>
@@ -21,7 +23,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/waiter.h"
 #include "transport/connection.h"
 #include "transport/peer_service.h"
 #include "transport/socket_address.h"
@@ -47,11 +48,13 @@ inline std::vector<int> open_fds() {
 /// Sends a request and waits for the reply.
 inline Result<Received> call_and_wait(PeerService& service, const InstanceId& peer, Message message,
                                       std::vector<UniqueFd> fds, Deadline deadline) {
-  const auto reply = std::make_shared<Waiter<Result<Received>>>();
+  const auto reply = std::make_shared<std::promise<Result<Received>>>();
   service.call(peer, std::move(message), std::move(fds), deadline,
-               [reply](Result<Received> outcome) { reply->give(std::move(outcome)); });
-  if (auto outcome = reply->take(Deadline::after_ms(deadline.left_ms() + kPatienceMs)))
-    return std::move(*outcome);
+               [reply](Result<Received> outcome) { reply->set_value(std::move(outcome)); });
+  auto outcome = reply->get_future();
+  if (outcome.wait_for(std::chrono::milliseconds(deadline.left_ms() + kPatienceMs)) ==
+      std::future_status::ready)
+    return outcome.get();
   return make_error(ErrorKind::misuse, 0, "the service has not completed a call");
 }
 
@@ -185,7 +188,7 @@ class RawPeer {
 
   int fd() const { return socket_.get(); }
   void send_bytes(std::vector<uint8_t> bytes, size_t fds = 0) {
-    OutPacket packet{std::move(bytes), {}};
+    Packet packet{std::move(bytes), {}};
     for (size_t i = 0; i < fds; ++i)
       packet.fds.emplace_back(UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
     (void)send_packet(fd(), packet);
@@ -203,17 +206,17 @@ class RawPeer {
   }
 
   /// The next packet, waited for. Errors: timeout, and those of receive_packet().
-  Result<InPacket> next() {
+  Result<Packet> next() {
     pollfd wait{fd(), POLLIN, 0};
     poll(&wait, 1, static_cast<int>(kPatienceMs));
-    Result<std::optional<InPacket>> packet = receive_packet(fd());
+    Result<std::optional<Packet>> packet = receive_packet(fd());
     if (!packet.ok()) return std::move(packet.error());
     if (!packet.value()) return make_error(ErrorKind::timeout, 0, "no packet came");
     return std::move(*packet.value());
   }
   /// The next packet as a message; nothing when there is none or it is broken.
   std::optional<Envelope> next_message() {
-    const Result<InPacket> packet = next();
+    const Result<Packet> packet = next();
     if (!packet.ok()) return std::nullopt;
     Result<Envelope> envelope = decode(packet.value().bytes);
     if (!envelope.ok()) return std::nullopt;
@@ -221,7 +224,7 @@ class RawPeer {
   }
   /// True when the other side closes, after whatever it still sends.
   bool sees_the_end() {
-    Result<InPacket> packet = next();
+    Result<Packet> packet = next();
     while (packet.ok()) packet = next();
     return packet.error().kind == ErrorKind::peer;
   }

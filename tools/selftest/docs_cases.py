@@ -13,9 +13,9 @@ Run `./dev test`, see [the shape](ARCHITECTURE.md#layers) and [decisions](docs/d
 | `AMEM_CUMEM` | `force` | mode |
 | `GMM_LOG` | 3 | level |
 """
-ROWS = """AMEM_VARIABLE(enable, AMEM_ENABLE, Flag, 0, "0, 1", "on")
-AMEM_VARIABLE(cumem, AMEM_CUMEM, Choice, 0, "force, respect", "mode")
-AMEM_VARIABLE(log, GMM_LOG, Integer, 3, "0 to 5", "level")
+ROWS = """AMEM_VARIABLE(enable, AMEM_ENABLE, "0", "0, 1", "on")
+AMEM_VARIABLE(cumem, AMEM_CUMEM, "force", "force, respect", "mode")
+AMEM_VARIABLE(log, GMM_LOG, "3", "0 to 5", "level")
 """
 
 

@@ -40,7 +40,7 @@ std::string failure_of(int status) {
 
 std::string find_program(const std::string& name) {
   if (name.find('/') != name.npos) return access(name.c_str(), X_OK) == 0 ? name : "";
-  std::istringstream folders(Variables::of_this_process().text("PATH"));
+  std::istringstream folders(value_of(variables_of_this_process(), "PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string program = (folder.empty() ? "." : folder) + "/" + name;
     if (access(program.c_str(), X_OK) == 0) return program;
@@ -58,7 +58,7 @@ Outcome run_program(std::vector<std::string> command, const Variables& variables
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<std::string> block = variables.block();
+  std::vector<std::string> block = block_of(variables);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, command.front().c_str(), &actions, nullptr,
                                 pointers_to(command).data(), pointers_to(block).data());

@@ -71,10 +71,10 @@ Finding nccl_finding(const std::string& path, const std::string& refusal, int ve
 }
 
 void add_python(Findings& findings, const std::string& python) {
-  const JobOptions options;
-  Variables variables = Variables::of_this_process();
-  variables.set_all(job_variables(options, variables));
-  variables.set("AMEM_LOG", "0");
+  const Variables before = variables_of_this_process();
+  Variables variables = job_variables({}, before);
+  variables.insert(before.begin(), before.end());
+  variables["AMEM_LOG"] = "0";
   const Outcome outcome = run_program({python, "-c", kProbe}, variables, kProbeTimeoutMs);
   // Libraries may print too; the result is the last line.
   std::string_view last = outcome.output;
@@ -144,8 +144,8 @@ void add_program(Findings& findings, const std::string& program) {
          program + " is linked statically: amem cannot be loaded into it; link "
                    "it with the C library and NCCL as shared libraries; if this is a "
                    "launcher, name the program that it starts"});
-  Variables variables = Variables::of_this_process();
-  variables.set("LD_TRACE_LOADED_OBJECTS", "1");  // ld.so(8): lists the libraries, does not run it
+  Variables variables = variables_of_this_process();
+  variables["LD_TRACE_LOADED_OBJECTS"] = "1";  // ld.so(8): lists the libraries, does not run it
   const Outcome outcome = run_program({program}, variables, kProbeTimeoutMs);
   if (!outcome.failure.empty())
     return findings.push_back({fail, "program", program + " " + outcome.failure});

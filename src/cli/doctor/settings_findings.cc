@@ -28,9 +28,9 @@ struct Setting {
 class NcclSettings {
  public:
   explicit NcclSettings(const Variables& variables) {
-    for (const auto& [name, value] : variables.rows())
+    for (const auto& [name, value] : variables)
       if (name.starts_with("NCCL_")) settings_.try_emplace(name, Setting{value, ""});
-    const std::string own = variables.text("NCCL_CONF_FILE");
+    const std::string own = value_of(variables, "NCCL_CONF_FILE");
     const passwd* const user = getpwuid(getuid());
     if (!own.empty())
       read(own);
@@ -70,7 +70,7 @@ bool is_amem(const std::string& library) {
 }
 
 void add_preloads(Findings& findings, const Variables& variables) {
-  const std::string preloads = variables.text("LD_PRELOAD");
+  const std::string preloads = value_of(variables, "LD_PRELOAD");
   for (size_t at = 0; at < preloads.size();) {
     const size_t end = std::min(preloads.find_first_of(": ", at), preloads.size());
     const std::string library = preloads.substr(at, end - at);
@@ -92,16 +92,16 @@ void add_preloads(Findings& findings, const Variables& variables) {
 /// it seems.
 void add_pytorch(Findings& findings, const Variables& variables) {
   const auto is_on = [&](const char* flag) {
-    return flag_of(variables.text(flag).c_str()).value_or(false);
+    return flag_of(value_of(variables, flag).c_str()).value_or(false);
   };
-  if (!variables.text("AMEM_TMS_NCCL").empty() && !is_on("AMEM_TMS"))
+  if (!value_of(variables, "AMEM_TMS_NCCL").empty() && !is_on("AMEM_TMS"))
     findings.push_back(
         {note, "AMEM_TMS_NCCL",
          "is set without AMEM_TMS=1: it concerns vLLM's sleep mode and programs that import "
          "amem.torch_memory_saver, not those that import torch_memory_saver"});
-  const bool has_tag = !variables.text("AMEM_TENSORS").empty() || is_on("TMS_INIT_ENABLE");
+  const bool has_tag = !value_of(variables, "AMEM_TENSORS").empty() || is_on("TMS_INIT_ENABLE");
   for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
-    if (has_tag && variables.text(name).find("expandable_segments:True") != std::string::npos)
+    if (has_tag && value_of(variables, name).find("expandable_segments:True") != std::string::npos)
       findings.push_back({note, name,
                           "has expandable_segments:True: this memory of PyTorch has no tag, so "
                           "that it stays on the GPU, or torch_memory_saver's pause() is refused; "
@@ -112,12 +112,12 @@ void add_pytorch(Findings& findings, const Variables& variables) {
 
 Findings settings_findings() {
   Findings findings;
-  const Variables variables = Variables::of_this_process();
-  std::vector<std::string> block = variables.block();
+  const Variables variables = variables_of_this_process();
+  std::vector<std::string> block = block_of(variables);
   const Environment ours = read_environment(pointers_to(block).data());
   for (const std::string& complaint : ours.complaints)
     findings.push_back({note, "variables", complaint});
-  if (!variables.text("AMEM_ENABLE").empty() && !ours.enable)
+  if (!value_of(variables, "AMEM_ENABLE").empty() && !ours.enable)
     findings.push_back(
         {note, "AMEM_ENABLE", "is 0: `import amem` does not enable amem; amem run does"});
 

@@ -42,8 +42,8 @@ constexpr Function kFunctions[] = {{"cudaGraphLaunch", Kind::launch},
                                    {"cuGraphExecDestroy", Kind::destroy_exec}};
 constexpr auto kNames = names_of(kFunctions);
 
-constexpr size_t kMostRuntimes = 4;
-constinit RealFunctions<kNames.size(), kMostRuntimes> g_real(kNames);
+constexpr size_t kMaxRuntimes = 4;
+constinit RealFunctions<kNames.size(), kMaxRuntimes> g_real(kNames);
 
 template <typename Real>
 int launch(const char* call, const void* exec, Real real) {

@@ -78,12 +78,13 @@ Status NcclClient::check_capture() {
       "a stream with NCCL work is being captured into a CUDA graph; end the capture, then pause");
 }
 
-// Called after the gates are closed: from then on such work is refused or waits.
 Status NcclClient::check_ungated() {
   if (!gate.has_ungated_work()) return ok_status();
   return make_error(
       ErrorKind::unsupported, 0,
-      "it runs NCCL work that does not pass amem's gate; amem cannot wait for such work");
+      "NCCL work was started by a call that does not pass amem's gate: by a function that this "
+      "version of amem does not know, or by a function pointer from before amem was loaded; amem "
+      "cannot wait for such work");
 }
 
 /// NCCL's proxy threads copy to buffers of peers after the kernel that sends has ended (p2p.cc,
@@ -113,12 +114,7 @@ Status NcclClient::check_pause() {
         ErrorKind::misuse, 0,
         "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
   AMEM_TRY(check_images());
-  if (gate.has_ungated_work())
-    return make_error(
-        ErrorKind::unsupported, 0,
-        "NCCL work was started by a call that does not pass amem's gate: by a function that this "
-        "version of amem does not know, or by a function pointer from before amem was loaded; such "
-        "work cannot be waited for");
+  AMEM_TRY(check_ungated());
   AMEM_TRY(check_capture());
   AMEM_TRY(check_proxy_copies());
   if (!has_memory() && gate.communicator_count() > 0)
@@ -135,6 +131,7 @@ Status NcclClient::quiesce(Deadline deadline) {
   AMEM_TRY(check_images());
   AMEM_TRY(gate.wait_until_outside(nullptr, deadline));
   AMEM_TRY(async_communicators.wait_until_settled(nullptr, deadline));
+  // Again: from now on such work is refused or waits.
   AMEM_TRY(check_ungated());
   AMEM_TRY(check_capture());
   // Members of a nameless communicator cannot be asked to stop their work on bound memory.

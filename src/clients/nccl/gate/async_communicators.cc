@@ -19,7 +19,7 @@ void AsyncCommunicators::expect_child(ncclComm_t parent, ncclComm_t* slot,
                                       const CommunicatorId& id) {
   MutexLock lock(turns_);
   children_.emplace(parent, std::pair(slot, id));
-  gate_.add_unseen(id);
+  gate_.add_pending(id);
 }
 
 int AsyncCommunicators::ask(AskFunction* real, ncclComm_t communicator, int* state) {
@@ -35,7 +35,7 @@ void AsyncCommunicators::end_children(ncclComm_t parent, bool have_slots) {
   for (auto child = begin; child != end; ++child) {
     const auto& [slot, id] = child->second;
     ncclComm_t const stored = have_slots ? std::atomic_ref(*slot).load() : nullptr;
-    gate_.remove_unseen(id, stored);
+    gate_.remove_pending(id, stored);
     if (stored != nullptr) communicators_[stored] = communicators_[parent];
   }
   children_.erase(begin, end);

@@ -42,7 +42,7 @@ class AsyncCommunicators {
   /// True if NCCL may run work while no thread of the application is inside.
   bool any() const { return any_.load(std::memory_order_relaxed); }
   /// NCCL stores a child of `parent`, which is in progress, in `slot` later. Until then only its
-  /// identity is known (CallGate::add_unseen).
+  /// identity is known (CallGate::add_pending).
   void expect_child(ncclComm_t parent, ncclComm_t* slot, const CommunicatorId& id);
   /// A query by the application. The answer that the communicator is not in progress any more says
   /// that NCCL has stored its children: until it returns, the application keeps their slots.

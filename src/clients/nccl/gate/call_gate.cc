@@ -68,7 +68,7 @@ bool CallGate::knows_any(const CommunicatorIds& ids) {
     return known.second != kNameless && contains(ids, known.second);
   };
   return std::any_of(known_.begin(), known_.end(), is_ours) ||
-         std::any_of(unseen_.begin(), unseen_.end(),
+         std::any_of(pending_.begin(), pending_.end(),
                      [&](const CommunicatorId& id) { return contains(ids, id); });
 }
 
@@ -98,7 +98,7 @@ void CallGate::update() {
     return std::any_of(known_.begin(), known_.end(),
                        [&](const auto& known) { return concerns(peer, known.second); });
   });
-  bool is_shared = !unseen_.empty();  // communicators have to be recorded
+  bool is_shared = !pending_.empty();  // communicators have to be recorded
   peers_.visit(kNcclTag, [&](const InstanceId&, Peer& peer) AMEM_REQUIRES(peers_.mutex) {
     peer.shares = peer.shares || knows_any(peer.scope);
     is_shared = is_shared || peer.shares;
@@ -107,10 +107,10 @@ void CallGate::update() {
   if (is_shared)
     for (const auto& [communicator, id] : known_)
       if (closed_by(communicator, false) == nullptr) open_.add(communicator);
-  attention_.store(!process_closed_.empty() ? Attention::table
-                   : is_shared              ? Attention::object
-                                            : Attention::none,
-                   std::memory_order_release);
+  check_.store(!process_closed_.empty() ? GateCheck::table
+               : is_shared              ? GateCheck::object
+                                        : GateCheck::none,
+               std::memory_order_release);
   peers_.changed.notify_all();
 }
 
@@ -128,10 +128,11 @@ std::unique_ptr<const Error> CallGate::enter_with_care(GateThread& thread, size_
                                                        const char* call, const void* communicator,
                                                        long timeout_ms, bool ignore_ended) {
   MutexLock lock(peers_.mutex);
-  if (attention_ == Attention::table) update();
+  // A call that the gate of the process stops does not need the table: open_process() reads it.
+  if (check_ == GateCheck::table && (process_closed_.empty() || before > 0)) update();
   Status let_in = wait_while_closed(thread, before, call, communicator, timeout_ms, ignore_ended);
   if (!let_in.ok()) return std::make_unique<const Error>(std::move(let_in.error()));
-  if (!unseen_.empty() && communicator != nullptr &&
+  if (!pending_.empty() && communicator != nullptr &&
       known_.try_emplace(communicator, kNameless).second)
     update();
   return nullptr;
@@ -144,7 +145,8 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
   std::string whom;
   thread.step_back(before);
   peers_.changed.notify_all();
-  // A call that comes later resumes the process first: peers may wait for it as it does for them.
+  // A call that comes while the gate of the process is closed resumes the process before it waits
+  // for a member: members may be waiting for this process.
   bool waits_already = process_closed_.empty(), must_resume = false;
   bool requests = false, is_noticed = false;
   // Empty while the call has to wait.
@@ -240,16 +242,16 @@ void CallGate::remove_communicator(const void* communicator) {
   update();
 }
 
-void CallGate::add_unseen(const CommunicatorId& id) {
+void CallGate::add_pending(const CommunicatorId& id) {
   MutexLock lock(peers_.mutex);
-  unseen_.push_back(id);
+  pending_.push_back(id);
   update();
 }
 
-void CallGate::remove_unseen(const CommunicatorId& id, const void* communicator) {
+void CallGate::remove_pending(const CommunicatorId& id, const void* communicator) {
   MutexLock lock(peers_.mutex);
-  const auto found = std::find(unseen_.begin(), unseen_.end(), id);
-  if (found != unseen_.end()) unseen_.erase(found);
+  const auto found = std::find(pending_.begin(), pending_.end(), id);
+  if (found != pending_.end()) pending_.erase(found);
   if (communicator != nullptr) known_[communicator] = id;
   update();
 }
@@ -263,7 +265,7 @@ bool CallGate::has_nameless() {
 CommunicatorIds CallGate::communicator_ids() {
   MutexLock lock(peers_.mutex);
   CommunicatorIds ids;
-  for (const CommunicatorId& id : unseen_)
+  for (const CommunicatorId& id : pending_)
     if (id != kNameless) ids.push_back(id);
   for (const auto& [communicator, id] : known_)
     if (id != kNameless) ids.push_back(id);
@@ -334,12 +336,6 @@ std::string CallGate::find_inside(const CommunicatorIds* ids, const GateThread* 
     if (concerned) return "thread " + std::to_string(thread->tid.load()) + " is inside " + call;
   }
   return {};
-}
-
-std::string CallGate::who_is_inside(const CommunicatorIds* ids) {
-  MutexLock lock(peers_.mutex);
-  fence_.heavy();
-  return find_inside(ids);
 }
 
 Status CallGate::refuse_if_import_waits(const std::string& what) {

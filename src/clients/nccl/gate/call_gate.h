@@ -37,11 +37,11 @@ inline constexpr char kWaitCounts[] =
 ///
 /// The PeerTable says which peers are paused. Its mutex is that of the gate.
 ///
-/// No closure is lost. A change of the table sets `attention_` to Attention::table; the first call
+/// No closure is lost. A change of the table sets `check_` to GateCheck::table; the first call
 /// that finds it there takes the mutex, reads the table, replaces `open_` and then stores the lower
-/// value. A call stores its record and loads `attention_` and `open_` afterwards. The thread that
+/// value. A call stores its record and loads `check_` and `open_` afterwards. The thread that
 /// waits for the calls executes a heavy fence after the change, then reads the records. Any call
-/// whose record it does not see loads after this fence, so it finds `attention_` as the change set
+/// whose record it does not see loads after this fence, so it finds `check_` as the change set
 /// it, or a value that was stored later, with an `open_` that was replaced later. Either does not
 /// let the call in on a closed communicator. The gate of the process is closed in the same way.
 ///
@@ -55,7 +55,7 @@ class CallGate {
   explicit CallGate(PeerTable& peers, std::function<Status()> resume = {},
                     std::function<void(const InstanceId&)> request_resume = {})
       : peers_(peers), resume_(std::move(resume)), request_resume_(std::move(request_resume)) {
-    peers_.watch(&attention_);
+    peers_.watch(&check_);
   }
   ~CallGate() { peers_.watch(nullptr); }
 
@@ -85,9 +85,9 @@ class CallGate {
         // store, then load (Dekker).
         gate.fence_.light();
         // Acquire: a call that finds the gate open sees what was restored before it was opened.
-        const Attention attention = gate.attention_.load(std::memory_order_acquire);
-        if (attention != Attention::none &&
-            (attention == Attention::table || !gate.open_.contains(communicator))) [[unlikely]]
+        const GateCheck check = gate.check_.load(std::memory_order_acquire);
+        if (check != GateCheck::none &&
+            (check == GateCheck::table || !gate.open_.contains(communicator))) [[unlikely]]
           refusal_ =
               gate.enter_with_care(thread_, before, call, communicator, timeout_ms, ignore_ended);
       }
@@ -118,7 +118,7 @@ class CallGate {
     if (thread.call.load(std::memory_order_relaxed) != nullptr) return;
     const size_t before = thread.step_in(call, nullptr);
     fence_.light();
-    if (attention_.load(std::memory_order_acquire) == Attention::table) [[unlikely]]
+    if (check_.load(std::memory_order_acquire) == GateCheck::table) [[unlikely]]
       stay_outside_if_closed(thread, before);
   }
   /// Runs `end`, which ends the calling thread's innermost group; inside the gate if the group is
@@ -159,11 +159,11 @@ class CallGate {
   void remove_communicator(const void* communicator);
   /// Adds a communicator whose address NCCL stores later. Its identity is known to other processes,
   /// but calls on it are treated as nameless.
-  void add_unseen(const CommunicatorId& id);
+  void add_pending(const CommunicatorId& id);
   /// NCCL has stored it: it is `communicator`, or does not exist if that is nullptr.
-  void remove_unseen(const CommunicatorId& id, const void* communicator);
+  void remove_pending(const CommunicatorId& id, const void* communicator);
   bool has_nameless();
-  /// All identities, including those of add_unseen().
+  /// All identities, including those of add_pending().
   CommunicatorIds communicator_ids();
   CommunicatorId id_of(const void* communicator);
   size_t communicator_count();
@@ -206,8 +206,6 @@ class CallGate {
   /// `what` cannot end before the application does something. Error: misuse, if an import waits. A
   /// thread of NCCL may import for a call of any other thread.
   Status refuse_if_import_waits(const std::string& what);
-  /// The name of a call that is inside, or "". Does not wait.
-  std::string who_is_inside(const CommunicatorIds* ids);
 
   /// True if the calling thread has ever been at this gate. Threads of NCCL have not.
   static bool caller_has_called() { return t_thread_ != nullptr; }
@@ -271,7 +269,7 @@ class CallGate {
   const Peer* closed_by(const void* communicator, bool ignore_ended) AMEM_REQUIRES(peers_.mutex);
   /// A call on the communicator waits for its paused members.
   void request_resumes(const void* communicator) AMEM_REQUIRES(peers_.mutex);
-  /// Derives `attention_` and `open_` from the members below and the table. To be called after each
+  /// Derives `check_` and `open_` from the members below and the table. To be called after each
   /// change of them: threads at the gate see it.
   void update() AMEM_REQUIRES(peers_.mutex);
   std::string find_inside(const CommunicatorIds* ids, const GateThread* but_for = nullptr)
@@ -282,16 +280,16 @@ class CallGate {
   const std::function<void(const InstanceId&)> request_resume_;
   std::atomic<bool> resumes_on_call_{false};
   const AsymmetricFence fence_;
-  /// Attention::table also while the gate of the process is closed.
-  std::atomic<Attention> attention_{Attention::none};
+  /// GateCheck::table also while the gate of the process is closed.
+  std::atomic<GateCheck> check_{GateCheck::none};
   std::atomic<int> awaited_{0};  ///< threads in wait_until_outside()
   std::atomic<bool> ungated_{false};
-  /// Of `known_`. Valid while `attention_` is Attention::object.
+  /// Of `known_`. Valid while `check_` is GateCheck::object.
   OpenCommunicators open_;
   std::string process_closed_ AMEM_GUARDED_BY(peers_.mutex);
   int waiting_calls_ AMEM_GUARDED_BY(peers_.mutex) = 0;  ///< objects of WaitingCalls
   std::unordered_map<const void*, CommunicatorId> known_ AMEM_GUARDED_BY(peers_.mutex);
-  CommunicatorIds unseen_ AMEM_GUARDED_BY(peers_.mutex);
+  CommunicatorIds pending_ AMEM_GUARDED_BY(peers_.mutex);
 };
 
 }  // namespace amem

@@ -43,11 +43,11 @@ TEST_F(CallGateGroups, OpenGroupIsInsideUntilItsOutermostEnd) {
 
 TEST_F(CallGateGroups, OpenGroupWithoutCallsIsInsideToo) {
   gate_.group_started("ncclGroupStart");
-  EXPECT_NE(gate_.who_is_inside(nullptr).find("is inside ncclGroupStart"), std::string::npos);
+  EXPECT_NE(who_is_inside(nullptr).find("is inside ncclGroupStart"), std::string::npos);
   const CommunicatorIds first{kFirst};
-  EXPECT_EQ(gate_.who_is_inside(&first), "");
+  EXPECT_EQ(who_is_inside(&first), "");
   end_group();
-  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_EQ(who_is_inside(nullptr), "");
 }
 
 TEST_F(CallGateGroups, EndOfAGroupIsInsideLikeTheGroup) {
@@ -55,12 +55,12 @@ TEST_F(CallGateGroups, EndOfAGroupIsInsideLikeTheGroup) {
   EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
 
   gate_.end_group("ncclGroupEnd", [&] {
-    EXPECT_NE(gate_.who_is_inside(nullptr).find("is inside ncclGroupEnd"), std::string::npos);
+    EXPECT_NE(who_is_inside(nullptr).find("is inside ncclGroupEnd"), std::string::npos);
     EXPECT_TRUE(enter("ncclMemAlloc", nullptr, 0).ok()) << "a call that NCCL makes back";
     return 0;
   });
 
-  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_EQ(who_is_inside(nullptr), "");
   EXPECT_FALSE(gate_.caller_is_inside());
 }
 
@@ -75,10 +75,10 @@ TEST_F(CallGateGroups, GroupThatIsInsideOnACommunicatorIsLetInOnItAgain) {
   EXPECT_TRUE(enter("ncclRecv", comm(1), 0).ok()) << "whatever was refused in between";
 
   const CommunicatorIds first{kFirst}, second{kSecond};
-  EXPECT_NE(gate_.who_is_inside(&first), "");
-  EXPECT_EQ(gate_.who_is_inside(&second), "");
+  EXPECT_NE(who_is_inside(&first), "");
+  EXPECT_EQ(who_is_inside(&second), "");
   end_group();
-  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_EQ(who_is_inside(nullptr), "");
 }
 
 TEST_F(CallGateGroups, GroupThatIsInsideIsLetInThroughAClosedProcess) {
@@ -101,7 +101,7 @@ TEST_F(CallGateGroups, GroupThatIsEndedTwiceDoesNotCountForTheNext) {
   });
 
   EXPECT_FALSE(gate_.caller_is_inside());
-  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_EQ(who_is_inside(nullptr), "");
   EXPECT_FALSE(gate_.caller_is_in_group());
 }
 
@@ -111,26 +111,26 @@ TEST_F(CallGateGroups, GroupOfManyCallsOnOneCommunicatorConcernsNoOther) {
     ASSERT_TRUE(enter("ncclSend", comm(1), 0).ok());
 
   const CommunicatorIds first{kFirst}, second{kSecond};
-  EXPECT_NE(gate_.who_is_inside(&first), "");
-  EXPECT_EQ(gate_.who_is_inside(&second), "");
+  EXPECT_NE(who_is_inside(&first), "");
+  EXPECT_EQ(who_is_inside(&second), "");
   for (size_t i = 0; i < GateThread::kCommunicatorsInGroup; ++i)
     ASSERT_TRUE(enter("ncclSend", comm(i % 2 == 0 ? 3 : 4), 0).ok());
-  EXPECT_NE(gate_.who_is_inside(&second), "") << "too many to be told apart";
+  EXPECT_NE(who_is_inside(&second), "") << "too many to be told apart";
   end_group();
 }
 
 TEST_F(CallGateGroups, GroupEntersWithItsFirstCallThatIsLetIn) {
   gate_.close_process("this process is paused");
   gate_.group_started("ncclGroupStart");
-  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_EQ(who_is_inside(nullptr), "");
   EXPECT_FALSE(enter("ncclSend", comm(1), 0).ok());
-  EXPECT_EQ(gate_.who_is_inside(nullptr), "") << "a call that was refused";
+  EXPECT_EQ(who_is_inside(nullptr), "") << "a call that was refused";
   gate_.open_process();
 
   EXPECT_TRUE(enter("ncclSend", comm(1), 0).ok());
-  EXPECT_NE(gate_.who_is_inside(nullptr), "");
+  EXPECT_NE(who_is_inside(nullptr), "");
   end_group();
-  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_EQ(who_is_inside(nullptr), "");
 }
 
 TEST_F(CallGateGroups, UngatedWorkIsRefusedWhileTheProcessIsClosed) {
@@ -182,7 +182,7 @@ TEST_F(CallGateGroups, CallOfAGroupGoesOnWaitingForAMemberWhileItsProcessPauses)
 TEST_F(CallGateGroups, ThreadThatEndsInsideAGroupIsOutside) {
   std::thread([&] { gate_.group_started("ncclGroupStart"); }).join();
 
-  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_EQ(who_is_inside(nullptr), "");
 }
 
 // It passed no gate of its communicator, although the group is inside.

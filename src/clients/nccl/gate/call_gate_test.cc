@@ -21,9 +21,9 @@ TEST_F(CallGateTest, OpenGateLetsPass) {
     const CallGate::Entry entry(gate_, "ncclAllReduce", comm(1), 0);
     EXPECT_TRUE(entry.is_inside());
     EXPECT_TRUE(gate_.caller_is_inside());
-    EXPECT_NE(gate_.who_is_inside(nullptr), "");
+    EXPECT_NE(who_is_inside(nullptr), "");
   }
-  EXPECT_EQ(gate_.who_is_inside(nullptr), "");
+  EXPECT_EQ(who_is_inside(nullptr), "");
   EXPECT_FALSE(gate_.caller_is_inside());
 }
 
@@ -259,10 +259,10 @@ TEST_F(CallGateFastPath, IsNotThatOfACommunicatorThatIsKnownLater) {
   gate_.remove_communicator(comm(5));
   member_resumed(member_);
 
-  gate_.add_unseen(kUnknown);
+  gate_.add_pending(kUnknown);
   member_paused(member_, "process 7 is paused", {kUnknown});
   EXPECT_FALSE(enter("ncclAllReduce", comm(5), 1).ok());
-  gate_.remove_unseen(kUnknown, comm(5));
+  gate_.remove_pending(kUnknown, comm(5));
   EXPECT_FALSE(enter("ncclAllReduce", comm(5), 1).ok());
   EXPECT_TRUE(enter("ncclAllReduce", comm(1), 0).ok());
 }
@@ -356,7 +356,7 @@ TEST_F(CallGateTest, UnseenCommunicatorIsNamedToOthersAndSeenAtItsFirstCall) {
   EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
   EXPECT_EQ(gate_.communicator_count(), 2u) << "all were seen being made";
 
-  gate_.add_unseen(kUnknown);
+  gate_.add_pending(kUnknown);
   EXPECT_TRUE(enter("ncclAllReduce", comm(3), 0).ok());
 
   EXPECT_EQ(gate_.communicator_count(), 3u);

@@ -40,7 +40,7 @@ void CallGate::note_ungated_allocation() {
   MutexLock lock(peers_.mutex);
   // A process with communicators of its own also allocates for peers, on a thread of NCCL (PXN:
   // transport/net.cc, sendProxyConnect@v2.30.7-1). Work of others is seen when it is launched.
-  if (known_.empty() && unseen_.empty() && find_inside(nullptr).empty()) ungated_ = true;
+  if (known_.empty() && pending_.empty() && find_inside(nullptr).empty()) ungated_ = true;
 }
 
 }  // namespace amem

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
+#include <thread>
 
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/gate/call_gate.h"
@@ -27,6 +29,12 @@ class CallGateFixture : public testing::Test {
   Status enter(const char* call, const void* communicator, long timeout_ms) {
     const CallGate::Entry entry(gate_, call, communicator, timeout_ms);
     return entry.is_inside() ? ok_status() : Status(entry.refusal());
+  }
+  /// "thread 4711 is inside ncclSend ...", or "".
+  std::string who_is_inside(const CommunicatorIds* ids) {
+    Status outside = ok_status();
+    std::thread([&] { outside = gate_.wait_until_outside(ids, Deadline::after_ms(0)); }).join();
+    return outside.ok() ? "" : outside.error().message;
   }
   static const void* comm(uintptr_t n) { return reinterpret_cast<const void*>(n); }
 

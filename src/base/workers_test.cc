@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "sharing/service_workers.h"
+#include "base/workers.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,6 +8,8 @@
 #include <atomic>
 #include <future>
 #include <memory>
+
+#include "base/identity.h"
 
 namespace amem {
 namespace {
@@ -35,12 +37,12 @@ class Count {
 
 const InstanceId kFirst{{1, 1}}, kSecond{{2, 2}};
 
-TEST(ServiceWorkersTest, JobsOfAPeerRunInTheirOrder) {
+TEST(WorkersTest, JobsWithOneKeyRunInTheirOrder) {
   constexpr int kJobs = 200;
-  // Without a lock: jobs of one peer never run side by side.
+  // Without a lock: jobs with one key never run side by side.
   std::vector<int> first, second;
   Count done;
-  ServiceWorkers workers;
+  Workers<InstanceId> workers("test");
   ASSERT_TRUE(workers.start().ok());
 
   for (int i = 0; i < kJobs; ++i) {
@@ -54,10 +56,10 @@ TEST(ServiceWorkersTest, JobsOfAPeerRunInTheirOrder) {
   EXPECT_EQ(second, first);
 }
 
-TEST(ServiceWorkersTest, BlockedPeerDelaysOnlyItself) {
+TEST(WorkersTest, BlockedJobDelaysOnlyItsKey) {
   Count released, first_done, second_done;
   std::atomic<bool> is_released = false, next_came_after = false;
-  ServiceWorkers workers;
+  Workers<InstanceId> workers("test");
   ASSERT_TRUE(workers.start().ok());
 
   workers.post(kFirst, [&] { released.reaches(1); });
@@ -71,24 +73,24 @@ TEST(ServiceWorkersTest, BlockedPeerDelaysOnlyItself) {
   EXPECT_TRUE(next_came_after);
 }
 
-TEST(ServiceWorkersTest, ManyPeersAreServedSideBySide) {
-  constexpr int kPeers = 32;
+TEST(WorkersTest, ManyKeysAreServedSideBySide) {
+  constexpr int kKeys = 32;
   Count inside, met;
-  ServiceWorkers workers;
+  Workers<InstanceId> workers("test");
   ASSERT_TRUE(workers.start().ok());
 
-  for (uint64_t i = 0; i < kPeers; ++i)
+  for (uint64_t i = 0; i < kKeys; ++i)
     workers.post(InstanceId{{i, i}}, [&] {
       inside.add();
-      if (inside.reaches(kPeers)) met.add();
+      if (inside.reaches(kKeys)) met.add();
     });
 
-  EXPECT_TRUE(met.reaches(kPeers));
+  EXPECT_TRUE(met.reaches(kKeys));
 }
 
-TEST(ServiceWorkersTest, JobMayPostMore) {
+TEST(WorkersTest, JobMayPostMore) {
   Count done;
-  ServiceWorkers workers;
+  Workers<InstanceId> workers("test");
   ASSERT_TRUE(workers.start().ok());
 
   workers.post(kFirst, [&] {
@@ -108,10 +110,10 @@ struct AtThreadEnd {
 };
 thread_local AtThreadEnd t_end;
 
-TEST(ServiceWorkersTest, DestructorWaitsForTheRunningJobAndDropsTheOthers) {
+TEST(WorkersTest, DestructorWaitsForTheRunningJobAndDropsTheOthers) {
   Count running, idle, ended, may_end;
   std::atomic<bool> finished = false, other_ran = false;
-  auto workers = std::make_unique<ServiceWorkers>();
+  auto workers = std::make_unique<Workers<InstanceId>>("test");
   ASSERT_TRUE(workers->start().ok());
   workers->post(kFirst, [&] {
     running.add();
@@ -135,12 +137,12 @@ TEST(ServiceWorkersTest, DestructorWaitsForTheRunningJobAndDropsTheOthers) {
   EXPECT_FALSE(other_ran);
 }
 
-TEST(ServiceWorkersTest, SignalsAreLeftToTheApplication) {
+TEST(WorkersTest, SignalsAreLeftToTheApplication) {
   sigset_t none, before, after, of_worker;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, &before);
   Count done;
-  ServiceWorkers workers;
+  Workers<InstanceId> workers("test");
   ASSERT_TRUE(workers.start().ok());
 
   workers.post(kFirst, [&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "engine/out_of_memory.h"
+#include "engine/resume_error.h"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@ namespace amem {
 namespace {
 
 size_t free_bytes(ProcessContext& context, int device) {
-  constexpr long kMostMs = 1000;  // only for the text of the error
+  constexpr long kMaxMs = 1000;  // only for the text of the error
   const auto found = std::make_shared<size_t>(0);
   (void)context.devices.run({{device,
                               [driver = &context.driver, found] {
@@ -18,14 +18,15 @@ size_t free_bytes(ProcessContext& context, int device) {
                                 driver->cuMemGetInfo_v2(found.get(), &total_bytes);
                                 return ok_status();
                               }}},
-                            "the query of its free memory", Deadline::after_ms(kMostMs));
+                            "the query of its free memory", Deadline::after_ms(kMaxMs));
   return *found;
 }
 
 }  // namespace
 
-Error out_of_memory(ProcessContext& context, const Error& error,
-                    const std::map<int, size_t>& wanted_bytes) {
+Error resume_error(ProcessContext& context, const Error& error,
+                   const std::map<int, size_t>& wanted_bytes) {
+  if (error.kind != ErrorKind::driver || error.code != driver_result::kOutOfMemory) return error;
   std::string text = error.message;
   for (const auto& [device, bytes] : wanted_bytes) {
     text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +

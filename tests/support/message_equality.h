@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <tuple>
+
+#include "transport/message.h"
+
+namespace amem {
+
+/// For the comparison of messages. Each names all fields of its type.
+#define AMEM_EQUAL(Type, ...)                                                   \
+  inline bool operator==(const Type& a, const Type& b) {                        \
+    const auto fields_of = [](const Type& m) { return std::tie(__VA_ARGS__); }; \
+    return fields_of(a) == fields_of(b);                                        \
+  }
+AMEM_EQUAL(Hello, m.instance)
+AMEM_EQUAL(Fetch::Item, m.allocation, m.nonce, m.has_backing)
+AMEM_EQUAL(Fetch, m.items)
+AMEM_EQUAL(Fetched, m.outcomes, m.paused_scope, m.reason)
+AMEM_EQUAL(Revoke, m.timeout_ms, m.tags, m.scope, m.staying)
+AMEM_EQUAL(Revoked, m.revoked, m.reason, m.scope)
+AMEM_EQUAL(Restore, m.tag, m.backings, m.last)
+AMEM_EQUAL(Restored, m.done, m.reason)
+AMEM_EQUAL(Drop, m.allocations)
+AMEM_EQUAL(PauseNotice, m.tag, m.scope, m.quiesce_ms)
+AMEM_EQUAL(PauseNoticeReply, m.quiesced, m.reason)
+AMEM_EQUAL(StatusReply, m.json)
+AMEM_EQUAL(TokenQuery, m.allocation, m.nonce)
+AMEM_EQUAL(TokenReply, m.known)
+AMEM_EQUAL(ResumeRequest, m.tag)
+inline bool operator==(const StatusQuery&, const StatusQuery&) { return true; }
+
+#undef AMEM_EQUAL
+
+}  // namespace amem
