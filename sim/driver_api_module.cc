@@ -42,7 +42,7 @@ CuResult load(CuModule* module, const char* image) {
 }
 
 CuResult launch(CuFunction function, const Grid& grid, CuStream handle, void** parameters) {
-  constexpr unsigned kMostThreads = 1024;
+  constexpr unsigned kMaxThreads = 1024;
   const auto loaded = Registry<LoadedKernel>::instance().find(function);
   StreamRef stream;
   if (loaded == nullptr) return kErrorInvalidHandle;
@@ -50,7 +50,7 @@ CuResult launch(CuFunction function, const Grid& grid, CuStream handle, void** p
   if (stream->context().id() != loaded->context_id) return kErrorInvalidHandle;
   const unsigned threads = grid.threads[0] * grid.threads[1] * grid.threads[2];
   const bool empty = std::min({grid.blocks[0], grid.blocks[1], grid.blocks[2]}) == 0;
-  if (empty || threads == 0 || threads > kMostThreads || parameters == nullptr) {
+  if (empty || threads == 0 || threads > kMaxThreads || parameters == nullptr) {
     return kErrorInvalidValue;
   }
   if (const CuResult failed = stream->context().failure(); failed != kSuccess) return failed;

@@ -38,9 +38,9 @@ CuResult LocalMemory::fit_stack(uint64_t stack_bytes) {
 }
 
 CuResult LocalMemory::resize(uint64_t stack_bytes) {
-  constexpr uint64_t kMostStackBytes = 512
-                                       << 10;  // CUDA C++ Programming Guide, "Compute Capabilities"
-  if (stack_bytes > kMostStackBytes) return kErrorInvalidValue;
+  constexpr uint64_t kMaxStackBytes = 512
+                                      << 10;  // CUDA C++ Programming Guide, "Compute Capabilities"
+  if (stack_bytes > kMaxStackBytes) return kErrorInvalidValue;
   const uint64_t rounded = round_up(std::max<uint64_t>(stack_bytes, 1), kStackAlignmentBytes);
   const uint64_t wanted =
       round_up(rounded * resident_threads(), kGranularityBytes) / kGranularityBytes;

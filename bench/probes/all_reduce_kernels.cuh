@@ -11,17 +11,17 @@ namespace probe {
 
 using namespace amem::symmetric;
 using namespace amem::symmetric::detail;
-constexpr uint32_t kRanks = 2, kMostBlocks = 264;
-constexpr size_t kKiB = 1 << 10, kMiB = 1 << 20, kMostBytes = 128 * kMiB, kMostOneShotBytes = 8 * kMiB;
+constexpr uint32_t kRanks = 2, kMaxBlocks = 264;
+constexpr size_t kKiB = 1 << 10, kMiB = 1 << 20, kMaxBytes = 128 * kMiB, kMaxOneShotBytes = 8 * kMiB;
 /// The workspaces of product_small(). The first is that of the other kernels, and continues with scratch memory.
-constexpr size_t kChunks = 8, kMostSmallBytes = kChunks * kSmallBytes;
+constexpr size_t kChunks = 8, kMaxSmallBytes = kChunks * kSmallBytes;
 constexpr size_t kSmallWorkspaceBytes = kInboxOffset + 2 * kRanks * kMessageBytes;
 constexpr size_t kWorkspaceBytes = kChunks * kSmallWorkspaceBytes + kMaxScratchBytes;
 static_assert(kRanks == 2, "measure() expects that a call in place doubles the values");
 
 /// The counts of a rank, as in Workspace, but of more blocks.
 struct Flags {
-  uint32_t epochs[kMostBlocks], reached[kMostBlocks][kRanks];
+  uint32_t epochs[kMaxBlocks], reached[kMaxBlocks][kRanks];
   uint32_t count, arrivals[kRanks];
 };
 struct Call : Arguments {
@@ -240,8 +240,8 @@ __global__ void __launch_bounds__(kBatch == 8 ? 512 : 1024) all_reduce(const __g
   meetings.end();
 }
 
-template <void (*kFunction)(const Block&, const Arguments&), uint32_t kMostThreads = kThreads>
-__global__ void __launch_bounds__(kMostThreads) product(const __grid_constant__ Call call) {
+template <void (*kFunction)(const Block&, const Arguments&), uint32_t kMaxThreads = kThreads>
+__global__ void __launch_bounds__(kMaxThreads) product(const __grid_constant__ Call call) {
   kFunction(Block::current(), call);
 }
 constexpr auto product_two_shot = product<two_shot_kernel<Bfloat16>, kTwoShotThreads>;

@@ -76,11 +76,11 @@ void set_up() {
     check(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking));
     check(cudaEventCreate(&device.begin));
     check(cudaEventCreate(&device.end));
-    check(cudaMalloc(&all.view.buffers[rank], kMostBytes));
+    check(cudaMalloc(&all.view.buffers[rank], kMaxBytes));
     check(cudaMalloc(&all.view.workspaces[rank], kWorkspaceBytes));
     check(cudaMalloc(&all.flags[rank], sizeof(Flags)));
-    check(cudaMalloc(&all.scratch[rank], kMostBytes));
-    check(cudaMalloc(&device.call.output, kMostBytes));
+    check(cudaMalloc(&all.scratch[rank], kMaxBytes));
+    check(cudaMalloc(&device.call.output, kMaxBytes));
   });
   on_each([&](Device& device, uint32_t rank) {
     all.output = device.call.output;
@@ -220,11 +220,11 @@ std::vector<Candidate> products(size_t size_bytes) {
   const Shape shape = two_shot_shape(launch_bytes, kRanks, multiprocessors());
   std::vector<Candidate> all = {{"product two-shot", product_two_shot, of_product, 1, 0, true,
                                  static_cast<int>(shape.blocks), static_cast<int>(shape.threads), launch_bytes}};
-  if (size_bytes <= kMostOneShotBytes)
+  if (size_bytes <= kMaxOneShotBytes)
     all.push_back({"product one-shot", product<sum_kernel<Bfloat16>>, of_product, 1, 0, false,
                    static_cast<int>(blocks_for(size_bytes)), kThreads});
   const Kernel small = size_bytes <= kSmallBytes ? product<small_all_reduce_kernel<Bfloat16>> : product_small;
-  if (size_bytes <= kMostSmallBytes)
+  if (size_bytes <= kMaxSmallBytes)
     all.push_back({"product small", small, of_product, 1, 0, false,
                    static_cast<int>((size_bytes + kSmallBlockBytes - 1) / kSmallBlockBytes), kSmallThreads});
   return all;
@@ -262,7 +262,7 @@ std::vector<Candidate> explore(const std::vector<Candidate>& variants, size_t si
     measured.push_back(candidate);
   };
   for (const Candidate& variant : variants)
-    if (variant.mode == 0 && (variant.in_place || size_bytes <= kMostOneShotBytes))
+    if (variant.mode == 0 && (variant.in_place || size_bytes <= kMaxOneShotBytes))
       for (const int threads : {256, 512, 1024})
         for (const int blocks : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 132, 264}) try_shape(variant, blocks, threads);
   for (const int algorithm : {pull, push, one_shot})

@@ -39,10 +39,10 @@ Status check_pointer(const void* pointer, const char* name) {
 }
 
 Result<std::vector<AddressRange>> ranges_of(const amemRange_t* ranges, size_t count) {
-  constexpr size_t kMost = 1 << 24;
+  constexpr size_t kMax = 1 << 24;
   if (count > 0) AMEM_TRY(check_pointer(ranges, "list of ranges"));
-  if (count > kMost)
-    return make_error(ErrorKind::misuse, 0, "%zu ranges: at most %zu are possible", count, kMost);
+  if (count > kMax)
+    return make_error(ErrorKind::misuse, 0, "%zu ranges: at most %zu are possible", count, kMax);
   std::vector<AddressRange> all(count);
   std::transform(ranges, ranges + count, all.begin(), [](const amemRange_t& range) {
     return AddressRange{reinterpret_cast<DeviceAddress>(range.pointer), range.size_bytes};

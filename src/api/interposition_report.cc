@@ -11,7 +11,7 @@
 namespace amem {
 namespace {
 
-constexpr size_t kMostRows = 4096;
+constexpr size_t kMaxRows = 4096;
 
 struct Row {
   char path[512];
@@ -21,7 +21,7 @@ struct Row {
 
 /// Does not allocate while the loader's list is locked.
 std::vector<Row> patched_slots() {
-  std::vector<Row> rows(kMostRows);
+  std::vector<Row> rows(kMaxRows);
   size_t used = 0;
   visit_images([&](const Image& image) {
     if (is_in_this_library(image.begin)) return;

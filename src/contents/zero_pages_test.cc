@@ -179,13 +179,13 @@ TEST_F(ZeroPagesTest, AreFoundInOneLaunch) {
 }
 
 TEST_F(ZeroPagesTest, MoreThanTheTableHoldsTakeSeveralLaunches) {
-  constexpr size_t kMost = Kernels::kMaxPagesAtOnce;
-  pages_.resize(2 * kMost + 3, kPage);
-  pages_[kMost + 1] = pages_.back() = 3 * kPage;
+  constexpr size_t kMax = Kernels::kMaxPagesAtOnce;
+  pages_.resize(2 * kMax + 3, kPage);
+  pages_[kMax + 1] = pages_.back() = 3 * kPage;
 
   ASSERT_TRUE(find().ok());
 
-  EXPECT_EQ(g_gpu.grids, (std::vector<unsigned>{kMost, kMost, 3}));
+  EXPECT_EQ(g_gpu.grids, (std::vector<unsigned>{kMax, kMax, 3}));
   ASSERT_EQ(is_zero_.size(), pages_.size());
   for (size_t i = 0; i < pages_.size(); ++i)
     ASSERT_EQ(is_zero_[i], pages_[i] % (3 * kPage) == 0) << i;

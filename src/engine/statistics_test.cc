@@ -209,17 +209,17 @@ TEST(EmptyStatistics, SayZero) {
 
 // A cut text would be no JSON.
 TEST(LargestStatistics, AreNotCut) {
-  constexpr size_t kMost = std::numeric_limits<size_t>::max();
+  constexpr size_t kMax = std::numeric_limits<size_t>::max();
   Statistics statistics;
   const Tag longest(kMaxTagBytes, 'x');
-  statistics.own[{longest, 0, Kind::keep}] = {kMost, kMost, kMost, kMost, kMost, kMost, kMost};
-  statistics.imports = {kMost, kMost, kMost, kMost, kMost, kMost, kMost};
-  statistics.driver_objects = {kMost, kMost, 0};
+  statistics.own[{longest, 0, Kind::keep}] = {kMax, kMax, kMax, kMax, kMax, kMax, kMax};
+  statistics.imports = {kMax, kMax, kMax, kMax, kMax, kMax, kMax};
+  statistics.driver_objects = {kMax, kMax, 0};
 
   const std::string json = statistics_json(statistics, {std::numeric_limits<int>::min(),
                                                         std::numeric_limits<long>::min(),
                                                         {{longest, "resuming"}},
-                                                        kMost,
+                                                        kMax,
                                                         [](int) { return std::string(40, 'x'); }});
 
   EXPECT_TRUE(json.ends_with("\"disk_bytes\": 18446744073709551615}], \"persistent\": {}}"))

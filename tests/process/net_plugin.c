@@ -10,7 +10,7 @@
 #define TABLE ncclNetPlugin_v12
 #endif
 
-enum { kMost = 256, kMembers = 22, kRegMr = 7 };
+enum { kMax = 256, kMembers = 22, kRegMr = 7 };
 
 struct place {
   unsigned long inode, offset;
@@ -18,7 +18,7 @@ struct place {
 static struct {
   uintptr_t address;
   struct place place;
-} registered[kMost];
+} registered[kMax];
 static int count;
 
 static struct place place_of(uintptr_t address) {
@@ -39,7 +39,7 @@ static struct place place_of(uintptr_t address) {
 
 static int reg_mr(void* comm, void* data, size_t size, int type, void** handle) {
   (void)comm, (void)size, (void)type;
-  if (count == kMost) return 3; /* ncclInternalError */
+  if (count == kMax) return 3; /* ncclInternalError */
   registered[count].address = (uintptr_t)data;
   registered[count].place = place_of((uintptr_t)data);
   *handle = &registered[count++];

@@ -22,7 +22,7 @@
 
 namespace {
 
-constexpr int kMostDevices = 16;
+constexpr int kMaxDevices = 16;
 
 void* driver_function(const char* name) {
   static void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -56,7 +56,7 @@ int initialize() {
 /// Makes the primary context of the thread's device current, as each call of the runtime does.
 int enter() {
   static std::mutex mutex;
-  static std::array<void*, kMostDevices> contexts{};
+  static std::array<void*, kMaxDevices> contexts{};
   if (const int failed = initialize(); failed != 0) return failed;
   const std::lock_guard lock(mutex);
   void*& context = contexts.at(static_cast<size_t>(t_device));

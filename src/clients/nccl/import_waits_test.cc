@@ -14,7 +14,7 @@
 namespace amem {
 namespace {
 
-constexpr int kCopy = kMostCopies - 1;
+constexpr int kCopy = kMaxCopies - 1;
 std::function<int(Comm)> g_abort;
 
 int abort_of_nccl(Comm communicator) { return g_abort(communicator); }

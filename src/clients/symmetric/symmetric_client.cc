@@ -104,6 +104,8 @@ Status SymmetricClient::enter(const void* set, long timeout_ms) {
   std::string waited_for;
   const auto is_decided = [&]() AMEM_REQUIRES(peers_.mutex) {
     found = find(set);
+    // The table notifies of an end before reopen_for_peer() is called.
+    if (found != nullptr) fail_if_ended(*found);
     if (found == nullptr || found->is_ending || is_paused_ || !found->ended.empty()) return true;
     why = failure_of(found->of.user);
     if (why != nullptr) return true;
@@ -189,14 +191,17 @@ Status SymmetricClient::quiesce_for_peer(const Scope& /*scope*/, Deadline deadli
 
 void SymmetricClient::reopen_for_peer() {
   MutexLock lock(peers_.mutex);
-  for (auto& [id, set] : sets_)
-    for (const InstanceId& owner : set.owners)
-      if (const PeerTable::Peer* const known = peers_.find(owner, kSymmetricTag);
-          known != nullptr && known->state == PeerTable::State::ended)
-        fail(set, known->text);
+  for (auto& [id, set] : sets_) fail_if_ended(set);
   // A set that is created later looks at its allocations.
   peers_.forget_ended(kSymmetricTag, [](const PeerTable::Peer&) { return false; });
   peers_.changed.notify_all();
+}
+
+void SymmetricClient::fail_if_ended(Set& set) {
+  for (const InstanceId& owner : set.owners)
+    if (const PeerTable::Peer* const known = peers_.find(owner, kSymmetricTag);
+        known != nullptr && known->state == PeerTable::State::ended)
+      fail(set, known->text);
 }
 
 void SymmetricClient::fail(Set& set, const std::string& text) {

@@ -98,6 +98,8 @@ class SymmetricClient final : public Client, public GraphGate {
   /// Waits until no call is inside a set for which `predicate` is true. Errors: timeout.
   template <typename Predicate>
   Status wait_for_calls(Deadline deadline, Predicate predicate) AMEM_REQUIRES(peers_.mutex);
+  /// Fails the set if a peer has ended that owns memory of it.
+  void fail_if_ended(Set& set) AMEM_REQUIRES(peers_.mutex);
   static void fail(Set& set, const std::string& text);
 
   const long launch_timeout_ms_;

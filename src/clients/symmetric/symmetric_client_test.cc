@@ -45,6 +45,10 @@ class SymmetricClientTest : public testing::Test {
   uint64_t pause(const InstanceId& peer) {
     return peers_.pause(peer, {kSymmetricTag}, "process 7 is paused", {}, true)[kSymmetricTag];
   }
+  /// As seen by a call that waits, before sharing tells the clients.
+  void end_in_table(const InstanceId& peer, const std::string& text) {
+    peers_.end(peer, text, {kSymmetricTag});
+  }
   void end(const InstanceId& peer, const std::string& text) {
     peers_.end(peer, text, {kSymmetricTag});
     client_.reopen_for_peer();
@@ -81,6 +85,17 @@ class SymmetricClientTest : public testing::Test {
     return static_cast<SymmetricClientTest*>(test)->failure_;
   }
 };
+
+// Its kernels would use memory that is not mapped.
+TEST_F(SymmetricClientTest, CallThatWaitsForAPeerDoesNotEnterWhenThePeerEnds) {
+  const void* const set = set_of_peer();
+  pause(kPeer);
+  auto waiting = std::async(std::launch::async, [&] { return client_.enter(set, kLongMs); });
+  EXPECT_EQ(waiting.wait_for(kLongerThanNotice), std::future_status::timeout);
+  end_in_table(kPeer, "process 7, has ended");
+  EXPECT_EQ(waiting.get().error().kind, ErrorKind::peer);
+  EXPECT_EQ(ended_, "process 7, has ended");
+}
 
 TEST_F(SymmetricClientTest, SetIsOfTheFirstBytesOfAllocations) {
   for (const AddressRange& wrong :

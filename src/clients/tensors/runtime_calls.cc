@@ -45,8 +45,8 @@ struct IpcMemHandle {
   IpcHandleBytes bytes;
 };
 
-constexpr size_t kMostRuntimes = 4;
-constinit RealFunctions<kFunctions, kMostRuntimes> g_real(kNames);
+constexpr size_t kMaxRuntimes = 4;
+constinit RealFunctions<kFunctions, kMaxRuntimes> g_real(kNames);
 
 /// As the runtime does before each call: makes the context of the thread's device current.
 template <size_t kRuntime>

@@ -145,14 +145,14 @@ TEST_F(TensorClientTest, AddressesOfFreedMemoryAreUsedForTheNextOfItsSize) {
 }
 
 TEST_F(TensorClientTest, AddressesOfTheLastFreedMemoryAreKept) {
-  constexpr size_t kMany = 100, kMostReserved = 64;
+  constexpr size_t kMany = 100, kMaxReserved = 64;
   std::vector<DeviceAddress> addresses(kMany);
   for (size_t i = 0; i < kMany; ++i)
     addresses[i] = client_.allocate((i + 1) * kPage, 0, "weights", Kind::keep).value();
 
   for (const DeviceAddress address : addresses) ASSERT_TRUE(client_.free(address).ok());
 
-  EXPECT_EQ(g_driver.reserved.size(), kMostReserved);
+  EXPECT_EQ(g_driver.reserved.size(), kMaxReserved);
   EXPECT_EQ(client_.allocate(kMany * kPage, 0, "weights", Kind::keep).value(), addresses.back());
   EXPECT_FALSE(g_driver.reserved.contains(addresses.front()));
 }

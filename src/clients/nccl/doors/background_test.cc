@@ -13,7 +13,7 @@
 namespace amem {
 namespace {
 
-constexpr int kCopy = kMostCopies - 1;
+constexpr int kCopy = kMaxCopies - 1;
 
 struct {
   std::map<Comm, int> states;  ///< what ncclCommGetAsyncError says; ncclSuccess of others

@@ -164,7 +164,7 @@ std::array<DoorsOfCopy, sizeof...(kCopies)> doors_of_all(std::integer_sequence<i
 }  // namespace
 
 const void* door_of(int copy, NcclFunction function) {
-  static const auto doors = doors_of_all(std::make_integer_sequence<int, kMostCopies>());
+  static const auto doors = doors_of_all(std::make_integer_sequence<int, kMaxCopies>());
   return doors[static_cast<size_t>(copy)][static_cast<size_t>(function)];
 }
 

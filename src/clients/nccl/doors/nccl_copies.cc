@@ -16,7 +16,7 @@
 
 namespace amem {
 
-constinit std::array<NcclCopy, kMostCopies> g_nccl_copies{};
+constinit std::array<NcclCopy, kMaxCopies> g_nccl_copies{};
 
 namespace {
 
@@ -133,7 +133,7 @@ Adoption adopt(const Image& image) {
   if (copy_at(image.begin) != nullptr) return Adoption::target;
   if (!image.is_relocated()) return Adoption::not_ready;
   const size_t index = g_count.load(std::memory_order_relaxed);
-  if (index == kMostCopies) {
+  if (index == kMaxCopies) {
     g_too_many = true;
     return Adoption::none;
   }
@@ -215,7 +215,7 @@ void catch_nccl() { start_interposition(kInterception); }
 std::string nccl_refusal() {
   scan_images(true);
   if (g_too_many)
-    return "this process has loaded more than " + std::to_string(kMostCopies) + " NCCL libraries";
+    return "this process has loaded more than " + std::to_string(kMaxCopies) + " NCCL libraries";
   if (const std::string path = nccl_elsewhere(); !path.empty())
     return path + " was loaded into a namespace of its own (dlmopen), where amem sees no calls";
   if (left_out_images())

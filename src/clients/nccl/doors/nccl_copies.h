@@ -41,8 +41,8 @@ struct NcclCopy {
 };
 
 /// A process with more NCCL libraries refuses to pause.
-inline constexpr int kMostCopies = 4;
-extern std::array<NcclCopy, kMostCopies> g_nccl_copies;
+inline constexpr int kMaxCopies = 4;
+extern std::array<NcclCopy, kMaxCopies> g_nccl_copies;
 /// The filled copies.
 std::span<NcclCopy> nccl_copies();
 

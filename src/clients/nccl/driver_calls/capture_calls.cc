@@ -38,8 +38,8 @@ DriverResult query(NcclClient& client, Real* real, DriverStream stream, int* sta
 
 constexpr std::array<const char*, 3> kStreamEnds{"cudaStreamDestroy", "cuStreamDestroy",
                                                  "cuStreamDestroy_v2"};
-constexpr size_t kMostRuntimes = 4;
-constinit RealFunctions<kStreamEnds.size(), kMostRuntimes> g_real(kStreamEnds);
+constexpr size_t kMaxRuntimes = 4;
+constinit RealFunctions<kStreamEnds.size(), kMaxRuntimes> g_real(kStreamEnds);
 
 template <size_t kWhich, size_t kRuntime>
 int destroy_stream(DriverStream stream) {

@@ -83,7 +83,7 @@ constexpr const char* kRuntimeNames[] = {"cudaGetDriverEntryPoint",
                                          "cudaGetDriverEntryPointByVersion"};
 
 /// For each NCCL library, because each may be linked with a different runtime.
-constinit std::atomic<uintptr_t> g_runtime[kMostCopies][kRuntimeFunctions] = {};
+constinit std::atomic<uintptr_t> g_runtime[kMaxCopies][kRuntimeFunctions] = {};
 
 /// The runtime's function. If its slot was not bound when it was patched: the function found among
 /// the libraries that this NCCL is linked with.
@@ -151,7 +151,7 @@ const void* look_up_entry(const char* symbol, int copy, uintptr_t function) {
   for (const RuntimeFunction which : {kNewest, kByVersion}) {
     if (strcmp(symbol, kRuntimeNames[which]) != 0) continue;
     if (function != 0) g_runtime[copy][which] = function;
-    return runtime_hook(copy, which, std::make_integer_sequence<int, kMostCopies>());
+    return runtime_hook(copy, which, std::make_integer_sequence<int, kMaxCopies>());
   }
   return nullptr;
 }

@@ -125,19 +125,19 @@ constexpr Layout kLayouts[] = {
     {"ncclRmaPlugin_v", 13, 15, 21, 7, true},
     {"ncclRmaPlugin_v", 16, 16, 22, 8, true},
 };
-constexpr size_t kMostMembers = 22;
-constexpr size_t kMostTables = 32;
+constexpr size_t kMaxMembers = 22;
+constexpr size_t kMaxTables = 32;
 
 /// A table of a plugin and its copy, which NCCL gets. Never removed.
 struct Table {
   const void* original = nullptr;
   const Layout* layout = nullptr;
-  std::array<Word, kMostMembers> real{};
-  std::array<Word, kMostMembers> copy{};
+  std::array<Word, kMaxMembers> real{};
+  std::array<Word, kMaxMembers> copy{};
 };
 
 Mutex g_mutex;
-std::array<Table, kMostTables> g_tables AMEM_GUARDED_BY(g_mutex);
+std::array<Table, kMaxTables> g_tables AMEM_GUARDED_BY(g_mutex);
 
 /// The version in the name of a table of this kind; -1 for other names.
 int version_of(const char* name, const char* prefix) {
@@ -172,7 +172,7 @@ void fill(Table& table, size_t index) {
   const Layout& layout = *table.layout;
   memcpy(table.real.data(), table.original, layout.members * sizeof(Word));
   table.copy = table.real;
-  constexpr auto kAll = std::make_index_sequence<kMostTables>();
+  constexpr auto kAll = std::make_index_sequence<kMaxTables>();
   const auto replace = [&](size_t member, Word hook) {
     // A plugin may leave out what its NIC cannot do.
     if (table.real[member] != 0) table.copy[member] = hook;
