@@ -3,9 +3,9 @@
 """PyTorch's memory pools for regions. What PyTorch allocates for a pool of amem has the tag of this pool, and nothing else
 has. A pool ends with its region: what is left of it is free when its tensors are, as in PyTorch's common cache.
 
-Not public in PyTorch, read in 2.8 to 2.15: the functions below, of which the first of torch._C is not called. Without one of them
-regions have no effect on PyTorch, with a warning. torch._C._cuda_emptyCache() and _accelerator_emptyCache() are replaced; without
-them empty_cache() leaves up to 64 MiB of free memory for each tag.
+Not public in PyTorch, read in 2.8 to 2.15: the functions below. Without one of them regions have no effect on PyTorch, with a
+warning. torch._C._cuda_emptyCache() and _accelerator_emptyCache() are replaced; without them empty_cache() leaves up to 64 MiB of
+free memory for each tag.
 """
 
 import contextlib
@@ -22,7 +22,8 @@ from .errors import AmemError
 from .library import STATES, require_library
 
 _LOG = logging.getLogger(__name__)
-_OF_C = ("_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateToPool", "_cuda_endAllocateToPool", "_cuda_releasePool")
+_BEGIN = ("_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateToPool")  # for all threads: the second
+_OF_C = (*_BEGIN, "_cuda_endAllocateToPool", "_cuda_hasPrimaryContext", "_cuda_releasePool")
 _OF_CUDA = ("_lazy_call", "_maybe_exchange_device")
 _KEPT_BYTES = 64 << 20  # A pool with more is not used again.
 _ALLOCATORS = 64  # amemSetPool()
@@ -207,7 +208,8 @@ def _is_active(owner: Owner) -> bool:
 
 def _take(torch: Any, owner: Owner) -> _Pool:
     """A pool to which nothing is routed. Of a paused tag a new one: blocks of others have no memory."""
-    _make_room(torch, owner)
+    if torch._C._cuda_hasPrimaryContext(owner.device):
+        _make_room(torch, owner)
     with _mutex:
         for pool in _unused if _is_active(owner) else ():
             if pool.owner == owner and not pool.has_ended:
@@ -218,7 +220,8 @@ def _take(torch: Any, owner: Owner) -> _Pool:
 
 def _give_back(torch: Any, pool: _Pool) -> None:
     """After a region: a small pool is used again, which keeps the memory of many small regions together."""
-    of_pool = segments(torch, pool.id)
+    is_in_use = torch._C._cuda_hasPrimaryContext(pool.owner.device)  # else the pool has no memory
+    of_pool = segments(torch, pool.id) if is_in_use else []
     with _mutex:
         _unused.append(pool)
         size = sum(each["total_size"] for each in of_pool)
@@ -277,10 +280,7 @@ class Route:
     def _route(self, torch: Any, pool: _Pool) -> None:
         device = pool.owner.device
         self._stack.callback(_give_back, torch, pool)
-        if not self._all_threads:
-            self._stack.enter_context(torch.cuda.use_mem_pool(pool.pool, device))
-            return
-        torch._C._cuda_beginAllocateToPool(device, pool.id)
+        getattr(torch._C, _BEGIN[self._all_threads])(device, pool.id)
         self._stack.callback(torch._C._cuda_releasePool, device, pool.id)
         self._stack.callback(torch._C._cuda_endAllocateToPool, device, pool.id)
 

@@ -103,16 +103,6 @@ Session::Change Session::begin_pause(const Selection& selection) {
   return change;
 }
 
-Status Session::check_pause(const Tags& tags) {
-  {
-    MutexLock lock(context_.registry.mutex);
-    if (!context_.registry.refusal.empty())
-      return make_error(ErrorKind::unsupported, 0, "%s", context_.registry.refusal.c_str());
-  }
-  for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->check_pause());
-  return ok_status();
-}
-
 std::string Session::what_is_left(const Tags& tags) {
   return text_of(tags) + " is paused, with " +
          std::to_string(releasable(context_.registry, tags).own_bytes >> 20) +
@@ -121,6 +111,11 @@ std::string Session::what_is_left(const Tags& tags) {
 
 Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* report) {
   const Phase phase("pause: wait", &report->wait_ms);
+  {
+    MutexLock lock(context_.registry.mutex);
+    if (!context_.registry.refusal.empty())
+      return make_error(ErrorKind::unsupported, 0, "%s", context_.registry.refusal.c_str());
+  }
   if (!seeded_fault("leave_gate_open"))
     for (Client* client : context_.clients.of(tags)) AMEM_TRY(client->quiesce(deadline));
   step_point("pause_gate_closed");
@@ -216,8 +211,7 @@ Status Session::carry_out_pause(const Selection& selection, const Change& change
   const Phase phase("pause", &report->total_ms);
   const Tags tags = change.all();
   step_point("pause_begun");
-  Status status = check_pause(tags);
-  if (status.ok()) status = quiesce(tags, deadline, report);
+  Status status = quiesce(tags, deadline, report);
   const bool moves = status.ok();
   if (moves) status = move_out(selection, tags, deadline, report);
   *paused = tags;

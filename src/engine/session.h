@@ -102,7 +102,6 @@ class Session {
   Change begin_pause(const Selection& selection);
   Status carry_out_pause(const Selection& selection, const Change& change, Deadline deadline,
                          SessionReport* report, Tags* paused);
-  Status check_pause(const Tags& tags);
   Status quiesce(const Tags& tags, Deadline deadline, SessionReport* report);
   Status move_out(const Selection& selection, const Tags& tags, Deadline deadline,
                   SessionReport* report);

@@ -24,12 +24,11 @@ class CountingClient : public IdleClient {
   CountingClient(Tags tags) : tags_(std::move(tags)) {}
   bool owns(const Tag& tag) const override { return tags_.contains(tag); }
   Tags tags() const override { return tags_; }
-  Status check_pause() override { return ++checked, refusal; }
-  Status quiesce(Deadline) override { return ++quiesced, ok_status(); }
+  Status quiesce(Deadline) override { return ++quiesced, refusal; }
   void reopen() override { ++reopened; }
 
   Status refusal = ok_status();
-  int checked = 0, quiesced = 0, reopened = 0;
+  int quiesced = 0, reopened = 0;
 
  private:
   const Tags tags_;

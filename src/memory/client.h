@@ -63,10 +63,8 @@ class Client {
 
   // --- Pause of this process. Called on the session's thread.
 
-  /// An error if the client cannot pause now. Called before anything is changed.
-  virtual Status check_pause() { return ok_status(); }
-  /// Stops new work and waits until no call that starts work is running. The engine then waits for
-  /// queued work. On error the engine calls reopen().
+  /// May this process pause now? If it may, stops new work and waits until no call that starts work
+  /// is running. The engine then waits for queued work. On error the engine calls reopen().
   virtual Status quiesce(Deadline /*deadline*/) { return ok_status(); }
   /// Allows new work.
   virtual void reopen() {}

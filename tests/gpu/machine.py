@@ -28,6 +28,7 @@ NEEDED = (
     "lib/libamem_nccl.so",
     "lib/libamem_symmetric.so",
     "lib/libnccl.so.2",
+    "lib/torch_memory_saver_hook_mode_preload.abi3.so",
     *(f"tests/{name}.flags" for name in HOOKED),
     "tests/driver_contract_test",
     "tests/hooked_contract_test",

@@ -33,6 +33,8 @@ class ImportWaitsTest : public FetchWaitTest {
     g_nccl_copies[kCopy].real[static_cast<size_t>(NcclFunction::ncclCommAbort)] =
         reinterpret_cast<void*>(&abort_of_nccl);
     objects_.activate();
+    MutexLock lock(registry_.mutex);
+    registry_.add_local(1, {}, 7, 1, kNcclTag);
   }
   ~ImportWaitsTest() override { g_nccl_copies[kCopy].real = {}; }
 

@@ -126,6 +126,7 @@ Status NcclClient::check_pause() {
 }
 
 Status NcclClient::quiesce(Deadline deadline) {
+  AMEM_TRY(check_pause());
   gate.close_process("this process is paused; call ncclResume() first");
   // Calls of other images bypass the gate until these are patched.
   AMEM_TRY(check_images());

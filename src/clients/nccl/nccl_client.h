@@ -75,7 +75,6 @@ class NcclClient final : public Client, public GraphGate {
   std::vector<Piece> live_ranges(const Allocation& allocation) const override {
     return amem::live_ranges(allocation, settings.headers_only);
   }
-  Status check_pause() override;
   Status quiesce(Deadline deadline) override;
   void reopen() override { gate.open_process(); }
   Scope scope() override { return gate.communicator_ids(); }
@@ -91,6 +90,7 @@ class NcclClient final : public Client, public GraphGate {
   void note_captured(const void* graph);
 
  private:
+  Status check_pause();
   bool has_memory();
   Status check_capture();
   Status check_ungated();
