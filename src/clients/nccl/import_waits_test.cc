@@ -33,11 +33,15 @@ class ImportWaitsTest : public FetchWaitTest {
     g_nccl_copies[kCopy].real[static_cast<size_t>(NcclFunction::ncclCommAbort)] =
         reinterpret_cast<void*>(&abort_of_nccl);
     objects_.activate();
-    MutexLock lock(registry_.mutex);
-    registry_.add_local(1, {}, 7, 1, kNcclTag);
   }
   ~ImportWaitsTest() override { g_nccl_copies[kCopy].real = {}; }
 
+  /// Stops the work of this process, which has memory that a pause can release.
+  std::future<Status> quiesce() {
+    MutexLock lock(registry_.mutex);
+    registry_.add_local(1, {}, 7, 1, kNcclTag);
+    return std::async(std::launch::async, [this] { return nccl_.quiesce(patience()); });
+  }
   /// Returns when the owner has answered.
   std::future<DriverResult> import() {
     const int before = fetches_;
@@ -97,7 +101,7 @@ class ImportWaitsTest : public FetchWaitTest {
 
 TEST_F(ImportWaitsTest, PauseOfThisProcessIsRefusedAtOnce) {
   const CallGate::Entry call(nccl_.gate, "ncclAllReduce", kWorld, 0);
-  auto pause = std::async(std::launch::async, [this] { return nccl_.quiesce(patience()); });
+  auto pause = quiesce();
   auto imported = import();
 
   const Status paused = pause.get();
@@ -149,7 +153,7 @@ TEST_F(ImportWaitsTest, OfANonBlockingCommunicatorRefusesAPauseAtOnce) {
     *state = ncclInProgress;
     return ncclSuccess;
   });
-  auto pause = std::async(std::launch::async, [this] { return nccl_.quiesce(patience()); });
+  auto pause = quiesce();
   auto imported = import();
 
   const Status paused = pause.get();
