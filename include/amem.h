@@ -116,8 +116,9 @@ typedef struct {
   size_t size_bytes;
 } amemRange_t;
 
-/* The functions may be NULL. They run with a lock of amem and must not call amem or block, and do
- * not run after amemDestroyMemorySet() has returned 0. */
+/* The functions may be NULL. They run with a lock of amem, on any thread, also one that enters a
+ * set, and must not call amem or block. They do not run after amemDestroyMemorySet() has returned
+ * 0. */
 typedef struct {
   /* Runs once if a process ends that owns memory of the set, so that kernels in flight can end:
    * within milliseconds, or before amemCreateMemorySet() returns. `text` says which, such as

@@ -31,6 +31,7 @@ void amem::catch_calls() {
 
 extern "C" [[gnu::visibility("default")]] void amemEnable(void) {
   const amem::NoCancellation no_cancellation;
+  amem::set_up_entries();  // a constructor may call this function before the library's own
   amem::g_enabled.store(true, std::memory_order_relaxed);
   amem::catch_calls();
 }

@@ -41,6 +41,16 @@ struct ImportOrigin {
   bool operator==(const ImportOrigin&) const = default;
 };
 
+/// Whose memory is created, and how a pause treats it.
+struct Origin {
+  Tag tag;
+  Kind kind = Kind::keep;
+  const char* persistent_because = nullptr;  ///< if set, the memory is persistent, for this reason
+  bool is_buffer = false;                    ///< one of the client's own buffers
+  bool is_application_own = false;           ///< the application allocates through the client
+  bool in_slab = false;                      ///< may share a driver object with other buffers
+};
+
 /// Memory that a client created or imported.
 struct Allocation {
   AllocationId id = 0;
@@ -71,6 +81,13 @@ struct Allocation {
   /// The client has neither handles nor mappings. In a slab it may still have the address, or
   /// another process may use the memory.
   bool is_unreferenced() const { return handle_references == 0 && mappings.empty(); }
+  /// Of new memory.
+  void set_origin(const Origin& from) {
+    kind = from.kind;
+    is_buffer = from.is_buffer;
+    is_application_own = from.is_application_own;
+    if (from.persistent_because != nullptr) make_persistent(from.persistent_because);
+  }
   /// The memory is never released from now on. The first reason is kept.
   void make_persistent(const char* because) {
     if (kind == Kind::persistent) return;

@@ -50,8 +50,7 @@ DeviceAddress MappedMemory::take_spare(size_t size_bytes) {
   return address;
 }
 
-Result<DeviceAddress> MappedMemory::allocate(size_t size_bytes, int device, const Origin& origin,
-                                             std::vector<Access> access) {
+Result<MappedMemory::Request> MappedMemory::request(size_t size_bytes, int device) const {
   const AllocationProperties properties = exportable_memory_of(device);
   size_t unit = 0;
   AMEM_TRY(driver_status(
@@ -61,11 +60,17 @@ Result<DeviceAddress> MappedMemory::allocate(size_t size_bytes, int device, cons
     return make_error(ErrorKind::misuse, 0, "the size %zu is too large", size_bytes);
   const size_t bytes = (size_bytes + unit - 1) / unit * unit;
   AMEM_TRY(check_margin(bytes));
+  return Request{properties, bytes};
+}
+
+Result<DeviceAddress> MappedMemory::allocate(const Request& request, const Origin& origin,
+                                             std::vector<Access> access) {
+  const auto& [properties, bytes] = request;
   DriverHandle handle = 0;
   AMEM_TRY(driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &properties, 0),
-                         "cuMemCreate(%zu bytes, device %d)", bytes, device));
+                         "cuMemCreate(%zu bytes, device %d)", bytes, properties.location.id));
   Allocation& allocation = registry_.add_local(bytes, properties, handle, bytes, origin.tag);
-  allocation.kind = origin.kind;
+  allocation.set_origin(origin);
   Result<DeviceAddress> address = place_backing(
       driver_, registry_, registry_.backing_of(allocation), std::move(access), take_spare(bytes));
   if (address.ok())

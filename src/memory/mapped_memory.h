@@ -18,13 +18,19 @@ class MappedMemory {
   explicit MappedMemory(VirtualMemory& memory)
       : memory_(memory), driver_(memory.driver()), registry_(memory.registry()) {}
 
-  /// Creates memory on this device that other processes and NICs can use, and maps it with this
-  /// access. The size is rounded up to pages of the driver (2 MiB). Errors: also misuse, for a size
-  /// that cannot be rounded.
-  Result<DeviceAddress> allocate(size_t size_bytes, int device, const Origin& origin,
+  /// What the driver must be asked for to get memory that other processes and NICs can use.
+  struct Request {
+    AllocationProperties properties{};
+    size_t size_bytes = 0;
+  };
+  /// For so much memory on this device, rounded up to pages of the driver (2 MiB). Called without a
+  /// lock. Errors: also misuse, for a size that cannot be rounded; CUDA_ERROR_OUT_OF_MEMORY beyond
+  /// the margin.
+  Result<Request> request(size_t size_bytes, int device) const;
+  /// Creates this memory, and maps it with this access.
+  Result<DeviceAddress> allocate(const Request& request, const Origin& origin,
                                  std::vector<Access> access) AMEM_REQUIRES(registry_.mutex);
-  /// Allocations fail with CUDA_ERROR_OUT_OF_MEMORY if they would leave less memory free on the
-  /// device.
+  /// Requests fail if they would leave less memory free on the device.
   void set_margin(size_t bytes) { margin_bytes_ = bytes; }
   /// Maps an import of which the caller holds a handle. After an error the handle is released.
   Result<DeviceAddress> map_import(DriverHandle handle, std::vector<Access> access)

@@ -3,6 +3,7 @@
 #include "memory/slabs.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <utility>
 
 #include "base/log.h"
@@ -110,20 +111,22 @@ Result<BackingId> Slabs::make_slab(size_t size_bytes, const AllocationProperties
 }
 
 AllocationId Slabs::allocate(size_t size_bytes, const AllocationProperties& properties,
-                             const Tag& tag) {
+                             const Origin& origin) {
   AllocationId id = 0;
   DeviceAddress stale = 0;
   {
     MutexLock lock(registry_.mutex);
     if (!has_slab_size(size_bytes)) return 0;
-    std::optional<SlabSlot> slot = find_slot(registry_, tag, size_bytes, properties);
+    std::optional<SlabSlot> slot = find_slot(registry_, origin.tag, size_bytes, properties);
     if (!slot.has_value()) {
-      Result<BackingId> made = make_slab(size_bytes, properties, tag);
+      Result<BackingId> made = make_slab(size_bytes, properties, origin.tag);
       if (!made.ok()) return 0;
       slot = SlabSlot{made.value(), 0, false};
     }
     Backing& slab = *registry_.find_backing(slot->slab);
-    id = registry_.add_to_slab(slab, slot->offset_bytes, size_bytes).id;
+    Allocation& allocation = registry_.add_to_slab(slab, slot->offset_bytes, size_bytes);
+    allocation.set_origin(origin);
+    id = allocation.id;
     if (slot->was_used) stale = slab.placements.front().address + slot->offset_bytes;
   }
   if (stale == 0) return id;
@@ -158,11 +161,14 @@ Result<bool> Slabs::map(Allocation& allocation, DeviceAddress address, size_t si
     return false;
   }
   if (registry_.find_mapping(address) != nullptr)
-    return make_error(ErrorKind::driver, driver_result::kInvalidValue, "the address is mapped");
+    return make_error(ErrorKind::driver, driver_result::kInvalidValue,
+                      "cuMemMap(0x%" PRIx64 ", %zu bytes): the address is mapped", address,
+                      size_bytes);
   // The owner may round sizes differently from an importer without slabs.
   if (offset != 0 || (!allocation.is_import && size_bytes != allocation.size_bytes))
     return make_error(ErrorKind::driver, driver_result::kNotSupported,
-                      "a part of a buffer in a slab is mapped");
+                      "cuMemMap(0x%" PRIx64 ", %zu bytes): a part of a buffer in a slab", address,
+                      size_bytes);
   registry_.add_mapping(allocation, address, size_bytes);
   return true;
 }

@@ -81,7 +81,8 @@ class Slabs {
   /// Allocates zeroed memory in a slab, and creates a slab if necessary. Returns 0 for a size that
   /// has its own driver objects, if there is no memory for a slab, or if a used slot cannot be
   /// zeroed. Called without a lock.
-  AllocationId allocate(size_t size_bytes, const AllocationProperties& properties, const Tag& tag);
+  AllocationId allocate(size_t size_bytes, const AllocationProperties& properties,
+                        const Origin& origin);
   /// An address of the allocation in its slab at which nothing is mapped. 0 if it is not in a slab;
   /// driver errors.
   Result<DeviceAddress> reserve(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);

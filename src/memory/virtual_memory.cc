@@ -51,7 +51,10 @@ Allocation* VirtualMemory::find_copied(DriverHandle handle) {
 void VirtualMemory::erase_if_unused(const Allocation& allocation) {
   if (!registry_.is_unused(allocation)) return;
   if (!allocation.is_import) return erase(allocation);
-  unused_imports_.push_back(allocation.id);
+  // Another thread may have imported and released it again meanwhile.
+  if (std::find(unused_imports_.begin(), unused_imports_.end(), allocation.id) ==
+      unused_imports_.end())
+    unused_imports_.push_back(allocation.id);
   has_unused_imports_.store(true, std::memory_order_relaxed);
 }
 
@@ -91,22 +94,18 @@ DriverResult VirtualMemory::create(DriverHandle* handle, size_t size_bytes,
       !gives_handles_)
     return driver_.cuMemCreate(handle, size_bytes, properties, flags);
   AllocationId id =
-      origin.in_slab && flags == 0 ? slabs_.allocate(size_bytes, *properties, origin.tag) : 0;
-  DriverHandle own = 0;
-  const size_t bytes = slabs_.driver_bytes(size_bytes);
+      origin.in_slab && flags == 0 ? slabs_.allocate(size_bytes, *properties, origin) : 0;
   if (id == 0) {
+    DriverHandle own = 0;
+    const size_t bytes = slabs_.driver_bytes(size_bytes);
     const DriverResult result = driver_.cuMemCreate(&own, bytes, properties, flags);
     if (result != driver_result::kSuccess) return result;
+    MutexLock lock(registry_.mutex);
+    Allocation& allocation = registry_.add_local(size_bytes, *properties, own, bytes, origin.tag);
+    allocation.set_origin(origin);
+    id = allocation.id;
   }
-  MutexLock lock(registry_.mutex);
-  Allocation& allocation =
-      id != 0 ? *registry_.find(id)
-              : registry_.add_local(size_bytes, *properties, own, bytes, origin.tag);
-  allocation.kind = origin.kind;
-  allocation.is_buffer = origin.is_buffer;
-  allocation.is_application_own = origin.is_application_own;
-  if (origin.persistent_because != nullptr) allocation.make_persistent(origin.persistent_because);
-  *handle = handle_of(allocation.id);
+  *handle = handle_of(id);
   return driver_result::kSuccess;
 }
 

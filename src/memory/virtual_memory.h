@@ -13,16 +13,6 @@
 
 namespace amem {
 
-/// Whose memory is created, and how a pause treats it.
-struct Origin {
-  Tag tag;
-  Kind kind = Kind::keep;
-  const char* persistent_because = nullptr;  ///< if set, the memory is persistent, for this reason
-  bool is_buffer = false;                    ///< one of the client's own buffers
-  bool is_application_own = false;           ///< the application allocates through the client
-  bool in_slab = false;                      ///< may share a driver object with other buffers
-};
-
 /// Virtual memory management with handles of amem: what the driver's functions of the same names do
 /// (CUDA Driver API, "Virtual Memory Management"), for memory that a pause may release. While it is
 /// released, the registry answers. A handle of the driver goes to the driver.

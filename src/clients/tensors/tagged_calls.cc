@@ -66,7 +66,10 @@ bool is_exported(const IpcHandleBytes& handle) { return decode_ipc_handle(handle
 
 int open_exported(const char* call, DeviceAddress* address, const IpcHandleBytes& handle) {
   TensorClient* const client = active<TensorClient>();
-  return client != nullptr ? result_of(call, client->open(handle), address) : kInvalidValue;
+  if (client != nullptr) return result_of(call, client->open(handle), address);
+  return result_of(call, make_error(ErrorKind::misuse, 0,
+                                    "this is a handle of amem's memory, and amem is inactive in "
+                                    "this process: it is not enabled, or a forked child"));
 }
 
 std::optional<int> close_exported(const char* call, DeviceAddress address) {

@@ -47,10 +47,11 @@ Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, cons
                                              Kind kind) {
   if (tag != kSymmetricTag) AMEM_TRY(check_tag(tag));
   if (size_bytes == 0) return make_error(ErrorKind::misuse, 0, "the size is 0");
+  const MappedMemory::Request request = AMEM_TRY(memory_.request(size_bytes, device));
   was_used_ = true;
   MutexLock lock(registry_.mutex);
   const DeviceAddress address =
-      AMEM_TRY(memory_.allocate(size_bytes, device, {.tag = tag, .kind = kind}, access_to(device)));
+      AMEM_TRY(memory_.allocate(request, {.tag = tag, .kind = kind}, access_to(device)));
   created_.insert(registry_.find_mapping(address)->allocation);
   return address;
 }

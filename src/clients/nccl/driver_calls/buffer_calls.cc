@@ -49,13 +49,15 @@ DriverResult hooks::cuMemGetAllocationGranularity(NcclClient& client, size_t* gr
 
 DriverResult hooks::cuMemCreate(NcclClient& client, DriverHandle* handle, size_t size_bytes,
                                 const AllocationProperties* properties, unsigned long long flags) {
-  const bool is_buffer = std::exchange(t_call_sequence.buffer_expected, false) &&
-                         properties != nullptr && fits_a_slab(*properties);
-  const DriverResult result = client.handles.memory().create(handle, size_bytes, properties, flags,
-                                                             origin_of(properties, is_buffer));
-  if (result != driver_result::kSuccess || !is_our_handle(*handle)) return result;
-  client.captures.note_allocation();
-  if (is_buffer) t_call_sequence.mapping_expected = allocation_of(*handle);
+  VirtualMemory& memory = client.handles.memory();
+  const bool is_of_device = properties != nullptr && properties->location.type == kLocationDevice;
+  const bool is_buffer = is_of_device && std::exchange(t_call_sequence.buffer_expected, false) &&
+                         fits_a_slab(*properties);
+  if (is_of_device && memory.gives_handles()) client.captures.note_allocation();
+  const DriverResult result =
+      memory.create(handle, size_bytes, properties, flags, origin_of(properties, is_buffer));
+  if (result == driver_result::kSuccess && is_buffer && is_our_handle(*handle))
+    t_call_sequence.mapping_expected = allocation_of(*handle);
   return result;
 }
 
