@@ -5,7 +5,7 @@ has. A pool ends with its region: what is left of it is free when its tensors ar
 
 Not public in PyTorch, read in 2.8 to 2.15: the functions below. Without one of them regions have no effect on PyTorch, with a
 warning. torch._C._cuda_emptyCache() and _accelerator_emptyCache() are replaced; without them empty_cache() leaves up to 64 MiB of
-free memory for each tag.
+free memory for each tag. torch_order.py lists those of 2.8 and 2.9.
 """
 
 import contextlib

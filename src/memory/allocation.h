@@ -45,7 +45,7 @@ struct ImportOrigin {
 struct Origin {
   Tag tag;
   Kind kind = Kind::keep;
-  const char* persistent_because = nullptr;  ///< if set, the memory is persistent, for this reason
+  const char* persistent_because = nullptr;  ///< if set, it is persistent, whatever `kind` is
   bool is_buffer = false;                    ///< one of the client's own buffers
   bool is_application_own = false;           ///< the application allocates through the client
   bool in_slab = false;                      ///< may share a driver object with other buffers
@@ -83,10 +83,12 @@ struct Allocation {
   bool is_unreferenced() const { return handle_references == 0 && mappings.empty(); }
   /// Of new memory.
   void set_origin(const Origin& from) {
-    kind = from.kind;
     is_buffer = from.is_buffer;
     is_application_own = from.is_application_own;
-    if (from.persistent_because != nullptr) make_persistent(from.persistent_because);
+    if (from.persistent_because != nullptr)
+      make_persistent(from.persistent_because);
+    else
+      kind = from.kind;
   }
   /// The memory is never released from now on. The first reason is kept.
   void make_persistent(const char* because) {

@@ -113,6 +113,7 @@ class Build:
         "examples/symmetric": "",
         "lib/libnccl.so.2": "",
         "lib/libamem_cycles.so": "",
+        "lib/torch_memory_saver_hook_mode_preload.abi3.so": "",
         "lib/libamem_nccl.so": "",
         "lib/libamem_symmetric.so": "",
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 # What the programs have at hand.
 HEAD = """
 import contextlib, gc, os, sys
