@@ -28,8 +28,6 @@ import source_tree
 SUPPORT = "docs/support.md"
 TROUBLES = "docs/troubleshooting.md"
 _ABOUT_SUPPORT = re.compile(r"tests/process/(transports|containers|net_plugin|descriptors|several_devices)_test\.cc")
-# Suites whose tests `./dev test` may skip: a machine may have no stock NCCL.
-_NOT_SIMULATED = ("StockNccl",)
 _SPAN = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"\]\([^)]*\.md(?:#[^)]*)?\)")
 _KINDS = ("works", "stays resident", "refused", "seen", "not tested")
@@ -93,8 +91,6 @@ def fault_of(claim, tests, sentences):
     for name in names:
         if not tests.exists(name):
             return f"there is no test {name}"
-        if kind in _TESTED and tests.plain(name).split(".")[0] in _NOT_SIMULATED:
-            return f"{name} does not run on the simulated GPU: it can be 'seen'"
     for sentence in quoted:
         part = check_failures.missing_part(sentence, sentences)
         if part is not None:

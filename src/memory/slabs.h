@@ -86,9 +86,9 @@ class Slabs {
   /// An address of the allocation in its slab at which nothing is mapped. 0 if it is not in a slab;
   /// driver errors.
   Result<DeviceAddress> reserve(Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
-  /// The client maps the allocation of a slab at this address. False if this is not its place in
-  /// the slab: an allocation of this process has a backing of its own then, if its contents cannot
-  /// have been used. Errors: driver; unsupported.
+  /// Maps an allocation of a slab at this address. Returns false if the address is not its slot:
+  /// the allocation has then moved into a backing of its own, which the caller maps. Errors:
+  /// driver, also if its contents may have been used and it cannot move.
   Result<bool> map(Allocation& allocation, DeviceAddress address, size_t size_bytes, size_t offset)
       AMEM_REQUIRES(registry_.mutex);
   /// The mappings in a range of a slab that the client unmaps. Like the driver, amem accepts

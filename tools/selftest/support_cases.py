@@ -37,7 +37,6 @@ class Support(CheckCase):
         "docs/troubleshooting.md": "| message | do |\n|---|---|\n| `a plugin has a table …` | update |\n",
         "tests/process/transports_test.cc": TEST,
         "tests/process/containers_test.cc": CONTAINERS,
-        "src/api/stock_nccl_test.cc": "TEST_F(StockNccl, Works) {\n}\n",
         "python/tests/test_job.py": "def test_runs(build):\n    pass\n",
         "tests/CMakeLists.txt": "add_test(NAME job.python\n  COMMAND true)\n",
         "src/nic.cc": 'pin("registered with; a NIC");\nfail("a plugin has a table %s");\n',
@@ -45,16 +44,12 @@ class Support(CheckCase):
     needed = ("docs/support.md", "docs/troubleshooting.md")
     harmless = {
         "a claim of nothing": with_row("| fabric | not tested | – |"),
-        "a test on GPUs that was seen": with_row("| x | seen on GPUs (`StockNccl.Works`) ([here](benchmarks.md#a)) | – |"),
+        "a test on GPUs that was seen": with_row("| x | seen on GPUs (`Transports.Ll`) ([here](benchmarks.md#a)) | – |"),
     }
     violations = {
         "works without a test": (with_row("| x | works | – |"), "'works' names no test"),
         "works with a reason instead of a test": (with_row("| x | works: `a plugin has a table` | – |"), "names no test"),
         "a test that is not there": (with_row("| x | works (`Transports.Ll128`) | – |"), "no test Transports.Ll128"),
-        "a test that the simulator skips": (
-            with_row("| x | works (`StockNccl.Works`) | – |"),
-            "StockNccl.Works does not run on the simulated GPU",
-        ),
         "a lost test": ({"tests/process/transports_test.cc": ""}, "there is no test Transports.Ll"),
         "a lost Python test": ({"python/tests/test_job.py": ""}, "there is no test test_job.py::test_runs"),
         "a lost test of CMake": ({"tests/CMakeLists.txt": ""}, "there is no test job.python"),
