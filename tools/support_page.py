@@ -3,9 +3,9 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Writes docs/support.md, the page for readers, from docs/support.toml.
 
-The data has `intro` and `tables`. A table has `columns` and `rows`, and may have a `title`, which is a heading, and a `text` above it. The first
-column is the `name` of a row. Each other column has a cell: a list of claims, or an empty list where there is nothing to show. A
-claim has a `kind` and may have `text`, `tests`, `quote` (a string or a list) and `seen`. On the page:
+The data has `intro` and `tables`. A table has `columns` and `rows`, and may have a `title`, which is a heading, and a `text`
+above it. The first column is the `name` of a row. Each other column has a cell: a list of claims, which is empty where there is
+nothing to show. A claim has a `kind` and may have `text`, `tests`, `quote` (a string or a list) and `seen`. On the page:
 
   works       "yes", or "yes: text"
   seen        "text" (where or with what it ran) as a link to `seen`, after "yes" if it is the first claim of the cell
@@ -54,7 +54,7 @@ def words_of(claim: Claim) -> str:
 
 
 def cell_of(claims: list[Claim]) -> str:
-    """`yes, [on 2 GPUs](...); refused: ...`, or `not tested; [its launcher](...)`, where what was seen does not show the whole."""
+    """`yes, [on 2 GPUs](...); refused: ...`, or `not tested; [its launcher](...)` where what was seen is only a part."""
     parts: list[str] = []
     positive = False
     for claim in claims:

@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Containers, testing::ValuesIn(kKinds));
 """
 
 
-def with_claim(claim, cell="", name="x"):
+def with_claim(claim: str, cell: str = "", name: str = "x") -> dict[str, str]:
     """One more row, whose first cell has one claim."""
     row = f'[[tables.rows]]\nname = "{name}"\ncells = [[{{ {claim} }}], []]\n'
     return {"docs/support.toml": DATA + row, "docs/support.md": f"{PAGE}| {name} | {cell} | – |\n"}
@@ -159,7 +159,7 @@ class Support(CheckCase):
         ),
     }
 
-    def test_cannot_run_on_data_that_it_cannot_read(self):
+    def test_cannot_run_on_data_that_it_cannot_read(self) -> None:
         for data in ("intro = \n", 'intro = "Nothing."\ntables = []\n'):
             with self.subTest(data):
                 code, output = self.run_on({**self.clean, "docs/support.toml": data})
@@ -168,7 +168,7 @@ class Support(CheckCase):
 
 
 class Page(unittest.TestCase):
-    def test_is_written_from_the_data(self):
+    def test_is_written_from_the_data(self) -> None:
         with tempfile.TemporaryDirectory() as root:
             write_tree(root, {"docs/support.toml": DATA})
             self.assertEqual(run_tool("support_page.py", root), (0, ""))
