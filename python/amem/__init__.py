@@ -23,7 +23,7 @@ Processes that never import this package are started with `amem run -- command`,
 __version__ = "0.1.0"  # library.py compares it
 
 from .calls import last_error
-from .errors import AmemError, AmemTypeError, AmemValueError
+from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
 from .interposition import interposition
 from .launch import env, preload_path
 from .library import enable as _enable
@@ -35,7 +35,9 @@ __all__ = [
     "AmemError",
     "AmemTypeError",
     "AmemValueError",
+    "OutOfMemory",
     "Report",
+    "Timeout",
     "backup",
     "cuda_graph",
     "disable",

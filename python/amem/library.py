@@ -85,6 +85,7 @@ _SIGNATURES = {
     "amemGetStructBytes": (ctypes.c_size_t, [ctypes.c_char_p]),
     "amemGetInterposition": (ctypes.c_char_p, []),
     "amemGetLastError": (ctypes.c_char_p, []),
+    "amemGetShortage": (ctypes.c_char_p, []),
     "amemGetVersion": (ctypes.c_char_p, []),
 }
 
