@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Compares src/driver/functions.def with docs/interception.md and the tests.
+"""Compares the tables of functions with the documents and the tests.
 
-Each row AMEM_DRIVER_FUNCTION(name, symbol, since, handling, ...) appears, under one of its names, in
+NCCL: each row AMEM_NCCL_FUNCTION(name, ...) of nccl_functions.def is a name that amem's libnccl.so.2 exports
+(nccl.symbols), and appears in a test or in a program of the tests (jobs/).
+
+The driver: each row AMEM_DRIVER_FUNCTION(name, symbol, since, handling, ...) of src/driver/functions.def appears, under one of its names, in
 the first column of a table of docs/interception.md, with the same handling in the column `handling`
 if the table has one, and in a contract or hook test. Each driver function in the first column of a
 table of the document has a row. The check compares names only: a comment in a test is sufficient.
@@ -18,6 +21,10 @@ import source_tree
 TABLE = "src/driver/functions.def"
 DOCUMENT = "docs/interception.md"
 _ROW = re.compile(r"^AMEM_DRIVER_FUNCTION\((\w+), (\w+), (\d+), (\w+)", re.MULTILINE)
+NCCL_TABLE = "src/clients/nccl/doors/nccl_functions.def"
+NCCL_EXPORTS = "src/clients/nccl/forwarder/exports/nccl.symbols"
+_NCCL_ROW = re.compile(r"^AMEM_NCCL_FUNCTION\((\w+)", re.MULTILINE)
+_NCCL_NAME = re.compile(r"\bnccl[A-Z]\w*\b")
 _DRIVER_NAME = re.compile(r"\bcu[A-Z]\w*\b")
 
 
@@ -51,7 +58,22 @@ def tested(root):
     return names
 
 
+def check_nccl(root, findings):
+    text = source_tree.require(root, NCCL_TABLE)
+    exported = set(_NCCL_NAME.findall(source_tree.require(root, NCCL_EXPORTS)))
+    tested = set()
+    for path in source_tree.all_files(root):
+        if path.parts[0] in ("tests", "jobs") or path.name.endswith("_test.cc"):
+            tested |= set(_NCCL_NAME.findall((root / path).read_text(encoding="utf-8", errors="replace")))
+    for match in _NCCL_ROW.finditer(text):
+        if match[1] not in exported:
+            findings.add(NCCL_TABLE, source_tree.line_of(text, match.start()), f"{match[1]} is not in {NCCL_EXPORTS}")
+        if match[1] not in tested:
+            findings.add(NCCL_TABLE, source_tree.line_of(text, match.start()), f"{match[1]} is named in no test")
+
+
 def check(root, findings):
+    check_nccl(root, findings)
     rows = read_rows(source_tree.require(root, TABLE))
     if not rows:
         raise source_tree.CannotRun(f"{TABLE} has no rows")
