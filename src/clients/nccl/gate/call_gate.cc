@@ -192,11 +192,10 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
                      whom.c_str(), kWaitCounts);
         });
   } while (must_resume || (!result.has_value() && !deadline.passed()));
+  constexpr char kLate[] =
+      "%s waited %ld ms for a member of this communicator: %s; resume it, then call again";
   if (!result.has_value())
-    return make_error(
-        ErrorKind::timeout, 0,
-        "%s waited %ld ms for a member of this communicator: %s; resume it, then call again", call,
-        timeout_ms, whom.c_str());
+    return make_error(ErrorKind::timeout, 0, kLate, call, timeout_ms, whom.c_str());
   if (result->ok()) thread.step_in(call, communicator);
   return *std::move(result);
 }
