@@ -25,11 +25,11 @@ for other in others:
     user.user_free(other)
 amem.resume("weights")
 try:
-    amem.resume("a,b,")
+    amem.pause("context")
 except amem.AmemError as error:
     print(type(error).__name__, error.code)
 """
-    assert build.python(START + code, **build.runtime_variables()).splitlines() == ["101 0 256 True True", "True True", "AmemError 5"]
+    assert build.runtime_job(START + code).splitlines() == ["101 0 256 True True", "True True", "AmemError 5"]
 
 
 def test_deadline_that_passes(build):
@@ -41,5 +41,4 @@ except amem.Timeout as error:
 amem.resume("weights", timeout=60)
 """
     # Creating memory takes longer than the deadline.
-    settings = build.runtime_variables(AMEM_SIM_DELAY_US="cuMemcpyHtoDAsync_v2=200000")
-    assert build.python(START + code, **settings) == "100 True"
+    assert build.runtime_job(START + code, AMEM_SIM_DELAY_US="cuMemCreate=200000") == "100 True"

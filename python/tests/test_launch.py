@@ -61,7 +61,7 @@ try:
 except amem.AmemError as error:
     print(error)
 """
-    assert "AMEM_LOG=9" in build.python(code, PATH=_path(build))
+    assert "--log 9 is not" in build.python(code, PATH=_path(build))
 
 
 def test_says_that_the_command_is_missing(build, tmp_path):

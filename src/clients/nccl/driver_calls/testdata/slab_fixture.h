@@ -37,7 +37,7 @@ struct FakeDriver {
 };
 inline FakeDriver g_fake;
 
-inline void add_contexts(Driver& driver) {
+inline void add_contexts_and_streams(Driver& driver) {
   driver.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* active) { return *active = 1, 0; };
   driver.cuDevicePrimaryCtxRetain = [](DriverContext* context, int) {
     return *context = nullptr, driver_result::kSuccess;
@@ -48,11 +48,16 @@ inline void add_contexts(Driver& driver) {
   driver.cuStreamCreate = [](DriverStream*, unsigned) { return driver_result::kSuccess; };
   driver.cuStreamDestroy_v2 = [](DriverStream) { return driver_result::kSuccess; };
   driver.cuStreamSynchronize = [](DriverStream) { return driver_result::kSuccess; };
+  driver.cuMemsetD8Async = [](DeviceAddress address, unsigned char value, size_t, DriverStream) {
+    EXPECT_EQ(value, 0);
+    g_fake.zeroed.push_back(address);
+    return g_fake.zero_result;
+  };
 }
 
 inline Driver fake_driver() {
   Driver driver{};
-  add_contexts(driver);
+  add_contexts_and_streams(driver);
   driver.cuMemGetAllocationGranularity = [](size_t* bytes, const AllocationProperties*, int) {
     *bytes = kDriverUnit;
     return 0;
@@ -108,11 +113,6 @@ inline Driver fake_driver() {
     return 0;
   };
   driver.cuGetErrorName = [](DriverResult, const char** name) { return *name = "busy", 0; };
-  driver.cuMemsetD8Async = [](DeviceAddress address, unsigned char value, size_t, DriverStream) {
-    EXPECT_EQ(value, 0);
-    g_fake.zeroed.push_back(address);
-    return g_fake.zero_result;
-  };
   return driver;
 }
 
