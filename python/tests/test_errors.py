@@ -4,10 +4,12 @@
 
 START = """
 import ctypes, os, amem
-from runtime_user import MIB, user
+from runtime_user import MIB, fill, user
 cuda = ctypes.CDLL("libcuda.so.1")
 with amem.region("weights"):
-    weights = user.user_malloc(256 * MIB)
+    weights = [user.user_malloc(32 * MIB) for _ in range(8)]
+for each in weights:
+    fill(each, 5, 32 * MIB)
 amem.pause("weights")
 """
 
@@ -35,10 +37,9 @@ except amem.AmemError as error:
 def test_deadline_that_passes(build):
     code = """
 try:
-    amem.resume("weights", timeout=0.05)
+    amem.resume("weights", timeout=0.1)
 except amem.Timeout as error:
     print(error.code, isinstance(error, TimeoutError))
 amem.resume("weights", timeout=60)
 """
-    # Creating memory takes longer than the deadline.
-    assert build.runtime_job(START + code, AMEM_SIM_DELAY_US="cuMemCreate=200000") == "100 True"
+    assert build.runtime_job(START + code, AMEM_SIM_DELAY_US="cuMemcpyHtoDAsync=50000") == "100 True"
