@@ -77,7 +77,7 @@ void VirtualMemory::refuse_pauses(std::string because) {
   if (registry_.refusal.empty()) registry_.refusal = std::move(because);
 }
 
-void VirtualMemory::give_no_more_handles(const std::string& look_up) {
+void VirtualMemory::stop_tagging_handles(const std::string& look_up) {
   gives_handles_ = false;
   refuse_pauses(look_up +
                 " returned a function that this version of amem does not know: the driver "
