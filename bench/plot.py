@@ -18,8 +18,8 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
-from matplotlib.patches import Patch  # noqa: E402
+import matplotlib.pyplot as plt
+from matplotlib.patches import Patch
 
 PANELS = (("steady_pause_s", "pause"), ("steady_resume_s", "resume"))
 LABELS = {"amem": "amem", "recreate": "destroy and recreate", "suspend": "ncclCommSuspend"}

@@ -74,7 +74,7 @@ def print_pauses(records):
 
 
 def print_phases(records):
-    heads = "comms p.wait p.peers p.copy p.memory r.memory r.copy r.peers".split() + ["driver calls"]
+    heads = ["comms", "p.wait", "p.peers", "p.copy", "p.memory", "r.memory", "r.copy", "r.peers"] + ["driver calls"]
     rows = []
     for r in records:
         phases = [r["phases"][f"{head}_ms".replace("p.", "pause_").replace("r.", "resume_")] for head in heads[1:-1]]
@@ -112,7 +112,7 @@ def print_rivals(records):
 
 
 def print_bystanders(records):
-    heads = "comms bystanders phase lasts rounds typical longest most added most".split()
+    heads = ["comms", "bystanders", "phase", "lasts", "rounds", "typical", "longest", "most", "added", "most"]
     rows = []
     for r in records:
         for name in ("before", "pause", "away", "resume"):

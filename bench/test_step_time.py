@@ -49,5 +49,5 @@ def test_jobs_run_in_turns_in_both_orders(on_path, monkeypatch, capsys):
 def test_job_that_fails_is_shown(on_path, monkeypatch, failure):
     on_path(failure)
     monkeypatch.setattr(sys, "argv", ["step_time.py"])
-    with pytest.raises(SystemExit, match="torchrun.*failed"):
+    with pytest.raises(SystemExit, match=r"torchrun.*failed"):
         step_time.main()

@@ -15,6 +15,7 @@ when every value was right.
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -152,10 +153,8 @@ def wait_for(children):
             if time.monotonic() > deadline:
                 print(f"not done after {JOB_TIMEOUT_S} s", flush=True)
                 return 1
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 children[codes.index(None)].wait(0.2)
-            except subprocess.TimeoutExpired:
-                pass
     finally:
         for child in children:
             child.kill()

@@ -134,9 +134,8 @@ def check_links(root, path, text, findings):
         aimed = (root / path.parent / name) if name else (root / path)
         if not aimed.exists():
             findings.add(path, line, f"link to {target}: {name} does not exist")
-        elif anchor and aimed.suffix == ".md":
-            if anchor not in markdown_text.anchors(aimed.read_text(encoding="utf-8")):
-                findings.add(path, line, f"link to {target}: no such heading")
+        elif anchor and aimed.suffix == ".md" and anchor not in markdown_text.anchors(aimed.read_text(encoding="utf-8")):
+            findings.add(path, line, f"link to {target}: no such heading")
 
 
 def check(root, findings):

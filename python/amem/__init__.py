@@ -28,7 +28,18 @@ from .interposition import interposition
 from .launch import env, preload_path
 from .library import enable as _enable
 from .regions import backup, cuda_graph, disable, region, set_backup_directory
-from .session import Report, enabled, pause, paused, prepare_host_memory, resume, resume_on_call, set_group, state, trim_host_memory
+from .session import (
+    Report,
+    enabled,
+    pause,
+    paused,
+    prepare_host_memory,
+    resume,
+    resume_on_call,
+    set_group,
+    state,
+    trim_host_memory,
+)
 from .statistics import stats
 
 __all__ = [
@@ -48,9 +59,9 @@ __all__ = [
     "preload_path",
     "prepare_host_memory",
     "region",
-    "set_backup_directory",
     "resume",
     "resume_on_call",
+    "set_backup_directory",
     "set_group",
     "state",
     "stats",

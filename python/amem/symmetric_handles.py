@@ -6,7 +6,7 @@ import ctypes
 import operator
 import sys
 import weakref
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import ClassVar, Dict, List, Optional, Sequence, Tuple
 
 from .calls import check_tensor, checked
 from .dlpack import DeviceBytes
@@ -46,7 +46,7 @@ class Buffer:
     Freed when neither a tensor nor a handle refers to it.
     """
 
-    _all: "weakref.WeakValueDictionary[int, Buffer]" = weakref.WeakValueDictionary()
+    _all: ClassVar["weakref.WeakValueDictionary[int, Buffer]"] = weakref.WeakValueDictionary()
 
     def __init__(self, size_bytes: int):
         pointer = ctypes.c_void_p()

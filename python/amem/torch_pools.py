@@ -197,7 +197,7 @@ def _make_room(torch: Any, owner: Owner) -> None:
     cached = stats["reserved_bytes"]["all"]["current"] - stats["allocated_bytes"]["all"]["current"]
     has_more, _cached[owner] = cached > _cached.get(owner, 0), cached
     can_lack = cached > 256 << 20 and _taken.get(owner, 1 << 60) > torch.cuda.mem_get_info(owner.device)[0]
-    if can_lack or has_more and _free_bytes(unused_segments(torch, owner.__eq__, end=False)) > 0:
+    if can_lack or (has_more and _free_bytes(unused_segments(torch, owner.__eq__, end=False)) > 0):
         empty_cache(torch)
         _cached[owner] = 0
 

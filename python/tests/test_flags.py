@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import amem_flags  # noqa: E402
+import amem_flags
 
 ON = ["1", "true", "True", "YES", "on"]
 OFF = ["0", "false", "FALSE", "no", "Off"]

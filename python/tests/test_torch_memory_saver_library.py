@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 from test_torch_memory_saver import SET_UP, START
 
 HOOK = "torch_memory_saver_hook_mode_preload.abi3.so"

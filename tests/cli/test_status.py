@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import pytest
+
 from conftest import TIMEOUT_S
 
 MIB = 1 << 20

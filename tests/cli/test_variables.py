@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from conftest import TIMEOUT_S, assert_sentence
 
 

@@ -60,6 +60,7 @@ def pytest_report_teststatus(report):
 
 def pytest_sessionfinish(session, exitstatus):
     """A run in which nothing passed is no good one."""
-    if MACHINE in session.config.stash and exitstatus == 0 and not session.config.option.collectonly:
-        if not session.config.pluginmanager.get_plugin("terminalreporter").stats.get("passed"):
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+    config = session.config
+    has_run = MACHINE in config.stash and exitstatus == 0 and not config.option.collectonly
+    if has_run and not config.pluginmanager.get_plugin("terminalreporter").stats.get("passed"):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED

@@ -13,10 +13,11 @@ import gc
 import deepspeed
 import torch
 import torch.distributed as dist
-from compared_training import begin, digest, expect, train_twice
 from deepspeed.utils import safe_get_full_fp32_param
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from compared_training import begin, digest, expect, train_twice
 
 STEPS = 6
 WIDTH, HEADS, LAYERS = 1024, 16, 4

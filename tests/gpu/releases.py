@@ -4,9 +4,9 @@
 
 import torch
 import torch.distributed as dist
-from compared_training import expect
 
 import amem
+from compared_training import expect
 
 
 class Releases:

@@ -19,9 +19,10 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from compared_training import digest, expect
 from slime.utils import reloadable_process_group as slime_groups
 from slime.utils.distributed_utils import get_gloo_group, init_gloo_group
+
+from compared_training import digest, expect
 
 GROUPS = 5  # as those of Megatron's tensor, pipeline, data, context and expert parallelism; one for each layer
 WIDTH, BATCH = 1024, 64

@@ -16,6 +16,7 @@ os.environ.setdefault("NVSHMEM_DISABLE_NCCL", "1")  # with NCCL the graph fails,
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symmetric_memory
+
 from compared_training import expect
 
 COUNT, CYCLES = 4 << 20, 6

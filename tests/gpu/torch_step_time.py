@@ -16,9 +16,10 @@ import time
 
 import torch
 import torch.distributed as dist
-from compared_training import expect
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+from compared_training import expect
 
 WARM_UP, COUNT, CYCLES = 20, 60, 5
 WIDTH, LAYERS, WORDS = 1024, 8, 32768

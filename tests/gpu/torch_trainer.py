@@ -9,11 +9,12 @@ import os
 
 import torch
 import torch.distributed as dist
-from compared_training import expect
-from releases import Releases
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
+
+from compared_training import expect
+from releases import Releases
 from torch_sleep import CapturedSum, digest, random_floats
 
 STEPS = 6

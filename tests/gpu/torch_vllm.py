@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+
 from torch_sleep import CapturedSum, digest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests" / "vllm_stand_in"))

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests")
 # Before `import amem`, which would load the library too.
 WAS_PRELOADED = "/libamem_nccl.so" in Path("/proc/self/maps").read_text()
 
-import amem
-from rank_job import NCCL, Rank, UniqueId, check
+import amem  # noqa: E402
+from rank_job import NCCL, Rank, UniqueId, check  # noqa: E402
 
 PATIENCE_S = 60
 # torchrun, Open MPI, Slurm

@@ -6,8 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-import amem
 import ray
+
+import amem
 
 HERE = Path(__file__).resolve().parent
 PASSED_ON = ("PYTHONPATH", "LD_LIBRARY_PATH", "AMEM_SIM_DIR", "AMEM_SIM_DEVICES", "AMEM_SIM_MEMORY_MB")

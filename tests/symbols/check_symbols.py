@@ -20,7 +20,7 @@ from elftools.elf.elffile import ELFFile
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from generate_trampolines import ADDED, NAMES, read_list  # noqa: E402
+from generate_trampolines import ADDED, NAMES, read_list
 
 # Of the platform manylinux_2_34 (PEP 600; auditwheel's policy): RHEL 9, Ubuntu 22.04, Debian 12 and newer.
 HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)}
@@ -82,7 +82,7 @@ def _constructor_names(array, sections):
 def wrong_shim_exports(exports, stock):
     """`exports`: [Symbol] of our libnccl.so.2; `stock`: [(name, weak)] of the NCCL it was made for."""
     found = {symbol.name: symbol for symbol in exports}
-    wanted = dict(stock) | {name: False for name in ADDED} | {NAMES: False}
+    wanted = dict(stock) | dict.fromkeys(ADDED, False) | {NAMES: False}
     violations = [f"libnccl.so.2 lacks {name}" for name in sorted(wanted.keys() - found.keys())]
     violations += [f"libnccl.so.2 exports {name} as well" for name in sorted(found.keys() - wanted.keys())]
     for name in sorted(wanted.keys() & found.keys()):

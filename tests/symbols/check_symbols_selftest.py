@@ -12,7 +12,6 @@ import argparse
 import sys
 import tempfile
 import unittest
-from pathlib import Path
 
 import check_symbols
 from check_symbols import ADDED, NAMES, Library, Symbol

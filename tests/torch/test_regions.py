@@ -4,6 +4,7 @@
 fits without a region fits with one."""
 
 import pytest
+
 from conftest import EXPANDABLE
 
 SMALL = """

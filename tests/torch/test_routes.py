@@ -3,6 +3,7 @@
 """Every route by which PyTorch allocates, inside regions and beside them: which memory has which tag, and what is left of it."""
 
 import pytest
+
 from conftest import EXPANDABLE
 
 TAGGED = """

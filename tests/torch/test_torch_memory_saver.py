@@ -5,6 +5,7 @@
 import re
 
 import pytest
+
 from conftest import HEAD, ROOT
 
 # A pool of PyTorch does not end, so what is freed in it does not return to the device.

@@ -10,7 +10,6 @@ the simulated GPU; its tests of known faults are expected to fail, and must be c
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys

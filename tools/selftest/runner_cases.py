@@ -8,7 +8,6 @@ from pathlib import Path
 
 from sample_tree import run_tool, write_tree
 
-
 # A Python whose virtual environments have a pip that finds packages, or does not.
 PYTHON = """#!/bin/sh
 mkdir -p "$3/bin"

@@ -155,9 +155,9 @@ class TorchMemorySaver:
             raise ValueError("enable_cpu_backup and enable_disk_backup exclude each other")
         backend = self._backend(enable_cpu_backup, cpu_backup_backend)
         values = {"cpu_backup": enable_cpu_backup, "disk_backup": enable_disk_backup, "cpu_backup_backend": backend}
-        with regions.region(tag, backup=backup_of(enable_cpu_backup, enable_disk_backup)):
-            with self._functions().config.within(tag=tag, interesting=True, **values):
-                yield
+        region = regions.region(tag, backup=backup_of(enable_cpu_backup, enable_disk_backup))
+        with region, self._functions().config.within(tag=tag, interesting=True, **values):
+            yield
 
     @contextlib.contextmanager
     def cuda_graph(
@@ -180,9 +180,9 @@ class TorchMemorySaver:
             return
         backend = self._backend(enable_cpu_backup, cpu_backup_backend)
         values = {"cpu_backup": enable_cpu_backup, "disk_backup": False, "cpu_backup_backend": backend}
-        with regions.cuda_graph(cuda_graph, tag=tag, backup="host" if enable_cpu_backup else None, **options):
-            with self._functions().config.within(tag=tag, interesting=True, **values):
-                yield
+        captured = regions.cuda_graph(cuda_graph, tag=tag, backup="host" if enable_cpu_backup else None, **options)
+        with captured, self._functions().config.within(tag=tag, interesting=True, **values):
+            yield
 
     @contextlib.contextmanager
     def disable(self, dispose_mem_pool_after_use: bool = True) -> Iterator[None]:
