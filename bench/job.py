@@ -37,7 +37,10 @@ def use(group, step):
     dist.reduce_scatter_tensor(torch.empty_like(data), all_data, group=group)
     dist.all_to_all_single(torch.empty_like(all_data), all_data, group=group)
     dist.broadcast(torch.empty_like(data), 0, group=group)
-    near = dist.P2POp(dist.isend, data, (rank + 1) % ranks, group), dist.P2POp(dist.irecv, torch.empty_like(data), (rank - 1) % ranks, group)
+    near = (
+        dist.P2POp(dist.isend, data, (rank + 1) % ranks, group),
+        dist.P2POp(dist.irecv, torch.empty_like(data), (rank - 1) % ranks, group),
+    )
     for work in dist.batch_isend_irecv(list(near)):
         work.wait()
     dist.all_reduce(data, group=group)

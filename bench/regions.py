@@ -61,7 +61,9 @@ def allocation_times(torch, region, size_bytes):
         for where in ("region", "plain") if returns or not milliseconds else ("plain",):
             tensors = []
             with region("round", True) if where == "region" else contextlib.nullcontext():
-                seconds = timed(lambda: tensors.extend(torch.empty(size_bytes, dtype=torch.uint8, device="cuda") for _ in range(ROUND)))
+                seconds = timed(
+                    lambda: tensors.extend(torch.empty(size_bytes, dtype=torch.uint8, device="cuda") for _ in range(ROUND))
+                )
             milliseconds.setdefault(f"allocate_{where}_ms", []).append(1e3 * seconds / ROUND)
             tensors.clear()
             if where == "region" and not returns:

@@ -170,7 +170,8 @@ def print_calls(records):
         for how in ("alone", "grouped"):
             more = r[how]["added_ns"]
             quartiles = " - ".join(fixed(1, more["lower_quartile"], more["upper_quartile"]))
-            rows.append((how, *fixed(0, *(r[how][name]["median"] for name in ("direct_ns", "amem_ns"))), *fixed(1, more["median"]), quartiles))
+            direct_and_amem = fixed(0, *(r[how][name]["median"] for name in ("direct_ns", "amem_ns")))
+            rows.append((how, *direct_and_amem, *fixed(1, more["median"]), quartiles))
         title = "An all_reduce without data through amem and past it, in turns: nanoseconds of one, and those that amem adds"
         table(title, "{:>8} | {:>7} {:>7} | {:>6} {:>13}", ("", "past", "through", "added", "(quartiles)"), *rows)
 

@@ -40,8 +40,9 @@ def test_jobs_run_in_turns_in_both_orders(on_path, monkeypatch, capsys):
     jobs = on_path()
     monkeypatch.setattr(sys, "argv", ["step_time.py", "--pairs", "3", "--gpus", "4"])
     step_time.main()
-    assert [line.split()[0] for line in jobs.read_text().splitlines()] == ["without", "with", "with", "without", "without", "with"]
-    assert {tuple(line.split()[1:]) for line in jobs.read_text().splitlines()} == {("--nproc-per-node=4", str(step_time.JOB), "--no-pauses")}
+    words = [line.split() for line in jobs.read_text().splitlines()]
+    assert [each[0] for each in words] == ["without", "with", "with", "without", "without", "with"]
+    assert {tuple(each[1:]) for each in words} == {("--nproc-per-node=4", str(step_time.JOB), "--no-pauses")}
     assert capsys.readouterr().out.splitlines()[-1] == "| Launches, p10 | 3.00 (2.00–4.00) | 3.00 (3.00–3.00) | 1.000 | 1.500 |"
 
 

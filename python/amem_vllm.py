@@ -40,7 +40,7 @@ def _offload_cuda_graphs_as_cumem_does() -> None:
 
 def register() -> None:
     """vLLM calls this in each of its processes, before it creates communicators. Without AMEM_ENABLE=1, which `amem run`
-    sets, it only adds a name. With AMEM_TMS_NCCL=weights or kv_cache amem's backend takes the place of "cumem", the default one."""
+    sets, it only adds a name. With AMEM_TMS_NCCL=weights or kv_cache amem's backend takes the place of "cumem", the default."""
     try:
         from vllm.device_allocator.sleep_mode_backend import CuMemBackend, SleepModeBackendFactory
 
@@ -50,7 +50,10 @@ def register() -> None:
             SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")
     except (AttributeError, ImportError, TypeError) as error:
         if flag("AMEM_ENABLE") and os.environ.get("AMEM_TMS_NCCL"):
-            _LOG.warning("This vLLM has no sleep-mode backends as 0.25.0 to 0.33.0 have: its sleep does not release NCCL's memory (%s).", error)
+            _LOG.warning(
+                "This vLLM has no sleep-mode backends as 0.25.0 to 0.33.0 have: its sleep does not release NCCL's memory (%s).",
+                error,
+            )
         return
     if not flag("AMEM_ENABLE"):
         return

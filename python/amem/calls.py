@@ -12,7 +12,7 @@ from .library import find_library, require_library
 _SIGNED = (ctypes.c_int, ctypes.c_int64)
 _UNSIGNED = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
 _BITS = {kind: 8 * ctypes.sizeof(kind) for kind in _SIGNED + _UNSIGNED}
-_LIMITS = {kind: (-(1 << bits - 1), (1 << bits - 1) - 1) if kind in _SIGNED else (0, (1 << bits) - 1) for kind, bits in _BITS.items()}
+_LIMITS = {k: (-(1 << bits - 1), (1 << bits - 1) - 1) if k in _SIGNED else (0, (1 << bits) - 1) for k, bits in _BITS.items()}
 
 
 def last_error() -> str:

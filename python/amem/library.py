@@ -40,7 +40,8 @@ class Times(ctypes.Structure):
 
     _fields_ = _fields(
         ctypes.c_double,
-        "pause_ms pause_wait_ms pause_peers_ms pause_copy_ms pause_memory_ms resume_ms resume_memory_ms resume_copy_ms resume_peers_ms",
+        "pause_ms pause_wait_ms pause_peers_ms pause_copy_ms pause_memory_ms "
+        "resume_ms resume_memory_ms resume_copy_ms resume_peers_ms",
     ) + _fields(ctypes.c_uint64, "pause_copied_bytes resume_copied_bytes host_capacity_bytes pause_context_bytes")
 
 

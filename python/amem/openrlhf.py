@@ -5,10 +5,10 @@
     ray job submit --runtime-env-json='{"worker_process_setup_hook": "amem.openrlhf.install", "env_vars": ...}' \
         -- python3 -m openrlhf.cli.train_ppo_ray --train.colocate_all ...
 
-OpenRLHF has no option that names a module. Ray calls install() in each of its workers; it changes the trainer of the policy when
-OpenRLHF is imported there. NCCL's memory is paused when the trainer is loaded, and after each update of the rollouts' weights. Its next
-NCCL call, in the forward pass or in a checkpoint, resumes it (amem.resume_on_call()). Written for OpenRLHF 0.10.4 to 0.11.2; another
-OpenRLHF is left alone, with a warning.
+OpenRLHF has no option that names a module. Ray calls install() in each of its workers; it changes the trainer of the policy
+when OpenRLHF is imported there. NCCL's memory is paused when the trainer is loaded, and after each update of the rollouts'
+weights. Its next NCCL call, in the forward pass or in a checkpoint, resumes it (amem.resume_on_call()). Written for OpenRLHF
+0.10.4 to 0.11.2; another OpenRLHF is left alone, with a warning.
 """
 
 import functools

@@ -35,7 +35,7 @@ class _Region:
 
     def open(self) -> None:
         if self._opened and self._opened[-1] not in _of_context.get():
-            raise AmemError("another coroutine of this thread has an open region, in which memory would be allocated: close it first")
+            raise AmemError("another coroutine of this thread has an open region that would get the memory: close it first")
         number = ctypes.c_uint64(0)
         tag = None if self._tag is None else encoded(self._tag)
         call("amemOpenRegion", tag, self._kind, self._all_threads, ctypes.byref(number))
@@ -60,8 +60,8 @@ class _Region:
             call("amemCloseRegion", self._number)
         if not was_innermost:
             raise AmemError(
-                f"the region {self._tag!r} has ended before a region that was opened inside it in the same thread: what was allocated "
-                "meanwhile has the tag of the other one. Do not interleave the regions of generators or coroutines"
+                f"the region {self._tag!r} has ended before a region that was opened inside it in the same thread: what was "
+                "allocated meanwhile has the tag of the other one. Do not interleave the regions of generators or coroutines"
             )
 
 

@@ -74,7 +74,7 @@ def _with_own_memory(error: AmemError) -> AmemError:
 
 
 def _meet(group: Any, when: str, failed: bool = False) -> int:
-    """Returns when all ranks of the group have called it: how many have failed. Without NCCL, whose call would need the memory."""
+    """Returns how many ranks of the group have failed, when all have called it. Without NCCL, whose call needs the memory."""
     import torch
     import torch.distributed
 
@@ -118,9 +118,10 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     in NCCL for one that has paused. It returns when all have paused, and raises AmemError on every rank if one has failed or
     the ranks do not meet within the group's timeout; ranks that have paused stay paused.
 
-    Waits for work in flight, other processes and disks, at most AMEM_TIMEOUT_MS, or `timeout` seconds if it is not None. Ignores tags that are paused or were never used. After pause("nccl")
-    NCCL's calls are refused until the resume, even if NCCL has no memory; after resume_on_call() they resume it. Raises
-    AmemError if it was refused or failed; nothing is lost then, and the message says what to do.
+    Waits for work in flight, other processes and disks, at most AMEM_TIMEOUT_MS, or `timeout` seconds if it is not None.
+    Ignores tags that are paused or were never used. After pause("nccl") NCCL's calls are refused until the resume, even if
+    NCCL has no memory; after resume_on_call() they resume it. Raises AmemError if it was refused or failed; nothing is lost
+    then, and the message says what to do.
     """
     if group is not None:
         return _pause_together(tags, group, timeout)

@@ -111,7 +111,9 @@ def is_capturing() -> bool:
 def can_route(torch: Any) -> bool:
     """False, with a warning, if regions have no effect on tensors."""
     missing = [name for owner, names in ((torch._C, _OF_C), (torch.cuda, _OF_CUDA)) for name in names if not hasattr(owner, name)]
-    reason = f"PyTorch {torch.__version__} has no {missing[0]}(): use PyTorch 2.8 or newer, or amem run --tensors" if missing else ""
+    reason = ""
+    if missing:
+        reason = f"PyTorch {torch.__version__} has no {missing[0]}(): use PyTorch 2.8 or newer, or amem run --tensors"
     if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
         reason = "PYTORCH_NO_CUDA_MEMORY_CACHING is set"
     if reason:
@@ -153,8 +155,8 @@ def empty_cache(torch: Any) -> None:
 
 
 def unused_segments(torch: Any, is_wanted: Callable[[Owner], bool] = lambda _: True, end: bool = True) -> List[dict]:
-    """The segments of all pools with these owners, except those of open regions and of graphs. Ends the pools that have memory, or
-    leaves out those that have not ended. Forgets ended ones without memory."""
+    """The segments of all pools with these owners, except those of open regions and of graphs. Ends the pools that have memory,
+    or leaves out those that have not ended. Forgets ended ones without memory."""
     found = []
     with _mutex:
         for pool in [pool for pool in _unused if is_wanted(pool.owner) and (end or pool.has_ended)]:

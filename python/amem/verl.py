@@ -4,11 +4,11 @@
 
     AMEM_TMS_NCCL=weights amem run python3 -m verl.trainer.main_ppo ... actor_rollout_ref.model.external_lib=amem.verl
 
-A worker of verl imports this module when it begins to load its model (HFModelConfig.__post_init__), as do other processes of
-verl, where it has no effect. If the worker has a rollout, it pauses NCCL's memory when its models are loaded, so that the
-rollout's engine, which starts then, can plan with that memory, and in each update of weights, before rollouts get their KV
-cache back. Its next NCCL call resumes it (amem.resume_on_call()). Written for verl 0.8.0 to 0.9.1; another verl is left alone, with a
-warning.
+A worker of verl imports this module when it begins to load its model (HFModelConfig.__post_init__), as do other processes
+of verl, where it has no effect. If the worker has a rollout, it pauses NCCL's memory when its models are loaded, so that
+the rollout's engine, which starts then, can plan with that memory, and in each update of weights, before rollouts get their
+KV cache back. Its next NCCL call resumes it (amem.resume_on_call()). Written for verl 0.8.0 to 0.9.1; another verl is left
+alone, with a warning.
 """
 
 import asyncio

@@ -3,10 +3,11 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Imports PyTorch wheels with and without amem, on a machine without a GPU, and prints a table.
 
-Each version has a virtual environment, created once (torch_environment.py). torch.cuda.nccl.unique_id() must end in the same
-way with amem as without it. amem must have patched libtorch_cuda's slots of NCCL's functions, counted the call, and patched libc10_cuda's slots of the
-CUDA runtime's allocator and of its look-ups of the driver. Exit code 1 otherwise. Then tests/torch runs with each version on
-the simulated GPU; its tests of known faults are expected to fail, and must be changed when they do not.
+Each version has a virtual environment, created once (torch_environment.py). torch.cuda.nccl.unique_id() must end in the
+same way with amem as without it. amem must have patched libtorch_cuda's slots of NCCL's functions, counted the call, and
+patched libc10_cuda's slots of the CUDA runtime's allocator and of its look-ups of the driver. Exit code 1 otherwise. Then
+tests/torch runs with each version on the simulated GPU; its tests of known faults are expected to fail, and must be changed
+when they do not.
 """
 
 import argparse

@@ -154,7 +154,8 @@ def check(wheel, folder):
     library = run([binaries / "python", "-c", preload], folder, AMEM_TMS="1", **simulated).strip()
     loaded = "import ctypes; process = ctypes.CDLL(None); print(hasattr(process, 'amemPause') and hasattr(process, 'tms_pause'))"
     expect(run([binaries / "python", "-c", loaded], folder, LD_PRELOAD=library, **simulated), "True")
-    plugin = "import importlib.metadata as of; print(*of.distribution('amem').entry_points); import amem_vllm; amem_vllm.register()"
+    plugin = "import importlib.metadata as of; print(*of.distribution('amem').entry_points); "
+    plugin += "import amem_vllm; amem_vllm.register()"
     expect(run([binaries / "python", "-c", plugin], folder), "amem_vllm:register")
     headers = [f"include/{name}" for name in ("nccl.h", "amem.h", "amem/memory.hpp", "amem/symmetric.hpp")]
     for file in (*headers, "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc", "lib/libamem_symmetric.so"):
