@@ -5,6 +5,7 @@
 import json
 import os
 import subprocess
+import sys
 
 
 def _path(build):
@@ -79,3 +80,16 @@ def test_versions_agree(build):
     printed = subprocess.run([build.command, "--version"], capture_output=True, text=True, timeout=60, check=True)
 
     assert printed.stdout.strip() == "amem " + build.python("import amem; print(amem.__version__)")
+
+
+def test_the_package_is_the_command(build):
+    def run(*words, **settings):
+        variables = build.variables(**settings)
+        done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    module = (sys.executable, "-m", "amem")
+    for arguments in (["version"], ["env", "--json"], ["run", "--log=9", "true"]):
+        assert run(*module, *arguments, PATH=_path(build)) == run(build.command, *arguments, PATH=_path(build))
+    code, printed, text = run(*module, "version", PATH="/nonexistent")
+    assert (code, printed) == (1, "") and text.startswith("amem: the amem command is neither beside this Python nor on PATH")
