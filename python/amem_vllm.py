@@ -10,6 +10,7 @@ import copy
 import importlib
 import logging
 import os
+from typing import Any
 
 from amem_flags import flag
 
@@ -25,15 +26,16 @@ def _offload_cuda_graphs_as_cumem_does() -> None:
         return  # a vLLM without the option
 
     of_cumem = getattr(VllmConfig, "use_cumem_cudagraph_pool", None)
-    if not isinstance(of_cumem, property) or of_cumem.fget.__module__ == __name__:
+    if not isinstance(of_cumem, property) or of_cumem.fget is None or of_cumem.fget.__module__ == __name__:
         return  # a vLLM without it, or this function was called before
+    ask = of_cumem.fget
 
-    def use_cumem_cudagraph_pool(self) -> bool:
+    def use_cumem_cudagraph_pool(self: Any) -> bool:
         config = copy.copy(self)
         config.model_config = copy.copy(config.model_config)  # None in some processes
         if getattr(config.model_config, "sleep_mode_backend", None) == "amem":
             config.model_config.sleep_mode_backend = "cumem"
-        return of_cumem.fget(config)
+        return bool(ask(config))
 
     VllmConfig.use_cumem_cudagraph_pool = property(use_cumem_cudagraph_pool)
 

@@ -26,8 +26,9 @@ from .calls import last_error
 from .errors import AmemError, AmemTypeError, AmemValueError
 from .interposition import interposition
 from .launch import env, preload_path
+from .library import State
 from .library import enable as _enable
-from .regions import backup, cuda_graph, disable, region, set_backup_directory
+from .regions import Backup, backup, cuda_graph, disable, region, set_backup_directory
 from .session import (
     Report,
     enabled,
@@ -40,13 +41,16 @@ from .session import (
     state,
     trim_host_memory,
 )
-from .statistics import stats
+from .statistics import Stats, stats
 
 __all__ = [
     "AmemError",
     "AmemTypeError",
     "AmemValueError",
+    "Backup",
     "Report",
+    "State",
+    "Stats",
     "backup",
     "cuda_graph",
     "disable",

@@ -4,7 +4,7 @@
 
 import ctypes
 import operator
-from typing import Optional
+from typing import Any, Optional, SupportsIndex, cast
 
 from .errors import AmemError, AmemTypeError, AmemValueError
 from .library import find_library, require_library
@@ -18,10 +18,10 @@ _LIMITS = {k: (-(1 << bits - 1), (1 << bits - 1) - 1) if k in _SIGNED else (0, (
 def last_error() -> str:
     """The text of the last failed call in this process; "" if none has failed. Never raises."""
     library = find_library()
-    return "" if library is None else library.amemGetLastError().decode("utf-8", "replace")
+    return "" if library is None else str(library.amemGetLastError(), "utf-8", "replace")
 
 
-def checked(value: object, kind: type, what: str) -> object:
+def checked(value: object, kind: type, what: str) -> Any:
     """`value` for a parameter of this ctypes type: ctypes cuts integers to size, and text at a NUL."""
     if kind is ctypes.c_char_p and isinstance(value, bytes) and b"\0" in value:
         raise AmemValueError(f"{what} is {value!r}, which contains a NUL character")
@@ -30,7 +30,7 @@ def checked(value: object, kind: type, what: str) -> object:
     if kind is ctypes.c_void_p and not hasattr(value, "__index__") and not isinstance(value, (float, str, bytes)):
         return value  # NULL, or what byref() returns
     try:
-        number = operator.index(value)
+        number = operator.index(cast(SupportsIndex, value))
     except TypeError:
         raise AmemTypeError(f"{what} is {value!r}, not an integer") from None
     low, high = _LIMITS[kind]
@@ -44,7 +44,7 @@ def check_tensor(tensor: object, attribute: str = "data_ptr") -> None:
         raise AmemTypeError(f"{tensor!r} is not a tensor")
 
 
-def value_of(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None):
+def value_of(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None) -> Any:
     """What a function of amem's library, or of another, returns."""
     function = getattr(library or require_library(), name)
     pairs = zip(arguments, function.argtypes)
@@ -63,4 +63,5 @@ def encoded(tag: str) -> bytes:
     if not isinstance(tag, str):
         hint = "; write each tag as an argument: pause(*tags)" if isinstance(tag, (list, tuple, set, frozenset)) else ""
         raise AmemTypeError(f"a tag is a str, not {tag!r}{hint}")
-    return checked(tag.encode(errors="surrogatepass"), ctypes.c_char_p, "a tag")
+    word: bytes = checked(tag.encode(errors="surrogatepass"), ctypes.c_char_p, "a tag")
+    return word

@@ -26,7 +26,8 @@ def _ask(arguments: List[str], variables: Dict[str, str]) -> Dict[str, str]:
         raise AmemError(f"{' '.join(command)} failed: {error}") from error
     if done.returncode != 0:
         raise AmemError(done.stderr.strip() or f"{' '.join(command)}: exit code {done.returncode}")
-    return json.loads(done.stdout)["env_vars"]
+    found: Dict[str, str] = json.loads(done.stdout)["env_vars"]
+    return found
 
 
 def env(

@@ -11,7 +11,7 @@ from typing import Any, Iterator, NamedTuple, Optional, Tuple
 from . import torch_cache
 from .calls import call, encoded
 from .errors import AmemError, AmemValueError
-from .library import STATES, Times, Totals, find_library, require_library
+from .library import STATES, State, Times, Totals, find_library, require_library
 
 
 def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
@@ -183,7 +183,7 @@ def set_group(group: int) -> None:
     call("ncclSetGroupID", group)
 
 
-def state(tag: str = "nccl") -> str:
+def state(tag: str = "nccl") -> State:
     """Of a tag: one of "active", "pausing", "paused", "resuming" and "off". A tag without memory is active.
 
     Off: amem is not in this process, AMEM_ENABLE is 0, or there is no CUDA driver.

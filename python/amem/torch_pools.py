@@ -63,7 +63,7 @@ class _Pool:
     def is_of_graph(self) -> bool:
         """False when the graphs that were captured with it are gone."""
         try:
-            return self.pool.use_count() > 0
+            return int(self.pool.use_count()) > 0
         except RuntimeError:  # PyTorch has deleted it
             return False
 
@@ -80,15 +80,15 @@ def _add_reference(value: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
-def segments(torch: Any, pool_id: Tuple[int, int] = (0, 0)) -> List[dict]:
+def segments(torch: Any, pool_id: Tuple[int, int] = (0, 0)) -> List[Any]:
     """Of a pool, or of all. Before 2.15, _cuda_memorySnapshot() takes a reference away from each of its arguments
     (Module.cpp@v2.11): without another one, Python frees numbers, and False, that are in use."""
     parameters = torch.cuda.memory_snapshot.__code__.co_varnames
     if "mempool_id" not in parameters:  # before 2.8: of all
-        return torch.cuda.memory_snapshot()
+        return list(torch.cuda.memory_snapshot())
     for argument in (*pool_id, False):
         _add_reference(argument)
-    return torch.cuda.memory_snapshot(pool_id, **({"include_traces": False} if "include_traces" in parameters else {}))
+    return list(torch.cuda.memory_snapshot(pool_id, **({"include_traces": False} if "include_traces" in parameters else {})))
 
 
 def _torch() -> Any:
@@ -154,7 +154,7 @@ def empty_cache(torch: Any) -> None:
         torch.cuda.empty_cache()
 
 
-def unused_segments(torch: Any, is_wanted: Callable[[Owner], bool] = lambda _: True, end: bool = True) -> List[dict]:
+def unused_segments(torch: Any, is_wanted: Callable[[Owner], bool] = lambda _: True, end: bool = True) -> List[Any]:
     """The segments of all pools with these owners, except those of open regions and of graphs. Ends the pools that have memory,
     or leaves out those that have not ended. Forgets ended ones without memory."""
     found = []
@@ -176,16 +176,16 @@ def _watch_empty_cache(torch: Any) -> None:
         if original is None or hasattr(original, "amem"):
             continue
 
-        def empty(original=original):
+        def empty(original: Callable[[], None] = original) -> None:
             unused_segments(torch)
             original()
             unused_segments(torch)
 
-        empty.amem = True
+        vars(empty)["amem"] = True
         setattr(torch._C, name, empty)
 
 
-def _free_bytes(segments: List[dict]) -> int:
+def _free_bytes(segments: List[Any]) -> int:
     """Of segments that have no block in use."""
     return sum(each["total_size"] for each in segments if all(b["state"] == "inactive" for b in each["blocks"]))
 

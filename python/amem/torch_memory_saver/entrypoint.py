@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sys
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from .. import regions, torch_cache
 from ..calls import call, encoded
@@ -16,6 +16,7 @@ from ..library import require_library, why_off
 from ..session import pause as _pause
 from ..session import resume as _resume
 from ..session import resume_on_call, state, trim_host_memory
+from ..statistics import TagTotals
 from .binary_wrapper import BinaryWrapper, Functions
 from .config import DEFAULT_TAG, backup_of, is_on, set_backup_directory
 from .hooks.base import HOOK_MODES
@@ -26,12 +27,13 @@ _NOT_TENSORS = ("nccl", "symmetric", "context")
 _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS_NCCL pauses
 
 
-def _known() -> dict:
+def _known() -> Dict[str, TagTotals]:
     """The tags of this process and their memory."""
-    return json.loads(require_library().amemGetStatus()).get("tags", {})
+    tags: Dict[str, TagTotals] = json.loads(require_library().amemGetStatus()).get("tags", {})
+    return tags
 
 
-def _tags(tag: Optional[str], known: dict) -> list:
+def _tags(tag: Optional[str], known: Iterable[str]) -> List[str]:
     """The tags of amem for a tag of torch_memory_saver; None or "" is all of its tags."""
     encoded(tag or "")
     return [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
@@ -59,10 +61,10 @@ def _check_backend(cpu: bool, backend: Optional[str]) -> None:
         raise ValueError(f"cpu_backup_backend is {backend!r}, not 'pinned' or 'mmap'")
 
 
-class _Pools(Dict[Tuple, Any]):
+class _Pools(Dict[Tuple[Any, ...], Any]):
     """Programs take the original's pools out of it to end them. amem's end with their memory."""
 
-    def pop(self, key: Tuple, default: Any = None) -> Any:
+    def pop(self, key: Tuple[Any, ...], default: Any = None) -> Any:
         return default
 
 
@@ -120,14 +122,14 @@ class TorchMemorySaver:
             self._has_warned = True
         return not reason
 
-    def _ensure_initialized(self) -> None:
+    def _ensure_initialized(self) -> _TorchMemorySaverImpl:
         if self._impl is None:
             self._impl = _TorchMemorySaverImpl(self)
             os.register_at_fork(after_in_child=lambda: setattr(self, "_impl", None))  # amem is inactive there
+        return self._impl
 
     def _functions(self) -> Functions:
-        self._ensure_initialized()
-        return self._impl._binary_wrapper.functions
+        return self._ensure_initialized()._binary_wrapper.functions
 
     def _backend(self, cpu: bool, backend: Optional[str]) -> str:
         """The backend of a region. Host memory of "mmap" is returned when it is not needed."""
@@ -204,7 +206,7 @@ class TorchMemorySaver:
             _pause(*tags)
         # A job sets AMEM_TMS_NCCL for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
         # destroy their process groups before they pause, and recreate them before they resume.
-        others = [name for name in _WITH_NCCL if known.get(name, {}).get("resident_bytes", 0) > 0]
+        others = [name for name in _WITH_NCCL if name in known and known[name]["resident_bytes"] > 0]
         if os.environ.get("AMEM_TMS_NCCL") not in tags or not others:
             return
         try:
