@@ -12,6 +12,8 @@ or an @version after it.
 
 import re
 import sys
+from pathlib import Path
+from typing import Optional
 
 import markdown_text
 import source_tree
@@ -23,7 +25,7 @@ _ELSEWHERE = re.compile(r"\b(?:NCCL|PyTorch|Linux)(?:'s)?\s*\W?$")
 _PATH = re.compile(r"[\w.\-*/{},]+")
 
 
-def read_variables(text):
+def read_variables(text: str) -> dict[str, Optional[str]]:
     """{name: default, or None for none} of environment.def."""
     variables = {name: None if default == "none" else default for name, default in _ROW.findall(text)}
     if not variables:
@@ -31,7 +33,7 @@ def read_variables(text):
     return variables
 
 
-def check_environment(root, findings):
+def check_environment(root: Path, findings: source_tree.Findings) -> None:
     variables = read_variables(source_tree.require(root, "src/base/environment.def"))
     rows = markdown_text.table_under(source_tree.require(root, "README.md"), r"^environment")
     if rows is None:
@@ -56,7 +58,7 @@ def check_environment(root, findings):
         findings.add("README.md", 0, f"the environment table lacks {name}")
 
 
-def expand_braces(text):
+def expand_braces(text: str) -> list[str]:
     """`a/b.{h,cc}` as its two paths."""
     match = re.search(r"\{([^{}]*)\}", text)
     if match is None:
@@ -65,7 +67,7 @@ def expand_braces(text):
     return [p for part in match[1].split(",") for p in expand_braces(before + part + after)]
 
 
-def named_paths(span, root):
+def named_paths(span: str, root: Path) -> list[str]:
     """The paths that a code span names, as globs relative to the root or to src/; or nothing."""
     span = re.sub(r":\d+(?:-\d+)?$", "", span.strip()).removeprefix("./")
     if not _PATH.fullmatch(span) or span.startswith("/") or "//" in span or ".." in span:
@@ -78,7 +80,7 @@ def named_paths(span, root):
     return [span] if root_file else []
 
 
-def exists(root, path):
+def exists(root: Path, path: str) -> bool:
     """True for a file, a folder, a glob with matches, or `engine/session` for session.h and .cc."""
     path = path.rstrip("/")
     for base in (root, root / "src"):
@@ -89,7 +91,7 @@ def exists(root, path):
     return False
 
 
-def check_paths(root, path, text, findings):
+def check_paths(root: Path, path: Path, text: str, findings: source_tree.Findings) -> None:
     for line, span, before, after in markdown_text.code_spans(text):
         if after.startswith("@") or "@" in span or _ELSEWHERE.search(before):
             continue
@@ -98,7 +100,7 @@ def check_paths(root, path, text, findings):
                 findings.add(path, line, f"{named} does not exist")
 
 
-def check_verbs(path, text, verbs, findings):
+def check_verbs(path: Path, text: str, verbs: set[str], findings: source_tree.Findings) -> None:
     """Fenced blocks included: they hold the commands that people copy."""
     for match in re.finditer(r"(?<![\w/])\./dev[ \t]+([a-z]\w*)", text):
         if match[1] not in verbs:
@@ -106,7 +108,7 @@ def check_verbs(path, text, verbs, findings):
             findings.add(path, line, f"./dev has no verb '{match[1]}'")
 
 
-def names_in_code(root):
+def names_in_code(root: Path) -> set[str]:
     """Every AMEM_ name that occurs outside the documents."""
     names = set()
     for path in source_tree.all_files(root):
@@ -119,14 +121,14 @@ def names_in_code(root):
     return names
 
 
-def check_names(path, text, known, findings):
+def check_names(path: Path, text: str, known: set[str], findings: source_tree.Findings) -> None:
     for match in re.finditer(r"\bAMEM_[A-Z0-9_]*[A-Z0-9]\b(?!_?\*)", text):
         if match[0] not in known:
             line = source_tree.line_of(text, match.start())
             findings.add(path, line, f"{match[0]} occurs nowhere in the code")
 
 
-def check_links(root, path, text, findings):
+def check_links(root: Path, path: Path, text: str, findings: source_tree.Findings) -> None:
     for line, target in markdown_text.links(text):
         if re.match(r"[a-z][a-z0-9+.\-]*:", target):
             continue
@@ -138,7 +140,7 @@ def check_links(root, path, text, findings):
             findings.add(path, line, f"link to {target}: no such heading")
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     verbs = set(re.findall(r"^verb_(\w+)\(\)", source_tree.require(root, "dev"), re.MULTILINE))
     for name in DOCUMENTS:
         if not (root / name).is_file():

@@ -11,6 +11,8 @@ table of the document has a row. The check compares names only: a comment in a t
 
 import re
 import sys
+from pathlib import Path
+from typing import Optional
 
 import markdown_text
 import source_tree
@@ -21,12 +23,12 @@ _ROW = re.compile(r"^AMEM_DRIVER_FUNCTION\((\w+), (\w+), (\d+), (\w+)", re.MULTI
 _DRIVER_NAME = re.compile(r"\bcu[A-Z]\w*\b")
 
 
-def read_rows(text):
+def read_rows(text: str) -> list[tuple[int, str, str, str]]:
     """(line, name, symbol, handling) of each row."""
     return [(source_tree.line_of(text, m.start()), m[1], m[2], m[4]) for m in _ROW.finditer(text)]
 
 
-def documented(text):
+def documented(text: str) -> dict[str, tuple[int, Optional[str]]]:
     """{driver function: (line, handling or None)} of the first columns of every table."""
     found = {}
     for _, rows in markdown_text.tables(text):
@@ -36,13 +38,13 @@ def documented(text):
     return found
 
 
-def is_contract_or_hook_test(path):
+def is_contract_or_hook_test(path: Path) -> bool:
     if path.name.endswith((".cc", ".h", ".c", ".py")) and path.parts[0] == "tests":
         return any("contract" in part or "hook" in part for part in path.parts)
     return path.parts[:2] in (("src", "clients"), ("src", "driver")) and path.name.endswith("_test.cc")
 
 
-def tested(root):
+def tested(root: Path) -> set[str]:
     """Every driver function that a contract or hook test names."""
     names = set()
     for path in source_tree.all_files(root):
@@ -51,7 +53,7 @@ def tested(root):
     return names
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     rows = read_rows(source_tree.require(root, TABLE))
     if not rows:
         raise source_tree.CannotRun(f"{TABLE} has no rows")

@@ -40,7 +40,7 @@ echo "skipped: no package index"
 fi"""
 
 
-def blocks_of(text):
+def blocks_of(text: str) -> list[tuple[int, str]]:
     """(line, commands) of each block to run."""
     blocks = []
     for line, info, commands in markdown_text.fenced_blocks(text):
@@ -52,14 +52,14 @@ def blocks_of(text):
     return blocks
 
 
-def copy_tree(root, target):
+def copy_tree(root: Path, target: Path) -> None:
     """Copies what a commit of the working tree would hold."""
     for path in source_tree.all_files(root):
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / path, target / path, follow_symlinks=False)
 
 
-def script_of(blocks):
+def script_of(blocks: list[tuple[int, str]]) -> str:
     """One bash script; it says where in README.md it is before each block."""
     parts = ["set -euo pipefail"]
     for line, commands in blocks:
@@ -68,7 +68,7 @@ def script_of(blocks):
     return "\n".join(parts) + "\n"
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
     parser.add_argument("--timeout-s", type=int, default=900)

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """check_docs.py on documents that name what there is not, and the other way round."""
 
-from sample_tree import CheckCase
+from sample_tree import CheckCase, Files
 
 README = """# amem
 Run `./dev test`, see [the shape](ARCHITECTURE.md#layers) and [decisions](docs/decisions/0001.md).
@@ -19,7 +19,7 @@ AMEM_VARIABLE(log, GMM_LOG, "3", "0 to 5", "level")
 """
 
 
-def with_line(line):
+def with_line(line: str) -> Files:
     return {"docs/a.md": f"# A\n\n{line}\n"}
 
 
