@@ -6,6 +6,7 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 
 def table(title, layout, *rows):
@@ -55,7 +56,7 @@ def print_pauses(records):
     title = "Pause and resume with amem: seconds of the slowest rank, steady as median (min-max)"
     table(title, "{:>5} | {:>9} {:>10} | {:>21} {:>21} | {:>7}", heads, *rows)
 
-    heads = ("comms", "held", "freed", "freed %", "copied", "back", "host", "own", "imported")
+    of_memory = ("comms", "held", "freed", "freed %", "copied", "back", "host", "own", "imported")
     rows = [
         (
             r["communicators"],
@@ -69,7 +70,7 @@ def print_pauses(records):
         for r in records
     ]
     title = "What it moved, on the rank with the most, in MiB; objects of the driver"
-    table(title, "{:>5} | {:>9} {:>8} {:>7} | {:>9} {:>9} | {:>8} | {:>6} {:>8}", heads, *rows)
+    table(title, "{:>5} | {:>9} {:>8} {:>7} | {:>9} {:>9} | {:>8} | {:>6} {:>8}", of_memory, *rows)
     print_phases(records)
 
 
@@ -113,7 +114,7 @@ def print_rivals(records):
 
 def print_bystanders(records):
     heads = ["comms", "bystanders", "phase", "lasts", "rounds", "typical", "longest", "most", "added", "most"]
-    rows = []
+    rows: list[Any] = []
     for r in records:
         for name in ("before", "pause", "away", "resume"):
             phase = r["phases"][name]
@@ -149,7 +150,7 @@ def print_timelines(records):
 
 def print_bandwidth(records):
     for r in records:
-        rows = []
+        rows: list[Any] = []
         for row in r["sizes"]:
             plain, forwarding, amem = (row[who] for who in ("plain", "forwarding", "amem"))
             median, least_most = spread(amem["of_plain"]).split()

@@ -88,7 +88,7 @@ class Actor:
         dist.barrier()
         free, total = torch.cuda.mem_get_info()
         mine = {"state": amem.state(), "used": total - free, "note": note}
-        everybody = [None] * WORLD
+        everybody = [mine] * WORLD
         dist.all_gather_object(everybody, mine)
         notes = sorted({one["note"] for one in everybody if one["note"]})
         self.memory.append((name, [one["used"] for one in everybody[:2]], [one["state"] for one in everybody]))

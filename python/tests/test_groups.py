@@ -113,7 +113,13 @@ def test_rank_0_that_was_interrupted_does_not_leave_its_data(make, monkeypatch):
         interrupted.all_gather(b"stale")
     late, came = make(1), threading.Event()
     put = late._put
-    monkeypatch.setattr(late, "_put", lambda *data: (put(*data), came.set())[0])
+
+    def put_and_tell(*data):
+        done = put(*data)
+        came.set()
+        return done
+
+    monkeypatch.setattr(late, "_put", put_and_tell)
     with ThreadPoolExecutor(1) as pool:
         failed = pool.submit(failure, late, b"late")
         assert came.wait(LONG_S)  # in the exchange that rank 0 has left

@@ -37,7 +37,7 @@ class RankProcess:
     def answer(self):
         deadline = time.monotonic() + PATIENCE_S
         while b"\n" not in self.unread:
-            ready, _, _ = select.select([self.child.stdout], [], [], max(0, deadline - time.monotonic()))
+            ready, _, _ = select.select([self.child.stdout.fileno()], [], [], max(0, deadline - time.monotonic()))
             assert ready, "no answer in time"
             read = os.read(self.child.stdout.fileno(), 65536)
             assert read, f"the rank ended with {self.child.wait(PATIENCE_S)}"

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 RANKS = 2
@@ -250,7 +251,7 @@ def non_blocking(rank: Rank, amem: Amem) -> None:
         rank.all_reduce(comm)
 
 
-MODES = {"ordinary": ordinary, "late": late, "pointer": pointer, "non_blocking": non_blocking}
+MODES: dict[str, Callable[..., None]] = {"ordinary": ordinary, "late": late, "pointer": pointer, "non_blocking": non_blocking}
 
 
 def run_rank(options: argparse.Namespace) -> None:

@@ -30,7 +30,7 @@ def _lacks(tool: Optional[str], name: str) -> str:
     return "" if tool else f"there is no {name} on PATH, in CUDA_HOME or in the nvidia packages of this Python"
 
 
-def _headers_of(library: Path, version: tuple[int, int, int]) -> Optional[Path]:
+def _headers_of(library: Path, version: tuple[int, ...]) -> Optional[Path]:
     """The folder of this version's nccl_device.h: NCCL_INCLUDE, or beside the library or its folder."""
     named = [Path(os.environ["NCCL_INCLUDE"])] if "NCCL_INCLUDE" in os.environ else []
     for folder in [*named, library.parent / "include", library.parent.parent / "include"]:
@@ -42,7 +42,7 @@ def _headers_of(library: Path, version: tuple[int, int, int]) -> Optional[Path]:
     return None
 
 
-def device_communicator(build: Path, library: Path, version: tuple[int, int, int], name: str) -> list[Case]:
+def device_communicator(build: Path, library: Path, version: tuple[int, ...], name: str) -> list[Case]:
     """Kernels with a device communicator, where there are an nvcc and the headers of this NCCL."""
     nvcc, headers = _cuda_tool("nvcc"), _headers_of(library, version)
     if nvcc is None or headers is None:

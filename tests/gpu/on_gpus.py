@@ -51,7 +51,7 @@ class Program(pytest.Collector):
             tests = [item.name for item in self.session.items if item.parent is self]
             command += [f"--gtest_filter={':'.join(tests)}", f"--gtest_output=xml:{self._report}"]
         variables = {**self.machine.variables, **self.case.variables}
-        self.problem = programs.run_program(command, variables, self.case.timeout_s, self.log)
+        self.problem = programs.run_program(command, variables, self.case.timeout_s, self.log) or ""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         self._read(lines)
         if self.problem:

@@ -44,7 +44,8 @@ def parse():
     parser.add_argument("--without-amem", action="store_true", help="the same job, to compare")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--keep", metavar="FOLDER", help="for the logs of the job and of Ray's workers")
-    options, options.more = parser.parse_known_args()
+    options, more = parser.parse_known_args()
+    options.more = more
     if os.environ.get("AMEM_ENABLE") == "1":
         parser.error("it starts amem run itself")
     if not options.without_amem and not shutil.which("amem"):

@@ -13,7 +13,7 @@ class Releases:
     def __init__(self, gloo_group, least_bytes):
         """`gloo_group`: a group of Gloo with all ranks. `least_bytes`: what each pause must release."""
         self.gloo_group, self.least_bytes = gloo_group, least_bytes
-        self.least_freed, self.count = None, 0
+        self.least_freed, self.count = 0, 0
         amem.resume_on_call()
 
     def meet(self):

@@ -16,6 +16,7 @@ import sys
 import time
 import types
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -38,7 +39,7 @@ def begin(with_amem):
     dist.init_process_group("nccl")
     init_gloo_group()
     slime_groups.register_default_process_group(timeout=timedelta(minutes=2))
-    actor = types.ModuleType("slime.backends.megatron_utils.actor")
+    actor: Any = types.ModuleType("slime.backends.megatron_utils.actor")
     actor.destroy_process_groups = slime_groups.destroy_process_groups
     actor.reload_process_groups = slime_groups.reload_process_groups
     sys.modules[actor.__name__] = actor

@@ -108,7 +108,7 @@ def usual_cycles(recursion: Recursion) -> int:
     return least
 
 
-def outcome(call: Callable[[], None]) -> str:
+def outcome(call: Callable[[], object]) -> str:
     try:
         call()
     except amem.AmemError as error:

@@ -58,8 +58,8 @@ def main():
         while int(torch.distributed.distributed_c10d._get_default_store().add(f"cycle{cycle}", 0)) < ranks:
             pass
         replay(10 + cycle)
-    tags = amem.stats()["tags"]
-    print(f"result: rank {rank}: registered tensors are right, {tags['weights']}, imports {amem.stats()['imports']}")
+    stats = amem.stats()
+    print(f"result: rank {rank}: registered tensors are right, {stats['tags']['weights']}, imports {stats['imports']}")
     graph.reset()  # NCCL does not end a communicator that a graph still uses
     dist.destroy_process_group()
 

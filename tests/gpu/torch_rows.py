@@ -12,8 +12,10 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
@@ -33,7 +35,7 @@ class Gpu(conftest.SimulatedTorch):
     """Runs the programs on GPUs. `said` is what they have printed."""
 
     def __init__(self):
-        self.python, self.said = os.environ.get("AMEM_TEST_TORCH", sys.executable), []
+        self.python, self.said = Path(os.environ.get("AMEM_TEST_TORCH", sys.executable)), []
 
     def variables(self, **settings):
         packages = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]))
@@ -53,7 +55,7 @@ def fork(gpu, method):
 
 
 SETTINGS = ("", "roundup_power2_divisions:4", "expandable_segments:True")
-ROWS = {
+ROWS: dict[str, list[Callable[[Any], None]]] = {
     "1": [partial(tests.test_pauses_do_not_grow, settings=settings) for settings in SETTINGS],
     "2": [tests.test_regions_of_a_paused_tag_do_not_grow],
     "4": [tests.test_own_pool_of_the_program_stays_ordinary, tests.test_graph_that_is_captured_in_a_region_stays_ordinary],

@@ -13,6 +13,7 @@ import os
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import torch
@@ -122,7 +123,7 @@ class SleepingJob:
     def pause_and_resume(self) -> dict:
         torch.cuda.empty_cache()
         self.wait_for_all()
-        seen = {"active": own_bytes(), "gpu_active": gpu_bytes()}
+        seen: dict[str, Any] = {"active": own_bytes(), "gpu_active": gpu_bytes()}
         self.wait_for_all()
         seen.update(self.timed_pause())
         self.wait_for_all()
@@ -169,7 +170,7 @@ class SleepingJob:
             self.wait_for_all()
             for _ in range(self.options.cycles if turn == dist.get_rank() else 0):
                 time.sleep(IDLE_S)  # allow: a quiet GPU is what is measured
-                cycle = self.timed_pause()
+                cycle: dict[str, Any] = dict(self.timed_pause())
                 time.sleep(IDLE_S)  # allow: a quiet GPU is what is measured
                 cycle.update(self.timed_resume(), times=amem.stats()["times"])
                 seen.append(cycle)
@@ -209,7 +210,7 @@ def main() -> None:
     job = SleepingJob(options)
     figures = {"at_once": job.cycles(), "alone": job.alone(), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
     figures["reserved"] = torch.cuda.memory_reserved()
-    everybody = [None] * dist.get_world_size()
+    everybody: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, figures, group=job.cpu)
     if dist.get_rank() == 0:
         if options.json:

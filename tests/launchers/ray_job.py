@@ -14,7 +14,6 @@ HERE = Path(__file__).resolve().parent
 PASSED_ON = ("PYTHONPATH", "LD_LIBRARY_PATH", "AMEM_SIM_DIR", "AMEM_SIM_DEVICES", "AMEM_SIM_MEMORY_MB")
 
 
-@ray.remote
 class Worker:
     def run(self, folder, rank, ranks):
         sys.path.insert(0, str(HERE))
@@ -27,7 +26,8 @@ def main():
     folder, ranks = sys.argv[1], int(sys.argv[2])
     variables = {name: os.environ[name] for name in PASSED_ON} | amem.env()
     ray.init(num_cpus=ranks, include_dashboard=False, log_to_driver=True)
-    workers = [Worker.options(runtime_env={"env_vars": variables}).remote() for _ in range(ranks)]
+    remote = ray.remote(Worker)
+    workers = [remote.options(runtime_env={"env_vars": variables}).remote() for _ in range(ranks)]
     for line in ray.get([worker.run.remote(folder, rank, ranks) for rank, worker in enumerate(workers)]):
         print(line, flush=True)
 

@@ -56,6 +56,11 @@ class ShimExports(unittest.TestCase):
 class BuiltLibraries(unittest.TestCase):
     """The same seeds, in what the build made."""
 
+    shim: Library
+    engine: Library
+    symmetric: Library
+    stock: list[tuple[str, bool]]
+
     @classmethod
     def setUpClass(cls):
         cls.shim, cls.engine = Library(arguments.shim), Library(arguments.engine)

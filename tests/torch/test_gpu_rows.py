@@ -11,7 +11,7 @@ from conftest import ROOT
 
 def test_rows_say_whether_they_are_right(simulated):
     variables = {**simulated.variables(), "AMEM_TEST_TORCH": str(simulated.python)}
-    command = [sys.executable, ROOT / "tests" / "gpu" / "torch_rows.py"]
+    command = [sys.executable, str(ROOT / "tests" / "gpu" / "torch_rows.py")]
 
     done = subprocess.run([*command, "5", "9", "12"], env=variables, capture_output=True, text=True, check=False)
     small = subprocess.run([*command, "6"], env={**variables, "AMEM_SIM_MEMORY_MB": "2048", "AMEM_SIM_DIR": f"{simulated.machine}.small"},
