@@ -136,7 +136,8 @@ def check(wheel: Path, folder: Path) -> None:
     run([PYTHON, "-m", "venv", environment], folder)
     binaries = environment / "bin"
     run([binaries / "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel], folder)
-    expect(run([binaries / "amem", "--version"], folder), f"amem {wheel.name.split('-')[1]}")
+    for command in ([binaries / "amem"], [binaries / "python", "-m", "amem"]):
+        expect(run([*command, "--version"], folder), f"amem {wheel.name.split('-')[1]}")
     expect(run([binaries / "amem", "demo", "--simulate"], folder), "bit-exact")
 
     package = Path(run([binaries / "python", "-c", "import amem; print(amem.__file__)"], folder).strip()).parent
