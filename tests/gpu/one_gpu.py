@@ -34,7 +34,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(children: list[subprocess.Popen]) -> int:
+def wait_for(children: list[subprocess.Popen[bytes]]) -> int:
     """The first exit code that is not 0, or 0. The others of a failed job have a moment to end."""
     until: Optional[float] = None
     try:

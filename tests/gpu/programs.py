@@ -33,7 +33,7 @@ def _children() -> list[int]:
     return found
 
 
-def _end(child: Optional[subprocess.Popen]) -> None:
+def _end(child: Optional[subprocess.Popen[bytes]]) -> None:
     """Asks the program's group to end, so that torchrun ends its workers; kills what does not."""
     if child is not None and child.poll() is None:
         os.killpg(child.pid, signal.SIGTERM)

@@ -32,7 +32,7 @@ PAUSED_WITH_WEIGHTS = ("nccl", "symmetric")
 
 def free_bytes() -> int:
     torch.cuda.synchronize()
-    return torch.cuda.mem_get_info()[0]
+    return int(torch.cuda.mem_get_info()[0])
 
 
 def expect(condition: bool, what: str) -> None:

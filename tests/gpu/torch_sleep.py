@@ -37,7 +37,7 @@ def own_bytes() -> int:
 def gpu_bytes() -> int:
     """What all processes have on the GPU."""
     free, total = torch.cuda.mem_get_info()
-    return total - free
+    return int(total - free)
 
 
 def digest(tensor: torch.Tensor) -> str:
@@ -120,7 +120,7 @@ class SleepingJob:
         self.wait_for_all()
         return found
 
-    def pause_and_resume(self) -> dict:
+    def pause_and_resume(self) -> dict[str, Any]:
         torch.cuda.empty_cache()
         self.wait_for_all()
         seen: dict[str, Any] = {"active": own_bytes(), "gpu_active": gpu_bytes()}
@@ -155,7 +155,7 @@ class SleepingJob:
         if wrong:
             raise SystemExit(f"rank {dist.get_rank()}: cycle {cycle}: other bits than before: {wrong}")
 
-    def cycles(self) -> list[dict]:
+    def cycles(self) -> list[dict[str, Any]]:
         """All ranks at once, and everything checked after each cycle."""
         seen = []
         for cycle in range(self.options.cycles):
@@ -163,7 +163,7 @@ class SleepingJob:
             self.check(cycle)
         return seen
 
-    def alone(self) -> list[dict]:
+    def alone(self) -> list[dict[str, Any]]:
         """One rank after the other, so that no other process calls the driver."""
         seen = []
         for turn in range(dist.get_world_size()):
@@ -179,7 +179,7 @@ class SleepingJob:
         return seen
 
 
-def summary(cycles: list[dict]) -> dict[str, float]:
+def summary(cycles: list[dict[str, Any]]) -> dict[str, float]:
     """Medians over the cycles after the first; bytes as MiB."""
     steady = cycles[1:] or cycles
     found = {}

@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 def free_bytes() -> int:
     torch.cuda.synchronize()
-    return torch.cuda.mem_get_info()[0]
+    return int(torch.cuda.mem_get_info()[0])
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ import tempfile
 import unittest
 
 import check_symbols
-from check_symbols import ADDED, NAMES, Library, Symbol
-from generate_trampolines import read_list
+from check_symbols import Library, Symbol
+from generate_trampolines import ADDED, NAMES, read_list
 
 arguments = None
 STOCK = [("ncclSend", True), ("pncclSend", False)]
