@@ -8,7 +8,7 @@ The `amem` command decides what has to be set; it is asked here, so that there i
 import json
 import os
 import subprocess
-from typing import Dict, List, Optional, Union
+from typing import Dict, List, Literal, Optional, Union
 
 from .errors import AmemError
 from .installation import find_command
@@ -32,7 +32,7 @@ def _ask(arguments: List[str], variables: Dict[str, str]) -> Dict[str, str]:
 
 def env(
     *,
-    cumem: Optional[str] = None,
+    cumem: Optional[Literal["force", "respect"]] = None,
     group: Union[str, int, None] = None,
     log: Optional[int] = None,
     timeout_ms: Optional[int] = None,
