@@ -8,7 +8,7 @@ A module of its own, because `import amem` enables amem.
 import functools
 import logging
 import os
-from typing import Optional
+from typing import Optional, Tuple
 
 TRUE = ("1", "true", "yes", "on")
 FALSE = ("0", "false", "no", "off")
@@ -27,3 +27,10 @@ def flag(name: str) -> Optional[bool]:
     """The value of a variable; None if it is unset or empty. A text that is not readable is False, with a warning."""
     text = os.environ.get(name)
     return _read(name, text) if text else None
+
+
+def torch_memory_saver() -> Tuple[bool, Optional[str]]:
+    """AMEM_TMS: whether amem takes the place of torch_memory_saver, and the tag with which NCCL's memory is paused."""
+    text, deprecated = os.environ.get("AMEM_TMS", ""), os.environ.get("AMEM_TMS_NCCL") or None
+    is_flag = not text or text.lower() in TRUE + FALSE
+    return text.lower() in TRUE or not is_flag, deprecated if is_flag else text

@@ -9,10 +9,9 @@ import contextlib
 import copy
 import importlib
 import logging
-import os
 from typing import Any
 
-from amem_flags import flag
+from amem_flags import flag, torch_memory_saver
 
 _LOG = logging.getLogger("vllm.amem")
 
@@ -42,7 +41,7 @@ def _offload_cuda_graphs_as_cumem_does() -> None:
 
 def register() -> None:
     """vLLM calls this in each of its processes, before it creates communicators. Without AMEM_ENABLE=1, which `amem run`
-    sets, it only adds a name. With AMEM_TMS_NCCL=weights or kv_cache amem's backend takes the place of "cumem", the default."""
+    sets, it only adds a name. With AMEM_TMS=weights or kv_cache amem's backend takes the place of "cumem", the default."""
     try:
         from vllm.device_allocator.sleep_mode_backend import CuMemBackend, SleepModeBackendFactory
 
@@ -51,7 +50,7 @@ def register() -> None:
         with contextlib.suppress(ValueError):  # registered already
             SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")
     except (AttributeError, ImportError, TypeError) as error:
-        if flag("AMEM_ENABLE") and os.environ.get("AMEM_TMS_NCCL"):
+        if flag("AMEM_ENABLE") and torch_memory_saver()[1]:
             _LOG.warning(
                 "This vLLM has no sleep-mode backends as 0.25.0 to 0.33.0 have: its sleep does not release NCCL's memory (%s).",
                 error,
@@ -60,7 +59,7 @@ def register() -> None:
     if not flag("AMEM_ENABLE"):
         return
     _offload_cuda_graphs_as_cumem_does()
-    if os.environ.get("AMEM_TMS_NCCL") in ("weights", "kv_cache"):
+    if torch_memory_saver()[1] in ("weights", "kv_cache"):
         # vLLM 0.25 to 0.32 have backends, but no argument that selects one, and programs do not pass each argument on.
         registry = getattr(SleepModeBackendFactory, "_registry", {})
         if isinstance(registry, dict) and "amem" in registry:

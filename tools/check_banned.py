@@ -9,9 +9,9 @@ without a reason, or on a line that needs none, is a finding too.
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
 import check_guards
 import check_layers

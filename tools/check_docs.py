@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Checks that what the documents name exists.
 
-Environment: the table under README's heading "Environment..." lists each variable of
-environment.def exactly once, with the same default. In README, ARCHITECTURE, CONTRIBUTING and
+Environment: the tables of docs/settings.md list each variable of environment.def exactly once, under the heading of its
+audience, with the same default and values; at most 14 are for every job. In README, ARCHITECTURE, CONTRIBUTING and
 docs/: every path in a `code span`, every `./dev` command, every AMEM_ name and every relative link
 exists. A path of another project has the name of the project (NCCL, PyTorch, Linux) before its span
 or an @version after it.
@@ -13,49 +13,40 @@ or an @version after it.
 import re
 import sys
 from pathlib import Path
-from typing import Optional
 
 import markdown_text
 import source_tree
 
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 TOP_FOLDERS = source_tree.ALL_FOLDERS + (".github",)
-_ROW = re.compile(r'^AMEM_VARIABLE\(\w+, (\w+), "([^"]*)"', re.MULTILINE)
+SETTINGS = "docs/settings.md"
+MAX_FOR_EVERY_JOB = 14
+AUDIENCES = {"every_job": "For every job", "experts": "For experts", "other_name": "Other names"}
+_ROW = re.compile(r'^AMEM_VARIABLE\((\w+), [\w.]+, (\w+), "([^"]*)", "([^"]*)"', re.MULTILINE)
 _ELSEWHERE = re.compile(r"\b(?:NCCL|PyTorch|Linux)(?:'s)?\s*\W?$")
 _PATH = re.compile(r"[\w.\-*/{},]+")
 
 
-def read_variables(text: str) -> dict[str, Optional[str]]:
-    """{name: default, or None for none} of environment.def."""
-    variables = {name: None if default == "none" else default for name, default in _ROW.findall(text)}
-    if not variables:
+def check_settings(root: Path, findings: source_tree.Findings) -> None:
+    rows = _ROW.findall(source_tree.require(root, "src/base/environment.def"))
+    if not rows:
         raise source_tree.CannotRun("src/base/environment.def has no rows")
-    return variables
-
-
-def check_environment(root: Path, findings: source_tree.Findings) -> None:
-    variables = read_variables(source_tree.require(root, "src/base/environment.def"))
-    rows = markdown_text.table_under(source_tree.require(root, "README.md"), r"^environment")
-    if rows is None:
-        findings.add("README.md", 0, "has no table under a heading 'Environment'")
-        return
+    variables = {name: (AUDIENCES.get(audience), default, values) for audience, name, default, values in rows}
     seen = set()
-    for line, row in rows:
-        names = re.findall(r"\b(?:AMEM|GMM)_[A-Z_]+\b", next(iter(row.values())))
-        if not names:
-            findings.add("README.md", line, "this row of the environment table names no variable")
-        for name in names:
+    for titles, table in markdown_text.tables(source_tree.require(root, SETTINGS)):
+        for line, row in table:
+            name, default, values = (row.get(column, "").strip("` ") for column in ("variable", "default", "values"))
             if name not in variables:
-                findings.add("README.md", line, f"{name} is no row of src/base/environment.def")
+                findings.add(SETTINGS, line, f"{name or 'this row'} is no row of src/base/environment.def")
             elif name in seen:
-                findings.add("README.md", line, f"{name} stands twice")
-            default = row.get("default", "").strip("` ")
-            expected = variables.get(name)
-            if default and expected is not None and default.split()[0].strip("`,;") != expected:
-                findings.add("README.md", line, f"the default of {name} is {expected}")
+                findings.add(SETTINGS, line, f"{name} stands twice")
+            elif (titles[-1], default, values) != variables[name]:
+                findings.add(SETTINGS, line, f"{name} is, in environment.def: {', '.join(map(str, variables[name]))}")
             seen.add(name)
     for name in sorted(set(variables) - seen):
-        findings.add("README.md", 0, f"the environment table lacks {name}")
+        findings.add(SETTINGS, 0, f"{name} is missing")
+    if sum(audience == "every_job" for audience, *_ in rows) > MAX_FOR_EVERY_JOB:
+        findings.add("src/base/environment.def", 0, f"more than {MAX_FOR_EVERY_JOB} variables are for every job")
 
 
 def expand_braces(text: str) -> list[str]:
@@ -145,8 +136,7 @@ def check(root: Path, findings: source_tree.Findings) -> None:
     for name in DOCUMENTS:
         if not (root / name).is_file():
             findings.add(name, 0, "does not exist")
-    if (root / "README.md").is_file():
-        check_environment(root, findings)
+    check_settings(root, findings)
     known = names_in_code(root)
     for path in source_tree.all_files(root):
         if path.suffix != ".md" or not (str(path) in DOCUMENTS or path.parts[0] == "docs"):

@@ -13,7 +13,6 @@ a reviewer must verify that a test shows what its row says.
 import re
 import sys
 from pathlib import Path
-from typing import Optional
 
 import markdown_text
 import source_tree
@@ -60,7 +59,7 @@ def is_sentence(quoted: str) -> bool:
     return " " in quoted
 
 
-def missing_part(quoted: str, sentences: str) -> Optional[str]:
+def missing_part(quoted: str, sentences: str) -> str | None:
     """The first part between … that src does not say, or None."""
     for part in quoted.split("…"):
         part = part.strip(" ;:,")

@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Optional
 
 import source_tree
 
@@ -58,7 +57,7 @@ def without_templates(text: str) -> str:
     return text
 
 
-def members(code: str, opening: int) -> Iterator[tuple[int, str, Optional[str]]]:
+def members(code: str, opening: int) -> Iterator[tuple[int, str, str | None]]:
     """(start, declaration without initializer, what guards it or None) of each data member."""
     for start, text in statements(code, opening):
         # No brace comes before the first word, so that the text is the code up to there.

@@ -1,49 +1,55 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Compares docs/support.md and docs/troubleshooting.md with the tests and the messages of the library.
+"""Compares docs/support.toml and docs/troubleshooting.md with the tests and the messages of the library.
 
-docs/support.md: every cell except the first of a row is `–` or a list of claims, separated by `; `. Each claim begins with
+docs/support.toml (tools/support_page.py has its format): every cell is a list of claims. By its `kind`, a claim
 
-  works           and names tests;
-  stays resident  and quotes the reason that a source in src gives, and names tests;
-  refused         and quotes a message of src, and names tests;
-  seen            and links the document with date and machine;
-  not tested.
+  works       names tests;
+  stays       quotes the reason that a source in src gives, and names tests;
+  refused     quotes a message of src, and names tests;
+  seen        links the document with date and machine;
+  not tested  needs nothing.
 
-In cells, a code span with a space is a quotation. Any other code span is the name of a test: `Suite.Test` or
-`Instantiation/Suite.Test/Parameter` of GoogleTest, `file.py::test` of pytest, or a name of add_test(). Every test of
-the files below is named. What only runs on GPUs or with a stock NCCL shows nothing about the simulated GPU: no tested claim
-names it. docs/troubleshooting.md: the text in the column `message` is in src. The check compares names
-only: a reviewer must verify that a test shows what its cell claims.
+A test is `Suite.Test` or `Instantiation/Suite.Test/Parameter` of GoogleTest, `file.py::test` of pytest, or a name of
+add_test(). Every test of the files below is named. What only runs on GPUs or with a stock NCCL shows nothing about the
+simulated GPU: no tested claim names it. docs/support.md is what tools/support_page.py writes, without a line of more than
+200 characters. docs/troubleshooting.md: the text in the column `message` is in src. The check compares names only: a reviewer
+must verify that a test shows what its claim says.
 """
+
+from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
+from typing import Any
 
 import check_failures
 import markdown_text
 import source_tree
+import support_page
 
-SUPPORT = "docs/support.md"
 TROUBLES = "docs/troubleshooting.md"
+MAX_LINE = 200
 _ABOUT_SUPPORT = re.compile(r"tests/process/(transports|containers|net_plugin|descriptors|several_devices)_test\.cc")
 _SPAN = re.compile(r"`([^`]+)`")
-_LINK = re.compile(r"\]\([^)]*\.md(?:#[^)]*)?\)")
-_KINDS = ("works", "stays resident", "refused", "seen", "not tested")
-_QUOTING = ("stays resident", "refused")
+_LINK = re.compile(r"[\w./-]+\.md(?:#[\w-]+)?")
+_KINDS = ("works", "stays", "refused", "seen", "not tested")
+_QUOTING = ("stays", "refused")
 _TESTED = ("works", *_QUOTING)
+_KEYS = {"kind", "text", "tests", "quote", "seen"}
 _PYTHON_TEST = re.compile(r"^[ ]*def (test_\w+)\(", re.MULTILINE)
 _ADDED_TEST = re.compile(r"\badd_test\(NAME ([\w.]+)(?=[\s)])")
 
 
 class Tests:
-    """Every test of the sources, by the names that a cell may have."""
+    """Every test of the sources, by the names that a claim may have."""
 
-    def __init__(self, root):
+    def __init__(self, root: Path) -> None:
         self.root = root
         self.gtests = check_failures.tests_of(root)
-        self.others = set()
+        self.others: set[str] = set()
         for path in source_tree.all_files(root):
             if path.suffix == ".py":
                 text = (root / path).read_text(encoding="utf-8")
@@ -51,11 +57,11 @@ class Tests:
             elif path.name == "CMakeLists.txt" or path.suffix == ".cmake":
                 self.others |= set(_ADDED_TEST.findall((root / path).read_text(encoding="utf-8")))
 
-    def plain(self, name):
+    def plain(self, name: str) -> str:
         """`Suite.Test` of a name with an instantiation and a parameter."""
         return name.split("/")[1] if name.count("/") == 2 else name
 
-    def exists(self, name):
+    def exists(self, name: str) -> bool:
         plain = self.plain(name)
         if plain == name:
             return name in self.gtests or name in self.others
@@ -68,60 +74,70 @@ class Tests:
         return made is not None and f'"{parameter}"' in text
 
 
-def claims_of(cell):
-    """The claims of a cell; a `; ` in a code span does not separate two."""
-    spans = []
-
-    def take(match):
-        spans.append(match[0])
-        return f"\0{len(spans) - 1}\0"
-
-    claims = _SPAN.sub(take, cell).split("; ")
-    return [re.sub("\0(\\d+)\0", lambda match: spans[int(match[1])], claim).strip() for claim in claims]
-
-
-def fault_of(claim, tests, sentences):
+def fault_of(claim: dict[str, Any], tests: Tests, sentences: str) -> str | None:
     """What is wrong with a claim, or None."""
-    kind = next((each for each in _KINDS if re.match(rf"{each}\b", claim)), None)
-    if kind is None:
-        return f"'{claim}' begins with none of: {', '.join(_KINDS)}"
-    spans = _SPAN.findall(claim)
-    quoted = [span for span in spans if check_failures.is_sentence(span)]
-    names = [span for span in spans if not check_failures.is_sentence(span)]
-    for name in names:
+    kind = claim.get("kind")
+    if kind not in _KINDS:
+        return f"the kind '{kind}' is none of: {', '.join(_KINDS)}"
+    unknown = sorted(set(claim) - _KEYS)
+    if unknown:
+        return f"a claim has no '{unknown[0]}'"
+    for name in claim.get("tests", []):
         if not tests.exists(name):
             return f"there is no test {name}"
-    for sentence in quoted:
+    for sentence in support_page.quotes_of(claim):
         part = check_failures.missing_part(sentence, sentences)
         if part is not None:
             return f"nothing in src says '{part}'"
-    if kind in _TESTED and not names:
-        return f"'{claim}' names no test"
-    if kind in _QUOTING and not quoted:
-        return f"'{claim}' does not quote what amem says"
-    if kind == "seen" and not _LINK.search(claim):
-        return f"'{claim}' does not link where it was seen"
+    if kind in _TESTED and not claim.get("tests"):
+        return f"'{kind}' names no test"
+    if kind in _QUOTING and not any(map(check_failures.is_sentence, support_page.quotes_of(claim))):
+        return f"'{kind}' does not quote what amem says"
+    if kind == "seen" and not ("text" in claim and _LINK.fullmatch(claim.get("seen", ""))):
+        return "'seen' does not say or does not link where it was seen"
     return None
 
 
-def check_support(root, tests, sentences, findings):
-    text = source_tree.require(root, SUPPORT)
-    rows = [row for _, table in markdown_text.tables(text) for row in table]
-    if not rows:
-        raise source_tree.CannotRun(f"{SUPPORT} has no tables")
-    for line, row in rows:
-        for cell in list(row.values())[1:]:
-            for claim in [] if cell == "–" else claims_of(cell):
-                fault = fault_of(claim, tests, sentences)
-                if fault is not None:
-                    findings.add(SUPPORT, line, fault)
-    named = {tests.plain(span) for span in _SPAN.findall(text)}
+def claims_of(data: dict[str, Any], findings: source_tree.Findings) -> list[tuple[str, dict[str, Any]]]:
+    """(table and row, claim) of each claim."""
+    claims = []
+    for table in data.get("tables", []):
+        for row in table.get("rows", []):
+            place = f"{table['columns'][0]}, {row['name'].strip()}"
+            if len(row["cells"]) != len(table["columns"]) - 1:
+                findings.add(support_page.DATA, 0, f"{place}: {len(row['cells'])} cells for the columns {table['columns'][1:]}")
+            claims += [(place, claim) for cell in row["cells"] for claim in cell]
+    if not claims:
+        raise source_tree.CannotRun(f"{support_page.DATA} has no claims")
+    return claims
+
+
+def check_support(root: Path, tests: Tests, sentences: str, findings: source_tree.Findings) -> None:
+    data = support_page.read_data(root)
+    named = set()
+    faults = len(findings.lines)
+    for place, claim in claims_of(data, findings):
+        named |= {tests.plain(name) for name in claim.get("tests", [])}
+        fault = fault_of(claim, tests, sentences)
+        if fault is not None:
+            findings.add(support_page.DATA, 0, f"{place}: {fault}")
     for name, (path, line) in sorted(tests.gtests.items()):
         if _ABOUT_SUPPORT.fullmatch(path) and name not in named:
-            findings.add(path, line, f"{name} stands in no row of {SUPPORT}")
+            findings.add(path, line, f"{name} stands in no row of {support_page.DATA}")
+    if len(findings.lines) == faults:
+        check_page(root, data, findings)
 
 
-def check_troubles(root, sentences, findings):
+def check_page(root: Path, data: dict[str, Any], findings: source_tree.Findings) -> None:
+    page = source_tree.require(root, support_page.PAGE)
+    if page != support_page.page_of(data):
+        findings.add(support_page.PAGE, 0, f"differs from {support_page.DATA}: run `python3 tools/support_page.py`")
+    for number, line in enumerate(page.splitlines(), 1):
+        if len(line) > MAX_LINE:
+            findings.add(support_page.PAGE, number, f"has {len(line)} characters, at most {MAX_LINE} are allowed")
+
+
+def check_troubles(root: Path, sentences: str, findings: source_tree.Findings) -> None:
     rows = [row for _, table in markdown_text.tables(source_tree.require(root, TROUBLES)) for row in table]
     for line, row in rows:
         for quoted in filter(check_failures.is_sentence, _SPAN.findall(row.get("message", ""))):
@@ -130,7 +146,7 @@ def check_troubles(root, sentences, findings):
                 findings.add(TROUBLES, line, f"nothing in src says '{part}'")
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     sentences = check_failures.sentences_of(root)
     check_support(root, Tests(root), sentences, findings)
     check_troubles(root, sentences, findings)

@@ -12,7 +12,6 @@ table of the document has a row. The check compares names only: a comment in a t
 import re
 import sys
 from pathlib import Path
-from typing import Optional
 
 import markdown_text
 import source_tree
@@ -28,7 +27,7 @@ def read_rows(text: str) -> list[tuple[int, str, str, str]]:
     return [(source_tree.line_of(text, m.start()), m[1], m[2], m[4]) for m in _ROW.finditer(text)]
 
 
-def documented(text: str) -> dict[str, tuple[int, Optional[str]]]:
+def documented(text: str) -> dict[str, tuple[int, str | None]]:
     """{driver function: (line, handling or None)} of the first columns of every table."""
     found = {}
     for _, rows in markdown_text.tables(text):

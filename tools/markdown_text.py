@@ -3,7 +3,6 @@
 """The parts of a Markdown text that checks read: headings, tables, spans, links, fenced blocks."""
 
 import re
-from typing import Optional
 
 Row = tuple[int, dict[str, str]]  # line, cells by column
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
@@ -13,7 +12,7 @@ _FENCE = re.compile(r"^\s*(```+|~~~+)\s*(.*?)\s*$")
 def fenced_blocks(text: str) -> list[tuple[int, str, str]]:
     """(line of the opening fence, info string, content) of each fenced block."""
     blocks: list[tuple[int, str, str]] = []
-    opening: Optional[tuple[int, str, str, list[str]]] = None
+    opening: tuple[int, str, str, list[str]] | None = None
     for number, line in enumerate(text.splitlines(), 1):
         match = _FENCE.match(line)
         if opening is None and match:
@@ -75,7 +74,7 @@ def tables(text: str) -> list[tuple[list[str], list[Row]]]:
     """
     found: list[tuple[list[str], list[Row]]] = []
     around: list[tuple[int, str]] = []
-    header: Optional[list[str]] = None
+    header: list[str] | None = None
     titles = {number: (level, title) for number, level, title in headings(text)}
     for number, line in enumerate(without_fences(text).splitlines(), 1):
         if number in titles:
@@ -93,7 +92,7 @@ def tables(text: str) -> list[tuple[list[str], list[Row]]]:
     return found
 
 
-def table_under(text: str, title_pattern: str) -> Optional[list[Row]]:
+def table_under(text: str, title_pattern: str) -> list[Row] | None:
     """The rows of the first table in the section whose heading matches, or None."""
     for titles, rows in tables(text):
         if any(re.search(title_pattern, title, re.IGNORECASE) for title in titles):

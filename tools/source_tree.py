@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
-from typing import Optional
 
 CODE_FOLDERS = ("src", "sim", "jobs", "tests", "bench", "demo", "include", "examples", "cycles", "symmetric")
 ALL_FOLDERS = CODE_FOLDERS + ("python", "tools", "cmake", "docs", ".ci")
@@ -46,7 +45,7 @@ class Findings:
         self.lines.append(f"{place}: {sentence}")
 
 
-def main_of(check: Callable[[Path, Findings], None], description: Optional[str]) -> int:
+def main_of(check: Callable[[Path, Findings], None], description: str | None) -> int:
     """Runs check(root, findings) as a program; returns its exit code."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
@@ -62,7 +61,7 @@ def main_of(check: Callable[[Path, Findings], None], description: Optional[str])
     return 1 if findings.lines else 0
 
 
-def _names_from_git(root: Path) -> Optional[list[str]]:
+def _names_from_git(root: Path) -> list[str] | None:
     """Tracked files and untracked ones that git does not ignore; None where git cannot tell."""
     if not (root / ".git").exists():
         return None

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """For verl: trainers that share GPUs with rollouts release the memory of NCCL while the rollouts generate.
 
-    AMEM_TMS_NCCL=weights amem run python3 -m verl.trainer.main_ppo ... actor_rollout_ref.model.external_lib=amem.verl
+    AMEM_TMS=weights amem run python3 -m verl.trainer.main_ppo ... actor_rollout_ref.model.external_lib=amem.verl
 
 A worker of verl imports this module when it begins to load its model (HFModelConfig.__post_init__), as do other processes
 of verl, where it has no effect. If the worker has a rollout, it pauses NCCL's memory when its models are loaded, so that

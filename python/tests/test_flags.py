@@ -67,6 +67,26 @@ def test_flags_of_python(monkeypatch, caplog):
     assert [record.getMessage() for record in caplog.records] == [f"AMEM_X=maybe {WARNING}"]
 
 
+@pytest.mark.parametrize(
+    "settings, read",
+    [
+        ({}, (False, None)),
+        ({"AMEM_TMS": "1"}, (True, None)),
+        ({"AMEM_TMS": "Off"}, (False, None)),
+        ({"AMEM_TMS": "weights"}, (True, "weights")),
+        ({"AMEM_TMS": "weights", "AMEM_TMS_NCCL": "kv_cache"}, (True, "weights")),
+        ({"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights"}, (True, "weights")),
+        ({"AMEM_TMS_NCCL": "weights"}, (False, "weights")),
+    ],
+)
+def test_setting_of_torch_memory_saver(monkeypatch, settings, read):
+    for name in ("AMEM_TMS", "AMEM_TMS_NCCL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in settings.items():
+        monkeypatch.setenv(name, text)
+    assert amem_flags.torch_memory_saver() == read
+
+
 def test_torch_memory_saver_reads_its_flags_so(build):
     code = """
 import sys
@@ -83,8 +103,8 @@ print(amem.torch_memory_saver.torch_memory_saver._functions().tms_get_interestin
 def test_startup_hook_of_torch_memory_saver_reads_its_flag_so(build):
     """The line of the wheel's .pth file, which Python runs at its start."""
     line = (Path(amem_flags.__file__).parent / "amem_tms.pth").read_text(encoding="utf-8")
-    for text in ["True", "on", "1", "False", "0", ""]:
+    for text in ["True", "on", "1", "weights", "False", "0", ""]:
         imported, log = run(
             build, line + "\nimport sys; print('amem' in sys.modules)", AMEM_TMS=text, PATH=str(build.command.parent)
         )
-        assert (imported, log) == (str(text in ("True", "on", "1")), ""), text
+        assert (imported, log) == (str(text in ("True", "on", "1", "weights")), ""), text

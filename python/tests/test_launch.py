@@ -41,7 +41,7 @@ def test_env_is_what_the_command_prints(build):
         [build.command, "env", "--json", *options], env=build.variables(), capture_output=True, timeout=60, check=True
     )
     assert json.loads(printed.stdout) == {"env_vars": found}
-    assert found["AMEM_GROUPID"] == "2"
+    assert found["AMEM_GROUP"] == "2"
 
 
 def test_env_starts_a_job_with_amem(build):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""AMEM_TMS_NCCL: the interface of torch_memory_saver pauses NCCL's memory too."""
+"""AMEM_TMS: the interface of torch_memory_saver pauses NCCL's memory too."""
 
 import pytest
 
@@ -28,7 +28,7 @@ for tag in ("other", "weights", None):
     saver.resume(tag)
 print(amem.state("nccl"))
 """
-    assert run(code, AMEM_TMS_NCCL="weights").split() == ["active", "paused", "paused", "active"]
+    assert run(code, AMEM_TMS="weights").split() == ["active", "paused", "paused", "active"]
 
 
 def test_symmetric_memory_leaves_with_nccl_and_so_does_the_local_memory_of_the_context(run):
@@ -47,7 +47,7 @@ for tag in ("other", "weights", None):
     saver.resume(tag)
 print(amem.state("symmetric"), read(symmetric))
 """
-    assert run(code, AMEM_TMS_NCCL="weights").splitlines() == ["active 4 False", "paused 0 True", "paused 0 True", "active {7}"]
+    assert run(code, AMEM_TMS="weights").splitlines() == ["active 4 False", "paused 0 True", "paused 0 True", "active {7}"]
 
 
 def test_calls_of_a_program_that_knows_of_no_pause_of_nccl_resume_it(run):
@@ -59,7 +59,7 @@ print(amem.state("nccl"), job.all_reduce(), amem.state("nccl"), amem.state("weig
 saver.resume("weights")
 print(job.all_reduce(), amem.state("weights"))
 """
-    assert run(code, AMEM_TMS_NCCL="weights").splitlines() == [
+    assert run(code, AMEM_TMS="weights").splitlines() == [
         "paused [[3.0], [3.0]] active paused", "[[3.0], [3.0]] active"
     ]
 
@@ -82,7 +82,7 @@ print(totals("weights")["resident_bytes"], amem.state("nccl"))
 saver.resume("weights")
 print(job.all_reduce())
 """
-    assert run(code, AMEM_TMS_NCCL="weights").splitlines() == [
+    assert run(code, AMEM_TMS="weights").splitlines() == [
         "Memory with the tags nccl stays on the GPU: a copy of NCCL may be running", "0 active", "[[3.0], [3.0]]"
     ]
 
@@ -98,7 +98,7 @@ try:
 except amem.AmemError as error:
     print("AMEM_HOST_LIMIT" in str(error), amem.state("weights"), amem.state("nccl"))
 """
-    assert run(code, AMEM_TMS_NCCL="weights", AMEM_HOST_LIMIT="1") == "True active active"
+    assert run(code, AMEM_TMS="weights", AMEM_HOST_LIMIT="1") == "True active active"
 
 
 def test_nccl_is_not_paused_in_a_process_without_its_memory(run):
@@ -110,7 +110,7 @@ saver.pause("weights")
 """ + NCCL_JOB + """
 print(amem.state("weights"), job.all_reduce())
 """
-    assert run(code, AMEM_TMS_NCCL="weights") == "paused [[3.0], [3.0]]"
+    assert run(code, AMEM_TMS="weights") == "paused [[3.0], [3.0]]"
 
 
 def test_nccl_is_kept_where_no_memory_has_the_tag_that_a_variable_names(run):
@@ -127,5 +127,5 @@ print(amem.state("nccl"))
 saver.resume()
 print(amem.state("default"), amem.state("nccl"))
 """
-    settings = {"AMEM_TMS_NCCL": "weights", "TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1"}
+    settings = {"AMEM_TMS": "weights", "TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1"}
     assert run(code, **settings).splitlines() == ["paused active", "[[3.0], [3.0]]", "paused", "active active"]

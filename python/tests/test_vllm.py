@@ -164,7 +164,7 @@ def test_plugin_does_nothing_in_a_vllm_without_such_backends(worker, tmp_path):
     assert worker(vllm=tmp_path, AMEM_ENABLE="1") == {"enabled": False}
 
 
-@pytest.mark.parametrize("settings, says", [({"AMEM_ENABLE": "1", "AMEM_TMS_NCCL": "weights"}, True), ({"AMEM_ENABLE": "1"}, False)])
+@pytest.mark.parametrize("settings, says", [({"AMEM_ENABLE": "1", "AMEM_TMS": "weights"}, True), ({"AMEM_ENABLE": "1"}, False)])
 def test_plugin_says_that_vllm_has_no_backends(worker, tmp_path, settings, says):
     (tmp_path / "vllm.py").touch()
     code = "import io, json, logging, amem_vllm\nlog = io.StringIO()\nlogging.basicConfig(stream=log)\n"
@@ -188,7 +188,7 @@ from vllm.device_allocator import sleep_mode_backend as vllm
 {change}
 amem_vllm.register(); print(json.dumps([log.getvalue(), "amem" in sys.modules]))
 """
-    logged, enabled = worker(code, AMEM_ENABLE="1", AMEM_TMS_NCCL="weights")
+    logged, enabled = worker(code, AMEM_ENABLE="1", AMEM_TMS="weights")
     assert "its sleep does not release NCCL's memory" in logged and not enabled
 
 
@@ -218,10 +218,10 @@ print(json.dumps(factory.get_backend_class("cumem").__name__))
 
 
 @pytest.mark.parametrize("settings, backend", [
-    ({"AMEM_ENABLE": "1", "AMEM_TMS_NCCL": "weights"}, "AmemBackend"),
-    ({"AMEM_ENABLE": "1", "AMEM_TMS_NCCL": "default"}, "CuMemBackend"),
+    ({"AMEM_ENABLE": "1", "AMEM_TMS": "weights"}, "AmemBackend"),
+    ({"AMEM_ENABLE": "1", "AMEM_TMS": "default"}, "CuMemBackend"),
     ({"AMEM_ENABLE": "1"}, "CuMemBackend"),
-    ({"AMEM_TMS_NCCL": "weights"}, "CuMemBackend"),
+    ({"AMEM_TMS": "weights"}, "CuMemBackend"),
 ])  # fmt: skip
 def test_variable_makes_it_the_default_backend(worker, settings, backend):
     assert worker(code=DEFAULT, **settings) == backend

@@ -55,7 +55,7 @@ Process::Process(const Driver& driver)
       symmetric_(registry_, devices_, engine_.peer_table, environment().gate_timeout_ms),
       session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
-  engine_.group = static_cast<int32_t>(environment().group_id);
+  engine_.group = static_cast<int32_t>(environment().group.number);
   engine_.timeout_ms = environment().timeout_ms;
   engine_.gate_timeout_ms = environment().gate_timeout_ms;
   nccl_.session = &session_;
@@ -124,7 +124,7 @@ std::string Process::status_text() {
                      {},
                      session_.context_bytes(),
                      [this](int device) { return gpu_uuid(driver_, device); },
-                     environment().group_name};
+                     environment().group.name};
   for (const auto& [tag, state] : session_.states()) facts.states[tag] = session_state_name(state);
   return statistics_json(take_statistics(registry_), facts);
 }

@@ -25,7 +25,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-#define AMEM_VARIABLE(field, name, standard, range, meaning) {#name, range},
+#define AMEM_VARIABLE(audience, field, name, standard, range, meaning) {#name, range},
 #include "base/environment.def"
 #undef AMEM_VARIABLE
 };
@@ -89,7 +89,7 @@ void read(const Row& row, const char* text, DebugMode& out, Complaints& complain
 }
 
 void read(const Row& row, const char* text, std::string& out, Complaints& complaints) {
-  const bool is_tag = strcmp(row.range, "a tag") == 0;
+  const bool is_tag = strstr(row.range, "a tag") != nullptr;
   const std::string setting = std::string(row.name) + "=" + text;
   if ((is_tag || strcmp(row.range, "a name") == 0) && !is_valid_tag(text))
     complaints.push_back(setting +
@@ -99,6 +99,14 @@ void read(const Row& row, const char* text, std::string& out, Complaints& compla
     complaints.push_back(setting + " is a reserved tag; using none");
   else
     out = text;
+}
+
+void read(const Row& row, const char* text, Group& out, Complaints& complaints) {
+  const char* const digits = *text == '-' ? text + 1 : text;
+  if (digits[strspn(digits, "0123456789")] == '\0')
+    read({row.name, "0 to 2147483647"}, text, out.number, complaints);
+  else
+    read({row.name, "a name"}, text, out.name, complaints);
 }
 
 /// The text after "name=", or nullptr.
@@ -132,9 +140,12 @@ std::optional<bool> flag_of(const char* text) {
 
 Environment read_environment(const char* const* environ_block) {
   Environment out;
-#define AMEM_VARIABLE(field, name, standard, range, meaning)                             \
-  if (const char* const text = value_of(environ_block, #name); text != nullptr && *text) \
-    read({#name, range}, text, out.field, out.complaints);
+#define AMEM_VARIABLE(audience, field, name, standard, range, meaning)                     \
+  if (const char* const text = value_of(environ_block, #name); text != nullptr && *text) { \
+    read({#name, range}, text, out.field, out.complaints);                                 \
+    if (std::string_view(meaning).starts_with("deprecated"))                               \
+      out.complaints.push_back(#name " is " meaning);                                      \
+  }
 #include "base/environment.def"
 #undef AMEM_VARIABLE
   for (; environ_block != nullptr && *environ_block != nullptr; ++environ_block) {
@@ -155,7 +166,7 @@ const Environment& environment() {
 }
 
 std::optional<long> number_setting(std::string_view name) {
-#define AMEM_VARIABLE(field, variable, standard, range, meaning) \
+#define AMEM_VARIABLE(audience, field, variable, standard, range, meaning) \
   if (name == #variable) return number_of(environment().field);
 #include "base/environment.def"
 #undef AMEM_VARIABLE

@@ -16,11 +16,16 @@ enum class CumemMode { force, respect };
 /// What AMEM_DEBUG explains.
 enum class DebugMode { none, access };
 
+/// The logical group of this process (AMEM_GROUP).
+struct Group {
+  long number = 0;  ///< ncclGetGroupID()
+  std::string name;
+};
+
 /// The settings of this process. Read at the first call of amem, constant afterwards.
 struct Environment {
   bool enable = false;
-  long group_id = 0;
-  std::string group_name;
+  Group group;
   long free_tag = 0;
   long log_level = 3;
   CumemMode cumem = CumemMode::force;
@@ -33,7 +38,7 @@ struct Environment {
   bool multicast = false;
   bool release_multicast = false;
   bool nvshmem = false;  ///< read when amem is enabled (nvshmem_calls.cc)
-  bool tms = false;      ///< read in Python, like the next one
+  std::string tms;       ///< read in Python (amem_flags.py), like the next one
   std::string tms_nccl;
   std::string tensors;
   std::string backup_directory;

@@ -31,8 +31,8 @@ TEST(Environment, ReadsEveryVariable) {
             "GMM_LOG=1", "AMEM_CUMEM=respect", "AMEM_SLAB=0", "AMEM_TRIM_CONTEXT=1",
             "AMEM_MULTICAST=1", "AMEM_NCCL_PATH=/x/libnccl.so.2", "AMEM_TIMEOUT_MS=250"});
   EXPECT_TRUE(env.enable);
-  EXPECT_EQ(env.group_id, 170);
-  EXPECT_EQ(env.group_name, "train");
+  EXPECT_EQ(env.group.number, 170);
+  EXPECT_EQ(env.group.name, "train");
   EXPECT_EQ(env.free_tag, 7);
   EXPECT_EQ(env.log_level, 1);
   EXPECT_EQ(env.cumem, CumemMode::respect);
@@ -52,13 +52,39 @@ TEST(Environment, AmemLogIsStrongerThanGmmLog) {
 TEST(Environment, BadValuesGetOneSentenceAndTheDefault) {
   const Environment env = read({"AMEM_GROUPID=train", "GMM_LOG=9", "AMEM_CUMEM=yes",
                                 "AMEM_TIMEOUT_MS=-1", "AMEM_GROUP=a b"});
-  EXPECT_EQ(env.group_id, 0);
+  EXPECT_EQ(env.group.number, 0);
   EXPECT_EQ(env.log_level, 3);
   EXPECT_EQ(env.cumem, CumemMode::force);
   EXPECT_EQ(env.timeout_ms, 60000);
-  EXPECT_EQ(env.group_name, "");
+  EXPECT_EQ(env.group.name, "");
   ASSERT_EQ(env.complaints.size(), 5u);
-  EXPECT_EQ(env.complaints[0], "AMEM_GROUPID=train is not a number from 0 to 2147483647; using 0");
+  EXPECT_EQ(env.complaints[1], "AMEM_GROUPID=train is not a number from 0 to 2147483647; using 0");
+}
+
+TEST(Environment, GroupIsANameOrANumber) {
+  const Environment number = read({"AMEM_GROUP=7", "AMEM_GROUPID=3"});
+  EXPECT_EQ(number.group.number, 7);
+  EXPECT_EQ(number.group.name, "");
+  const Environment both = read({"AMEM_GROUP=train7", "AMEM_GROUPID=3"});
+  EXPECT_EQ(both.group.number, 3);
+  EXPECT_EQ(both.group.name, "train7");
+  for (const char* entry : {"AMEM_GROUP=-1", "AMEM_GROUP=2147483648"}) {
+    const Environment env = read({entry});
+    ASSERT_EQ(env.complaints.size(), 1u) << entry;
+    EXPECT_EQ(env.complaints[0],
+              std::string(entry) + " is not a number from 0 to 2147483647; using 0");
+  }
+}
+
+TEST(Environment, DeprecatedNameWorksAndSaysWhatTakesItsPlace) {
+  const Environment env = read({"AMEM_TMS_NCCL=weights"});
+  EXPECT_EQ(env.tms_nccl, "weights");
+  EXPECT_EQ(env.complaints,
+            (std::vector<std::string>{"AMEM_TMS_NCCL is deprecated: set AMEM_TMS to this tag"}));
+  for (const char* entry : {"AMEM_TMS=1", "AMEM_TMS=no", "AMEM_TMS=weights"})
+    EXPECT_TRUE(read({entry}).complaints.empty()) << entry;
+  for (const char* entry : {"AMEM_TMS=nccl", "AMEM_TMS=a b"})
+    EXPECT_EQ(read({entry}).complaints.size(), 1u) << entry;
 }
 
 TEST(Environment, FlagsAreReadAsPeopleWriteThem) {

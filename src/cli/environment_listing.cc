@@ -40,12 +40,18 @@ std::string runtime_env_json(const Variables& variables) {
 }
 
 std::string variable_table() {
-  TableRows rows{{"variable", "default", "range", "meaning"}};
-#define AMEM_VARIABLE(field, name, standard, range, meaning) \
-  rows.push_back({#name, standard, range, meaning});
+  enum { every_job, experts, other_name };
+  constexpr const char* kTitles[] = {"For every job", "For experts", "Other names"};
+  std::string out;
+  for (const int wanted : {every_job, experts, other_name}) {
+    TableRows rows{{"variable", "default", "range", "meaning"}};
+#define AMEM_VARIABLE(audience, field, name, standard, range, meaning) \
+  if (audience == wanted) rows.push_back({#name, standard, range, meaning});
 #include "base/environment.def"
 #undef AMEM_VARIABLE
-  return text_of_table(rows);
+    out += fmt::format("{}{}:\n{}", out.empty() ? "" : "\n", kTitles[wanted], text_of_table(rows));
+  }
+  return out;
 }
 
 }  // namespace amem

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "base/environment.h"
 #include "cli/failure.h"
@@ -15,14 +16,32 @@
 namespace amem {
 namespace {
 
-/// Refuses values that the library would complain about, before the job starts.
-void check_values(const Variables& variables) {
-  std::vector<std::string> block = block_of(variables);
-  const Environment read = read_environment(pointers_to(block).data());
-  if (read.complaints.empty()) return;
-  // Removes "; using 3": the library continues with the default, this command does not.
-  const std::string& complaint = read.complaints.front();
-  throw Failure(kRefused, complaint.substr(0, complaint.find("; using ")));
+/// Refuses a value that the library would complain about, before the job starts.
+void check_value(const std::string& variable, const JobOption& option) {
+  if (option.value->empty()) throw Failure(kWrongUse, fmt::format("{} needs a value", option.name));
+  const std::string setting = variable + "=" + *option.value;
+  const char* const block[] = {setting.c_str(), nullptr};
+  const std::vector<std::string> complaints = read_environment(block).complaints;
+  if (complaints.empty()) return;
+  // Without "; using 3": the library continues with the default, this command does not.
+  const std::string problem = complaints.front().substr(setting.size());
+  throw Failure(kWrongUse, fmt::format("{} {}{}", option.name, *option.value,
+                                       problem.substr(0, problem.find("; using "))));
+}
+
+/// Simulated GPUs and minccl take the place of the driver and NCCL.
+void add_simulator(Variables& out, const std::string& count, const Variables& before) {
+  const std::filesystem::path folder =
+      std::filesystem::path(program_folder()).parent_path() / "sim";
+  if (!std::filesystem::exists(folder / "libcuda.so.1"))
+    throw Failure(kRefused,
+                  folder.string() + " has no simulated GPU; the wheel and the build tree do");
+  if (count.find_first_not_of("0123456789") != count.npos || count.size() > 2 ||
+      std::stoi(count) < 1)
+    throw Failure(kWrongUse, fmt::format("--simulate {} is not a number from 1 to 99", count));
+  const std::string others = value_of(before, "LD_LIBRARY_PATH");
+  out["LD_LIBRARY_PATH"] = folder.string() + (others.empty() ? "" : ":" + others);
+  out["AMEM_NCCL_PATH"] = folder / "libnccl.so.2";
 }
 
 /// Other names would have to be quoted for a shell.
@@ -32,26 +51,17 @@ bool is_of_amem(const std::string& name) {
          name.find_first_not_of(kUsual) == name.npos;
 }
 
-/// Numbers are for ncclGetGroupID(); a name is for people.
-const char* group_variable(const std::string& group) {
-  const bool is_number =
-      group.find_first_not_of("0123456789", group.starts_with('-')) == group.npos;
-  return is_number ? "AMEM_GROUPID" : "AMEM_GROUP";
-}
-
 }  // namespace
 
 Variables job_variables(const JobOptions& options, const Variables& before) {
   Variables out;
   out["AMEM_ENABLE"] = "1";
-  for (const auto& [name, value] : options) {
-    if (value && value->empty()) throw Failure(kRefused, fmt::format("{} is empty", name));
-    if (value) out[name == "AMEM_GROUP" ? group_variable(*value) : name] = *value;
+  for (const auto& [variable, option] : options) {
+    if (!option.value) continue;
+    check_value(variable, option);
+    out[variable] = *option.value;
   }
-  check_values(out);
-  // The group of this command is not that of the shell, whose name would be shown.
-  if (out.contains("AMEM_GROUPID") && !value_of(before, "AMEM_GROUP").empty())
-    out["AMEM_GROUP"] = "";
+  if (out.contains(kSimulatedGpus)) add_simulator(out, out[kSimulatedGpus], before);
   // Workers of Ray inherit the environment of Ray, not that of this process.
   for (const auto& [name, value] : before)
     if (is_of_amem(name)) out.try_emplace(name, value);

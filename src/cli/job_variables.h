@@ -11,8 +11,17 @@
 
 namespace amem {
 
+/// An option as it is typed, and its argument.
+struct JobOption {
+  std::string name;
+  std::optional<std::string> value;
+};
+
 /// The common options of `amem run` and `amem env`, by the variable that they set.
-using JobOptions = std::map<std::string, std::optional<std::string>>;
+using JobOptions = std::map<std::string, JobOption>;
+
+/// The number of simulated GPUs.
+inline constexpr char kSimulatedGpus[] = "AMEM_SIM_DEVICES";
 
 /// The variables to set for a job whose environment is `before`, with those of amem that are in it.
 /// Throws Failure if the value of an option is out of range (environment.def) or amem's library is

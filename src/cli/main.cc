@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/completion.h"
 #include "cli/doctor/doctor.h"
 #include "cli/environment_listing.h"
 #include "cli/failure.h"
@@ -33,6 +34,7 @@ struct Request {
   bool as_json = false;
   bool as_list = false;
   double watch_s = 0;  ///< 0: once
+  std::string shell;   ///< of a completion script
 };
 
 void add_job_options(CLI::App& command, JobOptions& job) {
@@ -47,9 +49,21 @@ void add_job_options(CLI::App& command, JobOptions& job) {
       {"--log", "AMEM_LOG", "N", "0 silent to 5 every call"},
       {"--timeout-ms", "AMEM_TIMEOUT_MS", "N", "maximum wait of a pause or resume"},
       {"--tensors", "AMEM_TENSORS", "TAG",
-       "all memory that cudaMalloc() allocates in the processes has this tag"}};
-  for (const Option& option : kOptions)
-    command.add_option(option.name, job[option.variable], option.help)->type_name(option.type);
+       "all memory that cudaMalloc() allocates in the processes has this tag"},
+      {"--simulate", kSimulatedGpus, "N", "simulated GPUs in place of the machine's"}};
+  for (const Option& option : kOptions) {
+    JobOption& read = job[option.variable];
+    read.name = option.name;
+    command.add_option(option.name, read.value, option.help)->type_name(option.type);
+  }
+}
+
+/// For --help: take_command() has removed it before CLI11 reads the arguments.
+void add_command(CLI::App& app) {
+  app.add_option("COMMAND",
+                 "the command to run and its arguments, after -- if it begins with a dash")
+      ->type_name(" ")
+      ->expected(0, -1);
 }
 
 /// Removes the command from `run [options] [--] command`, or from `doctor` in the place of `run`.
@@ -126,18 +140,21 @@ struct Subcommands {
 };
 
 Subcommands add_subcommands(CLI::App& app, Request& request) {
-  app.set_version_flag("--version", "amem " AMEM_VERSION, "print the version");
+  app.set_version_flag("-V,--version", "amem " AMEM_VERSION, "print the version");
   app.require_subcommand(1);
   app.add_subcommand(
       "demo", "show pause and resume by tag, on GPUs or a simulated GPU: amem demo --simulate");
   app.add_subcommand("help", "print this, or the options of a subcommand: amem help run");
   app.add_subcommand("version", "print the version");
+  app.add_subcommand("completion", "print a completion script: amem completion bash, zsh or fish")
+      ->add_option("SHELL", request.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 
   CLI::App* const run = app.add_subcommand("run", "run a command with amem: amem run command");
-  run->footer(
-      "amem run [OPTIONS] [--] command [arguments]\n"
-      "amem replaces itself with the command: same pid, signals and exit code.");
+  run->footer("amem replaces itself with the command: same pid, signals and exit code.");
   add_job_options(*run, request.job);
+  add_command(*run);
 
   CLI::App* const env = app.add_subcommand(
       "env", "print what amem run sets: eval \"$(amem env)\", or --json for Ray");
@@ -161,7 +178,8 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
 
   CLI::App* const doctor = app.add_subcommand(
       "doctor", "say what will work here, or with a command, and what to change");
-  doctor->footer("amem doctor [OPTIONS] [--] [command]\nExit code 0: a pause would work.");
+  doctor->footer("Exit code 0: a pause would work.");
+  add_command(*doctor);
   doctor->add_flag("--json", request.as_json, "as one JSON object");
 
   return {run, env, doctor};
@@ -186,7 +204,11 @@ int run_main(int argc, char** argv) {
     std::reverse(arguments.begin(), arguments.end());  // in the order that CLI11 expects
     app.parse(arguments);
     if (command.empty() && *run)
-      throw Failure(kRefused, "no command to run: write amem run [options] command [arguments]");
+      throw Failure(kWrongUse, "no command to run: write amem run [options] command [arguments]");
+    if (!request.shell.empty()) {
+      fmt::print("{}", completion_script(app, request.shell));
+      return 0;
+    }
     if (*doctor) return diagnose(command, request.as_json);
     if (*run) launch(request.job, std::move(command));
     return *env ? print_environment(request) : print_status(request);
@@ -195,7 +217,7 @@ int run_main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "amem: {} ({})\n", error.what(),
                is_run ? "write amem run [options] command [arguments]" : "see amem --help");
-    return is_run ? kRefused : kWrongUse;
+    return kWrongUse;
   } catch (const Failure& failure) {
     fmt::print(stderr, "amem: {}\n", failure.what());
     return is_run || failure.exit_code != kRefused ? failure.exit_code : kFailed;

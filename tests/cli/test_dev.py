@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(os.environ["AMEM_TEST_SOURCE"])
-VERBS = ["demo", "test", "build", "wheel", "gpu", "bench", "check", "kernels", "fmt", "help"]
+VERBS = ["demo", "test", "build", "wheel", "gpu", "bench", "check", "docs", "kernels", "fmt", "help"]
 
 
 @pytest.fixture

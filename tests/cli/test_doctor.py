@@ -150,7 +150,6 @@ def test_dev_shm_that_cannot_be_used(amem, machine, setup, reason):
 
 SETTINGS = [
     ({"NCCL_P2P_USE_CUDA_MEMCPY": "1"}, "FAIL", "NCCL copies on threads of its own"),
-    ({"AMEM_TMS_NCCL": "weights"}, "note", "is set without AMEM_TMS=1"),
     ({"PYTORCH_CUDA_ALLOC_CONF": "a:1,expandable_segments:True", "AMEM_TENSORS": "all"}, "note", "has no tag"),
     ({"PYTORCH_ALLOC_CONF": "expandable_segments:True", "TMS_INIT_ENABLE": "1"}, "note", "has no tag"),
 ]
@@ -165,10 +164,10 @@ def test_settings_with_which_a_pause_fails_or_releases_less(amem, machine, setti
 
 
 def test_settings_that_are_fine_are_not_mentioned(amem, machine):
-    fine = {"AMEM_TMS_NCCL": "weights", "AMEM_TMS": "1", "TMS_INIT_ENABLE": "0", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    fine = {"AMEM_TMS": "weights", "TMS_INIT_ENABLE": "0", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     found = examine(amem, sys.executable, NCCL_P2P_USE_CUDA_MEMCPY="0", **fine, **machine)[1]
 
-    assert not {"AMEM_TMS_NCCL", "PYTORCH_CUDA_ALLOC_CONF", "NCCL_P2P_USE_CUDA_MEMCPY"} & set(found)
+    assert not {"AMEM_TMS", "PYTORCH_CUDA_ALLOC_CONF", "NCCL_P2P_USE_CUDA_MEMCPY"} & set(found)
 
 
 def test_nothing_is_left_in_dev_shm(amem, machine):

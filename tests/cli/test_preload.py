@@ -41,7 +41,7 @@ def test_runs_within_itself(amem):
 
     lines = inner.stdout.splitlines()
     assert f"LD_PRELOAD={amem.preload}" in lines
-    assert {"AMEM_LOG=2", "AMEM_GROUPID=1"} <= set(lines)
+    assert {"AMEM_LOG=2", "AMEM_GROUP=1"} <= set(lines)
 
 
 def test_job_has_the_library_in_it(amem):

@@ -95,12 +95,12 @@ def test_script_without_a_first_line_runs(amem, tmp_path):
 @pytest.mark.parametrize(
     "arguments", [["run"], ["run", "--"], ["run", "--bogus", "true"], ["run", "--bogus", "--", "true"], ["run", "--log"]]
 )
-def test_wrong_use_of_run_is_told_from_the_commands_failure(amem, arguments):
-    assert_sentence(amem(*arguments), 125, "amem run [options] command")
+def test_wrong_use_of_run_shows_the_right_one(amem, arguments):
+    assert_sentence(amem(*arguments), 2, "amem run [options] command", *(word for word in arguments[1:2] if word != "--"))
 
 
 @pytest.mark.parametrize("arguments", [["bogus"], ["help", "bogus"], ["--bogus"], ["status", "--bogus"], ["env", "--", "true"],
-                                       ["demo", "--nosuch"], ["demo", "--ranks=99"], ["demo", "--what", "x"], ["demo", "extra"],
+                                       ["demo", "--nosuch"], ["demo", "--ranks=99"], ["demo", "--what", "x"], ["demo", "extra"], ["completion"], ["completion", "csh"],
                                        ["doctor", "--nosuch"], ["version", "--nosuch"], ["version", "extra"], ["help", "run", "extra"]])  # fmt: skip
 def test_wrong_use_is_one_sentence(amem, arguments):
     assert_sentence(amem(*arguments), 2)
@@ -128,9 +128,35 @@ def test_demo_that_is_not_installed_is_one_sentence(amem, tmp_path):
     assert_sentence(amem("demo", command=str(tmp_path / "amem")), 127, "amem_demo", "No such file")
 
 
-@pytest.mark.parametrize("arguments", [["version"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["version"], ["--version"], ["-V"]])
 def test_version(amem, arguments):
     done = amem(*arguments)
 
     assert done.returncode == 0
     assert done.stdout.split()[0] == "amem" and done.stdout.split()[1][0].isdigit()
+
+
+def test_help_of_run_shows_the_command(amem):
+    assert "COMMAND" in amem("run", "--help").stdout.split("Options:")[0]
+    assert "COMMAND" in amem("doctor", "--help").stdout.split("Options:")[0]
+
+
+@pytest.mark.parametrize("typed, expected", [("amem st", "status"), ("amem run --si", "--simulate"), ("amem status --", "--watch")])
+def test_completion_in_bash(amem, typed, expected):
+    words = typed.split(" ")
+    code = f"""{amem("completion", "bash").stdout}
+COMP_WORDS=({typed}) COMP_CWORD={len(words) - 1}
+_amem
+echo "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert expected in done.stdout.split()
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_in_other_shells(amem, shell):
+    script = amem("completion", shell).stdout
+    assert all(name in script for name in ("simulate", "status", "doctor", "watch"))
+    program = shutil.which(shell)
+    if program:
+        subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=60)

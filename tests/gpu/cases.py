@@ -138,7 +138,7 @@ def _torch(build: Path, ranks: int) -> list[Case]:
         cases.append(Case(f"torch.{name}", [*job, str(HERE / f"torch_{name}.py")], 240, variables=rounds))
     one_queue = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}  # of the GPU for all streams, as Megatron sets it
     cases.append(Case("torch.trainer.one_queue", [*job, str(HERE / "torch_trainer.py")], 240, variables=one_queue))
-    saver = {"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights"}
+    saver = {"AMEM_TMS": "weights"}
     cases.append(Case("torch.saver_nccl", [*job, str(HERE / "torch_saver_nccl.py")], 180, variables=saver))
     nvshmem = {"AMEM_NVSHMEM": "1"}
     cases.append(Case("torch.nvshmem", [*job, str(HERE / "torch_nvshmem.py")], 180, variables=nvshmem))
@@ -183,7 +183,7 @@ def _engines(build: Path) -> list[Case]:
     lacks = "" if importlib.util.find_spec("vllm") else "vllm is not installed"
     command = [str(build / "bin" / "amem"), "run", "--", sys.executable, str(HERE / "vllm_sleep.py")]
     ways = {"vllm.sleep": [], "vllm.sleep.custom_all_reduce": ["--custom-all-reduce"]}
-    variables = {"AMEM_TMS_NCCL": "weights"}
+    variables = {"AMEM_TMS": "weights"}
     return [Case(name, [*command, *more], 300, 2, variables, lacks=lacks) for name, more in ways.items()]
 
 

@@ -122,7 +122,7 @@ class Job:
         variables = {**os.environ, **VARIABLES, **more, "HF_HOME": str(self.folder / "huggingface")}
         variables.pop("RAY_ADDRESS", None)  # a cluster of its own
         if not self.options.without_amem:
-            variables["AMEM_TMS_NCCL"] = "weights"
+            variables["AMEM_TMS"] = "weights"
         adopt_orphans()
         problem = run_program(command, variables, LIMIT_S, self.log)
         self.expect(problem is None, problem)

@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 import time
-from typing import Callable
+from collections.abc import Callable
 
 import numpy
 import torch

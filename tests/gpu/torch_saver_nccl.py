@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
 """NCCL's memory and symmetric memory leave and return with the weights: torch_memory_saver's interface under
-AMEM_TMS_NCCL=weights, called as SGLang does, with a barrier of the ranks before the pause and after the resume.
+AMEM_TMS=weights, called as SGLang does, with a barrier of the ranks before the pause and after the resume.
 
-AMEM_TMS=1 AMEM_TMS_NCCL=weights amem run -- torchrun --nproc-per-node 2 tests/gpu/torch_saver_nccl.py
+AMEM_TMS=weights amem run -- torchrun --nproc-per-node 2 tests/gpu/torch_saver_nccl.py
 """
 
 import os

@@ -4,7 +4,7 @@
 
 Two GPUs, CUDA graphs that contain collectives, levels 1 and 2, wake-ups at once and by tag as frameworks for RL do.
 
-AMEM_TMS_NCCL=weights amem run -- python tests/gpu/vllm_sleep.py [--custom-all-reduce]
+AMEM_TMS=weights amem run -- python tests/gpu/vllm_sleep.py [--custom-all-reduce]
 python tests/gpu/vllm_sleep.py --own-backend [--custom-all-reduce]      to compare, without amem
 """
 

@@ -18,7 +18,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Optional
 
 import slurm_cluster
 from torch_environment import make_environment as make_torch
@@ -128,7 +127,7 @@ def run_job(build: Path, commands: list[Command], meeting: Path, ranks: int) -> 
     return "" if right and not any(child.returncode for child in children) else output[-3000:]
 
 
-def check_launcher(name: str, build: Path, environments: Path) -> Optional[bool]:
+def check_launcher(name: str, build: Path, environments: Path) -> bool | None:
     """True if its jobs were right; None if it cannot be had."""
     with tempfile.TemporaryDirectory(prefix="amem-launchers-") as folder:
         meeting = Path(folder)

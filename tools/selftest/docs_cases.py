@@ -6,16 +6,21 @@ from sample_tree import CheckCase, Files
 
 README = """# amem
 Run `./dev test`, see [the shape](ARCHITECTURE.md#layers) and [decisions](docs/decisions/0001.md).
-## Environment
-| variable | default | meaning |
-|---|---|---|
-| `AMEM_ENABLE` | 0 | on |
-| `AMEM_CUMEM` | `force` | mode |
-| `GMM_LOG` | 3 | level |
 """
-ROWS = """AMEM_VARIABLE(enable, AMEM_ENABLE, "0", "0, 1", "on")
-AMEM_VARIABLE(cumem, AMEM_CUMEM, "force", "force, respect", "mode")
-AMEM_VARIABLE(log, GMM_LOG, "3", "0 to 5", "level")
+SETTINGS = """# Settings
+## For every job
+| variable | default | values | meaning |
+|---|---|---|---|
+| `AMEM_ENABLE` | 0 | 0, 1 | on |
+| `AMEM_CUMEM` | `force` | force, respect | mode |
+## Other names
+| variable | default | values | meaning |
+|---|---|---|---|
+| `GMM_LOG` | 3 | 0 to 5 | level |
+"""
+ROWS = """AMEM_VARIABLE(every_job, enable, AMEM_ENABLE, "0", "0, 1", "on")
+AMEM_VARIABLE(every_job, cumem, AMEM_CUMEM, "force", "force, respect", "mode")
+AMEM_VARIABLE(other_name, group.log, GMM_LOG, "3", "0 to 5", "level")
 """
 
 
@@ -34,8 +39,9 @@ class Docs(CheckCase):
         "src/engine/plan.h": "",
         "src/engine/plan.cc": "",
         "dev": "verb_test() {\n}\n",
+        "docs/settings.md": SETTINGS,
     }
-    needed = ("dev", "src/base/environment.def")
+    needed = ("dev", "src/base/environment.def", "docs/settings.md")
     harmless = {
         "another project's path": with_line("NCCL `src/misc/cuda.cc:12` and `src/a.cc`@2.20"),
         "a web address": with_line("[a](https://example.org/docs/none.md) and `nvidia/cuda`"),
@@ -45,19 +51,24 @@ class Docs(CheckCase):
     violations = {
         "no README": ({"README.md": None}, "README.md: does not exist"),
         "no ARCHITECTURE": ({"ARCHITECTURE.md": None}, "ARCHITECTURE.md: does not exist"),
-        "no table": ({"README.md": "# amem\n"}, "no table under a heading 'Environment'"),
-        "an undocumented variable": (
-            {"src/base/environment.def": ROWS.replace("GMM_LOG", "AMEM_LOG")},
-            "the environment table lacks AMEM_LOG",
-        ),
+        "an undocumented variable": ({"src/base/environment.def": ROWS.replace("GMM_LOG", "AMEM_LOG")}, "AMEM_LOG is missing"),
         "an invented variable": (
-            {"README.md": README + "| `AMEM_SPEED` | 9 | fast |\n"},
-            "README.md:9: AMEM_SPEED is no row",
+            {"docs/settings.md": SETTINGS + "| `AMEM_SPEED` | 9 | 1 | fast |\n"},
+            "docs/settings.md:11: AMEM_SPEED is no row",
         ),
-        "a variable twice": ({"README.md": README + "| GMM_LOG | 3 | again |\n"}, "stands twice"),
+        "a variable twice": ({"docs/settings.md": SETTINGS + "| GMM_LOG | 3 | 0 to 5 | again |\n"}, "stands twice"),
         "another default": (
-            {"README.md": README.replace("force", "respect")},
-            "the default of AMEM_CUMEM is force",
+            {"docs/settings.md": SETTINGS.replace("`force`", "respect")},
+            "AMEM_CUMEM is, in environment.def: For every job, force",
+        ),
+        "other values": ({"docs/settings.md": SETTINGS.replace("0 to 5", "0 to 9")}, "GMM_LOG is, in environment.def"),
+        "under another heading": ({"docs/settings.md": SETTINGS.replace("## Other names", "## For experts")}, "GMM_LOG is"),
+        "too many for every job": (
+            {
+                "src/base/environment.def": ROWS
+                + "".join(f'AMEM_VARIABLE(every_job, x, AMEM_X{c}, "0", "0, 1", "x")\n' for c in "ABCDEFGHIJKLM"),
+            },
+            "more than 14 variables are for every job",
         ),
         "a lost path": (with_line("see `src/engine/gone.cc`"), "docs/a.md:3: src/engine/gone.cc"),
         "a lost path in src": (with_line("see `engine/gone`"), "engine/gone does not exist"),

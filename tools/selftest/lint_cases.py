@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
-from typing import Optional
 
 from sample_tree import TOOLS, Files, write_tree
 
@@ -19,7 +18,7 @@ USER = '"""A user of the package."""\n\nimport amem\n\nprint(amem.stats()["tags"
 TREE = dict.fromkeys(("tools/a.py", "tools/dev/b.py", "tools/selftest/c.py", "bench/d.py"), MODULE)
 
 
-def run_lint(tool: str, files: Files, installed: Optional[Path], **variables: str) -> tuple[int, str]:
+def run_lint(tool: str, files: Files, installed: Path | None, **variables: str) -> tuple[int, str]:
     """(exit code, everything printed) of lint.sh in a copy of the package with these files."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

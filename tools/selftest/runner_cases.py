@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""run_readme.py runs what it should."""
+"""run_commands.py runs what it should."""
 
 import tempfile
 import unittest
 from pathlib import Path
-from typing import Optional
 
 from sample_tree import Files, run_tool, write_tree
 
@@ -18,11 +17,11 @@ chmod +x "$3/bin/pip"
 
 
 class ReadmeCommands(unittest.TestCase):
-    def run_readme(self, text: str, *options: str, more: Optional[Files] = None) -> tuple[int, str]:
+    def run_readme(self, text: str, *options: str, more: Files | None = None) -> tuple[int, str]:
         with tempfile.TemporaryDirectory() as root:
             files = {"README.md": text, "src/a.txt": "a\n", **(more or {})}
             write_tree(root, files)
-            code, output = run_tool("run_readme.py", root, *options)
+            code, output = run_tool("run_commands.py", root, *options)
             self.assertEqual({p.name for p in Path(root).iterdir()}, {Path(name).parts[0] for name in files})
         return code, output
 
@@ -40,7 +39,7 @@ class ReadmeCommands(unittest.TestCase):
         code, output = self.run_installation("0")
 
         self.assertEqual(code, 0, output)
-        self.assertRegex(output, "installed in .*/amem-readme-.*/environment/bin/pip\n(.*\n)*a.txt")
+        self.assertRegex(output, "installed in .*/amem-commands-.*/environment/bin/pip\n(.*\n)*a.txt")
 
     def test_fails_when_an_installation_fails(self) -> None:
         code, output = self.run_installation("0", "pip install .\nfalse\ntrue")
@@ -78,3 +77,15 @@ class ReadmeCommands(unittest.TestCase):
         code, output = self.run_readme("```sh test\ntail -f /dev/null\n```\n", "--timeout-s", "1")
 
         self.assertEqual(code, 1, output)
+
+    def test_commands_of_docs_run_with_the_build(self) -> None:
+        page = "```sh test\ntest -n \"$AMEM\" && greet\n```\n"
+        files = {"docs/a/page.md": page, "README.md": "", "build/bin/greet": "#!/bin/sh\necho hello\n"}
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, files)
+            Path(root, "build/bin/greet").chmod(0o755)
+            code, output = run_tool("run_commands.py", root, "--build", f"{root}/build")
+            self.assertEqual((code, "hello" in output), (0, True), output)
+            Path(root, "docs/a/page.md").write_text(page.replace("greet", "false"), encoding="utf-8")
+            code, output = run_tool("run_commands.py", root, "--build", f"{root}/build")
+            self.assertEqual((code, "a command of docs/a/page.md failed" in output), (1, True), output)

@@ -8,20 +8,19 @@ import tempfile
 import unittest
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Optional, Union
 
-Files = Mapping[str, Optional[str]]  # path: text; None: no such file
+Files = Mapping[str, str | None]  # path: text; None: no such file
 TOOLS = Path(__file__).resolve().parent.parent
 
 
-def run_tool(name: str, root: Union[str, Path], *options: str) -> tuple[int, str]:
+def run_tool(name: str, root: str | Path, *options: str) -> tuple[int, str]:
     """(exit code, everything printed) of tools/NAME with --root."""
     command = [sys.executable, str(TOOLS / name), "--root", str(root), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     return done.returncode, done.stdout + done.stderr
 
 
-def write_tree(root: Union[str, Path], files: Files) -> None:
+def write_tree(root: str | Path, files: Files) -> None:
     """Writes {path: text}; a text of None leaves the file out."""
     for name, text in files.items():
         if text is None:

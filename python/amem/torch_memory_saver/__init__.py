@@ -7,7 +7,7 @@ After `import amem.torch_memory_saver`, or in a process that was started with AM
 preloaded. In the wheel, torch_memory_saver_hook_mode_preload.abi3.so lies where launchers look for it, beside the folder of this
 module. It loads amem's library and exports the functions tms_*, which the process has from this import on.
 
-AMEM_TMS_NCCL=TAG: pause(TAG) and resume(TAG), and those without a tag in a process that has memory with TAG, also
+AMEM_TMS=TAG: pause(TAG) and resume(TAG), and those without a tag in a process that has memory with TAG, also
 concern the memory of NCCL and symmetric memory; resume() without a tag always does. If they cannot be paused, they stay
 on the GPU, with a warning. A program with symmetric memory needs a barrier of its ranks before the pause and after the resume.
 TMS_INIT_ENABLE=1 and TMS_INIT_ENABLE_CPU_BACKUP=1 or TMS_INIT_ENABLE_DISK_BACKUP=1: all memory that the process

@@ -9,6 +9,8 @@ import os
 import sys
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
+import amem_flags
+
 from .. import regions, torch_cache
 from ..calls import call, encoded
 from ..errors import AmemError
@@ -24,7 +26,7 @@ from .preload import is_xpu
 
 _LOG = logging.getLogger("amem.torch_memory_saver")
 _NOT_TENSORS = ("nccl", "symmetric", "context")
-_WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS_NCCL pauses
+_WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS=TAG pauses too
 
 
 def _known() -> Dict[str, TagTotals]:
@@ -204,10 +206,10 @@ class TorchMemorySaver:
         tags = _tags(tag, known)
         if tags:
             _pause(*tags)
-        # A job sets AMEM_TMS_NCCL for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
+        # A job sets AMEM_TMS=TAG for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
         # destroy their process groups before they pause, and recreate them before they resume.
         others = [name for name in _WITH_NCCL if name in known and known[name]["resident_bytes"] > 0]
-        if os.environ.get("AMEM_TMS_NCCL") not in tags or not others:
+        if amem_flags.torch_memory_saver()[1] not in tags or not others:
             return
         try:
             resume_on_call()  # for programs that know of no pause of NCCL
@@ -222,8 +224,8 @@ class TorchMemorySaver:
         functions = self._functions()
         known = _known()
         tags = _tags(tag, known)
-        # The memory with AMEM_TMS_NCCL's tag may have been freed since its pause.
-        nccl_with = os.environ.get("AMEM_TMS_NCCL")
+        # The memory with AMEM_TMS's tag may have been freed since its pause.
+        nccl_with = amem_flags.torch_memory_saver()[1]
         if nccl_with and tag in (None, nccl_with):
             tags += [name for name in _WITH_NCCL if name == "nccl" or name in known]
         if tags:

@@ -91,15 +91,8 @@ void add_preloads(Findings& findings, const Variables& variables) {
 /// Settings with which a pause through torch_memory_saver, or of AMEM_TENSORS, releases less than
 /// it seems.
 void add_pytorch(Findings& findings, const Variables& variables) {
-  const auto is_on = [&](const char* flag) {
-    return flag_of(value_of(variables, flag).c_str()).value_or(false);
-  };
-  if (!value_of(variables, "AMEM_TMS_NCCL").empty() && !is_on("AMEM_TMS"))
-    findings.push_back(
-        {note, "AMEM_TMS_NCCL",
-         "is set without AMEM_TMS=1: it concerns vLLM's sleep mode and programs that import "
-         "amem.torch_memory_saver, not those that import torch_memory_saver"});
-  const bool has_tag = !value_of(variables, "AMEM_TENSORS").empty() || is_on("TMS_INIT_ENABLE");
+  const bool has_tag = !value_of(variables, "AMEM_TENSORS").empty() ||
+                       flag_of(value_of(variables, "TMS_INIT_ENABLE").c_str()).value_or(false);
   for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
     if (has_tag && value_of(variables, name).find("expandable_segments:True") != std::string::npos)
       findings.push_back({note, name,
