@@ -5,18 +5,19 @@
 # installed in build/needs/lint. Exit code 77: they are not, and there is no package index.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-readonly packages='ruff==0.17.6 mypy==2.4.1 codespell==2.4.3' tools=build/needs/lint
+readonly packages=(codespell==2.4.3 mypy==2.4.1 ruff==0.17.6) tools=build/needs/lint
 
-if [[ $(cat "$tools/complete" 2>/dev/null) != "$packages" ]]; then
+if [[ $(cat "$tools/complete" 2>/dev/null) != "${packages[*]}" ]]; then
   rm -rf "$tools"
   python=$(bash tools/dev/python_with.sh venv,ensurepip)
   "$python" -m venv "$tools"
-  # shellcheck disable=SC2086
-  "$tools/bin/pip" install --quiet --disable-pip-version-check --retries 1 $packages >&2 || {
-    echo "skipped: no ${packages// /, } and no package index" >&2
+  pip=("$tools/bin/pip" --quiet --disable-pip-version-check --retries 1)
+  "${pip[@]}" download --no-deps --dest "$tools/index" "${packages[0]}" >&2 || {
+    echo "skipped: ${packages[*]} are not installed, and there is no package index" >&2
     exit 77
   }
-  echo "$packages" >"$tools/complete"
+  "${pip[@]}" install "${packages[@]}" >&2
+  echo "${packages[*]}" >"$tools/complete"
 fi
 
 # Each folder of tests alone: modules of several folders have the same name. torch_rows.py runs tests of tests/torch.
