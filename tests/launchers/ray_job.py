@@ -15,14 +15,14 @@ PASSED_ON = ("PYTHONPATH", "LD_LIBRARY_PATH", "AMEM_SIM_DIR", "AMEM_SIM_DEVICES"
 
 
 class Worker:
-    def run(self, folder, rank, ranks):
+    def run(self, folder: Path, rank: int, ranks: int) -> str:
         sys.path.insert(0, str(HERE))
         import job
 
         return job.run(Path(folder), rank, ranks)
 
 
-def main():
+def main() -> None:
     folder, ranks = sys.argv[1], int(sys.argv[2])
     variables = {name: os.environ[name] for name in PASSED_ON} | amem.env()
     ray.init(num_cpus=ranks, include_dashboard=False, log_to_driver=True)

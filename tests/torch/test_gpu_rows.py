@@ -6,10 +6,10 @@ import re
 import subprocess
 import sys
 
-from conftest import ROOT
+from conftest import ROOT, SimulatedTorch
 
 
-def test_rows_say_whether_they_are_right(simulated):
+def test_rows_say_whether_they_are_right(simulated: SimulatedTorch) -> None:
     variables = {**simulated.variables(), "AMEM_TEST_TORCH": str(simulated.python)}
     command = [sys.executable, str(ROOT / "tests" / "gpu" / "torch_rows.py")]
 
