@@ -4,10 +4,11 @@
 
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 
-def install(meet):
+def install(meet: Callable[..., Any]) -> Any:
     """`import torch.distributed` then finds it. `meet(count, group)`: an all-reduce of [number of ranks that failed]."""
     torch: Any = types.ModuleType("torch")
     distributed: Any = types.ModuleType("torch.distributed")
