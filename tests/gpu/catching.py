@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 RANKS = 2
 COUNT = 100000
@@ -131,7 +132,7 @@ class Rank:
         return UniqueId.from_buffer_copy(path.read_bytes())
 
     @staticmethod
-    def wait_until(holds) -> None:
+    def wait_until(holds: Any) -> None:
         until = time.monotonic() + DEADLINE_S
         while not holds():
             assert time.monotonic() < until, "waited too long"
@@ -182,7 +183,7 @@ class Rank:
         self.comms.append(child)
         return child
 
-    def all_reduce(self, comm: ctypes.c_void_p, function=None) -> None:
+    def all_reduce(self, comm: ctypes.c_void_p, function: Callable[..., Any] | None = None) -> None:
         """The sum of 1 and 2."""
         self.gpu.fill(self.rank + 1.0)
         address, count = ctypes.c_void_p(self.gpu.address.value), ctypes.c_size_t(COUNT)

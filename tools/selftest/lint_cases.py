@@ -59,7 +59,8 @@ class Lint(unittest.TestCase):
         self.finds("ruff", {"python/amem/e.py": "match 1:\n    case _:\n        pass\n"}, "Python 3.8")
 
     def test_mypy_finds_a_function_without_types(self) -> None:
-        self.finds("mypy", {"tools/a.py": "def twice(number):\n    return 2 * number\n"}, "no-untyped-def")
+        for name in ("tools/a.py", "bench/d.py"):
+            self.finds("mypy", {name: "def twice(number):\n    return 2 * number\n"}, "no-untyped-def")
 
     def test_mypy_finds_a_wrong_key_and_a_wrong_word_of_a_user(self) -> None:
         wrong = USER.replace("weights\"][\"resident", "weights\"][\"used") + 'amem.region("a", backup="disc")\n'
