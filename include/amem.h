@@ -15,6 +15,20 @@
 extern "C" {
 #endif
 
+/* What functions return. Codes below 100 are those of ncclResult_t. amemGetLastError() has the
+ * reason. */
+typedef enum {
+  amemSuccess = 0,
+  amemErrorCuda = 1,         /* a call of the CUDA driver failed */
+  amemErrorSystem = 2,       /* a system call failed */
+  amemErrorInternal = 3,     /* another process sent a message that is not valid */
+  amemErrorInvalidUsage = 5, /* an argument or the state does not allow the call, or the machine
+                                does not support it; nothing was changed */
+  amemErrorPeer = 6,         /* another process refused the request or has ended */
+  amemErrorTimeout = 100,    /* a deadline passed */
+  amemErrorOutOfMemory = 101 /* a GPU has too little free memory: amemGetShortage() */
+} amemError_t;
+
 /* State of a tag: active -> pausing -> paused -> resuming -> active. */
 typedef enum {
   amemActive = 0,
@@ -74,9 +88,8 @@ typedef struct {
  * writable on that device. The size is rounded up to 2 MiB. `kind` is amemKindKeep,
  * amemKindDiscard, amemKindDisk or amemKindZero. The address is valid until amemFree(), and stays
  * reserved while the memory is released. New memory of a paused tag is resident until the tag is
- * paused again. Returns 0, or an error code of ncclResult_t if amem is inactive, no context is
- * current, an argument is illegal or there is not enough memory; amemGetLastError() has the reason.
- */
+ * paused again. Returns 0, or an amemError_t: if amem is inactive, no context is current, an
+ * argument is illegal or there is not enough memory. */
 int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind);
 
 /* Waits for the work of the device, like cudaFree(), then frees memory of amemMalloc(), resident or
@@ -220,12 +233,13 @@ int amemSetUnusedRanges(const amemRange_t* ranges, size_t count);
  * Local: no other process has to call anything. Waits for queued work of the devices, up to
  * AMEM_TIMEOUT_MS, and can wait for work that other threads launch meanwhile. Do not start work
  * that uses the memory until amemResume() has returned.
- * Idempotent. Ignores a tag without memory. Returns as ncclPause(). */
+ * Idempotent. Ignores a tag without memory. Returns 0, or an amemError_t: amemErrorInvalidUsage, if
+ * nothing was changed; another one, if the pause failed. No data is lost. */
 int amemPause(const char* tags);
 
 /* Restores the memory with these tags, or with NULL of all tags. Returns when it is at its
- * addresses, with its contents if it is amemKindKeep or amemKindDisk. Idempotent. Returns as
- * ncclResume(): on error the tags stay paused, and the call can be repeated. */
+ * addresses, with its contents if it is amemKindKeep or amemKindDisk. Idempotent. Returns
+ * 0, or an amemError_t: the tags stay paused, and the call can be repeated. */
 int amemResume(const char* tags);
 
 /* The same, with this maximum wait of the call in milliseconds in place of AMEM_TIMEOUT_MS,
@@ -301,9 +315,9 @@ amemState_t amemGetTagState(const char* tag);
 amemState_t amemGetState(void);
 
 /* Sums over the memory that this process owns: of one tag (NULL: all), one device and one kind
- * (-1: all). Devices are the driver's ordinals in this process. Returns 0, or -1 if amem is
- * inactive, `totals` is NULL, the driver has no such device or there is no such kind: all sums are
- * 0, and amemGetLastError() has the reason. */
+ * (-1: all). Devices are the driver's ordinals in this process. Returns 0, or an amemError_t if
+ * amem is inactive, `totals` is NULL, the driver has no such device or there is no such kind: all
+ * sums are 0. */
 int amemGetTagTotals(const char* tag, int device, int kind, amemTotals_t* totals);
 
 /* The same for all tags. */
@@ -333,10 +347,9 @@ int amemGetTimes(amemTimes_t* times);
 int amemPrepareHostMemory(uint64_t bytes);
 
 /* Releases the pinned host memory that amem keeps for the next pause and that holds no contents, in
- * the units in which it was pinned. Sets *bytes, which may be NULL, to its size. Returns 0, or -1
- * if amem is inactive, if all of the memory holds contents, if a pause or resume is running, or if
- * queued work of the GPUs does not end within AMEM_TIMEOUT_MS; amemGetLastError() then has the
- * reason. */
+ * the units in which it was pinned. Sets *bytes, which may be NULL, to its size. Returns 0, or an
+ * amemError_t if amem is inactive, if all of the memory holds contents, if a pause or resume is
+ * running, or if queued work of the GPUs does not end within AMEM_TIMEOUT_MS. */
 int amemTrimHostMemory(uint64_t* bytes);
 
 /* Enables amem in this process, like AMEM_ENABLE=1: intercepts NCCL's calls in all loaded libraries
@@ -356,6 +369,12 @@ const char* amemGetInterposition(void);
 /* The text of the last error in this process: the call, the object, the pid of the peer and what to
  * do; "" if no call has failed. Valid until the next call by the same thread. */
 const char* amemGetLastError(void);
+
+/* What the last error of this process lacked, if it is amemErrorOutOfMemory of a resume, as JSON:
+ * {"device": 0, "wanted_bytes": 1, "free_bytes": 0, "holders": [{"pid": 42, "bytes": 1}]}; of the
+ * devices that lack memory, the one that lacks most. "bytes" is null if the driver does not report
+ * it. Else "{}". Valid until the next call by the same thread. */
+const char* amemGetShortage(void);
 
 /* "0.1.0" */
 const char* amemGetVersion(void);

@@ -18,7 +18,8 @@ using Arguments = CallOrders::Arguments;
 using Call = ncclResult_t (*)(Arguments&);
 
 constexpr size_t kCount = 16, kUserBytes = 2 << 20;
-constexpr int kFloat = ncclFloat32;
+constexpr int kFloat = ncclFloat32, kSum = ncclSum;
+constexpr void* kNoConfig = nullptr;
 
 /// ncclSimInfo_t as NCCL wants it from its caller (nccl.h.in@v2.28.9-1).
 struct SimulationInfo {
@@ -66,6 +67,46 @@ const std::pair<const char*, Call> kCollectives[] = {
     {"ncclScatter",
      [](Arguments& a) {
        return by_name("ncclScatter", a.buffer, a.buffer, kCount, kFloat, 0, a.comm, a.stream);
+     }},
+    {"ncclAllReduceConfig",
+     [](Arguments& a) {
+       return by_name("ncclAllReduceConfig", a.buffer, a.buffer, kCount, kFloat, kSum, a.comm,
+                      a.stream, kNoConfig);
+     }},
+    {"ncclBroadcastConfig",
+     [](Arguments& a) {
+       return by_name("ncclBroadcastConfig", a.buffer, a.buffer, kCount, kFloat, 0, a.comm,
+                      a.stream, kNoConfig);
+     }},
+    {"ncclReduceConfig",
+     [](Arguments& a) {
+       return by_name("ncclReduceConfig", a.buffer, a.buffer, kCount, kFloat, kSum, 0, a.comm,
+                      a.stream, kNoConfig);
+     }},
+    {"ncclAllGatherConfig",
+     [](Arguments& a) {
+       return by_name("ncclAllGatherConfig", a.buffer, a.buffer, kCount, kFloat, a.comm, a.stream,
+                      kNoConfig);
+     }},
+    {"ncclReduceScatterConfig",
+     [](Arguments& a) {
+       return by_name("ncclReduceScatterConfig", a.buffer, a.buffer, kCount, kFloat, kSum, a.comm,
+                      a.stream, kNoConfig);
+     }},
+    {"ncclAlltoAllConfig",
+     [](Arguments& a) {
+       return by_name("ncclAlltoAllConfig", a.buffer, a.buffer, kCount, kFloat, a.comm, a.stream,
+                      kNoConfig);
+     }},
+    {"ncclGatherConfig",
+     [](Arguments& a) {
+       return by_name("ncclGatherConfig", a.buffer, a.buffer, kCount, kFloat, 0, a.comm, a.stream,
+                      kNoConfig);
+     }},
+    {"ncclScatterConfig",
+     [](Arguments& a) {
+       return by_name("ncclScatterConfig", a.buffer, a.buffer, kCount, kFloat, 0, a.comm, a.stream,
+                      kNoConfig);
      }},
     {"ncclPutSignal",
      [](Arguments& a) {

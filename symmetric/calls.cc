@@ -12,7 +12,7 @@
 namespace amem::symmetric {
 namespace {
 
-/// Runs `body(SymmetricMemory&)`, which returns a Status. Returns 0, or the ncclResult_t of the
+/// Runs `body(SymmetricMemory&)`, which returns a Status. Returns 0, or the amemError_t of the
 /// error, whose text is for amemGetLastError(). All functions with an error run in it: a thread
 /// cannot be cancelled there (pthread_cancel(3)).
 template <typename Body>
@@ -21,7 +21,7 @@ int run(const char* call, Body body) {
   const Status status = [&]() -> Status { return body(*AMEM_TRY(SymmetricMemory::get())); }();
   if (status.ok()) return 0;
   amemSetLastError(call, status.error().message.c_str());
-  return result_of(status.error().kind);
+  return result_of(status.error());
 }
 
 Status check_pointer(const void* pointer, const char* name) {

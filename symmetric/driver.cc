@@ -17,10 +17,13 @@ namespace amem::symmetric {
 namespace {
 
 constexpr int kCaptureModeRelaxed = 2;      // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr int kOutOfMemory = 2;             // CUDA_ERROR_OUT_OF_MEMORY
 constexpr unsigned kStreamNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
-/// The ncclResult_t for each ErrorKind.
-constexpr int kResults[] = {1, 2, 3, 6, 2, 5, 5};
+/// The amemError_t for each ErrorKind.
+constexpr int kResults[] = {amemErrorCuda,        amemErrorSystem,  amemErrorInternal,
+                            amemErrorPeer,        amemErrorTimeout, amemErrorInvalidUsage,
+                            amemErrorInvalidUsage};
 static_assert(static_cast<int>(ErrorKind::peer) == 3 &&
               static_cast<int>(ErrorKind::unsupported) + 1 == std::size(kResults));
 
@@ -95,15 +98,21 @@ Status OwnStream::wait(long timeout_ms) {
 // is set later.
 Status amem_status(int result) {
   if (result == 0) return ok_status();
+  const bool lacks_memory = result == amemErrorOutOfMemory;
   const auto* const found = std::find(std::begin(kResults), std::end(kResults), result);
-  const ErrorKind kind =
-      found == std::end(kResults) ? ErrorKind::misuse : static_cast<ErrorKind>(found - kResults);
+  const ErrorKind kind = lacks_memory                  ? ErrorKind::driver
+                         : found == std::end(kResults) ? ErrorKind::misuse
+                                                       : static_cast<ErrorKind>(found - kResults);
   const std::string text = amemGetLastError();
   constexpr std::string_view kFailed = " failed: ";
   const size_t name_end = text.find(kFailed);
-  return Error{kind, 0, name_end == text.npos ? text : text.substr(name_end + kFailed.size())};
+  return Error{kind, lacks_memory ? kOutOfMemory : 0,
+               name_end == text.npos ? text : text.substr(name_end + kFailed.size())};
 }
 
-int result_of(ErrorKind kind) { return kResults[static_cast<int>(kind)]; }
+int result_of(const Error& error) {
+  const bool lacks_memory = error.kind == ErrorKind::driver && error.code == kOutOfMemory;
+  return lacks_memory ? amemErrorOutOfMemory : kResults[static_cast<int>(error.kind)];
+}
 
 }  // namespace amem::symmetric

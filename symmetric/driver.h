@@ -80,7 +80,7 @@ class OwnStream {
 
 /// The error of a call of amem that has returned this; success for 0.
 Status amem_status(int result);
-/// What a function of amem/symmetric.h returns for the error: an ncclResult_t.
-int result_of(ErrorKind kind);
+/// What a function of amem/symmetric.h returns for the error: an amemError_t.
+int result_of(const Error& error);
 
 }  // namespace amem::symmetric

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""Compares src/driver/functions.def with docs/interception.md and the tests.
+"""Compares the tables of functions with the documents and the tests.
 
-Each row AMEM_DRIVER_FUNCTION(name, symbol, since, handling, ...) appears, under one of its names, in
-the first column of a table of docs/interception.md, with the same handling in the column `handling`
-if the table has one, and in a contract or hook test. Each driver function in the first column of a
-table of the document has a row. The check compares names only: a comment in a test is sufficient.
+NCCL: each row AMEM_NCCL_FUNCTION(name, ...) of nccl_functions.def is a name that amem's libnccl.so.2 exports
+(nccl.symbols), and appears in a test or in a program of the tests (jobs/).
+
+The driver: each row AMEM_DRIVER_FUNCTION(name, symbol, since, handling, ...) of src/driver/functions.def appears, under
+one of its names, in the first column of a table of docs/interception.md, with the same handling in the column `handling`
+if the table has one, and in a contract or hook test. Each driver function in the first column of a table of the document
+has a row. The check compares names only: a comment in a test is sufficient.
 """
 
 import re
@@ -19,7 +22,11 @@ import source_tree
 TABLE = "src/driver/functions.def"
 DOCUMENT = "docs/interception.md"
 _ROW = re.compile(r"^AMEM_DRIVER_FUNCTION\((\w+), (\w+), (\d+), (\w+)", re.MULTILINE)
-_DRIVER_NAME = re.compile(r"\bcu[A-Z]\w*\b")
+NCCL_TABLE = "src/clients/nccl/doors/nccl_functions.def"
+NCCL_EXPORTS = "src/clients/nccl/forwarder/exports/nccl.symbols"
+_NCCL_ROW = re.compile(r"^AMEM_NCCL_FUNCTION\((\w+)", re.MULTILINE)
+_NCCL_NAME = re.compile(r"\bnccl[A-Z]\w*\b")
+_DRIVER_NAME = re.compile(r"\bcu[A-Z][a-z]\w*\b")  # cuBLAS is a library
 
 
 def read_rows(text: str) -> list[tuple[int, str, str, str]]:
@@ -52,7 +59,22 @@ def tested(root: Path) -> set[str]:
     return names
 
 
+def check_nccl(root: Path, findings: source_tree.Findings) -> None:
+    text = source_tree.require(root, NCCL_TABLE)
+    exported = set(_NCCL_NAME.findall(source_tree.require(root, NCCL_EXPORTS)))
+    tested: set[str] = set()
+    for path in source_tree.all_files(root):
+        if path.parts[0] in ("tests", "jobs") or path.name.endswith("_test.cc"):
+            tested |= set(_NCCL_NAME.findall((root / path).read_text(encoding="utf-8", errors="replace")))
+    for match in _NCCL_ROW.finditer(text):
+        if match[1] not in exported:
+            findings.add(NCCL_TABLE, source_tree.line_of(text, match.start()), f"{match[1]} is not in {NCCL_EXPORTS}")
+        if match[1] not in tested:
+            findings.add(NCCL_TABLE, source_tree.line_of(text, match.start()), f"{match[1]} is named in no test")
+
+
 def check(root: Path, findings: source_tree.Findings) -> None:
+    check_nccl(root, findings)
     rows = read_rows(source_tree.require(root, TABLE))
     if not rows:
         raise source_tree.CannotRun(f"{TABLE} has no rows")

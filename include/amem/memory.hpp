@@ -22,7 +22,7 @@
 
 namespace amem::memory {
 
-/// A call of amem failed. what() has the reason; code() is an ncclResult_t.
+/// A call of amem failed. what() has the reason; code() is an amemError_t.
 class Error : public std::runtime_error {
  public:
   Error(int code, const std::string& text) : std::runtime_error(text), code_(code) {}

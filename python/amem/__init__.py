@@ -23,7 +23,7 @@ Processes that never import this package are started with `amem run -- command`,
 __version__ = "0.1.0"  # library.py compares it
 
 from .calls import last_error
-from .errors import AmemError, AmemTypeError, AmemValueError
+from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
 from .interposition import interposition
 from .launch import env, preload_path
 from .library import State
@@ -48,9 +48,11 @@ __all__ = [
     "AmemTypeError",
     "AmemValueError",
     "Backup",
+    "OutOfMemory",
     "Report",
     "State",
     "Stats",
+    "Timeout",
     "backup",
     "cuda_graph",
     "disable",

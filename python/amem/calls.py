@@ -3,12 +3,14 @@
 """Calls of the library's functions, with checked arguments."""
 
 import ctypes
+import json
 import operator
 from typing import Any, Optional, SupportsIndex, cast
 
-from .errors import AmemError, AmemTypeError, AmemValueError
+from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
 from .library import find_library, require_library
 
+TIMEOUT, OUT_OF_MEMORY = 100, 101  # amemError_t
 _SIGNED = (ctypes.c_int, ctypes.c_int64)
 _UNSIGNED = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
 _BITS = {kind: 8 * ctypes.sizeof(kind) for kind in _SIGNED + _UNSIGNED}
@@ -51,11 +53,22 @@ def value_of(name: str, *arguments: object, library: Optional[ctypes.CDLL] = Non
     return function(*(checked(value, kind, f"{name}(): argument {i}") for i, (value, kind) in enumerate(pairs, 1)))
 
 
+def _error_of(code: int, text: str) -> AmemError:
+    if code != OUT_OF_MEMORY:
+        return Timeout(text, code) if code == TIMEOUT else AmemError(text, code)
+    error = OutOfMemory(text, code)
+    shortage = json.loads(require_library().amemGetShortage())
+    if shortage:
+        error.device, error.wanted, error.free = (shortage[name] for name in ("device", "wanted_bytes", "free_bytes"))
+        error.holders = {holder["pid"]: holder["bytes"] for holder in shortage["holders"]}
+    return error
+
+
 def call(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None) -> None:
     """Calls a function that returns 0 on success; raises AmemError with the library's text."""
     code = value_of(name, *arguments, library=library)
     if code != 0:
-        raise AmemError(last_error() or f"{name} failed without an error text", code)
+        raise _error_of(code, last_error() or f"{name} failed without an error text")
 
 
 def encoded(tag: str) -> bytes:

@@ -2,19 +2,39 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """The exceptions of this package."""
 
-from typing import Optional
+from typing import Dict, Optional
 
 
 class AmemError(RuntimeError):
     """What could not be done, why, and what to do.
 
-    `code` is the ncclResult_t of the call that failed (5 is ncclInvalidUsage: nothing was changed),
+    `code` is the amemError_t of the call that failed (5 is amemErrorInvalidUsage: nothing was changed),
     or None when no call was made because amem is not in this process or not installed.
     """
 
     def __init__(self, message: str, code: Optional[int] = None) -> None:
         super().__init__(message)
         self.code = code
+
+
+class OutOfMemory(AmemError):
+    """A GPU has too little free memory for a resume. The tags stay paused, and the call can be repeated.
+
+    Of the device that lacks most: `device`, `wanted` and `free` in bytes, and `holders`, the processes that hold its
+    memory: {pid: bytes, or None if the driver does not report it}. They are None and {} where they are not known.
+    """
+
+    device: Optional[int] = None
+    wanted: Optional[int] = None
+    free: Optional[int] = None
+
+    def __init__(self, message: str, code: Optional[int] = None) -> None:
+        super().__init__(message, code)
+        self.holders: Dict[int, Optional[int]] = {}
+
+
+class Timeout(AmemError, TimeoutError):
+    """A deadline passed: AMEM_TIMEOUT_MS, or the timeout of the call. A resume goes on from there when it is repeated."""
 
 
 class AmemTypeError(AmemError, TypeError):

@@ -132,6 +132,7 @@ _SIGNATURES: Signatures = {
     "amemGetStructBytes": (ctypes.c_size_t, [ctypes.c_char_p]),
     "amemGetInterposition": (ctypes.c_char_p, []),
     "amemGetLastError": (ctypes.c_char_p, []),
+    "amemGetShortage": (ctypes.c_char_p, []),
     "amemGetVersion": (ctypes.c_char_p, []),
 }
 

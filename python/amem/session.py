@@ -10,7 +10,7 @@ from typing import Any, Iterator, NamedTuple, Optional, Tuple
 
 from . import torch_cache
 from .calls import call, encoded
-from .errors import AmemError, AmemValueError
+from .errors import AmemError, AmemValueError, OutOfMemory
 from .library import STATES, State, Times, Totals, find_library, require_library
 
 
@@ -63,14 +63,16 @@ def _report(tags: Tuple[str, ...], before: Times, which: str) -> Report:
     return Report(milliseconds / 1e3, copied_bytes, released, resident)
 
 
-def _with_own_memory(error: AmemError) -> AmemError:
+def _with_own_memory(error: OutOfMemory) -> OutOfMemory:
     """The error of a resume that lacks memory, with what PyTorch has on the GPUs in this process."""
     own = {}
     for device, reserved in torch_cache.reserved_bytes().items():
         others = sum(_totals(tag, device).released_bytes for tag in ("nccl", "symmetric"))
         own[device] = reserved - _totals(None, device).released_bytes + others
     held = ", ".join(f"{size >> 20} MiB on device {device}" for device, size in own.items() if size > 0)
-    return AmemError(f"{error}; PyTorch holds {held} in this process" if held else str(error), error.code)
+    if held:
+        error.args = (f"{error}; PyTorch holds {held} in this process",)
+    return error
 
 
 def _meet(group: Any, when: str, failed: bool = False) -> int:
@@ -144,9 +146,7 @@ def resume(*tags: str, timeout: Optional[float] = None) -> Report:
         try:
             _call("amemResume", _joined(tags), timeout)
             break
-        except AmemError as error:
-            if "CUDA_ERROR_OUT_OF_MEMORY" not in str(error):
-                raise
+        except OutOfMemory as error:
             if is_last or not torch_cache.empty_cache():
                 raise _with_own_memory(error) from None
     return _report(tags, before, "resume")

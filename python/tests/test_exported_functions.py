@@ -57,17 +57,17 @@ def check(name, restype, rows, scope=library):
         result = function(*arguments)
         said = library.amemGetLastError()
         # A failure replaces the text, and a success does not.
-        fails = expected is FAILS or expected is MINUS_ONE or expected is NOTHING
+        fails = expected is FAILS or expected is NOTHING
         if name == "amemEndRegion":
             fails, stale = True, b""
         if fails:
             assert said.startswith(name.encode() + b" failed: "), (name, number, said)
-            assert result not in (0, None) if expected is FAILS else result == (-1 if expected is MINUS_ONE else None), (name, number, result)
+            assert result not in (0, None) if expected is FAILS else result is None, (name, number, result)
         else:
             assert said == stale, (name, number, said)
             assert expected is ANY or result == expected, (name, number, result)
     print(name, "ok")
-FAILS, MINUS_ONE, NOTHING, ANY = object(), object(), object(), object()
+FAILS, NOTHING, ANY = object(), object(), object()
 """
 
 STREAM, NULL = "None", "None"
@@ -108,20 +108,21 @@ ROWS = {
     "amemFree": ("c_int", [("[None]", "0"), ("[ODD]", "FAILS"), ("[c_void_p(HUGE)]", "FAILS"), ("[c_void_p(1)]", "FAILS")]),
     "amemGetBackup": ("c_void_p", [("[None, c_size_t(1)]", "NOTHING"), ("[P, c_size_t(HUGE)]", "NOTHING"),
                                    ("[ODD, c_size_t(2 << 20)]", "NOTHING"), ("[ACTIVE, c_size_t(1)]", "NOTHING"), ("[ODD, c_size_t(9)]", "ANY")]),
-    "amemGetDriverObjects": ("c_int", [("[None]", "MINUS_ONE"), ("[OUT]", "0")]),
-    "amemGetImports": ("c_int", [("[None]", "MINUS_ONE"), ("[OUT]", "0")]),
+    "amemGetDriverObjects": ("c_int", [("[None]", "FAILS"), ("[OUT]", "0")]),
+    "amemGetImports": ("c_int", [("[None]", "FAILS"), ("[OUT]", "0")]),
     "amemGetInterposition": ("c_char_p", [("[]", "ANY")]),
     "amemGetLastError": ("c_char_p", [("[]", "ANY")]),
+    "amemGetShortage": ("c_char_p", [("[]", "b'{}'")]),
     "amemGetState": ("c_int", [("[]", "0")]),
     "amemGetStatus": ("c_char_p", [("[]", "ANY")]),
     "amemGetStructBytes": ("c_size_t", [("[None]", "0"), ("[BAD]", "0"), ("[b'']", "0"), ("[b'amemTotals_t']", "56")]),
     "amemGetTagState": ("c_int", [("[None]", "0"), ("[BAD]", "0"), ("[LONG]", "0"), ("[b'']", "0"), ("[b't']", "2")]),
-    "amemGetTagTotals": ("c_int", [("[b't', -1, -1, None]", "MINUS_ONE"), ("[b't', -2, -1, OUT]", "MINUS_ONE"), ("[b't', MIN, -1, OUT]", "MINUS_ONE"),
-                                   ("[b't', 99, -1, OUT]", "MINUS_ONE"), ("[None, MAX, -1, OUT]", "MINUS_ONE"), ("[b't', -1, 5, OUT]", "MINUS_ONE"),
-                                   ("[b't', -1, -2, OUT]", "MINUS_ONE"), ("[BAD, -1, -1, OUT]", "0"), ("[LONG, 1, 4, OUT]", "0")]),
-    "amemGetTimes": ("c_int", [("[None]", "MINUS_ONE"), ("[OUT]", "0")]),
-    "amemGetTotals": ("c_int", [("[-1, -1, None]", "MINUS_ONE"), ("[2, -1, OUT]", "MINUS_ONE"), ("[99, -1, OUT]", "MINUS_ONE"), ("[-2, -1, OUT]", "MINUS_ONE"),
-                                ("[-1, MAX, OUT]", "MINUS_ONE"), ("[-1, MIN, OUT]", "MINUS_ONE"), ("[1, 4, OUT]", "0")]),
+    "amemGetTagTotals": ("c_int", [("[b't', -1, -1, None]", "FAILS"), ("[b't', -2, -1, OUT]", "FAILS"), ("[b't', MIN, -1, OUT]", "FAILS"),
+                                   ("[b't', 99, -1, OUT]", "FAILS"), ("[None, MAX, -1, OUT]", "FAILS"), ("[b't', -1, 5, OUT]", "FAILS"),
+                                   ("[b't', -1, -2, OUT]", "FAILS"), ("[BAD, -1, -1, OUT]", "0"), ("[LONG, 1, 4, OUT]", "0")]),
+    "amemGetTimes": ("c_int", [("[None]", "FAILS"), ("[OUT]", "0")]),
+    "amemGetTotals": ("c_int", [("[-1, -1, None]", "FAILS"), ("[2, -1, OUT]", "FAILS"), ("[99, -1, OUT]", "FAILS"), ("[-2, -1, OUT]", "FAILS"),
+                                ("[-1, MAX, OUT]", "FAILS"), ("[-1, MIN, OUT]", "FAILS"), ("[1, 4, OUT]", "0")]),
     "amemGetVersion": ("c_char_p", [("[]", "ANY")]),
     "amemMalloc": ("c_int", [("[None, c_size_t(1), b't', 0]", "FAILS"), ("[OUT, c_size_t(0), b't', 0]", "FAILS"), ("[OUT, c_size_t(HUGE), b't', 0]", "FAILS"),
                              ("[OUT, c_size_t(1 << 62), b't', 0]", "FAILS"), ("[OUT, c_size_t(1), None, 0]", "FAILS"), ("[OUT, c_size_t(1), BAD, 0]", "FAILS"),
@@ -189,7 +190,7 @@ ROWS = {
     "amemSymmetricSetSignalPadSize": ("c_int", [("[c_size_t(0)]", "FAILS"), ("[c_size_t(7)]", "FAILS"), ("[c_size_t(HUGE)]", "FAILS"), ("[c_size_t(65552)]", "FAILS")]),
     "amemSymmetricWaitSignal": ("c_int", on_handle("0, 0, None, c_uint64(1)", "-1, 0, None, c_uint64(1)", "MAX, 0, None, c_uint64(1)", "0, 1024, None, c_uint64(1)")),
     "amemSymmetricWriteValue32": ("c_int", on_handle("BUFFER, 0, None", "None, 0, None", "c_void_p(BUFFER.value + 2), 0, None", "c_void_p(BUFFER.value + (1 << 20)), 0, None")),
-    "amemTrimHostMemory": ("c_int", [("[None]", "MINUS_ONE"), ("[OUT]", "MINUS_ONE")]),  # a tag is paused
+    "amemTrimHostMemory": ("c_int", [("[None]", "FAILS"), ("[OUT]", "FAILS")]),  # a tag is paused
     "ncclGetGroupID": ("c_int", [("[None]", "FAILS"), ("[OUT]", "0")]),
     "ncclMemStats": ("c_int", [("[]", "0")]),
     "ncclPause": ("c_int", [("[c_void_p(1)]", "0")]),

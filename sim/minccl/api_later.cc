@@ -36,3 +36,35 @@ MINCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t, int, const ncclUniqueId*, int
            ncclConfig_t*) {
   return fail(ncclInvalidUsage, "ncclCommGrow is not simulated");
 }
+
+MINCCL_API(ncclResult_t, ncclAllReduceConfig, const void*, void*, size_t, ncclDataType_t,
+           ncclRedOp_t, ncclComm_t comm, amemStream_t, const void*) {
+  return check_usable(comm);
+}
+
+MINCCL_API(ncclResult_t, ncclReduceScatterConfig, const void*, void*, size_t, ncclDataType_t,
+           ncclRedOp_t, ncclComm_t comm, amemStream_t, const void*) {
+  return check_usable(comm);
+}
+
+MINCCL_API(ncclResult_t, ncclReduceConfig, const void*, void*, size_t, ncclDataType_t, ncclRedOp_t,
+           int, ncclComm_t comm, amemStream_t, const void*) {
+  return check_usable(comm);
+}
+
+#define WITH_A_ROOT(name)                                                                          \
+  MINCCL_API(ncclResult_t, name, const void*, void*, size_t, ncclDataType_t, int, ncclComm_t comm, \
+             amemStream_t, const void*) {                                                          \
+    return check_usable(comm);                                                                     \
+  }
+WITH_A_ROOT(ncclBroadcastConfig)
+WITH_A_ROOT(ncclGatherConfig)
+WITH_A_ROOT(ncclScatterConfig)
+
+#define WITHOUT_A_ROOT(name)                                                                  \
+  MINCCL_API(ncclResult_t, name, const void*, void*, size_t, ncclDataType_t, ncclComm_t comm, \
+             amemStream_t, const void*) {                                                     \
+    return check_usable(comm);                                                                \
+  }
+WITHOUT_A_ROOT(ncclAllGatherConfig)
+WITHOUT_A_ROOT(ncclAlltoAllConfig)

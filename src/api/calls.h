@@ -34,7 +34,15 @@ std::string beside_this_library(const char* file);
 // Each exported function runs its code in one of the following templates, or constructs a
 // NoCancellation first (tools/check_banned.py).
 
-/// 0, or the ncclResult_t of the error of `body(arguments...)`, which returns a Status. The text is
+/// The amemError_t of an error.
+inline int code_of(const Error& error) {
+  if (error.kind == ErrorKind::timeout) return amemErrorTimeout;
+  if (error.kind == ErrorKind::driver && error.code == driver_result::kOutOfMemory)
+    return amemErrorOutOfMemory;
+  return nccl_result_of(error.kind);
+}
+
+/// 0, or the amemError_t of the error of `body(arguments...)`, which returns a Status. The text is
 /// kept for amemGetLastError().
 template <typename Body, typename... Arguments>
 int result_of(const char* call, Body body, Arguments... arguments) {
@@ -42,7 +50,7 @@ int result_of(const char* call, Body body, Arguments... arguments) {
   const Status status = body(arguments...);
   if (status.ok()) return 0;
   keep_last_error(call, status.error());
-  return nccl_result_of(status.error().kind);
+  return code_of(status.error());
 }
 
 /// An error if `pointer`, an argument with this name, is null.
@@ -58,8 +66,8 @@ int with_process(const char* call, Body body) {
   return result_of(call, [&]() -> Status { return body(*AMEM_TRY(active_process())); });
 }
 
-/// Sets `*out` to what `read(Process&)` returns, or its Result. Returns 0, or -1 if this fails,
-/// `out` is null or amem is inactive: `*out` is then zero, and amemGetLastError() has the reason.
+/// Sets `*out` to what `read(Process&)` returns, or its Result. Returns 0, or the amemError_t if
+/// this fails, `out` is null or amem is inactive: `*out` is then zero.
 template <typename Out, typename Read>
 int read_into(const char* call, Out* out, Read read) {
   const NoCancellation no_cancellation;
@@ -71,8 +79,9 @@ int read_into(const char* call, Out* out, Read read) {
     return ok_status();
   };
   const Status status = run();
-  if (!status.ok()) set_last_error(call, status.error());
-  return status.ok() ? 0 : -1;
+  if (status.ok()) return 0;
+  set_last_error(call, status.error());
+  return code_of(status.error());
 }
 
 }  // namespace amem

@@ -134,8 +134,8 @@ AMEM_API int amemTrimHostMemory(uint64_t* bytes) {
   if (bytes != nullptr) *bytes = 0;
   const amem::Result<size_t> given = amem::trim_host_memory();
   if (!given.ok()) {
-    amem::report_error("amemTrimHostMemory", given.error());
-    return -1;
+    amem::keep_last_error("amemTrimHostMemory", given.error());
+    return amem::code_of(given.error());
   }
   if (bytes != nullptr) *bytes = given.value();
   return 0;
@@ -174,5 +174,9 @@ AMEM_API void amemLogWarning(const char* text) {
 }
 
 AMEM_API const char* amemGetLastError(void) { return amem::last_error_text(); }
+AMEM_API const char* amemGetShortage(void) {
+  const amem::NoCancellation no_cancellation;
+  return amem::last_shortage();
+}
 
 AMEM_API const char* amemGetVersion(void) { return AMEM_VERSION; }

@@ -17,6 +17,7 @@ namespace {
 struct LastError {
   Mutex mutex;
   std::string text AMEM_GUARDED_BY(mutex);
+  std::string shortage AMEM_GUARDED_BY(mutex) = "{}";
 };
 
 std::atomic<LastError*> g_last_error{nullptr};
@@ -46,6 +47,7 @@ void set_last_error(const char* call, const Error& error) {
   LastError& last = last_error();
   MutexLock lock(last.mutex);
   last.text = std::string(call) + " failed: " + error.message;
+  last.shortage = error.shortage.empty() ? "{}" : error.shortage;
 }
 
 const char* last_error_text() {
@@ -57,6 +59,17 @@ const char* last_error_text() {
   LastError& last = last_error();
   MutexLock lock(last.mutex);
   copy = last.text;
+  return copy.c_str();
+}
+
+const char* last_shortage() {
+  struct Copy {
+    std::string json;
+  };
+  std::string& copy = thread_value<Copy>().json;
+  LastError& last = last_error();
+  MutexLock lock(last.mutex);
+  copy = last.shortage;
   return copy.c_str();
 }
 

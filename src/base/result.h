@@ -24,6 +24,7 @@ struct Error {
   ErrorKind kind;
   int code = 0;
   std::string message;
+  std::string shortage = {};  ///< of GPU memory, as JSON (amemGetShortage)
 };
 
 /// Creates an Error from a printf format.

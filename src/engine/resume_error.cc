@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <cstdint>
+
 #include "driver/nvml.h"
 
 namespace amem {
@@ -22,21 +24,40 @@ size_t free_bytes(ProcessContext& context, int device) {
   return *found;
 }
 
+std::string shortage_json(int device, size_t wanted, size_t free,
+                          const std::vector<MemoryHolder>& holders) {
+  std::string list;
+  for (const MemoryHolder& holder : holders) {
+    const std::string bytes = holder.size_bytes ? std::to_string(*holder.size_bytes) : "null";
+    list += std::string(list.empty() ? "" : ", ") + R"({"pid": )" + std::to_string(holder.pid) +
+            R"(, "bytes": )" + bytes + "}";
+  }
+  return R"({"device": )" + std::to_string(device) + R"(, "wanted_bytes": )" +
+         std::to_string(wanted) + R"(, "free_bytes": )" + std::to_string(free) +
+         R"(, "holders": [)" + list + "]}";
+}
+
 }  // namespace
 
 Error resume_error(ProcessContext& context, const Error& error,
                    const std::map<int, size_t>& wanted_bytes) {
   if (error.kind != ErrorKind::driver || error.code != driver_result::kOutOfMemory) return error;
-  std::string text = error.message;
+  std::string text = error.message, shortage;
+  int64_t most = INT64_MIN;
   for (const auto& [device, bytes] : wanted_bytes) {
+    const size_t free = free_bytes(context, device);
+    const std::vector<MemoryHolder> holders = memory_holders(context.driver, device);
     text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
-            " MiB are needed, " + std::to_string(free_bytes(context, device) >> 20) +
-            " MiB are free";
-    const std::string others = describe_holders(memory_holders(context.driver, device), getpid());
+            " MiB are needed, " + std::to_string(free >> 20) + " MiB are free";
+    const std::string others = describe_holders(holders, getpid());
     if (!others.empty()) text += " (" + others + ")";
+    const int64_t lacking = static_cast<int64_t>(bytes) - static_cast<int64_t>(free);
+    if (lacking <= most) continue;
+    most = lacking;
+    shortage = shortage_json(device, bytes, free, holders);
   }
   return Error{ErrorKind::driver, error.code,
-               text + "; this process stays paused: free memory, then resume again"};
+               text + "; this process stays paused: free memory, then resume again", shortage};
 }
 
 }  // namespace amem

@@ -111,6 +111,16 @@ def test_a_gpu_without_virtual_memory_management(amem: Amem, machine: dict[str, 
     assert "no virtual memory management with file descriptors" in found["GPU"][1]
 
 
+def test_torch_memory_saver_without_the_wheel(amem: Amem, machine: dict[str, str], tmp_path: Path) -> None:
+    verdict, text = examine(amem, sys.executable, AMEM_TMS="weights", **machine)[1]["AMEM_TMS"]
+    assert (verdict, "amem_tms.pth" in text) == ("note", True)
+
+    # As the wheel's .pth file does.
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['amem.torch_memory_saver'] = sys", encoding="utf-8")
+    for settings in ({"AMEM_TMS": "weights"}, {"AMEM_TMS": "off"}):
+        assert "AMEM_TMS" not in examine(amem, sys.executable, **settings, **machine)[1]
+
+
 VERSIONS = [
     ("21805", "FAIL", "2.18.5, ", "; amem needs 2.19 or newer"),
     ("21903", "ok", "2.19.3, ", "; amem intercepts its calls"),
@@ -168,10 +178,10 @@ def test_settings_with_which_a_pause_fails_or_releases_less(amem: Amem, machine:
 
 
 def test_settings_that_are_fine_are_not_mentioned(amem: Amem, machine: dict[str, str]) -> None:
-    fine = {"AMEM_TMS": "weights", "TMS_INIT_ENABLE": "0", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    fine = {"TMS_INIT_ENABLE": "0", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     found = examine(amem, sys.executable, NCCL_P2P_USE_CUDA_MEMCPY="0", **fine, **machine)[1]
 
-    assert not {"AMEM_TMS", "PYTORCH_CUDA_ALLOC_CONF", "NCCL_P2P_USE_CUDA_MEMCPY"} & set(found)
+    assert not {"PYTORCH_CUDA_ALLOC_CONF", "NCCL_P2P_USE_CUDA_MEMCPY"} & set(found)
 
 
 def test_nothing_is_left_in_dev_shm(amem: Amem, machine: dict[str, str]) -> None:

@@ -41,8 +41,11 @@ AMEM_DRIVER_FUNCTION(cuMemGetInfo, cuMemGetInfo_v2, 3020, called, (int))
         "docs/interception.md": document,
         "tests/contract/memory_test.cc": "cuMemGetInfo_v2(a);\n",
         "src/clients/nccl/driver_calls/entry_points_test.cc": "cuMemCreate(a);\n",
+        "src/clients/nccl/doors/nccl_functions.def": "AMEM_NCCL_FUNCTION(ncclReduce, launches)\n",
+        "src/clients/nccl/forwarder/exports/nccl.symbols": "T ncclReduce\n",
+        "jobs/calls.cc": "ncclReduce(a);\n",
     }
-    needed = ("src/driver/functions.def", "docs/interception.md")
+    needed = ("src/driver/functions.def", "docs/interception.md", "src/clients/nccl/doors/nccl_functions.def")
     violations = {
         "an undocumented row": (
             {"docs/interception.md": document.replace("cuMemGetInfo", "it")},
@@ -55,6 +58,11 @@ AMEM_DRIVER_FUNCTION(cuMemGetInfo, cuMemGetInfo_v2, 3020, called, (int))
         "another handling": (
             {"docs/interception.md": document.replace("| hooked |", "| called |")},
             "cuMemCreate is 'hooked'",
+        ),
+        "a function of NCCL without a test": ({"jobs/calls.cc": "ncclReduceScatter(a);\n"}, "ncclReduce is named in no test"),
+        "a function of NCCL that is not exported": (
+            {"src/clients/nccl/forwarder/exports/nccl.symbols": "T pncclReduce\n"},
+            "ncclReduce is not in src/clients",
         ),
         "an untested row": (
             {"src/clients/nccl/driver_calls/entry_points_test.cc": "cuMemCreated(a);\n"},

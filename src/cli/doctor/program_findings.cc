@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/environment.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/program.h"
 #include "cli/failure.h"
@@ -20,14 +21,15 @@ namespace {
 using enum Finding::Verdict;
 using Json = nlohmann::ordered_json;
 
-// The NCCL versions that README names, as ncclGetVersion() returns them.
+// The NCCL versions that docs/index.md names, as ncclGetVersion() returns them.
 constexpr int kOldestNccl = 21900, kNewestNccl = 23299;
 constexpr int kProbeTimeoutMs = 120000;
 
 // Imports what a job imports, without a communicator and without a CUDA context.
 constexpr char kProbe[] = R"(
 import ctypes, importlib.util, json, sys
-seen = {'python': sys.version.split()[0], 'nccl': [], 'jax': importlib.util.find_spec('jax') is not None}
+seen = {'python': sys.version.split()[0], 'nccl': [], 'jax': importlib.util.find_spec('jax') is not None,
+        'saver': 'amem.torch_memory_saver' in sys.modules}
 try:
     import torch
     seen['torch'] = torch.__version__
@@ -90,6 +92,11 @@ void add_python(Findings& findings, const std::string& python) {
     findings.push_back({note, "JAX",
                         "its arrays have no tag, also with amem run --tensors: they stay on the "
                         "GPU; NCCL's memory is released"});
+  if (const std::string tms = value_of(variables, "AMEM_TMS");
+      !tms.empty() && flag_of(tms.c_str()).value_or(true) && !seen.value("saver", false))
+    findings.push_back({note, "AMEM_TMS",
+                        "has no effect in this Python: `import torch_memory_saver` imports amem's "
+                        "only if the wheel is installed in it (amem_tms.pth)"});
   const std::string torch_nccl = text_of(seen, "torch_nccl");
   if (const std::string error = text_of(seen, "error"); !error.empty())
     return findings.push_back({note, "PyTorch", "cannot be imported: " + error});

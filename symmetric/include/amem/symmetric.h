@@ -23,7 +23,7 @@
  * The handle also fails if a driver call fails that enqueues work of a call on it.
  * After it synchronizes with a replayed graph, an application calls amemSymmetricGetError().
  *
- * All functions return 0, or an error code of ncclResult_t; amemGetLastError() has the reason. They
+ * All functions return 0, or an amemError_t (amem.h); amemGetLastError() has the reason. They
  * are thread-safe, but for one handle only one thread at a time may enqueue work.
  */
 #ifndef AMEM_SYMMETRIC_H_

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Errors of the library are exceptions with the figures that a program needs."""
+
+from conftest import Build
+
+START = """
+import ctypes, os, amem
+from runtime_user import MIB, user
+cuda = ctypes.CDLL("libcuda.so.1")
+with amem.region("weights"):
+    weights = user.user_malloc(256 * MIB)
+amem.pause("weights")
+"""
+
+
+def test_resume_that_lacks_memory_has_the_figures(build: Build) -> None:
+    code = """
+others = [user.user_malloc(32 * MIB) for _ in range(12)]
+assert None not in others
+try:
+    amem.resume("weights")
+except amem.OutOfMemory as error:
+    print(error.code, error.device, error.wanted // MIB, error.free < error.wanted, isinstance(error, amem.AmemError))
+    print(set(error.holders) <= {os.getpid()}, all(size is None or size > 0 for size in error.holders.values()))
+for other in others:
+    user.user_free(other)
+amem.resume("weights")
+try:
+    amem.resume("a,b,")
+except amem.AmemError as error:
+    print(type(error).__name__, error.code)
+"""
+    assert build.python(START + code, **build.runtime_variables()).splitlines() == ["101 0 256 True True", "True True", "AmemError 5"]
+
+
+def test_deadline_that_passes(build: Build) -> None:
+    code = """
+try:
+    amem.resume("weights", timeout=0.05)
+except amem.Timeout as error:
+    print(error.code, isinstance(error, TimeoutError))
+amem.resume("weights", timeout=60)
+"""
+    # Creating memory takes longer than the deadline.
+    settings = build.runtime_variables(AMEM_SIM_DELAY_US="cuMemcpyHtoDAsync_v2=200000")
+    assert build.python(START + code, **settings) == "100 True"
