@@ -69,7 +69,7 @@ bool Stream::start_worker() {
   const bool started = pthread_create(&thread, nullptr, work, self.get()) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!started) return false;
-  self.release();
+  (void)self.release();
   pthread_detach(thread);
   return true;
 }

@@ -26,7 +26,7 @@ NCCL_TABLE = "src/clients/nccl/doors/nccl_functions.def"
 NCCL_EXPORTS = "src/clients/nccl/forwarder/exports/nccl.symbols"
 _NCCL_ROW = re.compile(r"^AMEM_NCCL_FUNCTION\((\w+)", re.MULTILINE)
 _NCCL_NAME = re.compile(r"\bnccl[A-Z]\w*\b")
-_DRIVER_NAME = re.compile(r"\bcu[A-Z][a-z]\w*\b")  # cuBLAS is a library
+_DRIVER_NAME = re.compile(r"\bcu[A-Z][a-z]\w*\b")  # not cuBLAS
 
 
 def read_rows(text: str) -> list[tuple[int, str, str, str]]:

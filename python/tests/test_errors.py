@@ -6,10 +6,12 @@ from conftest import Build
 
 START = """
 import ctypes, os, amem
-from runtime_user import MIB, user
+from runtime_user import MIB, fill, user
 cuda = ctypes.CDLL("libcuda.so.1")
 with amem.region("weights"):
-    weights = user.user_malloc(256 * MIB)
+    weights = [user.user_malloc(32 * MIB) for _ in range(8)]
+for each in weights:
+    fill(each, 5, 32 * MIB)
 amem.pause("weights")
 """
 
@@ -27,21 +29,19 @@ for other in others:
     user.user_free(other)
 amem.resume("weights")
 try:
-    amem.resume("a,b,")
+    amem.pause("context")
 except amem.AmemError as error:
     print(type(error).__name__, error.code)
 """
-    assert build.python(START + code, **build.runtime_variables()).splitlines() == ["101 0 256 True True", "True True", "AmemError 5"]
+    assert build.runtime_job(START + code).splitlines() == ["101 0 256 True True", "True True", "AmemError 5"]
 
 
 def test_deadline_that_passes(build: Build) -> None:
     code = """
 try:
-    amem.resume("weights", timeout=0.05)
+    amem.resume("weights", timeout=0.1)
 except amem.Timeout as error:
     print(error.code, isinstance(error, TimeoutError))
 amem.resume("weights", timeout=60)
 """
-    # Creating memory takes longer than the deadline.
-    settings = build.runtime_variables(AMEM_SIM_DELAY_US="cuMemcpyHtoDAsync_v2=200000")
-    assert build.python(START + code, **settings) == "100 True"
+    assert build.runtime_job(START + code, AMEM_SIM_DELAY_US="cuMemcpyHtoDAsync=50000") == "100 True"

@@ -65,7 +65,7 @@ try:
 except amem.AmemError as error:
     print(error)
 """
-    assert "AMEM_LOG=9" in build.python(code, PATH=_path(build))
+    assert "--log 9 is not" in build.python(code, PATH=_path(build))
 
 
 def test_says_that_the_command_is_missing(build: Build, tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ TEST_F(ExecutorTest, DiscardedContentsAreNeitherCopiedNorZeroed) {
 
 // The client has unmapped it and holds its handle, or only importers have mapped it.
 TEST_F(ExecutorTest, ContentsOfMemoryThatIsNotMappedComeBack) {
-  static DeviceAddress mapped_at, freed;
+  static DeviceAddress mapped_at;
+  [[maybe_unused]] static DeviceAddress freed;  // Clang does not see the use in the lambda
   mapped_at = gpus_.add(FakeGpus::kFirstDevice, 1);
   freed = 0;
   driver_.cuMemAddressReserve = [](DeviceAddress* address, size_t, size_t, DeviceAddress,

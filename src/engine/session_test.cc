@@ -264,7 +264,7 @@ class SharedSessionTest : public SessionTest {
     return reply.ok() ? std::get<Fetched>(reply.value().message).outcomes.at(0)
                       : Fetched::Outcome::failed;
   }
-  Token token_of(BackingId id) {
+  AMEM_NOT_ANALYSED Token token_of(BackingId id) {
     MutexLock lock(registry_.mutex);
     Allocation& allocation = *registry_.find(registry_.find_backing(id)->allocations.at(0));
     const UniqueFd token(sharing_.exports().make_token(allocation).value());

@@ -28,7 +28,7 @@ inline constexpr int kKinds = 5;
 constexpr bool is_kept(Kind kind) { return kind == Kind::keep || kind == Kind::disk; }
 
 /// The owner of an import, its id there, and its position in a backing of the owner.
-struct ImportOrigin {
+struct RemoteAllocation {
   InstanceId owner;
   AllocationId allocation = 0;
   uint64_t nonce = 0;
@@ -38,7 +38,7 @@ struct ImportOrigin {
   size_t size_bytes = 0;
   pid_t owner_pid = 0;  ///< for error texts
   Tag tag{};            ///< the owner's tag
-  bool operator==(const ImportOrigin&) const = default;
+  bool operator==(const RemoteAllocation&) const = default;
 };
 
 /// Whose memory is created, and how a pause treats it.
@@ -75,7 +75,7 @@ struct Allocation {
   // Only for an import:
   bool is_import = false;
   bool owner_has_ended = false;
-  ImportOrigin origin;
+  RemoteAllocation origin;
 
   int device() const { return properties.location.id; }
   /// The client has neither handles nor mappings. In a slab it may still have the address, or

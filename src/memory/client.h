@@ -24,7 +24,7 @@ inline bool contains(const Scope& scope, const ScopeId& id) {
 }
 /// Stands for what a client shares without an id: it cannot derive one, or did not see the
 /// creation. Any peer may share it.
-inline constexpr ScopeId kNameless{};
+inline constexpr ScopeId kNoIdentity{};
 
 /// How a client keeps work off the memory of a paused peer.
 enum class PeerGate {

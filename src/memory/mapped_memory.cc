@@ -63,8 +63,9 @@ Result<MappedMemory::Request> MappedMemory::request(size_t size_bytes, int devic
   return Request{properties, bytes};
 }
 
-Result<DeviceAddress> MappedMemory::allocate(const Request& request, const Origin& origin,
-                                             std::vector<Access> access) {
+AMEM_NOT_ANALYSED Result<DeviceAddress> MappedMemory::allocate(const Request& request,
+                                                               const Origin& origin,
+                                                               std::vector<Access> access) {
   const auto& [properties, bytes] = request;
   DriverHandle handle = 0;
   AMEM_TRY(driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &properties, 0),
@@ -80,7 +81,8 @@ Result<DeviceAddress> MappedMemory::allocate(const Request& request, const Origi
   return address;
 }
 
-Result<DeviceAddress> MappedMemory::map_import(DriverHandle handle, std::vector<Access> access) {
+AMEM_NOT_ANALYSED Result<DeviceAddress> MappedMemory::map_import(DriverHandle handle,
+                                                                 std::vector<Access> access) {
   Allocation& allocation = *registry_.find_handle(handle);
   Backing& backing = registry_.backing_of(allocation);
   // The size of an import is known at its first mapping.
@@ -96,7 +98,7 @@ Result<DeviceAddress> MappedMemory::map_import(DriverHandle handle, std::vector<
   return address;
 }
 
-Status MappedMemory::free(DeviceAddress address) {
+AMEM_NOT_ANALYSED Status MappedMemory::free(DeviceAddress address) {
   const Mapping mapping = *registry_.find_mapping(address);
   Allocation& allocation = *registry_.find(mapping.allocation);
   Backing& backing = registry_.backing_of(allocation);

@@ -34,7 +34,7 @@ RegisteredRange::~RegisteredRange() {
     if (Allocation* const allocation = memory_->registry().find(id)) --allocation->registering;
 }
 
-void RegisteredRange::keep(const char* because) {
+AMEM_NOT_ANALYSED void RegisteredRange::keep(const char* because) {
   if (allocations_.empty()) return;
   MutexLock lock(memory_->registry().mutex);
   for (const AllocationId id : allocations_)

@@ -67,7 +67,7 @@ Backing& Registry::add_slab(size_t size_bytes, const AllocationProperties& prope
   return slab;
 }
 
-Allocation& Registry::add_import(const ImportOrigin& origin) {
+Allocation& Registry::add_import(const RemoteAllocation& origin) {
   Backing* backing = find_import(origin.owner, origin.backing);
   if (backing == nullptr) {
     backing = &add_backing(origin.slab_bytes, {}, 0, origin.tag);

@@ -48,7 +48,7 @@ class Registry {
                     const Tag& tag = {}) AMEM_REQUIRES(mutex);
   /// Adds a handle reference to the import of `origin`. If necessary, creates the import, and its
   /// backing in state revoked.
-  Allocation& add_import(const ImportOrigin& origin) AMEM_REQUIRES(mutex);
+  Allocation& add_import(const RemoteAllocation& origin) AMEM_REQUIRES(mutex);
 
   /// Moves an allocation without mappings from its slab into its own backing.
   void move_out_of_slab(Allocation& allocation, DriverHandle handle, size_t backing_bytes)

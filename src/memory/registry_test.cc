@@ -49,7 +49,7 @@ TEST_F(RegistryTest, RangeFindsEveryOverlappingMappingInOrder) {
 
 TEST_F(RegistryTest, SecondImportOfTheSameMemoryIsTheSameAllocation) {
   MutexLock lock(registry_.mutex);
-  const ImportOrigin origin{random_instance_id(), 5, 77, 8};
+  const RemoteAllocation origin{random_instance_id(), 5, 77, 8};
 
   Allocation& first = registry_.add_import(origin);
   Allocation& second = registry_.add_import(origin);
@@ -86,7 +86,7 @@ TEST_F(RegistryTest, WaitCopiedGivesUpAtItsDeadline) {
 
 TEST_F(RegistryTest, ImportsOfOneSlabShareItsImport) {
   MutexLock lock(registry_.mutex);
-  ImportOrigin origin{random_instance_id(), 5, 77, 8, 4 << 20, 0, kSlotBytes};
+  RemoteAllocation origin{random_instance_id(), 5, 77, 8, 4 << 20, 0, kSlotBytes};
   Allocation& first = registry_.add_import(origin);
   origin.allocation = 6;
   origin.offset_bytes = kSlotBytes;

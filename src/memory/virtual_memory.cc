@@ -77,7 +77,7 @@ void VirtualMemory::refuse_pauses(std::string because) {
   if (registry_.refusal.empty()) registry_.refusal = std::move(because);
 }
 
-void VirtualMemory::give_no_more_handles(const std::string& look_up) {
+void VirtualMemory::stop_tagging_handles(const std::string& look_up) {
   gives_handles_ = false;
   refuse_pauses(look_up +
                 " returned a function that this version of amem does not know: the driver "
@@ -156,9 +156,10 @@ DriverResult VirtualMemory::get_properties(AllocationProperties* properties, Dri
 
 // --- Addresses
 
-DriverResult VirtualMemory::reserve(DeviceAddress* address, size_t size_bytes, size_t alignment,
-                                    DeviceAddress wanted, unsigned long long flags,
-                                    AllocationId expected) {
+AMEM_NOT_ANALYSED DriverResult VirtualMemory::reserve(DeviceAddress* address, size_t size_bytes,
+                                                      size_t alignment, DeviceAddress wanted,
+                                                      unsigned long long flags,
+                                                      AllocationId expected) {
   if (expected != 0 && address != nullptr && wanted == 0 && flags == 0) {
     MutexLock lock(registry_.mutex);
     Allocation* const allocation = registry_.find(expected);
@@ -194,7 +195,8 @@ DriverResult VirtualMemory::free_address(DeviceAddress address, size_t size_byte
   return driver_.cuMemAddressFree(unused.address, unused.size_bytes);
 }
 
-DriverResult VirtualMemory::return_to_slab(DriverHandle handle, DeviceAddress address) {
+AMEM_NOT_ANALYSED DriverResult VirtualMemory::return_to_slab(DriverHandle handle,
+                                                             DeviceAddress address) {
   size_t size_bytes = 0;
   int device = 0;
   {
@@ -231,8 +233,9 @@ DriverResult VirtualMemory::map_own(Allocation& allocation, DeviceAddress addres
   return driver_result::kSuccess;
 }
 
-DriverResult VirtualMemory::map(DeviceAddress address, size_t size_bytes, size_t offset,
-                                DriverHandle handle, unsigned long long flags) {
+AMEM_NOT_ANALYSED DriverResult VirtualMemory::map(DeviceAddress address, size_t size_bytes,
+                                                  size_t offset, DriverHandle handle,
+                                                  unsigned long long flags) {
   if (!is_our_handle(handle)) return driver_.cuMemMap(address, size_bytes, offset, handle, flags);
   const DriverResult returned = return_to_slab(handle, address);
   if (returned != driver_result::kSuccess) return returned;
@@ -248,7 +251,7 @@ DriverResult VirtualMemory::map(DeviceAddress address, size_t size_bytes, size_t
   return map_own(*allocation, address, size_bytes, offset, flags);
 }
 
-DriverResult VirtualMemory::unmap(DeviceAddress address, size_t size_bytes) {
+AMEM_NOT_ANALYSED DriverResult VirtualMemory::unmap(DeviceAddress address, size_t size_bytes) {
   MutexLock lock(registry_.mutex);
   if (!registry_.wait_copied(address, size_bytes, Deadline::after_ms(settings_.timeout_ms)))
     return still_copied();
@@ -282,8 +285,8 @@ DriverResult VirtualMemory::unmap(DeviceAddress address, size_t size_bytes) {
   return driver_result::kSuccess;
 }
 
-DriverResult VirtualMemory::set_access(DeviceAddress address, size_t size_bytes,
-                                       const Access* access, size_t count) {
+AMEM_NOT_ANALYSED DriverResult VirtualMemory::set_access(DeviceAddress address, size_t size_bytes,
+                                                         const Access* access, size_t count) {
   MutexLock lock(registry_.mutex);
   if (!registry_.wait_copied(address, size_bytes, Deadline::after_ms(settings_.timeout_ms)))
     return still_copied();

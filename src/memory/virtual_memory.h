@@ -96,7 +96,7 @@ class VirtualMemory {
   /// A caller uses a form of one of these functions that amem does not know, found by `look_up`,
   /// and which would not understand handles of amem. No more are given out, memory is the driver's
   /// from now on, and pauses are refused. Calls on handles that were given out before are answered.
-  void give_no_more_handles(const std::string& look_up);
+  void stop_tagging_handles(const std::string& look_up);
   bool gives_handles() const { return gives_handles_; }
 
   /// The allocation, after the engine's copies of it have ended; nullptr if there is none, or they

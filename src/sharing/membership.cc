@@ -43,7 +43,7 @@ void Membership::note(const InstanceId& process, Scope its) {
 Membership::Shared Membership::may_include(const InstanceId& process, const Scope& ours) {
   MutexLock lock(mutex_);
   const auto its = sent_.find(process);
-  Shared may{{kNameless}, its == sent_.end()};
+  Shared may{{kNoIdentity}, its == sent_.end()};
   for (const ScopeId& id : ours) {
     const auto size = members_.find(id);
     int others = count_of(ours, id);

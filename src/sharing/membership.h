@@ -37,7 +37,7 @@ class Membership {
   };
   /// The ids in `ours` of which the process may be a member: those that it has sent. If it has sent
   /// none: all except those whose members are all known to be in this process or in others.
-  /// Includes kNameless.
+  /// Includes kNoIdentity.
   Shared may_include(const InstanceId& process, const Scope& ours);
 
  private:

@@ -17,10 +17,10 @@ class MembershipTest : public testing::Test {
     members_.add(kWorld, 3);
     members_.add(kPair, 2);
   }
-  /// kNameless is always in it.
+  /// kNoIdentity is always in it.
   Ids of(const InstanceId& process, const Ids& ours = {kWorld, kPair}) {
     Membership::Shared may = members_.may_include(process, ours);
-    EXPECT_EQ(std::erase(may.ids, kNameless), 1u);
+    EXPECT_EQ(std::erase(may.ids, kNoIdentity), 1u);
     EXPECT_EQ(may.is_guess, process == ended_ && !ended_has_named_its_own_);
     return may.ids;
   }

@@ -83,7 +83,7 @@ TEST_F(PeerTableTest, LostPeerMayHaveSharedWhatNoOtherPeerExcludes) {
   peers_.members.note(kOther, {kTwoRanks});
   peers_.lose(kPeer, "t", "process 7, has ended", {kAllRanks, kTwoRanks});
   EXPECT_EQ(state(), State::ended);
-  EXPECT_EQ(scope(), (Scope{kNameless, kAllRanks}));
+  EXPECT_EQ(scope(), (Scope{kNoIdentity, kAllRanks}));
   MutexLock lock(peers_.mutex);
   EXPECT_TRUE(peers_.find(kPeer, "t")->is_guess);
 }

@@ -10,8 +10,8 @@
 
 namespace amem {
 
-DriverResult SharedHandles::export_handle(void* shareable, DriverHandle handle, int type,
-                                          unsigned long long flags) {
+AMEM_NOT_ANALYSED DriverResult SharedHandles::export_handle(void* shareable, DriverHandle handle,
+                                                            int type, unsigned long long flags) {
   const Driver& driver = memory_.driver();
   if (!is_our_handle(handle))
     return driver.cuMemExportToShareableHandle(shareable, handle, type, flags);
@@ -60,7 +60,7 @@ Result<int> SharedHandles::device_of_caller() {
   return device;
 }
 
-void SharedHandles::release_unused_locked() {
+AMEM_NOT_ANALYSED void SharedHandles::release_unused_locked() {
   for (const AllocationId id : memory_.take_unused_imports()) {
     const Allocation& import = *registry_.find(id);
     exchange_.forget(import);

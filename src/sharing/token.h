@@ -19,7 +19,7 @@ namespace amem {
 /// the descriptor from the owner when it needs it. A descriptor of the driver does not identify its
 /// exporter, and keeps the memory allocated while it is open. The nonce is random for each
 /// allocation; a request must contain it.
-using Token = ImportOrigin;
+using Token = RemoteAllocation;
 
 inline constexpr uint32_t kTokenVersion = 3;
 /// The version that this process makes and reads.

@@ -132,93 +132,91 @@ struct Call {
 /// Each exported function, with arguments for which most of them return an error and log it:
 /// write(2) is a cancellation point. (tools/check_banned.py finds functions that are not
 /// protected.)
-const std::vector<Call>& calls() {
-  static amemSymmetric_t const no_handle = nullptr;
-  static const std::vector<Call> all{
-      {"amemEnable", [] { amemEnable(); }},
-      {"amemMalloc", [] { amemMalloc(nullptr, 1, "a", amemKindKeep); }},
-      {"amemFree", [] { amemFree(reinterpret_cast<void*>(64)); }},
-      {"amemBeginRegion", [] { amemBeginRegion("not a tag", amemKindKeep); }},
-      {"amemEndRegion", [] { amemEndRegion(); }},
-      {"amemOpenRegion",
-       [] {
-         uint64_t number = 0;
-         amemOpenRegion("not a tag", amemKindKeep, 0, &number);
-       }},
-      {"amemCloseRegion", [] { amemCloseRegion(0); }},
-      {"amemSetPool", [] { amemSetPool(0, "not a tag", amemKindKeep); }},
-      {"amemSetUnusedRanges", [] { amemSetUnusedRanges(nullptr, 1); }},
-      {"amemSetProcessRegion", [] { amemSetProcessRegion("not a tag", amemKindKeep); }},
-      {"amemPause", [] { amemPause("not a tag"); }},
-      {"amemResume", [] { amemResume("not a tag"); }},
-      {"amemReadBackup",
-       [] {
-         char byte = 0;
-         amemReadBackup(&byte, &byte, 1);
-       }},
-      {"amemGetBackup", [] { (void)amemGetBackup(nullptr, 1); }},
-      {"amemPrepareHostMemory", [] { amemPrepareHostMemory(1); }},
-      {"amemSetBackupDirectory", [] { amemSetBackupDirectory("/nowhere"); }},
-      {"amemResumeOnCall", [] { amemResumeOnCall(0); }},
-      {"amemRetainBackups", [] { amemRetainBackups(0); }},
-      {"amemSetMemoryMargin", [] { amemSetMemoryMargin(0); }},
-      {"amemGetStatus", [] { amemGetStatus(); }},
-      {"amemGetTagState", [] { amemGetTagState("weights"); }},
-      {"amemGetState", [] { amemGetState(); }},
-      {"amemGetTagTotals",
-       [] {
-         amemTotals_t t;
-         amemGetTagTotals(nullptr, 0, 0, &t);
-       }},
-      {"amemGetTotals",
-       [] {
-         amemTotals_t t;
-         amemGetTotals(0, 0, &t);
-       }},
-      {"amemGetImports",
-       [] {
-         amemTotals_t t;
-         amemGetImports(&t);
-       }},
-      {"amemGetDriverObjects",
-       [] {
-         amemDriverObjects_t o;
-         amemGetDriverObjects(&o);
-       }},
-      {"amemGetTimes",
-       [] {
-         amemTimes_t t;
-         amemGetTimes(&t);
-       }},
-      {"amemTrimHostMemory", [] { amemTrimHostMemory(nullptr); }},
-      {"amemGetInterposition", [] { amemGetInterposition(); }},
-      {"amemGetLastError", [] { amemGetLastError(); }},
-      {"amemGetVersion", [] { amemGetVersion(); }},
-      {"ncclPause", [] { ncclPause(nullptr); }},
-      {"ncclResume", [] { ncclResume(nullptr); }},
-      {"ncclMemStats", [] { ncclMemStats(); }},
-      {"ncclSetGroupID", [] { ncclSetGroupID(-1); }},
-      {"ncclGetGroupID", [] { ncclGetGroupID(nullptr); }},
-      {"amemSymmetricMalloc", [] { amemSymmetricMalloc(nullptr, 1); }},
-      {"amemSymmetricFree", [] { amemSymmetricFree(reinterpret_cast<void*>(64)); }},
-      {"amemSymmetricRendezvous", [] { amemSymmetricRendezvous(nullptr, nullptr, nullptr); }},
-      {"amemSymmetricDestroy", [] { amemSymmetricDestroy(no_handle); }},
-      {"amemSymmetricGetInfo", [] { amemSymmetricGetInfo(no_handle, nullptr); }},
-      {"amemSymmetricGetView", [] { amemSymmetricGetView(no_handle, nullptr); }},
-      {"amemSymmetricSetSignalPadSize", [] { amemSymmetricSetSignalPadSize(1); }},
-      {"amemSymmetricGetSignalPadSize", [] { amemSymmetricGetSignalPadSize(); }},
-      {"amemSymmetricGetError", [] { amemSymmetricGetError(no_handle); }},
-      {"amemSymmetricBarrier", [] { amemSymmetricBarrier(no_handle, 0, nullptr, 1); }},
-      {"amemSymmetricPutSignal", [] { amemSymmetricPutSignal(no_handle, 0, 0, nullptr, 1); }},
-      {"amemSymmetricWaitSignal", [] { amemSymmetricWaitSignal(no_handle, 0, 0, nullptr, 1); }},
-      {"amemSymmetricClearSignalPad", [] { amemSymmetricClearSignalPad(no_handle, nullptr); }},
-  };
-  return all;
-}
+constexpr amemSymmetric_t no_handle = nullptr;
+const std::vector<Call> kCalls{
+    {"amemEnable", [] { amemEnable(); }},
+    {"amemMalloc", [] { amemMalloc(nullptr, 1, "a", amemKindKeep); }},
+    {"amemFree", [] { amemFree(reinterpret_cast<void*>(64)); }},
+    {"amemBeginRegion", [] { amemBeginRegion("not a tag", amemKindKeep); }},
+    {"amemEndRegion", [] { amemEndRegion(); }},
+    {"amemOpenRegion",
+     [] {
+       uint64_t number = 0;
+       amemOpenRegion("not a tag", amemKindKeep, 0, &number);
+     }},
+    {"amemCloseRegion", [] { amemCloseRegion(0); }},
+    {"amemSetPool", [] { amemSetPool(0, "not a tag", amemKindKeep); }},
+    {"amemSetUnusedRanges", [] { amemSetUnusedRanges(nullptr, 1); }},
+    {"amemSetProcessRegion", [] { amemSetProcessRegion("not a tag", amemKindKeep); }},
+    {"amemPause", [] { amemPause("not a tag"); }},
+    {"amemResume", [] { amemResume("not a tag"); }},
+    {"amemReadBackup",
+     [] {
+       char byte = 0;
+       amemReadBackup(&byte, &byte, 1);
+     }},
+    {"amemGetBackup", [] { (void)amemGetBackup(nullptr, 1); }},
+    {"amemPrepareHostMemory", [] { amemPrepareHostMemory(1); }},
+    {"amemSetBackupDirectory", [] { amemSetBackupDirectory("/nowhere"); }},
+    {"amemResumeOnCall", [] { amemResumeOnCall(0); }},
+    {"amemRetainBackups", [] { amemRetainBackups(0); }},
+    {"amemSetMemoryMargin", [] { amemSetMemoryMargin(0); }},
+    {"amemGetStatus", [] { amemGetStatus(); }},
+    {"amemGetTagState", [] { amemGetTagState("weights"); }},
+    {"amemGetState", [] { amemGetState(); }},
+    {"amemGetTagTotals",
+     [] {
+       amemTotals_t t;
+       amemGetTagTotals(nullptr, 0, 0, &t);
+     }},
+    {"amemGetTotals",
+     [] {
+       amemTotals_t t;
+       amemGetTotals(0, 0, &t);
+     }},
+    {"amemGetImports",
+     [] {
+       amemTotals_t t;
+       amemGetImports(&t);
+     }},
+    {"amemGetDriverObjects",
+     [] {
+       amemDriverObjects_t o;
+       amemGetDriverObjects(&o);
+     }},
+    {"amemGetTimes",
+     [] {
+       amemTimes_t t;
+       amemGetTimes(&t);
+     }},
+    {"amemTrimHostMemory", [] { amemTrimHostMemory(nullptr); }},
+    {"amemGetInterposition", [] { amemGetInterposition(); }},
+    {"amemGetLastError", [] { amemGetLastError(); }},
+    {"amemGetShortage", [] { amemGetShortage(); }},
+    {"amemGetVersion", [] { amemGetVersion(); }},
+    {"ncclPause", [] { ncclPause(nullptr); }},
+    {"ncclResume", [] { ncclResume(nullptr); }},
+    {"ncclMemStats", [] { ncclMemStats(); }},
+    {"ncclSetGroupID", [] { ncclSetGroupID(-1); }},
+    {"ncclGetGroupID", [] { ncclGetGroupID(nullptr); }},
+    {"amemSymmetricMalloc", [] { amemSymmetricMalloc(nullptr, 1); }},
+    {"amemSymmetricFree", [] { amemSymmetricFree(reinterpret_cast<void*>(64)); }},
+    {"amemSymmetricRendezvous", [] { amemSymmetricRendezvous(nullptr, nullptr, nullptr); }},
+    {"amemSymmetricDestroy", [] { amemSymmetricDestroy(no_handle); }},
+    {"amemSymmetricGetInfo", [] { amemSymmetricGetInfo(no_handle, nullptr); }},
+    {"amemSymmetricGetView", [] { amemSymmetricGetView(no_handle, nullptr); }},
+    {"amemSymmetricSetSignalPadSize", [] { amemSymmetricSetSignalPadSize(1); }},
+    {"amemSymmetricGetSignalPadSize", [] { amemSymmetricGetSignalPadSize(); }},
+    {"amemSymmetricGetError", [] { amemSymmetricGetError(no_handle); }},
+    {"amemSymmetricBarrier", [] { amemSymmetricBarrier(no_handle, 0, nullptr, 1); }},
+    {"amemSymmetricPutSignal", [] { amemSymmetricPutSignal(no_handle, 0, 0, nullptr, 1); }},
+    {"amemSymmetricWaitSignal", [] { amemSymmetricWaitSignal(no_handle, 0, 0, nullptr, 1); }},
+    {"amemSymmetricClearSignalPad", [] { amemSymmetricClearSignalPad(no_handle, nullptr); }},
+};
 
 TEST_F(OneProcess, NoCallEndsItsThreadWhenThatIsCancelled) {
   allocate("weights", amemKindKeep, 2 * kMiB);
-  for (const Call& call : calls()) {
+  for (const Call& call : kCalls) {
     bool returned = false;
     run_cancelled(
         [&] {

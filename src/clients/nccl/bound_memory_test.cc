@@ -34,10 +34,10 @@ class BoundMemory : public testing::Test {
   NcclClient& nccl_ = objects_.client;
 };
 
-// Members of a nameless communicator cannot be asked to stop their work.
-TEST_F(BoundMemory, StaysWhileACommunicatorIsNameless) {
+// Members of a communicator without an identity cannot be asked to stop their work.
+TEST_F(BoundMemory, StaysWhileACommunicatorHasNoIdentity) {
   EXPECT_EQ(kind_after_quiesce(), Kind::keep);
-  nccl_.gate.add_communicator(this, kNameless);
+  nccl_.gate.add_communicator(this, kNoIdentity);
   EXPECT_EQ(kind_after_quiesce(), Kind::persistent);
 }
 

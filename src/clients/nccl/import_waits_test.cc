@@ -179,7 +179,7 @@ TEST_F(ImportWaitsTest, EndsWithAnAbortOfItsCommunicator) {
 
   EXPECT_EQ(abort(kWorld), 5);
 
-  EXPECT_EQ(nccl_.gate.id_of(kWorld), kNameless) << "it is forgotten";
+  EXPECT_EQ(nccl_.gate.id_of(kWorld), kNoIdentity) << "it is forgotten";
   auto later = import();
   EXPECT_FALSE(is_done(later)) << "of another communicator";
   restore();

@@ -24,7 +24,7 @@ Status check_images() {
 Identify NcclClient::identity_of_child(const void* parent, int color, std::vector<int> excluded) {
   return [this, parent, color, excluded = std::move(excluded)] {
     const CommunicatorId id = gate.id_of(parent);
-    return id == kNameless ? id : derived_.next(parent, id, color, excluded);
+    return id == kNoIdentity ? id : derived_.next(parent, id, color, excluded);
   };
 }
 
@@ -39,7 +39,7 @@ int NcclClient::tell_observer(const void* communicator, bool has_ended) {
                       is_in_group,
                       !is_in_group && captures.take_captured(),
                       has_ended};
-  if (id != kNameless) id.hex().copy(call.id, sizeof call.id - 1);
+  if (id != kNoIdentity) id.hex().copy(call.id, sizeof call.id - 1);
   const CallGate::WaitingCalls waiting(gate);
   return observer(&call);
 }
@@ -135,16 +135,17 @@ Status NcclClient::quiesce(Deadline deadline) {
   // Again: from now on such work is refused or waits.
   AMEM_TRY(check_ungated());
   AMEM_TRY(check_capture());
-  // Members of a nameless communicator cannot be asked to stop their work on bound memory.
-  if (gate.has_nameless()) handles.memory().keep_bound(kNcclTag);
+  // Members of a communicator without an identity cannot be asked to stop their work on bound
+  // memory.
+  if (gate.has_unidentified()) handles.memory().keep_bound(kNcclTag);
   return ok_status();
 }
 
 Status NcclClient::quiesce_for_peer(const Scope& scope, Deadline deadline) {
   AMEM_TRY(check_proxy_copies());
-  // A process that shares memory may be a member of a nameless communicator.
+  // A process that shares memory may be a member of a communicator without an identity.
   Scope waited_for = scope;
-  waited_for.push_back(kNameless);
+  waited_for.push_back(kNoIdentity);
   AMEM_TRY(gate.wait_until_outside(&waited_for, deadline));
   AMEM_TRY(check_ungated());
   return async_communicators.wait_until_settled(&waited_for, deadline);

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "clients/driver_calls/import.h"
+#include "clients/driver_entries/import.h"
 #include "interpose/interposer.h"
 
 namespace amem {

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "clients/driver_calls/entry.h"
+#include "clients/driver_entries/entry.h"
 #include "interpose/image.h"
 
 namespace amem {

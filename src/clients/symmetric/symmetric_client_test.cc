@@ -66,8 +66,8 @@ class SymmetricClientTest : public testing::Test {
   const char* failure_ = nullptr;
 
  private:
-  static ImportOrigin origin_of(const InstanceId& owner, pid_t pid) {
-    ImportOrigin origin;
+  static RemoteAllocation origin_of(const InstanceId& owner, pid_t pid) {
+    RemoteAllocation origin;
     origin.owner = owner;
     origin.owner_pid = pid;
     origin.size_bytes = kBytes;

@@ -29,7 +29,7 @@ Result<DeviceAddress> TensorClient::open(const IpcHandleBytes& bytes) {
 }
 
 // The import has a handle reference for each open().
-Result<DeviceAddress> TensorClient::map_opened(DriverHandle handle, int device) {
+AMEM_NOT_ANALYSED Result<DeviceAddress> TensorClient::map_opened(DriverHandle handle, int device) {
   Allocation* const allocation = registry_.find_handle(handle);
   if (allocation == nullptr)
     return make_error(ErrorKind::driver, driver_result::kInvalidValue, "the owner has freed it");
@@ -47,7 +47,7 @@ Result<DeviceAddress> TensorClient::map_opened(DriverHandle handle, int device) 
   return address;
 }
 
-std::optional<Status> TensorClient::close(DeviceAddress address) {
+AMEM_NOT_ANALYSED std::optional<Status> TensorClient::close(DeviceAddress address) {
   int device = 0;
   {
     MutexLock lock(registry_.mutex);

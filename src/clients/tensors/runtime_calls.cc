@@ -111,11 +111,12 @@ int set_workspace_entry(void* handle, void* workspace, size_t size_bytes) {
   return g_real.call<kLibrary>(kSetWorkspace, handle, workspace, size_bytes);
 }
 
+// With the parameters of cublasLtMatmul().
 template <size_t kLibrary>
-int matmul_entry(void* handle, void* description, const void* alpha, const void* a,
-                 void* layout_of_a, const void* b, void* layout_of_b, const void* beta,
-                 const void* c, void* layout_of_c, void* d, void* layout_of_d,
-                 const void* algorithm, void* workspace, size_t size_bytes, void* stream) {
+int matmul_entry(  // NOLINT(readability-function-size)
+    void* handle, void* description, const void* alpha, const void* a, void* layout_of_a,
+    const void* b, void* layout_of_b, const void* beta, const void* c, void* layout_of_c, void* d,
+    void* layout_of_d, const void* algorithm, void* workspace, size_t size_bytes, void* stream) {
   keep_resident(workspace, "a workspace of cuBLASLt");
   return g_real.call<kLibrary>(kMatmul, handle, description, alpha, a, layout_of_a, b, layout_of_b,
                                beta, c, layout_of_c, d, layout_of_d, algorithm, workspace,

@@ -43,8 +43,8 @@ Tags TensorClient::tags() const {
   return tags;
 }
 
-Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device, const Tag& tag,
-                                             Kind kind) {
+AMEM_NOT_ANALYSED Result<DeviceAddress> TensorClient::allocate(size_t size_bytes, int device,
+                                                               const Tag& tag, Kind kind) {
   if (tag != kSymmetricTag) AMEM_TRY(check_tag(tag));
   if (size_bytes == 0) return make_error(ErrorKind::misuse, 0, "the size is 0");
   const MappedMemory::Request request = AMEM_TRY(memory_.request(size_bytes, device));
@@ -67,7 +67,7 @@ std::vector<Access> TensorClient::access_to(int device) const {
   return access;
 }
 
-Status TensorClient::enable_peer_access(int owner) {
+AMEM_NOT_ANALYSED Status TensorClient::enable_peer_access(int owner) {
   const int device = AMEM_TRY(current_device(handles_.memory().driver()));
   MutexLock lock(registry_.mutex);
   if (device == owner || !peers_.insert({owner, device}).second) return ok_status();
@@ -231,7 +231,7 @@ Status TensorClient::make_persistent(DeviceAddress address, const char* because)
   return ok_status();
 }
 
-Status TensorClient::free(DeviceAddress address) {
+AMEM_NOT_ANALYSED Status TensorClient::free(DeviceAddress address) {
   const auto unknown = [address] {
     return make_error(ErrorKind::misuse, 0,
                       "0x%" PRIx64 " is not an address that amemMalloc() returned", address);

@@ -161,7 +161,7 @@ TEST_F(Children, ThatCameLaterHasItsIdentityAndIsForgottenWithItsEnd) {
     call(NcclFunction::ncclCommDestroy, kChild);
     ASSERT_EQ(client_.gate.communicator_ids(), CommunicatorIds{kWorld}) << number;
   }
-  EXPECT_FALSE(client_.gate.has_nameless());
+  EXPECT_FALSE(client_.gate.has_unidentified());
 }
 
 // Their slots may not exist any more, so they are not read.

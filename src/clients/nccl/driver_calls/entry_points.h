@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include "clients/driver_calls/entry.h"
+#include "clients/driver_entries/entry.h"
 #include "clients/nccl/nccl_client.h"
 
 namespace amem {

@@ -58,14 +58,14 @@ GateThread& CallGate::make_this_thread() {
   return *mine;
 }
 
-CommunicatorId CallGate::name_of(const void* communicator) {
+CommunicatorId CallGate::identity_of(const void* communicator) {
   const auto known = known_.find(communicator);
-  return known == known_.end() ? kNameless : known->second;
+  return known == known_.end() ? kNoIdentity : known->second;
 }
 
 bool CallGate::knows_any(const CommunicatorIds& ids) {
   const auto is_ours = [&](const auto& known) {
-    return known.second != kNameless && contains(ids, known.second);
+    return known.second != kNoIdentity && contains(ids, known.second);
   };
   return std::any_of(known_.begin(), known_.end(), is_ours) ||
          std::any_of(pending_.begin(), pending_.end(),
@@ -75,7 +75,7 @@ bool CallGate::knows_any(const CommunicatorIds& ids) {
 const CallGate::Peer* CallGate::closed_by(const void* communicator, bool ignore_ended) {
   const Peer* found = nullptr;
   if (communicator == nullptr) return found;
-  const CommunicatorId id = name_of(communicator);
+  const CommunicatorId id = identity_of(communicator);
   peers_.visit(kNcclTag, [&](const InstanceId&, const Peer& peer) {
     if (!concerns(peer, id)) return;
     // If one has ended, waiting for the others is useless.
@@ -87,7 +87,7 @@ const CallGate::Peer* CallGate::closed_by(const void* communicator, bool ignore_
 
 void CallGate::request_resumes(const void* communicator) {
   if (!request_resume_) return;
-  const CommunicatorId id = name_of(communicator);
+  const CommunicatorId id = identity_of(communicator);
   peers_.visit(kNcclTag, [&](const InstanceId& process, const Peer& peer) {
     if (peer.is_away() && concerns(peer, id)) request_resume_(process);
   });
@@ -133,14 +133,14 @@ std::unique_ptr<const Error> CallGate::enter_with_care(GateThread& thread, size_
   Status let_in = wait_while_closed(thread, before, call, communicator, timeout_ms, ignore_ended);
   if (!let_in.ok()) return std::make_unique<const Error>(std::move(let_in.error()));
   if (!pending_.empty() && communicator != nullptr &&
-      known_.try_emplace(communicator, kNameless).second)
+      known_.try_emplace(communicator, kNoIdentity).second)
     update();
   return nullptr;
 }
 
 Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char* call,
                                    const void* communicator, long timeout_ms, bool ignore_ended) {
-  const bool nameless = name_of(communicator) == kNameless;
+  const bool unidentified = identity_of(communicator) == kNoIdentity;
   const bool is_known = known_.contains(communicator);
   std::string whom;
   thread.step_back(before);
@@ -166,7 +166,7 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
                         "%s: the communicator was destroyed or aborted while the call waited",
                         call);
     if (paused == nullptr) return ok_status();
-    whom = paused->text + (nameless || paused->is_guess ? " (if it is one)" : "");
+    whom = paused->text + (unidentified || paused->is_guess ? " (if it is one)" : "");
     if (paused->is_away()) {
       if (std::exchange(requests, false)) request_resumes(communicator);
       return std::nullopt;
@@ -192,11 +192,10 @@ Status CallGate::wait_while_closed(GateThread& thread, size_t before, const char
                      whom.c_str(), kWaitCounts);
         });
   } while (must_resume || (!result.has_value() && !deadline.passed()));
+  constexpr char kLate[] =
+      "%s waited %ld ms for a member of this communicator: %s; resume it, then call again";
   if (!result.has_value())
-    return make_error(
-        ErrorKind::timeout, 0,
-        "%s waited %ld ms for a member of this communicator: %s; resume it, then call again", call,
-        timeout_ms, whom.c_str());
+    return make_error(ErrorKind::timeout, 0, kLate, call, timeout_ms, whom.c_str());
   if (result->ok()) thread.step_in(call, communicator);
   return *std::move(result);
 }
@@ -256,25 +255,25 @@ void CallGate::remove_pending(const CommunicatorId& id, const void* communicator
   update();
 }
 
-bool CallGate::has_nameless() {
+bool CallGate::has_unidentified() {
   MutexLock lock(peers_.mutex);
   return std::any_of(known_.begin(), known_.end(),
-                     [](const auto& known) { return known.second == kNameless; });
+                     [](const auto& known) { return known.second == kNoIdentity; });
 }
 
 CommunicatorIds CallGate::communicator_ids() {
   MutexLock lock(peers_.mutex);
   CommunicatorIds ids;
   for (const CommunicatorId& id : pending_)
-    if (id != kNameless) ids.push_back(id);
+    if (id != kNoIdentity) ids.push_back(id);
   for (const auto& [communicator, id] : known_)
-    if (id != kNameless) ids.push_back(id);
+    if (id != kNoIdentity) ids.push_back(id);
   return ids;
 }
 
 CommunicatorId CallGate::id_of(const void* communicator) {
   MutexLock lock(peers_.mutex);
-  return name_of(communicator);
+  return identity_of(communicator);
 }
 
 std::vector<const void*> CallGate::communicators_of_caller() {
@@ -332,7 +331,7 @@ std::string CallGate::find_inside(const CommunicatorIds* ids, const GateThread* 
     bool concerned = ids == nullptr || count > GateThread::kCommunicatorsInGroup;
     for (size_t i = 0; !concerned && i < count; ++i)
       if (const void* const communicator = thread->communicators[i].load())
-        concerned = contains(*ids, name_of(communicator));
+        concerned = contains(*ids, identity_of(communicator));
     if (concerned) return "thread " + std::to_string(thread->tid.load()) + " is inside " + call;
   }
   return {};

@@ -151,18 +151,18 @@ class CallGate {
 
   // --- Communicators
   //
-  // A communicator that was not added, or added without an identity, is nameless. It is closed
+  // A communicator that was not added, or added without an identity, is unidentified. It is closed
   // while any peer is paused that shares something with this process, and waited for with every
-  // list of communicators that contains kNameless.
+  // list of communicators that contains kNoIdentity.
 
   void add_communicator(const void* communicator, const CommunicatorId& id);
   void remove_communicator(const void* communicator);
   /// Adds a communicator whose address NCCL stores later. Its identity is known to other processes,
-  /// but calls on it are treated as nameless.
+  /// but calls on it are treated as unidentified.
   void add_pending(const CommunicatorId& id);
   /// NCCL has stored it: it is `communicator`, or does not exist if that is nullptr.
   void remove_pending(const CommunicatorId& id, const void* communicator);
-  bool has_nameless();
+  bool has_unidentified();
   /// All identities, including those of add_pending().
   CommunicatorIds communicator_ids();
   CommunicatorId id_of(const void* communicator);
@@ -258,12 +258,12 @@ class CallGate {
   [[gnu::cold]] void stay_outside_if_closed(GateThread& thread, size_t before);
   void change_waiting_calls(int by);
   Status refuse_if_import_waits_locked(const std::string& what) AMEM_REQUIRES(peers_.mutex);
-  CommunicatorId name_of(const void* communicator) AMEM_REQUIRES(peers_.mutex);
-  /// True if one of `ids` is a communicator of this process. kNameless never is.
+  CommunicatorId identity_of(const void* communicator) AMEM_REQUIRES(peers_.mutex);
+  /// True if one of `ids` is a communicator of this process. kNoIdentity never is.
   bool knows_any(const CommunicatorIds& ids) AMEM_REQUIRES(peers_.mutex);
   /// The peer may be a member of the communicator.
   static bool concerns(const Peer& peer, const CommunicatorId& id) {
-    return id == kNameless ? peer.shares : contains(peer.scope, id);
+    return id == kNoIdentity ? peer.shares : contains(peer.scope, id);
   }
   /// A peer because of which the communicator's gate is closed; nullptr if it is open.
   const Peer* closed_by(const void* communicator, bool ignore_ended) AMEM_REQUIRES(peers_.mutex);

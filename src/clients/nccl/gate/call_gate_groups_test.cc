@@ -160,7 +160,7 @@ TEST_F(CallGateGroups, UngatedWorkDoesNotWaitForAnotherJob) {
   member_paused(member_, "process 7 is paused", {others});
   EXPECT_TRUE(gate_.admit_ungated("an NCCL function", 0).ok());
 
-  member_paused(member_, "process 7 is paused", {others, kNameless});
+  member_paused(member_, "process 7 is paused", {others, kNoIdentity});
   EXPECT_FALSE(gate_.admit_ungated("an NCCL function", 1).ok()) << "it shares memory";
 }
 

@@ -210,8 +210,8 @@ TEST_F(CallGateFastPath, OfAProcessThatSharesNothing) {
 }
 
 TEST_F(CallGateFastPath, OfCommunicatorsThatThePausedMemberDoesNotShare) {
-  gate_.add_communicator(comm(4), kNameless);
-  member_paused(member_, "process 7 is paused", {kFirst, kNameless});
+  gate_.add_communicator(comm(4), kNoIdentity);
+  member_paused(member_, "process 7 is paused", {kFirst, kNoIdentity});
   gate_.read_peers();
 
   EXPECT_TRUE(enters_without_lock(comm(2)));
@@ -299,11 +299,11 @@ TEST_F(CallGateTest, EndedMemberCountsBeforeThoseThatAreAway) {
 }
 
 TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
-  gate_.add_communicator(comm(4), kNameless);
+  gate_.add_communicator(comm(4), kNoIdentity);
   member_paused(random_instance_id(), "one of another job is paused", {kUnknown});
-  member_paused(member_, "process 7 is paused", {kFirst, kNameless});
-  for (const void* nameless : {comm(3), comm(4)}) {
-    const Status status = enter("ncclAllReduce", nameless, 1);
+  member_paused(member_, "process 7 is paused", {kFirst, kNoIdentity});
+  for (const void* unidentified : {comm(3), comm(4)}) {
+    const Status status = enter("ncclAllReduce", unidentified, 1);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().message,
               "ncclAllReduce waited 1 ms for a member of this communicator: process 7 is paused "
@@ -312,17 +312,17 @@ TEST_F(CallGateTest, CommunicatorWithoutANameWaitsForWhoeverMayBeAMember) {
   EXPECT_TRUE(enter("ncclMemAlloc", nullptr, 0).ok()) << "a call without a communicator";
 
   member_resumed(member_);
-  for (const void* nameless : {comm(3), comm(4)}) {
-    EXPECT_TRUE(enter("ncclAllReduce", nameless, 0).ok());
+  for (const void* unidentified : {comm(3), comm(4)}) {
+    EXPECT_TRUE(enter("ncclAllReduce", unidentified, 0).ok());
   }
 }
 
 TEST_F(CallGateTest, CommunicatorWithoutANameIsRefusedWhileItMayHaveTheMemberThatEnded) {
-  gate_.add_communicator(comm(4), kNameless);
-  member_paused(member_, "process 7 is paused", {kFirst, kNameless});
+  gate_.add_communicator(comm(4), kNoIdentity);
+  member_paused(member_, "process 7 is paused", {kFirst, kNoIdentity});
   member_ended(member_, "process 7, has ended");
-  for (const void* nameless : {comm(3), comm(4)}) {
-    const Status status = enter("ncclAllReduce", nameless, 1);
+  for (const void* unidentified : {comm(3), comm(4)}) {
+    const Status status = enter("ncclAllReduce", unidentified, 1);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().message,
               "ncclAllReduce: a member of this communicator, process 7, has ended (if it is "
@@ -361,9 +361,9 @@ TEST_F(CallGateTest, UnseenCommunicatorIsNamedToOthersAndSeenAtItsFirstCall) {
 
   EXPECT_EQ(gate_.communicator_count(), 3u);
   EXPECT_TRUE(contains(gate_.communicator_ids(), kUnknown));
-  EXPECT_FALSE(contains(gate_.communicator_ids(), kNameless));
+  EXPECT_FALSE(contains(gate_.communicator_ids(), kNoIdentity));
   EXPECT_EQ(gate_.communicator_ids().size(), 3u);
-  member_paused(member_, "process 7 is paused", {kFirst, kNameless});
+  member_paused(member_, "process 7 is paused", {kFirst, kNoIdentity});
   gate_.remove_communicator(comm(1));
   member_ended(member_, "process 7, has ended");
   EXPECT_FALSE(enter("ncclAllReduce", comm(3), 1).ok());
@@ -412,7 +412,7 @@ TEST_F(CallGateTest, CloserWaitsForCallsOnCommunicatorsWithoutAName) {
     may_leave.get_future().wait();
   });
   entered.get_future().wait();
-  const CommunicatorIds named{kFirst}, all{kFirst, kNameless};
+  const CommunicatorIds named{kFirst}, all{kFirst, kNoIdentity};
 
   EXPECT_TRUE(gate_.wait_until_outside(&named, Deadline::after_ms(0)).ok());
   const Status status = gate_.wait_until_outside(&all, Deadline::after_ms(1));

@@ -14,7 +14,7 @@
 
 namespace amem {
 
-/// The identity of a communicator, equal on all its ranks; kNameless if amem cannot derive it, or
+/// The identity of a communicator, equal on all its ranks; kNoIdentity if amem cannot derive it, or
 /// did not see the creation.
 using CommunicatorId = ScopeId;
 using CommunicatorIds = Scope;

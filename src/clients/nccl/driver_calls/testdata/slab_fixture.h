@@ -37,8 +37,27 @@ struct FakeDriver {
 };
 inline FakeDriver g_fake;
 
+inline void add_contexts_and_streams(Driver& driver) {
+  driver.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* active) { return *active = 1, 0; };
+  driver.cuDevicePrimaryCtxRetain = [](DriverContext* context, int) {
+    return *context = nullptr, driver_result::kSuccess;
+  };
+  driver.cuCtxGetId = [](DriverContext, unsigned long long* id) { return *id = 1, 0; };
+  driver.cuCtxSetCurrent = [](DriverContext) { return driver_result::kSuccess; };
+  driver.cuThreadExchangeStreamCaptureMode = [](int*) { return driver_result::kSuccess; };
+  driver.cuStreamCreate = [](DriverStream*, unsigned) { return driver_result::kSuccess; };
+  driver.cuStreamDestroy_v2 = [](DriverStream) { return driver_result::kSuccess; };
+  driver.cuStreamSynchronize = [](DriverStream) { return driver_result::kSuccess; };
+  driver.cuMemsetD8Async = [](DeviceAddress address, unsigned char value, size_t, DriverStream) {
+    EXPECT_EQ(value, 0);
+    g_fake.zeroed.push_back(address);
+    return g_fake.zero_result;
+  };
+}
+
 inline Driver fake_driver() {
   Driver driver{};
+  add_contexts_and_streams(driver);
   driver.cuMemGetAllocationGranularity = [](size_t* bytes, const AllocationProperties*, int) {
     *bytes = kDriverUnit;
     return 0;
@@ -94,21 +113,6 @@ inline Driver fake_driver() {
     return 0;
   };
   driver.cuGetErrorName = [](DriverResult, const char** name) { return *name = "busy", 0; };
-  driver.cuDevicePrimaryCtxGetState = [](int, unsigned*, int* active) { return *active = 1, 0; };
-  driver.cuDevicePrimaryCtxRetain = [](DriverContext* context, int) {
-    return *context = nullptr, driver_result::kSuccess;
-  };
-  driver.cuCtxGetId = [](DriverContext, unsigned long long* id) { return *id = 1, 0; };
-  driver.cuCtxSetCurrent = [](DriverContext) { return driver_result::kSuccess; };
-  driver.cuThreadExchangeStreamCaptureMode = [](int*) { return driver_result::kSuccess; };
-  driver.cuStreamCreate = [](DriverStream*, unsigned) { return driver_result::kSuccess; };
-  driver.cuStreamDestroy_v2 = [](DriverStream) { return driver_result::kSuccess; };
-  driver.cuStreamSynchronize = [](DriverStream) { return driver_result::kSuccess; };
-  driver.cuMemsetD8Async = [](DeviceAddress address, unsigned char value, size_t, DriverStream) {
-    EXPECT_EQ(value, 0);
-    g_fake.zeroed.push_back(address);
-    return g_fake.zero_result;
-  };
   return driver;
 }
 

@@ -38,9 +38,9 @@ class CallGateFixture : public testing::Test {
   }
   static const void* comm(uintptr_t n) { return reinterpret_cast<const void*>(n); }
 
-  // What messages say of a member. `ids` contains kNameless if it shares memory.
+  // What messages say of a member. `ids` contains kNoIdentity if it shares memory.
   void member_paused(const InstanceId& member, const std::string& text, const Scope& ids) {
-    (void)peers_.pause(member, {kNcclTag}, text, ids, contains(ids, kNameless));
+    (void)peers_.pause(member, {kNcclTag}, text, ids, contains(ids, kNoIdentity));
   }
   void member_resumed(const InstanceId& member) {
     (void)peers_.reopen(member, kNcclTag, peers_.of(member, kNcclTag).notices);

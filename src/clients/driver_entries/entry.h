@@ -60,9 +60,9 @@ DriverCall driver_call(const char* name, const char* symbol) {
 }
 
 /// Another form of an intercepted function than amem knows was found by this look-up
-/// (VirtualMemory::give_no_more_handles()).
+/// (VirtualMemory::stop_tagging_handles()).
 inline void forward_unknown_form(const std::string& look_up) {
-  if (VirtualMemory* const memory = active<VirtualMemory>()) memory->give_no_more_handles(look_up);
+  if (VirtualMemory* const memory = active<VirtualMemory>()) memory->stop_tagging_handles(look_up);
 }
 
 }  // namespace amem

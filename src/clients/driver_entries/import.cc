@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
-#include "clients/driver_calls/import.h"
+#include "clients/driver_entries/import.h"
 
 #include <atomic>
 
