@@ -14,6 +14,8 @@ import argparse
 import os
 import statistics
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,11 +26,11 @@ WEIGHTS, CACHE_TENSORS = 300, 60
 GIGABYTE = 10**9
 
 
-def allocate(gigabytes, tensors):
+def allocate(gigabytes: float, tensors: int) -> list[Any]:
     return [torch.empty(int(gigabytes * GIGABYTE) // tensors // 8, dtype=torch.int64, device="cuda") for _ in range(tensors)]
 
 
-def use(group, step):
+def use(group: Any, step: int) -> None:
     """Six kinds of collectives, whose buffers then hold data, and a sum that is compared."""
     ranks, rank = dist.get_world_size(), dist.get_rank()
     data = torch.full((1 << 20,), float(rank + step), device="cuda")
@@ -37,7 +39,10 @@ def use(group, step):
     dist.reduce_scatter_tensor(torch.empty_like(data), all_data, group=group)
     dist.all_to_all_single(torch.empty_like(all_data), all_data, group=group)
     dist.broadcast(torch.empty_like(data), 0, group=group)
-    near = dist.P2POp(dist.isend, data, (rank + 1) % ranks, group), dist.P2POp(dist.irecv, torch.empty_like(data), (rank - 1) % ranks, group)
+    near = (
+        dist.P2POp(dist.isend, data, (rank + 1) % ranks, group),
+        dist.P2POp(dist.irecv, torch.empty_like(data), (rank - 1) % ranks, group),
+    )
     for work in dist.batch_isend_irecv(list(near)):
         work.wait()
     dist.all_reduce(data, group=group)
@@ -45,7 +50,7 @@ def use(group, step):
         raise SystemExit(f"rank {rank}, step {step}: the sum is wrong")
 
 
-def slowest(call, rest_s):
+def slowest(call: Callable[[], Any], rest_s: float) -> float:
     """Seconds of the slowest rank."""
     torch.cuda.synchronize()
     time.sleep(rest_s)

@@ -14,12 +14,16 @@ import json
 import statistics
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
-from matplotlib.patches import Patch  # noqa: E402
+import matplotlib.pyplot as plt
+from matplotlib.patches import Patch
+
+Record = dict[str, Any]  # a line of the benchmark
+Records = list[dict[str, Any]]  # lines of the benchmark
 
 PANELS = (("steady_pause_s", "pause"), ("steady_resume_s", "resume"))
 LABELS = {"amem": "amem", "recreate": "destroy and recreate", "suspend": "ncclCommSuspend"}
@@ -30,25 +34,25 @@ GIB = 1 << 30
 WIDTH_INCHES = 10
 
 
-def read_records(paths):
+def read_records(paths: list[Path]) -> tuple[Records, Record]:
     """What was measured, in the order of LABELS, and the facts of the first line."""
     lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
     records = [json.loads(line) for line in lines]
     wanted = [figures for kinds in FIGURES.values() for figures in kinds]
     drawn = [one for one in records if one["figures"] in wanted and "note" not in one]
     drawn.sort(key=lambda record: list(LABELS).index(record["contender"]))
-    return drawn, records[0] if records else None
+    return drawn, records[0] if records else {}
 
 
-def label_of(record):
+def label_of(record: Record) -> str:
     return f"{LABELS[record['contender']]}, NCCL {record['nccl']}"
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
-def draw_curve(axes, label, records, key):
+def draw_curve(axes: Any, label: str, records: dict[int, Record], key: str) -> None:
     communicators = sorted(records)
     times = [records[count][key] for count in communicators]
     medians = [time["median"] for time in times]
@@ -60,7 +64,7 @@ def draw_curve(axes, label, records, key):
     )
 
 
-def draw_times(records):
+def draw_times(records: Records) -> tuple[Any, Any]:
     """A panel for pausing and one for resuming."""
     curves = {}
     for record in records:
@@ -80,7 +84,7 @@ def draw_times(records):
     return figure, panels[0].get_legend_handles_labels()
 
 
-def steps_text(record):
+def steps_text(record: Record) -> str:
     """How long this contender pauses and resumes: medians of its cycles."""
     events = record["events"]
     words = []
@@ -90,7 +94,7 @@ def steps_text(record):
     return ", ".join(words)
 
 
-def draw_timeline(axes, record):
+def draw_timeline(axes: Any, record: Record) -> None:
     origin_s = record["events"][0]["begin_s"]
     for event in record["events"]:
         if event["name"] == "work":
@@ -108,7 +112,7 @@ def draw_timeline(axes, record):
     axes.grid(True, alpha=0.3)
 
 
-def draw_timelines(records):
+def draw_timelines(records: Records) -> tuple[Any, Any]:
     """A panel for each contender, one under the other, on the same axes."""
     latest = {(label_of(record), record["communicators"]): record for record in records}
     figure, rows = plt.subplots(
@@ -133,7 +137,7 @@ def draw_timelines(records):
 PICTURES = {"times": draw_times, "timeline": draw_timelines}
 
 
-def draw(name, records, facts, out):
+def draw(name: str, records: Records, facts: Record, out: Path) -> None:
     figure, (handles, labels) = PICTURES[name](records)
     day = facts["date"][:10]
     figure.suptitle(f"{facts['gpus']} x {facts['gpu']}, driver {facts['driver']}, {day}")
@@ -145,7 +149,7 @@ def draw(name, records, facts, out):
     print(f"written: {out}")
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lines", type=Path, nargs="+", help="what amem_bench --json wrote")
     parser.add_argument("--picture", choices=PICTURES, help="all that there are figures for, by default")

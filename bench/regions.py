@@ -18,31 +18,33 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 MIB = 1 << 20
 WEIGHTS, CACHE_TENSORS = 300, 60
 ROUNDS, ROUND = 11, 50  # of 50 tensors each
 
 
-def timed(call):
+def timed(call: Callable[[], Any]) -> float:
     begin = time.perf_counter()
     call()
     return time.perf_counter() - begin
 
 
-def of_amem():
+def of_amem() -> tuple[Any, ...]:
     import amem
 
-    def region(tag, keeps):
+    def region(tag: str, keeps: bool) -> contextlib.AbstractContextManager[None]:
         return amem.region(tag, backup="host" if keeps else None)
 
     return region, amem.pause, amem.resume
 
 
-def of_torch_memory_saver():
+def of_torch_memory_saver() -> tuple[Any, ...]:
     from torch_memory_saver import torch_memory_saver
 
-    def region(tag, keeps):
+    def region(tag: str, keeps: bool) -> Any:
         return torch_memory_saver.region(tag, enable_cpu_backup=keeps)
 
     return region, torch_memory_saver.pause, torch_memory_saver.resume
@@ -51,7 +53,7 @@ def of_torch_memory_saver():
 LIBRARIES = {"amem": of_amem, "torch_memory_saver": of_torch_memory_saver}
 
 
-def allocation_times(torch, region, size_bytes):
+def allocation_times(torch: Any, region: Callable[[str, bool], Any], size_bytes: int) -> dict[str, float]:
     """Milliseconds to allocate a tensor and to return its memory to the driver, in a region and outside: medians of rounds.
 
     PyTorch returns no memory of a pool that exists, and torch_memory_saver keeps the pools of its regions.
@@ -61,7 +63,9 @@ def allocation_times(torch, region, size_bytes):
         for where in ("region", "plain") if returns or not milliseconds else ("plain",):
             tensors = []
             with region("round", True) if where == "region" else contextlib.nullcontext():
-                seconds = timed(lambda: tensors.extend(torch.empty(size_bytes, dtype=torch.uint8, device="cuda") for _ in range(ROUND)))
+                seconds = timed(
+                    lambda: tensors.extend(torch.empty(size_bytes, dtype=torch.uint8, device="cuda") for _ in range(ROUND))
+                )
             milliseconds.setdefault(f"allocate_{where}_ms", []).append(1e3 * seconds / ROUND)
             tensors.clear()
             if where == "region" and not returns:
@@ -75,7 +79,7 @@ def allocation_times(torch, region, size_bytes):
     return {name: statistics.median(values) for name, values in milliseconds.items()}
 
 
-def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
+def measure(library: str, weights_bytes: int, cache_bytes: int, cycles: int, rest_s: float) -> Any:
     import torch
 
     region, pause, resume = LIBRARIES[library]()
@@ -83,7 +87,7 @@ def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
     torch.empty(1, device="cuda")
     facts = allocation_times(torch, region, weights_bytes // WEIGHTS)
 
-    def allocate(tag, keeps, size_bytes):
+    def allocate(tag: str, keeps: bool, size_bytes: int) -> list[Any]:
         with region(tag, keeps):
             count = WEIGHTS if keeps else CACHE_TENSORS
             return [torch.empty(size_bytes // count // 8, dtype=torch.int64, device="cuda") for _ in range(count)]
@@ -112,13 +116,13 @@ def measure(library, weights_bytes, cache_bytes, cycles, rest_s):
     return facts
 
 
-def touch_host_memory(size_bytes):
+def touch_host_memory(size_bytes: int) -> None:
     """A virtual machine may get its memory from its host at the first use; that is not what is measured."""
     code = f"b = bytearray({size_bytes}); b[::4096] = bytes(len(range(0, {size_bytes}, 4096)))"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def preload(library):
+def preload(library: str) -> Any:
     """torch_memory_saver's default mode needs its library preloaded."""
     if library != "torch_memory_saver":
         return contextlib.nullcontext()
@@ -127,7 +131,7 @@ def preload(library):
     return configure_subprocess()
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes-of-weights", type=float, default=15)
     parser.add_argument("--gigabytes-of-cache", type=float, default=60)

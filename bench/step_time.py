@@ -16,19 +16,20 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 JOB = Path(__file__).resolve().parent.parent / "tests" / "gpu" / "torch_step_time.py"
 LIMIT_S = 120
 
 
-def read_steps(output):
+def read_steps(output: str) -> dict[str, Any]:
     """{figure: milliseconds of a step}"""
     found = re.search(r"^result: (.*)$", output, re.MULTILINE)
     works = json.loads(found[1]) if found else {}
     return {f"{work}, {name}": ms for work, each in works.items() for name, ms in each["before"].items()}
 
 
-def run(prefix, gpus):
+def run(prefix: list[str], gpus: int) -> Any:
     command = [*prefix, "torchrun", f"--nproc-per-node={gpus}", str(JOB), "--no-pauses"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     steps = read_steps(done.stdout)
@@ -37,14 +38,14 @@ def run(prefix, gpus):
     return steps
 
 
-def row(name, with_amem, without):
+def row(name: str, with_amem: list[float], without: list[float]) -> str:
     """Of a table in Markdown."""
     cells = [f"{statistics.median(times):.2f} ({min(times):.2f}–{max(times):.2f})" for times in (without, with_amem)]
     ratios = [statistics.median(with_amem) / statistics.median(without), min(with_amem) / min(without)]
     return f"| {' | '.join([name, *cells, *(f'{ratio:.3f}' for ratio in ratios)])} |"
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--gpus", type=int, default=2)

@@ -15,7 +15,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 KIB, MIB = 1 << 10, 1 << 20
@@ -26,14 +28,14 @@ ROUNDS = 5
 SLEEP_CYCLES = 2_000_000  # about a millisecond
 
 
-def calls_in_a_graph(size_bytes):
+def calls_in_a_graph(size_bytes: int) -> int:
     return 100 if size_bytes <= MIB else 10
 
 
 class Rank:
     """One process of the measurement."""
 
-    def __init__(self, most_bytes):
+    def __init__(self, most_bytes: int) -> None:
         import torch
         import torch.distributed as dist
         import torch.distributed._symmetric_memory as torch_symmetric
@@ -52,21 +54,21 @@ class Rank:
         self.say(figures="facts", gpu=torch.cuda.get_device_name(), ranks=self.ranks, torch=torch.__version__,
                  nccl=".".join(map(str, torch.cuda.nccl.version())), shared=self.is_shared)
 
-    def devices(self):
+    def devices(self) -> Any:
         found = [None] * self.ranks
         uuid = str(self.torch.cuda.get_device_properties(self.torch.cuda.current_device()).uuid)
         self.dist.all_gather_object(found, uuid, group=self.host_group)
         return found
 
-    def say(self, **line):
+    def say(self, **line: Any) -> None:
         self.lines.append(line)
 
-    def slowest(self, seconds):
+    def slowest(self, seconds: float) -> float:
         took = self.torch.tensor([seconds], dtype=self.torch.float64)
         self.dist.all_reduce(took, self.dist.ReduceOp.MAX, group=self.host_group)
         return float(took)
 
-    def graph_of(self, step, calls):
+    def graph_of(self, step: Callable[[], Any], calls: int) -> Any:
         step()
         self.torch.cuda.synchronize()
         graph = self.torch.cuda.CUDAGraph()
@@ -75,7 +77,7 @@ class Rank:
                 step()
         return graph
 
-    def in_graph_us(self, step, calls):
+    def in_graph_us(self, step: Callable[[], Any], calls: int) -> float:
         """Microseconds of one call: the median round of the slowest rank."""
         calls = calls // 10 if self.is_shared else calls
         graph = self.graph_of(step, calls)
@@ -93,21 +95,21 @@ class Rank:
             times.append(self.slowest(begin.elapsed_time(end) * 1e3 / calls))
         return statistics.median(times[1:])
 
-    def symmetric_tensor(self, module, count):
+    def symmetric_tensor(self, module: Any, count: int) -> Any:
         tensor = module.empty(count, dtype=self.torch.bfloat16, device="cuda")
         world = self.dist.group.WORLD
         handle = module.rendezvous(tensor, world if module is self.modules["amem"] else world.group_name)
         self.kept.append(tensor)  # graphs use it
         return tensor, handle
 
-    def torch_all_reduce(self, tensor, size_bytes):
+    def torch_all_reduce(self, tensor: Any, size_bytes: int) -> Callable[[], Any]:
         """The faster of PyTorch's two algorithms without multicast."""
         ops, name = self.torch.ops.symm_mem, self.dist.group.WORLD.group_name
         if size_bytes <= 256 * KIB:
             return lambda: ops.one_shot_all_reduce(tensor, "sum", name)
         return lambda: ops.two_shot_all_reduce_(tensor, "sum", name)
 
-    def all_reduces(self):
+    def all_reduces(self) -> None:
         own = self.modules["amem"]
         for size_bytes in (size for size in SIZES if size <= self.most_bytes):
             count, calls = size_bytes // 2, calls_in_a_graph(size_bytes)
@@ -123,19 +125,19 @@ class Rank:
                 us = self.in_graph_us(steps[library], calls)
                 self.say(figures="all_reduce", library=library, bytes=size_bytes, us=us)
 
-    def barriers(self):
+    def barriers(self) -> None:
         for name, module in self.modules.items():
             _, handle = self.symmetric_tensor(module, 4096)
             self.say(figures="barrier", library=name, us=self.in_graph_us(lambda: handle.barrier(channel=0), 100))
 
-    def overlapped_gather(self):
+    def overlapped_gather(self) -> None:
         """How much an all-gather on copy engines slows down matmuls on another stream."""
         torch = self.torch
         left, right = (torch.randn(8192, 8192, dtype=torch.bfloat16, device="cuda") for _ in range(2))
         product, side = torch.empty_like(left), torch.cuda.Stream()
         size_bytes = min(GATHERED_BYTES, self.most_bytes)
         name = self.dist.group.WORLD.group_name
-        steps = {"nothing": lambda: None}
+        steps: dict[str, Callable[[], Any]] = {"nothing": lambda: None}
         own_tensor, _ = self.symmetric_tensor(self.modules["amem"], size_bytes // 2 // self.ranks)
         steps["amem"] = lambda: self.modules["amem"].all_gather(own_tensor, engine="copy_engines")
         torch_tensor, _ = self.symmetric_tensor(self.modules["torch symm_mem"], size_bytes // 2 // self.ranks)
@@ -157,7 +159,7 @@ class Rank:
                 torch.cuda.synchronize()
             self.say(figures="matmul", library=library, ms=statistics.median(times[1:]) * 1e3)
 
-    def pauses(self):
+    def pauses(self) -> None:
         """All ranks pause and resume buffers whose contents are kept."""
         size_bytes = min(PAUSED_BYTES, 2 * self.most_bytes)
         kept = [self.symmetric_tensor(self.modules["amem"], size_bytes // 2) for _ in range(PAUSED_BUFFERS)]
@@ -180,7 +182,7 @@ class Rank:
             self.say(figures=name, library="amem", bytes=PAUSED_BUFFERS * size_bytes, ms=statistics.median(seconds[1:]) * 1e3)
 
 
-def measure(options):
+def measure(options: argparse.Namespace) -> None:
     rank = Rank(options.most_mib * MIB)
     rank.pauses()  # first, while there is no other symmetric memory
     rank.all_reduces()
@@ -191,11 +193,11 @@ def measure(options):
     rank.dist.destroy_process_group()
 
 
-def size_text(size_bytes):
+def size_text(size_bytes: int) -> str:
     return f"{size_bytes // MIB} MiB" if size_bytes >= MIB else f"{size_bytes // KIB} KiB"
 
 
-def print_tables(lines):
+def print_tables(lines: Any) -> None:
     facts = lines[0]
     print(f"{facts['ranks']} ranks, {facts['gpu']}, PyTorch {facts['torch']}, NCCL {facts['nccl']}"
           + (", which share a GPU: times mean nothing" if facts["shared"] else ""))
@@ -213,7 +215,7 @@ def print_tables(lines):
             print(f"| {line['figures']} of {size_text(line['bytes'])} | {line['ms']:.1f} ms |")
 
 
-def draw(lines, path):
+def draw(lines: Any, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -231,7 +233,7 @@ def draw(lines, path):
     print(f"\nwritten: {path}")
 
 
-def start_ranks(options):
+def start_ranks(options: argparse.Namespace) -> None:
     """This program once for each rank, under `amem run`."""
     port = 29500 + os.getpid() % 1000
     ranks = []
@@ -251,7 +253,7 @@ def start_ranks(options):
         raise SystemExit(f"exit codes of the ranks: {codes}")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--share-gpu", action="store_true")

@@ -6,56 +6,60 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]  # a line of the benchmark
+Records = list[dict[str, Any]]  # lines of the benchmark
 
 
-def table(title, layout, *rows):
+def table(title: str, layout: str, *rows: Any) -> None:
     """Rows are cells of the layout, or text as it stands."""
     print(f"\n{title}\n")
     for row in rows:
         print("  " + (row if isinstance(row, str) else layout.format(*row)))
 
 
-def fixed(digits, *numbers):
+def fixed(digits: int, *numbers: float) -> list[str]:
     return [f"{number:.{digits}f}" for number in numbers]
 
 
-def mib(size_bytes):
+def mib(size_bytes: int) -> float:
     return size_bytes / (1 << 20)
 
 
-def most_mib(ranks):
+def most_mib(ranks: Any) -> float:
     return mib(max(ranks))
 
 
-def spread(summary):
+def spread(summary: Any) -> str:
     """0.109 (0.105-0.121)"""
     return "{median:.3f} ({min:.3f}-{max:.3f})".format(**summary) if summary else "-"
 
 
-def checked(record):
+def checked(record: Record) -> str:
     return "ok" if record["verified"] else "WRONG"
 
 
-def cycles(r):
+def cycles(r: Record) -> list[str]:
     return [*fixed(3, r["first_pause_s"], r["first_resume_s"]), spread(r["steady_pause_s"]), spread(r["steady_resume_s"])]
 
 
-def name_of(record):
+def name_of(record: Record) -> str:
     """The contender, and its NCCL where that may be another one than the rest's."""
     return f"suspend {record['nccl']}" if record["contender"] == "suspend" else record["contender"]
 
 
-def not_measured(r):
+def not_measured(r: Record) -> str:
     return f"{r['communicators']:>5} | {r['contender']:<15} | {r['note']}"
 
 
-def print_pauses(records):
+def print_pauses(records: Records) -> None:
     heads = ("comms", "1st pause", "1st resume", "steady pause", "steady resume", "checked")
     rows = [(r["communicators"], *cycles(r), checked(r)) for r in records]
     title = "Pause and resume with amem: seconds of the slowest rank, steady as median (min-max)"
     table(title, "{:>5} | {:>9} {:>10} | {:>21} {:>21} | {:>7}", heads, *rows)
 
-    heads = ("comms", "held", "freed", "freed %", "copied", "back", "host", "own", "imported")
+    of_memory = ("comms", "held", "freed", "freed %", "copied", "back", "host", "own", "imported")
     rows = [
         (
             r["communicators"],
@@ -69,12 +73,12 @@ def print_pauses(records):
         for r in records
     ]
     title = "What it moved, on the rank with the most, in MiB; objects of the driver"
-    table(title, "{:>5} | {:>9} {:>8} {:>7} | {:>9} {:>9} | {:>8} | {:>6} {:>8}", heads, *rows)
+    table(title, "{:>5} | {:>9} {:>8} {:>7} | {:>9} {:>9} | {:>8} | {:>6} {:>8}", of_memory, *rows)
     print_phases(records)
 
 
-def print_phases(records):
-    heads = "comms p.wait p.peers p.copy p.memory r.memory r.copy r.peers".split() + ["driver calls"]
+def print_phases(records: Records) -> None:
+    heads = ["comms", "p.wait", "p.peers", "p.copy", "p.memory", "r.memory", "r.copy", "r.peers"] + ["driver calls"]
     rows = []
     for r in records:
         phases = [r["phases"][f"{head}_ms".replace("p.", "pause_").replace("r.", "resume_")] for head in heads[1:-1]]
@@ -84,7 +88,7 @@ def print_phases(records):
     table("Phases of the slowest rank in milliseconds, median of the steady cycles", layout, heads, *rows)
 
 
-def print_setups(records):
+def print_setups(records: Records) -> None:
     names = ("amem", "forwarding", "plain")
     rows = []
     for communicators in sorted({r["communicators"] for r in records}):
@@ -99,7 +103,7 @@ def print_setups(records):
     table(title + "plain NCCL's", layout, above, ("comms", *names, "share", *names, "share"), *rows)
 
 
-def print_rivals(records):
+def print_rivals(records: Records) -> None:
     heads = ("comms", "", "1st pause", "1st resume", "steady pause", "steady resume", "freed MiB", "checked")
     rows = [
         not_measured(r)
@@ -111,9 +115,9 @@ def print_rivals(records):
     table(title, "{:>5} | {:<15} | {:>9} {:>10} | {:>21} {:>21} | {:>9} | {:>7}", heads, *rows)
 
 
-def print_bystanders(records):
-    heads = "comms bystanders phase lasts rounds typical longest most added most".split()
-    rows = []
+def print_bystanders(records: Records) -> None:
+    heads = ["comms", "bystanders", "phase", "lasts", "rounds", "typical", "longest", "most", "added", "most"]
+    rows: list[Any] = []
     for r in records:
         for name in ("before", "pause", "away", "resume"):
             phase = r["phases"][name]
@@ -128,15 +132,15 @@ def print_bystanders(records):
     table(title, layout, heads, *rows)
 
 
-def mib_at_end(timeline, event):
+def mib_at_end(timeline: Any, event: str) -> float:
     """What was in use when the last event of this name ended."""
     end_s = [each["end_s"] for each in timeline["events"] if each["name"] == event][-1]
     return mib([used_bytes for at_s, used_bytes in timeline["samples"] if at_s <= end_s][-1])
 
 
-def print_timelines(records):
+def print_timelines(records: Records) -> None:
     heads = ("comms", "", "working", "paused", "samples", "checked")
-    rows = []
+    rows: list[Any] = []
     for r in records:
         if "note" in r:
             rows.append(not_measured(r))
@@ -147,9 +151,9 @@ def print_timelines(records):
     table(title, "{:>5} | {:<15} | {:>9} {:>9} | {:>8} | {:>7}", heads, *rows)
 
 
-def print_bandwidth(records):
+def print_bandwidth(records: Records) -> None:
     for r in records:
-        rows = []
+        rows: list[Any] = []
         for row in r["sizes"]:
             plain, forwarding, amem = (row[who] for who in ("plain", "forwarding", "amem"))
             median, least_most = spread(amem["of_plain"]).split()
@@ -164,13 +168,14 @@ def print_bandwidth(records):
         table(title, "{:>10} | {:>9} | {:>10} {:>6} | {:>9} {:>6} {:>13}", heads, *rows)
 
 
-def print_calls(records):
+def print_calls(records: Records) -> None:
     for r in records:
         rows = []
         for how in ("alone", "grouped"):
             more = r[how]["added_ns"]
             quartiles = " - ".join(fixed(1, more["lower_quartile"], more["upper_quartile"]))
-            rows.append((how, *fixed(0, *(r[how][name]["median"] for name in ("direct_ns", "amem_ns"))), *fixed(1, more["median"]), quartiles))
+            direct_and_amem = fixed(0, *(r[how][name]["median"] for name in ("direct_ns", "amem_ns")))
+            rows.append((how, *direct_and_amem, *fixed(1, more["median"]), quartiles))
         title = "An all_reduce without data through amem and past it, in turns: nanoseconds of one, and those that amem adds"
         table(title, "{:>8} | {:>7} {:>7} | {:>6} {:>13}", ("", "past", "through", "added", "(quartiles)"), *rows)
 
@@ -186,7 +191,7 @@ TABLES = {
 }
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lines", type=Path, help="what amem_bench --json wrote")
     records = [json.loads(line) for line in parser.parse_args().lines.read_text(encoding="utf-8").splitlines()]

@@ -13,8 +13,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+Record = dict[str, Any]  # a line of the benchmark
+Records = list[dict[str, Any]]  # lines of the benchmark
+Bench = tuple[subprocess.CompletedProcess[str], Records]  # the program that has ended, and its lines
 
 TIMEOUT_S = 110
 CYCLES = 3
@@ -27,7 +32,7 @@ SIZES = [8, 32, 128, 512, 2048, LARGEST_BYTES]
 PHASES = ("before", "pause", "away", "resume")
 
 
-def run_bench(json_path, *options, **variables):
+def run_bench(json_path: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     program = Path(os.environ["AMEM_TEST_BUILD"]) / "bin" / "amem_bench"
     ours = ("AMEM_", "GMM_", "LD_")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
@@ -44,37 +49,37 @@ def run_bench(json_path, *options, **variables):
     )
 
 
-def read_lines(path):
+def read_lines(path: Path) -> Records:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture(scope="module", name="lines")
-def fixture_lines(tmp_path_factory):
+def fixture_lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the lines of the fixture "bench" go."""
-    return tmp_path_factory.mktemp("bench") / "bench.jsonl"
+    return Path(tmp_path_factory.mktemp("bench"), "bench.jsonl")
 
 
 @pytest.fixture(scope="module", name="bench")
-def fixture_bench(lines):
+def fixture_bench(lines: Path) -> Bench:
     """(the finished program, its records)"""
     done = run_bench(lines, *SMALL)
     assert done.returncode == 0, done.stderr
     return done, read_lines(lines)
 
 
-def those(bench, figures, **wanted):
+def those(bench: Bench, figures: str, **wanted: Any) -> Records:
     found = [record for record in bench[1] if record["figures"] == figures]
     return [one for one in found if all(one[key] == value for key, value in wanted.items())]
 
 
-def test_every_line_says_what_it_was_measured_on(bench):
+def test_every_line_says_what_it_was_measured_on(bench: Bench) -> None:
     for record in bench[1]:
         nccl = "2.28.9" if record.get("contender") == "suspend" else "minccl"
         assert (record["gpus"], record["gpu"], record["nccl"]) == (2, "simulated", nccl)
         assert record["date"].startswith("20") and record["driver"] and record["processor"]
 
 
-def test_a_pause_frees_what_nccl_allocated(bench):
+def test_a_pause_frees_what_nccl_allocated(bench: Bench) -> None:
     records = those(bench, "pause")
     assert [record["communicators"] for record in records] == list(COMMUNICATORS)
     for record in records:
@@ -84,7 +89,7 @@ def test_a_pause_frees_what_nccl_allocated(bench):
             assert held > 0 and freed >= 0.99 * held
 
 
-def test_a_pause_copies_a_tenth_of_what_it_frees_at_most(bench):
+def test_a_pause_copies_a_tenth_of_what_it_frees_at_most(bench: Bench) -> None:
     """Most is zero, here too, where FIFOs are smaller and so headers a larger part."""
     for record in those(bench, "pause"):
         assert 0 < record["pause_copied_bytes"] <= max(record["allocated_bytes"]) / 10
@@ -92,7 +97,7 @@ def test_a_pause_copies_a_tenth_of_what_it_frees_at_most(bench):
         assert record["host_bytes"] >= record["pause_copied_bytes"]
 
 
-def test_driver_calls_follow_the_number_of_objects(bench):
+def test_driver_calls_follow_the_number_of_objects(bench: Bench) -> None:
     """The law: six calls an object, own or imported, and cycle, and a few for all together, however
     many allocations and copies there are."""
     for record in those(bench, "pause"):
@@ -103,7 +108,7 @@ def test_driver_calls_follow_the_number_of_objects(bench):
         assert 0 < cycle <= 6 * objects + 16
 
 
-def test_slabs_carry_a_further_communicator_with_two_objects_more(bench):
+def test_slabs_carry_a_further_communicator_with_two_objects_more(bench: Bench) -> None:
     one, two = those(bench, "pause")
     assert (one["communicators"], two["communicators"]) == (1, 2)
     assert two["allocations"] == 2 * one["allocations"] >= 2 * one["own_objects"]
@@ -111,7 +116,7 @@ def test_slabs_carry_a_further_communicator_with_two_objects_more(bench):
         assert one[objects] < two[objects] <= one[objects] + 2
 
 
-def test_without_slabs_the_law_is_noticed_to_be_broken(lines, bench):
+def test_without_slabs_the_law_is_noticed_to_be_broken(lines: Path, bench: Bench) -> None:
     """As many objects as allocations, of the same job."""
     broken = lines.with_name("without_slabs.jsonl")
     done = run_bench(broken, *SMALL, "--what", "pause", AMEM_SLAB="0")
@@ -123,7 +128,7 @@ def test_without_slabs_the_law_is_noticed_to_be_broken(lines, bench):
     assert len(those(bench, "pause")) == len(those(records, "pause"))
 
 
-def test_times_are_of_every_cycle(bench):
+def test_times_are_of_every_cycle(bench: Bench) -> None:
     for record in those(bench, "pause"):
         assert record["first_pause_s"] > 0 and record["first_resume_s"] > 0
         for steady in (record["steady_pause_s"], record["steady_resume_s"]):
@@ -132,7 +137,7 @@ def test_times_are_of_every_cycle(bench):
         assert all(value >= 0 for value in record["phases"].values()) and len(record["phases"]) == 7
 
 
-def test_memory_in_use_is_not_more_than_without_amem(bench):
+def test_memory_in_use_is_not_more_than_without_amem(bench: Bench) -> None:
     for communicators in COMMUNICATORS:
         (plain,) = those(bench, "setup", communicators=communicators, contender="plain")
         for contender in ("amem", "forwarding"):
@@ -141,7 +146,7 @@ def test_memory_in_use_is_not_more_than_without_amem(bench):
             assert 0 < max(record["memory_bytes"]) <= max(plain["memory_bytes"])
 
 
-def test_rivals_are_measured(bench):
+def test_rivals_are_measured(bench: Bench) -> None:
     for communicators in COMMUNICATORS:
         (recreate,) = those(bench, "rival", communicators=communicators, contender="recreate")
         (plain,) = those(bench, "setup", communicators=communicators, contender="plain")
@@ -153,7 +158,7 @@ def test_rivals_are_measured(bench):
             assert 0 < freed < of_all  # NCCL keeps what is not a buffer of a connection
 
 
-def test_bandwidth_of_every_collective_is_compared_at_every_size(bench):
+def test_bandwidth_of_every_collective_is_compared_at_every_size(bench: Bench) -> None:
     records = those(bench, "bandwidth")
     assert [record["collective"] for record in records] == list(COLLECTIVES)
     for record in records:
@@ -166,7 +171,7 @@ def test_bandwidth_of_every_collective_is_compared_at_every_size(bench):
         assert record["amem_of_plain"]["min"] == least <= record["amem_of_plain"]["geometric_mean"]
 
 
-def test_calls_through_amem_and_past_it_are_compared(bench):
+def test_calls_through_amem_and_past_it_are_compared(bench: Bench) -> None:
     (calls,) = those(bench, "calls")
     for measured in (calls["alone"], calls["grouped"]):
         for figure in ("direct_ns", "amem_ns"):
@@ -174,7 +179,7 @@ def test_calls_through_amem_and_past_it_are_compared(bench):
             assert 0 < spread["lower_quartile"] <= spread["median"] <= spread["upper_quartile"]
 
 
-def test_collectives_can_be_chosen(tmp_path):
+def test_collectives_can_be_chosen(tmp_path: Path) -> None:
     options = ["--gpus", "2", "--what", "bandwidth", "--communicators", "1", "--collectives", "send_recv", "--largest", "8"]
     done = run_bench(tmp_path / "b.jsonl", *options, "--rounds", "1", "--block-ms", "1")
     assert done.returncode == 0, done.stderr
@@ -183,11 +188,11 @@ def test_collectives_can_be_chosen(tmp_path):
     assert refused.returncode != 0 and "ncclSend" in refused.stderr
 
 
-def used_at(timeline, at_s):
+def used_at(timeline: Any, at_s: float) -> Any:
     return [used_bytes for sample_s, used_bytes in timeline["samples"] if sample_s <= at_s][-1]
 
 
-def assert_leaves_and_returns(timeline, freed_bytes):
+def assert_leaves_and_returns(timeline: Any, freed_bytes: int) -> None:
     """That at least so much is gone at the end of each stay away, and all is back after the next work."""
     events = timeline["events"]
     for i, event in enumerate(events):
@@ -197,14 +202,14 @@ def assert_leaves_and_returns(timeline, freed_bytes):
             assert used_at(timeline, events[i + 2]["end_s"]) == before
 
 
-def test_every_contender_that_ran_has_a_timeline(bench):
+def test_every_contender_that_ran_has_a_timeline(bench: Bench) -> None:
     timelines = those(bench, "timeline")
     assert [one["contender"] for one in timelines] == ["amem", "recreate", "suspend"]
     for timeline in timelines:
         assert timeline["verified"] is True and timeline["communicators"] == max(COMMUNICATORS)
 
 
-def test_the_events_of_a_timeline_follow_one_another(bench):
+def test_the_events_of_a_timeline_follow_one_another(bench: Bench) -> None:
     for timeline in those(bench, "timeline"):
         events = timeline["events"]
         assert [one["name"] for one in events] == ["work", *("pause", "away", "resume", "work") * 2]
@@ -212,7 +217,7 @@ def test_the_events_of_a_timeline_follow_one_another(bench):
         assert times[0] == 0 and times == sorted(times)
 
 
-def test_samples_go_from_the_first_event_to_the_last(bench):
+def test_samples_go_from_the_first_event_to_the_last(bench: Bench) -> None:
     for timeline in those(bench, "timeline"):
         times = [at_s for at_s, _ in timeline["samples"]]
         assert times == sorted(set(times))
@@ -221,7 +226,7 @@ def test_samples_go_from_the_first_event_to_the_last(bench):
         assert not any(one == two == three for one, two, three in zip(used, used[1:], used[2:]))
 
 
-def test_memory_leaves_in_each_pause_of_a_timeline_and_returns(bench):
+def test_memory_leaves_in_each_pause_of_a_timeline_and_returns(bench: Bench) -> None:
     amem, recreate, _ = those(bench, "timeline")
     (pause,) = those(bench, "pause", communicators=max(COMMUNICATORS))
     assert_leaves_and_returns(amem, pause["freed_bytes"][0])
@@ -229,7 +234,7 @@ def test_memory_leaves_in_each_pause_of_a_timeline_and_returns(bench):
     assert_leaves_and_returns(recreate, rival["freed_bytes"][0])
 
 
-def test_a_timeline_in_which_memory_stays_is_noticed(bench):
+def test_a_timeline_in_which_memory_stays_is_noticed(bench: Bench) -> None:
     amem = those(bench, "timeline")[0]
     (pause,) = those(bench, "pause", communicators=max(COMMUNICATORS))
     spoilt = copy.deepcopy(amem)
@@ -240,7 +245,7 @@ def test_a_timeline_in_which_memory_stays_is_noticed(bench):
         assert_leaves_and_returns(spoilt, pause["freed_bytes"][0])
 
 
-def assert_went_on(record, cycles):
+def assert_went_on(record: Record, cycles: int) -> None:
     """That a bystander worked all the while: results right, rounds and gaps in every phase."""
     assert record["verified"] is True and record["cycles"] == cycles
     assert sorted(record["phases"]) == sorted(PHASES)
@@ -253,7 +258,7 @@ def assert_went_on(record, cycles):
         assert record["phases"][name]["rounds"] >= 3 * cycles
 
 
-def test_a_bystander_alone_goes_on(bench):
+def test_a_bystander_alone_goes_on(bench: Bench) -> None:
     records = those(bench, "bystander")
     assert [record["communicators"] for record in records] == list(COMMUNICATORS)
     for record in records:
@@ -261,7 +266,7 @@ def test_a_bystander_alone_goes_on(bench):
         assert (record["pausing"], record["bystanders"]) == (1, 1) and "one rank" in record["work"]
 
 
-def test_bystanders_go_on_together(tmp_path):
+def test_bystanders_go_on_together(tmp_path: Path) -> None:
     options = ["--gpus", "3", "--communicators", "1", "--what", "bystander", "--counts", "17,16384"]
     done = run_bench(tmp_path / "b.jsonl", *options, "--cycles", str(CYCLES))
     assert done.returncode == 0, done.stderr
@@ -270,7 +275,7 @@ def test_bystanders_go_on_together(tmp_path):
     assert (record["pausing"], record["bystanders"]) == (1, 2) and "2 GPUs" in record["work"]
 
 
-def test_gaps_are_as_long_as_what_delays_the_rounds(tmp_path):
+def test_gaps_are_as_long_as_what_delays_the_rounds(tmp_path: Path) -> None:
     """Each round reads its result back once, which is made to take 20 ms."""
     options = ["--gpus", "2", "--communicators", "1", "--what", "bystander", "--counts", "17"]
     done = run_bench(
@@ -286,22 +291,22 @@ def test_gaps_are_as_long_as_what_delays_the_rounds(tmp_path):
         assert phase["rounds"] <= sum(s // 0.020 + 1 for s in phase["seconds"]["values"])
 
 
-def run_script(name, *arguments):
+def run_script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     script = Path(__file__).with_name(name)
     return subprocess.run(
         [sys.executable, script, *arguments], capture_output=True, text=True, timeout=60, check=False
     )
 
 
-def run_plot(*arguments):
+def run_plot(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return run_script("plot.py", *arguments)
 
 
-def is_png(path):
+def is_png(path: Path) -> bool:
     return path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size > 10000
 
 
-def test_both_pictures_are_drawn(bench, lines, tmp_path):
+def test_both_pictures_are_drawn(bench: Bench, lines: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     assert bench[0].returncode == 0
     done = run_plot(lines, "--out", tmp_path / "all.png")
@@ -309,7 +314,7 @@ def test_both_pictures_are_drawn(bench, lines, tmp_path):
     assert is_png(tmp_path / "all-times.png") and is_png(tmp_path / "all-timeline.png")
 
 
-def test_a_picture_without_figures_is_refused(bench, lines, tmp_path):
+def test_a_picture_without_figures_is_refused(bench: Bench, lines: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     only_pauses = [record for record in bench[1] if record["figures"] == "pause"]
     path = tmp_path / "pauses.jsonl"
@@ -320,12 +325,12 @@ def test_a_picture_without_figures_is_refused(bench, lines, tmp_path):
     assert sorted(one.name for one in tmp_path.glob("*.png")) == ["y.png"] and is_png(tmp_path / "y.png")
 
 
-def test_where_the_lines_are_is_on_standard_output(bench, lines):
+def test_where_the_lines_are_is_on_standard_output(bench: Bench, lines: Path) -> None:
     assert bench[0].stdout == f"{lines}\n"
     assert "setting up" in bench[0].stderr
 
 
-def tables_of(records, folder):
+def tables_of(records: Records, folder: Path) -> str:
     path = folder / "some.jsonl"
     path.write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
     done = run_script("tables.py", path)
@@ -333,7 +338,7 @@ def tables_of(records, folder):
     return done.stdout
 
 
-def test_there_is_a_table_of_every_figure(bench, tmp_path):
+def test_there_is_a_table_of_every_figure(bench: Bench, tmp_path: Path) -> None:
     tables = tables_of(bench[1], tmp_path)
     assert tables.startswith("2 x simulated, driver simulated, NCCL minccl, 20")
     for words in ("Pause and resume with amem", "Rivals", "peers pause", "GPU 0", "all_reduce", "through amem and past it", "ok"):
@@ -344,7 +349,7 @@ def test_there_is_a_table_of_every_figure(bench, tmp_path):
         assert re.search(rf"^ +{record['communicators']} \|.* \| +{own} +{imported}$", tables, re.MULTILINE)
 
 
-def test_tables_say_what_is_wrong_and_of_which_nccl_a_rival_is(bench, tmp_path):
+def test_tables_say_what_is_wrong_and_of_which_nccl_a_rival_is(bench: Bench, tmp_path: Path) -> None:
     (recreate,) = those(bench, "rival", communicators=1, contender="recreate")
     wrong = {**recreate, "contender": "suspend", "nccl": "2.30.7", "verified": False, "steady_pause_s": None}
     rows = tables_of([recreate, wrong], tmp_path).splitlines()[-2:]
@@ -352,14 +357,14 @@ def test_tables_say_what_is_wrong_and_of_which_nccl_a_rival_is(bench, tmp_path):
     assert rows[0].endswith("ok") and rows[1].endswith("WRONG") and " - " in rows[1]
 
 
-def test_a_pause_that_fails_ends_it_with_1(tmp_path):
+def test_a_pause_that_fails_ends_it_with_1(tmp_path: Path) -> None:
     options = ["--gpus", "2", "--communicators", "1", "--what", "pause", "--counts", "17"]
     done = run_bench(tmp_path / "b.jsonl", *options, AMEM_SIM_FAULT="cuMemUnmap:1..=999")
     assert done.returncode == 1
     assert "bench failed" in done.stderr and "pause" in done.stderr
 
 
-def test_a_rival_that_is_not_there_is_refused_before_anything_runs(tmp_path):
+def test_a_rival_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:
     done = run_bench(tmp_path / "b.jsonl", AMEM_BENCH_NCCL="/no/libnccl.so.2")
     assert (done.returncode, done.stdout) == (1, "")
     assert "/no/libnccl.so.2" in done.stderr and "setting up" not in done.stderr

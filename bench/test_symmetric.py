@@ -4,6 +4,8 @@
 
 import sys
 import types
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,12 +53,12 @@ TABLES = f"""2 ranks, {GPU}, PyTorch 2.11.0+cu130, NCCL 2.28.9
 """
 
 
-def test_tables_have_every_figure(capsys):
+def test_tables_have_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     symmetric.print_tables(LINES)
     assert capsys.readouterr().out == TABLES
 
 
-def test_shared_gpus_are_said(capsys):
+def test_shared_gpus_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     symmetric.print_tables([{**LINES[0], "shared": True}, *LINES[1:]])
     assert capsys.readouterr().out.splitlines()[0].endswith(", which share a GPU: times mean nothing")
 
@@ -64,27 +66,29 @@ def test_shared_gpus_are_said(capsys):
 class Drawing:
     """A matplotlib that draws nothing and keeps what it was told."""
 
-    def __init__(self, monkeypatch):
-        self.curves, self.axes, self.legends, self.path = {}, {}, 0, None
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.curves: dict[str, Any] = {}
+        self.axes: dict[str, Any] = {}
+        self.legends, self.path = 0, Path()
         pyplot = types.SimpleNamespace(subplots=lambda **_: (self, self))
         matplotlib = types.SimpleNamespace(use=lambda backend: None, pyplot=pyplot)
         monkeypatch.setitem(sys.modules, "matplotlib", matplotlib)
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
 
-    def plot(self, sizes, times, label, **_):
+    def plot(self, sizes: Any, times: Any, label: str, **_: Any) -> None:
         self.curves[label] = dict(zip(sizes, times))
 
-    def set(self, **axes):
+    def set(self, **axes: Any) -> None:
         self.axes.update(axes)
 
-    def legend(self):
+    def legend(self) -> None:
         self.legends += 1
 
-    def savefig(self, path, **_):
+    def savefig(self, path: Path, **_: Any) -> None:
         self.path = path
 
 
-def test_picture_has_a_curve_of_each_library(monkeypatch, tmp_path):
+def test_picture_has_a_curve_of_each_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drawing = Drawing(monkeypatch)
     symmetric.draw(LINES, tmp_path / "x.png")
     assert drawing.curves == TIMES and drawing.path == tmp_path / "x.png" and drawing.legends == 1
@@ -92,7 +96,7 @@ def test_picture_has_a_curve_of_each_library(monkeypatch, tmp_path):
     assert drawing.axes["title"] == f"all-reduce, bf16, 2 ranks, {GPU}"
 
 
-def test_picture_is_a_png(tmp_path):
+def test_picture_is_a_png(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     symmetric.draw(LINES, tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG\r\n")

@@ -19,6 +19,13 @@ namespace {
 
 std::string folder() { return "/dev/shm/amem-" + std::to_string(geteuid()); }
 
+/// True if only this user may enter it: nobody else has put anything into it.
+bool is_ours(const std::string& path) {
+  struct stat found {};
+  return lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid() &&
+         (found.st_mode & 0077) == 0;
+}
+
 /// write(2) without SIGXFSZ: with RLIMIT_FSIZE it fails with EFBIG.
 ssize_t append(int file, const std::string& text) {
   sigset_t raised, before, pending;
@@ -44,6 +51,11 @@ std::string Rendezvous::path_of(const std::string& communicator) {
 std::unique_ptr<Rendezvous> Rendezvous::open(const std::string& communicator, int ranks,
                                              std::string* error) {
   (void)mkdir(folder().c_str(), 0700);
+  if (!is_ours(folder())) {
+    *error = folder() + " is not a directory that only user " + std::to_string(geteuid()) +
+             " may enter; remove it";
+    return nullptr;
+  }
   std::string path = path_of(communicator);
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file >= 0) return std::make_unique<Rendezvous>(std::move(path), ranks, file);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +47,42 @@ TEST_F(RendezvousTest, OneThatWaitsInVainSaysForHowMany) {
   const auto lonely = open(3);
   EXPECT_EQ(lonely->arrive(1, 1, 1).rfind("2 ranks of the communicator", 0), 0u);
   EXPECT_NE(lonely->arrive(2, 3, kPatienceMs), "") << "an error is final";
+}
+
+TEST_F(RendezvousTest, FolderThatOthersMayEnterIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kOtherUser = 54322;
+  const std::string folder = "/dev/shm/amem-" + std::to_string(kOtherUser);
+  const auto error_of_other_user = [&] {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      std::string error = "not this user";
+      if (setresuid(kOtherUser, kOtherUser, kOtherUser) == 0) {
+        error.clear();
+        if (Rendezvous::open(id_, 1, &error) != nullptr) unlink(path().c_str());
+      }
+      _exit(write(ends[1], error.data(), error.size()) < 0 ? 1 : 0);
+    }
+    close(ends[1]);
+    char text[512] = "";
+    for (ssize_t size = 0, got = 1; got > 0; size += got)
+      got = read(ends[0], text + size, sizeof text - 1 - static_cast<size_t>(size));
+    close(ends[0]);
+    EXPECT_EQ(waitpid(child, nullptr, 0), child);
+    return std::string(text);
+  };
+  const std::string refused = folder + " is not a directory that only user 54322 may enter";
+  std::filesystem::remove_all(folder);
+  ASSERT_EQ(mkdir(folder.c_str(), 0777), 0);
+  EXPECT_EQ(error_of_other_user().rfind(refused, 0), 0u) << "it is root's";
+  ASSERT_EQ(chown(folder.c_str(), kOtherUser, kOtherUser), 0);
+  ASSERT_EQ(chmod(folder.c_str(), 0750), 0);
+  EXPECT_EQ(error_of_other_user().rfind(refused, 0), 0u) << "its group may enter";
+  ASSERT_EQ(chmod(folder.c_str(), 0700), 0);
+  EXPECT_EQ(error_of_other_user(), "");
+  std::filesystem::remove_all(folder);
 }
 
 // An access to a mapping of it would end the process (SIGBUS).

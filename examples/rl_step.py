@@ -15,11 +15,13 @@ when every value was right.
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
 import time
 from datetime import timedelta
+from typing import Any, List
 
 import torch
 import torch.distributed as dist
@@ -37,7 +39,7 @@ TIMEOUT_S, JOB_TIMEOUT_S = 120, 600
 class Actor:
     """One of the four processes."""
 
-    def __init__(self, rank, port):
+    def __init__(self, rank: int, port: int) -> None:
         self.rank = rank
         self.ranks = TRAINERS if rank in TRAINERS else ROLLOUT
         torch.cuda.set_device(rank % 2)
@@ -52,11 +54,11 @@ class Actor:
         self.joint = groups[self.joint_ranks]
         self.memory = []
 
-    def expect(self, tensor, value, what):
+    def expect(self, tensor: Any, value: float, what: str) -> None:
         if not bool((tensor == value).all()):
             raise RuntimeError(f"rank {self.rank}: {what}: expected {value}, found {tensor.unique()[:8].tolist()}")
 
-    def work(self, stop=False):
+    def work(self, stop: bool = False) -> bool:
         """One all_reduce of this side; returns whether its first rank wanted to stop."""
         data = torch.full((COUNT,), float(self.rank + 1), device="cuda")
         data[0] = float(stop)
@@ -64,7 +66,7 @@ class Actor:
         self.expect(data[1:], float(sum(rank + 1 for rank in self.ranks)), "all_reduce")
         return bool(data[0].item())
 
-    def work_until_paused(self, name):
+    def work_until_paused(self, name: str) -> int:
         """Works from before the others pause until long after; returns the number of steps."""
         steps, left = 0, STEPS_WHILE_PAUSED
         while True:
@@ -75,26 +77,26 @@ class Actor:
             if self.work(stop=leads and left == 0):
                 return steps
 
-    def send_weights(self, value):
+    def send_weights(self, value: float) -> None:
         """The trainers' weights, which are all `value`, over the joint communicators."""
         trainer = self.joint_ranks[0]
         weights = torch.full((COUNT,), value if self.rank == trainer else -1.0, device="cuda")
         dist.broadcast(weights, src=trainer, group=self.joint)
         self.expect(weights, value, "weights")
 
-    def end_phase(self, name, note=""):
+    def end_phase(self, name: str, note: str = "") -> None:
         """Waits for everybody and writes down the memory in use on both GPUs."""
         dist.barrier()
         free, total = torch.cuda.mem_get_info()
         mine = {"state": amem.state(), "used": total - free, "note": note}
-        everybody = [None] * WORLD
+        everybody = [mine] * WORLD
         dist.all_gather_object(everybody, mine)
         notes = sorted({one["note"] for one in everybody if one["note"]})
         self.memory.append((name, [one["used"] for one in everybody[:2]], [one["state"] for one in everybody]))
         if self.rank == 0:
             print(f"{name}: {'; '.join(notes) or 'every value right'}", flush=True)
 
-    def one_side_works(self, name, sleepers):
+    def one_side_works(self, name: str, sleepers: Any) -> None:
         """`sleepers` pause while the other side works, and come back while it still works."""
         if self.rank in sleepers:
             amem.pause()
@@ -107,12 +109,12 @@ class Actor:
             for _ in range(STEPS_WHILE_RESUMING):
                 self.work()
 
-    def connect(self, weights):
+    def connect(self, weights: float) -> None:
         """Uses every communicator of this process."""
         self.work()
         self.send_weights(weights)
 
-    def run(self):
+    def run(self) -> None:
         self.connect(1.0)
         self.end_phase("all active")
         self.one_side_works("rollout works, trainers paused", TRAINERS)
@@ -126,13 +128,13 @@ class Actor:
         dist.barrier()
         dist.destroy_process_group()
 
-    def print_table(self):
+    def print_table(self) -> None:
         print(f"\n{'phase':32} {'GPU 0 MiB':>10} {'GPU 1 MiB':>10}  t0, t1, r0, r1")
         for name, used, states in self.memory:
             print(f"{name:32} {used[0] / 2**20:10.0f} {used[1] / 2**20:10.0f}  {', '.join(states)}", flush=True)
 
 
-def start(rank, port):
+def start(rank: int, port: int) -> Any:
     """A process of its own, not a fork: CUDA does not survive one."""
     variables = dict(os.environ, AMEM_GROUPID="0" if rank in TRAINERS else "1")
     variables.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all on this host
@@ -140,7 +142,7 @@ def start(rank, port):
     return subprocess.Popen(command, env=variables)
 
 
-def wait_for(children):
+def wait_for(children: "List[subprocess.Popen[bytes]]") -> int:
     """The first exit code that is not 0, or 0; one failure or the time ends all."""
     deadline = time.monotonic() + JOB_TIMEOUT_S
     try:
@@ -152,17 +154,15 @@ def wait_for(children):
             if time.monotonic() > deadline:
                 print(f"not done after {JOB_TIMEOUT_S} s", flush=True)
                 return 1
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 children[codes.index(None)].wait(0.2)
-            except subprocess.TimeoutExpired:
-                pass
     finally:
         for child in children:
             child.kill()
             child.wait()
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)

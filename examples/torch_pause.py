@@ -7,6 +7,7 @@ torchrun --nproc-per-node 2 examples/torch_pause.py [number of extra groups]
 
 import os
 import sys
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -14,7 +15,7 @@ import torch.distributed as dist
 import amem
 
 
-def all_reduce_everywhere():
+def all_reduce_everywhere() -> Any:
     results = [torch.full((1 << 20,), dist.get_rank() + 0.1, device="cuda") for _ in groups]
     for result, group in zip(results, groups):
         dist.all_reduce(result, group=group)

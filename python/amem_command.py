@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 
-def main() -> None:
-    program = str(Path(__file__).resolve().parent / "amem" / "bin" / "amem")
+def main(program: str = str(Path(__file__).resolve().parent / "amem" / "bin" / "amem")) -> None:
     arguments = sys.argv[1:]
     # Without a command, the doctor would examine the Python on PATH, which may be that of another environment.
     if arguments in (["doctor"], ["doctor", "--json"]) and sys.executable:

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import importlib
 import logging
+from typing import Any
 
 from amem_flags import flag, torch_memory_saver
 
@@ -24,22 +25,23 @@ def _offload_cuda_graphs_as_cumem_does() -> None:
         return  # a vLLM without the option
 
     of_cumem = getattr(VllmConfig, "use_cumem_cudagraph_pool", None)
-    if not isinstance(of_cumem, property) or of_cumem.fget.__module__ == __name__:
+    if not isinstance(of_cumem, property) or of_cumem.fget is None or of_cumem.fget.__module__ == __name__:
         return  # a vLLM without it, or this function was called before
+    ask = of_cumem.fget
 
-    def use_cumem_cudagraph_pool(self) -> bool:
+    def use_cumem_cudagraph_pool(self: Any) -> bool:
         config = copy.copy(self)
         config.model_config = copy.copy(config.model_config)  # None in some processes
         if getattr(config.model_config, "sleep_mode_backend", None) == "amem":
             config.model_config.sleep_mode_backend = "cumem"
-        return of_cumem.fget(config)
+        return bool(ask(config))
 
     VllmConfig.use_cumem_cudagraph_pool = property(use_cumem_cudagraph_pool)
 
 
 def register() -> None:
     """vLLM calls this in each of its processes, before it creates communicators. Without AMEM_ENABLE=1, which `amem run`
-    sets, it only adds a name. With AMEM_TMS=weights or kv_cache amem's backend takes the place of "cumem", the default one."""
+    sets, it only adds a name. With AMEM_TMS=weights or kv_cache amem's backend takes the place of "cumem", the default."""
     try:
         from vllm.device_allocator.sleep_mode_backend import CuMemBackend, SleepModeBackendFactory
 
@@ -49,7 +51,10 @@ def register() -> None:
             SleepModeBackendFactory.register_backend("amem", "amem.vllm_backend", "AmemBackend")
     except (AttributeError, ImportError, TypeError) as error:
         if flag("AMEM_ENABLE") and torch_memory_saver()[1]:
-            _LOG.warning("This vLLM has no sleep-mode backends as 0.25.0 to 0.33.0 have: its sleep does not release NCCL's memory (%s).", error)
+            _LOG.warning(
+                "This vLLM has no sleep-mode backends as 0.25.0 to 0.33.0 have: its sleep does not release NCCL's memory (%s).",
+                error,
+            )
         return
     if not flag("AMEM_ENABLE"):
         return

@@ -9,8 +9,9 @@ without a reason, or on a line that needs none, is a finding too.
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
+from pathlib import Path
 
 import check_guards
 import check_layers
@@ -20,26 +21,26 @@ SEEDED = "tools/selftest/"  # the violations that show each check failing
 BAD_WORDS = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "impl", "v2"}
 
 
-def is_cxx(path):
+def is_cxx(path: Path) -> bool:
     return path.name.endswith(source_tree.CXX_SUFFIXES)
 
 
-def in_library(path):
+def in_library(path: Path) -> bool:
     """Code that runs inside other people's processes."""
     own = path.parts[0] in ("src", "symmetric") and path.parts[1] != "cli"
     return own and is_cxx(path) and not source_tree.is_test(path)
 
 
-def in_cxx(path):
+def in_cxx(path: Path) -> bool:
     return is_cxx(path)
 
 
-def in_tests(path):
+def in_tests(path: Path) -> bool:
     python_test = path.suffix == ".py" and ("tests" in path.parts or path.name.startswith("test_"))
     return (is_cxx(path) and source_tree.is_test(path)) or python_test
 
 
-def anywhere(path):
+def anywhere(path: Path) -> bool:
     return True
 
 
@@ -47,12 +48,12 @@ def anywhere(path):
 class Rule:
     """`pattern` is searched in code without comments and literals, or in the raw text."""
 
-    pattern: re.Pattern
-    where: Callable
+    pattern: re.Pattern[str]
+    where: Callable[[Path], bool]
     reason: str
     instead: str
     raw: bool = False
-    homes: tuple = ()
+    homes: tuple[str, ...] = ()
 
 
 _CALL = r"(?<![\w.>])(?<!\w::)(?:std::)?"
@@ -124,14 +125,14 @@ RULES = (
 )
 
 
-def _statement_owns(code, match):
+def _statement_owns(code: str, match: re.Match[str]) -> bool:
     """True when the statement around a `new` is a leaked static or gives it to a unique_ptr."""
     start = max(code.rfind(mark, 0, match.start()) for mark in ";{}") + 1
     statement = code[start : match.start()]
     return re.search(r"\bstatic\b|\bunique_ptr\b|\.reset\s*\(\s*$", statement) is not None
 
 
-def check_text(path, text, findings):
+def check_text(path: Path, text: str, findings: source_tree.Findings) -> None:
     """Every rule on one file."""
     # Documents only speak of allow-comments.
     allowed = {} if path.suffix == ".md" else source_tree.allowances(text)
@@ -159,7 +160,7 @@ def check_text(path, text, findings):
             findings.add(path, line, "nothing here needs the allow-comment: remove it")
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     paths = [p for p in source_tree.all_files(root) if not str(p).startswith(SEEDED)]
     if not any(map(is_cxx, paths)):
         raise source_tree.CannotRun("no code found")

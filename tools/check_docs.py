@@ -12,6 +12,7 @@ or an @version after it.
 
 import re
 import sys
+from pathlib import Path
 
 import markdown_text
 import source_tree
@@ -26,7 +27,7 @@ _ELSEWHERE = re.compile(r"\b(?:NCCL|PyTorch|Linux)(?:'s)?\s*\W?$")
 _PATH = re.compile(r"[\w.\-*/{},]+")
 
 
-def check_settings(root, findings):
+def check_settings(root: Path, findings: source_tree.Findings) -> None:
     rows = _ROW.findall(source_tree.require(root, "src/base/environment.def"))
     if not rows:
         raise source_tree.CannotRun("src/base/environment.def has no rows")
@@ -48,7 +49,7 @@ def check_settings(root, findings):
         findings.add("src/base/environment.def", 0, f"more than {MAX_FOR_EVERY_JOB} variables are for every job")
 
 
-def expand_braces(text):
+def expand_braces(text: str) -> list[str]:
     """`a/b.{h,cc}` as its two paths."""
     match = re.search(r"\{([^{}]*)\}", text)
     if match is None:
@@ -57,7 +58,7 @@ def expand_braces(text):
     return [p for part in match[1].split(",") for p in expand_braces(before + part + after)]
 
 
-def named_paths(span, root):
+def named_paths(span: str, root: Path) -> list[str]:
     """The paths that a code span names, as globs relative to the root or to src/; or nothing."""
     span = re.sub(r":\d+(?:-\d+)?$", "", span.strip()).removeprefix("./")
     if not _PATH.fullmatch(span) or span.startswith("/") or "//" in span or ".." in span:
@@ -70,7 +71,7 @@ def named_paths(span, root):
     return [span] if root_file else []
 
 
-def exists(root, path):
+def exists(root: Path, path: str) -> bool:
     """True for a file, a folder, a glob with matches, or `engine/session` for session.h and .cc."""
     path = path.rstrip("/")
     for base in (root, root / "src"):
@@ -81,7 +82,7 @@ def exists(root, path):
     return False
 
 
-def check_paths(root, path, text, findings):
+def check_paths(root: Path, path: Path, text: str, findings: source_tree.Findings) -> None:
     for line, span, before, after in markdown_text.code_spans(text):
         if after.startswith("@") or "@" in span or _ELSEWHERE.search(before):
             continue
@@ -90,7 +91,7 @@ def check_paths(root, path, text, findings):
                 findings.add(path, line, f"{named} does not exist")
 
 
-def check_verbs(path, text, verbs, findings):
+def check_verbs(path: Path, text: str, verbs: set[str], findings: source_tree.Findings) -> None:
     """Fenced blocks included: they hold the commands that people copy."""
     for match in re.finditer(r"(?<![\w/])\./dev[ \t]+([a-z]\w*)", text):
         if match[1] not in verbs:
@@ -98,7 +99,7 @@ def check_verbs(path, text, verbs, findings):
             findings.add(path, line, f"./dev has no verb '{match[1]}'")
 
 
-def names_in_code(root):
+def names_in_code(root: Path) -> set[str]:
     """Every AMEM_ name that occurs outside the documents."""
     names = set()
     for path in source_tree.all_files(root):
@@ -111,14 +112,14 @@ def names_in_code(root):
     return names
 
 
-def check_names(path, text, known, findings):
+def check_names(path: Path, text: str, known: set[str], findings: source_tree.Findings) -> None:
     for match in re.finditer(r"\bAMEM_[A-Z0-9_]*[A-Z0-9]\b(?!_?\*)", text):
         if match[0] not in known:
             line = source_tree.line_of(text, match.start())
             findings.add(path, line, f"{match[0]} occurs nowhere in the code")
 
 
-def check_links(root, path, text, findings):
+def check_links(root: Path, path: Path, text: str, findings: source_tree.Findings) -> None:
     for line, target in markdown_text.links(text):
         if re.match(r"[a-z][a-z0-9+.\-]*:", target):
             continue
@@ -126,12 +127,11 @@ def check_links(root, path, text, findings):
         aimed = (root / path.parent / name) if name else (root / path)
         if not aimed.exists():
             findings.add(path, line, f"link to {target}: {name} does not exist")
-        elif anchor and aimed.suffix == ".md":
-            if anchor not in markdown_text.anchors(aimed.read_text(encoding="utf-8")):
-                findings.add(path, line, f"link to {target}: no such heading")
+        elif anchor and aimed.suffix == ".md" and anchor not in markdown_text.anchors(aimed.read_text(encoding="utf-8")):
+            findings.add(path, line, f"link to {target}: no such heading")
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     verbs = set(re.findall(r"^verb_(\w+)\(\)", source_tree.require(root, "dev"), re.MULTILINE))
     for name in DOCUMENTS:
         if not (root / name).is_file():

@@ -12,6 +12,7 @@ a reviewer must verify that a test shows what its row says.
 
 import re
 import sys
+from pathlib import Path
 
 import markdown_text
 import source_tree
@@ -29,7 +30,7 @@ _SAYS = re.compile(r"(src|symmetric)/.*\.(cc|h)|python/amem/\w+\.py")
 _FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j)?[a-zA-Z]")
 
 
-def tests_of(root):
+def tests_of(root: Path) -> dict[str, tuple[str, int]]:
     """{"Suite.Test": (path, line)} of every GoogleTest of the project."""
     found = {}
     for path in source_tree.all_files(root):
@@ -41,7 +42,7 @@ def tests_of(root):
     return found
 
 
-def sentences_of(root):
+def sentences_of(root: Path) -> str:
     """All strings of src, of symmetric and of the Python package, adjacent literals joined, what a format fills in as …."""
     parts = []
     for path in source_tree.all_files(root):
@@ -53,12 +54,12 @@ def sentences_of(root):
     return _FORMAT.sub("…", "\n".join(parts)).replace('\\"', '"')
 
 
-def is_sentence(quoted):
+def is_sentence(quoted: str) -> bool:
     """Names of results and calls are no sentences of ours."""
     return " " in quoted
 
 
-def missing_part(quoted, sentences):
+def missing_part(quoted: str, sentences: str) -> str | None:
     """The first part between … that src does not say, or None."""
     for part in quoted.split("…"):
         part = part.strip(" ;:,")
@@ -67,7 +68,7 @@ def missing_part(quoted, sentences):
     return None
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     tables = markdown_text.tables(source_tree.require(root, DOCUMENT))
     tests, sentences, named = tests_of(root), sentences_of(root), set()
     rows = [row for _, table in tables for row in table]

@@ -10,13 +10,14 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import source_tree
 
 MAJOR = 14
 
 
-def clang_format():
+def clang_format() -> str:
     """The command of the version that counts."""
     seen = []
     for command in (f"clang-format-{MAJOR}", "clang-format"):
@@ -31,7 +32,7 @@ def clang_format():
     raise source_tree.CannotRun(f"clang-format {MAJOR} is needed; found: {found}")
 
 
-def check(root, findings, fix=False):
+def check(root: Path, findings: source_tree.Findings, fix: bool = False) -> None:
     source_tree.require(root, ".clang-format")
     paths = source_tree.files(root, source_tree.CODE_FOLDERS, source_tree.CXX_SUFFIXES)
     if not paths:
@@ -45,7 +46,7 @@ def check(root, findings, fix=False):
         raise source_tree.CannotRun(f"clang-format failed: {done.stderr.strip()[:400]}")
 
 
-def fix(root, findings):
+def fix(root: Path, findings: source_tree.Findings) -> None:
     check(root, findings, fix=True)
 
 

@@ -11,6 +11,8 @@ mutex is held (clang-tidy with -Wthread-safety).
 
 import re
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import source_tree
 
@@ -22,7 +24,7 @@ _GUARD = re.compile(r"AMEM_GUARDED_BY\(\s*([^()]*?)\s*\)")
 _LABELS = re.compile(r"^(?:\s*(?:public|private|protected)\s*:(?!:))*\s*")
 
 
-def closing(code, opening):
+def closing(code: str, opening: int) -> int:
     """The position of the brace that closes the one at `opening`, or the end of the text."""
     depth = 0
     for at in range(opening, len(code)):
@@ -32,7 +34,7 @@ def closing(code, opening):
     return len(code) - 1
 
 
-def statements(code, opening):
+def statements(code: str, opening: int) -> Iterator[tuple[int, str]]:
     """(start, text) of what a class body declares, without the bodies of functions and types."""
     at, end = opening + 1, closing(code, opening)
     start, text = at, ""
@@ -49,18 +51,18 @@ def statements(code, opening):
         at += 1
 
 
-def without_templates(text):
+def without_templates(text: str) -> str:
     while (shorter := re.sub(r"<[^<>]*>", "", text)) != text:
         text = shorter
     return text
 
 
-def members(code, opening):
+def members(code: str, opening: int) -> Iterator[tuple[int, str, str | None]]:
     """(start, declaration without initializer, what guards it or None) of each data member."""
     for start, text in statements(code, opening):
         # No brace comes before the first word, so that the text is the code up to there.
-        start += _LABELS.match(text).end()
-        text = _LABELS.sub("", text, count=1)
+        bare = _LABELS.sub("", text, count=1)
+        start, text = start + len(text) - len(bare), bare
         guard = _GUARD.search(text)
         bare = without_templates(_GUARD.sub("", text)).split("=")[0]
         bare = " ".join(bare.split())
@@ -68,7 +70,7 @@ def members(code, opening):
             yield start, bare, guard[1] if guard else None
 
 
-def unguarded(code):
+def unguarded(code: str) -> Iterator[tuple[int, str]]:
     """(line, what is missing) of each member that needs a guard or an allow-comment."""
     for match in _CLASS.finditer(code):
         found = list(members(code, match.end() - 1))
@@ -83,11 +85,11 @@ def unguarded(code):
                 yield line, f"'{bare}' stands beside a Mutex without AMEM_GUARDED_BY"
 
 
-def concerns(path):
+def concerns(path: Path) -> bool:
     return path.parts[0] in ("src", "symmetric") and path.suffix in (".h", ".cc") and not source_tree.is_test(path)
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     paths = [path for path in source_tree.all_files(root) if concerns(path)]
     if not paths:
         raise source_tree.CannotRun("no sources found")

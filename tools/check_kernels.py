@@ -8,12 +8,13 @@ all multiprocessors.
 """
 
 import sys
+from pathlib import Path
 
 import kernel_sources
 import source_tree
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     for source in kernel_sources.SOURCES:
         ptx = kernel_sources.ptx_of(source)
         source_tree.require(root, str(ptx))

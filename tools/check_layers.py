@@ -17,6 +17,8 @@ folders, `all`, or a dash.
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePath
 
 import markdown_text
 import source_tree
@@ -60,13 +62,13 @@ MAY_NAME_LIBRARIES = ("clients/", "api", "cli")
 SETTINGS = re.compile(r"src/base/environment(_test)?\.\w+")
 
 
-def folder_of(path):
+def folder_of(path: PurePath) -> str:
     """The layer of a file of src/: its folder, of clients/ one folder for each client."""
     depth = 3 if path.parts[1] == "clients" else 2
     return "/".join(path.parts[1:depth])
 
 
-def read_table(text):
+def read_table(text: str) -> dict[str, set[str]]:
     """{folder: set of the folders it may include}; "all" stands for every folder of the table."""
     rows = markdown_text.table_under(text, r"^layers$")
     if not rows:
@@ -85,7 +87,7 @@ def read_table(text):
     return table
 
 
-def check_table(table, folders, findings):
+def check_table(table: dict[str, set[str]], folders: set[str], findings: source_tree.Findings) -> None:
     """The table names exactly the folders that exist, and no circle."""
     for folder in sorted(folders - set(table)):
         findings.add(f"src/{folder}", 0, "is not in the layer table of ARCHITECTURE.md")
@@ -103,7 +105,7 @@ def check_table(table, folders, findings):
             findings.add("ARCHITECTURE.md", 0, f"layer {folder} stands below itself")
 
 
-def check_includes(root, path, text, table, findings):
+def check_includes(root: Path, path: Path, text: str, table: dict[str, set[str]], findings: source_tree.Findings) -> None:
     """The #includes of one file of src/."""
     here = folder_of(path)
     for line, bracket, name in source_tree.includes(text):
@@ -125,7 +127,7 @@ def check_includes(root, path, text, table, findings):
                 findings.add(path, line, f"{here} may not include {there} ({name})")
 
 
-def check_symmetric(root, findings):
+def check_symmetric(root: Path, findings: source_tree.Findings) -> None:
     for path in source_tree.files(root, ("symmetric",), source_tree.CXX_SUFFIXES + (".hpp", ".cuh", ".cu", ".S", ".def", ".in")):
         if source_tree.is_test(path):
             continue
@@ -134,7 +136,7 @@ def check_symmetric(root, findings):
                 findings.add(path, line, f"symmetric may not include {name}: it stands on amem.h")
 
 
-def check_words(path, text, findings):
+def check_words(path: Path, text: str, findings: source_tree.Findings) -> None:
     """No name of a library below clients/. A comment block that cites a source is free."""
     if folder_of(path).startswith(MAY_NAME_LIBRARIES) or SETTINGS.fullmatch(str(path)):
         return
@@ -152,7 +154,7 @@ def check_words(path, text, findings):
             findings.add(path, number + 1, "below clients/ nobody knows NCCL or PyTorch")
 
 
-def away_from_home(path, code):
+def away_from_home(path: Path, code: str) -> Iterator[tuple[int, str]]:
     """(line, sentence) of each call in src/ that only another place may make."""
     if path.parts[0] != "src" or source_tree.is_test(path):
         return
@@ -163,7 +165,7 @@ def away_from_home(path, code):
                 yield line, f"{what} belong in {', '.join(homes)}: {why}"
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     table = read_table(source_tree.require(root, "ARCHITECTURE.md"))
     # .S files go through the preprocessor and .def files are included: both can include upwards.
     sources = source_tree.files(root, ("src",), source_tree.CXX_SUFFIXES + (".S", ".def", ".inc"))

@@ -6,14 +6,15 @@
 NCCL: each row AMEM_NCCL_FUNCTION(name, ...) of nccl_functions.def is a name that amem's libnccl.so.2 exports
 (nccl.symbols), and appears in a test or in a program of the tests (jobs/).
 
-The driver: each row AMEM_DRIVER_FUNCTION(name, symbol, since, handling, ...) of src/driver/functions.def appears, under one of its names, in
-the first column of a table of docs/interception.md, with the same handling in the column `handling`
-if the table has one, and in a contract or hook test. Each driver function in the first column of a
-table of the document has a row. The check compares names only: a comment in a test is sufficient.
+The driver: each row AMEM_DRIVER_FUNCTION(name, symbol, since, handling, ...) of src/driver/functions.def appears, under
+one of its names, in the first column of a table of docs/interception.md, with the same handling in the column `handling`
+if the table has one, and in a contract or hook test. Each driver function in the first column of a table of the document
+has a row. The check compares names only: a comment in a test is sufficient.
 """
 
 import re
 import sys
+from pathlib import Path
 
 import markdown_text
 import source_tree
@@ -28,12 +29,12 @@ _NCCL_NAME = re.compile(r"\bnccl[A-Z]\w*\b")
 _DRIVER_NAME = re.compile(r"\bcu[A-Z][a-z]\w*\b")  # not cuBLAS
 
 
-def read_rows(text):
+def read_rows(text: str) -> list[tuple[int, str, str, str]]:
     """(line, name, symbol, handling) of each row."""
     return [(source_tree.line_of(text, m.start()), m[1], m[2], m[4]) for m in _ROW.finditer(text)]
 
 
-def documented(text):
+def documented(text: str) -> dict[str, tuple[int, str | None]]:
     """{driver function: (line, handling or None)} of the first columns of every table."""
     found = {}
     for _, rows in markdown_text.tables(text):
@@ -43,13 +44,13 @@ def documented(text):
     return found
 
 
-def is_contract_or_hook_test(path):
+def is_contract_or_hook_test(path: Path) -> bool:
     if path.name.endswith((".cc", ".h", ".c", ".py")) and path.parts[0] == "tests":
         return any("contract" in part or "hook" in part for part in path.parts)
     return path.parts[:2] in (("src", "clients"), ("src", "driver")) and path.name.endswith("_test.cc")
 
 
-def tested(root):
+def tested(root: Path) -> set[str]:
     """Every driver function that a contract or hook test names."""
     names = set()
     for path in source_tree.all_files(root):
@@ -58,10 +59,10 @@ def tested(root):
     return names
 
 
-def check_nccl(root, findings):
+def check_nccl(root: Path, findings: source_tree.Findings) -> None:
     text = source_tree.require(root, NCCL_TABLE)
     exported = set(_NCCL_NAME.findall(source_tree.require(root, NCCL_EXPORTS)))
-    tested = set()
+    tested: set[str] = set()
     for path in source_tree.all_files(root):
         if path.parts[0] in ("tests", "jobs") or path.name.endswith("_test.cc"):
             tested |= set(_NCCL_NAME.findall((root / path).read_text(encoding="utf-8", errors="replace")))
@@ -72,7 +73,7 @@ def check_nccl(root, findings):
             findings.add(NCCL_TABLE, source_tree.line_of(text, match.start()), f"{match[1]} is named in no test")
 
 
-def check(root, findings):
+def check(root: Path, findings: source_tree.Findings) -> None:
     check_nccl(root, findings)
     rows = read_rows(source_tree.require(root, TABLE))
     if not rows:

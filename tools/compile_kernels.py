@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import kernel_sources
 
@@ -33,23 +34,23 @@ typedef unsigned long uintptr_t;
 
 
 class Nvrtc:
-    def __init__(self, library):
+    def __init__(self, library: str) -> None:
         self._library = ctypes.CDLL(str(library))
         self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
 
-    def _call(self, name, *arguments):
+    def _call(self, name: str, *arguments: object) -> None:
         result = getattr(self._library, name)(*arguments)
         if result != 0:
             raise RuntimeError(f"{name}: {self._library.nvrtcGetErrorString(result).decode()}")
 
-    def _text(self, program, name):
+    def _text(self, program: ctypes.c_void_p, name: str) -> str:
         size = ctypes.c_size_t()
         self._call(f"nvrtcGet{name}Size", program, ctypes.byref(size))
         text = ctypes.create_string_buffer(size.value)
         self._call(f"nvrtcGet{name}", program, text)
         return text.value.decode()
 
-    def compile(self, source, name, headers, options):
+    def compile(self, source: str, name: str, headers: dict[str, str], options: tuple[str, ...]) -> str:
         """The PTX. RuntimeError with the compiler's messages if there is none."""
         program = ctypes.c_void_p()
         texts = (ctypes.c_char_p * len(headers))(*(text.encode() for text in headers.values()))
@@ -65,22 +66,22 @@ class Nvrtc:
 
 
 class Nvcc:
-    def __init__(self, program):
+    def __init__(self, program: str) -> None:
         self._program = program
 
-    def _run(self, *arguments):
+    def _run(self, *arguments: object) -> None:
         done = subprocess.run([self._program, *map(str, arguments)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{self._program}: {done.stderr.strip()}")
 
-    def compile(self, root, source):
+    def compile(self, root: Path, source: Path) -> str:
         with tempfile.TemporaryDirectory() as folder:
             result = pathlib.Path(folder, "kernels.ptx")
             includes = (f"-I{root / folder}" for folder in ("symmetric/include", "."))
             self._run("--ptx", *kernel_sources.options_of(source), *includes, "-o", result, root / source)
             return result.read_text()
 
-    def assemble(self, ptx, architecture):
+    def assemble(self, ptx: Path, architecture: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             result = pathlib.Path(folder, "kernels.cubin")
             self._run("--cubin", f"--gpu-architecture={architecture.replace('compute', 'sm')}", "-o", result, ptx)
@@ -89,12 +90,12 @@ class Nvcc:
 _KERNEL = re.compile(r"\.visible \.entry (\w+)\((.*?)\)(.*?)\{", re.DOTALL)
 
 
-def kernels_in(ptx):
+def kernels_in(ptx: str) -> dict[str, str]:
     """What the host relies on: the parameters and the limit of threads of each kernel."""
     return {name: " ".join(f"({parameters}) {limits}".split()) for name, parameters, limits in _KERNEL.findall(ptx)}
 
 
-def check_with_nvcc(root, nvcc, source):
+def check_with_nvcc(root: Path, nvcc: Nvcc, source: Path) -> None:
     """RuntimeError if the existing PTX does not have the kernels of its sources, or is no valid PTX."""
     ptx = kernel_sources.ptx_of(source)
     shipped, wanted = kernels_in((root / ptx).read_text()), kernels_in(nvcc.compile(root, source))
@@ -106,7 +107,7 @@ def check_with_nvcc(root, nvcc, source):
     nvcc.assemble(root / ptx, kernel_sources.SOURCES[source])
 
 
-def compiled(root, nvrtc, source):
+def compiled(root: Path, nvrtc: Nvrtc, source: Path) -> str:
     headers = dict(STANDARD_HEADERS)
     for name, path in kernel_sources.HEADERS.items():
         headers[name] = (root / path).read_text()
@@ -114,7 +115,7 @@ def compiled(root, nvrtc, source):
     return f"{kernel_sources.first_line(root, source)}\n{ptx.strip()}\n"
 
 
-def compile_with_nvrtc(root, nvrtc, source, checks):
+def compile_with_nvrtc(root: Path, nvrtc: Nvrtc, source: Path, checks: bool) -> None:
     ptx, path = compiled(root, nvrtc, source), root / kernel_sources.ptx_of(source)
     if not checks:
         path.write_text(ptx)
@@ -122,7 +123,7 @@ def compile_with_nvrtc(root, nvrtc, source, checks):
         raise RuntimeError(f"{path.relative_to(root)} is not what NVRTC makes of its sources: run ./dev kernels")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[1])
     parser.add_argument("--nvrtc", help="libnvrtc.so.12")

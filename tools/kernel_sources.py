@@ -4,6 +4,7 @@
 
 import hashlib
 import pathlib
+from pathlib import Path
 
 _FOLDER = pathlib.Path("symmetric")
 # The architecture that each source is compiled for.
@@ -23,15 +24,15 @@ HEADERS = {
 NVRTC_PACKAGE = "nvidia-cuda-nvrtc-cu12==12.2.140"
 
 
-def ptx_of(source):
+def ptx_of(source: Path) -> Path:
     return source.with_suffix(".ptx")
 
 
-def options_of(source):
+def options_of(source: Path) -> tuple[str, ...]:
     return (f"--gpu-architecture={SOURCES[source]}", "--std=c++17", "--fmad=true")
 
 
-def first_line(root, source):
+def first_line(root: Path, source: Path) -> str:
     """What the PTX of this source starts with."""
     total = hashlib.sha256(" ".join((NVRTC_PACKAGE, *options_of(source))).encode())
     for path in (source, *HEADERS.values()):

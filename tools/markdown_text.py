@@ -4,13 +4,15 @@
 
 import re
 
+Row = tuple[int, dict[str, str]]  # line, cells by column
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s*(```+|~~~+)\s*(.*?)\s*$")
 
 
-def fenced_blocks(text):
+def fenced_blocks(text: str) -> list[tuple[int, str, str]]:
     """(line of the opening fence, info string, content) of each fenced block."""
-    blocks, opening = [], None
+    blocks: list[tuple[int, str, str]] = []
+    opening: tuple[int, str, str, list[str]] | None = None
     for number, line in enumerate(text.splitlines(), 1):
         match = _FENCE.match(line)
         if opening is None and match:
@@ -23,7 +25,7 @@ def fenced_blocks(text):
     return blocks
 
 
-def without_fences(text):
+def without_fences(text: str) -> str:
     """The text with fenced blocks as empty lines, so that line numbers stay."""
     out, fence = [], None
     for line in text.splitlines():
@@ -40,7 +42,7 @@ def without_fences(text):
     return "\n".join(out)
 
 
-def headings(text):
+def headings(text: str) -> list[tuple[int, int, str]]:
     """(line, level, title) of each heading outside fenced blocks."""
     found = []
     for number, line in enumerate(without_fences(text).splitlines(), 1):
@@ -50,27 +52,29 @@ def headings(text):
     return found
 
 
-def anchors(text):
+def anchors(text: str) -> set[str]:
     """The anchors that GitHub gives to the headings."""
-    names = set()
+    names: set[str] = set()
     for _, _, title in headings(text):
         slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-        copies = sum(1 for name in names if re.fullmatch(re.escape(slug) + r"(-\d+)?", name))
+        copies = sum(re.fullmatch(re.escape(slug) + r"(-\d+)?", name) is not None for name in names)
         names.add(f"{slug}-{copies}" if copies else slug)
     return names
 
 
-def _cells(line):
+def _cells(line: str) -> list[str]:
     parts = re.split(r"(?<!\\)\|", line.strip())
     return [part.strip().replace("\\|", "|") for part in parts[1:-1]]
 
 
-def tables(text):
+def tables(text: str) -> list[tuple[list[str], list[Row]]]:
     """(titles of the headings around it, rows) of each table; a row is (line, {column: cell}).
 
     Column names are in lower case.
     """
-    found, around, header = [], [], None
+    found: list[tuple[list[str], list[Row]]] = []
+    around: list[tuple[int, str]] = []
+    header: list[str] | None = None
     titles = {number: (level, title) for number, level, title in headings(text)}
     for number, line in enumerate(without_fences(text).splitlines(), 1):
         if number in titles:
@@ -88,7 +92,7 @@ def tables(text):
     return found
 
 
-def table_under(text, title_pattern):
+def table_under(text: str, title_pattern: str) -> list[Row] | None:
     """The rows of the first table in the section whose heading matches, or None."""
     for titles, rows in tables(text):
         if any(re.search(title_pattern, title, re.IGNORECASE) for title in titles):
@@ -96,7 +100,7 @@ def table_under(text, title_pattern):
     return None
 
 
-def code_spans(text):
+def code_spans(text: str) -> list[tuple[int, str, str, str]]:
     """(line, content, text before on the line, text after) of each `code span` outside fences."""
     spans = []
     for number, line in enumerate(without_fences(text).splitlines(), 1):
@@ -105,14 +109,14 @@ def code_spans(text):
     return spans
 
 
-def links(text):
+def links(text: str) -> list[tuple[int, str]]:
     """(line, target) of each inline or reference link outside fences and code spans."""
     found = []
     for number, line in enumerate(without_fences(text).splitlines(), 1):
         bare = re.sub(r"`[^`]*`", "", line)
         for match in re.finditer(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)", bare):
             found.append((number, match[1]))
-        match = re.match(r"^\s*\[[^\]]+\]:\s+(\S+)", bare)
-        if match:
-            found.append((number, match[1]))
+        reference = re.match(r"^\s*\[[^\]]+\]:\s+(\S+)", bare)
+        if reference:
+            found.append((number, reference[1]))
     return found

@@ -42,7 +42,7 @@ echo "skipped: no package index"
 fi"""
 
 
-def blocks_of(text):
+def blocks_of(text: str) -> list[tuple[int, str]]:
     """(line, commands) of each block to run."""
     blocks = []
     for line, info, commands in markdown_text.fenced_blocks(text):
@@ -54,14 +54,14 @@ def blocks_of(text):
     return blocks
 
 
-def copy_tree(root, target):
+def copy_tree(root: Path, target: Path) -> None:
     """Copies what a commit of the working tree would hold."""
     for path in source_tree.all_files(root):
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / path, target / path, follow_symlinks=False)
 
 
-def script_of(name, blocks):
+def script_of(name: Path, blocks: list[tuple[int, str]]) -> str:
     """One bash script; it says where in the document it is before each block."""
     parts = ["set -euo pipefail"]
     for line, commands in blocks:
@@ -70,7 +70,7 @@ def script_of(name, blocks):
     return "\n".join(parts) + "\n"
 
 
-def run(script, folder, variables, timeout_s):
+def run(script: str, folder: Path, variables: dict[str, str], timeout_s: int) -> int | None:
     """The exit code of the script; None after the deadline."""
     # The tests that run beside it have deadlines.
     command = ["nice", "-n", "19", "bash", "-c", script]
@@ -83,11 +83,11 @@ def run(script, folder, variables, timeout_s):
             return None
 
 
-def documents_of(root, build):
+def documents_of(root: Path, build: Path | None) -> list[Path]:
     return sorted(path.relative_to(root) for path in (root / "docs").rglob("*.md")) if build else [Path("README.md")]
 
 
-def variables_for(build, copy):
+def variables_for(build: Path | None, copy: Path) -> dict[str, str]:
     if build is None:
         return {"AMEM_README_TEST": "1"}
     return {
@@ -98,7 +98,7 @@ def variables_for(build, copy):
     }
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
     parser.add_argument("--build", type=Path)

@@ -11,7 +11,8 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePath
 
 CODE_FOLDERS = ("src", "sim", "jobs", "tests", "bench", "demo", "include", "examples", "cycles", "symmetric")
 ALL_FOLDERS = CODE_FOLDERS + ("python", "tools", "cmake", "docs", ".ci")
@@ -35,16 +36,16 @@ class CannotRun(Exception):
 class Findings:
     """The sentences that a check has to say."""
 
-    def __init__(self):
-        self.lines = []
+    def __init__(self) -> None:
+        self.lines: list[str] = []
 
-    def add(self, path, line, sentence):
+    def add(self, path: object, line: int, sentence: str) -> None:
         """`line` counts from 1; 0 means the file as a whole."""
         place = f"{path}:{line}" if line else f"{path}"
         self.lines.append(f"{place}: {sentence}")
 
 
-def main_of(check, description):
+def main_of(check: Callable[[Path, Findings], None], description: str | None) -> int:
     """Runs check(root, findings) as a program; returns its exit code."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
@@ -60,7 +61,7 @@ def main_of(check, description):
     return 1 if findings.lines else 0
 
 
-def _names_from_git(root):
+def _names_from_git(root: Path) -> list[str] | None:
     """Tracked files and untracked ones that git does not ignore; None where git cannot tell."""
     if not (root / ".git").exists():
         return None
@@ -72,28 +73,27 @@ def _names_from_git(root):
     return done.stdout.split("\0") if done.returncode == 0 else None
 
 
-def _names_from_walk(root):
+def _names_from_walk(root: Path) -> Iterator[str]:
     for folder, subfolders, names in os.walk(root):
         subfolders[:] = [name for name in subfolders if name not in _NOT_OURS]
         for name in names:
             yield str(Path(folder, name).relative_to(root))
 
 
-def all_files(root):
+def all_files(root: Path) -> list[Path]:
     """Every file of the working tree but ignored ones, as sorted paths relative to `root`."""
     names = _names_from_git(root)
-    if names is None:
-        names = _names_from_walk(root)
-    return sorted({Path(name) for name in names if name and (root / name).is_file()})
+    every = _names_from_walk(root) if names is None else names
+    return sorted({Path(name) for name in every if name and (root / name).is_file()})
 
 
-def files(root, folders, suffixes):
+def files(root: Path, folders: Iterable[str], suffixes: Iterable[str]) -> list[Path]:
     """The files below `folders` whose names end in one of `suffixes`."""
     ends = tuple(suffixes)
     return [p for p in all_files(root) if p.parts[0] in folders and p.name.endswith(ends)]
 
 
-def require(root, name):
+def require(root: Path, name: str) -> str:
     """The text of a file that a check cannot do without."""
     path = root / name
     if not path.is_file():
@@ -101,26 +101,26 @@ def require(root, name):
     return path.read_text(encoding="utf-8")
 
 
-def is_test(path):
+def is_test(path: PurePath) -> bool:
     """True for the code of tests, which some rules leave free and others bind more tightly."""
     if {"tests", "testdata", "corpus"} & set(path.parts):
         return True
     return path.name.endswith(("_test.cc", "_fixture.h", "_samples.h", "_fuzzer.cc"))
 
 
-def _blank(text):
+def _blank(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-def without_comments(text):
+def without_comments(text: str) -> str:
     """C++ text with comments turned into blanks; lines and columns stay where they were."""
     return _TOKEN.sub(lambda m: _blank(m[0]) if m["comment"] else m[0], text)
 
 
-def code_only(text):
+def code_only(text: str) -> str:
     """C++ text with comments and the insides of literals turned into blanks."""
 
-    def replace(match):
+    def replace(match: re.Match[str]) -> str:
         if match["comment"]:
             return _blank(match[0])
         if match["raw"] or match["string"]:
@@ -130,7 +130,7 @@ def code_only(text):
     return _TOKEN.sub(replace, text)
 
 
-def line_of(text, position):
+def line_of(text: str, position: int) -> int:
     """The number, from 1, of the line that holds text[position]."""
     return text.count("\n", 0, position) + 1
 
@@ -138,7 +138,7 @@ def line_of(text, position):
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include(?:_next)?[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 
 
-def includes(text):
+def includes(text: str) -> list[tuple[int, str, str]]:
     """(line, bracket, name) of each #include; bracket is '<' or '"'."""
     bare = without_comments(text)
     return [(line_of(bare, m.start(1)), m[1], m[2]) for m in _INCLUDE.finditer(bare)]
@@ -147,7 +147,7 @@ def includes(text):
 _ALLOW = re.compile(r"(?://|#)\s*allow:[ \t]*(.*)")
 
 
-def allowances(text):
+def allowances(text: str) -> dict[int, str]:
     """{line: reason} of the comments of `allow:` and a reason; the line is the one let off.
 
     A comment on a line of its own lets off the line below.

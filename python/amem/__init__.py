@@ -26,17 +26,32 @@ from .calls import last_error
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
 from .interposition import interposition
 from .launch import env, preload_path
+from .library import State
 from .library import enable as _enable
-from .regions import backup, cuda_graph, disable, region, set_backup_directory
-from .session import Report, enabled, pause, paused, prepare_host_memory, resume, resume_on_call, set_group, state, trim_host_memory
-from .statistics import stats
+from .regions import Backup, backup, cuda_graph, disable, region, set_backup_directory
+from .session import (
+    Report,
+    enabled,
+    pause,
+    paused,
+    prepare_host_memory,
+    resume,
+    resume_on_call,
+    set_group,
+    state,
+    trim_host_memory,
+)
+from .statistics import Stats, stats
 
 __all__ = [
     "AmemError",
     "AmemTypeError",
     "AmemValueError",
+    "Backup",
     "OutOfMemory",
     "Report",
+    "State",
+    "Stats",
     "Timeout",
     "backup",
     "cuda_graph",
@@ -50,9 +65,9 @@ __all__ = [
     "preload_path",
     "prepare_host_memory",
     "region",
-    "set_backup_directory",
     "resume",
     "resume_on_call",
+    "set_backup_directory",
     "set_group",
     "state",
     "stats",

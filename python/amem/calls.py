@@ -5,7 +5,7 @@
 import ctypes
 import json
 import operator
-from typing import Optional
+from typing import Any, Optional, SupportsIndex, cast
 
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
 from .library import find_library, require_library
@@ -14,16 +14,16 @@ TIMEOUT, OUT_OF_MEMORY = 100, 101  # amemError_t
 _SIGNED = (ctypes.c_int, ctypes.c_int64)
 _UNSIGNED = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
 _BITS = {kind: 8 * ctypes.sizeof(kind) for kind in _SIGNED + _UNSIGNED}
-_LIMITS = {kind: (-(1 << bits - 1), (1 << bits - 1) - 1) if kind in _SIGNED else (0, (1 << bits) - 1) for kind, bits in _BITS.items()}
+_LIMITS = {k: (-(1 << bits - 1), (1 << bits - 1) - 1) if k in _SIGNED else (0, (1 << bits) - 1) for k, bits in _BITS.items()}
 
 
 def last_error() -> str:
     """The text of the last failed call in this process; "" if none has failed. Never raises."""
     library = find_library()
-    return "" if library is None else library.amemGetLastError().decode("utf-8", "replace")
+    return "" if library is None else str(library.amemGetLastError(), "utf-8", "replace")
 
 
-def checked(value: object, kind: type, what: str) -> object:
+def checked(value: object, kind: type, what: str) -> Any:
     """`value` for a parameter of this ctypes type: ctypes cuts integers to size, and text at a NUL."""
     if kind is ctypes.c_char_p and isinstance(value, bytes) and b"\0" in value:
         raise AmemValueError(f"{what} is {value!r}, which contains a NUL character")
@@ -32,7 +32,7 @@ def checked(value: object, kind: type, what: str) -> object:
     if kind is ctypes.c_void_p and not hasattr(value, "__index__") and not isinstance(value, (float, str, bytes)):
         return value  # NULL, or what byref() returns
     try:
-        number = operator.index(value)
+        number = operator.index(cast(SupportsIndex, value))
     except TypeError:
         raise AmemTypeError(f"{what} is {value!r}, not an integer") from None
     low, high = _LIMITS[kind]
@@ -46,7 +46,7 @@ def check_tensor(tensor: object, attribute: str = "data_ptr") -> None:
         raise AmemTypeError(f"{tensor!r} is not a tensor")
 
 
-def value_of(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None):
+def value_of(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None) -> Any:
     """What a function of amem's library, or of another, returns."""
     function = getattr(library or require_library(), name)
     pairs = zip(arguments, function.argtypes)
@@ -76,4 +76,5 @@ def encoded(tag: str) -> bytes:
     if not isinstance(tag, str):
         hint = "; write each tag as an argument: pause(*tags)" if isinstance(tag, (list, tuple, set, frozenset)) else ""
         raise AmemTypeError(f"a tag is a str, not {tag!r}{hint}")
-    return checked(tag.encode(errors="surrogatepass"), ctypes.c_char_p, "a tag")
+    word: bytes = checked(tag.encode(errors="surrogatepass"), ctypes.c_char_p, "a tag")
+    return word

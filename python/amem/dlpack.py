@@ -3,7 +3,7 @@
 """Device memory as a DLPack tensor of bytes (DLPack 0.8, dlpack.h), by ctypes."""
 
 import ctypes
-from typing import Dict, Tuple
+from typing import Any, Dict, Tuple
 
 _CUDA = 2  # kDLCUDA
 _UNSIGNED = 1  # kDLUInt
@@ -35,12 +35,14 @@ _Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
 _Managed._fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
 
 # Of each tensor that somebody has: the structure, what it points to, and the owner of the memory.
-_held: Dict[int, Tuple] = {}
+_held: Dict[int, Tuple[object, ...]] = {}
 
 
-@_Deleter
-def _release(managed) -> None:
+def _release(managed: Any) -> None:
     _held.pop(ctypes.addressof(managed.contents), None)
+
+
+_deleter = _Deleter(_release)
 
 
 _python = ctypes.pythonapi
@@ -51,11 +53,13 @@ _python.PyCapsule_GetPointer.restype = ctypes.c_void_p
 _python.PyCapsule_GetPointer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-def _destroy_capsule(capsule) -> None:
+def _destroy_capsule(capsule: int) -> None:
     """A consumer renames the capsule and calls the deleter itself."""
     if _python.PyCapsule_IsValid(capsule, _NAME):
         _held.pop(_python.PyCapsule_GetPointer(capsule, _NAME), None)
+
+
+_destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy_capsule)
 
 
 class DeviceBytes:
@@ -64,13 +68,13 @@ class DeviceBytes:
     Tensors made of it keep `owner` alive.
     """
 
-    def __init__(self, address: int, size_bytes: int, device: int, owner: object):
+    def __init__(self, address: int, size_bytes: int, device: int, owner: object) -> None:
         self.address, self.size_bytes, self.device, self._owner = address, size_bytes, device, owner
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (_CUDA, self.device)
 
-    def __dlpack__(self, **_options):
+    def __dlpack__(self, **_options: object) -> object:
         shape = (ctypes.c_int64 * 1)(self.size_bytes)
         managed = _Managed()
         managed.tensor = _Tensor(
@@ -83,7 +87,7 @@ class DeviceBytes:
             lanes=1,
             shape=ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)),
         )
-        managed.deleter = _release
+        managed.deleter = _deleter
         address = ctypes.addressof(managed)
         _held[address] = (managed, shape, self._owner)
-        return _python.PyCapsule_New(address, _NAME, ctypes.cast(_destroy_capsule, ctypes.c_void_p))
+        return _python.PyCapsule_New(address, _NAME, ctypes.cast(_destructor, ctypes.c_void_p))

@@ -27,7 +27,10 @@ class OutOfMemory(AmemError):
     device: Optional[int] = None
     wanted: Optional[int] = None
     free: Optional[int] = None
-    holders: Dict[int, Optional[int]] = {}
+
+    def __init__(self, message: str, code: Optional[int] = None) -> None:
+        super().__init__(message, code)
+        self.holders: Dict[int, Optional[int]] = {}
 
 
 class Timeout(AmemError, TimeoutError):

@@ -5,18 +5,29 @@
 A group has `rank`, `world_size`, `name` and `all_gather(mine: bytes) -> list of bytes`, by rank.
 """
 
+import abc
 import os
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import List, Union
+from typing import Any, List, Protocol, Union
 
 from .errors import AmemError
 
 _LIMIT, _OUTCOME = "limit", "outcome"
 
 
-class _Rounds:
+class Group(Protocol):
+    """What amem.symmetric needs of a group."""
+
+    rank: int
+    world_size: int
+    name: str
+
+    def all_gather(self, mine: bytes) -> List[bytes]: ...
+
+
+class _Rounds(abc.ABC):
     """Exchanges in numbered rounds. Rank 0 begins a round and decides its outcome, once for all ranks: "" when all have come, or
     why it has failed. The others give their data to a round that has begun, and wait for its outcome as long as rank 0 does.
     So no rank takes data of a round that another one has given up.
@@ -25,9 +36,24 @@ class _Rounds:
     round without an outcome.
     """
 
-    def __init__(self, rank: int, world_size: int, name: str, timeout_s: float):
+    def __init__(self, rank: int, world_size: int, name: str, timeout_s: float) -> None:
         self.rank, self.world_size, self.name = rank, world_size, name
         self._timeout_s = timeout_s
+
+    @abc.abstractmethod
+    def _number(self) -> int: ...
+
+    @abc.abstractmethod
+    def _put(self, number: int, what: Union[int, str], data: bytes) -> bool: ...
+
+    @abc.abstractmethod
+    def _get(self, number: int, what: Union[int, str]) -> bytes: ...
+
+    @abc.abstractmethod
+    def _await(self, number: int, what: Union[int, str], end: float) -> bool: ...
+
+    @abc.abstractmethod
+    def _end(self, number: int, outcome: str) -> None: ...
 
     def all_gather(self, mine: bytes) -> List[bytes]:
         end = time.monotonic() + self._timeout_s
@@ -67,12 +93,12 @@ class _Rounds:
 class StoreGroup(_Rounds):
     """Ranks that meet over a torch.distributed Store, such as a TCPStore."""
 
-    def __init__(self, store, rank: int, world_size: int, name: str = "amem", timeout_s: float = 300):
+    def __init__(self, store: Any, rank: int, world_size: int, name: str = "amem", timeout_s: float = 300) -> None:
         super().__init__(rank, world_size, name, timeout_s)
         self._store, self._key = store, f"amem/{name}"
 
     def _number(self) -> int:
-        return self._store.add(self._key, 0)
+        return int(self._store.add(self._key, 0))
 
     def _put(self, number: int, what: Union[int, str], data: bytes) -> bool:
         if self._store.add(f"{self._key}/{number}/{what}/count", 1) > 1:
@@ -99,19 +125,19 @@ class StoreGroup(_Rounds):
 class MpiGroup:
     """The ranks of a communicator of mpi4py."""
 
-    def __init__(self, communicator):
+    def __init__(self, communicator: Any) -> None:
         self.rank, self.world_size = communicator.Get_rank(), communicator.Get_size()
         self.name = communicator.Get_name() or "mpi"
         self._communicator = communicator
 
     def all_gather(self, mine: bytes) -> List[bytes]:
-        return self._communicator.allgather(mine)
+        return list(self._communicator.allgather(mine))
 
 
 class FileGroup(_Rounds):
     """Ranks that meet through files of a folder that all of them can write. A name is used once in a folder."""
 
-    def __init__(self, folder, name: str, rank: int, world_size: int, timeout_s: float = 60):
+    def __init__(self, folder: Union[str, Path], name: str, rank: int, world_size: int, timeout_s: float = 60) -> None:
         super().__init__(rank, world_size, name, timeout_s)
         self._folder, self._first = Path(folder), 0
 
@@ -153,7 +179,7 @@ class FileGroup(_Rounds):
         return f"rank {rank} did not write {self._path(number, rank)} within {self._timeout_s} s"
 
 
-def of_torch(group):
+def of_torch(group: Any) -> StoreGroup:
     """The same for a ProcessGroup of torch.distributed, its name, or None for all ranks."""
     import torch.distributed as dist
     from torch.distributed import distributed_c10d

@@ -39,4 +39,5 @@ def interposition() -> Interposition:
 
     Both are empty until amem is enabled and in a forked child, and `nccl` until an NCCL library is loaded.
     """
-    return json.loads(require_library().amemGetInterposition().decode("utf-8", "replace"))
+    found: Interposition = json.loads(require_library().amemGetInterposition().decode("utf-8", "replace"))
+    return found

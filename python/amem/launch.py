@@ -8,7 +8,7 @@ The `amem` command decides what has to be set; it is asked here, so that there i
 import json
 import os
 import subprocess
-from typing import Dict, List, Optional, Union
+from typing import Dict, List, Literal, Optional, Union
 
 from .errors import AmemError
 from .installation import find_command
@@ -26,12 +26,13 @@ def _ask(arguments: List[str], variables: Dict[str, str]) -> Dict[str, str]:
         raise AmemError(f"{' '.join(command)} failed: {error}") from error
     if done.returncode != 0:
         raise AmemError(done.stderr.strip() or f"{' '.join(command)}: exit code {done.returncode}")
-    return json.loads(done.stdout)["env_vars"]
+    found: Dict[str, str] = json.loads(done.stdout)["env_vars"]
+    return found
 
 
 def env(
     *,
-    cumem: Optional[str] = None,
+    cumem: Optional[Literal["force", "respect"]] = None,
     group: Union[str, int, None] = None,
     log: Optional[int] = None,
     timeout_ms: Optional[int] = None,

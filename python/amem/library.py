@@ -5,7 +5,19 @@
 import ctypes
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Type
+from typing import (
+    Any,
+    Callable,
+    List,
+    Literal,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypedDict,
+    get_args,
+)
 
 from amem_flags import flag
 
@@ -13,41 +25,76 @@ from . import __version__
 from .errors import AmemError
 from .installation import find_libraries, loaded_library
 
-STATES = ("active", "pausing", "paused", "resuming", "off")  # amemState_t
-KINDS = ("keep", "discard", "persistent", "disk", "zero")  # amemKind_t
+State = Literal["active", "pausing", "paused", "resuming", "off"]  # amemState_t
+Kind = Literal["keep", "discard", "persistent", "disk", "zero"]  # amemKind_t
+STATES: Tuple[State, ...] = get_args(State)
+KINDS: Tuple[Kind, ...] = get_args(Kind)
 
 
-def _fields(kind: Any, names: str) -> List[Tuple[str, Any]]:
-    return [(name, kind) for name in names.split()]
+class MemoryTotals(TypedDict):
+    """Sums over allocations: their number, and bytes."""
+
+    objects: int
+    allocated_bytes: int
+    resident_bytes: int
+    released_bytes: int
+    saved_bytes: int
+    fixed_bytes: int
+    disk_bytes: int
+
+
+class DriverTotals(TypedDict):
+    """What the driver has: own and imported objects, and bytes of the own ones."""
+
+    own: int
+    own_bytes: int
+    imported: int
+
+
+class OperationTimes(TypedDict):
+    """The last completed pause and resume."""
+
+    pause_ms: float
+    pause_wait_ms: float
+    pause_peers_ms: float
+    pause_copy_ms: float
+    pause_memory_ms: float
+    resume_ms: float
+    resume_memory_ms: float
+    resume_copy_ms: float
+    resume_peers_ms: float
+    pause_copied_bytes: int
+    resume_copied_bytes: int
+    host_capacity_bytes: int
+    pause_context_bytes: int
+
+
+def _fields(of: Type[Mapping[str, object]]) -> List[Tuple[str, Any]]:
+    return [(name, ctypes.c_double if kind is float else ctypes.c_uint64) for name, kind in of.__annotations__.items()]
 
 
 class Totals(ctypes.Structure):
     """amemTotals_t."""
 
-    _fields_ = _fields(
-        ctypes.c_uint64, "objects allocated_bytes resident_bytes released_bytes saved_bytes fixed_bytes disk_bytes"
-    )
+    _fields_ = _fields(MemoryTotals)
 
 
 class DriverObjects(ctypes.Structure):
     """amemDriverObjects_t."""
 
-    _fields_ = _fields(ctypes.c_uint64, "own own_bytes imported")
+    _fields_ = _fields(DriverTotals)
 
 
 class Times(ctypes.Structure):
     """amemTimes_t."""
 
-    _fields_ = _fields(
-        ctypes.c_double,
-        "pause_ms pause_wait_ms pause_peers_ms pause_copy_ms pause_memory_ms resume_ms resume_memory_ms resume_copy_ms resume_peers_ms",
-    ) + _fields(ctypes.c_uint64, "pause_copied_bytes resume_copied_bytes host_capacity_bytes pause_context_bytes")
+    _fields_ = _fields(OperationTimes)
 
 
 # The result and the parameters of each function.
-Signatures = Dict[str, Tuple[Any, List[Any]]]
-_STRUCTURES = (Totals, DriverObjects, Times)
-_SIGNATURES = {
+Signatures = Mapping[str, Tuple[Any, Sequence[Any]]]
+_STRUCTURES = {"amemTotals_t": Totals, "amemDriverObjects_t": DriverObjects, "amemTimes_t": Times}
+_SIGNATURES: Signatures = {
     "ncclPause": (ctypes.c_int, [ctypes.c_void_p]),
     "ncclResume": (ctypes.c_int, [ctypes.c_void_p]),
     "ncclSetGroupID": (ctypes.c_int, [ctypes.c_int]),
@@ -133,10 +180,9 @@ def declare(scope: ctypes.CDLL, signatures: Signatures) -> str:
     return ""
 
 
-def compare_sizes(structures: Iterable[Type[ctypes.Structure]], size_of: Callable[[bytes], int]) -> str:
+def compare_sizes(structures: Mapping[str, Type[ctypes.Structure]], size_of: Callable[[bytes], int]) -> str:
     """Why structures of the library are not those here, or ""."""
-    for structure in structures:
-        name = structure.__doc__.rstrip(".")
+    for name, structure in structures.items():
         size_bytes = size_of(name.encode())
         if size_bytes != ctypes.sizeof(structure):
             return f"{name} has {size_bytes} bytes, not {ctypes.sizeof(structure)}"
@@ -220,6 +266,6 @@ def require_library() -> ctypes.CDLL:
     return library
 
 
-def fields_of(structure: ctypes.Structure) -> Dict[str, float]:
-    """A structure as a dict, in the order of its fields."""
-    return {name: getattr(structure, name) for name, _ in structure._fields_}
+def fields_of(structure: ctypes.Structure) -> Any:
+    """A structure as the TypedDict of its fields."""
+    return {field[0]: getattr(structure, field[0]) for field in structure._fields_}

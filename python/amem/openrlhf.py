@@ -5,17 +5,18 @@
     ray job submit --runtime-env-json='{"worker_process_setup_hook": "amem.openrlhf.install", "env_vars": ...}' \
         -- python3 -m openrlhf.cli.train_ppo_ray --train.colocate_all ...
 
-OpenRLHF has no option that names a module. Ray calls install() in each of its workers; it changes the trainer of the policy when
-OpenRLHF is imported there. NCCL's memory is paused when the trainer is loaded, and after each update of the rollouts' weights. Its next
-NCCL call, in the forward pass or in a checkpoint, resumes it (amem.resume_on_call()). Written for OpenRLHF 0.10.4 to 0.11.2; another
-OpenRLHF is left alone, with a warning.
+OpenRLHF has no option that names a module. Ray calls install() in each of its workers; it changes the trainer of the policy
+when OpenRLHF is imported there. NCCL's memory is paused when the trainer is loaded, and after each update of the rollouts'
+weights. Its next NCCL call, in the forward pass or in a checkpoint, resumes it (amem.resume_on_call()). Written for OpenRLHF
+0.10.4 to 0.11.2; another OpenRLHF is left alone, with a warning.
 """
 
 import functools
 import importlib.machinery
 import logging
 import sys
-from typing import Any
+from types import ModuleType
+from typing import Any, Optional, Sequence
 
 from .trainers import has_all, release_nccl, resume_nccl_on_call
 
@@ -26,7 +27,7 @@ _MODULE = "openrlhf.trainer.ray.ppo_actor"
 def _shares_gpus(trainer: Any) -> bool:
     """Otherwise rollouts and trainer work at the same time, and on other GPUs."""
     options = trainer.args.train
-    return options.colocate_all and not options.async_enable and trainer.vllm_engines is not None
+    return bool(options.colocate_all and not options.async_enable and trainer.vllm_engines is not None)
 
 
 def _release_when_loaded(trainer: Any) -> None:
@@ -45,18 +46,18 @@ def _release_when_loaded(trainer: Any) -> None:
 
 
 def _change_trainer(module: Any) -> None:
-    trainer = getattr(module, "ActorPPOTrainer", None)
+    trainer: Any = getattr(module, "ActorPPOTrainer", None)
     if not has_all(_LOG, "OpenRLHF", module, "ActorPPOTrainer") or not has_all(_LOG, "OpenRLHF", trainer, "broadcast_to_vllm"):
         return
     init, broadcast_to_vllm = trainer.__init__, trainer.broadcast_to_vllm
 
     @functools.wraps(init)
-    def init_and_release(self, *arguments, **named):
+    def init_and_release(self: Any, *arguments: Any, **named: Any) -> None:
         init(self, *arguments, **named)
         _release_when_loaded(self)
 
     @functools.wraps(broadcast_to_vllm)
-    def broadcast_and_release(self, *arguments, **named):
+    def broadcast_and_release(self: Any, *arguments: Any, **named: Any) -> Any:
         result = broadcast_to_vllm(self, *arguments, **named)
         if getattr(self, "amem_group", None) is not None:
             release_nccl(self.amem_group, _LOG)
@@ -69,19 +70,22 @@ class _Finder:
     """Changes the trainer when its module is imported."""
 
     @staticmethod
-    def find_spec(name, path=None, target=None):
+    def find_spec(
+        name: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
         if name != _MODULE:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None:
             return None
-        execute = spec.loader.exec_module
+        loader: Any = spec.loader
+        execute = loader.exec_module
 
-        def execute_and_change(module):
+        def execute_and_change(module: ModuleType) -> None:
             execute(module)
             _change_trainer(module)
 
-        spec.loader.exec_module = execute_and_change
+        loader.exec_module = execute_and_change
         return spec
 
 

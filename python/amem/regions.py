@@ -8,17 +8,18 @@ import ctypes
 import os
 import sys
 import threading
-from typing import ContextManager, Iterator, List, Optional
+from typing import Any, ContextManager, Dict, Iterator, List, Literal, Optional, Tuple
 
 from . import torch_pools
 from .calls import call, check_tensor, encoded, value_of
 from .errors import AmemError, AmemValueError
 from .library import is_off
 
-_KINDS = {"host": 0, None: 1, "disk": 3, "zero": 4}  # amemKind_t
+Backup = Literal["host", "disk", "zero"]
+_KINDS: Dict[Optional[str], int] = {"host": 0, None: 1, "disk": 3, "zero": 4}  # amemKind_t
 
 
-def kind_of(backup: Optional[str]) -> int:
+def kind_of(backup: Optional[Backup]) -> int:
     """amemKind_t."""
     if not isinstance(backup, (str, type(None))) or backup not in _KINDS:
         raise AmemValueError(f"backup is {backup!r}; it must be 'host', 'disk', 'zero' or None (contents are discarded)")
@@ -35,7 +36,7 @@ class _Region:
 
     def open(self) -> None:
         if self._opened and self._opened[-1] not in _of_context.get():
-            raise AmemError("another coroutine of this thread has an open region, in which memory would be allocated: close it first")
+            raise AmemError("another coroutine of this thread has an open region that would get the memory: close it first")
         number = ctypes.c_uint64(0)
         tag = None if self._tag is None else encoded(self._tag)
         call("amemOpenRegion", tag, self._kind, self._all_threads, ctypes.byref(number))
@@ -60,8 +61,8 @@ class _Region:
             call("amemCloseRegion", self._number)
         if not was_innermost:
             raise AmemError(
-                f"the region {self._tag!r} has ended before a region that was opened inside it in the same thread: what was allocated "
-                "meanwhile has the tag of the other one. Do not interleave the regions of generators or coroutines"
+                f"the region {self._tag!r} has ended before a region that was opened inside it in the same thread: what was "
+                "allocated meanwhile has the tag of the other one. Do not interleave the regions of generators or coroutines"
             )
 
 
@@ -71,7 +72,7 @@ class _OfThread(threading.local):
 
 
 _of_thread = _OfThread()
-_of_context: contextvars.ContextVar = contextvars.ContextVar("amem_regions", default=())
+_of_context: contextvars.ContextVar[Tuple[_Region, ...]] = contextvars.ContextVar("amem_regions", default=())
 
 
 @contextlib.contextmanager
@@ -89,7 +90,7 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
         region.close()
 
 
-def region(tag: str, *, backup: Optional[str] = "host", threads: bool = False) -> ContextManager[None]:
+def region(tag: str, *, backup: Optional[Backup] = "host", threads: bool = False) -> ContextManager[None]:
     """Memory that is allocated in the block carries the tag: pause(tag) releases it, resume(tag) restores it.
 
     Addresses stay the same, so CUDA graphs that use the memory stay valid.
@@ -127,7 +128,7 @@ def disable() -> ContextManager[None]:
 
 
 @contextlib.contextmanager
-def cuda_graph(graph, *, tag: str = "cuda_graph", backup: Optional[str] = "host", **options) -> Iterator[None]:
+def cuda_graph(graph: Any, *, tag: str = "cuda_graph", backup: Optional[Backup] = "host", **options: Any) -> Iterator[None]:
     """torch.cuda.graph(graph, **options), whose private memory carries the tag.
 
     After pause(tag) and resume(tag) the graph can be replayed; it is not captured again. With backup=None a
@@ -153,7 +154,7 @@ def cuda_graph(graph, *, tag: str = "cuda_graph", backup: Optional[str] = "host"
             yield
 
 
-def backup(tensor, *, copy: bool = False):
+def backup(tensor: Any, *, copy: bool = False) -> Any:
     """The contents of a paused tensor of PyTorch, as a tensor on the CPU.
 
     Without `copy`, the result shares memory with the host copy where that is contiguous, and is valid until the tag

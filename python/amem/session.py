@@ -11,7 +11,7 @@ from typing import Any, Iterator, NamedTuple, Optional, Tuple
 from . import torch_cache
 from .calls import call, encoded
 from .errors import AmemError, AmemValueError, OutOfMemory
-from .library import STATES, Times, Totals, find_library, require_library
+from .library import STATES, State, Times, Totals, find_library, require_library
 
 
 def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
@@ -76,7 +76,7 @@ def _with_own_memory(error: OutOfMemory) -> OutOfMemory:
 
 
 def _meet(group: Any, when: str, failed: bool = False) -> int:
-    """Returns when all ranks of the group have called it: how many have failed. Without NCCL, whose call would need the memory."""
+    """Returns how many ranks of the group have failed, when all have called it. Without NCCL, whose call needs the memory."""
     import torch
     import torch.distributed
 
@@ -120,9 +120,10 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     in NCCL for one that has paused. It returns when all have paused, and raises AmemError on every rank if one has failed or
     the ranks do not meet within the group's timeout; ranks that have paused stay paused.
 
-    Waits for work in flight, other processes and disks, at most AMEM_TIMEOUT_MS, or `timeout` seconds if it is not None. Ignores tags that are paused or were never used. After pause("nccl")
-    NCCL's calls are refused until the resume, even if NCCL has no memory; after resume_on_call() they resume it. Raises
-    AmemError if it was refused or failed; nothing is lost then, and the message says what to do.
+    Waits for work in flight, other processes and disks, at most AMEM_TIMEOUT_MS, or `timeout` seconds if it is not None.
+    Ignores tags that are paused or were never used. After pause("nccl") NCCL's calls are refused until the resume, even if
+    NCCL has no memory; after resume_on_call() they resume it. Raises AmemError if it was refused or failed; nothing is lost
+    then, and the message says what to do.
     """
     if group is not None:
         return _pause_together(tags, group, timeout)
@@ -182,7 +183,7 @@ def set_group(group: int) -> None:
     call("ncclSetGroupID", group)
 
 
-def state(tag: str = "nccl") -> str:
+def state(tag: str = "nccl") -> State:
     """Of a tag: one of "active", "pausing", "paused", "resuming" and "off". A tag without memory is active.
 
     Off: amem is not in this process, AMEM_ENABLE is 0, or there is no CUDA driver.

@@ -9,6 +9,7 @@ MegatronTrainRayActor.sleep(), wake_up() and update_weights(). Where amem is off
 recreates them as before. Written for slime 624b824a8; another slime is left alone, with a warning.
 """
 
+import contextlib
 import importlib
 import logging
 import sys
@@ -24,7 +25,7 @@ _LOG = logging.getLogger("amem.slime")
 class _Groups:
     """In place of slime's two functions, which are collective calls of the trainers."""
 
-    def __init__(self, destroy: Callable, recreate: Callable, get_gloo_group: Callable[[], Any]) -> None:
+    def __init__(self, destroy: Callable[..., None], recreate: Callable[..., None], get_gloo_group: Callable[[], Any]) -> None:
         self._destroy, self._recreate, self._get_gloo_group = destroy, recreate, get_gloo_group
         self._are_destroyed = False
 
@@ -52,11 +53,10 @@ def init(args: Any) -> None:
     if not enabled():
         _LOG.warning("amem is off: slime destroys the process groups of its trainers and recreates them.")
         return
-    actor = sys.modules.get("slime.backends.megatron_utils.actor")
-    try:
+    actor: Any = sys.modules.get("slime.backends.megatron_utils.actor")
+    utilities: Any = None
+    with contextlib.suppress(ImportError):
         utilities = importlib.import_module("slime.utils.distributed_utils")
-    except ImportError:
-        utilities = None
     names = "destroy_process_groups", "reload_process_groups"
     if not has_all(_LOG, "slime", actor, *names) or not has_all(_LOG, "slime", utilities, "get_gloo_group"):
         return

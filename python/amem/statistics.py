@@ -5,24 +5,69 @@
 import ctypes
 import json
 import os
-from typing import Any, Dict
+from typing import Any, Dict, Literal, TypedDict, Union
 
-from .library import KINDS, STATES, DriverObjects, Times, Totals, fields_of, require_library
+from .library import (
+    KINDS,
+    STATES,
+    DriverObjects,
+    DriverTotals,
+    Kind,
+    MemoryTotals,
+    OperationTimes,
+    State,
+    Times,
+    Totals,
+    fields_of,
+    require_library,
+)
 
 _ALL = -1
 # More than a process can see; the search ends at the last device that has something.
 _MAX_DEVICES = 64
+_DeviceTotals = Dict[Union[Literal["total"], Kind], MemoryTotals]
 
 
-def _totals(library: ctypes.CDLL, device: int, kind: int) -> Dict[str, float]:
+class TagTotals(TypedDict):
+    """The state of a tag, and sums in bytes."""
+
+    state: State
+    allocated_bytes: int
+    resident_bytes: int
+    released_bytes: int
+    saved_bytes: int
+    fixed_bytes: int
+    disk_bytes: int
+
+
+class Stats(TypedDict):
+    """What stats() returns."""
+
+    pid: int
+    group: int
+    group_name: str
+    state: State
+    version: str
+    total: MemoryTotals
+    devices: Dict[int, _DeviceTotals]
+    tags: Dict[str, TagTotals]
+    persistent: Dict[str, int]
+    context_bytes: int
+    imports: MemoryTotals
+    driver_objects: DriverTotals
+    times: OperationTimes
+
+
+def _totals(library: ctypes.CDLL, device: int, kind: int) -> MemoryTotals:
     totals = Totals()
     library.amemGetTotals(device, kind, ctypes.byref(totals))  # all zero if it fails, as when amem is off
-    return fields_of(totals)
+    values: MemoryTotals = fields_of(totals)
+    return values
 
 
-def _devices(library: ctypes.CDLL, objects: float) -> Dict[int, Dict[str, Dict[str, float]]]:
+def _devices(library: ctypes.CDLL, objects: int) -> Dict[int, _DeviceTotals]:
     """The devices that hold NCCL memory of this process, which has `objects` allocations."""
-    found = {}
+    found: Dict[int, _DeviceTotals] = {}
     for device in range(_MAX_DEVICES):
         if objects <= 0:
             break
@@ -36,7 +81,7 @@ def _devices(library: ctypes.CDLL, objects: float) -> Dict[int, Dict[str, Dict[s
     return found
 
 
-def stats() -> Dict[str, Any]:
+def stats() -> Stats:
     """What amem manages in this process; raises AmemError when amem is not in it.
 
     pid, group, group_name, state, version;
@@ -63,7 +108,7 @@ def stats() -> Dict[str, Any]:
     library.amemGetDriverObjects(ctypes.byref(objects))
     library.amemGetTimes(ctypes.byref(times))
     total = _totals(library, _ALL, _ALL)
-    status = json.loads(library.amemGetStatus())
+    status: Dict[str, Any] = json.loads(library.amemGetStatus())
     return {
         "pid": os.getpid(),
         "group": group.value,

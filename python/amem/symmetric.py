@@ -17,17 +17,19 @@ PyTorch is not necessary: Buffer is memory without it, and without it get_buffer
 from_dlpack() of other libraries.
 """
 
+from typing import Any
+
 from . import groups
 from .dlpack import DeviceBytes
 from .errors import AmemError, AmemValueError
-from .symmetric_handles import Buffer, Handle, as_tensor, product
+from .symmetric_handles import Buffer, Engine, Handle, as_tensor, product
 from .symmetric_library import call, require_symmetric_library
 
 MAX_RANKS = 16
 _ONE_SHOT, _TWO_SHOT, _MULTIMEM = 1, 2, 3  # amemAllReduce_t
 
 
-def empty(*size, dtype=None, device=None):
+def empty(*size: Any, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of PyTorch in symmetric memory. Arguments as torch.empty(); the device must be a GPU."""
     import torch
 
@@ -41,7 +43,7 @@ def empty(*size, dtype=None, device=None):
     return as_tensor(DeviceBytes(buffer.address, count * dtype.itemsize, index, buffer), sizes, dtype)
 
 
-def rendezvous(tensor, group=None) -> Handle:
+def rendezvous(tensor: Any, group: Any = None) -> Handle:
     """The handle of the buffer of a tensor. Collective: all ranks of the group call it; again, it returns the same.
 
     Args:
@@ -59,7 +61,7 @@ def set_signal_pad_size(size_bytes: int) -> None:
 
 
 def get_signal_pad_size() -> int:
-    return require_symmetric_library().amemSymmetricGetSignalPadSize()
+    return int(require_symmetric_library().amemSymmetricGetSignalPadSize())
 
 
 def enable_symm_mem_for_group(_group_name: str) -> None:
@@ -75,7 +77,7 @@ def is_nvshmem_available() -> bool:
     return False
 
 
-def get_backend(_device) -> str:
+def get_backend(_device: Any) -> str:
     return "CUDA"
 
 
@@ -87,7 +89,7 @@ def set_backend(name: str) -> None:
 # --- Operators, as those of torch.ops.symm_mem
 
 
-def _reduce(tensor, reduce_op, group, output, algorithm):
+def _reduce(tensor: Any, reduce_op: str, group: Any, output: Any, algorithm: int) -> Any:
     if reduce_op != "sum":
         raise AmemValueError(f"the operation {reduce_op!r} is not supported, only 'sum'")
     handle = rendezvous(tensor, group)
@@ -96,32 +98,32 @@ def _reduce(tensor, reduce_op, group, output, algorithm):
     return output
 
 
-def one_shot_all_reduce(tensor, reduce_op: str = "sum", group=None):
+def one_shot_all_reduce(tensor: Any, reduce_op: str = "sum", group: Any = None) -> Any:
     """The sum of all ranks' tensors in a new tensor. All ranks read all data: for small tensors."""
     return _reduce(tensor, reduce_op, group, tensor.new_empty(tensor.shape), _ONE_SHOT)
 
 
-def one_shot_all_reduce_out(tensor, reduce_op: str, group, out):
+def one_shot_all_reduce_out(tensor: Any, reduce_op: str, group: Any, out: Any) -> Any:
     """The same in `out`."""
     return _reduce(tensor, reduce_op, group, out, _ONE_SHOT)
 
 
-def two_shot_all_reduce_(tensor, reduce_op: str = "sum", group=None):
+def two_shot_all_reduce_(tensor: Any, reduce_op: str = "sum", group: Any = None) -> Any:
     """The same in place, for large tensors."""
     return _reduce(tensor, reduce_op, group, tensor, _TWO_SHOT)
 
 
-def two_shot_all_reduce_out(tensor, reduce_op: str, group, output):
+def two_shot_all_reduce_out(tensor: Any, reduce_op: str, group: Any, output: Any) -> Any:
     """The same in `output`; `tensor` has the sum too."""
     return _reduce(tensor, reduce_op, group, output, _TWO_SHOT)
 
 
-def multimem_all_reduce_(tensor, reduce_op: str = "sum", group=None):
+def multimem_all_reduce_(tensor: Any, reduce_op: str = "sum", group: Any = None) -> Any:
     """The same by multicast. Needs handle.has_multicast_support()."""
     return _reduce(tensor, reduce_op, group, tensor, _MULTIMEM)
 
 
-def multimem_all_gather_out(tensor, group=None, out=None):
+def multimem_all_gather_out(tensor: Any, group: Any = None, out: Any = None) -> Any:
     """All ranks' tensors, by rank, in `out` of each rank, which is of empty(). Needs has_multicast_support()."""
     handle = rendezvous(out, group)
     if out.nbytes != handle.world_size * tensor.nbytes:
@@ -130,7 +132,7 @@ def multimem_all_gather_out(tensor, group=None, out=None):
     return out
 
 
-def all_gather(tensor, group=None, *, engine: str = "kernels"):
+def all_gather(tensor: Any, group: Any = None, *, engine: Engine = "kernels") -> Any:
     """All ranks' tensors, by rank. engine="copy_engines" leaves the multiprocessors to other kernels."""
     handle = rendezvous(tensor, group)
     output = tensor.new_empty((handle.world_size * tensor.shape[0], *tensor.shape[1:]))
@@ -139,7 +141,7 @@ def all_gather(tensor, group=None, *, engine: str = "kernels"):
     return output
 
 
-def reduce_scatter(tensor, group=None, *, engine: str = "kernels"):
+def reduce_scatter(tensor: Any, group: Any = None, *, engine: Engine = "kernels") -> Any:
     """The sum of this rank's part of all ranks' tensors; parts are along dimension 0."""
     handle = rendezvous(tensor, group)
     if tensor.shape[0] % handle.world_size != 0:
@@ -152,7 +154,7 @@ def reduce_scatter(tensor, group=None, *, engine: str = "kernels"):
     return output
 
 
-def all_to_all(tensor, group=None, *, engine: str = "kernels"):
+def all_to_all(tensor: Any, group: Any = None, *, engine: Engine = "kernels") -> Any:
     """Part r of the result is this rank's part of rank r's tensor; parts are along dimension 0."""
     handle = rendezvous(tensor, group)
     if tensor.shape[0] % handle.world_size != 0:

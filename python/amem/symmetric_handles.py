@@ -6,15 +6,18 @@ import ctypes
 import operator
 import sys
 import weakref
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, ClassVar, Dict, List, Literal, Optional, Sequence, Tuple
 
+from . import groups
 from .calls import check_tensor, checked
 from .dlpack import DeviceBytes
 from .errors import AmemError, AmemValueError
 from .symmetric_library import AllGather, Group, SymmetricInfo, call, require_symmetric_library
 
 _TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}  # amemDataType_t
-ENGINES = {"kernels": 0, "copy_engines": 1}  # amemEngine_t
+Engine = Literal["kernels", "copy_engines"]
+ENGINES: Dict[Engine, int] = {"kernels": 0, "copy_engines": 1}  # amemEngine_t
+
 
 def _stream(stream: Optional[int]) -> int:
     torch = sys.modules.get("torch")
@@ -33,7 +36,7 @@ def product(sizes: Sequence[int]) -> int:
     return count
 
 
-def as_tensor(data: DeviceBytes, sizes: Sequence[int], dtype):
+def as_tensor(data: DeviceBytes, sizes: Sequence[int], dtype: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is None:
         return data
@@ -46,17 +49,17 @@ class Buffer:
     Freed when neither a tensor nor a handle refers to it.
     """
 
-    _all: "weakref.WeakValueDictionary[int, Buffer]" = weakref.WeakValueDictionary()
+    _all: ClassVar["weakref.WeakValueDictionary[int, Buffer]"] = weakref.WeakValueDictionary()
 
-    def __init__(self, size_bytes: int):
+    def __init__(self, size_bytes: int) -> None:
         pointer = ctypes.c_void_p()
         self._handles: Dict[str, int] = {}
         self.address = 0
         call("amemSymmetricMalloc", ctypes.byref(pointer), size_bytes)
-        self.address, self.size_bytes = pointer.value, size_bytes
+        self.address, self.size_bytes = pointer.value or 0, size_bytes
         Buffer._all[self.address] = self
 
-    def __del__(self):
+    def __del__(self) -> None:
         if sys is None or sys.is_finalizing() or not self.address:
             return
         scope = require_symmetric_library()
@@ -64,13 +67,13 @@ class Buffer:
             scope.amemSymmetricDestroy(handle)
         scope.amemSymmetricFree(self.address)
 
-    def handle_of(self, group) -> "Handle":
+    def handle_of(self, group: groups.Group) -> "Handle":
         if group.name not in self._handles:
             self._handles[group.name] = _rendezvous(self.address, group)
         return Handle(self, self._handles[group.name])
 
     @classmethod
-    def of(cls, tensor) -> "Buffer":
+    def of(cls, tensor: Any) -> "Buffer":
         """The buffer that contains a tensor of PyTorch."""
         if isinstance(tensor, cls):
             return tensor
@@ -82,11 +85,10 @@ class Buffer:
         raise AmemError("the tensor is not in memory of amem.symmetric.empty()")
 
 
-def _rendezvous(address: int, group) -> int:
+def _rendezvous(address: int, group: groups.Group) -> int:
     failure: List[BaseException] = []
 
-    @AllGather
-    def all_gather(_context, mine, size_bytes, everything):
+    def all_gather(_context: object, mine: int, size_bytes: int, everything: int) -> int:
         try:
             gathered = group.all_gather(ctypes.string_at(mine, size_bytes))
             sizes = sorted({len(each) for each in gathered})
@@ -94,26 +96,26 @@ def _rendezvous(address: int, group) -> int:
                 raise AmemError(f"the group gathered {len(gathered)} items of {sizes} bytes, not {size_bytes}")
             ctypes.memmove(everything, b"".join(gathered), size_bytes * len(gathered))
             return 0
-        except BaseException as error:  # pylint: disable=broad-except  # must not cross the C interface
+        except BaseException as error:  # must not cross the C interface
             failure.append(error)
             return 1
 
     handle = ctypes.c_void_p()
     rank, world_size = (checked(getattr(group, name), ctypes.c_int, name) for name in ("rank", "world_size"))
-    ranks = Group(rank, world_size, all_gather, None)
+    ranks = Group(rank, world_size, AllGather(all_gather), None)
     try:
         call("amemSymmetricRendezvous", ctypes.byref(handle), address, ctypes.byref(ranks))
     except AmemError:
         if failure:
             raise failure[0] from None
         raise
-    return handle.value
+    return handle.value or 0
 
 
 class Handle:
     """The memory of all ranks of a group (torch's _SymmetricMemory)."""
 
-    def __init__(self, buffer: Buffer, handle: int):
+    def __init__(self, buffer: Buffer, handle: int) -> None:
         self._buffer, self._handle = buffer, handle
         info = SymmetricInfo()
         call("amemSymmetricGetInfo", self._handle, ctypes.byref(info))
@@ -125,16 +127,18 @@ class Handle:
         self.multicast_ptr = info.multicast or 0
 
     @property
-    def device(self):
+    def device(self) -> Any:
         """A torch.device; the driver's ordinal without PyTorch."""
         torch = sys.modules.get("torch")
         return self._device if torch is None else torch.device("cuda", self._device)
 
-    def has_multicast_support(self, _device_type=None, _device_index=None) -> bool:
+    def has_multicast_support(self, _device_type: Any = None, _device_index: Any = None) -> bool:
         """Whether this handle has a multicast_ptr: AMEM_MULTICAST=1, and a GPU with multicast for each rank."""
         return self.multicast_ptr != 0
 
-    def _part(self, pointers, limit_bytes, rank, sizes, dtype, storage_offset):
+    def _part(
+        self, pointers: List[int], limit_bytes: int, rank: int, sizes: Sequence[int], dtype: Any, storage_offset: int
+    ) -> Any:
         element_bytes = 1 if dtype is None else dtype.itemsize
         begin, size_bytes = operator.index(storage_offset) * element_bytes, product(sizes) * element_bytes
         if not 0 <= rank < self.world_size:
@@ -144,13 +148,13 @@ class Handle:
         data = DeviceBytes(pointers[rank] + begin, size_bytes, self._device, self)
         return as_tensor(data, sizes, dtype)
 
-    def get_buffer(self, rank: int, sizes: Sequence[int], dtype=None, storage_offset: int = 0):
+    def get_buffer(self, rank: int, sizes: Sequence[int], dtype: Any = None, storage_offset: int = 0) -> Any:
         """A tensor in the buffer of a rank. `storage_offset` is in elements. Without a dtype: bytes."""
         return self._part(self.buffer_ptrs, self.buffer_size, rank, sizes, dtype, storage_offset)
 
     get_remote_tensor = get_buffer
 
-    def get_signal_pad(self, rank: int, sizes: Sequence[int] = (), dtype=None, storage_offset: int = 0):
+    def get_signal_pad(self, rank: int, sizes: Sequence[int] = (), dtype: Any = None, storage_offset: int = 0) -> Any:
         """A tensor in the signal pad of a rank. Without sizes: all of it, as 32-bit words."""
         if not sizes:
             torch = sys.modules.get("torch")
@@ -179,14 +183,14 @@ class Handle:
         call("amemSymmetricMemset32", self._handle, address, value, count, _stream(stream))
 
     @staticmethod
-    def stream_write_value32(tensor, offset: int, val: int):
+    def stream_write_value32(tensor: Any, offset: int, val: int) -> Any:
         """Writes word `offset` of a tensor in a buffer or signal pad of any rank. Returns the tensor."""
         handle, address = _words(tensor, offset, 1)
         handle.write_value32(address, val)
         return tensor
 
     @staticmethod
-    def memset32(tensor, offset: int, val: int, count: int = 1):
+    def memset32(tensor: Any, offset: int, val: int, count: int = 1) -> Any:
         """Sets `count` words of such a tensor from word `offset` on. Returns the tensor."""
         handle, address = _words(tensor, offset, count)
         handle.fill32(address, val, count)
@@ -201,30 +205,45 @@ class Handle:
 
     # --- Collectives on addresses. `offset_bytes` is in the buffer.
 
-    def all_reduce(self, output: int, offset_bytes: int, count: int, dtype: str, algorithm=0, stream=None) -> None:
+    def all_reduce(
+        self, output: int, offset_bytes: int, count: int, dtype: Any, algorithm: int = 0, stream: Optional[int] = None
+    ) -> None:
         arguments = (output, offset_bytes, count, _type(dtype), algorithm, _stream(stream))
         call("amemSymmetricAllReduce", self._handle, *arguments)
 
-    def all_gather(self, output: int, offset_bytes: int, size_bytes: int, engine="kernels", stream=None) -> None:
+    def all_gather(
+        self, output: int, offset_bytes: int, size_bytes: int, engine: Engine = "kernels", stream: Optional[int] = None
+    ) -> None:
         arguments = (output, offset_bytes, size_bytes, _engine(engine), _stream(stream))
         call("amemSymmetricAllGather", self._handle, *arguments)
 
-    def multimem_all_gather(self, input_address: int, offset_bytes: int, size_bytes: int, stream=None) -> None:
+    def multimem_all_gather(
+        self, input_address: int, offset_bytes: int, size_bytes: int, stream: Optional[int] = None
+    ) -> None:
         arguments = (input_address, offset_bytes, size_bytes, _stream(stream))
         call("amemSymmetricMultimemAllGather", self._handle, *arguments)
 
-    def all_to_all(self, output: int, offset_bytes: int, size_bytes: int, engine="kernels", stream=None) -> None:
+    def all_to_all(
+        self, output: int, offset_bytes: int, size_bytes: int, engine: Engine = "kernels", stream: Optional[int] = None
+    ) -> None:
         arguments = (output, offset_bytes, size_bytes, _engine(engine), _stream(stream))
         call("amemSymmetricAllToAll", self._handle, *arguments)
 
     def reduce_scatter(
-        self, output: int, offset_bytes: int, count: int, dtype: str, engine="kernels", scratch=0, stream=None
+        self,
+        output: int,
+        offset_bytes: int,
+        count: int,
+        dtype: Any,
+        engine: Engine = "kernels",
+        scratch: int = 0,
+        stream: Optional[int] = None,
     ) -> None:
         arguments = (output, offset_bytes, count, _type(dtype), _engine(engine), scratch, _stream(stream))
         call("amemSymmetricReduceScatter", self._handle, *arguments)
 
 
-def _words(tensor, offset: int, count: int) -> Tuple[Handle, int]:
+def _words(tensor: Any, offset: int, count: int) -> Tuple[Handle, int]:
     """The handle whose memory the tensor is in, and the address of its word `offset`."""
     check_tensor(tensor, "address" if isinstance(tensor, (Buffer, DeviceBytes)) else "dtype")
     offset, count = operator.index(offset), operator.index(count)
@@ -247,14 +266,14 @@ def _words(tensor, offset: int, count: int) -> Tuple[Handle, int]:
     raise AmemError("the tensor is not in a buffer or signal pad of a handle: call rendezvous() first")
 
 
-def _type(dtype) -> int:
+def _type(dtype: Any) -> int:
     name = str(dtype).rsplit(".", maxsplit=1)[-1]
     if name not in _TYPES:
         raise AmemValueError(f"{dtype} cannot be reduced; these can: {', '.join(_TYPES)}")
     return _TYPES[name]
 
 
-def _engine(name: str) -> int:
+def _engine(name: Engine) -> int:
     if name not in tuple(ENGINES):
         raise AmemValueError(f"there is no engine {name!r}, only {' and '.join(ENGINES)}")
     return ENGINES[name]

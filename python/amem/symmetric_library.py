@@ -8,7 +8,7 @@ import functools
 from . import calls
 from .errors import AmemError
 from .installation import loaded_library
-from .library import compare_sizes, declare, require_library
+from .library import Signatures, compare_sizes, declare, require_library
 
 AllGather = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
@@ -41,10 +41,11 @@ class SymmetricInfo(ctypes.Structure):
     ]
 
 
+_STRUCTURES = {"amemGroup_t": Group, "amemSymmetricInfo_t": SymmetricInfo}
 # Parameters that functions of symmetric memory have in common.
 _INTO_OUTPUT = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]  # handle, output, offset, size
 _SIGNAL = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64]
-_SIGNATURES = {
+_SIGNATURES: Signatures = {
     "amemSymmetricMalloc": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t]),
     "amemSymmetricFree": (ctypes.c_int, [ctypes.c_void_p]),
     "amemSymmetricRendezvous": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
@@ -85,7 +86,7 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise AmemError(f"symmetric memory is not installed with {beside or 'amem'}: {error}") from None
-    problem = declare(library, _SIGNATURES) or compare_sizes((Group, SymmetricInfo), library.amemSymmetricGetStructBytes)
+    problem = declare(library, _SIGNATURES) or compare_sizes(_STRUCTURES, library.amemSymmetricGetStructBytes)
     if problem:
         raise AmemError(f"{path} does not fit to the Python package amem ({problem}): install both of the same version")
     return library

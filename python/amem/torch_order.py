@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-"""The order of pools in PyTorch 2.8 and 2.9, which allocate from the pool to which a thread has been routed first. In a thread with a
-region the last one counts, as in newer versions.
+"""The order of pools in PyTorch 2.8 and 2.9, which allocate from the pool to which a thread has been routed first. In a thread
+with a region the last one counts, as in newer versions.
 
 Not public in PyTorch, read in 2.8 and 2.9: the functions of torch._C below, which torch.cuda.memory imports, and
 torch.cuda.CUDAGraph.capture_begin(), which routes too.

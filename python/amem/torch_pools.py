@@ -63,7 +63,7 @@ class _Pool:
     def is_of_graph(self) -> bool:
         """False when the graphs that were captured with it are gone."""
         try:
-            return self.pool.use_count() > 0
+            return int(self.pool.use_count()) > 0
         except RuntimeError:  # PyTorch has deleted it
             return False
 
@@ -80,15 +80,15 @@ def _add_reference(value: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
-def segments(torch: Any, pool_id: Tuple[int, int] = (0, 0)) -> List[dict]:
+def segments(torch: Any, pool_id: Tuple[int, int] = (0, 0)) -> List[Any]:
     """Of a pool, or of all. Before 2.15, _cuda_memorySnapshot() takes a reference away from each of its arguments
     (Module.cpp@v2.11): without another one, Python frees numbers, and False, that are in use."""
     parameters = torch.cuda.memory_snapshot.__code__.co_varnames
     if "mempool_id" not in parameters:  # before 2.8: of all
-        return torch.cuda.memory_snapshot()
+        return list(torch.cuda.memory_snapshot())
     for argument in (*pool_id, False):
         _add_reference(argument)
-    return torch.cuda.memory_snapshot(pool_id, **({"include_traces": False} if "include_traces" in parameters else {}))
+    return list(torch.cuda.memory_snapshot(pool_id, **({"include_traces": False} if "include_traces" in parameters else {})))
 
 
 def _torch() -> Any:
@@ -111,7 +111,9 @@ def is_capturing() -> bool:
 def can_route(torch: Any) -> bool:
     """False, with a warning, if regions have no effect on tensors."""
     missing = [name for owner, names in ((torch._C, _OF_C), (torch.cuda, _OF_CUDA)) for name in names if not hasattr(owner, name)]
-    reason = f"PyTorch {torch.__version__} has no {missing[0]}(): use PyTorch 2.8 or newer, or amem run --tensors" if missing else ""
+    reason = ""
+    if missing:
+        reason = f"PyTorch {torch.__version__} has no {missing[0]}(): use PyTorch 2.8 or newer, or amem run --tensors"
     if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
         reason = "PYTORCH_NO_CUDA_MEMORY_CACHING is set"
     if reason:
@@ -152,9 +154,9 @@ def empty_cache(torch: Any) -> None:
         torch.cuda.empty_cache()
 
 
-def unused_segments(torch: Any, is_wanted: Callable[[Owner], bool] = lambda _: True, end: bool = True) -> List[dict]:
-    """The segments of all pools with these owners, except those of open regions and of graphs. Ends the pools that have memory, or
-    leaves out those that have not ended. Forgets ended ones without memory."""
+def unused_segments(torch: Any, is_wanted: Callable[[Owner], bool] = lambda _: True, end: bool = True) -> List[Any]:
+    """The segments of all pools with these owners, except those of open regions and of graphs. Ends the pools that have memory,
+    or leaves out those that have not ended. Forgets ended ones without memory."""
     found = []
     with _mutex:
         for pool in [pool for pool in _unused if is_wanted(pool.owner) and (end or pool.has_ended)]:
@@ -174,16 +176,16 @@ def _watch_empty_cache(torch: Any) -> None:
         if original is None or hasattr(original, "amem"):
             continue
 
-        def empty(original=original):
+        def empty(original: Callable[[], None] = original) -> None:
             unused_segments(torch)
             original()
             unused_segments(torch)
 
-        empty.amem = True
+        vars(empty)["amem"] = True
         setattr(torch._C, name, empty)
 
 
-def _free_bytes(segments: List[dict]) -> int:
+def _free_bytes(segments: List[Any]) -> int:
     """Of segments that have no block in use."""
     return sum(each["total_size"] for each in segments if all(b["state"] == "inactive" for b in each["blocks"]))
 
@@ -197,7 +199,7 @@ def _make_room(torch: Any, owner: Owner) -> None:
     cached = stats["reserved_bytes"]["all"]["current"] - stats["allocated_bytes"]["all"]["current"]
     has_more, _cached[owner] = cached > _cached.get(owner, 0), cached
     can_lack = cached > 256 << 20 and _taken.get(owner, 1 << 60) > torch.cuda.mem_get_info(owner.device)[0]
-    if can_lack or has_more and _free_bytes(unused_segments(torch, owner.__eq__, end=False)) > 0:
+    if can_lack or (has_more and _free_bytes(unused_segments(torch, owner.__eq__, end=False)) > 0):
         empty_cache(torch)
         _cached[owner] = 0
 

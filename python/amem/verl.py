@@ -4,11 +4,11 @@
 
     AMEM_TMS=weights amem run python3 -m verl.trainer.main_ppo ... actor_rollout_ref.model.external_lib=amem.verl
 
-A worker of verl imports this module when it begins to load its model (HFModelConfig.__post_init__), as do other processes of
-verl, where it has no effect. If the worker has a rollout, it pauses NCCL's memory when its models are loaded, so that the
-rollout's engine, which starts then, can plan with that memory, and in each update of weights, before rollouts get their KV
-cache back. Its next NCCL call resumes it (amem.resume_on_call()). Written for verl 0.8.0 to 0.9.1; another verl is left alone, with a
-warning.
+A worker of verl imports this module when it begins to load its model (HFModelConfig.__post_init__), as do other processes
+of verl, where it has no effect. If the worker has a rollout, it pauses NCCL's memory when its models are loaded, so that
+the rollout's engine, which starts then, can plan with that memory, and in each update of weights, before rollouts get their
+KV cache back. Its next NCCL call resumes it (amem.resume_on_call()). Written for verl 0.8.0 to 0.9.1; another verl is left
+alone, with a warning.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import functools
 import inspect
 import logging
 import sys
+from typing import Any, Callable
 
 from .trainers import has_all, release_nccl, resume_nccl_on_call
 
@@ -28,15 +29,15 @@ def _release() -> None:
     release_nccl(torch.distributed.group.WORLD, _LOG)  # which has Gloo for tensors of the CPU
 
 
-def _release_before_kv_cache(update_weights):
+def _release_before_kv_cache(update_weights: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(update_weights)
-    async def with_release(self, *arguments, **named):
-        rollout = getattr(self, "rollout", None)  # None: it runs elsewhere
+    async def with_release(self: Any, *arguments: Any, **named: Any) -> Any:
+        rollout: Any = getattr(self, "rollout", None)  # None: it runs elsewhere
         resume = getattr(rollout, "resume", None)
         if not inspect.iscoroutinefunction(resume):
             return await update_weights(self, *arguments, **named)
 
-        async def resume_rollout(*of_resume, **named_of_resume):
+        async def resume_rollout(*of_resume: Any, **named_of_resume: Any) -> Any:
             tags = named_of_resume.get("tags", of_resume[0] if of_resume else None)
             if tags is None or "kv_cache" in str(tags):
                 await asyncio.to_thread(_release)
@@ -55,17 +56,17 @@ def _release_before_kv_cache(update_weights):
     return with_release
 
 
-def _release_when_loaded(workers) -> None:
+def _release_when_loaded(workers: Any) -> None:
     """init_model() gets the class of its rollout, if it has one, and ends with aggressive_empty_cache()."""
     get_rollout_class, empty_cache = workers.get_rollout_class, workers.aggressive_empty_cache
 
-    def empty_cache_and_release(*arguments, **named):
+    def empty_cache_and_release(*arguments: Any, **named: Any) -> None:
         workers.aggressive_empty_cache = empty_cache
         empty_cache(*arguments, **named)
         _release()
 
     @functools.wraps(get_rollout_class)
-    def begin_rollout(*arguments, **named):
+    def begin_rollout(*arguments: Any, **named: Any) -> Any:
         workers.aggressive_empty_cache = empty_cache_and_release
         return get_rollout_class(*arguments, **named)
 

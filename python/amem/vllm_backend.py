@@ -9,6 +9,7 @@ offer it to a vLLM with another one.
 import importlib
 import logging
 import sys
+from types import FrameType
 from typing import Any, Optional, Tuple
 
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
@@ -27,7 +28,7 @@ def _runs_in_trainer() -> bool:
     wait for a GPU on which a collective already waits for this rank. The worker that called suspend() knows: a backend is not
     told, and gc.get_objects() does not list the executor after vLLM's gc.freeze().
     """
-    frame = sys._getframe(1)
+    frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         config = getattr(frame.f_locals.get("self"), "parallel_config", None)
         launcher = getattr(config, "distributed_executor_backend", None)

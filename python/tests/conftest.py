@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ TIMEOUT_S = 60
 class Build:
     """The build folder that AMEM_TEST_BUILD names."""
 
-    def __init__(self, folder, machine):
+    def __init__(self, folder: str, machine: Path) -> None:
         self.folder = Path(folder).resolve()
         self.command = self.folder / "bin" / "amem"
         self.preload = str(self.folder / "lib" / "libamem_nccl.so")
@@ -25,7 +26,7 @@ class Build:
         self.simulator = self.folder / "sim"
         self.machine = machine
 
-    def variables(self, **settings):
+    def variables(self, **settings: str) -> dict[str, str]:
         """The environment of a job on a simulated machine of its own, without amem."""
         ours = ("AMEM_", "GMM_", "LD_", "NCCL_")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
@@ -40,7 +41,7 @@ class Build:
         clean.update(settings)
         return clean
 
-    def python(self, code, *, prefix=(), **settings):
+    def python(self, code: str, *, prefix: Sequence[str | Path] = (), **settings: str) -> str:
         """Runs Python code in a process of its own and returns what it printed."""
         done = subprocess.run(
             [*map(str, prefix), sys.executable, "-c", code],
@@ -53,22 +54,22 @@ class Build:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 
-    def job(self, code, **settings):
+    def job(self, code: str, **settings: str) -> str:
         """The same under `amem run`."""
         return self.python(code, prefix=(self.command, "run", "--"), **settings)
 
-    def runtime_job(self, code, **settings):
+    def runtime_job(self, code: str, **settings: str) -> str:
         """The same, for code that imports runtime_user.py."""
         return self.job(code, **self.runtime_variables(**settings))
 
-    def runtime_variables(self, **settings):
+    def runtime_variables(self, **settings: str) -> dict[str, str]:
         libraries = self.folder / "tests" / "interpose" / "programs"
         path = f"{PACKAGE}:{Path(__file__).parent}"
         return self.variables(TEST_LIBRARIES=str(libraries), **{"PYTHONPATH": path, **settings})
 
 
 @pytest.fixture
-def build(tmp_path):
+def build(tmp_path: Path) -> Build:
     return Build(os.environ["AMEM_TEST_BUILD"], tmp_path / "machine")
 
 
@@ -84,7 +85,7 @@ for line in sys.stdin:
         print("error:", error, flush=True)
 """
 
-    def __init__(self, build, code, prefix=("run", "--"), **settings):
+    def __init__(self, build: Build, code: str, prefix: Sequence[str | Path] = ("run", "--"), **settings: str) -> None:
         command = [*([build.command, *prefix] if prefix else ()), sys.executable, "-c", code + self.SERVE]
         self.process = subprocess.Popen(
             [*map(str, command)],
@@ -94,22 +95,22 @@ for line in sys.stdin:
             text=True,
         )
 
-    def ask(self, expression):
+    def ask(self, expression: str) -> str:
         self.process.stdin.write(expression + "\n")
         self.process.stdin.flush()
         return self.process.stdout.readline().strip()
 
-    def close(self):
+    def close(self) -> int:
         self.process.stdin.close()
         return self.process.wait(30)
 
 
 @pytest.fixture
-def actor(build):
+def actor(build: Build) -> Iterator[Callable[..., Actor]]:
     """Starts actors, and ends them after the test."""
     started = []
 
-    def start(code, **settings):
+    def start(code: str, **settings: str) -> Actor:
         started.append(Actor(build, code, **settings))
         return started[-1]
 

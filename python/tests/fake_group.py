@@ -4,14 +4,18 @@
 
 import sys
 import types
+from collections.abc import Callable
+from typing import Any
 
 
-def install(meet):
+def install(meet: Callable[..., Any]) -> Any:
     """`import torch.distributed` then finds it. `meet(count, group)`: an all-reduce of [number of ranks that failed]."""
-    torch = sys.modules["torch"] = types.ModuleType("torch")
+    torch: Any = types.ModuleType("torch")
+    distributed: Any = types.ModuleType("torch.distributed")
+    sys.modules.update({"torch": torch, "torch.distributed": distributed})
     torch.tensor = lambda values, device: values
     torch.cuda = types.SimpleNamespace(is_initialized=lambda: False)
-    distributed = sys.modules["torch.distributed"] = torch.distributed = types.ModuleType("torch.distributed")
+    torch.distributed = distributed
     distributed.group = types.SimpleNamespace(WORLD="all trainers")
     distributed.new_group = lambda backend: backend
     distributed.get_rank = lambda group: 0

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 COUNT = 20000
 FLOAT32, SUM = 7, 0
@@ -28,11 +29,11 @@ CALLS = {
 }
 
 
-def open_by_ctypes(path, mode):
+def open_by_ctypes(path: str, mode: int) -> ctypes.CDLL:
     return ctypes.CDLL(path, mode=mode)
 
 
-def open_by_cffi(path, mode):
+def open_by_cffi(path: str, mode: int) -> Any:
     import cffi  # not everywhere
 
     interface = cffi.FFI()
@@ -41,7 +42,7 @@ def open_by_cffi(path, mode):
     return interface.dlopen(path, mode)
 
 
-def look_up(nccl):
+def look_up(nccl: Any) -> Any:
     """NCCL's functions by name."""
     functions = {name: getattr(nccl, name) for name in CALLS}
     if isinstance(nccl, ctypes.CDLL):
@@ -54,7 +55,7 @@ def look_up(nccl):
 class Floats:
     """Memory of one simulated GPU."""
 
-    def __init__(self, device):
+    def __init__(self, device: int) -> None:
         self.cuda = ctypes.CDLL("libcuda.so.1")
         self.context, self.address = ctypes.c_void_p(), ctypes.c_uint64()
         self.call("cuInit", 0)
@@ -62,16 +63,16 @@ class Floats:
         self.call("cuCtxSetCurrent", self.context)
         self.call("cuMemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(COUNT * 4))
 
-    def call(self, name, *arguments):
+    def call(self, name: str, *arguments: Any) -> None:
         code = getattr(self.cuda, name)(*arguments)
         assert code == 0, f"{name} returned {code}"
 
-    def set(self, value):
+    def set(self, value: float) -> None:
         self.call("cuCtxSetCurrent", self.context)
         values = (ctypes.c_float * COUNT)(*([value] * COUNT))
         self.call("cuMemcpyHtoD_v2", self.address, values, ctypes.c_size_t(COUNT * 4))
 
-    def values(self):
+    def values(self) -> list[float]:
         self.call("cuCtxSetCurrent", self.context)
         self.call("cuCtxSynchronize")
         values = (ctypes.c_float * COUNT)()
@@ -82,14 +83,14 @@ class Floats:
 class Job:
     """Communicators of both GPUs."""
 
-    def __init__(self, nccl):
+    def __init__(self, nccl: Any) -> None:
         self.nccl = nccl
         self.buffers = [Floats(device) for device in range(DEVICES)]
         self.comms = (ctypes.c_size_t * DEVICES)()
         code = nccl.ncclCommInitAll(ctypes.addressof(self.comms), DEVICES, 0)
         assert code == 0, f"ncclCommInitAll returned {code}"
 
-    def all_reduce(self):
+    def all_reduce(self) -> Any:
         """The sum of 1 and 2 on both GPUs, or what NCCL returned instead."""
         for number, buffer in enumerate(self.buffers, 1):
             buffer.set(float(number))
@@ -106,7 +107,7 @@ class Job:
 class CapturedSum:
     """An all-reduce of the communicators of a Job as graphs."""
 
-    def __init__(self, job):
+    def __init__(self, job: Job) -> None:
         self.cuda = job.buffers[0].cuda
         self.graphs = []  # (context, stream, executable graph)
         streams = [self.begin(buffer) for buffer in job.buffers]
@@ -119,21 +120,21 @@ class CapturedSum:
         for buffer, stream in zip(job.buffers, streams):
             self.end(buffer, stream)
 
-    def begin(self, buffer):
+    def begin(self, buffer: Floats) -> ctypes.c_void_p:
         stream = ctypes.c_void_p()
         buffer.call("cuCtxSetCurrent", buffer.context)
         buffer.call("cuStreamCreate", ctypes.byref(stream), 1)
         buffer.call("cuStreamBeginCapture_v2", stream, 2)
         return stream
 
-    def end(self, buffer, stream):
+    def end(self, buffer: Floats, stream: ctypes.c_void_p) -> None:
         graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
         buffer.call("cuCtxSetCurrent", buffer.context)
         buffer.call("cuStreamEndCapture", stream, ctypes.byref(graph))
         buffer.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
         self.graphs.append((buffer.context, stream, executable))
 
-    def launch(self):
+    def launch(self) -> int:
         """0, or the first error of a launch."""
         codes = []
         for context, stream, executable in self.graphs:
@@ -145,7 +146,7 @@ class CapturedSum:
         return next(filter(None, codes), 0)
 
 
-def pause_and_resume(amem, job):
+def pause_and_resume(amem: Any, job: Job) -> dict[str, Any]:
     """What was seen on the way."""
     seen = {"before": job.all_reduce()}
     try:
@@ -160,7 +161,7 @@ def pause_and_resume(amem, job):
     return seen
 
 
-def main():
+def main() -> None:
     binding, path, mode = sys.argv[1:4]
     flags = functools.reduce(lambda one, other: one | getattr(os, f"RTLD_{other}"), mode.split("|"), 0)
     nccl = {"ctypes": open_by_ctypes, "cffi": open_by_cffi}[binding](path, flags)

@@ -10,6 +10,8 @@ Rank 0 makes the unique id. Every line of standard input is a step; its outcome 
 import ctypes
 import json
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import amem
 
@@ -24,7 +26,7 @@ class UniqueId(ctypes.Structure):
     _fields_ = [("internal", ctypes.c_byte * 128)]
 
 
-def check(code, call):
+def check(code: int, call: str) -> None:
     if code != 0:
         raise RuntimeError(f"{call} returned {code}: {amem.last_error()}")
 
@@ -32,7 +34,7 @@ def check(code, call):
 class Rank:
     """A communicator and a buffer on the GPU of this rank's number."""
 
-    def __init__(self, rank, ranks, unique_id):
+    def __init__(self, rank: int, ranks: int, unique_id: UniqueId) -> None:
         self.nccl = ctypes.CDLL(NCCL)
         self.cuda = ctypes.CDLL("libcuda.so.1")
         self.cuda.amemSimUsedBytes.restype = ctypes.c_longlong
@@ -47,10 +49,10 @@ class Rank:
         self.driver("cuMemAlloc_v2", ctypes.byref(self.buffer), ctypes.c_size_t(COUNT * 4))
         check(self.nccl.ncclCommInitRank(ctypes.byref(self.comm), ranks, unique_id, rank), "ncclCommInitRank")
 
-    def driver(self, name, *arguments):
+    def driver(self, name: str, *arguments: Any) -> None:
         check(getattr(self.cuda, name)(*arguments), name)
 
-    def reduce(self):
+    def reduce(self) -> list[float]:
         """The sum of all ranks' numbers (rank + 1), which every element must be."""
         values = (ctypes.c_float * COUNT)(*([self.rank + 1.0] * COUNT))
         size_bytes = ctypes.c_size_t(ctypes.sizeof(values))
@@ -63,8 +65,8 @@ class Rank:
         self.driver("cuMemcpyDtoH_v2", values, self.buffer, size_bytes)
         return sorted(set(values))
 
-    def step(self, name):
-        steps = {
+    def step(self, name: str) -> Any:
+        steps: dict[str, Callable[[], Any]] = {
             "pause": amem.pause,
             "resume": amem.resume,
             "reduce": self.reduce,
@@ -75,7 +77,7 @@ class Rank:
         return steps[name]()
 
 
-def main():
+def main() -> None:
     rank, ranks = int(sys.argv[1]), int(sys.argv[2])
     unique_id = UniqueId()
     if rank == 0:

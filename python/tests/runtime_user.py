@@ -18,29 +18,29 @@ user.user_open.argtypes = [ctypes.c_char_p]
 runtime = ctypes.CDLL(f"{_FOLDER}/libfake_cudart.so")
 
 
-def library(name):
+def library(name: str) -> ctypes.CDLL:
     return ctypes.CDLL(f"{_FOLDER}/lib{name}.so")
 
 
-def fill(pointer, value, size=4 * MIB):
+def fill(pointer: int, value: int, size: int = 4 * MIB) -> None:
     assert runtime.cudaMemset(ctypes.c_void_p(pointer), value, ctypes.c_size_t(size)) == 0
 
 
-def read(pointer, size=4 * MIB):
+def read(pointer: int, size: int = 4 * MIB) -> set[int] | int:
     """The set of the bytes, or the error code."""
     data = (ctypes.c_ubyte * size)()
     result = runtime.cudaMemcpyToHost(data, ctypes.c_void_p(pointer), ctypes.c_size_t(size))
     return set(bytes(data)) if result == 0 else result
 
 
-def export(pointer):
+def export(pointer: int) -> bytes:
     """The 64 bytes of cudaIpcGetMemHandle()."""
     handle = ctypes.create_string_buffer(64)
     assert user.user_export(handle, pointer) == 0
     return handle.raw
 
 
-def send_descriptors(path, descriptors):
+def send_descriptors(path: str, descriptors: list[int]) -> None:
     """To the process that calls receive_descriptors() with this path after "listening" was printed. Closes them."""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
@@ -52,7 +52,7 @@ def send_descriptors(path, descriptors):
         os.close(descriptor)
 
 
-def receive_descriptors(path, count):
+def receive_descriptors(path: str, count: int) -> list[int]:
     with socket.socket(socket.AF_UNIX) as peer:
         peer.connect(path)
         return socket.recv_fds(peer, 1, count)[1]

@@ -2,7 +2,11 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Wrong arguments are Python errors with a sentence: ctypes would cut them to size, or raise an error of its own."""
 
+from typing import Any
+
 import pytest
+
+from conftest import Build
 
 PREPARE = """
 import ctypes
@@ -77,7 +81,7 @@ WRONG_TYPES = ["amem.set_group('7')", "amem.set_group(7.0)", "amem.set_group(Non
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The error of each call, by its source."""
     import os
 
@@ -90,18 +94,18 @@ def seen(tmp_path_factory):
 
 
 @pytest.mark.parametrize("call", TOO_LARGE + NULS)
-def test_values_out_of_range(seen, call):
+def test_values_out_of_range(seen: dict[str, Any], call: str) -> None:
     kind, _, text = seen[call].partition(" ")
     assert kind in ("AmemValueError", "ValueError") and len(text) > 10, seen[call]
 
 
 @pytest.mark.parametrize("call", WRONG_TYPES)
-def test_wrong_types(seen, call):
+def test_wrong_types(seen: dict[str, Any], call: str) -> None:
     kind, _, text = seen[call].partition(" ")
     assert kind in ("AmemTypeError", "TypeError") and "ctypes" not in text and len(text) > 10, seen[call]
 
 
-def test_texts_name_the_call_and_the_range(seen):
+def test_texts_name_the_call_and_the_range(seen: dict[str, Any]) -> None:
     assert seen["amem.set_group((1 << 32) + 7)"] == (
         "AmemValueError ncclSetGroupID(): argument 1 is 4294967303, not an integer from -2147483648 to 2147483647"
     )
@@ -109,7 +113,7 @@ def test_texts_name_the_call_and_the_range(seen):
     assert seen["amem.set_group('7')"] == "AmemTypeError ncclSetGroupID(): argument 1 is '7', not an integer"
 
 
-def test_every_function_of_the_library_is_declared(build):
+def test_every_function_of_the_library_is_declared(build: Build) -> None:
     """So that arguments of each call are checked."""
     code = """
 import re

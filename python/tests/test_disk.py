@@ -6,8 +6,12 @@ import contextlib
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+
+from conftest import Build
 
 START = """
 import ctypes, os, resource, signal, time, amem
@@ -30,19 +34,19 @@ def contents(pointers, mib):
 
 
 @pytest.fixture
-def run(build, tmp_path):
-    def run(code, directory=tmp_path, **settings):
+def run(build: Build, tmp_path: Path) -> Callable[..., list[str]]:
+    def run(code: str, directory: Path = tmp_path, **settings: str) -> list[str]:
         return build.runtime_job(START + code, AMEM_BACKUP_DIR=str(directory), **settings).splitlines()
 
     return run
 
 
-def command(*words):
+def command(*words: object) -> str:
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture
-def thin_disk(tmp_path):
+def thin_disk(tmp_path: Path) -> Iterator[Path]:
     """A directory on ext4 on a device whose blocks are allocated later, of which there are too few."""
     room, disk = tmp_path / "room", tmp_path / "disk"
     image = room / "image"
@@ -61,7 +65,7 @@ def thin_disk(tmp_path):
         yield disk
 
 
-def test_device_that_runs_full_later_is_an_error_of_the_pause(run, thin_disk):
+def test_device_that_runs_full_later_is_an_error_of_the_pause(run: Callable[..., list[str]], thin_disk: Path) -> None:
     code = """
 pointers = allocate(4, 40)
 print(attempt(amem.pause, "weights"))
@@ -76,7 +80,7 @@ print(attempt(amem.pause, "weights"), attempt(amem.resume, "weights"), contents(
 
 
 # The limit of the process raises SIGXFSZ, which ends it.
-def test_limit_of_the_size_of_files_is_an_error(run):
+def test_limit_of_the_size_of_files_is_an_error(run: Callable[..., list[str]]) -> None:
     code = """
 pointers = allocate(2, 4)
 resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, resource.RLIM_INFINITY))
@@ -92,7 +96,7 @@ print(attempt(amem.pause, "weights"), attempt(amem.resume, "weights"), contents(
 
 
 # A profiler's timer interrupts fallocate() in /dev/shm every time.
-def test_timer_of_a_profiler_does_not_hold_up_a_pause(run):
+def test_timer_of_a_profiler_does_not_hold_up_a_pause(run: Callable[..., list[str]]) -> None:
     code = """
 pointers = allocate(2, 120)
 signal.signal(signal.SIGPROF, lambda *_: None)
@@ -108,7 +112,7 @@ print(contents(pointers, 120))
 
 
 @pytest.mark.parametrize("backup", ["disk", "host"])
-def test_resume_that_is_repeated_goes_on_where_the_last_one_ended(run, tmp_path, backup):
+def test_resume_that_is_repeated_goes_on_where_the_last_one_ended(run: Callable[..., list[str]], tmp_path: Path, backup: str) -> None:
     code = """
 pointers = allocate(4, 80, %r)
 amem.pause("weights")
@@ -132,7 +136,7 @@ for pointer in pointers: user.user_free(pointer)
     assert end == "[{1}, {2}, {3}, {4}]"
 
 
-def test_pause_and_free_after_a_resume_that_was_too_slow(run):
+def test_pause_and_free_after_a_resume_that_was_too_slow(run: Callable[..., list[str]]) -> None:
     code = """
 pointers = allocate(4, 80)
 amem.pause("weights")
@@ -147,7 +151,7 @@ print(attempt(amem.resume, "weights"), contents(pointers, 80))
     assert run(code) == ["True paused done", "0 {4}", "done [{2}, {3}, {4}]"]
 
 
-def test_file_that_another_program_modifies_is_never_taken_for_contents(run, tmp_path):
+def test_file_that_another_program_modifies_is_never_taken_for_contents(run: Callable[..., list[str]], tmp_path: Path) -> None:
     code = """
 directory = %r
 pointers = allocate(2, 4)
@@ -170,7 +174,7 @@ print(attempt(amem.resume, "weights"), contents(pointers, 4))
     assert found[2] == "done [{1}, {2}]"
 
 
-def test_timeout_of_a_call(run):
+def test_timeout_of_a_call(run: Callable[..., list[str]]) -> None:
     code = """
 for timeout in (0, -1, float("nan"), 86401, "1", True, 10**30):
     print(attempt(amem.pause, timeout=timeout), attempt(amem.resume, timeout=timeout))
@@ -190,7 +194,7 @@ print(library.amemPauseWithTimeout(None, 2**64 - 1), library.amemResumeWithTimeo
     ]
 
 
-def test_file_ends_with_the_resume(run, tmp_path):
+def test_file_ends_with_the_resume(run: Callable[..., list[str]], tmp_path: Path) -> None:
     code = """
 pointers = allocate(2, 40)
 def files():

@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Errors of the library are exceptions with the figures that a program needs."""
 
+from conftest import Build
+
 START = """
 import ctypes, os, amem
 from runtime_user import MIB, fill, user
@@ -14,7 +16,7 @@ amem.pause("weights")
 """
 
 
-def test_resume_that_lacks_memory_has_the_figures(build):
+def test_resume_that_lacks_memory_has_the_figures(build: Build) -> None:
     code = """
 others = [user.user_malloc(32 * MIB) for _ in range(12)]
 assert None not in others
@@ -34,7 +36,7 @@ except amem.AmemError as error:
     assert build.runtime_job(START + code).splitlines() == ["101 0 256 True True", "True True", "AmemError 5"]
 
 
-def test_deadline_that_passes(build):
+def test_deadline_that_passes(build: Build) -> None:
     code = """
 try:
     amem.resume("weights", timeout=0.1)

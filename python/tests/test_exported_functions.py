@@ -6,9 +6,12 @@ reason of each failure in amemGetLastError(). A function without a row fails."""
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+
+from conftest import Build
 
 # In the program: P, an allocation of 2 MiB with the tag "t", paused with its contents kept; HANDLE, of a group of one rank;
 # OUT, 4096 bytes; the names of nccl.h and amem.h's constants.
@@ -72,7 +75,7 @@ STREAM, NULL = "None", "None"
 HANDLES = ["NULL, {0}", "NO_HANDLE, {0}", "c_void_p(HUGE), {0}"]
 
 
-def on_handle(rest, *wrong):
+def on_handle(rest: str, *wrong: str) -> list[tuple[str, str]]:
     """Rows of a function whose first parameter is a handle: without one, and with one and wrong arguments."""
     return [(f"[{row.format(rest)}]".replace("NULL", "None"), "FAILS") for row in HANDLES] + [
         (f"[HANDLE, {each}]", "FAILS") for each in wrong
@@ -90,7 +93,7 @@ COLLECTIVE = [  # output, offset and size: NULL, misaligned, outside, huge
 ]
 
 
-def collective(*rest):
+def collective(*rest: str) -> list[tuple[str, str]]:
     wrong = [f"{each}, {', '.join(rest)}" for each in COLLECTIVE]
     return on_handle(wrong[0], *wrong)
 
@@ -206,20 +209,20 @@ ROWS = {
 }  # fmt: skip
 
 
-def exported(path):
+def exported(path: str) -> set[str]:
     with open(path, "rb") as file:
         symbols = ELFFile(file).get_section_by_name(".dynsym").iter_symbols()
         return {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL"}
 
 
-def test_every_exported_function_has_rows(build):
+def test_every_exported_function_has_rows(build: Build) -> None:
     own = {name for name in ROWS if name.startswith("amemSymmetric")}
     assert exported(build.symmetric) == own
     assert exported(build.preload) == set(ROWS) - {"amemSymmetricGetStructBytes"}  # it forwards those that it had
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_wrong_arguments(build, name):
+def test_wrong_arguments(build: Build, name: str) -> None:
     restype, rows = ROWS[name]
     table = ", ".join(f"({arguments}, {expected})" for arguments, expected in rows)
     scopes = [f"ctypes.CDLL({build.symmetric!r})"] if name.startswith("amemSymmetric") else []
@@ -232,7 +235,7 @@ def test_wrong_arguments(build, name):
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [f"{name} ok"]), done.stdout + done.stderr
 
 
-def test_symmetric_memory_without_its_library_is_an_error_that_says_so(build, tmp_path):
+def test_symmetric_memory_without_its_library_is_an_error_that_says_so(build: Build, tmp_path: Path) -> None:
     """libamem_nccl.so forwards its functions to the library beside it."""
     alone = tmp_path / "libamem_nccl.so"
     shutil.copy(build.preload, alone)
@@ -248,7 +251,7 @@ print(library.amemSymmetricGetSignalPadSize())
     assert failed.endswith("): install it beside libamem_nccl.so") and size == "0"
 
 
-def test_queries_of_a_process_without_amem_say_why(build):
+def test_queries_of_a_process_without_amem_say_why(build: Build) -> None:
     """In it they are failures too."""
     code = """
 import ctypes
@@ -265,7 +268,7 @@ print(out.raw[:56] == bytes(56), library.amemGetTagState(None), library.amemGetT
     assert lines == ["5 True True"] * 5 + ["None True True", "True 4 4"]
 
 
-def test_devices_before_cuda_is_in_use(build):
+def test_devices_before_cuda_is_in_use(build: Build) -> None:
     code = """
 import ctypes
 library, out = ctypes.CDLL(None), ctypes.create_string_buffer(512)

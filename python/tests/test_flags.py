@@ -5,11 +5,14 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from conftest import Build
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import amem_flags  # noqa: E402
+import amem_flags
 
 ON = ["1", "true", "True", "YES", "on"]
 OFF = ["0", "false", "FALSE", "no", "Off"]
@@ -20,7 +23,7 @@ IN_PYTHON = "import amem; print(amem.enabled())"
 IN_C = "import ctypes; print(ctypes.CDLL(None).amemGetState() != 4)"
 
 
-def run(build, code, **settings):
+def run(build: Build, code: str, **settings: str) -> tuple[str, str]:
     """What the code printed, and its log."""
     done = subprocess.run(
         [sys.executable, "-c", code], env=build.variables(**settings), capture_output=True, text=True, timeout=60, check=True
@@ -30,7 +33,7 @@ def run(build, code, **settings):
 
 @pytest.mark.parametrize("text", ON + OFF + NOT_READABLE)
 @pytest.mark.parametrize("preloaded", [False, True])
-def test_enable_in_python(build, text, preloaded):
+def test_enable_in_python(build: Build, text: str, preloaded: bool) -> None:
     where = {"LD_PRELOAD": build.preload} if preloaded else {"PATH": str(build.command.parent)}
     enabled, log = run(build, IN_PYTHON, AMEM_ENABLE=text, **where)
     assert enabled == str(text in ON)
@@ -38,27 +41,27 @@ def test_enable_in_python(build, text, preloaded):
 
 
 @pytest.mark.parametrize("text", ON + OFF + NOT_READABLE)
-def test_enable_in_c(build, text):
+def test_enable_in_c(build: Build, text: str) -> None:
     enabled, log = run(build, IN_C, AMEM_ENABLE=text, LD_PRELOAD=build.preload)
     assert enabled == str(text in ON)
     assert log.count(f"AMEM_ENABLE={text} {WARNING}") == (text in NOT_READABLE), log
 
 
-def test_unset_and_empty_mean_the_same(build):
+def test_unset_and_empty_mean_the_same(build: Build) -> None:
     assert run(build, IN_PYTHON, AMEM_ENABLE="", PATH=str(build.command.parent)) == ("True", "")
     assert run(build, IN_C, AMEM_ENABLE="", LD_PRELOAD=build.preload) == ("False", "")
 
 
-def test_warning_follows_the_log_level(build):
+def test_warning_follows_the_log_level(build: Build) -> None:
     assert run(build, IN_C, AMEM_ENABLE="maybe", AMEM_LOG="1", LD_PRELOAD=build.preload) == ("False", "")
 
 
 @pytest.mark.parametrize("text", amem_flags.TRUE + amem_flags.FALSE)
-def test_words_of_python_are_those_of_the_library(build, text):
+def test_words_of_python_are_those_of_the_library(build: Build, text: str) -> None:
     assert run(build, IN_C, AMEM_ENABLE=text.upper(), LD_PRELOAD=build.preload) == (str(text in amem_flags.TRUE), "")
 
 
-def test_flags_of_python(monkeypatch, caplog):
+def test_flags_of_python(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     for text, value in [(None, None), ("", None), ("Yes", True), ("OFF", False), ("maybe", False), ("maybe", False)]:
         monkeypatch.delenv("AMEM_X", raising=False)
         if text is not None:
@@ -79,7 +82,7 @@ def test_flags_of_python(monkeypatch, caplog):
         ({"AMEM_TMS_NCCL": "weights"}, (False, "weights")),
     ],
 )
-def test_setting_of_torch_memory_saver(monkeypatch, settings, read):
+def test_setting_of_torch_memory_saver(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], read: Any) -> None:
     for name in ("AMEM_TMS", "AMEM_TMS_NCCL"):
         monkeypatch.delenv(name, raising=False)
     for name, text in settings.items():
@@ -87,7 +90,7 @@ def test_setting_of_torch_memory_saver(monkeypatch, settings, read):
     assert amem_flags.torch_memory_saver() == read
 
 
-def test_torch_memory_saver_reads_its_flags_so(build):
+def test_torch_memory_saver_reads_its_flags_so(build: Build) -> None:
     code = """
 import sys
 import amem.torch_memory_saver
@@ -100,7 +103,7 @@ print(amem.torch_memory_saver.torch_memory_saver._functions().tms_get_interestin
     assert f"TMS_RETAIN_CPU_BACKUP=enable {WARNING}" in log
 
 
-def test_startup_hook_of_torch_memory_saver_reads_its_flag_so(build):
+def test_startup_hook_of_torch_memory_saver_reads_its_flag_so(build: Build) -> None:
     """The line of the wheel's .pth file, which Python runs at its start."""
     line = (Path(amem_flags.__file__).parent / "amem_tms.pth").read_text(encoding="utf-8")
     for text in ["True", "on", "1", "weights", "False", "0", ""]:

@@ -7,9 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from conftest import Build
 
 JOB = Path(__file__).with_name("nccl_job.py")
 RIGHT = [[3.0], [3.0]]  # 1 + 2 on both GPUs
@@ -23,8 +27,8 @@ OPENED = {"by name": ("", "NOW"), "by path": ("/", "NOW"), "deep": ("", "NOW|DEE
 
 
 @pytest.fixture
-def run_job(build):
-    def run(binding, opened="by name", *arguments, preloaded=False):
+def run_job(build: Build) -> Callable[..., dict[str, Any]]:
+    def run(binding: str, opened: str = "by name", *arguments: str, preloaded: bool = False) -> dict[str, Any]:
         """What nccl_job.py has seen; without a preload amem is found on PATH."""
         kind, mode = OPENED[opened]
         nccl = str(build.simulator / "libnccl.so.2") if kind else "libnccl.so.2"
@@ -38,7 +42,8 @@ def run_job(build):
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout)
+        seen: dict[str, Any] = json.loads(done.stdout)
+        return seen
 
     return run
 
@@ -46,7 +51,7 @@ def run_job(build):
 @pytest.mark.parametrize("preloaded", [True, False], ids=["preloaded", "imported"])
 @pytest.mark.parametrize("opened", OPENED)
 @pytest.mark.parametrize("binding", BINDINGS)
-def test_calls_of_nccl_are_caught(build, run_job, binding, opened, preloaded):
+def test_calls_of_nccl_are_caught(build: Build, run_job: Callable[..., dict[str, Any]], binding: str, opened: str, preloaded: bool) -> None:
     seen = run_job(binding, opened, preloaded=preloaded)
 
     assert "refused" not in seen
@@ -65,7 +70,7 @@ def test_calls_of_nccl_are_caught(build, run_job, binding, opened, preloaded):
 
 
 @pytest.mark.parametrize("binding", BINDINGS)
-def test_import_after_the_first_communicator_refuses_to_pause(run_job, binding):
+def test_import_after_the_first_communicator_refuses_to_pause(run_job: Callable[..., dict[str, Any]], binding: str) -> None:
     seen = run_job(binding, "by name", "communicators")
 
     assert seen["refused"]["code"] == 5
@@ -76,7 +81,7 @@ def test_import_after_the_first_communicator_refuses_to_pause(run_job, binding):
 
 
 @pytest.mark.parametrize("binding", BINDINGS)
-def test_function_pointers_from_before_the_import_refuse_the_pause(run_job, binding):
+def test_function_pointers_from_before_the_import_refuse_the_pause(run_job: Callable[..., dict[str, Any]], binding: str) -> None:
     seen = run_job(binding, "by name", "functions")
 
     assert seen["refused"]["code"] == 5
@@ -85,7 +90,7 @@ def test_function_pointers_from_before_the_import_refuse_the_pause(run_job, bind
 
 
 @pytest.mark.parametrize("first", ["import amem", "nccl = ctypes.CDLL('libnccl.so.2')"])
-def test_added_functions_are_found_on_nccl(build, first):
+def test_added_functions_are_found_on_nccl(build: Build, first: str) -> None:
     code = f"""
 import ctypes
 {first}
@@ -96,13 +101,13 @@ print(nccl.ncclPause(None), amem.state(), nccl.ncclResume(None), amem.state(), a
     assert build.python(code, PATH=str(build.command.parent)) == "0 paused 0 active True"
 
 
-def test_stock_nccl_has_none_of_them_without_amem(build):
+def test_stock_nccl_has_none_of_them_without_amem(build: Build) -> None:
     code = "import ctypes, amem; print(hasattr(ctypes.CDLL('libnccl.so.2'), 'ncclPause'))"
 
     assert build.python(code, PATH=str(build.command.parent), AMEM_ENABLE="0") == "False"
 
 
-def test_interposition_is_empty_before_nccl_is_loaded(build):
+def test_interposition_is_empty_before_nccl_is_loaded(build: Build) -> None:
     code = "import amem; print(amem.interposition()['nccl'])"
 
     assert build.python(code, PATH=str(build.command.parent)) == "[]"
@@ -116,7 +121,7 @@ print(nccl.ncclCommSuspend(None, 1), nccl.ncclCommSuspend(None, 1))
 """
 
 
-def test_native_suspend_says_once_that_slabs_stay(build):
+def test_native_suspend_says_once_that_slabs_stay(build: Build) -> None:
     warning = "ncclCommSuspend() frees almost no GPU memory"
     text = build.runtime_job(SUSPEND)
     assert text.endswith("71 71") and text.count(warning) == 1
@@ -124,7 +129,7 @@ def test_native_suspend_says_once_that_slabs_stay(build):
     assert text.endswith("71 71") and warning not in text
 
 
-def test_processes_that_cannot_meet_are_told_once(build):
+def test_processes_that_cannot_meet_are_told_once(build: Build) -> None:
     """Where /dev/shm is read-only: not at each communicator and allocation."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     code = """

@@ -2,7 +2,11 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Memory of regions that another process opens with cudaIpcOpenMemHandle(), on the simulated GPU."""
 
+from collections.abc import Callable
+
 import pytest
+
+from conftest import Actor
 
 OWNER = """
 import ctypes
@@ -22,7 +26,7 @@ class Handle(ctypes.Structure):
 
 
 @pytest.fixture(params=["now", "static"])
-def pair(actor, request):
+def pair(actor: Callable[..., Actor], request: pytest.FixtureRequest) -> tuple[Actor, Actor]:
     """Both with a runtime in a library of its own, or contained in a program under --tensors."""
     settings = {"TEST_BINDING": request.param}
     if request.param == "static":
@@ -30,14 +34,14 @@ def pair(actor, request):
     return actor(OWNER, **settings), actor(IMPORTER, **settings)
 
 
-def opened(owner, importer):
+def opened(owner: Actor, importer: Actor) -> tuple[str, str]:
     handle = owner.ask("export(pointer)")
     address = importer.ask(f"user.user_open({handle})")
     assert address.isdigit(), address
     return handle, address
 
 
-def test_importer_sees_the_owners_memory_and_keeps_its_address_over_pauses(pair):
+def test_importer_sees_the_owners_memory_and_keeps_its_address_over_pauses(pair: tuple[Actor, Actor]) -> None:
     owner, importer = pair
     handle, address = opened(owner, importer)
     assert importer.ask(f"read({address})") == "{1}"
@@ -54,7 +58,7 @@ def test_importer_sees_the_owners_memory_and_keeps_its_address_over_pauses(pair)
     assert owner.ask("read(pointer)") == "{3}"
 
 
-def test_importer_pauses_alone(pair):
+def test_importer_pauses_alone(pair: tuple[Actor, Actor]) -> None:
     owner, importer = pair
     _, address = opened(owner, importer)
     assert importer.ask("amem.pause('weights')").startswith("Report")
@@ -64,7 +68,7 @@ def test_importer_pauses_alone(pair):
     assert importer.ask(f"read({address})") == "{1}"
 
 
-def test_handle_is_opened_while_the_owner_is_paused(pair):
+def test_handle_is_opened_while_the_owner_is_paused(pair: tuple[Actor, Actor]) -> None:
     owner, importer = pair
     handle = owner.ask("export(pointer)")
     owner.ask("amem.pause('weights')")
@@ -75,7 +79,7 @@ def test_handle_is_opened_while_the_owner_is_paused(pair):
     assert importer.ask(f"read({address})") == "{1}"
 
 
-def test_handle_of_freed_memory_or_of_an_ended_owner_is_refused(pair):
+def test_handle_of_freed_memory_or_of_an_ended_owner_is_refused(pair: tuple[Actor, Actor]) -> None:
     owner, importer = pair
     handle = owner.ask("export(pointer)")
     assert owner.ask("user.user_free(pointer)") == "0"
@@ -84,7 +88,7 @@ def test_handle_of_freed_memory_or_of_an_ended_owner_is_refused(pair):
     assert importer.ask(f"user.user_open({handle})") == "None"
 
 
-def test_interior_pointer_and_own_handle(pair):
+def test_interior_pointer_and_own_handle(pair: tuple[Actor, Actor]) -> None:
     owner, importer = pair
     address = importer.ask(f"user.user_open({owner.ask('export(pointer + MIB)')})")
     assert importer.ask(f"read({address})") == "{1}"
@@ -94,7 +98,7 @@ def test_interior_pointer_and_own_handle(pair):
     assert owner.ask("read(pointer)") == "{1}"
 
 
-def test_memory_that_is_freed_before_its_own_handle_is_closed(pair):
+def test_memory_that_is_freed_before_its_own_handle_is_closed(pair: tuple[Actor, Actor]) -> None:
     owner, _ = pair
     own = owner.ask(f"user.user_open({owner.ask('export(pointer)')})")
     assert owner.ask("user.user_free(pointer)") == "0"
@@ -104,7 +108,7 @@ def test_memory_that_is_freed_before_its_own_handle_is_closed(pair):
     assert owner.ask("amem.stats()['total']['objects']") == "0"
 
 
-def test_handles_of_cuda_go_to_the_runtime(actor):
+def test_handles_of_cuda_go_to_the_runtime(actor: Callable[..., Actor]) -> None:
     owner = actor(OWNER)
     outside = owner.ask("user.user_malloc(MIB)")
     handle = owner.ask(f"export({outside})")
@@ -112,7 +116,7 @@ def test_handles_of_cuda_go_to_the_runtime(actor):
     assert owner.ask(f"user.user_close({0x5555})") == "0"
 
 
-def test_functions_that_ctypes_looks_up(pair):
+def test_functions_that_ctypes_looks_up(pair: tuple[Actor, Actor]) -> None:
     """vLLM and SGLang open the CUDA runtime with ctypes for their custom all-reduce."""
     owner, importer = pair
     size = "ctypes.create_string_buffer(64)"
@@ -129,7 +133,7 @@ def test_functions_that_ctypes_looks_up(pair):
     assert importer.ask(f"runtime.cudaIpcCloseMemHandle(ctypes.c_void_p({address}))") == "0"
 
 
-def test_importer_without_amem_gets_an_error_of_cuda(actor, pair):
+def test_importer_without_amem_gets_an_error_of_cuda(actor: Callable[..., Actor], pair: tuple[Actor, Actor]) -> None:
     owner, _ = pair
     importer = actor(IMPORTER, prefix=(), AMEM_ENABLE="0")
     assert importer.ask(f"user.user_open({owner.ask('export(pointer)')})") == "None"

@@ -9,9 +9,13 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from conftest import Build
 
 PATIENCE_S = 60
 JOB = Path(__file__).with_name("rank_job.py")
@@ -20,7 +24,7 @@ JOB = Path(__file__).with_name("rank_job.py")
 class RankProcess:
     """One rank; every answer is waited for with a deadline."""
 
-    def __init__(self, build, rank, *arguments):
+    def __init__(self, build: Build, rank: int, *arguments: Any) -> None:
         command = [build.command, "run", "--log", "2", "--"]
         self.child = subprocess.Popen(
             [*map(str, command), sys.executable, str(JOB), str(rank), *arguments],
@@ -30,14 +34,14 @@ class RankProcess:
         )
         self.unread = b""
 
-    def send(self, step):
+    def send(self, step: str) -> None:
         self.child.stdin.write(f"{step}\n".encode())
         self.child.stdin.flush()
 
-    def answer(self):
+    def answer(self) -> Any:
         deadline = time.monotonic() + PATIENCE_S
         while b"\n" not in self.unread:
-            ready, _, _ = select.select([self.child.stdout], [], [], max(0, deadline - time.monotonic()))
+            ready, _, _ = select.select([self.child.stdout.fileno()], [], [], max(0, deadline - time.monotonic()))
             assert ready, "no answer in time"
             read = os.read(self.child.stdout.fileno(), 65536)
             assert read, f"the rank ended with {self.child.wait(PATIENCE_S)}"
@@ -45,16 +49,16 @@ class RankProcess:
         line, _, self.unread = self.unread.partition(b"\n")
         return json.loads(line)
 
-    def ask(self, step):
+    def ask(self, step: str) -> Any:
         self.send(step)
         return self.answer()
 
-    def finish(self):
+    def finish(self) -> int:
         """Ends the rank by the end of its input; returns its exit code."""
         self.child.stdin.close()
         return self.child.wait(PATIENCE_S)
 
-    def close(self):
+    def close(self) -> None:
         if self.child.poll() is None:
             self.child.kill()
             self.child.wait(PATIENCE_S)
@@ -63,7 +67,7 @@ class RankProcess:
 
 
 @pytest.fixture
-def ranks(build):
+def ranks(build: Build) -> Iterator[tuple[RankProcess, ...]]:
     with contextlib.ExitStack() as stack:
         first = RankProcess(build, 0, "2")
         stack.callback(first.close)
@@ -73,13 +77,13 @@ def ranks(build):
         yield first, second
 
 
-def reduce_on_all(ranks):
+def reduce_on_all(ranks: tuple[RankProcess, ...]) -> list[Any]:
     for rank in ranks:
         rank.send("reduce")
     return [rank.answer() for rank in ranks]
 
 
-def test_job_pauses_and_resumes(ranks):
+def test_job_pauses_and_resumes(ranks: tuple[RankProcess, ...]) -> None:
     assert reduce_on_all(ranks) == [[3.0], [3.0]]
     before = [rank.ask("used") for rank in ranks]
     assert ranks[0].ask("stats")["devices"]["0"]["total"]["resident_bytes"] > 0
@@ -100,7 +104,7 @@ def test_job_pauses_and_resumes(ranks):
     assert [rank.finish() for rank in ranks] == [0, 0]
 
 
-def test_one_rank_pauses_alone(ranks):
+def test_one_rank_pauses_alone(ranks: tuple[RankProcess, ...]) -> None:
     assert reduce_on_all(ranks) == [[3.0], [3.0]]
     used = ranks[0].ask("used")
 
@@ -112,7 +116,7 @@ def test_one_rank_pauses_alone(ranks):
     assert reduce_on_all(ranks) == [[3.0], [3.0]]
 
 
-def test_paused_rank_refuses_work_and_says_why(ranks):
+def test_paused_rank_refuses_work_and_says_why(ranks: tuple[RankProcess, ...]) -> None:
     assert reduce_on_all(ranks) == [[3.0], [3.0]]
     assert ranks[0].ask("pause")
 
@@ -122,7 +126,7 @@ def test_paused_rank_refuses_work_and_says_why(ranks):
     assert "paused" in refused["error"]
 
 
-def test_the_command_sees_both_ranks(build, ranks):
+def test_the_command_sees_both_ranks(build: Build, ranks: tuple[RankProcess, ...]) -> None:
     assert reduce_on_all(ranks) == [[3.0], [3.0]]
     assert ranks[1].ask("pause")
 
@@ -134,7 +138,7 @@ def test_the_command_sees_both_ranks(build, ranks):
     assert seen[ranks[1].child.pid]["released_bytes"] > 0
 
 
-def test_group_cannot_be_set_once_nccl_has_allocated(ranks):
+def test_group_cannot_be_set_once_nccl_has_allocated(ranks: tuple[RankProcess, ...]) -> None:
     refused = ranks[0].ask("set_group")
 
     assert refused["code"] == 5

@@ -5,24 +5,28 @@
 import json
 import os
 import subprocess
+import sys
+from pathlib import Path
+
+from conftest import Build
 
 
-def _path(build):
+def _path(build: Build) -> str:
     return f"{build.command.parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_preload_path_is_amems_library(build):
+def test_preload_path_is_amems_library(build: Build) -> None:
     found = build.python("import amem; print(amem.preload_path())", PATH=_path(build))
 
     assert found == build.preload
 
 
-def test_preload_path_is_known_where_amem_is_loaded(build):
+def test_preload_path_is_known_where_amem_is_loaded(build: Build) -> None:
     # Neither on PATH nor beside Python: the loaded library leads to it.
     assert build.job("import amem; print(amem.preload_path())") == build.preload
 
 
-def test_preload_path_does_not_depend_on_what_is_preloaded(build):
+def test_preload_path_does_not_depend_on_what_is_preloaded(build: Build) -> None:
     other = build.simulator / "libcuda.so.1"
 
     found = build.python("import amem; print(amem.preload_path())", PATH=_path(build), LD_PRELOAD=str(other))
@@ -30,7 +34,7 @@ def test_preload_path_does_not_depend_on_what_is_preloaded(build):
     assert found == build.preload
 
 
-def test_env_is_what_the_command_prints(build):
+def test_env_is_what_the_command_prints(build: Build) -> None:
     code = "import amem, json; print(json.dumps(amem.env(group=2, log=4, cumem='respect', timeout_ms=9)))"
 
     found = json.loads(build.python(code, PATH=_path(build)))
@@ -43,7 +47,7 @@ def test_env_is_what_the_command_prints(build):
     assert found["AMEM_GROUP"] == "2"
 
 
-def test_env_starts_a_job_with_amem(build):
+def test_env_starts_a_job_with_amem(build: Build) -> None:
     code = """
 import os, subprocess, sys
 import amem
@@ -53,7 +57,7 @@ subprocess.run(job, env={**os.environ, **amem.env()}, timeout=60, check=True)
     assert build.python(code, PATH=_path(build)) == "paused"
 
 
-def test_env_refuses_what_is_out_of_range(build):
+def test_env_refuses_what_is_out_of_range(build: Build) -> None:
     code = """
 import amem
 try:
@@ -64,7 +68,7 @@ except amem.AmemError as error:
     assert "--log 9 is not" in build.python(code, PATH=_path(build))
 
 
-def test_says_that_the_command_is_missing(build, tmp_path):
+def test_says_that_the_command_is_missing(build: Build, tmp_path: Path) -> None:
     code = """
 import amem
 try:
@@ -75,7 +79,20 @@ except amem.AmemError as error:
     assert "install amem" in build.python(code, PATH=str(tmp_path))
 
 
-def test_versions_agree(build):
+def test_versions_agree(build: Build) -> None:
     printed = subprocess.run([build.command, "--version"], capture_output=True, text=True, timeout=60, check=True)
 
     assert printed.stdout.strip() == "amem " + build.python("import amem; print(amem.__version__)")
+
+
+def test_the_package_is_the_command(build: Build) -> None:
+    def run(*words: str | Path, **settings: str) -> tuple[int, str, str]:
+        variables = build.variables(**settings)
+        done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    module = (sys.executable, "-m", "amem")
+    for arguments in (["version"], ["env", "--json"], ["run", "--log=9", "true"]):
+        assert run(*module, *arguments, PATH=_path(build)) == run(build.command, *arguments, PATH=_path(build))
+    code, printed, text = run(*module, "version", PATH="/nonexistent")
+    assert (code, printed) == (1, "") and text.startswith("amem: the amem command is neither beside this Python nor on PATH")

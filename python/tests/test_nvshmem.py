@@ -2,7 +2,12 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Driver calls as NVSHMEM makes them, on the simulated GPU, with AMEM_NVSHMEM=1."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+
+from conftest import Actor, Build
 
 START = """
 import ctypes, os
@@ -50,7 +55,7 @@ def receive(path):
 
 
 @pytest.fixture
-def pes(actor, tmp_path):
+def pes(actor: Callable[..., Actor], tmp_path: Path) -> tuple[Actor, Actor, list[str]]:
     """The two processes, and the addresses of the owner's memory in the other."""
     owner, importer = (actor(code, AMEM_NVSHMEM="1") for code in (OWNER, IMPORTER))
     path = str(tmp_path / "socket")
@@ -63,7 +68,7 @@ def pes(actor, tmp_path):
     return owner, importer, addresses
 
 
-def test_heap_of_all_pes_leaves_and_comes_back(pes):
+def test_heap_of_all_pes_leaves_and_comes_back(pes: tuple[Actor, Actor, list[str]]) -> None:
     owner, importer, (first, second) = pes
     assert (importer.ask(f"read({first})"), importer.ask(f"read({second})")) == ("{1}", "{2}")
     importer.ask(f"fill({second}, 3)")
@@ -75,7 +80,7 @@ def test_heap_of_all_pes_leaves_and_comes_back(pes):
 
 
 @pytest.mark.parametrize("order", ["io", "oi"])
-def test_pes_pause_and_resume_in_any_order(pes, order):
+def test_pes_pause_and_resume_in_any_order(pes: tuple[Actor, Actor, list[str]], order: str) -> None:
     owner, importer, (first, second) = pes
     actors = [owner if letter == "o" else importer for letter in order]
     for call in ("pause", "resume"):
@@ -85,7 +90,7 @@ def test_pes_pause_and_resume_in_any_order(pes, order):
 
 
 @pytest.mark.parametrize("paused", ["", "o", "i", "oi"])
-def test_heap_that_ends_leaves_nothing(pes, paused):
+def test_heap_that_ends_leaves_nothing(pes: tuple[Actor, Actor, list[str]], paused: str) -> None:
     owner, importer, _ = pes
     for letter in paused:
         (owner if letter == "o" else importer).ask("amem.pause()")
@@ -96,13 +101,13 @@ def test_heap_that_ends_leaves_nothing(pes, paused):
     assert (owner.ask("totals()"), importer.ask("totals()")) == ("{}", "{}")
 
 
-def test_heap_grows_after_a_resume(build):
+def test_heap_grows_after_a_resume(build: Build) -> None:
     code = START + "first = grow(1)\namem.pause(), amem.resume()\nsecond = grow(2)\namem.pause()\nprint(totals())\namem.resume()\n"
     found = build.runtime_job(code + "print(read(first), read(second))", AMEM_NVSHMEM="1")
     assert found.splitlines() == ["{'resident_bytes': 0, 'released_bytes': 8}", "{1} {2}"]
 
 
-def test_memory_that_a_network_uses_stays(build):
+def test_memory_that_a_network_uses_stays(build: Build) -> None:
     code = START + "first = grow(1)\nsecond = grow(2)\nassert nvshmem.nvshmem_dma_buf(first, SIZE) >= 0\namem.pause()\n"
     code += "print(totals(), read(first), amem.stats()['persistent'])"
     found = build.runtime_job(code, AMEM_NVSHMEM="1")
@@ -110,17 +115,17 @@ def test_memory_that_a_network_uses_stays(build):
 
 
 @pytest.mark.parametrize("settings", [{}, {"AMEM_NVSHMEM": "0"}])
-def test_without_the_variable_it_stays(build, settings):
+def test_without_the_variable_it_stays(build: Build, settings: dict[str, str]) -> None:
     code = START + "first = grow(1)\namem.pause()\nprint(totals(), read(first))"
     assert build.runtime_job(code, **settings) == "{} {1}"
 
 
-def test_without_amem_nothing_changes(build):
+def test_without_amem_nothing_changes(build: Build) -> None:
     code = START.replace("import amem\n", "") + "first = grow(1)\nprint(read(first), end())"
     assert build.runtime_job(code, AMEM_NVSHMEM="1", AMEM_ENABLE="0") == "{1} 0"
 
 
-def test_other_look_ups_have_the_answers_of_the_loader(build):
+def test_other_look_ups_have_the_answers_of_the_loader(build: Build) -> None:
     """RTLD_NEXT finds libc's function, but not the caller's own."""
     code = START + "print(nvshmem.nvshmem_next(b'dlsym') != 0, nvshmem.nvshmem_next(b'nvshmem_begin'))"
     assert build.runtime_job(code, AMEM_NVSHMEM="1") == "True 0"

@@ -3,6 +3,9 @@
 """amem.openrlhf in a worker with the calls of OpenRLHF 0.11.2, on the simulated GPU."""
 
 import json
+from pathlib import Path
+
+from conftest import Build
 
 # openrlhf.trainer.ray.ppo_actor: the parts that amem changes and uses.
 PPO_ACTOR = """
@@ -60,18 +63,18 @@ TRAINED, LEFT = ["trained", True], ["rollouts generate", False]
 RELEASED = [["trainers meet by gloo", True], ["trainers meet by gloo", False]]
 
 
-def run(build, code, folder, ppo_actor=PPO_ACTOR, **settings):
+def run(build: Build, code: str, folder: Path, ppo_actor: str = PPO_ACTOR, **settings: str) -> str:
     where = {"PATH": f"{build.command.parent}:/usr/bin:/bin", "AMEM_ENABLE": "1", **settings}
     start = f"import os\nos.chdir({str(folder)!r})\nPPO_ACTOR = {ppo_actor!r}\n"
     return build.python(start + WORKER + code, **build.runtime_variables(**where))
 
 
-def test_trainers_have_the_memory_of_nccl_only_while_they_work(build, tmp_path):
+def test_trainers_have_the_memory_of_nccl_only_while_they_work(build: Build, tmp_path: Path) -> None:
     seen = json.loads(run(build, JOB, tmp_path).splitlines()[-1])
     assert seen == [TRAINED, *RELEASED, *[LEFT, TRAINED, TRAINED, *RELEASED] * 2, LEFT]
 
 
-def test_trainers_beside_their_rollouts_keep_it(build, tmp_path):
+def test_trainers_beside_their_rollouts_keep_it(build: Build, tmp_path: Path) -> None:
     """At the same time, on other GPUs, or without vLLM."""
     for number, change in enumerate(("options.train.async_enable = True", "options.train.colocate_all = False", "engines = None")):
         folder = tmp_path / str(number)
@@ -81,7 +84,7 @@ def test_trainers_beside_their_rollouts_keep_it(build, tmp_path):
         assert all(on_the_gpu for _, on_the_gpu in seen)
 
 
-def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build, tmp_path):
+def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build: Build, tmp_path: Path) -> None:
     """With NCCL_CUMEM_ENABLE=0, NCCL has no memory that amem could release."""
     code = JOB.replace("trainer =", "note = lambda event: None\ntrainer =")
     text = run(build, code, tmp_path, NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
@@ -90,7 +93,7 @@ def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build, tmp_path)
     assert text.count(warning) == 3 and "it runs with NCCL_CUMEM_ENABLE=0" in text
 
 
-def test_another_openrlhf_is_left_alone_with_a_warning(build, tmp_path):
+def test_another_openrlhf_is_left_alone_with_a_warning(build: Build, tmp_path: Path) -> None:
     """With other options, with another trainer, and on a host without Gloo."""
     flat = JOB.replace("trainer =", "options = types.SimpleNamespace(colocate_all_models=True)\ntrainer =")
     without_gloo = """
@@ -107,7 +110,7 @@ distributed.new_group = no_interface
         assert all(on_the_gpu for _, on_the_gpu in seen) and not any("meet" in event for event, _ in seen)
 
 
-def test_update_of_weights_with_another_interface_works(build, tmp_path):
+def test_update_of_weights_with_another_interface_works(build: Build, tmp_path: Path) -> None:
     """And a trainer that was imported before."""
     other = PPO_ACTOR.replace("def broadcast_to_vllm(self):", "def broadcast_to_vllm(self, step):") + "        return step\n"
     code = """
@@ -122,7 +125,7 @@ print(trainer.broadcast_to_vllm(7), json.dumps(seen))
     assert (step, json.loads(events)) == ("7", [TRAINED, *RELEASED, TRAINED, *RELEASED])
 
 
-def test_workers_without_openrlhf_import_what_they_need(build):
+def test_workers_without_openrlhf_import_what_they_need(build: Build) -> None:
     code = """
 import importlib, importlib.util, sys
 from amem.openrlhf import install

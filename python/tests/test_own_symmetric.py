@@ -2,7 +2,13 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """amem.symmetric without PyTorch, in two processes on the simulated GPU."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
+
+from conftest import Actor
 
 START = """
 import ctypes, gc, threading
@@ -35,10 +41,10 @@ def used():
 class Pair:
     """Two ranks; an expression is sent to both before an answer is read."""
 
-    def __init__(self, actor, **settings):
+    def __init__(self, actor: Callable[..., Actor], **settings: str) -> None:
         self.ranks = [actor(START.replace("RANK", str(rank)), **settings) for rank in range(2)]
 
-    def both(self, expression):
+    def both(self, expression: str) -> list[str]:
         for rank, each in enumerate(self.ranks):
             each.process.stdin.write(expression.replace("RANK", str(rank)) + "\n")
             each.process.stdin.flush()
@@ -46,17 +52,17 @@ class Pair:
 
 
 @pytest.fixture
-def pair(actor):
+def pair(actor: Callable[..., Actor]) -> Pair:
     return Pair(actor)
 
 
 @pytest.fixture
-def met(pair, tmp_path):
+def met(pair: Pair, tmp_path: Path) -> Pair:
     assert pair.both(f"meet(RANK, {str(tmp_path)!r}, 'a')") == ["(0, 2, 1048576, 2)", "(1, 2, 1048576, 2)"]
     return pair
 
 
-def test_buffers_of_peers_and_signals(met):
+def test_buffers_of_peers_and_signals(met: Pair) -> None:
     met.both("write(handle.buffer_ptrs[1 - RANK], 100 + RANK)")
     assert met.both("handle.barrier(stream=0)") == ["None", "None"]
     assert met.both("words(buffer.address, 1)") == ["[101]", "[100]"]
@@ -70,7 +76,7 @@ def test_buffers_of_peers_and_signals(met):
     assert met.ranks[0].ask("words(handle.buffer_ptrs_dev, 2)[0] == handle.buffer_ptrs[0] & 0xffffffff") == "True"
 
 
-def test_collectives_before_and_after_a_pause(met):
+def test_collectives_before_and_after_a_pause(met: Pair) -> None:
     one = "0x3f800000"  # 1.0
     for _ in range(2):
         met.both(f"write(buffer.address, *[{one}] * 8)")
@@ -96,7 +102,7 @@ def group(rank, folder):
 """
 
 
-def test_multimem_collectives(actor, tmp_path):
+def test_multimem_collectives(actor: Callable[..., Actor], tmp_path: Path) -> None:
     pair = Pair(actor, AMEM_MULTICAST="1", AMEM_SIM_MULTICAST="1")
     pair.both(f"meet(RANK, {str(tmp_path)!r}, 'a') and exec({TENSORS!r}, globals())")
     assert pair.both("handle.has_multicast_support() and handle.multicast_ptr != 0") == ["True", "True"]
@@ -112,7 +118,7 @@ def test_multimem_collectives(actor, tmp_path):
     assert "out has 16 bytes, for 2 tensors of 16" in wrong, wrong
 
 
-def test_words_of_tensors_are_written(met):
+def test_words_of_tensors_are_written(met: Pair) -> None:
     """As torch's _SymmetricMemory.stream_write_value32() and memset32(): the tensor says whose words."""
     met.both("write(buffer.address, *[5] * 8)")
     met.both("handle.barrier(stream=0)")
@@ -124,7 +130,7 @@ def test_words_of_tensors_are_written(met):
     assert met.both("symm_mem.Handle.memset32(handle.get_signal_pad(RANK), 6, 0) and None") == ["None", "None"]
     assert met.both("words(handle.signal_pad_ptrs[RANK] + 24, 1)") == ["[0]", "[0]"]
 
-    def refused(tensor, *arguments):
+    def refused(tensor: Any, *arguments: Any) -> str:
         return met.ranks[0].ask(f"symm_mem.Handle.memset32({tensor}, *{arguments})")
 
     assert "3 words at word 6: the tensor has 32 bytes" in refused("handle.get_buffer(1, [32])", 6, 1, 3)
@@ -134,7 +140,7 @@ def test_words_of_tensors_are_written(met):
     assert "is not contiguous with elements of 4 bytes" in refused(bytes_, 0, 1)
 
 
-def test_all_reduces_into_another_tensor(met, tmp_path):
+def test_all_reduces_into_another_tensor(met: Pair, tmp_path: Path) -> None:
     met.both(f"exec({TENSORS!r}, globals())")
     for name in ("one_shot_all_reduce_out", "two_shot_all_reduce_out"):
         met.both("write(buffer.address, *[0x3f800000] * 8)")
@@ -143,7 +149,7 @@ def test_all_reduces_into_another_tensor(met, tmp_path):
         met.both("write(buffer.address + 65536, *[0] * 8)")
 
 
-def test_settings_of_torchs_module(pair):
+def test_settings_of_torchs_module(pair: Pair) -> None:
     """What has no meaning here is accepted; what cannot be is refused."""
     rank = pair.ranks[0]
     assert rank.ask("symm_mem.enable_symm_mem_for_group('0')") == "None"
@@ -153,7 +159,7 @@ def test_settings_of_torchs_module(pair):
     assert "no backend 'NVSHMEM'" in rank.ask("symm_mem.set_backend('NVSHMEM')")
 
 
-def test_group_of_torch_that_does_not_exist(pair):
+def test_group_of_torch_that_does_not_exist(pair: Pair) -> None:
     step = """globals().update(S=__import__('types').SimpleNamespace, modules=__import__('sys').modules),
         modules.update({'torch.distributed': S(is_initialized=lambda: False, distributed_c10d=None)}),
         modules.update(torch=S(distributed=modules['torch.distributed'])),
@@ -161,13 +167,13 @@ def test_group_of_torch_that_does_not_exist(pair):
     assert "torch.distributed has no process group: call init_process_group()" in pair.ranks[0].ask(step.replace("\n", ""))
 
 
-def test_multimem_needs_the_switch(met):
+def test_multimem_needs_the_switch(met: Pair) -> None:
     assert met.both("handle.has_multicast_support() or handle.multicast_ptr") == ["0", "0"]
     refused = met.ranks[0].ask("handle.multimem_all_gather(buffer.address, 4096, 16, stream=0)")
     assert "the handle has no multicast" in refused
 
 
-def test_tensors_keep_the_buffer_alive(met):
+def test_tensors_keep_the_buffer_alive(met: Pair) -> None:
     """What from_dlpack() of a library does: it renames the capsule, and calls the deleter in the end."""
     steps = """(
         globals().update(data=handle.get_buffer(0, [64])), data.__dlpack_device__(), data.size_bytes)[1:]"""
@@ -191,7 +197,7 @@ def test_tensors_keep_the_buffer_alive(met):
     assert met.both("used()") == ["0", "0"]
 
 
-def test_capsule_that_nobody_takes_frees(met):
+def test_capsule_that_nobody_takes_frees(met: Pair) -> None:
     met.both("globals().update(capsule=handle.get_buffer(0, [64]).__dlpack__())")
     met.both("[globals().pop(name) for name in ('buffer', 'handle')] and gc.collect()")
     assert met.both("used() > 0") == ["True", "True"]
@@ -199,7 +205,7 @@ def test_capsule_that_nobody_takes_frees(met):
     assert met.both("used()") == ["0", "0"]
 
 
-def test_errors_name_the_rank(pair, tmp_path):
+def test_errors_name_the_rank(pair: Pair, tmp_path: Path) -> None:
     sizes = pair.both(f"meet(RANK, {str(tmp_path)!r}, 'sizes', MIB + 16 * RANK)")
     assert all("rank 1: its buffer has 1048592 bytes" in each for each in sizes), sizes
     late = pair.ranks[0].ask(

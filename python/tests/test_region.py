@@ -3,9 +3,12 @@
 """Regions, on the simulated GPU: a library that is linked with a CUDA runtime allocates in them."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from conftest import Build
 
 START = """
 import ctypes, amem
@@ -16,15 +19,15 @@ def totals(tag):
 
 
 @pytest.fixture
-def run(build):
-    def run(code, binding="now", **settings):
+def run(build: Build) -> Callable[..., str]:
+    def run(code: str, binding: str = "now", **settings: str) -> str:
         return build.runtime_job(START + code, TEST_BINDING=binding, **settings)
 
     return run
 
 
 @pytest.mark.parametrize("binding", ["now", "lazy"])
-def test_memory_of_a_region_leaves_and_comes_back(run, binding):
+def test_memory_of_a_region_leaves_and_comes_back(run: Callable[..., str], binding: str) -> None:
     code = """
 with amem.region("weights"):
     kept = user.user_malloc(4 * MIB)
@@ -51,7 +54,7 @@ print([user.user_free(pointer) for pointer in (kept, discarded, outside)], amem.
     ]
 
 
-def test_tags_are_independent(run):
+def test_tags_are_independent(run: Callable[..., str]) -> None:
     code = """
 with amem.region("a"):
     first = user.user_malloc(4 * MIB)
@@ -68,7 +71,7 @@ print(read(first), read(second))
     assert run(code).splitlines() == ["paused active {2}", "active paused {1}", "{1} {2}"]
 
 
-def test_innermost_region_counts_and_disable_ends_regions(run):
+def test_innermost_region_counts_and_disable_ends_regions(run: Callable[..., str]) -> None:
     code = """
 with amem.region("outer"):
     with amem.region("inner"):
@@ -85,7 +88,7 @@ print({tag: tags[tag]["allocated_bytes"] // MIB for tag in ("outer", "inner")})
     assert run(code) == "{'outer': 2, 'inner': 4}"
 
 
-def test_region_covers_its_thread_or_all(run):
+def test_region_covers_its_thread_or_all(run: Callable[..., str]) -> None:
     code = """
 import threading
 def allocate():
@@ -105,7 +108,7 @@ print(totals("all")["allocated_bytes"] // MIB, totals("own")["allocated_bytes"] 
     assert run(code).splitlines() == ["{}", "2 2"]
 
 
-def test_region_ends_with_an_exception(run):
+def test_region_ends_with_an_exception(run: Callable[..., str]) -> None:
     code = """
 for threads in (False, True):
     try:
@@ -119,7 +122,7 @@ print(totals("weights"))
     assert run(code) == "{}"
 
 
-def test_too_much_memory_is_the_runtimes_error_and_nothing_leaks(run):
+def test_too_much_memory_is_the_runtimes_error_and_nothing_leaks(run: Callable[..., str]) -> None:
     code = """
 with amem.region("weights"):
     print(user.user_malloc_result(1024 * MIB), user.user_malloc_result(0))
@@ -128,7 +131,7 @@ with amem.region("weights"):
     assert run(code, AMEM_SIM_MEMORY_MB="64").splitlines() == ["2 1", "0 0"]
 
 
-def test_memory_is_freed_while_it_is_paused(run):
+def test_memory_is_freed_while_it_is_paused(run: Callable[..., str]) -> None:
     code = """
 with amem.region("weights"):
     pointers = [user.user_malloc(4 * MIB) for _ in range(3)]
@@ -146,7 +149,7 @@ print(read(pointers[0]), read(pointers[2]), read(new))
 
 
 @pytest.mark.parametrize("call", ["region('nccl')", "region('no spaces')", "region('w', backup='tape')"])
-def test_illegal_region_is_refused_with_a_sentence(run, call):
+def test_illegal_region_is_refused_with_a_sentence(run: Callable[..., str], call: str) -> None:
     code = f"""
 try:
     with amem.{call}:
@@ -157,11 +160,11 @@ except amem.AmemError as error:
     assert run(code).startswith("refused: ")
 
 
-def test_unknown_tag_is_paused_without_effect(run):
+def test_unknown_tag_is_paused_without_effect(run: Callable[..., str]) -> None:
     assert run("print(amem.pause('unknown').released_bytes, amem.state('unknown'))") == "0 active"
 
 
-def test_backup_has_the_contents_while_paused(run):
+def test_backup_has_the_contents_while_paused(run: Callable[..., str]) -> None:
     code = """
 with amem.region("weights"):
     pointer = user.user_malloc(8 * MIB)
@@ -189,7 +192,7 @@ print(read(pointer), backup(0, 16))
     assert after.startswith("{7} ") and "is not paused" in after
 
 
-def test_margin_keeps_memory_free(run):
+def test_margin_keeps_memory_free(run: Callable[..., str]) -> None:
     code = """
 library = ctypes.CDLL(None)
 with amem.region("weights"):
@@ -201,7 +204,7 @@ with amem.region("weights"):
     assert run(code, AMEM_SIM_MEMORY_MB="64").split() == ["2", "0"]
 
 
-def test_host_memory_is_pinned_ahead(run):
+def test_host_memory_is_pinned_ahead(run: Callable[..., str]) -> None:
     code = """
 amem_before = amem.stats()["times"]["host_capacity_bytes"]
 with amem.region("weights"):
@@ -218,7 +221,7 @@ print(amem_before, capacity >= 8 * MIB, amem.stats()["times"]["host_capacity_byt
     assert run(code) == "0 True True"
 
 
-def test_regions_of_the_process_nest(run):
+def test_regions_of_the_process_nest(run: Callable[..., str]) -> None:
     code = """
 with amem.region("outer", threads=True):
     with amem.region("inner", threads=True):
@@ -230,7 +233,7 @@ print(totals("outer")["allocated_bytes"] // MIB, totals("inner")["allocated_byte
     assert run(code) == "4 2"
 
 
-def test_region_of_the_process_ends_and_that_of_the_environment_goes_on(run):
+def test_region_of_the_process_ends_and_that_of_the_environment_goes_on(run: Callable[..., str]) -> None:
     code = """
 with amem.region("own", threads=True):
     user.user_malloc(2 * MIB)
@@ -240,7 +243,7 @@ print(totals("own")["allocated_bytes"] // MIB, totals("job")["allocated_bytes"] 
     assert run(code, AMEM_TENSORS="job") == "2 4"
 
 
-def test_other_devices_have_access_as_to_memory_of_cudamalloc(run):
+def test_other_devices_have_access_as_to_memory_of_cudamalloc(run: Callable[..., str]) -> None:
     """cudaDeviceEnablePeerAccess() counts for memory from before and after it, and over pauses."""
     code = """
 from runtime_user import runtime
@@ -265,7 +268,7 @@ print([access(pointer, 1) for pointer in (before, after)], access(of_other, 0), 
     assert run(code).splitlines() == ["3 0", "0 704 3 3 0", "[3, 3] 0 True"]
 
 
-def test_contents_on_disk(run, tmp_path):
+def test_contents_on_disk(run: Callable[..., str], tmp_path: Path) -> None:
     code = """
 from ctypes import c_size_t, c_void_p
 try:
@@ -294,7 +297,7 @@ print(read(kept))
     assert found[2:] == ["4 0", "0 {7} None", "{7}"]
 
 
-def test_use_of_paused_memory_is_explained(build):
+def test_use_of_paused_memory_is_explained(build: Build) -> None:
     """AMEM_DEBUG=access names the tag; without it nothing is said."""
     code = START + """
 user.user_copy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -320,7 +323,7 @@ assert user.user_copy(kept, other, 16) == 0
             assert "illegal address, and these tags are paused: weights (1 allocations, 4 MiB)" in said[1]
 
 
-def test_memory_is_zero_on_request(run):
+def test_memory_is_zero_on_request(run: Callable[..., str]) -> None:
     code = """
 with amem.region("cache", backup="zero"):
     pointer = user.user_malloc(4 * MIB)
@@ -332,7 +335,7 @@ print(out.copied_bytes, read(pointer))
     assert run(code).splitlines() == ["0 {0}"]
 
 
-def test_retained_backups_can_be_read_after_a_resume(run):
+def test_retained_backups_can_be_read_after_a_resume(run: Callable[..., str]) -> None:
     code = """
 from ctypes import c_size_t
 with amem.region("weights"):
@@ -357,7 +360,7 @@ print(amem.trim_host_memory() > 0)
     assert run(code).splitlines() == ["{7} {0} 0", "{8} {0} 0", "none none 0", "none none 0", "64", "True"]
 
 
-def test_log_of_a_resume_says_what_is_back(run):
+def test_log_of_a_resume_says_what_is_back(run: Callable[..., str]) -> None:
     """Also memory whose contents are not kept. Pages that are all zero are not copied."""
     code = """
 import os

@@ -2,7 +2,11 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Memory of regions that other libraries than NCCL use by its physical addresses, on the simulated GPU: it stays."""
 
+from collections.abc import Callable
+
 import pytest
+
+from conftest import Build
 
 START = """
 import ctypes, amem
@@ -20,12 +24,12 @@ def pause():
 LEFT = ["0 8 1 {}", "{1} {2}"]
 
 
-def stayed(reason):
+def stayed(reason: str) -> list[str]:
     return [f"4 4 {{1}} {{'{reason}': 4194304}}", "{1} {2}"]
 
 
 @pytest.fixture
-def run(build):
+def run(build: Build) -> Callable[..., list[str]]:
     return lambda code, **settings: build.runtime_job(START + code, **settings).splitlines()
 
 
@@ -38,17 +42,17 @@ def run(build):
         ("nic_map", "mapped for the CPU (gdrcopy)"),
     ],
 )
-def test_memory_that_a_library_registers_stays(run, binding, call, reason):
+def test_memory_that_a_library_registers_stays(run: Callable[..., list[str]], binding: str, call: str, reason: str) -> None:
     code = f"print(library('nic_user_{binding}').{call}(ctypes.c_void_p(used), SIZE)); pause()"
     assert run(code) == ["0", *stayed(reason)]
 
 
-def test_memory_that_is_registered_by_a_looked_up_function_stays(run):
+def test_memory_that_is_registered_by_a_looked_up_function_stays(run: Callable[..., list[str]]) -> None:
     code = "library('fake_verbs').ibv_reg_mr(None, ctypes.c_void_p(used), SIZE, 0); pause()"
     assert run(code) == stayed("registered with a NIC")
 
 
-def test_memory_that_is_exported_as_a_dma_buf_stays(run):
+def test_memory_that_is_exported_as_a_dma_buf_stays(run: Callable[..., list[str]]) -> None:
     code = """
 fd = ctypes.c_int(-1)
 driver = ctypes.CDLL("libcuda.so.1")
@@ -59,7 +63,7 @@ pause()
 
 
 @pytest.mark.parametrize("exports", [True, False])
-def test_memory_whose_driver_handle_a_library_exports_stays(run, exports):
+def test_memory_whose_driver_handle_a_library_exports_stays(run: Callable[..., list[str]], exports: bool) -> None:
     """Its importers are not known. A handle that is only retained and released is a query."""
     code = f"""
 handle, fd, driver = ctypes.c_ulonglong(), ctypes.c_int(-1), ctypes.CDLL("libcuda.so.1")
@@ -73,6 +77,6 @@ pause()
 
 
 @pytest.mark.parametrize("call", ["nic_register", "nic_register_dma_buf", "nic_map"])
-def test_memory_whose_registration_fails_leaves(run, call):
+def test_memory_whose_registration_fails_leaves(run: Callable[..., list[str]], call: str) -> None:
     code = f"print(library('nic_user_now').{call}(ctypes.c_void_p(used), ctypes.c_size_t(999)) != 0); pause()"
     assert run(code) == ["True", *LEFT]

@@ -4,8 +4,10 @@
 
 import json
 
+from conftest import Build
 
-def test_pauses_and_resumes_before_any_use_of_nccl(build):
+
+def test_pauses_and_resumes_before_any_use_of_nccl(build: Build) -> None:
     code = """
 import amem
 seen = [amem.state()]
@@ -17,7 +19,7 @@ print(*seen, amem.enabled(), [amem.last_error()])
     assert build.job(code) == "active paused paused active active True ['']"
 
 
-def test_context_manager_resumes_however_the_block_ends(build):
+def test_context_manager_resumes_however_the_block_ends(build: Build) -> None:
     code = """
 import amem
 try:
@@ -44,11 +46,11 @@ def pause(tag, group="trainers"):
 BEFORE, AFTER = "trainers meets active [0]", "trainers meets paused [0]"
 
 
-def test_ranks_of_a_group_pause_together(build):
+def test_ranks_of_a_group_pause_together(build: Build) -> None:
     assert build.runtime_job(RANK_OF_A_GROUP + "pause('nccl')").splitlines() == [BEFORE, AFTER, "0 paused"]
 
 
-def test_rank_whose_pause_is_refused_says_so_to_the_others(build):
+def test_rank_whose_pause_is_refused_says_so_to_the_others(build: Build) -> None:
     refused = "active 'a,b' is not a tag: write each tag as an argument"
     failed = "trainers meets active [1]"
     assert build.runtime_job(RANK_OF_A_GROUP + "pause('a,b')").splitlines() == [BEFORE, failed, refused]
@@ -63,7 +65,7 @@ pause('a,b')
     assert build.runtime_job(RANK_OF_A_GROUP + lost).splitlines() == ["meets [0]", "meets [1]", refused]
 
 
-def test_rank_that_has_paused_learns_that_another_has_not(build):
+def test_rank_that_has_paused_learns_that_another_has_not(build: Build) -> None:
     code = """
 def meet_a_rank_that_failed(count, group):
     count[0] += amem.state() == "paused"
@@ -73,7 +75,7 @@ pause('nccl')
     assert build.runtime_job(RANK_OF_A_GROUP + code) == "paused 1 of the group's ranks could not pause; this rank has paused"
 
 
-def test_ranks_that_do_not_meet_are_an_error_that_says_when(build):
+def test_ranks_that_do_not_meet_are_an_error_that_says_when(build: Build) -> None:
     code = """
 def meet_nobody(count, group):
     if amem.state() == state:
@@ -92,7 +94,7 @@ pause('nccl')
     assert third.startswith(f"active {begin} before the pause: this rank is not in it")
 
 
-def test_statistics_have_all_keys(build):
+def test_statistics_have_all_keys(build: Build) -> None:
     settings = {"AMEM_GROUPID": "3", "AMEM_GROUP": "train"}
     stats = json.loads(build.job("import amem, json; print(json.dumps(amem.stats()))", **settings))
 
@@ -106,7 +108,7 @@ def test_statistics_have_all_keys(build):
     assert {"pause_ms", "resume_ms", "pause_copied_bytes", "host_capacity_bytes"} <= set(stats["times"])
 
 
-def test_group_is_set_and_out_of_range_refused(build):
+def test_group_is_set_and_out_of_range_refused(build: Build) -> None:
     code = """
 import amem
 amem.set_group(7)
@@ -121,7 +123,7 @@ except amem.AmemError as error:
     assert "-1" in text
 
 
-def test_wrong_arguments_are_refused_with_a_sentence(build):
+def test_wrong_arguments_are_refused_with_a_sentence(build: Build) -> None:
     code = """
 import amem
 for call in (
@@ -147,11 +149,11 @@ for call in (
     ]
 
 
-def test_host_memory_that_no_pause_has_made_is_nothing_to_give_back(build):
+def test_host_memory_that_no_pause_has_made_is_nothing_to_give_back(build: Build) -> None:
     assert build.job("import amem; print(amem.trim_host_memory())") == "0"
 
 
-def test_other_threads_run_while_one_is_paused_or_pausing(build):
+def test_other_threads_run_while_one_is_paused_or_pausing(build: Build) -> None:
     code = """
 import threading
 import amem

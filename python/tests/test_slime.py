@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from conftest import Build
+
 TRAINER = """
 import json, logging, os, sys, types
 from nccl_job import Job, look_up, open_by_ctypes
@@ -71,18 +73,18 @@ USED, LEFT = ["used NCCL", True], ["rollouts generate", False]
 RELEASED = [["trainers meet by gloo", True], ["trainers meet by gloo", False]]
 
 
-def run(build, code=TRAINER, **settings):
+def run(build: Build, code: str = TRAINER, **settings: str) -> str:
     where = {"PATH": f"{build.command.parent}:/usr/bin:/bin", "AMEM_ENABLE": "1", **settings}
     return build.python(code, **build.runtime_variables(**where))
 
 
-def test_nccl_is_paused_where_slime_destroys_its_groups(build):
+def test_nccl_is_paused_where_slime_destroys_its_groups(build: Build) -> None:
     asleep = [*RELEASED, ["tensors paused", False]]
     step = [LEFT, ["tensors resumed", False], USED, *asleep, USED, *RELEASED]
     assert json.loads(run(build).splitlines()[-1]) == [USED, *asleep, *step, *step, LEFT]
 
 
-def test_slime_destroys_its_groups_where_a_pause_is_refused(build):
+def test_slime_destroys_its_groups_where_a_pause_is_refused(build: Build) -> None:
     """With NCCL_CUMEM_ENABLE=0, NCCL has no memory that amem could release."""
     code = TRAINER.replace("def note(event): ", "def note(event): seen.append(event)  # ")
     text = run(build, code, NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
@@ -92,7 +94,7 @@ def test_slime_destroys_its_groups_where_a_pause_is_refused(build):
     assert events == ["groups destroyed", "groups recreated"] * 4 + ["groups destroyed"]
 
 
-def test_slime_destroys_its_groups_where_a_pause_of_another_trainer_is_refused(build):
+def test_slime_destroys_its_groups_where_a_pause_of_another_trainer_is_refused(build: Build) -> None:
     """Once; the next sleep pauses NCCL's memory again."""
     code = TRAINER.replace("import amem.slime\n", """import amem.slime, torch
 refusals = [1]
@@ -112,7 +114,7 @@ torch.distributed.all_reduce = meet
     'del sys.modules["slime.utils.distributed_utils"].get_gloo_group',
     'del sys.modules["slime.utils.distributed_utils"]; sys.modules["slime.utils"].__path__ = []',
 ])
-def test_another_slime_is_left_alone_with_a_warning(build, unknown):
+def test_another_slime_is_left_alone_with_a_warning(build: Build, unknown: str) -> None:
     code = TRAINER[: TRAINER.index("import amem.slime")] + f"""
 {unknown}
 before = dict(vars(actor))
@@ -124,7 +126,7 @@ print(before == vars(actor))
     assert lines[0].startswith("WARNING:amem.slime:The memory of NCCL stays on the GPU: ") and lines[1:] == ["True"]
 
 
-def test_slime_destroys_its_groups_with_its_own_arguments(build):
+def test_slime_destroys_its_groups_with_its_own_arguments(build: Build) -> None:
     code = TRAINER.replace("def note(event): ", "def note(event): seen.append(event)  # ")
     code = code.replace("def destroy_process_groups(): note(\"groups", "def destroy_process_groups(kind): note(kind + \" groups")
     code = code.replace("        destroy_process_groups()", "        destroy_process_groups('some')")
@@ -132,7 +134,7 @@ def test_slime_destroys_its_groups_with_its_own_arguments(build):
     assert json.loads(text.splitlines()[-1]).count("some groups destroyed") == 5
 
 
-def test_slime_destroys_its_groups_where_amem_is_off(build):
+def test_slime_destroys_its_groups_where_amem_is_off(build: Build) -> None:
     code = TRAINER.replace("def note(event): ", "def note(event): seen.append(event)  # ")
     text = run(build, code, AMEM_ENABLE="0")
 

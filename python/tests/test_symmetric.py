@@ -2,7 +2,12 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Driver calls as PyTorch's symmetric memory makes them, on the simulated GPU."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+
+from conftest import Actor, Build
 
 START = """
 import ctypes, os
@@ -43,7 +48,7 @@ def receive(path):
 
 
 @pytest.fixture
-def rendezvous(actor, tmp_path):
+def rendezvous(actor: Callable[..., Actor], tmp_path: Path) -> tuple[Actor, Actor, str]:
     owner, importer = actor(OWNER), actor(IMPORTER)
     path = str(tmp_path / "socket")
     owner.process.stdin.write(f"send({path!r})\n")
@@ -55,7 +60,7 @@ def rendezvous(actor, tmp_path):
     return owner, importer, address
 
 
-def test_memory_of_all_ranks_leaves_and_comes_back(rendezvous):
+def test_memory_of_all_ranks_leaves_and_comes_back(rendezvous: tuple[Actor, Actor, str]) -> None:
     owner, importer, address = rendezvous
     assert importer.ask(f"read({address})") == "{1}"
     importer.ask(f"fill({address}, 2)")
@@ -66,7 +71,7 @@ def test_memory_of_all_ranks_leaves_and_comes_back(rendezvous):
 
 
 @pytest.mark.parametrize("order", ["io", "oi"])
-def test_ranks_pause_and_resume_in_any_order(rendezvous, order):
+def test_ranks_pause_and_resume_in_any_order(rendezvous: tuple[Actor, Actor, str], order: str) -> None:
     owner, importer, address = rendezvous
     actors = [owner if letter == "o" else importer for letter in order]
     for actor in actors:
@@ -76,7 +81,7 @@ def test_ranks_pause_and_resume_in_any_order(rendezvous, order):
     assert (owner.ask("read(pointer)"), importer.ask(f"read({address})")) == ("{1}", "{1}")
 
 
-def test_memory_is_freed_in_any_state(rendezvous):
+def test_memory_is_freed_in_any_state(rendezvous: tuple[Actor, Actor, str]) -> None:
     owner, importer, address = rendezvous
     owner.ask("amem.pause('symmetric')")
     assert owner.ask("c10.c10_free(pointer, SIZE, handle)") == "0"
@@ -86,7 +91,7 @@ def test_memory_is_freed_in_any_state(rendezvous):
     assert importer.ask("amem.stats()['imports']['objects']") == "0"
 
 
-def test_table_that_was_filled_before_amem_is_replaced(build):
+def test_table_that_was_filled_before_amem_is_replaced(build: Build) -> None:
     code = START.replace("import amem\n", "", 1).replace("handle =", "assert c10.c10_init() == 0\nimport amem\nhandle =")
     code += """
 pointer = c10.c10_symmetric(SIZE, ctypes.byref(handle))
@@ -104,7 +109,7 @@ print(read(pointer))
     assert build.python(code, **variables).splitlines() == ["{'resident_bytes': 0, 'released_bytes': 4}", "{3}"]
 
 
-def test_memory_bound_to_multicast_stays_and_is_reported(build):
+def test_memory_bound_to_multicast_stays_and_is_reported(build: Build) -> None:
     code = (
         START
         + """
@@ -125,7 +130,7 @@ for _ in range(2):
     assert build.runtime_job(code, AMEM_SIM_MULTICAST="1").splitlines() == [paused, resumed] * 2
 
 
-def test_memory_bound_to_multicast_leaves_on_request(build):
+def test_memory_bound_to_multicast_leaves_on_request(build: Build) -> None:
     code = (
         START
         + """
@@ -144,7 +149,7 @@ for _ in range(2):
     assert build.runtime_job(code, AMEM_SIM_MULTICAST="1", AMEM_RELEASE_MULTICAST="1").splitlines() == [cycle] * 2
 
 
-def test_buffer_that_is_dropped_after_a_rendezvous_leaves_nothing(rendezvous):
+def test_buffer_that_is_dropped_after_a_rendezvous_leaves_nothing(rendezvous: tuple[Actor, Actor, str]) -> None:
     """What SGLang's communicator does where there is no multicast; the rank that allocated may be the first."""
     owner, importer, address = rendezvous
     assert owner.ask("c10.c10_free(pointer, SIZE, handle)") == "0"
@@ -158,7 +163,7 @@ def test_buffer_that_is_dropped_after_a_rendezvous_leaves_nothing(rendezvous):
     assert owner.ask("totals()") == "{}"
 
 
-def test_expandable_segments_stay_the_drivers(build):
+def test_expandable_segments_stay_the_drivers(build: Build) -> None:
     code = (
         START
         + """

@@ -2,7 +2,12 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """`amem run --tensors`, on the simulated GPU: all memory of a program has a tag."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+
+from conftest import Build
 
 START = """
 import ctypes, amem
@@ -13,10 +18,10 @@ def totals(tag):
 
 
 @pytest.fixture
-def run_with_tag(build):
+def run_with_tag(build: Build) -> Callable[..., str]:
     """Under `amem run --tensors job`."""
 
-    def run(code, binding, **settings):
+    def run(code: str, binding: str, **settings: str) -> str:
         settings = build.runtime_variables(TEST_BINDING=binding, **settings)
         return build.python(START + code, prefix=(build.command, "run", "--tensors", "job", "--"), **settings)
 
@@ -24,7 +29,7 @@ def run_with_tag(build):
 
 
 @pytest.mark.parametrize("binding", ["now", "static"])
-def test_whole_process_has_a_tag_under_amem_run(run_with_tag, binding):
+def test_whole_process_has_a_tag_under_amem_run(run_with_tag: Callable[..., str], binding: str) -> None:
     code = """
 outer = user.user_malloc(4 * MIB)
 with amem.disable():
@@ -41,7 +46,7 @@ print(user.user_malloc_result(1 << 40))
     assert run_with_tag(code, binding).splitlines() == ["4 2 {6}", "{5} [0, 0, 0] 0", "2"]
 
 
-def test_contained_runtime_has_peer_access(run_with_tag):
+def test_contained_runtime_has_peer_access(run_with_tag: Callable[..., str]) -> None:
     code = """
 from runtime_user import runtime
 pointer = user.user_malloc(4 * MIB)
@@ -55,7 +60,7 @@ print(access(), user.user_enable_peer(0), access(), user.user_enable_peer(0), ac
     assert run_with_tag(code, "static") == "0 0 3 704 3"
 
 
-def test_memory_of_libraries_of_cuda_stays_outside_regions(run_with_tag, build, tmp_path):
+def test_memory_of_libraries_of_cuda_stays_outside_regions(run_with_tag: Callable[..., str], build: Build, tmp_path: Path) -> None:
     """Without --tensors that of any library that contains the runtime; always that of libcudart."""
     code = """
 with amem.region("weights"):

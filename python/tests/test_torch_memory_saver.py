@@ -3,8 +3,12 @@
 """The interface of torch_memory_saver, without PyTorch, on the simulated GPU."""
 
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from conftest import Build
 
 START = """
 import amem, amem.torch_memory_saver
@@ -16,11 +20,11 @@ def totals(tag):
 
 
 @pytest.fixture
-def run(build):
+def run(build: Build) -> Callable[..., str]:
     return lambda code, **settings: build.runtime_job(START + code, **settings)
 
 
-def test_regions_pause_and_resume_by_tag(run):
+def test_regions_pause_and_resume_by_tag(run: Callable[..., str]) -> None:
     code = """
 saver.hook_mode = "preload"
 with saver.region(tag="weights", enable_cpu_backup=True):
@@ -40,7 +44,7 @@ print(read(weights), amem.state("kv_cache"), saver.enabled)
     assert run(code).splitlines() == ["0 0", "{7} paused active", "paused paused active", "{7} active True"]
 
 
-def test_private_functions_configure_the_thread(run):
+def test_private_functions_configure_the_thread(run: Callable[..., str]) -> None:
     code = """
 saver._ensure_initialized()
 cdll = saver._impl._binary_wrapper.cdll
@@ -61,7 +65,7 @@ print(cdll.tms_get_interesting_region(), totals("weights")["allocated_bytes"] //
     assert run(code).splitlines() == ["False b'default'", "b'weights' True", "False 4 2"]
 
 
-def test_regions_of_both_interfaces_nest(run):
+def test_regions_of_both_interfaces_nest(run: Callable[..., str]) -> None:
     code = """
 with amem.region("outer"):
     with saver.region("inner"):
@@ -73,7 +77,7 @@ print(totals("outer")["allocated_bytes"] // MIB, totals("inner")["allocated_byte
     assert run(code) == "4 2"
 
 
-def test_all_memory_has_a_tag_where_the_variables_say_so(run):
+def test_all_memory_has_a_tag_where_the_variables_say_so(run: Callable[..., str]) -> None:
     code = """
 pointer = user.user_malloc(4 * MIB)
 fill(pointer, 9)
@@ -89,7 +93,7 @@ print(read(pointer))
     assert run(code, **settings).splitlines() == ["4 {8}", "{9}"]
 
 
-def test_margin_and_retained_host_memory(run):
+def test_margin_and_retained_host_memory(run: Callable[..., str]) -> None:
     code = """
 with saver.region(enable_cpu_backup=True):
     saver.memory_margin_bytes = 56 * MIB
@@ -106,7 +110,7 @@ for retained in (None, True, False):
     assert run(code, AMEM_SIM_MEMORY_MB="64").splitlines() == ["2", "True {3}", "True {3}", "False {3}"]
 
 
-def test_subprocesses_get_amem_as_torch_memory_saver(run):
+def test_subprocesses_get_amem_as_torch_memory_saver(run: Callable[..., str]) -> None:
     code = """
 import os
 before = dict(os.environ)
@@ -119,7 +123,7 @@ print(os.environ == before)
 
 
 @pytest.mark.parametrize("how", ["call", "variable", "default"])
-def test_contents_are_kept_on_disk(run, tmp_path, how):
+def test_contents_are_kept_on_disk(run: Callable[..., str], tmp_path: Path, how: str) -> None:
     code = """
 saver.set_disk_backup_dir(%r)
 """ % str(tmp_path) if how == "call" else ""
@@ -175,20 +179,20 @@ print(path, subprocess.run([sys.executable, "-c", user], env=variables, stdout=s
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_launchers_find_the_library_for_ld_preload(build, launcher):
+def test_launchers_find_the_library_for_ld_preload(build: Build, launcher: str) -> None:
     """They do not import amem and have no GPU; AMEM_TMS=1 in a wheel does the import of the first line."""
     code = "import amem.torch_memory_saver" + LAUNCHERS[launcher] + PRELOADED
     printed = build.python(code, **build.runtime_variables(PATH=f"{build.command.parent}:/usr/bin:/bin"))
     assert printed.split() == [str(build.folder / "lib" / "torch_memory_saver_hook_mode_preload.abi3.so"), "4"]
 
 
-def test_launchers_without_a_gpu_import_it_with_the_variables_of_a_trainer(build):
+def test_launchers_without_a_gpu_import_it_with_the_variables_of_a_trainer(build: Build) -> None:
     code = "import amem.torch_memory_saver, torch_memory_saver as t; print(t.torch_memory_saver.enabled)"
     variables = {"TMS_INIT_ENABLE": "1", "TMS_INIT_ENABLE_CPU_BACKUP": "1", "PATH": f"{build.command.parent}:/usr/bin:/bin"}
     assert build.python(code, LD_LIBRARY_PATH="", **variables) == "True"
 
 
-def test_library_of_the_original_in_the_process_is_refused(build, tmp_path):
+def test_library_of_the_original_in_the_process_is_refused(build: Build, tmp_path: Path) -> None:
     source = tmp_path / "original.c"
     source.write_text("int tms_pause(const char *tag) { return tag != 0; }")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "original.so", source], check=True)
@@ -203,7 +207,7 @@ except amem.AmemError as error:
     assert build.runtime_job(START + "saver.pause(); print(1)") == "1"
 
 
-def test_other_binaries_of_the_package_are_refused(run):
+def test_other_binaries_of_the_package_are_refused(run: Callable[..., str]) -> None:
     code = """
 from torch_memory_saver.utils import change_env, get_binary_path_from_package
 try:
@@ -321,13 +325,13 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_calls_of_the_interface(run, tmp_path, call):
+def test_calls_of_the_interface(run: Callable[..., str], tmp_path: Path, call: str) -> None:
     code, printed = CALLS[call]
     assert run(f"import os; os.chdir({str(tmp_path)!r})\n" + SET_UP + code).split() == printed.split()
 
 
 @pytest.mark.parametrize("value, backup", [("1", "{7}"), ("no", "None")])
-def test_variable_retains_backups_after_a_resume(run, value, backup):
+def test_variable_retains_backups_after_a_resume(run: Callable[..., str], value: str, backup: str) -> None:
     code = """
 pointer = weights(enable_cpu_backup=True)
 saver.pause(); saver.resume()

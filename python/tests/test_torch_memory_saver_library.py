@@ -6,8 +6,12 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from conftest import Build
 from test_torch_memory_saver import SET_UP, START
 
 HOOK = "torch_memory_saver_hook_mode_preload.abi3.so"
@@ -27,17 +31,17 @@ library.tms_torch_free.argtypes = [c_void_p, ctypes.c_ssize_t, ctypes.c_int, c_v
 
 
 @pytest.fixture
-def run(build):
+def run(build: Build) -> Callable[..., str]:
     return lambda code, **settings: build.runtime_job(START + SET_UP + code, **settings)
 
 
 @pytest.fixture(params=["process", "library"])
-def library(request, build):
+def library(request: pytest.FixtureRequest, build: Build) -> str:
     """How a program finds the functions: in the process, or in the library of LD_PRELOAD."""
     return C.format(path=None if request.param == "process" else repr(str(build.folder / "lib" / HOOK)))
 
 
-def test_functions_of_c_tag_memory_and_pause_it(run, library):
+def test_functions_of_c_tag_memory_and_pause_it(run: Callable[..., str], library: str) -> None:
     code = """
 library.tms_set_current_tag(b"kv_cache"); library.tms_set_enable_cpu_backup(True); library.tms_set_interesting_region(True)
 p = user.user_malloc(4 * MIB)
@@ -57,7 +61,7 @@ print(library.tms_resume(None), read(p), library.tms_get_cpu_backup_pointer(p, 4
     ]
 
 
-def test_functions_of_c_work_in_a_program_that_does_not_use_the_module(build, library):
+def test_functions_of_c_work_in_a_program_that_does_not_use_the_module(build: Build, library: str) -> None:
     """AMEM_TMS=1 imports it, and C++ looks for the functions (rtp-llm)."""
     code = """
 import amem, amem.torch_memory_saver
@@ -71,7 +75,7 @@ print(library.tms_pause(None), amem.state("default"), library.tms_resume(None), 
     assert build.runtime_job(code, **settings) == "0 paused 0 {7}"
 
 
-def test_allocator_of_c_gives_memory_the_tag_of_the_region(run, library):
+def test_allocator_of_c_gives_memory_the_tag_of_the_region(run: Callable[..., str], library: str) -> None:
     code = """
 user.user_malloc(4 * MIB)  # there is a CUDA context
 print(library.tms_torch_malloc(4 * MIB, 0, None))
@@ -84,7 +88,7 @@ print(totals("weights").get("allocated_bytes", 0), library.tms_torch_malloc(4 * 
     assert run(library + code).split() == ["None", "4", "0", "None"]
 
 
-def test_functions_of_c_that_fail_return_an_error(run, library):
+def test_functions_of_c_that_fail_return_an_error(run: Callable[..., str], library: str) -> None:
     code = """
 import logging
 logging.disable(logging.CRITICAL)
@@ -99,7 +103,7 @@ print(totals("weights")["allocated_bytes"] // MIB)
     assert run(library + code).splitlines() == ["0 1", "1 False b'default'", "1 b'weights'", "4"]
 
 
-def test_functions_of_c_from_a_thread_that_python_has_not_started(run, tmp_path):
+def test_functions_of_c_from_a_thread_that_python_has_not_started(run: Callable[..., str], tmp_path: Path) -> None:
     source = tmp_path / "native.c"
     source.write_text("""
 #include <pthread.h>
@@ -127,7 +131,7 @@ print(totals("native")["allocated_bytes"] // MIB, cdll.tms_get_current_tag())
     assert run(code) == "4 b'default'"
 
 
-def test_signatures_can_be_given_to_the_functions_of_the_wrapper(run):
+def test_signatures_can_be_given_to_the_functions_of_the_wrapper(run: Callable[..., str]) -> None:
     code = """
 cdll.tms_pause.argtypes, cdll.tms_pause.restype = [ctypes.c_char_p], ctypes.c_int
 weights(); print(cdll.tms_pause(b"weights"), amem.state("weights"))
@@ -136,7 +140,7 @@ print(cdll.amemGetTagState(b"weights") > 0)  # any function of the process
     assert run(code).splitlines() == ["0 paused", "True"]
 
 
-def test_settings_of_the_wrapper_open_regions_inside_the_open_one(run):
+def test_settings_of_the_wrapper_open_regions_inside_the_open_one(run: Callable[..., str]) -> None:
     """As slime does for Megatron's buffers and for DeepEP's."""
     code = """
 wrapper = saver._impl._binary_wrapper
@@ -163,7 +167,7 @@ print(*[totals(tag)["allocated_bytes"] // MIB for tag in ("weights", "buffers", 
     assert run(code).splitlines() == ["b'inner'", "b'private' True", "6 4 8 10 {}"]
 
 
-def test_submodules_that_programs_import_exist_without_pytorch(build):
+def test_submodules_that_programs_import_exist_without_pytorch(build: Build) -> None:
     code = """
 import sys
 import amem.torch_memory_saver
@@ -181,12 +185,12 @@ print(HookUtilBase.create("preload").get_path_binary(), get_device(), utils is t
     assert build.python(code, PATH=path).split() == [str(build.folder / "lib" / HOOK), "cuda", "True", "False"]
 
 
-def test_library_names_the_variables_that_amem_knows(build):
+def test_library_names_the_variables_that_amem_knows(build: Build) -> None:
     """slime looks for this one in the bytes of the file before it starts a trainer that offloads to a disk."""
     assert b"TMS_INIT_ENABLE_DISK_BACKUP" in (build.folder / "lib" / HOOK).read_bytes()
 
 
-def test_gpus_of_others_are_refused(run):
+def test_gpus_of_others_are_refused(run: Callable[..., str]) -> None:
     code = """
 from types import SimpleNamespace
 def opened(**how):
@@ -207,13 +211,13 @@ saver.pause()
 """
 
 
-def contents(folder):
+def contents(folder: Path) -> list[int]:
     """The first byte of each file, if all others are the same."""
     found = [path.read_bytes() for path in folder.iterdir()]
     return sorted(data[0] for data in found if set(data) == {data[0]} and len(data) == 4 << 20)
 
 
-def test_backups_on_disk_are_files_with_names(run, tmp_path):
+def test_backups_on_disk_are_files_with_names(run: Callable[..., str], tmp_path: Path) -> None:
     folder = tmp_path / "new" / "er"
     code = DISK.format(folder=str(folder)) + f"""
 import shutil
@@ -231,7 +235,7 @@ print(len(os.listdir({str(folder)!r}))); saver.resume(); print(read(other))
 
 
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "sys.exit(0)", "os._exit(0)"])
-def test_backups_on_disk_survive_a_process_that_ends_while_it_is_paused(build, tmp_path, end):
+def test_backups_on_disk_survive_a_process_that_ends_while_it_is_paused(build: Build, tmp_path: Path, end: str) -> None:
     code = START + "import os\n" + SET_UP + DISK.format(folder=str(tmp_path / "disk")) + end
     prefix = [str(build.command), "run", "--", sys.executable, "-c", code]
     done = subprocess.run(prefix, env=build.runtime_variables(), stderr=subprocess.DEVNULL, timeout=60, check=False)
@@ -239,7 +243,7 @@ def test_backups_on_disk_survive_a_process_that_ends_while_it_is_paused(build, t
     assert contents(tmp_path / "disk") == [7, 9]
 
 
-def test_names_of_backups_are_amems_too(build, tmp_path):
+def test_names_of_backups_are_amems_too(build: Build, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     code = f"""
 import amem, os
@@ -254,7 +258,7 @@ amem.resume("weights"); print(read(pointer), os.listdir({str(tmp_path / 'disk')!
     assert printed.splitlines() == ["actor1-", "{7} []"]
 
 
-def test_host_memory_without_contents_is_returned_to_a_program_that_asks_for_it(run):
+def test_host_memory_without_contents_is_returned_to_a_program_that_asks_for_it(run: Callable[..., str]) -> None:
     """Also while contents of other memory are retained, and of memory that is freed while it is paused."""
     code = """
 def capacity(): return amem.stats()["times"]["host_capacity_bytes"] // MIB

@@ -2,13 +2,16 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """AMEM_TMS: the interface of torch_memory_saver pauses NCCL's memory too."""
 
+from collections.abc import Callable
+
 import pytest
 
+from conftest import Build
 from test_torch_memory_saver import START
 
 
 @pytest.fixture
-def run(build):
+def run(build: Build) -> Callable[..., str]:
     return lambda code, **settings: build.runtime_job(START + code, **settings)
 
 
@@ -18,7 +21,7 @@ job = Job(look_up(open_by_ctypes("libnccl.so.2", os.RTLD_NOW)))
 """
 
 
-def test_nccl_is_paused_with_the_tag_that_a_variable_names(run):
+def test_nccl_is_paused_with_the_tag_that_a_variable_names(run: Callable[..., str]) -> None:
     code = "import os" + NCCL_JOB + """
 with saver.region(tag="weights"):
     user.user_malloc(4 * MIB)
@@ -31,7 +34,7 @@ print(amem.state("nccl"))
     assert run(code, AMEM_TMS="weights").split() == ["active", "paused", "paused", "active"]
 
 
-def test_symmetric_memory_leaves_with_nccl_and_so_does_the_local_memory_of_the_context(run):
+def test_symmetric_memory_leaves_with_nccl_and_so_does_the_local_memory_of_the_context(run: Callable[..., str]) -> None:
     code = "import os" + NCCL_JOB + """
 import ctypes
 c10 = ctypes.CDLL(os.environ["TEST_LIBRARIES"] + "/libc10_cuda.so")
@@ -50,7 +53,7 @@ print(amem.state("symmetric"), read(symmetric))
     assert run(code, AMEM_TMS="weights").splitlines() == ["active 4 False", "paused 0 True", "paused 0 True", "active {7}"]
 
 
-def test_calls_of_a_program_that_knows_of_no_pause_of_nccl_resume_it(run):
+def test_calls_of_a_program_that_knows_of_no_pause_of_nccl_resume_it(run: Callable[..., str]) -> None:
     code = "import os" + NCCL_JOB + """
 with saver.region(tag="weights"):
     user.user_malloc(4 * MIB)
@@ -64,7 +67,7 @@ print(job.all_reduce(), amem.state("weights"))
     ]
 
 
-def test_pause_of_nccl_that_is_refused_does_not_keep_the_tensors(run):
+def test_pause_of_nccl_that_is_refused_does_not_keep_the_tensors(run: Callable[..., str]) -> None:
     code = "import os" + NCCL_JOB + """
 import logging, sys
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
@@ -87,7 +90,7 @@ print(job.all_reduce())
     ]
 
 
-def test_tensors_that_cannot_be_paused_are_an_error(run):
+def test_tensors_that_cannot_be_paused_are_an_error(run: Callable[..., str]) -> None:
     code = "import os" + NCCL_JOB + """
 import logging, sys
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
@@ -101,7 +104,7 @@ except amem.AmemError as error:
     assert run(code, AMEM_TMS="weights", AMEM_HOST_LIMIT="1") == "True active active"
 
 
-def test_nccl_is_not_paused_in_a_process_without_its_memory(run):
+def test_nccl_is_not_paused_in_a_process_without_its_memory(run: Callable[..., str]) -> None:
     code = """
 import os
 with saver.region(tag="weights"):
@@ -113,7 +116,7 @@ print(amem.state("weights"), job.all_reduce())
     assert run(code, AMEM_TMS="weights") == "paused [[3.0], [3.0]]"
 
 
-def test_nccl_is_kept_where_no_memory_has_the_tag_that_a_variable_names(run):
+def test_nccl_is_kept_where_no_memory_has_the_tag_that_a_variable_names(run: Callable[..., str]) -> None:
     code = """
 import os
 from nccl_job import Job, look_up, open_by_ctypes

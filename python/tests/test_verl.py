@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from conftest import Build
+
 WORKER = """
 import asyncio, importlib, json, os, sys, types
 from nccl_job import Job, look_up, open_by_ctypes
@@ -71,12 +73,12 @@ STEP = [EMPTIED, ["rollout resumes weights", True], TRAINED, *RELEASED, ["rollou
 LEFT = ["rollouts generate", False]
 
 
-def run(build, code, **settings):
+def run(build: Build, code: str, **settings: str) -> str:
     where = {"PATH": f"{build.command.parent}:/usr/bin:/bin", "AMEM_ENABLE": "1", **settings}
     return build.python(code, **build.runtime_variables(**where))
 
 
-def test_trainers_have_the_memory_of_nccl_only_while_they_work(build):
+def test_trainers_have_the_memory_of_nccl_only_while_they_work(build: Build) -> None:
     seen = json.loads(run(build, WORKER + TRAINER).splitlines()[-1])
 
     loaded = [TRAINED, EMPTIED, TRAINED, EMPTIED, *RELEASED, ["rollouts start", False]]
@@ -84,7 +86,7 @@ def test_trainers_have_the_memory_of_nccl_only_while_they_work(build):
     assert seen == [*loaded, *first, LEFT, TRAINED, *STEP, LEFT, TRAINED]
 
 
-def test_trainers_whose_rollouts_run_elsewhere_keep_it(build):
+def test_trainers_whose_rollouts_run_elsewhere_keep_it(build: Build) -> None:
     trainer = """
 worker = ActorRolloutRefWorker("actor")
 worker.init_model()
@@ -94,7 +96,7 @@ print(json.dumps(seen))
     assert json.loads(run(build, WORKER + trainer).splitlines()[-1]) == [TRAINED, EMPTIED]
 
 
-def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build):
+def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build: Build) -> None:
     """With NCCL_CUMEM_ENABLE=0, NCCL has no memory that amem could release."""
     log = "seen = []\nimport logging; logging.basicConfig(stream=sys.stdout)"
     code = WORKER.replace("seen = []", log).replace("def note(event): ", "def note(event): pass  # ")
@@ -104,7 +106,7 @@ def test_pause_that_is_refused_leaves_the_memory_with_a_warning(build):
     assert text.count(warning) == 3 and "it runs with NCCL_CUMEM_ENABLE=0" in text
 
 
-def test_without_amem_only_a_warning(build):
+def test_without_amem_only_a_warning(build: Build) -> None:
     code = WORKER.replace("seen = []", "seen = []\nimport logging; logging.basicConfig(stream=sys.stdout)")
     code = code.replace("def note(event): ", "def note(event): pass  # ")
     text = run(build, code + TRAINER, AMEM_ENABLE="0")
@@ -122,7 +124,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("change", UNKNOWN)
-def test_another_verl_is_left_alone_with_a_warning(build, change):
+def test_another_verl_is_left_alone_with_a_warning(build: Build, change: str) -> None:
     code = f"""
 import logging; logging.basicConfig(stream=sys.stdout)
 {UNKNOWN[change]}
@@ -145,7 +147,7 @@ ROLLOUTS = {  # of verls that are not known: how an update resumes them
 
 
 @pytest.mark.parametrize("call", ROLLOUTS)
-def test_rollouts_with_another_interface_are_resumed(build, call):
+def test_rollouts_with_another_interface_are_resumed(build: Build, call: str) -> None:
     code = f"""
 class Rollout:
     {ROLLOUTS[call]}
@@ -161,5 +163,5 @@ print(asyncio.run(worker.update_weights()), [event for event, _ in seen][-1], ge
     assert run(build, WORKER + code).splitlines()[-1] == "updated resumed {}"
 
 
-def test_other_processes_of_verl_are_left_alone(build):
+def test_other_processes_of_verl_are_left_alone(build: Build) -> None:
     assert run(build, "import amem.verl; print('imported')") == "imported"

@@ -3,9 +3,13 @@
 """The sleep-mode backend for vLLM, with a stand-in for the part of vLLM that calls it, on the simulated GPU."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from conftest import Build
 
 STAND_IN = Path(__file__).with_name("vllm_stand_in")
 
@@ -37,10 +41,10 @@ print(json.dumps(seen))
 
 
 @pytest.fixture
-def worker(build):
+def worker(build: Build) -> Callable[..., Any]:
     """Runs WORKER as a process of vLLM, with what was seen as its result."""
 
-    def run(code=WORKER, vllm=STAND_IN, **settings):
+    def run(code: str = WORKER, vllm: Path = STAND_IN, **settings: str) -> Any:
         variables = build.runtime_variables(PATH=f"{build.command.parent}:/usr/bin:/bin", **settings)
         variables["PYTHONPATH"] += f":{vllm}"
         return json.loads(build.python(code, **variables).splitlines()[-1])
@@ -49,7 +53,7 @@ def worker(build):
 
 
 @pytest.mark.parametrize("before", ["", "import os\nif os.fork() != 0: os._exit(os.wait()[1])\n"])
-def test_sleep_also_releases_the_memory_of_nccl(worker, before):
+def test_sleep_also_releases_the_memory_of_nccl(worker: Callable[..., Any], before: str) -> None:
     """vLLM may fork its workers from a process that has loaded the plugin. The launch of a graph during the sleep restores
     NCCL's memory, as would a call of a trainer in the same process."""
     code = WORKER.replace("seen = ", before + "seen = ")
@@ -81,7 +85,7 @@ SLEEPER = """
     ("None", False),
     ("Worker", False),
 ])  # fmt: skip
-def test_memory_of_nccl_stays_in_the_process_of_a_trainer(worker, launcher, stays):
+def test_memory_of_nccl_stays_in_the_process_of_a_trainer(worker: Callable[..., Any], launcher: str, stays: bool) -> None:
     """Its ranks do not wait for each other before they sleep: the pause of the last one would wait for the collective of the
     first."""
     code = WORKER.replace("    graph = ", SLEEPER % launcher + "    graph = ")
@@ -100,7 +104,7 @@ import amem_vllm
 
 
 @pytest.mark.parametrize("why", ["no cuMem", "a communicator before amem"])
-def test_pause_that_is_refused_leaves_vllm_asleep(worker, why):
+def test_pause_that_is_refused_leaves_vllm_asleep(worker: Callable[..., Any], why: str) -> None:
     if why == "no cuMem":
         seen = worker(AMEM_ENABLE="1", NCCL_CUMEM_ENABLE="0", AMEM_CUMEM="respect")
     else:
@@ -120,7 +124,7 @@ PARTLY = """
 """
 
 
-def test_pause_that_fails_when_memory_is_released_is_resumed(worker):
+def test_pause_that_fails_when_memory_is_released_is_resumed(worker: Callable[..., Any]) -> None:
     seen = worker(code=WORKER.replace("    seen[\"sums\"] = ", PARTLY + "    seen[\"sums\"] = "), AMEM_ENABLE="1")
 
     active, asleep, awake, _ = seen["resident"]
@@ -143,7 +147,7 @@ NO_ROOM_ONCE = """
 """
 
 
-def test_wake_up_that_has_failed_is_repeated(worker):
+def test_wake_up_that_has_failed_is_repeated(worker: Callable[..., Any]) -> None:
     """The first one restores nothing, NCCL's memory and vLLM's own; the second one both."""
     code = WORKER.replace("    graph = ", NO_ROOM_ONCE + "    graph = ")
     code = code.replace('seen["launches"].append(graph.launch())\n    backend.resume(["weights"])', "pass\n    wake_up()")
@@ -155,17 +159,17 @@ def test_wake_up_that_has_failed_is_repeated(worker):
     assert seen["calls"][:2] == [["suspend", 2], ["resume", ["weights"]]] and seen["sums"] == [[[3.0], [3.0]]] * 2
 
 
-def test_plugin_does_nothing_unasked(worker):
+def test_plugin_does_nothing_unasked(worker: Callable[..., Any]) -> None:
     assert worker() == {"enabled": False}
 
 
-def test_plugin_does_nothing_in_a_vllm_without_such_backends(worker, tmp_path):
+def test_plugin_does_nothing_in_a_vllm_without_such_backends(worker: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "vllm.py").touch()
     assert worker(vllm=tmp_path, AMEM_ENABLE="1") == {"enabled": False}
 
 
 @pytest.mark.parametrize("settings, says", [({"AMEM_ENABLE": "1", "AMEM_TMS": "weights"}, True), ({"AMEM_ENABLE": "1"}, False)])
-def test_plugin_says_that_vllm_has_no_backends(worker, tmp_path, settings, says):
+def test_plugin_says_that_vllm_has_no_backends(worker: Callable[..., Any], tmp_path: Path, settings: dict[str, str], says: bool) -> None:
     (tmp_path / "vllm.py").touch()
     code = "import io, json, logging, amem_vllm\nlog = io.StringIO()\nlogging.basicConfig(stream=log)\n"
     logged = worker(code + "amem_vllm.register(); print(json.dumps(log.getvalue()))", vllm=tmp_path, **settings)
@@ -179,7 +183,7 @@ def test_plugin_says_that_vllm_has_no_backends(worker, tmp_path, settings, says)
     "del vllm.SleepModeBackendFactory.register_backend",
     "vllm.SleepModeBackendFactory.register_backend = classmethod(lambda cls, name, backend: None)",
 ])
-def test_plugin_leaves_backends_with_another_interface_alone(worker, change):
+def test_plugin_leaves_backends_with_another_interface_alone(worker: Callable[..., Any], change: str) -> None:
     code = f"""
 import io, json, logging, sys, amem_vllm
 log = io.StringIO()
@@ -192,7 +196,7 @@ amem_vllm.register(); print(json.dumps([log.getvalue(), "amem" in sys.modules]))
     assert "its sleep does not release NCCL's memory" in logged and not enabled
 
 
-def test_arguments_that_are_not_known_reach_vllms_backend(worker):
+def test_arguments_that_are_not_known_reach_vllms_backend(worker: Callable[..., Any]) -> None:
     code = WORKER.replace("backend = vllm", """
     class Newer(vllm.CuMemBackend):
         def suspend(self, level=1, *, mode=None): vllm.calls.append([level, mode])
@@ -223,7 +227,7 @@ print(json.dumps(factory.get_backend_class("cumem").__name__))
     ({"AMEM_ENABLE": "1"}, "CuMemBackend"),
     ({"AMEM_TMS": "weights"}, "CuMemBackend"),
 ])  # fmt: skip
-def test_variable_makes_it_the_default_backend(worker, settings, backend):
+def test_variable_makes_it_the_default_backend(worker: Callable[..., Any], settings: dict[str, str], backend: str) -> None:
     assert worker(code=DEFAULT, **settings) == backend
 
 
@@ -238,10 +242,10 @@ print(json.dumps([seen, models[1].sleep_mode_backend]))
 """
 
 
-def test_cuda_graphs_are_offloaded_as_by_vllms_own_backend(worker):
+def test_cuda_graphs_are_offloaded_as_by_vllms_own_backend(worker: Callable[..., Any]) -> None:
     assert worker(code=GRAPHS, AMEM_ENABLE="1") == [[True, True, False, False], "amem"]
 
 
-def test_plugin_works_in_a_vllm_that_does_not_offload_cuda_graphs(worker):
+def test_plugin_works_in_a_vllm_that_does_not_offload_cuda_graphs(worker: Callable[..., Any]) -> None:
     code = GRAPHS.replace("amem_vllm.register();", "del VllmConfig.use_cumem_cudagraph_pool; amem_vllm.register();")
     assert worker(code=code.partition("models =")[0] + "print(hasattr(VllmConfig, 'use_cumem_cudagraph_pool') * 1)", AMEM_ENABLE="1") == 0

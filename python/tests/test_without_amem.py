@@ -4,10 +4,11 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from conftest import PACKAGE
+from conftest import PACKAGE, Build
 
 _CATCH = """
 import amem
@@ -23,7 +24,7 @@ else:
 @pytest.mark.parametrize(
     "call", ["amem.pause()", "amem.resume()", "amem.stats()", "amem.set_group(1)", "amem.paused().__enter__()"]
 )
-def test_says_what_to_install(build, tmp_path, call):
+def test_says_what_to_install(build: Build, tmp_path: Path, call: str) -> None:
     text = build.python(_CATCH.format(call=call), PATH=str(tmp_path))
 
     assert text.startswith("None amem is not in this process: the amem command is neither beside this Python")
@@ -31,13 +32,13 @@ def test_says_what_to_install(build, tmp_path, call):
     assert len(text.splitlines()) == 1
 
 
-def test_reads_as_off_where_it_is_not_installed(build, tmp_path):
+def test_reads_as_off_where_it_is_not_installed(build: Build, tmp_path: Path) -> None:
     code = "import amem; print(amem.state(), amem.enabled(), [amem.last_error()])"
 
     assert build.python(code, PATH=str(tmp_path)) == "off False ['']"
 
 
-def installation(folder, library=None):
+def installation(folder: Path, library: str | None = None) -> str:
     """A folder with the amem command, found by a link, and this text as its library."""
     for name in ("bin", "lib", "path"):
         (folder / name).mkdir()
@@ -50,13 +51,13 @@ def installation(folder, library=None):
     return str(folder / "path")
 
 
-def test_says_that_the_library_is_missing(build, tmp_path):
+def test_says_that_the_library_is_missing(build: Build, tmp_path: Path) -> None:
     text = build.python(_CATCH.format(call="amem.pause()"), PATH=installation(tmp_path))
 
     assert f"libamem_nccl.so is not in {tmp_path / 'lib'}" in text
 
 
-def test_says_why_the_library_cannot_be_loaded(build, tmp_path):
+def test_says_why_the_library_cannot_be_loaded(build: Build, tmp_path: Path) -> None:
     text = build.python(_CATCH.format(call="amem.pause()"), PATH=installation(tmp_path, "no library"))
 
     # The loader's own words.
@@ -64,7 +65,7 @@ def test_says_why_the_library_cannot_be_loaded(build, tmp_path):
     assert "file too short" in text or "invalid ELF header" in text
 
 
-def test_loads_nothing_when_it_is_disabled(build):
+def test_loads_nothing_when_it_is_disabled(build: Build) -> None:
     code = "print('libamem_nccl' in open('/proc/self/maps').read(), amem.state())"
 
     text = build.python(_CATCH.format(call="amem.pause()") + code, PATH=str(build.command.parent), AMEM_ENABLE="0")
@@ -76,7 +77,7 @@ def test_loads_nothing_when_it_is_disabled(build):
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
-def test_regions_have_no_effect_when_it_is_disabled(build, is_loaded):
+def test_regions_have_no_effect_when_it_is_disabled(build: Build, is_loaded: bool) -> None:
     where = {"LD_PRELOAD": build.preload} if is_loaded else {"PATH": str(build.command.parent)}
     code = """
 import amem
@@ -91,7 +92,7 @@ except amem.AmemError:
     assert build.python(code, AMEM_ENABLE="0", **where).split() == ["runs", "refused"]
 
 
-def test_interface_of_torch_memory_saver_has_regions_without_effect_when_it_is_disabled(build):
+def test_interface_of_torch_memory_saver_has_regions_without_effect_when_it_is_disabled(build: Build) -> None:
     code = """
 import amem
 from amem.torch_memory_saver import torch_memory_saver as saver
@@ -108,7 +109,7 @@ except amem.AmemError as error:
     assert lines == ["runs", "amem is not in this process: AMEM_ENABLE is 0; unset it or set it to 1"]
 
 
-def test_regions_of_a_forked_child_are_refused(build):
+def test_regions_of_a_forked_child_are_refused(build: Build) -> None:
     code = """
 import os, sys
 import amem
@@ -127,13 +128,13 @@ os.waitpid(child, 0)
     assert "this is a forked child" in build.job(code)
 
 
-def test_regions_need_amem_unless_it_is_disabled(build, tmp_path):
+def test_regions_need_amem_unless_it_is_disabled(build: Build, tmp_path: Path) -> None:
     text = build.python(_CATCH.format(call="amem.region('weights').__enter__()"), PATH=str(tmp_path))
 
     assert text.startswith("None amem is not in this process: ")
 
 
-def test_forwards_only_while_it_is_off(build):
+def test_forwards_only_while_it_is_off(build: Build) -> None:
     preload = {"LD_PRELOAD": build.preload, "AMEM_ENABLE": "0"}
 
     text = build.python(_CATCH.format(call="amem.pause()"), **preload)
@@ -143,13 +144,13 @@ def test_forwards_only_while_it_is_off(build):
     assert build.python("import amem; print(amem.state(), amem.enabled())", **preload) == "off False"
 
 
-def test_shows_empty_statistics_while_it_is_off(build):
+def test_shows_empty_statistics_while_it_is_off(build: Build) -> None:
     code = "import amem; stats = amem.stats(); print(stats['state'], stats['total']['objects'], stats['devices'])"
 
     assert build.python(code, LD_PRELOAD=build.preload, AMEM_ENABLE="0") == "off 0 {}"
 
 
-def test_is_off_without_a_driver(build, tmp_path):
+def test_is_off_without_a_driver(build: Build, tmp_path: Path) -> None:
     code = _CATCH.format(call="amem.pause()") + "print(amem.state())"
 
     lines = build.job(code, LD_LIBRARY_PATH=str(tmp_path)).splitlines()
@@ -160,7 +161,7 @@ def test_is_off_without_a_driver(build, tmp_path):
     assert lines[1] == "off"
 
 
-def other_library(build, folder, version="9.9.9", bytes_of="0", without=""):
+def other_library(build: Build, folder: Path, version: str = "9.9.9", bytes_of: str = "0", without: str = "") -> str:
     """A library with the functions of amem's, of another version."""
     source = folder / "other.c"
     code = build.python("import amem.library as of; print(*of._SIGNATURES)", PATH=str(build.command.parent)).split()
@@ -184,7 +185,7 @@ def other_library(build, folder, version="9.9.9", bytes_of="0", without=""):
         ({"without": "amemGetStructBytes"}, "it has no amemGetStructBytes()"),
     ],
 )
-def test_preloaded_library_of_another_version_is_refused(build, tmp_path, library, problem):
+def test_preloaded_library_of_another_version_is_refused(build: Build, tmp_path: Path, library: dict[str, str], problem: str) -> None:
     """Its structures may be larger than those of the package."""
     path = other_library(build, tmp_path, **library)
     calls = ["amem.stats()", "amem.pause()", "amem.region('a').__enter__()", "amem.interposition()"]
@@ -198,17 +199,23 @@ def test_preloaded_library_of_another_version_is_refused(build, tmp_path, librar
     assert lines == [f"None amem is not in this process: {package}: {problem}; {remedy}"] * 4 + ["False off ['']"]
 
 
-def test_structures_have_the_sizes_of_the_libraries(build):
+def test_structures_have_the_sizes_of_the_libraries(build: Build) -> None:
     code = """
 import amem, amem.library as of, amem.symmetric_library as symmetric
 print([of.compare_sizes(of._STRUCTURES, of.find_library().amemGetStructBytes),
-       of.compare_sizes([symmetric.Group, symmetric.SymmetricInfo], symmetric.require_symmetric_library().amemSymmetricGetStructBytes),
-       of.compare_sizes([of.Totals], lambda name: 7)])
+       of.compare_sizes(symmetric._STRUCTURES, symmetric.require_symmetric_library().amemSymmetricGetStructBytes),
+       of.compare_sizes({"amemTotals_t": of.Totals}, lambda name: 7)])
 """
     assert build.job(code) == str(["", "", "amemTotals_t has 7 bytes, not 56"])
 
 
-def test_symmetric_memory_without_its_library_says_so(build, tmp_path):
+def test_works_without_docstrings_and_assertions(build: Build) -> None:
+    code = "import amem, amem.symmetric_library as of; amem.pause(); of.require_symmetric_library(); print(amem.state())"
+
+    assert build.job(code, PYTHONOPTIMIZE="2") == "paused"
+
+
+def test_symmetric_memory_without_its_library_says_so(build: Build, tmp_path: Path) -> None:
     alone = tmp_path / "libamem_nccl.so"
     shutil.copy(build.preload, alone)
     code = """
@@ -238,7 +245,7 @@ def block(of):
 """
 
 
-def test_interface_of_torch_memory_saver_says_that_there_is_no_driver(build, tmp_path):
+def test_interface_of_torch_memory_saver_says_that_there_is_no_driver(build: Build, tmp_path: Path) -> None:
     code = """
 for call in (lambda: block(saver.region("weights")), lambda: block(saver.disable()), saver.pause, lambda: saver.resume("weights"),
              lambda: setattr(saver, "memory_margin_bytes", 1), lambda: saver.set_disk_backup_dir("/tmp")):
@@ -255,7 +262,7 @@ for call in (lambda: block(saver.region("weights")), lambda: block(saver.disable
     assert len(lines) == 7
 
 
-def test_interface_of_torch_memory_saver_in_a_forked_child(build):
+def test_interface_of_torch_memory_saver_in_a_forked_child(build: Build) -> None:
     code = """
 import os
 amem.enabled()

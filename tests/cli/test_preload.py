@@ -4,12 +4,14 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
-from conftest import assert_sentence
+
+from conftest import Amem, assert_sentence
 
 
-def tree(amem, folder):
+def tree(amem: Amem, folder: Path) -> str:
     """An installed amem: the command and a link to the built library."""
     for name in ("bin", "lib"):
         (folder / name).mkdir(parents=True)
@@ -19,23 +21,23 @@ def tree(amem, folder):
 
 
 @pytest.mark.parametrize("before", ["", ":", " "])
-def test_is_alone_where_nothing_was_preloaded(amem, before):
+def test_is_alone_where_nothing_was_preloaded(amem: Amem, before: str) -> None:
     assert amem.job_variables(LD_PRELOAD=before)["LD_PRELOAD"] == amem.preload
 
 
 @pytest.mark.parametrize("before", ["libm.so.6", "libm.so.6:libdl.so.2", "libm.so.6 libdl.so.2"])
-def test_comes_behind_what_was_preloaded(amem, before):
+def test_comes_behind_what_was_preloaded(amem: Amem, before: str) -> None:
     assert amem.job_variables(LD_PRELOAD=before)["LD_PRELOAD"] == f"{before}:{amem.preload}"
 
 
-def test_is_not_preloaded_twice(amem):
+def test_is_not_preloaded_twice(amem: Amem) -> None:
     detour = amem.preload.replace("/lib/", "/lib/../lib/")
 
     for before in (amem.preload, f"{amem.preload}:libm.so.6", f"libm.so.6 {amem.preload}", detour):
         assert amem.job_variables(LD_PRELOAD=before)["LD_PRELOAD"] == before
 
 
-def test_runs_within_itself(amem):
+def test_runs_within_itself(amem: Amem) -> None:
     inner = amem("run", "--log", "2", "--", amem.command, "run", "--group", "1", "--", "env")
 
     lines = inner.stdout.splitlines()
@@ -43,20 +45,20 @@ def test_runs_within_itself(amem):
     assert {"AMEM_LOG=2", "AMEM_GROUP=1"} <= set(lines)
 
 
-def test_job_has_the_library_in_it(amem):
+def test_job_has_the_library_in_it(amem: Amem) -> None:
     maps = amem("run", "--", "cat", "/proc/self/maps").stdout
 
     assert os.path.realpath(amem.preload) in maps
     assert "libnccl" not in maps
 
 
-def test_moved_tree_finds_its_own_library(amem, tmp_path):
+def test_moved_tree_finds_its_own_library(amem: Amem, tmp_path: Path) -> None:
     command = tree(amem, tmp_path / "moved")
 
     assert f"export LD_PRELOAD='{tmp_path}/moved/lib/libamem_nccl.so'\n" in amem("env", command=command).stdout
 
 
-def test_command_may_be_reached_by_a_link(amem, tmp_path):
+def test_command_may_be_reached_by_a_link(amem: Amem, tmp_path: Path) -> None:
     link = tmp_path / "amem"
     link.symlink_to(amem.command)
 
@@ -64,14 +66,14 @@ def test_command_may_be_reached_by_a_link(amem, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["with space", "with:colon"])
-def test_refuses_a_folder_that_ld_preload_cannot_carry(amem, tmp_path, name):
+def test_refuses_a_folder_that_ld_preload_cannot_carry(amem: Amem, tmp_path: Path, name: str) -> None:
     command = tree(amem, tmp_path / name)
 
     assert_sentence(amem("run", "--", "true", command=command), 125, name, "LD_PRELOAD")
     assert_sentence(amem("env", command=command), 1, name)
 
 
-def test_says_where_the_library_is_missing(amem, tmp_path):
+def test_says_where_the_library_is_missing(amem: Amem, tmp_path: Path) -> None:
     command = tree(amem, tmp_path / "usr")
     (tmp_path / "usr" / "lib" / "libamem_nccl.so").unlink()
 

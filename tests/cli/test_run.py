@@ -6,17 +6,19 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT_S, assert_sentence
+
+from conftest import TIMEOUT_S, Amem, assert_sentence
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 255])
-def test_exit_code_is_the_commands(amem, code):
+def test_exit_code_is_the_commands(amem: Amem, code: int) -> None:
     assert amem("run", "--", "sh", "-c", f"exit {code}").returncode == code
 
 
-def test_keeps_pid_and_streams(amem):
+def test_keeps_pid_and_streams(amem: Amem) -> None:
     script = 'read line; echo "$$ $line"; echo complaint >&2'
     with subprocess.Popen(
         [amem.command, "run", "--", "sh", "-c", script],
@@ -32,7 +34,7 @@ def test_keeps_pid_and_streams(amem):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_signals_reach_the_command(amem, number):
+def test_signals_reach_the_command(amem: Amem, number: int) -> None:
     with subprocess.Popen(
         [amem.command, "run", "--", "sh", "-c", "echo ready; exec sleep 1000"],
         env=amem.variables(),
@@ -44,11 +46,11 @@ def test_signals_reach_the_command(amem, number):
         assert child.wait(TIMEOUT_S) == -number
 
 
-def test_death_by_signal_is_the_commands(amem):
+def test_death_by_signal_is_the_commands(amem: Amem) -> None:
     assert amem("run", "--", "sh", "-c", "kill -9 $$").returncode == -signal.SIGKILL
 
 
-def test_passes_arguments_as_they_are(amem):
+def test_passes_arguments_as_they_are(amem: Amem) -> None:
     arguments = ["a b", "", "--", "--log", "9", "'$HOME'"]
     code = "import sys; print(sys.argv[1:])"
 
@@ -58,7 +60,7 @@ def test_passes_arguments_as_they_are(amem):
 
 
 @pytest.mark.parametrize("options", [[], ["--log", "2"], ["--log=2"]])
-def test_separator_may_be_left_out(amem, options):
+def test_separator_may_be_left_out(amem: Amem, options: list[str]) -> None:
     code = "import sys; print(sys.argv[1:])"
 
     done = amem("run", *options, sys.executable, "-c", code, "--log", "9", "--", "x")
@@ -66,25 +68,25 @@ def test_separator_may_be_left_out(amem, options):
     assert done.stdout == "['--log', '9', '--', 'x']\n"
 
 
-def test_quiet_program_stays_quiet(amem):
+def test_quiet_program_stays_quiet(amem: Amem) -> None:
     done = amem("run", "--", "true")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_command_that_does_not_exist(amem, tmp_path):
+def test_command_that_does_not_exist(amem: Amem, tmp_path: Path) -> None:
     assert_sentence(amem("run", "--", "no-such-command"), 127, "no-such-command")
     assert_sentence(amem("run", "--", tmp_path / "nothing"), 127, "nothing")
     assert_sentence(amem("run", "--", ""), 127)
 
 
-def test_command_that_cannot_be_run(amem, tmp_path):
+def test_command_that_cannot_be_run(amem: Amem, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no program\n", encoding="utf-8")
 
     assert_sentence(amem("run", "--", tmp_path / "text"), 126, "text", "Permission denied")
 
 
-def test_script_without_a_first_line_runs(amem, tmp_path):
+def test_script_without_a_first_line_runs(amem: Amem, tmp_path: Path) -> None:
     (tmp_path / "script").write_text("exit 7\n", encoding="utf-8")
     (tmp_path / "script").chmod(0o755)
 
@@ -94,14 +96,14 @@ def test_script_without_a_first_line_runs(amem, tmp_path):
 @pytest.mark.parametrize(
     "arguments", [["run"], ["run", "--"], ["run", "--bogus", "true"], ["run", "--bogus", "--", "true"], ["run", "--log"]]
 )
-def test_wrong_use_of_run_shows_the_right_one(amem, arguments):
+def test_wrong_use_of_run_shows_the_right_one(amem: Amem, arguments: list[str]) -> None:
     assert_sentence(amem(*arguments), 2, "amem run [options] command", *(word for word in arguments[1:2] if word != "--"))
 
 
 @pytest.mark.parametrize("arguments", [["bogus"], ["help", "bogus"], ["--bogus"], ["status", "--bogus"], ["env", "--", "true"],
                                        ["demo", "--nosuch"], ["demo", "--ranks=99"], ["demo", "--what", "x"], ["demo", "extra"], ["completion"], ["completion", "csh"],
                                        ["doctor", "--nosuch"], ["version", "--nosuch"], ["version", "extra"], ["help", "run", "extra"]])  # fmt: skip
-def test_wrong_use_is_one_sentence(amem, arguments):
+def test_wrong_use_is_one_sentence(amem: Amem, arguments: list[str]) -> None:
     assert_sentence(amem(*arguments), 2)
 
 
@@ -109,7 +111,7 @@ def test_wrong_use_is_one_sentence(amem, arguments):
     "arguments",
     [[], ["help"], ["--help"], ["run", "--help"], ["env", "--help"], ["status", "--help"], ["demo", "--help"]],
 )
-def test_help(amem, arguments):
+def test_help(amem: Amem, arguments: list[str]) -> None:
     done = amem(*arguments)
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -117,31 +119,31 @@ def test_help(amem, arguments):
 
 
 @pytest.mark.parametrize("name", ["run", "status", "doctor", "demo"])
-def test_help_with_a_subcommand_prints_its_options(amem, name):
+def test_help_with_a_subcommand_prints_its_options(amem: Amem, name: str) -> None:
     assert amem("help", name).stdout == amem(name, "--help").stdout != ""
 
 
-def test_demo_that_is_not_installed_is_one_sentence(amem, tmp_path):
+def test_demo_that_is_not_installed_is_one_sentence(amem: Amem, tmp_path: Path) -> None:
     shutil.copy(amem.command, tmp_path / "amem")
 
     assert_sentence(amem("demo", command=str(tmp_path / "amem")), 127, "amem_demo", "No such file")
 
 
 @pytest.mark.parametrize("arguments", [["version"], ["--version"], ["-V"]])
-def test_version(amem, arguments):
+def test_version(amem: Amem, arguments: list[str]) -> None:
     done = amem(*arguments)
 
     assert done.returncode == 0
     assert done.stdout.split()[0] == "amem" and done.stdout.split()[1][0].isdigit()
 
 
-def test_help_of_run_shows_the_command(amem):
+def test_help_of_run_shows_the_command(amem: Amem) -> None:
     assert "COMMAND" in amem("run", "--help").stdout.split("Options:")[0]
     assert "COMMAND" in amem("doctor", "--help").stdout.split("Options:")[0]
 
 
 @pytest.mark.parametrize("typed, expected", [("amem st", "status"), ("amem run --si", "--simulate"), ("amem status --", "--watch")])
-def test_completion_in_bash(amem, typed, expected):
+def test_completion_in_bash(amem: Amem, typed: str, expected: str) -> None:
     words = typed.split(" ")
     code = f"""{amem("completion", "bash").stdout}
 COMP_WORDS=({typed}) COMP_CWORD={len(words) - 1}
@@ -153,7 +155,7 @@ echo "${{COMPREPLY[@]}}"
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_completion_in_other_shells(amem, shell):
+def test_completion_in_other_shells(amem: Amem, shell: str) -> None:
     script = amem("completion", shell).stdout
     assert all(name in script for name in ("simulate", "status", "doctor", "watch"))
     program = shutil.which(shell)

@@ -8,15 +8,19 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import TIMEOUT_S
+
+from conftest import TIMEOUT_S, Amem
 
 MIB = 1 << 20
 
 
 
-def memory(gpu, tag, **sizes):
+def memory(gpu: str, tag: str, **sizes: int) -> dict[str, str | int]:
     return {"gpu": gpu, "tag": tag, "resident_bytes": 0, "released_bytes": 0, "saved_bytes": 0, "fixed_bytes": 0, "disk_bytes": 0, **sizes}
 
 
@@ -31,11 +35,11 @@ REPLY = {
 
 
 @pytest.fixture
-def start(amem):
+def start(amem: Amem) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts a process that answers with this text, or never."""
     with contextlib.ExitStack() as stack:
 
-        def start_one(*reply, **settings):
+        def start_one(*reply: str, **settings: str) -> subprocess.Popen[str]:
             child = subprocess.Popen(
                 [amem.folder / "tests" / "cli_status_peer", *reply],
                 env=amem.variables(**settings),
@@ -50,14 +54,14 @@ def start(amem):
         yield start_one
 
 
-def end(child):
+def end(child: subprocess.Popen[str]) -> None:
     child.send_signal(signal.SIGCONT)
     child.stdin.close()
     child.wait(TIMEOUT_S)
     child.stdout.close()
 
 
-def rows(amem, *pids, **settings):
+def rows(amem: Amem, *pids: object, **settings: str) -> list[str]:
     """The lines of the table that are about these processes: others of this user may be there too."""
     done = amem("status", **settings)
     assert (done.returncode, done.stderr) == (0, "")
@@ -65,14 +69,14 @@ def rows(amem, *pids, **settings):
     return [line for line in lines if set(map(str, pids)) & set(line.split())]
 
 
-def listed(amem, *pids):
+def listed(amem: Amem, *pids: int) -> list[list[Any]]:
     done = amem("status", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     return [[row for row in found[name] if row["pid"] in pids] for name in ("processes", "silent")]
 
 
-def test_shows_a_live_process(amem, start):
+def test_shows_a_live_process(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     child = start(json.dumps(REPLY))
 
     (row,) = rows(amem, child.pid)
@@ -86,19 +90,19 @@ def test_shows_a_live_process(amem, start):
 
 
 @pytest.mark.parametrize("name", ["RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"])
-def test_shows_the_rank_of_the_launcher(amem, start, name):
+def test_shows_the_rank_of_the_launcher(amem: Amem, start: Callable[..., subprocess.Popen[str]], name: str) -> None:
     child = start(json.dumps(REPLY), **{name: "5"})
 
     assert rows(amem, child.pid)[0].split()[2] == "5"
 
 
-def test_shows_the_name_of_the_group(amem, start):
+def test_shows_the_name_of_the_group(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     child = start(json.dumps({**REPLY, "group_name": "train"}))
 
     assert rows(amem, child.pid)[0].split()[3] == "train"
 
 
-def test_rows_are_by_gpu_and_tag(amem, start):
+def test_rows_are_by_gpu_and_tag(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     own = [memory("GPU-b", "nccl"), memory("GPU-b", "weights"), memory("GPU-a", "weights")]
     children = [start(json.dumps({**REPLY, "memory": own})) for _ in range(2)]
 
@@ -115,7 +119,7 @@ def test_rows_are_by_gpu_and_tag(amem, start):
     ]
 
 
-def test_says_what_is_never_released_and_why(amem, start):
+def test_says_what_is_never_released_and_why(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     child = start(json.dumps({**REPLY, "memory": [], "persistent": {"registered with a NIC": MIB}, "context_bytes": MIB}))
 
     table, *remarks = rows(amem, child.pid, f"{child.pid}:")
@@ -126,7 +130,7 @@ def test_says_what_is_never_released_and_why(amem, start):
     ]
 
 
-def test_watches_until_interrupted(amem, start):
+def test_watches_until_interrupted(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     child = start(json.dumps(REPLY))
     watch = subprocess.Popen([amem.command, "status", "--watch", "0.1"], stdout=subprocess.PIPE, text=True)
     try:
@@ -142,14 +146,14 @@ def test_watches_until_interrupted(amem, start):
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "soon", "1e300", "nan"])
-def test_refuses_to_watch_without_an_interval(amem, seconds):
+def test_refuses_to_watch_without_an_interval(amem: Amem, seconds: str) -> None:
     done = amem("status", f"--watch={seconds}")
 
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{seconds} is not a number of seconds greater than 0 and at most 86400 (see amem --help)" in done.stderr
 
 
-def test_process_with_tagged_memory_only(amem, tmp_path):
+def test_process_with_tagged_memory_only(amem: Amem, tmp_path: Path) -> None:
     """A rank on the simulated GPU, without a communicator."""
     simulated = {"LD_LIBRARY_PATH": str(amem.folder / "sim"), "AMEM_SIM_DIR": str(tmp_path)}
     variables = amem.variables(AMEM_ENABLE="1", **simulated)
@@ -169,12 +173,12 @@ def test_process_with_tagged_memory_only(amem, tmp_path):
         end(rank)
 
 
-def descriptors_of(pid):
+def descriptors_of(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 @contextlib.contextmanager
-def rank_of(amem, tmp_path, **settings):
+def rank_of(amem: Amem, tmp_path: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[str], Callable[[str], None]]]:
     """A rank on the simulated GPU, without a communicator, and a function that gives it orders."""
     simulated = {"LD_LIBRARY_PATH": str(amem.folder / "sim"), "AMEM_SIM_DIR": str(tmp_path)}
     with open(tmp_path / "log", "w") as log:
@@ -183,7 +187,7 @@ def rank_of(amem, tmp_path, **settings):
             env=amem.variables(AMEM_ENABLE="1", **simulated, **settings)
         )
 
-    def order(text):
+    def order(text: str) -> None:
         rank.stdin.write(text + "\n")
         rank.stdin.flush()
         assert rank.stdout.readline().startswith("ok")
@@ -196,7 +200,7 @@ def rank_of(amem, tmp_path, **settings):
 
 
 @pytest.mark.parametrize("tags", [10, 60, 75, 300])
-def test_shows_every_tag_of_a_process(amem, tmp_path, tags):
+def test_shows_every_tag_of_a_process(amem: Amem, tmp_path: Path, tags: int) -> None:
     with rank_of(amem, tmp_path, AMEM_SIM_MEMORY_MB="2048") as (rank, order):
         for tag in range(tags):
             order(f"tag_malloc {'tag_%d_' % tag:x<60} discard 1")
@@ -210,7 +214,7 @@ def test_shows_every_tag_of_a_process(amem, tmp_path, tags):
     assert (tmp_path / "log").read_text().count("ERROR") == 0
 
 
-def test_watching_takes_nothing_from_a_process(amem, tmp_path):
+def test_watching_takes_nothing_from_a_process(amem: Amem, tmp_path: Path) -> None:
     with rank_of(amem, tmp_path) as (rank, order):
         order("tag_malloc weights discard 1")
         assert len(rows(amem, rank.pid)) == 1
@@ -230,21 +234,21 @@ def test_watching_takes_nothing_from_a_process(amem, tmp_path):
             watch.stdout.close()
 
 
-def test_process_that_ended_is_gone(amem, start):
+def test_process_that_ended_is_gone(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     child = start(json.dumps(REPLY))
     end(child)
 
     assert rows(amem, child.pid) == []
 
 
-def test_several_processes_come_by_pid(amem, start):
+def test_several_processes_come_by_pid(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     children = [start(json.dumps({**REPLY, "group": group})) for group in range(3)]
     pids = sorted(child.pid for child in children)
 
     assert [int(row.split()[1]) for row in rows(amem, *pids)] == pids
 
 
-def test_mute_processes_are_named_and_cost_two_seconds_together(amem, start):
+def test_mute_processes_are_named_and_cost_two_seconds_together(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     mute, stopped, alive = start(), start(json.dumps(REPLY)), start(json.dumps(REPLY))
     os.kill(stopped.pid, signal.SIGSTOP)
     began = time.monotonic()
@@ -265,7 +269,7 @@ def test_mute_processes_are_named_and_cost_two_seconds_together(amem, start):
         json.dumps({**REPLY, name: 5}) for name in ("tags", "memory", "persistent")
     ] + [json.dumps({**REPLY, "memory": [{"gpu": "GPU-1"}]})],
 )
-def test_reply_that_cannot_be_read_is_named(amem, start, reply):
+def test_reply_that_cannot_be_read_is_named(amem: Amem, start: Callable[..., subprocess.Popen[str]], reply: str) -> None:
     child = start(reply)
 
     answered, silent = listed(amem, child.pid)
@@ -274,7 +278,7 @@ def test_reply_that_cannot_be_read_is_named(amem, start, reply):
     assert [row["pid"] for row in silent] == [child.pid]
 
 
-def test_two_commands_at_once_do_not_see_each_other(amem, start):
+def test_two_commands_at_once_do_not_see_each_other(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     child = start(json.dumps(REPLY))
     commands = [
         subprocess.Popen([amem.command, "status", "--json"], stdout=subprocess.PIPE, text=True) for _ in range(8)

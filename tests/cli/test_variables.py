@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import TIMEOUT_S, assert_sentence
+
+from conftest import TIMEOUT_S, Amem, assert_sentence
 
 
-def test_sets_what_the_options_say(amem):
+def test_sets_what_the_options_say(amem: Amem) -> None:
     options = ["--cumem", "respect", "--group", "3", "--log", "5", "--timeout-ms", "250"]
 
     job = amem.job_variables(*options)
@@ -28,13 +29,13 @@ def test_sets_what_the_options_say(amem):
     }
 
 
-def test_a_group_has_a_name_or_a_number(amem):
+def test_a_group_has_a_name_or_a_number(amem: Amem) -> None:
     assert amem.job_variables("--group", "train")["AMEM_GROUP"] == "train"
     assert amem.job_variables("--group", "7", AMEM_GROUP="train")["AMEM_GROUP"] == "7"
     assert_sentence(amem("run", "--group", "a b", "--", "true"), 2, "--group a b is not a name")
 
 
-def test_keeps_everything_else(amem):
+def test_keeps_everything_else(amem: Amem) -> None:
     job = amem.job_variables("--log", "2", AMEM_GROUPID="4", AMEM_LOG="5", AMEM_ENABLE="0", OTHER="a\nb '")
 
     assert (job["AMEM_GROUPID"], job["OTHER"]) == ("4", "a\nb '")
@@ -45,17 +46,17 @@ def test_keeps_everything_else(amem):
     "option", [("--log", "6"), ("--log", "x"), ("--group", "-1"), ("--timeout-ms", "0"), ("--cumem", "x"),
                ("--tensors", "nccl"), ("--simulate", "0"), ("--simulate", "x")]
 )
-def test_refuses_what_is_out_of_range(amem, option):
+def test_refuses_what_is_out_of_range(amem: Amem, option: tuple[str, str]) -> None:
     assert_sentence(amem("run", "=".join(option), "--", "true"), 2, " ".join(option) + " is ")
     assert_sentence(amem("env", *option), 2, " ".join(option) + " is ")
 
 
-def test_refuses_an_empty_value(amem):
+def test_refuses_an_empty_value(amem: Amem) -> None:
     assert_sentence(amem("run", "--log", "", "--", "true"), 2, "--log")
     assert_sentence(amem("run", "--log=", "--", "true"), 2, "--log")
 
 
-def test_eval_of_env_equals_run(amem):
+def test_eval_of_env_equals_run(amem: Amem) -> None:
     settings = {"LD_PRELOAD": "/a'b/$HOME/`x`.so"}
     by_run = amem.job_variables("--group", "2", **settings)
 
@@ -77,7 +78,7 @@ def test_eval_of_env_equals_run(amem):
     assert by_env["LD_PRELOAD"].endswith(":" + amem.preload)
 
 
-def test_env_prints_exports_only(amem):
+def test_env_prints_exports_only(amem: Amem) -> None:
     done = amem("env", "--log", "4")
 
     assert done.returncode == 0
@@ -85,7 +86,7 @@ def test_env_prints_exports_only(amem):
     assert "export AMEM_LOG='4'" in done.stdout.splitlines()
 
 
-def test_json_is_rays_runtime_env(amem):
+def test_json_is_rays_runtime_env(amem: Amem) -> None:
     quotes = '/a"b\\.so'
 
     printed = json.loads(amem("env", "--json", "--group", "2", LD_PRELOAD=quotes).stdout)
@@ -95,7 +96,7 @@ def test_json_is_rays_runtime_env(amem):
     }
 
 
-def test_env_passes_on_what_is_set(amem):
+def test_env_passes_on_what_is_set(amem: Amem) -> None:
     """Workers of Ray inherit the environment of Ray, not that of this process."""
     settings = {"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights", "AMEM_LOG": "5", "GMM_LOG": "3", "TMS": "1", "AMEM_a;b": "1"}
 
@@ -112,7 +113,7 @@ def test_env_passes_on_what_is_set(amem):
     assert "export AMEM_TMS_NCCL='weights'" in amem("env", **settings).stdout.splitlines()
 
 
-def test_json_refuses_what_it_cannot_carry(amem, tmp_path):
+def test_json_refuses_what_it_cannot_carry(amem: Amem, tmp_path: Path) -> None:
     library = tmp_path / os.fsdecode(b"\xff.so")
     library.symlink_to(amem.preload)
 
@@ -120,7 +121,7 @@ def test_json_refuses_what_it_cannot_carry(amem, tmp_path):
     assert amem("env", LD_PRELOAD=str(library)).returncode == 0
 
 
-def test_list_has_every_variable(amem):
+def test_list_has_every_variable(amem: Amem) -> None:
     source = Path(os.environ["AMEM_TEST_SOURCE"]) / "src/base/environment.def"
     rows = re.findall(r"^AMEM_VARIABLE\((\w+), [\w.]+, (\w+), ", source.read_text(encoding="utf-8"), re.MULTILINE)
 
@@ -137,7 +138,7 @@ def test_list_has_every_variable(amem):
     assert_sentence(amem("env", "--list", "--json"), 2)
 
 
-def test_unknown_variable_is_named_once_by_the_job_and_never_by_others(amem, tmp_path):
+def test_unknown_variable_is_named_once_by_the_job_and_never_by_others(amem: Amem, tmp_path: Path) -> None:
     # Asked twice: the complaint is one line all the same.
     code = "import ctypes; shim = ctypes.CDLL(None); shim.amemGetState(); shim.amemGetState()"
     driver = {"LD_LIBRARY_PATH": str(amem.folder / "sim"), "AMEM_SIM_DIR": str(tmp_path), "AMEM_TIMEOUT": "5"}
@@ -149,7 +150,7 @@ def test_unknown_variable_is_named_once_by_the_job_and_never_by_others(amem, tmp
     assert amem("run", "--", "true", **driver).stderr == ""
 
 
-def test_simulated_gpus_take_the_place_of_the_driver(amem):
+def test_simulated_gpus_take_the_place_of_the_driver(amem: Amem) -> None:
     job = amem.job_variables("--simulate", "2", LD_LIBRARY_PATH="/x")
     assert job["AMEM_SIM_DEVICES"] == "2"
     assert job["LD_LIBRARY_PATH"] == f"{amem.folder / 'sim'}:/x"

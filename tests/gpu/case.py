@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """One case of ./dev gpu: a program that needs GPUs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, Optional
 
 REPORT = "{report}"
 
@@ -19,6 +19,6 @@ class Case:
     timeout_s: int
     gpus: int = 2
     variables: dict[str, str] = field(default_factory=dict)
-    tests: Optional[tuple[str, ...]] = None  # of a GoogleTest program
-    read_report: Optional[Callable[[Path], str]] = None
+    tests: tuple[str, ...] | None = None  # of a GoogleTest program
+    read_report: Callable[[Path], str] | None = None
     lacks: str = ""  # what the machine does not have: the case is skipped, and says so

@@ -19,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 RANKS = 2
 COUNT = 100000
@@ -130,7 +132,7 @@ class Rank:
         return UniqueId.from_buffer_copy(path.read_bytes())
 
     @staticmethod
-    def wait_until(holds) -> None:
+    def wait_until(holds: Any) -> None:
         until = time.monotonic() + DEADLINE_S
         while not holds():
             assert time.monotonic() < until, "waited too long"
@@ -181,7 +183,7 @@ class Rank:
         self.comms.append(child)
         return child
 
-    def all_reduce(self, comm: ctypes.c_void_p, function=None) -> None:
+    def all_reduce(self, comm: ctypes.c_void_p, function: Callable[..., Any] | None = None) -> None:
         """The sum of 1 and 2."""
         self.gpu.fill(self.rank + 1.0)
         address, count = ctypes.c_void_p(self.gpu.address.value), ctypes.c_size_t(COUNT)
@@ -250,7 +252,7 @@ def non_blocking(rank: Rank, amem: Amem) -> None:
         rank.all_reduce(comm)
 
 
-MODES = {"ordinary": ordinary, "late": late, "pointer": pointer, "non_blocking": non_blocking}
+MODES: dict[str, Callable[..., None]] = {"ordinary": ordinary, "late": late, "pointer": pointer, "non_blocking": non_blocking}
 
 
 def run_rank(options: argparse.Namespace) -> None:

@@ -5,17 +5,19 @@
 import argparse
 import hashlib
 import os
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 
-def expect(condition, what):
+def expect(condition: Any, what: str) -> None:
     if not condition:
         raise SystemExit(f"wrong: {what}")
 
 
-def digest(tensors):
+def digest(tensors: Any) -> str:
     """Of the bytes of all of them."""
     found = hashlib.sha256()
     for tensor in tensors:
@@ -23,7 +25,7 @@ def digest(tensors):
     return found.hexdigest()
 
 
-def begin(doc, modes):
+def begin(doc: str, modes: Any) -> Any:
     """Reads the arguments and makes PyTorch deterministic, on the GPU of this rank."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=modes)
@@ -34,13 +36,13 @@ def begin(doc, modes):
     return parser.parse_args()
 
 
-def of_all_ranks(found, gloo_group):
+def of_all_ranks(found: Any, gloo_group: Any) -> Any:
     gathered = [None] * dist.get_world_size()
     dist.all_gather_object(gathered, found, group=gloo_group)
     return gathered
 
 
-def train_twice(options, trained, gloo_group, least_bytes):
+def train_twice(options: Any, trained: Callable[..., Any], gloo_group: Any, least_bytes: int) -> None:
     """`trained(pauses)` returns the losses and the norm of each step, and digests of the model's and the optimizer's weights;
     the last rank has losses. `gloo_group`: a group of Gloo. `least_bytes`: what each pause must release."""
     pauses = None

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Optional
 
 from case import Case
 from machine import FIRST_THAT_SHARES, HERE, ROOT, Machine
@@ -17,7 +16,7 @@ from machine import FIRST_THAT_SHARES, HERE, ROOT, Machine
 SANITIZERS = ("memcheck", "racecheck", "synccheck")
 
 
-def _cuda_tool(name: str) -> Optional[str]:
+def _cuda_tool(name: str) -> str | None:
     """A program of the CUDA toolkit: on PATH, in CUDA_HOME, or in this Python's nvidia packages."""
     toolkit = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")
     package = importlib.util.find_spec("nvidia")
@@ -26,11 +25,11 @@ def _cuda_tool(name: str) -> Optional[str]:
     return shutil.which(name) or shutil.which(name, path=os.pathsep.join([toolkit, *packaged]))
 
 
-def _lacks(tool: Optional[str], name: str) -> str:
+def _lacks(tool: str | None, name: str) -> str:
     return "" if tool else f"there is no {name} on PATH, in CUDA_HOME or in the nvidia packages of this Python"
 
 
-def _headers_of(library: Path, version: tuple[int, int, int]) -> Optional[Path]:
+def _headers_of(library: Path, version: tuple[int, ...]) -> Path | None:
     """The folder of this version's nccl_device.h: NCCL_INCLUDE, or beside the library or its folder."""
     named = [Path(os.environ["NCCL_INCLUDE"])] if "NCCL_INCLUDE" in os.environ else []
     for folder in [*named, library.parent / "include", library.parent.parent / "include"]:
@@ -42,7 +41,7 @@ def _headers_of(library: Path, version: tuple[int, int, int]) -> Optional[Path]:
     return None
 
 
-def device_communicator(build: Path, library: Path, version: tuple[int, int, int], name: str) -> list[Case]:
+def device_communicator(build: Path, library: Path, version: tuple[int, ...], name: str) -> list[Case]:
     """Kernels with a device communicator, where there are an nvcc and the headers of this NCCL."""
     nvcc, headers = _cuda_tool("nvcc"), _headers_of(library, version)
     if nvcc is None or headers is None:

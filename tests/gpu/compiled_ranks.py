@@ -20,7 +20,7 @@ def compile_program(nvcc: Path, build: Path, source: Path) -> Path:
     program, libraries = build / "gpu_logs" / source.stem, build / "lib"
     # libcuda of the toolkit has no code; programs find the driver's when they run.
     stubs = [f"-L{nvcc.parent.parent / folder / 'stubs'}" for folder in ("lib64", "lib")]
-    command = [nvcc, "-std=c++17", "-arch=native", "-O2", f"-I{ROOT / 'include'}", f"-I{ROOT / 'symmetric' / 'include'}", source, "-o", program]
+    command = [str(nvcc), "-std=c++17", "-arch=native", "-O2", f"-I{ROOT / 'include'}", f"-I{ROOT / 'symmetric' / 'include'}", str(source), "-o", str(program)]
     command += [f"-L{libraries}", *stubs, "-lamem_symmetric", "-lamem_nccl", "-lcuda", "-Xlinker", f"-rpath={libraries}"]
     subprocess.run(command, check=True)
     return program

@@ -4,6 +4,7 @@
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from machine import find_machine
 from on_gpus import CASES, MACHINE, OnGpus
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("amem on GPUs")
     group.addoption("--build-dir", type=Path, help="run cases.py with the programs of this build folder")
     group.addoption("--nccl", type=Path, help="run the tests of any NCCL, with each libnccl*.so* of this folder")
@@ -21,7 +22,7 @@ def pytest_addoption(parser):
     group.addoption("--share-gpus", action="store_true", help="ranks share GPUs where there are too few")
 
 
-def pytest_configure(config):
+def pytest_configure(config: Any) -> None:
     if config.option.build_dir is None:
         return
     option = config.option
@@ -39,18 +40,18 @@ def pytest_configure(config):
         signal.signal(signal.SIGTERM, lambda number, frame: pytest.exit("SIGTERM", 128 + number))
 
 
-def pytest_report_header(config):
+def pytest_report_header(config: Any) -> Any:
     found = config.stash.get(MACHINE, None)
     return [f"{found.gpus} GPUs, NCCL {found.nccl}"] if found and found.gpus else []
 
 
-def pytest_collect_file(file_path, parent):
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Any:
     if MACHINE in parent.config.stash and file_path == Path(cases.__file__):
         return OnGpus.from_parent(parent, path=file_path)
     return None
 
 
-def pytest_report_teststatus(report):
+def pytest_report_teststatus(report: Any) -> Any:
     """A program that passed has what it said in the place of the dot."""
     said = isinstance(report, pytest.TestReport) and dict(report.user_properties).get("result")
     if said and report.when == "call" and report.passed:
@@ -58,8 +59,9 @@ def pytest_report_teststatus(report):
     return None
 
 
-def pytest_sessionfinish(session, exitstatus):
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A run in which nothing passed is no good one."""
-    if MACHINE in session.config.stash and exitstatus == 0 and not session.config.option.collectonly:
-        if not session.config.pluginmanager.get_plugin("terminalreporter").stats.get("passed"):
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+    config = session.config
+    has_run = MACHINE in config.stash and exitstatus == 0 and not config.option.collectonly
+    if has_run and not config.pluginmanager.get_plugin("terminalreporter").stats.get("passed"):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED

@@ -9,14 +9,16 @@ torchrun --nproc-per-node 2 tests/gpu/deepspeed_trainer.py zero1|zero2|zero3 --n
 """
 
 import gc
+from typing import Any
 
 import deepspeed
 import torch
 import torch.distributed as dist
-from compared_training import begin, digest, expect, train_twice
 from deepspeed.utils import safe_get_full_fp32_param
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from compared_training import begin, digest, expect, train_twice
 
 STEPS = 6
 WIDTH, HEADS, LAYERS = 1024, 16, 4
@@ -38,11 +40,11 @@ MODES = {"zero1": ({"stage": 1}, {}), "zero2": ({"stage": 2}, BFLOAT16), "zero3"
 
 
 class Attention(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.inputs, self.output = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
 
-    def forward(self, data):
+    def forward(self, data: Any) -> Any:
         heads = self.inputs(data).view(BATCH, LENGTH, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
         with sdpa_kernel(SDPBackend.MATH):  # deterministic
             mixed = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
@@ -50,32 +52,32 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         wide = [nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)]
         self.attention = nn.Sequential(nn.LayerNorm(WIDTH), Attention())
         self.mlp = nn.Sequential(nn.LayerNorm(WIDTH), *wide)
 
-    def forward(self, data):
+    def forward(self, data: Any) -> Any:
         data = data + self.attention(data)
         return data + self.mlp(data)
 
 
 class Transformer(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.words, self.positions = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
         self.layers = nn.Sequential(*(Layer() for _ in range(LAYERS)), nn.LayerNorm(WIDTH))
         self.output = nn.Linear(WIDTH, WORDS, bias=False)
 
-    def forward(self, batch):
+    def forward(self, batch: Any) -> Any:
         """The mean loss."""
         places = torch.arange(LENGTH, device=batch.device)
         found = self.output(self.layers(self.words(batch[:, :-1]) + self.positions(places)))
         return nn.functional.cross_entropy(found.float().view(-1, WORDS), batch[:, 1:].reshape(-1))
 
 
-def settings(mode):
+def settings(mode: str) -> dict[str, Any]:
     zero, more = MODES[mode]
     buckets = {"reduce_bucket_size": BUCKET, "allgather_bucket_size": BUCKET}
     return {
@@ -91,7 +93,7 @@ def settings(mode):
 class Training:
     """A model that starts from the same weights each time."""
 
-    def __init__(self, mode):
+    def __init__(self, mode: str) -> None:
         torch.manual_seed(1)
         model = Transformer()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)  # not DeepSpeed's own, which it would compile
@@ -99,7 +101,7 @@ class Training:
         numbers = torch.Generator().manual_seed(dist.get_rank())
         self.batches = [torch.randint(WORDS, (BATCH, LENGTH + 1), generator=numbers).cuda() for _ in range(BATCHES)]
 
-    def step(self):
+    def step(self) -> Any:
         """Its losses, and the norm of the gradients."""
         losses = []
         for batch in self.batches:
@@ -110,14 +112,14 @@ class Training:
         expect(self.engine.was_step_applied(), "the optimizer left a step out")
         return [loss.item() for loss in losses], float(self.engine.get_global_grad_norm())
 
-    def weights(self):
+    def weights(self) -> Any:
         """Digests of the model's and of the optimizer's."""
         parameters = list(self.engine.module.parameters())
         with deepspeed.zero.GatheredParameters(parameters):
             models = digest(parameters)
         return models, digest(safe_get_full_fp32_param(each) for each in parameters)
 
-    def run(self, pauses):
+    def run(self, pauses: Any) -> Any:
         """The results of all steps, and digests of the weights: of the model, and of the optimizer."""
         found = []
         if pauses:
@@ -130,7 +132,7 @@ class Training:
         return found, *self.weights()
 
 
-def trained(mode, pauses):
+def trained(mode: str, pauses: Any) -> Any:
     """What a training had as results."""
     training = Training(mode)
     found = training.run(pauses)
@@ -141,7 +143,7 @@ def trained(mode, pauses):
     return found
 
 
-def main():
+def main() -> None:
     options = begin(__doc__, MODES)
     deepspeed.init_distributed("nccl")  # with device_id: the first communicator is there at once, others are split off
     gloo_group = dist.new_group(backend="gloo")

@@ -4,10 +4,9 @@
 
 import ctypes
 import sys
-from typing import Union
 
 
-def count_gpus() -> Union[int, str]:
+def count_gpus() -> int | str:
     """The number, or why there is none. Makes no context on any of them."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")

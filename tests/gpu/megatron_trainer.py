@@ -10,10 +10,10 @@ torchrun --nproc-per-node 2 tests/gpu/megatron_trainer.py tp|pp|dp --no-pauses  
 
 import gc
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from compared_training import begin, digest, expect, train_twice
 from megatron.core import parallel_state
 from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
@@ -24,6 +24,8 @@ from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
 from megatron.core.transformer.module import Float16Module
 from megatron.core.transformer.transformer_block import TransformerBlockSubmodules, get_num_layers_to_build
 from megatron.core.transformer.transformer_config import TransformerConfig
+
+from compared_training import begin, digest, expect, train_twice
 
 STEPS = 6
 WIDTH, HEADS, LAYERS = 1024, 16, 4
@@ -48,13 +50,13 @@ MODES = {"tp": Mode(tensor=2), "pp": Mode(pipeline=2), "dp": Mode(shards_optimiz
 class Norm(torch.nn.LayerNorm):
     """Megatron's own without Apex refuses to run with sequence_parallel; its gradients are summed by this attribute."""
 
-    def __init__(self, config, hidden_size, eps):
+    def __init__(self, config: Any, hidden_size: int, eps: float) -> None:
         super().__init__(hidden_size, eps, device=torch.cuda.current_device())
         for parameter in self.parameters():
             parameter.sequence_parallel = config.sequence_parallel
 
 
-def transformer_config(mode):
+def transformer_config(mode: Any) -> Any:
     return TransformerConfig(
         num_layers=LAYERS,
         hidden_size=WIDTH,
@@ -75,7 +77,7 @@ def transformer_config(mode):
     )
 
 
-def new_model(mode):
+def new_model(mode: Any) -> Any:
     config = transformer_config(mode)
     layer = get_gpt_layer_local_spec()
     layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = Norm
@@ -99,7 +101,7 @@ def new_model(mode):
     return DistributedDataParallel(config, data_parallel, Float16Module(config, model.cuda()))
 
 
-def new_optimizer(mode, model):
+def new_optimizer(mode: Any, model: Any) -> Any:
     config = OptimizerConfig(
         optimizer="adam",
         lr=1e-3,
@@ -113,18 +115,18 @@ def new_optimizer(mode, model):
     return get_megatron_optimizer(config, [model])
 
 
-def new_batches():
+def new_batches() -> Any:
     """Other ones for each replica of the model, on all of its ranks the same."""
     numbers = torch.Generator().manual_seed(parallel_state.get_data_parallel_rank())
     return [torch.randint(WORDS, (BATCH, LENGTH + 1), generator=numbers).cuda() for _ in range(BATCHES)]
 
 
-def forward(batches, model):
+def forward(batches: Any, model: Any) -> Any:
     batch = next(batches)
     positions = torch.arange(LENGTH, device="cuda").repeat(BATCH, 1)
     output = model(batch[:, :-1].contiguous(), positions, None, labels=batch[:, 1:].contiguous())
 
-    def mean(losses):
+    def mean(losses: Any) -> Any:
         loss = losses.float().mean()
         return loss, loss.detach().clone()  # the schedule divides the first in place
 
@@ -134,7 +136,7 @@ def forward(batches, model):
 class Training:
     """A model that starts from the same weights each time."""
 
-    def __init__(self, mode):
+    def __init__(self, mode: Any) -> None:
         torch.manual_seed(1)
         model_parallel_cuda_manual_seed(1)
         self.overlaps = mode.shards_optimizer
@@ -147,7 +149,7 @@ class Training:
         self.config.grad_scale_func = self.optimizer.scale_loss
         self.batches = new_batches()
 
-    def step(self):
+    def step(self) -> Any:
         """Its losses, none but in the last stage of a pipeline, and the norm of the gradients."""
         self.model.zero_grad_buffer()
         self.optimizer.zero_grad()
@@ -163,7 +165,7 @@ class Training:
         expect(stepped, "the optimizer left a step out")
         return [loss.item() for loss in losses], float(norm)
 
-    def run(self, pauses):
+    def run(self, pauses: Any) -> Any:
         """The results of all steps, and digests of the weights: of the model, and of the optimizer."""
         found = []
         if self.overlaps:  # in the first step there is nothing to gather yet: as Megatron's own loop does
@@ -183,7 +185,7 @@ class Training:
         return found, digest(self.model.parameters()), digest(masters)
 
 
-def trained(mode, pauses):
+def trained(mode: Any, pauses: Any) -> Any:
     """What a training had as results."""
     found = Training(mode).run(pauses)
     has_losses = parallel_state.is_pipeline_last_stage()
@@ -193,7 +195,7 @@ def trained(mode, pauses):
     return found
 
 
-def main():
+def main() -> None:
     options = begin(__doc__, MODES)
     mode = MODES[options.mode]
     dist.init_process_group("nccl")  # without device_id, as Megatron's own: communicators come with their first call

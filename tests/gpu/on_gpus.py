@@ -6,6 +6,8 @@ A test passes if its program reports it as passed and ends with exit code 0. It 
 something that it needs. The output of the programs is in BUILD_DIR/gpu_logs.
 """
 
+from typing import Any
+
 import pytest
 
 import programs
@@ -20,7 +22,7 @@ _SAYS = "result: "
 
 
 class OnGpus(pytest.File):
-    def collect(self):
+    def collect(self) -> Any:
         for case in self.config.stash[CASES]:
             yield Program.from_parent(self, name=case.name, nodeid=case.name, case=case)
 
@@ -28,18 +30,18 @@ class OnGpus(pytest.File):
 class Program(pytest.Collector):
     """One case. `problem` is one of all of its tests."""
 
-    def __init__(self, *, case, **rest):
+    def __init__(self, *, case: Case, **rest: Any) -> None:
         super().__init__(**rest)
         self.case, self.machine = case, self.config.stash[MACHINE]
         logs = self.machine.build / "gpu_logs"
         self.log, self._report = logs / f"{self.name}.log", logs / f"{self.name}.report"
         self.ran, self.problem, self.said, self.outcomes = False, "", "", {}
 
-    def collect(self):
+    def collect(self) -> Any:
         for test in self.case.tests if self.case.tests is not None else ["program"]:
             yield GpuTest.from_parent(self, name=test)
 
-    def run(self):
+    def run(self) -> None:
         """Once, for the first of the tests that were chosen."""
         if self.ran:
             return
@@ -51,13 +53,13 @@ class Program(pytest.Collector):
             tests = [item.name for item in self.session.items if item.parent is self]
             command += [f"--gtest_filter={':'.join(tests)}", f"--gtest_output=xml:{self._report}"]
         variables = {**self.machine.variables, **self.case.variables}
-        self.problem = programs.run_program(command, variables, self.case.timeout_s, self.log)
+        self.problem = programs.run_program(command, variables, self.case.timeout_s, self.log) or ""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         self._read(lines)
         if self.problem:
             print("\n".join(lines[-_LAST_LINES:]))
 
-    def _read(self, lines):
+    def _read(self, lines: list[str]) -> None:
         said = [line[len(_SAYS) :] for line in lines if line.startswith(_SAYS)]
         self.said = said[-1] if said else ""
         try:
@@ -75,7 +77,7 @@ class Program(pytest.Collector):
 class GpuTest(pytest.Item):
     """A test of a GoogleTest program, or the whole of another one."""
 
-    def runtest(self):
+    def runtest(self) -> None:
         program, have = self.parent, self.parent.machine.gpus
         if have < program.case.gpus:
             pytest.skip(f"needs {program.case.gpus} GPUs, there are {have}")
@@ -93,5 +95,5 @@ class GpuTest(pytest.Item):
         if outcome == FAILED:
             pytest.fail(f"{why} ({program.log})", pytrace=False)
 
-    def reportinfo(self):
+    def reportinfo(self) -> Any:
         return self.path, None, self.nodeid

@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Optional
 
 _GRACE_S = 20
 
@@ -34,9 +33,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(children: list[subprocess.Popen]) -> int:
+def wait_for(children: list[subprocess.Popen[bytes]]) -> int:
     """The first exit code that is not 0, or 0. The others of a failed job have a moment to end."""
-    until: Optional[float] = None
+    until: float | None = None
     try:
         while True:
             codes = [child.poll() for child in children]

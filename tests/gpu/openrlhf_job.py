@@ -17,6 +17,8 @@ import re
 import secrets
 import shlex
 import sys
+from pathlib import Path
+from typing import Any
 
 import ray_job
 from one_gpu import free_port
@@ -28,11 +30,11 @@ TRAINER, ROLLOUT = "PolicyModelActor", "RayWorkerProc"  # OpenRLHF's actor and v
 HOOK = {"runtime_env": {"worker_process_setup_hook": "amem.openrlhf.install"}, "metadata": {}}
 
 
-def write_data(path, steps):
+def write_data(path: Path, steps: int) -> None:
     path.write_text("".join(json.dumps({"input": text, "label": ""}) + "\n" for text in ray_job.prompts(steps)))
 
 
-def options(folder, steps):
+def options(folder: Path, steps: int) -> list[str]:
     """Of openrlhf.cli.train_ppo_ray."""
     valued = {
         "actor.model_name_or_path": folder / "model",
@@ -70,14 +72,14 @@ def options(folder, steps):
     return [*(f"--{name}={value}" for name, value in valued.items()), *switches]
 
 
-def ray_start(folder, port):
+def ray_start(folder: Path, port: int) -> list[str]:
     """The workers have the environment of the cluster, not of the driver."""
     node = ["--head", f"--port={port}", "--node-ip-address=127.0.0.1", f"--temp-dir={folder}/ray"]
     has = [f"--num-gpus={GPUS}", "--num-cpus=16", f"--object-store-memory={2 << 30}"]  # as Ray counts them
     return [sys.executable, "-m", "ray.scripts.scripts", "start", "--include-dashboard=false", *node, *has]
 
 
-def run(job):
+def run(job: ray_job.Job) -> None:
     write_data(job.folder / "data.jsonl", job.options.steps)
     port = free_port()
     start = ray_start(job.folder, port)
@@ -92,10 +94,10 @@ def run(job):
     job.run(["sh", "-c", f"{shlex.join(start)} && {shlex.join(driver)}"], **token)
 
 
-def read_metrics(text):
+def read_metrics(text: str) -> Any:
     """Of each step: the mean difference of logarithms of probabilities and the norm of the gradient."""
 
-    def number(line, name):
+    def number(line: str, name: str) -> Any:
         match = re.search(rf"'{name}': (?:[\w.]+\()?([-+.\w]+)", line)
         return float(match[1]) if match else math.nan
 
@@ -103,7 +105,7 @@ def read_metrics(text):
     return {int(step): (number(line, "vllm_kl"), number(line, "actor_grad_norm")) for step, line in lines}
 
 
-def check(job):
+def check(job: ray_job.Job) -> str:
     """What to say of the job."""
     metrics, steps = read_metrics("\n".join(job.logs_of_workers())), job.options.steps
     job.expect(sorted(metrics) == list(range(1, steps + 1)), f"steps {sorted(metrics)} instead of {steps}")

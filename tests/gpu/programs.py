@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Optional
 
 _GRACE_S = 10
 _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
@@ -33,7 +32,7 @@ def _children() -> list[int]:
     return found
 
 
-def _end(child: Optional[subprocess.Popen]) -> None:
+def _end(child: subprocess.Popen[bytes] | None) -> None:
     """Asks the program's group to end, so that torchrun ends its workers; kills what does not."""
     if child is not None and child.poll() is None:
         os.killpg(child.pid, signal.SIGTERM)
@@ -49,7 +48,7 @@ def _end(child: Optional[subprocess.Popen]) -> None:
             os.waitpid(pid, 0)
 
 
-def run_program(command: list[str], variables: dict[str, str], timeout_s: float, log: Path) -> Optional[str]:
+def run_program(command: list[str], variables: dict[str, str], timeout_s: float, log: Path) -> str | None:
     """What went wrong, None when it ended with 0. Its output goes to `log`.
 
     Call adopt_orphans() before. Ends every child of this process, so have no others.

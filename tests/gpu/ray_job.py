@@ -9,7 +9,9 @@ import re
 import shutil
 import string
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from programs import adopt_orphans, run_program
 
@@ -39,12 +41,13 @@ VARIABLES = {
 }
 
 
-def parse():
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, epilog="Other arguments are further options of the framework.")
     parser.add_argument("--without-amem", action="store_true", help="the same job, to compare")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--keep", metavar="FOLDER", help="for the logs of the job and of Ray's workers")
-    options, options.more = parser.parse_known_args()
+    options, more = parser.parse_known_args()
+    options.more = more
     if os.environ.get("AMEM_ENABLE") == "1":
         parser.error("it starts amem run itself")
     if not options.without_amem and not shutil.which("amem"):
@@ -52,7 +55,7 @@ def parse():
     return options
 
 
-def write_tokenizer(folder):
+def write_tokenizer(folder: Path) -> None:
     """Of Qwen's kind; each byte is a token."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -66,7 +69,7 @@ def write_tokenizer(folder):
     fast.save_pretrained(folder)
 
 
-def write_model(folder):
+def write_model(folder: Path) -> None:
     """A Qwen2 with random weights."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -88,13 +91,13 @@ def write_model(folder):
     Qwen2ForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
 
 
-def prompts(steps):
+def prompts(steps: int) -> Iterator[str]:
     numbers = random.Random(1)
     for _ in range(PROMPTS * steps):
         yield "".join(numbers.choices(string.ascii_lowercase, k=numbers.randint(16, 48)))
 
 
-def read_moves(logs, actor):
+def read_moves(logs: str, actor: Any) -> Any:
     """What NCCL's memory did in the processes of an actor of Ray: {process: {"paused" or "resumed": [MiB]}}."""
     found = {}
     for text in logs:
@@ -107,16 +110,16 @@ def read_moves(logs, actor):
 class Job:
     """Below the folder are the model, the log of the job, and Ray's files in `ray`."""
 
-    def __init__(self, folder, options):
+    def __init__(self, folder: str, options: Any) -> None:
         self.folder, self.options = Path(folder), options
         self.log = self.folder / "job.log"
 
-    def expect(self, condition, what):
+    def expect(self, condition: Any, what: str) -> None:
         if not condition:
             lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
             raise SystemExit("\n".join([f"wrong: {what}; the end of the log:", *lines[-40:]]))
 
-    def run(self, command, **more):
+    def run(self, command: Any, **more: Any) -> None:
         """Ends what the command has started, such as Ray, when it ends."""
         variables = {**os.environ, **VARIABLES, **more, "HF_HOME": str(self.folder / "huggingface")}
         variables.pop("RAY_ADDRESS", None)  # a cluster of its own
@@ -124,21 +127,21 @@ class Job:
             variables["AMEM_TMS"] = "weights"
         adopt_orphans()
         problem = run_program(command, variables, LIMIT_S, self.log)
-        self.expect(problem is None, problem)
+        self.expect(problem is None, problem or "")
 
-    def paths_of_logs(self):
+    def paths_of_logs(self) -> Any:
         """Of Ray's workers."""
         return sorted((self.folder / "ray" / "session_latest" / "logs").glob("worker-*"))
 
-    def logs_of_workers(self):
+    def logs_of_workers(self) -> Any:
         return [path.read_text(errors="replace") for path in self.paths_of_logs()]
 
-    def keep(self, folder):
+    def keep(self, folder: Path) -> None:
         os.makedirs(folder, exist_ok=True)
         for path in filter(Path.exists, [self.log, *self.paths_of_logs()]):
             shutil.copy(path, folder)
 
-    def least_released(self, actor, what, least_pauses):
+    def least_released(self, actor: Any, what: str, least_pauses: int) -> Any:
         """MiB. Each process of the actor has paused and resumed NCCL's memory in each step."""
         moves = read_moves(self.logs_of_workers(), actor)
         self.expect(len(moves) == GPUS, f"{len(moves)} {what} paused NCCL's memory instead of {GPUS}")
@@ -149,7 +152,7 @@ class Job:
         self.expect(least >= LEAST_MIB, f"{what} released only {least} MiB")
         return least
 
-    def check_releases(self, trainer, rollout, least_pauses):
+    def check_releases(self, trainer: Any, rollout: Any, least_pauses: int) -> str:
         """What to say of NCCL's memory, given the names of the actors. Each trainer has paused that often."""
         if self.options.without_amem:
             return "without amem"
@@ -160,7 +163,7 @@ class Job:
         return f"trainers released {trainers} MiB, rollouts released {rollouts} MiB"
 
 
-def main(run, check):
+def main(run: Callable[..., Any], check: Callable[..., Any]) -> None:
     """A framework's job: run(job) runs it, check(job) gives what to say of it."""
     options = parse()
     with tempfile.TemporaryDirectory(prefix="ray_job_") as folder:  # the paths of Ray's sockets must be short

@@ -2,24 +2,26 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Pauses of trainers that only say when NCCL's memory may leave; their next NCCL call resumes it."""
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
-from compared_training import expect
 
 import amem
+from compared_training import expect
 
 
 class Releases:
-    def __init__(self, gloo_group, least_bytes):
+    def __init__(self, gloo_group: Any, least_bytes: int) -> None:
         """`gloo_group`: a group of Gloo with all ranks. `least_bytes`: what each pause must release."""
         self.gloo_group, self.least_bytes = gloo_group, least_bytes
-        self.least_freed, self.count = None, 0
+        self.least_freed, self.count = 0, 0
         amem.resume_on_call()
 
-    def meet(self):
+    def meet(self) -> None:
         dist.barrier(group=self.gloo_group)
 
-    def release(self):
+    def release(self) -> None:
         """NCCL's memory leaves, and half as much of other memory is written while it is away."""
         torch.cuda.empty_cache()
         self.meet()
@@ -35,5 +37,5 @@ class Releases:
         torch.cuda.empty_cache()
         self.meet()
 
-    def expect_active(self, what):
+    def expect_active(self, what: str) -> None:
         expect(amem.state("nccl") == "active", f"{what} left NCCL's memory away")

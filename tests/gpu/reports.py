@@ -9,8 +9,8 @@ failure.
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 FREED_AT_LEAST = 0.99
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"

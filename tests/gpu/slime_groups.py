@@ -16,12 +16,14 @@ import sys
 import time
 import types
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from compared_training import digest, expect
 from slime.utils import reloadable_process_group as slime_groups
 from slime.utils.distributed_utils import get_gloo_group, init_gloo_group
+
+from compared_training import digest, expect
 
 GROUPS = 5  # as those of Megatron's tensor, pipeline, data, context and expert parallelism; one for each layer
 WIDTH, BATCH = 1024, 64
@@ -29,7 +31,7 @@ STEPS = 6
 LEAST_BYTES = 512 << 20
 
 
-def begin(with_amem):
+def begin(with_amem: bool) -> Any:
     """The actor that slime would have, after its init()."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -37,7 +39,7 @@ def begin(with_amem):
     dist.init_process_group("nccl")
     init_gloo_group()
     slime_groups.register_default_process_group(timeout=timedelta(minutes=2))
-    actor = types.ModuleType("slime.backends.megatron_utils.actor")
+    actor: Any = types.ModuleType("slime.backends.megatron_utils.actor")
     actor.destroy_process_groups = slime_groups.destroy_process_groups
     actor.reload_process_groups = slime_groups.reload_process_groups
     sys.modules[actor.__name__] = actor
@@ -51,7 +53,7 @@ def begin(with_amem):
 class Training:
     """The gradients of each layer are added over the ranks in a group of its own."""
 
-    def __init__(self, groups):
+    def __init__(self, groups: Any) -> None:
         torch.manual_seed(1)
         self.groups = groups
         self.layers = [torch.nn.Linear(WIDTH, WIDTH).cuda() for _ in groups]
@@ -59,7 +61,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(self.weights, lr=1e-3)
         self.data = torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(dist.get_rank())).cuda()
 
-    def step(self):
+    def step(self) -> Any:
         found = self.data
         for layer in self.layers:
             found = torch.tanh(layer(found))
@@ -76,10 +78,10 @@ class Training:
 
 
 class Sleeps:
-    def __init__(self, actor):
+    def __init__(self, actor: Any) -> None:
         self.actor, self.freed, self.asleep_s, self.awake_s = actor, [], [], []
 
-    def sleep_and_step(self, step):
+    def sleep_and_step(self, step: Any) -> Any:
         """The next step belongs to the wake-up: communicators come with their first call."""
         torch.cuda.synchronize()
         before, begin_s = torch.cuda.mem_get_info()[0], time.perf_counter()
@@ -96,7 +98,7 @@ class Sleeps:
         return loss
 
 
-def train(groups, sleeps=None):
+def train(groups: Any, sleeps: Any = None) -> Any:
     training = Training(groups)
     losses = [training.step()]
     for _ in range(STEPS):
@@ -104,7 +106,7 @@ def train(groups, sleeps=None):
     return losses, digest(training.weights)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--without-amem", action="store_true")
     options = parser.parse_args()

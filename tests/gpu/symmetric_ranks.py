@@ -50,9 +50,9 @@ def main() -> int:
     rank_program, starter = sys.argv[1], sys.argv[2:]
     with tempfile.TemporaryDirectory(prefix="amem-ranks-") as folder:
         orders = [orders_of(rank, folder) for rank in range(RANKS)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        variables = {**os.environ, "AMEM_ENABLE": "1"}
-        ranks = [subprocess.Popen([*starter, rank_program], env=variables, **pipes) for _ in orders]
+        variables, pipe = {**os.environ, "AMEM_ENABLE": "1"}, subprocess.PIPE
+        command = [*starter, rank_program]
+        ranks = [subprocess.Popen(command, env=variables, stdin=pipe, stdout=pipe, text=True) for _ in orders]
         for each, told in zip(ranks, orders):
             with contextlib.suppress(BrokenPipeError):  # it has ended: the answers are missing
                 each.stdin.write("\n".join([*told, "exit", ""]))

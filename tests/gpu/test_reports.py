@@ -5,6 +5,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,15 +15,15 @@ from reports import FAILED, PASSED, SKIPPED
 HERE = Path(__file__).resolve().parent
 
 
-def gtest_report(*test_cases):
+def gtest_report(*test_cases: str) -> str:
     return f"<testsuites><testsuite name='Suite'>{''.join(test_cases)}</testsuite></testsuites>"
 
 
-def gtest_case(result="completed", inside="", name="Test"):
+def gtest_case(result: str = "completed", inside: str = "", name: str = "Test") -> str:
     return f"<testcase name='{name}' classname='Suite' status='run' result='{result}'>{inside}</testcase>"
 
 
-def skipped(reason):
+def skipped(reason: str) -> str:
     return gtest_case("skipped", f"<skipped message='a_test.cc:7&#x0A;{reason}&#x0A;'/>")
 
 
@@ -43,28 +44,28 @@ WRONG = gtest_case(inside="<failure message='wrong'/>")
         (gtest_case("suppressed"), (FAILED, "disabled")),
     ],
 )
-def test_gtest_report(tmp_path, test_case, outcome):
+def test_gtest_report(tmp_path: Path, test_case: str, outcome: Any) -> None:
     path = tmp_path / "report.xml"
     path.write_text(gtest_report(gtest_case(name="Other"), test_case), encoding="utf-8")
 
     assert reports.read_gtest(path) == {"Suite.Other": (PASSED, ""), "Suite.Test": outcome}
 
 
-def skips_on_real_gpus():
+def skips_on_real_gpus() -> Any:
     """What the tests say that need a simulated GPU."""
     sources = [source.read_text(encoding="utf-8") for source in (HERE.parent / "process").glob("*_test.cc")]
     return sorted(set(re.findall(r'if \(real_gpu\(\)\)\s+GTEST_SKIP\(\) << "([^"]+)"', "\n".join(sources))))
 
 
 @pytest.mark.parametrize("reason", skips_on_real_gpus())
-def test_a_test_that_needs_a_simulated_gpu_is_skipped(tmp_path, reason):
+def test_a_test_that_needs_a_simulated_gpu_is_skipped(tmp_path: Path, reason: str) -> None:
     path = tmp_path / "report.xml"
     path.write_text(gtest_report(skipped(reason)), encoding="utf-8")
 
     assert reports.read_gtest(path) == {"Suite.Test": (SKIPPED, reason)}
 
 
-def test_gtest_report_that_is_cut_off(tmp_path):
+def test_gtest_report_that_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "report.xml"
     path.write_text(gtest_report(gtest_case())[:-20], encoding="utf-8")
 
@@ -76,13 +77,13 @@ DEMO = {"gpu": "H200", "ranks": 2, "communicators": 3, "nccl_bytes": [100 << 20]
 DEMO.update({"pause_ms": 109.4, "resume_ms": 268.0, "cycles": 3, "verified": True})
 
 
-def read_demo(folder, text):
+def read_demo(folder: Path, text: str) -> Any:
     path = folder / "demo.json"
     path.write_text(text, encoding="utf-8")
     return reports.demo_reader(2, 3)(path)
 
 
-def test_demo_report(tmp_path):
+def test_demo_report(tmp_path: Path) -> None:
     said = "freed 99 MiB a GPU, 99.0% of NCCL's; pause 0.109 s, resume 0.268 s"
 
     assert read_demo(tmp_path, json.dumps(DEMO)) == said
@@ -100,7 +101,7 @@ def test_demo_report(tmp_path):
         ({"pause_ms": None}, "no report"),
     ],
 )
-def test_demo_report_that_is_no_good_one(tmp_path, changed, says):
+def test_demo_report_that_is_no_good_one(tmp_path: Path, changed: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         read_demo(tmp_path, json.dumps({**DEMO, **changed}))
 
@@ -108,13 +109,13 @@ def test_demo_report_that_is_no_good_one(tmp_path, changed, says):
 SYMMETRIC = {"gpu": "H200", "ranks": 2, "freed_bytes": [98 << 20] * 2, "verified": True}
 
 
-def read_symmetric_demo(folder, report):
+def read_symmetric_demo(folder: Path, report: Any) -> Any:
     path = folder / "symmetric.json"
     path.write_text(json.dumps(report), encoding="utf-8")
     return reports.symmetric_demo_reader(2)(path)
 
 
-def test_report_of_the_symmetric_demo(tmp_path):
+def test_report_of_the_symmetric_demo(tmp_path: Path) -> None:
     assert read_symmetric_demo(tmp_path, SYMMETRIC) == "freed 98 MiB a GPU"
 
 
@@ -129,7 +130,7 @@ def test_report_of_the_symmetric_demo(tmp_path):
         ({"freed_bytes": None}, "no report"),
     ],
 )
-def test_report_of_the_symmetric_demo_that_is_no_good_one(tmp_path, changed, says):
+def test_report_of_the_symmetric_demo_that_is_no_good_one(tmp_path: Path, changed: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         read_symmetric_demo(tmp_path, {**SYMMETRIC, **changed})
 
@@ -137,7 +138,7 @@ def test_report_of_the_symmetric_demo_that_is_no_good_one(tmp_path, changed, say
 NCCL_TESTS = "vm:1:1 [-] AMEM INFO paused nccl in 0.01 s\n# Out of bounds values : 0 OK\n"
 
 
-def test_output_of_nccl_tests(tmp_path):
+def test_output_of_nccl_tests(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(NCCL_TESTS, encoding="utf-8")
 
@@ -147,7 +148,7 @@ def test_output_of_nccl_tests(tmp_path):
 @pytest.mark.parametrize(
     "said", [NCCL_TESTS.replace("0 OK", "3 FAILED"), "", NCCL_TESTS.partition("\n")[2], NCCL_TESTS + " AMEM WARN no\n"]
 )
-def test_output_of_nccl_tests_that_is_no_good_one(tmp_path, said):
+def test_output_of_nccl_tests_that_is_no_good_one(tmp_path: Path, said: str) -> None:
     path = tmp_path / "log"
     path.write_text(said, encoding="utf-8")
 

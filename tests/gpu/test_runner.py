@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ print(programs.run_program(sys.argv[3:], dict(os.environ), float(sys.argv[2]), P
 """
 
 
-def run_program(log, *command, timeout_s=30, **variables):
+def run_program(log: Path, *command: str, timeout_s: float = 30, **variables: str) -> str | None:
     """What went wrong with it."""
     done = subprocess.run(
         [sys.executable, "-c", RUNNER, str(log), str(timeout_s), *command],
@@ -49,27 +50,27 @@ def run_program(log, *command, timeout_s=30, **variables):
         ("read line || exit 5", "exit code 5"),  # standard input is empty
     ],
 )
-def test_exit_code_judges_a_program(tmp_path, script, problem):
+def test_exit_code_judges_a_program(tmp_path: Path, script: str, problem: str | None) -> None:
     assert run_program(tmp_path / "log", "sh", "-c", script) == problem
 
 
-def test_output_goes_to_a_file(tmp_path):
+def test_output_goes_to_a_file(tmp_path: Path) -> None:
     run_program(tmp_path / "log", "sh", "-c", "echo out; echo error >&2")
 
     assert (tmp_path / "log").read_text(encoding="utf-8") == "out\nerror\n"
 
 
-def test_program_that_is_not_there_fails(tmp_path):
-    assert "/no/such/file" in run_program(tmp_path / "log", "/no/such/file")
+def test_program_that_is_not_there_fails(tmp_path: Path) -> None:
+    assert "/no/such/file" in str(run_program(tmp_path / "log", "/no/such/file"))
 
 
-def is_gone(pid_file):
+def is_gone(pid_file: Path) -> bool:
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text(encoding="utf-8")), 0)
     return True
 
 
-def test_hanging_program_ends_with_what_it_started(tmp_path):
+def test_hanging_program_ends_with_what_it_started(tmp_path: Path) -> None:
     # As torchrun's workers are: in a session of their own, deaf to SIGTERM.
     worker = f"trap '' TERM; echo $$ > {tmp_path}/worker; while :; do tail -f /dev/null; done"
     leader = f"trap 'touch {tmp_path}/asked; exit' TERM; echo $$ > {tmp_path}/leader"
@@ -79,7 +80,7 @@ def test_hanging_program_ends_with_what_it_started(tmp_path):
     assert is_gone(tmp_path / "leader") and is_gone(tmp_path / "worker") and (tmp_path / "asked").exists()
 
 
-def test_what_a_good_program_leaves_behind_ends(tmp_path):
+def test_what_a_good_program_leaves_behind_ends(tmp_path: Path) -> None:
     left = f"setsid tail -f /dev/null & echo $! > {tmp_path}/left"
 
     assert run_program(tmp_path / "log", "sh", "-c", left) == "None"
@@ -118,7 +119,7 @@ class Build:
         "lib/libamem_symmetric.so": "",
     }
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         for name, script in self.PROGRAMS.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -133,11 +134,11 @@ class Build:
             "DEMO": json.dumps(DEMO),
         }
 
-    def command(self, *options):
+    def command(self, *options: str) -> list[str]:
         pytest_on = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", str(HERE / "cases.py")]
         return [*pytest_on, "--build-dir", str(self.folder), *options]
 
-    def run(self, *options, **variables):
+    def run(self, *options: str, **variables: str) -> Any:
         return subprocess.run(
             self.command(*options),
             env={**self.variables, **variables},
@@ -149,14 +150,14 @@ class Build:
 
 
 @pytest.fixture
-def build(tmp_path):
+def build(tmp_path: Path) -> Build:
     return Build(tmp_path)
 
 
 WITHOUT_TORCH = ("-k", "contract or process or seeded or demo.3")
 
 
-def test_everything_that_passes_is_counted(build):
+def test_everything_that_passes_is_counted(build: Build) -> None:
     done = build.run(*WITHOUT_TORCH)
 
     assert done.returncode == 0, done.stdout
@@ -165,7 +166,7 @@ def test_everything_that_passes_is_counted(build):
     assert "= 10 passed, " in done.stdout
 
 
-def test_one_failure_fails_and_shows_its_output(build):
+def test_one_failure_fails_and_shows_its_output(build: Build) -> None:
     done = build.run(*WITHOUT_TORCH, DEMO="{}")
 
     assert done.returncode == 1
@@ -185,7 +186,7 @@ def test_one_failure_fails_and_shows_its_output(build):
         ({"GTEST": ""}, "exit code 0, no good report"),
     ],
 )
-def test_a_test_that_did_not_pass_fails(build, variables, says):
+def test_a_test_that_did_not_pass_fails(build: Build, variables: dict[str, str], says: str) -> None:
     (build.folder / "gpu_logs").mkdir()
     # That of an earlier run does not count.
     (build.folder / "gpu_logs" / "contract.report").write_text(gtest_report(gtest_case()), encoding="utf-8")
@@ -196,7 +197,7 @@ def test_a_test_that_did_not_pass_fails(build, variables, says):
     assert says in done.stdout and "Traceback" not in done.stdout + done.stderr
 
 
-def test_of_one_that_crashes_after_a_failure_nothing_passes(build):
+def test_of_one_that_crashes_after_a_failure_nothing_passes(build: Build) -> None:
     both = gtest_report(gtest_case(name="Other"), WRONG)
 
     done = build.run("-k", "seeded", GTEST=both, GTEST_CODE="134", LISTED="Suite.\\n  Test\\n  Other\\n")
@@ -204,7 +205,7 @@ def test_of_one_that_crashes_after_a_failure_nothing_passes(build):
     assert "= 2 failed, " in done.stdout
 
 
-def test_only_tests_that_were_chosen_are_run(build):
+def test_only_tests_that_were_chosen_are_run(build: Build) -> None:
     both = gtest_report(gtest_case(name="Other"), gtest_case())
 
     done = build.run("-k", "Other", GTEST=both, LISTED="Suite.\\n  Test\\n  Other  # GetParam() = 1\\n")
@@ -214,7 +215,7 @@ def test_only_tests_that_were_chosen_are_run(build):
         assert log.read_text(encoding="utf-8") == "--gtest_filter=Suite.Other\n"
 
 
-def test_one_gpu_is_said_and_counted(build):
+def test_one_gpu_is_said_and_counted(build: Build) -> None:
     done = build.run(*WITHOUT_TORCH, AMEM_SIM_DEVICES="1")
 
     assert done.returncode == 0, done.stdout
@@ -222,14 +223,14 @@ def test_one_gpu_is_said_and_counted(build):
     assert "5 passed, 5 skipped" in done.stdout
 
 
-def test_a_missing_tool_is_said_and_counted(build):
+def test_a_missing_tool_is_said_and_counted(build: Build) -> None:
     done = build.run("-k", "symmetric.memcheck or symmetric.racecheck", PATH="/none", CUDA_HOME="/none")
 
     assert done.returncode == 5, done.stdout
     assert "SKIPPED [2]" in done.stdout and "there is no compute-sanitizer" in done.stdout
 
 
-def test_the_kernels_run_under_the_sanitizer(build):
+def test_the_kernels_run_under_the_sanitizer(build: Build) -> None:
     """Of one that finds an error the exit code counts."""
     tools = build.folder / "tools"
     tools.mkdir()
@@ -252,7 +253,7 @@ def test_the_kernels_run_under_the_sanitizer(build):
 @pytest.mark.parametrize(
     "options, variables", [(["-k", "demo"], {"AMEM_SIM_DEVICES": "1"}), (["-k", "nothing_like_it"], {})]
 )
-def test_nothing_that_ran_is_no_success(build, options, variables):
+def test_nothing_that_ran_is_no_success(build: Build, options: Any, variables: dict[str, str]) -> None:
     done = build.run(*options, **variables)
 
     assert done.returncode == 5, done.stdout
@@ -260,7 +261,7 @@ def test_nothing_that_ran_is_no_success(build, options, variables):
 
 
 @pytest.mark.parametrize("expected, says", [("2", "= 2 passed, "), ("", "= 2 failed, ")])
-def test_ranks_share_the_gpus_that_there_are(build, expected, says):
+def test_ranks_share_the_gpus_that_there_are(build: Build, expected: Any, says: str) -> None:
     done = build.run("-k", "process", "--share-gpus", NCCL_VERSION_NUMBER="23003", EXPECT_SHARED=expected)
 
     assert says in done.stdout
@@ -277,14 +278,14 @@ def test_ranks_share_the_gpus_that_there_are(build, expected, says):
         ([], {"LISTED": "main from a.cc"}, "has no tests"),
     ],
 )
-def test_refuses_in_a_sentence(build, options, variables, says):
+def test_refuses_in_a_sentence(build: Build, options: Any, variables: dict[str, str], says: str) -> None:
     done = build.run(*options, **variables)
 
     assert (done.returncode, done.stdout) == (pytest.ExitCode.USAGE_ERROR, "")
     assert says in done.stderr and "Traceback" not in done.stderr
 
 
-def test_the_nccl_of_this_python_is_used(build):
+def test_the_nccl_of_this_python_is_used(build: Build) -> None:
     library = build.folder / "packages" / "nvidia" / "nccl" / "lib" / "libnccl.so.2"
     library.parent.mkdir(parents=True)
     library.touch()
@@ -295,7 +296,7 @@ def test_the_nccl_of_this_python_is_used(build):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_list_runs_nothing_and_needs_no_gpu(build):
+def test_list_runs_nothing_and_needs_no_gpu(build: Build) -> None:
     done = build.run("--collect-only", "-q", LD_LIBRARY_PATH="/none")
 
     assert done.returncode == 0
@@ -304,7 +305,7 @@ def test_list_runs_nothing_and_needs_no_gpu(build):
     assert not (build.folder / "gpu_logs").exists()
 
 
-def test_ended_from_outside_leaves_nothing_and_tells_what_is_known(build):
+def test_ended_from_outside_leaves_nothing_and_tells_what_is_known(build: Build) -> None:
     fifo = build.folder / "started"
     os.mkfifo(fifo)
     hanging = f"#!/bin/sh\nsetsid sh -c 'echo $$ > {fifo}; exec tail -f /dev/null'\n"
@@ -326,7 +327,7 @@ def test_ended_from_outside_leaves_nothing_and_tells_what_is_known(build):
 
 
 @pytest.mark.parametrize("header_version, count", [("9", 4), ("8", 3), (None, 3)])
-def test_each_nccl_has_its_demos_and_with_its_headers_a_device_communicator(build, header_version, count):
+def test_each_nccl_has_its_demos_and_with_its_headers_a_device_communicator(build: Build, header_version: str, count: Any) -> None:
     nccl, tools = build.folder / "nccl", build.folder / "tools"
     (nccl / "include").mkdir(parents=True)
     (nccl / "libnccl.so.2.28.9").touch()
@@ -356,7 +357,7 @@ def test_each_nccl_has_its_demos_and_with_its_headers_a_device_communicator(buil
     assert ran == (header_version == "9")
 
 
-def test_programs_of_the_cases_are_there():
+def test_programs_of_the_cases_are_there() -> None:
     machine = Machine(Path(os.environ["AMEM_TEST_BUILD"]), 2, "", False, dict(os.environ))
     for case in cases.every_case(machine):
         for word in case.command:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ CASES = Path(__file__).resolve().with_name("cases.py")
 PATIENCE_S = 240
 
 
-def run(command, folder, **more):
+def run(command: Any, folder: Path, **more: Any) -> Any:
     """The result of a command on a machine with two simulated GPUs, unless `more` says otherwise."""
     simulator = BUILD / "sim"
     variables = {
@@ -34,7 +35,7 @@ def run(command, folder, **more):
     )
 
 
-def test_the_contract_a_process_suite_and_catching_pass(tmp_path):
+def test_the_contract_a_process_suite_and_catching_pass(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--build-dir", BUILD, CASES]
 
     done = run([*command, "-k", "(contract and not contract.) or process.PauseResume or catching"], tmp_path)
@@ -43,7 +44,7 @@ def test_the_contract_a_process_suite_and_catching_pass(tmp_path):
     assert "\nprocess.PauseResume . " in done.stdout and "\ncatching.late late ok" in done.stdout and " passed, " in done.stdout and "skipped" not in done.stdout
 
 
-def test_each_nccl_of_a_folder_is_tested(tmp_path):
+def test_each_nccl_of_a_folder_is_tested(tmp_path: Path) -> None:
     (tmp_path / "libnccl.so.2").symlink_to(BUILD / "sim" / "libnccl.so.2")
     (tmp_path / "empty").mkdir()
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--build-dir", BUILD, CASES]
@@ -57,7 +58,7 @@ def test_each_nccl_of_a_folder_is_tested(tmp_path):
 
 
 @pytest.mark.parametrize("gpus, cycles", [("2", 20), ("1", 5)])
-def test_ranks_of_any_nccl_take_turns_only_on_a_gpu_that_they_share(tmp_path, gpus, cycles):
+def test_ranks_of_any_nccl_take_turns_only_on_a_gpu_that_they_share(tmp_path: Path, gpus: int, cycles: int) -> None:
     command = [BUILD / "tests" / "process_test", "--gtest_filter=*EveryNccl*LL128SharedResources"]
     variables = {"AMEM_TEST_REAL_GPU": "1", "AMEM_TEST_RANK_PROGRAM": str(BUILD / "bin" / "amem_rank")}
     shared = {"AMEM_TEST_SHARED_GPUS": gpus, "AMEM_SIM_DEVICES": gpus}
@@ -68,7 +69,7 @@ def test_ranks_of_any_nccl_take_turns_only_on_a_gpu_that_they_share(tmp_path, gp
     assert (tmp_path / "report").read_text(encoding="utf-8").count(f'name="cycles" value="{cycles}"') == 2
 
 
-def test_programs_of_nccl_tests(tmp_path):
+def test_programs_of_nccl_tests(tmp_path: Path) -> None:
     """Of two programs one has a wrong value; a folder without programs is none."""
     (tmp_path / "empty").mkdir()
     for name, values in (("all_reduce", "0 OK"), ("reduce", "2 FAILED")):
@@ -86,7 +87,7 @@ def test_programs_of_nccl_tests(tmp_path):
     assert empty.returncode != 0 and "has no *_perf" in empty.stdout + empty.stderr
 
 
-def test_four_ranks_share_two_gpus(tmp_path):
+def test_four_ranks_share_two_gpus(tmp_path: Path) -> None:
     name = "FirstIsRank/EveryOrder.OfLeavingAndReturning/0"
     command = [BUILD / "tests" / "process_test", f"--gtest_filter={name}"]
     variables = {"AMEM_TEST_REAL_GPU": "1", "AMEM_TEST_RANK_PROGRAM": str(BUILD / "bin" / "amem_rank")}
@@ -99,7 +100,7 @@ def test_four_ranks_share_two_gpus(tmp_path):
     assert shared.returncode == 0
 
 
-def test_two_ranks_share_a_gpu(tmp_path):
+def test_two_ranks_share_a_gpu(tmp_path: Path) -> None:
     tests = ["PauseResume.*", "Misuse.ResumeWithoutRoom*", "SeveralDevices.*"]
     variables = {"AMEM_TEST_REAL_GPU": "1", "AMEM_TEST_RANK_PROGRAM": str(BUILD / "bin" / "amem_rank")}
 
@@ -111,7 +112,7 @@ def test_two_ranks_share_a_gpu(tmp_path):
     assert shared.stdout.count("needs 2 GPUs, there are 1") == 2
 
 
-def test_report_of_the_demo_is_understood(tmp_path):
+def test_report_of_the_demo_is_understood(tmp_path: Path) -> None:
     path = tmp_path / "demo.json"
 
     done = run([BUILD / "bin" / "amem_demo", "--simulate", "--ranks", 2, "--cycles", 1, "--json", path], tmp_path)

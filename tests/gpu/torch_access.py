@@ -6,14 +6,15 @@ said. The CUDA context ends with the error, so each runs in a process of its own
 import os
 import subprocess
 import sys
+from typing import Any
 
 
-def expect(condition, what):
+def expect(condition: Any, what: str) -> None:
     if not condition:
         raise SystemExit(f"wrong: {what}")
 
 
-def use_paused_memory():
+def use_paused_memory() -> None:
     import torch
 
     import amem
@@ -26,12 +27,12 @@ def use_paused_memory():
         paused.add_(1)
         torch.cuda.synchronize()
     except RuntimeError as error:
-        expect("illegal memory access" in str(error), error)
+        expect("illegal memory access" in str(error), str(error))
         print("failed", flush=True)
     os._exit(0)  # without the destructors of a context that has ended
 
 
-def main():
+def main() -> None:
     for debug in ("access", "none"):
         variables = {**os.environ, "AMEM_DEBUG": debug, "GMM_LOG": "2"}
         done = subprocess.run(

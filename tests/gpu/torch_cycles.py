@@ -11,7 +11,9 @@ import ctypes
 import resource
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,19 +28,19 @@ class Alone:
 
     rank, world_size = 0, 1
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
 
-    def all_gather(self, mine):
+    def all_gather(self, mine: bytes) -> list[bytes]:
         return [mine]
 
 
-def expect(condition, what):
+def expect(condition: Any, what: str) -> None:
     if not condition:
         raise SystemExit(f"wrong: {what}")
 
 
-def resources():
+def resources() -> Any:
     """Descriptors, threads, mappings, resident host bytes, free bytes of the GPU."""
     torch.cuda.synchronize()
     ctypes.CDLL(None).malloc_trim(0)  # the copies that check() has freed
@@ -49,7 +51,7 @@ def resources():
 
 
 class Job:
-    def __init__(self):
+    def __init__(self) -> None:
         with amem.region("weights"):
             self.weights = [torch.randn(8 * MIB // 4, device="cuda") for _ in range(8)]
         with amem.region("kv_cache", backup=None):
@@ -66,7 +68,7 @@ class Job:
         self.graph.replay()
         self.sum = self.out.item()
 
-    def cycle(self, number):
+    def cycle(self, number: int) -> None:
         tags = (["weights"], ["kv_cache", "symmetric"], ["cuda_graph", "weights", "symmetric"], [])[number % 4]
         amem.pause(*tags)
         expect(all(amem.stats()["tags"][tag]["resident_bytes"] == 0 for tag in tags), f"{tags} left")
@@ -75,12 +77,12 @@ class Job:
         self.graph.replay()
         expect(self.out.item() == self.sum, f"the graph's sum in cycle {number}")
 
-    def check(self):
+    def check(self) -> None:
         found = [each.cpu() for each in (*self.weights, self.shared)]
         expect(all(torch.equal(a, b) for a, b in zip(found, self.copies)), "contents")
 
 
-def many(cycles):
+def many(cycles: int) -> None:
     job = Job()
     for number in range(40):
         job.cycle(number)
@@ -95,14 +97,14 @@ def many(cycles):
     expect(growth[3] <= 32 * MIB and growth[4] >= 0, f"growth {growth}")
 
 
-def milliseconds(call):
+def milliseconds(call: Callable[[], Any]) -> float:
     time.sleep(0.5)  # allow: the driver clears memory that was released
     start = time.perf_counter()
     call()
     return (time.perf_counter() - start) * 1e3
 
 
-def symmetric_times():
+def symmetric_times() -> None:
     buffers = [symm_mem.empty(256 * MIB // 4, device="cuda") for _ in range(4)]
     for number, buffer in enumerate(buffers):
         buffer.copy_(torch.randn_like(buffer))
@@ -117,7 +119,7 @@ def symmetric_times():
     print(f"result: 4 x 256 MiB symmetric: pause {steady[0]:.1f} ms, resume {steady[1]:.1f} ms, first {pauses[0]:.0f} ms")
 
 
-def first_pause():
+def first_pause() -> None:
     bytes_of_all = 300 * 50 * 1000 * 1000
     with amem.region("many"):
         tensors = [torch.randn(50 * 1000 * 1000 // 4, device="cuda") for _ in range(300)]
@@ -132,7 +134,7 @@ def first_pause():
     expect(len(tensors) == 300, "tensors")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=100)
     options = parser.parse_args()

@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 import time
-from typing import Callable
+from collections.abc import Callable
 
 import numpy
 import torch
@@ -108,7 +108,7 @@ def usual_cycles(recursion: Recursion) -> int:
     return least
 
 
-def outcome(call: Callable[[], None]) -> str:
+def outcome(call: Callable[[], object]) -> str:
     try:
         call()
     except amem.AmemError as error:

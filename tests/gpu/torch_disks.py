@@ -12,7 +12,9 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,14 +23,14 @@ import amem
 MIB = 1 << 20
 
 
-def expect(holds, what):
+def expect(holds: Any, what: str) -> None:
     if not holds:
         raise SystemExit(f"not so: {what}")
     print(f"{what}: right", flush=True)
 
 
 @contextlib.contextmanager
-def thin_device(folder, size_mib, promised_mib):
+def thin_device(folder: Path, size_mib: int, promised_mib: int) -> Any:
     """A mounted file system of `promised_mib` on `size_mib`; None where this machine lets nobody mount."""
     below, above = folder / "below", folder / "above"
     below.mkdir()
@@ -53,7 +55,7 @@ def thin_device(folder, size_mib, promised_mib):
             subprocess.run(["umount", "-l", str(place)], capture_output=True, check=False)
 
 
-def backup_file_of(folder):
+def backup_file_of(folder: Path) -> Any:
     """The nameless file of this process in the folder, through /proc."""
     for link in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -62,7 +64,7 @@ def backup_file_of(folder):
     raise SystemExit(f"no backup file in {folder}")
 
 
-def failing(call):
+def failing(call: Callable[[], Any]) -> str | None:
     try:
         call()
     except amem.AmemError as error:
@@ -70,7 +72,7 @@ def failing(call):
     return None
 
 
-def full_disk(weights, expected, folder, mib):
+def full_disk(weights: Any, expected: Any, folder: Path, mib: int) -> None:
     with thin_device(folder, mib // 2, mib * 2) as device:
         if device is None:
             return
@@ -83,7 +85,7 @@ def full_disk(weights, expected, folder, mib):
         amem.set_backup_directory(str(folder))
 
 
-def short_deadlines(weights, expected, folder):
+def short_deadlines(weights: Any, expected: Any, folder: Path) -> None:
     start = time.monotonic()
     amem.pause("weights", timeout=300)
     paused_s = time.monotonic() - start
@@ -100,7 +102,7 @@ def short_deadlines(weights, expected, folder):
     expect(torch.equal(weights.cpu(), expected), "contents after resumes that ran out of time")
 
 
-def modified_file(weights, expected, folder):
+def modified_file(weights: Any, expected: Any, folder: Path) -> None:
     amem.pause("weights", timeout=300)
     descriptor = os.open(backup_file_of(folder), os.O_RDWR)
     offset = os.fstat(descriptor).st_size // 2
@@ -115,7 +117,7 @@ def modified_file(weights, expected, folder):
     expect(torch.equal(weights.cpu(), expected), "contents when the file is as it was")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mib", type=int, default=4096)
     mib = parser.parse_args().mib

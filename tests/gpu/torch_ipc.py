@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.multiprocessing as multiprocessing
@@ -17,7 +18,7 @@ import amem
 COUNT, CYCLES = 16 << 20, 3
 
 
-def expect(condition, what):
+def expect(condition: Any, what: str) -> None:
     if not condition:
         raise SystemExit(f"wrong: {what}")
 
@@ -28,7 +29,7 @@ class Handle(ctypes.Structure):
     _fields_ = [("reserved", ctypes.c_byte * 64)]
 
 
-def runtime():
+def runtime() -> Any:
     """The CUDA runtime of PyTorch."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     paths = [line.split()[-1] for line in lines if "libcudart" in line]
@@ -36,14 +37,14 @@ def runtime():
     return ctypes.CDLL(paths[0])
 
 
-def exported(tensor):
+def exported(tensor: Any) -> Any:
     handle = ctypes.create_string_buffer(64)
     code = runtime().cudaIpcGetMemHandle(handle, ctypes.c_void_p(tensor.data_ptr()))
     expect(code == 0, f"cudaIpcGetMemHandle() returned {code}")
     return handle.raw
 
 
-def opened(handle):
+def opened(handle: Any) -> Any:
     """The result of cudaIpcOpenMemHandle(), and the address."""
     address = ctypes.c_void_p()
     torch.zeros(1, device="cuda")  # the context
@@ -51,14 +52,14 @@ def opened(handle):
     return code, address
 
 
-def copy(to, source):
+def copy(to: Any, source: Any) -> None:
     """4 * COUNT bytes of this GPU."""
     code = runtime().cudaMemcpy(ctypes.c_void_p(to), ctypes.c_void_p(source), ctypes.c_size_t(4 * COUNT), ctypes.c_int(3))
     torch.cuda.synchronize()
     expect(code == 0, f"cudaMemcpy() returned {code}")
 
 
-def neighbour(handle, commands, replies):
+def neighbour(handle: Any, commands: Any, replies: Any) -> None:
     """Adds 1 to the owner's numbers, which are all the value of a command."""
     code, address = opened(handle)
     replies.put(code)
@@ -73,7 +74,7 @@ def neighbour(handle, commands, replies):
     expect(code == 0, f"cudaIpcCloseMemHandle() returned {code}")
 
 
-def without_amem(handle):
+def without_amem(handle: Any) -> None:
     """What a process without amem runs."""
     expect(not amem.enabled(), "amem is on")
     code, _ = opened(handle)
@@ -83,7 +84,7 @@ def without_amem(handle):
     print(f"refused: {cuda.cudaGetErrorString(code).decode()}")
 
 
-def trainer(tensors, commands, replies):
+def trainer(tensors: Any, commands: Any, replies: Any) -> None:
     """Writes to the weights of the rollout process, as a weight update does."""
     weights = tensors.get(timeout=60)
     addresses = [weight.data_ptr() for weight in weights]
@@ -97,7 +98,7 @@ def trainer(tensors, commands, replies):
     del weights
 
 
-def opened_by_ctypes(context):
+def opened_by_ctypes(context: Any) -> None:
     with amem.region("buffers"):
         buffer = torch.zeros(COUNT, device="cuda")  # an allocation of its own
     torch.cuda.synchronize()
@@ -128,7 +129,7 @@ def opened_by_ctypes(context):
     expect(bool((buffer == value + 1).all()), "contents after a refused handle")
 
 
-def sent_by_torch(context):
+def sent_by_torch(context: Any) -> None:
     tensors, commands, replies = context.Queue(), context.Queue(), context.Queue()
     child = context.Process(target=trainer, args=(tensors, commands, replies))
     child.start()
@@ -154,7 +155,7 @@ def sent_by_torch(context):
     expect(child.exitcode == 0, f"the other process ended with {child.exitcode}")
 
 
-def main():
+def main() -> None:
     context = multiprocessing.get_context("spawn")
     sent_by_torch(context)
     print("ok sent_by_torch", flush=True)

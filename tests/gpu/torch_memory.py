@@ -7,6 +7,7 @@ amem run -- torchrun --nproc-per-node 2 tests/gpu/torch_memory.py [--groups N]
 
 import argparse
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,10 +24,10 @@ FIRST_CYCLE_BYTES = 16 << 20
 
 def free_bytes() -> int:
     torch.cuda.synchronize()
-    return torch.cuda.mem_get_info()[0]
+    return int(torch.cuda.mem_get_info()[0])
 
 
-def check_all(groups: list, buffer: torch.Tensor, cycle: int) -> None:
+def check_all(groups: list[Any], buffer: torch.Tensor, cycle: int) -> None:
     """One all_reduce in every group; small whole numbers, so that sums are exact in any order."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     for number, group in enumerate(groups):
@@ -38,7 +39,7 @@ def check_all(groups: list, buffer: torch.Tensor, cycle: int) -> None:
             raise SystemExit(f"rank {rank}: group {number}: from {least} to {most} instead of {expected}")
 
 
-def one_cycle(groups: list, buffer: torch.Tensor, cycle: int) -> tuple[int, int]:
+def one_cycle(groups: list[Any], buffer: torch.Tensor, cycle: int) -> tuple[int, int]:
     """(bytes that the driver has more while paused, bytes that amem says it released)."""
     before = free_bytes()
     amem.pause()

@@ -6,6 +6,7 @@ One rank, or ranks of a job (torchrun, one_gpu.py). The models are Hugging Face'
 """
 
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,23 +19,23 @@ STEPS = 6
 CONFIG = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8}
 
 
-def expect(condition, what):
+def expect(condition: Any, what: str) -> None:
     if not condition:
         raise SystemExit(f"wrong: {what}")
 
 
-def model_in_region(tag):
+def model_in_region(tag: str) -> Any:
     torch.manual_seed(1)
     with amem.region(tag), torch.device("cuda"):
         return LlamaForCausalLM(LlamaConfig(vocab_size=1000, **CONFIG))
 
 
-def generate(model, prompt):
+def generate(model: Any, prompt: Any) -> Any:
     with torch.no_grad():
         return model.generate(prompt, max_new_tokens=32, do_sample=False, pad_token_id=0).tolist()
 
 
-def same_tokens():
+def same_tokens() -> None:
     model = model_in_region("weights").eval()
     prompt = torch.arange(1, 17, device="cuda").unsqueeze(0)
     wanted = generate(model, prompt)
@@ -45,7 +46,7 @@ def same_tokens():
         expect(generate(model, prompt) == wanted, "other tokens after a resume")
 
 
-def shard(model, pauses):
+def shard(model: Any, pauses: bool) -> None:
     """The shards of FSDP have the tag: they leave and come back with it."""
     with amem.region("training"):
         for layer in model.model.layers:
@@ -66,7 +67,7 @@ def shard(model, pauses):
     expect(all(torch.equal(each.cpu(), copy) for each, copy in zip(shards, copies)), "shards after a resume")
 
 
-def losses(pauses):
+def losses(pauses: bool) -> Any:
     """Of training steps; everything is paused and resumed after each of them."""
     model = model_in_region("training").train()
     if dist.is_initialized():
@@ -89,7 +90,7 @@ def losses(pauses):
     return found
 
 
-def main():
+def main() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     if "RANK" in os.environ:

@@ -6,6 +6,7 @@ For the ranks of a job on GPUs that reach each other by P2P.
 """
 
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -17,7 +18,7 @@ COUNT, SMALL = 8 << 20, 1024
 
 
 class Job:
-    def __init__(self):
+    def __init__(self) -> None:
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
@@ -30,16 +31,16 @@ class Job:
         self.next = (self.rank + 1) % self.ranks
         self.of_next = handle.get_buffer(self.next, (COUNT,), torch.float32)
 
-    def expect(self, condition, what):
+    def expect(self, condition: Any, what: str) -> None:
         if not condition:
             raise SystemExit(f"wrong: rank {self.rank}: {what}")
 
-    def meet(self, name):
+    def meet(self, name: str) -> None:
         self.store.add(name, 1)
         while int(self.store.add(name, 0)) < self.ranks:
             pass
 
-    def use(self, value):
+    def use(self, value: Any) -> None:
         for count in (SMALL, COUNT):
             self.tensor.fill_(value + self.rank)
             dist.all_reduce(self.tensor[:count])
@@ -52,7 +53,7 @@ class Job:
         self.meet(f"read {value}")
 
 
-def main():
+def main() -> None:
     job = Job()
     job.use(1)
     kept_bytes = job.tensor.numel() * job.tensor.element_size()

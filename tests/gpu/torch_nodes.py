@@ -8,6 +8,7 @@ wait for it in amem, those of the other node in NCCL.
 
 import os
 import time
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,7 +19,7 @@ COUNT, PATIENCE_S = 1 << 20, 60
 
 
 class Rank:
-    def __init__(self):
+    def __init__(self) -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group("nccl")
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
@@ -29,22 +30,22 @@ class Rank:
         self.node = groups[self.rank // size]
         self.step = 0
 
-    def expect(self, condition, what):
+    def expect(self, condition: Any, what: str) -> None:
         if not condition:
             raise SystemExit(f"wrong: rank {self.rank}: {what}")
 
-    def meet(self, name, count):
+    def meet(self, name: str, count: Any) -> None:
         """Waits on the host until `count` ranks have come: a barrier would be work on the GPU."""
         self.store.add(name, 1)
         self.wait_for(name, count)
 
-    def wait_for(self, name, count):
+    def wait_for(self, name: str, count: Any) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while int(self.store.add(name, 0)) < count:
             self.expect(time.monotonic() < deadline, f"{name}: the other ranks have not come")
             time.sleep(0.01)  # allow: between two looks, under a deadline
 
-    def reduce(self, group, members):
+    def reduce(self, group: Any, members: Any) -> None:
         """Small whole numbers, so that sums are exact in any order."""
         self.step += 1
         values = torch.full((COUNT,), float(self.rank + self.step), device="cuda")
@@ -53,27 +54,27 @@ class Rank:
         found = [value.item() for value in torch.aminmax(values)]
         self.expect(found == [wanted, wanted], f"all_reduce of {members}: {found} instead of {wanted}")
 
-    def gather(self):
+    def gather(self) -> None:
         mine = torch.full((COUNT,), float(self.rank + self.step), device="cuda")
         every = [torch.empty_like(mine) for _ in range(self.ranks)]
         dist.all_gather(every, mine)
         for other, values in enumerate(every):
             self.expect(bool((values == other + self.step).all()), f"all_gather: values of rank {other}")
 
-    def check(self):
+    def check(self) -> None:
         everyone = list(range(self.ranks))
         self.reduce(None, everyone)
         self.gather()
         self.reduce(self.node, next(node for node in self.nodes if self.rank in node))
         torch.cuda.synchronize()
 
-    def pause(self):
+    def pause(self) -> None:
         amem.pause()
         total = amem.stats()["total"]
         self.expect(total["released_bytes"] > 0, f"nothing was released: {total}")
         self.expect(total["resident_bytes"] == total["fixed_bytes"], f"memory stayed: {total}")
 
-    def turn(self, number, paused):
+    def turn(self, number: int, paused: Any) -> None:
         """These ranks pause. If it is one, the others call it meanwhile."""
         name, everyone = f"turn{number}", list(range(self.ranks))
         torch.cuda.synchronize()
@@ -95,7 +96,7 @@ class Rank:
         self.check()
 
 
-def main():
+def main() -> None:
     rank = Rank()
     for _ in range(2):  # connects all
         rank.check()

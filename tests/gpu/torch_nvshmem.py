@@ -8,6 +8,7 @@ torchrun --nproc-per-node 2 tests/gpu/torch_nvshmem.py --no-pauses      to compa
 
 import argparse
 import os
+from typing import Any
 
 os.environ.setdefault("NVSHMEM_DISABLE_NVLS", "1")  # no multicast memory
 os.environ.setdefault("NVSHMEM_REMOTE_TRANSPORT", "none")  # it would register the heap with a NIC
@@ -16,13 +17,14 @@ os.environ.setdefault("NVSHMEM_DISABLE_NCCL", "1")  # with NCCL the graph fails,
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symmetric_memory
+
 from compared_training import expect
 
 COUNT, CYCLES = 4 << 20, 6
 
 
 class Job:
-    def __init__(self):
+    def __init__(self) -> None:
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
@@ -35,20 +37,20 @@ class Job:
         self.next = (self.rank + 1) % self.ranks
         self.of_next = handles[0].get_buffer(self.next, (COUNT,), torch.float32)
         self.copy = torch.empty(COUNT, device=device)
-        self.graph = None
+        self.graph: Any = None
 
-    def meet(self):
+    def meet(self) -> None:
         torch.cuda.synchronize()
         dist.barrier(group=self.gloo_group)
 
-    def input_of(self, seed, rank):
+    def input_of(self, seed: int, rank: int) -> Any:
         return torch.randn(COUNT, generator=torch.Generator().manual_seed(seed * self.ranks + rank))
 
-    def step(self):
+    def step(self) -> None:
         torch.ops.symm_mem.nvshmem_all_to_all(self.sent, self.received, self.group)
         torch.ops.symm_mem.nvshmem_broadcast(self.shared, 0, self.group)
 
-    def capture(self):
+    def capture(self) -> None:
         self.step()
         self.meet()
         self.graph = torch.cuda.CUDAGraph()
@@ -56,7 +58,7 @@ class Job:
             self.step()
         self.meet()
 
-    def check(self, seed):
+    def check(self, seed: int) -> None:
         """A replay with these inputs, and a copy from the next rank."""
         inputs = [self.input_of(seed, rank) for rank in range(self.ranks)]
         for tensor in (self.sent, self.shared):
@@ -71,7 +73,7 @@ class Job:
         expect(torch.equal(self.shared.cpu(), inputs[0]), f"broadcast of seed {seed}")
         expect(torch.equal(self.copy.cpu(), inputs[self.next]), f"copy of seed {seed}")
 
-    def pause_and_resume(self, cycle):
+    def pause_and_resume(self, cycle: int) -> Any:
         """Of all ranks, or of one alone. Other memory is written meanwhile."""
         import amem
 
@@ -95,7 +97,7 @@ class Job:
         return released
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-pauses", action="store_true")
     options = parser.parse_args()

@@ -7,6 +7,7 @@ For the ranks of a job (torchrun, one_gpu.py). Compares latencies with PyTorch's
 
 import os
 import time
+from typing import Any
 
 os.environ.setdefault("TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES", "1")  # ranks may share a GPU
 os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
@@ -17,28 +18,29 @@ import torch.distributed._symmetric_memory as torch_symmetric
 
 import amem
 import amem.symmetric as symm_mem
+from amem import symmetric_handles
 
 # One vector, odd numbers of vectors, the largest small all-reduce and the next size, and large ones.
 SIZES = (16, 48, 1008, 4096, 131072, 131088, 12345 * 16, 1 << 20, (32 << 20) + 16, 256 << 20)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-ENGINES = ("kernels", "copy_engines")
+ENGINES: tuple[symmetric_handles.Engine, ...] = ("kernels", "copy_engines")
 CYCLES, ROUNDS = 5, int(os.environ.get("ROUNDS", "400"))
 
 
 class Job:
-    def __init__(self):
+    def __init__(self) -> None:
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group("gloo")
         self.next, self.previous = (self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks
         self.compared = 0
 
-    def expect(self, condition, what):
+    def expect(self, condition: Any, what: str) -> None:
         self.compared += 1
         if not condition:
             raise SystemExit(f"wrong: rank {self.rank}: {what}")
 
-    def example(self):
+    def example(self) -> None:
         """Document 004 with the import changed."""
         t = symm_mem.empty(4096, device="cuda")
         hdl = symm_mem.rendezvous(t, dist.group.WORLD)
@@ -62,22 +64,22 @@ class Job:
         self.expect(len(hdl.buffer_ptrs) == self.ranks and len(hdl.signal_pad_ptrs) == self.ranks, "pointers")
         self.expect(int(hdl.get_signal_pad(self.rank).to(torch.int64).abs().sum()) == 0, "signal pad")
 
-    def inputs(self, count, dtype):
+    def inputs(self, count: Any, dtype: Any) -> Any:
         """Of all ranks, the same in all processes."""
         index = torch.arange(count, device="cuda")
         return [((index * 40503 + rank * 7919) % 8191 / 8191 - 0.5).to(dtype) for rank in range(self.ranks)]
 
-    def symmetric(self, values):
+    def symmetric(self, values: Any) -> Any:
         tensor = symm_mem.empty(len(values), dtype=values.dtype, device="cuda")
         symm_mem.rendezvous(tensor, dist.group.WORLD)
         return tensor.copy_(values)
 
-    def close_to(self, found, wanted, what):
+    def close_to(self, found: Any, wanted: Any, what: str) -> None:
         limit = torch.finfo(found.dtype).eps * wanted.abs() + 4 * self.ranks * torch.finfo(torch.float32).eps
         over = float(((found.double() - wanted).abs() - limit).max())
         self.expect(over <= 0, f"{what}: {over} over the limit")
 
-    def check_whole(self, size_bytes, dtype):
+    def check_whole(self, size_bytes: int, dtype: Any) -> None:
         """The collectives of the whole tensor."""
         inputs, what = self.inputs(size_bytes // dtype.itemsize, dtype), f"{size_bytes} bytes, {dtype}"
         total = sum(each.double() for each in inputs)
@@ -89,7 +91,7 @@ class Job:
         self.close_to(symm_mem.two_shot_all_reduce_(t), total, f"two-shot, {what}")
         self.meet()
 
-    def check_parts(self, part_bytes, dtype):
+    def check_parts(self, part_bytes: int, dtype: Any) -> None:
         """The collectives of a tensor that has a part for each rank."""
         part, what = part_bytes // dtype.itemsize, f"parts of {part_bytes} bytes, {dtype}"
         inputs, own = self.inputs(part * self.ranks, dtype), slice(self.rank * part, (self.rank + 1) * part)
@@ -102,17 +104,17 @@ class Job:
             self.expect(torch.equal(exchanged, torch.cat(parts)), f"all-to-all by {engine}, {what}")
         self.meet()
 
-    def collectives(self, size_bytes):
+    def collectives(self, size_bytes: int) -> None:
         most = SIZES[-1] // self.ranks // 16 * 16
         for dtype in DTYPES:
             self.check_whole(size_bytes, dtype)
             self.check_parts(min(size_bytes, most), dtype)
 
-    def meet(self):
+    def meet(self) -> None:
         torch.cuda.synchronize()
         dist.barrier()
 
-    def replay_over_pauses(self, step):
+    def replay_over_pauses(self, step: Any) -> None:
         """A graph of the step that is captured once, with delays between the ranks."""
         step()
         torch.cuda.synchronize()
@@ -132,14 +134,14 @@ class Job:
                 amem.resume("symmetric")
             dist.barrier()
 
-    def races(self):
+    def races(self) -> None:
         """Many small and large collectives, by kernels and by copy engines, with no barrier between them."""
         count = 48000
         small, large = self.symmetric(torch.zeros(512, device="cuda")), self.symmetric(torch.zeros(count, device="cuda"))
         value, wrong = torch.zeros((), device="cuda"), torch.zeros((), device="cuda")
         offsets = torch.arange(self.ranks, device="cuda").repeat_interleave(512)
 
-        def step():
+        def step() -> None:
             value.add_(1)
             small.copy_((value + self.rank).expand(512))
             large.copy_(value.expand(count))
@@ -154,7 +156,7 @@ class Job:
         self.expect(int(wrong) == 0, f"{int(wrong)} wrong elements in {ROUNDS} rounds")
         self.meet()
 
-    def signals(self):
+    def signals(self) -> None:
         """Signals around the ring instead of barriers; words that are written to the next rank; cleared pads."""
         t = self.symmetric(torch.zeros(4096, device="cuda"))
         hdl = symm_mem.rendezvous(t, dist.group.WORLD)
@@ -163,7 +165,7 @@ class Job:
         value, wrong = torch.zeros((), device="cuda"), torch.zeros((), device="cuda")
         self.meet()  # the next rank has filled its tensor
 
-        def step():
+        def step() -> None:
             value.add_(1)
             peer.copy_(value.expand(4096))
             hdl.put_signal(self.next, 3)
@@ -183,7 +185,7 @@ class Job:
         self.expect(int(wrong) == 0, f"{int(wrong)} wrong elements or words in {ROUNDS} rounds of signals")
         self.meet()
 
-    def latency(self, what, step):
+    def latency(self, what: str, step: Any) -> None:
         step()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -200,7 +202,7 @@ class Job:
         if self.rank == 0:
             print(f"result: {what}: {sorted(times)[5] * 1e6:.1f} us", flush=True)
 
-    def compare(self):
+    def compare(self) -> None:
         group, ops = dist.group.WORLD.group_name, torch.ops.symm_mem
         for size_bytes in (2048, 32768, 2 << 20):
             count = size_bytes // 2
@@ -217,7 +219,7 @@ class Job:
             self.keep = getattr(self, "keep", []) + [torchs]
 
 
-def main():
+def main() -> None:
     job = Job()
     job.example()
     for size_bytes in SIZES:

@@ -199,7 +199,7 @@ print(f"region {1e6 * best:.0f} us; snapshot of {sum(len(s['blocks']) for s in s
 }
 
 
-def main():
+def main() -> None:
     wrong = []
     for name in sys.argv[1:] or CASES:
         code = CASES[name]

@@ -5,6 +5,7 @@
 import os
 import tempfile
 import threading
+from typing import Any
 
 import torch
 
@@ -13,21 +14,21 @@ import amem
 MIB = 1 << 20
 
 
-def free_bytes():
+def free_bytes() -> int:
     torch.cuda.synchronize()
-    return torch.cuda.mem_get_info()[0]
+    return int(torch.cuda.mem_get_info()[0])
 
 
-def expect(condition, what):
+def expect(condition: Any, what: str) -> None:
     if not condition:
         raise SystemExit(f"wrong: {what}")
 
 
-def random_tensors(count, size_bytes):
+def random_tensors(count: Any, size_bytes: int) -> Any:
     return [torch.randint(0, 2**31, (size_bytes // 8,), device="cuda") for _ in range(count)]
 
 
-def contents_and_addresses():
+def contents_and_addresses() -> None:
     with amem.region("weights"):
         weights = random_tensors(20, 50 * MIB)
     with amem.region("kv_cache", backup=None):
@@ -53,7 +54,7 @@ def contents_and_addresses():
     expect(free_bytes() >= before - 64 * MIB, "memory grew over cycles")
 
 
-def on_disk():
+def on_disk() -> None:
     with tempfile.TemporaryDirectory() as directory:
         amem.set_backup_directory(directory)
         with amem.region("optimizer", backup="disk"):
@@ -71,7 +72,7 @@ def on_disk():
         print(f"1 GiB to the disk {out.seconds:.3f} s, back {back.seconds:.3f} s")
 
 
-def free_blocks_are_not_copied():
+def free_blocks_are_not_copied() -> None:
     with amem.region("holes"):
         tensors = random_tensors(64, 4 * MIB)
     kept = tensors[::8]
@@ -83,7 +84,7 @@ def free_blocks_are_not_copied():
     expect([int(tensor.sum()) for tensor in kept] == sums, "contents beside free blocks")
 
 
-def freed_while_paused():
+def freed_while_paused() -> None:
     with amem.region("mixed"):
         tensors = random_tensors(16, 4 * MIB)
     sums = [int(tensor.sum()) for tensor in tensors[::2]]
@@ -101,7 +102,7 @@ def freed_while_paused():
     expect([int(tensor.sum()) for tensor in kept] == sums and bool((new == 9).all()), "contents after another pause")
 
 
-def backup_on_the_host():
+def backup_on_the_host() -> None:
     with amem.region("kept"):
         full = random_tensors(1, 64 * MIB)[0]
         half = torch.zeros(64 * MIB, dtype=torch.uint8, device="cuda")  # pages that are zero are not kept
@@ -120,7 +121,7 @@ def backup_on_the_host():
     expect(all(torch.equal(tensor.cpu(), copy) for tensor, copy in zip((full, half), copies)), "contents after backups")
 
 
-def disabled_in_a_region():
+def disabled_in_a_region() -> None:
     with amem.region("outer"):
         inside = torch.full((64 * MIB,), 1, dtype=torch.uint8, device="cuda")
         free = torch.empty_like(inside)
@@ -137,7 +138,7 @@ def disabled_in_a_region():
     expect(bool((inside == 1).all()) and bool((after == 3).all()), "memory beside disable()")
 
 
-def zeroed():
+def zeroed() -> None:
     with amem.region("zeroed", backup="zero"):
         tensor = torch.full((64 * MIB,), 5, dtype=torch.uint8, device="cuda")
     for _ in range(2):
@@ -149,7 +150,7 @@ def zeroed():
         tensor.fill_(6)
 
 
-def unknown_tag():
+def unknown_tag() -> None:
     with amem.region("known"):
         tensor = torch.full((64 * MIB,), 4, dtype=torch.uint8, device="cuda")
     before = free_bytes()
@@ -159,7 +160,7 @@ def unknown_tag():
     amem.resume("unknown")
 
 
-def graphs():
+def graphs() -> None:
     with amem.region("weights"):
         weight = torch.randn(2048, 2048, device="cuda")
     x = torch.randn(512, 2048, device="cuda")
@@ -188,10 +189,10 @@ def graphs():
         expect(torch.equal(out, wanted), "replay after a resume")
 
 
-def threads():
+def threads() -> None:
     results = []
 
-    def work(tag):
+    def work(tag: str) -> None:
         with amem.region(tag):
             results.append((tag, torch.full((8 * MIB,), len(tag), dtype=torch.uint8, device="cuda")))
 
@@ -209,7 +210,7 @@ def threads():
     expect(x.grad is not None and bool(torch.isfinite(x.grad).all()), "gradients")
 
 
-def out_of_memory():
+def out_of_memory() -> None:
     with amem.region("big", backup=None):
         big = torch.empty(int(free_bytes() * 0.6), dtype=torch.uint8, device="cuda")
     amem.pause("big")
@@ -248,7 +249,7 @@ CHECKS = (
 )
 
 
-def main():
+def main() -> None:
     torch.cuda.init()
     failed = []
     for check in CHECKS:

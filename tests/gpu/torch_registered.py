@@ -6,6 +6,7 @@ For the ranks of a job on GPUs that reach each other by P2P, with NCCL_GRAPH_REG
 """
 
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -15,7 +16,7 @@ import amem
 COUNT = 8 << 20
 
 
-def main():
+def main() -> None:
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
@@ -32,7 +33,7 @@ def main():
         dist.all_gather_into_tensor(whole, shard)
         dist.all_reduce(summed)
 
-    def replay(value):
+    def replay(value: Any) -> None:
         shard.fill_(value + rank)
         summed.fill_(value + rank)
         whole.zero_()
@@ -58,8 +59,8 @@ def main():
         while int(torch.distributed.distributed_c10d._get_default_store().add(f"cycle{cycle}", 0)) < ranks:
             pass
         replay(10 + cycle)
-    tags = amem.stats()["tags"]
-    print(f"result: rank {rank}: registered tensors are right, {tags['weights']}, imports {amem.stats()['imports']}")
+    stats = amem.stats()
+    print(f"result: rank {rank}: registered tensors are right, {stats['tags']['weights']}, imports {stats['imports']}")
     graph.reset()  # NCCL does not end a communicator that a graph still uses
     dist.destroy_process_group()
 

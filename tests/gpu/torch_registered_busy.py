@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,7 +25,7 @@ REGISTER = {"register": ("ncclCommRegister", []), "window": ("ncclCommWindowRegi
 DEREGISTER = {"register": "ncclCommDeregister", "window": "ncclCommWindowDeregister"}
 
 
-def loaded_nccl():
+def loaded_nccl() -> Any:
     paths = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libnccl" in line}
     return ctypes.CDLL(next(path for path in paths if not path.endswith("libamem_nccl.so")))
 
@@ -32,13 +33,14 @@ def loaded_nccl():
 class Busy(threading.Thread):
     """Collectives of a group of its own, on memory without a tag. The GPU always has some of them queued."""
 
-    def __init__(self, rank, ranks):
+    def __init__(self, rank: int, ranks: int) -> None:
         super().__init__()
         self.rank, self.ranks, self.group = rank, ranks, dist.new_group()
         self.device, self.stream = torch.cuda.current_device(), torch.cuda.Stream()
-        self.rounds, self.wrong, self.stopping, self.error = 0, 0, False, None
+        self.rounds, self.wrong, self.stopping = 0, 0, False
+        self.error: Exception | None = None
 
-    def run(self):
+    def run(self) -> None:
         try:
             torch.cuda.set_device(self.device)
             with torch.cuda.stream(self.stream):
@@ -46,7 +48,7 @@ class Busy(threading.Thread):
         except Exception as error:  # the main thread reports it
             self.error = error
 
-    def work(self):
+    def work(self) -> None:
         data = [torch.empty(count, device="cuda") for count in BUSY_COUNTS]
         wrong = torch.zeros((), dtype=torch.int64, device="cuda")
         stop = torch.zeros(1, device="cuda")
@@ -65,7 +67,7 @@ class Busy(threading.Thread):
             if self.wrong or float(stop):
                 return
 
-    def advance(self, rounds=2 * CHECKED_EVERY):
+    def advance(self, rounds: int = 2 * CHECKED_EVERY) -> None:
         """Returns when the work of some more rounds has been done."""
         wanted = self.rounds + rounds
         while self.rounds < wanted and self.is_alive():
@@ -73,7 +75,7 @@ class Busy(threading.Thread):
 
 
 class Job:
-    def __init__(self, way):
+    def __init__(self, way: str) -> None:
         self.rank, self.ranks, self.way = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), way
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
@@ -95,22 +97,22 @@ class Job:
             self.registered = [self.register(tensor) for tensor in (self.shard, self.whole, self.summed)]
         torch.cuda.synchronize()
 
-    def expect(self, condition, what):
+    def expect(self, condition: Any, what: str) -> None:
         if not condition:
             raise SystemExit(f"wrong: rank {self.rank}: {what}")
 
-    def collectives(self):
+    def collectives(self) -> None:
         dist.all_gather_into_tensor(self.whole, self.shard)
         dist.all_reduce(self.summed)
 
-    def capture(self):
+    def capture(self) -> None:
         self.collectives()
         torch.cuda.synchronize()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.collectives()
 
-    def register(self, tensor):
+    def register(self, tensor: Any) -> Any:
         name, options = REGISTER[self.way]
         handle, size_bytes = ctypes.c_void_p(), ctypes.c_size_t(tensor.numel() * tensor.element_size())
         address = ctypes.c_void_p(tensor.data_ptr())
@@ -118,12 +120,12 @@ class Job:
         self.expect(result == 0 and handle.value, f"{name} returned {result}")
         return handle
 
-    def meet(self, name):
+    def meet(self, name: str) -> None:
         self.store.add(name, 1)
         while int(self.store.add(name, 0)) < self.ranks:
             self.expect(self.busy.error is None, f"the work in flight failed: {self.busy.error}")
 
-    def launch(self, value, times=1):
+    def launch(self, value: Any, times: Any = 1) -> None:
         for _ in range(times):
             self.shard.fill_(value + self.rank)
             self.summed.fill_(value + self.rank)
@@ -133,7 +135,7 @@ class Job:
             else:
                 self.collectives()
 
-    def check(self, value):
+    def check(self, value: Any) -> None:
         """The registered tensors, bit for bit. Waits for its own stream only."""
         total = sum(value + other for other in range(self.ranks))
         for other in range(self.ranks):
@@ -141,7 +143,7 @@ class Job:
             self.expect(bool((part == value + other).all()), f"all_gather, rank {other}, value {value}")
         self.expect(bool((self.summed == total).all()), f"all_reduce, value {value}")
 
-    def cycle(self, number, owners):
+    def cycle(self, number: int, owners: Any) -> None:
         """The owners pause the tag while its last work is queued. No rank starts more work on it before all have it
         again, and all ranks go on with their other work."""
         self.launch(10 * number + 1, times=20)
@@ -158,7 +160,7 @@ class Job:
         self.launch(10 * number + 2)
         self.check(10 * number + 2)
 
-    def run(self):
+    def run(self) -> None:
         self.launch(1)
         self.check(1)
         self.busy.start()
@@ -172,7 +174,7 @@ class Job:
         self.expect(self.busy.rounds >= 6 * self.ranks, f"only {self.busy.rounds} rounds of other work")
         print(f"result: rank {self.rank}: {self.way}: right, {self.busy.rounds} rounds of other work, {amem.stats()['imports']}")
 
-    def end(self):
+    def end(self) -> None:
         torch.cuda.synchronize()
         if self.graph is not None:
             self.graph.reset()  # NCCL does not end a communicator that a graph still uses
@@ -181,7 +183,7 @@ class Job:
         dist.destroy_process_group()
 
 
-def main():
+def main() -> None:
     job = Job(sys.argv[1])
     job.run()
     job.end()

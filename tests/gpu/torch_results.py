@@ -40,7 +40,7 @@ def main() -> None:
             for name, tensor in results(data, rank, ranks).items():
                 digest = hashlib.sha256(tensor.cpu().view(torch.uint8).numpy().tobytes()).hexdigest()
                 lines.append(f"{name} {kind} {count} rank {rank} {digest}")
-    everybody = [None] * ranks
+    everybody: list[list[str]] = [[]] * ranks
     dist.all_gather_object(everybody, lines)
     if rank == 0:
         print("\n".join(line for one in everybody for line in one), flush=True)

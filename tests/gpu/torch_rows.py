@@ -12,8 +12,10 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
@@ -32,28 +34,28 @@ if rest > 0 and ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(ctypes.c_
 class Gpu(conftest.SimulatedTorch):
     """Runs the programs on GPUs. `said` is what they have printed."""
 
-    def __init__(self):
-        self.python, self.said = os.environ.get("AMEM_TEST_TORCH", sys.executable), []
+    def __init__(self) -> None:
+        self.python, self.said = Path(os.environ.get("AMEM_TEST_TORCH", sys.executable)), list[str]()
 
-    def variables(self, **settings):
+    def variables(self, **settings: str) -> dict[str, str]:
         packages = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]))
         return {**os.environ, "PYTHONPATH": packages, **settings}
 
-    def run(self, code, **settings):
+    def run(self, code: str, **settings: str) -> Any:
         return self.script("-c", conftest.HEAD + ROOM + code, **settings)
 
-    def script(self, *arguments, **settings):
+    def script(self, *arguments: Any, **settings: str) -> str:
         self.said.append(super().script(*arguments, **settings))
         return self.said[-1]
 
 
-def fork(gpu, method):
+def fork(gpu: Any, method: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         tests.test_children_of_a_launcher_can_use_cuda(gpu, Path(folder), method)
 
 
 SETTINGS = ("", "roundup_power2_divisions:4", "expandable_segments:True")
-ROWS = {
+ROWS: dict[str, list[Callable[[Any], None]]] = {
     "1": [partial(tests.test_pauses_do_not_grow, settings=settings) for settings in SETTINGS],
     "2": [tests.test_regions_of_a_paused_tag_do_not_grow],
     "4": [tests.test_own_pool_of_the_program_stays_ordinary, tests.test_graph_that_is_captured_in_a_region_stays_ordinary],
@@ -75,7 +77,7 @@ ROWS = {
 }
 
 
-def main():
+def main() -> None:
     wrong = []
     for row in sys.argv[1:] or ROWS:
         gpu, start = Gpu(), time.monotonic()

@@ -8,6 +8,7 @@ Exit code 0 if regions, backups, a captured graph, disable() and backups on disk
 import site
 import tempfile
 from pathlib import Path
+from typing import Any
 
 # As Python does for an installed package: runs the line of amem_tms.pth.
 site.addsitedir(str(Path(__file__).resolve().parents[2] / "python"))
@@ -22,25 +23,25 @@ MIB = 1 << 20
 SIZE = 64 * MIB  # of each tensor
 
 
-def free_bytes():
+def free_bytes() -> int:
     torch.cuda.synchronize()
-    return torch.cuda.mem_get_info()[0]
+    return int(torch.cuda.mem_get_info()[0])
 
 
-def expect(condition, what):
+def expect(condition: Any, what: str) -> None:
     if not condition:
         raise SystemExit(f"wrong: {what}")
 
 
-def filled(value):
+def filled(value: Any) -> Any:
     return torch.full((SIZE,), value, dtype=torch.uint8, device="cuda")
 
 
-def random_numbers():
+def random_numbers() -> Any:
     return torch.randint(0, 2**31, (SIZE // 8,), device="cuda")
 
 
-def pause(tag, tensors=1):
+def pause(tag: str, tensors: Any = 1) -> None:
     """Pauses, and expects that the memory of this many tensors is free then, less what CUDA takes at a first pause."""
     before = free_bytes()
     saver.pause(tag)
@@ -48,7 +49,7 @@ def pause(tag, tensors=1):
     expect(gain >= SIZE * tensors - 4 * MIB, f"a pause of {tag} freed {gain} bytes")
 
 
-def tags_and_backups():
+def tags_and_backups() -> None:
     with saver.region(tag="weights", enable_cpu_backup=True):
         weights = random_numbers()
     with saver.region(tag="kv_cache"):
@@ -78,7 +79,7 @@ def tags_and_backups():
     expect(torch.equal(weights.cpu(), copy), "weights after a resume of all tags")
 
 
-def captured_graph():
+def captured_graph() -> None:
     with saver.region(tag="weights", enable_cpu_backup=True):
         weight = torch.randn(SIZE // 4, device="cuda")
     x = torch.randn(SIZE // 4, device="cuda")
@@ -107,7 +108,7 @@ def captured_graph():
         expect(torch.equal(out, wanted), "a replay after a resume")
 
 
-def disabled_in_a_region():
+def disabled_in_a_region() -> None:
     with saver.region(tag="outer", enable_cpu_backup=True):
         inside = filled(1)
         with saver.disable():
@@ -121,7 +122,7 @@ def disabled_in_a_region():
     expect(bool((inside == 1).all()) and bool((after == 3).all()), "memory beside disable()")
 
 
-def retained_backup():
+def retained_backup() -> None:
     with saver.region(tag="retained", enable_cpu_backup=True):
         tensor = random_numbers()
     copy = tensor.cpu()
@@ -136,7 +137,7 @@ def retained_backup():
     expect(torch.equal(tensor.cpu(), copy + 1), "contents without retained backups")
 
 
-def backup_on_disk():
+def backup_on_disk() -> None:
     with tempfile.TemporaryDirectory() as directory:
         saver.set_disk_backup_dir(directory)
         with saver.region(tag="optimizer", enable_disk_backup=True):
@@ -148,7 +149,7 @@ def backup_on_disk():
         expect(torch.equal(states.cpu(), copy), "contents from the disk")
 
 
-def main():
+def main() -> None:
     expect(torch_memory_saver.__name__ == "amem.torch_memory_saver", f"this is {torch_memory_saver}")
     torch.cuda.init()
     failed = []

@@ -8,6 +8,7 @@ AMEM_TMS=1 TMS_INIT_ENABLE=1 TMS_INIT_ENABLE_CPU_BACKUP=1 python tests/gpu/torch
 
 import site
 from pathlib import Path
+from typing import Any
 
 # As Python does for an installed package: runs the line of amem_tms.pth.
 site.addsitedir(str(Path(__file__).resolve().parents[2] / "python"))
@@ -22,16 +23,16 @@ SIZE = 64 * MIB  # of the weights
 CACHED = 1024 * MIB
 
 
-def expect(condition, what):
+def expect(condition: Any, what: str) -> None:
     if not condition:
         raise SystemExit(f"wrong: {what}")
 
 
-def random_bytes(size):
+def random_bytes(size: int) -> Any:
     return torch.randint(0, 256, (size,), dtype=torch.uint8, device="cuda")
 
 
-def freed_after_work_of_another_stream():
+def freed_after_work_of_another_stream() -> None:
     """A block that is not free before that work has ended."""
     tensor, other = random_bytes(CACHED // 2), torch.cuda.Stream()
     with torch.cuda.stream(other):
@@ -40,7 +41,7 @@ def freed_after_work_of_another_stream():
     tensor.record_stream(other)
 
 
-def main():
+def main() -> None:
     weights = random_bytes(SIZE)
     copy = weights.cpu()
     for cycle in range(3):

@@ -19,9 +19,9 @@ import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symmetric_memory
 from torch_memory_saver import torch_memory_saver as saver
-from torch_sleep import CapturedSum, digest, random_floats
 
 import amem
+from torch_sleep import CapturedSum, digest, random_floats
 
 CYCLES = 5
 MIB = 1 << 20
@@ -32,7 +32,7 @@ PAUSED_WITH_WEIGHTS = ("nccl", "symmetric")
 
 def free_bytes() -> int:
     torch.cuda.synchronize()
-    return torch.cuda.mem_get_info()[0]
+    return int(torch.cuda.mem_get_info()[0])
 
 
 def expect(condition: bool, what: str) -> None:

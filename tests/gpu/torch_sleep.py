@@ -13,6 +13,7 @@ import os
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import torch
@@ -36,7 +37,7 @@ def own_bytes() -> int:
 def gpu_bytes() -> int:
     """What all processes have on the GPU."""
     free, total = torch.cuda.mem_get_info()
-    return total - free
+    return int(total - free)
 
 
 def digest(tensor: torch.Tensor) -> str:
@@ -119,10 +120,10 @@ class SleepingJob:
         self.wait_for_all()
         return found
 
-    def pause_and_resume(self) -> dict:
+    def pause_and_resume(self) -> dict[str, Any]:
         torch.cuda.empty_cache()
         self.wait_for_all()
-        seen = {"active": own_bytes(), "gpu_active": gpu_bytes()}
+        seen: dict[str, Any] = {"active": own_bytes(), "gpu_active": gpu_bytes()}
         self.wait_for_all()
         seen.update(self.timed_pause())
         self.wait_for_all()
@@ -154,7 +155,7 @@ class SleepingJob:
         if wrong:
             raise SystemExit(f"rank {dist.get_rank()}: cycle {cycle}: other bits than before: {wrong}")
 
-    def cycles(self) -> list[dict]:
+    def cycles(self) -> list[dict[str, Any]]:
         """All ranks at once, and everything checked after each cycle."""
         seen = []
         for cycle in range(self.options.cycles):
@@ -162,14 +163,14 @@ class SleepingJob:
             self.check(cycle)
         return seen
 
-    def alone(self) -> list[dict]:
+    def alone(self) -> list[dict[str, Any]]:
         """One rank after the other, so that no other process calls the driver."""
         seen = []
         for turn in range(dist.get_world_size()):
             self.wait_for_all()
             for _ in range(self.options.cycles if turn == dist.get_rank() else 0):
                 time.sleep(IDLE_S)  # allow: a quiet GPU is what is measured
-                cycle = self.timed_pause()
+                cycle: dict[str, Any] = dict(self.timed_pause())
                 time.sleep(IDLE_S)  # allow: a quiet GPU is what is measured
                 cycle.update(self.timed_resume(), times=amem.stats()["times"])
                 seen.append(cycle)
@@ -178,7 +179,7 @@ class SleepingJob:
         return seen
 
 
-def summary(cycles: list[dict]) -> dict[str, float]:
+def summary(cycles: list[dict[str, Any]]) -> dict[str, float]:
     """Medians over the cycles after the first; bytes as MiB."""
     steady = cycles[1:] or cycles
     found = {}
@@ -209,7 +210,7 @@ def main() -> None:
     job = SleepingJob(options)
     figures = {"at_once": job.cycles(), "alone": job.alone(), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
     figures["reserved"] = torch.cuda.memory_reserved()
-    everybody = [None] * dist.get_world_size()
+    everybody: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, figures, group=job.cpu)
     if dist.get_rank() == 0:
         if options.json:

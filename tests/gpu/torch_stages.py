@@ -7,6 +7,7 @@ graph is replayed. For the ranks of a job, with NCCL_GRAPH_REGISTER at its defau
 """
 
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,7 +20,7 @@ ALL = (*TENSORS, "nccl")
 
 
 class Job:
-    def __init__(self):
+    def __init__(self) -> None:
         self.rank, self.ranks, self.value = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), 1
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
@@ -38,22 +39,22 @@ class Job:
         with amem.cuda_graph(self.graph, backup=None, capture_error_mode="thread_local"):
             self.forward()
 
-    def expect(self, condition, what):
+    def expect(self, condition: Any, what: str) -> None:
         if not condition:
             raise SystemExit(f"wrong: rank {self.rank}: {what}")
 
-    def meet(self, name):
+    def meet(self, name: str) -> None:
         self.store.add(name, 1)
         while int(self.store.add(name, 0)) < self.ranks:
             pass
 
-    def forward(self):
+    def forward(self) -> None:
         """summed = sum over the ranks of weights * cache."""
         hidden = self.weights * self.cache
         self.summed.copy_(hidden)
         dist.all_reduce(self.summed)
 
-    def replay(self, cached):
+    def replay(self, cached: int) -> None:
         """Small whole numbers, so that sums are exact in any order."""
         self.cache.fill_(cached)
         self.summed.zero_()
@@ -64,7 +65,7 @@ class Job:
             self.expect(False, f"a replay has {self.summed.unique()[:4].tolist()}, not {wanted}")
         dist.barrier()
 
-    def step(self, number):
+    def step(self, number: int) -> None:
         amem.pause(*(ALL if number % 2 else ()))
         tags = amem.stats()["tags"]
         self.expect(all(tags[tag]["resident_bytes"] == 0 for tag in TENSORS), f"memory stayed: {tags}")
@@ -79,7 +80,7 @@ class Job:
         self.replay(2 + number)
 
 
-def main():
+def main() -> None:
     job = Job()
     job.replay(1)
     for number in range(STEPS):

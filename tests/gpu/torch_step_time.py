@@ -13,12 +13,14 @@ import json
 import os
 import statistics
 import time
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from compared_training import expect
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+from compared_training import expect
 
 WARM_UP, COUNT, CYCLES = 20, 60, 5
 WIDTH, LAYERS, WORDS = 1024, 8, 32768
@@ -28,14 +30,14 @@ MOST = {"p10": 1.25, "median": 1.5}  # times as long
 class Training:
     """DistributedDataParallel reduces the gradients in several collectives."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         torch.manual_seed(1)
         layers = [nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.LayerNorm(WIDTH)) for _ in range(LAYERS)]
         self.model = DistributedDataParallel(nn.Sequential(*layers).cuda(), bucket_cap_mb=4)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
         self.data = torch.randn(64, WIDTH, device="cuda")
 
-    def step(self):
+    def step(self) -> None:
         (self.model(self.data) - self.data).square().mean().backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -44,13 +46,13 @@ class Training:
 class Generation:
     """A token of a model with tensor parallelism: two all-reduces for each layer, then sampling, whose kernels use local memory."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         torch.manual_seed(2)
         self.weights = [torch.randn(WIDTH, WIDTH, device="cuda") / WIDTH for _ in range(2 * LAYERS)]
         self.output = torch.randn(WIDTH, WORDS, device="cuda")
 
     @torch.no_grad()
-    def step(self):
+    def step(self) -> Any:
         data = torch.ones(8, WIDTH, device="cuda")
         for weight in self.weights:
             data = torch.tanh(data @ weight)
@@ -65,10 +67,10 @@ class Launches:
 
     COUNT = 200
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.data = torch.zeros(64, device="cuda")
 
-    def step(self):
+    def step(self) -> None:
         for _ in range(self.COUNT):
             self.data.add_(1)
 
@@ -78,19 +80,19 @@ class Replays(Launches):
 
     COUNT = 100
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             for _ in range(10):
                 self.data.add_(1)
 
-    def step(self):
+    def step(self) -> None:
         for _ in range(self.COUNT):
             self.graph.replay()
 
 
-def times_ms(work):
+def times_ms(work: Any) -> list[float]:
     """Of COUNT steps."""
     found = []
     for _ in range(COUNT):
@@ -102,19 +104,19 @@ def times_ms(work):
     return found
 
 
-def summary(times):
+def summary(times: Any) -> dict[str, float]:
     """The 10th percentile too: other processes of the host delay single steps."""
     return {"p10": statistics.quantiles(times, n=10)[0], "median": statistics.median(times)}
 
 
-def slowest(value, gloo_group):
+def slowest(value: Any, gloo_group: Any) -> float:
     """Of all ranks."""
     tensor = torch.tensor([value])
     dist.all_reduce(tensor, dist.ReduceOp.MAX, group=gloo_group)
     return float(tensor[0])
 
 
-def measure(work, pauses, gloo_group):
+def measure(work: Any, pauses: bool, gloo_group: Any) -> Any:
     """Milliseconds of a step before and after pauses, of the slowest rank, and of the first step after one."""
     for _ in range(WARM_UP):
         work.step()
@@ -132,7 +134,7 @@ def measure(work, pauses, gloo_group):
     return {when: {name: round(slowest(ms, gloo_group), 3) for name, ms in summary(each).items()} for when, each in times.items()}
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-pauses", action="store_true")
     pauses = not parser.parse_args().no_pauses

@@ -6,6 +6,7 @@ For the ranks of a job (torchrun, one_gpu.py), without multicast.
 """
 
 import os
+from typing import Any
 
 os.environ.setdefault("TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES", "1")  # ranks may share a GPU
 os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
@@ -21,7 +22,7 @@ CYCLES = int(os.environ.get("CYCLES", "100"))
 
 
 class Job:
-    def __init__(self):
+    def __init__(self) -> None:
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.next, self.previous = (self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -38,14 +39,14 @@ class Job:
         self.inputs = [self.input_of(seed, self.rank).cuda() for seed in range(SEEDS)]
         self.gathered, self.copies = torch.empty(COUNT, device="cuda"), torch.empty(self.ranks, COUNT, device="cuda")
 
-    def expect(self, condition, what):
+    def expect(self, condition: Any, what: str) -> None:
         if not condition:
             raise SystemExit(f"wrong: rank {self.rank}: {what}")
 
-    def input_of(self, seed, rank):
+    def input_of(self, seed: int, rank: int) -> Any:
         return torch.randn(COUNT, generator=torch.Generator().manual_seed(seed * self.ranks + rank))
 
-    def step(self):
+    def step(self) -> None:
         """One-shot and two-shot all-reduce, barriers, and copies from every peer."""
         self.gathered.copy_(torch.ops.symm_mem.one_shot_all_reduce(self.tensor, "sum", self.group))
         self.handle.barrier(channel=0)
@@ -55,11 +56,11 @@ class Job:
         torch.ops.symm_mem.two_shot_all_reduce_(self.reduced, "sum", self.group)
         self.handle.barrier(channel=1)
 
-    def meet(self):
+    def meet(self) -> None:
         torch.cuda.synchronize()
         dist.barrier()
 
-    def capture(self):
+    def capture(self) -> None:
         self.step()
         self.meet()
         self.graph = torch.cuda.CUDAGraph()
@@ -67,7 +68,7 @@ class Job:
             self.step()
         dist.barrier()
 
-    def results(self, seed):
+    def results(self, seed: int) -> Any:
         """What a replay makes of these inputs."""
         for out in (self.gathered, self.reduced, self.copies):
             out.fill_(-1)
@@ -77,20 +78,20 @@ class Job:
         self.meet()
         return [out.clone() for out in (self.gathered, self.reduced, self.copies)]
 
-    def check_against_float64(self, seed, found):
+    def check_against_float64(self, seed: int, found: Any) -> None:
         inputs = [self.input_of(seed, rank) for rank in range(self.ranks)]
         total = sum(each.double() for each in inputs)
         for name, sums in zip(("one-shot", "two-shot"), found):
             self.expect(torch.allclose(sums.double().cpu(), total, rtol=1e-6, atol=1e-5), f"{name} all-reduce")
         self.expect(torch.equal(found[2].cpu(), torch.stack(inputs)), "copies")
 
-    def signal(self, mark):
+    def signal(self, mark: int) -> None:
         """A signal that is not waited for, and a word at the end of the larger pad."""
         self.handle.put_signal(self.next, CHANNEL)
         self.pads[self.next][-1] = mark
         self.meet()
 
-    def expect_signal(self, mark):
+    def expect_signal(self, mark: int) -> None:
         pad = self.pads[self.rank]
         wanted = {CHANNEL * self.ranks + self.previous: 1, len(pad) - 1: mark}
         found = {index: int(pad[index]) for index in pad.nonzero().flatten().tolist()}
@@ -100,11 +101,11 @@ class Job:
         self.meet()
         self.expect(not bool(pad.any()), "the signal pad is zero after a synchronization")
 
-    def addresses(self):
+    def addresses(self) -> Any:
         tensors = (self.tensor, self.reduced, *self.peers, *self.pads)
         return [*(each.data_ptr() for each in tensors), *self.handle.buffer_ptrs, *self.handle.signal_pad_ptrs]
 
-    def pause_and_resume(self, cycle):
+    def pause_and_resume(self, cycle: int) -> None:
         kept, addresses = [self.tensor.clone(), self.reduced.clone()], self.addresses()
         self.signal(cycle + 1)
         if cycle % 3 == 0 or cycle % self.ranks == self.rank:  # all ranks, or one alone
@@ -118,7 +119,7 @@ class Job:
         self.expect_signal(cycle + 1)
 
 
-def main():
+def main() -> None:
     job = Job()
     job.expect("symmetric" in amem.stats()["tags"], f"amem does not know the memory: {amem.stats()['tags']}")
     job.capture()

@@ -6,6 +6,7 @@ For the ranks of a job (torchrun, one_gpu.py), without multicast.
 """
 
 import os
+from typing import Any
 
 os.environ.setdefault("TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES", "1")  # ranks may share a GPU
 os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
@@ -20,7 +21,7 @@ CYCLES = int(os.environ.get("CYCLES", "100"))
 
 
 class Job:
-    def __init__(self):
+    def __init__(self) -> None:
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group("gloo")
@@ -28,16 +29,16 @@ class Job:
         self.second = dist.new_group(list(range(self.ranks)))
         self.groups = [dist.group.WORLD.group_name, self.second.group_name]
 
-    def expect(self, condition, what):
+    def expect(self, condition: Any, what: str) -> None:
         if not condition:
             raise SystemExit(f"wrong: rank {self.rank}: {what}")
 
-    def make_communicators(self):
+    def make_communicators(self) -> None:
         """vLLM's SymmMemCommunicator: one buffer for each group, of the largest message."""
         self.buffers = [symmetric_memory.empty(1 << 20, dtype=torch.bfloat16, device="cuda") for _ in self.groups]
         self.handles = [symmetric_memory.rendezvous(b, group) for b, group in zip(self.buffers, self.groups)]
 
-    def all_reduce(self, index, tensor):
+    def all_reduce(self, index: int, tensor: Any) -> Any:
         buffer, out = self.buffers[index], torch.empty_like(tensor)
         part = buffer[: tensor.numel()]
         part.copy_(tensor.view(-1))
@@ -45,7 +46,7 @@ class Job:
         out.copy_(part.view(out.shape))
         return out
 
-    def capture(self):
+    def capture(self) -> None:
         """The same in a CUDA graph, as both servers decode."""
         self.input = torch.zeros(64, 512, dtype=torch.bfloat16, device="cuda")
         self.all_reduce(0, self.input)
@@ -56,7 +57,7 @@ class Job:
             self.output = self.all_reduce(0, self.input)
         dist.barrier()
 
-    def check_all_reduce(self, value):
+    def check_all_reduce(self, value: Any) -> None:
         wanted = float(sum(value + rank for rank in range(self.ranks)))
         for index in range(len(self.groups)):
             out = self.all_reduce(index, torch.full((64, 512), float(value + self.rank), device="cuda").bfloat16())
@@ -65,7 +66,7 @@ class Job:
         self.graph.replay()
         self.expect(bool((self.output == wanted).all()), f"graph: {self.output.unique().tolist()}, not {wanted}")
 
-    def check_dropped_buffer(self):
+    def check_dropped_buffer(self) -> None:
         """SGLang's TorchSymmMemCommunicator: one buffer of 64 MiB, dropped after the rendezvous without multicast."""
         before = amem.stats()["tags"]["symmetric"]["allocated_bytes"]
         device = torch.device("cuda", torch.cuda.current_device())
@@ -79,7 +80,7 @@ class Job:
         after = amem.stats()["tags"]["symmetric"]["allocated_bytes"]
         self.expect(after == before, f"{after - before} bytes of a dropped buffer remain")
 
-    def check_async_tp(self, value):
+    def check_async_tp(self, value: Any) -> None:
         """fused_all_gather_matmul and fused_matmul_reduce_scatter of asynchronous tensor parallelism."""
         generator = torch.Generator().manual_seed(value)
         shards = [torch.randint(-3, 4, (64, 128), generator=generator).float() for _ in range(self.ranks)]
@@ -97,7 +98,7 @@ class Job:
         own = (whole @ weight).chunk(self.ranks)[self.rank] * sum(range(1, self.ranks + 1))
         self.expect(torch.equal(scattered.cpu(), own), "matmul before reduce-scatter")
 
-    def pause_and_resume(self, cycle):
+    def pause_and_resume(self, cycle: int) -> None:
         torch.cuda.synchronize()
         dist.barrier()
         if cycle % 3 == 0 or cycle % self.ranks == self.rank:
@@ -108,7 +109,7 @@ class Job:
         dist.barrier()
 
 
-def main():
+def main() -> None:
     job = Job()
     job.make_communicators()
     job.capture()

@@ -6,14 +6,16 @@ amem run -- torchrun --nproc-per-node 2 tests/gpu/torch_trainer.py
 """
 
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from compared_training import expect
-from releases import Releases
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
+
+from compared_training import expect
+from releases import Releases
 from torch_sleep import CapturedSum, digest, random_floats
 
 STEPS = 6
@@ -23,11 +25,11 @@ LEAST_BYTES = 256 << 20  # of one communicator
 
 
 class Trainer:
-    def __init__(self, gloo_group):
+    def __init__(self, gloo_group: Any) -> None:
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.nccl = Releases(gloo_group, LEAST_BYTES)
 
-    def losses(self, wrap, releases):
+    def losses(self, wrap: Any, releases: bool) -> Any:
         """Of training steps. With `releases` NCCL's memory leaves after each of them."""
         torch.manual_seed(1)
         layers = [nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU()) for _ in range(LAYERS)]
@@ -49,18 +51,18 @@ class Trainer:
         return found
 
 
-def sharded(model):
+def sharded(model: Any) -> Any:
     for layer in model:
         fully_shard(layer)
     fully_shard(model)
     return model
 
 
-def replicated(model):
+def replicated(model: Any) -> Any:
     return DistributedDataParallel(model, bucket_cap_mb=4)
 
 
-def whole_numbers(seed):
+def whole_numbers(seed: int) -> Any:
     """Their sum is exact in any order."""
     return (random_floats(COUNT, seed) * 1000).round()
 
@@ -68,7 +70,7 @@ def whole_numbers(seed):
 class FirstCalls:
     """What a job may call first after a pause, each with its result."""
 
-    def __init__(self, trainer, captured):
+    def __init__(self, trainer: Any, captured: Any) -> None:
         rank, ranks = trainer.rank, trainer.ranks
         self.ranks, self.captured = ranks, captured
         self.peer, self.former = (rank + 1) % ranks, (rank - 1) % ranks
@@ -76,17 +78,17 @@ class FirstCalls:
         self.total = sum(whole_numbers(each) for each in range(ranks))
         self.replayed = captured.replay().clone()
 
-    def all_reduce(self, group=None):
+    def all_reduce(self, group: Any = None) -> Any:
         data = self.own.clone()
         dist.all_reduce(data, group=group)
         return data
 
-    def asynchronous(self):
+    def asynchronous(self) -> Any:
         data = self.own.clone()
         dist.all_reduce(data, async_op=True).wait()
         return data
 
-    def in_other_stream(self):
+    def in_other_stream(self) -> Any:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -94,34 +96,34 @@ class FirstCalls:
         torch.cuda.current_stream().wait_stream(stream)
         return data
 
-    def sent(self):
+    def sent(self) -> Any:
         data = torch.empty_like(self.own)
         calls = [dist.P2POp(dist.isend, self.own, self.former), dist.P2POp(dist.irecv, data, self.peer)]
         for work in dist.batch_isend_irecv(calls):
             work.wait()
         return data
 
-    def gathered(self):
+    def gathered(self) -> Any:
         data = torch.empty(self.ranks * COUNT, device="cuda")
         dist.all_gather_into_tensor(data, self.own)
         return data.view(self.ranks, COUNT)[self.peer]
 
-    def objects(self):
+    def objects(self) -> Any:
         found = [None] * self.ranks
         dist.all_gather_object(found, self.own[:8].cpu())
         return found[self.peer].cuda()
 
-    def in_new_group(self):
+    def in_new_group(self) -> Any:
         group = dist.new_group()
         data = self.all_reduce(group)
         dist.destroy_process_group(group)
         return data
 
-    def after_barrier(self):
+    def after_barrier(self) -> Any:
         dist.barrier()
         return self.all_reduce()
 
-    def all(self):
+    def all(self) -> Any:
         """Name, call, and the result as it must be."""
         return [
             ("all_reduce", self.all_reduce, self.total),
@@ -136,7 +138,7 @@ class FirstCalls:
         ]
 
 
-def main():
+def main() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))

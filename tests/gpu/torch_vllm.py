@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+
 from torch_sleep import CapturedSum, digest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests" / "vllm_stand_in"))
@@ -21,7 +22,7 @@ MIB = 1 << 20
 
 def free_bytes() -> int:
     torch.cuda.synchronize()
-    return torch.cuda.mem_get_info()[0]
+    return int(torch.cuda.mem_get_info()[0])
 
 
 def main() -> None:

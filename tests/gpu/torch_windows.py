@@ -9,6 +9,7 @@ import ctypes
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -21,13 +22,13 @@ REGISTER = {"register": ("ncclCommRegister", []), "window": ("ncclCommWindowRegi
 DEREGISTER = {"register": "ncclCommDeregister", "window": "ncclCommWindowDeregister"}
 
 
-def loaded_nccl():
+def loaded_nccl() -> Any:
     paths = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libnccl" in line}
     return ctypes.CDLL(next(path for path in paths if not path.endswith("libamem_nccl.so")))
 
 
 class Job:
-    def __init__(self, way):
+    def __init__(self, way: str) -> None:
         self.rank, self.ranks, self.way = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), way
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
@@ -42,11 +43,11 @@ class Job:
         torch.cuda.synchronize()
         self.registered = [self.register(tensor) for tensor in (self.shard, self.whole)]
 
-    def expect(self, condition, what):
+    def expect(self, condition: Any, what: str) -> None:
         if not condition:
             raise SystemExit(f"wrong: rank {self.rank}: {what}")
 
-    def register(self, tensor):
+    def register(self, tensor: Any) -> Any:
         name, options = REGISTER[self.way]
         handle, size_bytes = ctypes.c_void_p(), ctypes.c_size_t(tensor.numel() * tensor.element_size())
         address = ctypes.c_void_p(tensor.data_ptr())
@@ -54,12 +55,12 @@ class Job:
         self.expect(result == 0 and handle.value, f"{name} returned {result}")
         return handle
 
-    def meet(self, name):
+    def meet(self, name: str) -> None:
         self.store.add(name, 1)
         while int(self.store.add(name, 0)) < self.ranks:
             pass
 
-    def use(self, value):
+    def use(self, value: Any) -> None:
         for count in (SMALL, COUNT):
             self.shard.fill_(value + self.rank)
             self.whole.zero_()
@@ -72,7 +73,7 @@ class Job:
             self.expect(bool((self.shard[:count] == total).all()), f"all_reduce of {count}")
         torch.cuda.synchronize()
 
-    def pause_and_resume(self, cycle, tags):
+    def pause_and_resume(self, cycle: int, tags: Any) -> None:
         self.meet(f"pause {cycle}")
         amem.pause(*tags)
         for tag in tags:
@@ -81,7 +82,7 @@ class Job:
         amem.resume(*tags)
         self.meet(f"resumed {cycle}")
 
-    def end(self):
+    def end(self) -> None:
         self.meet("end")
         for handle in self.registered:
             result = getattr(self.nccl, DEREGISTER[self.way])(self.communicator, handle)
@@ -89,7 +90,7 @@ class Job:
         dist.destroy_process_group()
 
 
-def main():
+def main() -> None:
     job = Job(sys.argv[1])
     job.use(1)
     selections = [("weights",), ("nccl",), ("weights", "nccl"), ()] * 2

@@ -13,6 +13,8 @@ import importlib.metadata
 import math
 import re
 import sys
+from pathlib import Path
+from typing import Any
 
 import ray_job
 from ray_job import GPUS, PROMPTS, REWARDS
@@ -25,7 +27,7 @@ VARIABLES = {
 }
 
 
-def write_data(path, steps):
+def write_data(path: Path, steps: int) -> None:
     import pyarrow
     from pyarrow import parquet
 
@@ -36,7 +38,7 @@ def write_data(path, steps):
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
-def overrides(folder):
+def overrides(folder: Path) -> list[str]:
     """Of verl's defaults."""
     actor, rollout, vllm = (f"actor_rollout_ref.{name}" for name in ("actor", "rollout", "rollout.engine_kwargs.vllm"))
     return [
@@ -80,10 +82,10 @@ def overrides(folder):
     ]
 
 
-def read_metrics(text):
+def read_metrics(text: str) -> Any:
     """Of each step: the correlation of probabilities and the norm of the gradient, from verl's console logger."""
 
-    def number(line, name):
+    def number(line: str, name: str) -> Any:
         match = re.search(rf"{name}:(?:np\.\w+\()?([-+.\w]+)", line)
         return float(match[1]) if match else math.nan
 
@@ -92,7 +94,7 @@ def read_metrics(text):
     return {int(step): tuple(number(line, name) for name in names) for step, line in lines}
 
 
-def run(job):
+def run(job: ray_job.Job) -> None:
     write_data(job.folder / "data.parquet", job.options.steps)
     command = [sys.executable, "-m", "verl.trainer.main_ppo", *overrides(job.folder)]
     if not job.options.without_amem:
@@ -100,7 +102,7 @@ def run(job):
     job.run([*command, *job.options.more], **VARIABLES)
 
 
-def check(job):
+def check(job: ray_job.Job) -> str:
     """What to say of the job."""
     metrics, steps = read_metrics("\n".join(job.logs_of_workers())), job.options.steps
     job.expect(sorted(metrics) == list(range(1, steps + 1)), f"steps {sorted(metrics)} instead of {steps}")

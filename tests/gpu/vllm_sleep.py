@@ -12,6 +12,8 @@ import argparse
 import os
 import tempfile
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pynvml
 
@@ -22,7 +24,7 @@ MOST_LEFT_MIB = 1024  # contexts, kernels and graphs
 MIB = 1 << 20
 
 
-def parse():
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--custom-all-reduce", action="store_true", help="vLLM's instead of NCCL's")
     parser.add_argument("--own-backend", action="store_true", help="vLLM's sleep mode without amem, to compare")
@@ -32,33 +34,33 @@ def parse():
     return options
 
 
-def used_mib():
+def used_mib() -> list[Any]:
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")[:2]
     handles = [pynvml.nvmlDeviceGetHandleByIndex(int(device)) for device in devices]
     return [pynvml.nvmlDeviceGetMemoryInfo(handle).used // MIB for handle in handles]
 
 
-def state_of_nccl(worker):
+def state_of_nccl(worker: Any) -> Any:
     """In a worker of vLLM."""
     import amem
 
     return amem.state("nccl")
 
 
-def timed(function, *arguments, **options):
+def timed(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     begin = time.monotonic()
     function(*arguments, **options)
     return time.monotonic() - begin
 
 
-def wake(llm, level, by_tag):
+def wake(llm: Any, level: int, by_tag: bool) -> Any:
     seconds = timed(llm.wake_up, ["weights"] if by_tag else None)
     if level == 2:
         llm.collective_rpc("reload_weights")
     return seconds + (timed(llm.wake_up, ["kv_cache"]) if by_tag else 0.0)
 
 
-def main():
+def main() -> None:
     options = parse()
     # Functions are sent to workers; the engine is in this process, so that batches are the same each time.
     os.environ.update(VLLM_ALLOW_INSECURE_SERIALIZATION="1", VLLM_ENABLE_V1_MULTIPROCESSING="0")
@@ -84,7 +86,7 @@ def main():
         sampling = SamplingParams(temperature=0.0, max_tokens=NEW_TOKENS, ignore_eos=True, detokenize=False)
         prompts = [{"prompt_token_ids": prompt} for prompt in PROMPTS]
 
-        def generate():
+        def generate() -> Any:
             return [list(each.outputs[0].token_ids) for each in llm.generate(prompts, sampling, use_tqdm=False)]
 
         tokens = generate()

@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 
-def run(command, **settings):
+def run(command: list[str | Path], **settings: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AMEM_")}
     done = subprocess.run(command, capture_output=True, text=True, env=environment | settings, check=False, timeout=120)
     if done.returncode != 0:
@@ -28,14 +28,14 @@ def run(command, **settings):
     return done
 
 
-def expected_version(nccl):
+def expected_version(nccl: str) -> int:
     version = ctypes.c_int()
     if ctypes.CDLL(nccl).ncclGetVersion(ctypes.byref(version)) != 0:
         sys.exit(f"{nccl}: ncclGetVersion failed")
     return version.value
 
 
-def flags(pkg_config, prefix, *options, package="amem"):
+def flags(pkg_config: str, prefix: Path, *options: str, package: str = "amem") -> list[str]:
     folder = next(prefix.rglob("amem.pc")).parent
     return run([pkg_config, *options, package], PKG_CONFIG_PATH=str(folder)).stdout.split()
 
@@ -48,7 +48,7 @@ target_link_libraries(hello PRIVATE amem::nccl amem::amem_symmetric)
 """
 
 
-def build_with_cmake(arguments, prefix, folder):
+def build_with_cmake(arguments: argparse.Namespace, prefix: Path, folder: Path) -> Path:
     """hello.c as a CMake project that finds amem in the prefix."""
     (folder / "project").mkdir()
     (folder / "project" / "CMakeLists.txt").write_text(PROJECT.format(source=HERE / "hello.c"), encoding="utf-8")
@@ -59,7 +59,7 @@ def build_with_cmake(arguments, prefix, folder):
     return build / "hello"
 
 
-def check_program(program, name, nccl, libraries):
+def check_program(program: Path, name: str, nccl: str, libraries: str) -> None:
     done = run([program], LD_LIBRARY_PATH=libraries, AMEM_NCCL_PATH=nccl)
     expected = expected_version(nccl)
     if done.stdout != f"{expected}\n" or done.stderr:
@@ -67,7 +67,7 @@ def check_program(program, name, nccl, libraries):
     print(f"{name}: NCCL {expected} of {nccl}, reached through {libraries}")
 
 
-def check_symmetric(arguments, prefix, folder, nccl, libraries):
+def check_symmetric(arguments: argparse.Namespace, prefix: Path, folder: Path, nccl: str, libraries: str) -> None:
     program = folder / "symmetric"
     options = flags(arguments.pkg_config, prefix, "--cflags", "--libs", package="amem-symmetric")
     run([arguments.cxx, "-std=c++20", "-Wall", "-Wextra", "-Werror", HERE / "symmetric.cc", "-o", program, *options])
@@ -76,7 +76,7 @@ def check_symmetric(arguments, prefix, folder, nccl, libraries):
         sys.exit(f"symmetric.cc: printed {done.stdout!r}")
 
 
-def check(arguments, folder):
+def check(arguments: argparse.Namespace, folder: Path) -> None:
     installed, prefix = folder / "installed", folder / "moved"
     run([arguments.cmake, "--install", arguments.build, "--prefix", installed, "--component", "library"])
     # The prefix may be moved: nothing in it may name where it was.
@@ -93,7 +93,7 @@ def check(arguments, folder):
     check_symmetric(arguments, prefix, folder, nccl, libraries)
 
 
-def check_after_pip(arguments, folder):
+def check_after_pip(arguments: argparse.Namespace, folder: Path) -> None:
     """pip configures the build folder that others use too, with folders of its own that are gone when it has ended."""
     gone, build = folder / "gone", folder / "as-pip"
     options = ["-DSKBUILD=2", f"-DSKBUILD_PLATLIB_DIR={gone}", f"-DCMAKE_INSTALL_PREFIX={gone / 'amem'}"]
@@ -108,7 +108,7 @@ def check_after_pip(arguments, folder):
                 sys.exit(f"{script} installs into {gone}:\n{rule}")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for option in ("--cmake", "--build", "--cc", "--cxx", "--pkg-config"):
         parser.add_argument(option, required=True)

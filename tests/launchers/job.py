@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests")
 # Before `import amem`, which would load the library too.
 WAS_PRELOADED = "/libamem_nccl.so" in Path("/proc/self/maps").read_text()
 
-import amem
-from rank_job import NCCL, Rank, UniqueId, check
+import amem  # noqa: E402
+from rank_job import NCCL, Rank, UniqueId, check  # noqa: E402
 
 PATIENCE_S = 60
 # torchrun, Open MPI, Slurm
@@ -29,14 +29,14 @@ VARIABLES = (
 )
 
 
-def rank_and_ranks():
+def rank_and_ranks() -> tuple[int, int]:
     for rank, ranks in VARIABLES:
         if rank in os.environ:
             return int(os.environ[rank]), int(os.environ[ranks])
     raise SystemExit("no launcher has set a rank")
 
 
-def wait_for(path, who):
+def wait_for(path: Path, who: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not path.exists():
         if time.monotonic() > deadline:
@@ -44,7 +44,7 @@ def wait_for(path, who):
         time.sleep(0.01)  # allow: between two looks, under a deadline
 
 
-def meet(folder, rank):
+def meet(folder: Path, rank: int) -> UniqueId:
     """The unique id that rank 0 has made."""
     import ctypes
 
@@ -58,7 +58,7 @@ def meet(folder, rank):
     return UniqueId.from_buffer_copy(path.read_bytes())
 
 
-def run(folder, rank, ranks):
+def run(folder: Path, rank: int, ranks: int) -> str:
     """What the rank prints."""
     process = Rank(rank, ranks, meet(folder, rank))
     wanted = [ranks * (ranks + 1) / 2]

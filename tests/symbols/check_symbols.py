@@ -13,14 +13,15 @@ that check_symbols_selftest.py can hold each against a seeded one.
 import argparse
 import re
 import sys
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from elftools.elf.elffile import ELFFile
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from generate_trampolines import ADDED, NAMES, read_list  # noqa: E402
+from generate_trampolines import ADDED, NAMES, read_list
 
 # Of the platform manylinux_2_34 (PEP 600; auditwheel's policy): RHEL 9, Ubuntu 22.04, Debian 12 and newer.
 HIGHEST_VERSION = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)}
@@ -47,7 +48,7 @@ class Symbol(NamedTuple):
 class Library:
     """What the rules ask of a shared library."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.name = Path(path).name
         with open(path, "rb") as file:
             sections = {section.name: section for section in ELFFile(file).iter_sections()}
@@ -71,7 +72,7 @@ class Library:
             self.constructor_names = _constructor_names(array, sections) if ".symtab" in sections else None
 
 
-def _constructor_names(array, sections):
+def _constructor_names(array: Any, sections: dict[str, Any]) -> list[str]:
     functions = {symbol["st_value"]: symbol.name for symbol in sections[".symtab"].iter_symbols()
                  if symbol["st_info"]["type"] == "STT_FUNC"}
     targets = {entry["r_offset"]: entry["r_addend"] for entry in sections[".rela.dyn"].iter_relocations()}
@@ -79,10 +80,10 @@ def _constructor_names(array, sections):
     return [functions.get(targets.get(place), "?") for place in places]
 
 
-def wrong_shim_exports(exports, stock):
+def wrong_shim_exports(exports: list[Symbol], stock: list[tuple[str, bool]]) -> list[str]:
     """`exports`: [Symbol] of our libnccl.so.2; `stock`: [(name, weak)] of the NCCL it was made for."""
     found = {symbol.name: symbol for symbol in exports}
-    wanted = dict(stock) | {name: False for name in ADDED} | {NAMES: False}
+    wanted = dict(stock) | dict.fromkeys(ADDED, False) | {NAMES: False}
     violations = [f"libnccl.so.2 lacks {name}" for name in sorted(wanted.keys() - found.keys())]
     violations += [f"libnccl.so.2 exports {name} as well" for name in sorted(found.keys() - wanted.keys())]
     for name in sorted(wanted.keys() & found.keys()):
@@ -93,13 +94,13 @@ def wrong_shim_exports(exports, stock):
     return violations
 
 
-def wrong_engine_exports(exports):
+def wrong_engine_exports(exports: list[Symbol]) -> list[str]:
     names = {symbol.name for symbol in exports}
     violations = [f"libamem_nccl.so exports {name}" for name in sorted(names) if not ENGINE_EXPORTS.fullmatch(name)]
     return violations + [f"libamem_nccl.so lacks {name}" for name in ["amemForward", "amemEnable", *ADDED] if name not in names]
 
 
-def too_new_versions(library, needed_versions):
+def too_new_versions(library: str, needed_versions: dict[str, set[str]]) -> list[str]:
     """`needed_versions`: {"libc.so.6": {"GLIBC_2.34", ...}, ...} of one library."""
     violations = []
     for file, versions in sorted(needed_versions.items()):
@@ -113,15 +114,15 @@ def too_new_versions(library, needed_versions):
     return violations
 
 
-def wrong_needs(library, needed, allowed):
+def wrong_needs(library: str, needed: list[str], allowed: AbstractSet[str]) -> list[str]:
     return [f"{library} needs {name}" for name in needed if name not in allowed]
 
 
-def wall_clock_waits(library, imports):
+def wall_clock_waits(library: str, imports: set[str]) -> list[str]:
     return [f"{library} calls {name}, which follows the wall clock" for name in sorted(WALL_CLOCK & imports)]
 
 
-def working_constructors(library, count, names, allowed=frozenset()):
+def working_constructors(library: str, count: int, names: list[str] | None, allowed: AbstractSet[str] = frozenset()) -> list[str]:
     """`names`: of the .init_array entries, None when the file is stripped of them; C++ names match by their part."""
     known = IDLE_CONSTRUCTORS | allowed
     if names is None:
@@ -129,7 +130,7 @@ def working_constructors(library, count, names, allowed=frozenset()):
     return [f"{library} runs {name} when it is loaded" for name in names if not any(part in name for part in known)]
 
 
-def wrong_shape(library, soname, runpath):
+def wrong_shape(library: Library, soname: str, runpath: str | None) -> list[str]:
     violations = []
     if library.soname != soname:
         violations.append(f"{library.name} has the SONAME {library.soname}, not {soname}")
@@ -140,7 +141,7 @@ def wrong_shape(library, soname, runpath):
     return violations
 
 
-def check(shim, engine, symmetric, stock):
+def check(shim: Library, engine: Library, symmetric: Library, stock: list[tuple[str, bool]]) -> list[str]:
     violations = wrong_shim_exports(shim.exports, stock) + wrong_engine_exports(engine.exports)
     violations += wrong_shape(shim, "libnccl.so.2", "$ORIGIN") + wrong_shape(engine, "libamem_nccl.so", None)
     violations += wrong_needs("libnccl.so.2", shim.needed, SHIM_NEEDS)
@@ -152,13 +153,13 @@ def check(shim, engine, symmetric, stock):
     for library in (shim, engine, symmetric):
         violations += too_new_versions(library.name, library.needed_versions)
         violations += wall_clock_waits(library.name, library.imports)
-        allowed = {ENGINE_CONSTRUCTOR} if library is engine else frozenset()
-        count, names = library.constructor_count, library.constructor_names
-        violations += working_constructors(library.name, count, names, allowed)
+        allowed: AbstractSet[str] = {ENGINE_CONSTRUCTOR} if library is engine else frozenset()
+        count, constructors = library.constructor_count, library.constructor_names
+        violations += working_constructors(library.name, count, constructors, allowed)
     return violations
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shim", required=True)
     parser.add_argument("--engine", required=True)

@@ -77,13 +77,13 @@ def runtime_for(python: Path, build: Path) -> Path:
 class SimulatedTorch:
     """Runs programs with PyTorch in processes of their own, each on simulated GPUs of its own."""
 
-    def __init__(self, machine: Path):
+    def __init__(self, machine: Path) -> None:
         self.python = Path(os.environ["AMEM_TEST_TORCH"])
         self.build = Path(os.environ["AMEM_TEST_BUILD"]).resolve()
         self.runtime = runtime_for(self.python, self.build)
         self.machine = machine
 
-    def variables(self, **settings):
+    def variables(self, **settings: str) -> dict[str, str]:
         clean = {name: value for name, value in os.environ.items()
                  if not name.startswith(("AMEM_", "GMM_", "LD_", "NCCL_", "TMS_", "PYTORCH_"))}
         return {
@@ -100,11 +100,11 @@ class SimulatedTorch:
             **settings,
         }
 
-    def run(self, code, **settings):
+    def run(self, code: str, **settings: str) -> str:
         """What a program with HEAD printed. It must end without an error."""
         return self.script("-c", HEAD + code, **settings)
 
-    def script(self, *arguments, **settings):
+    def script(self, *arguments: str | Path, **settings: str) -> str:
         done = subprocess.run([self.python, *arguments], env=self.variables(**settings), capture_output=True, text=True,
                               timeout=TIMEOUT_S, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -112,5 +112,5 @@ class SimulatedTorch:
 
 
 @pytest.fixture
-def simulated(tmp_path):
+def simulated(tmp_path: Path) -> SimulatedTorch:
     return SimulatedTorch(tmp_path / "machine")

@@ -2,8 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """What a program does beside pauses: captures, frees, empties the cache in other threads, and forks."""
 
+from conftest import SimulatedTorch
 
-def test_graph_of_a_paused_tag_has_memory_of_its_own(simulated):
+
+def test_graph_of_a_paused_tag_has_memory_of_its_own(simulated: SimulatedTorch) -> None:
     """Of graphs with the same handle: a free block of the others has no memory."""
     simulated.run("""
 source, handle = of(5 * MIB), torch.cuda.graph_pool_handle()
@@ -44,7 +46,7 @@ expect(holds(fourth[1], 1), "a later graph")
 """)
 
 
-def test_threads_allocate_and_empty_the_cache(simulated):
+def test_threads_allocate_and_empty_the_cache(simulated: SimulatedTorch) -> None:
     simulated.run("""
 import threading
 ended, first = threading.Event(), of(MIB)
@@ -91,7 +93,7 @@ expect(torch.cuda.memory_reserved() == reserved, f"{torch.cuda.memory_reserved()
 """)
 
 
-def test_fork_in_an_open_region(simulated):
+def test_fork_in_an_open_region(simulated: SimulatedTorch) -> None:
     """Regions of the parent end in the child without an error, whether or not PyTorch has initialized CUDA."""
     simulated.run("""
 def child_of(regions):
@@ -124,7 +126,7 @@ expect(holds(weights, 1), "contents")
 """)
 
 
-def test_storage_has_the_tag_of_the_region_in_which_it_is_resized(simulated):
+def test_storage_has_the_tag_of_the_region_in_which_it_is_resized(simulated: SimulatedTorch) -> None:
     simulated.run("""
 def is_paused(storage):
     amem.pause("weights")

@@ -6,12 +6,12 @@ import re
 import subprocess
 import sys
 
-from conftest import ROOT
+from conftest import ROOT, SimulatedTorch
 
 
-def test_rows_say_whether_they_are_right(simulated):
+def test_rows_say_whether_they_are_right(simulated: SimulatedTorch) -> None:
     variables = {**simulated.variables(), "AMEM_TEST_TORCH": str(simulated.python)}
-    command = [sys.executable, ROOT / "tests" / "gpu" / "torch_rows.py"]
+    command = [sys.executable, str(ROOT / "tests" / "gpu" / "torch_rows.py")]
 
     done = subprocess.run([*command, "5", "9", "12"], env=variables, capture_output=True, text=True, check=False)
     small = subprocess.run([*command, "6"], env={**variables, "AMEM_SIM_MEMORY_MB": "2048", "AMEM_SIM_DIR": f"{simulated.machine}.small"},

@@ -3,6 +3,8 @@
 """Versions of PyTorch whose pools differ. Before 2.8 they are used by all threads: regions have no effect, with a warning; this version
 is made to look like one. Before 2.10 a thread allocates from the pool to which it has been routed first."""
 
+from conftest import SimulatedTorch
+
 OLD = """
 if hasattr(torch._C, "_cuda_beginAllocateCurrentThreadToPool"):
     del torch._C._cuda_beginAllocateCurrentThreadToPool
@@ -74,7 +76,7 @@ expect(counts == (1, 1), counts)
 """
 
 
-def test_regions_have_no_effect_and_say_why(simulated):
+def test_regions_have_no_effect_and_say_why(simulated: SimulatedTorch) -> None:
     said = simulated.run(OLD + """
 import logging
 logging.basicConfig(stream=sys.stdout)
@@ -95,6 +97,6 @@ torch.cuda.empty_cache()
     assert "use PyTorch 2.8 or newer" in said
 
 
-def test_the_last_pool_counts(simulated):
+def test_the_last_pool_counts(simulated: SimulatedTorch) -> None:
     """In a thread with a region. Without one, PyTorch is as it was."""
     simulated.run(LAST_POOL, GMM_LOG="1")

@@ -2,8 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """PyTorch itself on the simulated GPU, without and with amem: what the tests of regions build on."""
 
+from conftest import SimulatedTorch
 
-def test_contents_streams_and_graphs(simulated):
+
+def test_contents_streams_and_graphs(simulated: SimulatedTorch) -> None:
     simulated.run("""
 tensor = of(3 * MIB)
 write(tensor, 1)
@@ -23,7 +25,7 @@ expect(holds(out[: 3 * MIB], 1), "contents that a replay has copied")
 """)
 
 
-def test_out_of_memory_is_pytorchs_error(simulated):
+def test_out_of_memory_is_pytorchs_error(simulated: SimulatedTorch) -> None:
     simulated.run("""
 try:
     of(8 << 30)
@@ -35,7 +37,7 @@ tensor = of(MIB)
 """)
 
 
-def test_cache_returns_what_is_free(simulated):
+def test_cache_returns_what_is_free(simulated: SimulatedTorch) -> None:
     simulated.run("""
 before = free()
 tensor = of(100 * MIB)

@@ -3,8 +3,11 @@
 """Regions in programs as people write them, with the real PyTorch: nothing grows, ordinary memory never has a tag, and what
 fits without a region fits with one."""
 
+from pathlib import Path
+
 import pytest
-from conftest import EXPANDABLE
+
+from conftest import EXPANDABLE, SimulatedTorch
 
 SMALL = """
 import random
@@ -19,7 +22,7 @@ def small_tensors(count):
 
 
 @pytest.mark.parametrize("settings", ["", "roundup_power2_divisions:4", "expandable_segments:True"])
-def test_pauses_do_not_grow(simulated, settings):
+def test_pauses_do_not_grow(simulated: SimulatedTorch, settings: str) -> None:
     simulated.run(EXPANDABLE + SMALL + """
 with amem.region("weights"):
     tensors = small_tensors(300)
@@ -40,7 +43,7 @@ print(f"{reserved} bytes reserved before and after 100 pauses, {(left - free()) 
 """, PYTORCH_CUDA_ALLOC_CONF=settings)
 
 
-def test_regions_of_a_paused_tag_do_not_grow(simulated):
+def test_regions_of_a_paused_tag_do_not_grow(simulated: SimulatedTorch) -> None:
     simulated.run("""
 with amem.region("weights"):
     first = of(5 * MIB)
@@ -66,7 +69,7 @@ print(f"{reserved // MIB} MiB reserved after 1 and 41 cycles, {(left - free()) /
 """)
 
 
-def test_device_that_is_first_used_in_a_region_has_ordinary_memory(simulated):
+def test_device_that_is_first_used_in_a_region_has_ordinary_memory(simulated: SimulatedTorch) -> None:
     simulated.run("""
 first = of(MIB)
 with amem.region("weights"):
@@ -81,7 +84,7 @@ amem.resume("weights")
 """)
 
 
-def test_own_pool_of_the_program_stays_ordinary(simulated):
+def test_own_pool_of_the_program_stays_ordinary(simulated: SimulatedTorch) -> None:
     simulated.run("""
 pool = torch.cuda.MemPool()
 with amem.region("weights"):
@@ -100,7 +103,7 @@ expect(holds(weights, 3), "weights")
 """)
 
 
-def test_graph_that_is_captured_in_a_region_stays_ordinary(simulated):
+def test_graph_that_is_captured_in_a_region_stays_ordinary(simulated: SimulatedTorch) -> None:
     simulated.run("""
 source = of(5 * MIB)
 write(source, 1)
@@ -116,7 +119,7 @@ amem.resume("weights")
 """)
 
 
-def test_layers_converted_one_by_one_take_what_they_take_in_pytorch(simulated):
+def test_layers_converted_one_by_one_take_what_they_take_in_pytorch(simulated: SimulatedTorch) -> None:
     simulated.run("""
 first = of(MIB)
 before, live = free(), []
@@ -137,7 +140,7 @@ print(f"{held} MiB held of 544 live, {(before - free()) // MIB} after deletion")
 """)
 
 
-def test_loader_threads_take_what_they_take_in_pytorch(simulated):
+def test_loader_threads_take_what_they_take_in_pytorch(simulated: SimulatedTorch) -> None:
     simulated.run("""
 import threading
 first = of(MIB)
@@ -167,7 +170,7 @@ print(f"{held} MiB held of {16 * 68} live in threads, {(before - free()) // MIB}
 
 
 @pytest.mark.parametrize("blocks, size, device", [(5, 2000, 0), (2, 3000, 1), (1, 3800, 0)])
-def test_region_fits_beside_a_cache_of_free_blocks(simulated, blocks, size, device):
+def test_region_fits_beside_a_cache_of_free_blocks(simulated: SimulatedTorch, blocks: str, size: str, device: str) -> None:
     """On the current device, or on another one."""
     simulated.run(f"""
 def region_of(size):
@@ -185,7 +188,7 @@ print("{size} MiB fit beside a cache of {blocks * 600} MiB in 4096")
 """)
 
 
-def test_ordinary_memory_fits_beside_freed_memory_of_a_region(simulated):
+def test_ordinary_memory_fits_beside_freed_memory_of_a_region(simulated: SimulatedTorch) -> None:
     simulated.run("""
 first = of(MIB)
 with amem.region("weights"):
@@ -197,7 +200,7 @@ print("3000 MiB fit after 3000 MiB of a region in 4096")
 
 
 @pytest.mark.parametrize("size", [1200, 100])
-def test_region_fits_beside_freed_memory_of_other_tags(simulated, size):
+def test_region_fits_beside_freed_memory_of_other_tags(simulated: SimulatedTorch, size: str) -> None:
     simulated.run(f"""
 for tag in ("weights", "kv_cache", "adapters"):
     with amem.region(tag, backup=None):
@@ -209,7 +212,7 @@ print("4000 MiB fit after {size} MiB of each of three other tags in 4096")
 """)
 
 
-def test_resume_empties_the_programs_own_cache(simulated):
+def test_resume_empties_the_programs_own_cache(simulated: SimulatedTorch) -> None:
     simulated.run("""
 with amem.region("weights"):
     weights = of(2000 * MIB)
@@ -223,7 +226,7 @@ print("a resume of 2000 MiB beside a cache of 3000 in 4096")
 """)
 
 
-def test_error_of_a_resume_names_what_the_process_itself_holds(simulated):
+def test_error_of_a_resume_names_what_the_process_itself_holds(simulated: SimulatedTorch) -> None:
     simulated.run("""
 with amem.region("weights"):
     weights = of(2000 * MIB)
@@ -240,7 +243,7 @@ amem.resume("weights")
 """)
 
 
-def test_interleaved_regions_end_their_own(simulated):
+def test_interleaved_regions_end_their_own(simulated: SimulatedTorch) -> None:
     simulated.run("""
 import contextlib
 
@@ -281,7 +284,7 @@ print("weights are kept")
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_children_of_a_launcher_can_use_cuda(simulated, tmp_path, method):
+def test_children_of_a_launcher_can_use_cuda(simulated: SimulatedTorch, tmp_path: Path, method: str) -> None:
     program = tmp_path / "launcher.py"
     program.write_text(f"""
 import multiprocessing
@@ -316,7 +319,7 @@ if __name__ == "__main__":
     simulated.script(program)
 
 
-def test_region_without_the_native_allocator_says_why(simulated):
+def test_region_without_the_native_allocator_says_why(simulated: SimulatedTorch) -> None:
     simulated.run("""
 try:
     with amem.region("weights"):
@@ -329,7 +332,7 @@ else:
 """, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
 
 
-def test_settings_that_the_program_changes_inside_a_region_are_kept(simulated):
+def test_settings_that_the_program_changes_inside_a_region_are_kept(simulated: SimulatedTorch) -> None:
     simulated.run("""
 change = getattr(torch.cuda.memory, "_set_allocator_settings", None) or torch._C._accelerator_setAllocatorSettings
 with amem.region("weights"):
@@ -349,7 +352,7 @@ expect(torch.cuda.memory._snapshot()["allocator_settings"]["expandable_segments"
 """)
 
 
-def test_paused_memory_counts_for_the_fraction_of_the_process(simulated):
+def test_paused_memory_counts_for_the_fraction_of_the_process(simulated: SimulatedTorch) -> None:
     simulated.run("""
 first = of(MIB)
 torch.cuda.set_per_process_memory_fraction(200 * MIB / torch.cuda.get_device_properties(0).total_memory)

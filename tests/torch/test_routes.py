@@ -3,7 +3,8 @@
 """Every route by which PyTorch allocates, inside regions and beside them: which memory has which tag, and what is left of it."""
 
 import pytest
-from conftest import EXPANDABLE
+
+from conftest import EXPANDABLE, SimulatedTorch
 
 TAGGED = """
 import threading
@@ -99,11 +100,11 @@ expect(torch.cuda.memory_reserved(0) == torch.cuda.memory_reserved(1) == 0, "PyT
 
 @pytest.mark.parametrize("settings", ["", "expandable_segments:True,garbage_collection_threshold:0.5",
                                       "max_split_size_mb:30,roundup_power2_divisions:4"])
-def test_memory_has_the_tag_of_the_pool_for_which_pytorch_allocates_it(simulated, settings):
+def test_memory_has_the_tag_of_the_pool_for_which_pytorch_allocates_it(simulated: SimulatedTorch, settings: str) -> None:
     simulated.run(EXPANDABLE + TAGGED + ROUTES, PYTORCH_CUDA_ALLOC_CONF=settings, **QUIET)
 
 
-def test_many_regions(simulated):
+def test_many_regions(simulated: SimulatedTorch) -> None:
     """PyTorch before 2.15 frees the number of a pool when it is asked for a snapshot of it."""
     simulated.run(TAGGED + """
 pools = amem.torch_pools
@@ -150,7 +151,7 @@ expect(all(later - earlier > -1000 for earlier, later in zip(numbers, after)), f
 """)
 
 
-def test_graphs(simulated):
+def test_graphs(simulated: SimulatedTorch) -> None:
     simulated.run(TAGGED + """
 source = of(5 * MIB)
 write(source, 1)
@@ -307,11 +308,11 @@ expect(is_paused(tensor), "a tag whose first region has failed")
 """
 
 
-def test_nothing_stays_routed(simulated):
+def test_nothing_stays_routed(simulated: SimulatedTorch) -> None:
     simulated.run(TAGGED + ENDS, **QUIET)
 
 
-def test_torch_that_is_imported_in_a_region(simulated):
+def test_torch_that_is_imported_in_a_region(simulated: SimulatedTorch) -> None:
     """And CUDA that another thread initializes, and PyTorch without its cache: a sentence, and no effect."""
     simulated.script("-c", """
 import amem, sys
@@ -339,7 +340,7 @@ amem.resume("weights")
 """, PYTORCH_NO_CUDA_MEMORY_CACHING="1")
 
 
-def test_free_blocks_are_not_copied(simulated):
+def test_free_blocks_are_not_copied(simulated: SimulatedTorch) -> None:
     simulated.run(TAGGED + """
 with amem.region("weights"):
     tensors = [of(2 * MIB) for _ in range(20)]

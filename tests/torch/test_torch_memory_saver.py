@@ -3,9 +3,12 @@
 """Programs of torch_memory_saver with AMEM_TMS=1 and the real PyTorch."""
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from conftest import HEAD, ROOT
+
+from conftest import HEAD, ROOT, SimulatedTorch
 
 # A pool of PyTorch does not end, so what is freed in it does not return to the device.
 # As in a process that has the wheel.
@@ -30,11 +33,11 @@ def fail_to(call):
 
 
 @pytest.fixture
-def run(simulated):
+def run(simulated: SimulatedTorch) -> Callable[..., str]:
     return lambda code, **settings: simulated.script("-c", USE + code, AMEM_TMS="1", **settings)
 
 
-def test_pause_and_resume_by_tag(run):
+def test_pause_and_resume_by_tag(run: Callable[..., str]) -> None:
     run("""
 with saver.region(tag="weights", enable_cpu_backup=True):
     weights = of(40 * MIB)
@@ -59,7 +62,7 @@ expect(holds(cache, 3) and free() == before, "the cache is back")
 
 
 @pytest.mark.parametrize("hook_mode", ["preload", "torch"])
-def test_functions_of_the_library_are_found_in_subprocesses(simulated, tmp_path, hook_mode):
+def test_functions_of_the_library_are_found_in_subprocesses(simulated: SimulatedTorch, tmp_path: Path, hook_mode: str) -> None:
     """configure_subprocess() preloads a library; without it the process finds them too."""
     program = tmp_path / "launcher.py"
     program.write_text(USE.replace("import amem\n", "", 1) + f"""
@@ -89,7 +92,7 @@ if __name__ == "__main__":
     simulated.script(program, AMEM_TMS="1")
 
 
-def test_pool_of_the_program_with_the_librarys_allocator(run):
+def test_pool_of_the_program_with_the_librarys_allocator(run: Callable[..., str]) -> None:
     """HookUtilModeTorch: memory has the tag of the region in which PyTorch allocates it."""
     run("""
 from torch_memory_saver.hooks.base import HookUtilBase
@@ -111,7 +114,7 @@ expect(free() - before >= 30 * MIB, "it is freed")
 """)
 
 
-def test_settings_route_pytorchs_memory(run):
+def test_settings_route_pytorchs_memory(run: Callable[..., str]) -> None:
     """As slime does around DeepEP's buffers, and for a tag inside an open region."""
     run("""
 with saver.region("weights", enable_cpu_backup=True):
@@ -135,7 +138,7 @@ expect(holds(weights, 3) and holds(more, 4) and holds(layer, 2), "all are back")
 """)
 
 
-def test_disable_returns_its_memory_at_its_end(run):
+def test_disable_returns_its_memory_at_its_end(run: Callable[..., str]) -> None:
     run("""
 weights = of(100 * MIB)
 write(weights, 1)
@@ -153,7 +156,7 @@ expect(holds(weights, 1), "weights")
 """, TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1")
 
 
-def test_tensor_of_disable_outlives_it(run):
+def test_tensor_of_disable_outlives_it(run: Callable[..., str]) -> None:
     run("""
 with saver.region("weights", enable_cpu_backup=True):
     weights = of(5 * MIB)
@@ -170,7 +173,7 @@ expect(holds(weights, 2), "weights")
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_host_memory_leaves_with_its_tensor(run, paused):
+def test_host_memory_leaves_with_its_tensor(run: Callable[..., str], paused: str) -> None:
     """The program retains copies, and frees a tensor: resumed, or paused."""
     run(f"""
 with saver.region("weights", enable_cpu_backup=True):
@@ -195,7 +198,7 @@ expect(held == 0, f"{{held}} bytes are pinned")
 """)
 
 
-def test_host_memory_leaves_after_a_resume_with_mmap(run):
+def test_host_memory_leaves_after_a_resume_with_mmap(run: Callable[..., str]) -> None:
     run("""
 with saver.region("weights", enable_cpu_backup=True, cpu_backup_backend="mmap"):
     weights = of(100 * MIB)
@@ -208,7 +211,7 @@ for _ in range(2):
 """)
 
 
-def test_backup_files_have_names_and_leave(run, tmp_path):
+def test_backup_files_have_names_and_leave(run: Callable[..., str], tmp_path: Path) -> None:
     run(f"""
 folder = {str(tmp_path / "backups")!r}
 saver.set_disk_backup_dir(folder)
@@ -227,7 +230,7 @@ expect(len(sizes) == 1 and min(sizes) >= 40 * MIB, sizes)
 """)
 
 
-def test_threads_have_settings_of_their_own(run):
+def test_threads_have_settings_of_their_own(run: Callable[..., str]) -> None:
     run("""
 import threading
 torch.cuda.init()
@@ -258,7 +261,7 @@ expect(holds(tensors[1], 1), "it is back")
 """)
 
 
-def test_nothing_of_the_interface_initializes_cuda(run):
+def test_nothing_of_the_interface_initializes_cuda(run: Callable[..., str]) -> None:
     """Before a fork, for example."""
     run("""
 saver.hook_mode = "preload"
@@ -272,7 +275,7 @@ expect(not torch.cuda.is_initialized(), "CUDA is not initialized")
 """)
 
 
-def test_errors_are_those_of_the_original(run):
+def test_errors_are_those_of_the_original(run: Callable[..., str]) -> None:
     printed = run("""
 def opened(**how):
     with saver.region(**how):
@@ -285,7 +288,7 @@ print(fail_to(lambda: saver.memory_margin_bytes), fail_to(lambda: saver.hook_mod
     assert re.findall(r"\w+", printed) == ["ValueError"] * 3 + ["NotImplementedError", "AttributeError"]
 
 
-def test_graph_has_the_tag(run):
+def test_graph_has_the_tag(run: Callable[..., str]) -> None:
     run("""
 source = of(5 * MIB)
 graph = torch.cuda.CUDAGraph()
@@ -305,7 +308,7 @@ expect(holds(out, 1), "a replay after the resume")
 
 
 @pytest.mark.parametrize("settings", ["expandable_segments:True", ""])
-def test_expandable_segments_of_the_whole_process_are_refused(run, settings):
+def test_expandable_segments_of_the_whole_process_are_refused(run: Callable[..., str], settings: str) -> None:
     run("""
 tensor = of(4 * MIB)
 try:
@@ -317,7 +320,7 @@ else:
 """, TMS_INIT_ENABLE="1", PYTORCH_CUDA_ALLOC_CONF=settings)
 
 
-def test_pauses_of_the_whole_process_do_not_grow(run):
+def test_pauses_of_the_whole_process_do_not_grow(run: Callable[..., str]) -> None:
     run("""
 tensors = [of(size * 100003) for size in (1, 9, 3, 40, 7, 2, 60, 5) * 8]
 del tensors[::2]

@@ -4,6 +4,8 @@
 
 import pytest
 
+from conftest import SimulatedTorch
+
 PRODUCTS = {
     "cublas": "torch.mm(a, a)",
     "cublaslt": "torch.addmm(bias, a, a)",
@@ -16,7 +18,7 @@ streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
 
 
 @pytest.mark.parametrize("product", PRODUCTS.values(), ids=PRODUCTS)
-def test_first_product_in_a_region(simulated, product):
+def test_first_product_in_a_region(simulated: SimulatedTorch, product: str) -> None:
     simulated.run(START + f"""
 with amem.region("weights"):
     weights = of(40 * MIB)
@@ -34,7 +36,7 @@ amem.resume("weights")
 """)
 
 
-def test_first_product_in_a_graph(simulated):
+def test_first_product_in_a_graph(simulated: SimulatedTorch) -> None:
     simulated.run(START + """
 tagged, plain = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
 with amem.cuda_graph(tagged):
@@ -54,7 +56,7 @@ torch.cuda.synchronize()
 """)
 
 
-def test_released_memory_cannot_be_used(simulated):
+def test_released_memory_cannot_be_used(simulated: SimulatedTorch) -> None:
     """The other tests rely on it."""
     simulated.run("""
 with amem.region("weights"):

@@ -13,13 +13,19 @@ fuzz_runs=200000
 [[ $long != 1 ]] || fuzz_runs=10000000
 logs=build/check
 mkdir -p "$logs"
-failed=()
+failed=() skipped=()
 
-# run_check NAME COMMAND...: the output stays in a file and is shown when the command fails.
+# run_check NAME COMMAND...: the output stays in a file and is shown when the command fails. Exit code 77: what it needs cannot
+# be installed.
 run_check() {
-  local name=$1 began=$SECONDS word=ok
+  local name=$1 began=$SECONDS word=ok code=0
   shift
-  "$@" >"$logs/$name.log" 2>&1 || word=FAIL
+  "$@" >"$logs/$name.log" 2>&1 || code=$?
+  case $code in
+    0) ;;
+    77) word=skip skipped+=("$name") ;;
+    *) word=FAIL ;;
+  esac
   printf '%-14s %-4s %4d s\n' "$name" "$word" $((SECONDS - began))
   if [[ $word == FAIL ]]; then
     failed+=("$name")
@@ -80,6 +86,9 @@ for check in tools/check_*.py; do
   name=${check##*/check_}
   run_check "${name%.py}" python3 "$check"
 done
+for tool in ruff mypy codespell; do
+  run_check "$tool" bash tools/dev/lint.sh "$tool"
+done
 run_check headers cmake --build "$build" --parallel "$(nproc)" --target headers_alone
 run_check selftest python3 tools/selftest/test_checks.py
 run_check odr one_definition
@@ -96,6 +105,7 @@ if [[ $long == 1 ]]; then
   run_check two_jobs soak 1000 '^TwoJobs'
   run_check soak soak 10000 '^Soak'
 fi
+if [[ ${#skipped[@]} -gt 0 ]]; then echo "skipped without a package index: ${skipped[*]}"; fi
 if [[ ${#failed[@]} -gt 0 ]]; then
   echo "failed: ${failed[*]} (whole output in $logs/)"
   exit 1

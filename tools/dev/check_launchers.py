@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import slurm_cluster
@@ -26,29 +27,33 @@ JOB = ROOT / "tests" / "launchers" / "job.py"
 TIMEOUT_S = 180
 
 
+Command = list[object]
+Jobs = Iterator[tuple[int, list[Command]]]  # the number of ranks, and the commands that start them
+
+
 class Skipped(Exception):
     pass
 
 
-def make_ray(folder):
+def make_ray(folder: Path) -> Path:
     """The Python of a virtual environment with Ray."""
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-cache-dir", "ray"]
+        pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-cache-dir", "ray"]
         if subprocess.run(pip, check=False).returncode != 0:
             raise Skipped("Ray cannot be installed")
         (folder / "complete").touch()
     return python
 
 
-def free_port():
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+        return int(listener.getsockname()[1])
 
 
-def mpirun(build, _, meeting):
+def mpirun(build: Path, _: Path, meeting: Path) -> Jobs:
     """Two ways to have amem in the ranks: amem run, and the variables of amem env."""
     if shutil.which("mpirun") is None:
         raise Skipped("mpirun is not installed")
@@ -58,7 +63,7 @@ def mpirun(build, _, meeting):
     yield 2, [[*start, "sh", "-c", shell, meeting / "env"]]
 
 
-def slurm(build, _, meeting):
+def slurm(build: Path, _: Path, meeting: Path) -> Jobs:
     """amem run, and the variables of amem env: set in each task, and before srun, which passes them on."""
     if missing := slurm_cluster.missing_programs():
         raise Skipped(f"{', '.join(missing)} not installed")
@@ -73,12 +78,12 @@ def slurm(build, _, meeting):
         yield 2, [["env", variable, "sh", "-c", exported, "sh", *start, sys.executable, JOB, meeting / "exported"]]
 
 
-def ray(_, environments, meeting):
+def ray(_: Path, environments: Path, meeting: Path) -> Jobs:
     python = make_ray(environments / "ray")
     yield 2, [[python, JOB.with_name("ray_job.py"), meeting / "run", "2"]]
 
 
-def torchrun(build, environments, meeting):
+def torchrun(build: Path, environments: Path, meeting: Path) -> Jobs:
     """Two agents with two ranks each."""
     try:
         python = make_torch("newest", environments / "torch")
@@ -93,7 +98,7 @@ def torchrun(build, environments, meeting):
 LAUNCHERS = {"mpirun": mpirun, "slurm": slurm, "ray": ray, "torchrun": torchrun}
 
 
-def run_job(build, commands, meeting, ranks):
+def run_job(build: Path, commands: list[Command], meeting: Path, ranks: int) -> str:
     """What went wrong, or ""."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("AMEM_", "GMM_", "LD_", "PYTHON", "SLURM_"))}
     variables = {
@@ -122,7 +127,7 @@ def run_job(build, commands, meeting, ranks):
     return "" if right and not any(child.returncode for child in children) else output[-3000:]
 
 
-def check_launcher(name, build, environments):
+def check_launcher(name: str, build: Path, environments: Path) -> bool | None:
     """True if its jobs were right; None if it cannot be had."""
     with tempfile.TemporaryDirectory(prefix="amem-launchers-") as folder:
         meeting = Path(folder)
@@ -140,7 +145,7 @@ def check_launcher(name, build, environments):
     return True
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build/dev")
     parser.add_argument("--folder", type=Path, default=ROOT / "build/launchers", help="virtual environments")

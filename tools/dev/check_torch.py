@@ -3,17 +3,18 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Imports PyTorch wheels with and without amem, on a machine without a GPU, and prints a table.
 
-Each version has a virtual environment, created once (torch_environment.py). torch.cuda.nccl.unique_id() must end in the same
-way with amem as without it. amem must have patched libtorch_cuda's slots of NCCL's functions, counted the call, and patched libc10_cuda's slots of the
-CUDA runtime's allocator and of its look-ups of the driver. Exit code 1 otherwise. Then tests/torch runs with each version on
-the simulated GPU; its tests of known faults are expected to fail, and must be changed when they do not.
+Each version has a virtual environment, created once (torch_environment.py). torch.cuda.nccl.unique_id() must end in the
+same way with amem as without it. amem must have patched libtorch_cuda's slots of NCCL's functions, counted the call, and
+patched libc10_cuda's slots of the CUDA runtime's allocator and of its look-ups of the driver. Exit code 1 otherwise. Then
+tests/torch runs with each version on the simulated GPU; its tests of known faults are expected to fail, and must be changed
+when they do not.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from torch_environment import FOLDER, make_environment, run_tests
@@ -39,7 +40,7 @@ else:
 TIMEOUT_S = 300
 
 
-def run(command, **settings):
+def run(command: Iterable[object], **settings: str) -> tuple[int, str, str]:
     """(exit code, stdout, last line of stderr); the environment has no trace of amem but `settings`."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("AMEM_", "GMM_", "LD_", "PYTHON"))}
     done = subprocess.run(
@@ -54,7 +55,7 @@ def run(command, **settings):
     return done.returncode, done.stdout.strip(), (done.stderr.strip().splitlines() or [""])[-1]
 
 
-def ways(build, python):
+def ways(build: Path, python: Path) -> Iterable[tuple[str, list[object], dict[str, str], str]]:
     """(name, command, variables, evidence) of each way to run the call; the first is without amem."""
     plain = f"import torch; {CALL}\n{EVIDENCE}"
     imported = f"import torch; import amem; {CALL}\n{EVIDENCE}"
@@ -66,7 +67,7 @@ def ways(build, python):
     )
 
 
-def check_version(build, version, folder):
+def check_version(build: Path, version: str, folder: Path) -> bool:
     """Prints one row for each way; whether all of them ended as without amem."""
     python = make_environment(version, folder)
     _, torch_version, _ = run([python, "-c", "from importlib.metadata import version as v; print(v('torch'))"])
@@ -83,7 +84,7 @@ def check_version(build, version, folder):
     return same
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build/dev")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="virtual environments")

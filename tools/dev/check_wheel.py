@@ -13,7 +13,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 TIMEOUT_S = 120
 NOBODY = 65534
@@ -42,9 +44,9 @@ class Failed(Exception):
     pass
 
 
-def nobody():
+def nobody() -> tuple[str, dict[str, Any]]:
     """A Python that nobody may run, and what makes subprocess.run() do it."""
-    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    user: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             if subprocess.run([python, "-c", "import venv, ensurepip"], check=False, cwd="/", **user).returncode == 0:
@@ -58,10 +60,10 @@ def nobody():
 PYTHON, USER = (sys.executable, {}) if os.getuid() != 0 else nobody()
 
 
-def run(command, folder, **settings):
+def run(command: Iterable[object], folder: Path, **settings: str) -> str:
     """Standard output of the command."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         list(map(str, command)),
         cwd=folder,
         env={**inherited, "HOME": str(folder), "TMPDIR": str(folder), **settings},
@@ -78,12 +80,12 @@ def run(command, folder, **settings):
     return done.stdout
 
 
-def expect(text, part):
+def expect(text: str, part: str) -> None:
     if part not in text:
         raise Failed(f"{part!r} is not in:\n{text}")
 
 
-def has_symbol_table(path):
+def has_symbol_table(path: Path) -> bool:
     """Whether a file is a 64-bit ELF file with the section .symtab, which strip removes."""
     with path.open("rb") as file:
         header = file.read(64)
@@ -96,14 +98,14 @@ def has_symbol_table(path):
     return any(struct.unpack_from("<I", sections, i * size + 4)[0] == SHT_SYMTAB for i in range(count))
 
 
-def check_stripped(package):
+def check_stripped(package: Path) -> None:
     files = [path for path in package.rglob("*") if path.is_file()]
     with_symbols = [str(path) for path in files if has_symbol_table(path)]
     if with_symbols:
         raise Failed(f"not stripped: {', '.join(with_symbols)}")
 
 
-def check_development(package, folder):
+def check_development(package: Path, folder: Path) -> None:
     """A C program is built with pkg-config, and with CMake, where they and a compiler are there; it reaches NCCL."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
@@ -129,12 +131,13 @@ def check_development(package, folder):
             raise Failed(f"{program} printed {version!r}, not the version of NCCL")
 
 
-def check(wheel, folder):
+def check(wheel: Path, folder: Path) -> None:
     environment = folder / "environment"
     run([PYTHON, "-m", "venv", environment], folder)
     binaries = environment / "bin"
     run([binaries / "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel], folder)
-    expect(run([binaries / "amem", "--version"], folder), f"amem {wheel.name.split('-')[1]}")
+    for command in ([binaries / "amem"], [binaries / "python", "-m", "amem"]):
+        expect(run([*command, "--version"], folder), f"amem {wheel.name.split('-')[1]}")
     expect(run([binaries / "amem", "demo", "--simulate"], folder), "bit-exact")
 
     package = Path(run([binaries / "python", "-c", "import amem; print(amem.__file__)"], folder).strip()).parent
@@ -154,7 +157,8 @@ def check(wheel, folder):
     library = run([binaries / "python", "-c", preload], folder, AMEM_TMS="1", **simulated).strip()
     loaded = "import ctypes; process = ctypes.CDLL(None); print(hasattr(process, 'amemPause') and hasattr(process, 'tms_pause'))"
     expect(run([binaries / "python", "-c", loaded], folder, LD_PRELOAD=library, **simulated), "True")
-    plugin = "import importlib.metadata as of; print(*of.distribution('amem').entry_points); import amem_vllm; amem_vllm.register()"
+    plugin = "import importlib.metadata as of; print(*of.distribution('amem').entry_points); "
+    plugin += "import amem_vllm; amem_vllm.register()"
     expect(run([binaries / "python", "-c", plugin], folder), "amem_vllm:register")
     headers = [f"include/{name}" for name in ("nccl.h", "amem.h", "amem/memory.hpp", "amem/symmetric.hpp")]
     for file in (*headers, "lib/cmake/amem/amemConfig.cmake", "lib/pkgconfig/amem.pc", "lib/libamem_symmetric.so"):
@@ -164,7 +168,7 @@ def check(wheel, folder):
     check_development(package, folder)
 
 
-def main():
+def main() -> int:
     wheel = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="amem-wheel-") as name:
         folder = Path(name)

@@ -21,6 +21,7 @@ build_needs=(
   "libclang-rt-14-dev fuzzer /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 )
 style_needs=(
+  "python3-venv modules venv,ensurepip"
   "clang cmd clang++" "clang-format cmd clang-format" "clang-tidy cmd clang-tidy"
   "libclang-rt-14-dev file /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
 )

@@ -26,11 +26,12 @@ def make_environment() -> bool:
     mark = ENVIRONMENT / "complete"
     if mark.exists() and mark.read_text() == " ".join(PACKAGES):
         return True
-    command = ["bash", ROOT / "tools/dev/python_with.sh", "venv,ensurepip"]
+    command = ["bash", str(ROOT / "tools/dev/python_with.sh"), "venv,ensurepip"]
     python = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     subprocess.run([python, "-m", "venv", "--clear", ENVIRONMENT], check=True)
-    pip = [ENVIRONMENT / "bin/pip", "--disable-pip-version-check", "--retries", "1", "--quiet"]
-    if subprocess.run([*pip, "download", "--no-deps", "--dest", ENVIRONMENT / "index", PACKAGES[0]], check=False).returncode != 0:
+    pip = [str(ENVIRONMENT / "bin/pip"), "--disable-pip-version-check", "--retries", "1", "--quiet"]
+    download = [*pip, "download", "--no-deps", "--dest", str(ENVIRONMENT / "index"), PACKAGES[0]]
+    if subprocess.run(download, check=False).returncode != 0:
         return False
     subprocess.run([*pip, "install", *PACKAGES], check=True)
     mark.write_text(" ".join(PACKAGES))
@@ -38,7 +39,7 @@ def make_environment() -> bool:
 
 
 def build(root: Path, *arguments: str) -> int:
-    command = [ENVIRONMENT / "bin/mkdocs", *(arguments or ("build", "--strict"))]
+    command = [str(ENVIRONMENT / "bin/mkdocs"), *(arguments or ("build", "--strict"))]
     return subprocess.run(command, cwd=root, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False).returncode
 
 

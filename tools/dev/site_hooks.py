@@ -7,6 +7,7 @@ A link from docs/ to another file of the repository becomes its path in a code s
 
 import re
 from pathlib import Path
+from typing import Any
 
 from mkdocs.structure.files import File
 
@@ -59,10 +60,10 @@ def c_reference(headers: dict[str, str]) -> str:
     return "\n".join(page)
 
 
-def on_config(config):
+def on_config(config: Any) -> Any:
     """A folder in the navigation, such as decisions/, means all of its pages."""
 
-    def expanded(item):
+    def expanded(item: Any) -> Any:
         if isinstance(item, list):
             return [expanded(each) for each in item]
         if isinstance(item, dict):
@@ -75,7 +76,7 @@ def on_config(config):
     return config
 
 
-def on_files(files, config):
+def on_files(files: Any, config: Any) -> Any:
     """The documents of the root."""
     for name in OF_THE_ROOT:
         if (ROOT / name).exists():
@@ -83,7 +84,7 @@ def on_files(files, config):
     return files
 
 
-def on_page_markdown(markdown, page, config, files):
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links to files that the site does not have, and to those that it has under another name."""
     source = page.file.src_uri
     if source == C_REFERENCE:
@@ -91,7 +92,7 @@ def on_page_markdown(markdown, page, config, files):
     at_root = source.upper().removesuffix(".MD") + ".md" in OF_THE_ROOT
     folder = ROOT if at_root else (ROOT / "docs" / source).parent
 
-    def mend(match):
+    def mend(match: re.Match[str]) -> str:
         text, target = match[1], match[2]
         path, hash_sign, anchor = target.partition("#")
         if not path or re.match(r"[a-z][a-z0-9+.\-]*:", target):

@@ -9,6 +9,8 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo", "scancel", "squeue")
 PATIENCE_S = 60
@@ -39,19 +41,19 @@ PartitionName=all Nodes={host} Default=YES State=UP
 """
 
 
-def search_path():
+def search_path() -> str:
     return f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 
-def missing_programs():
+def missing_programs() -> list[str]:
     return [program for program in PROGRAMS if shutil.which(program, path=search_path()) is None]
 
 
-def program(name):
-    return shutil.which(name, path=search_path())
+def program(name: str) -> str:
+    return shutil.which(name, path=search_path()) or name
 
 
-def wait_until(is_done, folder, what):
+def wait_until(is_done: Callable[[], bool], folder: Path, what: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not is_done():
         if time.monotonic() > deadline:
@@ -61,7 +63,7 @@ def wait_until(is_done, folder, what):
 
 
 @contextlib.contextmanager
-def cluster(folder, free_port):
+def cluster(folder: Path, free_port: Callable[[], int]) -> Iterator[str]:
     """The daemons munged, slurmctld and slurmd; gives the variable that their commands need."""
     for name in ("state", "spool"):
         (folder / name).mkdir()
@@ -76,18 +78,18 @@ def cluster(folder, free_port):
     munged = [f"--{option}={folder}/munge.{ending}" for option, ending in files.items()]
     variable = f"SLURM_CONF={configuration}"
 
-    def said(name, *options):
+    def said(name: str, *options: str) -> str:
         command = ["env", variable, program(name), *options]
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
-    def end_jobs():
+    def end_jobs() -> None:
         """Their processes do not end with the daemons."""
         said("scancel", "--user", user)
         wait_until(lambda: said("squeue", "--noheader") == "", folder, "the end of its jobs")
 
     with contextlib.ExitStack() as daemons:
 
-        def start(*command):
+        def start(*command: str) -> None:
             with open(folder / f"{command[0]}.out.log", "wb") as output:
                 child = subprocess.Popen(
                     [program(command[0]), *command[1:]], stdin=subprocess.DEVNULL, stdout=output, stderr=output

@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -24,28 +25,28 @@ NOT_FOR_IMPORT = {
 }  # fmt: skip
 
 
-def python_with(modules):
+def python_with(modules: str) -> str:
     """The Python that has these modules."""
-    command = ["bash", ROOT / "tools/dev/python_with.sh", modules]
+    command = ["bash", str(ROOT / "tools/dev/python_with.sh"), modules]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def index_answers():
+def index_answers() -> bool:
     """Whether pip finds PyTorch in a package index."""
     command = [python_with("pip"), "-m", "pip", "--retries", "1", "--disable-pip-version-check", "index", "versions", "torch"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def make_environment(version, folder):
+def make_environment(version: str, folder: Path) -> Path:
     """The Python of a virtual environment that can import this torch: without the packages that the import does not need."""
     python = folder / "bin" / "python"
     if (folder / "complete").exists():
         return python
     subprocess.run([python_with("venv,ensurepip"), "-m", "venv", "--clear", folder], check=True)
-    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     wanted = "torch" if version == "newest" else f"torch=={version}.*"
     report = folder / "requirements.json"
-    subprocess.run([*pip, "--dry-run", "--ignore-installed", "--report", report, wanted], check=True)
+    subprocess.run([*pip, "--dry-run", "--ignore-installed", "--report", str(report), wanted], check=True)
     resolved = [each["metadata"] for each in json.loads(report.read_text())["install"]]
     wheels = [
         f"{each['name']}=={each['version']}"
@@ -57,14 +58,14 @@ def make_environment(version, folder):
     return python
 
 
-def run_tests(build, python, files=(ROOT / "tests/torch",)):
+def run_tests(build: Path, python: Path, files: Iterable[Path] = (ROOT / "tests/torch",)) -> int:
     """The exit code of these tests with this PyTorch."""
-    command = [python_with("pytest"), "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    command = [python_with("pytest"), "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
     variables = {**os.environ, "AMEM_TEST_TORCH": str(python), "AMEM_TEST_BUILD": str(build)}
     return subprocess.run(command, env=variables, check=False).returncode
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("version", nargs="?", default=TESTED, help="e.g. 2.11, newest; %(default)s")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="the virtual environments")

@@ -2,12 +2,12 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """check_banned.py on one line for each rule, and on the lines that look like one."""
 
-from sample_tree import CheckCase
+from sample_tree import CheckCase, Files
 
 TODO = "TO" + "DO"
 
 
-def in_library(line):
+def in_library(line: str) -> Files:
     return {"src/engine/plan.cc": f"void f() {{\n  {line}\n}}\n"}
 
 
@@ -89,6 +89,6 @@ class Banned(CheckCase):
         "an allowance for nothing": (in_library("f();  // allow: why not"), "remove it"),
     }
 
-    def test_cannot_run_on_no_code(self):
+    def test_cannot_run_on_no_code(self) -> None:
         code, output = self.run_on({"README.md": "x"})
         self.assertEqual(code, 2, output)

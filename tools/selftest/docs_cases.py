@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """check_docs.py on documents that name what there is not, and the other way round."""
 
-from sample_tree import CheckCase
+from sample_tree import CheckCase, Files
 
 README = """# amem
 Run `./dev test`, see [the shape](ARCHITECTURE.md#layers) and [decisions](docs/decisions/0001.md).
@@ -24,7 +24,7 @@ AMEM_VARIABLE(other_name, group.log, GMM_LOG, "3", "0 to 5", "level")
 """
 
 
-def with_line(line):
+def with_line(line: str) -> Files:
     return {"docs/a.md": f"# A\n\n{line}\n"}
 
 
@@ -65,7 +65,8 @@ class Docs(CheckCase):
         "under another heading": ({"docs/settings.md": SETTINGS.replace("## Other names", "## For experts")}, "GMM_LOG is"),
         "too many for every job": (
             {
-                "src/base/environment.def": ROWS + "".join(f'AMEM_VARIABLE(every_job, x, AMEM_X{c}, "0", "0, 1", "x")\n' for c in "ABCDEFGHIJKLM"),
+                "src/base/environment.def": ROWS
+                + "".join(f'AMEM_VARIABLE(every_job, x, AMEM_X{c}, "0", "0, 1", "x")\n' for c in "ABCDEFGHIJKLM"),
             },
             "more than 14 variables are for every job",
         ),

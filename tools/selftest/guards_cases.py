@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """check_guards.py on members that nobody says how to guard, and on a mutex that guards nothing."""
 
-from sample_tree import CheckCase
+from sample_tree import CheckCase, Files
 
 HEADER = """#pragma once
 class Queue {
@@ -30,7 +30,7 @@ class Queue {
 """
 
 
-def header(old, new):
+def header(old: str, new: str) -> Files:
     assert old in HEADER
     return {"src/transport/queue.h": HEADER.replace(old, new)}
 

@@ -25,7 +25,7 @@ headers_alone(headers ${{CMAKE_CURRENT_SOURCE_DIR}})
 
 
 class Headers(unittest.TestCase):
-    def test_those_that_do_not_compile_alone_fail(self):
+    def test_those_that_do_not_compile_alone_fail(self) -> None:
         with tempfile.TemporaryDirectory() as root:
             write_tree(root, {**HEADERS, "CMakeLists.txt": PROJECT})
             configure = ["cmake", "-G", "Ninja", "-S", root, "-B", f"{root}/build"]

@@ -133,6 +133,6 @@ class Layers(CheckCase):
         ),
     }
 
-    def test_cannot_run_without_the_table(self):
+    def test_cannot_run_without_the_table(self) -> None:
         code, output = self.run_on({**self.clean, "ARCHITECTURE.md": "# Architecture\n"})
         self.assertEqual(code, 2, output)

@@ -19,13 +19,14 @@ long {function}(Slot* slot) {{ return static_cast<long>(slot->member); }}
 """
 
 
-def flags():
+def flags() -> list[str]:
     with open(TOOLS.parent / "CMakePresets.json", encoding="utf-8") as file:
         presets = json.load(file)["configurePresets"]
-    return next(p for p in presets if p["name"] == "odr")["cacheVariables"]["CMAKE_CXX_FLAGS_DEBUG"].split()
+    variables = next(p for p in presets if p["name"] == "odr")["cacheVariables"]
+    return str(variables["CMAKE_CXX_FLAGS_DEBUG"]).split()
 
 
-def linked(first, second):
+def linked(first: str, second: str) -> tuple[int, str]:
     """The exit code and output of the compiler for a library of two files with these members."""
     with tempfile.TemporaryDirectory() as root:
         members = {"first.cc": ("first", first), "second.cc": ("second", second)}
@@ -36,11 +37,11 @@ def linked(first, second):
 
 
 class OneDefinition(unittest.TestCase):
-    def test_two_definitions_fail(self):
+    def test_two_definitions_fail(self) -> None:
         code, output = linked("int member", "double member")
         self.assertNotEqual(code, 0)
         self.assertIn("-Werror=odr", output)
         self.assertIn("Slot", output)
 
-    def test_one_definition_passes(self):
+    def test_one_definition_passes(self) -> None:
         self.assertEqual(linked("int member", "int member"), (0, ""))

@@ -21,6 +21,6 @@ class Size(CheckCase):
         ),
     }
 
-    def test_cannot_run_without_code(self):
+    def test_cannot_run_without_code(self) -> None:
         code, output = self.run_on({"README.md": ""})
         self.assertEqual(code, 2, output)

@@ -8,15 +8,16 @@
 
 import sys
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "dev")]
 
 import sample_tree  # noqa: E402  (found through the path above)
 
 
-def cases_of(suite):
+def cases_of(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
     for item in suite:
         if isinstance(item, unittest.TestSuite):
             yield from cases_of(item)
@@ -24,7 +25,7 @@ def cases_of(suite):
             yield item
 
 
-def every_test(without_format):
+def every_test(without_format: bool) -> unittest.TestSuite:
     suite = unittest.TestSuite()
     for path in sorted(HERE.glob("*_cases.py")):
         module = __import__(path.stem)
@@ -37,18 +38,18 @@ def every_test(without_format):
     return suite
 
 
-def checks_without_cases(suite):
+def checks_without_cases(suite: unittest.TestSuite) -> list[str]:
     """The check_*.py that no case runs: a check nobody has seen failing is none."""
     covered = {getattr(case, "check", None) for case in cases_of(suite)}
     return sorted({path.name for path in HERE.parent.glob("check_*.py")} - covered)
 
 
 class Coverage(unittest.TestCase):
-    def test_every_check_has_cases(self):
+    def test_every_check_has_cases(self) -> None:
         self.assertEqual(checks_without_cases(every_test(without_format=False)), [])
 
 
-def main():
+def main() -> int:
     suite = every_test(without_format="--without-format" in sys.argv)
     suite.addTest(Coverage("test_every_check_has_cases"))
     return 0 if unittest.TextTestRunner().run(suite).wasSuccessful() else 1

@@ -12,17 +12,18 @@ from pathlib import Path
 from sample_tree import TOOLS
 
 
-def run_tests(index, folder):
+def run_tests(index: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs the tests with a PyTorch that is not there."""
-    command = [sys.executable, TOOLS / "dev" / "torch_environment.py", "2.11", "--folder", folder, "--build-dir", folder]
+    script = str(TOOLS / "dev" / "torch_environment.py")
+    command = [sys.executable, script, "2.11", "--folder", str(folder), "--build-dir", str(folder)]
     environment = {**os.environ, "PIP_INDEX_URL": index.as_uri(), "PIP_CONFIG_FILE": os.devnull, "PIP_EXTRA_INDEX_URL": ""}
     return subprocess.run(
-        [*command, "--run", folder], env=environment, capture_output=True, text=True, check=False, timeout=120
+        [*command, "--run", str(folder)], env=environment, capture_output=True, text=True, check=False, timeout=120
     )
 
 
 class Torch(unittest.TestCase):
-    def test_missing_where_an_index_answers_fails(self):
+    def test_missing_where_an_index_answers_fails(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             index = Path(folder, "index")
             page = index / "torch" / "index.html"
@@ -33,7 +34,7 @@ class Torch(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("has no PyTorch, and a package index answers", done.stderr)
 
-    def test_missing_without_an_index_is_skipped(self):
+    def test_missing_without_an_index_is_skipped(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             done = run_tests(Path(folder, "nothing"), Path(folder))
         self.assertEqual(done.returncode, 77, done.stdout + done.stderr)

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """tools/dev/check_wheel.py on a wheel that lacks what it should have."""
 
-import importlib.util
+import importlib
 import struct
 import subprocess
 import sys
@@ -10,6 +10,7 @@ import tempfile
 import unittest
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from sample_tree import TOOLS
 
@@ -21,21 +22,18 @@ FILES = {
 }
 
 
-def check_wheel():
-    spec = importlib.util.spec_from_file_location("check_wheel", TOOLS / "dev" / "check_wheel.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def check_wheel() -> Any:
+    return importlib.import_module("check_wheel")
 
 
-def library(section_type):
+def library(section_type: int) -> bytes:
     """A 64-bit ELF file with one section header, of that type (elf(5))."""
     header = b"\x7fELF\x02\x01\x01".ljust(40, b"\0") + struct.pack("<QIHHHHHH", 64, 0, 64, 0, 0, 64, 1, 0)
     return header + struct.pack("<II", 0, section_type).ljust(64, b"\0")
 
 
 class Wheel(unittest.TestCase):
-    def test_library_that_is_not_stripped_fails(self):
+    def test_library_that_is_not_stripped_fails(self) -> None:
         module = check_wheel()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "lib", "libamem.so")
@@ -47,13 +45,13 @@ class Wheel(unittest.TestCase):
             with self.assertRaisesRegex(module.Failed, "not stripped: .*libamem.so"):
                 module.check_stripped(Path(folder))
 
-    def test_without_the_command_fails(self):
+    def test_without_the_command_fails(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             wheel = Path(folder, "amem-1.0-py3-none-any.whl")
             with zipfile.ZipFile(wheel, "w") as archive:
                 for name, text in FILES.items():
                     archive.writestr(name, text)
-            command = [sys.executable, TOOLS / "dev" / "check_wheel.py", wheel]
+            command = [sys.executable, str(TOOLS / "dev" / "check_wheel.py"), str(wheel)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("bin/amem", done.stderr)

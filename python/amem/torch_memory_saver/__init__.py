@@ -28,6 +28,8 @@ from .config import DEFAULT_TAG, backup_of, is_on
 from .entrypoint import TorchMemorySaver
 from .hooks.mode_preload import configure_subprocess
 
+__all__ = ["TorchMemorySaver", "configure_subprocess", "testing_utils", "torch_memory_saver", "utils"]
+
 _SUBMODULES = ("binary_wrapper", "entrypoint", "hooks", "hooks.base", "hooks.mode_preload", "hooks.mode_torch")
 
 torch_memory_saver = TorchMemorySaver()

@@ -54,7 +54,7 @@ class Functions:
         tag, backup = settings.region() or (None, None)
         self._library.amem_tms_set_memory(None if tag is None else encoded(tag), kind_of(backup))
 
-    def __getattr__(self, name: str) -> Callable:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         """tms_get_X and tms_set_X, for X of a thread's settings."""
         field = _SETTINGS.get(name[len("tms_get_") :]) if name.startswith(("tms_get_", "tms_set_")) else None
         if field is None:
@@ -88,7 +88,7 @@ class Functions:
     def tms_get_cpu_backup_pointer(self, pointer: int, size: int) -> Optional[int]:
         """Where the saved contents are in host memory, until the memory is resumed, or with retain_cpu_backup paused
         again; None if there are none."""
-        address = value_of("amemGetBackup", pointer, size)
+        address: Optional[int] = value_of("amemGetBackup", pointer, size)
         if address is None:  # on disk, or with pages that are all zero
             copy = ctypes.create_string_buffer(size)
             if value_of("amemReadBackup", copy, pointer, size) != 0:
@@ -106,7 +106,7 @@ class Functions:
             if require_library().amemReadBackup(byte, pointer, 1) != 0:
                 del self.copies[pointer, size]
 
-    def tms_torch_malloc(self, size: int, device: int, stream: Any) -> int:
+    def tms_torch_malloc(self, size: int, device: int, stream: Any) -> Optional[int]:
         """Allocates memory as the thread is configured, on the current device. Raises AmemError outside regions."""
         region, pointer = self.config.settings.region(), ctypes.c_void_p()
         if region is None:
@@ -133,7 +133,7 @@ class Cdll:
         self._functions = functions
         self._process = ctypes.CDLL(None)
 
-    def __getattr__(self, name: str) -> Callable:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         function = getattr(self._functions, name, None)
         function = getattr(self._process, name) if function is None else functools.partial(function)
         setattr(self, name, function)

@@ -21,7 +21,7 @@ def is_on(name: str) -> bool:
     return bool(flag(name))
 
 
-def backup_of(cpu_backup: bool, disk_backup: bool) -> Optional[str]:
+def backup_of(cpu_backup: bool, disk_backup: bool) -> Optional[regions.Backup]:
     """The backup of a region. The original keeps contents on disk in files below /tmp by default."""
     if disk_backup and not cpu_backup:
         _need_backup_directory()
@@ -57,7 +57,7 @@ class Settings(NamedTuple):
     disk_backup: bool
     cpu_backup_backend: str
 
-    def region(self) -> Optional[Tuple[str, Optional[str]]]:
+    def region(self) -> Optional[Tuple[str, Optional[regions.Backup]]]:
         """The tag and the backup of memory that the thread allocates; None if it has no tag."""
         return (self.tag, backup_of(self.cpu_backup, self.disk_backup)) if self.interesting else None
 
@@ -69,10 +69,10 @@ class ThreadConfig:
         on_cpu, on_disk = is_on("TMS_INIT_ENABLE_CPU_BACKUP"), is_on("TMS_INIT_ENABLE_DISK_BACKUP")
         backend = os.environ.get("TMS_INIT_CPU_BACKUP_BACKEND") or "pinned"
         self.settings = Settings(DEFAULT_TAG, is_on("TMS_INIT_ENABLE"), on_cpu, on_disk, backend)
-        self.returned: Dict[str, Any] = {}  # memory of texts that C functions have returned
+        self.returned: Dict[bytes, Any] = {}  # memory of texts that C functions have returned
         self._changed = changed
         self._opened = self.settings  # of the region
-        self._inner: Optional[ContextManager] = None
+        self._inner: Optional[ContextManager[None]] = None
         changed(self.settings)
 
     def _close(self) -> None:
@@ -82,11 +82,12 @@ class ThreadConfig:
 
     def set(self, wanted: Settings) -> None:
         """Raises AmemError if there can be no such region; then the settings are those of the open one."""
-        if wanted.region() != self.settings.region():
+        region = wanted.region()
+        if region != self.settings.region():
             self._close()
             self.settings = self._opened
-            if wanted.region() != self._opened.region():
-                inner = regions.region(wanted.tag, backup=wanted.region()[1]) if wanted.interesting else regions.disable()
+            if region != self._opened.region():
+                inner = regions.disable() if region is None else regions.region(region[0], backup=region[1])
                 inner.__enter__()
                 self._inner = inner
         self.settings = wanted
@@ -113,11 +114,11 @@ class ThreadConfigs:
     def __init__(self, changed: Callable[[Settings], None]) -> None:
         self._changed = changed
         self._local = threading.local()
-        self._of_native_threads: Dict[int, ThreadConfig] = {}  # Python keeps no data between their calls
+        self._of_native_threads: Dict[str, ThreadConfig] = {}  # Python keeps no data between their calls
 
     def current(self) -> ThreadConfig:
         if isinstance(threading.current_thread(), threading._DummyThread):
-            owner, key = self._of_native_threads, threading.get_ident()
+            owner, key = self._of_native_threads, str(threading.get_ident())
         else:
             owner, key = vars(self._local), "config"
         if key not in owner:

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sys
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import amem_flags
 
@@ -18,6 +18,7 @@ from ..library import require_library, why_off
 from ..session import pause as _pause
 from ..session import resume as _resume
 from ..session import resume_on_call, state, trim_host_memory
+from ..statistics import TagTotals
 from .binary_wrapper import BinaryWrapper, Functions
 from .config import DEFAULT_TAG, backup_of, is_on, set_backup_directory
 from .hooks.base import HOOK_MODES
@@ -28,12 +29,13 @@ _NOT_TENSORS = ("nccl", "symmetric", "context")
 _WITH_NCCL = ("nccl", "symmetric")  # what AMEM_TMS=TAG pauses too
 
 
-def _known() -> dict:
+def _known() -> Dict[str, TagTotals]:
     """The tags of this process and their memory."""
-    return json.loads(require_library().amemGetStatus()).get("tags", {})
+    tags: Dict[str, TagTotals] = json.loads(require_library().amemGetStatus()).get("tags", {})
+    return tags
 
 
-def _tags(tag: Optional[str], known: dict) -> list:
+def _tags(tag: Optional[str], known: Iterable[str]) -> List[str]:
     """The tags of amem for a tag of torch_memory_saver; None or "" is all of its tags."""
     encoded(tag or "")
     return [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
@@ -61,10 +63,10 @@ def _check_backend(cpu: bool, backend: Optional[str]) -> None:
         raise ValueError(f"cpu_backup_backend is {backend!r}, not 'pinned' or 'mmap'")
 
 
-class _Pools(Dict[Tuple, Any]):
+class _Pools(Dict[Tuple[Any, ...], Any]):
     """Programs take the original's pools out of it to end them. amem's end with their memory."""
 
-    def pop(self, key: Tuple, default: Any = None) -> Any:
+    def pop(self, key: Tuple[Any, ...], default: Any = None) -> Any:
         return default
 
 
@@ -122,14 +124,14 @@ class TorchMemorySaver:
             self._has_warned = True
         return not reason
 
-    def _ensure_initialized(self) -> None:
+    def _ensure_initialized(self) -> _TorchMemorySaverImpl:
         if self._impl is None:
             self._impl = _TorchMemorySaverImpl(self)
             os.register_at_fork(after_in_child=lambda: setattr(self, "_impl", None))  # amem is inactive there
+        return self._impl
 
     def _functions(self) -> Functions:
-        self._ensure_initialized()
-        return self._impl._binary_wrapper.functions
+        return self._ensure_initialized()._binary_wrapper.functions
 
     def _backend(self, cpu: bool, backend: Optional[str]) -> str:
         """The backend of a region. Host memory of "mmap" is returned when it is not needed."""
@@ -157,9 +159,9 @@ class TorchMemorySaver:
             raise ValueError("enable_cpu_backup and enable_disk_backup exclude each other")
         backend = self._backend(enable_cpu_backup, cpu_backup_backend)
         values = {"cpu_backup": enable_cpu_backup, "disk_backup": enable_disk_backup, "cpu_backup_backend": backend}
-        with regions.region(tag, backup=backup_of(enable_cpu_backup, enable_disk_backup)):
-            with self._functions().config.within(tag=tag, interesting=True, **values):
-                yield
+        region = regions.region(tag, backup=backup_of(enable_cpu_backup, enable_disk_backup))
+        with region, self._functions().config.within(tag=tag, interesting=True, **values):
+            yield
 
     @contextlib.contextmanager
     def cuda_graph(
@@ -182,9 +184,9 @@ class TorchMemorySaver:
             return
         backend = self._backend(enable_cpu_backup, cpu_backup_backend)
         values = {"cpu_backup": enable_cpu_backup, "disk_backup": False, "cpu_backup_backend": backend}
-        with regions.cuda_graph(cuda_graph, tag=tag, backup="host" if enable_cpu_backup else None, **options):
-            with self._functions().config.within(tag=tag, interesting=True, **values):
-                yield
+        captured = regions.cuda_graph(cuda_graph, tag=tag, backup="host" if enable_cpu_backup else None, **options)
+        with captured, self._functions().config.within(tag=tag, interesting=True, **values):
+            yield
 
     @contextlib.contextmanager
     def disable(self, dispose_mem_pool_after_use: bool = True) -> Iterator[None]:
@@ -206,7 +208,7 @@ class TorchMemorySaver:
             _pause(*tags)
         # A job sets AMEM_TMS=TAG for all of its processes. One without memory of NCCL keeps using NCCL: slime's trainers
         # destroy their process groups before they pause, and recreate them before they resume.
-        others = [name for name in _WITH_NCCL if known.get(name, {}).get("resident_bytes", 0) > 0]
+        others = [name for name in _WITH_NCCL if name in known and known[name]["resident_bytes"] > 0]
         if amem_flags.torch_memory_saver()[1] not in tags or not others:
             return
         try:

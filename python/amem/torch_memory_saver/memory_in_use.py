@@ -23,4 +23,4 @@ def get_and_print_gpu_memory(message: str, gpu_id: int = 0) -> int:
 
     free, total = torch.cuda.mem_get_info(gpu_id)
     print(f"GPU {gpu_id}: {(total - free) / 2**30:.2f} GiB in use ({message})")
-    return total - free
+    return int(total - free)

@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """torch_memory_saver.hooks.base, implemented by amem."""
 
-from typing import Any
+from typing import Any, Literal, Tuple, get_args
 
-HookMode = str  # "preload" or "torch"
-HOOK_MODES = ("preload", "torch")
+HookMode = Literal["preload", "torch"]
+HOOK_MODES: Tuple[HookMode, ...] = get_args(HookMode)
 
 
 class HookUtilBase:

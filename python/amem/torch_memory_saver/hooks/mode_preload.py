@@ -24,7 +24,8 @@ class HookUtilModePreload(HookUtilBase):
 def configure_subprocess() -> Iterator[None]:
     """Processes that are started in the block have amem, as torch_memory_saver."""
     library, before = str(get_binary_path_from_package(_STEM)), os.environ.get("LD_PRELOAD")
-    variables = {**launch.env(), "AMEM_TMS": torch_memory_saver()[1] or "1", "LD_PRELOAD": f"{library}:{before}" if before else library}
+    preload = f"{library}:{before}" if before else library
+    variables = {**launch.env(), "AMEM_TMS": torch_memory_saver()[1] or "1", "LD_PRELOAD": preload}
     with contextlib.ExitStack() as changed:
         for name, value in variables.items():
             changed.enter_context(change_env(name, value))
