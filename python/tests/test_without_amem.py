@@ -277,7 +277,7 @@ os.waitpid(child, 0)
     assert text == "torch_memory_saver cannot pause or resume in this process: this is a forked child: only the parent's memory can be paused"
 
 
-def test_second_copy_of_the_library_stays_inactive(build, tmp_path):
+def test_second_copy_of_the_library_stays_inactive(build: Build, tmp_path: Path) -> None:
     copy = shutil.copy(build.preload, tmp_path / "libamem_nccl.so")
     code = f"""
 import ctypes
