@@ -10,10 +10,11 @@ import sys
 import threading
 from typing import Any, ContextManager, Dict, Iterator, List, Literal, Optional, Tuple
 
-from . import torch_pools
+from . import torch_checks, torch_pools
 from .calls import call, check_tensor, encoded, value_of
 from .errors import AmemError, AmemValueError
 from .library import is_off
+from .torch_route import Route
 
 Backup = Literal["host", "disk", "zero"]
 _KINDS: Dict[Optional[str], int] = {"host": 0, None: 1, "disk": 3, "zero": 4}  # amemKind_t
@@ -32,7 +33,7 @@ class _Region:
     def __init__(self, tag: Optional[str], kind: int, all_threads: bool = False) -> None:
         self._tag, self._kind, self._all_threads = tag, kind, all_threads
         self._opened = _of_thread.opened
-        self._route = torch_pools.Route(tag, kind, all_threads)
+        self._route = Route(tag, kind, all_threads)
 
     def open(self) -> None:
         if self._opened and self._opened[-1] not in _of_context.get():
@@ -78,10 +79,10 @@ _of_context: contextvars.ContextVar[Tuple[_Region, ...]] = contextvars.ContextVa
 @contextlib.contextmanager
 def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator[None]:
     """A region of this amemKind_t; without a tag, memory is not paused. Has no effect inside a capture."""
-    if is_off() or torch_pools.is_capturing():
+    if is_off() or torch_checks.is_capturing():
         yield
         return
-    torch_pools.check_backend()
+    torch_checks.check_backend()
     region = _Region(tag, kind, all_threads)
     region.open()
     try:
@@ -140,8 +141,8 @@ def cuda_graph(graph: Any, *, tag: str = "cuda_graph", backup: Optional[Backup] 
     if torch is None or not torch.cuda.is_available():
         raise AmemError("cuda_graph() needs PyTorch with a GPU: import torch first")
     if not is_off():
-        torch_pools.check_backend()
-    if is_off() or not torch_pools.can_route(torch):
+        torch_checks.check_backend()
+    if is_off() or not torch_checks.can_route(torch):
         with torch.cuda.graph(graph, **options):
             yield
         return

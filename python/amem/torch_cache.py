@@ -9,7 +9,7 @@ from typing import Dict, Iterator, Set
 
 from . import torch_pools
 from .calls import call
-from .torch_pools import torch_with_cuda
+from .torch_checks import torch_with_cuda
 
 _DISCARDED = (1, 4)  # of amemKind_t: no contents to keep
 _mutex = threading.Lock()

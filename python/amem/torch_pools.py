@@ -2,17 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """PyTorch's memory pools for regions. What PyTorch allocates for a pool of amem has the tag of this pool, and nothing else
 has. A pool ends with its region: what is left of it is free when its tensors are, as in PyTorch's common cache.
-
-Not public in PyTorch, read in 2.8 to 2.15: the functions below. Without one of them regions have no effect on PyTorch, with a
-warning. torch._C._cuda_emptyCache() and _accelerator_emptyCache() are replaced; without them empty_cache() leaves up to 64 MiB of
-free memory for each tag. torch_order.py lists those of 2.8 and 2.9.
 """
 
 import contextlib
 import ctypes
-import logging
-import os
-import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -20,11 +13,8 @@ from . import torch_order
 from .calls import call
 from .errors import AmemError
 from .library import STATES, require_library
+from .torch_checks import EMPTY_CACHE
 
-_LOG = logging.getLogger(__name__)
-_BEGIN = ("_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateToPool")  # for all threads: the second
-_OF_C = (*_BEGIN, "_cuda_endAllocateToPool", "_cuda_hasPrimaryContext", "_cuda_releasePool")
-_OF_CUDA = ("_lazy_call", "_maybe_exchange_device")
 _KEPT_BYTES = 64 << 20  # A pool with more is not used again.
 _ALLOCATORS = 64  # amemSetPool()
 
@@ -37,7 +27,7 @@ class Owner(NamedTuple):
     device: int
 
 
-class _Pool:
+class Pool:
     def __init__(self, torch: Any, owner: Owner) -> None:
         _watch_empty_cache(torch)
         allocator = () if owner.tag is None else (_allocator(torch, owner.tag, owner.kind),)
@@ -70,8 +60,8 @@ class _Pool:
 
 _mutex = threading.RLock()  # a region may end in a finalizer
 _allocators: Dict[Tuple[str, int], Any] = {}  # of a tag and kind
-_unused: List[_Pool] = []  # of no open region and no graph: for the next region, or ended and with memory
-_graph_pools: Dict[Tuple[Owner, Any], _Pool] = {}  # by their own id, and by that of a handle for which they were made
+_unused: List[Pool] = []  # of no open region and no graph: for the next region, or ended and with memory
+_graph_pools: Dict[Tuple[Owner, Any], Pool] = {}  # by their own id, and by that of a handle for which they were made
 _cached: Dict[Owner, int] = {}  # bytes that PyTorch had cached when free segments were looked for
 _taken: Dict[Owner, int] = {}  # bytes of the largest pool of a region
 
@@ -89,47 +79,6 @@ def segments(torch: Any, pool_id: Tuple[int, int] = (0, 0)) -> List[Any]:
     for argument in (*pool_id, False):
         _add_reference(argument)
     return list(torch.cuda.memory_snapshot(pool_id, **({"include_traces": False} if "include_traces" in parameters else {})))
-
-
-def _torch() -> Any:
-    torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "cuda") else None
-
-
-def torch_with_cuda() -> Any:
-    """The torch module; None unless PyTorch has initialized CUDA in this process. Does not initialize it."""
-    torch = _torch()
-    return torch if torch is not None and torch.cuda.is_initialized() else None
-
-
-def is_capturing() -> bool:
-    """True if the calling thread captures a CUDA graph with PyTorch."""
-    torch = torch_with_cuda()
-    return torch is not None and torch.cuda.is_current_stream_capturing()
-
-
-def can_route(torch: Any) -> bool:
-    """False, with a warning, if regions have no effect on tensors."""
-    missing = [name for owner, names in ((torch._C, _OF_C), (torch.cuda, _OF_CUDA)) for name in names if not hasattr(owner, name)]
-    reason = ""
-    if missing:
-        reason = f"PyTorch {torch.__version__} has no {missing[0]}(): use PyTorch 2.8 or newer, or amem run --tensors"
-    if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
-        reason = "PYTORCH_NO_CUDA_MEMORY_CACHING is set"
-    if reason:
-        _LOG.warning("Regions have no effect on tensors of PyTorch: %s", reason)
-    return not reason
-
-
-def check_backend() -> None:
-    """Raises AmemError if PyTorch's allocator has no pools."""
-    torch = _torch()
-    backend = torch.cuda.get_allocator_backend() if torch is not None and torch.cuda._is_compiled() else "native"
-    if backend != "native":
-        raise AmemError(
-            f"regions need PyTorch's native allocator, and this process uses {backend!r}: remove backend:{backend} from "
-            "PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, or do not change the allocator"
-        )
 
 
 def _allocator(torch: Any, tag: str, kind: int) -> Any:
@@ -171,7 +120,7 @@ def unused_segments(torch: Any, is_wanted: Callable[[Owner], bool] = lambda _: T
 
 def _watch_empty_cache(torch: Any) -> None:
     """torch.cuda.empty_cache() returns the memory of unused pools too."""
-    for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
+    for name in EMPTY_CACHE:
         original = getattr(torch._C, name, None)
         if original is None or hasattr(original, "amem"):
             continue
@@ -208,7 +157,7 @@ def _is_active(owner: Owner) -> bool:
     return owner.tag is None or STATES[require_library().amemGetTagState(owner.tag.encode())] == "active"
 
 
-def _take(torch: Any, owner: Owner) -> _Pool:
+def take(torch: Any, owner: Owner) -> Pool:
     """A pool to which nothing is routed. Of a paused tag a new one: blocks of others have no memory."""
     if torch._C._cuda_hasPrimaryContext(owner.device):
         _make_room(torch, owner)
@@ -217,10 +166,10 @@ def _take(torch: Any, owner: Owner) -> _Pool:
             if pool.owner == owner and not pool.has_ended:
                 _unused.remove(pool)
                 return pool
-    return _Pool(torch, owner)
+    return Pool(torch, owner)
 
 
-def _give_back(torch: Any, pool: _Pool) -> None:
+def give_back(torch: Any, pool: Pool) -> None:
     """After a region: a small pool is used again, which keeps the memory of many small regions together."""
     is_in_use = torch._C._cuda_hasPrimaryContext(pool.owner.device)  # else the pool has no memory
     of_pool = segments(torch, pool.id) if is_in_use else []
@@ -234,64 +183,6 @@ def _give_back(torch: Any, pool: _Pool) -> None:
         empty_cache(torch)
 
 
-class Route:
-    """PyTorch allocates from pools of this tag from start() to end(): for the calling thread, or for all threads."""
-
-    def __init__(self, tag: Optional[str], kind: int, all_threads: bool) -> None:
-        self._tag, self._kind, self._all_threads = tag, kind, all_threads
-        self._thread, self._has_ended = threading.get_ident(), False
-        self._stack = contextlib.ExitStack()
-
-    def start(self) -> None:
-        torch = _torch()
-        if torch is None:
-            self._stack.callback(self._check_import)
-            return
-        torch_order.keep(torch)
-        if torch.cuda.is_initialized() or not hasattr(torch.cuda, "_lazy_call"):
-            self._start(torch)
-        else:
-            torch.cuda._lazy_call(self._start_late)
-
-    def _check_import(self) -> None:
-        if torch_with_cuda() is not None:
-            _LOG.warning("The region %r has no effect on PyTorch, which was imported inside it: import torch before", self._tag)
-
-    def _start_late(self) -> None:
-        """CUDA has been initialized by the calling thread."""
-        if self._has_ended:
-            return
-        if not self._all_threads and self._thread != threading.get_ident():
-            _LOG.warning("The region %r has no effect on PyTorch: another thread has initialized CUDA inside it", self._tag)
-            return
-        try:
-            self._start(_torch())
-        except AmemError as error:  # would make torch.cuda unusable
-            _LOG.error("The region %r has no effect on PyTorch: %s", self._tag, error)
-
-    def _start(self, torch: Any) -> None:
-        if not can_route(torch):
-            return
-        try:
-            for device in range(torch.cuda.device_count()):
-                self._route(torch, _take(torch, Owner(self._tag, self._kind, device)))
-        except BaseException:
-            self.end()
-            raise
-
-    def _route(self, torch: Any, pool: _Pool) -> None:
-        device = pool.owner.device
-        self._stack.callback(_give_back, torch, pool)
-        getattr(torch._C, _BEGIN[self._all_threads])(device, pool.id)
-        self._stack.callback(torch._C._cuda_releasePool, device, pool.id)
-        self._stack.callback(torch._C._cuda_endAllocateToPool, device, pool.id)
-
-    def end(self) -> None:
-        """May be called from any thread, and without start()."""
-        self._has_ended = True
-        self._stack.close()  # each step whether or not another one fails
-
-
 @contextlib.contextmanager
 def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[Any]:
     """The pool for the capture of a graph. Graphs with the same handle, or that of one of them, share one with this tag, except
@@ -302,14 +193,10 @@ def graph_pool(torch: Any, tag: str, kind: int, handle: Any) -> Iterator[Any]:
         for key in [key for key, pool in _graph_pools.items() if not pool.is_of_graph()]:
             del _graph_pools[key]
         found = _graph_pools.get((owner, handle)) if _is_active(owner) else None
-        pool = found or _Pool(torch, owner)
+        pool = found or Pool(torch, owner)
         _graph_pools[owner, handle or pool.id] = _graph_pools[owner, pool.id] = pool
     try:
         yield pool.id
     finally:
         if found is None:
             pool.end(torch)  # with its graphs
-
-
-if _torch() is not None:
-    torch_order.keep(_torch())  # before the program uses pools of its own
