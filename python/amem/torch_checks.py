@@ -10,8 +10,8 @@ from typing import Any
 from .errors import AmemError
 
 _LOG = logging.getLogger(__name__)
-# Not public in PyTorch, read in 2.8 to 2.15; torch_order.py lists those of 2.8 and 2.9. Without one of them regions have no effect on
-# PyTorch, with a warning.
+# Not public in PyTorch, read in 2.8 to 2.15; torch_order.py lists those of 2.8 and 2.9. Without one of them regions have no
+# effect on PyTorch, with a warning.
 BEGIN = ("_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateToPool")  # for all threads: the second
 _OF_C = (*BEGIN, "_cuda_endAllocateToPool", "_cuda_hasPrimaryContext", "_cuda_releasePool")
 _OF_CUDA = ("_lazy_call", "_maybe_exchange_device")
