@@ -29,8 +29,8 @@ int wrong_answers_of_child() {
   return (ncclPause(NULL) != ncclInvalidUsage) + (ncclResume(NULL) != ncclInvalidUsage) +
          (ncclMemStats() != ncclInvalidUsage) + (ncclSetGroupID(1) != ncclInvalidUsage) +
          (ncclGetGroupID(&group) != ncclInvalidUsage) + (amemGetState() != amemOff) +
-         (amemGetTotals(-1, -1, &totals) != -1) + (amemGetImports(&totals) != -1) +
-         (amemGetTimes(&times) != -1) + (amemGetLastError()[0] == '\0');
+         (amemGetTotals(-1, -1, &totals) == 0) + (amemGetImports(&totals) == 0) +
+         (amemGetTimes(&times) == 0) + (amemGetLastError()[0] == '\0');
 }
 
 /// Starts a child that runs `live` with the input that it has to wait for. Returns when the child

@@ -275,3 +275,18 @@ os.waitpid(child, 0)
 """
     text = build.job(_SAVER + code)
     assert text == "torch_memory_saver cannot pause or resume in this process: this is a forked child: only the parent's memory can be paused"
+
+
+def test_second_copy_of_the_library_stays_inactive(build: Build, tmp_path: Path) -> None:
+    copy = shutil.copy(build.preload, tmp_path / "libamem_nccl.so")
+    code = f"""
+import ctypes
+first, second = ctypes.CDLL(None), ctypes.CDLL({str(copy)!r})
+second.amemGetLastError.restype = ctypes.c_char_p
+print(first.amemPause(b"t"), second.amemPause(b"t"), second.amemGetState(), first.amemGetState())
+print(second.amemGetLastError().decode())
+"""
+    codes, text = build.job(code).splitlines()
+    assert codes == "0 5 4 0"
+    assert text.startswith("amemPause failed: two copies of amem are in this process: ")
+    assert str(build.preload) in text and str(copy) in text and text.endswith("load only one of them")

@@ -32,6 +32,22 @@ void load_cycles() {
     AMEM_LOG(warn, -1, "AMEM_CYCLE_EVERY: no pauses: %s", dlerror());
 }
 
+/// Errors: another copy of the library is before this one in the process. Both would intercept the
+/// same calls.
+Status check_only_copy() {
+  static constexpr char kHere = 0;
+  Dl_info first{}, here{};
+  void* const found = dlsym(RTLD_DEFAULT, "amemGetVersion");
+  if (found == nullptr || dladdr(found, &first) == 0 || dladdr(&kHere, &here) == 0 ||
+      first.dli_fbase == here.dli_fbase)
+    return ok_status();
+  return make_error(ErrorKind::misuse, 0,
+                    "two copies of amem are in this process: %s of version %s is active, %s of "
+                    "version %s is not: load only one of them",
+                    first.dli_fname, reinterpret_cast<const char* (*)()>(found)(), here.dli_fname,
+                    AMEM_VERSION);
+}
+
 }  // namespace
 
 std::optional<Region> process_region_of_environment() {
@@ -76,7 +92,11 @@ void Process::set_active(bool is_active) {
 Process* Process::build() {
   for (const std::string& complaint : environment().complaints)
     AMEM_LOG(warn, -1, "%s", complaint.c_str());
-  Result<Driver> driver = load_driver();
+  const auto load = []() -> Result<Driver> {
+    AMEM_TRY(check_only_copy());
+    return load_driver();
+  };
+  Result<Driver> driver = load();
   if (!driver.ok()) {
     static std::string* const why_off = new std::string(driver.error().message);
     g_why_off = why_off;

@@ -10,7 +10,8 @@ namespace amem {
 inline Result<int> current_device(const Driver& driver) {
   int device = 0;
   AMEM_TRY(driver_status(driver, driver.cuCtxGetDevice(&device),
-                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) first)"));
+                         "cuCtxGetDevice() (no CUDA context is current: call cudaFree(0) or "
+                         "cuCtxSetCurrent() first)"));
   return device;
 }
 
