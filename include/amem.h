@@ -357,6 +357,10 @@ int amemTrimHostMemory(uint64_t* bytes);
  * otherwise ncclPause() returns ncclInvalidUsage. Idempotent. */
 void amemEnable(void);
 
+/* 1 if amem has begun to work in this process, which it does at the first call that needs it; else
+ * 0. Of two copies of the library in a process only the first one begins. */
+int amemIsActive(void);
+
 /* The status of this process that `amem status --json` shows, as JSON; "{}" if amem is inactive.
  * Valid until the next call by the same thread. */
 const char* amemGetStatus(void);
@@ -370,10 +374,10 @@ const char* amemGetInterposition(void);
  * do; "" if no call has failed. Valid until the next call by the same thread. */
 const char* amemGetLastError(void);
 
-/* What the last error of this process lacked, if it is amemErrorOutOfMemory of a resume, as JSON:
+/* What the last error of this process lacked, if it is amemErrorOutOfMemory, as JSON:
  * {"device": 0, "wanted_bytes": 1, "free_bytes": 0, "holders": [{"pid": 42, "bytes": 1}]}; of the
  * devices that lack memory, the one that lacks most. "bytes" is null if the driver does not report
- * it. Else "{}". Valid until the next call by the same thread. */
+ * it; an allocation lists no holders. Else "{}". Valid until the next call by the same thread. */
 const char* amemGetShortage(void);
 
 /* "0.1.0" */

@@ -8,10 +8,12 @@ A module of its own, because `import amem` enables amem.
 import functools
 import logging
 import os
+import re
 from typing import Optional, Tuple
 
 TRUE = ("1", "true", "yes", "on")
 FALSE = ("0", "false", "no", "off")
+RESERVED_TAGS = ("nccl", "symmetric", "context")
 
 
 @functools.lru_cache(maxsize=None)  # one warning
@@ -29,8 +31,13 @@ def flag(name: str) -> Optional[bool]:
     return _read(name, text) if text else None
 
 
+@functools.lru_cache(maxsize=None)  # read once
 def torch_memory_saver() -> Tuple[bool, Optional[str]]:
-    """AMEM_TMS: whether amem takes the place of torch_memory_saver, and the tag with which NCCL's memory is paused."""
+    """AMEM_TMS: whether amem takes the place of torch_memory_saver, and the tag with which NCCL's memory is paused. A value that
+    is no tag is 0, as in the library, which warns."""
     text, deprecated = os.environ.get("AMEM_TMS", ""), os.environ.get("AMEM_TMS_NCCL") or None
-    is_flag = not text or text.lower() in TRUE + FALSE
-    return text.lower() in TRUE or not is_flag, deprecated if is_flag else text
+    if not text or text.lower() in TRUE + FALSE:
+        return text.lower() in TRUE, deprecated
+    if text.isdigit() or text in RESERVED_TAGS or not re.fullmatch(r"[A-Za-z0-9_.:/-]{1,64}", text):
+        return False, deprecated
+    return True, text

@@ -18,7 +18,7 @@ class AmemError(RuntimeError):
 
 
 class OutOfMemory(AmemError):
-    """A GPU has too little free memory for a resume. The tags stay paused, and the call can be repeated.
+    """A GPU has too little free memory for a resume or an allocation. Tags stay paused, and the call can be repeated.
 
     Of the device that lacks most: `device`, `wanted` and `free` in bytes, and `holders`, the processes that hold its
     memory: {pid: bytes, or None if the driver does not report it}. They are None and {} where they are not known.

@@ -133,6 +133,7 @@ _SIGNATURES: Signatures = {
     "amemGetInterposition": (ctypes.c_char_p, []),
     "amemGetLastError": (ctypes.c_char_p, []),
     "amemGetShortage": (ctypes.c_char_p, []),
+    "amemIsActive": (ctypes.c_int, []),
     "amemGetVersion": (ctypes.c_char_p, []),
 }
 

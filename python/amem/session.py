@@ -10,7 +10,7 @@ from typing import Any, Iterator, NamedTuple, Optional, Tuple
 
 from . import torch_cache
 from .calls import call, encoded
-from .errors import AmemError, AmemValueError, OutOfMemory
+from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory
 from .library import STATES, State, Times, Totals, find_library, require_library
 
 
@@ -27,8 +27,11 @@ def _call(name: str, selection: Optional[bytes], timeout: Optional[float]) -> No
     """A pause or resume. The timeout is in seconds; None for that of AMEM_TIMEOUT_MS."""
     if timeout is None:
         return call(name, selection)
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= 86400:
-        raise AmemError(f"the timeout is {timeout!r}, not a number of seconds from 0.001 to 86400")
+    text = f"the timeout is {timeout!r}, not a number of seconds from 0.001 to 86400"
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise AmemTypeError(text)
+    if not 0 < timeout <= 86400:
+        raise AmemValueError(text)
     call(f"{name}WithTimeout", selection, math.ceil(timeout * 1000))
 
 

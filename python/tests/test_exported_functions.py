@@ -112,6 +112,7 @@ ROWS = {
     "amemGetImports": ("c_int", [("[None]", "FAILS"), ("[OUT]", "0")]),
     "amemGetInterposition": ("c_char_p", [("[]", "ANY")]),
     "amemGetLastError": ("c_char_p", [("[]", "ANY")]),
+    "amemIsActive": ("c_int", [("[]", "1")]),
     "amemGetShortage": ("c_char_p", [("[]", "b'{}'")]),
     "amemGetState": ("c_int", [("[]", "0")]),
     "amemGetStatus": ("c_char_p", [("[]", "ANY")]),

@@ -80,6 +80,9 @@ def test_flags_of_python(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
         ({"AMEM_TMS": "weights", "AMEM_TMS_NCCL": "kv_cache"}, (True, "weights")),
         ({"AMEM_TMS": "1", "AMEM_TMS_NCCL": "weights"}, (True, "weights")),
         ({"AMEM_TMS_NCCL": "weights"}, (False, "weights")),
+        ({"AMEM_TMS": "nccl"}, (False, None)),
+        ({"AMEM_TMS": "a b"}, (False, None)),
+        ({"AMEM_TMS": "2"}, (False, None)),
     ],
 )
 def test_setting_of_torch_memory_saver(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], read: Any) -> None:
@@ -87,7 +90,9 @@ def test_setting_of_torch_memory_saver(monkeypatch: pytest.MonkeyPatch, settings
         monkeypatch.delenv(name, raising=False)
     for name, text in settings.items():
         monkeypatch.setenv(name, text)
+    amem_flags.torch_memory_saver.cache_clear()
     assert amem_flags.torch_memory_saver() == read
+    amem_flags.torch_memory_saver.cache_clear()
 
 
 def test_torch_memory_saver_reads_its_flags_so(build: Build) -> None:

@@ -277,16 +277,24 @@ os.waitpid(child, 0)
     assert text == "torch_memory_saver cannot pause or resume in this process: this is a forked child: only the parent's memory can be paused"
 
 
-def test_second_copy_of_the_library_stays_inactive(build: Build, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["RTLD_LOCAL", "RTLD_GLOBAL"])
+@pytest.mark.parametrize("second", ["RTLD_LOCAL", "RTLD_GLOBAL"])
+def test_second_copy_of_the_library_stays_inactive(build: Build, tmp_path: Path, first: str, second: str) -> None:
     copy = shutil.copy(build.preload, tmp_path / "libamem_nccl.so")
     code = f"""
 import ctypes
-first, second = ctypes.CDLL(None), ctypes.CDLL({str(copy)!r})
-second.amemGetLastError.restype = ctypes.c_char_p
-print(first.amemPause(b"t"), second.amemPause(b"t"), second.amemGetState(), first.amemGetState())
-print(second.amemGetLastError().decode())
+first = ctypes.CDLL({build.preload!r}, mode=ctypes.{first})
+second = ctypes.CDLL({str(copy)!r}, mode=ctypes.{second})
+for library in (first, second):
+    library.amemGetLastError.restype = ctypes.c_char_p
+second.amemEnable()
+print(second.amemIsActive(), first.amemIsActive())
+print(second.amemPause(b"t"), first.amemPause(b"t"))
+first.amemEnable()
+print(first.amemPause(b"t"), first.amemGetState(), second.amemGetState(), second.amemIsActive())
+print(first.amemGetLastError().decode())
 """
-    codes, text = build.job(code).splitlines()
-    assert codes == "0 5 4 0"
-    assert text.startswith("amemPause failed: two copies of amem are in this process: ")
-    assert str(build.preload) in text and str(copy) in text and text.endswith("load only one of them")
+    begun, alone, both, text = build.python(code).splitlines()
+    assert (begun, alone, both) == ("0 0", "0 5", "5 4 0 1")
+    assert text.startswith(f"amemPause failed: two copies of amem are in this process: {copy} is active, this one (version ")
+    assert text.endswith("load only one of them")

@@ -37,8 +37,7 @@ std::string beside_this_library(const char* file);
 /// The amemError_t of an error.
 inline int code_of(const Error& error) {
   if (error.kind == ErrorKind::timeout) return amemErrorTimeout;
-  if (error.kind == ErrorKind::driver && error.code == driver_result::kOutOfMemory)
-    return amemErrorOutOfMemory;
+  if (!error.shortage.empty()) return amemErrorOutOfMemory;
   return nccl_result_of(error.kind);
 }
 

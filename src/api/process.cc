@@ -3,12 +3,15 @@
 #include "api/process.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "api/calls.h"
 #include "base/environment.h"
@@ -32,20 +35,33 @@ void load_cycles() {
     AMEM_LOG(warn, -1, "AMEM_CYCLE_EVERY: no pauses: %s", dlerror());
 }
 
-/// Errors: another copy of the library is before this one in the process. Both would intercept the
-/// same calls.
-Status check_only_copy() {
+/// The file of another copy of this library that is active in the process, or "".
+std::string other_active_copy() {
   static constexpr char kHere = 0;
-  Dl_info first{}, here{};
-  void* const found = dlsym(RTLD_DEFAULT, "amemGetVersion");
-  if (found == nullptr || dladdr(found, &first) == 0 || dladdr(&kHere, &here) == 0 ||
-      first.dli_fbase == here.dli_fbase)
-    return ok_status();
-  return make_error(ErrorKind::misuse, 0,
-                    "two copies of amem are in this process: %s of version %s is active, %s of "
-                    "version %s is not: load only one of them",
-                    first.dli_fname, reinterpret_cast<const char* (*)()>(found)(), here.dli_fname,
-                    AMEM_VERSION);
+  Dl_info here{};
+  if (dladdr(&kHere, &here) == 0) return {};
+  struct Search {
+    const char* mine;
+    std::vector<std::string> files;
+  } search{here.dli_fname, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* image, size_t, void* data) {
+        auto& found = *static_cast<Search*>(data);
+        const std::string_view file(image->dlpi_name);
+        if (file.find("libamem_nccl") != file.npos && file != found.mine)
+          found.files.emplace_back(file);
+        return 0;
+      },
+      &search);
+  for (const std::string& file : search.files) {
+    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) continue;
+    const auto is_active = reinterpret_cast<int (*)()>(dlsym(library, "amemIsActive"));
+    const bool active = is_active != nullptr && is_active() != 0;
+    dlclose(library);
+    if (active) return file;
+  }
+  return {};
 }
 
 }  // namespace
@@ -92,11 +108,13 @@ void Process::set_active(bool is_active) {
 Process* Process::build() {
   for (const std::string& complaint : environment().complaints)
     AMEM_LOG(warn, -1, "%s", complaint.c_str());
-  const auto load = []() -> Result<Driver> {
-    AMEM_TRY(check_only_copy());
-    return load_driver();
-  };
-  Result<Driver> driver = load();
+  const std::string other = other_active_copy();
+  Result<Driver> driver =
+      other.empty() ? load_driver()
+                    : make_error(ErrorKind::misuse, 0,
+                                 "two copies of amem are in this process: %s is active, this one "
+                                 "(version %s) is not: load only one of them",
+                                 other.c_str(), AMEM_VERSION);
   if (!driver.ok()) {
     static std::string* const why_off = new std::string(driver.error().message);
     g_why_off = why_off;

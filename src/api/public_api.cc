@@ -174,6 +174,11 @@ AMEM_API void amemLogWarning(const char* text) {
 }
 
 AMEM_API const char* amemGetLastError(void) { return amem::last_error_text(); }
+AMEM_API int amemIsActive(void) {
+  const amem::NoCancellation no_cancellation;
+  amem::Process* const process = amem::Process::built();
+  return process != nullptr && process->is_active() ? 1 : 0;
+}
 AMEM_API const char* amemGetShortage(void) {
   const amem::NoCancellation no_cancellation;
   return amem::last_shortage();

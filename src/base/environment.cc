@@ -90,11 +90,14 @@ void read(const Row& row, const char* text, DebugMode& out, Complaints& complain
 
 void read(const Row& row, const char* text, std::string& out, Complaints& complaints) {
   const bool is_tag = strstr(row.range, "a tag") != nullptr;
+  const bool can_be_flag = *row.range == '0';
   const std::string setting = std::string(row.name) + "=" + text;
   if ((is_tag || strcmp(row.range, "a name") == 0) && !is_valid_tag(text))
     complaints.push_back(setting +
                          " is not a name of 1 to 64 letters, digits, '_', '-', '.', ':' or '/'; "
                          "using none");
+  else if (can_be_flag && !flag_of(text) && text[strspn(text, "0123456789")] == '\0')
+    complaints.push_back(setting + " is neither 0 nor 1 nor a tag; using 0");
   else if (is_tag && is_reserved_tag(text))
     complaints.push_back(setting + " is a reserved tag; using none");
   else

@@ -83,7 +83,7 @@ TEST(Environment, DeprecatedNameWorksAndSaysWhatTakesItsPlace) {
             (std::vector<std::string>{"AMEM_TMS_NCCL is deprecated: set AMEM_TMS to this tag"}));
   for (const char* entry : {"AMEM_TMS=1", "AMEM_TMS=no", "AMEM_TMS=weights"})
     EXPECT_TRUE(read({entry}).complaints.empty()) << entry;
-  for (const char* entry : {"AMEM_TMS=nccl", "AMEM_TMS=a b"})
+  for (const char* entry : {"AMEM_TMS=nccl", "AMEM_TMS=a b", "AMEM_TMS=2"})
     EXPECT_EQ(read({entry}).complaints.size(), 1u) << entry;
 }
 

@@ -7,8 +7,8 @@
 
 namespace amem {
 
-/// A script with which a shell (bash, zsh or fish) completes the subcommands of `app` and their
-/// options, and what `amem run` and `amem doctor` run as commands and files.
+/// A script with which a shell (bash, zsh or fish) completes the subcommands of `app`, their
+/// options, and in bash and zsh the command of `amem run` and `amem doctor` and its files.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
 }  // namespace amem

@@ -31,14 +31,14 @@ void check_value(const std::string& variable, const JobOption& option) {
 
 /// Simulated GPUs and minccl take the place of the driver and NCCL.
 void add_simulator(Variables& out, const std::string& count, const Variables& before) {
+  if (count.find_first_not_of("0123456789") != count.npos || count.size() > 2 ||
+      std::stoi(count) < 1)
+    throw Failure(kWrongUse, fmt::format("--simulate {} is not a number from 1 to 99", count));
   const std::filesystem::path folder =
       std::filesystem::path(program_folder()).parent_path() / "sim";
   if (!std::filesystem::exists(folder / "libcuda.so.1"))
     throw Failure(kRefused,
                   folder.string() + " has no simulated GPU; the wheel and the build tree do");
-  if (count.find_first_not_of("0123456789") != count.npos || count.size() > 2 ||
-      std::stoi(count) < 1)
-    throw Failure(kWrongUse, fmt::format("--simulate {} is not a number from 1 to 99", count));
   const std::string others = value_of(before, "LD_LIBRARY_PATH");
   out["LD_LIBRARY_PATH"] = folder.string() + (others.empty() ? "" : ":" + others);
   out["AMEM_NCCL_PATH"] = folder / "libnccl.so.2";

@@ -118,4 +118,17 @@ std::string describe_holders(const std::vector<MemoryHolder>& holders, pid_t sel
   return text;
 }
 
+std::string shortage_json(int device, size_t wanted_bytes, size_t free_bytes,
+                          const std::vector<MemoryHolder>& holders) {
+  std::string list;
+  for (const MemoryHolder& holder : holders) {
+    const std::string bytes = holder.size_bytes ? std::to_string(*holder.size_bytes) : "null";
+    list += std::string(list.empty() ? "" : ", ") + R"({"pid": )" + std::to_string(holder.pid) +
+            R"(, "bytes": )" + bytes + "}";
+  }
+  return R"({"device": )" + std::to_string(device) + R"(, "wanted_bytes": )" +
+         std::to_string(wanted_bytes) + R"(, "free_bytes": )" + std::to_string(free_bytes) +
+         R"(, "holders": [)" + list + "]}";
+}
+
 }  // namespace amem

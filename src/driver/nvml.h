@@ -37,4 +37,8 @@ std::vector<MemoryHolder> memory_holders(const Driver& driver, int device);
 /// unknown amount".
 std::string describe_holders(const std::vector<MemoryHolder>& holders, pid_t self);
 
+/// What amemGetShortage() returns.
+std::string shortage_json(int device, size_t wanted_bytes, size_t free_bytes,
+                          const std::vector<MemoryHolder>& holders);
+
 }  // namespace amem

@@ -24,19 +24,6 @@ size_t free_bytes(ProcessContext& context, int device) {
   return *found;
 }
 
-std::string shortage_json(int device, size_t wanted, size_t free,
-                          const std::vector<MemoryHolder>& holders) {
-  std::string list;
-  for (const MemoryHolder& holder : holders) {
-    const std::string bytes = holder.size_bytes ? std::to_string(*holder.size_bytes) : "null";
-    list += std::string(list.empty() ? "" : ", ") + R"({"pid": )" + std::to_string(holder.pid) +
-            R"(, "bytes": )" + bytes + "}";
-  }
-  return R"({"device": )" + std::to_string(device) + R"(, "wanted_bytes": )" +
-         std::to_string(wanted) + R"(, "free_bytes": )" + std::to_string(free) +
-         R"(, "holders": [)" + list + "]}";
-}
-
 }  // namespace
 
 Error resume_error(ProcessContext& context, const Error& error,

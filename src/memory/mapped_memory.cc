@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "driver/nvml.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
@@ -29,15 +30,17 @@ AllocationProperties MappedMemory::exportable_memory_of(int device) const {
   return properties;
 }
 
-Status MappedMemory::check_margin(size_t size_bytes) const {
+Status MappedMemory::check_margin(size_t size_bytes, int device) const {
   const size_t margin = margin_bytes_.load(std::memory_order_relaxed);
   if (margin == 0) return ok_status();
   size_t free = 0, total = 0;
   AMEM_TRY(driver_status(driver_, driver_.cuMemGetInfo_v2(&free, &total), "cuMemGetInfo()"));
   if (free >= size_bytes && free - size_bytes >= margin) return ok_status();
-  return make_error(ErrorKind::driver, driver_result::kOutOfMemory,
-                    "%zu bytes would leave less than the margin of %zu bytes free", size_bytes,
-                    margin);
+  Error error = make_error(ErrorKind::driver, driver_result::kOutOfMemory,
+                           "%zu bytes would leave less than the margin of %zu bytes free",
+                           size_bytes, margin);
+  error.shortage = shortage_json(device, size_bytes + margin, free, {});
+  return error;
 }
 
 DeviceAddress MappedMemory::take_spare(size_t size_bytes) {
@@ -59,7 +62,7 @@ Result<MappedMemory::Request> MappedMemory::request(size_t size_bytes, int devic
   if (size_bytes > SIZE_MAX - unit)
     return make_error(ErrorKind::misuse, 0, "the size %zu is too large", size_bytes);
   const size_t bytes = (size_bytes + unit - 1) / unit * unit;
-  AMEM_TRY(check_margin(bytes));
+  AMEM_TRY(check_margin(bytes, device));
   return Request{properties, bytes};
 }
 
@@ -68,8 +71,16 @@ AMEM_NOT_ANALYSED Result<DeviceAddress> MappedMemory::allocate(const Request& re
                                                                std::vector<Access> access) {
   const auto& [properties, bytes] = request;
   DriverHandle handle = 0;
-  AMEM_TRY(driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &properties, 0),
-                         "cuMemCreate(%zu bytes, device %d)", bytes, properties.location.id));
+  const int device = properties.location.id;
+  Status created = driver_status(driver_, driver_.cuMemCreate(&handle, bytes, &properties, 0),
+                                 "cuMemCreate(%zu bytes, device %d)", bytes, device);
+  if (!created.ok()) {
+    size_t free = 0, total = 0;
+    if (created.error().code == driver_result::kOutOfMemory &&
+        driver_.cuMemGetInfo_v2(&free, &total) == driver_result::kSuccess)
+      created.error().shortage = shortage_json(device, bytes, free, {});
+    return created.error();
+  }
   Allocation& allocation = registry_.add_local(bytes, properties, handle, bytes, origin.tag);
   allocation.set_origin(origin);
   Result<DeviceAddress> address = place_backing(

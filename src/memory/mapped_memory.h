@@ -44,7 +44,7 @@ class MappedMemory {
 
  private:
   AllocationProperties exportable_memory_of(int device) const;
-  Status check_margin(size_t size_bytes) const;
+  Status check_margin(size_t size_bytes, int device) const;
   /// Removes addresses of this size from spare_; 0 if there are none.
   DeviceAddress take_spare(size_t size_bytes) AMEM_REQUIRES(registry_.mutex);
 

@@ -2,11 +2,13 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """amem run becomes the command."""
 
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Optional
 
 import pytest
 
@@ -142,16 +144,41 @@ def test_help_of_run_shows_the_command(amem: Amem) -> None:
     assert "COMMAND" in amem("doctor", "--help").stdout.split("Options:")[0]
 
 
-@pytest.mark.parametrize("typed, expected", [("amem st", "status"), ("amem run --si", "--simulate"), ("amem status --", "--watch")])
-def test_completion_in_bash(amem: Amem, typed: str, expected: str) -> None:
+COMPLETED = [
+    ("amem st", "status", "doctor"),
+    ("amem run --si", "--simulate", "--log"),
+    ("amem status --", "--watch", "--group"),
+    ("amem run bas", "bash", "--log"),
+    ("amem run --log 2 bas", "bash", "--log"),
+    ("amem run --group=x bas", "bash", "--log"),
+    ("amem doctor -- bas", "bash", "--json"),
+    ("amem run bash --lo", None, "--log"),
+    ("amem run -- bash --lo", None, "--log"),
+    ("amem run --log ", None, "--log"),
+    ("amem demo --", "--simulate", "--group"),
+    ("amem completion ", "fish", "--help"),
+    ("amem help s", "status", "--help"),
+]
+
+
+@pytest.mark.parametrize("typed, expected, others", COMPLETED)
+def test_completion_in_bash(amem: Amem, typed: str, expected: Optional[str], others: str) -> None:
     words = typed.split(" ")
     code = f"""{amem("completion", "bash").stdout}
-COMP_WORDS=({typed}) COMP_CWORD={len(words) - 1}
+COMP_WORDS=({" ".join(f"'{word}'" for word in words)}) COMP_CWORD={len(words) - 1} COMPREPLY=()
 _amem
 echo "${{COMPREPLY[@]}}"
 """
     done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert expected in done.stdout.split()
+    found = done.stdout.split()
+    assert (expected in found) if expected else not found
+    assert others not in found
+
+
+def test_completion_knows_the_options_of_the_demo(amem: Amem) -> None:
+    listed = re.findall(r"(--\w+)", amem("demo", "--help").stdout)
+    offered = re.search(r'demo\) words="(.*?)"', amem("completion", "bash").stdout)
+    assert offered is not None and {each for each in listed if each in offered[1].split()} == set(offered[1].split())
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

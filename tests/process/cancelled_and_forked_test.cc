@@ -193,6 +193,7 @@ const std::vector<Call> kCalls{
     {"amemGetInterposition", [] { amemGetInterposition(); }},
     {"amemGetLastError", [] { amemGetLastError(); }},
     {"amemGetShortage", [] { amemGetShortage(); }},
+    {"amemIsActive", [] { amemIsActive(); }},
     {"amemGetVersion", [] { amemGetVersion(); }},
     {"ncclPause", [] { ncclPause(nullptr); }},
     {"ncclResume", [] { ncclResume(nullptr); }},
