@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional
 
 import pytest
 
@@ -162,7 +161,7 @@ COMPLETED = [
 
 
 @pytest.mark.parametrize("typed, expected, others", COMPLETED)
-def test_completion_in_bash(amem: Amem, typed: str, expected: Optional[str], others: str) -> None:
+def test_completion_in_bash(amem: Amem, typed: str, expected: str | None, others: str) -> None:
     words = typed.split(" ")
     code = f"""{amem("completion", "bash").stdout}
 COMP_WORDS=({" ".join(f"'{word}'" for word in words)}) COMP_CWORD={len(words) - 1} COMPREPLY=()
