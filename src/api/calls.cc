@@ -31,6 +31,11 @@ Status resume_process(const Selection& selection) {
   return AMEM_TRY(active_process())->session().resume(selection);
 }
 
+amemState_t state_of(const Tag& tag) {
+  Process* const process = process_that_works();
+  return process == nullptr ? amemOff : static_cast<amemState_t>(process->session().state(tag));
+}
+
 Selection selection_of_nccl() { return {{kNcclTag}, environment().trim_context}; }
 
 Status check_pointer(const void* pointer, const char* name) {

@@ -21,6 +21,7 @@ Result<Process*> active_process();
 /// Session::pause() and resume(). Errors also if amem is inactive.
 Status pause_process(const Selection& selection);
 Status resume_process(const Selection& selection);
+amemState_t state_of(const Tag& tag);
 /// What ncclPause() selects.
 Selection selection_of_nccl();
 

@@ -241,9 +241,7 @@ AMEM_API const char* amemGetStatus(void) {
 
 AMEM_API amemState_t amemGetTagState(const char* tag) {
   const NoCancellation no_cancellation;
-  Process* const process = process_that_works();
-  if (process == nullptr) return amemOff;
-  return static_cast<amemState_t>(process->session().state(tag == nullptr ? "" : tag));
+  return state_of(tag == nullptr ? "" : tag);
 }
 
 AMEM_API int amemGetTagTotals(const char* tag, int device, int kind, amemTotals_t* totals) {

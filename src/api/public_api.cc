@@ -95,7 +95,10 @@ void amem::set_up_entries() {
   g_build_process = [] { (void)Process::get(); };
 }
 
-AMEM_API amemState_t amemGetState(void) { return amemGetTagState(amem::kNcclTag); }
+AMEM_API amemState_t amemGetState(void) {
+  const amem::NoCancellation no_cancellation;
+  return amem::state_of(amem::kNcclTag);
+}
 
 AMEM_API int amemGetImports(amemTotals_t* totals) {
   return amem::read_into("amemGetImports", totals, [](amem::Process& process) {
