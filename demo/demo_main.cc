@@ -30,7 +30,7 @@ constexpr size_t kCacheBytes = size_t{96} << 20;
 struct Options {
   int ranks = 0;
   int communicators = 3;
-  int cycles = 3;
+  int cycles = 2;
   bool simulate = false;
   std::string what = "tags";
   std::string json_path;
