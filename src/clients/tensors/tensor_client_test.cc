@@ -43,6 +43,11 @@ class TensorClientTest : public testing::Test {
       *value = 1;
       return driver_result::kSuccess;
     };
+    driver_.cuMemGetInfo_v2 = [](size_t* free_bytes, size_t* total_bytes) {
+      *free_bytes = 1000;
+      *total_bytes = 5000;
+      return driver_result::kSuccess;
+    };
     driver_.cuMemCreate = [](DriverHandle* handle, size_t, const AllocationProperties*,
                              unsigned long long) {
       if (fails()) return result(true);
@@ -265,16 +270,20 @@ TEST_F(OpenedMemoryTest, IsGoneAfterAsManyClosesAsOpens) {
 }
 
 TEST_F(TensorClientTest, AllocationThatFailsAtAnyCallLeavesNothing) {
+  int with_figures = 0;
   for (int nth = 1; nth <= 5; ++nth) {
     g_driver.calls = 0;
     g_driver.failing = nth;
     const Result<DeviceAddress> address = client_.allocate(1, 0, "weights", Kind::keep);
     ASSERT_FALSE(address.ok()) << nth;
     EXPECT_EQ(address.error().code, driver_result::kOutOfMemory);
+    const std::string& shortage = address.error().shortage;
+    with_figures += shortage.find(R"("free_bytes": 1000, "holders": [])") != shortage.npos;
     EXPECT_TRUE(g_driver.objects.empty() && g_driver.reserved.empty() && g_driver.mapped.empty())
         << nth;
     EXPECT_TRUE(client_.tags().empty()) << nth;
   }
+  EXPECT_EQ(with_figures, 1) << "of the GPU's memory: cuMemCreate()";
   g_driver.calls = 0;
   g_driver.failing = 6;
   EXPECT_TRUE(client_.allocate(1, 0, "weights", Kind::keep).ok()) << "there are five calls";
