@@ -36,6 +36,20 @@ LastError& last_error() {
   return *g_last_error.load(std::memory_order_acquire);
 }
 
+/// A copy for the calling thread.
+template <std::string LastError::*kMember>
+AMEM_NOT_ANALYSED const char* copy_of() {
+  const NoCancellation no_cancellation;
+  struct Copy {
+    std::string text;
+  };
+  std::string& copy = thread_value<Copy>().text;
+  LastError& last = last_error();
+  MutexLock lock(last.mutex);
+  copy = last.*kMember;
+  return copy.c_str();
+}
+
 }  // namespace
 
 void keep_last_error(const char* call, const Error& error) {
@@ -50,27 +64,8 @@ void set_last_error(const char* call, const Error& error) {
   last.shortage = error.shortage.empty() ? "{}" : error.shortage;
 }
 
-const char* last_error_text() {
-  const NoCancellation no_cancellation;
-  struct Copy {
-    std::string text;
-  };
-  std::string& copy = thread_value<Copy>().text;
-  LastError& last = last_error();
-  MutexLock lock(last.mutex);
-  copy = last.text;
-  return copy.c_str();
-}
+const char* last_error_text() { return copy_of<&LastError::text>(); }
 
-const char* last_shortage() {
-  struct Copy {
-    std::string json;
-  };
-  std::string& copy = thread_value<Copy>().json;
-  LastError& last = last_error();
-  MutexLock lock(last.mutex);
-  copy = last.shortage;
-  return copy.c_str();
-}
+const char* last_shortage() { return copy_of<&LastError::shortage>(); }
 
 }  // namespace amem
