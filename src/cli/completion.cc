@@ -53,7 +53,7 @@ std::string options_of(const CLI::App& app, bool arguments = false) {
 }
 
 std::string words_of(const CLI::App& command, const std::string& commands) {
-  const std::string name = command.get_name();
+  const std::string& name = command.get_name();
   if (name == "demo") return kDemo;
   if (name == "help") return commands;
   return name == "completion" ? "bash zsh fish" : options_of(command);
@@ -62,7 +62,8 @@ std::string words_of(const CLI::App& command, const std::string& commands) {
 std::string fish_script(const CLI::App& app, const std::string& commands) {
   std::string out;
   for (const CLI::App* command : app.get_subcommands({})) {
-    const std::string name = command->get_name(), words = words_of(*command, commands);
+    const std::string& name = command->get_name();
+    const std::string words = words_of(*command, commands);
     out += fmt::format("complete -c amem -n __fish_use_subcommand -f -a {}\n", name);
     out +=
         fmt::format("complete -c amem -n '__fish_seen_subcommand_from {}' -a '{}'\n", name, words);
