@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/mutex.h"
+#include "tests/support/cancellation_point.h"
 
 namespace amem {
 namespace {
@@ -23,7 +24,7 @@ bool is_cancelled_after(Body body) {
     pthread_cancel(pthread_self());
     mine.body();
     mine.ended = true;
-    pthread_testcancel();
+    cancellation_point();
     return nullptr;
   };
   EXPECT_EQ(pthread_create(&thread, nullptr, work, &run), 0);
@@ -36,11 +37,11 @@ TEST(NoCancellation, EndsNoThreadWhileItExists) {
   EXPECT_TRUE(is_cancelled_after([] {
     const NoCancellation outer;
     { const NoCancellation inner; }
-    pthread_testcancel();
+    cancellation_point();
   }));
   EXPECT_FALSE(is_cancelled_after([] {
     { const NoCancellation ended; }
-    pthread_testcancel();
+    cancellation_point();
   }));
 }
 

@@ -22,6 +22,7 @@
 #include "amem/symmetric.h"
 #include "jobs/device.h"
 #include "tests/slowdown.h"
+#include "tests/support/cancellation_point.h"
 
 extern "C" {
 int ncclPause(void**);
@@ -90,7 +91,7 @@ void run_cancelled(std::function<void()> body, const std::function<void()>& when
   pthread_t thread{};
   const auto run = [](void* argument) -> void* {
     (*static_cast<std::function<void()>*>(argument))();
-    for (;;) pthread_testcancel();
+    for (;;) cancellation_point();
   };
   ASSERT_EQ(pthread_create(&thread, nullptr, run, &body), 0);
   when();
@@ -106,7 +107,7 @@ TEST_F(OneProcess, ThreadsThatAreCancelledAtAnyMomentLeaveNoTagHalfWay) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<bool> begun{false};
     const auto pause_and_resume = [&] {
-      for (begun = true;; pthread_testcancel()) {
+      for (begun = true;; cancellation_point()) {
         amemPause("weights");
         amemResume("weights");
       }
