@@ -91,7 +91,7 @@ TEST_F(StatisticsTest, ReleasedMemoryCountsWithWhatTheHostKeepsOfIt) {
                 "savedOnHostBytes:6291456 savedOnDiskBytes:0");
 }
 
-// Zero pages are not kept, and what is kept of neighbours in a slab may be one piece.
+// Zero pages are not kept, and what is kept of adjacent allocations in a slab may be one piece.
 TEST_F(StatisticsTest, OnlyWhatIsKeptOfAnAllocationIsCounted) {
   {
     MutexLock lock(registry_.mutex);

@@ -59,7 +59,7 @@ def copy(to: Any, source: Any) -> None:
     expect(code == 0, f"cudaMemcpy() returned {code}")
 
 
-def neighbour(handle: Any, commands: Any, replies: Any) -> None:
+def importer(handle: Any, commands: Any, replies: Any) -> None:
     """Adds 1 to the owner's numbers, which are all the value of a command."""
     code, address = opened(handle)
     replies.put(code)
@@ -103,7 +103,7 @@ def opened_by_ctypes(context: Any) -> None:
         buffer = torch.zeros(COUNT, device="cuda")  # an allocation of its own
     torch.cuda.synchronize()
     handle, commands, replies = exported(buffer), context.Queue(), context.Queue()
-    child = context.Process(target=neighbour, args=(handle, commands, replies))
+    child = context.Process(target=importer, args=(handle, commands, replies))
     child.start()
     code = replies.get(timeout=100)
     expect(code == 0, f"cudaIpcOpenMemHandle() returned {code}")

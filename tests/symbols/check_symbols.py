@@ -58,6 +58,9 @@ class Library:
                 if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL"
             ]
             self.imports = {symbol.name for symbol in sections[".dynsym"].iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
+            plt = sections.get(".rela.plt")
+            # Functions that are called through the symbols of the process.
+            self.called = {sections[".dynsym"].get_symbol(each["r_info_sym"]).name for each in plt.iter_relocations()} if plt else set()
             tags = list(sections[".dynamic"].iter_tags())
             self.needed = [tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"]
             self.soname = next((tag.soname for tag in tags if tag.entry.d_tag == "DT_SONAME"), None)
@@ -118,6 +121,12 @@ def wrong_needs(library: str, needed: list[str], allowed: AbstractSet[str]) -> l
     return [f"{library} needs {name}" for name in needed if name not in allowed]
 
 
+def own_calls_through_symbols(library: str, exports: list[Symbol], called: set[str]) -> list[str]:
+    """Such a call reaches another copy of the library, or a wrapper of it, that is before it in the process."""
+    own = {symbol.name for symbol in exports}
+    return [f"{library} calls its own {name} through the symbols of the process" for name in sorted(own & called)]
+
+
 def wall_clock_waits(library: str, imports: set[str]) -> list[str]:
     return [f"{library} calls {name}, which follows the wall clock" for name in sorted(WALL_CLOCK & imports)]
 
@@ -150,6 +159,7 @@ def check(shim: Library, engine: Library, symmetric: Library, stock: list[tuple[
     violations += wrong_needs("libamem_symmetric.so", symmetric.needed, SYMMETRIC_NEEDS)
     names = sorted(symbol.name for symbol in symmetric.exports)
     violations += [f"libamem_symmetric.so exports {name}" for name in names if not name.startswith("amemSymmetric")]
+    violations += own_calls_through_symbols(engine.name, engine.exports, engine.called)
     for library in (shim, engine, symmetric):
         violations += too_new_versions(library.name, library.needed_versions)
         violations += wall_clock_waits(library.name, library.imports)

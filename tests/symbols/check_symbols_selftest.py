@@ -121,6 +121,10 @@ class Versions(unittest.TestCase):
 
 
 class Clocks(unittest.TestCase):
+    def test_calls_of_the_own_functions_through_symbols_are_found(self) -> None:
+        found = check_symbols.own_calls_through_symbols("a.so", exports([("amemPause", False)]), {"amemPause", "free"})
+        self.assertEqual(found, ["a.so calls its own amemPause through the symbols of the process"])
+
     def test_waits_on_the_wall_clock_are_found(self) -> None:
         found = check_symbols.wall_clock_waits("lib", {"pthread_cond_clockwait", "pthread_cond_timedwait"})
         self.assertEqual(found, ["lib calls pthread_cond_timedwait, which follows the wall clock"])
