@@ -248,6 +248,25 @@ int amemResume(const char* tags);
 int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms);
 int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms);
 
+/* As amemResumeWithTimeout(), and while a GPU lacks memory, waits up to `wait_ms` milliseconds
+ * more, at most a day, for memory that other processes, or other tags of this one, release: it
+ * restores what fits, and the rest as memory is released. Pauses and resumes of other tags can run
+ * meanwhile.
+ *
+ * Processes of this user on this host that wait do so in turn: only the first holds memory. The
+ * order is that of jobs on all GPUs alike; the job of a process is its logical group (AMEM_GROUP),
+ * or all processes with the same parent. If the wait ends, the call releases what it has restored
+ * and returns amemErrorOutOfMemory; amemGetShortage() says who holds the memory.
+ * amemResume() and amemResumeWithTimeout() wait AMEM_RESUME_WAIT_MS, which is 0 by default. */
+int amemResumeWait(const char* tags, uint64_t wait_ms, uint64_t timeout_ms);
+
+/* Pauses the tags `paused` and resumes the tags `resumed` at the same time, so that memory which
+ * leaves makes room for memory that comes, and copies run in both directions. Both are lists as for
+ * amemPause(), without a tag in common; NULL is an error. `wait_ms` and `timeout_ms` are those of
+ * amemResumeWait(). Returns the error of the pause, with which the resume stops waiting, or else
+ * that of the resume. Does not return the local memory of contexts. */
+int amemSwitch(const char* paused, const char* resumed, uint64_t wait_ms, uint64_t timeout_ms);
+
 /* The saved contents of memory that is paused and kept. Copies `size_bytes` of the memory at
  * `pointer`, a device pointer into one allocation, to `to` in host memory. Returns as amemMalloc();
  * an error if `to` is NULL, the memory is not paused or its contents are not kept. */

@@ -113,6 +113,17 @@ inline void resume(const std::string& tags, uint64_t timeout_ms = 0) {
   check(amemResumeWithTimeout(tags.c_str(), timeout_ms));
 }
 
+/// Restores them, and waits up to `wait_ms` for GPU memory that others release.
+inline void resume_wait(const std::string& tags, uint64_t wait_ms, uint64_t timeout_ms = 0) {
+  check(amemResumeWait(tags.c_str(), wait_ms, timeout_ms));
+}
+
+/// Pauses and resumes other tags at the same time. See amemSwitch().
+inline void switch_tags(const std::string& paused, const std::string& resumed, uint64_t wait_ms,
+                        uint64_t timeout_ms = 0) {
+  check(amemSwitch(paused.c_str(), resumed.c_str(), wait_ms, timeout_ms));
+}
+
 /// The same for all tags.
 inline void pause() { check(amemPause(nullptr)); }
 inline void resume() { check(amemResume(nullptr)); }

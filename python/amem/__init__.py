@@ -39,6 +39,7 @@ from .session import (
     resume_on_call,
     set_group,
     state,
+    switch,
     trim_host_memory,
 )
 from .statistics import Stats, stats
@@ -71,6 +72,7 @@ __all__ = [
     "set_group",
     "state",
     "stats",
+    "switch",
     "trim_host_memory",
 ]
 

@@ -118,6 +118,8 @@ _SIGNATURES: Signatures = {
     "amemResume": (ctypes.c_int, [ctypes.c_char_p]),
     "amemPauseWithTimeout": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64]),
     "amemResumeWithTimeout": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64]),
+    "amemResumeWait": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]),
+    "amemSwitch": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]),
     "amemGetState": (ctypes.c_int, []),
     "amemGetTagState": (ctypes.c_int, [ctypes.c_char_p]),
     "amemGetStatus": (ctypes.c_char_p, []),

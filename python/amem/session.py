@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import json
 import math
-from typing import Any, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from . import torch_cache
 from .calls import call, encoded
@@ -23,16 +23,20 @@ def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
     return b",".join(words) if words else None
 
 
-def _call(name: str, selection: Optional[bytes], timeout: Optional[float]) -> None:
-    """A pause or resume. The timeout is in seconds; None for that of AMEM_TIMEOUT_MS."""
-    if timeout is None:
-        return call(name, selection)
-    text = f"the timeout is {timeout!r}, not a number of seconds from 0.001 to 86400"
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+def _milliseconds(name: str, seconds: Optional[float], least: float) -> int:
+    """0 for None, which means a setting."""
+    if seconds is None:
+        return 0
+    text = f"the {name} is {seconds!r}, not a number of seconds from {least:g} to 86400"
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise AmemTypeError(text)
-    if not 0 < timeout <= 86400:
+    if not (0 < seconds <= 86400 or seconds == least == 0):
         raise AmemValueError(text)
-    call(f"{name}WithTimeout", selection, math.ceil(timeout * 1000))
+    return math.ceil(seconds * 1000)
+
+
+def _timeout(seconds: Optional[float]) -> int:
+    return _milliseconds("timeout", seconds, 0.001)
 
 
 class Report(NamedTuple):
@@ -133,26 +137,69 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     selection, before = _joined(tags), _times()
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
     with torch_cache.unused_ranges({tag for tag in known if state(tag) == "active"}):
-        _call("amemPause", selection, timeout)
+        call("amemPauseWithTimeout", selection, _timeout(timeout))
     return _report(tags, before, "pause")
 
 
-def resume(*tags: str, timeout: Optional[float] = None) -> Report:
+def _empty_cache_for(tags: Tuple[str, ...], leaving: Tuple[str, ...] = ()) -> None:
+    """Before a resume that may wait for other processes: PyTorch's cache of this one gives way first."""
+    wanted = {}
+    for device in torch_cache.devices():
+        wanted[device] = sum(_totals(tag, device).released_bytes for tag in tags or (None,))
+        wanted[device] -= sum(_totals(tag, device).resident_bytes for tag in leaving)
+    if any(size > 0 and torch_cache.free_bytes(device) < size for device, size in wanted.items()):
+        torch_cache.empty_cache()
+
+
+def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = None) -> Report:
     """Restores the memory with these tags, or all memory without tags, at its addresses with its contents.
 
     Ignores tags that are not paused. Raises AmemError if it failed, for example if another process uses the
     GPU's memory; the tags stay paused then, and the call can be repeated. Waits at most AMEM_TIMEOUT_MS, or `timeout` seconds
     if it is not None. A call that misses this deadline keeps what it has restored, and the next call goes on from there.
+
+    While a GPU lacks memory, waits `wait` seconds more, from 0 to 86400, for memory that other processes or other tags of
+    this one release; None: AMEM_RESUME_WAIT_MS. It restores what fits, and the rest as memory is released, so that one job
+    leaves while another comes. Processes that wait do so in turn (amemResumeWait() in amem.h). When the wait ends, raises
+    OutOfMemory, with who holds the memory, and holds nothing. Other threads can pause and resume other tags meanwhile.
     """
-    before = _times()
+    selection, before, timeout_ms, wait_ms = _joined(tags), _times(), _timeout(timeout), _milliseconds("wait", wait, 0)
+    _empty_cache_for(tags)
     for is_last in (False, True):
         try:
-            _call("amemResume", _joined(tags), timeout)
+            if wait is None:
+                call("amemResumeWithTimeout", selection, timeout_ms)
+            else:
+                call("amemResumeWait", selection, wait_ms, timeout_ms)
             break
         except OutOfMemory as error:
             if is_last or not torch_cache.empty_cache():
                 raise _with_own_memory(error) from None
     return _report(tags, before, "resume")
+
+
+def switch(
+    *, pause: Sequence[str], resume: Sequence[str], wait: float = 0, timeout: Optional[float] = None
+) -> Tuple[Report, Report]:
+    """Pauses tags and resumes other tags at the same time, and returns the reports of both.
+
+    Memory that leaves makes room for memory that comes, and copies run in both directions of the bus: model A leaves while
+    model B comes, on a GPU that has no room for both. `wait` is how long the resume waits for memory after the pause has
+    begun, in seconds: 0 if there is room for both. If the pause fails, the resume stops waiting, and the error is that of the
+    pause; if the resume fails, the paused tags stay paused. `timeout` is that of each. The local memory of contexts stays.
+    """
+    out, into = tuple(pause), tuple(resume)
+    if isinstance(pause, str) or isinstance(resume, str) or not out or not into:
+        raise AmemValueError("a switch needs a list of tags to pause and a list of tags to resume")
+    selections, before = (_joined(out), _joined(into)), _times()
+    wait_ms, timeout_ms = _milliseconds("wait", wait, 0), _timeout(timeout)
+    _empty_cache_for(into, leaving=out)
+    with torch_cache.unused_ranges({tag for tag in out if state(tag) == "active"}):
+        try:
+            call("amemSwitch", *selections, wait_ms, timeout_ms)
+        except OutOfMemory as error:
+            raise _with_own_memory(error) from None
+    return _report(out, before, "pause"), _report(into, before, "resume")
 
 
 @contextlib.contextmanager

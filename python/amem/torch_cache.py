@@ -5,7 +5,7 @@
 import contextlib
 import ctypes
 import threading
-from typing import Dict, Iterator, Set
+from typing import Dict, Iterator, List, Set
 
 from . import torch_pools
 from .calls import call
@@ -49,6 +49,15 @@ def reserved_bytes() -> Dict[int, int]:
     """By device: what PyTorch's allocator has, also while it is paused."""
     torch = torch_with_cuda()
     return {} if torch is None else {i: torch.cuda.memory_reserved(i) for i in range(torch.cuda.device_count())}
+
+
+def devices() -> List[int]:
+    """Those on which PyTorch's allocator has memory."""
+    return [device for device, size in reserved_bytes().items() if size > 0]
+
+
+def free_bytes(device: int) -> int:
+    return int(torch_with_cuda().cuda.mem_get_info(device)[0])
 
 
 def empty_cache() -> bool:

@@ -12,9 +12,10 @@
 namespace amem {
 namespace {
 
+constexpr uint64_t kLongestMs = 86400000;  // as AMEM_TIMEOUT_MS
+
 /// Of tags separated by commas.
 Result<Selection> selection_of(const char* tags, uint64_t timeout_ms) {
-  constexpr uint64_t kLongestMs = 86400000;  // as AMEM_TIMEOUT_MS
   Selection selection{{}, true, static_cast<long>(std::min(timeout_ms, kLongestMs))};
   if (tags == nullptr) return selection;
   for (std::string_view rest = tags;;) {
@@ -33,6 +34,22 @@ Status pause_tags(const char* tags, uint64_t timeout_ms) {
 
 Status resume_tags(const char* tags, uint64_t timeout_ms) {
   return resume_process(AMEM_TRY(selection_of(tags, timeout_ms)));
+}
+
+Result<Selection> waiting_selection_of(const char* tags, uint64_t wait_ms, uint64_t timeout_ms) {
+  Selection selection = AMEM_TRY(selection_of(tags, timeout_ms));
+  selection.wait_ms = static_cast<long>(std::min(wait_ms, kLongestMs));
+  return selection;
+}
+
+Status resume_waiting(const char* tags, uint64_t wait_ms, uint64_t timeout_ms) {
+  return resume_process(AMEM_TRY(waiting_selection_of(tags, wait_ms, timeout_ms)));
+}
+
+Status switch_tags(const char* paused, const char* resumed, uint64_t wait_ms, uint64_t timeout_ms) {
+  const Selection out = AMEM_TRY(selection_of(paused, timeout_ms));
+  const Selection in = AMEM_TRY(waiting_selection_of(resumed, wait_ms, timeout_ms));
+  return AMEM_TRY(active_process())->session().switch_tags(out, in);
 }
 
 Result<Kind> kind_of(amemKind_t kind) {
@@ -226,6 +243,15 @@ AMEM_API int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms) {
 
 AMEM_API int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms) {
   return result_of("amemResumeWithTimeout", resume_tags, tags, timeout_ms);
+}
+
+AMEM_API int amemResumeWait(const char* tags, uint64_t wait_ms, uint64_t timeout_ms) {
+  return result_of("amemResumeWait", resume_waiting, tags, wait_ms, timeout_ms);
+}
+
+AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_ms,
+                        uint64_t timeout_ms) {
+  return result_of("amemSwitch", switch_tags, paused, resumed, wait_ms, timeout_ms);
 }
 
 AMEM_API const char* amemGetStatus(void) {

@@ -90,6 +90,7 @@ Process::Process(const Driver& driver)
   engine_.group = static_cast<int32_t>(environment().group.number);
   engine_.timeout_ms = environment().timeout_ms;
   engine_.gate_timeout_ms = environment().gate_timeout_ms;
+  engine_.resume_wait_ms = environment().resume_wait_ms;
   nccl_.session = &session_;
   nccl_.gate.resume_on_call(environment().resume_on_call);
   set_process_region(process_region_of_environment());

@@ -32,6 +32,7 @@ struct Environment {
   std::string nccl_path;
   long timeout_ms = 60000;
   long gate_timeout_ms = 1800000;
+  long resume_wait_ms = 0;
   bool resume_on_call = false;
   bool slab = true;
   bool trim_context = false;

@@ -51,7 +51,7 @@ Status CopyPipeline::Lane::end() {
 void CopyPipeline::add(Transfer transfer) {
   const int device = transfer.device;
   std::shared_ptr<Lane>& lane = lanes_[device];
-  if (lane == nullptr) lane = std::make_shared<Lane>(copiers_.at(device), direction_);
+  if (lane == nullptr) lane = std::make_shared<Lane>(copiers_.of(device), direction_);
   const bool to_host = direction_ == CopyDirection::to_host;
   places_[transfer.backing] = {device, lane->jobs.size(),
                                to_host ? transfer.in_file.file : nullptr};

@@ -10,6 +10,24 @@
 
 namespace amem {
 
+/// The copiers of one direction, one for each device, constructed at their first use. Thread-safe.
+/// Must outlive the jobs of the device threads.
+class Copiers {
+ public:
+  Copiers(const Driver& driver, const ExitFlag& exiting) : driver_(driver), exiting_(exiting) {}
+
+  Copier& of(int device) {
+    MutexLock lock(mutex_);
+    return copiers_.try_emplace(device, driver_, device, exiting_).first->second;
+  }
+
+ private:
+  const Driver& driver_;
+  const ExitFlag& exiting_;
+  Mutex mutex_;
+  std::map<int, Copier> copiers_ AMEM_GUARDED_BY(mutex_);
+};
+
 /// The transfers of one pause or resume. Each runs on the thread of its device, in the order of
 /// add(). The next transfer is queued before the current one ends, so that the bus is never idle.
 /// The caller is notified of the end of each transfer and can meanwhile call the driver for memory.
@@ -21,10 +39,6 @@ namespace amem {
 /// For one thread.
 class CopyPipeline {
  public:
-  using Copiers = std::map<int, Copier>;
-
-  /// `copiers` has one entry for each device that is used. It must outlive the jobs of the device
-  /// threads.
   CopyPipeline(DeviceThreads& devices, Copiers& copiers, CopyDirection direction)
       : devices_(devices), copiers_(copiers), direction_(direction) {}
   /// Starts no further transfer.

@@ -8,6 +8,7 @@
 #include "base/descriptor_limit.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
+#include "engine/resume_error.h"
 #include "memory/backing_state.h"
 #include "memory/backing_steps.h"
 
@@ -68,7 +69,6 @@ Status Executor::add_contents(Backing* backing, Transfers* found) {
   transfer.needs_file = is_on_disk(*backing, registry_.allocations());
   transfer.kernel_can_go = placement->is_readable_by(backing->device());
   transfer.under_way = keep_mapped(*backing);
-  need_copier(transfer.device);
   found->push_back(std::move(transfer));
   return ok_status();
 }
@@ -97,7 +97,7 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
   }
   std::map<int, DeviceThreads::Job> jobs;
   for (const Transfer& transfer : *found)
-    jobs[transfer.device] = [found, &copier = copiers_.at(transfer.device)] {
+    jobs[transfer.device] = [found, &copier = copiers_out_.of(transfer.device)] {
       return copier.leave_out_zero_pages(*found);
     };
   const DeviceThreads::Started started = devices_.start(std::move(jobs));
@@ -285,7 +285,7 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
   std::stable_sort(transfers.begin(), transfers.end(), [](const auto& left, const auto& right) {
     return share_of(left.pieces, left.size_bytes) < share_of(right.pieces, right.size_bytes);
   });
-  CopyPipeline copies(devices_, copiers_, CopyDirection::to_host);
+  CopyPipeline copies(devices_, copiers_out_, CopyDirection::to_host);
   for (Transfer& transfer : transfers) copies.add(std::move(transfer));
   copies.finish();
   return release_each(by_saved_share(plan, false), copies, deadline, report);
@@ -314,6 +314,13 @@ Status Executor::create(BackingId id, std::vector<BackingId>* begun) {
   return create_backing(driver_, *backing);
 }
 
+std::pair<int, size_t> Executor::device_and_size(BackingId id) {
+  MutexLock lock(registry_.mutex);
+  const Backing* const backing = registry_.find_backing(id);
+  return backing == nullptr ? std::pair{-1, size_t{0}}
+                            : std::pair{backing->device(), backing->size_bytes};
+}
+
 void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
   Transfer transfer;
   {
@@ -337,15 +344,24 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
     transfer.under_way = keep_mapped(*backing);
   }
   report->copied_bytes += total_bytes(transfer.pieces) - *transfer.filled;
-  need_copier(transfer.device);
   copies.add(std::move(transfer));
 }
 
-Status Executor::create_each(const Plan& plan, CopyPipeline& copies, std::vector<BackingId>* begun,
+Status Executor::create_each(const Plan& plan, const WaitForRoom& wait_for_room,
+                             CopyPipeline& copies, std::vector<BackingId>* begun,
                              MoveReport* report) {
-  const Stopwatch watch(&report->memory_ms);
   for (const BackingId id : by_saved_share(plan, true)) {
-    AMEM_TRY(create(id, begun));
+    for (;;) {
+      Status created = ok_status();
+      {
+        const Stopwatch watch(&report->memory_ms);
+        created = create(id, begun);
+      }
+      if (created.ok()) break;
+      if (!is_lack_of_memory(created.error())) return created;
+      const auto [device, size_bytes] = device_and_size(id);
+      AMEM_TRY(wait_for_room(created.error(), device, size_bytes));
+    }
     fill(id, copies, report);
     step_point("resume_half_created");
   }
@@ -387,8 +403,25 @@ size_t Executor::filled_bytes(const Plan& plan, size_t* all_bytes, std::string* 
   return sum;
 }
 
-Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhile,
-                         Deadline deadline, MoveReport* report) {
+Status Executor::wait_for_late_copies(Deadline deadline) {
+  std::vector<std::shared_ptr<CopyPipeline>> late;
+  {
+    MutexLock lock(mutex_);
+    late = std::exchange(late_, {});
+  }
+  for (; !late.empty(); late.pop_back()) {
+    Status idle = late.back()->wait_until_idle(deadline);
+    if (idle.ok() || idle.error().kind != ErrorKind::timeout) continue;
+    MutexLock lock(mutex_);
+    late_.insert(late_.end(), late.begin(), late.end());
+    return idle;
+  }
+  return ok_status();
+}
+
+Status Executor::move_in(const Plan& plan, const WaitForRoom& wait_for_room,
+                         const std::function<void()>& meanwhile, Deadline deadline,
+                         MoveReport* report) {
   const Stopwatch watch(&report->copy_ms);
   const auto began = Deadline::Clock::now();
   size_t all_bytes = 0;
@@ -404,29 +437,35 @@ Status Executor::move_in(const Plan& plan, const std::function<void()>& meanwhil
         error.message.c_str(), filled, all_bytes, source.c_str(),
         static_cast<double>(filled - filled_before) / passed.count() / (1 << 20));
   };
-  // Copies of an earlier call that has missed its deadline are not queued again.
-  Status idle = filling_ == nullptr ? ok_status() : filling_->wait_until_idle(deadline);
-  if (!idle.ok() && idle.error().kind == ErrorKind::timeout) return late(idle.error());
-  filling_ = std::make_unique<CopyPipeline>(devices_, copiers_, CopyDirection::to_device);
+  const auto keep = [&](std::shared_ptr<CopyPipeline> copies) {
+    MutexLock lock(mutex_);
+    late_.push_back(std::move(copies));
+  };
+  // Their copies are not queued again.
+  if (const Status idle = wait_for_late_copies(deadline); !idle.ok()) return late(idle.error());
+  const auto copies =
+      std::make_shared<CopyPipeline>(fill_threads_, copiers_in_, CopyDirection::to_device);
   std::vector<BackingId> begun;
-  Status created = create_each(plan, *filling_, &begun, report);
+  Status created = create_each(plan, wait_for_room, *copies, &begun, report);
   if (!created.ok()) {
-    filling_->stop();
+    copies->stop();
     // Memory is released only when no copy uses it.
-    idle = filling_->wait_until_idle(deadline);
-    if (idle.ok()) give_back(begun);
-    if (idle.ok() || idle.error().kind != ErrorKind::timeout) filling_ = nullptr;
+    const Status idle = copies->wait_until_idle(deadline);
+    if (idle.ok())
+      give_back(begun);
+    else if (idle.error().kind == ErrorKind::timeout)
+      keep(copies);
     return created;
   }
-  filling_->finish();
+  copies->finish();
   step_point("resume_created");
   meanwhile();
-  Status filled = filling_->wait_for_all(deadline);
-  filling_->stop();
+  Status filled = copies->wait_for_all(deadline);
+  copies->stop();
   if (filled.ok()) end_move_in(plan);
-  if (!filled.ok() && filled.error().kind == ErrorKind::timeout) return late(filled.error());
-  filling_ = nullptr;  // the transfers that it has keep their memory mapped
-  return filled;
+  if (filled.ok() || filled.error().kind != ErrorKind::timeout) return filled;
+  keep(copies);
+  return late(filled.error());
 }
 
 }  // namespace amem

@@ -37,14 +37,16 @@ struct MoveReport {
 /// are kept until all contents are restored. When exit() begins, the executor stops before the next
 /// step.
 ///
-/// Threads: one at a time (the session's). Each step takes the registry's mutex.
+/// Threads: make_room() and move_out() from one thread at a time; move_in() from any thread, for
+/// other backings. Each step takes the registry's mutex.
 class Executor {
  public:
-  Executor(const ProcessContext& context, HostPool& pool, BackupDirectory& directory)
+  Executor(ProcessContext& context, HostPool& pool, BackupDirectory& directory)
       : context_(context),
         driver_(context.driver),
         registry_(context.registry),
         devices_(context.devices),
+        fill_threads_(context.fill_threads),
         exiting_(context.exiting),
         pool_(pool),
         directory_(directory) {}
@@ -60,12 +62,16 @@ class Executor {
   /// From the next resume on, saved contents stay until the next pause (Session::retain_backups).
   void retain_backups(bool retain) { retain_backups_ = retain; }
 
+  /// Called when the device lacks memory for an object of this size. Returns when the driver call
+  /// can be made again, or the error of the resume.
+  using WaitForRoom = std::function<Status(const Error& lack, int device, size_t size_bytes)>;
+
   /// Creates memory and restores its contents, including those of an earlier call that failed.
   /// Calls `meanwhile` when all memory exists and copies are running. After an error the memory is
   /// released again, so that the call can be repeated; if a copy has failed or the deadline has
   /// passed, the memory is kept, and the next call goes on from there.
-  Status move_in(const Plan& plan, const std::function<void()>& meanwhile, Deadline deadline,
-                 MoveReport* report);
+  Status move_in(const Plan& plan, const WaitForRoom& wait_for_room,
+                 const std::function<void()>& meanwhile, Deadline deadline, MoveReport* report);
 
  private:
   using Transfers = std::vector<Transfer>;
@@ -95,32 +101,36 @@ class Executor {
                       MoveReport* report);
   Status release(BackingId id);
 
-  Status create_each(const Plan& plan, CopyPipeline& copies, std::vector<BackingId>* begun,
-                     MoveReport* report);
+  Status create_each(const Plan& plan, const WaitForRoom& wait_for_room, CopyPipeline& copies,
+                     std::vector<BackingId>* begun, MoveReport* report);
   /// Appends the backing to `begun` if it does not exist yet.
   Status create(BackingId id, std::vector<BackingId>* begun);
+  std::pair<int, size_t> device_and_size(BackingId id);
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
   void give_back(const std::vector<BackingId>& begun);
   void end_move_in(const Plan& plan);
   /// Of the saved bytes of a plan, `*all_bytes`, those that are filled. `*source` receives the
   /// directory of those in a file.
   size_t filled_bytes(const Plan& plan, size_t* all_bytes, std::string* source);
-  /// Constructs the copier of this device at its first use.
-  void need_copier(int device) { copiers_.try_emplace(device, driver_, device, exiting_); }
+  /// Of earlier calls of move_in() that have missed their deadline: waits until no copy is running.
+  Status wait_for_late_copies(Deadline deadline);
 
   const ProcessContext& context_;
   const Driver& driver_;
   Registry& registry_;
-  DeviceThreads& devices_;
+  DeviceThreads &devices_, &fill_threads_;
   const ExitFlag& exiting_;
   HostPool& pool_;
   BackupDirectory& directory_;
-  CopyPipeline::Copiers copiers_;
-  std::unique_ptr<CopyPipeline> filling_;  ///< of the last move_in()
+  Copiers copiers_out_{driver_, exiting_};  // allow: locks itself
+  Copiers copiers_in_{driver_, exiting_};   // allow: locks itself
   /// By device: pinned memory to copy files through, while contents in files exist.
-  std::map<int, std::weak_ptr<HostBlock::element_type>> staging_;
+  std::map<int, std::weak_ptr<HostBlock::element_type>> staging_;  // allow: of the pause
   std::atomic<bool> retain_backups_{false};
-  size_t last_kept_bytes_ = 0;  ///< bytes that the last pause kept on the host
+  size_t last_kept_bytes_ = 0;  // allow: of the pause; bytes that the last one kept on the host
+  Mutex mutex_;
+  /// Of calls of move_in() that have missed their deadline.
+  std::vector<std::shared_ptr<CopyPipeline>> late_ AMEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace amem

@@ -351,7 +351,7 @@ TEST_F(ExecutorTest, ExportsAreMadeWhileContentsComeBack) {
   };
   EXPECT_TRUE(fresh
                   .move_in(
-                      begun(), [&] { exports_met = meeting.come(); }, patience(), &report_)
+                      begun(), no_wait, [&] { exports_met = meeting.come(); }, patience(), &report_)
                   .ok());
   EXPECT_TRUE(copy_met && exports_met);
 }

@@ -25,15 +25,15 @@ class RepeatedResume : public ExecutorTest, public testing::WithParamInterface<K
     Condition changed;
     bool ends = false;
     const auto held =
-        devices_.start({{FakeGpus::kFirstDevice, [&] {
-                           MutexLock lock(mutex);
-                           changed.wait_until(mutex, patience(), [&] { return ends; });
-                           return ok_status();
-                         }}});
+        context_.fill_threads.start({{FakeGpus::kFirstDevice, [&] {
+                                        MutexLock lock(mutex);
+                                        changed.wait_until(mutex, patience(), [&] { return ends; });
+                                        return ok_status();
+                                      }}});
     Status late = ok_status();
     for (int call = 0; call < calls; ++call)
       late = executor_.move_in(
-          begun(), [] {}, Deadline::after_ms(0), &report_);
+          begun(), no_wait, [] {}, Deadline::after_ms(0), &report_);
     {
       MutexLock lock(mutex);
       ends = true;

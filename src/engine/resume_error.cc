@@ -9,26 +9,27 @@
 #include "driver/nvml.h"
 
 namespace amem {
-namespace {
+
+bool is_lack_of_memory(const Error& error) {
+  return error.kind == ErrorKind::driver && error.code == driver_result::kOutOfMemory;
+}
 
 size_t free_bytes(ProcessContext& context, int device) {
-  constexpr long kMaxMs = 1000;  // only for the text of the error
+  constexpr long kMaxMs = 1000;  // only for a text, or a wait that asks again
   const auto found = std::make_shared<size_t>(0);
-  (void)context.devices.run({{device,
-                              [driver = &context.driver, found] {
-                                size_t total_bytes = 0;
-                                driver->cuMemGetInfo_v2(found.get(), &total_bytes);
-                                return ok_status();
-                              }}},
-                            "the query of its free memory", Deadline::after_ms(kMaxMs));
+  (void)context.fill_threads.run({{device,
+                                   [driver = &context.driver, found] {
+                                     size_t total_bytes = 0;
+                                     driver->cuMemGetInfo_v2(found.get(), &total_bytes);
+                                     return ok_status();
+                                   }}},
+                                 "the query of its free memory", Deadline::after_ms(kMaxMs));
   return *found;
 }
 
-}  // namespace
-
 Error resume_error(ProcessContext& context, const Error& error,
                    const std::map<int, size_t>& wanted_bytes) {
-  if (error.kind != ErrorKind::driver || error.code != driver_result::kOutOfMemory) return error;
+  if (!is_lack_of_memory(error)) return error;
   std::string text = error.message, shortage;
   int64_t most = INT64_MIN;
   for (const auto& [device, bytes] : wanted_bytes) {

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
+#include "base/thread.h"
+#include "driver/nvml.h"
 #include "engine/resume_error.h"
 #include "engine/statistics.h"
 #include "memory/backing_steps.h"
@@ -42,15 +44,15 @@ size_t Session::context_bytes() const {
   return sum;
 }
 
-Result<TagStates::Running> Session::begin(SessionState change, const Selection& selection,
-                                          Deadline deadline) {
+Result<Session::Running> Session::begin(SessionState change, const Selection& selection,
+                                        Deadline deadline) {
   if (const char* because = disabled_because_.load())
     return make_error(ErrorKind::misuse, 0, "%s", because);
   if (context_.exiting)
     return make_error(
         ErrorKind::misuse, 0,
         "exit() has begun, and the process releases its GPU memory; make the call before exit()");
-  Result<TagStates::Running> begun = states_.begin(change, deadline);
+  Result<Running> begun = states_.begin(change, selection.tags, deadline);
   if (!begun.ok())
     begun.error().message += " for more than " + std::to_string(timeout_ms(selection)) + " ms";
   return begun;
@@ -126,8 +128,8 @@ Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* repo
   return executor_.make_room(plan_pause(context_.registry, tags), deadline);
 }
 
-Status Session::move_out(const Selection& selection, const Tags& tags, Deadline deadline,
-                         SessionReport* report) {
+Status Session::move_out(TagStates::Running& running, const Selection& selection, const Tags& tags,
+                         Deadline deadline, SessionReport* report) {
   {
     const Phase phase("pause: peers", &report->peers_ms);
     AMEM_TRY(sharing_.exports().revoke(tags, deadline));
@@ -136,6 +138,7 @@ Status Session::move_out(const Selection& selection, const Tags& tags, Deadline 
   // peers have unmapped.
   step_point("pause_revoked");
   if (selection.trim_context && is_last(tags)) trim_contexts(deadline, report);
+  running.run_beside_others();
   const NvtxRange range("pause: copy and release");
   AMEM_TRY(executor_.move_out(plan_pause(context_.registry, tags), deadline, &report->move));
   step_point("pause_released");
@@ -151,16 +154,20 @@ bool Session::is_last(const Tags& tags) {
 
 /// Rolls back a failed pause of these tags. Returns the state of the tags afterwards. If the
 /// rollback fails, the error says why.
-SessionState Session::take_back(const Tags& tags, long timeout_ms, Error* error) {
+SessionState Session::take_back(TagStates::Running& running, const Tags& tags, long timeout_ms,
+                                Error* error) {
   // The pause may have used up its deadline, so the rollback has its own. Notifications of peers
   // get a quarter of it; they remain queued for peers that do not answer.
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   const Plan back = plan_resume(context_.registry, tags);
   MoveReport report;
-  Status taken = restore_contexts(deadline);
+  RoomWait no_wait(context_, ticket_, {}, 0, nullptr);
+  Status taken = running.run_alone(deadline);
+  if (taken.ok()) taken = restore_contexts(running, no_wait, deadline);
   if (taken.ok())
     taken = executor_.move_in(
-        back, [] {}, deadline, &report);
+        back, [](const Error& lack, int, size_t) -> Status { return lack; }, [] {}, deadline,
+        &report);
   if (taken.ok()) taken = sharing_.imports().fetch(back.imports, deadline);
   if (!taken.ok()) {
     error->message +=
@@ -169,7 +176,7 @@ SessionState Session::take_back(const Tags& tags, long timeout_ms, Error* error)
         ": pause again to release the rest or, when there is enough free memory, resume";
     return SessionState::paused;
   }
-  const std::shared_ptr<const void> exported = sharing_.exports().export_imported();
+  const std::shared_ptr<const void> exported = sharing_.exports().export_imported(tags);
   const Deadline restore_deadline = Deadline::after_ms(timeout_ms / 4);
   const auto replies = sharing_.exports().restore(tags, restore_deadline);
   const Status notified = replies->wait(restore_deadline);
@@ -206,19 +213,21 @@ std::string Session::what_stays(const Tags& tags) {
 }
 
 /// `*paused` receives the tags that are paused at the end.
-Status Session::carry_out_pause(const Selection& selection, const Change& change, Deadline deadline,
-                                SessionReport* report, Tags* paused) {
+Status Session::carry_out_pause(TagStates::Running& running, const Selection& selection,
+                                const Change& change, Deadline deadline, SessionReport* report,
+                                Tags* paused) {
   const Phase phase("pause", &report->total_ms);
   const Tags tags = change.all();
   step_point("pause_begun");
   Status status = quiesce(tags, deadline, report);
   const bool moves = status.ok();
-  if (moves) status = move_out(selection, tags, deadline, report);
+  if (moves) status = move_out(running, selection, tags, deadline, report);
   *paused = tags;
   if (status.ok()) return status;
   *paused = change.paused;
   if (moves && !change.active.empty() &&
-      take_back(change.active, timeout_ms(selection), &status.error()) == SessionState::paused)
+      take_back(running, change.active, timeout_ms(selection), &status.error()) ==
+          SessionState::paused)
     *paused = tags;
   if (!change.paused.empty())
     status.error().message +=
@@ -239,7 +248,7 @@ Status Session::pause_contexts(Deadline deadline) {
 
 Status Session::pause(const Selection& wanted) {
   const Deadline deadline = Deadline::after_ms(timeout_ms(wanted));
-  const TagStates::Running running = AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
+  const Running running = AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
   Selection selection = wanted;
   if (selection.tags.erase(kContextTag) > 0) {
     selection.trim_context = true;
@@ -250,12 +259,13 @@ Status Session::pause(const Selection& wanted) {
   SessionReport report;
   Tags paused;
   const size_t released_bytes = releasable(context_.registry, change.all()).own_bytes;
-  const Status status = carry_out_pause(selection, change, deadline, &report, &paused);
+  const Status status = carry_out_pause(*running, selection, change, deadline, &report, &paused);
   Tags active = change.all();
   for (const Tag& tag : paused) active.erase(tag);
   reopen(active);
   states_.set(paused, SessionState::paused);
   states_.set(active, SessionState::active);
+  note_ticket(false);
   if (status.ok()) {
     MutexLock lock(mutex_);
     last_pause_ = report;
@@ -273,31 +283,39 @@ Status Session::pause(const Selection& wanted) {
 
 // --- Resume
 
-Status Session::restore_contexts(Deadline deadline) {
-  const Status restored = context_memory_.restore(deadline);
-  if (restored.ok()) return restored;
-  return resume_error(context_, restored.error(), context_memory_.returned_bytes());
+Status Session::restore_contexts(TagStates::Running& running, RoomWait& wait, Deadline deadline) {
+  for (;;) {
+    const Status restored = context_memory_.restore(deadline);
+    if (restored.ok() || !is_lack_of_memory(restored.error())) return restored;
+    running.run_beside_others();
+    AMEM_TRY(wait.wait_for_room(restored.error(), -1, 0));
+    AMEM_TRY(running.run_alone(deadline));
+  }
 }
 
-Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* report) {
-  step_point("resume_begun");
-  AMEM_TRY(restore_contexts(deadline));
+Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags& tags,
+                        Deadline deadline, SessionReport* report) {
+  AMEM_TRY(running.run_alone(deadline));
+  AMEM_TRY(restore_contexts(running, wait, deadline));
   const Plan plan = plan_resume(context_.registry, tags);
   std::shared_ptr<const void> exported;
   Status fetched = ok_status();
   {
     const NvtxRange range("resume: create and copy");
     const auto share = [&] {  // while it is being filled
-      exported = sharing_.exports().export_imported();
+      exported = sharing_.exports().export_imported(tags);
       fetched = sharing_.imports().fetch(plan.imports, deadline);
       step_point("resume_shared");
     };
-    const Status moved = executor_.move_in(plan, share, deadline, &report->move);
-    if (!moved.ok())
-      return resume_error(context_, moved.error(), own_bytes(context_.registry, plan));
+    const auto wait_for_room = [&](const Error& lack, int device, size_t size_bytes) {
+      return wait.wait_for_room(lack, device, size_bytes);
+    };
+    running.run_beside_others();
+    AMEM_TRY(executor_.move_in(plan, wait_for_room, share, deadline, &report->move));
   }
   step_point("resume_filled");
   const Phase phase("resume: peers", &report->peers_ms);
+  AMEM_TRY(running.run_alone(deadline));
   // A resume without its imports fails, and calls of an importer would then wait on the GPU for a
   // process that is paused. No process waits for another one's restore here: fetches are answered
   // by the service thread.
@@ -309,14 +327,51 @@ Status Session::move_in(const Tags& tags, Deadline deadline, SessionReport* repo
   return ok_status();
 }
 
+std::set<std::string> Session::gpus_of(const Tags& tags) {
+  std::set<std::string> gpus;
+  for (const auto& [device, bytes] :
+       own_bytes(context_.registry, plan_resume(context_.registry, tags)))
+    gpus.insert(gpu_uuid(context_.driver, device));
+  return gpus;
+}
+
+/// For processes of its job that wait (RoomTicket).
+void Session::note_ticket(bool resumed) {
+  if (context_.resume_wait_ms > 0 || ticket_.exists())
+    ticket_.note(resumed, job_of(context_), gpus_of(context_.clients.tags()));
+}
+
+Status Session::resume_in_turn(TagStates::Running& running, const Selection& selection,
+                               const Tags& tags, SessionReport* report) {
+  const long wait_ms = selection.wait_ms < 0 ? context_.resume_wait_ms : selection.wait_ms;
+  const Deadline deadline = Deadline::after_ms(timeout_ms(selection) + wait_ms);
+  step_point("resume_begun");
+  if (wait_ms > 0) running.run_beside_others();
+  RoomWait wait(context_, ticket_, gpus_of(tags), wait_ms, selection.cancelled);
+  Status status = ok_status();
+  do {
+    status = wait.wait_for_turn();
+    if (status.ok()) status = move_in(running, wait, tags, deadline, report);
+  } while (!status.ok() && wait.lost_turn());
+  if (status.ok()) {
+    wait.note_success();
+    if (wait_ms == 0) note_ticket(true);
+    return status;
+  }
+  std::map<int, size_t> wanted = context_memory_.returned_bytes();
+  for (const auto& [device, bytes] :
+       own_bytes(context_.registry, plan_resume(context_.registry, tags)))
+    wanted[device] += bytes;
+  return resume_error(context_, status.error(), wanted);
+}
+
 Status Session::resume(const Selection& selection) {
-  const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
-  const TagStates::Running running = AMEM_TRY(begin(SessionState::resuming, selection, deadline));
+  const Running running =
+      AMEM_TRY(begin(SessionState::resuming, selection, Deadline::after_ms(timeout_ms(selection))));
   Tags tags;
   for (const Tag& tag : selected(selection))
     if (states_.of(tag) == SessionState::paused) tags.insert(tag);
-  if (tags.empty())
-    return selection.tags.contains(kContextTag) ? restore_contexts(deadline) : ok_status();
+  if (tags.empty() && !selection.tags.contains(kContextTag)) return ok_status();
   states_.set(tags, SessionState::resuming);
   size_t restored_bytes = context_bytes();
   for (const auto& [device, bytes] :
@@ -326,8 +381,9 @@ Status Session::resume(const Selection& selection) {
   Status status = ok_status();
   {
     const Phase phase("resume", &report.total_ms);
-    status = move_in(tags, deadline, &report);
+    status = resume_in_turn(*running, selection, tags, &report);
   }
+  if (tags.empty()) return status;
   if (status.ok()) {
     reopen(tags);
     MutexLock lock(mutex_);
@@ -342,6 +398,39 @@ Status Session::resume(const Selection& selection) {
              text_of(tags).c_str(), report.total_ms / 1e3, restored_bytes >> 20,
              report.move.copied_bytes >> 20, report.move.copy_ms, report.move.memory_ms,
              report.peers_ms);
+  return status;
+}
+
+// --- Both
+
+Status Session::switch_tags(const Selection& paused, const Selection& resumed) {
+  for (const Tag& tag : resumed.tags)
+    if (paused.tags.contains(tag))
+      return make_error(ErrorKind::misuse, 0, "the tag %s cannot be paused and resumed at once",
+                        tag.c_str());
+  if (paused.tags.empty() || resumed.tags.empty())
+    return make_error(ErrorKind::misuse, 0, "a switch needs tags to pause and tags to resume");
+  struct Resume {
+    Session& session;
+    Selection selection;
+    std::atomic<bool> cancelled{false};
+    Status status = ok_status();
+  } resume{*this, resumed};
+  resume.selection.cancelled = &resume.cancelled;
+  const auto run = [](void* argument) -> void* {
+    auto& self = *static_cast<Resume*>(argument);
+    self.status = self.session.resume(self.selection);
+    return nullptr;
+  };
+  const pthread_t thread = AMEM_TRY(start_thread("amem-resume", run, &resume));
+  Selection out = paused;
+  out.trim_context = false;
+  Status status = pause(out);
+  resume.cancelled = !status.ok();
+  pthread_join(thread, nullptr);
+  if (status.ok()) return resume.status;
+  if (resume.status.ok())
+    status.error().message += "; " + text_of(resumed.tags) + " is resumed: there was room for it";
   return status;
 }
 

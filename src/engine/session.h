@@ -7,6 +7,7 @@
 
 #include "engine/context_memory.h"
 #include "engine/executor.h"
+#include "engine/room_wait.h"
 #include "engine/tag_states.h"
 #include "sharing/sharing.h"
 
@@ -30,10 +31,14 @@ struct Selection {
   /// If the pause leaves no tag active, also return the local memory of the contexts.
   bool trim_context = false;
   long timeout_ms = 0;  ///< of the call; 0: AMEM_TIMEOUT_MS
+  /// How long a resume waits for GPU memory, in addition; -1: AMEM_RESUME_WAIT_MS.
+  long wait_ms = -1;
+  const std::atomic<bool>* cancelled = nullptr;  ///< if it is set, a resume stops waiting
 };
 
 /// Pause and resume of this process. Each tag is active -> pausing -> paused -> resuming -> active.
-/// One pause or resume runs at a time.
+/// One pause runs at a time. Resumes of other tags run beside it and each other while memory moves
+/// or a resume waits for room.
 ///
 /// Threads: pause() and resume() from any thread. A second caller waits for the first, then does
 /// the remaining work. No lock is held while a call waits for threads, devices or peers.
@@ -54,8 +59,13 @@ class Session {
   Status pause(const Selection& selection);
 
   /// Returns when all selected memory is restored. On error the tags stay paused and the call can
-  /// be repeated.
+  /// be repeated. With a wait: while a device lacks memory, waits for its turn (RoomTicket),
+  /// creates and fills what fits, and waits for more room; if the wait ends, releases it again.
   Status resume(const Selection& selection);
+
+  /// Pauses and resumes other tags at the same time: memory that leaves makes room for memory that
+  /// comes. If the pause fails, the resume stops waiting.
+  Status switch_tags(const Selection& paused, const Selection& resumed);
 
   /// Active for a tag that was never paused.
   SessionState state(const Tag& tag) { return states_.of(tag); }
@@ -94,25 +104,33 @@ class Session {
     return selection.timeout_ms > 0 ? selection.timeout_ms : context_.timeout_ms;
   }
   /// TagStates::begin(), or the error of disable(); misuse, if exit() has begun.
-  Result<TagStates::Running> begin(SessionState change, const Selection& selection,
-                                   Deadline deadline);
+  using Running = std::unique_ptr<TagStates::Running>;
+  Result<Running> begin(SessionState change, const Selection& selection, Deadline deadline);
   Tags selected(const Selection& selection);
   bool is_unknown_the_first_time(const Tag& tag);
 
   Change begin_pause(const Selection& selection);
-  Status carry_out_pause(const Selection& selection, const Change& change, Deadline deadline,
-                         SessionReport* report, Tags* paused);
+  Status carry_out_pause(TagStates::Running& running, const Selection& selection,
+                         const Change& change, Deadline deadline, SessionReport* report,
+                         Tags* paused);
   Status quiesce(const Tags& tags, Deadline deadline, SessionReport* report);
-  Status move_out(const Selection& selection, const Tags& tags, Deadline deadline,
-                  SessionReport* report);
-  SessionState take_back(const Tags& tags, long timeout_ms, Error* error);
+  Status move_out(TagStates::Running& running, const Selection& selection, const Tags& tags,
+                  Deadline deadline, SessionReport* report);
+  SessionState take_back(TagStates::Running& running, const Tags& tags, long timeout_ms,
+                         Error* error);
   std::string what_stays(const Tags& tags);
   std::string what_is_left(const Tags& tags);
-  Status move_in(const Tags& tags, Deadline deadline, SessionReport* report);
+  Status move_in(TagStates::Running& running, RoomWait& wait, const Tags& tags, Deadline deadline,
+                 SessionReport* report);
+  Status resume_in_turn(TagStates::Running& running, const Selection& selection, const Tags& tags,
+                        SessionReport* report);
+  /// The UUIDs of the GPUs with paused memory that has these tags.
+  std::set<std::string> gpus_of(const Tags& tags);
+  void note_ticket(bool resumed);
   bool is_last(const Tags& tags);
   Status pause_contexts(Deadline deadline);
   void trim_contexts(Deadline deadline, SessionReport* report);
-  Status restore_contexts(Deadline deadline);
+  Status restore_contexts(TagStates::Running& running, RoomWait& wait, Deadline deadline);
   void reopen(const Tags& tags);
   std::vector<int> devices();
 
@@ -120,8 +138,9 @@ class Session {
   Sharing& sharing_;
   HostPool pool_;                     // allow: locks itself
   BackupDirectory backup_directory_;  // allow: locks itself
-  Executor executor_;                 // allow: used only by the thread that is pausing or resuming
+  Executor executor_;                 // allow: see its threads
   ContextMemory context_memory_;      // allow: locks itself
+  RoomTicket ticket_;                 // allow: locks itself
 
   TagStates states_;  // allow: locks itself
   Mutex mutex_;

@@ -2,26 +2,71 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "engine/tag_states.h"
 
+#include <algorithm>
+
 namespace amem {
+namespace {
+
+Error busy(SessionState other) {
+  return make_error(ErrorKind::timeout, 0, "another thread has been %s this process",
+                    session_state_name(other));
+}
+
+}  // namespace
 
 const char* session_state_name(SessionState state) {
   constexpr const char* kNames[] = {"active", "pausing", "paused", "resuming"};
   return kNames[static_cast<int>(state)];
 }
 
-Result<TagStates::Running> TagStates::begin(SessionState change, Deadline deadline) {
+TagStates::Running::~Running() {
+  MutexLock lock(states_.mutex_);
+  if (alone_) states_.alone_ = SessionState::active;
+  if (change_ == SessionState::pausing) states_.pausing_ = false;
+  states_.changed_.notify_all();
+}
+
+void TagStates::Running::run_beside_others() {
+  MutexLock lock(states_.mutex_);
+  if (std::exchange(alone_, false)) states_.alone_ = SessionState::active;
+  states_.changed_.notify_all();
+}
+
+Status TagStates::Running::run_alone(Deadline deadline) {
+  MutexLock lock(states_.mutex_);
+  if (alone_) return ok_status();
+  if (!states_.changed_.wait_until(states_.mutex_, deadline, [&]() AMEM_REQUIRES(states_.mutex_) {
+        return states_.alone_ == SessionState::active;
+      }))
+    return busy(states_.alone_);
+  states_.alone_ = change_;
+  alone_ = true;
+  return ok_status();
+}
+
+SessionState TagStates::change_of(const Tags& tags) const {
+  const auto changes = [&](const auto& entry) {
+    return entry.second != SessionState::active && entry.second != SessionState::paused &&
+           (tags.empty() || tags.contains(entry.first));
+  };
+  const auto found = std::find_if(states_.begin(), states_.end(), changes);
+  return found == states_.end() ? SessionState::active : found->second;
+}
+
+Result<std::unique_ptr<TagStates::Running>> TagStates::begin(SessionState change, const Tags& tags,
+                                                             Deadline deadline) {
   MutexLock lock(mutex_);
-  const bool free = changed_.wait_until(
-      mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) { return under_way_ == SessionState::active; });
-  if (!free)
-    return make_error(ErrorKind::timeout, 0, "another thread has been %s this process",
-                      session_state_name(under_way_));
-  under_way_ = change;
-  return Running(this, [](TagStates* states) {
-    MutexLock ending(states->mutex_);
-    states->under_way_ = SessionState::active;
-    states->changed_.notify_all();
-  });
+  const auto other = [&]() AMEM_REQUIRES(mutex_) {
+    if (alone_ != SessionState::active) return alone_;
+    if (pausing_ && change == SessionState::pausing) return change;
+    return change_of(tags);
+  };
+  if (!changed_.wait_until(mutex_, deadline,
+                           [&]() AMEM_REQUIRES(mutex_) { return other() == SessionState::active; }))
+    return busy(other());
+  alone_ = change;
+  if (change == SessionState::pausing) pausing_ = true;
+  return std::make_unique<Running>(*this, change);
 }
 
 SessionState TagStates::of(const Tag& tag) const {
@@ -33,6 +78,7 @@ SessionState TagStates::of(const Tag& tag) const {
 void TagStates::set(const Tags& tags, SessionState state) {
   MutexLock lock(mutex_);
   for (const Tag& tag : tags) states_[tag] = state;
+  changed_.notify_all();
 }
 
 }  // namespace amem

@@ -15,24 +15,47 @@ namespace amem {
 enum class SessionState { active, pausing, paused, resuming };
 const char* session_state_name(SessionState state);
 
-/// The state of each tag, and the pause or resume that is running. Thread-safe.
+/// The state of each tag, and the pauses and resumes that are running. Thread-safe.
 class TagStates {
  public:
-  /// Waits until no pause or resume is running, then begins one. `change` is pausing or resuming.
-  /// Errors: timeout, which names the running change. It ends with the result.
-  using Running = std::shared_ptr<const void>;
-  Result<Running> begin(SessionState change, Deadline deadline);
+  /// A pause or resume that is running. It ends with this object.
+  ///
+  /// It runs alone until run_beside_others(). Then others run beside it, for other tags, until
+  /// run_alone(). At most one pause runs at a time.
+  class Running {
+   public:
+    Running(TagStates& states, SessionState change) : states_(states), change_(change) {}
+    ~Running();
+    Running(const Running&) = delete;
+
+    void run_beside_others();
+    /// Waits until no other one runs alone. Errors: timeout, which names the other one.
+    Status run_alone(Deadline deadline);
+
+   private:
+    TagStates& states_;
+    const SessionState change_;
+    bool alone_ = true;
+  };
+
+  /// Begins a pause or resume of these tags; empty: of all tags. `change` is pausing or resuming.
+  /// Waits until no other one runs alone or changes these tags. Errors: timeout, which names the
+  /// other one.
+  Result<std::unique_ptr<Running>> begin(SessionState change, const Tags& tags, Deadline deadline);
 
   /// Active if it was never set.
   SessionState of(const Tag& tag) const;
-  /// Called by the thread that has called begin().
+  /// Called by a thread whose change runs, for its tags.
   void set(const Tags& tags, SessionState state);
 
  private:
+  /// active: nothing changes these tags.
+  SessionState change_of(const Tags& tags) const AMEM_REQUIRES(mutex_);
+
   mutable Mutex mutex_;
   Condition changed_;
-  SessionState under_way_ AMEM_GUARDED_BY(mutex_) =
-      SessionState::active;  ///< active: none is running
+  SessionState alone_ AMEM_GUARDED_BY(mutex_) = SessionState::active;  ///< active: none runs alone
+  bool pausing_ AMEM_GUARDED_BY(mutex_) = false;
   std::map<Tag, SessionState> states_ AMEM_GUARDED_BY(mutex_);
 };
 

@@ -10,23 +10,34 @@
 namespace amem {
 namespace {
 
-TEST(TagStates, TagsAreIndependentAndActiveAtFirst) {
-  TagStates states;
-  EXPECT_EQ(states.of("weights"), SessionState::active);
-  states.set({"weights", "nccl"}, SessionState::paused);
-  states.set({"nccl"}, SessionState::resuming);
-  EXPECT_EQ(states.of("weights"), SessionState::paused);
-  EXPECT_EQ(states.of("nccl"), SessionState::resuming);
-  EXPECT_EQ(states.of("kv_cache"), SessionState::active);
+using enum SessionState;
+
+class TagStatesTest : public testing::Test {
+ protected:
+  static Deadline now() { return Deadline::after_ms(0); }
+  static Deadline patience() { return Deadline::after_ms(20000); }
+  bool can_begin(SessionState change, const Tags& tags) {
+    return states_.begin(change, tags, now()).ok();
+  }
+
+  TagStates states_;
+};
+
+TEST_F(TagStatesTest, TagsAreIndependentAndActiveAtFirst) {
+  EXPECT_EQ(states_.of("weights"), active);
+  states_.set({"weights", "nccl"}, paused);
+  states_.set({"nccl"}, resuming);
+  EXPECT_EQ(states_.of("weights"), paused);
+  EXPECT_EQ(states_.of("nccl"), resuming);
+  EXPECT_EQ(states_.of("kv_cache"), active);
 }
 
-TEST(TagStates, SecondChangeWaitsForTheEndOfTheFirst) {
-  TagStates states;
-  auto first = states.begin(SessionState::pausing, Deadline::after_ms(0));
+TEST_F(TagStatesTest, SecondChangeWaitsForTheEndOfTheFirst) {
+  auto first = states_.begin(pausing, {}, now());
   ASSERT_TRUE(first.ok());
   std::atomic<bool> ended = false;
   std::thread second([&] {
-    EXPECT_TRUE(states.begin(SessionState::resuming, Deadline::after_ms(20000)).ok());
+    EXPECT_TRUE(states_.begin(resuming, {}, patience()).ok());
     EXPECT_TRUE(ended);
   });
   ended = true;
@@ -34,14 +45,51 @@ TEST(TagStates, SecondChangeWaitsForTheEndOfTheFirst) {
   second.join();
 }
 
-TEST(TagStates, ChangeThatDoesNotEndIsNamedAtTheDeadline) {
-  TagStates states;
-  const auto first = states.begin(SessionState::resuming, Deadline::after_ms(0));
+TEST_F(TagStatesTest, ChangeThatDoesNotEndIsNamedAtTheDeadline) {
+  const auto first = states_.begin(resuming, {}, now());
   ASSERT_TRUE(first.ok());
-  const auto second = states.begin(SessionState::pausing, Deadline::after_ms(20));
+  const auto second = states_.begin(pausing, {}, Deadline::after_ms(20));
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().kind, ErrorKind::timeout);
   EXPECT_EQ(second.error().message, "another thread has been resuming this process");
+}
+
+TEST_F(TagStatesTest, ChangesOfOtherTagsRunBesideOneThatDoesNotRunAlone) {
+  const auto resume = states_.begin(resuming, {"weights"}, now());
+  ASSERT_TRUE(resume.ok());
+  states_.set({"weights"}, resuming);
+  EXPECT_FALSE(can_begin(pausing, {"kv_cache"})) << "it runs alone at first";
+  resume.value()->run_beside_others();
+  EXPECT_TRUE(can_begin(resuming, {"nccl"}));
+  for (const Tags& tags : {Tags{"weights"}, Tags{"kv_cache", "weights"}, Tags{}}) {
+    EXPECT_FALSE(can_begin(pausing, tags)) << text_of(tags);
+    EXPECT_FALSE(can_begin(resuming, tags)) << text_of(tags);
+  }
+
+  const auto pause = states_.begin(pausing, {"kv_cache"}, now());
+  ASSERT_TRUE(pause.ok());
+  EXPECT_FALSE(resume.value()->run_alone(now()).ok());
+  pause.value()->run_beside_others();
+  EXPECT_TRUE(resume.value()->run_alone(now()).ok());
+  EXPECT_FALSE(pause.value()->run_alone(now()).ok());
+}
+
+TEST_F(TagStatesTest, OnePauseRunsAtATime) {
+  const auto first = states_.begin(pausing, {"weights"}, now());
+  ASSERT_TRUE(first.ok());
+  first.value()->run_beside_others();
+  EXPECT_FALSE(can_begin(pausing, {"kv_cache"}));
+  EXPECT_TRUE(can_begin(resuming, {"kv_cache"}));
+}
+
+TEST_F(TagStatesTest, EndOfOneThatRunsBesideDoesNotEndTheOneThatRunsAlone) {
+  auto resume = states_.begin(resuming, {"weights"}, now());
+  ASSERT_TRUE(resume.ok());
+  resume.value()->run_beside_others();
+  const auto pause = states_.begin(pausing, {"kv_cache"}, now());
+  ASSERT_TRUE(pause.ok());
+  resume.value() = nullptr;
+  EXPECT_FALSE(can_begin(resuming, {"nccl"}));
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ Result<UniqueFd> Exports::export_fd(const Backing& backing) {
   return copy;
 }
 
-std::shared_ptr<const void> Exports::export_imported() {
+std::shared_ptr<const void> Exports::export_imported(const Tags& tags) {
   const auto close = [](Exports* exports) {
     MutexLock lock(exports->context_.registry.mutex);
     exports->shared_exports_.reset();
@@ -229,7 +229,7 @@ std::shared_ptr<const void> Exports::export_imported() {
     MutexLock lock(context_.registry.mutex);
     if (!shared_exports_.has_value()) shared_exports_.emplace();
     for (const auto& [id, backing] : context_.registry.backings())
-      if (!importers(backing).empty()) imported.push_back(id);
+      if (tags.contains(backing.tag) && !importers(backing).empty()) imported.push_back(id);
   }
   for (BackingId id : imported) {
     MutexLock lock(context_.registry.mutex);

@@ -53,12 +53,12 @@ class Exports {
   /// it, and notifies the bystanders; their gates open. Returns the replies of the importers.
   std::shared_ptr<Replies> restore(const Tags& tags, Deadline deadline);
 
-  /// Exports the imported backings before importers need them. While the result exists, each
-  /// backing is exported once for all importers: an export takes 0.3 ms when four processes resume
-  /// together (H200, driver 580). The descriptors are closed afterwards: a forked child would keep
-  /// them, and with them memory that the next pause releases. A failed export is repeated when an
-  /// importer needs it.
-  std::shared_ptr<const void> export_imported();
+  /// Exports the imported backings with these tags before importers need them. While the result
+  /// exists, each backing is exported once for all importers: an export takes 0.3 ms when four
+  /// processes resume together (H200, driver 580). The descriptors are closed afterwards: a forked
+  /// child would keep them, and with them memory that the next pause releases. A failed export is
+  /// repeated when an importer needs it.
+  std::shared_ptr<const void> export_imported(const Tags& tags);
 
  private:
   static void ensure_nonce(Allocation& allocation) {

@@ -27,9 +27,12 @@ struct ProcessContext {
   int32_t group = 0;
   long timeout_ms = 60000;
   long gate_timeout_ms = 1800000;  ///< how long a call waits for a paused process
+  long resume_wait_ms = 0;         ///< how long a resume waits for GPU memory
   Clients clients{};
   PeerTable peer_table{};
   std::atomic<PeerService*> peers{nullptr};
+  /// They fill memory, while `devices` save other memory.
+  DeviceThreads fill_threads{driver, exiting};
 };
 
 /// "process 1234", for messages. The kernel shows no pid of a process of another pid namespace.

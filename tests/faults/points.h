@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,6 +22,7 @@ namespace amem {
 struct Point {
   const char* name;
   bool is_own;  ///< of the rank that pauses or resumes, or of its peer
+  std::string_view role;
 
   /// What is under way when the point is reached.
   bool in_pause() const {
@@ -37,16 +40,26 @@ inline std::string name_of_point(const testing::TestParamInfo<Point>& info) {
 
 constexpr bool is_of_pauser(std::string_view role) { return role == "pauser" || role == "resumer"; }
 
-inline constexpr Point kPoints[] = {
-#define AMEM_STEP_POINT(name, role, moment) {#name, is_of_pauser(#role)},
+/// Those of these roles.
+inline std::vector<Point> points_of(std::initializer_list<std::string_view> roles) {
+  std::vector<Point> points{
+#define AMEM_STEP_POINT(name, role, moment) {#name, is_of_pauser(#role), #role},
 #include "tests/faults/step_points.def"
 #undef AMEM_STEP_POINT
-};
+  };
+  std::erase_if(points, [&](const Point& point) {
+    return std::find(roles.begin(), roles.end(), point.role) == roles.end();
+  });
+  return points;
+}
+
+/// Those that every pause and resume with a peer reaches.
+inline const std::vector<Point> kPoints = points_of({"pauser", "resumer", "importer", "owner"});
 
 /// Each stop costs the deadline of a pause: the short sweep takes every third.
 inline std::vector<Point> points_to_stop_at() {
   std::vector<Point> points;
-  for (size_t i = 0; i < std::size(kPoints); ++i)
+  for (size_t i = 0; i < kPoints.size(); ++i)
     if (is_long() || i % 3 == 0) points.push_back(kPoints[i]);
   return points;
 }

@@ -151,6 +151,8 @@ const std::vector<Call> kCalls{
     {"amemSetProcessRegion", [] { amemSetProcessRegion("not a tag", amemKindKeep); }},
     {"amemPause", [] { amemPause("not a tag"); }},
     {"amemResume", [] { amemResume("not a tag"); }},
+    {"amemResumeWait", [] { amemResumeWait("not a tag", 0, 0); }},
+    {"amemSwitch", [] { amemSwitch("not a tag", "t", 0, 0); }},
     {"amemReadBackup",
      [] {
        char byte = 0;

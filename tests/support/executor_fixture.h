@@ -24,7 +24,8 @@ class ExecutorTest : public SharingTest {
   void settle() {
     const DeviceThreads::Job nothing = [] { return ok_status(); };
     constexpr int kFirst = FakeGpus::kFirstDevice;
-    (void)devices_.run({{kFirst, nothing}, {kFirst + 1, nothing}}, "the test", patience());
+    for (DeviceThreads* const threads : {&devices_, &context_.fill_threads})
+      (void)threads->run({{kFirst, nothing}, {kFirst + 1, nothing}}, "the test", patience());
   }
   /// The next backing, 1 at first, whose contents its id says.
   BackingId add(int device = FakeGpus::kFirstDevice, Kind kind = Kind::keep) {
@@ -57,8 +58,9 @@ class ExecutorTest : public SharingTest {
   Plan begun() { return plan_resume(registry_, {""}); }
   Status resume() {
     return executor_.move_in(
-        begun(), [] {}, patience(), &report_);
+        begun(), no_wait, [] {}, patience(), &report_);
   }
+  static Status no_wait(const Error& lack, int, size_t) { return lack; }
   static Deadline patience() { return Deadline::after_ms(20000); }
 
   FakeGpus gpus_{driver_};

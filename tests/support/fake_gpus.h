@@ -126,6 +126,7 @@ inline void FakeGpus::fill_in_memory(Driver& driver) {
     if (self_->room == 0) return driver_result::kOutOfMemory;
     --self_->room;
     *handle = ++self_->created;
+    self_->changed.notify_all();
     if (self_->created == 3 && self_->third_waits_for_copy &&
         !self_->changed.wait_until(self_->mutex, Deadline::after_ms(5000),
                                    []() AMEM_REQUIRES(self_->mutex) { return self_->copies > 0; }))

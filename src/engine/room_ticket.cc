@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/room_ticket.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <tuple>
+
+#include "base/identity.h"
+#include "base/user_folder.h"
+
+namespace amem {
+namespace {
+
+constexpr std::string_view kPrefix = "ticket-";
+
+int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+template <size_t N>
+void set_text(char (&field)[N], const std::string& text) {
+  memset(field, 0, N);
+  memcpy(field, text.data(), std::min(text.size(), N - 1));
+}
+
+std::set<std::string_view> gpus_of(const TicketEntry& entry) {
+  std::set<std::string_view> gpus;
+  for (const auto& gpu : entry.gpus)
+    if (gpu[0] != '\0') gpus.insert(gpu);
+  return gpus;
+}
+
+bool intersect(const std::set<std::string_view>& left, const std::set<std::string_view>& right) {
+  return std::any_of(left.begin(), left.end(), [&](auto gpu) { return right.contains(gpu); });
+}
+
+/// All processes of a job that have a ticket.
+struct JobPlace {
+  int64_t joined_ns = std::numeric_limits<int64_t>::max();
+  uint64_t fewest_resumes = std::numeric_limits<uint64_t>::max();
+  std::set<std::string_view> gpus;
+};
+
+flock whole_file(short type) {
+  flock lock{};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+/// The ticket in this file; nothing if its owner has ended.
+std::vector<TicketEntry> read_ticket(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  flock lock = whole_file(F_WRLCK);
+  if (!file.valid() || fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return {};
+  if (lock.l_type == F_UNLCK) {
+    unlink(path.c_str());
+    return {};
+  }
+  TicketEntry entry;
+  if (pread(file.get(), &entry, sizeof entry, 0) != sizeof entry) return {};
+  if (entry.layout != TicketEntry::kLayout) return {};
+  entry.job[sizeof entry.job - 1] = '\0';
+  for (auto& gpu : entry.gpus) gpu[sizeof gpu - 1] = '\0';
+  return {entry};
+}
+
+}  // namespace
+
+bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others, int64_t now) {
+  std::map<std::string_view, JobPlace> jobs;
+  std::vector<const TicketEntry*> all{&own};
+  for (const TicketEntry& other : others) all.push_back(&other);
+  for (const TicketEntry* const entry : all) {
+    JobPlace& job = jobs[entry->job];
+    job.fewest_resumes = std::min(job.fewest_resumes, entry->resumes);
+    job.gpus.merge(gpus_of(*entry));
+  }
+  const auto in_queue = [&](const TicketEntry& entry) {
+    return entry.joined_ns != 0 && (&entry == &own || now < entry.counts_until_ns);
+  };
+  for (const TicketEntry* const entry : all) {
+    JobPlace& job = jobs[entry->job];
+    if (in_queue(*entry) && (entry->waits != 0 || entry->resumes > job.fewest_resumes))
+      job.joined_ns = std::min(job.joined_ns, entry->joined_ns);
+  }
+  const JobPlace& mine = jobs[own.job];
+  for (const auto& [name, job] : jobs)
+    if (std::tie(job.joined_ns, name) <
+            std::make_tuple(mine.joined_ns, std::string_view(own.job)) &&
+        intersect(job.gpus, mine.gpus))
+      return false;
+  return std::none_of(others.begin(), others.end(), [&](const TicketEntry& other) {
+    return in_queue(other) && other.waits != 0 && std::string_view(other.job) == own.job &&
+           std::tie(other.joined_ns, other.id) < std::tie(own.joined_ns, own.id) &&
+           intersect(gpus_of(other), gpus_of(own));
+  });
+}
+
+RoomTicket::~RoomTicket() {
+  if (file_.valid()) unlink(path_.c_str());
+}
+
+// The file gets its name when it is locked: an unlocked one is that of a process that has ended.
+Status RoomTicket::open_file() {
+  if (file_.valid()) return ok_status();
+  AMEM_TRY(make_user_folder());
+  const std::string folder = user_folder();
+  UniqueFd file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file.valid()) return os_error(errno, "open(%s, O_TMPFILE)", folder.c_str());
+  flock lock = whole_file(F_WRLCK);
+  if (fcntl(file.get(), F_OFD_SETLK, &lock) != 0) return os_error(errno, "fcntl(F_OFD_SETLK)");
+  const InstanceId id = random_instance_id();
+  path_ = folder + "/" + std::string(kPrefix) + id.hex();
+  const std::string unnamed = "/proc/self/fd/" + std::to_string(file.get());
+  if (linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    return os_error(errno, "linkat(%s)", path_.c_str());
+  entry_.id = id.bits[0];
+  file_ = std::move(file);
+  return ok_status();
+}
+
+Status RoomTicket::write() {
+  if (pwrite(file_.get(), &entry_, sizeof entry_, 0) != sizeof entry_)
+    return os_error(errno, "pwrite(%s)", path_.c_str());
+  return ok_status();
+}
+
+std::vector<TicketEntry> RoomTicket::others() {
+  std::vector<TicketEntry> found;
+  const std::string folder = user_folder();
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
+  if (directory == nullptr) return found;
+  while (const dirent* const file = readdir(directory.get())) {
+    const std::string path = folder + "/" + file->d_name;
+    if (!std::string_view(file->d_name).starts_with(kPrefix) || path == path_) continue;
+    for (const TicketEntry& entry : read_ticket(path)) found.push_back(entry);
+  }
+  return found;
+}
+
+void RoomTicket::set_job(const std::string& job, const std::set<std::string>& gpus) {
+  set_text(entry_.job, job);
+  memset(entry_.gpus, 0, sizeof entry_.gpus);
+  size_t number = 0;
+  for (const std::string& gpu : gpus)
+    if (number < TicketEntry::kMaxGpus) set_text(entry_.gpus[number++], gpu);
+}
+
+Status RoomTicket::join(const std::string& job, const std::set<std::string>& gpus,
+                        Deadline deadline) {
+  MutexLock lock(mutex_);
+  if (!left_.wait_until(mutex_, deadline, [&]() AMEM_REQUIRES(mutex_) { return !joined_; }))
+    return make_error(ErrorKind::timeout, 0, "another resume of this process waits for GPU memory");
+  AMEM_TRY(open_file());
+  set_job(job, gpus);
+  entry_.joined_ns = now_ns();
+  entry_.counts_until_ns = entry_.joined_ns + kCountsMs * 1'000'000;
+  entry_.waits = 1;
+  AMEM_TRY(write());
+  joined_ = true;
+  return ok_status();
+}
+
+Result<bool> RoomTicket::is_first() {
+  MutexLock lock(mutex_);
+  entry_.counts_until_ns = now_ns() + kCountsMs * 1'000'000;
+  AMEM_TRY(write());
+  return comes_first(entry_, others(), now_ns());
+}
+
+void RoomTicket::leave(bool resumed, Deadline deadline) {
+  MutexLock lock(mutex_);
+  entry_.waits = 0;
+  entry_.resumes += resumed ? 1 : 0;
+  if (!resumed) entry_.joined_ns = 0;
+  entry_.counts_until_ns = now_ns() + int64_t{deadline.left_ms()} * 1'000'000;
+  (void)write();
+  joined_ = false;
+  left_.notify_all();
+}
+
+bool RoomTicket::exists() {
+  MutexLock lock(mutex_);
+  return file_.valid();
+}
+
+void RoomTicket::note(bool resumed, const std::string& job, const std::set<std::string>& gpus) {
+  MutexLock lock(mutex_);
+  if (joined_ || !open_file().ok()) return;
+  set_job(job, gpus);
+  entry_.resumes = resumed ? entry_.resumes + 1 : 0;
+  if (!resumed) entry_.joined_ns = 0;
+  (void)write();
+}
+
+}  // namespace amem

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace amem {
+
+/// The contents of a ticket's file. Times are those of CLOCK_BOOTTIME, in nanoseconds.
+struct TicketEntry {
+  static constexpr uint64_t kLayout = 0x31746b63696d6d61;  // changes with this structure
+  static constexpr size_t kMaxGpus = 32;
+
+  uint64_t layout = kLayout;
+  uint64_t id = 0;              ///< random
+  int64_t joined_ns = 0;        ///< 0: not in the queue
+  int64_t counts_until_ns = 0;  ///< of its place in the queue
+  uint64_t resumes = 0;         ///< since the last pause
+  uint64_t waits = 0;           ///< 1: a resume waits; 0: the place is kept for the job
+  char job[128] = {};
+  char gpus[kMaxGpus][48] = {};  ///< UUIDs
+};
+
+/// True if no process in `others` comes before `own` (RoomTicket). Pure.
+bool comes_first(const TicketEntry& own, const std::vector<TicketEntry>& others, int64_t now_ns);
+
+/// The ticket of this process in the queue of this user's processes on this host that wait for GPU
+/// memory. Only the first may hold memory while it waits, so that no two processes wait for each
+/// other.
+///
+/// Jobs are ordered by the time at which the first of their processes joined, on all GPUs alike. A
+/// job comes before a later one if they have a GPU in common. Its processes on different GPUs are
+/// first together; those on the same GPU, one after another. A job keeps its place until all of its
+/// processes have resumed as often as the one that has resumed most often.
+///
+/// A ticket is a file in user_folder(). Its owner holds a lock on the file, which ends with the
+/// process, and extends the time until which its place counts: a process that is stopped loses it.
+///
+/// Thread-safe. One resume of a process waits in the queue at a time.
+class RoomTicket {
+ public:
+  /// How long a place counts after the last is_first().
+  static constexpr long kCountsMs = 2000;
+
+  RoomTicket() = default;
+  ~RoomTicket();
+  RoomTicket(const RoomTicket&) = delete;
+
+  /// Joins the queue for memory of these GPUs, by UUID. `job` is equal in all processes of a job.
+  /// Waits while another resume of this process is in the queue. Errors: timeout; os.
+  Status join(const std::string& job, const std::set<std::string>& gpus, Deadline deadline);
+  /// True if no other process comes first. Extends the place. Errors: os.
+  Result<bool> is_first();
+  /// Leaves the queue. If the resume has succeeded, the place counts until `deadline` for processes
+  /// of the job that have not resumed yet.
+  void leave(bool resumed, Deadline deadline);
+  /// True if this process has joined or called note() before.
+  bool exists();
+  /// After a pause, or a resume outside the queue. A pause ends the place. Other processes of the
+  /// job know this one from now on, before it joins.
+  void note(bool resumed, const std::string& job, const std::set<std::string>& gpus);
+
+ private:
+  Status open_file() AMEM_REQUIRES(mutex_);
+  Status write() AMEM_REQUIRES(mutex_);
+  std::vector<TicketEntry> others() AMEM_REQUIRES(mutex_);
+  void set_job(const std::string& job, const std::set<std::string>& gpus) AMEM_REQUIRES(mutex_);
+
+  Mutex mutex_;
+  Condition left_;
+  bool joined_ AMEM_GUARDED_BY(mutex_) = false;
+  UniqueFd file_ AMEM_GUARDED_BY(mutex_);
+  std::string path_ AMEM_GUARDED_BY(mutex_);
+  TicketEntry entry_ AMEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace amem

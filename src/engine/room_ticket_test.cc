@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/room_ticket.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "base/user_folder.h"
+
+namespace amem {
+namespace {
+
+constexpr int64_t kNow = 1'000'000, kLater = kNow + 1;
+
+TicketEntry entry(const char* job, std::initializer_list<const char*> gpus, int64_t joined_ns,
+                  bool waits = true, uint64_t resumes = 0) {
+  static uint64_t last_id = 0;
+  TicketEntry made{};
+  made.id = ++last_id;
+  made.joined_ns = joined_ns;
+  made.counts_until_ns = kLater;
+  made.waits = waits ? 1 : 0;
+  made.resumes = resumes;
+  strcpy(made.job, job);
+  size_t number = 0;
+  for (const char* const gpu : gpus) strcpy(made.gpus[number++], gpu);
+  return made;
+}
+
+TEST(ComesFirst, AloneAndBeforeLaterJobs) {
+  const TicketEntry own = entry("a", {"0"}, 10);
+  EXPECT_TRUE(comes_first(own, {}, kNow));
+  const TicketEntry later = entry("b", {"0"}, 20);
+  EXPECT_TRUE(comes_first(own, {later}, kNow));
+  EXPECT_FALSE(comes_first(later, {own}, kNow));
+}
+
+TEST(ComesFirst, JobsWithoutACommonGpuDoNotWaitForEachOther) {
+  const TicketEntry own = entry("b", {"1"}, 20);
+  EXPECT_TRUE(comes_first(own, {entry("a", {"0"}, 10)}, kNow));
+}
+
+// a0 and b1 joined first on different GPUs. Without an order of jobs each job would hold one GPU.
+TEST(ComesFirst, JobsAreInTheSameOrderOnAllGpus) {
+  const TicketEntry a0 = entry("a", {"0"}, 10), b1 = entry("b", {"1"}, 20),
+                    b0 = entry("b", {"0"}, 30), a1 = entry("a", {"1"}, 40);
+  EXPECT_TRUE(comes_first(a0, {a1, b0, b1}, kNow));
+  EXPECT_TRUE(comes_first(a1, {a0, b0, b1}, kNow));
+  EXPECT_FALSE(comes_first(b0, {a0, a1, b1}, kNow));
+  EXPECT_FALSE(comes_first(b1, {a0, a1, b0}, kNow));
+}
+
+// a0 has its memory; a1, which is known from a pause, has not joined yet.
+TEST(ComesFirst, PlaceRemainsUntilAllProcessesOfTheJobHaveResumed) {
+  const TicketEntry a0 = entry("a", {"0"}, 10, false, 1), b1 = entry("b", {"1"}, 20),
+                    b0 = entry("b", {"0"}, 30);
+  TicketEntry a1 = entry("a", {"1"}, 0, false, 0);
+  EXPECT_FALSE(comes_first(b1, {a0, a1, b0}, kNow));
+  a1.resumes = 1;
+  EXPECT_TRUE(comes_first(b1, {a0, a1, b0}, kNow));
+}
+
+TEST(ComesFirst, ProcessesOfOneJobOnOneGpuAreFirstOneAfterAnother) {
+  const TicketEntry first = entry("a", {"0"}, 10), second = entry("a", {"0", "1"}, 20),
+                    third = entry("a", {"2"}, 30);
+  EXPECT_FALSE(comes_first(second, {first, third}, kNow));
+  EXPECT_TRUE(comes_first(third, {first, second}, kNow));
+}
+
+TEST(ComesFirst, PlaceThatIsNotExtendedDoesNotCount) {
+  const TicketEntry stopped = entry("a", {"0"}, 10), own = entry("b", {"0"}, 20);
+  EXPECT_FALSE(comes_first(own, {stopped}, kNow));
+  EXPECT_TRUE(comes_first(own, {stopped}, kLater));
+}
+
+TEST(ComesFirst, OneOfTwoThatJoinedAtTheSameTime) {
+  for (const char* job : {"a", "b"}) {
+    const TicketEntry one = entry("a", {"0"}, 10), other = entry(job, {"0"}, 10);
+    EXPECT_NE(comes_first(one, {other}, kNow), comes_first(other, {one}, kNow)) << job;
+  }
+}
+
+class RoomTicketTest : public testing::Test {
+ protected:
+  static Deadline patience() { return Deadline::after_ms(20000); }
+  static size_t files() {
+    size_t count = 0;
+    DIR* const folder = opendir(user_folder().c_str());
+    while (const dirent* const file = readdir(folder))
+      count += std::string_view(file->d_name).starts_with("ticket-") ? 1 : 0;
+    closedir(folder);
+    return count;
+  }
+  static bool is_first(RoomTicket& ticket) {
+    const Result<bool> first = ticket.is_first();
+    EXPECT_TRUE(first.ok());
+    return first.ok() && first.value();
+  }
+};
+
+TEST_F(RoomTicketTest, SecondIsFirstWhenTheFirstHasLeft) {
+  RoomTicket one, other;
+  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
+  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  EXPECT_TRUE(is_first(one));
+  EXPECT_FALSE(is_first(other));
+  one.leave(false, patience());
+  EXPECT_TRUE(is_first(other));
+  other.leave(true, patience());
+}
+
+TEST_F(RoomTicketTest, PlaceForTheJobEndsWithTheNextPause) {
+  RoomTicket one, of_job, other;
+  of_job.note(false, "a", {"GPU-1"});
+  ASSERT_TRUE(one.join("a", {"GPU-0"}, patience()).ok());
+  one.leave(true, patience());
+  ASSERT_TRUE(other.join("b", {"GPU-0", "GPU-1"}, patience()).ok());
+  EXPECT_FALSE(is_first(other));
+  one.note(false, "a", {"GPU-0"});
+  EXPECT_TRUE(is_first(other));
+  other.leave(false, patience());
+}
+
+TEST_F(RoomTicketTest, OfAProcessThatHasEndedIsRemoved) {
+  const pid_t child = fork();
+  if (child == 0) {
+    static RoomTicket* const ticket = new RoomTicket;
+    _exit(ticket->join("a", {"GPU-0"}, patience()).ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  RoomTicket own;
+  ASSERT_TRUE(own.join("b", {"GPU-0"}, patience()).ok());
+  EXPECT_EQ(files(), 2u);
+  EXPECT_TRUE(is_first(own));
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(RoomTicketTest, SecondResumeOfAProcessWaitsForTheFirst) {
+  RoomTicket ticket;
+  ASSERT_TRUE(ticket.join("a", {"GPU-0"}, patience()).ok());
+  const Status late = ticket.join("a", {"GPU-0"}, Deadline::after_ms(10));
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().kind, ErrorKind::timeout);
+  std::thread second([&] {
+    EXPECT_TRUE(ticket.join("a", {"GPU-0"}, patience()).ok());
+    ticket.leave(true, patience());
+  });
+  ticket.leave(true, patience());
+  second.join();
+}
+
+TEST_F(RoomTicketTest, FilesOfOthersAreIgnored) {
+  RoomTicket own;
+  ASSERT_TRUE(own.join("a", {"GPU-0"}, patience()).ok());
+  RoomTicket other;
+  ASSERT_TRUE(other.join("b", {"GPU-0"}, patience()).ok());
+  const std::string folder = user_folder() + "/";
+  ASSERT_EQ(symlink("/etc/passwd", (folder + "ticket-link").c_str()), 0);
+  ASSERT_EQ(mkdir((folder + "ticket-folder").c_str(), 0700), 0);
+  EXPECT_TRUE(is_first(own));
+  EXPECT_FALSE(is_first(other));
+  unlink((folder + "ticket-link").c_str());
+  rmdir((folder + "ticket-folder").c_str());
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "engine/room_wait.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/environment.h"
+#include "base/log.h"
+#include "base/test_seam.h"
+#include "engine/resume_error.h"
+
+namespace amem {
+
+std::string job_of(const ProcessContext& context) {
+  if (!environment().group.name.empty()) return "group " + environment().group.name;
+  if (context.group != 0) return "group " + std::to_string(context.group);
+  struct stat pid_namespace {};
+  (void)stat("/proc/self/ns/pid", &pid_namespace);
+  return "parent " + std::to_string(getppid()) + " in " + std::to_string(pid_namespace.st_ino);
+}
+
+RoomWait::RoomWait(ProcessContext& context, RoomTicket& ticket, const std::set<std::string>& gpus,
+                   long wait_ms, const std::atomic<bool>* cancelled)
+    : context_(context),
+      ticket_(ticket),
+      wait_ms_(wait_ms),
+      deadline_(Deadline::after_ms(wait_ms)),
+      cancelled_(cancelled) {
+  if (wait_ms == 0) return;
+  const Status joined = ticket_.join(job_of(context), gpus, deadline_);
+  in_queue_ = joined.ok();
+  step_point("resume_joined");
+  if (!in_queue_)
+    AMEM_LOG(warn, -1, "the resume waits for GPU memory outside the queue of processes: %s",
+             joined.error().message.c_str());
+}
+
+RoomWait::~RoomWait() {
+  if (in_queue_) ticket_.leave(resumed_, deadline_);
+}
+
+bool RoomWait::ended() const {
+  return deadline_.passed() || (cancelled_ != nullptr && *cancelled_);
+}
+
+bool RoomWait::is_first() {
+  if (!in_queue_) return true;
+  const Result<bool> first = ticket_.is_first();
+  return !first.ok() || first.value();
+}
+
+Status RoomWait::wait_for_turn() {
+  constexpr int kIntervalMs = 5;
+  lost_turn_ = false;
+  while (!is_first()) {
+    AMEM_TRY(context_.exiting.check());
+    if (ended())
+      return make_error(ErrorKind::driver, driver_result::kOutOfMemory,
+                        "the resume has waited %ld ms for GPU memory, behind other processes",
+                        wait_ms_);
+    (void)poll(nullptr, 0, kIntervalMs);
+  }
+  return ok_status();
+}
+
+Status RoomWait::wait_for_room(const Error& lack, int device, size_t size_bytes) {
+  if (wait_ms_ > 0) step_point("resume_waits");
+  // The free memory is known before the driver releases all of it: the call is then made anyway.
+  constexpr int kIntervals = 50;
+  for (int interval = 0; interval < kIntervals; ++interval) {
+    AMEM_TRY(context_.exiting.check());
+    if (ended()) {
+      Error error = lack;
+      if (wait_ms_ > 0)
+        error.message +=
+            "; the resume has waited " + std::to_string(wait_ms_) + " ms for GPU memory";
+      return error;
+    }
+    (void)poll(nullptr, 0, 1);
+    if (device >= 0 && free_bytes(context_, device) >= size_bytes) break;
+  }
+  lost_turn_ = !is_first();
+  if (lost_turn_) return lack;
+  return ok_status();
+}
+
+}  // namespace amem

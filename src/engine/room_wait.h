@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#pragma once
+
+#include <atomic>
+#include <set>
+#include <string>
+
+#include "base/deadline.h"
+#include "engine/room_ticket.h"
+#include "sharing/process_context.h"
+
+namespace amem {
+
+/// The job of this process in the queue (RoomTicket): its logical group (AMEM_GROUP), or all
+/// processes with the same parent.
+std::string job_of(const ProcessContext& context);
+
+/// The wait of one resume for GPU memory, in its turn. For one thread.
+class RoomWait {
+ public:
+  /// `wait_ms`: 0: it does not wait, and has no turn.
+  RoomWait(ProcessContext& context, RoomTicket& ticket, const std::set<std::string>& gpus,
+           long wait_ms, const std::atomic<bool>* cancelled);
+  /// Leaves the queue.
+  ~RoomWait();
+  RoomWait(const RoomWait&) = delete;
+
+  /// Waits until no other process comes first. Errors: as of a driver call that lacks memory, if
+  /// the wait ends before; misuse once exit() has begun.
+  Status wait_for_turn();
+  /// Executor::WaitForRoom. Errors: `lack` if the wait ends or another process comes first now.
+  Status wait_for_room(const Error& lack, int device, size_t size_bytes);
+  /// True after such an error, if it is this process's turn later: it holds nothing meanwhile.
+  bool lost_turn() const { return lost_turn_; }
+  void note_success() { resumed_ = true; }
+
+ private:
+  bool ended() const;
+  bool is_first();
+
+  ProcessContext& context_;
+  RoomTicket& ticket_;
+  const long wait_ms_;
+  const Deadline deadline_;
+  const std::atomic<bool>* const cancelled_;
+  bool in_queue_ = false, lost_turn_ = false, resumed_ = false;
+};
+
+}  // namespace amem

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Resumes that wait for memory which others release.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "base/user_folder.h"
+#include "tests/support/session_fixture.h"
+
+namespace amem {
+namespace {
+
+using enum SessionState;
+
+constexpr char kGpu[] = "GPU-01010101-0101-0101-0101-010101010101";
+
+/// The ticket of a process that has joined before all others, for as long as it exists.
+class EarlierTicket {
+ public:
+  EarlierTicket() : path_(user_folder() + "/ticket-earlier") {
+    TicketEntry entry{};
+    entry.joined_ns = 1;
+    entry.waits = 1;
+    entry.counts_until_ns = std::numeric_limits<int64_t>::max();
+    strcpy(entry.job, "another job");
+    strcpy(entry.gpus[0], kGpu);
+    flock lock{};
+    lock.l_type = F_WRLCK;
+    EXPECT_EQ(pwrite(file_.get(), &entry, sizeof entry, 0), ssize_t{sizeof entry});
+    EXPECT_EQ(fcntl(file_.get(), F_OFD_SETLK, &lock), 0);
+    EXPECT_EQ(linkat(AT_FDCWD, ("/proc/self/fd/" + std::to_string(file_.get())).c_str(), AT_FDCWD,
+                     path_.c_str(), AT_SYMLINK_FOLLOW),
+              0);
+  }
+  ~EarlierTicket() { unlink(path_.c_str()); }
+
+ private:
+  const std::string path_;
+  const UniqueFd file_{open(user_folder().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+};
+
+class RoomWaitTest : public SessionTest {
+ protected:
+  static constexpr size_t kObjects = 4;
+
+  RoomWaitTest() {
+    for (size_t i = 0; i < kObjects; ++i) weights_.push_back(add("weights"));
+    for (size_t i = 0; i < kObjects; ++i) kv_cache_.push_back(add("kv_cache"));
+    driver_.cuDeviceGetUuid_v2 = [](void* uuid, int) {
+      memset(uuid, 1, 16);
+      return driver_result::kSuccess;
+    };
+  }
+  static Selection waiting(const Tag& tag, long wait_ms = 20000) {
+    Selection selection{{tag}};
+    selection.wait_ms = wait_ms;
+    return selection;
+  }
+  bool are_intact(const std::vector<BackingId>& ids) {
+    return std::all_of(ids.begin(), ids.end(), [&](BackingId id) { return is_intact(id); });
+  }
+  size_t room() {
+    MutexLock lock(gpus_.mutex);
+    return gpus_.room;
+  }
+  bool created(size_t count) {
+    MutexLock lock(gpus_.mutex);
+    return gpus_.changed.wait_until(gpus_.mutex, patience(), [&]() AMEM_REQUIRES(gpus_.mutex) {
+      return gpus_.created >= count;
+    });
+  }
+  /// Only the first tag fits.
+  void pause_weights_and_fill() {
+    ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+    set_room(0);
+  }
+
+  std::vector<BackingId> weights_, kv_cache_;
+};
+
+TEST_F(RoomWaitTest, TakesWhatAPauseOfAnotherTagReleases) {
+  pause_weights_and_fill();
+  std::thread resume([&] { EXPECT_TRUE(session_.resume(waiting("weights")).ok()); });
+  while (session_.state("weights") != resuming) std::this_thread::yield();
+  EXPECT_TRUE(session_.pause({{"kv_cache"}}).ok());
+  resume.join();
+  EXPECT_TRUE(are_intact(weights_));
+  EXPECT_EQ(session_.state("kv_cache"), paused);
+  EXPECT_EQ(room(), 0u);
+}
+
+TEST_F(RoomWaitTest, FillsWhatFitsWhileItWaitsForTheRest) {
+  pause_weights_and_fill();
+  std::thread resume([&] { EXPECT_TRUE(session_.resume(waiting("weights")).ok()); });
+  for (size_t count = 1; count <= kObjects; ++count) {
+    set_room(1);
+    EXPECT_TRUE(created(count));
+  }
+  resume.join();
+  EXPECT_TRUE(are_intact(weights_));
+}
+
+TEST_F(RoomWaitTest, ThatEndsReleasesEverythingAndSaysWhy) {
+  pause_weights_and_fill();
+  set_room(kObjects - 1);
+  const Status late = session_.resume(waiting("weights", 30));
+  ASSERT_FALSE(late.ok());
+  for (const char* const part :
+       {"the resume has waited 30 ms for GPU memory", "MiB are needed", "weights stays paused"})
+    EXPECT_NE(late.error().message.find(part), std::string::npos) << late.error().message;
+  EXPECT_FALSE(late.error().shortage.empty());
+  EXPECT_EQ(room(), kObjects - 1);
+  EXPECT_EQ(session_.state("weights"), paused);
+  set_room(kObjects);
+  EXPECT_TRUE(session_.resume(waiting("weights")).ok());
+  EXPECT_TRUE(are_intact(weights_));
+}
+
+TEST_F(RoomWaitTest, IsThatOfTheSettingUnlessTheCallHasOne) {
+  context_.resume_wait_ms = 20000;
+  pause_weights_and_fill();
+  EXPECT_FALSE(session_.resume(waiting("weights", 0)).ok());
+  std::thread resume([&] { EXPECT_TRUE(session_.resume({{"weights"}}).ok()); });
+  EXPECT_TRUE((set_room(kObjects), created(kObjects)));
+  resume.join();
+}
+
+TEST_F(RoomWaitTest, BehindAnotherProcessHoldsNothing) {
+  pause_weights_and_fill();
+  RoomTicket other;
+  ASSERT_TRUE(other.join("another job", {kGpu}, patience()).ok());
+  set_room(kObjects);
+  const Status behind = session_.resume(waiting("weights", 50));
+  ASSERT_FALSE(behind.ok());
+  EXPECT_NE(behind.error().message.find("behind other processes"), std::string::npos)
+      << behind.error().message;
+  EXPECT_EQ(room(), kObjects);
+  other.leave(true, patience());
+  EXPECT_TRUE(session_.resume(waiting("weights")).ok());
+  EXPECT_TRUE(are_intact(weights_));
+}
+
+// A file of somebody else is where tickets should be.
+TEST_F(RoomWaitTest, OutsideTheQueueWaitsToo) {
+  std::filesystem::remove_all(user_folder());
+  std::ofstream(user_folder()) << "not a folder";
+  pause_weights_and_fill();
+  EXPECT_FALSE(session_.resume(waiting("weights", 10)).ok());
+  set_room(kObjects);
+  EXPECT_TRUE(session_.resume(waiting("weights")).ok());
+  EXPECT_TRUE(are_intact(weights_));
+  std::filesystem::remove(user_folder());
+}
+
+// This process was stopped meanwhile, or belongs to a later job.
+TEST_F(RoomWaitTest, ThatLosesItsTurnReleasesEverythingAndBeginsAgain) {
+  pause_weights_and_fill();
+  set_room(kObjects - 1);
+  std::thread resume([&] { EXPECT_TRUE(session_.resume(waiting("weights")).ok()); });
+  EXPECT_TRUE(created(kObjects - 1));
+  {
+    const EarlierTicket earlier;
+    const Deadline deadline = patience();
+    while (room() != kObjects - 1 && !deadline.passed()) std::this_thread::yield();
+    EXPECT_EQ(room(), kObjects - 1);
+    set_room(kObjects);
+  }
+  resume.join();
+  EXPECT_TRUE(are_intact(weights_));
+}
+
+TEST_F(RoomWaitTest, SwitchMovesBothAtTheSameTime) {
+  pause_weights_and_fill();
+  EXPECT_TRUE(session_.switch_tags({{"kv_cache"}}, waiting("weights")).ok());
+  EXPECT_TRUE(are_intact(weights_));
+  EXPECT_TRUE(session_.switch_tags({{"weights"}}, waiting("kv_cache")).ok());
+  EXPECT_TRUE(are_intact(kv_cache_));
+  EXPECT_EQ(session_.state("weights"), paused);
+}
+
+TEST_F(RoomWaitTest, SwitchWhosePauseFailsChangesNothing) {
+  pause_weights_and_fill();
+  second_.refusal = make_error(ErrorKind::misuse, 0, "not now");
+  const auto began = Deadline::Clock::now();
+  const Status failed = session_.switch_tags({{"kv_cache"}}, waiting("weights"));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().message, "not now");
+  EXPECT_LT(Deadline::Clock::now() - began, std::chrono::seconds(10)) << "the wait has not ended";
+  EXPECT_EQ(session_.state("weights"), paused);
+  EXPECT_TRUE(are_intact(kv_cache_));
+}
+
+TEST_F(RoomWaitTest, SwitchOfTheSameTagOrOfAllTagsIsRefused) {
+  for (const auto& [out, in] : {std::pair{Tags{"weights"}, Tags{"weights"}},
+                                {Tags{}, Tags{"weights"}},
+                                {Tags{"weights"}, Tags{}}}) {
+    const Status refused = session_.switch_tags({out}, {in});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind, ErrorKind::misuse);
+  }
+}
+
+TEST_F(RoomWaitTest, PauseThatFailsBesideAWaitIsTakenBack) {
+  pause_weights_and_fill();
+  std::thread resume([&] { EXPECT_TRUE(session_.resume(waiting("weights")).ok()); });
+  while (session_.state("weights") != resuming) std::this_thread::yield();
+  set_failing_copy(kObjects + 2);
+  EXPECT_FALSE(session_.pause({{"kv_cache"}}).ok());
+  set_failing_copy(0);
+  set_room(2 * kObjects);
+  resume.join();
+  EXPECT_TRUE(session_.resume({{"kv_cache"}}).ok());
+  EXPECT_TRUE(are_intact(weights_));
+  EXPECT_TRUE(are_intact(kv_cache_));
+}
+
+}  // namespace
+}  // namespace amem

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Processes that take turns on GPUs with room for one of them: their resumes wait for each other's
+// pauses, in every order, and while one of them is killed or stopped.
+#include <signal.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "tests/faults/fault_test.h"
+#include "tests/faults/points.h"
+#include "tests/process/progress.h"
+
+namespace amem {
+namespace {
+
+class WaitingJobs : public FaultTest {
+ protected:
+  static constexpr int kPieces = 5;
+
+  WaitingJobs() {
+    setup_.environment["AMEM_SIM_MEMORY_MB"] = "128";
+    setup_.environment["AMEM_RESUME_WAIT_MS"] = milliseconds(60000);
+    setup_.environment["AMEM_TIMEOUT_MS"] = milliseconds(20000);
+  }
+
+  /// Ranks with 80 of the 128 MiB of a GPU each, paused.
+  std::unique_ptr<jobs::Job> paused_job(const std::string& group, int ranks) {
+    auto job = std::make_unique<jobs::Job>(
+        setup_, ranks, std::map<std::string, std::string>{{"AMEM_GROUP", group}});
+    job->use_devices(first_devices(ranks));
+    for (int piece = 0; piece < kPieces; ++piece) job->all("tag_malloc weights keep 16777216");
+    job->all("tag_write weights");
+    job->all("tag_pause weights");
+    return job;
+  }
+  static int weights_state(jobs::RankProcess& rank) {
+    return std::stoi(rank.ask("tag_totals weights"));
+  }
+  /// Returns when the rank is in the queue, or has what it waited for.
+  static void begin_resume(jobs::RankProcess& rank) {
+    rank.ask("thread r tag_resume weights");
+    wait_for("a resume begins", [&] { return weights_state(rank) != kPaused; });
+  }
+  static bool is_active(jobs::Job& job) {
+    for (int rank = 0; rank < job.size(); ++rank)
+      if (weights_state(job[rank]) != kActive) return false;
+    return true;
+  }
+  static void end_turn(jobs::Job& job) {
+    job.all("wait r");
+    job.all("tag_check weights");
+    job.all("tag_pause weights");
+  }
+  /// Each of the jobs gets its turn.
+  static void take_turns(std::vector<jobs::Job*> jobs) {
+    while (!jobs.empty()) {
+      size_t next = 0;
+      wait_for("a job gets all of its memory", [&] {
+        for (next = 0; next < jobs.size(); ++next)
+          if (is_active(*jobs[next])) return true;
+        return false;
+      });
+      end_turn(*jobs[next]);
+      jobs.erase(jobs.begin() + static_cast<ptrdiff_t>(next));
+    }
+  }
+};
+
+// Without an order of jobs, each of two jobs could hold one GPU and wait for the other one.
+TEST_F(WaitingJobs, TwoOfTwoRanksTakeTurnsInEveryOrder) {
+  const auto a = paused_job("a", 2), b = paused_job("b", 2);
+  const std::vector<jobs::RankProcess*> ranks{&(*a)[0], &(*a)[1], &(*b)[0], &(*b)[1]};
+  std::vector<size_t> order{0, 1, 2, 3};
+  do {
+    SCOPED_TRACE(testing::PrintToString(order));
+    for (const size_t rank : order) begin_resume(*ranks[rank]);
+    take_turns({a.get(), b.get()});
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_F(WaitingJobs, FourOnOneGpuTakeTurns) {
+  std::vector<std::unique_ptr<jobs::Job>> all;
+  std::vector<jobs::Job*> jobs;
+  for (const char* group : {"a", "b", "c", "d"}) {
+    all.push_back(paused_job(group, 1));
+    jobs.push_back(all.back().get());
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (jobs::Job* job : jobs) begin_resume((*job)[0]);
+    take_turns(jobs);
+    std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
+  }
+}
+
+// As one job: without AMEM_GROUP, those with the same parent. On one GPU they take turns too.
+TEST_F(WaitingJobs, ProcessesOfOneJobOnOneGpuTakeTurns) {
+  const auto a = paused_job("a", 1), b = paused_job("a", 1);
+  begin_resume((*a)[0]);
+  begin_resume((*b)[0]);
+  take_turns({a.get(), b.get()});
+}
+
+TEST_F(WaitingJobs, WaitThatEndsHoldsNothingAndNamesTheHolder) {
+  const auto holder = paused_job("a", 1);
+  begin_resume((*holder)[0]);
+  (*holder)[0].ask("wait r");
+  setup_.environment["AMEM_RESUME_WAIT_MS"] = "100";
+  const size_t before = used_bytes((*holder)[0]);
+  (*holder)[0].ask("tag_pause weights");
+  const auto job = paused_job("b", 1);
+  (*holder)[0].ask("tag_resume weights");
+  const std::string text = (*job)[0].ask_failing("tag_resume weights");
+  for (const std::string& part :
+       {std::string("the resume has waited 100 ms for GPU memory"),
+        "process " + std::to_string((*holder)[0].pid()) + " holds", std::string("stays paused")})
+    EXPECT_TRUE(has(text, part)) << text;
+  EXPECT_EQ(weights_state((*job)[0]), kPaused);
+  EXPECT_LT(used_bytes((*holder)[0]), before + (size_t{16} << 20));
+  (*holder)[0].ask("tag_pause weights");
+  (*job)[0].ask("tag_resume weights");
+  (*job)[0].ask("tag_check weights");
+}
+
+/// A process is killed or stopped at every point of a resume that waits, while another one waits
+/// behind it. The memory that it waits for is released meanwhile.
+class WaitingPoint : public WaitingJobs, public testing::WithParamInterface<Point> {
+ protected:
+  WaitingPoint()
+      : holder_(paused_job("holder", 1)),
+        victim_(paused_job("victim", 1)),
+        other_(paused_job("other", 1)) {
+    (*holder_)[0].ask("tag_resume weights");
+  }
+  /// Returns when the victim has received the signal.
+  bool hit(int signal, char state) {
+    (*victim_)[0].ask(std::string("variable AMEM_TEST_STEP_POINT ") + GetParam().name + "=" +
+                      std::to_string(signal));
+    // The thread of orders may stop before it answers.
+    (*victim_)[0].order("thread r tag_resume weights");
+    if (GetParam().role != "waiter" && GetParam().name != std::string("resume_begun"))
+      (*holder_)[0].ask("tag_pause weights");
+    const bool reached = wait_for_state((*victim_)[0].pid(), state);
+    begin_resume((*other_)[0]);
+    if (weights_state((*holder_)[0]) == kActive) (*holder_)[0].ask("tag_pause weights");
+    return reached;
+  }
+
+  std::unique_ptr<jobs::Job> holder_, victim_, other_;
+};
+
+class WaitingDeath : public WaitingPoint {};
+
+TEST_P(WaitingDeath, OthersGoOn) {
+  ASSERT_TRUE(hit(SIGKILL, 'Z')) << "the point was not reached";
+  take_turns({other_.get()});
+  (*holder_)[0].ask("tag_resume weights");
+  (*holder_)[0].ask("tag_check weights");
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEveryPoint, WaitingDeath,
+                         testing::ValuesIn(points_of({"resumer", "waiter"})), name_of_point);
+
+class WaitingStop : public WaitingPoint {};
+
+TEST_P(WaitingStop, AllGetTheirTurn) {
+  ASSERT_TRUE(hit(SIGSTOP, 'T')) << "the point was not reached";
+  const bool holds_nothing = GetParam().name == std::string("resume_joined") ||
+                             GetParam().name == std::string("resume_begun");
+  if (holds_nothing) take_turns({other_.get()});
+  (*victim_)[0].kill(SIGCONT);
+  (*victim_)[0].answer();
+  if (holds_nothing)
+    take_turns({victim_.get()});
+  else
+    take_turns({victim_.get(), other_.get()});
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEveryPoint, WaitingStop,
+                         testing::ValuesIn(points_of({"resumer", "waiter"})), name_of_point);
+
+}  // namespace
+}  // namespace amem
