@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The amem authors
+"""Two PyTorch jobs take turns on a GPU that has room for one of them.
+
+  python3 examples/phase_switch.py [--gigabytes 15] [--turns 6] [--library amem] [--picture turns.png]
+
+Each job has a model in a region. It resumes the model with a wait, computes, and pauses: the other job gets the GPU when this
+one pauses, and nothing else connects them. With --library torch_memory_saver a lock passes the turn on, because its resume
+cannot wait. The parent samples the memory of the GPU and of the host, and draws both if matplotlib is installed. Exit
+code 0 only if every job has computed the same in each of its turns.
+"""
+
+import argparse
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, List, Tuple
+
+
+def take_turns(options: argparse.Namespace) -> None:
+    import torch
+
+    if options.library == "amem":
+        import amem
+
+        region = amem.region("model")
+
+        def resume() -> None:
+            amem.resume("model", wait=600)
+
+        def pause() -> None:
+            amem.pause("model")
+    else:
+        from torch_memory_saver import torch_memory_saver
+
+        region = torch_memory_saver.region("model", enable_cpu_backup=True)
+        lock = open(options.lock, "w")  # noqa: SIM115
+
+        def resume() -> None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            torch_memory_saver.resume("model")
+
+        def pause() -> None:
+            torch_memory_saver.pause("model")
+            fcntl.flock(lock, fcntl.LOCK_UN)
+
+    torch.manual_seed(options.job)
+    size = 4096
+    count = max(int(options.gigabytes * 1e9) // (2 * size * size), 1)
+    x = torch.randn(64, size, device="cuda", dtype=torch.bfloat16)
+    with region:
+        layers = [torch.randn(size, size, device="cuda", dtype=torch.bfloat16) / size**0.5 for _ in range(count)]
+    pause()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    results = set()
+    for turn in range(options.turns):
+        began = time.monotonic()
+        resume()
+        waited = time.monotonic() - began
+        y = x
+        for layer in layers:
+            y = y @ layer
+        results.add(float(y.float().abs().sum()))
+        pause()
+        print(f"job {options.job}: turn {turn + 1} of {options.turns} after {waited:.2f} s", flush=True)
+    if len(results) != 1:
+        raise SystemExit(f"job {options.job}: NOT the same in each turn: {results}")
+
+
+def available_host_mib() -> float:
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+def draw(samples: List[Tuple[float, float, float]], path: str, title: str) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 3.5))
+    seconds = [sample[0] for sample in samples]
+    axes.plot(seconds, [sample[1] / 1024 for sample in samples], label="GPU memory in use")
+    axes.plot(seconds, [sample[2] / 1024 for sample in samples], label="host memory in use by the jobs")
+    axes.set(xlabel="seconds", ylabel="GiB", title=title)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gigabytes", type=float, default=15, help="of each job")
+    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--library", choices=("amem", "torch_memory_saver"), default="amem")
+    parser.add_argument("--spare-gigabytes", type=float, default=2, help="what is free beside one job and both contexts")
+    parser.add_argument("--picture", help="file for a picture of the memory over time")
+    parser.add_argument("--job", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--lock", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.job is not None:
+        take_turns(options)
+        return
+    import torch
+
+    room = int((options.gigabytes + options.spare_gigabytes) * 1e9)
+    free = torch.cuda.mem_get_info()[0]  # the rest of the GPU belongs to somebody else
+    ballast = torch.empty(max(free - room, 1), dtype=torch.uint8, device="cuda")
+    free, host = torch.cuda.mem_get_info()[0], available_host_mib()
+    samples: List[Tuple[float, float, float]] = []
+    with tempfile.NamedTemporaryFile() as lock:
+        jobs: List[Any] = []
+        for number in (1, 2):
+            command = [sys.executable, __file__, *sys.argv[1:], "--job", str(number), "--lock", lock.name]
+            environment = dict(os.environ, AMEM_GROUP=f"job{number}")
+            jobs.append(subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            if jobs[-1].stdout.readline() != "ready\n":
+                raise SystemExit(f"job {number} has ended")
+        began = time.monotonic()
+        for job in jobs:
+            job.stdin.write("go\n")
+            job.stdin.flush()
+        while any(job.poll() is None for job in jobs):
+            used = (free - torch.cuda.mem_get_info()[0]) / 2**20
+            samples.append((time.monotonic() - began, used, host - available_host_mib()))
+            time.sleep(0.01)
+        print("".join(job.stdout.read() for job in jobs), end="")
+    del ballast
+    most_gpu, most_host = max(sample[1] for sample in samples), max(sample[2] for sample in samples)
+    print(f"{options.library}: at most {most_gpu / 1024:.1f} GiB of the GPU and {most_host / 1024:.1f} GiB of the host")
+    if options.picture:
+        draw(samples, options.picture, f"two jobs of {options.gigabytes:g} GB, {options.library}")
+    raise SystemExit(max(job.returncode for job in jobs))
+
+
+main()
