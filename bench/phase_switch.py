@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """A job leaves a GPU and another one comes: one after the other, and at the same time, while there is room for one of them only.
 
-  python3 bench/phase_switch.py [--gigabytes 15] [--tensors 300] [--cycles 5] [--spare-mib 1024]
+  python3 bench/phase_switch.py [--gigabytes 15] [--tensors 300] [--cycles 3] [--spare-mib 1024]
 
 Needs one GPU, and amem in this Python (pip, or PYTHONPATH with `amem` on PATH). First with two processes, then with two tags of
 one process. Another process holds the rest of the GPU. Figures are medians of the cycles, in milliseconds; contents are
@@ -130,7 +130,7 @@ def two_processes(options: argparse.Namespace, rest_s: float) -> dict[str, float
     jobs[1].run("allocate", "weights")
     holder.run("fill", options.spare_mib * MIB)
     times: dict[str, list[float]] = {"pause": [], "resume": [], "one after the other": [], "at the same time": []}
-    for cycle in range(2 * (options.cycles + 1)):
+    for cycle in range(4 * (options.cycles + 1)):
         into, out = jobs if cycle % 2 == 0 else jobs[::-1]
         time.sleep(rest_s)
         if cycle // 2 % 2 == 0:
@@ -156,7 +156,7 @@ def one_process(options: argparse.Namespace, rest_s: float) -> dict[str, float]:
     job.run("allocate", "b")
     holder.run("fill", options.spare_mib * MIB)
     times: dict[str, list[float]] = {"one after the other": [], "at the same time": []}
-    for cycle in range(2 * (options.cycles + 1)):
+    for cycle in range(4 * (options.cycles + 1)):
         into, out = ("a", "b") if cycle % 2 == 0 else ("b", "a")
         time.sleep(rest_s)
         if cycle // 2 % 2 == 0:
@@ -175,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=15)
     parser.add_argument("--tensors", type=int, default=300)
-    parser.add_argument("--cycles", type=int, default=8)
+    parser.add_argument("--cycles", type=int, default=3, help="two switches in turn and two at the same time each")
     parser.add_argument("--rest", type=float, default=0.5, help="seconds before each switch")
     parser.add_argument("--spare-mib", type=int, default=1024, help="what is free beside one job")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)

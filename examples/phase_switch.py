@@ -51,6 +51,7 @@ def take_turns(options: argparse.Namespace) -> None:
     size = 4096
     count = max(int(options.gigabytes * 1e9) // (2 * size * size), 1)
     x = torch.randn(64, size, device="cuda", dtype=torch.bfloat16)
+    x @ x.T  # what a first matmul allocates
     with region:
         layers = [torch.randn(size, size, device="cuda", dtype=torch.bfloat16) / size**0.5 for _ in range(count)]
     pause()
@@ -97,7 +98,7 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=15, help="of each job")
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--library", choices=("amem", "torch_memory_saver"), default="amem")
-    parser.add_argument("--spare-gigabytes", type=float, default=2, help="what is free beside one job and both contexts")
+    parser.add_argument("--spare-gigabytes", type=float, default=4, help="what is free beside one model: room for two contexts")
     parser.add_argument("--picture", help="file for a picture of the memory over time")
     parser.add_argument("--job", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--lock", help=argparse.SUPPRESS)

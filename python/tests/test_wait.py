@@ -8,7 +8,8 @@ from conftest import Build
 TWO_TAGS = """
 import ctypes, threading, amem
 library = ctypes.CDLL("libamem_nccl.so")
-cuda = ctypes.CDLL("libcuda.so.1")
+cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
 def allocate(tag):
     pointer = ctypes.c_void_p()
     assert library.amemMalloc(ctypes.byref(pointer), ctypes.c_size_t(40 << 20), tag.encode(), 0) == 0, amem.last_error()

@@ -12,6 +12,9 @@ namespace amem {
 
 // Common code of the exported functions.
 
+/// A day: the maximum of timeouts and waits, as of AMEM_TIMEOUT_MS.
+inline constexpr uint64_t kMaxWaitMs = 86400000;
+
 /// The process object, or nullptr if amem is inactive: not enabled, without a CUDA driver, or in a
 /// forked child.
 Process* process_that_works();

@@ -12,11 +12,9 @@
 namespace amem {
 namespace {
 
-constexpr uint64_t kLongestMs = 86400000;  // as AMEM_TIMEOUT_MS
-
 /// Of tags separated by commas.
 Result<Selection> selection_of(const char* tags, uint64_t timeout_ms) {
-  Selection selection{{}, true, static_cast<long>(std::min(timeout_ms, kLongestMs))};
+  Selection selection{{}, true, static_cast<long>(std::min(timeout_ms, kMaxWaitMs))};
   if (tags == nullptr) return selection;
   for (std::string_view rest = tags;;) {
     const size_t end = std::min(rest.find(','), rest.size());
@@ -38,7 +36,7 @@ Status resume_tags(const char* tags, uint64_t timeout_ms) {
 
 Result<Selection> waiting_selection_of(const char* tags, uint64_t wait_ms, uint64_t timeout_ms) {
   Selection selection = AMEM_TRY(selection_of(tags, timeout_ms));
-  selection.wait_ms = static_cast<long>(std::min(wait_ms, kLongestMs));
+  selection.wait_ms = static_cast<long>(std::min(wait_ms, kMaxWaitMs));
   return selection;
 }
 

@@ -30,9 +30,8 @@ Status create_set(Process& process, amemMemorySet_t* set, const amemRange_t* ran
 }
 
 Status enter_set(Process& process, amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms) {
-  constexpr uint64_t kLongestMs = 24ull * 3600 * 1000;
   const long limit_ms = timeout_ms == 0 ? environment().gate_timeout_ms
-                                        : static_cast<long>(std::min(timeout_ms, kLongestMs));
+                                        : static_cast<long>(std::min(timeout_ms, kMaxWaitMs));
   AMEM_TRY(process.engine().exiting.check());
   AMEM_TRY(process.symmetric().enter(set, limit_ms));
   note_work_context(process.driver());

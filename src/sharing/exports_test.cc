@@ -81,6 +81,7 @@ class ExportsTest : public SharingTest {
   const InstanceId a_ = random_instance_id(), b_ = random_instance_id();
   BackingId slab_ = 0;
   AllocationId first_ = 0, second_ = 0;
+  const Tags tags_{""};  // of the slab
 };
 
 TEST_F(ExportsTest, PlaceIsGivenOutAgainWhenTheLastImporterHasDroppedIt) {
@@ -160,15 +161,17 @@ TEST_F(ExportsTest, NothingIsReleasedOnceExitHasBegun) {
 }
 
 TEST_F(ExportsTest, WhatSomebodyImportsIsExportedAheadOfNeed) {
-  std::vector<std::shared_ptr<const void>> exported{exports_.export_imported()};
+  std::vector<std::shared_ptr<const void>> exported{exports_.export_imported(tags_)};
   EXPECT_EQ(g_calls.exports, 0);
   import(second_, a_);
 
-  for (int i = 0; i < 2; ++i) exported.push_back(exports_.export_imported());
+  for (int i = 0; i < 2; ++i) exported.push_back(exports_.export_imported(tags_));
   EXPECT_EQ(g_calls.exports, 1);
 
   exported.clear();
-  exported.push_back(exports_.export_imported());
+  exported.push_back(exports_.export_imported({"another"}));
+  EXPECT_EQ(g_calls.exports, 1) << "a pause beside may release it";
+  exported.push_back(exports_.export_imported(tags_));
   EXPECT_EQ(g_calls.exports, 2) << "of another resume: the memory is not the same";
 }
 
@@ -181,10 +184,10 @@ TEST_F(ExportsTest, OneExportServesAllImporters) {
     for (AllocationId id : {first_, second_})
       fetch.items.push_back({.allocation = id, .nonce = registry_.find(id)->nonce = 7});
   }
-  const auto exported = exports_.export_imported();
+  const auto exported = exports_.export_imported(tags_);
   for (const InstanceId& importer : {a_, b_})
     exports_.answer_fetch({.instance = importer}, 1, fetch);
-  const auto again = exports_.export_imported();
+  const auto again = exports_.export_imported(tags_);
 
   EXPECT_EQ(g_calls.exports, 1);
   end_service();
@@ -193,10 +196,10 @@ TEST_F(ExportsTest, OneExportServesAllImporters) {
 TEST_F(ExportsTest, ExportThatFailedIsTriedAgain) {
   import(second_, a_);
   g_calls.export_result = driver_result::kUnknown;
-  const auto exported = exports_.export_imported();
+  const auto exported = exports_.export_imported(tags_);
   g_calls.export_result = driver_result::kSuccess;
 
-  const auto again = exports_.export_imported();
+  const auto again = exports_.export_imported(tags_);
 
   EXPECT_EQ(g_calls.exports, 2);
 }

@@ -68,20 +68,23 @@ class Soak : public FaultTest {
 
   /// The order reaches the ranks one after another, with pauses of any length up to 2 ms between
   /// them, while the ones before are still at it.
-  void scatter(jobs::Job& job, const std::vector<int>& ranks, const std::string& verb) {
-    for (int rank : ranks)
-      if (chance(fault_share())) seed_fault(job, rank);
+  virtual void scatter(jobs::Job& job, const std::vector<int>& ranks, const std::string& verb) {
+    seed_faults(job, ranks);
     for (int rank : ranks) {
       job[rank].order(any_order(verb));
       // allow: the moment at which the next order comes is what is varied
       if (chance(0.5)) std::this_thread::sleep_for(std::chrono::microseconds(below(2000)));
     }
-    for (int rank : ranks) {
-      const jobs::RankProcess::Outcome outcome = job[rank].outcome();
-      if (!outcome.ok) ++refused_;
-      ASSERT_TRUE(outcome.ok || faults_ > faults_before_) << "without a fault: " << outcome.text;
-    }
+    for (int rank : ranks) expect_right(job[rank].outcome());
     remove_faults(job);
+  }
+  void seed_faults(jobs::Job& job, const std::vector<int>& ranks) {
+    for (int rank : ranks)
+      if (chance(fault_share())) seed_fault(job, rank);
+  }
+  void expect_right(const jobs::RankProcess::Outcome& outcome) {
+    if (!outcome.ok) ++refused_;
+    EXPECT_TRUE(outcome.ok || faults_ > faults_before_) << "without a fault: " << outcome.text;
   }
 
   void one_cycle(jobs::Job& job) {
@@ -184,6 +187,27 @@ class TagSoak : public Soak {
 };
 
 TEST_F(TagSoak, AnyOrderAnyMomentWithFaultsLosesNothing) { soak(); }
+
+/// Two threads of each rank pause and resume at the same time.
+class BesideSoak : public TagSoak {
+ protected:
+  void scatter(jobs::Job& job, const std::vector<int>& ranks, const std::string& verb) override {
+    seed_faults(job, ranks);
+    const std::string other = verb == "pause" ? "resume" : "pause";
+    for (int rank : ranks) {
+      job[rank].ask("thread a " + any_order(verb));
+      job[rank].ask("thread b " + any_order(chance(0.7) ? other : verb));
+    }
+    for (int rank : ranks)
+      for (const char* const wait : {"wait a", "wait b"}) {
+        job[rank].order(wait);
+        expect_right(job[rank].outcome());
+      }
+    remove_faults(job);
+  }
+};
+
+TEST_F(BesideSoak, AnyOrderAnyMomentWithFaultsLosesNothing) { soak(); }
 
 }  // namespace
 }  // namespace amem
