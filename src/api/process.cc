@@ -163,7 +163,8 @@ std::string Process::status_text() {
                      {},
                      session_.context_bytes(),
                      [this](int device) { return gpu_uuid(driver_, device); },
-                     environment().group.name};
+                     environment().group.name,
+                     session_.counters()};
   for (const auto& [tag, state] : session_.states()) facts.states[tag] = session_state_name(state);
   return statistics_json(take_statistics(registry_), facts);
 }

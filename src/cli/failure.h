@@ -21,5 +21,6 @@ inline constexpr int kNotFound = 127;       ///< the command does not exist
 /// Exit codes of the other subcommands.
 inline constexpr int kFailed = 1;
 inline constexpr int kWrongUse = 2;
+inline constexpr int kNoReply = 3;  ///< a process has not answered
 
 }  // namespace amem

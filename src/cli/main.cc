@@ -34,6 +34,7 @@ struct Request {
   bool as_json = false;
   bool as_list = false;
   double watch_s = 0;  ///< 0: once
+  long pid = 0;        ///< 0: all processes
   std::string shell;   ///< of a completion script
 };
 
@@ -106,11 +107,16 @@ int print_status(const Request& request) {
   for (;;) {
     const Result<std::set<InstanceId>> instances = instances_of_this_user();
     if (!instances.ok()) throw Failure(kFailed, instances.error().message);
-    const auto processes = ask_status(instances.value(), kStatusTimeoutMs);
+    auto processes = ask_status(instances.value(), kStatusTimeoutMs);
+    if (request.pid > 0)
+      std::erase_if(processes, [&](const ProcessStatus& each) { return each.pid != request.pid; });
+    const bool all_answered = std::all_of(processes.begin(), processes.end(),
+                                          [](const auto& each) { return each.silence.empty(); });
     // ECMA-48: cursor to the first position, erase the page.
     if (request.watch_s > 0 && isatty(STDOUT_FILENO)) fmt::print("\x1b[H\x1b[2J");
-    fmt::print("{}", request.as_json ? status_json(processes) : status_table(processes));
-    if (fflush(stdout) != 0 || request.watch_s <= 0) return 0;
+    fmt::print("{}", request.as_json ? status_json(processes, request.watch_s > 0)
+                                     : status_table(processes));
+    if (fflush(stdout) != 0 || request.watch_s <= 0) return all_answered ? 0 : kNoReply;
     std::this_thread::sleep_for(std::chrono::duration<double>(request.watch_s));
   }
 }
@@ -169,7 +175,9 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
 
   CLI::App* const status =
       app.add_subcommand("status", "show all amem processes of this user on this host");
-  status->add_flag("--json", request.as_json, "as one JSON object");
+  status->footer("Exit code 3: a process has not answered.");
+  status->add_flag("--json", request.as_json, "as one JSON object, with --watch one in each line");
+  status->add_option("--pid", request.pid, "only this process")->check(CLI::PositiveNumber);
   status->add_option("--watch", request.watch_s, "again every so many seconds, until interrupted")
       ->type_name("SECONDS")
       ->expected(0, 1)

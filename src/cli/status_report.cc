@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "cli/text_table.h"
 #include "driver/nvml.h"
@@ -58,6 +60,36 @@ std::string gpu_name(const std::string& uuid) {
   return index ? std::to_string(*index) : uuid.substr(0, strlen("GPU-12345678"));
 }
 
+/// The bytes of a process on a GPU that have a tag.
+double tagged_bytes(const Json& reply, const std::string& uuid) {
+  double sum = 0;
+  for (const Json& memory : reply.at("memory"))
+    if (memory.at("gpu") == uuid) sum += memory.at("resident_bytes").get<double>();
+  return sum;
+}
+
+/// What NVML reports of each GPU on which these processes have memory.
+Json gpus_of(const std::vector<Json>& replies) {
+  std::set<std::string> uuids;
+  for (const Json& reply : replies)
+    for (const Json& memory : reply.at("memory")) uuids.insert(memory.at("gpu"));
+  Json out = Json::array();
+  for (const std::string& uuid : uuids) {
+    const std::optional<GpuMemory> memory = gpu_memory(uuid);
+    if (!memory) continue;
+    Json holders = Json::array();
+    for (const MemoryHolder& holder : memory_holders(uuid))
+      if (holder.size_bytes)
+        holders.push_back({{"pid", holder.pid}, {"bytes", *holder.size_bytes}});
+    out.push_back({{"gpu", uuid},
+                   {"name", gpu_name(uuid)},
+                   {"total_bytes", memory->total_bytes},
+                   {"used_bytes", memory->used_bytes},
+                   {"processes", holders}});
+  }
+  return out;
+}
+
 struct Sorted {
   std::vector<Json> answered;
   std::vector<ProcessStatus> silent;
@@ -97,6 +129,30 @@ std::string remarks_of(const Json& reply) {
   if (const double bytes = reply.value("context_bytes", 0.0); bytes > 0)
     out += fmt::format("pid {}: {} of local memory of CUDA contexts returned\n",
                        reply.at("pid").dump(), human_bytes(bytes));
+  return out;
+}
+
+/// What else is on the GPUs: contexts, kernels, memory without a tag, other programs.
+std::string other_memory_of(const Json& gpus, const std::vector<Json>& replies) {
+  std::string out;
+  for (const Json& gpu : gpus) {
+    const std::string name = gpu.at("name");
+    out += fmt::format("GPU {}: {} of {} in use\n", name,
+                       human_bytes(gpu.at("used_bytes").get<double>()),
+                       human_bytes(gpu.at("total_bytes").get<double>()));
+    for (const Json& holder : gpu.at("processes")) {
+      const auto of_amem = std::find_if(replies.begin(), replies.end(), [&](const Json& reply) {
+        return reply.at("pid") == holder.at("pid");
+      });
+      const double tagged = of_amem == replies.end() ? 0 : tagged_bytes(*of_amem, gpu.at("gpu"));
+      const double other = holder.at("bytes").get<double>() - tagged;
+      if (other > 0)
+        out += fmt::format("pid {}: {} on GPU {} {}\n", holder.at("pid").dump(), human_bytes(other),
+                           name,
+                           of_amem == replies.end() ? "of a program without amem"
+                                                    : "without a tag, and of contexts");
+    }
+  }
   return out;
 }
 
@@ -154,20 +210,27 @@ std::string status_table(const std::vector<ProcessStatus>& processes) {
                    [](const auto& a, const auto& b) { return a.front() < b.front(); });
   const bool is_empty = rows.empty();
   rows.insert(rows.begin(), std::move(titles));
-  std::string out = (is_empty ? "" : text_of_table(rows)) + remarks;
+  std::string out = (is_empty ? "" : text_of_table(rows)) + remarks +
+                    other_memory_of(gpus_of(all.answered), all.answered);
   for (const ProcessStatus& process : all.silent)
     out += fmt::format("pid {} did not answer: {}\n",
                        process.pid != 0 ? std::to_string(process.pid) : "?", process.silence);
   return out;
 }
 
-std::string status_json(const std::vector<ProcessStatus>& processes) {
+std::string status_json(const std::vector<ProcessStatus>& processes, bool in_one_line) {
   const Sorted all = sorted(processes);
   Json silent = Json::array();
   for (const ProcessStatus& process : all.silent)
     silent.push_back({{"pid", process.pid}, {"reason", process.silence}});
-  const Json out = {{"processes", Json(all.answered)}, {"silent", silent}};
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  constexpr int kSchema = 1;  // changes when a field changes its meaning or is removed
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  const Json out = {{"schema", kSchema},
+                    {"time", now.count()},
+                    {"gpus", gpus_of(all.answered)},
+                    {"processes", Json(all.answered)},
+                    {"silent", silent}};
+  return out.dump(in_one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace amem

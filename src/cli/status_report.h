@@ -9,11 +9,13 @@
 
 namespace amem {
 
-/// A table with pid, group, state and memory, and a line for each process that did not reply.
+/// A table with pid, group, state and memory, a line for each process that did not reply, and lines
+/// with what else is on the GPUs, if NVML reports it.
 std::string status_table(const std::vector<ProcessStatus>& processes);
 
-/// {"processes": [replies], "silent": [{"pid": n, "reason": "..."}]}.
-std::string status_json(const std::vector<ProcessStatus>& processes);
+/// {"schema": 1, "time": seconds of the Unix epoch, "gpus": [...], "processes": [replies],
+/// "silent": [{"pid": n, "reason": "..."}]}.
+std::string status_json(const std::vector<ProcessStatus>& processes, bool in_one_line);
 
 /// 2097152 as "2.0 MiB".
 std::string human_bytes(double bytes);

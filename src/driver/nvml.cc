@@ -23,6 +23,11 @@ struct NvmlProcess {
   unsigned compute_instance;
 };
 
+/// nvmlMemory_t.
+struct NvmlMemory {
+  unsigned long long total_bytes, free_bytes, used_bytes;
+};
+
 /// The NVML library, loaded while the object exists. NVML counts its users.
 class Nvml {
  public:
@@ -33,6 +38,7 @@ class Nvml {
     find("nvmlDeviceGetHandleByUUID", &by_uuid_);
     find("nvmlDeviceGetIndex", &index_);
     find("nvmlDeviceGetComputeRunningProcesses_v3", &processes_);
+    find("nvmlDeviceGetMemoryInfo", &memory_);
     const bool complete = init_ != nullptr && shutdown_ != nullptr && by_uuid_ != nullptr &&
                           index_ != nullptr && processes_ != nullptr;
     ready_ = complete && init_() == kNvmlSuccess;
@@ -50,6 +56,15 @@ class Nvml {
         index_(device, &index) != kNvmlSuccess)
       return std::nullopt;
     return index;
+  }
+
+  std::optional<GpuMemory> memory(const char* uuid) {
+    NvmlMemory found{};
+    void* device = nullptr;
+    if (!ready_ || memory_ == nullptr || by_uuid_(uuid, &device) != kNvmlSuccess ||
+        memory_(device, &found) != kNvmlSuccess)
+      return std::nullopt;
+    return GpuMemory{found.total_bytes, found.used_bytes};
   }
 
   std::vector<NvmlProcess> processes(const char* uuid) {
@@ -75,6 +90,7 @@ class Nvml {
   NvmlResult (*by_uuid_)(const char*, void**) = nullptr;
   NvmlResult (*index_)(void*, unsigned*) = nullptr;
   NvmlResult (*processes_)(void*, unsigned*, NvmlProcess*) = nullptr;
+  NvmlResult (*memory_)(void*, NvmlMemory*) = nullptr;
   bool ready_ = false;
 };
 
@@ -96,9 +112,14 @@ std::string gpu_uuid(const Driver& driver, int device) {
 std::optional<unsigned> gpu_index(const std::string& uuid) { return Nvml().index(uuid.c_str()); }
 
 std::vector<MemoryHolder> memory_holders(const Driver& driver, int device) {
-  const std::string uuid = gpu_uuid(driver, device);
-  if (uuid.empty()) return {};
+  return memory_holders(gpu_uuid(driver, device));
+}
+
+std::optional<GpuMemory> gpu_memory(const std::string& uuid) { return Nvml().memory(uuid.c_str()); }
+
+std::vector<MemoryHolder> memory_holders(const std::string& uuid) {
   std::vector<MemoryHolder> holders;
+  if (uuid.empty()) return holders;
   for (const NvmlProcess& process : Nvml().processes(uuid.c_str())) {
     MemoryHolder holder{static_cast<pid_t>(process.pid), std::nullopt};
     if (process.used_bytes != kNotAvailable) holder.size_bytes = process.used_bytes;

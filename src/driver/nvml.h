@@ -21,6 +21,11 @@ std::string gpu_uuid(const Driver& driver, int device);
 /// NVML API Reference, nvmlDeviceGetIndex.
 std::optional<unsigned> gpu_index(const std::string& uuid);
 
+/// The memory of a GPU.
+struct GpuMemory {
+  size_t total_bytes = 0, used_bytes = 0;
+};
+
 /// A process that holds memory of a device.
 struct MemoryHolder {
   pid_t pid;
@@ -32,6 +37,11 @@ struct MemoryHolder {
 /// second: use it only for error texts. Any thread. Source: NVML API Reference,
 /// nvmlDeviceGetComputeRunningProcesses.
 std::vector<MemoryHolder> memory_holders(const Driver& driver, int device);
+/// The same of a GPU by UUID.
+std::vector<MemoryHolder> memory_holders(const std::string& uuid);
+
+/// Empty if NVML does not report it. Source: NVML API Reference, nvmlDeviceGetMemoryInfo.
+std::optional<GpuMemory> gpu_memory(const std::string& uuid);
 
 /// The processes other than `self`, as text: "process 4711 holds 60000 MiB, process 4712 holds an
 /// unknown amount".

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "base/log.h"
 #include "base/nvtx_range.h"
@@ -30,6 +31,30 @@ SessionReport Session::last_pause() {
 SessionReport Session::last_resume() {
   MutexLock lock(mutex_);
   return last_resume_;
+}
+
+SessionCounters Session::counters() {
+  MutexLock lock(mutex_);
+  return counters_;
+}
+
+void Session::count_failure(const Error& error, uint64_t SessionCounters::*failures) {
+  MutexLock lock(mutex_);
+  ++(counters_.*failures);
+  counters_.last_error = error.message;
+  counters_.last_error_time_s = time(nullptr);
+}
+
+Status Session::pause(const Selection& selection) {
+  Status status = pause_uncounted(selection);
+  if (!status.ok()) count_failure(status.error(), &SessionCounters::failed_pauses);
+  return status;
+}
+
+Status Session::resume(const Selection& selection) {
+  Status status = resume_uncounted(selection);
+  if (!status.ok()) count_failure(status.error(), &SessionCounters::failed_resumes);
+  return status;
 }
 
 std::map<Tag, SessionState> Session::states() {
@@ -246,7 +271,7 @@ Status Session::pause_contexts(Deadline deadline) {
   return ok_status();
 }
 
-Status Session::pause(const Selection& wanted) {
+Status Session::pause_uncounted(const Selection& wanted) {
   const Deadline deadline = Deadline::after_ms(timeout_ms(wanted));
   const Running running = AMEM_TRY(begin(SessionState::pausing, wanted, deadline));
   Selection selection = wanted;
@@ -269,6 +294,9 @@ Status Session::pause(const Selection& wanted) {
   if (status.ok()) {
     MutexLock lock(mutex_);
     last_pause_ = report;
+    ++counters_.pauses;
+    counters_.last_pause_ms = report.total_ms;
+    counters_.copied_bytes += report.move.copied_bytes;
   }
   if (status.ok())
     AMEM_LOG(info, -1,
@@ -365,7 +393,7 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   return resume_error(context_, status.error(), wanted);
 }
 
-Status Session::resume(const Selection& selection) {
+Status Session::resume_uncounted(const Selection& selection) {
   const Running running =
       AMEM_TRY(begin(SessionState::resuming, selection, Deadline::after_ms(timeout_ms(selection))));
   Tags tags;
@@ -388,6 +416,9 @@ Status Session::resume(const Selection& selection) {
     reopen(tags);
     MutexLock lock(mutex_);
     last_resume_ = report;
+    ++counters_.resumes;
+    counters_.last_resume_ms = report.total_ms;
+    counters_.copied_bytes += report.move.copied_bytes;
   }
   states_.set(tags, status.ok() ? SessionState::active : SessionState::paused);
   if (!status.ok()) status.error().message += "; " + text_of(tags) + " stays paused";

@@ -8,6 +8,7 @@
 #include "engine/context_memory.h"
 #include "engine/executor.h"
 #include "engine/room_wait.h"
+#include "engine/session_counters.h"
 #include "engine/tag_states.h"
 #include "sharing/sharing.h"
 
@@ -73,6 +74,7 @@ class Session {
   std::map<Tag, SessionState> states();
   SessionReport last_pause();
   SessionReport last_resume();
+  SessionCounters counters();
   size_t host_capacity_bytes() const { return pool_.capacity_bytes(); }
   /// Local memory of contexts that is currently returned.
   size_t context_bytes() const;
@@ -108,6 +110,9 @@ class Session {
   Result<Running> begin(SessionState change, const Selection& selection, Deadline deadline);
   Tags selected(const Selection& selection);
   bool is_unknown_the_first_time(const Tag& tag);
+  Status pause_uncounted(const Selection& selection);
+  Status resume_uncounted(const Selection& selection);
+  void count_failure(const Error& error, uint64_t SessionCounters::*failures);
 
   Change begin_pause(const Selection& selection);
   Status carry_out_pause(TagStates::Running& running, const Selection& selection,
@@ -147,6 +152,7 @@ class Session {
   std::atomic<const char*> disabled_because_{nullptr};
   SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
   SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);
+  SessionCounters counters_ AMEM_GUARDED_BY(mutex_);
   Tags unknown_tags_ AMEM_GUARDED_BY(mutex_);  ///< that the log has named
 };
 

@@ -3,6 +3,7 @@
 #include "engine/statistics.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 #include <set>
@@ -157,6 +158,27 @@ const char* common_state(const std::map<Tag, std::string>& states) {
   return same ? first.c_str() : "mixed";
 }
 
+/// Of a sentence: what JSON would have to escape becomes a space.
+std::string text_json(std::string text) {
+  constexpr size_t kMaxBytes = 500;
+  text.resize(std::min(text.size(), kMaxBytes));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '"' || c == '\\' || c < ' ' || c > '~'; },
+      ' ');
+  return text;
+}
+
+std::string counters_json(const SessionCounters& counters) {
+  return line("\"pauses\": %" PRIu64 ", \"resumes\": %" PRIu64 ", \"failed_pauses\": %" PRIu64
+              ", \"failed_resumes\": %" PRIu64 ", \"copied_bytes\": %" PRIu64
+              ", \"last_pause_seconds\": %.6f, \"last_resume_seconds\": %.6f, "
+              "\"last_error_time\": %" PRId64,
+              counters.pauses, counters.resumes, counters.failed_pauses, counters.failed_resumes,
+              counters.copied_bytes, counters.last_pause_ms / 1e3, counters.last_resume_ms / 1e3,
+              counters.last_error_time_s) +
+         ", \"last_error\": \"" + text_json(counters.last_error) + "\"";
+}
+
 std::string sizes_json(const amemTotals_t& totals) {
   return line(
       "\"allocated_bytes\": %zu, \"resident_bytes\": %zu, \"released_bytes\": %zu, "
@@ -196,8 +218,8 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
              statistics.imports.objects, statistics.imports.allocated_bytes,
              statistics.driver_objects.own + statistics.driver_objects.imported,
              statistics.driver_objects.own_bytes, facts.context_bytes) +
-         "\"tags\": {" + tags + "}, \"memory\": [" + memory + "], \"persistent\": {" + persistent +
-         "}}";
+         "\"counters\": {" + counters_json(facts.counters) + "}, \"tags\": {" + tags +
+         "}, \"memory\": [" + memory + "], \"persistent\": {" + persistent + "}}";
 }
 
 }  // namespace amem

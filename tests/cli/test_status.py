@@ -64,14 +64,14 @@ def end(child: subprocess.Popen[str]) -> None:
 def rows(amem: Amem, *pids: object, **settings: str) -> list[str]:
     """The lines of the table that are about these processes: others of this user may be there too."""
     done = amem("status", **settings)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode in (0, 3) and done.stderr == ""
     lines = done.stdout.splitlines()
     return [line for line in lines if set(map(str, pids)) & set(line.split())]
 
 
 def listed(amem: Amem, *pids: int) -> list[list[Any]]:
     done = amem("status", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode in (0, 3) and done.stderr == ""
     found = json.loads(done.stdout)
     return [[row for row in found[name] if row["pid"] in pids] for name in ("processes", "silent")]
 
@@ -128,6 +128,66 @@ def test_says_what_is_never_released_and_why(amem: Amem, start: Callable[..., su
         f"pid {child.pid}: 1.0 MiB never released: registered with a NIC",
         f"pid {child.pid}: 1.0 MiB of local memory of CUDA contexts returned",
     ]
+
+
+def test_shows_what_else_is_on_the_gpus(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
+    child, stranger = start(json.dumps(REPLY)), os.getpid()
+    nvml = {"LD_LIBRARY_PATH": str(amem.folder / "tests" / "fake_nvml"), "AMEM_TEST_NVML_PIDS": f"{child.pid},{stranger}"}
+
+    done = amem("status", "--pid", child.pid, **nvml)
+
+    assert done.stdout.splitlines()[2:] == [
+        "GPU 7: 4.0 GiB of 80.0 GiB in use",
+        f"pid {child.pid}: 2.0 GiB on GPU 7 without a tag, and of contexts",
+        f"pid {stranger}: 2.0 GiB on GPU 7 of a program without amem",
+    ]
+    found = json.loads(amem("status", "--json", "--pid", child.pid, **nvml).stdout)
+    assert found["schema"] == 1 and abs(found["time"] - time.time()) < TIMEOUT_S
+    ((gpu,), (process,)) = (found["gpus"], found["processes"])
+    assert (gpu["name"], gpu["total_bytes"], gpu["used_bytes"], process["pid"]) == ("7", 80 << 30, 4 << 30, child.pid)
+    assert gpu["processes"] == [{"pid": pid, "bytes": 2 << 30} for pid in (child.pid, stranger)]
+
+
+def test_exit_code_says_that_a_process_has_not_answered(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
+    mute, alive = start(), start(json.dumps(REPLY))
+
+    assert amem("status", "--pid", alive.pid).returncode == 0
+    done = amem("status", "--pid", mute.pid)
+    assert (done.returncode, done.stdout) == (3, f"pid {mute.pid} did not answer: no reply within 2000 ms\n")
+
+
+def test_watching_as_json_is_an_object_in_each_line(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
+    child = start(json.dumps(REPLY))
+    watch = subprocess.Popen([amem.command, "status", "--json", "--watch", "0.1", "--pid", str(child.pid)], stdout=subprocess.PIPE, text=True)
+    try:
+        lines = [json.loads(watch.stdout.readline()) for _ in range(3)]
+    finally:
+        watch.send_signal(signal.SIGINT)
+        watch.wait(TIMEOUT_S)
+        watch.stdout.close()
+    assert [line["processes"][0]["pid"] for line in lines] == [child.pid] * 3
+    assert lines[0]["time"] < lines[2]["time"]
+
+
+def test_counts_pauses_and_failures(amem: Amem, tmp_path: Path) -> None:
+    with rank_of(amem, tmp_path, AMEM_SIM_MEMORY_MB="64") as (rank, order):
+        order("tag_malloc weights keep 40000000")
+        for _ in range(2):
+            order("tag_pause")
+            order("tag_resume")
+        order("tag_pause")
+        order("tag_malloc other keep 40000000")
+        rank.stdin.write("tag_resume weights\n")
+        rank.stdin.flush()
+        assert "CUDA_ERROR_OUT_OF_MEMORY" in rank.stdout.readline()
+
+        (((reply,), _)) = listed(amem, rank.pid)
+
+        counters = reply["counters"]
+        assert [counters[name] for name in ("pauses", "resumes", "failed_pauses", "failed_resumes")] == [3, 2, 0, 1]
+        assert counters["copied_bytes"] == 0 and counters["last_pause_seconds"] > 0 < counters["last_resume_seconds"]
+        assert "CUDA_ERROR_OUT_OF_MEMORY" in counters["last_error"]
+        assert abs(counters["last_error_time"] - time.time()) < TIMEOUT_S
 
 
 def test_watches_until_interrupted(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
