@@ -9,6 +9,11 @@
 namespace amem {
 namespace {
 
+const std::string kNoCounters =
+    "\"counters\": {\"pauses\": 0, \"resumes\": 0, \"failed_pauses\": 0, \"failed_resumes\": 0, "
+    "\"copied_bytes\": 0, \"last_pause_seconds\": 0.000000, \"last_resume_seconds\": 0.000000, "
+    "\"last_error_time\": 0, \"last_error\": \"\"}, ";
+
 constexpr size_t kMiB = size_t{1} << 20;
 
 AllocationProperties on_device(int device) {
@@ -156,37 +161,40 @@ TEST_F(StatisticsTest, MemoryOnItsWayBackCountsAsResident) {
 TEST_F(StatisticsTest, JsonHasTheSameSums) {
   release_shared();
 
-  EXPECT_EQ(statistics_json(take_statistics(registry_),
-                            {42,
-                             3,
-                             {{"nccl", "paused"}, {"weights", "active"}},
-                             77,
-                             [](int device) { return "GPU-" + std::to_string(device); },
-                             "train"}),
-            "{\"pid\": 42, \"group\": 3, \"group_name\": \"train\", \"state\": \"mixed\", "
-            "\"objects\": 4, "
-            "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
-            "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
-            "\"fixed_bytes\": 8388608, \"disk_bytes\": 0, \"imported_objects\": 2, "
-            "\"imported_bytes\": 10485760, \"driver_objects\": 6, "
-            "\"driver_bytes\": 18874368, \"context_bytes\": 77, \"tags\": {"
-            "\"nccl\": {\"state\": \"paused\", \"allocated_bytes\": 15728640, "
-            "\"resident_bytes\": 9437184, \"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
-            "\"fixed_bytes\": 5242880, \"disk_bytes\": 0}, "
-            "\"weights\": {\"state\": \"active\", \"allocated_bytes\": 3145728, "
-            "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
-            "\"fixed_bytes\": 3145728, \"disk_bytes\": 0}}, \"memory\": ["
-            "{\"gpu\": \"GPU-0\", \"tag\": \"nccl\", \"allocated_bytes\": 10485760, "
-            "\"resident_bytes\": 4194304, \"released_bytes\": 6291456, "
-            "\"saved_bytes\": 6291456, \"fixed_bytes\": 0, \"disk_bytes\": 0}, "
-            "{\"gpu\": \"GPU-1\", \"tag\": \"nccl\", \"allocated_bytes\": 5242880, "
-            "\"resident_bytes\": 5242880, \"released_bytes\": 0, \"saved_bytes\": 0, "
-            "\"fixed_bytes\": 5242880, \"disk_bytes\": 0}, "
-            "{\"gpu\": \"GPU-1\", \"tag\": \"weights\", \"allocated_bytes\": 3145728, "
-            "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
-            "\"fixed_bytes\": 3145728, \"disk_bytes\": 0}], \"persistent\": {\"registered with a "
-            "NIC\": 3145728, "
-            "\"the application's own (ncclMemAlloc)\": 5242880}}");
+  EXPECT_EQ(
+      statistics_json(take_statistics(registry_),
+                      {42,
+                       3,
+                       {{"nccl", "paused"}, {"weights", "active"}},
+                       77,
+                       [](int device) { return "GPU-" + std::to_string(device); },
+                       "train"}),
+      "{\"pid\": 42, \"group\": 3, \"group_name\": \"train\", \"state\": \"mixed\", "
+      "\"objects\": 4, "
+      "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
+      "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
+      "\"fixed_bytes\": 8388608, \"disk_bytes\": 0, \"imported_objects\": 2, "
+      "\"imported_bytes\": 10485760, \"driver_objects\": 6, "
+      "\"driver_bytes\": 18874368, \"context_bytes\": 77, " +
+          kNoCounters +
+          "\"tags\": {"
+          "\"nccl\": {\"state\": \"paused\", \"allocated_bytes\": 15728640, "
+          "\"resident_bytes\": 9437184, \"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
+          "\"fixed_bytes\": 5242880, \"disk_bytes\": 0}, "
+          "\"weights\": {\"state\": \"active\", \"allocated_bytes\": 3145728, "
+          "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
+          "\"fixed_bytes\": 3145728, \"disk_bytes\": 0}}, \"memory\": ["
+          "{\"gpu\": \"GPU-0\", \"tag\": \"nccl\", \"allocated_bytes\": 10485760, "
+          "\"resident_bytes\": 4194304, \"released_bytes\": 6291456, "
+          "\"saved_bytes\": 6291456, \"fixed_bytes\": 0, \"disk_bytes\": 0}, "
+          "{\"gpu\": \"GPU-1\", \"tag\": \"nccl\", \"allocated_bytes\": 5242880, "
+          "\"resident_bytes\": 5242880, \"released_bytes\": 0, \"saved_bytes\": 0, "
+          "\"fixed_bytes\": 5242880, \"disk_bytes\": 0}, "
+          "{\"gpu\": \"GPU-1\", \"tag\": \"weights\", \"allocated_bytes\": 3145728, "
+          "\"resident_bytes\": 3145728, \"released_bytes\": 0, \"saved_bytes\": 0, "
+          "\"fixed_bytes\": 3145728, \"disk_bytes\": 0}], \"persistent\": {\"registered with a "
+          "NIC\": 3145728, "
+          "\"the application's own (ncclMemAlloc)\": 5242880}}");
 }
 
 TEST(EmptyStatistics, SayZero) {
@@ -201,10 +209,12 @@ TEST(EmptyStatistics, SayZero) {
       "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
       "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"disk_bytes\": 0, \"imported_objects\": 0, "
       "\"imported_bytes\": 0, \"driver_objects\": 0, \"driver_bytes\": 0, "
-      "\"context_bytes\": 0, \"tags\": {\"nccl\": {\"state\": \"active\", "
-      "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
-      "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"disk_bytes\": 0}}, \"memory\": [], "
-      "\"persistent\": {}}");
+      "\"context_bytes\": 0, " +
+          kNoCounters +
+          "\"tags\": {\"nccl\": {\"state\": \"active\", "
+          "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
+          "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"disk_bytes\": 0}}, \"memory\": [], "
+          "\"persistent\": {}}");
 }
 
 // A cut text would be no JSON.
@@ -225,6 +235,14 @@ TEST(LargestStatistics, AreNotCut) {
   EXPECT_TRUE(json.ends_with("\"disk_bytes\": 18446744073709551615}], \"persistent\": {}}"))
       << json;
   EXPECT_NE(json.find("\"context_bytes\": 18446744073709551615, "), std::string::npos) << json;
+}
+
+TEST(CountersJson, LastErrorIsAText) {
+  ProcessFacts facts{42, 0, {}, 0, {}};
+  facts.counters.last_error = "cuMemCreate(\"x\\y\")\n\xE2\x80\xA6" + std::string(2000, 'a');
+  const std::string json = statistics_json({}, facts);
+  EXPECT_NE(json.find("\"last_error\": \"cuMemCreate( x y )    aaa"), std::string::npos) << json;
+  EXPECT_LT(json.size(), 1200u);
 }
 
 }  // namespace
