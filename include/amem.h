@@ -389,11 +389,12 @@ const char* amemGetStatus(void);
  * diagnosis. Empty in a forked child. Valid until the next call by the same thread. */
 const char* amemGetInterposition(void);
 
-/* The text of the last error in this process: the call, the object, the pid of the peer and what to
- * do; "" if no call has failed. Valid until the next call by the same thread. */
+/* The text of the last error: the call, the object, the pid of the peer and what to do; "" if no
+ * call has failed. If the last call of this thread has failed, its error; otherwise the last one of
+ * the process. Valid until the next call by the same thread. */
 const char* amemGetLastError(void);
 
-/* What the last error of this process lacked, if it is amemErrorOutOfMemory, as JSON:
+/* What the last error, as of amemGetLastError(), lacked, if it is amemErrorOutOfMemory, as JSON:
  * {"device": 0, "wanted_bytes": 1, "free_bytes": 0, "holders": [{"pid": 42, "bytes": 1}]}; of the
  * devices that lack memory, the one that lacks most. "bytes" is null if the driver does not report
  * it; an allocation lists no holders. Else "{}". Valid until the next call by the same thread. */

@@ -45,3 +45,23 @@ except amem.Timeout as error:
 amem.resume("weights", timeout=60)
 """
     assert build.runtime_job(START + code, AMEM_SIM_DELAY_US="cuMemcpyHtoDAsync=50000") == "100 True"
+
+
+def test_error_of_another_thread_does_not_replace_that_of_the_last_call(build: Build) -> None:
+    code = """
+import ctypes, threading, amem
+library = ctypes.CDLL("libamem_nccl.so")
+library.amemGetLastError.restype = ctypes.c_char_p
+def other():
+    library.amemPause(b"second,")
+def told():
+    return library.amemGetLastError().decode().split(":")[0]
+library.amemResume(b"first,")
+thread = threading.Thread(target=other)
+thread.start()
+thread.join()
+print(told(), told())
+library.amemResume(None)
+print(told())
+"""
+    assert build.job(code).splitlines() == ["amemResume failed amemResume failed", "amemPause failed"]

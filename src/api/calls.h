@@ -51,7 +51,10 @@ template <typename Body, typename... Arguments>
 int result_of(const char* call, Body body, Arguments... arguments) {
   const NoCancellation no_cancellation;
   const Status status = body(arguments...);
-  if (status.ok()) return 0;
+  if (status.ok()) {
+    note_success();
+    return 0;
+  }
   keep_last_error(call, status.error());
   return code_of(status.error());
 }
@@ -82,7 +85,10 @@ int read_into(const char* call, Out* out, Read read) {
     return ok_status();
   };
   const Status status = run();
-  if (status.ok()) return 0;
+  if (status.ok()) {
+    note_success();
+    return 0;
+  }
   set_last_error(call, status.error());
   return code_of(status.error());
 }

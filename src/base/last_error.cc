@@ -36,18 +36,22 @@ LastError& last_error() {
   return *g_last_error.load(std::memory_order_acquire);
 }
 
-/// A copy for the calling thread.
-template <std::string LastError::*kMember>
-AMEM_NOT_ANALYSED const char* copy_of() {
+/// What the calling thread reads.
+struct OwnError {
+  const LastError* process =
+      nullptr;          ///< of which `text` and `shortage` are; not of a forked child
+  bool is_own = false;  ///< the thread's last call has failed
+  std::string text, shortage;
+};
+
+AMEM_NOT_ANALYSED const OwnError& read_last_error() {
   const NoCancellation no_cancellation;
-  struct Copy {
-    std::string text;
-  };
-  std::string& copy = thread_value<Copy>().text;
+  OwnError& own = thread_value<OwnError>();
   LastError& last = last_error();
+  if (own.is_own && own.process == &last) return own;
   MutexLock lock(last.mutex);
-  copy = last.*kMember;
-  return copy.c_str();
+  own = {&last, false, last.text, last.shortage};
+  return own;
 }
 
 }  // namespace
@@ -59,13 +63,18 @@ void keep_last_error(const char* call, const Error& error) {
 
 void set_last_error(const char* call, const Error& error) {
   LastError& last = last_error();
+  OwnError& own = thread_value<OwnError>();
+  own = {&last, true, std::string(call) + " failed: " + error.message,
+         error.shortage.empty() ? "{}" : error.shortage};
   MutexLock lock(last.mutex);
-  last.text = std::string(call) + " failed: " + error.message;
-  last.shortage = error.shortage.empty() ? "{}" : error.shortage;
+  last.text = own.text;
+  last.shortage = own.shortage;
 }
 
-const char* last_error_text() { return copy_of<&LastError::text>(); }
+void note_success() { thread_value<OwnError>().is_own = false; }
 
-const char* last_shortage() { return copy_of<&LastError::shortage>(); }
+const char* last_error_text() { return read_last_error().text.c_str(); }
+
+const char* last_shortage() { return read_last_error().shortage.c_str(); }
 
 }  // namespace amem
