@@ -8,7 +8,7 @@ import json
 import math
 from typing import Any, Iterator, NamedTuple, Optional, Tuple
 
-from . import torch_cache
+from . import remaking, torch_cache
 from .calls import call, encoded
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory
 from .library import STATES, State, Times, Totals, find_library, require_library
@@ -43,6 +43,7 @@ class Report(NamedTuple):
     # Selected memory of this process that is not on the GPUs now. The log adds the local memory of contexts.
     released_bytes: int
     resident_bytes: int  # of it, what is on the GPUs now
+    unchanged_bytes: int = 0  # retained on the host, and not copied by a pause
 
 
 def _times() -> Times:
@@ -61,9 +62,10 @@ def _report(tags: Tuple[str, ...], before: Times, which: str) -> Report:
     times, totals = _times(), [_totals(tag) for tag in tags or (None,)]
     released, resident = sum(each.released_bytes for each in totals), sum(each.resident_bytes for each in totals)
     milliseconds, copied_bytes = getattr(times, f"{which}_ms"), getattr(times, f"{which}_copied_bytes")
+    unchanged_bytes = getattr(times, f"{which}_unchanged_bytes", 0)
     if milliseconds == getattr(before, f"{which}_ms"):  # measured in nanoseconds: no two calls take the same
-        milliseconds = copied_bytes = 0
-    return Report(milliseconds / 1e3, copied_bytes, released, resident)
+        milliseconds = copied_bytes = unchanged_bytes = 0
+    return Report(milliseconds / 1e3, copied_bytes, released, resident, unchanged_bytes)
 
 
 def _with_own_memory(error: OutOfMemory) -> OutOfMemory:
@@ -134,17 +136,20 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
     with torch_cache.unused_ranges({tag for tag in known if state(tag) == "active"}):
         _call("amemPause", selection, timeout)
+    remaking.note_paused()
     return _report(tags, before, "pause")
 
 
 def resume(*tags: str, timeout: Optional[float] = None) -> Report:
-    """Restores the memory with these tags, or all memory without tags, at its addresses with its contents.
+    """Restores the memory with these tags, or all memory without tags, at its addresses with its contents. Calls the functions
+    of on_resume().
 
     Ignores tags that are not paused. Raises AmemError if it failed, for example if another process uses the
     GPU's memory; the tags stay paused then, and the call can be repeated. Waits at most AMEM_TIMEOUT_MS, or `timeout` seconds
     if it is not None. A call that misses this deadline keeps what it has restored, and the next call goes on from there.
     """
     before = _times()
+    remaking.note_paused()
     for is_last in (False, True):
         try:
             _call("amemResume", _joined(tags), timeout)
@@ -152,6 +157,7 @@ def resume(*tags: str, timeout: Optional[float] = None) -> Report:
         except OutOfMemory as error:
             if is_last or not torch_cache.empty_cache():
                 raise _with_own_memory(error) from None
+    remaking.remake(tags)
     return _report(tags, before, "resume")
 
 
