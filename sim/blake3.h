@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,32 +20,41 @@ constexpr uint32_t kChunkStart = 1, kChunkEnd = 2, kParent = 4, kRoot = 8;
 constexpr Blake3Words kIv{0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
                           0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
 
-inline Blake3Words compress(const Blake3Words& chaining, std::array<uint32_t, 16> message,
-                            uint32_t counter, uint32_t flags) {
-  constexpr size_t kPermutation[] = {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8};
-  std::array<uint32_t, 16> v{};
-  for (size_t i = 0; i < 8; ++i) v[i] = chaining[i];
-  for (size_t i = 0; i < 4; ++i) v[8 + i] = kIv[i];
+/// Of a block of 16 words. Plain arrays and pointers: tests compile it without optimization.
+inline void mix(uint32_t* a, uint32_t* b, uint32_t* c, uint32_t* d, uint32_t x, uint32_t y) {
+  uint32_t turned;
+  *a += *b + x;
+  turned = *d ^ *a;
+  *d = turned >> 16 | turned << 16;
+  *c += *d;
+  turned = *b ^ *c;
+  *b = turned >> 12 | turned << 20;
+  *a += *b + y;
+  turned = *d ^ *a;
+  *d = turned >> 8 | turned << 24;
+  *c += *d;
+  turned = *b ^ *c;
+  *b = turned >> 7 | turned << 25;
+}
+
+inline Blake3Words compress(const Blake3Words& chaining, const uint32_t* message, uint32_t counter,
+                            uint32_t flags) {
+  constexpr unsigned char kPermutation[] = {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8};
+  uint32_t v[16] = {}, words[2][16];
+  memcpy(v, chaining.data(), sizeof chaining);
+  memcpy(v + 8, kIv.data(), sizeof kIv / 2);
   v[12] = counter;
   v[14] = kBlockBytes;
   v[15] = flags;
-  const auto mix = [&](size_t a, size_t b, size_t c, size_t d, uint32_t x, uint32_t y) {
-    v[a] += v[b] + x;
-    v[d] = std::rotr(v[d] ^ v[a], 16);
-    v[c] += v[d];
-    v[b] = std::rotr(v[b] ^ v[c], 12);
-    v[a] += v[b] + y;
-    v[d] = std::rotr(v[d] ^ v[a], 8);
-    v[c] += v[d];
-    v[b] = std::rotr(v[b] ^ v[c], 7);
-  };
+  memcpy(words[0], message, sizeof words[0]);
   for (int round = 0; round < 7; ++round) {
-    for (size_t i = 0; i < 4; ++i) mix(i, 4 + i, 8 + i, 12 + i, message[2 * i], message[2 * i + 1]);
-    for (size_t i = 0; i < 4; ++i)
-      mix(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, message[8 + 2 * i],
-          message[9 + 2 * i]);
-    const std::array<uint32_t, 16> before = message;
-    for (size_t i = 0; i < 16; ++i) message[i] = before[kPermutation[i]];
+    const uint32_t* const m = words[round % 2];
+    for (int i = 0; i < 4; ++i)
+      mix(v + i, v + 4 + i, v + 8 + i, v + 12 + i, m[2 * i], m[2 * i + 1]);
+    for (int i = 0; i < 4; ++i)
+      mix(v + i, v + 4 + (i + 1) % 4, v + 8 + (i + 2) % 4, v + 12 + (i + 3) % 4, m[8 + 2 * i],
+          m[9 + 2 * i]);
+    for (int i = 0; i < 16; ++i) words[1 - round % 2][i] = m[kPermutation[i]];
   }
   Blake3Words result;
   for (size_t i = 0; i < 8; ++i) result[i] = v[i] ^ v[8 + i];
@@ -57,19 +65,19 @@ inline Blake3Words compress(const Blake3Words& chaining, std::array<uint32_t, 16
 /// the hash.
 inline Blake3Words subtree(const unsigned char* bytes, size_t size_bytes, uint32_t number,
                            uint32_t root) {
-  std::array<uint32_t, 16> message;
+  uint32_t message[16];
   if (size_bytes > kChunkBytes) {
     const size_t half = size_bytes / 2;
     const auto middle = number + static_cast<uint32_t>(half / kChunkBytes);
     const Blake3Words left = subtree(bytes, half, number, 0);
     const Blake3Words right = subtree(bytes + half, half, middle, 0);
-    memcpy(message.data(), left.data(), sizeof left);
-    memcpy(message.data() + left.size(), right.data(), sizeof right);
+    memcpy(message, left.data(), sizeof left);
+    memcpy(message + left.size(), right.data(), sizeof right);
     return compress(kIv, message, 0, kParent | root);
   }
   Blake3Words chaining = kIv;
   for (size_t at = 0; at < kChunkBytes; at += kBlockBytes) {
-    memcpy(message.data(), bytes + at, kBlockBytes);
+    memcpy(message, bytes + at, kBlockBytes);
     const bool is_last = at + kBlockBytes == kChunkBytes;
     chaining = compress(chaining, message, number,
                         (at == 0 ? kChunkStart : 0) | (is_last ? kChunkEnd | root : 0));

@@ -84,26 +84,27 @@ except ValueError as error:
 
 def test_copies_give_way_to_a_pause_that_lacks_host_memory(run: Callable[..., str]) -> None:
     code = """
-first, second = weights("first", 80, retain=True), weights("second", 80)
-print(cycle("first"), cycle("first"), cycle("second"), cycle("first"), read(first, 80 * MIB), read(second, 80 * MIB))
+first, second = weights("first", 4, retain=True), weights("second", 6)
+fill(second, 8, 6 * MIB)
+print(cycle("first"), cycle("first"), cycle("second"), cycle("first"), read(first, 4 * MIB), read(second, 6 * MIB))
 amem.pause("first")
 print("AMEM_HOST_LIMIT" in str(attempt(amem.pause, "second")), amem.state("second"))
 amem.resume()
-print(read(first, 80 * MIB), read(second, 80 * MIB))
+print(read(first, 4 * MIB), read(second, 6 * MIB))
 """
-    printed = ["(1280, 0) (0, 1280) (1280, 0) (1280, 0) {7} {7}", "True active", "{7} {7}"]
-    assert run(code, AMEM_HOST_LIMIT="128M").splitlines() == printed
+    printed = ["(64, 0) (0, 64) (96, 0) (64, 0) {7} {8}", "True active", "{7} {8}"]
+    assert run(code, AMEM_HOST_LIMIT="8").splitlines() == printed
 
 
 def test_trimmed_copies_are_made_again(run: Callable[..., str]) -> None:
     code = """
-pointer = weights(mib=64, retain=True)
-print(cycle("weights"), cycle("weights"), amem.trim_host_memory() // MIB, cycle("weights"), read(pointer, 64 * MIB))
+pointer = weights(retain=True)
+print(cycle("weights"), cycle("weights"), amem.trim_host_memory() // MIB, cycle("weights"), read(pointer))
 amem.pause("weights")
 print(attempt(amem.trim_host_memory).partition(": ")[0])
-amem.resume("weights"); print(read(pointer, 64 * MIB))
+amem.resume("weights"); print(read(pointer))
 """
-    assert run(code).splitlines() == ["(1024, 0) (0, 1024) 64 (1024, 0) {7}", "AmemError", "{7}"]
+    assert run(code, AMEM_HOST_LIMIT="4").splitlines() == ["(64, 0) (0, 64) 4 (64, 0) {7}", "AmemError", "{7}"]
 
 
 def test_torch_memory_saver_retains(run: Callable[..., str]) -> None:

@@ -74,7 +74,7 @@ Result<bool> Kernels::run(Kernel& kernel, const std::vector<DeviceAddress>& page
     take(count);
   }
   if (!able.ok() && !std::exchange(kernel.reported, true))
-    AMEM_LOG(info, device_, "%s (%s)", kernel.effect, able.error().message.c_str());
+    AMEM_LOG(info, device_, "%s%s)", kernel.effect, able.error().message.c_str());
   return able.ok();
 }
 

@@ -50,7 +50,7 @@ class Kernels {
     const char *name, *image;
     unsigned pages_per_block;
     size_t entry_bytes;         ///< of the table, for each page
-    const char *step, *effect;  ///< for messages
+    const char *step, *effect;  ///< for messages; the cause follows `effect`
     bool reported = false;
     // These exist as long as the context:
     DriverKernel function = nullptr;
@@ -72,13 +72,13 @@ class Kernels {
                      1,
                      sizeof(DeviceAddress),
                      "the search for zero pages",
-                     "zero pages are copied too, because the search for them failed"};
+                     "zero pages are copied too, because the search for them failed ("};
   Kernel hash_pages_{kHashPagesKernel,
                      kHashPtx,
                      kHashedPagesPerBlock,
                      sizeof(DeviceAddress) + sizeof(PageHash),
                      "hashing",
-                     "unchanged pages are copied too, because hashing them failed"};
+                     "unchanged pages are copied too, because hashing them failed ("};
 };
 
 }  // namespace amem
