@@ -72,7 +72,8 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
 
   /// Rank 0 is brought to where the order begins.
   void prepare(jobs::Job& job) {
-    if (sweep().by_tag) job[0].ask("tag_change masters " + std::to_string(++changed_ % 1000));
+    if (sweep().by_tag)
+      job[0].ask("tag_change masters " + std::to_string(++changed_ * 7919 % 100000));
     if (sweep().order == std::string("resume")) job[0].ask(with_tags("pause"));
   }
 
@@ -83,7 +84,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     if (sweep().by_tag) {
       job[0].ask("tag_malloc kv_cache discard 5000000");
       job[0].ask("tag_malloc optimizer disk 5000000");
-      job[0].ask("tag_malloc masters retain 5000000");
+      job[0].ask("tag_malloc masters retain 500000");
       for (const char* tag : {"optimizer", "masters"}) job[0].ask(std::string("tag_write ") + tag);
       regions_[&job] = {{job, 0, {1}}, {job, 1, {0}}};
       const std::string& handle = handles_[&job] = "h" + std::to_string(++meetings_);
