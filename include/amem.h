@@ -46,7 +46,9 @@ typedef enum {
   amemKindPersistent = 2, /* never released; ncclMemStats() prints the reason */
   amemKindDisk = 3,       /* released; contents are kept in a file (amemSetBackupDirectory) */
   amemKindZero = 4,       /* released; all bytes are zero afterwards */
-  amemKindCount = 5
+  amemKindRetain = 5,     /* released; as amemKindKeep, and the contents stay in pinned host memory
+                             after a resume: the next pause copies only what has changed */
+  amemKindCount = 6
 } amemKind_t;
 
 /* Sums over allocations, in bytes except `objects`. */
@@ -73,8 +75,9 @@ typedef struct {
   double resume_peers_ms;
   uint64_t pause_copied_bytes;
   uint64_t resume_copied_bytes;
-  uint64_t host_capacity_bytes; /* pinned host memory of amem */
-  uint64_t pause_context_bytes; /* local memory of CUDA contexts that the pause returned */
+  uint64_t host_capacity_bytes;   /* pinned host memory of amem */
+  uint64_t pause_context_bytes;   /* local memory of CUDA contexts that the pause returned */
+  uint64_t pause_unchanged_bytes; /* retained in host memory, and not copied */
 } amemTimes_t;
 
 /* --- Memory by tag.
@@ -86,10 +89,10 @@ typedef struct {
 
 /* Allocates memory on the device of the current CUDA context (cuCtxGetDevice), readable and
  * writable on that device. The size is rounded up to 2 MiB. `kind` is amemKindKeep,
- * amemKindDiscard, amemKindDisk or amemKindZero. The address is valid until amemFree(), and stays
- * reserved while the memory is released. New memory of a paused tag is resident until the tag is
- * paused again. Returns 0, or an amemError_t: if amem is inactive, no context is current, an
- * argument is illegal or there is not enough memory. */
+ * amemKindDiscard, amemKindDisk, amemKindZero or amemKindRetain. The address is valid until
+ * amemFree(), and stays reserved while the memory is released. New memory of a paused tag is
+ * resident until the tag is paused again. Returns 0, or an amemError_t: if amem is inactive, no
+ * context is current, an argument is illegal or there is not enough memory. */
 int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind);
 
 /* Waits for the work of the device, like cudaFree(), then frees memory of amemMalloc(), resident or
@@ -238,8 +241,8 @@ int amemSetUnusedRanges(const amemRange_t* ranges, size_t count);
 int amemPause(const char* tags);
 
 /* Restores the memory with these tags, or with NULL of all tags. Returns when it is at its
- * addresses, with its contents if it is amemKindKeep or amemKindDisk. Idempotent. Returns
- * 0, or an amemError_t: the tags stay paused, and the call can be repeated. */
+ * addresses, with its contents if it is amemKindKeep, amemKindRetain or amemKindDisk. Idempotent.
+ * Returns 0, or an amemError_t: the tags stay paused, and the call can be repeated. */
 int amemResume(const char* tags);
 
 /* The same, with this maximum wait of the call in milliseconds in place of AMEM_TIMEOUT_MS,
@@ -284,9 +287,10 @@ const void* amemGetBackup(const void* pointer, size_t size_bytes);
  * Returns as amemMalloc(). */
 int amemResumeOnCall(int enable);
 
-/* If `retain` is not 0, amemReadBackup() and amemGetBackup() also work after a resume: with the
- * contents of the last pause, until the next pause or free. The host memory stays in use. 0, the
- * default: only while the memory is paused. Returns as amemMalloc(). */
+/* If `retain` is not 0, memory of amemKindKeep is paused as amemKindRetain is. Of such memory,
+ * amemReadBackup() and amemGetBackup() also work after a resume: with the contents of the last
+ * pause, until the next pause or free, or a pause that lacks host memory. The host memory stays in
+ * use. 0, the default: only while the memory is paused. Returns as amemMalloc(). */
 int amemRetainBackups(int retain);
 
 /* A call of NCCL that starts work, or the end of a group. */
@@ -365,10 +369,12 @@ int amemGetTimes(amemTimes_t* times);
  * it. Returns as amemMalloc(); an error if `bytes` is more than 1 PiB. */
 int amemPrepareHostMemory(uint64_t bytes);
 
-/* Releases the pinned host memory that amem keeps for the next pause and that holds no contents, in
- * the units in which it was pinned. Sets *bytes, which may be NULL, to its size. Returns 0, or an
- * amemError_t if amem is inactive, if all of the memory holds contents, if a pause or resume is
- * running, or if queued work of the GPUs does not end within AMEM_TIMEOUT_MS. */
+/* Releases the pinned host memory that amem keeps for the next pause and that holds no contents of
+ * released memory, in the units in which it was pinned. Copies of amemKindRetain of memory on the
+ * GPU are dropped, unless amemRetainBackups() is on: the next pause copies all of it. Sets *bytes,
+ * which may be NULL, to its size. Returns 0, or an amemError_t if amem is inactive, if all of the
+ * memory holds contents, if a pause or resume is running, or if queued work of the GPUs does not
+ * end within AMEM_TIMEOUT_MS. */
 int amemTrimHostMemory(uint64_t* bytes);
 
 /* Enables amem in this process, like AMEM_ENABLE=1: intercepts NCCL's calls in all loaded libraries

@@ -56,13 +56,20 @@ std::vector<unsigned> contents(size_t size_bytes, unsigned pattern) {
 }  // namespace
 
 amemKind_t kind_of(const std::string& name) {
+  if (name == "retain") return amemKindRetain;
   return name == "discard" ? amemKindDiscard : name == "disk" ? amemKindDisk : amemKindKeep;
 }
 
-/// tag_malloc TAG keep|discard|disk BYTES
+std::vector<unsigned> TagOrders::Piece::contents() const {
+  std::vector<unsigned> words = jobs::contents(size_bytes, pattern);
+  for (const auto& [index, value] : changes) words[index] = value;
+  return words;
+}
+
+/// tag_malloc TAG keep|discard|disk|retain BYTES
 std::string TagOrders::allocate(Words& words) {
   std::string tag, kind;
-  Piece piece{0, 0, next_pattern_++};
+  Piece piece{0, 0, next_pattern_++, {}};
   words >> tag >> kind >> piece.size_bytes;
   void* pointer = nullptr;
   check_amem(amemMalloc(&pointer, piece.size_bytes, tag.c_str(), kind_of(kind)), "amemMalloc");
@@ -72,7 +79,7 @@ std::string TagOrders::allocate(Words& words) {
 }
 
 void TagOrders::write(const Piece& piece) {
-  const std::vector<unsigned> all = contents(piece.size_bytes, piece.pattern);
+  const std::vector<unsigned> all = piece.contents();
   JOB_CUDA(to_device(piece.address, all.data(), all.size() * sizeof(unsigned)));
   JOB_CUDA(stream_synchronize(nullptr));  // as in write_word(): an importer may read it next
 }
@@ -86,13 +93,34 @@ std::string TagOrders::write(Words& words, bool only_last) {
   return "";
 }
 
+/// tag_change TAG WORD...: gives these words of each piece other values, not zero.
+std::string TagOrders::change(Words& words) {
+  std::string tag;
+  words >> tag;
+  for (size_t index = 0; words >> index;)
+    for (Piece& piece : pieces_[tag]) {
+      const unsigned value = piece.changes[index] = next_pattern_++;
+      JOB_CUDA(to_device(piece.address + index * sizeof value, &value, sizeof value));
+    }
+  JOB_CUDA(stream_synchronize(nullptr));
+  return "";
+}
+
+/// The bytes that the last pause has copied, and those that were unchanged.
+std::string copied(Words&) {
+  amemTimes_t times{};
+  check_amem(amemGetTimes(&times), "amemGetTimes");
+  return std::to_string(times.pause_copied_bytes) + " " +
+         std::to_string(times.pause_unchanged_bytes);
+}
+
 /// Every word of the tag's memory is what was written. The answer is how many bytes were read.
 std::string TagOrders::check(Words& words) {
   std::string tag;
   words >> tag;
   size_t checked = 0;
   for (const Piece& piece : pieces_[tag]) {
-    const std::vector<unsigned> wanted = contents(piece.size_bytes, piece.pattern);
+    const std::vector<unsigned> wanted = piece.contents();
     std::vector<unsigned> found(wanted.size());
     JOB_CUDA(to_host(found.data(), piece.address, found.size() * sizeof(unsigned)));
     for (size_t i = 0; i < found.size(); ++i)
@@ -118,6 +146,8 @@ Orders TagOrders::orders() {
       {"tag_malloc", [this](Words& words) { return allocate(words); }},
       {"tag_write", [this](Words& words) { return write(words, false); }},
       {"tag_write_last", [this](Words& words) { return write(words, true); }},
+      {"tag_change", [this](Words& words) { return change(words); }},
+      {"tag_copied", copied},
       {"tag_check", [this](Words& words) { return check(words); }},
       {"tag_free", [this](Words& words) { return free(words); }},
       {"tag_pause", pause},

@@ -23,10 +23,14 @@ class TagOrders {
     Address address;
     size_t size_bytes;
     unsigned pattern;
+    std::map<size_t, unsigned> changes;  ///< of words, by index
+
+    std::vector<unsigned> contents() const;
   };
   std::string allocate(Words& words);
   static void write(const Piece& piece);
   std::string write(Words& words, bool only_last);
+  std::string change(Words& words);
   std::string check(Words& words);
   std::string free(Words& words);
 

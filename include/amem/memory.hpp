@@ -41,7 +41,8 @@ enum class Backup {
   host = amemKindKeep,     ///< keeps them in pinned host memory
   disk = amemKindDisk,     ///< keeps them in a file (amemSetBackupDirectory)
   none = amemKindDiscard,  ///< they are undefined afterwards
-  zero = amemKindZero      ///< all bytes are zero afterwards
+  zero = amemKindZero,     ///< all bytes are zero afterwards
+  retain = amemKindRetain  ///< as `host`, and later pauses copy only what has changed
 };
 
 /// Memory of amemMalloc(). The address stays the same while the memory is released.

@@ -28,6 +28,7 @@ from .interposition import interposition
 from .launch import env, preload_path
 from .library import State
 from .library import enable as _enable
+from .remaking import OnResume, on_resume
 from .regions import Backup, backup, cuda_graph, disable, region, set_backup_directory
 from .session import (
     Report,
@@ -49,6 +50,7 @@ __all__ = [
     "AmemTypeError",
     "AmemValueError",
     "Backup",
+    "OnResume",
     "OutOfMemory",
     "Report",
     "State",
@@ -61,6 +63,7 @@ __all__ = [
     "env",
     "interposition",
     "last_error",
+    "on_resume",
     "pause",
     "paused",
     "preload_path",

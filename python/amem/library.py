@@ -26,7 +26,7 @@ from .errors import AmemError
 from .installation import find_libraries, loaded_library
 
 State = Literal["active", "pausing", "paused", "resuming", "off"]  # amemState_t
-Kind = Literal["keep", "discard", "persistent", "disk", "zero"]  # amemKind_t
+Kind = Literal["keep", "discard", "persistent", "disk", "zero", "retain"]  # amemKind_t
 STATES: Tuple[State, ...] = get_args(State)
 KINDS: Tuple[Kind, ...] = get_args(Kind)
 
@@ -67,6 +67,7 @@ class OperationTimes(TypedDict):
     resume_copied_bytes: int
     host_capacity_bytes: int
     pause_context_bytes: int
+    pause_unchanged_bytes: int
 
 
 def _fields(of: Type[Mapping[str, object]]) -> List[Tuple[str, Any]]:

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any, ContextManager, Dict, Iterator, List, Literal, Optional, Tuple
 
-from . import torch_checks, torch_pools
+from . import remaking, torch_checks, torch_pools
 from .calls import call, check_tensor, encoded, value_of
 from .errors import AmemError, AmemValueError
 from .library import is_off
@@ -18,13 +18,23 @@ from .torch_route import Route
 
 Backup = Literal["host", "disk", "zero"]
 _KINDS: Dict[Optional[str], int] = {"host": 0, None: 1, "disk": 3, "zero": 4}  # amemKind_t
+_RETAIN = 5
 
 
-def kind_of(backup: Optional[Backup]) -> int:
+class _Default(str):
+    """The backup of a region that names none."""
+
+
+_HOST: Any = _Default("host")
+
+
+def kind_of(backup: Optional[Backup], retain: bool = False) -> int:
     """amemKind_t."""
     if not isinstance(backup, (str, type(None))) or backup not in _KINDS:
         raise AmemValueError(f"backup is {backup!r}; it must be 'host', 'disk', 'zero' or None (contents are discarded)")
-    return _KINDS[backup]
+    if retain and backup != "host":
+        raise AmemValueError(f"retain=True keeps the copy in host memory: backup must be 'host', not {backup!r}")
+    return _RETAIN if retain else _KINDS[backup]
 
 
 class _Region:
@@ -91,7 +101,9 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
         region.close()
 
 
-def region(tag: str, *, backup: Optional[Backup] = "host", threads: bool = False) -> ContextManager[None]:
+def region(
+    tag: str, *, backup: Optional[Backup] = _HOST, threads: bool = False, retain: bool = False
+) -> ContextManager[None]:
     """Memory that is allocated in the block carries the tag: pause(tag) releases it, resume(tag) restores it.
 
     Addresses stay the same, so CUDA graphs that use the memory stay valid.
@@ -101,9 +113,12 @@ def region(tag: str, *, backup: Optional[Backup] = "host", threads: bool = False
         backup: "host": a pause copies the contents to pinned host memory, and a resume restores them.
             "disk": the same with a file in the directory of set_backup_directory().
             None: the contents are undefined after a resume, as for a KV cache. "zero": all bytes are zero then.
+            Without this argument: None if the tag has functions of on_resume(), else "host".
         threads: False: the region is the calling thread's. True: it is the process's, for allocations of threads
             that have no region of their own, such as those of autograd. Open it while no other thread has a region
             open or captures a graph: PyTorch routes the allocations of all threads to it.
+        retain: True: the host copy stays after a resume, and the next pause copies only what has changed, for contents
+            that mostly stay the same. With backup="host" only. A pause that lacks host memory, and trim_host_memory(), drop it.
 
     The region covers tensors of PyTorch on every visible device, and cudaMalloc() of other libraries. Regions
     nest; the innermost one counts. Inside a capture of a CUDA graph a region has no effect: memory of a capture belongs
@@ -111,7 +126,9 @@ def region(tag: str, *, backup: Optional[Backup] = "host", threads: bool = False
     installed or the tag is not valid.
     """
     encoded(tag)
-    return opened(tag, kind_of(backup), threads)
+    if isinstance(backup, _Default) and remaking.is_remade(tag):
+        backup = None
+    return opened(tag, kind_of(backup, retain), threads)
 
 
 def set_backup_directory(path: str) -> None:

@@ -8,7 +8,7 @@ import json
 import math
 from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple
 
-from . import torch_cache
+from . import remaking, torch_cache
 from .calls import call, encoded
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory
 from .library import STATES, State, Times, Totals, find_library, require_library
@@ -47,6 +47,7 @@ class Report(NamedTuple):
     # Selected memory of this process that is not on the GPUs now. The log adds the local memory of contexts.
     released_bytes: int
     resident_bytes: int  # of it, what is on the GPUs now
+    unchanged_bytes: int = 0  # retained on the host, and not copied by a pause
 
 
 def _times() -> Times:
@@ -65,9 +66,10 @@ def _report(tags: Tuple[str, ...], before: Times, which: str) -> Report:
     times, totals = _times(), [_totals(tag) for tag in tags or (None,)]
     released, resident = sum(each.released_bytes for each in totals), sum(each.resident_bytes for each in totals)
     milliseconds, copied_bytes = getattr(times, f"{which}_ms"), getattr(times, f"{which}_copied_bytes")
+    unchanged_bytes = getattr(times, f"{which}_unchanged_bytes", 0)
     if milliseconds == getattr(before, f"{which}_ms"):  # measured in nanoseconds: no two calls take the same
-        milliseconds = copied_bytes = 0
-    return Report(milliseconds / 1e3, copied_bytes, released, resident)
+        milliseconds = copied_bytes = unchanged_bytes = 0
+    return Report(milliseconds / 1e3, copied_bytes, released, resident, unchanged_bytes)
 
 
 def _with_own_memory(error: OutOfMemory) -> OutOfMemory:
@@ -138,6 +140,7 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
     with torch_cache.unused_ranges({tag for tag in known if state(tag) == "active"}):
         call("amemPauseWithTimeout", selection, _timeout(timeout))
+    remaking.note_paused()
     return _report(tags, before, "pause")
 
 
@@ -152,7 +155,8 @@ def _empty_cache_for(tags: Tuple[str, ...], leaving: Tuple[str, ...] = ()) -> No
 
 
 def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = None) -> Report:
-    """Restores the memory with these tags, or all memory without tags, at its addresses with its contents.
+    """Restores the memory with these tags, or all memory without tags, at its addresses with its contents. Calls the functions
+    of on_resume().
 
     Ignores tags that are not paused. Raises AmemError if it failed, for example if another process uses the
     GPU's memory; the tags stay paused then, and the call can be repeated. Waits at most AMEM_TIMEOUT_MS, or `timeout` seconds
@@ -165,6 +169,7 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
     """
     selection, before, timeout_ms, wait_ms = _joined(tags), _times(), _timeout(timeout), _milliseconds("wait", wait, 0)
     _empty_cache_for(tags)
+    remaking.note_paused()
     for is_last in (False, True):
         try:
             if wait is None:
@@ -175,6 +180,7 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
         except OutOfMemory as error:
             if is_last or not torch_cache.empty_cache():
                 raise _with_own_memory(error) from None
+    remaking.remake(tags)
     return _report(tags, before, "resume")
 
 
@@ -187,6 +193,7 @@ def switch(
     model B comes, on a GPU that has no room for both. `wait` is how long the resume waits for memory after the pause has
     begun, in seconds: 0 if there is room for both. If the pause fails, the resume stops waiting, and the error is that of the
     pause; if the resume fails, the paused tags stay paused. `timeout` is that of each. The local memory of contexts stays.
+    Calls the functions of on_resume() for the tags that it resumes.
     """
     out, into = tuple(pause), tuple(resume)
     if isinstance(pause, str) or isinstance(resume, str) or not out or not into:
@@ -194,11 +201,14 @@ def switch(
     selections, before = (_joined(out), _joined(into)), _times()
     wait_ms, timeout_ms = _milliseconds("wait", wait, 0), _timeout(timeout)
     _empty_cache_for(into, leaving=out)
+    remaking.note_paused()
     with torch_cache.unused_ranges({tag for tag in out if state(tag) == "active"}):
         try:
             call("amemSwitch", *selections, wait_ms, timeout_ms)
         except OutOfMemory as error:
             raise _with_own_memory(error) from None
+    remaking.note_paused()
+    remaking.remake(into)
     return _report(out, before, "pause"), _report(into, before, "resume")
 
 

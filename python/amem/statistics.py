@@ -88,7 +88,7 @@ def stats() -> Stats:
     total: sums of this process' allocations (objects, and in bytes: allocated, resident, released,
         saved on the host, fixed: never released, disk: saved in files);
     devices: {ordinal: {"total": sums, and by kind, where there are any: "keep", "discard",
-        "persistent", "disk", "zero": sums}};
+        "persistent", "disk", "zero", "retain": sums}};
     tags: {tag: state and sums in bytes};
     persistent: {reason: bytes of memory that is never released for this reason};
     context_bytes: local memory of CUDA contexts that is returned now;

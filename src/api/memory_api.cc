@@ -54,10 +54,12 @@ Result<Kind> kind_of(amemKind_t kind) {
   if (kind == amemKindKeep) return Kind::keep;
   if (kind == amemKindDiscard) return Kind::discard;
   if (kind == amemKindZero) return Kind::zero;
+  if (kind == amemKindRetain) return Kind::retain;
   if (kind != amemKindDisk)
     return make_error(
         ErrorKind::misuse, 0,
-        "the kind is not amemKindKeep, amemKindDiscard, amemKindDisk or amemKindZero");
+        "the kind is not amemKindKeep, amemKindDiscard, amemKindDisk, amemKindZero or "
+        "amemKindRetain");
   if (AMEM_TRY(active_process())->session().backup_directory().path().empty())
     return make_error(ErrorKind::misuse, 0,
                       "there is no directory for contents on disk: set AMEM_BACKUP_DIR or call "

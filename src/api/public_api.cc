@@ -128,7 +128,8 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
             .pause_copied_bytes = pause.move.copied_bytes,
             .resume_copied_bytes = resume.move.copied_bytes,
             .host_capacity_bytes = process.session().host_capacity_bytes(),
-            .pause_context_bytes = pause.context_bytes};
+            .pause_context_bytes = pause.context_bytes,
+            .pause_unchanged_bytes = pause.move.unchanged_bytes};
   });
 }
 

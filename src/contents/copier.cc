@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/test_seam.h"
+#include "contents/retained.h"
 #include "contents/zero_pages.h"
 #include "driver/device_work.h"
 
@@ -91,7 +92,13 @@ Status Copier::copy(DeviceAddress address, unsigned char* on_host, size_t size_b
 }
 
 Status Copier::copy_contents(const Transfer& transfer, CopyDirection direction) {
-  for (const CopyRange& range : copy_ranges(transfer.pieces, *transfer.on_host))
+  std::vector<CopyRange> ranges = copy_ranges(transfer.pieces, *transfer.on_host);
+  if (transfer.hashed != nullptr) {
+    if (!std::exchange(transfer.hashed->is_hashed, true))
+      AMEM_TRY(kernels_.hash_pages(transfer.hashed->pages, stream_, &transfer.hashed->hashes));
+    ranges = within(ranges, changed_pieces(transfer));
+  }
+  for (const CopyRange& range : ranges)
     AMEM_TRY(copy(transfer.address + range.offset_bytes, range.on_host.base,
                   range.on_host.size_bytes, direction));
   return ok_status();

@@ -18,12 +18,16 @@ enum class CopyDirection { to_host, to_device };
 struct CopyRange {
   size_t offset_bytes = 0;  ///< in the backing
   HostExtent on_host;
+
+  size_t end_bytes() const { return offset_bytes + on_host.size_bytes; }
 };
 
 /// The copies for pieces of a backing that are stored consecutively in a host block. Pure.
 /// REQUIRES: the block has the size of all pieces together.
 std::vector<CopyRange> copy_ranges(const std::vector<Piece>& pieces,
                                    const std::vector<HostExtent>& block);
+
+struct HashedPages;
 
 /// A copy of the contents of one backing to the host or back.
 struct Transfer {
@@ -41,6 +45,14 @@ struct Transfer {
   std::shared_ptr<Filled> filled = std::make_shared<Filled>(0);
   /// Keeps the memory at `address` mapped while it exists.
   std::shared_ptr<const void> under_way;
+
+  // Of a transfer to the host of contents that are retained after the resume (retained.h):
+  std::vector<Piece> live;             ///< the bytes that are kept, with those that are zero
+  std::vector<CopyRange> retained;     ///< where the last pause has copied bytes of the backing
+  HostBlock retained_block;            ///< the memory of `retained`
+  std::shared_ptr<PageHashes> hashes;  ///< of what is on the host
+  std::shared_ptr<HashedPages> hashed;
+  size_t first_hashed = 0;  ///< index of its first page in `hashed`
 };
 
 /// Copies contents between one device and the host, one backing after another, in one stream. For
@@ -62,7 +74,8 @@ class Copier {
   /// result.
   Status leave_out_zero_pages(std::vector<Transfer>& transfers);
 
-  /// Queues a transfer. A transfer to the device first zeroes the bytes that are not copied: the
+  /// Queues a transfer. Of retained contents, waits for the hashes of the pages, and copies those
+  /// that have changed. A transfer to the device first zeroes the bytes that are not copied: the
   /// driver does not guarantee zeroed memory, and NCCL would take a stale flag in a payload for
   /// data (prims_ll.h:56@v2.30.7-1). With a file, returns when the contents have been copied, or
   /// when `stopped` is set and one more buffer was. Errors: also os.

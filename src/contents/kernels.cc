@@ -3,6 +3,7 @@
 #include "contents/kernels.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "base/test_seam.h"
@@ -12,70 +13,93 @@ namespace amem {
 namespace {
 
 constexpr unsigned kHostAllocForKernels = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP
+constexpr unsigned kKernelThreads = kZeroPagesThreads;
+static_assert(kKernelThreads == kHashThreads && kHashedPageBytes == kSlotBytes);
 
 }  // namespace
 
-Status Kernels::load() {
-  if (zero_pages_ != nullptr) return ok_status();
+Status Kernels::load(Kernel& kernel) {
+  if (kernel.function != nullptr) return ok_status();
   DriverModule module = nullptr;
-  AMEM_TRY(
-      driver_status(driver_, driver_.cuModuleLoadData(&module, kKernelsPtx), "cuModuleLoadData()"));
-  const DriverResult found = driver_.cuModuleGetFunction(&zero_pages_, module, kZeroPagesKernel);
+  AMEM_TRY(driver_status(driver_, driver_.cuModuleLoadData(&module, kernel.image),
+                         "cuModuleLoadData()"));
+  const DriverResult found = driver_.cuModuleGetFunction(&kernel.function, module, kernel.name);
   if (found == driver_result::kSuccess) return ok_status();
-  zero_pages_ = nullptr;
+  kernel.function = nullptr;
   driver_.cuModuleUnload(module);
-  return driver_error(driver_, found, "cuModuleGetFunction(%s)", kZeroPagesKernel);
+  return driver_error(driver_, found, "cuModuleGetFunction(%s)", kernel.name);
 }
 
-Status Kernels::launch(size_t page_count, DriverStream stream) {
-  void* parameters[] = {&table_on_device_};
-  return driver_status(
-      driver_,
-      driver_.cuLaunchKernel(zero_pages_, static_cast<unsigned>(page_count), 1, 1,
-                             kZeroPagesThreads, 1, 1, 0, stream, parameters, nullptr),
-      "cuLaunchKernel(%zu blocks)", page_count);
+// The kernel that looks for zero pages takes only the first parameter.
+Status Kernels::launch(Kernel& kernel, size_t page_count, DriverStream stream) {
+  DeviceAddress hashes = kernel.table_on_device + kMaxPagesAtOnce * sizeof(DeviceAddress);
+  auto count = static_cast<unsigned>(page_count);
+  void* parameters[] = {&kernel.table_on_device, &hashes, &count};
+  const unsigned blocks = (count + kernel.pages_per_block - 1) / kernel.pages_per_block;
+  return driver_status(driver_,
+                       driver_.cuLaunchKernel(kernel.function, blocks, 1, 1, kKernelThreads, 1, 1,
+                                              0, stream, parameters, nullptr),
+                       "cuLaunchKernel(%u blocks)", blocks);
 }
 
-Status Kernels::load_table() {
-  if (table_on_device_ != 0) return ok_status();
-  if (table_ == nullptr) {
+Status Kernels::load_table(Kernel& kernel) {
+  if (kernel.table_on_device != 0) return ok_status();
+  if (kernel.table == nullptr) {
     void* table = nullptr;
     AMEM_TRY(driver_status(
         driver_,
-        driver_.cuMemHostAlloc(&table, kMaxPagesAtOnce * sizeof *table_, kHostAllocForKernels),
+        driver_.cuMemHostAlloc(&table, kMaxPagesAtOnce * kernel.entry_bytes, kHostAllocForKernels),
         "cuMemHostAlloc()"));
-    table_ = static_cast<DeviceAddress*>(table);
+    kernel.table = static_cast<DeviceAddress*>(table);
   }
-  const DriverResult result = driver_.cuMemHostGetDevicePointer_v2(&table_on_device_, table_, 0);
+  const DriverResult result =
+      driver_.cuMemHostGetDevicePointer_v2(&kernel.table_on_device, kernel.table, 0);
   if (result == driver_result::kSuccess) return ok_status();
-  table_on_device_ = 0;
+  kernel.table_on_device = 0;
   return driver_error(driver_, result, "cuMemHostGetDevicePointer()");
+}
+
+Result<bool> Kernels::run(Kernel& kernel, const std::vector<DeviceAddress>& pages,
+                          DriverStream stream, const std::function<void(size_t)>& take) {
+  AMEM_TRY(exiting_.check());
+  Status able = load_table(kernel);
+  if (able.ok()) able = load(kernel);
+  for (size_t first = 0; able.ok() && first < pages.size(); first += kMaxPagesAtOnce) {
+    const size_t count = std::min(kMaxPagesAtOnce, pages.size() - first);
+    std::copy_n(&pages[first], count, kernel.table);
+    AMEM_TRY(exiting_.check());
+    able = launch(kernel, count, stream);
+    if (!able.ok()) break;
+    AMEM_TRY(wait_for_stream(driver_, exiting_, device_, stream, kernel.step));
+    take(count);
+  }
+  if (!able.ok() && !std::exchange(kernel.reported, true))
+    AMEM_LOG(info, device_, "%s%s)", kernel.effect, able.error().message.c_str());
+  return able.ok();
 }
 
 Status Kernels::find_zero_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
                                 std::vector<bool>* is_zero) {
   is_zero->clear();
-  AMEM_TRY(exiting_.check());
-  Status able = load_table();
-  if (able.ok()) able = load();
-  for (size_t first = 0; able.ok() && first < pages.size(); first += kMaxPagesAtOnce) {
-    const size_t count = std::min(kMaxPagesAtOnce, pages.size() - first);
-    std::copy_n(&pages[first], count, table_);
-    AMEM_TRY(exiting_.check());
-    able = launch(count, stream);
-    if (!able.ok()) break;
-    AMEM_TRY(wait_for_stream(driver_, exiting_, device_, stream, "the search for zero pages"));
-    for (size_t i = 0; i < count; ++i) is_zero->push_back(table_[i] == 0);
-  }
-  if (!able.ok()) {
+  const bool ran = AMEM_TRY(run(zero_pages_, pages, stream, [&](size_t count) {
+    for (size_t i = 0; i < count; ++i) is_zero->push_back(zero_pages_.table[i] == 0);
+  }));
+  if (!ran)
     is_zero->clear();
-    if (!reported_)
-      AMEM_LOG(info, device_, "zero pages are copied too, because the search for them failed (%s)",
-               able.error().message.c_str());
-    reported_ = true;
-  } else if (seeded_fault("take_all_for_zero")) {
+  else if (seeded_fault("take_all_for_zero"))
     is_zero->assign(pages.size(), true);
-  }
+  return ok_status();
+}
+
+Status Kernels::hash_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
+                           std::vector<PageHash>* hashes) {
+  hashes->clear();
+  const bool ran = AMEM_TRY(run(hash_pages_, pages, stream, [&](size_t count) {
+    const auto* const found =
+        reinterpret_cast<const PageHash*>(hash_pages_.table + kMaxPagesAtOnce);
+    hashes->insert(hashes->end(), found, found + count);
+  }));
+  if (!ran) hashes->clear();
   return ok_status();
 }
 

@@ -2,23 +2,26 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "base/exit_flag.h"
+#include "contents/hash_ptx.h"
 #include "contents/kernels_ptx.h"
 #include "driver/driver.h"
 #include "memory/backing.h"
 
 namespace amem {
 
-/// The alignment of the kernel's loads.
+/// The alignment of the kernels' loads.
 inline constexpr size_t kKernelAlignment = 16;
 
-/// amem's kernel (kernels_ptx.h) on one device, for the thread of that device in its context. It
-/// is loaded at the first launch, and again if that failed. Errors: driver.
+/// amem's kernels (kernels_ptx.h, hash_ptx.h) on one device, for the thread of that device in its
+/// context. Each is loaded at its first launch, and again if that failed. Errors: driver.
 class Kernels {
  public:
-  /// Maximum number of pages in one launch: their table, 8 bytes for each page, takes 512 KiB.
+  /// Maximum number of pages in one launch: the table of a kernel has 8 bytes for each page, or 40
+  /// with its hash.
   static constexpr size_t kMaxPagesAtOnce = size_t{64} << 10;
 
   Kernels(const Driver& driver, int device, const ExitFlag& exiting)
@@ -30,26 +33,52 @@ class Kernels {
   /// once. Errors: driver, from the wait; misuse once exit() has begun.
   Status find_zero_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
                          std::vector<bool>* is_zero);
+  /// The same for the hash of each page.
+  Status hash_pages(const std::vector<DeviceAddress>& pages, DriverStream stream,
+                    std::vector<PageHash>* hashes);
   /// The context has ended, and with it everything of this object in it.
   void forget_context() {
-    zero_pages_ = nullptr;
-    table_ = nullptr;
-    table_on_device_ = 0;
+    for (Kernel* const kernel : {&zero_pages_, &hash_pages_}) {
+      kernel->function = nullptr;
+      kernel->table = nullptr;
+      kernel->table_on_device = 0;
+    }
   }
 
  private:
-  Status load();
-  Status load_table();
-  Status launch(size_t page_count, DriverStream stream);
+  struct Kernel {
+    const char *name, *image;
+    unsigned pages_per_block;
+    size_t entry_bytes;         ///< of the table, for each page
+    const char *step, *effect;  ///< for messages; the cause follows `effect`
+    bool reported = false;
+    // These exist as long as the context:
+    DriverKernel function = nullptr;
+    DeviceAddress* table = nullptr;  ///< pages and results, in pinned host memory
+    DeviceAddress table_on_device = 0;
+  };
+  /// Calls `take` with the number of pages after each launch. False if the kernel cannot run.
+  Result<bool> run(Kernel& kernel, const std::vector<DeviceAddress>& pages, DriverStream stream,
+                   const std::function<void(size_t)>& take);
+  Status load(Kernel& kernel);
+  Status load_table(Kernel& kernel);
+  Status launch(Kernel& kernel, size_t page_count, DriverStream stream);
 
   const Driver& driver_;
   const int device_;
   const ExitFlag& exiting_;
-  // These exist as long as the context:
-  DriverKernel zero_pages_ = nullptr;
-  DeviceAddress* table_ = nullptr;  ///< pages and results, in pinned host memory
-  DeviceAddress table_on_device_ = 0;
-  bool reported_ = false;
+  Kernel zero_pages_{kZeroPagesKernel,
+                     kKernelsPtx,
+                     1,
+                     sizeof(DeviceAddress),
+                     "the search for zero pages",
+                     "zero pages are copied too, because the search for them failed ("};
+  Kernel hash_pages_{kHashPagesKernel,
+                     kHashPtx,
+                     kHashedPagesPerBlock,
+                     sizeof(DeviceAddress) + sizeof(PageHash),
+                     "hashing",
+                     "unchanged pages are copied too, because hashing them failed ("};
 };
 
 }  // namespace amem

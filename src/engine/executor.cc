@@ -8,6 +8,7 @@
 #include "base/descriptor_limit.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
+#include "contents/retained.h"
 #include "engine/resume_error.h"
 #include "memory/backing_state.h"
 #include "memory/backing_steps.h"
@@ -53,7 +54,10 @@ Status Executor::add_contents(Backing* backing, Transfers* found) {
   Transfer transfer;
   transfer.pieces =
       pieces_to_save(*backing, registry_.allocations(), *context_.clients.of(backing->tag));
-  if (transfer.pieces.empty()) return ok_status();
+  if (transfer.pieces.empty()) {
+    backing->forget_saved();
+    return ok_status();
+  }
   // The client may have unmapped it, or only importers have mapped it: its contents matter as long
   // as it can be mapped again.
   if (backing->placements.empty()) {
@@ -68,6 +72,7 @@ Status Executor::add_contents(Backing* backing, Transfers* found) {
   transfer.size_bytes = backing->size_bytes;
   transfer.needs_file = is_on_disk(*backing, registry_.allocations());
   transfer.kernel_can_go = placement->is_readable_by(backing->device());
+  find_retained(*backing, &transfer);
   transfer.under_way = keep_mapped(*backing);
   found->push_back(std::move(transfer));
   return ok_status();
@@ -103,6 +108,7 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
   const DeviceThreads::Started started = devices_.start(std::move(jobs));
   meanwhile();
   AMEM_TRY(DeviceThreads::wait(started, "the search for zero pages", deadline));
+  for (Transfer& transfer : *found) transfer.pieces = without(transfer.pieces, transfer.retained);
   return found;
 }
 
@@ -122,19 +128,13 @@ Status Executor::reserve(const Transfers& transfers, Deadline deadline) {
       "pinning host memory", deadline);
 }
 
-/// Contents of the last pause that were retained after its resume.
-void Executor::forget_backups(const Plan& plan) {
-  MutexLock lock(registry_.mutex);
-  for (Backing* const backing : existing(registry_, plan.own))
-    if (backing->state == resident) backing->forget_saved();
-}
-
 Status Executor::make_room(const Plan& plan, Deadline deadline) {
-  forget_backups(plan);
-  if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes()) return ok_status();
-  const auto found = AMEM_TRY(find_contents(
+  const size_t compared = compared_bytes(plan);
+  if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes() + compared)
+    return ok_status();
+  AMEM_TRY(find_with_room(
       plan, [] {}, deadline));
-  return reserve(*found, deadline);
+  return ok_status();
 }
 
 /// One file for all contents of a pause that go to the disk; of files with names, one for each
@@ -185,14 +185,8 @@ Status Executor::take_blocks(Transfers* transfers, Deadline deadline, size_t* co
   {
     MutexLock lock(registry_.mutex);
     for (Transfer& transfer : *transfers) {
-      Backing* backing = registry_.find_backing(transfer.backing);
-      const size_t bytes = total_bytes(transfer.pieces);
-      if (backing == nullptr || backing->state != saving || bytes == 0) continue;
-      transfer.on_host = AMEM_TRY(take_block(transfer));
-      backing->saved = transfer.on_host;
-      backing->saved_pieces = transfer.pieces;
-      backing->saved_file = transfer.in_file;
-      *copied_bytes += bytes;
+      AMEM_TRY(take_memory(transfer, registry_.find_backing(transfer.backing)));
+      if (transfer.on_host != nullptr) *copied_bytes += total_bytes(transfer.pieces);
     }
   }
   // Outside the lock, because the end of a transfer takes it.
@@ -207,7 +201,7 @@ Status Executor::begin_move_out(const Plan& plan) {
   for (Backing* const backing : existing(registry_, plan.own)) {
     if (backing->state != resident) continue;
     AMEM_TRY(change_state(*backing, saving));
-    backing->forget_saved();
+    (void)compares(*backing);
   }
   return ok_status();
 }
@@ -269,7 +263,7 @@ Status Executor::release_each(const std::vector<BackingId>& order, CopyPipeline&
 Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report) {
   AMEM_TRY(begin_move_out(plan));
   Status dropped_all = ok_status();
-  const auto found = AMEM_TRY(find_contents(
+  const auto found = AMEM_TRY(find_with_room(
       plan,
       [&] {
         const Stopwatch watch(&report->memory_ms);
@@ -278,17 +272,22 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
       deadline));
   AMEM_TRY(std::move(dropped_all));
   Transfers transfers = std::move(*found);
-  AMEM_TRY(reserve(transfers, deadline));
   AMEM_TRY(take_blocks(&transfers, deadline, &report->copied_bytes));
   step_point("pause_room_taken");
   // In the order of by_saved_share().
   std::stable_sort(transfers.begin(), transfers.end(), [](const auto& left, const auto& right) {
     return share_of(left.pieces, left.size_bytes) < share_of(right.pieces, right.size_bytes);
   });
+  const std::vector<std::shared_ptr<HashedPages>> hashed = hash_together(&transfers);
   CopyPipeline copies(devices_, copiers_out_, CopyDirection::to_host);
   for (Transfer& transfer : transfers) copies.add(std::move(transfer));
   copies.finish();
-  return release_each(by_saved_share(plan, false), copies, deadline, report);
+  AMEM_TRY(release_each(by_saved_share(plan, false), copies, deadline, report));
+  for (const std::shared_ptr<HashedPages>& pages : hashed) {
+    report->unchanged_bytes += pages->unchanged_bytes;
+    report->copied_bytes -= pages->unchanged_bytes;
+  }
+  return ok_status();
 }
 
 Status Executor::move_out(const Plan& plan, Deadline deadline, MoveReport* report) {
@@ -382,7 +381,7 @@ void Executor::end_move_in(const Plan& plan) {
     if (backing->state != restoring) continue;
     backing->state = resident;
     backing->filled = nullptr;
-    if (!retain_backups_)
+    if (!retains(*backing))
       backing->forget_saved();
     else if (backing->saved == nullptr && !is_discarded(*backing, registry_.allocations()))
       backing->saved = std::make_shared<HostBlock::element_type>();  // all of it is zero

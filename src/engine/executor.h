@@ -22,6 +22,7 @@ struct MoveReport {
   double copy_ms = 0;    ///< from the search for zero pages to the end of the last copy
   double memory_ms = 0;  ///< in driver calls for memory
   size_t copied_bytes = 0;
+  size_t unchanged_bytes = 0;  ///< retained on the host and not copied
 };
 
 /// Carries out the parts of a plan that need no other process: all except fetching imports.
@@ -52,15 +53,20 @@ class Executor {
         directory_(directory) {}
 
   /// Reserves host memory for the plan: as much as the last pause kept, or as much as is not zero
-  /// now. Peers may still write, so move_out() may need more.
+  /// now. Peers may still write, so move_out() may need more. Where memory is short, both forget
+  /// retained copies, those of the plan last.
   Status make_room(const Plan& plan, Deadline deadline);
 
   /// Drops imports, copies the bytes that are kept and not zero, and releases memory. After an
   /// error, backings that were not released are unchanged; plan_resume() has the others.
   Status move_out(const Plan& plan, Deadline deadline, MoveReport* report);
 
-  /// From the next resume on, saved contents stay until the next pause (Session::retain_backups).
+  /// From the next resume on, saved contents of all kinds stay (Session::retain_backups).
   void retain_backups(bool retain) { retain_backups_ = retain; }
+  bool retains_backups() const { return retain_backups_; }
+  /// Forgets saved contents of memory on the GPU: of memory that is not in the plan or, if there
+  /// are none, of the plan. Returns whether there were any. Thread-safe.
+  bool forget_retained(const Plan& plan);
 
   /// Called when the device lacks memory for an object of this size. Returns when the driver call
   /// can be made again, or the error of the resume.
@@ -89,11 +95,22 @@ class Executor {
                                                    const std::function<void()>& meanwhile,
                                                    Deadline deadline);
   Status add_contents(Backing* backing, Transfers* found) AMEM_REQUIRES(registry_.mutex);
-  void forget_backups(const Plan& plan);
+  /// Whether contents of the backing stay on the host after a resume.
+  bool retains(const Backing& backing) AMEM_REQUIRES(registry_.mutex);
+  /// Whether those of the last pause are compared at this one. Otherwise forgets them.
+  bool compares(Backing& backing) AMEM_REQUIRES(registry_.mutex);
+  /// The saved bytes of the plan that are compared. Forgets others.
+  size_t compared_bytes(const Plan& plan);
+  void find_retained(Backing& backing, Transfer* transfer) AMEM_REQUIRES(registry_.mutex);
+  /// find_contents(), and host memory for them.
+  Result<std::shared_ptr<Transfers>> find_with_room(const Plan& plan,
+                                                    const std::function<void()>& meanwhile,
+                                                    Deadline deadline);
   Status reserve(const Transfers& transfers, Deadline deadline);
   Status make_file(Transfers& transfers, Deadline deadline);
   Result<HostBlock> take_block(const Transfer& transfer);
   Status take_blocks(Transfers* transfers, Deadline deadline, size_t* copied_bytes);
+  Status take_memory(Transfer& transfer, Backing* backing) AMEM_REQUIRES(registry_.mutex);
   /// The plan's own backings in the order of the share of their bytes that is saved.
   std::vector<BackingId> by_saved_share(const Plan& plan, bool most_first);
   Status drop(const Plan& plan);

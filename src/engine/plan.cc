@@ -12,10 +12,21 @@ bool is_discarded(const Backing& backing, const AllocationMap& allocations) {
       [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::discard; });
 }
 
+namespace {
+
+bool has_kind(const Backing& backing, const AllocationMap& allocations, Kind kind) {
+  return std::any_of(backing.allocations.begin(), backing.allocations.end(),
+                     [&](const auto& entry) { return allocations.at(entry.second).kind == kind; });
+}
+
+}  // namespace
+
+bool is_retained(const Backing& backing, const AllocationMap& allocations) {
+  return has_kind(backing, allocations, Kind::retain);
+}
+
 bool is_on_disk(const Backing& backing, const AllocationMap& allocations) {
-  return std::any_of(
-      backing.allocations.begin(), backing.allocations.end(),
-      [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::disk; });
+  return has_kind(backing, allocations, Kind::disk);
 }
 
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,

@@ -23,6 +23,9 @@ using BackingMap = std::map<BackingId, Backing>;
 /// True if no bytes of the backing survive a pause.
 bool is_discarded(const Backing& backing, const AllocationMap& allocations);
 
+/// True if the host copy of contents of the backing outlives a resume.
+bool is_retained(const Backing& backing, const AllocationMap& allocations);
+
 /// True if contents of the backing are kept in a file.
 bool is_on_disk(const Backing& backing, const AllocationMap& allocations);
 

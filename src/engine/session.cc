@@ -21,6 +21,11 @@ namespace {
 
 constexpr char kResumeWaits[] = "a resume waits for processes that map this one's memory again";
 
+/// ", 128 MiB unchanged", or "".
+std::string unchanged_text(size_t bytes) {
+  return bytes == 0 ? "" : ", " + std::to_string(bytes >> 20) + " MiB unchanged";
+}
+
 }  // namespace
 
 SessionReport Session::last_pause() {
@@ -300,12 +305,12 @@ Status Session::pause_uncounted(const Selection& wanted) {
   }
   if (status.ok())
     AMEM_LOG(info, -1,
-             "paused %s in %.3f s: %zu MiB released, %zu MiB saved%s (work %.1f ms, "
+             "paused %s in %.3f s: %zu MiB released, %zu MiB saved%s%s (work %.1f ms, "
              "peers %.1f, copy and release %.1f, of which driver %.1f)",
              text_of(paused).c_str(), report.total_ms / 1e3,
              (released_bytes + report.context_bytes) >> 20, report.move.copied_bytes >> 20,
-             what_stays(paused).c_str(), report.wait_ms, report.peers_ms, report.move.copy_ms,
-             report.move.memory_ms);
+             unchanged_text(report.move.unchanged_bytes).c_str(), what_stays(paused).c_str(),
+             report.wait_ms, report.peers_ms, report.move.copy_ms, report.move.memory_ms);
   return status;
 }
 
@@ -486,6 +491,7 @@ Result<size_t> Session::trim_host_memory() {
   const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
   // A copy of a pause that reached its deadline may still be running.
   AMEM_TRY(context_.devices.drain(devices(), deadline));
+  if (!executor_.retains_backups()) (void)executor_.forget_retained({});
   const auto given = std::make_shared<size_t>(0);
   AMEM_TRY(context_.devices.run({{device,
                                   [this, given] {

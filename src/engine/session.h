@@ -83,10 +83,11 @@ class Session {
   /// immediately.
   void prepare_host_memory(int device, size_t size_bytes);
   /// Releases the host memory of earlier pauses and returns its size. The next pause pins memory
-  /// again. Errors: misuse, if a tag is not active, because the memory holds its contents.
+  /// again. Forgets contents of memory on the GPU, unless retain_backups() asks for them. Errors:
+  /// misuse, if a tag is not active, because the memory holds its contents.
   Result<size_t> trim_host_memory();
-  /// Whether saved contents can be read after a resume, until the next pause or free. Their host
-  /// memory is in use meanwhile.
+  /// Whether saved contents of all kinds stay on the host after a resume, until they are freed.
+  /// They can be read until the next pause, which copies what has changed.
   void retain_backups(bool retain) { executor_.retain_backups(retain); }
   /// Where files with contents are created (Kind::disk).
   BackupDirectory& backup_directory() { return backup_directory_; }

@@ -21,11 +21,14 @@ enum class Kind {
   persistent,  ///< never released, for a reason that statistics show
   disk,        ///< released; its contents are kept in a file
   zero,        ///< released; all bytes are zero afterwards
+  retain,      ///< as keep, and the next pause copies only what has changed since this one
 };
-inline constexpr int kKinds = 5;
+inline constexpr int kKinds = 6;
 
 /// True if contents of this kind survive a pause in which the memory is released.
-constexpr bool is_kept(Kind kind) { return kind == Kind::keep || kind == Kind::disk; }
+constexpr bool is_kept(Kind kind) {
+  return kind == Kind::keep || kind == Kind::disk || kind == Kind::retain;
+}
 
 /// The owner of an import, its id there, and its position in a backing of the owner.
 struct RemoteAllocation {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -98,6 +99,11 @@ struct FilePart {
   size_t offset_bytes = 0;
 };
 
+/// The BLAKE3 hash of a page of kSlotBytes.
+using PageHash = std::array<uint32_t, 8>;
+/// By page of a backing; zero for a page whose hash is not known.
+using PageHashes = std::vector<PageHash>;
+
 /// What a resume has filled of a backing, also after its deadline: the next one goes on there.
 /// The number of its saved bytes, or kAllFilled, also if none are saved.
 using Filled = std::atomic<size_t>;
@@ -132,12 +138,13 @@ struct Backing {
   bool is_staying = false;  ///< importers keep it during this pause, so it must not be released
   int copying = 0;          ///< number of running copies; the backing stays mapped until they end
 
-  // Only for a backing of this process, while it is released, and until the next pause if backups
-  // are retained:
+  // Only for a backing of this process, while it is released, and afterwards if they are retained:
   HostBlock saved;                  ///< nullptr if no contents are kept
   std::vector<Piece> saved_pieces;  ///< the saved bytes, consecutive in `saved` or `saved_file`
   FilePart saved_file;              ///< if it is set, `saved` is memory to copy them through
   std::shared_ptr<Filled> filled;   ///< while it is `restoring`
+  /// Of `saved`, if they are retained after a resume to be compared at the next pause.
+  std::shared_ptr<PageHashes> saved_hashes;
 
   // Only for an import:
   bool is_import = false;
@@ -149,6 +156,7 @@ struct Backing {
     saved = nullptr;
     saved_pieces.clear();
     saved_file = {};
+    saved_hashes = nullptr;
   }
   /// Where its contents are copied: a placement that its own device can access. A process with
   /// several GPUs may map memory for another GPU first, and a copy there is an error of the driver

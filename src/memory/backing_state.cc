@@ -46,7 +46,8 @@ const char* state_name(BackingState state) {
 }
 
 const char* kind_name(Kind kind) {
-  constexpr const char* kNames[kKinds] = {"keep", "discard", "persistent", "disk", "zero"};
+  constexpr const char* kNames[kKinds] = {"keep", "discard", "persistent",
+                                          "disk", "zero",    "retain"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -20,7 +20,8 @@ struct Sweep {
   int victim;         ///< the rank whose calls fail: 0 itself, or its peer 1
   bool lasting;       ///< from the n-th call on, not only the n-th
   /// All tags are paused and resumed: beside NCCL's memory, weights of which each rank has opened
-  /// the other's, contents on disk, symmetric memory, and with the last one the context.
+  /// the other's, contents on disk, retained contents of which a part changes, symmetric memory,
+  /// and with the last one the context.
   bool by_tag = false;
 };
 
@@ -70,7 +71,9 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   }
 
   /// Rank 0 is brought to where the order begins.
-  static void prepare(jobs::Job& job) {
+  void prepare(jobs::Job& job) {
+    if (sweep().by_tag)
+      job[0].ask("tag_change masters " + std::to_string(++changed_ * 7919 % 100000));
     if (sweep().order == std::string("resume")) job[0].ask(with_tags("pause"));
   }
 
@@ -81,7 +84,8 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     if (sweep().by_tag) {
       job[0].ask("tag_malloc kv_cache discard 5000000");
       job[0].ask("tag_malloc optimizer disk 5000000");
-      job[0].ask("tag_write optimizer");
+      job[0].ask("tag_malloc masters retain 500000");
+      for (const char* tag : {"optimizer", "masters"}) job[0].ask(std::string("tag_write ") + tag);
       regions_[&job] = {{job, 0, {1}}, {job, 1, {0}}};
       const std::string& handle = handles_[&job] = "h" + std::to_string(++meetings_);
       job.all("sym_malloc b 5000000");
@@ -156,7 +160,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
 
   /// Contents are as before, and rank 1 can write rank 0's memory.
   void check_tags(jobs::Job& job) {
-    job[0].ask("tag_check optimizer");
+    for (const char* tag : {"optimizer", "masters"}) job[0].ask(std::string("tag_check ") + tag);
     for (const SharedRegion& region : regions_[&job]) region.check();
     EXPECT_EQ(job[0].ask("sym_read b"), "4711");
     job[1].ask("sym_write " + handles_[&job] + " 0 1");
@@ -228,7 +232,8 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   void end(jobs::Job& job) {
     if (sweep().by_tag) {
       for (SharedRegion& region : regions_[&job]) region.free();
-      for (const char* tag : {"kv_cache", "optimizer"}) job[0].ask(std::string("tag_free ") + tag);
+      for (const char* tag : {"kv_cache", "optimizer", "masters"})
+        job[0].ask(std::string("tag_free ") + tag);
       job.all("sym_destroy " + handles_[&job]);
       job.all("sym_free b");
     }
@@ -241,6 +246,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
 
   const Meeting meeting_;
   int meetings_ = 0;
+  size_t changed_ = 0;
   std::map<const jobs::Job*, std::string> handles_;
   std::map<const jobs::Job*, std::vector<SharedRegion>> regions_;
   Totals before_[2] = {};

@@ -164,6 +164,7 @@ def _regions(build: Path) -> list[Case]:
     return [
         case("regions", "regions"),
         case("regions_expandable", "regions", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
+        case("retained", "retained"),
         case("owners", "owners"),
         case("rows", "rows", timeout_s=600),
         case("saver", "saver", AMEM_TMS="1"),

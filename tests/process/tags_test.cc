@@ -70,6 +70,73 @@ TEST_F(TagsTest, OneIsPausedWithoutTheOthers) {
   job[0].ask("tag_check weights");
 }
 
+struct PauseBytes {
+  size_t copied = 0, unchanged = 0;
+  bool operator==(const PauseBytes&) const = default;
+};
+
+/// A pause and resume of memory with the tag, after which it is as before.
+PauseBytes cycle(jobs::RankProcess& rank, const std::string& tag) {
+  rank.ask("tag_pause " + tag);
+  PauseBytes bytes;
+  std::istringstream(rank.ask("tag_copied")) >> bytes.copied >> bytes.unchanged;
+  rank.ask("tag_resume " + tag);
+  rank.ask("tag_check " + tag);
+  return bytes;
+}
+
+// Two pieces of 3 and 5 MiB, of which 512 KiB and 1 MiB are zero.
+TEST_F(TagsTest, RetainedContentsAreCopiedWhereTheyHaveChanged) {
+  AMEM_NEEDS_GPUS(1);
+  constexpr size_t kPage = 64 << 10, kWords = kPage / sizeof(unsigned), kSaved = 13 * kMiB / 2;
+  jobs::Job job(setup_, 1);
+  job.use_devices({0});
+  job[0].ask("tag_malloc weights retain " + std::to_string(3 * kMiB));
+  job[0].ask("tag_malloc weights retain " + std::to_string(5 * kMiB));
+  job[0].ask("tag_malloc cache keep " + std::to_string(kMiB));
+  for (const char* tag : {"weights", "cache"}) job[0].ask(std::string("tag_write ") + tag);
+
+  EXPECT_EQ(cycle(job[0], "weights"), (PauseBytes{kSaved, 0}));
+  EXPECT_EQ(of(job[0], "weights").saved, 0u) << "it is of released memory";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(cycle(job[0], "weights"), (PauseBytes{0, kSaved}));
+  EXPECT_EQ(cycle(job[0], "cache"), (PauseBytes{kMiB / 2, 0}));
+  EXPECT_EQ(cycle(job[0], "cache"), (PauseBytes{kMiB / 2, 0}));
+
+  // Of each piece two pages, then a page of 8 that were zero: a run of less is copied too.
+  job[0].ask("tag_change weights 7 " + std::to_string(3 * kWords - 1));
+  EXPECT_EQ(cycle(job[0], "weights"), (PauseBytes{4 * kPage, kSaved - 4 * kPage}));
+  job[0].ask("tag_change weights " + std::to_string(9 * kWords));
+  EXPECT_EQ(cycle(job[0], "weights"), (PauseBytes{16 * kPage, kSaved}));
+  EXPECT_EQ(cycle(job[0], "weights"), (PauseBytes{0, kSaved + 16 * kPage}));
+  job[0].ask("tag_write weights");
+  EXPECT_EQ(cycle(job[0], "weights"), (PauseBytes{0, kSaved + 16 * kPage}));
+
+  // The pool's host memory without contents, then also the copies.
+  job[0].ask("trim");
+  EXPECT_EQ(cycle(job[0], "weights"), (PauseBytes{kSaved + 16 * kPage, 0}));
+  job[0].ask("tag_free weights");
+  job[0].ask("trim");
+}
+
+TEST_F(TagsTest, PauseThatFailsKeepsRetainedContentsRight) {
+  if (real_gpu()) GTEST_SKIP() << "only the simulated driver fails on request";
+  jobs::Job job(setup_, 1);
+  job.use_devices({0});
+  for (int i = 0; i < 3; ++i) job[0].ask("tag_malloc weights retain " + std::to_string(4 * kMiB));
+  job[0].ask("tag_write weights");
+  cycle(job[0], "weights");
+  for (int n = 1; n <= 3; ++n) {
+    job[0].ask("tag_change weights " + std::to_string(n));
+    job[0].ask("driver_fault cuMemcpyDtoHAsync:" + std::to_string(n) + "=999");
+    job[0].ask_failing("tag_pause weights");
+    job[0].ask("driver_fault");
+    job[0].ask("tag_check weights");
+    job[0].ask("tag_change weights " + std::to_string(100 + n));
+    cycle(job[0], "weights");
+    EXPECT_EQ(cycle(job[0], "weights").copied, 0u);
+  }
+}
+
 /// The parameter is the tag that is paused first.
 class EveryOrderOfTags : public TagsTest, public testing::WithParamInterface<int> {};
 

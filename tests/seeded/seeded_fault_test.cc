@@ -105,6 +105,23 @@ TEST_F(SeededFault, PayloadThatAnotherProgramLeft) {
 
 TEST_F(SeededFault, ContentsThatAreTakenForZero) { expect_noticed("take_all_for_zero", one_cycle); }
 
+// A hash that says of other contents that they are the same.
+TEST_F(SeededFault, ContentsThatAreTakenForUnchanged) {
+  expect_noticed("take_all_for_unchanged", [](jobs::Job& job) {
+    job[0].ask("tag_malloc weights retain 2000000");
+    job[0].ask("tag_write weights");
+    for (const char* word : {"5", "400000"}) {
+      job[0].ask("tag_pause weights");
+      job[0].ask("tag_resume weights");
+      job[0].ask("tag_check weights");
+      job[0].ask(std::string("tag_change weights ") + word);
+    }
+    job[0].ask("tag_pause weights");
+    job[0].ask("tag_resume weights");
+    job[0].ask("tag_check weights");
+  });
+}
+
 // A message that was sent and not received is dropped with the FIFO in which it lies: what the
 // setting asks for.
 TEST_F(SeededFault, FifosThatAreNotKept) {
