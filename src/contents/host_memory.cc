@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -78,16 +79,17 @@ std::optional<size_t> cgroup_room(const std::string& folder, const CgroupVersion
   return *most - std::min(*most, taken);
 }
 
-constexpr int kMaxTouchers = 8;  // more threads do not zero pages faster in the kernel (measured)
+constexpr long kMaxTouchers = 8;  // more threads do not zero pages faster in the kernel (measured)
 
-struct Touch {
-  unsigned char* from;
-  size_t size_bytes;
+struct Parallel {
+  const size_t count;
+  const std::function<void(size_t)>& work;
+  std::atomic<size_t> next{0};
 };
 
-void* touch(void* argument) {
-  const Touch& touch = *static_cast<Touch*>(argument);
-  for (size_t at = 0; at < touch.size_bytes; at += 4096) touch.from[at] = 0;
+void* work_on_next(void* argument) {
+  Parallel& parallel = *static_cast<Parallel*>(argument);
+  for (size_t i; (i = parallel.next++) < parallel.count;) parallel.work(i);
   return nullptr;
 }
 
@@ -125,22 +127,18 @@ void prefer_numa_node(void* base, size_t size_bytes, int node) {
 }
 
 void touch_pages(unsigned char* base, size_t size_bytes) {
+  for (size_t at = 0; at < size_bytes; at += 4096) base[at] = 0;
+}
+
+void in_parallel(size_t count, const std::function<void(size_t)>& work) {
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  const size_t share_count = std::clamp<size_t>(size_bytes / (kHugePage * 16), 1,
-                                                std::clamp<size_t>(processors, 1, kMaxTouchers));
-  const size_t share = (size_bytes / share_count + kHugePage - 1) / kHugePage * kHugePage;
-  std::vector<Touch> touches;
-  for (size_t at = 0; at < size_bytes; at += share)
-    touches.push_back({base + at, std::min(share, size_bytes - at)});
+  const size_t most = std::min<size_t>(count, std::clamp(processors, 1L, kMaxTouchers));
+  Parallel parallel{count, work};
   std::vector<pthread_t> threads;
-  for (size_t i = 1; i < touches.size(); ++i) {
-    const Result<pthread_t> thread = start_thread("amem-touch", touch, &touches[i]);
-    if (thread.ok())
+  for (size_t i = 1; i < most; ++i)
+    if (const auto thread = start_thread("amem-touch", work_on_next, &parallel); thread.ok())
       threads.push_back(thread.value());
-    else
-      touch(&touches[i]);
-  }
-  touch(&touches[0]);
+  (void)work_on_next(&parallel);
   for (pthread_t thread : threads) pthread_join(thread, nullptr);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "driver/driver.h"
@@ -25,7 +26,10 @@ int nearest_numa_node(const Driver& driver, int device);
 /// -1, or the kernel refuses (seccomp filter of a container), only the speed of copies changes.
 void prefer_numa_node(void* base, size_t size_bytes, int node);
 
-/// Writes to every page of a range with several threads: the first access is the slow part.
+/// Writes to every page of a range: the first access is the slow part.
 void touch_pages(unsigned char* base, size_t size_bytes);
+
+/// Calls `work` for 0 to count - 1 in several threads.
+void in_parallel(size_t count, const std::function<void(size_t)>& work);
 
 }  // namespace amem

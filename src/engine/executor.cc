@@ -115,7 +115,7 @@ Status Executor::reserve(const Transfers& transfers, Deadline deadline) {
       size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
     else if (staging_[transfer.device].expired() && staged.insert(transfer.device).second)
       size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
-  if (size_bytes <= pool_.free_bytes()) return ok_status();
+  if (pool_.claim(size_bytes) == 0) return ok_status();
   const int device = transfers.front().device;
   return devices_.run(
       {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
@@ -131,7 +131,7 @@ void Executor::forget_backups(const Plan& plan) {
 
 Status Executor::make_room(const Plan& plan, Deadline deadline) {
   forget_backups(plan);
-  if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes()) return ok_status();
+  if (last_kept_bytes_ != 0 && pool_.claim(last_kept_bytes_) == 0) return ok_status();
   const auto found = AMEM_TRY(find_contents(
       plan, [] {}, deadline));
   return reserve(*found, deadline);

@@ -121,9 +121,9 @@ Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* repo
   step_point("pause_gate_closed");
   AMEM_TRY(context_.devices.drain(devices(), deadline));
   step_point("pause_drained");
-  // Checks the limits before any peer is asked.
-  AMEM_TRY(sharing_.exports().reserve_for_resume());
-  return executor_.make_room(plan_pause(context_.registry, tags), deadline);
+  // Checks the limits before any peer is asked. Host memory takes descriptors too.
+  AMEM_TRY(executor_.make_room(plan_pause(context_.registry, tags), deadline));
+  return sharing_.exports().reserve_for_resume();
 }
 
 Status Session::move_out(const Selection& selection, const Tags& tags, Deadline deadline,
@@ -251,6 +251,7 @@ Status Session::pause(const Selection& wanted) {
   Tags paused;
   const size_t released_bytes = releasable(context_.registry, change.all()).own_bytes;
   const Status status = carry_out_pause(selection, change, deadline, &report, &paused);
+  pool_.lend();
   Tags active = change.all();
   for (const Tag& tag : paused) active.erase(tag);
   reopen(active);
@@ -327,6 +328,7 @@ Status Session::resume(const Selection& selection) {
   {
     const Phase phase("resume", &report.total_ms);
     status = move_in(tags, deadline, &report);
+    pool_.lend();  // also what a late reservation of an earlier pause holds
   }
   if (status.ok()) {
     reopen(tags);
@@ -349,7 +351,7 @@ Status Session::resume(const Selection& selection) {
 
 void Session::prepare_host_memory(int device, size_t size_bytes) {
   (void)context_.devices.start({{device, [this, device, size_bytes] {
-                                   const Status ready = pool_.reserve(size_bytes, device);
+                                   const Status ready = pool_.prepare(size_bytes, device);
                                    if (!ready.ok())
                                      AMEM_LOG(warn, device, "%s", ready.error().message.c_str());
                                    return ok_status();

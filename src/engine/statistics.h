@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "amem.h"
+#include "contents/host_pool.h"
 #include "memory/registry.h"
 
 namespace amem {
@@ -58,6 +59,7 @@ struct ProcessFacts {
   /// A name of the device that is the same in all processes, or "".
   std::function<std::string(int device)> gpu_of;
   std::string group_name = {};  ///< AMEM_GROUP
+  HostPool::Use host = {};
 };
 
 /// The statistics as one JSON object, for the `amem` command.
