@@ -169,7 +169,8 @@ std::vector<UniqueFd> HostPool::offer(size_t wanted_bytes, int numa_node) {
   return files;
 }
 
-Status HostPool::borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes, int device) {
+/// False if none of it can be used.
+bool HostPool::borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes, int device) {
   std::vector<Region> taken;
   size_t taken_bytes = 0;
   for (const UniqueFd& file : offered) {
@@ -187,30 +188,31 @@ Status HostPool::borrow(const std::vector<UniqueFd>& offered, size_t missing_byt
     taken_bytes += bytes;
     taken.push_back(std::move(region));
   }
-  return add(std::move(taken), device);
+  return !taken.empty() && add(std::move(taken), device).ok();
 }
 
 // --- Memory
 
 Status HostPool::grow(size_t size_bytes, int device, bool holds) {
   const auto missing = [&] {
-    const size_t have = use().idle_bytes + free_bytes();
-    return holds ? claim(size_bytes) : size_bytes - std::min(size_bytes, have);
+    return holds ? claim(size_bytes)
+                 : size_bytes - std::min(size_bytes, use().idle_bytes + free_bytes());
   };
-  std::vector<UniqueFd> offered;
-  if (const size_t bytes = missing(); bytes > 0 && ask_ != nullptr)
-    offered = ask_(bytes, nearest_numa_node(driver_, device));  // waits
+  for (bool asks = ask_ != nullptr; asks && missing() > 0;) {
+    const auto offered = ask_(missing(), nearest_numa_node(driver_, device));  // waits
+    MutexLock growing(growing_);
+    asks = borrow(offered, missing(), device);
+  }
   MutexLock growing(growing_);
-  if (const size_t bytes = missing(); bytes > 0) AMEM_TRY(borrow(offered, bytes, device));
   const size_t bytes = missing();
   return bytes > 0 ? allocate(bytes, device) : ok_status();
 }
 
 Status HostPool::prepare(size_t size_bytes, int device) {
-  AMEM_TRY(grow(size_bytes, device, false));
+  Status grown = grow(size_bytes, device, false);
   MutexLock lock(mutex_);
   for (auto& [base, region] : regions_) let_go(region);
-  return ok_status();
+  return grown;
 }
 
 /// The size of what is allocated for this, or the limit that forbids it.

@@ -90,7 +90,7 @@ class HostPool {
   };
 
   Status grow(size_t size_bytes, int device, bool holds);
-  Status borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes, int device)
+  bool borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes, int device)
       AMEM_REQUIRES(growing_);
   Status allocate(size_t missing_bytes, int device) AMEM_REQUIRES(growing_);
   Result<size_t> new_bytes(size_t missing_bytes) const;

@@ -16,6 +16,8 @@ namespace {
 
 /// How long a pause waits for offers of host memory.
 constexpr long kHostMemoryMs = 200;
+/// Segments in one offer: each needs a descriptor in the process that has asked.
+constexpr size_t kMaxOffered = 64;
 
 }  // namespace
 
@@ -116,7 +118,7 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
   } else if (const auto* host = std::get_if<HostMemoryQuery>(&message)) {
     std::vector<UniqueFd> fds;
     if (offer_ != nullptr) fds = offer_(host->wanted_bytes, host->numa_node);
-    if (fds.size() > kMaxFds) fds.resize(kMaxFds);
+    if (fds.size() > kMaxOffered) fds.resize(kMaxOffered);
     const HostMemoryOffer offer{static_cast<uint16_t>(fds.size())};
     context_.peers.load()->reply(from.instance, request_id, offer, std::move(fds));
   } else if (std::holds_alternative<StatusQuery>(message)) {
@@ -143,7 +145,7 @@ std::vector<UniqueFd> Sharing::ask_for_host_memory(size_t wanted_bytes, int numa
   const auto others = instances_of_this_user();
   // A reply whose descriptors have no room would end its connection.
   if (peers == nullptr || !others.ok() ||
-      !reserve_descriptors((others.value().size() + 1) * kMaxFds).ok())
+      !reserve_descriptors((others.value().size() + 1) * kMaxOffered).ok())
     return {};
   const Deadline deadline = Deadline::after_ms(kHostMemoryMs);
   const auto replies = std::make_shared<Replies>();

@@ -2,9 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Jobs that alternate keep their contents in the same host memory.
 #include <signal.h>
-#include <sys/stat.h>
 
-#include "tests/process/progress.h"
+#include "tests/process/shared_host_memory.h"
 #include "tests/process/simulated_job.h"
 
 namespace amem {
@@ -12,7 +11,7 @@ namespace {
 
 class HostLending : public JobTest {
  protected:
-  static constexpr size_t kBytes = size_t{256} << 20;
+  static constexpr size_t kBytes = size_t{160} << 20;
   /// An eighth of what the jobs write is zero (jobs/tag_orders.cc).
   static constexpr size_t kSavedBytes = kBytes / 8 * 7;
 
@@ -27,21 +26,9 @@ class HostLending : public JobTest {
     (*job)[0].ask("tag_write weights");
     return job;
   }
-  /// The segments of these jobs, each counted once.
-  size_t host_bytes(const std::vector<jobs::Job*>& all) {
-    std::map<ino_t, size_t> sizes;
-    for (jobs::Job* job : all)
-      for (const auto& file : std::filesystem::directory_iterator(
-               "/proc/" + std::to_string((*job)[0].pid()) + "/fd")) {
-        std::error_code gone;
-        const std::string name = std::filesystem::read_symlink(file.path(), gone);
-        struct stat found {};
-        if (has(name, "/memfd:amem-host") && stat(file.path().c_str(), &found) == 0)
-          sizes[found.st_ino] = static_cast<size_t>(found.st_blocks) * 512;
-      }
-    size_t sum = 0;
-    for (const auto& [inode, bytes] : sizes) sum += bytes;
-    return sum;
+  static size_t host_bytes(jobs::Job& job) { return shared_host_bytes({job[0].pid()}); }
+  static size_t host_bytes(jobs::Job& one, jobs::Job& other) {
+    return shared_host_bytes({one[0].pid(), other[0].pid()});
   }
   static void pause(jobs::Job& job) { job[0].ask("tag_pause weights"); }
   static void resume(jobs::Job& job) {
@@ -56,7 +43,7 @@ TEST_F(HostLending, JobsThatAlternateNeedTheHostMemoryOfOne) {
   for (int cycle = 0; cycle < 4; ++cycle)
     for (jobs::Job* job : {trainer.get(), engine.get()}) {
       pause(*job);
-      peak = std::max(peak, host_bytes({trainer.get(), engine.get()}));
+      peak = std::max(peak, host_bytes(*trainer, *engine));
       resume(*job);
     }
   EXPECT_GE(peak, kSavedBytes);
@@ -71,7 +58,7 @@ TEST_F(HostLending, JobsThatArePausedTogetherHaveTheirOwn) {
   pause(*engine);
   pause(*trainer);
 
-  EXPECT_GE(host_bytes({trainer.get(), engine.get()}), 2 * kSavedBytes);
+  EXPECT_GE(host_bytes(*trainer, *engine), 2 * kSavedBytes);
   resume(*engine);
   resume(*trainer);
 }
@@ -86,7 +73,7 @@ TEST_F(HostLending, KilledBorrowerReturnsTheMemory) {
   (*engine)[0].wait_until_ended();
 
   pause(*trainer);
-  EXPECT_LE(host_bytes({trainer.get()}), kSavedBytes / 100 * 107);
+  EXPECT_LE(host_bytes(*trainer), kSavedBytes / 100 * 107);
   resume(*trainer);
 }
 
@@ -95,7 +82,7 @@ TEST_F(HostLending, PausedBorrowerOutlivesWhoCreatedTheMemory) {
   pause(*trainer);
   resume(*trainer);
   pause(*engine);
-  ASSERT_LE(host_bytes({trainer.get(), engine.get()}), kSavedBytes / 100 * 107);
+  ASSERT_LE(host_bytes(*trainer, *engine), kSavedBytes / 100 * 107);
 
   (*trainer)[0].kill(SIGKILL);
   (*trainer)[0].wait_until_ended();
@@ -141,7 +128,7 @@ TEST_F(HostLending, KeptMemoryIsNotLent) {
 
   pause(*engine);
 
-  EXPECT_GE(host_bytes({trainer.get(), engine.get()}), 2 * kSavedBytes);
+  EXPECT_GE(host_bytes(*trainer, *engine), 2 * kSavedBytes);
   resume(*engine);
 }
 
