@@ -2,21 +2,16 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "contents/host_memory.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <vector>
-
-#include "base/thread.h"
 
 namespace amem {
 namespace {
@@ -79,20 +74,6 @@ std::optional<size_t> cgroup_room(const std::string& folder, const CgroupVersion
   return *most - std::min(*most, taken);
 }
 
-constexpr long kMaxTouchers = 8;  // more threads do not zero pages faster in the kernel (measured)
-
-struct Parallel {
-  const size_t count;
-  const std::function<void(size_t)>& work;
-  std::atomic<size_t> next{0};
-};
-
-void* work_on_next(void* argument) {
-  Parallel& parallel = *static_cast<Parallel*>(argument);
-  for (size_t i; (i = parallel.next++) < parallel.count;) parallel.work(i);
-  return nullptr;
-}
-
 }  // namespace
 
 size_t available_host_bytes(const std::string& root) {
@@ -128,18 +109,6 @@ void prefer_numa_node(void* base, size_t size_bytes, int node) {
 
 void touch_pages(unsigned char* base, size_t size_bytes) {
   for (size_t at = 0; at < size_bytes; at += 4096) base[at] = 0;
-}
-
-void in_parallel(size_t count, const std::function<void(size_t)>& work) {
-  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  const size_t most = std::min<size_t>(count, std::clamp(processors, 1L, kMaxTouchers));
-  Parallel parallel{count, work};
-  std::vector<pthread_t> threads;
-  for (size_t i = 1; i < most; ++i)
-    if (const auto thread = start_thread("amem-touch", work_on_next, &parallel); thread.ok())
-      threads.push_back(thread.value());
-  (void)work_on_next(&parallel);
-  for (pthread_t thread : threads) pthread_join(thread, nullptr);
 }
 
 }  // namespace amem

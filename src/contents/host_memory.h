@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <string>
 
 #include "driver/driver.h"
@@ -28,8 +27,5 @@ void prefer_numa_node(void* base, size_t size_bytes, int node);
 
 /// Writes to every page of a range: the first access is the slow part.
 void touch_pages(unsigned char* base, size_t size_bytes);
-
-/// Calls `work` for 0 to count - 1 in several threads.
-void in_parallel(size_t count, const std::function<void(size_t)>& work);
 
 }  // namespace amem

@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <vector>
 
 #include "base/descriptor_limit.h"
+#include "base/thread.h"
 #include "base/user_folder.h"
 #include "contents/host_memory.h"
 #include "contents/host_reservation.h"
@@ -57,7 +57,7 @@ HostPool::Use HostPool::use() const {
   const auto idle = [](const Region& region) {
     return !region.is_held() && !is_used_elsewhere(region.segment);
   };
-  return {total(std::mem_fn(&Region::is_held)), total(borrowed), total(idle)};
+  return {held_bytes(), total(borrowed), total(idle)};
 }
 
 size_t HostPool::free_bytes() const {
@@ -123,16 +123,20 @@ bool HostPool::is_empty(const Region& region) const {
 }
 
 void HostPool::let_go(Region& region) {
-  const size_t rest = total(std::mem_fn(&Region::is_held)) - region.segment.size_bytes;
+  const size_t rest = held_bytes() - region.segment.size_bytes;
   if (is_reserved_ || region.hold == nullptr || rest < keep_bytes_ || !is_empty(region)) return;
   free_.erase(region.memory.get());
   region.hold = nullptr;
 }
 
+void HostPool::let_go_all() {
+  for (auto& [base, region] : regions_) let_go(region);
+}
+
 void HostPool::lend() {
   MutexLock lock(mutex_);
   is_reserved_ = false;
-  for (auto& [base, region] : regions_) let_go(region);
+  let_go_all();
 }
 
 size_t HostPool::claim(size_t size_bytes) {
@@ -142,7 +146,7 @@ size_t HostPool::claim(size_t size_bytes) {
   for (auto& [base, region] : regions_) {
     const size_t bytes = region.segment.size_bytes;
     if (free_bytes >= size_bytes) break;
-    if (region.is_held() || !is_within_limit(bytes)) continue;
+    if (region.is_held() || held_bytes() + bytes > limit_bytes_) continue;
     region.hold = hold_segment(region.segment);
     if (region.hold == nullptr) continue;
     free_[base] = bytes;
@@ -181,7 +185,7 @@ bool HostPool::borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes
     };
     MutexLock lock(mutex_);
     if (taken_bytes >= missing_bytes || bytes == 0 || total(is_same) > 0 ||
-        !is_within_limit(taken_bytes + bytes))
+        held_bytes() + taken_bytes + bytes > limit_bytes_)
       continue;
     region.hold = hold_segment(region.segment);
     if (region.hold == nullptr) continue;
@@ -211,27 +215,20 @@ Status HostPool::grow(size_t size_bytes, int device, bool holds) {
 Status HostPool::prepare(size_t size_bytes, int device) {
   Status grown = grow(size_bytes, device, false);
   MutexLock lock(mutex_);
-  for (auto& [base, region] : regions_) let_go(region);
+  let_go_all();
   return grown;
-}
-
-/// The size of what is allocated for this, or the limit that forbids it.
-Result<size_t> HostPool::new_bytes(size_t missing_bytes) const {
-  MutexLock lock(mutex_);
-  const size_t have = total(std::mem_fn(&Region::is_held));
-  size_t bytes = std::max(round_up(missing_bytes, kHugePage), kMinRegionBytes);
-  if (limit_bytes_ != 0) bytes = std::min(bytes, limit_bytes_ - std::min(limit_bytes_, have));
-  if (bytes < missing_bytes)
-    return make_error(ErrorKind::os, ENOMEM,
-                      "saving the contents needs %zu MiB of host memory, but AMEM_HOST_LIMIT "
-                      "allows %zu MiB: raise it",
-                      round_up(have + missing_bytes, 1 << 20) >> 20, limit_bytes_ >> 20);
-  return bytes;
 }
 
 /// Segments of equal sizes, so that threads allocate their pages at the same time.
 Status HostPool::allocate(size_t missing_bytes, int device) {
-  const size_t size_bytes = AMEM_TRY(new_bytes(missing_bytes));
+  const size_t have = use().held_bytes;
+  const size_t size_bytes = std::min(std::max(round_up(missing_bytes, kHugePage), kMinRegionBytes),
+                                     limit_bytes_ - std::min(limit_bytes_, have));
+  if (size_bytes < missing_bytes)
+    return make_error(ErrorKind::os, ENOMEM,
+                      "saving the contents needs %zu MiB of host memory, but AMEM_HOST_LIMIT "
+                      "allows %zu MiB: raise it",
+                      round_up(have + missing_bytes, 1 << 20) >> 20, limit_bytes_ >> 20);
   // Until the pages are touched, other processes would not see that they are gone.
   const HostReservation reserved = AMEM_TRY(HostReservation::make(
       size_bytes, [] { return available_host_bytes(); },
@@ -252,12 +249,14 @@ Status HostPool::allocate(size_t missing_bytes, int device) {
   return add(std::move(regions), device);
 }
 
-void HostPool::map(Region& region) {
+/// The kernel adds pages to one file one after another: each region has its own thread.
+void* HostPool::map(void* argument) {
+  Region& region = *static_cast<Region*>(argument);
   const size_t size_bytes = region.segment.size_bytes;
   const int file = region.segment.file.get();
   void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
                       file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED) return;
+  if (memory == MAP_FAILED) return nullptr;
   region.memory = {static_cast<unsigned char*>(memory),
                    [size_bytes](unsigned char* base) { munmap(base, size_bytes); }};
   madvise(memory, size_bytes, MADV_HUGEPAGE);  // some kernels refuse it; then access is slower
@@ -265,12 +264,18 @@ void HostPool::map(Region& region) {
   prefer_numa_node(memory, size_bytes, region.numa_node);
   (void)fallocate(file, 0, 0, static_cast<off_t>(size_bytes));  // faster than a touch of each page
   touch_pages(region.memory.get(), size_bytes);
+  return nullptr;
 }
 
 /// After an error, the regions before the one that failed are in the pool.
 Status HostPool::add(std::vector<Region> regions, int device) {
-  for (Region& region : regions) region.numa_node = nearest_numa_node(driver_, device);
-  in_parallel(regions.size(), [&](size_t i) { map(regions[i]); });
+  std::vector<pthread_t> threads;
+  for (Region& region : regions) {
+    region.numa_node = nearest_numa_node(driver_, device);
+    const Result<pthread_t> thread = start_thread("amem-touch", map, &region);
+    thread.ok() ? threads.push_back(thread.value()) : (void)map(&region);
+  }
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   for (Region& region : regions) {
     const HostExtent whole{region.memory.get(), region.segment.size_bytes};
     if (whole.base == nullptr)

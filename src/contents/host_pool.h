@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,7 +37,10 @@ class HostPool {
   /// it still holds when blocks have returned. `ask`: requests the memory of other processes; waits
   /// for a moment at most.
   HostPool(const Driver& driver, size_t limit_bytes, size_t keep_bytes = 0, Offer ask = nullptr)
-      : driver_(driver), limit_bytes_(limit_bytes), keep_bytes_(keep_bytes), ask_(std::move(ask)) {}
+      : driver_(driver),
+        limit_bytes_(limit_bytes == 0 ? SIZE_MAX : limit_bytes),
+        keep_bytes_(keep_bytes),
+        ask_(std::move(ask)) {}
   ~HostPool();
   HostPool(const HostPool&) = delete;
 
@@ -93,8 +97,7 @@ class HostPool {
   bool borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes, int device)
       AMEM_REQUIRES(growing_);
   Status allocate(size_t missing_bytes, int device) AMEM_REQUIRES(growing_);
-  Result<size_t> new_bytes(size_t missing_bytes) const;
-  static void map(Region& region);
+  static void* map(void* region);
   Status add(std::vector<Region> regions, int device) AMEM_REQUIRES(growing_);
 
   /// The size of the regions for which `is_counted` is true.
@@ -105,11 +108,10 @@ class HostPool {
       if (is_counted(region)) sum += region.segment.size_bytes;
     return sum;
   }
-  bool is_within_limit(size_t more_bytes) const AMEM_REQUIRES(mutex_) {
-    return limit_bytes_ == 0 || total(std::mem_fn(&Region::is_held)) + more_bytes <= limit_bytes_;
-  }
+  size_t held_bytes() const AMEM_REQUIRES(mutex_) { return total(std::mem_fn(&Region::is_held)); }
   bool is_empty(const Region& region) const AMEM_REQUIRES(mutex_);
   void let_go(Region& region) AMEM_REQUIRES(mutex_);
+  void let_go_all() AMEM_REQUIRES(mutex_);
   void add_free(const HostExtent& extent) AMEM_REQUIRES(mutex_);
 
   const Driver& driver_;
