@@ -271,7 +271,8 @@ def prepare_host_memory(size_bytes: int) -> None:
 def trim_host_memory() -> int:
     """Gives back the pinned host memory that a pause has made, which is kept for the next one.
 
-    Returns how many bytes it was. Memory with contents of paused tags stays. Raises AmemError if all of
+    Returns how many bytes it was. Memory with contents of paused tags stays; what another process has pinned stays
+    allocated until that process returns it too. Raises AmemError if all of
     it has contents, or during a pause or resume.
     """
     size = ctypes.c_uint64(0)

@@ -78,14 +78,17 @@ Process::Process(const Driver& driver)
       engine_{driver_, registry_, devices_, exiting_, random_instance_id()},
       memory_(driver_, registry_, devices_,
               {environment().timeout_ms, environment().slab, environment().release_multicast}),
-      sharing_(engine_, [this] { return status_text(); }),
+      sharing_(
+          engine_, [this] { return status_text(); },
+          [this](size_t bytes, int node) { return session_.host_pool().offer(bytes, node); }),
       handles_(memory_, sharing_),
       nccl_(handles_, engine_.peer_table,
             {environment().gate_timeout_ms, environment().free_tag == 7,
              static_cast<size_t>(std::max(environment().host_prealloc_mib, 0L)) << 20}),
       tensors_(handles_, devices_, environment().timeout_ms),
       symmetric_(registry_, devices_, engine_.peer_table, environment().gate_timeout_ms),
-      session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20) {
+      session_(engine_, sharing_, static_cast<size_t>(environment().host_limit_mib) << 20,
+               static_cast<size_t>(environment().host_keep_mib) << 20) {
   engine_.clients = Clients{&nccl_, &tensors_, &symmetric_};
   engine_.group = static_cast<int32_t>(environment().group.number);
   engine_.timeout_ms = environment().timeout_ms;
@@ -164,6 +167,7 @@ std::string Process::status_text() {
                      session_.context_bytes(),
                      [this](int device) { return gpu_uuid(driver_, device); },
                      environment().group.name,
+                     session_.host_pool().use(),
                      session_.counters()};
   for (const auto& [tag, state] : session_.states()) facts.states[tag] = session_state_name(state);
   return statistics_json(take_statistics(registry_), facts);

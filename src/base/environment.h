@@ -46,6 +46,7 @@ struct Environment {
   long cycle_every = 0;
   DebugMode debug = DebugMode::none;  ///< read earlier by clients/tensors/access_debug.cc
   long host_limit_mib = 0;
+  long host_keep_mib = 0;
   long host_prealloc_mib = 0;
   /// One sentence for each variable with an illegal value or an unknown name. The default is used.
   std::vector<std::string> complaints;

@@ -129,6 +129,12 @@ std::string remarks_of(const Json& reply) {
   if (const double bytes = reply.value("context_bytes", 0.0); bytes > 0)
     out += fmt::format("pid {}: {} of local memory of CUDA contexts returned\n",
                        reply.at("pid").dump(), human_bytes(bytes));
+  const double used = reply.value("host_used_bytes", 0.0),
+               idle = reply.value("host_idle_bytes", 0.0);
+  if (used + idle > 0)
+    out += fmt::format("pid {}: host memory: {} in use, of which {} borrowed; {} idle\n",
+                       reply.at("pid").dump(), human_bytes(used),
+                       human_bytes(reply.value("host_borrowed_bytes", 0.0)), human_bytes(idle));
   return out;
 }
 

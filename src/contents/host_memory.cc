@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "contents/host_memory.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,9 +12,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <vector>
-
-#include "base/thread.h"
 
 namespace amem {
 namespace {
@@ -78,19 +74,6 @@ std::optional<size_t> cgroup_room(const std::string& folder, const CgroupVersion
   return *most - std::min(*most, taken);
 }
 
-constexpr int kMaxTouchers = 8;  // more threads do not zero pages faster in the kernel (measured)
-
-struct Touch {
-  unsigned char* from;
-  size_t size_bytes;
-};
-
-void* touch(void* argument) {
-  const Touch& touch = *static_cast<Touch*>(argument);
-  for (size_t at = 0; at < touch.size_bytes; at += 4096) touch.from[at] = 0;
-  return nullptr;
-}
-
 }  // namespace
 
 size_t available_host_bytes(const std::string& root) {
@@ -125,23 +108,7 @@ void prefer_numa_node(void* base, size_t size_bytes, int node) {
 }
 
 void touch_pages(unsigned char* base, size_t size_bytes) {
-  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  const size_t share_count = std::clamp<size_t>(size_bytes / (kHugePage * 16), 1,
-                                                std::clamp<size_t>(processors, 1, kMaxTouchers));
-  const size_t share = (size_bytes / share_count + kHugePage - 1) / kHugePage * kHugePage;
-  std::vector<Touch> touches;
-  for (size_t at = 0; at < size_bytes; at += share)
-    touches.push_back({base + at, std::min(share, size_bytes - at)});
-  std::vector<pthread_t> threads;
-  for (size_t i = 1; i < touches.size(); ++i) {
-    const Result<pthread_t> thread = start_thread("amem-touch", touch, &touches[i]);
-    if (thread.ok())
-      threads.push_back(thread.value());
-    else
-      touch(&touches[i]);
-  }
-  touch(&touches[0]);
-  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+  for (size_t at = 0; at < size_bytes; at += 4096) base[at] = 0;
 }
 
 }  // namespace amem

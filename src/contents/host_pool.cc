@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "contents/host_pool.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/descriptor_limit.h"
+#include "base/thread.h"
 #include "base/user_folder.h"
 #include "contents/host_memory.h"
 #include "contents/host_reservation.h"
@@ -20,6 +23,10 @@ namespace {
 constexpr size_t kGranule = 4096;
 /// A minimum, because each region is registered separately.
 constexpr size_t kMinRegionBytes = size_t{64} << 20;
+/// As many segments as threads allocate pages at the same time.
+constexpr size_t kParallel = 8;
+/// Descriptors that stay free for the other parts of the process.
+constexpr size_t kSpareDescriptors = 256;
 /// How long others may take to use what they have reserved.
 constexpr long kMaxForOthersMs = 10000;
 // CU_MEMHOSTREGISTER_PORTABLE: for every context of the process.
@@ -41,7 +48,16 @@ size_t HostPool::block_bytes(size_t size_bytes) { return round_up(size_bytes, kG
 
 size_t HostPool::capacity_bytes() const {
   MutexLock lock(mutex_);
-  return total_of(regions_);
+  return total([](const Region&) { return true; });
+}
+
+HostPool::Use HostPool::use() const {
+  MutexLock lock(mutex_);
+  const auto borrowed = [](const Region& region) { return region.is_held() && region.is_borrowed; };
+  const auto idle = [](const Region& region) {
+    return !region.is_held() && !is_used_elsewhere(region.segment);
+  };
+  return {held_bytes(), total(borrowed), total(idle)};
 }
 
 size_t HostPool::free_bytes() const {
@@ -74,7 +90,10 @@ HostBlock HostPool::take(size_t size_bytes) {
   const auto put_back = [this](const std::vector<HostExtent>* block) {
     const std::unique_ptr<const std::vector<HostExtent>> gone(block);
     MutexLock lock(mutex_);
-    for (const HostExtent& extent : *block) add_free(extent);
+    for (const HostExtent& extent : *block) {
+      add_free(extent);
+      let_go(std::prev(regions_.upper_bound(extent.base))->second);
+    }
   };
   return {std::make_unique<std::vector<HostExtent>>(std::move(extents)).release(), put_back};
 }
@@ -96,71 +115,201 @@ void HostPool::add_free(const HostExtent& extent) {
   free_[whole.base] = whole.size_bytes;
 }
 
-// --- Memory
+// --- Memory that processes lend each other
 
-Status HostPool::reserve(size_t size_bytes, int device) {
-  MutexLock growing(growing_);
-  const size_t have = free_bytes();
-  return have >= size_bytes ? ok_status() : grow(size_bytes - have, device);
+bool HostPool::is_empty(const Region& region) const {
+  const auto free = free_.find(region.memory.get());
+  return !region.is_held() || (free != free_.end() && free->second == region.segment.size_bytes);
 }
 
-/// The size of the region to allocate, or the limit that forbids it.
-Result<size_t> HostPool::region_bytes(size_t missing_bytes) const {
-  const size_t have = capacity_bytes();
-  size_t region = std::max(round_up(missing_bytes, kHugePage), kMinRegionBytes);
-  if (limit_bytes_ != 0) region = std::min(region, limit_bytes_ - std::min(limit_bytes_, have));
-  if (region < missing_bytes)
+void HostPool::let_go(Region& region) {
+  const size_t rest = held_bytes() - region.segment.size_bytes;
+  if (is_reserved_ || region.hold == nullptr || rest < keep_bytes_ || !is_empty(region)) return;
+  free_.erase(region.memory.get());
+  region.hold = nullptr;
+}
+
+void HostPool::let_go_all() {
+  for (auto& [base, region] : regions_) let_go(region);
+}
+
+void HostPool::lend() {
+  MutexLock lock(mutex_);
+  is_reserved_ = false;
+  let_go_all();
+}
+
+size_t HostPool::claim(size_t size_bytes) {
+  MutexLock lock(mutex_);
+  is_reserved_ = true;
+  size_t free_bytes = total_of(free_);
+  for (auto& [base, region] : regions_) {
+    const size_t bytes = region.segment.size_bytes;
+    if (free_bytes >= size_bytes) break;
+    if (region.is_held() || held_bytes() + bytes > limit_bytes_) continue;
+    region.hold = hold_segment(region.segment);
+    if (region.hold == nullptr) continue;
+    free_[base] = bytes;
+    free_bytes += bytes;
+  }
+  return size_bytes - std::min(size_bytes, free_bytes);
+}
+
+std::vector<UniqueFd> HostPool::offer(size_t wanted_bytes, int numa_node) {
+  std::vector<UniqueFd> files;
+  MutexLock lock(mutex_);
+  for (size_t seen = 0; seen < regions_.size() && wanted_bytes > 0; ++seen) {
+    auto next = regions_.upper_bound(last_offered_);
+    if (next == regions_.end()) next = regions_.begin();
+    const auto& [base, region] = *next;
+    last_offered_ = base;
+    if (region.is_held() || region.numa_node != numa_node || is_used_elsewhere(region.segment))
+      continue;
+    UniqueFd file = open_segment(region.segment.file.get()).file;
+    if (!file.valid()) break;
+    files.push_back(std::move(file));
+    wanted_bytes -= std::min(wanted_bytes, region.segment.size_bytes);
+  }
+  return files;
+}
+
+/// False if none of it can be used.
+bool HostPool::borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes, int device) {
+  std::vector<Region> taken;
+  size_t taken_bytes = 0;
+  for (const UniqueFd& file : offered) {
+    Region region{open_segment(file.get()), true};
+    const size_t bytes = region.segment.size_bytes;
+    const auto is_same = [inode = region.segment.inode](const Region& other) {
+      return other.segment.inode == inode;
+    };
+    MutexLock lock(mutex_);
+    if (taken_bytes >= missing_bytes || bytes == 0 || total(is_same) > 0 ||
+        held_bytes() + taken_bytes + bytes > limit_bytes_)
+      continue;
+    region.hold = hold_segment(region.segment);
+    if (region.hold == nullptr) continue;
+    taken_bytes += bytes;
+    taken.push_back(std::move(region));
+  }
+  return !taken.empty() && add(std::move(taken), device).ok();
+}
+
+// --- Memory
+
+Status HostPool::grow(size_t size_bytes, int device, bool holds) {
+  const auto missing = [&] {
+    return holds ? claim(size_bytes)
+                 : size_bytes - std::min(size_bytes, use().idle_bytes + free_bytes());
+  };
+  for (bool asks = ask_ != nullptr; asks && missing() > 0;) {
+    const auto offered = ask_(missing(), nearest_numa_node(driver_, device));  // waits
+    MutexLock growing(growing_);
+    asks = borrow(offered, missing(), device);
+  }
+  MutexLock growing(growing_);
+  const size_t bytes = missing();
+  return bytes > 0 ? allocate(bytes, device) : ok_status();
+}
+
+Status HostPool::prepare(size_t size_bytes, int device) {
+  Status grown = grow(size_bytes, device, false);
+  MutexLock lock(mutex_);
+  let_go_all();
+  return grown;
+}
+
+/// Segments of equal sizes, so that threads allocate their pages at the same time.
+Status HostPool::allocate(size_t missing_bytes, int device) {
+  const size_t have = use().held_bytes;
+  const size_t size_bytes = std::min(std::max(round_up(missing_bytes, kHugePage), kMinRegionBytes),
+                                     limit_bytes_ - std::min(limit_bytes_, have));
+  if (size_bytes < missing_bytes)
     return make_error(ErrorKind::os, ENOMEM,
                       "saving the contents needs %zu MiB of host memory, but AMEM_HOST_LIMIT "
                       "allows %zu MiB: raise it",
                       round_up(have + missing_bytes, 1 << 20) >> 20, limit_bytes_ >> 20);
-  return region;
-}
-
-Status HostPool::grow(size_t missing_bytes, int device) {
-  const size_t size_bytes = AMEM_TRY(region_bytes(missing_bytes));
   // Until the pages are touched, other processes would not see that they are gone.
   const HostReservation reserved = AMEM_TRY(HostReservation::make(
       size_bytes, [] { return available_host_bytes(); },
       make_user_folder().ok() ? user_folder() : "", Deadline::after_ms(kMaxForOthersMs)));
-  void* memory =
-      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    return os_error(errno, "cannot allocate %zu MiB of host memory for contents", size_bytes >> 20);
+  const size_t count = std::max(std::min(size_bytes / kMinRegionBytes, kParallel),
+                                (size_bytes + kMaxSegmentBytes - 1) / kMaxSegmentBytes);
+  const size_t each_bytes = round_up(size_bytes / count, kHugePage);
+  const bool can_lend = reserve_descriptors(count + kSpareDescriptors).ok();
+  std::vector<Region> regions;
+  for (size_t at = 0; at < size_bytes; at += each_bytes) {
+    const size_t bytes = std::min(each_bytes, size_bytes - at);
+    Region region{can_lend ? make_segment(bytes) : HostSegment()};
+    region.segment.size_bytes = bytes;
+    if (region.segment.file.valid()) region.hold = hold_segment(region.segment);
+    if (region.hold == nullptr) region.segment.file.reset();
+    regions.push_back(std::move(region));
+  }
+  return add(std::move(regions), device);
+}
+
+/// The kernel adds pages to one file one after another: each region has its own thread.
+void* HostPool::map(void* argument) {
+  Region& region = *static_cast<Region*>(argument);
+  const size_t size_bytes = region.segment.size_bytes;
+  const int file = region.segment.file.get();
+  void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
+                      file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  region.memory = {static_cast<unsigned char*>(memory),
+                   [size_bytes](unsigned char* base) { munmap(base, size_bytes); }};
   madvise(memory, size_bytes, MADV_HUGEPAGE);  // some kernels refuse it; then access is slower
   madvise(memory, size_bytes, MADV_DONTFORK);  // pinned pages do not work with copy-on-write
-  prefer_numa_node(memory, size_bytes, nearest_numa_node(driver_, device));
-  auto* base = static_cast<unsigned char*>(memory);
-  touch_pages(base, size_bytes);
-  const DriverResult result = driver_.cuMemHostRegister_v2(base, size_bytes, kRegisterFlags);
-  if (result != driver_result::kSuccess) {
-    munmap(base, size_bytes);
-    return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", size_bytes >> 20);
+  prefer_numa_node(memory, size_bytes, region.numa_node);
+  (void)fallocate(file, 0, 0, static_cast<off_t>(size_bytes));  // faster than a touch of each page
+  touch_pages(region.memory.get(), size_bytes);
+  return nullptr;
+}
+
+/// After an error, the regions before the one that failed are in the pool.
+Status HostPool::add(std::vector<Region> regions, int device) {
+  std::vector<pthread_t> threads;
+  for (Region& region : regions) {
+    region.numa_node = nearest_numa_node(driver_, device);
+    const Result<pthread_t> thread = start_thread("amem-touch", map, &region);
+    thread.ok() ? threads.push_back(thread.value()) : (void)map(&region);
   }
-  MutexLock lock(mutex_);
-  regions_[base] = size_bytes;
-  add_free({base, size_bytes});
-  if (device_ < 0) device_ = device;
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  for (Region& region : regions) {
+    const HostExtent whole{region.memory.get(), region.segment.size_bytes};
+    if (whole.base == nullptr)
+      return os_error(ENOMEM, "cannot allocate %zu MiB of host memory for contents",
+                      whole.size_bytes >> 20);
+    const DriverResult result =
+        driver_.cuMemHostRegister_v2(whole.base, whole.size_bytes, kRegisterFlags);
+    if (result != driver_result::kSuccess)
+      return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", whole.size_bytes >> 20);
+    region.pin = {whole.base,
+                  [this, base = whole.base](const void*) { driver_.cuMemHostUnregister(base); }};
+    MutexLock lock(mutex_);
+    regions_.emplace(whole.base, std::move(region));
+    add_free(whole);
+    if (device_ < 0) device_ = device;
+  }
   return ok_status();
 }
 
 size_t HostPool::trim() {
   MutexLock growing(growing_);
-  Ranges unused;
-  {
-    MutexLock lock(mutex_);
-    std::ranges::set_intersection(regions_, free_, std::inserter(unused, unused.end()));
-    for (const auto& [base, size_bytes] : unused) {
-      regions_.erase(base);
-      free_.erase(base);
-    }
-    if (regions_.empty()) device_ = -1;
+  std::vector<Region> unused;  // ends after the lock
+  size_t sum = 0;
+  MutexLock lock(mutex_);
+  for (auto next = regions_.begin(); next != regions_.end();) {
+    const auto at = next++;
+    if (!is_empty(at->second)) continue;
+    sum += at->second.segment.size_bytes;
+    free_.erase(at->first);
+    unused.push_back(std::move(at->second));
+    regions_.erase(at);
   }
-  for (const auto& [base, size_bytes] : unused) {
-    driver_.cuMemHostUnregister(base);
-    munmap(base, size_bytes);
-  }
-  return total_of(unused);
+  if (regions_.empty()) device_ = -1;
+  return sum;
 }
 
 }  // namespace amem

@@ -121,7 +121,7 @@ Status Executor::reserve(const Transfers& transfers, Deadline deadline) {
       size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
     else if (staging_[transfer.device].expired() && staged.insert(transfer.device).second)
       size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
-  if (size_bytes <= pool_.free_bytes()) return ok_status();
+  if (pool_.claim(size_bytes) == 0) return ok_status();
   const int device = transfers.front().device;
   return devices_.run(
       {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
@@ -129,9 +129,8 @@ Status Executor::reserve(const Transfers& transfers, Deadline deadline) {
 }
 
 Status Executor::make_room(const Plan& plan, Deadline deadline) {
-  const size_t compared = compared_bytes(plan);
-  if (last_kept_bytes_ != 0 && last_kept_bytes_ <= pool_.free_bytes() + compared)
-    return ok_status();
+  const size_t compared = std::min(last_kept_bytes_, compared_bytes(plan));
+  if (last_kept_bytes_ != 0 && pool_.claim(last_kept_bytes_ - compared) == 0) return ok_status();
   AMEM_TRY(find_with_room(
       plan, [] {}, deadline));
   return ok_status();

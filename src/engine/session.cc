@@ -153,9 +153,9 @@ Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* repo
   step_point("pause_gate_closed");
   AMEM_TRY(context_.devices.drain(devices(), deadline));
   step_point("pause_drained");
-  // Checks the limits before any peer is asked.
-  AMEM_TRY(sharing_.exports().reserve_for_resume());
-  return executor_.make_room(plan_pause(context_.registry, tags), deadline);
+  // Checks the limits before any peer is asked. Host memory takes descriptors too.
+  AMEM_TRY(executor_.make_room(plan_pause(context_.registry, tags), deadline));
+  return sharing_.exports().reserve_for_resume();
 }
 
 Status Session::move_out(TagStates::Running& running, const Selection& selection, const Tags& tags,
@@ -290,6 +290,7 @@ Status Session::pause_uncounted(const Selection& wanted) {
   Tags paused;
   const size_t released_bytes = releasable(context_.registry, change.all()).own_bytes;
   const Status status = carry_out_pause(*running, selection, change, deadline, &report, &paused);
+  pool_.lend();
   Tags active = change.all();
   for (const Tag& tag : paused) active.erase(tag);
   reopen(active);
@@ -415,6 +416,8 @@ Status Session::resume_uncounted(const Selection& selection) {
   {
     const Phase phase("resume", &report.total_ms);
     status = resume_in_turn(*running, selection, tags, &report);
+    // What a late reservation of an earlier pause holds. One that runs beside counts on its own.
+    if (status.ok() && !states_.is_pausing()) pool_.lend();
   }
   if (tags.empty()) return status;
   if (status.ok()) {
@@ -474,7 +477,7 @@ Status Session::switch_tags(const Selection& paused, const Selection& resumed) {
 
 void Session::prepare_host_memory(int device, size_t size_bytes) {
   (void)context_.devices.start({{device, [this, device, size_bytes] {
-                                   const Status ready = pool_.reserve(size_bytes, device);
+                                   const Status ready = pool_.prepare(size_bytes, device);
                                    if (!ready.ok())
                                      AMEM_LOG(warn, device, "%s", ready.error().message.c_str());
                                    return ok_status();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "engine/context_memory.h"
@@ -45,10 +46,13 @@ struct Selection {
 /// the remaining work. No lock is held while a call waits for threads, devices or peers.
 class Session {
  public:
-  Session(ProcessContext& context, Sharing& sharing, size_t host_limit_bytes)
+  /// The sizes are those of HostPool.
+  Session(ProcessContext& context, Sharing& sharing, size_t host_limit_bytes,
+          size_t host_keep_bytes = 0)
       : context_(context),
         sharing_(sharing),
-        pool_(context.driver, host_limit_bytes),
+        pool_(context.driver, host_limit_bytes, host_keep_bytes,
+              std::bind_front(&Sharing::ask_for_host_memory, &sharing)),
         executor_(context, pool_, backup_directory_),
         context_memory_(context.driver, context.exiting) {}
 
@@ -76,15 +80,17 @@ class Session {
   SessionReport last_resume();
   SessionCounters counters();
   size_t host_capacity_bytes() const { return pool_.capacity_bytes(); }
+  HostPool& host_pool() { return pool_; }
   /// Local memory of contexts that is currently returned.
   size_t context_bytes() const;
 
   /// Pins host memory for contents near this device, so that the first pause is faster. Returns
   /// immediately.
   void prepare_host_memory(int device, size_t size_bytes);
-  /// Releases the host memory of earlier pauses and returns its size. The next pause pins memory
-  /// again. Forgets contents of memory on the GPU, unless retain_backups() asks for them. Errors:
-  /// misuse, if a tag is not active, because the memory holds its contents.
+  /// Unmaps the host memory of earlier pauses and returns its size. Memory that another process
+  /// uses or has pinned stays allocated. The next pause pins memory again. Forgets contents of
+  /// memory on the GPU, unless retain_backups() asks for them. Errors: misuse, if a tag is not
+  /// active, because the memory holds its contents.
   Result<size_t> trim_host_memory();
   /// Whether saved contents of all kinds stay on the host after a resume, until they are freed.
   /// They can be read until the next pause, which copies what has changed.

@@ -214,10 +214,12 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
          sizes_json(own) +
          line(
              ", \"imported_objects\": %zu, \"imported_bytes\": %zu, \"driver_objects\": %zu, "
-             "\"driver_bytes\": %zu, \"context_bytes\": %zu, ",
+             "\"driver_bytes\": %zu, \"context_bytes\": %zu, \"host_used_bytes\": %zu, "
+             "\"host_borrowed_bytes\": %zu, \"host_idle_bytes\": %zu, ",
              statistics.imports.objects, statistics.imports.allocated_bytes,
              statistics.driver_objects.own + statistics.driver_objects.imported,
-             statistics.driver_objects.own_bytes, facts.context_bytes) +
+             statistics.driver_objects.own_bytes, facts.context_bytes, facts.host.held_bytes,
+             facts.host.borrowed_bytes, facts.host.idle_bytes) +
          "\"counters\": {" + counters_json(facts.counters) + "}, \"tags\": {" + tags +
          "}, \"memory\": [" + memory + "], \"persistent\": {" + persistent + "}}";
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "amem.h"
+#include "contents/host_pool.h"
 #include "engine/session_counters.h"
 #include "memory/registry.h"
 
@@ -59,6 +60,7 @@ struct ProcessFacts {
   /// A name of the device that is the same in all processes, or "".
   std::function<std::string(int device)> gpu_of;
   std::string group_name = {};  ///< AMEM_GROUP
+  HostPool::Use host = {};
   SessionCounters counters = {};
 };
 

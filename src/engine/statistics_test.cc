@@ -168,14 +168,16 @@ TEST_F(StatisticsTest, JsonHasTheSameSums) {
                        {{"nccl", "paused"}, {"weights", "active"}},
                        77,
                        [](int device) { return "GPU-" + std::to_string(device); },
-                       "train"}),
+                       "train",
+                       {.held_bytes = 5, .borrowed_bytes = 3, .idle_bytes = 2}}),
       "{\"pid\": 42, \"group\": 3, \"group_name\": \"train\", \"state\": \"mixed\", "
       "\"objects\": 4, "
       "\"allocated_bytes\": 18874368, \"resident_bytes\": 12582912, "
       "\"released_bytes\": 6291456, \"saved_bytes\": 6291456, "
       "\"fixed_bytes\": 8388608, \"disk_bytes\": 0, \"imported_objects\": 2, "
       "\"imported_bytes\": 10485760, \"driver_objects\": 6, "
-      "\"driver_bytes\": 18874368, \"context_bytes\": 77, " +
+      "\"driver_bytes\": 18874368, \"context_bytes\": 77, \"host_used_bytes\": 5, "
+      "\"host_borrowed_bytes\": 3, \"host_idle_bytes\": 2, " +
           kNoCounters +
           "\"tags\": {"
           "\"nccl\": {\"state\": \"paused\", \"allocated_bytes\": 15728640, "
@@ -209,7 +211,8 @@ TEST(EmptyStatistics, SayZero) {
       "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "
       "\"saved_bytes\": 0, \"fixed_bytes\": 0, \"disk_bytes\": 0, \"imported_objects\": 0, "
       "\"imported_bytes\": 0, \"driver_objects\": 0, \"driver_bytes\": 0, "
-      "\"context_bytes\": 0, " +
+      "\"context_bytes\": 0, \"host_used_bytes\": 0, \"host_borrowed_bytes\": 0, "
+      "\"host_idle_bytes\": 0, " +
           kNoCounters +
           "\"tags\": {\"nccl\": {\"state\": \"active\", "
           "\"allocated_bytes\": 0, \"resident_bytes\": 0, \"released_bytes\": 0, "

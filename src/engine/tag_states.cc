@@ -69,6 +69,11 @@ Result<std::unique_ptr<TagStates::Running>> TagStates::begin(SessionState change
   return std::make_unique<Running>(*this, change);
 }
 
+bool TagStates::is_pausing() const {
+  MutexLock lock(mutex_);
+  return pausing_;
+}
+
 SessionState TagStates::of(const Tag& tag) const {
   MutexLock lock(mutex_);
   const auto found = states_.find(tag);

@@ -43,6 +43,8 @@ class TagStates {
   /// other one.
   Result<std::unique_ptr<Running>> begin(SessionState change, const Tags& tags, Deadline deadline);
 
+  /// Whether a pause runs. For a thread whose change runs alone: none begins meanwhile.
+  bool is_pausing() const;
   /// Active if it was never set.
   SessionState of(const Tag& tag) const;
   /// Called by a thread whose change runs, for its tags.

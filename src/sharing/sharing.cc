@@ -2,11 +2,24 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "sharing/sharing.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "sharing/process_names.h"
+#include "sharing/replies.h"
 #include "sharing/token.h"
 
 namespace amem {
+namespace {
+
+/// How long a pause waits for offers of host memory.
+constexpr long kHostMemoryMs = 200;
+/// Segments in one offer: each needs a descriptor in the process that has asked.
+constexpr size_t kMaxOffered = 64;
+
+}  // namespace
 
 Status Sharing::start() {
   if (context_.peers.load(std::memory_order_acquire) != nullptr) return ok_status();
@@ -102,6 +115,12 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
     imports_.on_pause_notice(from, request_id, *paused);
   } else if (const auto* resume = std::get_if<ResumeRequest>(&message)) {
     imports_.on_resume_request(*resume);
+  } else if (const auto* host = std::get_if<HostMemoryQuery>(&message)) {
+    std::vector<UniqueFd> fds;
+    if (offer_ != nullptr) fds = offer_(host->wanted_bytes, host->numa_node);
+    if (fds.size() > kMaxOffered) fds.resize(kMaxOffered);
+    const HostMemoryOffer offer{static_cast<uint16_t>(fds.size())};
+    context_.peers.load()->reply(from.instance, request_id, offer, std::move(fds));
   } else if (std::holds_alternative<StatusQuery>(message)) {
     // A part of the maximum size is not the last one.
     const std::string text = status_();
@@ -109,6 +128,34 @@ void Sharing::on_message(const PeerInfo& from, uint64_t request_id, Received rec
       context_.peers.load()->reply(from.instance, request_id,
                                    StatusReply{text.substr(at, kMaxJsonBytes)}, {});
   }
+}
+
+std::vector<UniqueFd> Sharing::ask_for_host_memory(size_t wanted_bytes, int numa_node) {
+  struct Offered {
+    Mutex mutex;
+    std::vector<UniqueFd> all AMEM_GUARDED_BY(mutex);
+  };
+  const auto offered = std::make_shared<Offered>();
+  const auto on_reply = [offered](Result<Received> reply) {
+    MutexLock lock(offered->mutex);
+    if (reply.ok()) std::ranges::move(reply.value().fds, std::back_inserter(offered->all));
+    return ok_status();
+  };
+  PeerService* const peers = context_.peers.load();
+  const auto others = instances_of_this_user();
+  // A reply whose descriptors have no room would end its connection.
+  if (peers == nullptr || !others.ok() ||
+      !reserve_descriptors((others.value().size() + 1) * kMaxOffered).ok())
+    return {};
+  const Deadline deadline = Deadline::after_ms(kHostMemoryMs);
+  const auto replies = std::make_shared<Replies>();
+  for (const InstanceId& other : others.value())
+    if (other != context_.self)
+      peers->call(other, HostMemoryQuery{wanted_bytes, numa_node}, {}, deadline,
+                  replies->expect("", on_reply));
+  (void)replies->wait(deadline);
+  MutexLock lock(offered->mutex);
+  return std::exchange(offered->all, {});
 }
 
 bool Sharing::needs_end_of(const PeerInfo& peer) { return imports_.shares_with(peer.instance); }

@@ -16,8 +16,15 @@ class Sharing final : public Exchange, public PeerHandler {
   /// The status of this process for the `amem` command.
   using StatusText = std::function<std::string()>;
 
-  Sharing(ProcessContext& context, StatusText status)
-      : context_(context), exports_(context), imports_(context), status_(std::move(status)) {}
+  /// Idle host memory of this process, for others: HostPool::Offer.
+  using Offer = std::function<std::vector<UniqueFd>(size_t wanted_bytes, int numa_node)>;
+
+  Sharing(ProcessContext& context, StatusText status, Offer offer = nullptr)
+      : context_(context),
+        exports_(context),
+        imports_(context),
+        status_(std::move(status)),
+        offer_(std::move(offer)) {}
 
   Exports& exports() { return exports_; }
   Imports& imports() { return imports_; }
@@ -42,6 +49,10 @@ class Sharing final : public Exchange, public PeerHandler {
   void on_peer_gone(const PeerInfo& peer) override;
   bool needs_end_of(const PeerInfo& peer) override;
 
+  /// Requests idle host memory from all amem processes of this user on this host. Waits for a
+  /// moment at most: a process that does not answer in time offers nothing.
+  std::vector<UniqueFd> ask_for_host_memory(size_t wanted_bytes, int numa_node);
+
   /// Starts threads that a pause will need.
   Status start();
 
@@ -53,6 +64,7 @@ class Sharing final : public Exchange, public PeerHandler {
   Exports exports_;  // allow: locks itself
   Imports imports_;  // allow: locks itself
   const StatusText status_;
+  const Offer offer_;
   Mutex start_mutex_;  // allow: for one start at a time; what starts is atomic
 };
 

@@ -180,6 +180,20 @@ TEST(Guests, ObserverThatDoesNotReadIsClosed) {
   query(a->id);
 }
 
+// Its descriptors would be taken from this process.
+TEST(Guests, WhoDoesNotReadOffersOfHostMemoryIsClosed) {
+  Answerer a{NodeOptions()};
+  const size_t fds = open_fds().size();
+  auto observer = RawPeer::dial_to(a->id);
+  observer->greet(random_instance_id());
+
+  EXPECT_GT(unread_requests(*observer, HostMemoryQuery{1}), 1);
+
+  EXPECT_TRUE(observer->sees_the_end());
+  observer = nullptr;
+  EXPECT_TRUE(eventually([&] { return open_fds().size() == fds; }));
+}
+
 TEST(Guests, RepliesToAPeerThatDoesNotReadAreLimited) {
   Answerer a(NodeOptions(), std::string(100, 'x'));
   const auto peer = RawPeer::dial_to(a->id);

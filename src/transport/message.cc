@@ -74,6 +74,8 @@ void walk(FieldStream& stream, PauseNoticeReply& m) {
 void walk(FieldStream& stream, TokenQuery& m) { stream.fields(m.allocation, m.nonce); }
 void walk(FieldStream& stream, TokenReply& m) { stream.fields(m.known); }
 void walk(FieldStream& stream, ResumeRequest& m) { stream.fields(m.tag); }
+void walk(FieldStream& stream, HostMemoryQuery& m) { stream.fields(m.wanted_bytes, m.numa_node); }
+void walk(FieldStream& stream, HostMemoryOffer& m) { stream.fields(m.segments); }
 void walk(FieldStream&, StatusQuery&) {}
 void walk(FieldStream& stream, StatusReply& m) { stream.document(m.json, kMaxJsonBytes); }
 
@@ -98,6 +100,8 @@ constexpr std::array<TypeRow, std::variant_size_v<Message>> kTypes{{
     {"TokenQuery", Role::request},
     {"TokenReply", Role::reply},
     {"ResumeRequest", Role::notice},
+    {"HostMemoryQuery", Role::request},
+    {"HostMemoryOffer", Role::reply},
 }};
 
 /// An empty message of the type numbered `index`, which must be below the number of types.
@@ -130,6 +134,7 @@ size_t fds_of(const Message& message) {
     return static_cast<size_t>(
         std::count(fetched->outcomes.begin(), fetched->outcomes.end(), Fetched::Outcome::here));
   if (const auto* token = std::get_if<TokenReply>(&message)) return token->known ? 1 : 0;
+  if (const auto* offer = std::get_if<HostMemoryOffer>(&message)) return offer->segments;
   return 0;
 }
 

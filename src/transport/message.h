@@ -18,7 +18,7 @@ namespace amem {
 // The messages between amem processes of one host. docs/wire_protocol.md has the layout.
 
 /// The first byte of every packet. Processes with different versions refuse each other.
-inline constexpr uint8_t kWireVersion = 11;
+inline constexpr uint8_t kWireVersion = 12;
 /// The version that this process speaks.
 uint8_t wire_version();
 
@@ -140,10 +140,21 @@ struct ResumeRequest {
   Tag tag{};
 };
 
+/// Requests idle host memory of this size near this NUMA node; -1: the node is unknown.
+struct HostMemoryQuery {
+  uint64_t wanted_bytes = 0;
+  int32_t numa_node = -1;
+};
+
+/// Reply to HostMemoryQuery: so many segments, with one descriptor each. At most kMaxFds.
+struct HostMemoryOffer {
+  uint16_t segments = 0;
+};
+
 /// The order is the wire's: a message's type byte is its index plus one.
-using Message =
-    std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop, StatusQuery,
-                 StatusReply, PauseNotice, PauseNoticeReply, TokenQuery, TokenReply, ResumeRequest>;
+using Message = std::variant<Hello, Fetch, Fetched, Revoke, Revoked, Restore, Restored, Drop,
+                             StatusQuery, StatusReply, PauseNotice, PauseNoticeReply, TokenQuery,
+                             TokenReply, ResumeRequest, HostMemoryQuery, HostMemoryOffer>;
 
 enum class Role { greeting, request, reply, notice };
 Role role_of(const Message& message);

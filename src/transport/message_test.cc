@@ -235,7 +235,7 @@ TEST(Message, FdsFollowFromTheContent) {
   const auto samples = message_samples();
   std::vector<size_t> fds;
   for (const MessageSample& sample : samples) fds.push_back(fds_of(sample.message));
-  EXPECT_EQ(fds, (std::vector<size_t>{0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(fds, (std::vector<size_t>{0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2}));
 }
 
 TEST(Message, EachRequestHasOneTypeOfReply) {

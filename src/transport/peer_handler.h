@@ -45,7 +45,7 @@ class PeerHandler {
   /// A peer that had sent Hello has ended, or its end is not needed and it has closed its
   /// connection. Calls to it have been completed.
   virtual void on_peer_gone(const PeerInfo& peer) = 0;
-  /// A peer has sent a message that is no StatusQuery. False if nothing depends on its end so far.
+  /// A peer has sent a message that is no query. False if nothing depends on its end so far.
   virtual bool needs_end_of(const PeerInfo& /*peer*/) { return true; }
 };
 

@@ -199,7 +199,8 @@ Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet
   if (role == Role::greeting) return greet(token, connection, std::get<Hello>(message));
 
   Peer& peer = peers_.at(*connection.peer);
-  const bool is_query = std::holds_alternative<StatusQuery>(message);
+  const bool is_query = std::holds_alternative<StatusQuery>(message) ||
+                        std::holds_alternative<HostMemoryQuery>(message);
   if (is_query && !peer.is_partner && connection.queued() > 0)
     return make_error(ErrorKind::protocol, 0, "it does not read the replies to its queries");
   Received received{std::move(message), std::move(packet.fds), connection.pid};

@@ -130,6 +130,13 @@ def test_says_what_is_never_released_and_why(amem: Amem, start: Callable[..., su
     ]
 
 
+def test_says_how_much_host_memory_is_used(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
+    host = {"host_used_bytes": 3 * MIB, "host_borrowed_bytes": MIB, "host_idle_bytes": 2 * MIB}
+    child = start(json.dumps({**REPLY, **host}))
+
+    assert rows(amem, f"{child.pid}:") == [f"pid {child.pid}: host memory: 3.0 MiB in use, of which 1.0 MiB borrowed; 2.0 MiB idle"]
+
+
 def test_shows_what_else_is_on_the_gpus(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     child, stranger = start(json.dumps(REPLY)), os.getpid()
     nvml = {"LD_LIBRARY_PATH": str(amem.folder / "tests" / "fake_nvml"), "AMEM_TEST_NVML_PIDS": f"{child.pid},{stranger}"}

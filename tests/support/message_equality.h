@@ -29,6 +29,8 @@ AMEM_EQUAL(StatusReply, m.json)
 AMEM_EQUAL(TokenQuery, m.allocation, m.nonce)
 AMEM_EQUAL(TokenReply, m.known)
 AMEM_EQUAL(ResumeRequest, m.tag)
+AMEM_EQUAL(HostMemoryQuery, m.wanted_bytes, m.numa_node)
+AMEM_EQUAL(HostMemoryOffer, m.segments)
 inline bool operator==(const StatusQuery&, const StatusQuery&) { return true; }
 
 #undef AMEM_EQUAL

@@ -149,7 +149,8 @@ struct Node {
   std::unique_ptr<PeerService> service;
 };
 
-/// A node that answers StatusQuery with `json` and Revoke with Revoked.
+/// A node that answers StatusQuery with `json`, Revoke with Revoked, and HostMemoryQuery with
+/// descriptors of no memory.
 class Answerer {
  public:
   explicit Answerer(const PeerOptions& options = NodeOptions(), std::string json = "{}")
@@ -162,6 +163,10 @@ class Answerer {
             node_.service->reply(from.instance, request_id, StatusReply{json}, {});
           if (std::holds_alternative<Revoke>(message))
             node_.service->reply(from.instance, request_id, Revoked{true, ""}, {});
+          if (!std::holds_alternative<HostMemoryQuery>(message)) return;
+          std::vector<UniqueFd> fds(2);
+          for (UniqueFd& fd : fds) fd.reset(open("/dev/null", O_RDWR | O_CLOEXEC));
+          node_.service->reply(from.instance, request_id, HostMemoryOffer{2}, std::move(fds));
         }) {
     MutexLock lock(mutex_);
     is_ready_ = true;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "contents/host_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <string>
+
+// Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace amem {
+namespace {
+
+constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
+constexpr int kReadOnlySeals = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
+constexpr size_t kPage = 4096;
+
+/// Sets the lock, or gets the one that would conflict with it.
+int lock_file(int fd, int command, short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  return fcntl(fd, command, &lock) == 0 ? lock.l_type : -1;
+}
+
+}  // namespace
+
+HostSegment make_segment(size_t size_bytes) {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  UniqueFd file(memfd_create("amem-host", kFlags | MFD_NOEXEC_SEAL));
+  if (!file.valid() && errno == EINVAL) file.reset(memfd_create("amem-host", kFlags));
+  if (!file.valid() || ftruncate(file.get(), static_cast<off_t>(size_bytes)) != 0 ||
+      fcntl(file.get(), F_ADD_SEALS, kSeals) != 0)
+    return {};
+  return open_segment(file.get());
+}
+
+// The seals are asked first: only files in memory have them, so that no other file is opened.
+HostSegment open_segment(int fd) {
+  if ((fcntl(fd, F_GET_SEALS) & (kSeals | kReadOnlySeals)) != kSeals) return {};
+  UniqueFd file(open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC));
+  struct stat found {};
+  if (!file.valid() || fstat(file.get(), &found) != 0 || found.st_uid != geteuid()) return {};
+  const auto size_bytes = static_cast<size_t>(found.st_size);
+  if (size_bytes == 0 || size_bytes > kMaxSegmentBytes || size_bytes % kPage != 0) return {};
+  return {std::move(file), size_bytes, found.st_ino};
+}
+
+std::shared_ptr<const void> hold_segment(const HostSegment& segment) {
+  const int fd = segment.file.get();
+  if (lock_file(fd, F_OFD_SETLK, F_WRLCK) < 0) return nullptr;
+  return {&segment, [fd](const void*) { lock_file(fd, F_OFD_SETLK, F_UNLCK); }};
+}
+
+bool is_used_elsewhere(const HostSegment& segment) {
+  return lock_file(segment.file.get(), F_OFD_GETLK, F_WRLCK) == F_WRLCK;
+}
+
+}  // namespace amem
