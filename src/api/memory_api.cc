@@ -8,6 +8,7 @@
 #include "base/thread_value.h"
 #include "driver/device_work.h"
 #include "engine/statistics.h"
+#include "engine/tag_switch.h"
 
 namespace amem {
 namespace {
@@ -47,7 +48,7 @@ Status resume_waiting(const char* tags, uint64_t wait_ms, uint64_t timeout_ms) {
 Status switch_tags(const char* paused, const char* resumed, uint64_t wait_ms, uint64_t timeout_ms) {
   const Selection out = AMEM_TRY(selection_of(paused, timeout_ms));
   const Selection in = AMEM_TRY(waiting_selection_of(resumed, wait_ms, timeout_ms));
-  return AMEM_TRY(active_process())->session().switch_tags(out, in);
+  return amem::switch_tags(AMEM_TRY(active_process())->session(), out, in);
 }
 
 Result<Kind> kind_of(amemKind_t kind) {

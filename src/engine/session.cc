@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
-#include "base/thread.h"
 #include "driver/nvml.h"
 #include "engine/resume_error.h"
 #include "engine/statistics.h"
@@ -437,39 +436,6 @@ Status Session::resume_uncounted(const Selection& selection) {
              text_of(tags).c_str(), report.total_ms / 1e3, restored_bytes >> 20,
              report.move.copied_bytes >> 20, report.move.copy_ms, report.move.memory_ms,
              report.peers_ms);
-  return status;
-}
-
-// --- Both
-
-Status Session::switch_tags(const Selection& paused, const Selection& resumed) {
-  for (const Tag& tag : resumed.tags)
-    if (paused.tags.contains(tag))
-      return make_error(ErrorKind::misuse, 0, "the tag %s cannot be paused and resumed at once",
-                        tag.c_str());
-  if (paused.tags.empty() || resumed.tags.empty())
-    return make_error(ErrorKind::misuse, 0, "a switch needs tags to pause and tags to resume");
-  struct Resume {
-    Session& session;
-    Selection selection;
-    std::atomic<bool> cancelled{false};
-    Status status = ok_status();
-  } resume{*this, resumed};
-  resume.selection.cancelled = &resume.cancelled;
-  const auto run = [](void* argument) -> void* {
-    auto& self = *static_cast<Resume*>(argument);
-    self.status = self.session.resume(self.selection);
-    return nullptr;
-  };
-  const pthread_t thread = AMEM_TRY(start_thread("amem-resume", run, &resume));
-  Selection out = paused;
-  out.trim_context = false;
-  Status status = pause(out);
-  resume.cancelled = !status.ok();
-  pthread_join(thread, nullptr);
-  if (status.ok()) return resume.status;
-  if (resume.status.ok())
-    status.error().message += "; " + text_of(resumed.tags) + " is resumed: there was room for it";
   return status;
 }
 

@@ -68,10 +68,6 @@ class Session {
   /// creates and fills what fits, and waits for more room; if the wait ends, releases it again.
   Status resume(const Selection& selection);
 
-  /// Pauses and resumes other tags at the same time: memory that leaves makes room for memory that
-  /// comes. If the pause fails, the resume stops waiting.
-  Status switch_tags(const Selection& paused, const Selection& resumed);
-
   /// Active for a tag that was never paused.
   SessionState state(const Tag& tag) { return states_.of(tag); }
   /// The states of all tags of the process.
