@@ -11,6 +11,7 @@ code 0 only if every job has computed the same in each of its turns.
 """
 
 import argparse
+import contextlib
 import fcntl
 import os
 import subprocess
@@ -72,6 +73,15 @@ def take_turns(options: argparse.Namespace) -> None:
         raise SystemExit(f"job {options.job}: NOT the same in each turn: {results}")
 
 
+def preload(library: str) -> Any:
+    """torch_memory_saver needs its library preloaded."""
+    if library == "amem":
+        return contextlib.nullcontext()
+    from torch_memory_saver import configure_subprocess
+
+    return configure_subprocess()
+
+
 def available_host_mib() -> float:
     with open("/proc/meminfo", encoding="ascii") as lines:
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable"))
@@ -117,8 +127,9 @@ def main() -> None:
         jobs: List[Any] = []
         for number in (1, 2):
             command = [sys.executable, __file__, *sys.argv[1:], "--job", str(number), "--lock", lock.name]
-            environment = dict(os.environ, AMEM_GROUP=f"job{number}")
-            jobs.append(subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            with preload(options.library):
+                environment = dict(os.environ, AMEM_GROUP=f"job{number}")
+                jobs.append(subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
             if jobs[-1].stdout.readline() != "ready\n":
                 raise SystemExit(f"job {number} has ended")
         began = time.monotonic()

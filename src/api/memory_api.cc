@@ -45,10 +45,11 @@ Status resume_waiting(const char* tags, uint64_t wait_ms, uint64_t timeout_ms) {
   return resume_process(AMEM_TRY(waiting_selection_of(tags, wait_ms, timeout_ms)));
 }
 
-Status switch_tags(const char* paused, const char* resumed, uint64_t wait_ms, uint64_t timeout_ms) {
+Status switch_lists(const char* paused, const char* resumed, uint64_t wait_ms,
+                    uint64_t timeout_ms) {
   const Selection out = AMEM_TRY(selection_of(paused, timeout_ms));
   const Selection in = AMEM_TRY(waiting_selection_of(resumed, wait_ms, timeout_ms));
-  return amem::switch_tags(AMEM_TRY(active_process())->session(), out, in);
+  return switch_tags(AMEM_TRY(active_process())->session(), out, in);
 }
 
 Result<Kind> kind_of(amemKind_t kind) {
@@ -252,7 +253,7 @@ AMEM_API int amemResumeWait(const char* tags, uint64_t wait_ms, uint64_t timeout
 
 AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_ms,
                         uint64_t timeout_ms) {
-  return result_of("amemSwitch", switch_tags, paused, resumed, wait_ms, timeout_ms);
+  return result_of("amemSwitch", switch_lists, paused, resumed, wait_ms, timeout_ms);
 }
 
 AMEM_API const char* amemGetStatus(void) {

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/descriptor_limit.h"
@@ -23,8 +25,9 @@ namespace {
 constexpr size_t kGranule = 4096;
 /// A minimum, because each region is registered separately.
 constexpr size_t kMinRegionBytes = size_t{64} << 20;
-/// As many segments as threads allocate pages at the same time.
-constexpr size_t kParallel = 8;
+/// Threads that allocate pages at the same time (8 GiB: 8 threads 0.86 s, 16 threads 0.50; H100,
+/// 16 cores).
+constexpr size_t kParallel = 16;
 /// Descriptors that stay free for the other parts of the process.
 constexpr size_t kSpareDescriptors = 256;
 /// How long others may take to use what they have reserved.
@@ -267,31 +270,42 @@ void* HostPool::map(void* argument) {
   return nullptr;
 }
 
-/// After an error, the regions before the one that failed are in the pool.
+/// After an error, the regions before the one that failed are in the pool. Regions are pinned while
+/// threads allocate the pages of the next ones.
 Status HostPool::add(std::vector<Region> regions, int device) {
-  std::vector<pthread_t> threads;
+  std::deque<std::optional<pthread_t>> threads;
+  Status status = ok_status();
+  auto next = regions.begin();
   for (Region& region : regions) {
-    region.numa_node = nearest_numa_node(driver_, device);
-    const Result<pthread_t> thread = start_thread("amem-touch", map, &region);
-    thread.ok() ? threads.push_back(thread.value()) : (void)map(&region);
+    for (; status.ok() && next != regions.end() && threads.size() < kParallel; ++next) {
+      next->numa_node = nearest_numa_node(driver_, device);
+      const Result<pthread_t> thread = start_thread("amem-touch", map, &*next);
+      threads.push_back(thread.ok() ? std::optional(thread.value()) : std::nullopt);
+      if (!thread.ok()) map(&*next);
+    }
+    if (threads.empty()) break;
+    if (const std::optional<pthread_t> thread = threads.front()) pthread_join(*thread, nullptr);
+    threads.pop_front();
+    if (status.ok()) status = pin(region, device);
   }
-  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
-  for (Region& region : regions) {
-    const HostExtent whole{region.memory.get(), region.segment.size_bytes};
-    if (whole.base == nullptr)
-      return os_error(ENOMEM, "cannot allocate %zu MiB of host memory for contents",
-                      whole.size_bytes >> 20);
-    const DriverResult result =
-        driver_.cuMemHostRegister_v2(whole.base, whole.size_bytes, kRegisterFlags);
-    if (result != driver_result::kSuccess)
-      return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", whole.size_bytes >> 20);
-    region.pin = {whole.base,
-                  [this, base = whole.base](const void*) { driver_.cuMemHostUnregister(base); }};
-    MutexLock lock(mutex_);
-    regions_.emplace(whole.base, std::move(region));
-    add_free(whole);
-    if (device_ < 0) device_ = device;
-  }
+  return status;
+}
+
+Status HostPool::pin(Region& region, int device) {
+  const HostExtent whole{region.memory.get(), region.segment.size_bytes};
+  if (whole.base == nullptr)
+    return os_error(ENOMEM, "cannot allocate %zu MiB of host memory for contents",
+                    whole.size_bytes >> 20);
+  const DriverResult result =
+      driver_.cuMemHostRegister_v2(whole.base, whole.size_bytes, kRegisterFlags);
+  if (result != driver_result::kSuccess)
+    return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", whole.size_bytes >> 20);
+  region.pin = {whole.base,
+                [this, base = whole.base](const void*) { driver_.cuMemHostUnregister(base); }};
+  MutexLock lock(mutex_);
+  regions_.emplace(whole.base, std::move(region));
+  add_free(whole);
+  if (device_ < 0) device_ = device;
   return ok_status();
 }
 

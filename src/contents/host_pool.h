@@ -99,6 +99,7 @@ class HostPool {
   Status allocate(size_t missing_bytes, int device) AMEM_REQUIRES(growing_);
   static void* map(void* region);
   Status add(std::vector<Region> regions, int device) AMEM_REQUIRES(growing_);
+  Status pin(Region& region, int device) AMEM_REQUIRES(growing_);
 
   /// The size of the regions for which `is_counted` is true.
   template <typename Predicate>

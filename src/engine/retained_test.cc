@@ -267,7 +267,7 @@ TEST_F(Retained, CopiesGiveWayToAPauseThatLacksHostMemory) {
   ASSERT_TRUE(move_out(limited_).ok());
   ASSERT_TRUE(limited_
                   .move_in(
-                      begun(), [] {}, patience(), &report_)
+                      begun(), no_wait, [] {}, patience(), &report_)
                   .ok());
   ASSERT_NE(backing(id).saved, nullptr);
 
@@ -278,7 +278,7 @@ TEST_F(Retained, CopiesGiveWayToAPauseThatLacksHostMemory) {
   ASSERT_TRUE(limited_.move_out(other, patience(), &report_).ok());
   ASSERT_TRUE(limited_
                   .move_in(
-                      other, [] {}, patience(), &report_)
+                      other, no_wait, [] {}, patience(), &report_)
                   .ok());
   EXPECT_TRUE(is_intact(other.own.front()));
 }
@@ -291,7 +291,7 @@ TEST_F(Retained, CopiesOfThePlanGiveWayLast) {
   ASSERT_TRUE(move_out(limited_).ok());
   ASSERT_TRUE(limited_
                   .move_in(
-                      begun(), [] {}, patience(), &report_)
+                      begun(), no_wait, [] {}, patience(), &report_)
                   .ok());
   memset(contents(id), 1, FakeGpus::kBytes);
   memset(contents(other), 1, kPage);
