@@ -87,7 +87,7 @@ struct Touch {
 
 void* touch(void* argument) {
   const Touch& touch = *static_cast<Touch*>(argument);
-  for (size_t at = 0; at < touch.size_bytes; at += 4096) touch.from[at] = 0;
+  for (size_t at = 0; at < touch.size_bytes; at += 4096) touch.from[at] = 0;  // the smallest page
   return nullptr;
 }
 
@@ -124,14 +124,33 @@ void prefer_numa_node(void* base, size_t size_bytes, int node) {
   (void)syscall(SYS_mbind, base, size_bytes, kPolicyPreferred, nodes.data(), kMaxNodes + 1UL, 0U);
 }
 
+std::vector<size_t> part_ends(uintptr_t base, size_t size_bytes, size_t count, size_t huge_bytes) {
+  std::vector<size_t> ends;
+  size_t last = 0;
+  for (size_t i = 1; i < count; ++i) {
+    const uintptr_t border = (base + size_bytes / count * i) / huge_bytes * huge_bytes;
+    if (border <= base + last) continue;
+    ends.push_back(last = border - base);
+  }
+  ends.push_back(size_bytes);
+  return ends;
+}
+
 void touch_pages(unsigned char* base, size_t size_bytes) {
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  const size_t share_count = std::clamp<size_t>(size_bytes / (kHugePage * 16), 1,
-                                                std::clamp<size_t>(processors, 1, kMaxTouchers));
-  const size_t share = (size_bytes / share_count + kHugePage - 1) / kHugePage * kHugePage;
+  // Each entry of a table of pages has 8 bytes, and a whole table maps as much as a huge page: 2
+  // MiB with pages of 4 KiB, 512 MiB with pages of 64 KiB.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t huge_bytes = page / 8 * page;
+  const size_t count = std::clamp<size_t>(size_bytes / std::max(huge_bytes, size_t{32} << 20), 1,
+                                          std::clamp<size_t>(processors, 1, kMaxTouchers));
   std::vector<Touch> touches;
-  for (size_t at = 0; at < size_bytes; at += share)
-    touches.push_back({base + at, std::min(share, size_bytes - at)});
+  size_t at = 0;
+  for (const size_t end :
+       part_ends(reinterpret_cast<uintptr_t>(base), size_bytes, count, huge_bytes)) {
+    touches.push_back({base + at, end - at});
+    at = end;
+  }
   std::vector<pthread_t> threads;
   for (size_t i = 1; i < touches.size(); ++i) {
     const Result<pthread_t> thread = start_thread("amem-touch", touch, &touches[i]);

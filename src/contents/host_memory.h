@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "driver/driver.h"
 
@@ -27,5 +29,9 @@ void prefer_numa_node(void* base, size_t size_bytes, int node);
 
 /// Writes to every page of a range with several threads: the first access is the slow part.
 void touch_pages(unsigned char* base, size_t size_bytes);
+
+/// The ends of at most `count` parts of a range, as offsets. No huge page is in two of them: two
+/// threads that touch one at the same time would each allocate it.
+std::vector<size_t> part_ends(uintptr_t base, size_t size_bytes, size_t count, size_t huge_bytes);
 
 }  // namespace amem

@@ -56,20 +56,24 @@ int HostPool::device() const {
 
 // --- Blocks
 
-HostBlock HostPool::take(size_t size_bytes) {
+HostBlock HostPool::take(size_t size_bytes, int device) {
   std::vector<HostExtent> extents;
   {
     MutexLock lock(mutex_);
     size_t missing = block_bytes(size_bytes);
     if (total_of(free_) < missing) return nullptr;
-    while (missing > 0) {
-      const auto [base, free_bytes] = *free_.begin();
-      const size_t bytes = std::min(missing, free_bytes);
-      extents.push_back({base, bytes});
-      free_.erase(free_.begin());
-      if (bytes < free_bytes) free_[base + bytes] = free_bytes - bytes;
-      missing -= bytes;
-    }
+    const auto node = device_nodes_.find(device);
+    for (const bool anywhere : {false, true})
+      for (auto next = free_.begin(); next != free_.end() && missing > 0;) {
+        const auto at = next++;
+        const auto [base, free_bytes] = *at;
+        if (!anywhere && node != device_nodes_.end() && node_at(base) != node->second) continue;
+        const size_t bytes = std::min(missing, free_bytes);
+        extents.push_back({base, bytes});
+        free_.erase(at);
+        if (bytes < free_bytes) free_[base + bytes] = free_bytes - bytes;
+        missing -= bytes;
+      }
   }
   const auto put_back = [this](const std::vector<HostExtent>* block) {
     const std::unique_ptr<const std::vector<HostExtent>> gone(block);
@@ -98,10 +102,37 @@ void HostPool::add_free(const HostExtent& extent) {
 
 // --- Memory
 
-Status HostPool::reserve(size_t size_bytes, int device) {
+int HostPool::node_at(const unsigned char* address) const {
+  return std::prev(region_nodes_.upper_bound(address))->second;
+}
+
+std::pair<int, size_t> HostPool::missing(const BytesOfDevices& wanted) const {
+  constexpr int kUnknown = -2;
+  MutexLock lock(mutex_);
+  std::map<int, size_t> left;  // by node, which several devices may have
+  for (const auto& [base, size_bytes] : free_) left[node_at(base)] += size_bytes;
+  for (const auto& [device, size_bytes] : wanted) {
+    const auto node = device_nodes_.find(device);
+    size_t& near = left[node == device_nodes_.end() ? kUnknown : node->second];
+    if (near < size_bytes) return {device, size_bytes - near};
+    near -= size_bytes;
+  }
+  return {-1, 0};
+}
+
+Status HostPool::reserve(const BytesOfDevices& wanted) {
   MutexLock growing(growing_);
-  const size_t have = free_bytes();
-  return have >= size_bytes ? ok_status() : grow(size_bytes - have, device);
+  size_t total = 0;
+  for (const auto& [device, size_bytes] : wanted) {
+    const int node = nearest_numa_node(driver_, device);
+    total += size_bytes;
+    MutexLock lock(mutex_);
+    device_nodes_[device] = node;
+  }
+  for (auto next = missing(wanted); next.second > 0; next = missing(wanted))
+    if (Status grown = grow(next.second, next.first); !grown.ok())
+      return free_bytes() >= total ? ok_status() : grown;
+  return ok_status();
 }
 
 /// The size of the region to allocate, or the limit that forbids it.
@@ -129,7 +160,8 @@ Status HostPool::grow(size_t missing_bytes, int device) {
     return os_error(errno, "cannot allocate %zu MiB of host memory for contents", size_bytes >> 20);
   madvise(memory, size_bytes, MADV_HUGEPAGE);  // some kernels refuse it; then access is slower
   madvise(memory, size_bytes, MADV_DONTFORK);  // pinned pages do not work with copy-on-write
-  prefer_numa_node(memory, size_bytes, nearest_numa_node(driver_, device));
+  const int node = nearest_numa_node(driver_, device);
+  prefer_numa_node(memory, size_bytes, node);
   auto* base = static_cast<unsigned char*>(memory);
   touch_pages(base, size_bytes);
   const DriverResult result = driver_.cuMemHostRegister_v2(base, size_bytes, kRegisterFlags);
@@ -139,6 +171,7 @@ Status HostPool::grow(size_t missing_bytes, int device) {
   }
   MutexLock lock(mutex_);
   regions_[base] = size_bytes;
+  region_nodes_[base] = node;
   add_free({base, size_bytes});
   if (device_ < 0) device_ = device;
   return ok_status();
@@ -152,6 +185,7 @@ size_t HostPool::trim() {
     std::ranges::set_intersection(regions_, free_, std::inserter(unused, unused.end()));
     for (const auto& [base, size_bytes] : unused) {
       regions_.erase(base);
+      region_nodes_.erase(base);
       free_.erase(base);
     }
     if (regions_.empty()) device_ = -1;

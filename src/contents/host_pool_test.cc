@@ -36,7 +36,8 @@ struct {
 
 bool is_mapped(unsigned char* page) {
   unsigned char resident;
-  return mincore(page, 4096, &resident) == 0 || errno != ENOMEM;
+  auto* const start = page - reinterpret_cast<uintptr_t>(page) % getpagesize();
+  return mincore(start, 1, &resident) == 0 || errno != ENOMEM;
 }
 
 class HostPoolTest : public testing::Test {
@@ -80,7 +81,7 @@ class HostPoolTest : public testing::Test {
     std::vector<HostBlock> blocks;
     std::map<unsigned char*, size_t> taken;
     for (const size_t size_bytes : sizes) {
-      blocks.push_back(pool.take(size_bytes));
+      blocks.push_back(pool.take(size_bytes, kDevice));
       if (blocks.back() == nullptr) {
         ADD_FAILURE() << size_bytes << " bytes after " << blocks.size() - 1 << " blocks";
         return blocks;
@@ -110,17 +111,17 @@ TEST_F(HostPoolTest, BlocksAreRoundedUpForCopies) {
 TEST_F(HostPoolTest, NothingToKeepTakesNoMemory) {
   HostPool pool(driver_, kNoLimit);
 
-  EXPECT_TRUE(pool.reserve(0, kDevice).ok());
+  EXPECT_TRUE(pool.reserve({{kDevice, 0}}).ok());
 
   EXPECT_EQ(pool.capacity_bytes(), 0u);
   EXPECT_EQ(g_driver.last_asked, nullptr);
-  EXPECT_EQ(pool.take(1), nullptr);
+  EXPECT_EQ(pool.take(1, kDevice), nullptr);
 }
 
 TEST_F(HostPoolTest, IsPinnedForEveryContext) {
   HostPool pool(driver_, kNoLimit);
 
-  ASSERT_TRUE(pool.reserve(3 * kMiB + kGranule, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, 3 * kMiB + kGranule}}).ok());
 
   EXPECT_GE(pool.capacity_bytes(), 3 * kMiB + kGranule);
   EXPECT_EQ(registered_bytes(), pool.capacity_bytes());
@@ -132,8 +133,8 @@ TEST_F(HostPoolTest, IsPinnedForEveryContext) {
 
 TEST_F(HostPoolTest, BlocksKeepWhatIsWrittenToThem) {
   HostPool pool(driver_, kNoLimit);
-  ASSERT_TRUE(pool.reserve(2 * kMiB, kDevice).ok());
-  const HostBlock first = pool.take(kMiB), second = pool.take(kMiB);
+  ASSERT_TRUE(pool.reserve({{kDevice, 2 * kMiB}}).ok());
+  const HostBlock first = pool.take(kMiB, kDevice), second = pool.take(kMiB, kDevice);
 
   memset(first->front().base, 0x11, kMiB);
   memset(second->front().base, 0x22, kMiB);
@@ -147,7 +148,7 @@ TEST_F(HostPoolTest, BlocksKeepWhatIsWrittenToThem) {
 // into that of the other one.
 TEST_F(HostPoolTest, IsNotInheritedByAForkedChild) {
   HostPool pool(driver_, kNoLimit);
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
   unsigned char* const base = g_driver.last_asked;
   ASSERT_TRUE(is_mapped(base));
 
@@ -162,10 +163,10 @@ TEST_F(HostPoolTest, IsNotInheritedByAForkedChild) {
 // Pinning takes longer than everything else in a pause.
 TEST_F(HostPoolTest, NextPauseUsesTheSameMemoryAgain) {
   HostPool pool(driver_, 100 * kMiB);
-  ASSERT_TRUE(pool.reserve(90 * kMiB, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, 90 * kMiB}}).ok());
   const unsigned char* const first = g_driver.last_asked;
   for (int pause = 0; pause < 3; ++pause) {
-    ASSERT_TRUE(pool.reserve(90 * kMiB, kDevice).ok());
+    ASSERT_TRUE(pool.reserve({{kDevice, 90 * kMiB}}).ok());
     const auto blocks = expect_room(pool, {60 * kMiB, 30 * kMiB});
     EXPECT_EQ(blocks[0]->size() + blocks[1]->size(), 2u) << "in pieces";
   }
@@ -175,11 +176,11 @@ TEST_F(HostPoolTest, NextPauseUsesTheSameMemoryAgain) {
 
 TEST_F(HostPoolTest, GrowsByWhatIsMissingAndKeepsWhatItHas) {
   HostPool pool(driver_, kNoLimit);
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
-  const HostBlock kept = pool.take(kMiB);
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
+  const HostBlock kept = pool.take(kMiB, kDevice);
   unsigned char* const base = g_driver.last_asked;
 
-  ASSERT_TRUE(pool.reserve(100 * kMiB, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, 100 * kMiB}}).ok());
 
   EXPECT_EQ(g_driver.ranges.size(), 2u);
   EXPECT_EQ(g_driver.ranges.count(base), 1u);
@@ -191,8 +192,8 @@ TEST_F(HostPoolTest, GrowsByWhatIsMissingAndKeepsWhatItHas) {
 // that other blocks leave.
 TEST_F(HostPoolTest, BlocksReachAcrossRegionsAndGaps) {
   HostPool pool(driver_, kNoLimit);
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
-  ASSERT_TRUE(pool.reserve(70 * kMiB, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, 70 * kMiB}}).ok());
   ASSERT_EQ(pool.capacity_bytes(), 128 * kMiB);
   { const auto blocks = expect_room(pool, {40 * kMiB, 40 * kMiB, 40 * kMiB}); }
 
@@ -205,7 +206,7 @@ TEST_F(HostPoolTest, BlocksReachAcrossRegionsAndGaps) {
 
 TEST_F(HostPoolTest, WhatIsFreeAgainIsOneExtentAgain) {
   HostPool pool(driver_, kNoLimit);
-  ASSERT_TRUE(pool.reserve(64 * kMiB, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, 64 * kMiB}}).ok());
   auto blocks = expect_room(pool, std::vector<size_t>(64, kMiB));
 
   for (const size_t i : {3, 1, 2, 0}) blocks[i] = nullptr;
@@ -216,20 +217,20 @@ TEST_F(HostPoolTest, WhatIsFreeAgainIsOneExtentAgain) {
 
 TEST_F(HostPoolTest, MoreThanIsFreeIsNotGiven) {
   HostPool pool(driver_, kNoLimit);
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
 
-  EXPECT_EQ(pool.take(pool.capacity_bytes() + 1), nullptr);
+  EXPECT_EQ(pool.take(pool.capacity_bytes() + 1, kDevice), nullptr);
   EXPECT_EQ(pool.free_bytes(), pool.capacity_bytes());
-  const HostBlock all = pool.take(pool.capacity_bytes());
+  const HostBlock all = pool.take(pool.capacity_bytes(), kDevice);
   EXPECT_NE(all, nullptr);
-  EXPECT_EQ(pool.take(1), nullptr);
+  EXPECT_EQ(pool.take(1, kDevice), nullptr);
 }
 
 TEST_F(HostPoolTest, MemoryThatCannotBePinnedIsGivenBack) {
   HostPool pool(driver_, kNoLimit);
   g_driver.result = driver_result::kOutOfMemory;
 
-  const Status status = pool.reserve(kMiB, kDevice);
+  const Status status = pool.reserve({{kDevice, kMiB}});
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::driver);
@@ -242,21 +243,21 @@ TEST_F(HostPoolTest, MemoryThatCannotBePinnedIsGivenBack) {
 
 TEST_F(HostPoolTest, RefusedGrowthLeavesWhatThereWas) {
   HostPool pool(driver_, kNoLimit);
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
   const size_t capacity_bytes = pool.capacity_bytes();
   g_driver.result = driver_result::kOutOfMemory;
 
-  EXPECT_FALSE(pool.reserve(80 * kMiB, kDevice).ok());
+  EXPECT_FALSE(pool.reserve({{kDevice, 80 * kMiB}}).ok());
 
   EXPECT_EQ(pool.capacity_bytes(), capacity_bytes);
-  EXPECT_TRUE(pool.reserve(kMiB, kDevice).ok());
-  EXPECT_NE(pool.take(kMiB), nullptr);
+  EXPECT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
+  EXPECT_NE(pool.take(kMiB, kDevice), nullptr);
 }
 
 TEST_F(HostPoolTest, MoreThanTheMachineHasIsRefusedBeforeTheKernelMustEndSomebody) {
   HostPool pool(driver_, kNoLimit);
 
-  const Status status = pool.reserve(size_t{1} << 60, kDevice);
+  const Status status = pool.reserve({{kDevice, size_t{1} << 60}});
 
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::os);
@@ -279,19 +280,19 @@ TEST_F(HostPoolTest, IsReservedUntilItIsPinned) {
   };
   HostPool pool(driver_, kNoLimit);
 
-  EXPECT_FALSE(pool.reserve(kMiB, kDevice).ok());
+  EXPECT_FALSE(pool.reserve({{kDevice, kMiB}}).ok());
 
   EXPECT_TRUE(reserved);
 }
 
 TEST_F(HostPoolTest, NeverBecomesLargerThanItsLimit) {
   HostPool pool(driver_, 100 * kMiB);
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
-  ASSERT_TRUE(pool.reserve(100 * kMiB, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, 100 * kMiB}}).ok());
   EXPECT_EQ(pool.capacity_bytes(), 100 * kMiB);
   { const auto blocks = expect_room(pool, {100 * kMiB}); }
 
-  const Status status = pool.reserve(101 * kMiB, kDevice);
+  const Status status = pool.reserve({{kDevice, 101 * kMiB}});
 
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("needs 101 MiB of host memory, but AMEM_HOST_LIMIT allows "
@@ -299,16 +300,16 @@ TEST_F(HostPoolTest, NeverBecomesLargerThanItsLimit) {
             std::string::npos)
       << status.error().message;
   EXPECT_EQ(pool.capacity_bytes(), 100 * kMiB);
-  EXPECT_TRUE(pool.reserve(100 * kMiB, kDevice).ok());
+  EXPECT_TRUE(pool.reserve({{kDevice, 100 * kMiB}}).ok());
 }
 
 TEST_F(HostPoolTest, TrimReleasesWhatWasPinnedAtOnceAndHoldsNoBlock) {
   HostPool pool(driver_, kNoLimit);
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
-  HostBlock first = pool.take(64 * kMiB);
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
+  HostBlock first = pool.take(64 * kMiB, kDevice);
   unsigned char* const base = g_driver.last_asked;
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
-  HostBlock second = pool.take(kMiB);
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
+  HostBlock second = pool.take(kMiB, kDevice);
   ASSERT_NE(g_driver.last_asked, base);
 
   first = nullptr;
@@ -329,9 +330,9 @@ TEST_F(HostPoolTest, TrimReleasesWhatWasPinnedAtOnceAndHoldsNoBlock) {
 TEST_F(HostPoolTest, IsTrimmedOnlyWhileNothingIsKept) {
   HostPool pool(driver_, kNoLimit);
   EXPECT_EQ(pool.trim(), 0u);
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
   unsigned char* const base = g_driver.last_asked;
-  HostBlock block = pool.take(kMiB);
+  HostBlock block = pool.take(kMiB, kDevice);
   EXPECT_EQ(pool.trim(), 0u);
   EXPECT_TRUE(is_mapped(base));
 
@@ -341,16 +342,16 @@ TEST_F(HostPoolTest, IsTrimmedOnlyWhileNothingIsKept) {
   EXPECT_TRUE(g_driver.ranges.empty());
   EXPECT_FALSE(is_mapped(base));
   EXPECT_EQ(pool.device(), -1);
-  ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
-  EXPECT_NE(pool.take(kMiB), nullptr);
+  ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
+  EXPECT_NE(pool.take(kMiB, kDevice), nullptr);
 }
 
 TEST_F(HostPoolTest, DestructorGivesEverythingBack) {
   std::vector<unsigned char*> bases;
   {
     HostPool pool(driver_, kNoLimit);
-    ASSERT_TRUE(pool.reserve(kMiB, kDevice).ok());
-    ASSERT_TRUE(pool.reserve(80 * kMiB, kDevice).ok());
+    ASSERT_TRUE(pool.reserve({{kDevice, kMiB}}).ok());
+    ASSERT_TRUE(pool.reserve({{kDevice, 80 * kMiB}}).ok());
     for (const auto& [base, range] : g_driver.ranges) bases.push_back(base);
     ASSERT_EQ(bases.size(), 2u);
     EXPECT_TRUE(is_mapped(bases[0]));

@@ -108,17 +108,16 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
 
 /// Pins what these transfers need in addition.
 Status Executor::reserve(const Transfers& transfers, Deadline deadline) {
-  size_t size_bytes = 0;
+  HostPool::BytesOfDevices wanted;
   std::set<int> staged;  // devices
   for (const Transfer& transfer : transfers)
     if (!transfer.needs_file)
-      size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
+      wanted[transfer.device] += HostPool::block_bytes(total_bytes(transfer.pieces));
     else if (staging_[transfer.device].expired() && staged.insert(transfer.device).second)
-      size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
-  if (size_bytes <= pool_.free_bytes()) return ok_status();
-  const int device = transfers.front().device;
+      wanted[transfer.device] += HostPool::block_bytes(Copier::kStagingBytes);
+  if (pool_.missing(wanted).second == 0) return ok_status();
   return devices_.run(
-      {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
+      {{transfers.front().device, [this, wanted] { return pool_.reserve(wanted); }}},
       "pinning host memory", deadline);
 }
 
@@ -170,7 +169,7 @@ Result<HostBlock> Executor::take_block(const Transfer& transfer) {
   HostBlock block = transfer.needs_file ? staging_[transfer.device].lock() : nullptr;
   if (block != nullptr) return block;
   const size_t bytes = transfer.needs_file ? Copier::kStagingBytes : total_bytes(transfer.pieces);
-  block = pool_.take(bytes);
+  block = pool_.take(bytes, transfer.device);
   if (block == nullptr)
     return make_error(ErrorKind::os, 0, "there is no host memory for %zu bytes of contents", bytes);
   last_kept_bytes_ += HostPool::block_bytes(bytes);

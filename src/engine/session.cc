@@ -349,7 +349,7 @@ Status Session::resume(const Selection& selection) {
 
 void Session::prepare_host_memory(int device, size_t size_bytes) {
   (void)context_.devices.start({{device, [this, device, size_bytes] {
-                                   const Status ready = pool_.reserve(size_bytes, device);
+                                   const Status ready = pool_.reserve({{device, size_bytes}});
                                    if (!ready.ok())
                                      AMEM_LOG(warn, device, "%s", ready.error().message.c_str());
                                    return ok_status();
