@@ -11,6 +11,11 @@ target_compile_options(amem_flags INTERFACE
   $<$<BOOL:${AMEM_WERROR}>:-Werror>)
 # Conversions of _Float16 come from libgcc.a: libgcc_s.so.1 has them since GCC 12, and the wheel needs no newer one than GCC 7's.
 target_link_libraries(amem_flags INTERFACE gcc)
+# For code with _Float16. GCC 12 has it in C alone on aarch64; __fp16 has the same format.
+add_library(amem_half INTERFACE)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_definitions(amem_half INTERFACE $<$<COMPILE_LANGUAGE:CXX>:_Float16=__fp16>)
+endif()
 if(AMEM_SANITIZE)
   # Without recovery: what only prints a report passes for a success. Without the check of virtual tables: it needs type
   # information, which the libraries are built without, and a free descriptor, which a test takes away.
@@ -26,9 +31,13 @@ if(AMEM_SANITIZE MATCHES thread)
   set(AMEM_SLOWDOWN 4)
 elseif(AMEM_SANITIZE)
   set(AMEM_SLOWDOWN 2)
+elseif(CMAKE_CROSSCOMPILING)  # under qemu-user
+  set(AMEM_SLOWDOWN 4)
+endif()
+if(NOT AMEM_SLOWDOWN EQUAL 1)
+  target_compile_definitions(amem_flags INTERFACE AMEM_SLOWDOWN=${AMEM_SLOWDOWN})
 endif()
 if(AMEM_SANITIZE)
-  target_compile_definitions(amem_flags INTERFACE AMEM_SLOWDOWN=${AMEM_SLOWDOWN})
   # A report ends the process, so that a rank's becomes a failure of its test.
   set(AMEM_SANITIZER_OPTIONS "ASAN_OPTIONS=detect_stack_use_after_return=1" "UBSAN_OPTIONS=print_stacktrace=1"
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")

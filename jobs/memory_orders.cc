@@ -3,6 +3,7 @@
 #include "jobs/memory_orders.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -26,8 +27,9 @@ std::string resources(Words&) {
   size_t pages = 0, resident = 0;
   statm >> pages >> resident;
   return std::to_string(count_entries("/proc/self/fd")) + " " +
-         std::to_string(count_lines("/proc/self/maps")) + " " + std::to_string(resident * 4096) +
-         " " + std::to_string(count_entries("/proc/self/task"));
+         std::to_string(count_lines("/proc/self/maps")) + " " +
+         std::to_string(resident * static_cast<size_t>(getpagesize())) + " " +
+         std::to_string(count_entries("/proc/self/task"));
 }
 
 /// Memory calls of this process to the driver so far; -1 on a real one, which does not count them.

@@ -3,6 +3,7 @@
 """Where amem is installed: its command and its library."""
 
 import os
+import platform
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import List, Optional
 from .errors import AmemError
 
 _LIBRARY = "libamem_nccl.so"
-_LIBRARY_FOLDERS = ("lib", "lib64", "lib/x86_64-linux-gnu")
+_LIBRARY_FOLDERS = ("lib", "lib64", f"lib/{platform.machine()}-linux-gnu")
 
 
 def loaded_library() -> Optional[Path]:
@@ -31,7 +32,7 @@ def find_command() -> str:
     places: List[Path] = []
     library = loaded_library()
     if library is not None:
-        # lib/libamem_nccl.so, or lib/x86_64-linux-gnu/libamem_nccl.so.
+        # lib/libamem_nccl.so, or on Debian lib/x86_64-linux-gnu/libamem_nccl.so and the like.
         places += [parent / "bin" / "amem" for parent in list(library.parents)[1:3]]
     places.append(Path(__file__).resolve().parent / "bin" / "amem")
     if sys.executable:  # not in every program that embeds Python

@@ -4,6 +4,7 @@
 
 import contextlib
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent
-TIMEOUT_S = 60
+TIMEOUT_S = 60 if platform.machine() == "x86_64" else 240  # of a slow processor: in emulation
 
 
 class Build:

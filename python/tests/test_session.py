@@ -3,6 +3,9 @@
 """Pause and resume before any use of NCCL, on the simulated GPU."""
 
 import json
+import platform
+import subprocess
+import sys
 
 from conftest import Build
 
@@ -17,6 +20,13 @@ for call in (amem.pause, amem.pause, amem.resume, amem.resume):
 print(*seen, amem.enabled(), [amem.last_error()])
 """
     assert build.job(code) == "active paused paused active active True ['']"
+
+
+def test_log_says_once_that_aarch64_has_not_run_on_hardware(build: Build) -> None:
+    command = [str(build.command), "run", "--", sys.executable, "-c", "import amem; amem.pause(); amem.resume()"]
+    log = subprocess.run(command, env=build.variables(AMEM_LOG="info"), capture_output=True, text=True, check=True, timeout=240).stderr
+    said = log.count("it has not run on a GPU")
+    assert said == (platform.machine() == "aarch64") and "resumed" in log
 
 
 def test_context_manager_resumes_however_the_block_ends(build: Build) -> None:

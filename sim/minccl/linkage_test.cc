@@ -9,6 +9,7 @@
 #include <string>
 
 #include "amem_nccl_abi.h"
+#include "interpose/relocation_types.h"
 
 /// What an interposer relies on in the stock library (nccl-memory 0.8, 1.4) and finds in this one.
 namespace amem::minccl {
@@ -36,7 +37,7 @@ std::set<std::string> jump_slots(const link_map* map) {
   auto* names = reinterpret_cast<const char*>(dynamic_value(map, DT_STRTAB));
   std::set<std::string> found;
   for (size_t i = 0; i < dynamic_value(map, DT_PLTRELSZ) / sizeof *slots; ++i)
-    if (ELF64_R_TYPE(slots[i].r_info) == R_X86_64_JUMP_SLOT)
+    if (ELF64_R_TYPE(slots[i].r_info) == kRelocations.jump_slot)
       found.insert(names + symbols[ELF64_R_SYM(slots[i].r_info)].st_name);
   return found;
 }

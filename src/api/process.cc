@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "api/calls.h"
+#include "base/architecture.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
@@ -127,6 +128,8 @@ Process* Process::build() {
   static Process* const process = new Process(driver.value());
   static const pid_t pid = getpid();
   process->set_active(true);
+  if constexpr (kIsAarch64)
+    AMEM_LOG(info, -1, "amem for aarch64 is tested by emulation only: it has not run on a GPU");
   if (environment().cycle_every > 0) load_cycles();
   pthread_atfork(nullptr, nullptr, [] {
     Process* self = made_.load();

@@ -3,15 +3,14 @@
 //
 // The functions of amem/symmetric.h, for programs that were linked with libamem_nccl.so when it contained them. Each jumps
 // to the function of this name in libamem_symmetric.so (symmetric_forward.cc), with the arguments of the caller: up to six
-// in registers, and the others on the stack. They have no floating-point arguments.
+// (x86-64) or eight (aarch64) in registers, and the others on the stack. They have no floating-point arguments, and return
+// no structures.
+
+#include "base/assembly.inc"
 
     .macro FORWARD name
-    .text
-    .p2align 4
-    .globl amemSymmetric\name
-    .type amemSymmetric\name, @function
-amemSymmetric\name:
-    .cfi_startproc
+    AMEM_FUNCTION amemSymmetric\name
+#ifdef __x86_64__
     movq .Lfunction_\name(%rip), %rax
     testq %rax, %rax
     jz .Lfind_\name
@@ -29,8 +28,20 @@ amemSymmetric\name:
     .cfi_adjust_cfa_offset -8
     .endr
     jmp *%rax
-    .cfi_endproc
-    .size amemSymmetric\name, .-amemSymmetric\name
+#else
+    adrp x17, .Lfunction_\name
+    add x17, x17, :lo12:.Lfunction_\name
+    ldar x16, [x17]  // acquire: what the loader has written to the library is visible after the jump
+    cbz x16, .Lfind_\name
+    br x16
+.Lfind_\name:
+    AMEM_PUSH_ARGUMENTS
+    adrp x0, .Lname_\name
+    add x0, x0, :lo12:.Lname_\name
+    mov x1, x17
+    AMEM_CALL_AND_JUMP amem_find_symmetric
+#endif
+    AMEM_END_FUNCTION amemSymmetric\name
     .section .rodata
 .Lname_\name: .string "amemSymmetric\name"
     .bss
@@ -45,4 +56,4 @@ amemSymmetric\name:
     FORWARD \name
     .endr
 
-    .section .note.GNU-stack, "", @progbits
+    AMEM_END_OF_FILE

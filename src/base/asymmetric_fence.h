@@ -8,6 +8,8 @@
 
 #include <atomic>
 
+#include "base/architecture.h"
+
 namespace amem {
 
 /// A pair of fences for two threads that each store a flag and then load the flag of the other.
@@ -15,6 +17,12 @@ namespace amem {
 /// is a system call (membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED) that makes every running
 /// thread of the process execute a full fence. If the kernel does not support it, both are full
 /// fences.
+///
+/// That light() keeps the compiler alone from moving accesses is enough on every architecture: a
+/// running thread executes the fence at some instruction between the begin and the end of heavy(),
+/// and a thread that is not running has executed one when it was switched. Wherever that is, either
+/// its store is visible after heavy(), or its load comes after the stores before heavy()
+/// (tests/litmus).
 ///
 /// A full fence directly after a kernel launch is expensive: it waits until the write to the
 /// device's doorbell has left the processor, about 0.15 us (2 x H200, 2026-11-21).
@@ -37,5 +45,15 @@ class AsymmetricFence {
  private:
   const bool expedited_;
 };
+
+/// To be called before a word is stored through which other threads call, such as the slot of a
+/// PLT. They load it without acquire. Arm orders no later load after it, because only an indirect
+/// branch depends on its value; x86-64 orders all loads.
+inline void fence_before_callers() {
+  if constexpr (kIsAarch64) {
+    static const AsymmetricFence fence;
+    fence.heavy();
+  }
+}
 
 }  // namespace amem

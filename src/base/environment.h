@@ -72,7 +72,8 @@ std::optional<long> number_setting(std::string_view name);
 /// Set by amemEnable().
 inline constinit std::atomic<bool> g_enabled{false};
 
-/// True if AMEM_ENABLE is true or amemEnable() was called.
+/// True if AMEM_ENABLE is true or amemEnable() was called. Relaxed: what is used if it is true has
+/// orders of its own (base/active.h, Process::build_once()).
 inline bool is_enabled() {
   return g_enabled.load(std::memory_order_relaxed) || environment().enable;
 }

@@ -69,6 +69,8 @@ class UniqueFd {
     return (word().fetch_and(~bit(), std::memory_order_relaxed) & bit()) != 0;
   }
 
+  // Relaxed: a bit is changed in the order in which the kernel gives its number to threads and
+  // takes it back, and a forked child sees the words as they were at fork(2).
   static inline std::array<std::atomic<uint64_t>, kNumbers / 64> noted_{};
   int fd_ = -1;
 };

@@ -9,7 +9,9 @@
 namespace amem {
 namespace {
 
-/// `device` is written before `context`. A context that is noted stays in its place.
+/// `device` is written before `context`, which is released: a reader that acquires it may load
+/// `device` relaxed. A context that is noted stays in its place. The writer's own loads are relaxed
+/// because of its mutex.
 struct Noted {
   std::atomic<DriverContext> context{nullptr};
   std::atomic<int> device{-1};

@@ -12,8 +12,7 @@ namespace amem {
 /// The dynamic section of an image in this process: its symbols and relocations.
 ///
 /// The view trusts the tables, like the dynamic loader. It owns nothing and is valid while the
-/// image is loaded. No member allocates or takes a lock. Source: System V ABI, "Dynamic Linking";
-/// x86-64 psABI 4.4.
+/// image is loaded. No member allocates or takes a lock. Source: System V ABI, "Dynamic Linking".
 class ElfView {
  public:
   /// `dynamic` is nullptr for an image without a dynamic section.

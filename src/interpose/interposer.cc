@@ -26,10 +26,13 @@ constinit std::atomic<NamedFunctions*> g_named{nullptr};  ///< the first; a list
 constinit DlopenFunction g_dlopen = nullptr;
 constinit DlsymFunction g_dlsym = nullptr;
 
-// The number of changes, ImageChanges::total(), at the scan that was completed last.
+// The number of changes, ImageChanges::total(), at the scan that was completed last. Released and
+// acquired: a thread that need not scan reads the slots that the scan has stored.
 constinit std::atomic<unsigned long long> g_scanned{0};
 
-// How many threads are asking the loader.
+// How many threads are asking the loader. Relaxed: a forked child has the memory of fork(2), where
+// stores of other threads fault in the order of their program. g_left_out is read by the thread
+// that has scanned.
 constinit std::atomic<int> g_scanning{0};
 struct Scanning {
   Scanning() { g_scanning.fetch_add(1, std::memory_order_relaxed); }
@@ -184,7 +187,7 @@ bool scan(const Interception& client, const ImageChanges& changes, bool again) {
       patch(image, client, *seen);
     if (place == g_seen.patched + 1 && place <= g_seen.examined) g_seen.patched = place;
   });
-  if (is_complete) g_scanned.store(changes.total(), std::memory_order_relaxed);
+  if (is_complete) g_scanned.store(changes.total(), std::memory_order_release);
   return found_target;
 }
 
@@ -238,7 +241,7 @@ void scan_images(bool again) {
   if (client == nullptr) return;
   const Scanning scanning;
   const ImageChanges changes = image_changes();
-  if (!again && changes.total() == g_scanned.load(std::memory_order_relaxed)) return;
+  if (!again && changes.total() == g_scanned.load(std::memory_order_acquire)) return;
   if (scan(*client, changes, again)) client->targets_found();
 }
 

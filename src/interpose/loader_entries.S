@@ -4,10 +4,8 @@
 // dlopen and dlsym for patched images. amem_dlopen_route and amem_dlsym_route (interposer.h) return the target.
 #include "base/jump_entry.inc"
 
-    .hidden amem_dlopen_entry
     AMEM_JUMP_ENTRY amem_dlopen_entry, amem_dlopen_route
 
-    .hidden amem_dlsym_entry
     AMEM_JUMP_ENTRY amem_dlsym_entry, amem_dlsym_route
 
-    .section .note.GNU-stack, "", @progbits
+    AMEM_END_OF_FILE

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/asymmetric_fence.h"
+
 namespace amem {
 namespace {
 
@@ -68,6 +70,7 @@ bool store_word(const Image& image, uintptr_t* word, uintptr_t value) {
   if (sealed && mprotect(page, page_bytes, protection | PROT_WRITE) != 0 &&
       mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0)
     return false;
+  fence_before_callers();
   __atomic_store_n(word, value, __ATOMIC_RELEASE);
   if (sealed) mprotect(page, page_bytes, protection);
   return true;

@@ -5,11 +5,12 @@
 #include <cstdint>
 
 #include "interpose/image.h"
+#include "interpose/relocation_types.h"
 
 namespace amem {
 
 /// A slot of an image: a word in which the loader stores the address of a function, so that the
-/// image can call it (JUMP_SLOT), take its address (GLOB_DAT) or have it in a table (R_X86_64_64).
+/// image can call it, take its address or have it in a table (RelocationTypes).
 struct Slot {
   uintptr_t* word;
   const char* symbol;
@@ -25,23 +26,26 @@ struct Slot {
   return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
-/// Calls `visit(const Slot&)` for each slot of the image that holds an address. Omits slots that
-/// the loader has not relocated yet. For use in visit_images(), under its rules. Source: x86-64
-/// psABI 4.4.1 (the addend counts for R_X86_64_64 only).
+/// Calls `visit(const Slot&)` for each slot of the image that holds the address of a function.
+/// Omits slots that the loader has not relocated yet, and relocations of other types. For use in
+/// visit_images(), under its rules.
 template <typename Visit>
 void visit_slots(const Image& image, Visit&& visit) {
   for (const auto relocations : {image.view.data_relocations(), image.view.plt_relocations()}) {
     for (const ElfW(Rela) & relocation : relocations) {
       const auto type = ELF64_R_TYPE(relocation.r_info);
-      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) continue;
+      if (type != kRelocations.jump_slot && type != kRelocations.glob_dat &&
+          type != kRelocations.absolute)
+        continue;
       const ElfW(Sym)* const symbol = image.view.symbol_of(relocation);
       if (symbol == nullptr) continue;
       Slot slot{image.view.slot_of(relocation), image.view.name_of(*symbol), 0, 0, false};
-      slot.addend = type == R_X86_64_64 ? static_cast<uintptr_t>(relocation.r_addend) : 0;
+      if (type == kRelocations.absolute || kRelocations.all_add)
+        slot.addend = static_cast<uintptr_t>(relocation.r_addend);
       slot.function = word_in(slot.word) - slot.addend;
       // Before relocation a slot holds a file address, or 0.
       if (slot.function < image.end - image.load_bias && image.load_bias != 0) continue;
-      slot.is_unbound = type == R_X86_64_JUMP_SLOT && image.contains(slot.function) &&
+      slot.is_unbound = type == kRelocations.jump_slot && image.contains(slot.function) &&
                         slot.function != image.view.own_address(*symbol);
       visit(slot);
     }

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <limits.h>
+#include <sys/auxv.h>
 
 #include <cstdio>
 #include <cstring>
@@ -63,13 +64,15 @@ class SlotOfAProbe : public testing::TestWithParam<Probe> {
     });
     EXPECT_EQ(images, 1);
   }
-  /// The probe's only slot of imported().
+  /// The probe's only slot of imported(). For a pointer, the linker for aarch64 adds one that
+  /// nothing uses.
   Slot slot() const {
     Slot found{};
     int slots = 0;
     with_image([&](const Image& image) {
       visit_slots(image, [&](const Slot& slot) {
         if (strcmp(slot.symbol, "imported") != 0) return;
+        if (kIsAarch64 && slot.is_unbound && GetParam().is_sealed) return;
         found = slot;
         ++slots;
       });
@@ -162,11 +165,11 @@ TEST(VisitImages, BeginsWithTheExecutable) {
 }
 
 TEST(VisitImages, ReadsTheVdsoToo) {
+  if (getauxval(AT_SYSINFO_EHDR) == 0) GTEST_SKIP() << "this system has no vDSO, as qemu-user 7.2";
   // Its dynamic section is read-only and not relocated by the loader.
   bool found = false;
-  visit_images([&](const Image& image) {
-    found |= image.view.definition("__vdso_gettimeofday") != nullptr;
-  });
+  const char* const name = kIsAarch64 ? "__kernel_clock_gettime" : "__vdso_gettimeofday";
+  visit_images([&](const Image& image) { found |= image.view.definition(name) != nullptr; });
   EXPECT_TRUE(found);
 }
 

@@ -31,6 +31,7 @@ AllocationProperties MappedMemory::exportable_memory_of(int device) const {
 }
 
 Status MappedMemory::check_margin(size_t size_bytes, int device) const {
+  // Relaxed: a number alone.
   const size_t margin = margin_bytes_.load(std::memory_order_relaxed);
   if (margin == 0) return ok_status();
   size_t free = 0, total = 0;

@@ -125,7 +125,8 @@ class Registry {
   /// Must be called when copies have ended.
   void notify_copied() { copied_.notify_all(); }
 
-  /// True if a client has allocated memory. Read without the mutex.
+  /// True if a client has allocated memory. Read without the mutex; relaxed, because only a thread
+  /// that comes after an allocation relies on it.
   bool was_used() const { return used_.load(std::memory_order_relaxed); }
 
   /// Why this process cannot pause; empty if it can. The first reason is kept.

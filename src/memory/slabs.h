@@ -65,7 +65,8 @@ class Slabs {
         enabled_(enabled) {}
 
   bool enabled() const { return enabled_; }
-  /// Replaces the driver's minimum granularity by that of slabs.
+  /// Replaces the driver's minimum granularity by that of slabs. The atomic members are numbers
+  /// alone, stored before the client has the answer of the call: relaxed.
   void lower_granularity(size_t* granularity_bytes);
   /// Rounds a size that was computed with the lower granularity up to the driver's.
   size_t driver_bytes(size_t size_bytes) const;

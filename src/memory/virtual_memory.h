@@ -81,6 +81,7 @@ class VirtualMemory {
 
   // --- Imports that their client has released: the owner must learn it (sharing).
 
+  /// Relaxed: the list has a mutex, and what a call misses the next one takes.
   bool has_unused_imports() const { return has_unused_imports_.load(std::memory_order_relaxed); }
   /// Those that are still unused.
   std::vector<AllocationId> take_unused_imports() AMEM_REQUIRES(registry_.mutex);

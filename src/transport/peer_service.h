@@ -80,7 +80,7 @@ class PeerService {
   std::unique_ptr<PeerLinks> links_;
   std::optional<pthread_t> thread_;
   std::atomic<uint64_t> last_request_id_{0};
-  std::atomic<bool> forgotten_{false};
+  std::atomic<bool> forgotten_{false};  ///< relaxed: set in a child by its only thread
 };
 
 }  // namespace amem

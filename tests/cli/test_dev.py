@@ -52,7 +52,7 @@ def test_unknown_option_of_a_verb(dev: Callable[..., subprocess.CompletedProcess
     assert done.stderr.startswith(f"usage: ./dev {verb} ") and "it has no option --nosuch" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["test", "a", "b"], ["wheel", "x"], ["fmt", "x"], ["kernels", "x"], ["check", "x"], ["nosuch"]])
+@pytest.mark.parametrize("arguments", [["test", "a", "b"], ["wheel", "x"], ["wheel", "--arch"], ["wheel", "--arch=mips"], ["wheel", "--arch", "aarch64", "x"], ["fmt", "x"], ["kernels", "x"], ["check", "x"], ["nosuch"]])
 def test_wrong_words(dev: Callable[..., subprocess.CompletedProcess[str]], arguments: list[str]) -> None:
     done = dev(*arguments)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("usage: ./dev ")

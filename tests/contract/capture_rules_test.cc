@@ -67,7 +67,7 @@ class CaptureRules : public CaptureCase,
                                    ~uintptr_t{kPageBytes - 1});
   }
 
-  static constexpr size_t kPageBytes = 4096;
+  static constexpr size_t kPageBytes = size_t{64} << 10;  // of all systems
   char storage_[2 * kPageBytes] = {};
 };
 

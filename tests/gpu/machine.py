@@ -84,7 +84,7 @@ def _library(package: str, name: str, cached: str) -> str:
         if found := sorted(Path(folder).glob(f"{package}/lib/{name}")):
             return str(found[0])
     known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
-    match = re.search(rf"{cached} \(.*x86-64.*\) => (.+)", known)
+    match = re.search(rf"{cached} \(.*(?:x86-64|AArch64).*\) => (.+)", known)
     return match[1] if match else ""
 
 

@@ -3,6 +3,7 @@
 // Limits of the process (getrlimit(2)) that leave a pause or a resume too little: no byte is lost,
 // and the call succeeds when the limit is raised.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -32,7 +33,7 @@ rlim_t descriptors_in_use(pid_t pid) {
 rlim_t address_space_in_use(pid_t pid) {
   size_t pages = 0;
   std::ifstream("/proc/" + std::to_string(pid) + "/statm") >> pages;
-  return pages * 4096 + kBytes / 2;
+  return pages * static_cast<size_t>(getpagesize()) + kBytes / 2;
 }
 
 rlim_t half_of_the_contents(pid_t) { return kBytes / 2; }

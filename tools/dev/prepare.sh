@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-# prepare.sh demo|wheel|build|style: looks for what the demo, the wheel, the whole build or the style checks need, and installs
+# prepare.sh demo|wheel|build|style|aarch64: looks for what the demo, the wheel, the whole build or the style checks need, and installs
 # on Debian exactly what is missing. Elsewhere it goes on when nothing is missing and says what is.
 set -euo pipefail
 tools=$(dirname "${BASH_SOURCE[0]}")
@@ -19,6 +19,10 @@ build_needs=(
   "python3-pip modules pip" "python3-cffi test_module cffi"
   "clang-format style clang-format" "clang style clang++"
   "libclang-rt-14-dev fuzzer /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
+)
+aarch64_needs=(
+  "${build_needs[@]}" "g++-aarch64-linux-gnu cmd aarch64-linux-gnu-g++" "qemu-user-static cmd qemu-aarch64-static"
+  "googletest file /usr/src/googletest/CMakeLists.txt"
 )
 style_needs=(
   "python3-venv modules venv,ensurepip"
@@ -69,12 +73,13 @@ bring_nvtx() {
   fi
 }
 
-case ${1:?demo, wheel, build or style} in
+case ${1:?demo, wheel, build, style or aarch64} in
   demo) needs=("${demo_needs[@]}") ;;
   wheel) needs=("${wheel_needs[@]}") ;;
   build) needs=("${build_needs[@]}") ;;
   style) needs=("${style_needs[@]}") ;;
-  *) say "prepare.sh knows demo, wheel, build and style, not '$1'" && exit 2 ;;
+  aarch64) needs=("${aarch64_needs[@]}") ;;
+  *) say "prepare.sh knows demo, wheel, build, style and aarch64, not '$1'" && exit 2 ;;
 esac
 missing=() optional=()
 for need in "${needs[@]}"; do

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The amem authors
-# wheel.sh: builds the wheel in build/wheel, checks it, and prints its path. auditwheel refuses symbols that are newer
-# than the platform allows: manylinux_2_34 is Ubuntu 22.04, Debian 12 and later. Exit code 77: no package index.
+# wheel.sh ARCH: builds the wheel for this architecture or aarch64 in build/wheel, checks it, and prints its path. auditwheel refuses symbols that are newer
+# than the platform allows: manylinux_2_34 is Ubuntu 22.04, Debian 12 and later. Exit code 77: no package index, or no
+# cross compiler.
 set -euo pipefail
-readonly platform=manylinux_2_34_x86_64 most_bytes=1600000
+readonly arch=${1:?x86_64 or aarch64}
+readonly platform=manylinux_2_34_$arch most_bytes=1600000
 tools=build/needs/wheel
 
 python=$(bash tools/dev/python_with.sh venv,ensurepip)
@@ -17,13 +19,23 @@ if [[ ! -e $tools/complete ]]; then
   }
   touch "$tools/complete"
 fi
+options=() wanted=$platform
+if [[ $arch != "$(uname -m)" ]]; then
+  bash "tools/dev/$arch.sh" prepare >&2
+  export CMAKE_TOOLCHAIN_FILE=$PWD/cmake/$arch.cmake _PYTHON_HOST_PLATFORM=linux-$arch
+  options=(--config-settings=build-dir=build/wheel-$arch) wanted=auto # auditwheel takes the names of other architectures so only
+fi
 echo "dev: building the wheel, which takes some minutes" >&2
 rm -rf build/wheel
 "$tools/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-  --wheel-dir build/wheel/linux . >&2
-PATH=$PWD/$tools/bin:$PATH "$tools/bin/auditwheel" repair --exclude libcuda.so.1 --only-plat --plat "$platform" \
+  "${options[@]}" --wheel-dir build/wheel/linux . >&2
+PATH=$PWD/$tools/bin:$PATH "$tools/bin/auditwheel" repair --exclude libcuda.so.1 --only-plat --plat "$wanted" \
   --wheel-dir build/wheel build/wheel/linux/*.whl >&2
 wheel=$(echo build/wheel/*.whl)
+if [[ $wheel != *-"$platform".whl ]]; then
+  echo "$wheel has symbols that are newer than $platform" >&2
+  exit 1
+fi
 bytes=$(stat -c %s "$wheel")
 if [[ $bytes -gt $most_bytes ]]; then
   echo "$wheel has $bytes bytes, more than $most_bytes" >&2

@@ -4,7 +4,6 @@
 // dlsym for libnvshmem_host.so. amem_nvshmem_dlsym_route (nvshmem_calls.h) returns the target.
 #include "base/jump_entry.inc"
 
-    .hidden amem_nvshmem_dlsym_entry
     AMEM_JUMP_ENTRY amem_nvshmem_dlsym_entry, amem_nvshmem_dlsym_route
 
-    .section .note.GNU-stack, "", @progbits
+    AMEM_END_OF_FILE

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/asymmetric_fence.h"
 #include "clients/symmetric/library_calls.h"
 #include "interpose/interposer.h"
 #include "interpose/real_functions.h"
@@ -86,6 +87,7 @@ void replace_function(const Image& image, const DriverCall& call) {
   const uintptr_t real = first_definition(call.symbol);
   if (real == 0) return;
   call.real->store(real);
+  fence_before_callers();
   for (const ElfW(Phdr) & header : image.headers) {
     if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
     const uintptr_t begin = (image.load_bias + header.p_vaddr + kWord - 1) / kWord * kWord;

@@ -79,6 +79,8 @@ void set_process_region(std::optional<Region> region) {
   g_has_regions = !all.open.empty() || all.of_process.has_value();
 }
 
+// Relaxed, here and below: a region of a thread is its own; when one for all threads begins for
+// another thread is for the application to order.
 std::optional<Region> current_region() {
   if (!g_has_regions.load(std::memory_order_relaxed)) return std::nullopt;
   Regions& all = regions();

@@ -21,6 +21,7 @@ Status TensorClient::check_tag(const Tag& tag) const {
   return ok_status();
 }
 
+// Relaxed, here and below: who has the address of an allocation comes after the allocation.
 bool TensorClient::has(DeviceAddress address) {
   if (!was_used_.load(std::memory_order_relaxed)) return false;
   MutexLock lock(registry_.mutex);

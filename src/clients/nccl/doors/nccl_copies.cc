@@ -132,7 +132,7 @@ Adoption adopt(const Image& image) {
   if (!is_nccl(image)) return Adoption::none;
   if (copy_at(image.begin) != nullptr) return Adoption::target;
   if (!image.is_relocated()) return Adoption::not_ready;
-  const size_t index = g_count.load(std::memory_order_relaxed);
+  const size_t index = g_count.load(std::memory_order_relaxed);  // stored in visit_images() only
   if (index == kMaxCopies) {
     g_too_many = true;
     return Adoption::none;

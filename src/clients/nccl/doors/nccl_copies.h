@@ -28,7 +28,8 @@ const char* name_of(NcclFunction function);
 /// function with a row gets its door. NCCL's calls of its own functions pass no door.
 ///
 /// A copy is filled once, in visit_images(), before its first door is handed out. It is never
-/// removed, because the library cannot be unloaded.
+/// removed, because the library cannot be unloaded. Doors read it without acquire: store_word()
+/// executes a fence before it hands out a door.
 struct NcclCopy {
   char path[PATH_MAX] = "";
   uintptr_t begin = 0, end = 0;

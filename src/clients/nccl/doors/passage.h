@@ -22,6 +22,7 @@ template <typename Function>
 Function* call_through(int copy, NcclFunction function) {
   NcclCopy& nccl = g_nccl_copies[static_cast<size_t>(copy)];
   const auto row = static_cast<size_t>(function);
+  // Relaxed: a number for reports; nothing is ordered by it.
   const uint64_t before = nccl.calls[row].load(std::memory_order_relaxed);
   nccl.calls[row].store(before + 1, std::memory_order_relaxed);
   return reinterpret_cast<Function*>(nccl.real[row]);
@@ -64,6 +65,7 @@ inline int inside(NcclClient& client, int copy, const char* name, Comm comm, Cal
 /// `result` of a call that starts work on `comm`, or of the end of a group if it is nullptr, unless
 /// the function of amemOnNcclCall() fails it.
 inline int observed(NcclClient& client, Comm comm, int result) {
+  // Relaxed: tell_observer() loads it again, sequentially consistent.
   if (g_nccl_observer.load(std::memory_order_relaxed) == nullptr) [[likely]]
     return result;
   const bool succeeded = result == ncclSuccess || result == ncclInProgress;

@@ -5,10 +5,8 @@
 // the target.
 #include "base/jump_entry.inc"
 
-    .hidden amem_nccl_dlsym_entry
     AMEM_JUMP_ENTRY amem_nccl_dlsym_entry, amem_nccl_dlsym_route
 
-    .hidden amem_nccl_dlvsym_entry
     AMEM_JUMP_ENTRY amem_nccl_dlvsym_entry, amem_nccl_dlvsym_route
 
-    .section .note.GNU-stack, "", @progbits
+    AMEM_END_OF_FILE

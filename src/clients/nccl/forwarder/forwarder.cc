@@ -119,6 +119,7 @@ constinit thread_local bool t_looking = false;
 void* real_nccl() {
   static constinit std::atomic<bool> is_found{false};
   static constinit std::atomic<void*> handle{nullptr};
+  // Relaxed: the acquire of is_found orders it.
   if (is_found.load(std::memory_order_acquire)) return handle.load(std::memory_order_relaxed);
   const bool looked_before = std::exchange(t_looking, true);
   if (is_enabled()) catch_nccl();
@@ -164,6 +165,7 @@ void* replacement_of(std::string_view name, int (*error)()) {
 
 }  // namespace
 
+// Relaxed: g_begin and g_end are used in visit_images() only, whose lock orders them.
 bool is_forwarder(const Image& image) {
   if (image.view.definition(kNames) == nullptr) return false;
   g_begin.store(image.begin, std::memory_order_relaxed);

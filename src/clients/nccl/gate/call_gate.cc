@@ -47,6 +47,8 @@ GateThread& CallGate::make_this_thread() {
     mine = mine->next;
   if (mine == nullptr) {
     mine = std::make_unique<GateThread>().release();
+    // Relaxed: a reader of the list acquires its first record, which releases all older ones: each
+    // was stored by an exchange of the one before it.
     mine->next = threads_.load(std::memory_order_relaxed);
     while (!threads_.compare_exchange_weak(mine->next, mine, std::memory_order_release)) {
     }

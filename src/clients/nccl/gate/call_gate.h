@@ -147,6 +147,7 @@ class CallGate {
   /// The same for memory that was allocated while no call was inside.
   void note_ungated_allocation();
   /// True if such work has run. amem cannot wait for it.
+  /// Relaxed: it is set with the mutex, with which a pause closes the gate before it asks.
   bool has_ungated_work() const { return ungated_.load(std::memory_order_relaxed); }
 
   // --- Communicators
@@ -250,6 +251,7 @@ class CallGate {
     thread.step_out();
     // Pairs with the heavy fence of wait_until_outside(): a thread that waits there before the
     // following load is notified that this thread is outside.
+    // The load may be relaxed: tell_outside() takes the mutex.
     fence_.light();
     if (awaited_.load(std::memory_order_relaxed) > 0) [[unlikely]]
       tell_outside();

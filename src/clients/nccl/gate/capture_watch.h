@@ -99,7 +99,9 @@ class CaptureWatch {
   std::atomic<bool> works_in_background_{false};
   Mutex mutex_;
   std::map<uint64_t, DriverStream> captured_ AMEM_GUARDED_BY(mutex_);  ///< by id of the capture
-  std::atomic<bool> remembers_{false};  ///< captured_ is not empty; written with the mutex held
+  /// captured_ is not empty. Written with the mutex held. Relaxed: a thread that ends a stream
+  /// comes after the work on it, which the application orders.
+  std::atomic<bool> remembers_{false};
 };
 
 /// Intercepts the calls of the CUDA runtime and driver that destroy streams, in all images that

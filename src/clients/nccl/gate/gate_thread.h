@@ -13,6 +13,11 @@ namespace amem {
 /// gates. Reused after the thread has ended, never removed.
 ///
 /// A call writes only to the first cache line, unless its group has used several communicators.
+///
+/// The thread loads its own stores, and stores relaxed when it steps in: a reader executes the
+/// heavy fence first (AsymmetricFence). It sees all stores of a step before the fence, or the
+/// thread loads the gate's word after the fence, finds it closed and steps back. A step out is a
+/// release: who has seen it sees what the call did.
 struct alignas(64) GateThread {
   static constexpr size_t kCommunicatorsInGroup = 32;
 

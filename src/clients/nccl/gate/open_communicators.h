@@ -12,7 +12,9 @@ namespace amem {
 /// The communicators whose gate is open, for calls that do not lock: a hash table of fixed size.
 /// May lack some of them: a call that finds its communicator enters, any other looks further.
 ///
-/// Read by all threads, written by one at a time.
+/// Read by all threads, written by one at a time. Relaxed: CallGate::check_ is released after each
+/// change and acquired before each look-up. A look-up beside a change is one before it: its call is
+/// inside for the thread that waits for calls, or finds check_ changed (CallGate).
 class OpenCommunicators {
  public:
   void clear() {

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 //
-// The first call of a function: the slot of each trampoline points to code that pushes the slot's index and jumps here.
-//
+// The first call of a function: the slot of each trampoline points to code that passes the slot's index here, on the stack
+// (x86-64) or in x17 (aarch64). Saves all registers that can hold an argument, and jumps to what amem_resolve() returns.
+#include "base/assembly.inc"
+
+    .hidden amem_resolve_and_jump
+    AMEM_FUNCTION amem_resolve_and_jump
+#ifdef __x86_64__
 //     [rsp]     index           unchanged for the caller of ncclX(): the return address and, above it, the
 //     [rsp+8]   return address  arguments on the stack (ncclUniqueId: 128 bytes by value)
 //
-// Saves all registers that can hold an argument: the six integer registers, rax (vector count of variadic calls), r10
-// (static chain) and xmm0-7 (System V ABI for AMD64, 3.2.3); also r11. No NCCL function has a 256-bit vector argument, so
-// the upper halves of the ymm registers are not saved.
-
-    .text
-    .p2align 4
-    .globl amem_resolve_and_jump
-    .hidden amem_resolve_and_jump
-    .type amem_resolve_and_jump, @function
-amem_resolve_and_jump:
-    .cfi_startproc
+// The six integer registers, rax (vector count of variadic calls), r10 (static chain) and xmm0-7 (System V ABI for AMD64,
+// 3.2.3); also r11. No NCCL function has a 256-bit vector argument, so the upper halves of the ymm registers are not saved.
     .cfi_def_cfa_offset 16
     pushq %rbp
     .cfi_def_cfa_offset 24
@@ -51,7 +47,11 @@ amem_resolve_and_jump:
     .cfi_def_cfa_offset 8
     // The target lies in the red zone now, where no signal handler writes (System V ABI for AMD64 §3.2.2).
     jmp *-8(%rsp)
-    .cfi_endproc
-    .size amem_resolve_and_jump, .-amem_resolve_and_jump
+#else
+    AMEM_PUSH_ARGUMENTS
+    mov x0, x17
+    AMEM_CALL_AND_JUMP amem_resolve
+#endif
+    AMEM_END_FUNCTION amem_resolve_and_jump
 
-    .section .note.GNU-stack, "", @progbits
+    AMEM_END_OF_FILE

@@ -11,9 +11,13 @@ extern "C" {
 /// All that an NCCL-like function can be called with, as a callee sees it. register_probe.S writes
 /// it in this order.
 typedef struct {
+#ifdef __x86_64__
   uint64_t general[15];  ///< rdi rsi rdx rcx r8 r9 rax r10 r11 rbx rbp r12 r13 r14 r15
-  uint64_t vector[16];   ///< xmm0 to xmm7, low half first
-  uint64_t stack[16];    ///< the 128 bytes above the return address
+#else
+  uint64_t general[21];  ///< x0 to x8, x18 to x29
+#endif
+  uint64_t vector[16];  ///< xmm0 to xmm7 or q0 to q7, low half first
+  uint64_t stack[16];   ///< the 128 bytes of arguments on the stack
   uint64_t stack_pointer;
 } Registers;
 

@@ -3,8 +3,10 @@
 //
 // Two halves of one test: FAKE_NCCL builds the callee that notes all registers, otherwise the caller that fills them.
 
+#include "base/assembly.inc"
+
     .text
-#ifdef FAKE_NCCL
+#if defined(FAKE_NCCL) && defined(__x86_64__)
     .globl ncclGroupStart
     .type ncclGroupStart, @function
 ncclGroupStart:
@@ -43,14 +45,48 @@ ncclGroupStart:
     .cfi_endproc
     .size ncclGroupStart, .-ncclGroupStart
 
+#elif defined(FAKE_NCCL)
+    AMEM_FUNCTION ncclGroupStart
+    adrp x16, captured
+    add x16, x16, :lo12:captured
+    stp x0, x1, [x16]
+    stp x2, x3, [x16, #16]
+    stp x4, x5, [x16, #32]
+    stp x6, x7, [x16, #48]
+    stp x8, x18, [x16, #64]
+    stp x19, x20, [x16, #80]
+    stp x21, x22, [x16, #96]
+    stp x23, x24, [x16, #112]
+    stp x25, x26, [x16, #128]
+    stp x27, x28, [x16, #144]
+    str x29, [x16, #160]
+    add x17, x16, #168
+    stp q0, q1, [x17]
+    stp q2, q3, [x17, #32]
+    stp q4, q5, [x17, #64]
+    stp q6, q7, [x17, #96]
+    add x17, x17, #128
+    .irp at, 0, 16, 32, 48, 64, 80, 96, 112
+    ldp x9, x10, [sp, #\at]
+    stp x9, x10, [x17, #\at]
+    .endr
+    mov x9, sp
+    str x9, [x17, #128]
+    mov x0, x16
+    ret
+    AMEM_END_FUNCTION ncclGroupStart
+#endif
+
+#ifdef FAKE_NCCL
     .bss
     .p2align 4
 captured:
-    .skip 384
+    .skip 432
 
 #else
 // uint64_t call_with_registers(const Registers* registers, void* function): fills every register and the stack from
-// `registers`, calls `function` and returns what that returned. registers->stack_pointer receives the callee's rsp.
+// `registers`, calls `function` and returns what that returned. registers->stack_pointer receives the callee's stack pointer.
+#ifdef __x86_64__
     .globl call_with_registers
     .type call_with_registers, @function
 call_with_registers:
@@ -135,6 +171,57 @@ call_with_registers:
     .p2align 3
 function:
     .skip 8
+#else
+    AMEM_FUNCTION call_with_registers
+    stp x29, x30, [sp, #-96]!
+    .cfi_def_cfa_offset 96
+    .cfi_offset x29, -96
+    .cfi_offset x30, -88
+    stp x19, x20, [sp, #16]
+    stp x21, x22, [sp, #32]
+    stp x23, x24, [sp, #48]
+    stp x25, x26, [sp, #64]
+    stp x27, x28, [sp, #80]
+    sub sp, sp, #128
+    .cfi_def_cfa_offset 224
+    mov x16, x0
+    mov x15, x1
+    add x17, x16, #168
+    ldp q0, q1, [x17]
+    ldp q2, q3, [x17, #32]
+    ldp q4, q5, [x17, #64]
+    ldp q6, q7, [x17, #96]
+    add x17, x17, #128
+    .irp at, 0, 16, 32, 48, 64, 80, 96, 112
+    ldp x9, x10, [x17, #\at]
+    stp x9, x10, [sp, #\at]
+    .endr
+    mov x9, sp
+    str x9, [x17, #128]
+    ldp x0, x1, [x16]
+    ldp x2, x3, [x16, #16]
+    ldp x4, x5, [x16, #32]
+    ldp x6, x7, [x16, #48]
+    ldp x8, x18, [x16, #64]
+    ldp x19, x20, [x16, #80]
+    ldp x21, x22, [x16, #96]
+    ldp x23, x24, [x16, #112]
+    ldp x25, x26, [x16, #128]
+    ldp x27, x28, [x16, #144]
+    ldr x29, [x16, #160]
+    blr x15
+    add sp, sp, #128
+    .cfi_def_cfa_offset 96
+    ldp x19, x20, [sp, #16]
+    ldp x21, x22, [sp, #32]
+    ldp x23, x24, [sp, #48]
+    ldp x25, x26, [sp, #64]
+    ldp x27, x28, [sp, #80]
+    ldp x29, x30, [sp], #96
+    .cfi_def_cfa_offset 0
+    ret
+    AMEM_END_FUNCTION call_with_registers
+#endif
 #endif
 
-    .section .note.GNU-stack, "", @progbits
+    AMEM_END_OF_FILE
