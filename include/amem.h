@@ -347,7 +347,8 @@ int amemGetTimes(amemTimes_t* times);
 int amemPrepareHostMemory(uint64_t bytes);
 
 /* Releases the pinned host memory that amem keeps for the next pause and that holds no contents, in
- * the units in which it was pinned. Sets *bytes, which may be NULL, to its size. Returns 0, or an
+ * the units in which it was pinned. What another process has pinned stays allocated until that
+ * process releases it too. Sets *bytes, which may be NULL, to its size. Returns 0, or an
  * amemError_t if amem is inactive, if all of the memory holds contents, if a pause or resume is
  * running, or if queued work of the GPUs does not end within AMEM_TIMEOUT_MS. */
 int amemTrimHostMemory(uint64_t* bytes);
