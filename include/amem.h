@@ -370,7 +370,8 @@ int amemGetTimes(amemTimes_t* times);
 int amemPrepareHostMemory(uint64_t bytes);
 
 /* Releases the pinned host memory that amem keeps for the next pause and that holds no contents of
- * released memory, in the units in which it was pinned. Copies of amemKindRetain of memory on the
+ * released memory, in the units in which it was pinned. What another process has pinned stays
+ * allocated until that process releases it too. Copies of amemKindRetain of memory on the
  * GPU are dropped, unless amemRetainBackups() is on: the next pause copies all of it. Sets *bytes,
  * which may be NULL, to its size. Returns 0, or an amemError_t if amem is inactive, if all of the
  * memory holds contents, if a pause or resume is running, or if queued work of the GPUs does not

@@ -30,7 +30,7 @@ class PatientTest : public FaultTest {
 /// The lender has idle host memory; the borrower reaches the point while it uses that.
 class LendingFault : public PatientTest, public testing::WithParamInterface<Point> {
  protected:
-  static constexpr size_t kBytes = size_t{96} << 20;
+  static constexpr size_t kBytes = size_t{16} << 20;
 
   LendingFault() : lender_(setup_, 1), borrower_(setup_, 1) {
     for (jobs::Job* job : {&lender_, &borrower_}) {
