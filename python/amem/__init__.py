@@ -28,8 +28,8 @@ from .interposition import interposition
 from .launch import env, preload_path
 from .library import State
 from .library import enable as _enable
-from .remaking import OnResume, on_resume
 from .regions import Backup, backup, cuda_graph, disable, region, set_backup_directory
+from .remaking import OnResume, on_resume
 from .session import (
     Report,
     enabled,

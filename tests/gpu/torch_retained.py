@@ -10,7 +10,8 @@ Exit code 0 if all of it is right, and if the median pause of unchanged weights 
 
 import argparse
 import statistics
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
