@@ -96,7 +96,7 @@ Status Copier::copy_contents(const Transfer& transfer, CopyDirection direction) 
   if (transfer.hashed != nullptr) {
     if (!std::exchange(transfer.hashed->is_hashed, true))
       AMEM_TRY(kernels_.hash_pages(transfer.hashed->pages, stream_, &transfer.hashed->hashes));
-    ranges = within(ranges, changed_pieces(transfer));
+    ranges = changed_ranges(transfer, ranges);
   }
   for (const CopyRange& range : ranges)
     AMEM_TRY(copy(transfer.address + range.offset_bytes, range.on_host.base,

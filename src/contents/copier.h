@@ -18,8 +18,6 @@ enum class CopyDirection { to_host, to_device };
 struct CopyRange {
   size_t offset_bytes = 0;  ///< in the backing
   HostExtent on_host;
-
-  size_t end_bytes() const { return offset_bytes + on_host.size_bytes; }
 };
 
 /// The copies for pieces of a backing that are stored consecutively in a host block. Pure.
@@ -46,10 +44,9 @@ struct Transfer {
   /// Keeps the memory at `address` mapped while it exists.
   std::shared_ptr<const void> under_way;
 
-  // Of a transfer to the host of contents that are retained after the resume (retained.h):
-  std::vector<Piece> live;             ///< the bytes that are kept, with those that are zero
-  std::vector<CopyRange> retained;     ///< where the last pause has copied bytes of the backing
-  HostBlock retained_block;            ///< the memory of `retained`
+  // Of a transfer to the host of contents that are retained after the resume (retained.h). Those of
+  // the last pause are in `on_host`, and `pieces` is what it has copied.
+  std::vector<Piece> retained;         ///< before zero pages are looked for
   std::shared_ptr<PageHashes> hashes;  ///< of what is on the host
   std::shared_ptr<HashedPages> hashed;
   size_t first_hashed = 0;  ///< index of its first page in `hashed`

@@ -4,82 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace amem {
 namespace {
 
 constexpr size_t kPage = kHashedPageBytes;
-
-unsigned char g_host[16];
-unsigned char* at(size_t offset_bytes) { return g_host + offset_bytes; }  // never read
-
-std::vector<std::tuple<size_t, unsigned char*, size_t>> plain(
-    const std::vector<CopyRange>& ranges) {
-  std::vector<std::tuple<size_t, unsigned char*, size_t>> all;
-  for (const CopyRange& range : ranges)
-    all.emplace_back(range.offset_bytes, range.on_host.base, range.on_host.size_bytes);
-  return all;
-}
-using Plain = decltype(plain({}));
-
-HostBlock block(std::vector<HostExtent> extents) {
-  return std::make_shared<const std::vector<HostExtent>>(std::move(extents));
-}
-
-TEST(RetainedPieces, WithoutRangesLeavesWhatTheyDoNotHave) {
-  const std::vector<CopyRange> ranges{{10, {at(0), 10}}, {30, {at(0), 10}}, {40, {at(0), 5}}};
-  using Pieces = std::vector<Piece>;
-  EXPECT_EQ(without({{0, 5}, {60, 5}}, ranges), (Pieces{{0, 5}, {60, 5}}));
-  EXPECT_EQ(without({{0, 50}}, ranges), (Pieces{{0, 10}, {20, 10}, {45, 5}}));
-  EXPECT_EQ(without({{12, 3}, {31, 14}}, ranges), Pieces{});
-  EXPECT_EQ(without({{5, 10}, {15, 20}}, ranges), (Pieces{{5, 5}, {20, 10}}));
-  EXPECT_EQ(without({{5, 10}}, {}), (Pieces{{5, 10}}));
-}
-
-TEST(RetainedPieces, PartsOfRangesInPiecesHaveTheirPlaceOnTheHost) {
-  const std::vector<CopyRange> ranges{{10, {at(0), 10}}, {30, {at(3), 10}}};
-  EXPECT_EQ(plain(within(ranges, {{0, 100}})), plain(ranges));
-  EXPECT_EQ(plain(within(ranges, {{12, 3}, {16, 18}, {39, 9}})),
-            (Plain{{12, at(2), 3}, {16, at(6), 4}, {30, at(3), 4}, {39, at(12), 1}}));
-  EXPECT_TRUE(within(ranges, {{0, 10}, {20, 10}, {40, 1}}).empty());
-}
-
-TEST(RetainedContents, ContainWhatIsNewAtItsPlaceAndKeepTheMemoryOfBoth) {
-  HostBlock old_block = block({{at(0), 4}, {at(8), 4}}), new_block = block({{at(12), 3}});
-  const std::weak_ptr<const std::vector<HostExtent>> owners[] = {old_block, new_block};
-  Transfer transfer;
-  transfer.live = {{0, 2}, {4, 20}};
-  transfer.retained = copy_ranges({{0, 2}, {10, 6}}, *old_block);
-  transfer.retained_block = std::exchange(old_block, nullptr);
-  transfer.pieces = {{4, 3}};
-  transfer.on_host = std::exchange(new_block, nullptr);
-
-  auto [on_host, pieces] = add_to_retained(&transfer);
-
-  EXPECT_EQ(pieces, (std::vector<Piece>{{0, 2}, {4, 3}, {10, 6}}));
-  EXPECT_EQ(plain(copy_ranges(pieces, *on_host)),
-            (Plain{{0, at(0), 2}, {4, at(12), 3}, {10, at(2), 2}, {12, at(8), 4}}));
-  EXPECT_EQ(transfer.pieces, pieces);
-  transfer = {};
-  for (const auto& owner : owners) EXPECT_FALSE(owner.expired());
-  on_host = nullptr;
-  for (const auto& owner : owners) EXPECT_TRUE(owner.expired());
-}
-
-TEST(RetainedContents, BytesThatAreNotLiveStayAsTheyAre) {
-  Transfer transfer;
-  transfer.live = {{2, 3}, {8, 2}};
-  transfer.retained_block = block({{at(0), 10}});
-  transfer.retained = copy_ranges({{0, 10}}, *transfer.retained_block);
-
-  const auto [on_host, pieces] = add_to_retained(&transfer);
-
-  EXPECT_EQ(pieces, (std::vector<Piece>{{0, 10}}));
-  EXPECT_EQ(transfer.pieces, transfer.live);
-  EXPECT_EQ(plain(copy_ranges(transfer.pieces, *transfer.on_host)),
-            (Plain{{2, at(2), 3}, {8, at(8), 2}}));
-}
-
-// --- Hashes
 
 Transfer hashed_transfer(std::vector<Piece> pieces, DeviceAddress address = 0, int device = 0) {
   Transfer transfer;
@@ -90,15 +20,29 @@ Transfer hashed_transfer(std::vector<Piece> pieces, DeviceAddress address = 0, i
   return transfer;
 }
 
+TEST(FitsRetained, WhatHasACopyUnlessItIsLessThanHalfOfIt) {
+  const std::vector<Piece> retained{{10, 10}, {30, 10}};
+  EXPECT_TRUE(fits_retained(retained, retained));
+  EXPECT_TRUE(fits_retained({{12, 4}, {17, 3}, {35, 5}}, retained));
+  EXPECT_FALSE(fits_retained({{12, 4}, {35, 5}}, retained)) << "9 of 20";
+  EXPECT_FALSE(fits_retained({}, retained));
+  EXPECT_TRUE(fits_retained({}, {}));
+  for (const Piece& other : {Piece{0, 20}, Piece{9, 11}, Piece{10, 11}, Piece{20, 10},
+                             Piece{31, 10}, Piece{10, 30}, Piece{40, 20}})
+    EXPECT_FALSE(fits_retained({other}, retained)) << other.offset_bytes;
+  EXPECT_FALSE(fits_retained({{1, 1}}, {}));
+}
+
 TEST(HashedPages, AreWholePagesOfSeveralTransfersOfADevice) {
-  std::vector<Transfer> transfers{hashed_transfer({{0, kPage}, {kPage + 5, 2 * kPage}}, 1 << 30),
-                                  hashed_transfer({{0, kPage}}, 7, 1),
-                                  hashed_transfer({{2 * kPage, kPage}}, 2 << 30), Transfer{}};
+  constexpr DeviceAddress kFirst = 1 << 30, kSecond = DeviceAddress{2} << 30;
+  std::vector<Transfer> transfers{
+      hashed_transfer({{0, kPage}, {kPage + 5, 2 * kPage}, {5 * kPage, kPage - 1}}, kFirst),
+      hashed_transfer({{0, kPage}}, 7, 1), hashed_transfer({{2 * kPage, kPage}}, kSecond),
+      Transfer{}};
 
   const auto hashed = hash_together(&transfers);
 
   ASSERT_EQ(hashed.size(), 2u);
-  constexpr DeviceAddress kFirst = 1 << 30, kSecond = DeviceAddress{2} << 30;
   EXPECT_EQ(hashed[0]->pages,
             (std::vector<DeviceAddress>{kFirst, kFirst + 2 * kPage, kSecond + 2 * kPage}));
   EXPECT_EQ(hashed[1]->pages, std::vector<DeviceAddress>{7});
@@ -116,33 +60,55 @@ TEST(HashedPages, AreOfOneLaunchUnlessOneTransferHasMore) {
   EXPECT_EQ(hash_together(&transfers).size(), 3u);
 }
 
-TEST(ChangedPieces, AreThosePagesWhoseHashesDifferAndWhatIsNoWholePage) {
-  const std::vector<Piece> all{{0, 4 * kPage}, {5 * kPage + 1, kPage}};
-  Transfer transfer = hashed_transfer(all);
-  transfer.hashed = std::make_shared<HashedPages>();
-  transfer.hashed->hashes = {{1}, {2}, {3}, {4}};
+// --- Changed ranges
 
-  EXPECT_EQ(changed_pieces(transfer), all) << "no hash was known";
-  EXPECT_EQ(transfer.hashed->unchanged_bytes, 0u);
-  EXPECT_EQ(changed_pieces(transfer), (std::vector<Piece>{{5 * kPage + 1, kPage}}));
-  EXPECT_EQ(transfer.hashed->unchanged_bytes, 4 * kPage);
+class ChangedRanges : public testing::Test {
+ protected:
+  using Plain = std::vector<std::tuple<size_t, const unsigned char*, size_t>>;
 
-  transfer.hashed->hashes = {{1}, {2}, {5}, {4}};
-  EXPECT_EQ(changed_pieces(transfer),
-            (std::vector<Piece>{{2 * kPage, kPage}, {5 * kPage + 1, kPage}}));
-  EXPECT_EQ((*transfer.hashes)[2], PageHash{5});
+  /// The second extent begins inside of the third page.
+  ChangedRanges() {
+    transfer_.on_host = std::make_shared<const std::vector<HostExtent>>(
+        std::vector<HostExtent>{{at(0), 5 * kPage / 2}, {at(8 * kPage), 3 * kPage}});
+    transfer_.hashed = std::make_shared<HashedPages>();
+  }
+
+  unsigned char* at(size_t offset_bytes) { return host_.data() + offset_bytes; }
+  Plain changed(std::vector<PageHash> hashes) {
+    transfer_.hashed->hashes = std::move(hashes);
+    Plain all;
+    for (const CopyRange& range :
+         changed_ranges(transfer_, copy_ranges(transfer_.pieces, *transfer_.on_host)))
+      all.emplace_back(range.offset_bytes, range.on_host.base, range.on_host.size_bytes);
+    return all;
+  }
+
+  std::vector<unsigned char> host_ = std::vector<unsigned char>(11 * kPage);
+  /// Four pages, and a page that is in two pages of the backing.
+  Transfer transfer_ = hashed_transfer({{0, 4 * kPage}, {5 * kPage + 1, kPage}});
+};
+
+TEST_F(ChangedRanges, AreOfPagesWhoseHashesDifferAndOfPartsOfPages) {
+  const size_t end = 8 * kPage + 3 * kPage / 2;
+  const std::tuple rest{5 * kPage + 1, at(end), kPage};
+  EXPECT_EQ(changed({{1}, {2}, {3}, {4}}),
+            (Plain{{0, at(0), 5 * kPage / 2}, {5 * kPage / 2, at(8 * kPage), 3 * kPage / 2}, rest}))
+      << "no hash was known";
+  EXPECT_EQ(transfer_.hashed->unchanged_bytes, 0u);
+  EXPECT_EQ(changed({{1}, {2}, {3}, {4}}), Plain{rest});
+  EXPECT_EQ(transfer_.hashed->unchanged_bytes, 4 * kPage);
+
+  EXPECT_EQ(
+      changed({{1}, {7}, {7}, {4}}),
+      (Plain{{kPage, at(kPage), 3 * kPage / 2}, {5 * kPage / 2, at(8 * kPage), kPage / 2}, rest}));
+  EXPECT_EQ((*transfer_.hashes)[2], PageHash{7});
 }
 
-TEST(ChangedPieces, AreAllWhereTheKernelCannotRunAndAtTheNextPause) {
-  const std::vector<Piece> all{{0, 2 * kPage}};
-  Transfer transfer = hashed_transfer(all);
-  (*transfer.hashes)[0] = (*transfer.hashes)[1] = {1};
-  transfer.hashed = std::make_shared<HashedPages>();
-
-  EXPECT_EQ(changed_pieces(transfer), all);
-  transfer.hashed->hashes = {{1}, {1}};
-  EXPECT_EQ(changed_pieces(transfer), all);
-  EXPECT_EQ(transfer.hashed->unchanged_bytes, 0u);
+TEST_F(ChangedRanges, AreAllWhereTheKernelCannotRunAndAtTheNextPause) {
+  const Plain all = changed({{1}, {2}, {3}, {4}});
+  EXPECT_EQ(changed({}), all);
+  EXPECT_EQ(changed({{1}, {2}, {3}, {4}}), all);
+  EXPECT_EQ(transfer_.hashed->unchanged_bytes, 0u);
 }
 
 }  // namespace

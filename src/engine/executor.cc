@@ -108,7 +108,7 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
   const DeviceThreads::Started started = devices_.start(std::move(jobs));
   meanwhile();
   AMEM_TRY(DeviceThreads::wait(started, "the search for zero pages", deadline));
-  for (Transfer& transfer : *found) transfer.pieces = without(transfer.pieces, transfer.retained);
+  use_retained(*found);
   return found;
 }
 
@@ -116,11 +116,13 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
 Status Executor::reserve(const Transfers& transfers, Deadline deadline) {
   size_t size_bytes = 0;
   std::set<int> staged;  // devices
-  for (const Transfer& transfer : transfers)
+  for (const Transfer& transfer : transfers) {
+    if (transfer.on_host != nullptr) continue;  // retained
     if (!transfer.needs_file)
       size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
     else if (staging_[transfer.device].expired() && staged.insert(transfer.device).second)
       size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
+  }
   if (pool_.claim(size_bytes) == 0) return ok_status();
   const int device = transfers.front().device;
   return devices_.run(
@@ -129,8 +131,8 @@ Status Executor::reserve(const Transfers& transfers, Deadline deadline) {
 }
 
 Status Executor::make_room(const Plan& plan, Deadline deadline) {
-  const size_t compared = std::min(last_kept_bytes_, compared_bytes(plan));
-  if (last_kept_bytes_ != 0 && pool_.claim(last_kept_bytes_ - compared) == 0) return ok_status();
+  const size_t retained = std::min(last_kept_bytes_, retained_bytes(plan));
+  if (last_kept_bytes_ != 0 && pool_.claim(last_kept_bytes_ - retained) == 0) return ok_status();
   AMEM_TRY(find_with_room(
       plan, [] {}, deadline));
   return ok_status();
@@ -184,8 +186,18 @@ Status Executor::take_blocks(Transfers* transfers, Deadline deadline, size_t* co
   {
     MutexLock lock(registry_.mutex);
     for (Transfer& transfer : *transfers) {
-      AMEM_TRY(take_memory(transfer, registry_.find_backing(transfer.backing)));
-      if (transfer.on_host != nullptr) *copied_bytes += total_bytes(transfer.pieces);
+      Backing* backing = registry_.find_backing(transfer.backing);
+      const size_t bytes = total_bytes(transfer.pieces);
+      HostBlock retained = std::exchange(transfer.on_host, nullptr);
+      if (backing == nullptr || backing->state != saving || bytes == 0) continue;
+      if (retained != nullptr) last_kept_bytes_ += HostPool::block_bytes(bytes);
+      if (retained == nullptr) retained = AMEM_TRY(take_block(transfer));
+      transfer.on_host = std::move(retained);
+      backing->saved = transfer.on_host;
+      backing->saved_pieces = transfer.pieces;
+      backing->saved_file = transfer.in_file;
+      backing->saved_hashes = transfer.hashes;
+      *copied_bytes += bytes;
     }
   }
   // Outside the lock, because the end of a transfer takes it.
@@ -200,7 +212,6 @@ Status Executor::begin_move_out(const Plan& plan) {
   for (Backing* const backing : existing(registry_, plan.own)) {
     if (backing->state != resident) continue;
     AMEM_TRY(change_state(*backing, saving));
-    (void)compares(*backing);
   }
   return ok_status();
 }

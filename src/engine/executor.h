@@ -97,11 +97,10 @@ class Executor {
   Status add_contents(Backing* backing, Transfers* found) AMEM_REQUIRES(registry_.mutex);
   /// Whether contents of the backing stay on the host after a resume.
   bool retains(const Backing& backing) AMEM_REQUIRES(registry_.mutex);
-  /// Whether those of the last pause are compared at this one. Otherwise forgets them.
-  bool compares(Backing& backing) AMEM_REQUIRES(registry_.mutex);
-  /// The saved bytes of the plan that are compared. Forgets others.
-  size_t compared_bytes(const Plan& plan);
+  /// The retained bytes of the plan that are compared. Forgets others.
+  size_t retained_bytes(const Plan& plan);
   void find_retained(Backing& backing, Transfer* transfer) AMEM_REQUIRES(registry_.mutex);
+  void use_retained(Transfers& found);
   /// find_contents(), and host memory for them.
   Result<std::shared_ptr<Transfers>> find_with_room(const Plan& plan,
                                                     const std::function<void()>& meanwhile,
@@ -110,7 +109,6 @@ class Executor {
   Status make_file(Transfers& transfers, Deadline deadline);
   Result<HostBlock> take_block(const Transfer& transfer);
   Status take_blocks(Transfers* transfers, Deadline deadline, size_t* copied_bytes);
-  Status take_memory(Transfer& transfer, Backing* backing) AMEM_REQUIRES(registry_.mutex);
   /// The plan's own backings in the order of the share of their bytes that is saved.
   std::vector<BackingId> by_saved_share(const Plan& plan, bool most_first);
   Status drop(const Plan& plan);

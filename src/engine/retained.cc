@@ -4,7 +4,7 @@
 #include "contents/retained.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "engine/executor.h"
 
@@ -16,38 +16,43 @@ bool Executor::retains(const Backing& backing) {
   return retain_backups_ || is_retained(backing, registry_.allocations());
 }
 
-bool Executor::compares(Backing& backing) {
-  const bool does = backing.saved_hashes != nullptr && retains(backing);
-  if (!does) backing.forget_saved();
-  return does;
-}
-
-size_t Executor::compared_bytes(const Plan& plan) {
+size_t Executor::retained_bytes(const Plan& plan) {
   size_t sum = 0;
   MutexLock lock(registry_.mutex);
   for (const BackingId id : plan.own) {
     Backing* const backing = registry_.find_backing(id);
-    if (backing != nullptr && backing->state == resident && compares(*backing))
-      sum += total_bytes(backing->saved_pieces);
+    if (backing == nullptr || backing->state != resident) continue;
+    if (backing->saved_hashes == nullptr || !retains(*backing)) backing->forget_saved();
+    sum += total_bytes(backing->saved_pieces);
   }
   return sum;
 }
 
-// Of what is retained, at least half of the bytes are live: the rest is host memory for nothing.
 void Executor::find_retained(Backing& backing, Transfer* transfer) {
-  if (!retains(backing) || transfer->needs_file || !transfer->kernel_can_go ||
-      transfer->address % kKernelAlignment != 0)
-    return backing.forget_saved();
-  transfer->live = transfer->pieces;
-  if (!compares(backing)) return;
-  std::vector<CopyRange> retained = copy_ranges(backing.saved_pieces, *backing.saved);
-  size_t live_bytes = 0;
-  for (const CopyRange& range : within(retained, transfer->live))
-    live_bytes += range.on_host.size_bytes;
-  if (2 * live_bytes < total_bytes(backing.saved_pieces)) return backing.forget_saved();
-  transfer->retained = std::move(retained);
-  transfer->retained_block = backing.saved;
+  const bool can_compare = retains(backing) && !transfer->needs_file && transfer->kernel_can_go &&
+                           transfer->address % kKernelAlignment == 0;
+  if (backing.saved_hashes == nullptr || !can_compare) backing.forget_saved();
+  if (!can_compare) return;
+  transfer->on_host = backing.saved;
+  transfer->retained = backing.saved_pieces;
   transfer->hashes = backing.saved_hashes;
+  if (transfer->hashes == nullptr)
+    transfer->hashes = std::make_shared<PageHashes>(backing.size_bytes / kSlotBytes);
+}
+
+// Pages that had no copy need other memory, and all is copied there.
+void Executor::use_retained(Transfers& found) {
+  MutexLock lock(registry_.mutex);
+  for (Transfer& transfer : found) {
+    if (transfer.on_host == nullptr) continue;
+    if (fits_retained(transfer.pieces, transfer.retained)) {
+      transfer.pieces = std::move(transfer.retained);
+      continue;
+    }
+    transfer.on_host = nullptr;
+    transfer.hashes = std::make_shared<PageHashes>(transfer.size_bytes / kSlotBytes);
+    if (Backing* const backing = registry_.find_backing(transfer.backing)) backing->forget_saved();
+  }
 }
 
 bool Executor::forget_retained(const Plan& plan) {
@@ -77,27 +82,6 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_with_room(
                               reserved.error().code == driver_result::kOutOfMemory;
     if (!lacks_memory || !forget_retained(plan)) return reserved.error();
   }
-}
-
-/// Of retained contents, the memory is that of the last pause and, for bytes that it did not copy,
-/// more.
-Status Executor::take_memory(Transfer& transfer, Backing* backing) {
-  const bool is_empty = total_bytes(transfer.pieces) == 0;
-  if (backing == nullptr || backing->state != saving || (is_empty && transfer.retained.empty()))
-    return ok_status();
-  if (!is_empty) transfer.on_host = AMEM_TRY(take_block(transfer));
-  if (transfer.live.empty()) {
-    backing->saved = transfer.on_host;
-    backing->saved_pieces = transfer.pieces;
-    backing->saved_file = transfer.in_file;
-    return ok_status();
-  }
-  last_kept_bytes_ += total_bytes(backing->saved_pieces);
-  if (transfer.hashes == nullptr)
-    transfer.hashes = std::make_shared<PageHashes>(backing->size_bytes / kSlotBytes);
-  backing->saved_hashes = transfer.hashes;
-  std::tie(backing->saved, backing->saved_pieces) = add_to_retained(&transfer);
-  return ok_status();
 }
 
 }  // namespace amem
