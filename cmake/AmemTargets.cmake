@@ -11,10 +11,9 @@ target_compile_options(amem_flags INTERFACE
   $<$<BOOL:${AMEM_WERROR}>:-Werror>)
 # Conversions of _Float16 come from libgcc.a: libgcc_s.so.1 has them since GCC 12, and the wheel needs no newer one than GCC 7's.
 target_link_libraries(amem_flags INTERFACE gcc)
-# For code with _Float16. GCC 12 has it in C alone on aarch64; __fp16 has the same format.
-add_library(amem_half INTERFACE)
+# GCC 12 has _Float16 in C alone on aarch64; __fp16 has the same format.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_definitions(amem_half INTERFACE $<$<COMPILE_LANGUAGE:CXX>:_Float16=__fp16>)
+  target_compile_definitions(amem_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:_Float16=__fp16>)
 endif()
 if(AMEM_SANITIZE)
   # Without recovery: what only prints a report passes for a success. Without the check of virtual tables: it needs type
