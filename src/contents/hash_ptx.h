@@ -35,13 +35,13 @@ inline constexpr size_t kHashedPageBytes = size_t{64} << 10;
   AMEM_ADD("%v" #a, "%m" #m)                       \
   AMEM_TURN("%v" #d, "%v" #a, turn_d) AMEM_ADD("%v" #c, "%v" #d) AMEM_TURN("%v" #b, "%v" #c, turn_b)
 #define AMEM_G(a, b, c, d, x, y) AMEM_HALF_G(a, b, c, d, x, 16, 12) AMEM_HALF_G(a, b, c, d, y, 8, 7)
-#define AMEM_ROUND(m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15)    \
-  AMEM_G(0, 4, 8, 12, m0, m1)                                                               \
-  AMEM_G(1, 5, 9, 13, m2, m3)                                                               \
-  AMEM_G(2, 6, 10, 14, m4, m5)                                                              \
-  AMEM_G(3, 7, 11, 15, m6, m7)                                                              \
-  AMEM_G(0, 5, 10, 15, m8, m9) AMEM_G(1, 6, 11, 12, m10, m11) AMEM_G(2, 7, 8, 13, m12, m13) \
-      AMEM_G(3, 4, 9, 14, m14, m15)
+#define AMEM_ROUND(m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15) \
+  AMEM_G(0, 4, 8, 12, m0, m1)                                                            \
+  AMEM_G(1, 5, 9, 13, m2, m3)                                                            \
+  AMEM_G(2, 6, 10, 14, m4, m5)                                                           \
+  AMEM_G(3, 7, 11, 15, m6, m7)                                                           \
+  AMEM_G(0, 5, 10, 15, m8, m9)                                                           \
+  AMEM_G(1, 6, 11, 12, m10, m11) AMEM_G(2, 7, 8, 13, m12, m13) AMEM_G(3, 4, 9, 14, m14, m15)
 
 inline constexpr char kHashPtx[] = R"ptx(
 .version 6.0
