@@ -36,7 +36,7 @@ with amem.region("weights", retain=True):
     for seed, tensor in tensors.items():
         write(tensor, seed)
     for cycle in range(12):
-        for _ in range(random.choice([0, 0, 3, 15])):
+        for _ in range(min(random.choice([0, 0, 3, 15]), len(tensors) - 1)):
             del tensors[random.choice(list(tensors))]
             tensor = None
         for _ in range(random.choice([0, 0, 3])):
