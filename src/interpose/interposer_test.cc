@@ -14,6 +14,8 @@
 #include <functional>
 #include <string>
 
+#include "tests/slowdown.h"
+
 namespace amem {
 namespace {
 
@@ -70,6 +72,7 @@ double cpu_seconds() {
 }
 
 TEST(ScanImages, CostsLittleBesideTheLoaderWithManyLibraries) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer makes the scans slower, and not the loader";
   constexpr int kLibraries = 1500;
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("amem-images-" + std::to_string(getpid()));
