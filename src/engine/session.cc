@@ -43,10 +43,12 @@ SessionCounters Session::counters() {
 }
 
 void Session::count_failure(const Error& error, uint64_t SessionCounters::*failures) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
   MutexLock lock(mutex_);
   ++(counters_.*failures);
   counters_.last_error = error.message;
-  counters_.last_error_time_s = time(nullptr);
+  counters_.last_error_time_s = now.tv_sec;
 }
 
 Status Session::pause(const Selection& selection) {

@@ -120,7 +120,7 @@ TEST_F(TagsTest, RetainedContentsAreCopiedWhereTheyHaveChanged) {
 }
 
 TEST_F(TagsTest, PauseThatFailsKeepsRetainedContentsRight) {
-  if (real_gpu()) GTEST_SKIP() << "only the simulated driver fails on request";
+  if (real_gpu()) GTEST_SKIP() << "a real driver does not fail on request";
   jobs::Job job(setup_, 1);
   job.use_devices({0});
   for (int i = 0; i < 3; ++i) job[0].ask("tag_malloc weights retain " + std::to_string(4 * kMiB));
