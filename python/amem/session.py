@@ -39,6 +39,14 @@ def _timeout(seconds: Optional[float]) -> int:
     return _milliseconds("timeout", seconds, 0.001)
 
 
+def _call(name: str, selection: Optional[bytes], timeout_ms: int) -> None:
+    """A pause or resume. A timeout of 0 is that of AMEM_TIMEOUT_MS."""
+    if timeout_ms == 0:
+        call(name, selection)
+    else:
+        call(f"{name}WithTimeout", selection, timeout_ms)
+
+
 class Report(NamedTuple):
     """What a pause or resume has done. `seconds` and `copied_bytes` are 0 after a call that changed nothing."""
 
@@ -139,7 +147,7 @@ def pause(*tags: str, group: Any = None, timeout: Optional[float] = None) -> Rep
     selection, before = _joined(tags), _times()
     known = set(tags) or set(json.loads(require_library().amemGetStatus()).get("tags", {}))
     with torch_cache.unused_ranges({tag for tag in known if state(tag) == "active"}):
-        call("amemPauseWithTimeout", selection, _timeout(timeout))
+        _call("amemPause", selection, _timeout(timeout))
     remaking.note_paused()
     return _report(tags, before, "pause")
 
@@ -173,7 +181,7 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
     for is_last in (False, True):
         try:
             if wait is None:
-                call("amemResumeWithTimeout", selection, timeout_ms)
+                _call("amemResume", selection, timeout_ms)
             else:
                 call("amemResumeWait", selection, wait_ms, timeout_ms)
             break

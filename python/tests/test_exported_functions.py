@@ -119,7 +119,7 @@ ROWS = {
     "amemGetStructBytes": ("c_size_t", [("[None]", "0"), ("[BAD]", "0"), ("[b'']", "0"), ("[b'amemTotals_t']", "56")]),
     "amemGetTagState": ("c_int", [("[None]", "0"), ("[BAD]", "0"), ("[LONG]", "0"), ("[b'']", "0"), ("[b't']", "2")]),
     "amemGetTagTotals": ("c_int", [("[b't', -1, -1, None]", "FAILS"), ("[b't', -2, -1, OUT]", "FAILS"), ("[b't', MIN, -1, OUT]", "FAILS"),
-                                   ("[b't', 99, -1, OUT]", "FAILS"), ("[None, MAX, -1, OUT]", "FAILS"), ("[b't', -1, 5, OUT]", "FAILS"),
+                                   ("[b't', 99, -1, OUT]", "FAILS"), ("[None, MAX, -1, OUT]", "FAILS"), ("[b't', -1, 6, OUT]", "FAILS"),
                                    ("[b't', -1, -2, OUT]", "FAILS"), ("[BAD, -1, -1, OUT]", "0"), ("[LONG, 1, 4, OUT]", "0")]),
     "amemGetTimes": ("c_int", [("[None]", "FAILS"), ("[OUT]", "0")]),
     "amemGetTotals": ("c_int", [("[-1, -1, None]", "FAILS"), ("[2, -1, OUT]", "FAILS"), ("[99, -1, OUT]", "FAILS"), ("[-2, -1, OUT]", "FAILS"),

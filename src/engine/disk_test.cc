@@ -178,6 +178,7 @@ TEST_F(NamedFilesTest, OfWhichOneCannotBeMadeLeaveNoneAndReleaseNothing) {
 // On the thread of the device, where signals do not interrupt it.
 TEST_F(DiskTest, ReservationThatHangsEndsThePauseAtItsDeadline) {
   add_on_disk();
+  ASSERT_TRUE(move_out().ok() && resume().ok());  // host memory is there, and is not reserved again
   calls_.fallocate = [this](int, int, off_t, off_t) {
     MutexLock lock(mutex_);
     changed_.wait_until(mutex_, patience(), [&]() AMEM_REQUIRES(mutex_) { return ends_; });
