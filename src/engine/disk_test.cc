@@ -179,6 +179,10 @@ TEST_F(NamedFilesTest, OfWhichOneCannotBeMadeLeaveNoneAndReleaseNothing) {
 TEST_F(DiskTest, ReservationThatHangsEndsThePauseAtItsDeadline) {
   add_on_disk();
   ASSERT_TRUE(move_out().ok() && resume().ok());  // host memory is there, and is not reserved again
+  {
+    MutexLock lock(gpus_.mutex);
+    gpus_.unmapped.clear();
+  }
   calls_.fallocate = [this](int, int, off_t, off_t) {
     MutexLock lock(mutex_);
     changed_.wait_until(mutex_, patience(), [&]() AMEM_REQUIRES(mutex_) { return ends_; });
