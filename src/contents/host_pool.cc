@@ -95,7 +95,7 @@ HostBlock HostPool::take(size_t size_bytes) {
     MutexLock lock(mutex_);
     for (const HostExtent& extent : *block) {
       add_free(extent);
-      let_go(std::prev(regions_.upper_bound(extent.base))->second);
+      unlock_if_idle(std::prev(regions_.upper_bound(extent.base))->second);
     }
   };
   return {std::make_unique<std::vector<HostExtent>>(std::move(extents)).release(), put_back};
@@ -125,21 +125,21 @@ bool HostPool::is_empty(const Region& region) const {
   return !region.is_held() || (free != free_.end() && free->second == region.segment.size_bytes);
 }
 
-void HostPool::let_go(Region& region) {
+void HostPool::unlock_if_idle(Region& region) {
   const size_t rest = held_bytes() - region.segment.size_bytes;
   if (is_reserved_ || region.hold == nullptr || rest < keep_bytes_ || !is_empty(region)) return;
   free_.erase(region.memory.get());
   region.hold = nullptr;
 }
 
-void HostPool::let_go_all() {
-  for (auto& [base, region] : regions_) let_go(region);
+void HostPool::unlock_idle() {
+  for (auto& [base, region] : regions_) unlock_if_idle(region);
 }
 
 void HostPool::lend() {
   MutexLock lock(mutex_);
   is_reserved_ = false;
-  let_go_all();
+  unlock_idle();
 }
 
 size_t HostPool::claim(size_t size_bytes) {
@@ -218,7 +218,7 @@ Status HostPool::grow(size_t size_bytes, int device, bool holds) {
 Status HostPool::prepare(size_t size_bytes, int device) {
   Status grown = grow(size_bytes, device, false);
   MutexLock lock(mutex_);
-  let_go_all();
+  unlock_idle();
   return grown;
 }
 

@@ -111,8 +111,8 @@ class HostPool {
   }
   size_t held_bytes() const AMEM_REQUIRES(mutex_) { return total(std::mem_fn(&Region::is_held)); }
   bool is_empty(const Region& region) const AMEM_REQUIRES(mutex_);
-  void let_go(Region& region) AMEM_REQUIRES(mutex_);
-  void let_go_all() AMEM_REQUIRES(mutex_);
+  void unlock_if_idle(Region& region) AMEM_REQUIRES(mutex_);
+  void unlock_idle() AMEM_REQUIRES(mutex_);
   void add_free(const HostExtent& extent) AMEM_REQUIRES(mutex_);
 
   const Driver& driver_;

@@ -4,7 +4,7 @@
 # aarch64.sh prepare|python|run COMMAND...: the cross build for aarch64 (cmake/aarch64.cmake, preset aarch64).
 # prepare: installs the cross compiler and qemu-user, and fills build/needs/aarch64 with what the build needs for the target.
 #   Exit code 77: they cannot be installed here.
-# python: brings Debian's Python for aarch64 into build/needs/aarch64/root, with its libraries. Nothing is installed.
+# python: brings Debian's Python for aarch64 into build/needs/aarch64/sysroot, with its libraries. Nothing is installed.
 # run: runs a command in which programs for aarch64 can be started, by qemu-user, also by their path. It registers qemu with
 #   binfmt_misc of a user namespace of its own: nothing of the machine changes. Needs Linux 6.7.
 set -euo pipefail
@@ -46,7 +46,7 @@ prepare() {
 }
 
 python() {
-  local root=$target/root apt=$target/apt
+  local root=$target/sysroot apt=$target/apt
   [[ -e $root/complete ]] && return
   rm -rf "$root" "$apt"
   mkdir -p "$root" "$apt/lists/partial" "$apt/cache/archives/partial" "$apt/packages"
@@ -87,7 +87,7 @@ inside() {
 
 run() {
   export QEMU_LD_PREFIX=$libraries # of the loader and its libraries
-  [[ ! -e $target/root/complete ]] || QEMU_LD_PREFIX=$target/root
+  [[ ! -e $target/sysroot/complete ]] || QEMU_LD_PREFIX=$target/sysroot
   local folder child code=0 users="0 $(id -u) 1" groups="0 $(id -g) 1"
   folder=$(mktemp -d)
   chmod 755 "$folder"

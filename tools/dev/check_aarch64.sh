@@ -27,7 +27,7 @@ if [[ ${1:-} == --sample ]]; then
   tests=(-R "$sample")
 else
   bash $aarch64 python
-  settings+=("-DAMEM_TEST_PYTHON=$PWD/build/needs/aarch64/root/usr/bin/python3.11")
+  settings+=("-DAMEM_TEST_PYTHON=$PWD/build/needs/aarch64/sysroot/usr/bin/python3.11")
 fi
 cmake --preset aarch64 "${settings[@]}" >/dev/null
 cmake --build $build --parallel "$jobs" "${targets[@]}"
