@@ -5,6 +5,7 @@
 import contextlib
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -70,8 +71,10 @@ class Build:
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Build:
-    return Build(os.environ["AMEM_TEST_BUILD"], tmp_path / "machine")
+def build(tmp_path: Path) -> Iterator[Build]:
+    machine = tmp_path / "machine"
+    yield Build(os.environ["AMEM_TEST_BUILD"], machine)
+    shutil.rmtree(machine, ignore_errors=True)  # simulated GPU memory: pytest keeps tmp_path
 
 
 class Actor:

@@ -114,7 +114,7 @@ class Soak : public FaultTest {
     // Every rank has paused at least once: what a first pause makes is there.
     job.all("pause");
     job.all("resume");
-    const HeldByRank before = held(job);
+    const HeldByRank before = held_without_host_memory(job);
 
     for (long cycle = 0; cycle < cycles() && !HasFailure(); ++cycle) {
       SCOPED_TRACE("cycle " + std::to_string(cycle));
@@ -123,11 +123,16 @@ class Soak : public FaultTest {
     }
 
     job.all("check world" + counts());
-    EXPECT_EQ(growth(before, held(job), {kHostSlackBytes, kRanks}), "");
+    EXPECT_EQ(growth(before, held_without_host_memory(job), {kHostSlackBytes, kRanks}), "");
     printf("%ld cycles, %ld faults, %ld orders refused\n", cycles(), faults_, refused_);
     end(job);
     job.all("destroy world");
     for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(totals(job[rank]).objects, 0u);
+  }
+  /// How much host memory a rank has created is a matter of time: other ranks use what is idle.
+  static HeldByRank held_without_host_memory(jobs::Job& job) {
+    job.all("trim");
+    return held(job);
   }
   virtual void begin(jobs::Job&) {}
   virtual void end(jobs::Job&) {}

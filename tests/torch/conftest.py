@@ -4,7 +4,9 @@
 AMEM_TEST_BUILD the build folder."""
 
 import os
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -112,5 +114,7 @@ class SimulatedTorch:
 
 
 @pytest.fixture
-def simulated(tmp_path: Path) -> SimulatedTorch:
-    return SimulatedTorch(tmp_path / "machine")
+def simulated(tmp_path: Path) -> Iterator[SimulatedTorch]:
+    machine = tmp_path / "machine"
+    yield SimulatedTorch(machine)
+    shutil.rmtree(machine, ignore_errors=True)  # simulated GPU memory: pytest keeps tmp_path
