@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Two PyTorch jobs take turns on a GPU that has room for one of them.
 
-  python3 examples/phase_switch.py [--gigabytes 15] [--turns 6] [--library amem] [--picture turns.png]
+  python3 examples/phase_switch.py [--gigabytes 15] [--turns 6] [--seconds 2] [--library amem] [--picture turns.png]
 
-Each job has a model in a region. It resumes the model with a wait, computes, and pauses: the other job gets the GPU when this
+Each job has a model in a region. It resumes the model with a wait, computes, and pauses: the other job gets the GPU while this
 one pauses, and nothing else connects them. With --library torch_memory_saver a lock passes the turn on, because its resume
 cannot wait. The parent samples the memory of the GPU and of the host, and draws both if matplotlib is installed. Exit
 code 0 only if every job has computed the same in each of its turns.
@@ -55,18 +55,28 @@ def take_turns(options: argparse.Namespace) -> None:
     x @ x.T  # what a first matmul allocates
     with region:
         layers = [torch.randn(size, size, device="cuda", dtype=torch.bfloat16) / size**0.5 for _ in range(count)]
-    pause()
+    has_turn = options.job == 2  # the last one that starts
+    if has_turn and options.library != "amem":
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    if not has_turn:
+        pause()
     print("ready", flush=True)
     sys.stdin.readline()
     results = set()
     for turn in range(options.turns):
         began = time.monotonic()
-        resume()
+        if not has_turn:
+            resume()
+        has_turn = False
         waited = time.monotonic() - began
-        y = x
-        for layer in layers:
-            y = y @ layer
-        results.add(float(y.float().abs().sum()))
+        computes_until = time.monotonic() + options.seconds
+        while True:
+            y = x
+            for layer in layers:
+                y = y @ layer
+            results.add(float(y.float().abs().sum()))
+            if time.monotonic() >= computes_until:
+                break
         pause()
         print(f"job {options.job}: turn {turn + 1} of {options.turns} after {waited:.2f} s", flush=True)
     if len(results) != 1:
@@ -107,6 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=15, help="of each job")
     parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=2, help="that a job computes in its turn")
     parser.add_argument("--library", choices=("amem", "torch_memory_saver"), default="amem")
     parser.add_argument("--spare-gigabytes", type=float, default=4, help="what is free beside one model: room for two contexts")
     parser.add_argument("--picture", help="file for a picture of the memory over time")
@@ -136,6 +147,7 @@ def main() -> None:
         for job in jobs:
             job.stdin.write("go\n")
             job.stdin.flush()
+            time.sleep(0.5)  # the first one waits before the other pauses
         while any(job.poll() is None for job in jobs):
             used = (free - torch.cuda.mem_get_info()[0]) / 2**20
             samples.append((time.monotonic() - began, used, host - available_host_mib()))

@@ -12,6 +12,10 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/thread.h"
 
 namespace amem {
 namespace {
@@ -107,8 +111,28 @@ void prefer_numa_node(void* base, size_t size_bytes, int node) {
   (void)syscall(SYS_mbind, base, size_bytes, kPolicyPreferred, nodes.data(), kMaxNodes + 1UL, 0U);
 }
 
-void touch_pages(unsigned char* base, size_t size_bytes) {
-  for (size_t at = 0; at < size_bytes; at += 4096) base[at] = 0;
+void touch_pages(unsigned char* base, size_t size_bytes, size_t threads) {
+  constexpr size_t kPage = 4096;
+  using Range = std::pair<unsigned char*, size_t>;
+  const auto touch = [](void* argument) -> void* {
+    const auto [begin, bytes] = *static_cast<const Range*>(argument);
+    for (size_t at = 0; at < bytes; at += kPage) begin[at] = 0;
+    return nullptr;
+  };
+  const size_t each = (size_bytes / threads + kPage - 1) / kPage * kPage;
+  std::vector<Range> ranges;
+  for (size_t at = 0; at < size_bytes; at += each)
+    ranges.emplace_back(base + at, std::min(each, size_bytes - at));
+  std::vector<pthread_t> started;
+  for (size_t other = 1; other < ranges.size(); ++other) {
+    const Result<pthread_t> thread = start_thread("amem-touch", touch, &ranges[other]);
+    if (thread.ok())
+      started.push_back(thread.value());
+    else
+      touch(&ranges[other]);
+  }
+  touch(&ranges.front());
+  for (const pthread_t thread : started) pthread_join(thread, nullptr);
 }
 
 }  // namespace amem

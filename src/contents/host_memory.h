@@ -25,7 +25,8 @@ int nearest_numa_node(const Driver& driver, int device);
 /// -1, or the kernel refuses (seccomp filter of a container), only the speed of copies changes.
 void prefer_numa_node(void* base, size_t size_bytes, int node);
 
-/// Writes to every page of a range: the first access is the slow part.
-void touch_pages(unsigned char* base, size_t size_bytes);
+/// Writes to every page of a range, with this number of threads at most: the first access is the
+/// slow part.
+void touch_pages(unsigned char* base, size_t size_bytes, size_t threads = 1);
 
 }  // namespace amem

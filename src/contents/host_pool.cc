@@ -3,6 +3,7 @@
 #include "contents/host_pool.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -200,18 +201,33 @@ bool HostPool::borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes
 
 // --- Memory
 
-Status HostPool::grow(size_t size_bytes, int device, bool holds) {
-  const auto missing = [&] {
-    return holds ? claim(size_bytes)
-                 : size_bytes - std::min(size_bytes, use().idle_bytes + free_bytes());
-  };
-  for (bool asks = ask_ != nullptr; asks && missing() > 0;) {
-    const auto offered = ask_(missing(), nearest_numa_node(driver_, device));  // waits
-    MutexLock growing(growing_);
-    asks = borrow(offered, missing(), device);
+size_t HostPool::missing(size_t size_bytes, bool holds) {
+  return holds ? claim(size_bytes)
+               : size_bytes - std::min(size_bytes, use().idle_bytes + free_bytes());
+}
+
+bool HostPool::gather(size_t size_bytes, int device, bool holds, long wait_ms) {
+  constexpr int kIntervalMs = 1;
+  const Deadline wait = Deadline::after_ms(wait_ms);
+  for (;;) {
+    const size_t wanted = missing(size_bytes, holds);
+    if (wanted == 0) return true;
+    const auto offered = ask_ == nullptr
+                             ? std::vector<UniqueFd>()
+                             : ask_(wanted, nearest_numa_node(driver_, device));  // waits
+    {
+      MutexLock growing(growing_);
+      if (borrow(offered, wanted, device)) continue;
+    }
+    if (wait.passed()) return false;
+    (void)poll(nullptr, 0, kIntervalMs);
   }
+}
+
+Status HostPool::grow(size_t size_bytes, int device, bool holds) {
+  if (gather(size_bytes, device, holds, 0)) return ok_status();
   MutexLock growing(growing_);
-  const size_t bytes = missing();
+  const size_t bytes = missing(size_bytes, holds);
   return bytes > 0 ? allocate(bytes, device) : ok_status();
 }
 
@@ -266,7 +282,7 @@ void* HostPool::map(void* argument) {
   madvise(memory, size_bytes, MADV_DONTFORK);  // pinned pages do not work with copy-on-write
   prefer_numa_node(memory, size_bytes, region.numa_node);
   (void)fallocate(file, 0, 0, static_cast<off_t>(size_bytes));  // faster than a touch of each page
-  touch_pages(region.memory.get(), size_bytes);
+  touch_pages(region.memory.get(), size_bytes, region.touch_threads);
   return nullptr;
 }
 
@@ -279,6 +295,7 @@ Status HostPool::add(std::vector<Region> regions, int device) {
   for (Region& region : regions) {
     for (; status.ok() && next != regions.end() && threads.size() < kParallel; ++next) {
       next->numa_node = nearest_numa_node(driver_, device);
+      if (next->is_borrowed) next->touch_threads = std::max<size_t>(kParallel / regions.size(), 1);
       const Result<pthread_t> thread = start_thread("amem-touch", map, &*next);
       threads.push_back(thread.ok() ? std::optional(thread.value()) : std::nullopt);
       if (!thread.ok()) map(&*next);

@@ -48,6 +48,10 @@ class HostPool {
   /// then idle memory of other processes, then new memory near `device`. Errors: os, with the
   /// wanted size and the limit that is too low; driver.
   Status reserve(size_t size_bytes, int device) { return grow(size_bytes, device, true); }
+  /// The same without new memory. Waits for idle memory; false if there is less.
+  bool reserve_idle(size_t size_bytes, int device, long wait_ms) {
+    return gather(size_bytes, device, true, wait_ms);
+  }
   /// The same with pinned memory only. Returns what is missing. Makes no driver call.
   size_t claim(size_t size_bytes);
   /// Pins memory ahead of a pause, in the same order, and does not hold it.
@@ -87,12 +91,15 @@ class HostPool {
     HostSegment segment{};  ///< of private memory, the size
     bool is_borrowed = false;
     int numa_node = -1;
+    size_t touch_threads = 1;  ///< of memory that exists; new pages of one file come one by one
     std::shared_ptr<const void> hold{};  ///< the lock of the segment
     std::shared_ptr<unsigned char> memory{};
     std::shared_ptr<const void> pin{};
     bool is_held() const { return hold != nullptr || !segment.file.valid(); }
   };
 
+  size_t missing(size_t size_bytes, bool holds);
+  bool gather(size_t size_bytes, int device, bool holds, long wait_ms);
   Status grow(size_t size_bytes, int device, bool holds);
   bool borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes, int device)
       AMEM_REQUIRES(growing_);

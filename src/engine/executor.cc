@@ -3,9 +3,7 @@
 #include "engine/executor.h"
 
 #include <algorithm>
-#include <set>
 
-#include "base/descriptor_limit.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
 #include "contents/retained.h"
@@ -78,14 +76,13 @@ Status Executor::add_contents(Backing* backing, Transfers* found) {
   return ok_status();
 }
 
-std::vector<BackingId> Executor::by_saved_share(const Plan& plan, bool most_first) {
+std::vector<BackingId> Executor::by_saved_share(const Plan& plan) {
   std::vector<std::pair<double, BackingId>> shares;
   MutexLock lock(registry_.mutex);
   for (const Backing* const backing : existing(registry_, plan.own))
     shares.emplace_back(share_of(backing->saved_pieces, backing->size_bytes), backing->id);
-  std::stable_sort(shares.begin(), shares.end(), [&](const auto& left, const auto& right) {
-    return most_first ? left.first > right.first : left.first < right.first;
-  });
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const auto& left, const auto& right) { return left.first > right.first; });
   std::vector<BackingId> order;
   for (const auto& [share, id] : shares) order.push_back(id);
   return order;
@@ -110,99 +107,6 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
   AMEM_TRY(DeviceThreads::wait(started, "the search for zero pages", deadline));
   use_retained(*found);
   return found;
-}
-
-/// Pins what these transfers need in addition.
-Status Executor::reserve(const Transfers& transfers, Deadline deadline) {
-  size_t size_bytes = 0;
-  std::set<int> staged;  // devices
-  for (const Transfer& transfer : transfers) {
-    if (transfer.on_host != nullptr) continue;  // retained
-    if (!transfer.needs_file)
-      size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
-    else if (staging_[transfer.device].expired() && staged.insert(transfer.device).second)
-      size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
-  }
-  if (pool_.claim(size_bytes) == 0) return ok_status();
-  const int device = transfers.front().device;
-  return devices_.run(
-      {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
-      "pinning host memory", deadline);
-}
-
-Status Executor::make_room(const Plan& plan, Deadline deadline) {
-  const size_t retained = std::min(last_kept_bytes_, retained_bytes(plan));
-  if (last_kept_bytes_ != 0 && pool_.claim(last_kept_bytes_ - retained) == 0) return ok_status();
-  AMEM_TRY(find_with_room(
-      plan, [] {}, deadline));
-  return ok_status();
-}
-
-/// One file for all contents of a pause that go to the disk; of files with names, one for each
-/// backing.
-Status Executor::make_file(Transfers& transfers, Deadline deadline) {
-  const std::string directory = directory_.path();
-  std::vector<size_t> sizes;  // of the files
-  std::vector<std::pair<Transfer*, size_t>> in_file;
-  for (Transfer& transfer : transfers) {
-    if (!transfer.needs_file || total_bytes(transfer.pieces) == 0) continue;
-    if (sizes.empty() || BackupFile::has_name(directory)) sizes.push_back(0);
-    transfer.in_file.offset_bytes = sizes.back();
-    sizes.back() += (total_bytes(transfer.pieces) + Copier::kFileAlignment - 1) /
-                    Copier::kFileAlignment * Copier::kFileAlignment;
-    in_file.emplace_back(&transfer, sizes.size() - 1);
-  }
-  if (in_file.empty()) return ok_status();
-  AMEM_TRY(reserve_descriptors(sizes.size()));
-  const auto files = std::make_shared<std::vector<std::shared_ptr<BackupFile>>>();
-  const DeviceThreads::Job make = [files, directory, sizes]() -> Status {
-    for (const size_t size_bytes : sizes)
-      files->push_back(AMEM_TRY(BackupFile::make(directory, size_bytes)));
-    return ok_status();
-  };
-  AMEM_TRY(devices_.run({{transfers.front().device, make}},
-                        ("the reservation of a backup file in " + directory).c_str(), deadline));
-  for (const auto& [transfer, number] : in_file) transfer->in_file.file = (*files)[number];
-  return ok_status();
-}
-
-/// The host memory of a transfer; of all transfers of the device to files, the same.
-Result<HostBlock> Executor::take_block(const Transfer& transfer) {
-  HostBlock block = transfer.needs_file ? staging_[transfer.device].lock() : nullptr;
-  if (block != nullptr) return block;
-  const size_t bytes = transfer.needs_file ? Copier::kStagingBytes : total_bytes(transfer.pieces);
-  block = pool_.take(bytes);
-  if (block == nullptr)
-    return make_error(ErrorKind::os, 0, "there is no host memory for %zu bytes of contents", bytes);
-  last_kept_bytes_ += HostPool::block_bytes(bytes);
-  if (transfer.needs_file) staging_[transfer.device] = block;
-  return block;
-}
-
-// Every remaining transfer has a host block before any copy starts.
-Status Executor::take_blocks(Transfers* transfers, Deadline deadline, size_t* copied_bytes) {
-  last_kept_bytes_ = 0;
-  AMEM_TRY(make_file(*transfers, deadline));
-  {
-    MutexLock lock(registry_.mutex);
-    for (Transfer& transfer : *transfers) {
-      Backing* backing = registry_.find_backing(transfer.backing);
-      const size_t bytes = total_bytes(transfer.pieces);
-      HostBlock retained = std::exchange(transfer.on_host, nullptr);
-      if (backing == nullptr || backing->state != saving || bytes == 0) continue;
-      if (retained != nullptr) last_kept_bytes_ += HostPool::block_bytes(bytes);
-      if (retained == nullptr) retained = AMEM_TRY(take_block(transfer));
-      transfer.on_host = std::move(retained);
-      backing->saved = transfer.on_host;
-      backing->saved_pieces = transfer.pieces;
-      backing->saved_file = transfer.in_file;
-      backing->saved_hashes = transfer.hashes;
-      *copied_bytes += bytes;
-    }
-  }
-  // Outside the lock, because the end of a transfer takes it.
-  std::erase_if(*transfers, [](const Transfer& transfer) { return transfer.on_host == nullptr; });
-  return ok_status();
 }
 
 // --- A pause
@@ -281,18 +185,30 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
       },
       deadline));
   AMEM_TRY(std::move(dropped_all));
-  Transfers transfers = std::move(*found);
-  AMEM_TRY(take_blocks(&transfers, deadline, &report->copied_bytes));
-  step_point("pause_room_taken");
-  // In the order of by_saved_share().
-  std::stable_sort(transfers.begin(), transfers.end(), [](const auto& left, const auto& right) {
+  Transfers rest = std::move(*found);
+  std::erase_if(rest, [](const Transfer& transfer) { return total_bytes(transfer.pieces) == 0; });
+  AMEM_TRY(make_file(rest, deadline));
+  std::stable_sort(rest.begin(), rest.end(), [](const auto& left, const auto& right) {
     return share_of(left.pieces, left.size_bytes) < share_of(right.pieces, right.size_bytes);
   });
-  const std::vector<std::shared_ptr<HashedPages>> hashed = hash_together(&transfers);
-  CopyPipeline copies(devices_, copiers_out_, CopyDirection::to_host);
-  for (Transfer& transfer : transfers) copies.add(std::move(transfer));
-  copies.finish();
-  AMEM_TRY(release_each(by_saved_share(plan, false), copies, deadline, report));
+  const std::vector<std::shared_ptr<HashedPages>> hashed = hash_together(&rest);
+  // Memory without contents leaves first.
+  std::vector<BackingId> order = plan.own;
+  std::erase_if(order, [&](BackingId id) {
+    return std::ranges::find(rest, id, &Transfer::backing) != rest.end();
+  });
+  last_kept_bytes_ = 0;
+  do {
+    Transfers next = AMEM_TRY(next_transfers(plan, &rest, deadline, &report->copied_bytes));
+    step_point("pause_room_taken");
+    CopyPipeline copies(devices_, copiers_out_, CopyDirection::to_host);
+    for (Transfer& transfer : next) {
+      order.push_back(transfer.backing);
+      copies.add(std::move(transfer));
+    }
+    copies.finish();
+    AMEM_TRY(release_each(std::exchange(order, {}), copies, deadline, report));
+  } while (!rest.empty());
   for (const std::shared_ptr<HashedPages>& pages : hashed) {
     report->unchanged_bytes += pages->unchanged_bytes;
     report->copied_bytes -= pages->unchanged_bytes;
@@ -357,9 +273,9 @@ void Executor::fill(BackingId id, CopyPipeline& copies, MoveReport* report) {
 }
 
 Status Executor::create_each(const Plan& plan, const WaitForRoom& wait_for_room,
-                             CopyPipeline& copies, std::vector<BackingId>* begun,
-                             MoveReport* report) {
-  for (const BackingId id : by_saved_share(plan, true)) {
+                             std::shared_ptr<CopyPipeline>& copies, std::vector<BackingId>* begun,
+                             Deadline deadline, MoveReport* report) {
+  for (const BackingId id : by_saved_share(plan)) {
     for (;;) {
       Status created = ok_status();
       {
@@ -368,21 +284,34 @@ Status Executor::create_each(const Plan& plan, const WaitForRoom& wait_for_room,
       }
       if (created.ok()) break;
       if (!is_lack_of_memory(created.error())) return created;
+      if (plan.is_switch) {
+        AMEM_TRY(return_host_memory(plan, *copies, deadline));
+        copies = make_fill_pipeline();
+      }
       const auto [device, size_bytes] = device_and_size(id);
       AMEM_TRY(wait_for_room(created.error(), device, size_bytes));
     }
-    fill(id, copies, report);
+    fill(id, *copies, report);
     step_point("resume_half_created");
   }
   return ok_status();
 }
 
-// The contents are also on the host until all are restored.
-void Executor::give_back(const std::vector<BackingId>& begun) {
-  MutexLock lock(registry_.mutex);
-  for (Backing* const backing : existing(registry_, begun))
-    if (backing->state == restoring && !exiting_ && unmap_backing(driver_, *backing).ok())
-      backing->state = released;
+/// Releases what a failed resume has created. Contents that are no longer on the host are saved
+/// again.
+Status Executor::give_back(const Plan& plan, const std::vector<BackingId>& begun) {
+  Plan filled{.imports = {}, .own = {}, .is_switch = true};
+  {
+    MutexLock lock(registry_.mutex);
+    for (Backing* const backing : existing(registry_, begun)) {
+      if (backing->state == restoring && !exiting_ && unmap_backing(driver_, *backing).ok())
+        backing->state = released;
+      if (backing->state == resident && plan.is_switch) filled.own.push_back(backing->id);
+    }
+  }
+  if (filled.own.empty() || exiting_) return ok_status();
+  MoveReport report;
+  return move_out(filled, Deadline::after_ms(context_.timeout_ms), &report);
 }
 
 void Executor::end_move_in(const Plan& plan) {
@@ -452,18 +381,17 @@ Status Executor::move_in(const Plan& plan, const WaitForRoom& wait_for_room,
   };
   // Their copies are not queued again.
   if (const Status idle = wait_for_late_copies(deadline); !idle.ok()) return late(idle.error());
-  const auto copies =
-      std::make_shared<CopyPipeline>(fill_threads_, copiers_in_, CopyDirection::to_device);
+  std::shared_ptr<CopyPipeline> copies = make_fill_pipeline();
   std::vector<BackingId> begun;
-  Status created = create_each(plan, wait_for_room, *copies, &begun, report);
+  Status created = create_each(plan, wait_for_room, copies, &begun, deadline, report);
   if (!created.ok()) {
     copies->stop();
     // Memory is released only when no copy uses it.
     const Status idle = copies->wait_until_idle(deadline);
-    if (idle.ok())
-      give_back(begun);
-    else if (idle.error().kind == ErrorKind::timeout)
-      keep(copies);
+    if (!idle.ok() && idle.error().kind == ErrorKind::timeout) keep(copies);
+    const Status given_back = idle.ok() ? give_back(plan, begun) : ok_status();
+    if (!given_back.ok())
+      created.error().message += "; and a part stays on the GPU: " + given_back.error().message;
     return created;
   }
   copies->finish();

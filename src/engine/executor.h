@@ -34,12 +34,13 @@ struct MoveReport {
 ///
 /// Each step looks up its backing again, because a client may free memory during a pause. A step
 /// without a backing does nothing. Contents are never lost: a backing is released only after its
-/// own copy has succeeded, is durable if it is in a file, and all backings have host memory. Copies
-/// are kept until all contents are restored. When exit() begins, the executor stops before the next
-/// step.
+/// own copy has succeeded and is durable if it is in a file. All backings have host memory before
+/// the first copy, and copies are kept until all contents are restored, but in a switch: there host
+/// memory goes from backings that are filled to those that leave. When exit() begins, the executor
+/// stops before the next step.
 ///
-/// Threads: make_room() and move_out() from one thread at a time; move_in() from any thread, for
-/// other backings. Each step takes the registry's mutex.
+/// Threads: make_room() and move_out() of a pause from one thread at a time; move_in() from any
+/// thread, for other backings. Each step takes the registry's mutex.
 class Executor {
  public:
   Executor(ProcessContext& context, HostPool& pool, BackupDirectory& directory)
@@ -75,13 +76,13 @@ class Executor {
   /// Creates memory and restores its contents, including those of an earlier call that failed.
   /// Calls `meanwhile` when all memory exists and copies are running. After an error the memory is
   /// released again, so that the call can be repeated; if a copy has failed or the deadline has
-  /// passed, the memory is kept, and the next call goes on from there.
+  /// passed, the memory is kept, and the next call goes on from there. Of a switch, contents whose
+  /// host memory was returned are saved again; if there is no memory for them, they stay.
   Status move_in(const Plan& plan, const WaitForRoom& wait_for_room,
                  const std::function<void()>& meanwhile, Deadline deadline, MoveReport* report);
 
  private:
   using Transfers = std::vector<Transfer>;
-
   /// For a running transfer: the backing stays mapped while the result exists, even after the
   /// caller's deadline.
   std::shared_ptr<const void> keep_mapped(Backing& backing) AMEM_REQUIRES(registry_.mutex);
@@ -105,24 +106,32 @@ class Executor {
   Result<std::shared_ptr<Transfers>> find_with_room(const Plan& plan,
                                                     const std::function<void()>& meanwhile,
                                                     Deadline deadline);
-  Status reserve(const Transfers& transfers, Deadline deadline);
+  Status reserve(const Plan& plan, const Transfers& transfers, Deadline deadline);
   Status make_file(Transfers& transfers, Deadline deadline);
-  Result<HostBlock> take_block(const Transfer& transfer);
-  Status take_blocks(Transfers* transfers, Deadline deadline, size_t* copied_bytes);
-  /// The plan's own backings in the order of the share of their bytes that is saved.
-  std::vector<BackingId> by_saved_share(const Plan& plan, bool most_first);
+  HostBlock take_block(const Transfer& transfer);
+  size_t take_blocks(Transfers& transfers, size_t* copied_bytes);
+  Result<Transfers> next_transfers(const Plan& plan, Transfers* rest, Deadline deadline,
+                                   size_t* copied_bytes);
+  /// The plan's own backings, those of which the largest share is saved first.
+  std::vector<BackingId> by_saved_share(const Plan& plan);
   Status drop(const Plan& plan);
   Status release_each(const std::vector<BackingId>& order, CopyPipeline& copies, Deadline deadline,
                       MoveReport* report);
   Status release(BackingId id);
 
-  Status create_each(const Plan& plan, const WaitForRoom& wait_for_room, CopyPipeline& copies,
-                     std::vector<BackingId>* begun, MoveReport* report);
+  std::shared_ptr<CopyPipeline> make_fill_pipeline() {
+    return std::make_shared<CopyPipeline>(fill_threads_, copiers_in_, CopyDirection::to_device);
+  }
+  /// `*copies` is replaced by a new pipeline when all its copies have ended.
+  Status create_each(const Plan& plan, const WaitForRoom& wait_for_room,
+                     std::shared_ptr<CopyPipeline>& copies, std::vector<BackingId>* begun,
+                     Deadline deadline, MoveReport* report);
+  Status return_host_memory(const Plan& plan, CopyPipeline& copies, Deadline deadline);
   /// Appends the backing to `begun` if it does not exist yet.
   Status create(BackingId id, std::vector<BackingId>* begun);
   std::pair<int, size_t> device_and_size(BackingId id);
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
-  void give_back(const std::vector<BackingId>& begun);
+  Status give_back(const Plan& plan, const std::vector<BackingId>& begun);
   void end_move_in(const Plan& plan);
   /// Of the saved bytes of a plan, `*all_bytes`, those that are filled. `*source` receives the
   /// directory of those in a file.
@@ -142,7 +151,7 @@ class Executor {
   /// By device: pinned memory to copy files through, while contents in files exist.
   std::map<int, std::weak_ptr<HostBlock::element_type>> staging_;  // allow: of the pause
   std::atomic<bool> retain_backups_{false};
-  size_t last_kept_bytes_ = 0;  // allow: of the pause; bytes that the last one kept on the host
+  std::atomic<size_t> last_kept_bytes_{0};  ///< bytes that the last pause kept on the host
   Mutex mutex_;
   /// Of calls of move_in() that have missed their deadline.
   std::vector<std::shared_ptr<CopyPipeline>> late_ AMEM_GUARDED_BY(mutex_);

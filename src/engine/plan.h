@@ -16,6 +16,9 @@ struct Plan {
   /// A pause copies the kept bytes to the host and releases the memory. A resume creates it, maps
   /// it at its addresses and restores its contents.
   std::vector<BackingId> own;
+  /// Part of a switch: other memory moves the other way at the same time. A pause then reserves
+  /// host memory step by step, and a resume returns it step by step.
+  bool is_switch = false;
 };
 
 using BackingMap = std::map<BackingId, Backing>;

@@ -76,7 +76,7 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_with_room(
     const Plan& plan, const std::function<void()>& meanwhile, Deadline deadline) {
   for (;;) {
     const std::shared_ptr<Transfers> found = AMEM_TRY(find_contents(plan, meanwhile, deadline));
-    Status reserved = reserve(*found, deadline);
+    Status reserved = reserve(plan, *found, deadline);
     if (reserved.ok()) return found;
     const bool lacks_memory = reserved.error().kind == ErrorKind::os ||
                               reserved.error().code == driver_result::kOutOfMemory;

@@ -193,6 +193,16 @@ void RoomTicket::leave(bool resumed, Deadline deadline) {
   left_.notify_all();
 }
 
+bool RoomTicket::is_awaited(const std::set<std::string>& gpus) {
+  MutexLock lock(mutex_);
+  std::vector<TicketEntry> all = others();
+  all.push_back(entry_);
+  return std::ranges::any_of(all, [&](const TicketEntry& entry) {
+    return entry.waits != 0 && now_ns() < entry.counts_until_ns &&
+           intersect(gpus_of(entry), {gpus.begin(), gpus.end()});
+  });
+}
+
 bool RoomTicket::exists() {
   MutexLock lock(mutex_);
   return file_.valid();

@@ -62,6 +62,9 @@ class RoomTicket {
   /// Leaves the queue. If the resume has succeeded, the place counts until `deadline` for processes
   /// of the job that have not resumed yet.
   void leave(bool resumed, Deadline deadline);
+  /// True if a resume of any process of the user, also of this one, waits for memory of one of
+  /// these GPUs.
+  bool is_awaited(const std::set<std::string>& gpus);
   /// True if this process has joined or called note() before.
   bool exists();
   /// After a pause, or a resume outside the queue. A pause ends the place. Other processes of the

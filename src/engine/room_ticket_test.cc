@@ -115,6 +115,17 @@ TEST_F(RoomTicketTest, SecondIsFirstWhenTheFirstHasLeft) {
   other.leave(true, patience());
 }
 
+TEST_F(RoomTicketTest, MemoryOfItsGpusIsAwaitedWhileItWaits) {
+  RoomTicket other, own;
+  EXPECT_FALSE(own.is_awaited({"0"}));
+  ASSERT_TRUE(other.join("b", {"0", "1"}, patience()).ok());
+  EXPECT_TRUE(own.is_awaited({"1", "2"}));
+  EXPECT_FALSE(own.is_awaited({"2"}));
+  EXPECT_TRUE(other.is_awaited({"0"}));
+  other.leave(true, patience());
+  EXPECT_FALSE(own.is_awaited({"0"}));
+}
+
 TEST_F(RoomTicketTest, PlaceForTheJobEndsWithTheNextPause) {
   RoomTicket one, of_job, other;
   of_job.note(false, "a", {"GPU-1"});

@@ -26,6 +26,7 @@ class RoomWait {
   ~RoomWait();
   RoomWait(const RoomWait&) = delete;
 
+  bool waits() const { return wait_ms_ > 0; }
   /// Waits until no other process comes first. Errors: as of a driver call that lacks memory, if
   /// the wait ends before; misuse once exit() has begun.
   Status wait_for_turn();

@@ -142,7 +142,14 @@ std::string Session::what_is_left(const Tags& tags) {
          " MiB still on the GPU";
 }
 
-Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* report) {
+Plan Session::plan_out(const Selection& selection, const Tags& tags) {
+  Plan plan = plan_pause(context_.registry, tags);
+  plan.is_switch = selection.is_switch || ticket_.is_awaited(gpus_of(plan));
+  return plan;
+}
+
+Status Session::quiesce(const Selection& selection, const Tags& tags, Deadline deadline,
+                        SessionReport* report) {
   const Phase phase("pause: wait", &report->wait_ms);
   {
     MutexLock lock(context_.registry.mutex);
@@ -155,7 +162,7 @@ Status Session::quiesce(const Tags& tags, Deadline deadline, SessionReport* repo
   AMEM_TRY(context_.devices.drain(devices(), deadline));
   step_point("pause_drained");
   // Checks the limits before any peer is asked. Host memory takes descriptors too.
-  AMEM_TRY(executor_.make_room(plan_pause(context_.registry, tags), deadline));
+  AMEM_TRY(executor_.make_room(plan_out(selection, tags), deadline));
   return sharing_.exports().reserve_for_resume();
 }
 
@@ -171,7 +178,7 @@ Status Session::move_out(TagStates::Running& running, const Selection& selection
   if (selection.trim_context && is_last(tags)) trim_contexts(deadline, report);
   running.run_beside_others();
   const NvtxRange range("pause: copy and release");
-  AMEM_TRY(executor_.move_out(plan_pause(context_.registry, tags), deadline, &report->move));
+  AMEM_TRY(executor_.move_out(plan_out(selection, tags), deadline, &report->move));
   step_point("pause_released");
   return ok_status();
 }
@@ -250,7 +257,7 @@ Status Session::carry_out_pause(TagStates::Running& running, const Selection& se
   const Phase phase("pause", &report->total_ms);
   const Tags tags = change.all();
   step_point("pause_begun");
-  Status status = quiesce(tags, deadline, report);
+  Status status = quiesce(selection, tags, deadline, report);
   const bool moves = status.ok();
   if (moves) status = move_out(running, selection, tags, deadline, report);
   *paused = tags;
@@ -332,7 +339,8 @@ Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags&
                         Deadline deadline, SessionReport* report) {
   AMEM_TRY(running.run_alone(deadline));
   AMEM_TRY(restore_contexts(running, wait, deadline));
-  const Plan plan = plan_resume(context_.registry, tags);
+  Plan plan = plan_resume(context_.registry, tags);
+  plan.is_switch = wait.waits();
   std::shared_ptr<const void> exported;
   Status fetched = ok_status();
   {
@@ -362,10 +370,9 @@ Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags&
   return ok_status();
 }
 
-std::set<std::string> Session::gpus_of(const Tags& tags) {
+std::set<std::string> Session::gpus_of(const Plan& plan) {
   std::set<std::string> gpus;
-  for (const auto& [device, bytes] :
-       own_bytes(context_.registry, plan_resume(context_.registry, tags)))
+  for (const auto& [device, bytes] : own_bytes(context_.registry, plan))
     gpus.insert(gpu_uuid(context_.driver, device));
   return gpus;
 }
@@ -373,7 +380,7 @@ std::set<std::string> Session::gpus_of(const Tags& tags) {
 /// For processes of its job that wait (RoomTicket).
 void Session::note_ticket(bool resumed) {
   if (context_.resume_wait_ms > 0 || ticket_.exists())
-    ticket_.note(resumed, job_of(context_), gpus_of(context_.clients.tags()));
+    ticket_.note(resumed, job_of(context_), paused_gpus(context_.clients.tags()));
 }
 
 Status Session::resume_in_turn(TagStates::Running& running, const Selection& selection,
@@ -382,7 +389,7 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   const Deadline deadline = Deadline::after_ms(timeout_ms(selection) + wait_ms);
   step_point("resume_begun");
   if (wait_ms > 0) running.run_beside_others();
-  RoomWait wait(context_, ticket_, gpus_of(tags), wait_ms, selection.cancelled);
+  RoomWait wait(context_, ticket_, paused_gpus(tags), wait_ms, selection.cancelled);
   Status status = ok_status();
   do {
     status = wait.wait_for_turn();
@@ -418,7 +425,7 @@ Status Session::resume_uncounted(const Selection& selection) {
     const Phase phase("resume", &report.total_ms);
     status = resume_in_turn(*running, selection, tags, &report);
     // What a late reservation of an earlier pause holds. One that runs beside counts on its own.
-    if (status.ok() && !states_.is_pausing()) pool_.lend();
+    if (!states_.is_pausing()) pool_.lend();
   }
   if (tags.empty()) return status;
   if (status.ok()) {

@@ -35,6 +35,7 @@ struct Selection {
   long timeout_ms = 0;  ///< of the call; 0: AMEM_TIMEOUT_MS
   /// How long a resume waits for GPU memory, in addition; -1: AMEM_RESUME_WAIT_MS.
   long wait_ms = -1;
+  bool is_switch = false;  ///< a pause whose memory a resume of this process waits for
   const std::atomic<bool>* cancelled = nullptr;  ///< if it is set, a resume stops waiting
 };
 
@@ -121,7 +122,8 @@ class Session {
   Status carry_out_pause(TagStates::Running& running, const Selection& selection,
                          const Change& change, Deadline deadline, SessionReport* report,
                          Tags* paused);
-  Status quiesce(const Tags& tags, Deadline deadline, SessionReport* report);
+  Status quiesce(const Selection& selection, const Tags& tags, Deadline deadline,
+                 SessionReport* report);
   Status move_out(TagStates::Running& running, const Selection& selection, const Tags& tags,
                   Deadline deadline, SessionReport* report);
   SessionState take_back(TagStates::Running& running, const Tags& tags, long timeout_ms,
@@ -132,8 +134,13 @@ class Session {
                  SessionReport* report);
   Status resume_in_turn(TagStates::Running& running, const Selection& selection, const Tags& tags,
                         SessionReport* report);
-  /// The UUIDs of the GPUs with paused memory that has these tags.
-  std::set<std::string> gpus_of(const Tags& tags);
+  /// A switch if a resume of any process waits for its memory.
+  Plan plan_out(const Selection& selection, const Tags& tags);
+  /// The UUIDs of the GPUs of the plan.
+  std::set<std::string> gpus_of(const Plan& plan);
+  std::set<std::string> paused_gpus(const Tags& tags) {
+    return gpus_of(plan_resume(context_.registry, tags));
+  }
   void note_ticket(bool resumed);
   bool is_last(const Tags& tags);
   Status pause_contexts(Deadline deadline);

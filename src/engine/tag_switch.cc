@@ -28,6 +28,7 @@ Status switch_tags(Session& session, const Selection& paused, const Selection& r
   const pthread_t thread = AMEM_TRY(start_thread("amem-resume", run, &resume));
   Selection out = paused;
   out.trim_context = false;
+  out.is_switch = true;
   Status status = session.pause(out);
   resume.cancelled = !status.ok();
   pthread_join(thread, nullptr);

@@ -3,6 +3,7 @@
 // Jobs that alternate keep their contents in the same host memory.
 #include <signal.h>
 
+#include "tests/process/progress.h"
 #include "tests/process/shared_host_memory.h"
 #include "tests/process/simulated_job.h"
 
@@ -130,6 +131,100 @@ TEST_F(HostLending, KeptMemoryIsNotLent) {
 
   EXPECT_GE(host_bytes(*trainer, *engine), 2 * kSavedBytes);
   resume(*engine);
+}
+
+/// Jobs on a GPU with room for one of them, in pieces that move one after another.
+class HostLendingInASwitch : public HostLending {
+ protected:
+  static constexpr int kResuming = 3;
+  static constexpr size_t kPieces = 20, kPieceBytes = size_t{16} << 20;
+  static constexpr size_t kSavedBytes = kPieces * kPieceBytes / 8 * 7;
+
+  HostLendingInASwitch() {
+    setup_.environment["AMEM_SIM_MEMORY_MB"] = "384";
+    setup_.environment["AMEM_RESUME_WAIT_MS"] = "30000";
+    setup_.environment["AMEM_TIMEOUT_MS"] = "20000";
+  }
+  /// Half of its pieces have each tag.
+  std::unique_ptr<jobs::Job> make_paused(const std::string& group) {
+    auto job = std::make_unique<jobs::Job>(
+        setup_, 1, std::map<std::string, std::string>{{"AMEM_GROUP", group}});
+    job->use_devices({0});
+    for (size_t piece = 0; piece < kPieces; ++piece)
+      (*job)[0].ask("tag_malloc " + std::string(piece % 2 == 0 ? "weights" : "optimizer") +
+                    " keep " + std::to_string(kPieceBytes));
+    for (const char* tag : {"weights", "optimizer"}) {
+      (*job)[0].ask(std::string("tag_write ") + tag);
+      (*job)[0].ask(std::string("tag_pause ") + tag);
+    }
+    return job;
+  }
+  static void check(jobs::Job& job) {
+    for (const char* tag : {"weights", "optimizer"}) job[0].ask(std::string("tag_check ") + tag);
+  }
+  /// The order waits in the queue when this returns.
+  static void begin_resume(jobs::Job& job) {
+    job[0].ask("thread r tag_resume");
+    const auto state = [&] { return std::stoi(job[0].ask("tag_totals weights")); };
+    wait_for("the resume begins", [&] { return state() == kResuming; });
+  }
+};
+
+TEST_F(HostLendingInASwitch, TwoJobsNeedTheHostMemoryOfLittleMoreThanOne) {
+  auto trainer = make_paused("trainer");
+  auto engine = make_paused("engine");
+  (*trainer)[0].ask("tag_resume");
+  (*trainer)[0].ask("trim");  // both were paused together
+  jobs::Job *active = trainer.get(), *paused = engine.get();
+  for (int cycle = 0; cycle < 6; ++cycle) {
+    begin_resume(*paused);
+    (*active)[0].ask("tag_pause");
+    (*paused)[0].ask("wait r");
+    check(*paused);
+    std::swap(active, paused);
+  }
+  // Segments stay pinned, so this is the peak.
+  const size_t peak = host_bytes(*trainer, *engine);
+  EXPECT_GE(peak, kSavedBytes);
+  EXPECT_LT(peak, 2 * kSavedBytes);
+}
+
+TEST_F(HostLendingInASwitch, ResumeThatHasReturnedHostMemoryAndFailsSavesItsContentsAgain) {
+  auto trainer = make_paused("trainer");
+  setup_.environment["AMEM_RESUME_WAIT_MS"] = "1500";
+  auto engine = make_paused("engine");
+  (*trainer)[0].ask("tag_resume");
+  (*trainer)[0].ask("trim");
+  const size_t before = used_bytes((*trainer)[0]);
+  begin_resume(*engine);
+  (*trainer)[0].ask("tag_pause optimizer");  // half of the room
+  const std::string text = (*engine)[0].ask_failing("wait r");
+  EXPECT_NE(text.find("waited 1500 ms"), text.npos) << text;
+  EXPECT_EQ(text.find("on the GPU"), text.npos) << text;
+  EXPECT_LE(used_bytes((*trainer)[0]), before - kPieces / 2 * kPieceBytes);
+
+  (*trainer)[0].ask("tag_pause weights");
+  (*engine)[0].ask("tag_resume");
+  check(*engine);
+}
+
+TEST_F(HostLendingInASwitch, ContentsForWhichThereIsNoHostMemoryAgainStayOnTheGpu) {
+  auto trainer = make_paused("trainer");
+  setup_.environment["AMEM_RESUME_WAIT_MS"] = "5000";
+  auto engine = make_paused("engine");
+  (*trainer)[0].ask("tag_resume");
+  (*trainer)[0].ask("trim");
+  begin_resume(*engine);
+  // What the engine returns is used by the trainer then, and it can pin no other memory.
+  (*engine)[0].ask("driver_fault cuMemHostRegister:1..=2");
+  (*trainer)[0].ask("tag_pause optimizer");
+  const std::string text = (*engine)[0].ask_failing("wait r");
+  EXPECT_NE(text.find("a part stays on the GPU"), text.npos) << text;
+
+  (*engine)[0].ask("driver_fault");
+  (*trainer)[0].ask("tag_pause weights");
+  (*engine)[0].ask("tag_resume");
+  check(*engine);
 }
 
 }  // namespace

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+// Host memory and files for the contents that a pause saves. In a switch, memory goes from contents
+// that are restored to contents that are saved.
+#include <algorithm>
+#include <set>
+
+#include "base/descriptor_limit.h"
+#include "engine/executor.h"
+#include "memory/backing_state.h"
+
+namespace amem {
+
+using enum BackingState;
+
+namespace {
+
+/// What a pause that is part of a switch reserves at a time: a share of what it needs, and not more
+/// than this. Memory that leaves and memory that comes meet in it.
+constexpr size_t kSwitchShare = 4, kSwitchBytes = size_t{1} << 30;
+
+/// The size of the host block of a transfer to the host.
+size_t host_bytes(const Transfer& transfer) {
+  return transfer.needs_file ? Copier::kStagingBytes : total_bytes(transfer.pieces);
+}
+
+}  // namespace
+
+/// Pins what these transfers need in addition; of a switch, what the first ones need.
+Status Executor::reserve(const Plan& plan, const Transfers& transfers, Deadline deadline) {
+  size_t size_bytes = 0, largest_bytes = 0;
+  std::set<int> staged;  // devices
+  for (const Transfer& transfer : transfers) {
+    if (transfer.on_host != nullptr) continue;  // retained
+    largest_bytes = std::max(largest_bytes, HostPool::block_bytes(host_bytes(transfer)));
+    if (!transfer.needs_file)
+      size_bytes += HostPool::block_bytes(total_bytes(transfer.pieces));
+    else if (staging_[transfer.device].expired() && staged.insert(transfer.device).second)
+      size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
+  }
+  if (plan.is_switch)
+    size_bytes = std::max(largest_bytes, std::min(size_bytes / kSwitchShare, kSwitchBytes));
+  if (pool_.claim(size_bytes) == 0) return ok_status();
+  const int device = transfers.front().device;
+  return devices_.run(
+      {{device, [this, size_bytes, device] { return pool_.reserve(size_bytes, device); }}},
+      "pinning host memory", deadline);
+}
+
+Status Executor::make_room(const Plan& plan, Deadline deadline) {
+  const size_t retained = std::min<size_t>(last_kept_bytes_, retained_bytes(plan));
+  if (last_kept_bytes_ != 0 && pool_.claim(last_kept_bytes_ - retained) == 0) return ok_status();
+  AMEM_TRY(find_with_room(
+      plan, [] {}, deadline));
+  return ok_status();
+}
+
+/// One file for all contents of a pause that go to the disk; of files with names, one for each
+/// backing.
+Status Executor::make_file(Transfers& transfers, Deadline deadline) {
+  const std::string directory = directory_.path();
+  std::vector<size_t> sizes;  // of the files
+  std::vector<std::pair<Transfer*, size_t>> in_file;
+  for (Transfer& transfer : transfers) {
+    if (!transfer.needs_file || total_bytes(transfer.pieces) == 0) continue;
+    if (sizes.empty() || BackupFile::has_name(directory)) sizes.push_back(0);
+    transfer.in_file.offset_bytes = sizes.back();
+    sizes.back() += (total_bytes(transfer.pieces) + Copier::kFileAlignment - 1) /
+                    Copier::kFileAlignment * Copier::kFileAlignment;
+    in_file.emplace_back(&transfer, sizes.size() - 1);
+  }
+  if (in_file.empty()) return ok_status();
+  AMEM_TRY(reserve_descriptors(sizes.size()));
+  const auto files = std::make_shared<std::vector<std::shared_ptr<BackupFile>>>();
+  const DeviceThreads::Job make = [files, directory, sizes]() -> Status {
+    for (const size_t size_bytes : sizes)
+      files->push_back(AMEM_TRY(BackupFile::make(directory, size_bytes)));
+    return ok_status();
+  };
+  AMEM_TRY(devices_.run({{transfers.front().device, make}},
+                        ("the reservation of a backup file in " + directory).c_str(), deadline));
+  for (const auto& [transfer, number] : in_file) transfer->in_file.file = (*files)[number];
+  return ok_status();
+}
+
+/// The host memory of a transfer; of all transfers of the device to files, the same.
+HostBlock Executor::take_block(const Transfer& transfer) {
+  HostBlock block = transfer.needs_file ? staging_[transfer.device].lock() : nullptr;
+  if (block != nullptr) return block;
+  const size_t bytes = host_bytes(transfer);
+  block = pool_.take(bytes);
+  if (block == nullptr) return block;
+  last_kept_bytes_ += HostPool::block_bytes(bytes);
+  if (transfer.needs_file) staging_[transfer.device] = block;
+  return block;
+}
+
+/// Host memory for the first of the transfers, as many as there is free memory for; nullptr for one
+/// whose backing is gone. Returns their number.
+size_t Executor::take_blocks(Transfers& transfers, size_t* copied_bytes) {
+  MutexLock lock(registry_.mutex);
+  for (size_t taken = 0; taken < transfers.size(); ++taken) {
+    Transfer& transfer = transfers[taken];
+    Backing* const backing = registry_.find_backing(transfer.backing);
+    const size_t bytes = total_bytes(transfer.pieces);
+    const HostBlock retained = std::exchange(transfer.on_host, nullptr);
+    if (backing == nullptr || backing->state != saving) continue;
+    transfer.on_host = retained != nullptr ? retained : take_block(transfer);
+    if (transfer.on_host == nullptr) return taken;
+    if (retained != nullptr) last_kept_bytes_ += HostPool::block_bytes(bytes);
+    backing->saved = transfer.on_host;
+    backing->saved_pieces = transfer.pieces;
+    backing->saved_file = transfer.in_file;
+    backing->saved_hashes = transfer.hashes;
+    *copied_bytes += bytes;
+  }
+  return transfers.size();
+}
+
+/// The first of the transfers, with host memory. Waits a moment for memory that another process, or
+/// a resume of this one, returns. The others remain in `rest`.
+Result<Executor::Transfers> Executor::next_transfers(const Plan& plan, Transfers* rest,
+                                                     Deadline deadline, size_t* copied_bytes) {
+  constexpr long kWaitMs = 1000;
+  size_t count = 0;
+  while (!rest->empty() && (count = take_blocks(*rest, copied_bytes)) == 0) {
+    const int device = rest->front().device;
+    const size_t bytes = HostPool::block_bytes(host_bytes(rest->front()));
+    const auto is_there = std::make_shared<bool>(false);
+    AMEM_TRY(devices_.run({{device,
+                            [=, this, wait_ms = plan.is_switch ? kWaitMs : 0] {
+                              *is_there = pool_.reserve_idle(bytes, device, wait_ms);
+                              return ok_status();
+                            }}},
+                          "host memory of other processes", deadline));
+    if (!*is_there) AMEM_TRY(reserve(plan, *rest, deadline));
+  }
+  const auto end = rest->begin() + static_cast<std::ptrdiff_t>(count);
+  Transfers next(std::make_move_iterator(rest->begin()), std::make_move_iterator(end));
+  rest->erase(rest->begin(), end);
+  std::erase_if(next, [](const Transfer& transfer) { return transfer.on_host == nullptr; });
+  return next;
+}
+
+/// Host memory of contents that are on the GPU again returns to the pool.
+Status Executor::return_host_memory(const Plan& plan, CopyPipeline& copies, Deadline deadline) {
+  copies.finish();
+  AMEM_TRY(copies.wait_for_all(deadline));
+  MutexLock lock(registry_.mutex);
+  for (const BackingId id : plan.own) {
+    Backing* const backing = registry_.find_backing(id);
+    const bool is_filled = backing != nullptr && backing->state == restoring &&
+                           backing->filled != nullptr && *backing->filled == kAllFilled;
+    if (!is_filled || backing->saved == nullptr || backing->saved_file.file != nullptr ||
+        retains(*backing))
+      continue;
+    AMEM_TRY(change_state(*backing, resident));
+    backing->filled = nullptr;
+    backing->forget_saved();
+  }
+  return ok_status();
+}
+
+}  // namespace amem
