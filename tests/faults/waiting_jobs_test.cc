@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <random>
+#include <thread>
 
 #include "tests/faults/fault_test.h"
 #include "tests/faults/points.h"
@@ -121,6 +123,52 @@ TEST_F(WaitingJobs, WaitThatEndsHoldsNothingAndNamesTheHolder) {
   (*holder)[0].ask("tag_pause weights");
   (*job)[0].ask("tag_resume weights");
   (*job)[0].ask("tag_check weights");
+}
+
+/// Three jobs take turns as long as AMEM_TEST_CYCLES says, each in its own time. Calls of the
+/// driver fail meanwhile.
+TEST_F(WaitingJobs, TurnsWithFaultsLoseNothing) {
+  const char* const asked = getenv("AMEM_TEST_CYCLES");
+  const long cycles = asked != nullptr ? std::stol(asked) : 8;
+  std::vector<std::unique_ptr<jobs::Job>> jobs;
+  std::vector<std::thread> threads;
+  for (const char* group : {"a", "b", "c"}) {
+    jobs.push_back(paused_job(group, 1));
+    (*jobs.back())[0].ask("tag_malloc cache retain 16777216");
+    (*jobs.back())[0].ask("tag_write cache");
+    (*jobs.back())[0].ask("tag_pause cache");
+  }
+  for (size_t number = 0; number < jobs.size(); ++number)
+    threads.emplace_back([&rank = (*jobs[number])[0], number, cycles] {
+      std::mt19937 random(static_cast<unsigned>(number));
+      const auto chance = [&](unsigned percent) { return random() % 100 < percent; };
+      const auto order = [&](const std::string& text) {
+        const bool fails = chance(30);
+        if (fails)
+          rank.ask(std::string("driver_fault ") + kDriverCalls[random() % std::size(kDriverCalls)] +
+                   ":" + std::to_string(1 + random() % 8) + "=" + (chance(50) ? "2" : "999"));
+        rank.order(text);
+        const auto outcome = rank.outcome();
+        EXPECT_TRUE(outcome.ok || fails) << "without a fault: " << outcome.text;
+        if (fails) rank.ask("driver_fault");
+        if (!outcome.ok) rank.ask(text);
+      };
+      for (long cycle = 0; cycle < cycles; ++cycle) {
+        SCOPED_TRACE("cycle " + std::to_string(cycle));
+        order("tag_resume");
+        for (const char* const tag : {"weights", "cache"})
+          rank.ask(std::string("tag_check ") + tag);
+        if (chance(50)) rank.ask("tag_change cache " + std::to_string(random() % 4194304));
+        order("tag_pause");
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& job : jobs) {
+    (*job)[0].ask("tag_resume");
+    for (const char* const tag : {"weights", "cache"})
+      (*job)[0].ask(std::string("tag_check ") + tag);
+    (*job)[0].ask("tag_pause");
+  }
 }
 
 /// A process is killed or stopped at every point of a resume that waits, while another one waits
