@@ -80,6 +80,16 @@ void read(const Row& row, const char* text, CumemMode& out, Complaints& complain
                          " is neither force nor respect; using force");
 }
 
+void read(const Row& row, const char* text, LogFormat& out, Complaints& complaints) {
+  constexpr const char* kFormats[] = {"text", "logfmt", "json"};
+  const auto* const found = std::ranges::find(kFormats, std::string_view(text));
+  if (found != std::end(kFormats))
+    out = static_cast<LogFormat>(found - kFormats);
+  else
+    complaints.push_back(std::string(row.name) + "=" + text +
+                         " is neither text, logfmt nor json; using text");
+}
+
 void read(const Row& row, const char* text, DebugMode& out, Complaints& complaints) {
   if (strcmp(text, "access") == 0)
     out = DebugMode::access;
@@ -122,6 +132,15 @@ const char* value_of(const char* const* environ_block, std::string_view name) {
   return nullptr;
 }
 
+/// A number, or "".
+std::string rank_in(const char* const* environ_block) {
+  for (const char* const name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* const text = value_of(environ_block, name);
+    if (text != nullptr && *text != '\0' && text[strspn(text, "0123456789")] == '\0') return text;
+  }
+  return "";
+}
+
 std::optional<long> number_of(long value) { return value; }
 template <typename T>
 requires(!std::is_convertible_v<T, long>) std::optional<long> number_of(const T&) {
@@ -143,6 +162,7 @@ std::optional<bool> flag_of(const char* text) {
 
 Environment read_environment(const char* const* environ_block) {
   Environment out;
+  out.rank = rank_in(environ_block);
 #define AMEM_VARIABLE(audience, field, name, standard, range, meaning)                     \
   if (const char* const text = value_of(environ_block, #name); text != nullptr && *text) { \
     read({#name, range}, text, out.field, out.complaints);                                 \

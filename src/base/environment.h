@@ -16,6 +16,9 @@ enum class CumemMode { force, respect };
 /// What AMEM_DEBUG explains.
 enum class DebugMode { none, access };
 
+/// The form of a line of the log (base/log.h).
+enum class LogFormat { text, logfmt, json };
+
 /// The logical group of this process (AMEM_GROUP).
 struct Group {
   long number = 0;  ///< ncclGetGroupID()
@@ -28,6 +31,11 @@ struct Environment {
   Group group;
   long free_tag = 0;
   long log_level = 3;
+  std::string log_file;
+  LogFormat log_format = LogFormat::text;
+  /// The rank that the launcher has given this process: RANK (torchrun), OMPI_COMM_WORLD_RANK,
+  /// PMI_RANK or SLURM_PROCID; empty without one.
+  std::string rank;
   CumemMode cumem = CumemMode::force;
   std::string nccl_path;
   long timeout_ms = 60000;

@@ -9,19 +9,91 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 
 #include "base/cancellation.h"
 #include "base/environment.h"
 #include "base/system_call.h"
+#include "base/unique_fd.h"
 
 namespace amem {
 namespace {
 
 /// By LogLevel.
 constexpr const char* kLevelNames[] = {"", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
+constexpr const char* kLowerLevelNames[] = {"", "error", "warn", "info", "debug", "trace"};
+
+/// A line of limited length.
+class Line {
+ public:
+  static constexpr size_t kMaxBytes = 1280;
+
+  [[gnu::format(printf, 2, 3)]] void add(const char* format, ...) {
+    va_list args;
+    va_start(args, format);
+    const int added = vsnprintf(text_ + length_, kMaxBytes - length_, format, args);
+    va_end(args);
+    length_ = std::min(length_ + static_cast<size_t>(std::max(added, 0)), kMaxBytes - 1);
+  }
+  /// In quotation marks, with the escapes of JSON. `tail` and a line feed always fit behind it.
+  void add_quoted(const char* text, const char* tail) {
+    constexpr size_t kRoom = 16;
+    add("\"");
+    for (; *text != '\0' && length_ + kRoom < kMaxBytes; ++text)
+      if (static_cast<unsigned char>(*text) < ' ')
+        add("\\u%04x", static_cast<unsigned>(*text));
+      else
+        add(*text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+    add("\"%s", tail);
+  }
+  /// With a line feed.
+  void write_to(int fd) {
+    text_[length_] = '\n';
+    const DiscardedSignals discarded;
+    [[maybe_unused]] const ssize_t written = write(fd, text_, length_ + 1);
+  }
+
+ private:
+  char text_[kMaxBytes + 1];
+  size_t length_ = 0;
+};
+
+void add_time(Line& line) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const std::chrono::sys_seconds seconds{std::chrono::seconds(now.tv_sec)};
+  const auto day = std::chrono::floor<std::chrono::days>(seconds);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(seconds - day);
+  line.add("%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
+           static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+           static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
+           static_cast<int>(time.seconds().count()), static_cast<int>(now.tv_nsec / 1000000));
+}
+
+/// AMEM_LOG_FILE, in which %p is the process id and %h the host; invalid if it is not set or cannot
+/// be opened. Opened for each line: a forked child has a file of its own, and no descriptor stays
+/// open.
+UniqueFd open_log_file(const char* host) {
+  char path[1024];
+  size_t length = 0;
+  for (const char* next = environment().log_file.c_str(); *next != '\0'; ++next) {
+    const bool is_field = next[0] == '%' && (next[1] == 'p' || next[1] == 'h');
+    const size_t room = sizeof path - length;
+    const int added = !is_field        ? snprintf(path + length, room, "%c", *next)
+                      : next[1] == 'p' ? snprintf(path + length, room, "%d", getpid())
+                                       : snprintf(path + length, room, "%s", host);
+    next += is_field ? 1 : 0;
+    length += static_cast<size_t>(added);
+    if (length >= sizeof path) return UniqueFd();
+  }
+  if (length == 0) return UniqueFd();
+  return UniqueFd(open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644));
+}
 
 constexpr uint64_t kNotNoted = 0, kNone = 1;
 
@@ -67,24 +139,50 @@ bool log_enabled(LogLevel level) { return static_cast<long>(level) <= environmen
 
 void log_line(LogLevel level, int device, const char* format, ...) {
   const NoCancellation no_cancellation;
-  if (!has_standard_error()) return;
   char host[64] = "?";
   gethostname(host, sizeof host - 1);
-  char where[16] = "-";
-  if (device >= 0) snprintf(where, sizeof where, "%d", device);
-
-  char line[1280];
-  const int head =
-      snprintf(line, sizeof line, "%s:%d:%ld [%s] AMEM %s ", host, getpid(),
-               static_cast<long>(syscall(SYS_gettid)), where, kLevelNames[static_cast<int>(level)]);
+  const UniqueFd file = open_log_file(host);
+  if (!file.valid() && !has_standard_error()) return;
+  char message[Line::kMaxBytes];
   va_list args;
   va_start(args, format);
-  const int body = vsnprintf(line + head, sizeof line - static_cast<size_t>(head), format, args);
+  vsnprintf(message, sizeof message, format, args);
   va_end(args);
-  const size_t length = std::min<size_t>(static_cast<size_t>(head + body), sizeof line - 1);
-  line[length] = '\n';
-  const DiscardedSignals discarded;
-  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line, length + 1);
+
+  const int number = static_cast<int>(level), process = getpid();
+  const long thread = syscall(SYS_gettid);
+  const char* const rank = environment().rank.c_str();
+  Line line;
+  switch (environment().log_format) {
+    case LogFormat::text: {
+      char where[16] = "-";
+      if (device >= 0) snprintf(where, sizeof where, "%d", device);
+      add_time(line);
+      line.add(" %s:%d:%ld [%s] AMEM %s %s", host, process, thread, where, kLevelNames[number],
+               message);
+      break;
+    }
+    case LogFormat::logfmt:
+      line.add("time=");
+      add_time(line);
+      line.add(" level=%s host=%s pid=%d tid=%ld", kLowerLevelNames[number], host, process, thread);
+      if (*rank != '\0') line.add(" rank=%s", rank);
+      if (device >= 0) line.add(" device=%d", device);
+      line.add(" msg=");
+      line.add_quoted(message, "");
+      break;
+    case LogFormat::json:
+      line.add("{\"time\":\"");
+      add_time(line);
+      line.add("\",\"level\":\"%s\",\"host\":\"%s\",\"pid\":%d,\"tid\":%ld",
+               kLowerLevelNames[number], host, process, thread);
+      if (*rank != '\0') line.add(",\"rank\":%s", rank);
+      if (device >= 0) line.add(",\"device\":%d", device);
+      line.add(",\"msg\":");
+      line.add_quoted(message, "}");
+      break;
+  }
+  line.write_to(file.valid() ? file.get() : STDERR_FILENO);
 }
 
 }  // namespace amem
