@@ -275,7 +275,8 @@ int amemSwitch(const char* paused, const char* resumed, uint64_t wait_ms, uint64
  * an error if `to` is NULL, the memory is not paused or its contents are not kept. */
 int amemReadBackup(void* to, const void* pointer, size_t size_bytes);
 
-/* The same without a copy: where amem keeps the contents until the memory is resumed or freed. NULL
+/* The same without a copy: where amem keeps the contents until a resume of the memory begins, also
+ * one that fails, or until it is freed. NULL
  * where amemReadBackup() returns an error, and if they are not contiguous in host memory: amem does
  * not keep pages that are all zero, and contents of amemKindDisk are in a file. */
 const void* amemGetBackup(const void* pointer, size_t size_bytes);

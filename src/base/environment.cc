@@ -136,7 +136,9 @@ const char* value_of(const char* const* environ_block, std::string_view name) {
 std::string rank_in(const char* const* environ_block) {
   for (const char* const name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     const char* const text = value_of(environ_block, name);
-    if (text != nullptr && *text != '\0' && text[strspn(text, "0123456789")] == '\0') return text;
+    if (text == nullptr || *text == '\0' || text[strspn(text, "0123456789")] != '\0') continue;
+    const char* const number = text + strspn(text, "0");
+    return *number == '\0' ? "0" : number;
   }
   return "";
 }

@@ -92,7 +92,8 @@ UniqueFd open_log_file(const char* host) {
     if (length >= sizeof path) return UniqueFd();
   }
   if (length == 0) return UniqueFd();
-  return UniqueFd(open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644));
+  return UniqueFd(
+      open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644));
 }
 
 constexpr uint64_t kNotNoted = 0, kNone = 1;

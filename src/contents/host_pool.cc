@@ -207,7 +207,7 @@ size_t HostPool::missing(size_t size_bytes, bool holds) {
 }
 
 bool HostPool::gather(size_t size_bytes, int device, bool holds, long wait_ms) {
-  constexpr int kIntervalMs = 1;
+  constexpr int kIntervalMs = 5;
   const Deadline wait = Deadline::after_ms(wait_ms);
   for (;;) {
     const size_t wanted = missing(size_bytes, holds);
@@ -238,16 +238,20 @@ Status HostPool::prepare(size_t size_bytes, int device) {
   return grown;
 }
 
+Status HostPool::check_limit(size_t wanted_bytes) const {
+  if (wanted_bytes <= limit_bytes_) return ok_status();
+  return make_error(ErrorKind::os, ENOMEM,
+                    "saving the contents needs %zu MiB of host memory, but AMEM_HOST_LIMIT allows "
+                    "%zu MiB: raise it",
+                    round_up(wanted_bytes, 1 << 20) >> 20, limit_bytes_ >> 20);
+}
+
 /// Segments of equal sizes, so that threads allocate their pages at the same time.
 Status HostPool::allocate(size_t missing_bytes, int device) {
   const size_t have = use().held_bytes;
   const size_t size_bytes = std::min(std::max(round_up(missing_bytes, kHugePage), kMinRegionBytes),
                                      limit_bytes_ - std::min(limit_bytes_, have));
-  if (size_bytes < missing_bytes)
-    return make_error(ErrorKind::os, ENOMEM,
-                      "saving the contents needs %zu MiB of host memory, but AMEM_HOST_LIMIT "
-                      "allows %zu MiB: raise it",
-                      round_up(have + missing_bytes, 1 << 20) >> 20, limit_bytes_ >> 20);
+  if (size_bytes < missing_bytes) AMEM_TRY(check_limit(have + missing_bytes));
   // Until the pages are touched, other processes would not see that they are gone.
   const HostReservation reserved = AMEM_TRY(HostReservation::make(
       size_bytes, [] { return available_host_bytes(); },

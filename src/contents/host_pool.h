@@ -48,6 +48,8 @@ class HostPool {
   /// then idle memory of other processes, then new memory near `device`. Errors: os, with the
   /// wanted size and the limit that is too low; driver.
   Status reserve(size_t size_bytes, int device) { return grow(size_bytes, device, true); }
+  /// Errors: os, if the limit is lower than this.
+  Status check_limit(size_t wanted_bytes) const;
   /// The same without new memory. Waits for idle memory; false if there is less.
   bool reserve_idle(size_t size_bytes, int device, long wait_ms) {
     return gather(size_bytes, device, true, wait_ms);

@@ -198,8 +198,10 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
     return std::ranges::find(rest, id, &Transfer::backing) != rest.end();
   });
   last_kept_bytes_ = 0;
+  Plan rest_of_plan = plan;
   do {
-    Transfers next = AMEM_TRY(next_transfers(plan, &rest, deadline, &report->copied_bytes));
+    Transfers next =
+        AMEM_TRY(next_transfers(&rest_of_plan, &rest, deadline, &report->copied_bytes));
     step_point("pause_room_taken");
     CopyPipeline copies(devices_, copiers_out_, CopyDirection::to_host);
     for (Transfer& transfer : next) {
@@ -285,7 +287,8 @@ Status Executor::create_each(const Plan& plan, const WaitForRoom& wait_for_room,
       if (created.ok()) break;
       if (!is_lack_of_memory(created.error())) return created;
       if (plan.is_switch) {
-        AMEM_TRY(return_host_memory(plan, *copies, deadline));
+        const auto keep_place = [&] { return wait_for_room(created.error(), -1, 0); };
+        AMEM_TRY(return_host_memory(plan, *copies, keep_place, deadline));
         copies = make_fill_pipeline();
       }
       const auto [device, size_bytes] = device_and_size(id);
@@ -373,7 +376,7 @@ Status Executor::move_in(const Plan& plan, const WaitForRoom& wait_for_room,
         "%s; %zu of %zu bytes are restored from %s (%.1f MiB/s): resume again, which continues, or "
         "raise AMEM_TIMEOUT_MS or the timeout of the call",
         error.message.c_str(), filled, all_bytes, source.c_str(),
-        static_cast<double>(filled - filled_before) / passed.count() / (1 << 20));
+        static_cast<double>(filled - std::min(filled, filled_before)) / passed.count() / (1 << 20));
   };
   const auto keep = [&](std::shared_ptr<CopyPipeline> copies) {
     MutexLock lock(mutex_);

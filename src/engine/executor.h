@@ -110,8 +110,9 @@ class Executor {
   Status make_file(Transfers& transfers, Deadline deadline);
   HostBlock take_block(const Transfer& transfer);
   size_t take_blocks(Transfers& transfers, size_t* copied_bytes);
-  Result<Transfers> next_transfers(const Plan& plan, Transfers* rest, Deadline deadline,
+  Result<Transfers> next_transfers(Plan* plan, Transfers* rest, Deadline deadline,
                                    size_t* copied_bytes);
+  static bool lacks_host_memory(const Error& error);
   /// The plan's own backings, those of which the largest share is saved first.
   std::vector<BackingId> by_saved_share(const Plan& plan);
   Status drop(const Plan& plan);
@@ -126,7 +127,8 @@ class Executor {
   Status create_each(const Plan& plan, const WaitForRoom& wait_for_room,
                      std::shared_ptr<CopyPipeline>& copies, std::vector<BackingId>* begun,
                      Deadline deadline, MoveReport* report);
-  Status return_host_memory(const Plan& plan, CopyPipeline& copies, Deadline deadline);
+  Status return_host_memory(const Plan& plan, CopyPipeline& copies,
+                            const std::function<Status()>& keep_place, Deadline deadline);
   /// Appends the backing to `begun` if it does not exist yet.
   Status create(BackingId id, std::vector<BackingId>* begun);
   std::pair<int, size_t> device_and_size(BackingId id);

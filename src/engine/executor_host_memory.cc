@@ -38,8 +38,10 @@ Status Executor::reserve(const Plan& plan, const Transfers& transfers, Deadline 
     else if (staging_[transfer.device].expired() && staged.insert(transfer.device).second)
       size_bytes += HostPool::block_bytes(Copier::kStagingBytes);
   }
-  if (plan.is_switch)
+  if (plan.is_switch) {
+    AMEM_TRY(pool_.check_limit(size_bytes));
     size_bytes = std::max(largest_bytes, std::min(size_bytes / kSwitchShare, kSwitchBytes));
+  }
   if (pool_.claim(size_bytes) == 0) return ok_status();
   const int device = transfers.front().device;
   return devices_.run(
@@ -117,10 +119,11 @@ size_t Executor::take_blocks(Transfers& transfers, size_t* copied_bytes) {
   return transfers.size();
 }
 
-/// The first of the transfers, with host memory. Waits a moment for memory that another process, or
-/// a resume of this one, returns. The others remain in `rest`.
-Result<Executor::Transfers> Executor::next_transfers(const Plan& plan, Transfers* rest,
-                                                     Deadline deadline, size_t* copied_bytes) {
+/// The first of the transfers, with host memory. In a switch, waits for memory that another
+/// process, or a resume of this one, returns; when nothing has come twice, it is no switch any
+/// more, and all is reserved. Where memory is short, goes on waiting. The others remain in `rest`.
+Result<Executor::Transfers> Executor::next_transfers(Plan* plan, Transfers* rest, Deadline deadline,
+                                                     size_t* copied_bytes) {
   constexpr long kWaitMs = 1000;
   size_t count = 0;
   while (!rest->empty() && (count = take_blocks(*rest, copied_bytes)) == 0) {
@@ -128,12 +131,18 @@ Result<Executor::Transfers> Executor::next_transfers(const Plan& plan, Transfers
     const size_t bytes = HostPool::block_bytes(host_bytes(rest->front()));
     const auto is_there = std::make_shared<bool>(false);
     AMEM_TRY(devices_.run({{device,
-                            [=, this, wait_ms = plan.is_switch ? kWaitMs : 0] {
+                            [=, this, wait_ms = plan->is_switch ? kWaitMs : 0] {
                               *is_there = pool_.reserve_idle(bytes, device, wait_ms);
                               return ok_status();
                             }}},
                           "host memory of other processes", deadline));
-    if (!*is_there) AMEM_TRY(reserve(plan, *rest, deadline));
+    if (*is_there) continue;
+    const Status reserved = reserve(*plan, *rest, deadline);
+    const bool waits = plan->is_switch && !deadline.passed();
+    if (reserved.ok())
+      plan->is_switch = !std::exchange(plan->has_waited, true) && plan->is_switch;
+    else if (!lacks_host_memory(reserved.error()) || (!forget_retained(*plan) && !waits))
+      return reserved.error();
   }
   const auto end = rest->begin() + static_cast<std::ptrdiff_t>(count);
   Transfers next(std::make_move_iterator(rest->begin()), std::make_move_iterator(end));
@@ -142,10 +151,18 @@ Result<Executor::Transfers> Executor::next_transfers(const Plan& plan, Transfers
   return next;
 }
 
-/// Host memory of contents that are on the GPU again returns to the pool.
-Status Executor::return_host_memory(const Plan& plan, CopyPipeline& copies, Deadline deadline) {
+/// Host memory of contents that are on the GPU again returns to the pool. Waits for all copies, and
+/// meanwhile keeps the place in the queue, which ends after RoomTicket::kCountsMs.
+Status Executor::return_host_memory(const Plan& plan, CopyPipeline& copies,
+                                    const std::function<Status()>& keep_place, Deadline deadline) {
+  constexpr int kSliceMs = 500;
   copies.finish();
-  AMEM_TRY(copies.wait_for_all(deadline));
+  for (;;) {
+    Status filled = copies.wait_for_all(Deadline::after_ms(std::min(kSliceMs, deadline.left_ms())));
+    if (filled.ok()) break;
+    if (filled.error().kind != ErrorKind::timeout || deadline.passed()) return filled;
+    AMEM_TRY(keep_place());
+  }
   MutexLock lock(registry_.mutex);
   for (const BackingId id : plan.own) {
     Backing* const backing = registry_.find_backing(id);

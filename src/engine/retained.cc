@@ -55,6 +55,10 @@ void Executor::use_retained(Transfers& found) {
   }
 }
 
+bool Executor::lacks_host_memory(const Error& error) {
+  return error.kind == ErrorKind::os || error.code == driver_result::kOutOfMemory;
+}
+
 bool Executor::forget_retained(const Plan& plan) {
   MutexLock lock(registry_.mutex);
   for (const bool in_plan : {false, true}) {
@@ -78,9 +82,7 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_with_room(
     const std::shared_ptr<Transfers> found = AMEM_TRY(find_contents(plan, meanwhile, deadline));
     Status reserved = reserve(plan, *found, deadline);
     if (reserved.ok()) return found;
-    const bool lacks_memory = reserved.error().kind == ErrorKind::os ||
-                              reserved.error().code == driver_result::kOutOfMemory;
-    if (!lacks_memory || !forget_retained(plan)) return reserved.error();
+    if (!lacks_host_memory(reserved.error()) || !forget_retained(plan)) return reserved.error();
   }
 }
 

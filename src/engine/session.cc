@@ -394,7 +394,8 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   do {
     status = wait.wait_for_turn();
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
-  } while (!status.ok() && wait.lost_turn());
+    // What could not be saved again stays on the GPU; who waits for a turn holds nothing.
+  } while (!status.ok() && wait.lost_turn() && releasable(context_.registry, tags).objects == 0);
   if (status.ok()) {
     wait.note_success();
     if (wait_ms == 0) note_ticket(true);
@@ -419,13 +420,15 @@ Status Session::resume_uncounted(const Selection& selection) {
   for (const auto& [device, bytes] :
        own_bytes(context_.registry, plan_resume(context_.registry, tags)))
     restored_bytes += bytes;
+  constexpr long kMaxMs = 100;
   SessionReport report;
   Status status = ok_status();
   {
     const Phase phase("resume", &report.total_ms);
     status = resume_in_turn(*running, selection, tags, &report);
     // What a late reservation of an earlier pause holds. One that runs beside counts on its own.
-    if (!states_.is_pausing()) pool_.lend();
+    const bool is_alone = status.ok() || running->run_alone(Deadline::after_ms(kMaxMs)).ok();
+    if (is_alone && !states_.is_pausing()) pool_.lend();
   }
   if (tags.empty()) return status;
   if (status.ok()) {
