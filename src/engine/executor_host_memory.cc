@@ -139,10 +139,12 @@ Result<Executor::Transfers> Executor::next_transfers(Plan* plan, Transfers* rest
     if (*is_there) continue;
     const Status reserved = reserve(*plan, *rest, deadline);
     const bool waits = plan->is_switch && !deadline.passed();
-    if (reserved.ok())
-      plan->is_switch = !std::exchange(plan->has_waited, true) && plan->is_switch;
-    else if (!lacks_host_memory(reserved.error()) || (!forget_retained(*plan) && !waits))
+    if (reserved.ok()) {
+      if (plan->has_waited) plan->is_switch = false;
+      plan->has_waited = true;
+    } else if (!lacks_host_memory(reserved.error()) || (!forget_retained(*plan) && !waits)) {
       return reserved.error();
+    }
   }
   const auto end = rest->begin() + static_cast<std::ptrdiff_t>(count);
   Transfers next(std::make_move_iterator(rest->begin()), std::make_move_iterator(end));

@@ -19,7 +19,7 @@ struct Plan {
   /// Part of a switch: other memory moves the other way at the same time. A pause then reserves
   /// host memory step by step, and a resume returns it step by step.
   bool is_switch = false;
-  bool has_waited = false;  ///< a pause, in vain, for host memory
+  bool has_waited = false;  ///< the pause has waited for host memory in vain
 };
 
 using BackingMap = std::map<BackingId, Backing>;
