@@ -3,6 +3,7 @@
 """./dev gpu with the programs that it runs on GPUs, on simulated ones: only LD_LIBRARY_PATH differs."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,10 +30,12 @@ def run(command: Any, folder: Path, **more: Any) -> Any:
         "AMEM_SIM_MEMORY_MB": "1024",
         **more,
     }
-    return subprocess.run(
+    done = subprocess.run(
         [str(word) for word in command], cwd=CASES.parents[2], env=variables, capture_output=True, text=True,
         timeout=PATIENCE_S, check=False,
     )
+    shutil.rmtree(folder / "machine", ignore_errors=True)  # simulated GPU memory: pytest keeps tmp_path
+    return done
 
 
 def test_the_contract_a_process_suite_and_catching_pass(tmp_path: Path) -> None:
