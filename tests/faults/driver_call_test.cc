@@ -33,7 +33,7 @@ class DriverCall : public CallSweep {
     sweep_first(job, first, steady, 400);
     RecordProperty("tried", tried_);
     RecordProperty("refused", refused_);
-    EXPECT_GE(refused_, 10);
+    EXPECT_GE(refused_, kSanitized ? 1 : 10);
     end(job);
   }
   void clear_fault(jobs::RankProcess& rank) override { rank.ask("driver_fault"); }
@@ -54,7 +54,7 @@ TEST_P(DriverCall, FailsAndTheCommunicatorCanBeDestroyed) {
   }
   int way = 0;
   for (const auto& [function, count] : calls)
-    for (long n = 1; n <= count; ++n, way = (way + 1) % ways()) {
+    for (long n = 1; n <= count; n += kSlowdown, way = (way + 1) % ways()) {
       SCOPED_TRACE(trace(function, n, count, way));
       jobs::Job job(setup_, 2);
       connect(job);
@@ -64,7 +64,7 @@ TEST_P(DriverCall, FailsAndTheCommunicatorCanBeDestroyed) {
     }
   RecordProperty("tried", tried_);
   RecordProperty("refused", refused_);
-  EXPECT_GE(refused_, 4);
+  EXPECT_GE(refused_, kSanitized ? 1 : 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DriverCall, testing::ValuesIn(kSweeps), name_of);
