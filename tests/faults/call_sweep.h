@@ -169,8 +169,9 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   }
 
   /// Each call of a job that has paused before, in every way, but of those whose number is a matter
-  /// of time only the first few. A slow build samples: every kSlowdown-th call, in one way. Nothing grows: what leaks does so in every sweep, unlike the
-  /// connections to other jobs of this user, which come and go (see Cycles).
+  /// of time only the first few. A slow build samples: every kSlowdown-th call, in one way. Nothing
+  /// grows: what leaks does so in every sweep, unlike the connections to other jobs of this user,
+  /// which come and go (see Cycles).
   void sweep_steady(jobs::Job& job, const Calls& steady, long most) {
     std::string more = "no sweep ran";
     for (int sweeps = 0; sweeps < 3 && !more.empty(); ++sweeps) {
