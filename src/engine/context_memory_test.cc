@@ -8,6 +8,8 @@
 #include <future>
 #include <string>
 
+#include "tests/slowdown.h"
+
 namespace amem {
 namespace {
 
@@ -94,7 +96,7 @@ class ContextMemoryTest : public testing::Test {
   ContextMemoryTest() { g_gpus = gpus_; }
 
   static Deadline patience() { return Deadline::after_ms(20000); }
-  static Deadline soon() { return Deadline::after_ms(20); }
+  static Deadline soon() { return Deadline::after_ms(20 * kSlowdown); }
   Status trim(const std::vector<int>& devices = {kFirst, kSecond}) {
     return memory_.trim(devices, patience());
   }
