@@ -12,6 +12,9 @@ from pathlib import Path
 
 def main(program: str = str(Path(__file__).resolve().parent / "amem" / "bin" / "amem")) -> None:
     arguments = sys.argv[1:]
+    if arguments[:1] == ["exporter"]:
+        exporter = str(Path(__file__).resolve().with_name("amem_exporter.py"))
+        os.execv(sys.executable, [sys.executable, exporter, program, *arguments[1:]])
     # Without a command, the doctor would examine the Python on PATH, which may be that of another environment.
     if arguments in (["doctor"], ["doctor", "--json"]) and sys.executable:
         arguments.append(sys.executable)

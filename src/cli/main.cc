@@ -150,6 +150,7 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
   app.require_subcommand(1);
   app.add_subcommand(
       "demo", "show pause and resume by tag, on GPUs or a simulated GPU: amem demo --simulate");
+  app.add_subcommand("exporter", "serve what status shows as metrics for Prometheus");
   app.add_subcommand("help", "print this, or the options of a subcommand: amem help run");
   app.add_subcommand("version", "print the version");
   app.add_subcommand("completion", "print a completion script: amem completion bash, zsh or fish")
@@ -207,6 +208,10 @@ int run_main(int argc, char** argv) {
   try {
     check_subcommand(app, arguments);
     if (name == "demo") become_demo(std::move(arguments));
+    if (name == "exporter")
+      throw Failure(kNotFound,
+                    "amem exporter is in the wheel: pip install 'amem[exporter]', then "
+                    "amem exporter or python -m amem exporter");
     if (arguments.empty() || (arguments.size() == 1 && (name == "help" || name == "version")))
       arguments = {"--" + name};
     std::reverse(arguments.begin(), arguments.end());  // in the order that CLI11 expects

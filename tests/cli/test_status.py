@@ -197,6 +197,28 @@ def test_counts_pauses_and_failures(amem: Amem, tmp_path: Path) -> None:
         assert abs(counters["last_error_time"] - time.time()) < TIMEOUT_S
 
 
+def test_json_is_as_its_schema_says(amem: Amem, tmp_path: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((Path(__file__).parents[2] / "docs" / "reference" / "status.schema.json").read_text())
+    mute = start()
+    with rank_of(amem, tmp_path) as (rank, order):
+        order("tag_malloc weights keep 40000000")
+        order("tag_pause")
+        nvml = {"LD_LIBRARY_PATH": str(amem.folder / "tests" / "fake_nvml"), "AMEM_TEST_NVML_PIDS": str(rank.pid)}
+        found = json.loads(amem("status", "--json", **nvml).stdout)
+
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(found)
+    assert found["gpus"] and mute.pid in [silent["pid"] for silent in found["silent"]]
+    (process,) = [process for process in found["processes"] if process["pid"] == rank.pid]
+    memory_fields = set(schema["$defs"]["memory"]["properties"])
+    assert set(process) == memory_fields | set(schema["$defs"]["process"]["properties"])
+    assert set(process["memory"][0]) == memory_fields | {"gpu", "tag"}
+    assert set(process["tags"]["weights"]) == memory_fields | {"state"}
+    del process["counters"]["pauses"]
+    assert not validator.is_valid(found)
+
+
 def test_watches_until_interrupted(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
     child = start(json.dumps(REPLY))
     watch = subprocess.Popen([amem.command, "status", "--watch", "0.1"], stdout=subprocess.PIPE, text=True)
