@@ -106,6 +106,15 @@ std::string TagOrders::change(Words& words) {
   return "";
 }
 
+/// tag_switch OUT IN WAIT_MS
+std::string switch_tags(Words& words) {
+  std::string out, in;
+  uint64_t wait_ms = 0;
+  words >> out >> in >> wait_ms;
+  check_amem(amemSwitch(out.c_str(), in.c_str(), wait_ms, 0), "amemSwitch");
+  return "";
+}
+
 /// The bytes that the last pause has copied, and those that were unchanged.
 std::string copied(Words&) {
   amemTimes_t times{};
@@ -152,6 +161,7 @@ Orders TagOrders::orders() {
       {"tag_free", [this](Words& words) { return free(words); }},
       {"tag_pause", pause},
       {"tag_resume", resume},
+      {"tag_switch", switch_tags},
       {"tag_totals", totals},
   };
 }

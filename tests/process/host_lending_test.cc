@@ -142,8 +142,7 @@ class HostLendingInASwitch : public HostLending {
 
   HostLendingInASwitch() {
     setup_.environment["AMEM_SIM_MEMORY_MB"] = "384";
-    setup_.environment["AMEM_RESUME_WAIT_MS"] = "30000";
-    setup_.environment["AMEM_TIMEOUT_MS"] = "20000";
+    setup_.environment["AMEM_RESUME_WAIT_MS"] = milliseconds(30000);
   }
   /// Half of its pieces have each tag.
   std::unique_ptr<jobs::Job> make_paused(const std::string& group) {
@@ -191,7 +190,7 @@ TEST_F(HostLendingInASwitch, TwoJobsNeedTheHostMemoryOfLittleMoreThanOne) {
 
 TEST_F(HostLendingInASwitch, ResumeThatHasReturnedHostMemoryAndFailsSavesItsContentsAgain) {
   auto trainer = make_paused("trainer");
-  setup_.environment["AMEM_RESUME_WAIT_MS"] = "1500";
+  setup_.environment["AMEM_RESUME_WAIT_MS"] = milliseconds(1500);
   auto engine = make_paused("engine");
   (*trainer)[0].ask("tag_resume");
   (*trainer)[0].ask("trim");
@@ -199,7 +198,7 @@ TEST_F(HostLendingInASwitch, ResumeThatHasReturnedHostMemoryAndFailsSavesItsCont
   begin_resume(*engine);
   (*trainer)[0].ask("tag_pause optimizer");  // half of the room
   const std::string text = (*engine)[0].ask_failing("wait r");
-  EXPECT_NE(text.find("waited 1500 ms"), text.npos) << text;
+  EXPECT_NE(text.find("waited " + milliseconds(1500) + " ms"), text.npos) << text;
   EXPECT_EQ(text.find("on the GPU"), text.npos) << text;
   EXPECT_LE(used_bytes((*trainer)[0]), before - kPieces / 2 * kPieceBytes);
 
@@ -210,7 +209,7 @@ TEST_F(HostLendingInASwitch, ResumeThatHasReturnedHostMemoryAndFailsSavesItsCont
 
 TEST_F(HostLendingInASwitch, ContentsForWhichThereIsNoHostMemoryAgainStayOnTheGpu) {
   auto trainer = make_paused("trainer");
-  setup_.environment["AMEM_RESUME_WAIT_MS"] = "5000";
+  setup_.environment["AMEM_RESUME_WAIT_MS"] = milliseconds(5000);
   auto engine = make_paused("engine");
   (*trainer)[0].ask("tag_resume");
   (*trainer)[0].ask("trim");
