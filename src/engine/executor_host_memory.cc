@@ -7,7 +7,6 @@
 
 #include "base/descriptor_limit.h"
 #include "engine/executor.h"
-#include "memory/backing_state.h"
 
 namespace amem {
 
@@ -173,7 +172,7 @@ Status Executor::return_host_memory(const Plan& plan, CopyPipeline& copies,
     if (!is_filled || backing->saved == nullptr || backing->saved_file.file != nullptr ||
         retains(*backing))
       continue;
-    AMEM_TRY(change_state(*backing, resident));
+    backing->state = resident;
     backing->filled = nullptr;
     backing->forget_saved();
   }

@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "memory/backing_state.h"
 #include "tests/support/sharing_fixture.h"
 
 namespace amem {

@@ -9,7 +9,6 @@
 #include <set>
 
 #include "engine/plan.h"
-#include "memory/backing_state.h"
 
 namespace amem {
 namespace {
@@ -21,6 +20,11 @@ namespace {
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   return text;
+}
+
+const char* kind_name(Kind kind) {
+  constexpr const char* kNames[] = {"keep", "discard", "persistent", "disk", "zero", "retain"};
+  return kNames[static_cast<int>(kind)];
 }
 
 Caller caller_of(const Allocation& allocation) {
