@@ -67,7 +67,7 @@ Status Executor::add_contents(Backing* backing, Transfers* found) {
   transfer.device = backing->device();
   transfer.address = placement->address;
   transfer.size_bytes = backing->size_bytes;
-  transfer.needs_file = is_on_disk(*backing, registry_.allocations());
+  transfer.needs_file = has_kind(*backing, registry_.allocations(), Kind::disk);
   transfer.kernel_can_go = placement->is_readable_by(backing->device());
   find_retained(*backing, &transfer);
   transfer.under_way = keep_mapped(*backing);
