@@ -154,12 +154,6 @@ TEST_F(SessionTest, TagsThatNobodyHasAreIgnored) {
   EXPECT_EQ(session_.state("nobody"), SessionState::active);
 }
 
-TEST_F(SessionTest, IsRefusedWhereItIsDisabled) {
-  session_.disable("not in this process");
-  EXPECT_EQ(session_.pause({}).error().message, "not in this process");
-  EXPECT_EQ(session_.resume({}).error().message, "not in this process");
-}
-
 /// With other processes, which the test plays: an importer of memory, and an owner whose memory
 /// this process imports and does not get.
 class SharedSessionTest : public SessionTest {
