@@ -76,7 +76,6 @@ class Session {
   SessionReport last_pause();
   SessionReport last_resume();
   SessionCounters counters();
-  size_t host_capacity_bytes() const { return pool_.capacity_bytes(); }
   HostPool& host_pool() { return pool_; }
   /// Local memory of contexts that is currently returned.
   size_t context_bytes() const;
