@@ -39,7 +39,8 @@ Status resume_tags(const char* tags, uint64_t timeout_ms, std::optional<uint64_t
 
 Result<Kind> kind_of(amemKind_t kind) {
   static_assert(static_cast<int>(Kind::retain) == amemKindRetain && amemKindCount == 6);
-  if (kind >= amemKindCount || static_cast<Kind>(kind) == Kind::persistent)
+  const int number = kind;
+  if (number < 0 || number >= amemKindCount || kind == amemKindPersistent)
     return make_error(
         ErrorKind::misuse, 0,
         "the kind is not amemKindKeep, amemKindDiscard, amemKindDisk, amemKindZero or "

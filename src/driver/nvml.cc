@@ -43,7 +43,7 @@ class Nvml {
     const bool complete = init_ != nullptr && shutdown_ != nullptr && by_uuid_ != nullptr &&
                           index_ != nullptr && processes_ != nullptr;
     ready_ = complete && init_() == kNvmlSuccess;
-    if (ready_ && by_uuid_(uuid.c_str(), &device_) != kNvmlSuccess) device_ = nullptr;
+    is_known_ = ready_ && by_uuid_(uuid.c_str(), &device_) == kNvmlSuccess;
   }
   ~Nvml() {
     if (ready_) shutdown_();
@@ -53,13 +53,13 @@ class Nvml {
 
   std::optional<unsigned> index() {
     unsigned index = 0;
-    if (device_ == nullptr || index_(device_, &index) != kNvmlSuccess) return std::nullopt;
+    if (!is_known_ || index_(device_, &index) != kNvmlSuccess) return std::nullopt;
     return index;
   }
 
   std::optional<GpuMemory> memory() {
     NvmlMemory found{};
-    if (device_ == nullptr || memory_ == nullptr || memory_(device_, &found) != kNvmlSuccess)
+    if (!is_known_ || memory_ == nullptr || memory_(device_, &found) != kNvmlSuccess)
       return std::nullopt;
     return GpuMemory{found.total_bytes, found.used_bytes};
   }
@@ -67,7 +67,7 @@ class Nvml {
   std::vector<NvmlProcess> processes() {
     std::vector<NvmlProcess> found(256);
     auto count = static_cast<unsigned>(found.size());
-    if (device_ == nullptr || processes_(device_, &count, found.data()) != kNvmlSuccess) count = 0;
+    if (!is_known_ || processes_(device_, &count, found.data()) != kNvmlSuccess) count = 0;
     found.resize(count);
     return found;
   }
@@ -86,7 +86,8 @@ class Nvml {
   NvmlResult (*processes_)(void*, unsigned*, NvmlProcess*) = nullptr;
   NvmlResult (*memory_)(void*, NvmlMemory*) = nullptr;
   bool ready_ = false;
-  void* device_ = nullptr;  ///< if NVML knows it
+  void* device_ = nullptr;
+  bool is_known_ = false;
 };
 
 }  // namespace
