@@ -45,18 +45,22 @@ inline int code_of(const Error& error) {
   return nccl_result_of(error.kind);
 }
 
-/// 0, or the amemError_t of the error of `body(arguments...)`, which returns a Status. The text is
-/// kept for amemGetLastError().
-template <typename Body, typename... Arguments>
-int result_of(const char* call, Body body, Arguments... arguments) {
-  const NoCancellation no_cancellation;
-  const Status status = body(arguments...);
+/// 0, or the amemError_t of the error, whose text `keep` stores for amemGetLastError().
+inline int kept_result(const char* call, const Status& status,
+                       void (*keep)(const char* call, const Error& error)) {
   if (status.ok()) {
     note_success();
     return 0;
   }
-  keep_last_error(call, status.error());
+  keep(call, status.error());
   return code_of(status.error());
+}
+
+/// The same for `body()`, which returns a Status.
+template <typename Body>
+int result_of(const char* call, Body body) {
+  const NoCancellation no_cancellation;
+  return kept_result(call, body(), keep_last_error);
 }
 
 /// An error if `pointer`, an argument with this name, is null.
@@ -84,13 +88,7 @@ int read_into(const char* call, Out* out, Read read) {
     *out = AMEM_TRY(Result<Out>(read(process)));
     return ok_status();
   };
-  const Status status = run();
-  if (status.ok()) {
-    note_success();
-    return 0;
-  }
-  set_last_error(call, status.error());
-  return code_of(status.error());
+  return kept_result(call, run(), set_last_error);
 }
 
 }  // namespace amem

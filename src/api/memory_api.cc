@@ -13,9 +13,11 @@
 namespace amem {
 namespace {
 
-/// Of tags separated by commas.
-Result<Selection> selection_of(const char* tags, uint64_t timeout_ms) {
+/// Of tags separated by commas. `wait_ms`: of a resume.
+Result<Selection> selection_of(const char* tags, uint64_t timeout_ms,
+                               std::optional<uint64_t> wait_ms = std::nullopt) {
   Selection selection{{}, true, static_cast<long>(std::min(timeout_ms, kMaxWaitMs))};
+  if (wait_ms) selection.wait_ms = static_cast<long>(std::min(*wait_ms, kMaxWaitMs));
   if (tags == nullptr) return selection;
   for (std::string_view rest = tags;;) {
     const size_t end = std::min(rest.find(','), rest.size());
@@ -31,86 +33,24 @@ Status pause_tags(const char* tags, uint64_t timeout_ms) {
   return pause_process(AMEM_TRY(selection_of(tags, timeout_ms)));
 }
 
-Status resume_tags(const char* tags, uint64_t timeout_ms) {
-  return resume_process(AMEM_TRY(selection_of(tags, timeout_ms)));
-}
-
-Result<Selection> waiting_selection_of(const char* tags, uint64_t wait_ms, uint64_t timeout_ms) {
-  Selection selection = AMEM_TRY(selection_of(tags, timeout_ms));
-  selection.wait_ms = static_cast<long>(std::min(wait_ms, kMaxWaitMs));
-  return selection;
-}
-
-Status resume_waiting(const char* tags, uint64_t wait_ms, uint64_t timeout_ms) {
-  return resume_process(AMEM_TRY(waiting_selection_of(tags, wait_ms, timeout_ms)));
-}
-
-Status switch_lists(const char* paused, const char* resumed, uint64_t wait_ms,
-                    uint64_t timeout_ms) {
-  const Selection out = AMEM_TRY(selection_of(paused, timeout_ms));
-  const Selection in = AMEM_TRY(waiting_selection_of(resumed, wait_ms, timeout_ms));
-  return switch_tags(AMEM_TRY(active_process())->session(), out, in);
+Status resume_tags(const char* tags, uint64_t timeout_ms, std::optional<uint64_t> wait_ms) {
+  return resume_process(AMEM_TRY(selection_of(tags, timeout_ms, wait_ms)));
 }
 
 Result<Kind> kind_of(amemKind_t kind) {
-  if (kind == amemKindKeep) return Kind::keep;
-  if (kind == amemKindDiscard) return Kind::discard;
-  if (kind == amemKindZero) return Kind::zero;
-  if (kind == amemKindRetain) return Kind::retain;
-  if (kind != amemKindDisk)
+  static_assert(static_cast<int>(Kind::retain) == amemKindRetain && amemKindCount == 6);
+  const int number = kind;
+  if (number < 0 || number >= amemKindCount || kind == amemKindPersistent)
     return make_error(
         ErrorKind::misuse, 0,
         "the kind is not amemKindKeep, amemKindDiscard, amemKindDisk, amemKindZero or "
         "amemKindRetain");
-  if (AMEM_TRY(active_process())->session().backup_directory().path().empty())
+  if (kind == amemKindDisk &&
+      AMEM_TRY(active_process())->session().backup_directory().path().empty())
     return make_error(ErrorKind::misuse, 0,
                       "there is no directory for contents on disk: set AMEM_BACKUP_DIR or call "
                       "amemSetBackupDirectory()");
-  return Kind::disk;
-}
-
-Status allocate(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind) {
-  AMEM_TRY(check_pointer(pointer, "pointer"));
-  *pointer = nullptr;
-  TensorClient& client = AMEM_TRY(active_process())->tensors();
-  const Kind of_memory = AMEM_TRY(kind_of(kind));
-  const Tag name = tag == nullptr ? "" : tag;
-  *pointer = reinterpret_cast<void*>(AMEM_TRY(client.allocate(size_bytes, name, of_memory)));
-  return ok_status();
-}
-
-Status begin_region(const char* tag, amemKind_t kind) {
-  open_region(AMEM_TRY(region_of(tag, kind)));
-  return ok_status();
-}
-
-Status end_region() {
-  AMEM_TRY(active_process());  // in a forked child, the lock may be held
-  if (close_region()) return ok_status();
-  return make_error(ErrorKind::misuse, 0, "this thread has no open region");
-}
-
-Status begin_numbered_region(const char* tag, amemKind_t kind, int all_threads, uint64_t* number) {
-  AMEM_TRY(check_pointer(number, "number"));
-  *number = open_region(AMEM_TRY(region_of(tag, kind)),
-                        all_threads != 0 ? Threads::all : Threads::calling);
-  return ok_status();
-}
-
-Status end_numbered_region(uint64_t number) {
-  AMEM_TRY(active_process());
-  if (close_region(number)) return ok_status();
-  return make_error(ErrorKind::misuse, 0, "the region %" PRIu64 " is not open", number);
-}
-
-Status begin_process_region(const char* tag, amemKind_t kind) {
-  if (tag == nullptr) {
-    AMEM_TRY(active_process());  // in a forked child, the lock may be held
-    set_process_region(process_region_of_environment());
-    return ok_status();
-  }
-  set_process_region(AMEM_TRY(region_of(tag, kind)));
-  return ok_status();
+  return static_cast<Kind>(kind);
 }
 
 int read_totals(const char* call, const char* tag, int device, int kind, amemTotals_t* totals) {
@@ -148,7 +88,15 @@ Result<Region> region_of(const char* tag, amemKind_t kind) {
 using namespace amem;
 
 AMEM_API int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amemKind_t kind) {
-  return result_of("amemMalloc", allocate, pointer, size_bytes, tag, kind);
+  return result_of("amemMalloc", [&]() -> Status {
+    AMEM_TRY(check_pointer(pointer, "pointer"));
+    *pointer = nullptr;
+    TensorClient& client = AMEM_TRY(active_process())->tensors();
+    const Kind of_memory = AMEM_TRY(kind_of(kind));
+    const Tag name = tag == nullptr ? "" : tag;
+    *pointer = reinterpret_cast<void*>(AMEM_TRY(client.allocate(size_bytes, name, of_memory)));
+    return ok_status();
+  });
 }
 
 AMEM_API int amemFree(void* pointer) {
@@ -159,21 +107,42 @@ AMEM_API int amemFree(void* pointer) {
 }
 
 AMEM_API int amemBeginRegion(const char* tag, amemKind_t kind) {
-  return result_of("amemBeginRegion", begin_region, tag, kind);
+  return result_of("amemBeginRegion", [&]() -> Status {
+    open_region(AMEM_TRY(region_of(tag, kind)));
+    return ok_status();
+  });
 }
 
-AMEM_API int amemEndRegion(void) { return result_of("amemEndRegion", end_region); }
+// Here and below: only with a process, because in a forked child the lock may be held.
+AMEM_API int amemEndRegion(void) {
+  return with_process("amemEndRegion", [](Process&) -> Status {
+    if (close_region()) return ok_status();
+    return make_error(ErrorKind::misuse, 0, "this thread has no open region");
+  });
+}
 
 AMEM_API int amemOpenRegion(const char* tag, amemKind_t kind, int all_threads, uint64_t* number) {
-  return result_of("amemOpenRegion", begin_numbered_region, tag, kind, all_threads, number);
+  return result_of("amemOpenRegion", [&]() -> Status {
+    AMEM_TRY(check_pointer(number, "number"));
+    *number = open_region(AMEM_TRY(region_of(tag, kind)),
+                          all_threads != 0 ? Threads::all : Threads::calling);
+    return ok_status();
+  });
 }
 
 AMEM_API int amemCloseRegion(uint64_t number) {
-  return result_of("amemCloseRegion", end_numbered_region, number);
+  return with_process("amemCloseRegion", [&](Process&) -> Status {
+    if (close_region(number)) return ok_status();
+    return make_error(ErrorKind::misuse, 0, "the region %" PRIu64 " is not open", number);
+  });
 }
 
 AMEM_API int amemSetProcessRegion(const char* tag, amemKind_t kind) {
-  return result_of("amemSetProcessRegion", begin_process_region, tag, kind);
+  return with_process("amemSetProcessRegion", [&](Process&) -> Status {
+    set_process_region(tag == nullptr ? process_region_of_environment()
+                                      : AMEM_TRY(region_of(tag, kind)));
+    return ok_status();
+  });
 }
 
 AMEM_API int amemReadBackup(void* to, const void* pointer, size_t size_bytes) {
@@ -235,25 +204,34 @@ AMEM_API int amemSetMemoryMargin(size_t size_bytes) {
   });
 }
 
-AMEM_API int amemPause(const char* tags) { return result_of("amemPause", pause_tags, tags, 0); }
+AMEM_API int amemPause(const char* tags) {
+  return result_of("amemPause", [&] { return pause_tags(tags, 0); });
+}
 
-AMEM_API int amemResume(const char* tags) { return result_of("amemResume", resume_tags, tags, 0); }
+AMEM_API int amemResume(const char* tags) {
+  return result_of("amemResume", [&] { return resume_tags(tags, 0, std::nullopt); });
+}
 
 AMEM_API int amemPauseWithTimeout(const char* tags, uint64_t timeout_ms) {
-  return result_of("amemPauseWithTimeout", pause_tags, tags, timeout_ms);
+  return result_of("amemPauseWithTimeout", [&] { return pause_tags(tags, timeout_ms); });
 }
 
 AMEM_API int amemResumeWithTimeout(const char* tags, uint64_t timeout_ms) {
-  return result_of("amemResumeWithTimeout", resume_tags, tags, timeout_ms);
+  return result_of("amemResumeWithTimeout",
+                   [&] { return resume_tags(tags, timeout_ms, std::nullopt); });
 }
 
 AMEM_API int amemResumeWait(const char* tags, uint64_t wait_ms, uint64_t timeout_ms) {
-  return result_of("amemResumeWait", resume_waiting, tags, wait_ms, timeout_ms);
+  return result_of("amemResumeWait", [&] { return resume_tags(tags, timeout_ms, wait_ms); });
 }
 
 AMEM_API int amemSwitch(const char* paused, const char* resumed, uint64_t wait_ms,
                         uint64_t timeout_ms) {
-  return result_of("amemSwitch", switch_lists, paused, resumed, wait_ms, timeout_ms);
+  return result_of("amemSwitch", [&]() -> Status {
+    const Selection out = AMEM_TRY(selection_of(paused, timeout_ms));
+    const Selection in = AMEM_TRY(selection_of(resumed, timeout_ms, wait_ms));
+    return switch_tags(AMEM_TRY(active_process())->session(), out, in);
+  });
 }
 
 AMEM_API const char* amemGetStatus(void) {

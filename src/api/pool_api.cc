@@ -3,7 +3,6 @@
 // Allocators of PyTorch's memory pools (torch.cuda.MemPool), for
 // torch.cuda.memory.CUDAPluggableAllocator.
 #include <array>
-#include <utility>
 
 #include "api/calls.h"
 #include "base/mutex.h"
@@ -42,22 +41,20 @@ void* allocate_for_pool(ptrdiff_t size_bytes) {
   return reinterpret_cast<void*>(address);
 }
 
-Status set_pool(int pool, const char* tag, amemKind_t kind) {
-  const Region region = AMEM_TRY(region_of(tag, kind));
-  MutexLock lock(pools().mutex);
-  if (pool < 0 || static_cast<size_t>(pool) >= pools().regions.size())
-    return make_error(ErrorKind::misuse, 0, "there is no pool %d", pool);
-  pools().regions[static_cast<size_t>(pool)] = region;
-  return ok_status();
-}
-
 }  // namespace
 }  // namespace amem
 
 using namespace amem;
 
 AMEM_API int amemSetPool(int pool, const char* tag, amemKind_t kind) {
-  return result_of("amemSetPool", set_pool, pool, tag, kind);
+  return result_of("amemSetPool", [&]() -> Status {
+    const Region region = AMEM_TRY(region_of(tag, kind));
+    MutexLock lock(pools().mutex);
+    if (pool < 0 || static_cast<size_t>(pool) >= pools().regions.size())
+      return make_error(ErrorKind::misuse, 0, "there is no pool %d", pool);
+    pools().regions[static_cast<size_t>(pool)] = region;
+    return ok_status();
+  });
 }
 
 AMEM_API void amemPoolFree(void* pointer, ptrdiff_t, int, void*) {

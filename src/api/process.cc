@@ -18,7 +18,6 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
-#include "clients/nccl/driver_calls/lookup.h"
 #include "clients/tensors/region.h"
 #include "driver/nvml.h"
 #include "engine/statistics.h"
@@ -135,9 +134,7 @@ Process* Process::build() {
     Process* self = made_.load();
     if (self == nullptr) return;
     self->set_active(false);
-    self->session_.disable("this is a forked child: only the parent's NCCL can be paused");
     UniqueFd::close_all();
-    if (PeerService* peers = self->engine_.peers.load()) peers->forget_after_fork();
   });
   atexit([] {
     Process* self = made_.load();

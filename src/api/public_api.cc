@@ -3,9 +3,6 @@
 // The five functions that amem adds to NCCL's, and those of amem.h that only report.
 #include <unistd.h>
 
-#include <cstring>
-#include <utility>
-
 #include "amem.h"
 #include "amem_nccl_abi.h"
 #include "api/calls.h"
@@ -51,10 +48,6 @@ Status get_group(int* id) {
   AMEM_TRY(check_pointer(id, "argument"));
   *id = process.engine().group;
   return ok_status();
-}
-
-Result<size_t> trim_host_memory() {
-  return AMEM_TRY(active_process())->session().trim_host_memory();
 }
 
 template <typename Body, typename... Arguments>
@@ -127,22 +120,19 @@ AMEM_API int amemGetTimes(amemTimes_t* times) {
             .resume_peers_ms = resume.peers_ms,
             .pause_copied_bytes = pause.move.copied_bytes,
             .resume_copied_bytes = resume.move.copied_bytes,
-            .host_capacity_bytes = process.session().host_capacity_bytes(),
+            .host_capacity_bytes = process.session().host_pool().capacity_bytes(),
             .pause_context_bytes = pause.context_bytes,
             .pause_unchanged_bytes = pause.move.unchanged_bytes};
   });
 }
 
 AMEM_API int amemTrimHostMemory(uint64_t* bytes) {
-  const amem::NoCancellation no_cancellation;
   if (bytes != nullptr) *bytes = 0;
-  const amem::Result<size_t> given = amem::trim_host_memory();
-  if (!given.ok()) {
-    amem::keep_last_error("amemTrimHostMemory", given.error());
-    return amem::code_of(given.error());
-  }
-  if (bytes != nullptr) *bytes = given.value();
-  return 0;
+  return amem::with_process("amemTrimHostMemory", [&](amem::Process& process) -> amem::Status {
+    const size_t given = AMEM_TRY(process.session().trim_host_memory());
+    if (bytes != nullptr) *bytes = given;
+    return amem::ok_status();
+  });
 }
 
 AMEM_API const char* amemGetInterposition(void) {

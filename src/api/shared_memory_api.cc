@@ -17,29 +17,6 @@ IpcHandleBytes bytes_of(const amemIpcHandle_t& handle) {
   return std::bit_cast<IpcHandleBytes>(handle);
 }
 
-Status create_set(Process& process, amemMemorySet_t* set, const amemRange_t* ranges, size_t count,
-                  const amemMemorySetUser_t* user) {
-  AMEM_TRY(check_pointer(set, "set"));
-  *set = nullptr;
-  MemorySet wanted;
-  wanted.ranges = AMEM_TRY(ranges_of(ranges, count));
-  if (user != nullptr) wanted.user = *user;
-  const void* const id = AMEM_TRY(process.symmetric().create_set(std::move(wanted)));
-  *set = static_cast<amemMemorySet_t>(const_cast<void*>(id));
-  return ok_status();
-}
-
-Status enter_set(Process& process, amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms) {
-  const long limit_ms = timeout_ms == 0 ? environment().gate_timeout_ms
-                                        : static_cast<long>(std::min(timeout_ms, kMaxWaitMs));
-  AMEM_TRY(process.engine().exiting.check());
-  AMEM_TRY(process.symmetric().enter(set, limit_ms));
-  note_work_context(process.driver());
-  Status noted = process.symmetric().note_captured(process.driver(), set, stream);
-  if (!noted.ok()) (void)process.symmetric().leave(set);
-  return noted;
-}
-
 }  // namespace
 }  // namespace amem
 
@@ -84,14 +61,28 @@ AMEM_API int amemIpcCloseHandle(void* pointer) {
 
 AMEM_API int amemCreateMemorySet(amemMemorySet_t* set, const amemRange_t* ranges, size_t count,
                                  const amemMemorySetUser_t* user) {
-  return with_process("amemCreateMemorySet", [&](Process& process) {
-    return create_set(process, set, ranges, count, user);
+  return with_process("amemCreateMemorySet", [&](Process& process) -> Status {
+    AMEM_TRY(check_pointer(set, "set"));
+    *set = nullptr;
+    MemorySet wanted;
+    wanted.ranges = AMEM_TRY(ranges_of(ranges, count));
+    if (user != nullptr) wanted.user = *user;
+    const void* const id = AMEM_TRY(process.symmetric().create_set(std::move(wanted)));
+    *set = static_cast<amemMemorySet_t>(const_cast<void*>(id));
+    return ok_status();
   });
 }
 
 AMEM_API int amemEnterMemorySet(amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms) {
-  return with_process("amemEnterMemorySet", [&](Process& process) {
-    return enter_set(process, set, stream, timeout_ms);
+  return with_process("amemEnterMemorySet", [&](Process& process) -> Status {
+    const long limit_ms = timeout_ms == 0 ? environment().gate_timeout_ms
+                                          : static_cast<long>(std::min(timeout_ms, kMaxWaitMs));
+    AMEM_TRY(process.engine().exiting.check());
+    AMEM_TRY(process.symmetric().enter(set, limit_ms));
+    note_work_context(process.driver());
+    Status noted = process.symmetric().note_captured(process.driver(), set, stream);
+    if (!noted.ok()) (void)process.symmetric().leave(set);
+    return noted;
   });
 }
 

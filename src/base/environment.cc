@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -35,17 +36,6 @@ bool is_known(std::string_view name) {
                      [&](const Row& row) { return row.name == name; });
 }
 
-/// The least and the greatest legal value, from a range such as "0 to 5".
-struct Bounds {
-  long low, high;
-};
-Bounds bounds_of(const char* range) {
-  char* rest = nullptr;
-  long low = strtol(range, &rest, 10);
-  while (*rest != '\0' && (*rest < '0' || *rest > '9')) ++rest;
-  return {low, strtol(rest, nullptr, 10)};
-}
-
 using Complaints = std::vector<std::string>;
 
 /// Reads an integer in the row's range. On error `out` does not change, and a complaint is added.
@@ -53,14 +43,14 @@ void read(const Row& row, const char* text, long& out, Complaints& complaints) {
   char* end = nullptr;
   errno = 0;
   const long value = strtol(text, &end, 10);
-  const Bounds bounds = bounds_of(row.range);
-  if (end == text || *end != '\0' || errno != 0 || value < bounds.low || value > bounds.high) {
+  long low = 0, high = 0;
+  sscanf(row.range, "%ld%*[^0-9]%ld", &low, &high);
+  if (end != text && *end == '\0' && errno == 0 && value >= low && value <= high)
+    out = value;
+  else
     complaints.push_back(std::string(row.name) + "=" + text + " is not a number from " +
-                         std::to_string(bounds.low) + " to " + std::to_string(bounds.high) +
-                         "; using " + std::to_string(out));
-    return;
-  }
-  out = value;
+                         std::to_string(low) + " to " + std::to_string(high) + "; using " +
+                         std::to_string(out));
 }
 
 void read(const Row& row, const char* text, bool& out, Complaints& complaints) {
@@ -72,30 +62,23 @@ void read(const Row& row, const char* text, bool& out, Complaints& complaints) {
   out = flag.value_or(out);
 }
 
-void read(const Row& row, const char* text, CumemMode& out, Complaints& complaints) {
-  if (strcmp(text, "force") == 0 || strcmp(text, "respect") == 0)
-    out = *text == 'r' ? CumemMode::respect : CumemMode::force;
-  else
-    complaints.push_back(std::string(row.name) + "=" + text +
-                         " is neither force nor respect; using force");
-}
-
-void read(const Row& row, const char* text, LogFormat& out, Complaints& complaints) {
-  constexpr const char* kFormats[] = {"text", "logfmt", "json"};
-  const auto* const found = std::ranges::find(kFormats, std::string_view(text));
-  if (found != std::end(kFormats))
-    out = static_cast<LogFormat>(found - kFormats);
-  else
-    complaints.push_back(std::string(row.name) + "=" + text +
-                         " is neither text, logfmt nor json; using text");
-}
-
-void read(const Row& row, const char* text, DebugMode& out, Complaints& complaints) {
-  if (strcmp(text, "access") == 0)
-    out = DebugMode::access;
-  else if (strcmp(text, "none") != 0)
-    complaints.push_back(std::string(row.name) + "=" + text +
-                         " is neither none nor access; ignored");
+/// One of the words of the row's range, in the order of the enumerators. The first is the default.
+template <typename Enum>
+requires std::is_enum_v<Enum>
+void read(const Row& row, const char* text, Enum& out, Complaints& complaints) {
+  int number = 0;
+  for (std::string_view rest = row.range; !rest.empty(); ++number) {
+    const std::string_view word = rest.substr(0, rest.find(", "));
+    if (word == text) {
+      out = static_cast<Enum>(number);
+      return;
+    }
+    rest.remove_prefix(std::min(word.size() + 2, rest.size()));
+  }
+  std::string words = row.range;
+  const std::string standard = words.substr(0, words.find(','));
+  complaints.push_back(std::string(row.name) + "=" + text + " is neither " +
+                       words.replace(words.rfind(", "), 2, " nor ") + "; using " + standard);
 }
 
 void read(const Row& row, const char* text, std::string& out, Complaints& complaints) {

@@ -4,10 +4,16 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <ctime>
 #include <initializer_list>
+
+// Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
 
 namespace amem {
 
@@ -19,6 +25,13 @@ auto retry_interrupted(Call call) {
   auto result = call();
   for (int calls = 1; result < 0 && errno == EINTR && calls < kMaxCalls; ++calls) result = call();
   return result;
+}
+
+/// A close-on-exec memfd that can be sealed; -1 with errno.
+inline int create_memfd(const char* name) {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  const int file = memfd_create(name, kFlags | MFD_NOEXEC_SEAL);
+  return file < 0 && errno == EINVAL ? memfd_create(name, kFlags) : file;
 }
 
 /// While it exists, the process does not receive SIGPIPE and SIGXFSZ that system calls of this

@@ -3,16 +3,12 @@
 #include "contents/host_segment.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <string>
 
-// Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
+#include "base/system_call.h"
 
 namespace amem {
 namespace {
@@ -31,9 +27,7 @@ int lock_file(int fd, int command, short type) {
 }  // namespace
 
 HostSegment make_segment(size_t size_bytes) {
-  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  UniqueFd file(memfd_create("amem-host", kFlags | MFD_NOEXEC_SEAL));
-  if (!file.valid() && errno == EINVAL) file.reset(memfd_create("amem-host", kFlags));
+  const UniqueFd file(create_memfd("amem-host"));
   if (!file.valid() || ftruncate(file.get(), static_cast<off_t>(size_bytes)) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, kSeals) != 0)
     return {};

@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
-#include <cstdint>
-
 #include "base/result.h"
 #include "driver/types.h"
 
@@ -20,21 +18,6 @@ struct Driver {
 
 /// How amem handles a row of functions.def.
 enum class Handling { lookup, hooked, watched, called };
-
-struct DriverFunction {
-  const char* name;
-  const char* symbol;
-  int since;
-  Handling handling;
-};
-
-/// The rows of functions.def.
-inline constexpr DriverFunction kDriverFunctions[] = {
-#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
-  {#name, #symbol, since, Handling::handling},
-#include "driver/functions.def"
-#undef AMEM_DRIVER_FUNCTION
-};
 
 /// The oldest supported CUDA version, in the format of cuDriverGetVersion. README states it.
 inline constexpr int kOldestCuda = 12020;

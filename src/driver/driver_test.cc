@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/driver_functions.h"
+
 namespace amem {
 namespace {
 

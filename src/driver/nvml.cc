@@ -28,10 +28,11 @@ struct NvmlMemory {
   unsigned long long total_bytes, free_bytes, used_bytes;
 };
 
-/// The NVML library, loaded while the object exists. NVML counts its users.
+/// A GPU in the NVML library, which is loaded while the object exists. NVML counts its users.
 class Nvml {
  public:
-  Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+  explicit Nvml(const std::string& uuid)
+      : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) return;
     find("nvmlInit_v2", &init_);
     find("nvmlShutdown", &shutdown_);
@@ -42,6 +43,7 @@ class Nvml {
     const bool complete = init_ != nullptr && shutdown_ != nullptr && by_uuid_ != nullptr &&
                           index_ != nullptr && processes_ != nullptr;
     ready_ = complete && init_() == kNvmlSuccess;
+    is_known_ = ready_ && by_uuid_(uuid.c_str(), &device_) == kNvmlSuccess;
   }
   ~Nvml() {
     if (ready_) shutdown_();
@@ -49,31 +51,23 @@ class Nvml {
   }
   Nvml(const Nvml&) = delete;
 
-  std::optional<unsigned> index(const char* uuid) {
+  std::optional<unsigned> index() {
     unsigned index = 0;
-    void* device = nullptr;
-    if (!ready_ || by_uuid_(uuid, &device) != kNvmlSuccess ||
-        index_(device, &index) != kNvmlSuccess)
-      return std::nullopt;
+    if (!is_known_ || index_(device_, &index) != kNvmlSuccess) return std::nullopt;
     return index;
   }
 
-  std::optional<GpuMemory> memory(const char* uuid) {
+  std::optional<GpuMemory> memory() {
     NvmlMemory found{};
-    void* device = nullptr;
-    if (!ready_ || memory_ == nullptr || by_uuid_(uuid, &device) != kNvmlSuccess ||
-        memory_(device, &found) != kNvmlSuccess)
+    if (!is_known_ || memory_ == nullptr || memory_(device_, &found) != kNvmlSuccess)
       return std::nullopt;
     return GpuMemory{found.total_bytes, found.used_bytes};
   }
 
-  std::vector<NvmlProcess> processes(const char* uuid) {
+  std::vector<NvmlProcess> processes() {
     std::vector<NvmlProcess> found(256);
     auto count = static_cast<unsigned>(found.size());
-    void* device = nullptr;
-    if (!ready_ || by_uuid_(uuid, &device) != kNvmlSuccess ||
-        processes_(device, &count, found.data()) != kNvmlSuccess)
-      count = 0;
+    if (!is_known_ || processes_(device_, &count, found.data()) != kNvmlSuccess) count = 0;
     found.resize(count);
     return found;
   }
@@ -92,6 +86,8 @@ class Nvml {
   NvmlResult (*processes_)(void*, unsigned*, NvmlProcess*) = nullptr;
   NvmlResult (*memory_)(void*, NvmlMemory*) = nullptr;
   bool ready_ = false;
+  void* device_ = nullptr;
+  bool is_known_ = false;
 };
 
 }  // namespace
@@ -109,18 +105,14 @@ std::string gpu_uuid(const Driver& driver, int device) {
   return text;
 }
 
-std::optional<unsigned> gpu_index(const std::string& uuid) { return Nvml().index(uuid.c_str()); }
+std::optional<unsigned> gpu_index(const std::string& uuid) { return Nvml(uuid).index(); }
 
-std::vector<MemoryHolder> memory_holders(const Driver& driver, int device) {
-  return memory_holders(gpu_uuid(driver, device));
-}
-
-std::optional<GpuMemory> gpu_memory(const std::string& uuid) { return Nvml().memory(uuid.c_str()); }
+std::optional<GpuMemory> gpu_memory(const std::string& uuid) { return Nvml(uuid).memory(); }
 
 std::vector<MemoryHolder> memory_holders(const std::string& uuid) {
   std::vector<MemoryHolder> holders;
   if (uuid.empty()) return holders;
-  for (const NvmlProcess& process : Nvml().processes(uuid.c_str())) {
+  for (const NvmlProcess& process : Nvml(uuid).processes()) {
     MemoryHolder holder{static_cast<pid_t>(process.pid), std::nullopt};
     if (process.used_bytes != kNotAvailable) holder.size_bytes = process.used_bytes;
     holders.push_back(holder);

@@ -32,12 +32,10 @@ struct MemoryHolder {
   std::optional<size_t> size_bytes;  ///< empty if NVML does not report it
 };
 
-/// The processes that hold memory of a device according to NVML, including this one. Empty if
+/// The processes that hold memory of a GPU according to NVML, including this one. Empty if
 /// libnvidia-ml.so.1 is missing or reports nothing, as in most containers. Takes milliseconds to a
 /// second: use it only for error texts. Any thread. Source: NVML API Reference,
 /// nvmlDeviceGetComputeRunningProcesses.
-std::vector<MemoryHolder> memory_holders(const Driver& driver, int device);
-/// The same of a GPU by UUID.
 std::vector<MemoryHolder> memory_holders(const std::string& uuid);
 
 /// Empty if NVML does not report it. Source: NVML API Reference, nvmlDeviceGetMemoryInfo.

@@ -29,7 +29,6 @@ namespace driver_result {
 inline constexpr DriverResult kSuccess = 0;
 inline constexpr DriverResult kInvalidValue = 1;
 inline constexpr DriverResult kOutOfMemory = 2;
-inline constexpr DriverResult kNotInitialized = 3;
 inline constexpr DriverResult kInvalidDevice = 101;
 inline constexpr DriverResult kInvalidContext = 201;
 inline constexpr DriverResult kNotFound = 500;

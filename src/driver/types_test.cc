@@ -48,8 +48,7 @@ static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(driver_result::kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY &&
               driver_result::kNotFound == CUDA_ERROR_NOT_FOUND);
 static_assert(driver_result::kInvalidDevice == CUDA_ERROR_INVALID_DEVICE);
-static_assert(driver_result::kUnknown == CUDA_ERROR_UNKNOWN &&
-              driver_result::kNotInitialized == CUDA_ERROR_NOT_INITIALIZED);
+static_assert(driver_result::kUnknown == CUDA_ERROR_UNKNOWN);
 
 /// True if the parameters are equal in number and size. Pointer and enum types may differ.
 template <typename... A, typename... B>

@@ -8,7 +8,6 @@
 #include "base/test_seam.h"
 #include "contents/retained.h"
 #include "engine/resume_error.h"
-#include "memory/backing_state.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
@@ -68,7 +67,7 @@ Status Executor::add_contents(Backing* backing, Transfers* found) {
   transfer.device = backing->device();
   transfer.address = placement->address;
   transfer.size_bytes = backing->size_bytes;
-  transfer.needs_file = is_on_disk(*backing, registry_.allocations());
+  transfer.needs_file = has_kind(*backing, registry_.allocations(), Kind::disk);
   transfer.kernel_can_go = placement->is_readable_by(backing->device());
   find_retained(*backing, &transfer);
   transfer.under_way = keep_mapped(*backing);
@@ -111,15 +110,6 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_contents(
 
 // --- A pause
 
-Status Executor::begin_move_out(const Plan& plan) {
-  MutexLock lock(registry_.mutex);
-  for (Backing* const backing : existing(registry_, plan.own)) {
-    if (backing->state != resident) continue;
-    AMEM_TRY(change_state(*backing, saving));
-  }
-  return ok_status();
-}
-
 void Executor::cancel_move_out(const Plan& plan) {
   MutexLock lock(registry_.mutex);
   for (Backing* const backing : existing(registry_, plan.own)) {
@@ -138,7 +128,7 @@ Status Executor::drop(const Plan& plan) {
         is_persistent(*backing, registry_.allocations()))
       continue;
     Status unmapped = unmap_backing(driver_, *backing);
-    AMEM_TRY(change_state(*backing, dropped));
+    backing->state = dropped;
     AMEM_TRY(std::move(unmapped));
   }
   return ok_status();
@@ -154,11 +144,11 @@ Status Executor::release(BackingId id) {
   if (is_persistent(*backing, registry_.allocations())) {
     if (backing->state == restoring) return ok_status();
     backing->forget_saved();
-    return change_state(*backing, resident);
+    backing->state = resident;
+    return ok_status();
   }
   Status unmapped = unmap_backing(driver_, *backing);
-  const BackingState reached = unmapped.ok() ? released : restoring;
-  if (backing->state != reached) AMEM_TRY(change_state(*backing, reached));
+  backing->state = unmapped.ok() ? released : restoring;
   return unmapped;
 }
 
@@ -175,7 +165,11 @@ Status Executor::release_each(const std::vector<BackingId>& order, CopyPipeline&
 }
 
 Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report) {
-  AMEM_TRY(begin_move_out(plan));
+  {
+    MutexLock lock(registry_.mutex);
+    for (Backing* const backing : existing(registry_, plan.own))
+      if (backing->state == resident) backing->state = saving;
+  }
   Status dropped_all = ok_status();
   const auto found = AMEM_TRY(find_with_room(
       plan,

@@ -88,7 +88,6 @@ class Executor {
   std::shared_ptr<const void> keep_mapped(Backing& backing) AMEM_REQUIRES(registry_.mutex);
   void end_transfer(BackingId backing);
 
-  Status begin_move_out(const Plan& plan);
   Status copy_and_release(const Plan& plan, Deadline deadline, MoveReport* report);
   void cancel_move_out(const Plan& plan);
   /// Shared, because a job may outlive its caller's deadline.

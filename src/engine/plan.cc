@@ -12,21 +12,9 @@ bool is_discarded(const Backing& backing, const AllocationMap& allocations) {
       [&](const auto& entry) { return allocations.at(entry.second).kind == Kind::discard; });
 }
 
-namespace {
-
 bool has_kind(const Backing& backing, const AllocationMap& allocations, Kind kind) {
   return std::any_of(backing.allocations.begin(), backing.allocations.end(),
                      [&](const auto& entry) { return allocations.at(entry.second).kind == kind; });
-}
-
-}  // namespace
-
-bool is_retained(const Backing& backing, const AllocationMap& allocations) {
-  return has_kind(backing, allocations, Kind::retain);
-}
-
-bool is_on_disk(const Backing& backing, const AllocationMap& allocations) {
-  return has_kind(backing, allocations, Kind::disk);
 }
 
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
@@ -47,12 +35,13 @@ std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& a
   return pieces;
 }
 
-Plan plan_pause(const BackingMap& backings, const AllocationMap& allocations, const Tags& tags) {
+Plan plan_pause(Registry& registry, const Tags& tags) {
   Plan plan;
-  for (const auto& [id, backing] : backings) {
+  MutexLock lock(registry.mutex);
+  for (const auto& [id, backing] : registry.backings()) {
     using enum BackingState;
     if (!tags.contains(backing.tag)) continue;
-    if (is_persistent(backing, allocations)) continue;
+    if (is_persistent(backing, registry.allocations())) continue;
     if (backing.is_import && (backing.state == mapped || backing.state == revoked))
       plan.imports.push_back(id);
     const bool may_leave = backing.state == restoring || backing.state == resident;
@@ -61,25 +50,16 @@ Plan plan_pause(const BackingMap& backings, const AllocationMap& allocations, co
   return plan;
 }
 
-Plan plan_resume(const BackingMap& backings, const Tags& tags) {
+Plan plan_resume(Registry& registry, const Tags& tags) {
   Plan plan;
-  for (const auto& [id, backing] : backings) {
+  MutexLock lock(registry.mutex);
+  for (const auto& [id, backing] : registry.backings()) {
     using enum BackingState;
     if (!tags.contains(backing.tag)) continue;
     if (backing.state == dropped) plan.imports.push_back(id);
     if (backing.state == released || backing.state == restoring) plan.own.push_back(id);
   }
   return plan;
-}
-
-Plan plan_pause(Registry& registry, const Tags& tags) {
-  MutexLock lock(registry.mutex);
-  return plan_pause(registry.backings(), registry.allocations(), tags);
-}
-
-Plan plan_resume(Registry& registry, const Tags& tags) {
-  MutexLock lock(registry.mutex);
-  return plan_resume(registry.backings(), tags);
 }
 
 Releasable releasable(Registry& registry, const Tags& tags) {

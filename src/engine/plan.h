@@ -22,33 +22,25 @@ struct Plan {
   bool has_waited = false;  ///< the pause has waited for host memory in vain
 };
 
-using BackingMap = std::map<BackingId, Backing>;
-
 /// True if no bytes of the backing survive a pause.
 bool is_discarded(const Backing& backing, const AllocationMap& allocations);
 
-/// True if the host copy of contents of the backing outlives a resume.
-bool is_retained(const Backing& backing, const AllocationMap& allocations);
-
-/// True if contents of the backing are kept in a file.
-bool is_on_disk(const Backing& backing, const AllocationMap& allocations);
+/// True if the backing has an allocation of this kind.
+bool has_kind(const Backing& backing, const AllocationMap& allocations, Kind kind);
 
 /// The bytes of the backing that are copied to the host, in order; adjacent pieces are merged.
 /// Pure.
 std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& allocations,
                                   const Client& client);
 
-/// A pause of these tags. Pure. Omits backings that are persistent or released. Includes backings
-/// that a failed resume has partly created: their contents are on the host.
-Plan plan_pause(const BackingMap& backings, const AllocationMap& allocations, const Tags& tags);
+// These functions take the registry's mutex.
 
-/// A resume of these tags. Pure. Also valid after a resume or a pause that failed at any step: it
-/// then takes back what was begun.
-Plan plan_resume(const BackingMap& backings, const Tags& tags);
-
-// The same for the current registry. These functions take the registry's mutex.
-
+/// A pause of these tags. Omits backings that are persistent or released. Includes backings that a
+/// failed resume has partly created: their contents are on the host.
 Plan plan_pause(Registry& registry, const Tags& tags);
+
+/// A resume of these tags. Also valid after a resume or a pause that failed at any step: it then
+/// takes back what was begun.
 Plan plan_resume(Registry& registry, const Tags& tags);
 
 /// Memory with these tags that is on the GPU and can be released.

@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "memory/backing_state.h"
 #include "tests/support/sharing_fixture.h"
 
 namespace amem {
@@ -41,6 +40,9 @@ class HeadsOnly : public IdleClient {
 
 class PlanTest : public testing::Test {
  protected:
+  AMEM_NOT_ANALYSED PlanTest()
+      : allocations_(registry_.allocations()), backings_(registry_.backings()) {}
+
   /// The next backing, 1 at first, of this process, with one allocation.
   Backing& own(Kind kind = Kind::keep, BackingState state = resident,
                size_t size_bytes = 2 * kMiB) {
@@ -73,11 +75,12 @@ class PlanTest : public testing::Test {
     backing.allocations[offset_bytes] = id;
     return allocation;
   }
-  std::string pause_text() const { return text(plan_pause(backings_, allocations_, {""})); }
-  std::string resume_text() const { return text(plan_resume(backings_, {""})); }
+  std::string pause_text() { return text(plan_pause(registry_, {""})); }
+  std::string resume_text() { return text(plan_resume(registry_, {""})); }
 
-  AllocationMap allocations_;
-  BackingMap backings_;
+  Registry registry_;
+  AllocationMap& allocations_;
+  std::map<BackingId, Backing>& backings_;
 };
 
 TEST_F(PlanTest, PauseMovesOutAndDropsImports) {
@@ -177,7 +180,7 @@ TEST_F(PlanTest, ResumeTakesBackEveryPartOfAPause) {
   own(Kind::discard);
   own(Kind::persistent);
   own(Kind::keep);
-  const Plan plan = plan_pause(backings_, allocations_, {""});
+  const Plan plan = plan_pause(registry_, {""});
   ASSERT_EQ(text(plan), "own 1, own 3, own 5, own 7, import 2, import 4");
 
   Plan begun;

@@ -77,8 +77,6 @@ size_t Session::context_bytes() const {
 
 Result<Session::Running> Session::begin(SessionState change, const Selection& selection,
                                         Deadline deadline) {
-  if (const char* because = disabled_because_.load())
-    return make_error(ErrorKind::misuse, 0, "%s", because);
   if (context_.exiting)
     return make_error(
         ErrorKind::misuse, 0,

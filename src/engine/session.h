@@ -76,7 +76,6 @@ class Session {
   SessionReport last_pause();
   SessionReport last_resume();
   SessionCounters counters();
-  size_t host_capacity_bytes() const { return pool_.capacity_bytes(); }
   HostPool& host_pool() { return pool_; }
   /// Local memory of contexts that is currently returned.
   size_t context_bytes() const;
@@ -95,9 +94,6 @@ class Session {
   /// Where files with contents are created (Kind::disk).
   BackupDirectory& backup_directory() { return backup_directory_; }
 
-  /// In a forked child: refuses every later pause and resume.
-  void disable(const char* because) { disabled_because_.store(because); }
-
  private:
   /// The tags that a pause changes, by their previous state.
   struct Change {
@@ -109,7 +105,7 @@ class Session {
   long timeout_ms(const Selection& selection) const {
     return selection.timeout_ms > 0 ? selection.timeout_ms : context_.timeout_ms;
   }
-  /// TagStates::begin(), or the error of disable(); misuse, if exit() has begun.
+  /// TagStates::begin(); misuse, if exit() has begun.
   using Running = std::unique_ptr<TagStates::Running>;
   Result<Running> begin(SessionState change, const Selection& selection, Deadline deadline);
   Tags selected(const Selection& selection);
@@ -159,7 +155,6 @@ class Session {
 
   TagStates states_;  // allow: locks itself
   Mutex mutex_;
-  std::atomic<const char*> disabled_because_{nullptr};
   SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
   SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);
   SessionCounters counters_ AMEM_GUARDED_BY(mutex_);

@@ -9,7 +9,6 @@
 #include <set>
 
 #include "engine/plan.h"
-#include "memory/backing_state.h"
 
 namespace amem {
 namespace {
@@ -21,6 +20,11 @@ namespace {
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   return text;
+}
+
+const char* kind_name(Kind kind) {
+  constexpr const char* kNames[] = {"keep", "discard", "persistent", "disk", "zero", "retain"};
+  return kNames[static_cast<int>(kind)];
 }
 
 Caller caller_of(const Allocation& allocation) {
@@ -108,32 +112,30 @@ std::map<std::string, size_t> by_reason(const Statistics& statistics) {
 
 std::vector<std::string> format_statistics(const Statistics& statistics, long group, int pid) {
   std::vector<std::string> lines;
+  const auto add = [&, head = line("AMEM groupID:%ld pid:%d ", group, pid)](
+                       const std::string& rest) { lines.push_back(head + rest); };
   size_t total = 0;
   for (const auto& [caller, bytes] : statistics.by_caller) {
-    lines.push_back(line("AMEM groupID:%ld pid:%d caller_%d allocBytes:%zu", group, pid,
-                         static_cast<int>(caller), bytes));
+    add(line("caller_%d allocBytes:%zu", static_cast<int>(caller), bytes));
     total += bytes;
   }
-  lines.push_back(line("AMEM groupID:%ld pid:%d total allocBytes:%zu (%zu MiB)", group, pid, total,
-                       total >> 20));
+  add(line("total allocBytes:%zu (%zu MiB)", total, total >> 20));
   for (const auto& [key, totals] : statistics.own)
-    lines.push_back(
-        line("AMEM groupID:%ld pid:%d device:%d tag:%s kind:%s objects:%zu residentBytes:%zu "
-             "releasedBytes:%zu savedOnHostBytes:%zu savedOnDiskBytes:%zu",
-             group, pid, key.device, key.tag.c_str(), kind_name(key.kind), totals.objects,
+    add(
+        line("device:%d tag:%s kind:%s objects:%zu residentBytes:%zu releasedBytes:%zu "
+             "savedOnHostBytes:%zu savedOnDiskBytes:%zu",
+             key.device, key.tag.c_str(), kind_name(key.kind), totals.objects,
              totals.resident_bytes, totals.released_bytes, totals.saved_bytes, totals.disk_bytes));
-  if (statistics.imports.objects > 0)
-    lines.push_back(
-        line("AMEM groupID:%ld pid:%d imported objects:%zu mappedBytes:%zu unmappedBytes:%zu",
-             group, pid, statistics.imports.objects, statistics.imports.resident_bytes,
-             statistics.imports.released_bytes));
+  const amemTotals_t& imports = statistics.imports;
+  if (imports.objects > 0)
+    add(line("imported objects:%zu mappedBytes:%zu unmappedBytes:%zu", imports.objects,
+             imports.resident_bytes, imports.released_bytes));
   const amemDriverObjects_t& objects = statistics.driver_objects;
   if (objects.own + objects.imported > 0)
-    lines.push_back(line("AMEM groupID:%ld pid:%d driver objects:%zu bytes:%zu imported:%zu", group,
-                         pid, objects.own, objects.own_bytes, objects.imported));
+    add(line("driver objects:%zu bytes:%zu imported:%zu", objects.own, objects.own_bytes,
+             objects.imported));
   for (const auto& [reason, bytes] : by_reason(statistics))
-    lines.push_back(line("AMEM groupID:%ld pid:%d neverReleasedBytes:%zu because:%s", group, pid,
-                         bytes, reason.c_str()));
+    add(line("neverReleasedBytes:%zu because:%s", bytes, reason.c_str()));
   return lines;
 }
 

@@ -23,7 +23,6 @@ enum class Kind {
   zero,        ///< released; all bytes are zero afterwards
   retain,      ///< as keep, and the next pause copies only what has changed since this one
 };
-inline constexpr int kKinds = 6;
 
 /// True if contents of this kind survive a pause in which the memory is released.
 constexpr bool is_kept(Kind kind) {

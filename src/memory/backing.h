@@ -19,7 +19,9 @@ namespace amem {
 
 using BackingId = uint64_t;
 
-/// Where the bytes of a backing are. backing_state.cc has the table of legal changes.
+/// Where the bytes of a backing are. A pause and a resume lead from resident to saving, released,
+/// restoring and back; if they fail, from saving to resident or restoring, and from restoring to
+/// released. An import changes between mapped, revoked and dropped, until it is lost.
 enum class BackingState {
   // For a backing of this process:
   resident,   ///< on the GPU

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <string>
 #include <vector>
 
 #include "base/deadline.h"

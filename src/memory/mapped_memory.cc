@@ -89,7 +89,7 @@ AMEM_NOT_ANALYSED Result<DeviceAddress> MappedMemory::allocate(const Request& re
   if (address.ok())
     registry_.add_mapping(allocation, address.value(), bytes);
   else
-    memory_.erase(allocation);
+    erase_unused(driver_, registry_, allocation);
   return address;
 }
 

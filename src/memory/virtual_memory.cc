@@ -21,12 +21,6 @@ DriverResult result_of(const Error& error, int device) {
   return error.kind == ErrorKind::driver ? error.code : driver_result::kUnknown;
 }
 
-bool is_within(const MulticastBind& bind, DriverHandle object, int device, size_t offset,
-               size_t size_bytes) {
-  return bind.object == object && bind.device == device && bind.object_offset_bytes >= offset &&
-         bind.object_offset_bytes + bind.size_bytes <= offset + size_bytes;
-}
-
 void keep_all(Registry& registry, const Backing& backing, const char* because)
     AMEM_REQUIRES(registry.mutex) {
   for (const auto& [offset_bytes, id] : backing.allocations)
@@ -50,16 +44,12 @@ Allocation* VirtualMemory::find_copied(DriverHandle handle) {
 
 void VirtualMemory::erase_if_unused(const Allocation& allocation) {
   if (!registry_.is_unused(allocation)) return;
-  if (!allocation.is_import) return erase(allocation);
+  if (!allocation.is_import) return erase_unused(driver_, registry_, allocation);
   // Another thread may have imported and released it again meanwhile.
   if (std::find(unused_imports_.begin(), unused_imports_.end(), allocation.id) ==
       unused_imports_.end())
     unused_imports_.push_back(allocation.id);
   has_unused_imports_.store(true, std::memory_order_relaxed);
-}
-
-void VirtualMemory::erase(const Allocation& allocation) {
-  erase_unused(driver_, registry_, allocation);
 }
 
 std::vector<AllocationId> VirtualMemory::take_unused_imports() {
@@ -374,7 +364,8 @@ DriverResult VirtualMemory::bind_address(DriverHandle object, size_t offset, Dev
 DriverResult VirtualMemory::unbind(DriverHandle object, int device, size_t offset,
                                    size_t size_bytes) {
   const auto is_its = [&](const MulticastBind& bind) {
-    return is_within(bind, object, device, offset, size_bytes);
+    return bind.object == object && bind.device == device && bind.object_offset_bytes >= offset &&
+           bind.object_offset_bytes + bind.size_bytes <= offset + size_bytes;
   };
   MutexLock lock(registry_.mutex);
   size_t bound = 0, removed = std::erase_if(registry_.removed_binds, is_its);

@@ -85,7 +85,6 @@ class VirtualMemory {
   bool has_unused_imports() const { return has_unused_imports_.load(std::memory_order_relaxed); }
   /// Those that are still unused.
   std::vector<AllocationId> take_unused_imports() AMEM_REQUIRES(registry_.mutex);
-  void erase(const Allocation& allocation) AMEM_REQUIRES(registry_.mutex);
 
   /// Erases memory that neither its client nor another process uses.
   void erase_if_unused(const Allocation& allocation) AMEM_REQUIRES(registry_.mutex);

@@ -278,43 +278,35 @@ Status on_quiesced(const Result<Received>& reply) {
 
 }  // namespace
 
-Status Exports::find_processes(const Scope& scope) {
-  if (scope == looked_for_) return ok_status();
-  processes_ = AMEM_TRY(instances_of_this_user());
-  processes_.erase(context_.self);
-  looked_for_ = scope;
-  return ok_status();
-}
-
 void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
                               const std::map<InstanceId, Importer>& importers, bool bound,
                               Deadline deadline, const std::shared_ptr<Replies>& replies) {
   PeerService* const peers = context_.peers.load();
   if (peers == nullptr || scope.empty()) return;
-  if (const Status found = find_processes(scope); !found.ok()) {
+  const Result<std::set<InstanceId>> processes = instances_of_this_user();
+  if (!processes.ok()) {
     const Error error =
-        make_error(found.error().kind, 0,
+        make_error(processes.error().kind, 0,
                    "members of this process' scope cannot be notified that it pauses: %s",
-                   found.error().message.c_str());
+                   processes.error().message.c_str());
     AMEM_LOG(warn, -1, "%s", error.message.c_str());
     if (!bound) return;
     replies->expect("");
     return replies->settle("", error);
   }
+  // A bystander that is asked to quiesce has an earlier deadline, as that of a revoke.
+  const int left_ms = deadline.left_ms();
+  const auto quiesce_ms = static_cast<uint32_t>(bound ? std::max(1LL, left_ms * 9LL / 10) : 0);
+  const Deadline until = bound ? deadline : Deadline::after_ms(std::min(kMomentMs, left_ms));
   MutexLock lock(context_.registry.mutex);
-  for (const InstanceId& process : processes_) {
+  for (const InstanceId& process : processes.value()) {
+    if (process == context_.self) continue;
     if (importers.contains(process) && importers.at(process).tags.contains(tag)) continue;
     tags_[tag].bystanders.insert(process);
-    if (bound) {
-      // The bystander's deadline is earlier, as that of a revoke.
-      const auto quiesce_ms = static_cast<uint32_t>(std::max(1LL, deadline.left_ms() * 9LL / 10));
-      peers->call(process, PauseNotice{tag, scope, quiesce_ms}, {}, deadline,
-                  replies->expect("", on_quiesced));
-    } else {
-      peers->call(process, PauseNotice{tag, scope}, {},
-                  Deadline::after_ms(std::min(kMomentMs, deadline.left_ms())),
-                  replies->expect("", [](const auto&) { return ok_status(); }));
-    }
+    peers->call(process, PauseNotice{tag, scope, quiesce_ms}, {}, until,
+                replies->expect("", [bound](const Result<Received>& reply) {
+                  return bound ? on_quiesced(reply) : ok_status();
+                }));
   }
 }
 

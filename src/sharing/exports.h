@@ -114,7 +114,6 @@ class Exports {
                        Deadline deadline, const std::shared_ptr<Replies>& replies);
   /// Of these tags, those with memory that the pause unbinds.
   Tags bound_to_multicast(const Tags& tags) AMEM_REQUIRES(context_.registry.mutex);
-  Status find_processes(const Scope& scope);
   Result<UniqueFd> export_fd(const Backing& backing) AMEM_REQUIRES(context_.registry.mutex);
 
   ProcessContext& context_;
@@ -125,10 +124,6 @@ class Exports {
   std::optional<std::map<BackingId, UniqueFd>> shared_exports_
       AMEM_GUARDED_BY(context_.registry.mutex);
   std::map<uint64_t, UniqueFd> offered_ AMEM_GUARDED_BY(context_.registry.mutex);  ///< by nonce
-  /// The processes of this user at the last search, and the scope at that time. A process starts
-  /// its service before it shares anything. For the session's thread.
-  std::set<InstanceId> processes_;
-  Scope looked_for_;
 };
 
 }  // namespace amem

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "memory/backing_state.h"
 #include "memory/backing_steps.h"
 #include "sharing/imports.h"
 
@@ -176,7 +175,7 @@ void Imports::lose(const InstanceId& owner, const std::vector<Wanted>& wanted, c
     Backing& backing = context_.registry.backing_of(*import);
     for (const auto& [offset_bytes, id] : backing.allocations)
       if (!context_.registry.find(id)->mappings.empty()) had.insert(backing.tag);
-    (void)change_state(backing, lost);
+    backing.state = lost;
   }
   if (count == 0) return;
   AMEM_LOG(warn, -1, "process %d, the owner of %zu imported allocations, cannot be reached: %s",
@@ -210,7 +209,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
       arrived_[backing.id] = std::move(fd);
     } else if (outcome == Fetched::Outcome::paused) {
       paused.insert(backing.tag);
-      if (backing.state == dropped) (void)change_state(backing, revoked);
+      if (backing.state == dropped) backing.state = revoked;
     } else if (outcome == Fetched::Outcome::failed) {
       ++failed;
     } else if (outcome == Fetched::Outcome::unknown && backing.allocations.size() > 1 &&
@@ -218,7 +217,7 @@ Status Imports::on_fetched(const InstanceId& owner, const std::vector<Wanted>& w
       answer.reason = "it does not know one of them";
       ++failed;
     } else if (outcome == Fetched::Outcome::unknown) {
-      (void)change_state(backing, lost);
+      backing.state = lost;
     }
   }
   // Before the memory is mapped, which needs the mutex: a call that passes the gate afterwards
@@ -237,7 +236,8 @@ Status Imports::map_arrived(Backing& backing) {
   if (backing.state == mapped || backing.state == lost) return ok_status();
   AMEM_TRY(context_.exiting.check());
   AMEM_TRY(import_backing(context_.driver, backing, fd.get()));
-  return change_state(backing, mapped);
+  backing.state = mapped;
+  return ok_status();
 }
 
 Status Imports::fetch(const std::vector<BackingId>& backings, Deadline deadline) {

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/nvtx_range.h"
 #include "base/test_seam.h"
-#include "memory/backing_state.h"
 #include "memory/backing_steps.h"
 
 namespace amem {
@@ -145,13 +144,12 @@ Status Imports::unmap_imports(const InstanceId& owner, const Revoke& request, De
   for (Backing* import : imports_of(owner, &tags)) {
     if (staying.contains(import->id_at_owner)) continue;
     // Received by a resume of this process that has not mapped it. The owner will restore it.
-    if (arrived_.erase(import->id) > 0 && import->state == dropped)
-      AMEM_TRY(change_state(*import, revoked));
+    if (arrived_.erase(import->id) > 0 && import->state == dropped) import->state = revoked;
     if (!import->is_here()) continue;
     AMEM_TRY(context_.exiting.check());
     *untouched = false;
     AMEM_TRY(unmap_backing(context_.driver, *import));
-    if (import->state == mapped) AMEM_TRY(change_state(*import, revoked));
+    if (import->state == mapped) import->state = revoked;
     step_point("revoke_half_unmapped");
   }
   return ok_status();
@@ -190,7 +188,7 @@ Status Imports::map_part(const InstanceId& owner, const Restore& message,
     if (import == nullptr || (import->state != revoked && import->state != mapped)) continue;
     AMEM_TRY(context_.exiting.check());
     AMEM_TRY(import_backing(context_.driver, *import, fds[i].get()));
-    if (import->state == revoked) AMEM_TRY(change_state(*import, mapped));
+    import->state = mapped;
     step_point("restore_half_mapped");
   }
   return ok_status();
@@ -206,8 +204,7 @@ Status Imports::map_again(const InstanceId& owner, const Restore& message,
   // The owner sends the last part when the others are mapped.
   const Tags tags{message.tag};
   for (Backing* import : imports_of(owner, &tags))
-    if (import->state == revoked && !importing_.contains(import->id))
-      (void)change_state(*import, lost);
+    if (import->state == revoked && !importing_.contains(import->id)) import->state = lost;
   reopen(owner, {{message.tag, notice}});
   return ok_status();
 }
@@ -228,7 +225,7 @@ void Imports::on_owner_gone(const PeerInfo& owner) {
       if (client->peer_gate != PeerGate::none) gated.merge(client->tags());
     MutexLock lock(context_.registry.mutex);
     for (Backing* import : imports_of(owner.instance, nullptr))
-      if (import->state == revoked) (void)change_state(*import, lost);
+      if (import->state == revoked) import->state = lost;
     for (auto& [id, each] : context_.registry.allocations())
       if (each.is_import && each.origin.owner == owner.instance) each.owner_has_ended = true;
     context_.peer_table.end(owner.instance, ended_text(owner.pid), gated);

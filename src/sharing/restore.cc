@@ -5,7 +5,6 @@
 #include <cerrno>
 
 #include "sharing/exports.h"
-#include "transport/socket_address.h"
 
 namespace amem {
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "driver/current_device.h"
 #include "driver/work_contexts.h"
+#include "memory/backing_steps.h"
 
 namespace amem {
 
@@ -64,7 +65,7 @@ AMEM_NOT_ANALYSED void SharedHandles::release_unused_locked() {
   for (const AllocationId id : memory_.take_unused_imports()) {
     const Allocation& import = *registry_.find(id);
     exchange_.forget(import);
-    memory_.erase(import);
+    erase_unused(memory_.driver(), registry_, import);
   }
 }
 

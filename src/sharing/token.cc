@@ -3,7 +3,6 @@
 #include "sharing/token.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,11 +14,6 @@
 #include "base/system_call.h"
 #include "base/test_seam.h"
 #include "transport/field_stream.h"
-
-// Linux 6.3; with vm.memfd_noexec=2 a memfd without it is refused (memfd_create(2)).
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
 
 namespace amem {
 
@@ -94,9 +88,7 @@ std::optional<Token> decode_token(std::span<const uint8_t> bytes) {
 
 Result<UniqueFd> make_token(const Token& token) {
   const std::vector<uint8_t> bytes = encode_token(token);
-  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  UniqueFd fd(memfd_create("amem-token", kFlags | MFD_NOEXEC_SEAL));
-  if (!fd.valid() && errno == EINVAL) fd.reset(memfd_create("amem-token", kFlags));
+  UniqueFd fd(create_memfd("amem-token"));
   if (!fd.valid()) return os_error(errno, "memfd_create(amem-token)");
 
   const DiscardedSignals discarded;  // below a RLIMIT_FSIZE of that size

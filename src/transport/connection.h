@@ -7,9 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/identity.h"

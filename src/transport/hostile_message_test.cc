@@ -103,7 +103,7 @@ TEST_F(HostileMessage, WithFdsWhereNoneBelongEndsTheConnectionAndTheyAreClosed) 
 /// What a child finds that sends what its parent heard from another process: 0 when it is shown the
 /// door and gets nothing.
 int replay(Node& node, const std::vector<std::vector<uint8_t>>& packets) {
-  node.service->forget_after_fork();
+  UniqueFd::close_all();
   const auto raw = RawPeer::dial_to(node.id);
   if (!raw) return 2;
   for (const auto& packet : packets) raw->send_bytes(packet);

@@ -108,9 +108,6 @@ void PeerService::carry_out(Order order) {
 
 void PeerService::call(const InstanceId& peer, Message message, std::vector<UniqueFd> fds,
                        Deadline deadline, CallDone done) {
-  if (forgotten_.load(std::memory_order_relaxed))
-    return done(
-        make_error(ErrorKind::misuse, 0, "the peer service belongs to the parent of this process"));
   const uint64_t request_id = ++last_request_id_;
   PeerLinks::Call call{message.index(), deadline, std::move(done)};
   mailbox_->post({peer, false,
@@ -120,23 +117,16 @@ void PeerService::call(const InstanceId& peer, Message message, std::vector<Uniq
 
 void PeerService::reply(const InstanceId& peer, uint64_t request_id, Message message,
                         std::vector<UniqueFd> fds) {
-  if (forgotten_.load(std::memory_order_relaxed)) return;
   mailbox_->post(
       {peer, true, packet_of(Role::reply, request_id, std::move(message), std::move(fds))});
 }
 
 void PeerService::send(const InstanceId& peer, Message message, std::vector<UniqueFd> fds) {
-  if (forgotten_.load(std::memory_order_relaxed)) return;
   mailbox_->post({peer, false, packet_of(Role::notice, 0, std::move(message), std::move(fds))});
 }
 
 void PeerService::withdraw() {
   if (getpid() == started_by_) unlink(socket_path(self_).c_str());
-}
-
-void PeerService::forget_after_fork() {
-  forgotten_.store(true, std::memory_order_relaxed);
-  UniqueFd::close_all();
 }
 
 }  // namespace amem

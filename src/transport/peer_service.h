@@ -29,8 +29,8 @@ namespace amem {
 /// joins the thread and completes pending calls with misuse.
 ///
 /// The handler and `done` run on the service thread and must not block. A request may reach the
-/// peer after its deadline; the late reply is dropped. In a forked child call forget_after_fork()
-/// first; the service is never destroyed there.
+/// peer after its deadline; the late reply is dropped. A forked child has no service thread and
+/// does not use the service.
 class PeerService {
  public:
   /// `handler` must outlive the service. Errors: os.
@@ -60,13 +60,6 @@ class PeerService {
   /// forked child.
   void withdraw();
 
-  /// In a forked child, which has no service thread: closes all descriptors
-  /// (UniqueFd::close_all()), so that the child does not answer for its parent and keeps neither
-  /// connections open nor memory allocated after the parent's end. Async-signal-safe: uses no lock.
-  /// Afterwards calls complete immediately with misuse, on the calling thread; other functions have
-  /// no effect.
-  void forget_after_fork();
-
  private:
   explicit PeerService(const InstanceId& self) : self_(self) {}
   Status open(const Hello& self, PeerHandler& handler, const PeerOptions& options);
@@ -80,7 +73,6 @@ class PeerService {
   std::unique_ptr<PeerLinks> links_;
   std::optional<pthread_t> thread_;
   std::atomic<uint64_t> last_request_id_{0};
-  std::atomic<bool> forgotten_{false};  ///< relaxed: set in a child by its only thread
 };
 
 }  // namespace amem

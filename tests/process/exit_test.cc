@@ -4,10 +4,10 @@
 // its own, and no driver call of ours is made once exit() has begun.
 #include <sys/wait.h>
 
-#include "driver/driver.h"
 #include "tests/process/progress.h"
 #include "tests/process/shared_region.h"
 #include "tests/process/simulated_job.h"
+#include "tests/support/driver_functions.h"
 
 namespace amem {
 namespace {

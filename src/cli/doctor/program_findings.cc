@@ -12,7 +12,6 @@
 #include "base/environment.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/program.h"
-#include "cli/failure.h"
 #include "cli/job_variables.h"
 
 namespace amem {

@@ -9,18 +9,6 @@
 #include "clients/nccl/doors/nccl_copies.h"
 
 namespace amem {
-namespace {
-
-/// An error unless amem sees all calls of NCCL. Patches images that were loaded or bound since the
-/// last scan.
-Status check_images() {
-  const std::string refusal = nccl_refusal();
-  if (refusal.empty()) return ok_status();
-  return make_error(ErrorKind::unsupported, 0, "%s", refusal.c_str());
-}
-
-}  // namespace
-
 Identify NcclClient::identity_of_child(const void* parent, int color, std::vector<int> excluded) {
   return [this, parent, color, excluded = std::move(excluded)] {
     const CommunicatorId id = gate.id_of(parent);
@@ -113,7 +101,7 @@ Status NcclClient::check_pause() {
     return make_error(
         ErrorKind::misuse, 0,
         "ncclPause() was called from inside an NCCL call or an open ncclGroupStart()");
-  AMEM_TRY(check_images());
+  AMEM_TRY(check_nccl_copies());
   AMEM_TRY(check_ungated());
   AMEM_TRY(check_capture());
   AMEM_TRY(check_proxy_copies());
@@ -129,7 +117,7 @@ Status NcclClient::quiesce(Deadline deadline) {
   AMEM_TRY(check_pause());
   gate.close_process("this process is paused; call ncclResume() first");
   // Calls of other images bypass the gate until these are patched.
-  AMEM_TRY(check_images());
+  AMEM_TRY(check_nccl_copies());
   AMEM_TRY(gate.wait_until_outside(nullptr, deadline));
   AMEM_TRY(async_communicators.wait_until_settled(nullptr, deadline));
   // Again: from now on such work is refused or waits.

@@ -14,7 +14,6 @@
 #include "clients/nccl/gate/communicator_id.h"
 #include "engine/session.h"
 #include "memory/client.h"
-#include "memory/registry.h"
 #include "sharing/shared_handles.h"
 
 namespace amem {

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "clients/driver_entries/import.h"
-#include "interpose/interposer.h"
 
 namespace amem {
 

@@ -51,26 +51,24 @@ constexpr std::array<const char*, kRuntimeFunctions> kNames{"cudaGetDriverEntryP
                                                             "cudaGetDriverEntryPointByVersion"};
 constinit RealFunctions<kRuntimeFunctions> g_real(kNames);
 
-int newest_entry(const char* name, void** function, unsigned long long flags, int* status) {
-  const int result = g_real.call(kNewest, name, function, flags, status);
+template <RuntimeFunction kWhich, typename... More>
+int look_up(const char* name, void** function, More... more) {
+  const int result = g_real.call(kWhich, name, function, more...);
   if (result == 0 && function != nullptr) *function = library_entry(own_calls(), name, *function);
   return result;
 }
 
-int by_version_entry(const char* name, void** function, unsigned version, unsigned long long flags,
-                     int* status) {
-  const int result = g_real.call(kByVersion, name, function, version, flags, status);
-  if (result == 0 && function != nullptr) *function = library_entry(own_calls(), name, *function);
-  return result;
-}
+// With the types of the ABI (CUDA Runtime API, "Driver Entry Point Access").
+constexpr auto* kNewestEntry = &look_up<kNewest, unsigned long long, int*>;
+constexpr auto* kByVersionEntry = &look_up<kByVersion, unsigned, unsigned long long, int*>;
 
 bool has_torchs_table(const Image& image) { return is_library(image, "libc10_cuda.so"); }
 
 const void* entry_of(size_t which, uintptr_t function, const Image* user) {
   if (user == nullptr || !has_torchs_table(*user)) return nullptr;
   if (function != 0) g_real.set(which, function);
-  return which == kNewest ? reinterpret_cast<const void*>(&newest_entry)
-                          : reinterpret_cast<const void*>(&by_version_entry);
+  return which == kNewest ? reinterpret_cast<const void*>(kNewestEntry)
+                          : reinterpret_cast<const void*>(kByVersionEntry);
 }
 
 // --- A table that is filled

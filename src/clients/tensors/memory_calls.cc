@@ -39,14 +39,9 @@ constinit RealFunctions<kFunctions> g_real(kSymbols);
 
 void replace(const char* name, void** function);
 
-int look_up_entry(const char* name, void** function, int version, uint64_t flags) {
-  const int result = g_real.call(kLookUp, name, function, version, flags);
-  if (result == 0 && name != nullptr && function != nullptr) replace(name, function);
-  return result;
-}
-
-int look_up_2_entry(const char* name, void** function, int version, uint64_t flags, int* status) {
-  const int result = g_real.call(kLookUp2, name, function, version, flags, status);
+template <MemoryFunction kWhich, typename... More>
+int look_up(const char* name, void** function, More... more) {
+  const int result = g_real.call(kWhich, name, function, more...);
   if (result == 0 && name != nullptr && function != nullptr) replace(name, function);
   return result;
 }
@@ -91,9 +86,9 @@ int enable_peer_entry(DriverContext peer, unsigned flags) {
 }
 
 constexpr auto kEntries = []<size_t kWhich, size_t>() {
-  return std::get<kWhich>(std::make_tuple(look_up_entry, look_up_2_entry, alloc_entry, free_entry,
-                                          ipc_get_entry, ipc_open_entry, ipc_close_entry,
-                                          enable_peer_entry));
+  return std::get<kWhich>(std::make_tuple(
+      look_up<kLookUp, int, uint64_t>, look_up<kLookUp2, int, uint64_t, int*>, alloc_entry,
+      free_entry, ipc_get_entry, ipc_open_entry, ipc_close_entry, enable_peer_entry));
 };
 /// A process has one driver; a second definition, of a library that wraps the driver, is not
 /// intercepted.

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/active.h"
 #include "base/last_error.h"
 #include "base/log.h"
 #include "clients/nccl/doors/passage.h"
@@ -42,7 +43,7 @@ int suspend_or_resume(NcclClient& client, int copy, const char* name, Comm comm,
   template <int kCopy>                                                          \
   int door_##name parameters {                                                  \
     auto* const real = call_through<int parameters>(kCopy, NcclFunction::name); \
-    NcclClient* const client = client_for_calls();                              \
+    NcclClient* const client = active<NcclClient>();                            \
     if (client == nullptr) [[unlikely]]                                         \
       return real arguments;                                                    \
     __VA_ARGS__                                                                 \

@@ -212,18 +212,24 @@ void log_nccl_copies() {
 
 void catch_nccl() { start_interposition(kInterception); }
 
-std::string nccl_refusal() {
+Status check_nccl_copies() {
+  const auto refusal = [](const std::string& why) {
+    return make_error(ErrorKind::unsupported, 0, "%s", why.c_str());
+  };
   scan_images(true);
   if (g_too_many)
-    return "this process has loaded more than " + std::to_string(kMaxCopies) + " NCCL libraries";
+    return refusal("this process has loaded more than " + std::to_string(kMaxCopies) +
+                   " NCCL libraries");
   if (const std::string path = nccl_elsewhere(); !path.empty())
-    return path + " was loaded into a namespace of its own (dlmopen), where amem sees no calls";
+    return refusal(path +
+                   " was loaded into a namespace of its own (dlmopen), where amem sees no calls");
   if (left_out_images())
-    return "this process has loaded more libraries than amem can look at (about 4000): some of "
-           "them may call NCCL without amem";
+    return refusal(
+        "this process has loaded more libraries than amem can look at (about 4000): some of "
+        "them may call NCCL without amem");
   for (const NcclCopy& copy : nccl_copies())
-    if (copy.refusal != nullptr) return std::string(copy.path) + ": " + copy.refusal;
-  return "";
+    if (copy.refusal != nullptr) return refusal(std::string(copy.path) + ": " + copy.refusal);
+  return ok_status();
 }
 
 }  // namespace amem

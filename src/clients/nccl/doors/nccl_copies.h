@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
+#include "base/result.h"
 #include "interpose/interposer.h"
 
 namespace amem {
@@ -64,7 +64,8 @@ void catch_nccl();
 /// Logs one line for each NCCL library that was found since the last call.
 void log_nccl_copies();
 
-/// The reason of the interception why this process cannot pause, or "".
-std::string nccl_refusal();
+/// An error unless amem sees all calls of NCCL: unsupported. Patches images that were loaded or
+/// bound since the last scan.
+Status check_nccl_copies();
 
 }  // namespace amem

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "amem_nccl_abi.h"
-#include "base/active.h"
 #include "clients/nccl/doors/nccl_copies.h"
 #include "clients/nccl/doors/nccl_result.h"
 #include "clients/nccl/gate/communicator_id.h"
@@ -34,10 +33,6 @@ Function* real_function(int copy, NcclFunction function) {
   return reinterpret_cast<Function*>(
       g_nccl_copies[static_cast<size_t>(copy)].real[static_cast<size_t>(function)]);
 }
-
-/// The NCCL client of this process; nullptr if amem is inactive: not enabled, without a CUDA
-/// driver, or in a forked child.
-inline NcclClient* client_for_calls() { return active<NcclClient>(); }
 
 /// Records a communicator that a pause may have to query.
 inline void add_async(NcclClient& client, int copy, Comm comm) {

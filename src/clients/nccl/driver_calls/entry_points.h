@@ -8,7 +8,7 @@
 namespace amem {
 
 // What NCCL gets in place of each row of driver/functions.def except `called`: hooks::<symbol>,
-// behind the entry hooked_<symbol>.
+// behind an Entry.
 namespace hooks {
 
 // Recognition of NCCL's buffers (buffer_calls.cc).
@@ -53,20 +53,6 @@ DriverResult cuGetProcAddress_v2(NcclClient& client, const char* name, void** fu
                                  uint64_t flags, int* status);
 
 }  // namespace hooks
-
-#define AMEM_ENTRY_hooked(symbol) \
-  inline constexpr auto* hooked_##symbol = &Entry<&Driver::symbol, hooks::symbol>::call;
-#define AMEM_ENTRY_lookup(symbol) AMEM_ENTRY_hooked(symbol)
-#define AMEM_ENTRY_watched(symbol) AMEM_ENTRY_hooked(symbol)
-#define AMEM_ENTRY_called(symbol)
-#define AMEM_DRIVER_FUNCTION(name, symbol, since, handling, parameters) \
-  AMEM_ENTRY_##handling(symbol)
-#include "driver/functions.def"
-#undef AMEM_DRIVER_FUNCTION
-#undef AMEM_ENTRY_lookup
-#undef AMEM_ENTRY_hooked
-#undef AMEM_ENTRY_watched
-#undef AMEM_ENTRY_called
 
 // Placement of NCCL's buffers in slabs. NCCL creates each buffer in one function, on one thread:
 //

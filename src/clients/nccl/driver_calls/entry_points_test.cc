@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "clients/nccl/driver_calls/testdata/hooked_calls.h"
 #include "memory/registered_range.h"
 #include "tests/support/nccl_objects.h"
 #include "tests/support/no_exchange.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/nccl/driver_calls/testdata/hooked_calls.h"
 #include "interpose/slots.h"
 #include "tests/support/nccl_objects.h"
 #include "tests/support/no_exchange.h"

@@ -63,8 +63,9 @@ Word hooked_function(Word object, Word address, Word size, Word d, Word e, Word 
   constexpr Function kFunction = kFunctions[kRow];
   if constexpr (kFunction.parameters == kHandleOfTheDriver)
     if (is_our_handle(address))  // of a library whose calls are hooked, such as PyTorch
-      return static_cast<Word>(hooked_cuMemExportToShareableHandle(
-          reinterpret_cast<void*>(object), address, static_cast<int>(size), d));
+      return static_cast<Word>(
+          Entry<&Driver::cuMemExportToShareableHandle, hooks::cuMemExportToShareableHandle>::call(
+              reinterpret_cast<void*>(object), address, static_cast<int>(size), d));
   // A process that is not built has no memory of amem.
   VirtualMemory* const memory = built<VirtualMemory>();
   RegisteredRange range =

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include "clients/nccl/gate/call_gate.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

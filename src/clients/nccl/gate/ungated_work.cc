@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // NCCL work that does not pass the gate.
-#include <algorithm>
 
 #include "base/log.h"
 #include "clients/nccl/buffer_contents.h"
 #include "clients/nccl/gate/call_gate.h"
-#include "clients/nccl/gate/communicator_id.h"
 
 namespace amem {
 

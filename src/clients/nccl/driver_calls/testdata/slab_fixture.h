@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "clients/nccl/driver_calls/entry_points.h"
+#include "clients/nccl/driver_calls/testdata/hooked_calls.h"
 #include "memory/registered_range.h"
 #include "memory/slabs.h"
 #include "tests/support/nccl_objects.h"
