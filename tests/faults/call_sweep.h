@@ -32,6 +32,10 @@ inline constexpr Sweep kTagSweeps[] = {{"pause", 0, false, true},  {"pause", 0, 
                                        {"resume", 0, false, true}, {"pause", 1, false, true},
                                        {"pause", 1, true, true},   {"resume", 1, false, true}};
 
+/// Of the calls in a build with a sanitizer one of so many fails. ThreadSanitizer also ends
+/// processes that live long ("failed to allocate", when it resets its shadow memory).
+inline constexpr long kStride = kSlowdown * kSlowdown;
+
 /// In place of its bytes, in lists of tests.
 inline void PrintTo(const Sweep&, std::ostream* out) { *out << "-"; }
 
@@ -169,7 +173,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
   }
 
   /// Each call of a job that has paused before, in every way, but of those whose number is a matter
-  /// of time only the first few. A slow build samples: every kSlowdown-th call, in one way. Nothing
+  /// of time only the first few. A slow build samples: every kStride-th call, in one way. Nothing
   /// grows: what leaks does so in every sweep, unlike the connections to other jobs of this user,
   /// which come and go (see Cycles).
   void sweep_steady(jobs::Job& job, const Calls& steady, long most) {
@@ -185,7 +189,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
 
   void sweep_once(jobs::Job& job, const Calls& steady, long most) {
     for (const auto& [function, count] : steady)
-      for (long n = 1; n <= std::min(count, most); n += kSlowdown)
+      for (long n = 1; n <= std::min(count, most); n += kStride)
         for (int way = 0; way < ways(); ++way) {
           if (kSanitized && way != n % ways()) continue;
           SCOPED_TRACE(trace(function, n, count, way));
@@ -211,7 +215,7 @@ class CallSweep : public FaultTest, public testing::WithParamInterface<Sweep> {
     int way = 0;
     for (const auto& [function, count] : first) {
       if (count <= steady.at(function)) continue;
-      for (long n = 1; n <= std::min(count, most); n += kSlowdown, way = (way + 1) % ways()) {
+      for (long n = 1; n <= std::min(count, most); n += kStride, way = (way + 1) % ways()) {
         SCOPED_TRACE(trace(function, n, count, way) + ", the first time");
         {
           jobs::Job job(setup_, 2);

@@ -54,7 +54,7 @@ TEST_P(DriverCall, FailsAndTheCommunicatorCanBeDestroyed) {
   }
   int way = 0;
   for (const auto& [function, count] : calls)
-    for (long n = 1; n <= count; n += kSlowdown, way = (way + 1) % ways()) {
+    for (long n = 1; n <= count; n += kStride, way = (way + 1) % ways()) {
       SCOPED_TRACE(trace(function, n, count, way));
       jobs::Job job(setup_, 2);
       connect(job);
