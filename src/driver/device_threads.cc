@@ -11,20 +11,19 @@
 
 namespace amem {
 
-std::shared_future<Status> DeviceThreads::post(int device, Job job) {
-  const auto promise = std::make_shared<std::promise<Status>>();
-  std::shared_future<Status> result = promise->get_future();
-  auto run = [this, device, job = std::move(job), promise]() mutable {
-    Status status = exiting_.check();
-    if (status.ok()) status = in_device_context(driver_, device, job);
+std::shared_ptr<DeviceThreads::Answer> DeviceThreads::post(int device, Job job) {
+  auto answer = std::make_shared<Answer>();
+  auto run = [this, device, job = std::move(job), answer]() mutable {
+    Status result = exiting_.check();
+    if (result.ok()) result = in_device_context(driver_, device, job);
     job = nullptr;
-    promise->set_value(std::move(status));
+    answer->give(std::move(result));
   };
   MutexLock lock(mutex_);
   Workers<int>& thread = thread_of(device);
-  if (!thread.start().ok()) return {};
+  if (!thread.start().ok()) return nullptr;
   thread.post(device, std::move(run));
-  return result;
+  return answer;
 }
 
 void DeviceThreads::prepare(const std::vector<int>& devices) {
@@ -44,26 +43,25 @@ DeviceThreads::Started DeviceThreads::start(std::map<int, Job> jobs) {
 
 Status DeviceThreads::wait(const Started& started, const char* what, Deadline deadline) {
   Status status = ok_status();
-  for (const auto& [device, result] : started)
-    if (!result.valid() && status.ok())
+  for (const auto& [device, answer] : started)
+    if (answer == nullptr && status.ok())
       status = os_error(
           EAGAIN,
           "pthread_create() of a thread for device %d (raise ulimit -u or the cgroup's pids.max)",
           device);
-  for (const auto& [device, result] : started) {
-    if (!result.valid()) continue;
-    const auto ends = [&result = result](Deadline until) {
-      return result.wait_until(until.at()) == std::future_status::ready;
-    };
-    bool ended = ends(Deadline::after_ms(std::min<long>(kNoticeMs, deadline.left_ms())));
+  for (const auto& [device, answer] : started) {
+    if (answer == nullptr) continue;
+    const Deadline soon = Deadline::after_ms(std::min<long>(kNoticeMs, deadline.left_ms()));
+    std::optional<Status> ended = answer->get(soon);
     if (!ended && !deadline.passed()) {
       AMEM_LOG(warn, device, "still waiting for the device to complete %s", what);
-      ended = ends(deadline);
+      ended = answer->get(deadline);
     }
     if (!status.ok()) continue;
-    status = ended ? result.get()
-                   : Status(make_error(ErrorKind::timeout, 0, "device %d has not completed %s",
-                                       device, what));
+    if (ended)
+      status = std::move(*ended);
+    else
+      status = make_error(ErrorKind::timeout, 0, "device %d has not completed %s", device, what);
   }
   return status;
 }

@@ -2,14 +2,17 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <future>
 #include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/exit_flag.h"
 #include "base/mutex.h"
+#include "base/waiter.h"
 #include "base/workers.h"
 #include "driver/driver.h"
 
@@ -44,9 +47,9 @@ class DeviceThreads {
   /// is not active; timeout, with the device and `what`.
   Status run(std::map<int, Job> jobs, const char* what, Deadline deadline);
 
-  /// run() in two parts, for a caller that has other work in between. The
-  /// results of the jobs by device; not valid if its thread could not be started.
-  using Started = std::map<int, std::shared_future<Status>>;
+  /// run() in two parts, for a caller that has other work in between. The result of a job.
+  using Answer = Waiter<Status>;
+  using Started = std::map<int, std::shared_ptr<Answer>>;
   Started start(std::map<int, Job> jobs);
   static Status wait(const Started& started, const char* what, Deadline deadline);
 
@@ -63,7 +66,7 @@ class DeviceThreads {
   Workers<int>& thread_of(int device) AMEM_REQUIRES(mutex_) {
     return threads_.try_emplace(device, "amem-device").first->second;
   }
-  std::shared_future<Status> post(int device, Job job);
+  std::shared_ptr<Answer> post(int device, Job job);
 
   const Driver& driver_;
   const ExitFlag& exiting_;

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 // Where each tag stands after a pause or a resume, and after one that failed.
 #include <atomic>
-#include <future>
 
 #include "sharing/token.h"
 #include "tests/support/peer_fixture.h"
@@ -14,9 +13,9 @@ namespace {
 // That of the process is 60 s.
 TEST_F(SessionTest, CallHasATimeoutOfItsOwn) {
   const BackingId weights = add("weights");
-  const auto released = std::make_shared<std::promise<void>>();
-  const auto held = devices_.start({{kDevice, [end = released->get_future().share()] {
-                                       (void)end.wait_until(patience().at());
+  const auto released = std::make_shared<Waiter<bool>>();
+  const auto held = devices_.start({{kDevice, [released] {
+                                       (void)released->get(patience());
                                        return ok_status();
                                      }}});
   const auto began = Deadline::Clock::now();
@@ -26,7 +25,7 @@ TEST_F(SessionTest, CallHasATimeoutOfItsOwn) {
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.error().kind, ErrorKind::timeout);
   EXPECT_LT(Deadline::Clock::now() - began, std::chrono::seconds(10));
-  released->set_value();
+  released->give(true);
   EXPECT_TRUE(DeviceThreads::wait(held, "the test", patience()).ok());
   EXPECT_TRUE(is_intact(weights));
   EXPECT_TRUE(session_.pause({{"weights"}, false, 20000}).ok());
