@@ -58,6 +58,10 @@ class Library:
                 if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] != "STB_LOCAL"
             ]
             self.imports = {symbol.name for symbol in sections[".dynsym"].iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
+            self.thread_locals = {
+                symbol.name for symbol in sections[".dynsym"].iter_symbols()
+                if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["type"] == "STT_TLS"
+            }
             plt = sections.get(".rela.plt")
             # Functions that are called through the symbols of the process.
             self.called = {sections[".dynsym"].get_symbol(each["r_info_sym"]).name for each in plt.iter_relocations()} if plt else set()
@@ -131,6 +135,12 @@ def wall_clock_waits(library: str, imports: set[str]) -> list[str]:
     return [f"{library} calls {name}, which follows the wall clock" for name in sorted(WALL_CLOCK & imports)]
 
 
+def thread_locals_of_others(library: str, thread_locals: set[str]) -> list[str]:
+    """std::call_once(), and so std::promise, has some in libstdc++.so.6. dlopen() fails in a process that has loaded that late, as
+    Python with PyTorch on Ubuntu: "cannot allocate memory in static TLS block"."""
+    return [f"{library} uses {name}, a thread-local variable of another library" for name in sorted(thread_locals)]
+
+
 def working_constructors(library: str, count: int, names: list[str] | None, allowed: AbstractSet[str] = frozenset()) -> list[str]:
     """`names`: of the .init_array entries, None when the file is stripped of them; C++ names match by their part."""
     known = IDLE_CONSTRUCTORS | allowed
@@ -163,6 +173,7 @@ def check(shim: Library, engine: Library, symmetric: Library, stock: list[tuple[
     for library in (shim, engine, symmetric):
         violations += too_new_versions(library.name, library.needed_versions)
         violations += wall_clock_waits(library.name, library.imports)
+        violations += thread_locals_of_others(library.name, library.thread_locals)
         allowed: AbstractSet[str] = {ENGINE_CONSTRUCTOR} if library is engine else frozenset()
         count, constructors = library.constructor_count, library.constructor_names
         violations += working_constructors(library.name, count, constructors, allowed)

@@ -9,9 +9,11 @@ LIBRARY is one with a constructor that does work.
 """
 
 import argparse
+import ctypes
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 import check_symbols
 from check_symbols import Library, Symbol
@@ -128,6 +130,18 @@ class Clocks(unittest.TestCase):
     def test_waits_on_the_wall_clock_are_found(self) -> None:
         found = check_symbols.wall_clock_waits("lib", {"pthread_cond_clockwait", "pthread_cond_timedwait"})
         self.assertEqual(found, ["lib calls pthread_cond_timedwait, which follows the wall clock"])
+
+
+class ThreadLocals(unittest.TestCase):
+    def test_one_of_another_library_is_found_in_a_real_library(self) -> None:
+        ctypes.CDLL("libm.so.6")  # which uses errno of libc.so.6
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8").split()
+        path = next(word for word in maps if word.endswith("/libm.so.6"))
+        found = check_symbols.thread_locals_of_others("libm.so.6", Library(path).thread_locals)
+        self.assertEqual(found, ["libm.so.6 uses errno, a thread-local variable of another library"])
+
+    def test_own_ones_are_none(self) -> None:
+        self.assertEqual(Library(arguments.engine).thread_locals, set())
 
 
 class Constructors(unittest.TestCase):
