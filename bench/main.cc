@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "bench/bandwidth_bench.h"
 #include "bench/bystander_bench.h"
@@ -196,7 +197,12 @@ int main(int argc, char** argv) {
     unsetenv("AMEM_BENCH_NCCL");  // it speaks to this program; the library would warn about it
 
     demo::Machine machine = demo::find_machine(build, options.simulate, 0);
-    if (machine.gpu == "simulated") machine.setup.environment["AMEM_SIM_MEMORY_MB"] = "8192";
+    if (machine.gpu == "simulated") {
+      constexpr int kLeastDevices = 4;
+      machine.setup.environment["AMEM_SIM_MEMORY_MB"] = "8192";
+      machine.setup.environment["AMEM_SIM_DEVICES"] =
+          std::to_string(std::max(kLeastDevices, options.gpus));
+    }
     options.fill_in(machine);
     fmt::print(stderr, "{}\n", machine.description);
     return Bench(std::move(options), machine).run() ? 0 : 1;
