@@ -12,7 +12,7 @@ from pathlib import Path
 
 def main(program: str = str(Path(__file__).resolve().parent / "amem" / "bin" / "amem")) -> None:
     arguments = sys.argv[1:]
-    if arguments[:1] == ["exporter"]:
+    if arguments[:1] == ["exporter"] and sys.executable:
         exporter = str(Path(__file__).resolve().with_name("amem_exporter.py"))
         os.execv(sys.executable, [sys.executable, exporter, program, *arguments[1:]])
     # Without a command, the doctor would examine the Python on PATH, which may be that of another environment.

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Set, Tuple
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -49,6 +49,7 @@ OF_GPU: Fields = (
     ("amem_gpu_total_bytes", "Memory of the GPU (NVML)", "total_bytes"),
     ("amem_gpu_used_bytes", "Memory of the GPU that all programs use (NVML)", "used_bytes"),
 )
+TIMEOUT_S = 30
 OF_PROCESS = ["pid", "rank", "group"]
 
 
@@ -57,10 +58,14 @@ class Families:
 
     def __init__(self) -> None:
         self.by_name: Dict[str, Any] = {}
+        self._seen: Set[Tuple[str, ...]] = set()
 
     def add(self, kind: Any, name: str, what: str, labels: Dict[str, str], value: float) -> None:
-        family = self.by_name.setdefault(name, kind(name, what, labels=list(labels)))
-        family.add_metric(list(labels.values()), value)
+        # Processes whose pid is unknown, or that of a container, may have the same labels.
+        if (name, *labels.values()) not in self._seen:
+            self._seen.add((name, *labels.values()))
+            family = self.by_name.setdefault(name, kind(name, what, labels=list(labels)))
+            family.add_metric(list(labels.values()), value)
 
     def add_all(self, kind: Any, fields: Fields, labels: Dict[str, str], values: Dict[str, Any]) -> None:
         for name, what, field in fields:
@@ -94,14 +99,29 @@ class Collector:
 
     def __init__(self, program: str) -> None:
         self._command = [program, "status", "--json"]
+        self._asking = threading.Lock()
 
     def describe(self) -> List[Any]:
         return []  # nobody is asked when the collector is registered
 
     def collect(self) -> Iterator[Any]:
-        done = subprocess.run(self._command, capture_output=True, text=True, errors="replace", check=False)
         families = Families()
+        works = False
+        if self._asking.acquire(blocking=False):  # else NVML or a process hangs: no more than one command waits for it
+            try:
+                works = self._ask(families)
+            finally:
+                self._asking.release()
+        families.add(GaugeMetricFamily, "amem_up", "1 if amem status has answered", {}, works)
+        yield from families.by_name.values()
+
+    def _ask(self, families: Families) -> bool:
+        said = ""
         try:
+            done = subprocess.run(
+                self._command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False
+            )
+            said = done.stderr.strip()
             status = json.loads(done.stdout)
             for process in status["processes"]:
                 families.add_process(process)
@@ -109,12 +129,10 @@ class Collector:
                 families.add_gpu(gpu)
             for silent in status["silent"]:
                 families.add_silent(silent)
-            works = True
-        except (ValueError, KeyError, TypeError) as error:
-            print(f"amem: amem status has failed: {done.stderr.strip() or repr(error)}", file=sys.stderr)
-            families, works = Families(), False
-        families.add(GaugeMetricFamily, "amem_up", "1 if amem status has answered", {}, works)
-        yield from families.by_name.values()
+        except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError, AttributeError) as error:
+            print(f"amem: amem status has failed: {said or repr(error)}", file=sys.stderr)
+            return False
+        return True
 
 
 def address(text: str) -> Tuple[str, int]:

@@ -294,11 +294,11 @@ void Exports::tell_bystanders(const Tag& tag, const Scope& scope,
     replies->expect("");
     return replies->settle("", error);
   }
+  MutexLock lock(context_.registry.mutex);
   // A bystander that is asked to quiesce has an earlier deadline, as that of a revoke.
   const int left_ms = deadline.left_ms();
   const auto quiesce_ms = static_cast<uint32_t>(bound ? std::max(1LL, left_ms * 9LL / 10) : 0);
   const Deadline until = bound ? deadline : Deadline::after_ms(std::min(kMomentMs, left_ms));
-  MutexLock lock(context_.registry.mutex);
   for (const InstanceId& process : processes.value()) {
     if (process == context_.self) continue;
     if (importers.contains(process) && importers.at(process).tags.contains(tag)) continue;

@@ -137,6 +137,29 @@ def test_status_that_fails_is_a_metric(amem: Amem, tmp_path: Path) -> None:
     assert err == "amem: amem status has failed: no such thing\n"
 
 
+@pytest.mark.parametrize("text", ["[]", '{"processes": 5}', '{"processes": [{}], "gpus": [], "silent": []}'])
+def test_status_that_cannot_be_read_is_a_metric(amem: Amem, tmp_path: Path, text: str) -> None:
+    odd = tmp_path / "amem"
+    odd.write_text(f"#!/bin/sh\necho '{text}'\n")
+    odd.chmod(0o755)
+    amem.command = str(odd)
+
+    process = exporter(amem, "--once")
+    out, err = process.communicate(timeout=TIMEOUT_S)
+
+    assert (process.returncode, samples(out)["amem_up"][0].value, err.count("\n")) == (1, 0, 1)
+
+
+def test_processes_with_the_same_labels_are_one(amem: Amem, tmp_path: Path) -> None:
+    twice = tmp_path / "amem"
+    status = {"processes": [], "gpus": [], "silent": [{"pid": 0, "reason": "a"}, {"pid": 0, "reason": "b"}]}
+    twice.write_text(f"#!/bin/sh\necho '{json.dumps(status)}'\n")
+    twice.chmod(0o755)
+    amem.command = str(twice)
+
+    assert [sample.labels["pid"] for sample in once(amem)["amem_process_silent"]] == ["0"]
+
+
 def test_serves_until_it_is_ended(amem: Amem, start: Start) -> None:  # noqa: F811
     child = start(json.dumps(REPLY))
     with serving(amem) as address:
