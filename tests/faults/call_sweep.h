@@ -32,8 +32,7 @@ inline constexpr Sweep kTagSweeps[] = {{"pause", 0, false, true},  {"pause", 0, 
                                        {"resume", 0, false, true}, {"pause", 1, false, true},
                                        {"pause", 1, true, true},   {"resume", 1, false, true}};
 
-/// Of the calls in a build with a sanitizer one of so many fails. ThreadSanitizer also ends
-/// processes that live long ("failed to allocate", when it resets its shadow memory).
+/// Of the calls in a build with a sanitizer one of so many fails.
 inline constexpr long kStride = kSlowdown * kSlowdown;
 
 /// In place of its bytes, in lists of tests.
