@@ -81,6 +81,9 @@ class Executor {
   Status move_in(const Plan& plan, const WaitForRoom& wait_for_room,
                  const std::function<void()>& meanwhile, Deadline deadline, MoveReport* report);
 
+  /// Of earlier calls of move_in() that have missed their deadline: waits until no copy is running.
+  Status wait_for_late_copies(Deadline deadline);
+
  private:
   using Transfers = std::vector<Transfer>;
   /// For a running transfer: the backing stays mapped while the result exists, even after the
@@ -137,9 +140,6 @@ class Executor {
   /// Of the saved bytes of a plan, `*all_bytes`, those that are filled. `*source` receives the
   /// directory of those in a file.
   size_t filled_bytes(const Plan& plan, size_t* all_bytes, std::string* source);
-  /// Of earlier calls of move_in() that have missed their deadline: waits until no copy is running.
-  Status wait_for_late_copies(Deadline deadline);
-
   const ProcessContext& context_;
   const Driver& driver_;
   Registry& registry_;

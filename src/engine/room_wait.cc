@@ -51,9 +51,10 @@ bool RoomWait::is_first() {
   return !first.ok() || first.value();
 }
 
-Status RoomWait::wait_for_turn() {
+Status RoomWait::wait_for_turn(const std::function<Status()>& release) {
   constexpr int kIntervalMs = 5;
   lost_turn_ = false;
+  if (!is_first()) AMEM_TRY(release());
   while (!is_first()) {
     AMEM_TRY(context_.exiting.check());
     if (ended())

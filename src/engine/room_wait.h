@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -27,9 +28,10 @@ class RoomWait {
   RoomWait(const RoomWait&) = delete;
 
   bool waits() const { return wait_ms_ > 0; }
-  /// Waits until no other process comes first. Errors: as of a driver call that lacks memory, if
-  /// the wait ends before; misuse once exit() has begun.
-  Status wait_for_turn();
+  /// Waits until no other process comes first. If one does, calls `release` first, which releases
+  /// the memory that this process would hold meanwhile. Errors: of `release`; as of a driver call
+  /// that lacks memory, if the wait ends before; misuse once exit() has begun.
+  Status wait_for_turn(const std::function<Status()>& release);
   /// Executor::WaitForRoom. Errors: `lack` if the wait ends or another process comes first now.
   Status wait_for_room(const Error& lack, int device, size_t size_bytes);
   /// True after such an error, if it is this process's turn later: it holds nothing meanwhile.

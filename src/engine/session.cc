@@ -381,6 +381,21 @@ void Session::note_ticket(bool resumed) {
     ticket_.note(resumed, job_of(context_), paused_gpus(context_.clients.tags()));
 }
 
+/// Releases what an earlier call has left on the GPU. Two processes that each hold memory while
+/// they wait would wait for each other.
+Status Session::release_kept(TagStates::Running& running, const Selection& selection,
+                             const Tags& tags, Deadline deadline) {
+  if (releasable(context_.registry, tags).objects == 0) return ok_status();
+  AMEM_TRY(running.run_alone(deadline));
+  SessionReport report;
+  AMEM_TRY(quiesce(selection, tags, deadline, &report));
+  AMEM_TRY(sharing_.exports().revoke(tags, deadline));
+  AMEM_TRY(executor_.wait_for_late_copies(deadline));
+  AMEM_TRY(executor_.move_out(plan_out(selection, tags), deadline, &report.move));
+  running.run_beside_others();
+  return ok_status();
+}
+
 Status Session::resume_in_turn(TagStates::Running& running, const Selection& selection,
                                const Tags& tags, SessionReport* report) {
   const long wait_ms = selection.wait_ms < 0 ? context_.resume_wait_ms : selection.wait_ms;
@@ -390,10 +405,9 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   RoomWait wait(context_, ticket_, paused_gpus(tags), wait_ms, selection.cancelled);
   Status status = ok_status();
   do {
-    status = wait.wait_for_turn();
+    status = wait.wait_for_turn([&] { return release_kept(running, selection, tags, deadline); });
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
-    // What could not be saved again stays on the GPU; who waits for a turn holds nothing.
-  } while (!status.ok() && wait.lost_turn() && releasable(context_.registry, tags).objects == 0);
+  } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {
     wait.note_success();
     if (wait_ms == 0) note_ticket(true);

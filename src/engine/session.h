@@ -128,6 +128,8 @@ class Session {
   std::string what_is_left(const Tags& tags);
   Status move_in(TagStates::Running& running, RoomWait& wait, const Tags& tags, Deadline deadline,
                  SessionReport* report);
+  Status release_kept(TagStates::Running& running, const Selection& selection, const Tags& tags,
+                      Deadline deadline);
   Status resume_in_turn(TagStates::Running& running, const Selection& selection, const Tags& tags,
                         SessionReport* report);
   /// A switch if a resume of any process waits for its memory.

@@ -72,6 +72,21 @@ TEST_F(WaitingJobs, WaitThatEndsHoldsNothingAndNamesTheHolder) {
   (*job)[0].ask("tag_check weights");
 }
 
+// What a failed resume has created stays for the next one, which then waits behind another process.
+TEST_F(WaitingJobs, MemoryOfAFailedResumeIsReleasedForTheFirst) {
+  const auto failed = paused_job("a", 1), first = paused_job("b", 1);
+  jobs::RankProcess& rank = (*failed)[0];
+  const size_t before = used_bytes(rank);
+  rank.ask("driver_fault cuEventRecord:1=999");
+  rank.ask_failing("tag_resume weights");
+  rank.ask("driver_fault");
+  ASSERT_GE(used_bytes(rank), before + (size_t{kPieces * 16} << 20));
+  begin_resume((*first)[0]);
+  begin_resume(rank);
+  take_turns({first.get()});
+  take_turns({failed.get()});
+}
+
 /// Three jobs take turns as long as AMEM_TEST_CYCLES says, each in its own time. Calls of the
 /// driver fail meanwhile.
 TEST_F(WaitingJobs, TurnsWithFaultsLoseNothing) {
@@ -108,9 +123,9 @@ TEST_F(WaitingJobs, TurnsWithFaultsLoseNothing) {
         if (chance(50)) rank.ask("tag_change cache " + std::to_string(random() % 4194304));
         if (chance(50)) {
           order("tag_pause cache");
-          order("tag_switch weights cache 60000");
+          order("tag_switch weights cache " + milliseconds(60000));
           rank.ask("tag_check cache");
-          order("tag_switch cache weights 60000");
+          order("tag_switch cache weights " + milliseconds(60000));
           rank.ask("tag_check weights");
         }
         order("tag_pause");
