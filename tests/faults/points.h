@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
@@ -82,9 +83,17 @@ inline char process_state(pid_t pid) {
   return name_end == text.npos ? 'Z' : text[name_end + 2];
 }
 
+/// True when all threads of a child process have ended. Its first thread may be a zombie before.
+inline bool has_ended(pid_t child) {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+         info.si_pid == child;
+}
+
+/// Of a child process; 'Z': it has ended.
 inline bool wait_for_state(pid_t pid, char wanted) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20) * kSlowdown;
-  while (process_state(pid) != wanted) {
+  while (wanted == 'Z' ? !has_ended(pid) : process_state(pid) != wanted) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     constexpr std::chrono::milliseconds kPause{2};
     std::this_thread::sleep_for(kPause);  // allow: between two looks, under a deadline
