@@ -319,8 +319,12 @@ Status HostPool::pin(Region& region, int device) {
                     whole.size_bytes >> 20);
   const DriverResult result =
       driver_.cuMemHostRegister_v2(whole.base, whole.size_bytes, kRegisterFlags);
-  if (result != driver_result::kSuccess)
-    return driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", whole.size_bytes >> 20);
+  if (result != driver_result::kSuccess) {
+    Error error =
+        driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", whole.size_bytes >> 20);
+    if (result != driver_result::kOutOfMemory) return error;
+    return Error{ErrorKind::os, ENOMEM, error.message};  // not a lack of GPU memory
+  }
   region.pin = {whole.base,
                 [this, base = whole.base](const void*) { driver_.cuMemHostUnregister(base); }};
   MutexLock lock(mutex_);

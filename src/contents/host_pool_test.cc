@@ -232,7 +232,7 @@ TEST_F(HostPoolTest, MemoryThatCannotBePinnedIsGivenBack) {
   const Status status = pool.reserve(kMiB, kDevice);
 
   ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().kind, ErrorKind::driver);
+  EXPECT_EQ(status.error().kind, ErrorKind::os) << "a resume does not wait for GPU memory";
   EXPECT_EQ(status.error().message,
             "cuMemHostRegister(64 MiB) failed: CUDA_ERROR_OUT_OF_MEMORY (2)");
   EXPECT_EQ(pool.capacity_bytes(), 0u);

@@ -226,9 +226,7 @@ void Executor::use_retained(Transfers& found) {
   }
 }
 
-bool Executor::lacks_host_memory(const Error& error) {
-  return error.kind == ErrorKind::os || error.code == driver_result::kOutOfMemory;
-}
+bool Executor::lacks_host_memory(const Error& error) { return error.kind == ErrorKind::os; }
 
 bool Executor::forget_retained(const Plan& plan) {
   MutexLock lock(registry_.mutex);
