@@ -168,8 +168,8 @@ def resume(*tags: str, timeout: Optional[float] = None, wait: Optional[float] = 
 
     Ignores tags that are not paused. Raises AmemError if it failed, for example if another process uses the
     GPU's memory; the tags stay paused then, and the call can be repeated. Waits at most AMEM_TIMEOUT_MS, or `timeout` seconds
-    if it is not None. A call that misses this deadline keeps what it has restored, and the next call goes on from there, unless it
-    has to wait for another process first.
+    if it is not None. A call that misses this deadline keeps what it has restored, and the next call goes on from there, unless
+    it has to wait for another process first.
 
     While a GPU lacks memory, waits `wait` seconds more, from 0 to 86400, for memory that other processes or other tags of
     this one release; None: AMEM_RESUME_WAIT_MS. It restores what fits, and the rest as memory is released, so that one job
