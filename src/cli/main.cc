@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include <fmt/format.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -33,8 +34,10 @@ struct Request {
   JobOptions job;
   bool as_json = false;
   bool as_list = false;
+  bool as_csv = false;
   double watch_s = 0;  ///< 0: once
   long pid = 0;        ///< 0: all processes
+  std::string user;    ///< empty: the one who calls
   std::string shell;   ///< of a completion script
 };
 
@@ -103,7 +106,21 @@ int print_environment(const Request& request) {
   return 0;
 }
 
+/// From now on, what this process opens and asks is that user's.
+void become_user(const std::string& name) {
+  const passwd* const user = getpwnam(name.c_str());
+  if (user == nullptr) throw Failure(kWrongUse, fmt::format("there is no user {}", name));
+  if (user->pw_uid != geteuid() && (setegid(user->pw_gid) != 0 || seteuid(user->pw_uid) != 0))
+    throw Failure(kFailed, fmt::format("only root can see the processes of {}", name));
+}
+
+std::string status_text(const Request& request, const std::vector<ProcessStatus>& processes) {
+  if (request.as_csv) return status_csv(processes);
+  return request.as_json ? status_json(processes, request.watch_s > 0) : status_table(processes);
+}
+
 int print_status(const Request& request) {
+  if (!request.user.empty()) become_user(request.user);
   for (;;) {
     const Result<std::set<InstanceId>> instances = instances_of_this_user();
     if (!instances.ok()) throw Failure(kFailed, instances.error().message);
@@ -114,8 +131,7 @@ int print_status(const Request& request) {
                                           [](const auto& each) { return each.silence.empty(); });
     // ECMA-48: cursor to the first position, erase the page.
     if (request.watch_s > 0 && isatty(STDOUT_FILENO)) fmt::print("\x1b[H\x1b[2J");
-    fmt::print("{}", request.as_json ? status_json(processes, request.watch_s > 0)
-                                     : status_table(processes));
+    fmt::print("{}", status_text(request, processes));
     if (fflush(stdout) != 0 || request.watch_s <= 0) return all_answered ? 0 : kNoReply;
     std::this_thread::sleep_for(std::chrono::duration<double>(request.watch_s));
   }
@@ -177,7 +193,12 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
   CLI::App* const status =
       app.add_subcommand("status", "show all amem processes of this user on this host");
   status->footer("Exit code 3: a process has not answered.");
-  status->add_flag("--json", request.as_json, "as one JSON object, with --watch one in each line");
+  CLI::Option* const json = status->add_flag("--json", request.as_json,
+                                             "as one JSON object, with --watch one in each line");
+  status->add_flag("--csv", request.as_csv, "as comma-separated values, sizes in bytes")
+      ->excludes(json);
+  status->add_option("--user", request.user, "the processes of this user, for root")
+      ->type_name("NAME");
   status->add_option("--pid", request.pid, "only this process")->check(CLI::PositiveNumber);
   status->add_option("--watch", request.watch_s, "again every so many seconds, until interrupted")
       ->type_name("SECONDS")

@@ -95,8 +95,9 @@ struct Sorted {
   std::vector<ProcessStatus> silent;
 };
 
-/// The rows of one process, by GPU and tag. A process without memory has one.
-TableRows rows_of(const Json& reply) {
+/// The rows of one process, by GPU and tag. A process without memory has one. `for_people`: sizes
+/// have a unit, and GPUs the numbers of nvidia-smi.
+TableRows rows_of(const Json& reply, bool for_people) {
   const std::string pid = reply.contains("pid") ? reply.at("pid").dump() : "?";
   const auto row = [&](const std::string& gpu, const std::string& tag) {
     const auto& tags = reply.at("tags").get_ref<const Json::object_t&>();
@@ -108,15 +109,34 @@ TableRows rows_of(const Json& reply) {
   };
   TableRows rows;
   for (const Json& memory : reply.at("memory")) {
-    rows.push_back(row(gpu_name(memory.at("gpu")), memory.at("tag")));
-    for (const Size& size : kSizes)
-      rows.back().push_back(human_bytes(memory.at(size.field).get<double>()));
+    const std::string uuid = memory.at("gpu");
+    rows.push_back(row(for_people ? gpu_name(uuid) : uuid, memory.at("tag")));
+    for (const Size& size : kSizes) {
+      const Json& bytes = memory.at(size.field);
+      rows.back().push_back(for_people ? human_bytes(bytes.get<double>()) : bytes.dump());
+    }
   }
   if (rows.empty()) {
-    rows.push_back(row("-", "-"));
-    rows.back().resize(rows.back().size() + std::size(kSizes), "-");
+    const char* const nothing = for_people ? "-" : "";
+    rows.push_back(row(nothing, nothing));
+    rows.back().resize(rows.back().size() + std::size(kSizes), nothing);
   }
   for (std::vector<std::string>& each : rows) each.push_back(reply["command"]);
+  return rows;
+}
+
+/// By GPU, below the titles of the columns.
+TableRows rows_with_titles(const std::vector<Json>& replies, bool for_people) {
+  TableRows rows;
+  for (const Json& reply : replies)
+    for (std::vector<std::string>& row : rows_of(reply, for_people)) rows.push_back(std::move(row));
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.front() < b.front(); });
+  std::vector<std::string> titles = {
+      for_people ? "GPU" : "gpu", "pid", "rank", "group", "tag", "state"};
+  for (const Size& size : kSizes) titles.emplace_back(for_people ? size.title : size.field);
+  titles.emplace_back("command");
+  rows.insert(rows.begin(), std::move(titles));
   return rows;
 }
 
@@ -176,7 +196,7 @@ Sorted sorted(const std::vector<ProcessStatus>& processes) {
       if (process.pid != 0) reply["pid"] = process.pid;
       reply["command"] = command_of(process.pid);
       reply["rank"] = rank_of(process.pid);
-      (void)rows_of(reply);
+      (void)rows_of(reply, true);
       (void)remarks_of(reply);
       out.answered.push_back(std::move(reply));
     } catch (const Json::exception&) {
@@ -203,24 +223,28 @@ std::string human_bytes(double bytes) {
 std::string status_table(const std::vector<ProcessStatus>& processes) {
   const Sorted all = sorted(processes);
   if (processes.empty()) return "no process of this user on this host runs amem\n";
-  std::vector<std::string> titles = {"GPU", "pid", "rank", "group", "tag", "state"};
-  for (const Size& size : kSizes) titles.emplace_back(size.title);
-  titles.emplace_back("command");
-  TableRows rows;
   std::string remarks;
-  for (const Json& reply : all.answered) {
-    for (std::vector<std::string>& row : rows_of(reply)) rows.push_back(std::move(row));
-    remarks += remarks_of(reply);
-  }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.front() < b.front(); });
-  const bool is_empty = rows.empty();
-  rows.insert(rows.begin(), std::move(titles));
-  std::string out = (is_empty ? "" : text_of_table(rows)) + remarks +
-                    other_memory_of(gpus_of(all.answered), all.answered);
+  for (const Json& reply : all.answered) remarks += remarks_of(reply);
+  std::string out =
+      (all.answered.empty() ? "" : text_of_table(rows_with_titles(all.answered, true))) + remarks +
+      other_memory_of(gpus_of(all.answered), all.answered);
   for (const ProcessStatus& process : all.silent)
     out += fmt::format("pid {} did not answer: {}\n",
                        process.pid != 0 ? std::to_string(process.pid) : "?", process.silence);
+  return out;
+}
+
+std::string status_csv(const std::vector<ProcessStatus>& processes) {
+  std::string out;
+  for (const std::vector<std::string>& row : rows_with_titles(sorted(processes).answered, false)) {
+    std::string line;
+    for (const std::string& cell : row) {
+      line += line.empty() ? "\"" : ",\"";
+      for (const char each : cell) line.append(each == '"' ? 2 : 1, each);
+      line += '"';
+    }
+    out += line + "\n";
+  }
   return out;
 }
 

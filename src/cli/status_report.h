@@ -13,6 +13,10 @@ namespace amem {
 /// with what else is on the GPUs, if NVML reports it.
 std::string status_table(const std::vector<ProcessStatus>& processes);
 
+/// A line for each process, GPU and tag below a line of titles, by RFC 4180, sizes in bytes.
+/// Without processes that did not reply.
+std::string status_csv(const std::vector<ProcessStatus>& processes);
+
 /// {"schema": 1, "time": seconds of the Unix epoch, "gpus": [...], "processes": [replies],
 /// "silent": [{"pid": n, "reason": "..."}]}.
 std::string status_json(const std::vector<ProcessStatus>& processes, bool in_one_line);

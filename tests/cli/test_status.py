@@ -3,10 +3,13 @@
 """amem status, against live processes."""
 
 import contextlib
+import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from conftest import TIMEOUT_S, Amem
+from conftest import TIMEOUT_S, Amem, assert_sentence
 
 MIB = 1 << 20
 
@@ -153,6 +156,40 @@ def test_shows_what_else_is_on_the_gpus(amem: Amem, start: Callable[..., subproc
     ((gpu,), (process,)) = (found["gpus"], found["processes"])
     assert (gpu["name"], gpu["total_bytes"], gpu["used_bytes"], process["pid"]) == ("7", 80 << 30, 4 << 30, child.pid)
     assert gpu["processes"] == [{"pid": pid, "bytes": 2 << 30} for pid in (child.pid, stranger)]
+
+
+def test_csv_has_a_row_for_each_tag_of_a_gpu(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
+    own = [memory("GPU-12345678-b", "weights", released_bytes=5 << 30), memory("GPU-12345678-a", 'a "tag", quoted')]
+    child, empty = start(json.dumps({**REPLY, "memory": own})), start(json.dumps({**REPLY, "memory": []}))
+
+    done = amem("status", "--csv")
+
+    found = [row for row in csv.DictReader(done.stdout.splitlines()) if row["pid"] in (str(child.pid), str(empty.pid))]
+    assert [row["pid"] for row in found] == [str(empty.pid), str(child.pid), str(child.pid)]
+    assert [row["gpu"] for row in found] == ["", "GPU-12345678-a", "GPU-12345678-b"]
+    assert found[1]["tag"] == 'a "tag", quoted'
+    sizes = {name: size for name, size in own[0].items() if name.endswith("_bytes")}
+    assert {name: int(found[2][name]) for name in sizes} == sizes
+    assert found[2]["state"] == "active" and found[2]["command"].split()[0].endswith("cli_status_peer")
+    assert_sentence(amem("status", "--json", "--csv"), 2, "--json excludes --csv")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_root_sees_the_processes_of_another_user(amem: Amem) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(amem.folder / "tests" / "cli_status_peer", folder)
+        command = [program, json.dumps(REPLY)]
+        child = subprocess.Popen(command, user="nobody", group="nogroup", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            assert child.stdout.readline() == "ready\n"
+            assert str(child.pid) not in amem("status").stdout.split()
+            assert str(child.pid) in amem("status", "--user", "nobody").stdout.split()
+            command = [shutil.copy(amem.command, folder), "status", "--user", "root"]
+            assert_sentence(subprocess.run(command, user="nobody", capture_output=True, text=True), 1, "only root can see the processes of root")
+        finally:
+            end(child)
+    assert_sentence(amem("status", "--user", "nosuch"), 2, "there is no user nosuch")
 
 
 def test_exit_code_says_that_a_process_has_not_answered(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
