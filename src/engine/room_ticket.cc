@@ -44,7 +44,10 @@ std::set<std::string_view> gpus_of(const TicketEntry& entry) {
 }
 
 bool intersect(const std::set<std::string_view>& left, const std::set<std::string_view>& right) {
-  return std::any_of(left.begin(), left.end(), [&](auto gpu) { return right.contains(gpu); });
+  const std::string_view any = RoomTicket::kAnyGpu;
+  return std::any_of(left.begin(), left.end(), [&](auto gpu) {
+    return gpu == any || right.contains(gpu) || right.contains(any);
+  });
 }
 
 /// All processes of a job that have a ticket.

@@ -49,6 +49,8 @@ class RoomTicket {
  public:
   /// How long a place counts after the last is_first().
   static constexpr long kCountsMs = 2000;
+  /// In place of a UUID that the driver does not tell: equal to every one.
+  static constexpr const char* kAnyGpu = "any";
 
   RoomTicket() = default;
   ~RoomTicket();

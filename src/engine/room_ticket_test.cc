@@ -46,6 +46,14 @@ TEST(ComesFirst, JobsWithoutACommonGpuDoNotWaitForEachOther) {
   EXPECT_TRUE(comes_first(own, {entry("a", {"0"}, 10)}, kNow));
 }
 
+TEST(ComesFirst, GpuThatIsNotKnownMayBeThatOfAnyJob) {
+  const TicketEntry first = entry("a", {RoomTicket::kAnyGpu}, 10), own = entry("b", {"1"}, 20);
+  EXPECT_TRUE(comes_first(first, {own}, kNow));
+  EXPECT_FALSE(comes_first(own, {first}, kNow));
+  const TicketEntry later = entry("c", {RoomTicket::kAnyGpu}, 30);
+  EXPECT_FALSE(comes_first(later, {own}, kNow));
+}
+
 // a0 and b1 joined first on different GPUs. Without an order of jobs each job would hold one GPU.
 TEST(ComesFirst, JobsAreInTheSameOrderOnAllGpus) {
   const TicketEntry a0 = entry("a", {"0"}, 10), b1 = entry("b", {"1"}, 20),

@@ -148,6 +148,19 @@ TEST_F(RoomWaitTest, BehindAnotherProcessHoldsNothing) {
   EXPECT_TRUE(are_intact(weights_));
 }
 
+TEST_F(RoomWaitTest, OfAGpuThatIsNotKnownWaitsForEveryProcess) {
+  pause_weights_and_fill();
+  set_room(kObjects);
+  driver_.cuDeviceGetUuid_v2 = [](void*, int) { return driver_result::kInvalidDevice; };
+  {
+    const EarlierTicket earlier;
+    EXPECT_FALSE(session_.resume(waiting("weights", 30)).ok());
+    EXPECT_EQ(room(), kObjects);
+  }
+  EXPECT_TRUE(session_.resume(waiting("weights")).ok());
+  EXPECT_TRUE(are_intact(weights_));
+}
+
 // A file of somebody else is where tickets should be.
 TEST_F(RoomWaitTest, OutsideTheQueueWaitsToo) {
   std::filesystem::remove_all(user_folder());

@@ -370,8 +370,10 @@ Status Session::move_in(TagStates::Running& running, RoomWait& wait, const Tags&
 
 std::set<std::string> Session::gpus_of(const Plan& plan) {
   std::set<std::string> gpus;
-  for (const auto& [device, bytes] : own_bytes(context_.registry, plan))
-    gpus.insert(gpu_uuid(context_.driver, device));
+  for (const auto& [device, bytes] : own_bytes(context_.registry, plan)) {
+    const std::string uuid = gpu_uuid(context_.driver, device);
+    gpus.insert(uuid.empty() ? RoomTicket::kAnyGpu : uuid);
+  }
   return gpus;
 }
 

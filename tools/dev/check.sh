@@ -104,6 +104,7 @@ fi
 if [[ $long == 1 ]]; then
   run_check every_fault every_fault
   run_check two_jobs soak 1000 '^TwoJobs'
+  run_check turns soak 1000 '^WaitingJobs\.TurnsWithFaults'
   run_check soak soak 10000 '^Soak'
 fi
 if [[ ${#skipped[@]} -gt 0 ]]; then echo "skipped without a package index: ${skipped[*]}"; fi
