@@ -64,7 +64,8 @@ orders() {
     -R '^FirstIsRank/EveryOrder|^PauseAlone\.RanksLeaveAndReturn'
 }
 
-# Of the faults without slabs, ./dev test runs single ones of the driver's calls; of the processes, those with NCCL's memory.
+# Of the faults without slabs, ./dev test runs single ones of the driver's calls; of the processes, every second
+# one with NCCL's memory.
 without_slabs() {
   local -x AMEM_SLAB=0
   "$build/tests/fault_test" --gtest_brief=1 --gtest_filter='*DriverCall.*:*HostCall.*:*Death.*:*FileNumbers.*' &&
