@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 #include <fmt/format.h>
+#include <grp.h>
 #include <pwd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -106,12 +108,18 @@ int print_environment(const Request& request) {
   return 0;
 }
 
-/// From now on, what this process opens and asks is that user's.
-void become_user(const std::string& name) {
-  const passwd* const user = getpwnam(name.c_str());
-  if (user == nullptr) throw Failure(kWrongUse, fmt::format("there is no user {}", name));
-  if (user->pw_uid != geteuid() && (setegid(user->pw_gid) != 0 || seteuid(user->pw_uid) != 0))
-    throw Failure(kFailed, fmt::format("only root can see the processes of {}", name));
+/// From now on, what this process opens and asks is that user's. `user`: a name or a number.
+void become_user(const std::string& user) {
+  const passwd* const found = getpwnam(user.c_str());
+  uid_t uid = 0;
+  const auto [end, error] = std::from_chars(user.data(), user.data() + user.size(), uid);
+  if (found == nullptr && (error != std::errc() || end != user.data() + user.size()))
+    throw Failure(kWrongUse, fmt::format("there is no user {}", user));
+  if (found != nullptr) uid = found->pw_uid;
+  if (uid != geteuid() && (setgroups(0, nullptr) != 0 ||
+                           (found != nullptr && setegid(found->pw_gid) != 0) || seteuid(uid) != 0))
+    throw Failure(kFailed, fmt::format("the processes of user {} cannot be seen: {}", user,
+                                       geteuid() == 0 ? strerror(errno) : "only root can"));
 }
 
 std::string status_text(const Request& request, const std::vector<ProcessStatus>& processes) {
@@ -198,7 +206,7 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
   status->add_flag("--csv", request.as_csv, "as comma-separated values, sizes in bytes")
       ->excludes(json);
   status->add_option("--user", request.user, "the processes of this user, for root")
-      ->type_name("NAME");
+      ->type_name("NAME|UID");
   status->add_option("--pid", request.pid, "only this process")->check(CLI::PositiveNumber);
   status->add_option("--watch", request.watch_s, "again every so many seconds, until interrupted")
       ->type_name("SECONDS")

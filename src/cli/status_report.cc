@@ -105,7 +105,9 @@ TableRows rows_of(const Json& reply, bool for_people) {
     const std::string state = (found != tags.end() ? found->second : reply).value("state", "?");
     const std::string name = reply.value("group_name", "");
     const std::string group = name.empty() ? reply.at("group").dump() : name;
-    return std::vector<std::string>{gpu, pid, reply["rank"], group, tag, state};
+    const std::string rank = reply["rank"];
+    return std::vector<std::string>{gpu,   pid, !for_people && rank == "-" ? "" : rank,
+                                    group, tag, state};
   };
   TableRows rows;
   for (const Json& memory : reply.at("memory")) {

@@ -13,7 +13,8 @@ namespace amem {
 /// with what else is on the GPUs, if NVML reports it.
 std::string status_table(const std::vector<ProcessStatus>& processes);
 
-/// A line for each process, GPU and tag below a line of titles, by RFC 4180, sizes in bytes.
+/// A line for each process, GPU and tag below a line of titles, sizes in bytes, each cell in
+/// quotation marks.
 /// Without processes that did not reply.
 std::string status_csv(const std::vector<ProcessStatus>& processes);
 

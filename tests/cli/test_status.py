@@ -170,7 +170,7 @@ def test_csv_has_a_row_for_each_tag_of_a_gpu(amem: Amem, start: Callable[..., su
     assert found[1]["tag"] == 'a "tag", quoted'
     sizes = {name: size for name, size in own[0].items() if name.endswith("_bytes")}
     assert {name: int(found[2][name]) for name in sizes} == sizes
-    assert found[2]["state"] == "active" and found[2]["command"].split()[0].endswith("cli_status_peer")
+    assert found[2]["state"] == "active" and found[2]["rank"] == "" and found[2]["command"].split()[0].endswith("cli_status_peer")
     assert_sentence(amem("status", "--json", "--csv"), 2, "--json excludes --csv")
 
 
@@ -186,7 +186,8 @@ def test_root_sees_the_processes_of_another_user(amem: Amem) -> None:
             assert str(child.pid) not in amem("status").stdout.split()
             assert str(child.pid) in amem("status", "--user", "nobody").stdout.split()
             command = [shutil.copy(amem.command, folder), "status", "--user", "root"]
-            assert_sentence(subprocess.run(command, user="nobody", capture_output=True, text=True), 1, "only root can see the processes of root")
+            assert_sentence(subprocess.run(command, user="nobody", capture_output=True, text=True), 1, "the processes of user root cannot be seen: only root can")
+            assert str(child.pid) in amem("status", "--user", "65534").stdout.split()
         finally:
             end(child)
     assert_sentence(amem("status", "--user", "nosuch"), 2, "there is no user nosuch")
