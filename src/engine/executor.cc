@@ -214,6 +214,7 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
 
 Status Executor::move_out(const Plan& plan, Deadline deadline, MoveReport* report) {
   const Stopwatch watch(&report->copy_ms);
+  AMEM_TRY(wait_for_late_copies(deadline));  // to memory that a resume has left
   Status status = copy_and_release(plan, deadline, report);
   if (!status.ok()) cancel_move_out(plan);
   return status;

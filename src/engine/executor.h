@@ -17,6 +17,9 @@
 
 namespace amem {
 
+inline constexpr char kHostMemoryInUse[] =
+    "the host memory holds contents of released memory; resume first";
+
 /// Times of the parts of a move, which overlap, and the copied bytes.
 struct MoveReport {
   double copy_ms = 0;    ///< from the search for zero pages to the end of the last copy
@@ -64,7 +67,8 @@ class Executor {
 
   /// From the next resume on, saved contents of all kinds stay (Session::retain_backups).
   void retain_backups(bool retain) { retain_backups_ = retain; }
-  bool retains_backups() const { return retain_backups_; }
+  /// Session::trim_host_memory(), while no memory is paused or resumed.
+  Result<size_t> trim_host_memory(const std::vector<int>& devices);
   /// Forgets saved contents of memory on the GPU: of memory that is not in the plan or, if there
   /// are none, of the plan. Returns whether there were any. Thread-safe.
   bool forget_retained(const Plan& plan);
@@ -80,9 +84,6 @@ class Executor {
   /// host memory was returned are saved again; if there is no memory for them, they stay.
   Status move_in(const Plan& plan, const WaitForRoom& wait_for_room,
                  const std::function<void()>& meanwhile, Deadline deadline, MoveReport* report);
-
-  /// Of earlier calls of move_in() that have missed their deadline: waits until no copy is running.
-  Status wait_for_late_copies(Deadline deadline);
 
  private:
   using Transfers = std::vector<Transfer>;
@@ -140,6 +141,9 @@ class Executor {
   /// Of the saved bytes of a plan, `*all_bytes`, those that are filled. `*source` receives the
   /// directory of those in a file.
   size_t filled_bytes(const Plan& plan, size_t* all_bytes, std::string* source);
+  /// Of earlier calls of move_in() that have missed their deadline: waits until no copy is running.
+  Status wait_for_late_copies(Deadline deadline);
+
   const ProcessContext& context_;
   const Driver& driver_;
   Registry& registry_;

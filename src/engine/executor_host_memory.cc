@@ -255,4 +255,23 @@ Result<std::shared_ptr<Executor::Transfers>> Executor::find_with_room(
   }
 }
 
+Result<size_t> Executor::trim_host_memory(const std::vector<int>& devices) {
+  const int device = pool_.device();
+  if (device < 0) return size_t{0};
+  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
+  // A copy of a pause that reached its deadline may still be running.
+  AMEM_TRY(devices_.drain(devices, deadline));
+  if (!retain_backups_) (void)forget_retained({});
+  const auto given = std::make_shared<size_t>(0);
+  AMEM_TRY(devices_.run({{device,
+                          [this, given] {
+                            *given = pool_.trim();
+                            return ok_status();
+                          }}},
+                        "unpinning host memory", deadline));
+  if (*given == 0 && pool_.capacity_bytes() > 0)
+    return make_error(ErrorKind::misuse, 0, "%s", kHostMemoryInUse);
+  return *given;
+}
+
 }  // namespace amem

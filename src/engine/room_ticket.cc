@@ -46,7 +46,7 @@ std::set<std::string_view> gpus_of(const TicketEntry& entry) {
 bool intersect(const std::set<std::string_view>& left, const std::set<std::string_view>& right) {
   const std::string_view any = RoomTicket::kAnyGpu;
   return std::any_of(left.begin(), left.end(), [&](auto gpu) {
-    return gpu == any || right.contains(gpu) || right.contains(any);
+    return (gpu == any && !right.empty()) || right.contains(gpu) || right.contains(any);
   });
 }
 

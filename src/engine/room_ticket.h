@@ -49,7 +49,7 @@ class RoomTicket {
  public:
   /// How long a place counts after the last is_first().
   static constexpr long kCountsMs = 2000;
-  /// In place of a UUID that the driver does not tell: equal to every one.
+  /// In place of a UUID that the driver does not report; equal to every UUID.
   static constexpr const char* kAnyGpu = "any";
 
   RoomTicket() = default;

@@ -54,8 +54,8 @@ bool RoomWait::is_first() {
 Status RoomWait::wait_for_turn(const std::function<Status()>& release) {
   constexpr int kIntervalMs = 5;
   lost_turn_ = false;
-  if (!is_first()) AMEM_TRY(release());
-  while (!is_first()) {
+  for (bool released = false; !is_first(); released = true) {
+    if (!released) AMEM_TRY(release());
     AMEM_TRY(context_.exiting.check());
     if (ended())
       return make_error(ErrorKind::driver, driver_result::kOutOfMemory,

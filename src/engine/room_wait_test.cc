@@ -235,5 +235,75 @@ TEST_F(RoomWaitTest, PauseThatFailsBesideAWaitIsTakenBack) {
   EXPECT_TRUE(are_intact(kv_cache_));
 }
 
+/// A failed pause has left half of the weights on the GPU.
+class KeptMemoryTest : public RoomWaitTest {
+ protected:
+  KeptMemoryTest() {
+    const auto release = driver_.cuMemRelease;
+    driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };  // others take it
+    set_failing_copy(kObjects / 2 + 1);
+    set_room(0);
+    EXPECT_FALSE(session_.pause({{"weights"}}).ok());
+    EXPECT_EQ(session_.state("weights"), paused);
+    EXPECT_EQ(backing_state(weights_.back()), BackingState::resident);
+    set_failing_copy(0);
+    driver_.cuMemRelease = release;
+  }
+  ~KeptMemoryTest() override {
+    set_room(2 * kObjects);
+    EXPECT_TRUE(session_.resume({}).ok());
+    EXPECT_TRUE(are_intact(weights_));
+    EXPECT_TRUE(are_intact(kv_cache_));
+  }
+  void expect_released(const std::vector<BackingId>& ids) {
+    for (const BackingId id : ids) EXPECT_EQ(backing_state(id), BackingState::released);
+  }
+};
+
+TEST_F(KeptMemoryTest, IsReleasedBehindAnotherProcess) {
+  const EarlierTicket earlier;
+  EXPECT_FALSE(session_.resume(waiting("weights", 100)).ok());
+  expect_released(weights_);
+}
+
+TEST_F(KeptMemoryTest, OfAnotherTagIsReleasedToo) {
+  ASSERT_TRUE(session_.pause({{"kv_cache"}}).ok());
+  const EarlierTicket earlier;
+  EXPECT_FALSE(session_.resume(waiting("kv_cache", 100)).ok());
+  expect_released(weights_);
+  EXPECT_EQ(session_.state("weights"), paused);
+}
+
+TEST_F(KeptMemoryTest, IsReleasedInASwitchWhenThePauseHasEnded) {
+  const EarlierTicket earlier;
+  EXPECT_FALSE(switch_tags(session_, {{"kv_cache"}}, waiting("weights", 100)).ok());
+  expect_released(weights_);
+  expect_released(kv_cache_);
+}
+
+TEST_F(KeptMemoryTest, StaysForAResumeThatIsFirst) {
+  EXPECT_FALSE(session_.resume(waiting("weights", 30)).ok()) << "there is no room for the rest";
+  EXPECT_EQ(backing_state(weights_.back()), BackingState::resident);
+}
+
+TEST_F(RoomWaitTest, ThatEndsReturnsTheLocalMemoryOfContextsAgain) {
+  static std::atomic<size_t> limit;
+  limit = 1024;
+  driver_.cuCtxGetLimit = [](size_t* bytes, int) {
+    return *bytes = limit, driver_result::kSuccess;
+  };
+  driver_.cuCtxSetLimit = [](int, size_t bytes) { return limit = bytes, driver_result::kSuccess; };
+  Selection all = waiting("weights", 30);
+  all.tags = {"weights", "kv_cache", "nccl"};
+  ASSERT_TRUE(session_.pause({all.tags, true}).ok());
+  ASSERT_EQ(limit, 1u);
+  set_room(0);
+  EXPECT_FALSE(session_.resume(all).ok());
+  EXPECT_EQ(limit, 1u);
+  set_room(2 * kObjects);
+  EXPECT_TRUE(session_.resume(all).ok());
+  EXPECT_EQ(limit, 1024u);
+}
+
 }  // namespace
 }  // namespace amem

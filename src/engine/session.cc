@@ -234,20 +234,6 @@ void Session::trim_contexts(Deadline deadline, SessionReport* report) {
   report->context_bytes = context_bytes();
 }
 
-/// ", 128 MiB stay on the GPU (registered with a NIC)", or "".
-std::string Session::what_stays(const Tags& tags) {
-  std::string reasons;
-  size_t bytes = 0;
-  for (const auto& [key, size_bytes] : take_statistics(context_.registry).persistent) {
-    const auto& [tag, reason] = key;
-    if (!tags.contains(tag)) continue;
-    bytes += size_bytes;
-    if (reasons.find(reason) == reasons.npos) reasons += (reasons.empty() ? "" : ", ") + reason;
-  }
-  if (bytes == 0) return {};
-  return ", " + std::to_string(bytes >> 20) + " MiB stay on the GPU (" + reasons + ")";
-}
-
 /// `*paused` receives the tags that are paused at the end.
 Status Session::carry_out_pause(TagStates::Running& running, const Selection& selection,
                                 const Change& change, Deadline deadline, SessionReport* report,
@@ -316,8 +302,9 @@ Status Session::pause_uncounted(const Selection& wanted) {
              "peers %.1f, copy and release %.1f, of which driver %.1f)",
              text_of(paused).c_str(), report.total_ms / 1e3,
              (released_bytes + report.context_bytes) >> 20, report.move.copied_bytes >> 20,
-             unchanged_text(report.move.unchanged_bytes).c_str(), what_stays(paused).c_str(),
-             report.wait_ms, report.peers_ms, report.move.copy_ms, report.move.memory_ms);
+             unchanged_text(report.move.unchanged_bytes).c_str(),
+             text_of_persistent(context_.registry, paused).c_str(), report.wait_ms, report.peers_ms,
+             report.move.copy_ms, report.move.memory_ms);
   return status;
 }
 
@@ -383,19 +370,35 @@ void Session::note_ticket(bool resumed) {
     ticket_.note(resumed, job_of(context_), paused_gpus(context_.clients.tags()));
 }
 
+/// These tags and all that are paused, if an earlier call has left memory of them on a GPU.
+Tags Session::kept_on_gpu(const Tags& tags) {
+  Tags kept;
+  for (const auto& [tag, state] : states())
+    if ((tags.contains(tag) || state == SessionState::paused) &&
+        releasable(context_.registry, {tag}).objects > 0)
+      kept.insert(tag);
+  return kept;
+}
+
 /// Releases what an earlier call has left on the GPU. Two processes that each hold memory while
 /// they wait would wait for each other.
 Status Session::release_kept(TagStates::Running& running, const Selection& selection,
-                             const Tags& tags, Deadline deadline) {
-  if (releasable(context_.registry, tags).objects == 0) return ok_status();
-  AMEM_TRY(running.run_alone(deadline));
+                             const Tags& tags, bool trims_contexts) {
+  trims_contexts = trims_contexts && context_memory_.returned_bytes().empty() && is_last(tags);
+  if (kept_on_gpu(tags).empty() && !trims_contexts) return ok_status();
+  const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
+  AMEM_TRY(running.run_alone(deadline, /*without_pause=*/true));
   SessionReport report;
-  AMEM_TRY(quiesce(selection, tags, deadline, &report));
-  AMEM_TRY(sharing_.exports().revoke(tags, deadline));
-  AMEM_TRY(executor_.wait_for_late_copies(deadline));
-  AMEM_TRY(executor_.move_out(plan_out(selection, tags), deadline, &report.move));
-  running.run_beside_others();
-  return ok_status();
+  Status status = ok_status();
+  if (const Tags kept = kept_on_gpu(tags); !kept.empty()) {
+    status = quiesce(selection, kept, deadline, &report);
+    if (status.ok()) status = sharing_.exports().revoke(kept, deadline);
+    if (status.ok()) status = executor_.move_out(plan_out(selection, kept), deadline, &report.move);
+    pool_.lend();
+  }
+  if (status.ok() && trims_contexts) trim_contexts(deadline, &report);
+  if (status.ok()) running.run_beside_others();
+  return status;
 }
 
 Status Session::resume_in_turn(TagStates::Running& running, const Selection& selection,
@@ -404,10 +407,14 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   const Deadline deadline = Deadline::after_ms(timeout_ms(selection) + wait_ms);
   step_point("resume_begun");
   if (wait_ms > 0) running.run_beside_others();
-  RoomWait wait(context_, ticket_, paused_gpus(tags), wait_ms, selection.cancelled);
+  const bool trims_contexts = !context_memory_.returned_bytes().empty();
+  std::set<std::string> gpus = paused_gpus(tags);
+  if (!gpus.empty()) gpus.merge(gpus_of(plan_out(selection, kept_on_gpu(tags))));
+  RoomWait wait(context_, ticket_, gpus, wait_ms, selection.cancelled);
   Status status = ok_status();
   do {
-    status = wait.wait_for_turn([&] { return release_kept(running, selection, tags, deadline); });
+    status =
+        wait.wait_for_turn([&] { return release_kept(running, selection, tags, trims_contexts); });
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
   } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {
@@ -415,6 +422,10 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
     if (wait_ms == 0) note_ticket(true);
     return status;
   }
+  constexpr long kMaxMs = 1000;
+  if (trims_contexts && is_lack_of_memory(status.error()) && is_last(tags) &&
+      running.run_alone(Deadline::after_ms(kMaxMs), /*without_pause=*/true).ok())
+    trim_contexts(Deadline::after_ms(kMaxMs), report);
   std::map<int, size_t> wanted = context_memory_.returned_bytes();
   for (const auto& [device, bytes] :
        own_bytes(context_.registry, plan_resume(context_.registry, tags)))
@@ -477,25 +488,10 @@ void Session::prepare_host_memory(int device, size_t size_bytes) {
 }
 
 Result<size_t> Session::trim_host_memory() {
-  const int device = pool_.device();
-  if (device < 0) return size_t{0};
-  const Error in_use = make_error(
-      ErrorKind::misuse, 0, "the host memory holds contents of released memory; resume first");
   for (const auto& [tag, state] : states())
-    if (state != SessionState::active && state != SessionState::paused) return in_use;
-  const Deadline deadline = Deadline::after_ms(context_.timeout_ms);
-  // A copy of a pause that reached its deadline may still be running.
-  AMEM_TRY(context_.devices.drain(devices(), deadline));
-  if (!executor_.retains_backups()) (void)executor_.forget_retained({});
-  const auto given = std::make_shared<size_t>(0);
-  AMEM_TRY(context_.devices.run({{device,
-                                  [this, given] {
-                                    *given = pool_.trim();
-                                    return ok_status();
-                                  }}},
-                                "unpinning host memory", deadline));
-  if (*given == 0 && pool_.capacity_bytes() > 0) return in_use;
-  return *given;
+    if (state != SessionState::active && state != SessionState::paused)
+      return make_error(ErrorKind::misuse, 0, "%s", kHostMemoryInUse);
+  return executor_.trim_host_memory(devices());
 }
 
 }  // namespace amem

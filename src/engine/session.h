@@ -124,12 +124,12 @@ class Session {
                   Deadline deadline, SessionReport* report);
   SessionState take_back(TagStates::Running& running, const Tags& tags, long timeout_ms,
                          Error* error);
-  std::string what_stays(const Tags& tags);
   std::string what_is_left(const Tags& tags);
   Status move_in(TagStates::Running& running, RoomWait& wait, const Tags& tags, Deadline deadline,
                  SessionReport* report);
+  Tags kept_on_gpu(const Tags& tags);
   Status release_kept(TagStates::Running& running, const Selection& selection, const Tags& tags,
-                      Deadline deadline);
+                      bool trims_contexts);
   Status resume_in_turn(TagStates::Running& running, const Selection& selection, const Tags& tags,
                         SessionReport* report);
   /// A switch if a resume of any process waits for its memory.

@@ -226,4 +226,17 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
          "}, \"memory\": [" + memory + "], \"persistent\": {" + persistent + "}}";
 }
 
+std::string text_of_persistent(Registry& registry, const Tags& tags) {
+  std::string reasons;
+  size_t bytes = 0;
+  for (const auto& [key, size_bytes] : take_statistics(registry).persistent) {
+    const auto& [tag, reason] = key;
+    if (!tags.contains(tag)) continue;
+    bytes += size_bytes;
+    if (reasons.find(reason) == reasons.npos) reasons += (reasons.empty() ? "" : ", ") + reason;
+  }
+  if (bytes == 0) return {};
+  return ", " + std::to_string(bytes >> 20) + " MiB stay on the GPU (" + reasons + ")";
+}
+
 }  // namespace amem

@@ -44,6 +44,10 @@ struct Statistics {
 
 Statistics take_statistics(Registry& registry);
 
+/// Of memory with these tags that is never released: ", 128 MiB stay on the GPU (registered with a
+/// NIC)", or "".
+std::string text_of_persistent(Registry& registry, const Tags& tags);
+
 /// The sum over this process's memory of one tag, device and kind; nullopt means all.
 amemTotals_t sum_of(const Statistics& statistics, std::optional<std::string_view> tag,
                     std::optional<int> device, std::optional<Kind> kind);

@@ -32,13 +32,16 @@ void TagStates::Running::run_beside_others() {
   states_.changed_.notify_all();
 }
 
-Status TagStates::Running::run_alone(Deadline deadline) {
+Status TagStates::Running::run_alone(Deadline deadline, bool without_pause) {
   MutexLock lock(states_.mutex_);
   if (alone_) return ok_status();
+  const auto other = [&]() AMEM_REQUIRES(states_.mutex_) {
+    return without_pause && states_.pausing_ ? SessionState::pausing : states_.alone_;
+  };
   if (!states_.changed_.wait_until(states_.mutex_, deadline, [&]() AMEM_REQUIRES(states_.mutex_) {
-        return states_.alone_ == SessionState::active;
+        return other() == SessionState::active;
       }))
-    return busy(states_.alone_);
+    return busy(other());
   states_.alone_ = change_;
   alone_ = true;
   return ok_status();

@@ -29,8 +29,9 @@ class TagStates {
     Running(const Running&) = delete;
 
     void run_beside_others();
-    /// Waits until no other one runs alone. Errors: timeout, which names the other one.
-    Status run_alone(Deadline deadline);
+    /// Waits until no other one runs alone; `without_pause`: and no pause runs. Errors: timeout,
+    /// which names the other one.
+    Status run_alone(Deadline deadline, bool without_pause = false);
 
    private:
     TagStates& states_;
