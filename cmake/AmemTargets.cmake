@@ -106,11 +106,16 @@ function(amem_test name)
   amem_precompile(${name} base_test gtest/gtest.h)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   math(EXPR limit_s "${arg_TIMEOUT} * ${AMEM_SLOWDOWN}")
-  set(environment ${arg_ENVIRONMENT} ${AMEM_SANITIZER_OPTIONS})
-  list(JOIN environment "\\;" environment)
   include(GoogleTest)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${limit_s} RUN_SERIAL ${arg_ALONE} LABELS "${arg_LABELS}" ENVIRONMENT "${environment}")
+    PROPERTIES TIMEOUT ${limit_s} RUN_SERIAL ${arg_ALONE} LABELS "${arg_LABELS}")
+  # gtest_discover_tests() takes no list as the value of a property: CMake 3.25 passes on its first element.
+  set(environment ${arg_ENVIRONMENT} ${AMEM_SANITIZER_OPTIONS})
+  if(environment)
+    file(CONFIGURE OUTPUT ${name}_environment.cmake @ONLY CONTENT
+      "set_tests_properties(\${@name@_TESTS} PROPERTIES ENVIRONMENT \"@environment@\")\n")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}_environment.cmake)
+  endif()
 endfunction()
 
 # amem_limit_test(<test> <seconds>): the same for a test made with add_test. After its other properties.
