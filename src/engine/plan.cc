@@ -75,6 +75,20 @@ Releasable releasable(Registry& registry, const Tags& tags) {
   return here;
 }
 
+std::vector<BackingId> left_on_gpu(Registry& registry, const Tag& tag,
+                                   const std::set<BackingId>& left) {
+  std::vector<BackingId> found;
+  MutexLock lock(registry.mutex);
+  for (const auto& [id, backing] : registry.backings()) {
+    using enum BackingState;
+    if (backing.tag != tag || backing.is_import || is_persistent(backing, registry.allocations()))
+      continue;
+    if (backing.state == restoring || (backing.state == resident && left.contains(id)))
+      found.push_back(id);
+  }
+  return found;
+}
+
 std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan) {
   std::map<int, size_t> bytes;
   MutexLock lock(registry.mutex);

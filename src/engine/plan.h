@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "memory/client.h"
@@ -49,6 +50,11 @@ struct Releasable {
   size_t own_bytes = 0;
 };
 Releasable releasable(Registry& registry, const Tags& tags);
+
+/// Own memory with this tag, which is paused, that a failed pause or resume has left on the GPU:
+/// what is being restored, and of `left` what is resident. Other resident memory is new and in use.
+std::vector<BackingId> left_on_gpu(Registry& registry, const Tag& tag,
+                                   const std::set<BackingId>& left);
 
 /// The bytes of the plan's own backings, by device.
 std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan);

@@ -281,6 +281,15 @@ TEST_F(KeptMemoryTest, IsReleasedInASwitchWhenThePauseHasEnded) {
   expect_released(kv_cache_);
 }
 
+// Docs/regions.md: memory that is allocated while its tag is paused can be used.
+TEST_F(KeptMemoryTest, MemoryThatIsAllocatedLaterStays) {
+  const BackingId later = add("weights");
+  const EarlierTicket earlier;
+  EXPECT_FALSE(session_.resume(waiting("weights", 100)).ok());
+  expect_released(weights_);
+  EXPECT_TRUE(is_intact(later));
+}
+
 TEST_F(KeptMemoryTest, StaysForAResumeThatIsFirst) {
   EXPECT_FALSE(session_.resume(waiting("weights", 30)).ok()) << "there is no room for the rest";
   EXPECT_EQ(backing_state(weights_.back()), BackingState::resident);

@@ -282,6 +282,7 @@ Status Session::pause_uncounted(const Selection& wanted) {
   Tags paused;
   const size_t released_bytes = releasable(context_.registry, change.all()).own_bytes;
   const Status status = carry_out_pause(*running, selection, change, deadline, &report, &paused);
+  if (!status.ok()) note_left(plan_pause(context_.registry, paused).own);
   pool_.lend();
   Tags active = change.all();
   for (const Tag& tag : paused) active.erase(tag);
@@ -370,30 +371,32 @@ void Session::note_ticket(bool resumed) {
     ticket_.note(resumed, job_of(context_), paused_gpus(context_.clients.tags()));
 }
 
-/// These tags and all that are paused, if an earlier call has left memory of them on a GPU.
-Tags Session::kept_on_gpu(const Tags& tags) {
-  Tags kept;
-  for (const auto& [tag, state] : states())
-    if ((tags.contains(tag) || state == SessionState::paused) &&
-        releasable(context_.registry, {tag}).objects > 0)
-      kept.insert(tag);
-  return kept;
+/// Of these tags and all that are paused.
+Session::Left Session::left_on_gpu(const Tags& tags) {
+  const std::set<BackingId> ids = left_ids();
+  Left left;
+  for (const auto& [tag, state] : states()) {
+    if (!tags.contains(tag) && state != SessionState::paused) continue;
+    const std::vector<BackingId> found = amem::left_on_gpu(context_.registry, tag, ids);
+    if (!found.empty()) left.tags.insert(tag);
+    left.plan.own.insert(left.plan.own.end(), found.begin(), found.end());
+  }
+  return left;
 }
 
-/// Releases what an earlier call has left on the GPU. Two processes that each hold memory while
-/// they wait would wait for each other.
-Status Session::release_kept(TagStates::Running& running, const Selection& selection,
+/// Two processes that each hold memory while they wait would wait for each other.
+Status Session::release_left(TagStates::Running& running, const Selection& selection,
                              const Tags& tags, bool trims_contexts) {
   trims_contexts = trims_contexts && context_memory_.returned_bytes().empty() && is_last(tags);
-  if (kept_on_gpu(tags).empty() && !trims_contexts) return ok_status();
+  if (left_on_gpu(tags).tags.empty() && !trims_contexts) return ok_status();
   const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
   AMEM_TRY(running.run_alone(deadline, /*without_pause=*/true));
   SessionReport report;
   Status status = ok_status();
-  if (const Tags kept = kept_on_gpu(tags); !kept.empty()) {
-    status = quiesce(selection, kept, deadline, &report);
-    if (status.ok()) status = sharing_.exports().revoke(kept, deadline);
-    if (status.ok()) status = executor_.move_out(plan_out(selection, kept), deadline, &report.move);
+  if (const Left left = left_on_gpu(tags); !left.tags.empty()) {
+    status = quiesce(selection, left.tags, deadline, &report);
+    if (status.ok()) status = sharing_.exports().revoke(left.tags, deadline);
+    if (status.ok()) status = executor_.move_out(left.plan, deadline, &report.move);
     pool_.lend();
   }
   if (status.ok() && trims_contexts) trim_contexts(deadline, &report);
@@ -409,12 +412,12 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   if (wait_ms > 0) running.run_beside_others();
   const bool trims_contexts = !context_memory_.returned_bytes().empty();
   std::set<std::string> gpus = paused_gpus(tags);
-  if (!gpus.empty()) gpus.merge(gpus_of(plan_out(selection, kept_on_gpu(tags))));
+  if (!gpus.empty()) gpus.merge(gpus_of(left_on_gpu(tags).plan));
   RoomWait wait(context_, ticket_, gpus, wait_ms, selection.cancelled);
   Status status = ok_status();
   do {
     status =
-        wait.wait_for_turn([&] { return release_kept(running, selection, tags, trims_contexts); });
+        wait.wait_for_turn([&] { return release_left(running, selection, tags, trims_contexts); });
     if (status.ok()) status = move_in(running, wait, tags, deadline, report);
   } while (!status.ok() && wait.lost_turn());
   if (status.ok()) {
@@ -441,10 +444,9 @@ Status Session::resume_uncounted(const Selection& selection) {
     if (states_.of(tag) == SessionState::paused) tags.insert(tag);
   if (tags.empty() && !selection.tags.contains(kContextTag)) return ok_status();
   states_.set(tags, SessionState::resuming);
+  const Plan plan = plan_resume(context_.registry, tags);
   size_t restored_bytes = context_bytes();
-  for (const auto& [device, bytes] :
-       own_bytes(context_.registry, plan_resume(context_.registry, tags)))
-    restored_bytes += bytes;
+  for (const auto& [device, bytes] : own_bytes(context_.registry, plan)) restored_bytes += bytes;
   constexpr long kMaxMs = 100;
   SessionReport report;
   Status status = ok_status();
@@ -464,6 +466,7 @@ Status Session::resume_uncounted(const Selection& selection) {
     counters_.last_resume_ms = report.total_ms;
     counters_.copied_bytes += report.move.copied_bytes;
   }
+  if (!status.ok()) note_left(plan.own);
   states_.set(tags, status.ok() ? SessionState::active : SessionState::paused);
   if (!status.ok()) status.error().message += "; " + text_of(tags) + " stays paused";
   if (status.ok())

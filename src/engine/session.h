@@ -127,8 +127,21 @@ class Session {
   std::string what_is_left(const Tags& tags);
   Status move_in(TagStates::Running& running, RoomWait& wait, const Tags& tags, Deadline deadline,
                  SessionReport* report);
-  Tags kept_on_gpu(const Tags& tags);
-  Status release_kept(TagStates::Running& running, const Selection& selection, const Tags& tags,
+  /// What a failed call has left on the GPUs (left_on_gpu()), and its tags.
+  struct Left {
+    Tags tags;
+    Plan plan;
+  };
+  Left left_on_gpu(const Tags& tags);
+  std::set<BackingId> left_ids() {
+    MutexLock lock(mutex_);
+    return left_;
+  }
+  void note_left(const std::vector<BackingId>& ids) {
+    MutexLock lock(mutex_);
+    left_.insert(ids.begin(), ids.end());
+  }
+  Status release_left(TagStates::Running& running, const Selection& selection, const Tags& tags,
                       bool trims_contexts);
   Status resume_in_turn(TagStates::Running& running, const Selection& selection, const Tags& tags,
                         SessionReport* report);
@@ -160,7 +173,8 @@ class Session {
   SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
   SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);
   SessionCounters counters_ AMEM_GUARDED_BY(mutex_);
-  Tags unknown_tags_ AMEM_GUARDED_BY(mutex_);  ///< that the log has named
+  Tags unknown_tags_ AMEM_GUARDED_BY(mutex_);         ///< that the log has named
+  std::set<BackingId> left_ AMEM_GUARDED_BY(mutex_);  ///< by failed calls; some may have gone
 };
 
 }  // namespace amem
