@@ -244,7 +244,7 @@ std::string CallOrders::call(Words& words) {
   words >> function >> communicator;
   const auto found = calls().find(function);
   if (found == calls().end()) throw std::runtime_error("no call of " + function + " is known");
-  arguments_.comm = communicators_.find(communicator).get();
+  arguments_.comm = communicators_.handle(communicator);
   arguments_.stream = communicators_.stream();
   if (arguments_.buffer == nullptr) {
     constexpr size_t kBufferBytes = 64 << 10;  // kCount floats of more ranks than there are

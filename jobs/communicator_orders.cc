@@ -225,8 +225,11 @@ std::string CommunicatorOrders::destroy(Words& words) {
 std::string CommunicatorOrders::abort(Words& words) {
   std::string name;
   words >> name;
-  const ncclComm_t comm = find(name).get();
-  communicators_.erase(name);
+  const ncclComm_t comm = handle(name);
+  {
+    const std::lock_guard lock(mutex_);
+    communicators_.erase(name);
+  }
   JOB_NCCL(ncclCommAbort(comm));
   return "";
 }
@@ -364,6 +367,11 @@ Communicator& CommunicatorOrders::find(const std::string& name) {
   auto found = communicators_.find(name);
   if (found == communicators_.end()) throw std::runtime_error("no communicator " + name);
   return *found->second;
+}
+
+ncclComm_t CommunicatorOrders::handle(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  return find(name).get();
 }
 
 std::vector<ncclComm_t> CommunicatorOrders::named_or_all(Words& words) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ class CommunicatorOrders {
 
   /// Throws std::runtime_error for an unknown name.
   Communicator& find(const std::string& name);
+  /// For a thread beside which the communicator may be aborted.
+  ncclComm_t handle(const std::string& name);
   Stream stream() const { return stream_; }
 
  private:
@@ -72,6 +75,7 @@ class CommunicatorOrders {
 
   Context context_ = nullptr;
   Stream stream_ = nullptr;
+  std::mutex mutex_;  ///< of the end of a communicator
   std::map<std::string, std::unique_ptr<Communicator>> communicators_;
   std::map<std::string, ncclComm_t> children_;  ///< that NCCL is creating
   BackgroundLoop loop_;

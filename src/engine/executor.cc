@@ -203,7 +203,12 @@ Status Executor::copy_and_release(const Plan& plan, Deadline deadline, MoveRepor
       copies.add(std::move(transfer));
     }
     copies.finish();
-    AMEM_TRY(release_each(std::exchange(order, {}), copies, deadline, report));
+    Status released_all = release_each(std::exchange(order, {}), copies, deadline, report);
+    if (!released_all.ok()) {
+      copies.stop();
+      (void)copies.wait_until_idle(deadline);  // the program may write after the error
+      return released_all;
+    }
   } while (!rest.empty());
   for (const std::shared_ptr<HashedPages>& pages : hashed) {
     report->unchanged_bytes += pages->unchanged_bytes;
