@@ -236,9 +236,9 @@ TEST_F(RoomWaitTest, PauseThatFailsBesideAWaitIsTakenBack) {
 }
 
 /// A failed pause has left half of the weights on the GPU.
-class KeptMemoryTest : public RoomWaitTest {
+class LeftMemoryTest : public RoomWaitTest {
  protected:
-  KeptMemoryTest() {
+  LeftMemoryTest() {
     const auto release = driver_.cuMemRelease;
     driver_.cuMemRelease = [](DriverHandle) { return driver_result::kSuccess; };  // others take it
     set_failing_copy(kObjects / 2 + 1);
@@ -249,7 +249,7 @@ class KeptMemoryTest : public RoomWaitTest {
     set_failing_copy(0);
     driver_.cuMemRelease = release;
   }
-  ~KeptMemoryTest() override {
+  ~LeftMemoryTest() override {
     set_room(2 * kObjects);
     EXPECT_TRUE(session_.resume({}).ok());
     EXPECT_TRUE(are_intact(weights_));
@@ -260,13 +260,13 @@ class KeptMemoryTest : public RoomWaitTest {
   }
 };
 
-TEST_F(KeptMemoryTest, IsReleasedBehindAnotherProcess) {
+TEST_F(LeftMemoryTest, IsReleasedBehindAnotherProcess) {
   const EarlierTicket earlier;
   EXPECT_FALSE(session_.resume(waiting("weights", 100)).ok());
   expect_released(weights_);
 }
 
-TEST_F(KeptMemoryTest, OfAnotherTagIsReleasedToo) {
+TEST_F(LeftMemoryTest, OfAnotherTagIsReleasedToo) {
   ASSERT_TRUE(session_.pause({{"kv_cache"}}).ok());
   const EarlierTicket earlier;
   EXPECT_FALSE(session_.resume(waiting("kv_cache", 100)).ok());
@@ -274,7 +274,7 @@ TEST_F(KeptMemoryTest, OfAnotherTagIsReleasedToo) {
   EXPECT_EQ(session_.state("weights"), paused);
 }
 
-TEST_F(KeptMemoryTest, IsReleasedInASwitchWhenThePauseHasEnded) {
+TEST_F(LeftMemoryTest, IsReleasedInASwitchWhenThePauseHasEnded) {
   const EarlierTicket earlier;
   EXPECT_FALSE(switch_tags(session_, {{"kv_cache"}}, waiting("weights", 100)).ok());
   expect_released(weights_);
@@ -282,7 +282,7 @@ TEST_F(KeptMemoryTest, IsReleasedInASwitchWhenThePauseHasEnded) {
 }
 
 // Docs/regions.md: memory that is allocated while its tag is paused can be used.
-TEST_F(KeptMemoryTest, MemoryThatIsAllocatedLaterStays) {
+TEST_F(LeftMemoryTest, MemoryThatIsAllocatedLaterStays) {
   const BackingId later = add("weights");
   const EarlierTicket earlier;
   EXPECT_FALSE(session_.resume(waiting("weights", 100)).ok());
@@ -290,7 +290,7 @@ TEST_F(KeptMemoryTest, MemoryThatIsAllocatedLaterStays) {
   EXPECT_TRUE(is_intact(later));
 }
 
-TEST_F(KeptMemoryTest, StaysForAResumeThatIsFirst) {
+TEST_F(LeftMemoryTest, StaysForAResumeThatIsFirst) {
   EXPECT_FALSE(session_.resume(waiting("weights", 30)).ok()) << "there is no room for the rest";
   EXPECT_EQ(backing_state(weights_.back()), BackingState::resident);
 }
