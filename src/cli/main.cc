@@ -38,7 +38,7 @@ struct Request {
   bool as_list = false;
   bool as_csv = false;
   double watch_s = 0;  ///< 0: once
-  long pid = 0;        ///< 0: all processes
+  pid_t pid = 0;       ///< 0: all processes
   std::string user;    ///< empty: the one who calls
   std::string shell;   ///< of a completion script
 };
@@ -89,9 +89,14 @@ std::vector<std::string> take_command(const CLI::App& run, std::vector<std::stri
   return command;
 }
 
-/// CLI11's own error does not name the unknown subcommand.
+/// CLI11's own error does not name the unknown subcommand, nor an unknown option before it.
 void check_subcommand(const CLI::App& app, const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front().starts_with('-')) return;
+  if (arguments.empty()) return;
+  if (arguments.front().starts_with('-')) {
+    if (app.get_option_no_throw(arguments.front()) != nullptr) return;
+    throw Failure(kWrongUse,
+                  fmt::format("there is no option {}: see amem --help", arguments.front()));
+  }
   for (const CLI::App* command : app.get_subcommands({}))
     if (command->get_name() == arguments.front()) return;
   throw Failure(kWrongUse,
@@ -165,6 +170,14 @@ std::string seconds_problem(const std::string& text) {
                      kMaxSeconds);
 }
 
+/// The same for --pid.
+std::string pid_problem(const std::string& text) {
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
+  if (error == std::errc() && end == text.data() + text.size() && pid > 0) return {};
+  return fmt::format("{} is not the number of a process", text);
+}
+
 struct Subcommands {
   CLI::App *run, *env, *doctor;
 };
@@ -207,7 +220,7 @@ Subcommands add_subcommands(CLI::App& app, Request& request) {
       ->excludes(json);
   status->add_option("--user", request.user, "the processes of this user, for root")
       ->type_name("NAME|UID");
-  status->add_option("--pid", request.pid, "only this process")->check(CLI::PositiveNumber);
+  status->add_option("--pid", request.pid, "only this process")->check(pid_problem);
   status->add_option("--watch", request.watch_s, "again every so many seconds, until interrupted")
       ->type_name("SECONDS")
       ->expected(0, 1)

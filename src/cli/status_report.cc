@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/terminal.h"
 #include "cli/text_table.h"
 #include "driver/nvml.h"
 
@@ -33,6 +34,7 @@ constexpr Size kSizes[] = {{"resident", "resident_bytes"},
                            {"on disk", "disk_bytes"},
                            {"persistent", "fixed_bytes"}};
 constexpr size_t kMaxCommand = 60;
+constexpr size_t kStateColumn = 5;
 
 /// The words of a file of /proc that ends each with a zero.
 std::vector<std::string> words_of(long pid, const char* file) {
@@ -125,6 +127,13 @@ TableRows rows_of(const Json& reply, bool for_people) {
   }
   for (std::vector<std::string>& each : rows) each.push_back(reply["command"]);
   return rows;
+}
+
+/// What is not on its GPU stands out.
+std::string styled(size_t column, const std::string& cell) {
+  const bool stands_out =
+      column == kStateColumn && !cell.starts_with("active") && !cell.starts_with("state");
+  return stands_out ? colored(cell, Color::yellow) : cell;
 }
 
 /// By GPU, below the titles of the columns.
@@ -228,11 +237,14 @@ std::string status_table(const std::vector<ProcessStatus>& processes) {
   std::string remarks;
   for (const Json& reply : all.answered) remarks += remarks_of(reply);
   std::string out =
-      (all.answered.empty() ? "" : text_of_table(rows_with_titles(all.answered, true))) + remarks +
-      other_memory_of(gpus_of(all.answered), all.answered);
+      (all.answered.empty() ? "" : text_of_table(rows_with_titles(all.answered, true), styled)) +
+      remarks + other_memory_of(gpus_of(all.answered), all.answered);
   for (const ProcessStatus& process : all.silent)
-    out += fmt::format("pid {} did not answer: {}\n",
-                       process.pid != 0 ? std::to_string(process.pid) : "?", process.silence);
+    out +=
+        colored(fmt::format("pid {} did not answer: {}",
+                            process.pid != 0 ? std::to_string(process.pid) : "?", process.silence),
+                Color::red) +
+        "\n";
   return out;
 }
 

@@ -8,14 +8,17 @@
 
 namespace amem {
 
-std::string text_of_table(const TableRows& rows) {
+std::string text_of_table(const TableRows& rows, CellStyle style) {
   std::vector<size_t> widths(rows.front().size());
   for (const auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   std::string out;
   for (const auto& row : rows) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string cell = fmt::format("{:<{}}", row[i], widths[i]);
+      line += (style != nullptr ? style(i, cell) : cell) + "  ";
+    }
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return out;

@@ -14,6 +14,11 @@ import pytest
 from conftest import TIMEOUT_S, Amem, assert_sentence
 
 
+@pytest.mark.parametrize("typed", ["--nosuch", "-x", "nosuch"])
+def test_names_what_it_does_not_know(amem: Amem, typed: str) -> None:
+    assert_sentence(amem(typed, "status"), 2, f" {typed}: see amem --help")
+
+
 @pytest.mark.parametrize("code", [0, 1, 3, 255])
 def test_exit_code_is_the_commands(amem: Amem, code: int) -> None:
     assert amem("run", "--", "sh", "-c", f"exit {code}").returncode == code

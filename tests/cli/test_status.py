@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -156,6 +157,37 @@ def test_shows_what_else_is_on_the_gpus(amem: Amem, start: Callable[..., subproc
     ((gpu,), (process,)) = (found["gpus"], found["processes"])
     assert (gpu["name"], gpu["total_bytes"], gpu["used_bytes"], process["pid"]) == ("7", 80 << 30, 4 << 30, child.pid)
     assert gpu["processes"] == [{"pid": pid, "bytes": 2 << 30} for pid in (child.pid, stranger)]
+
+
+def on_terminal(amem: Amem, *arguments: object, **settings: str) -> str:
+    """What the command writes to a terminal."""
+    ours, its = pty.openpty()
+    with open(ours, "rb", buffering=0) as screen:
+        process = subprocess.Popen([amem.command, *map(str, arguments)], env=amem.variables(**settings), stdin=subprocess.DEVNULL, stdout=its)
+        os.close(its)
+        shown = b""
+        with contextlib.suppress(OSError):  # EIO: the command has ended
+            while part := screen.read(4096):
+                shown += part
+        process.wait(TIMEOUT_S)
+    return shown.decode()
+
+
+def test_what_is_not_active_has_a_color_on_a_terminal(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
+    own = [memory("GPU-12345678-1", tag) for tag in ("nccl", "weights")]
+    child = start(json.dumps({**REPLY, "memory": own}))
+
+    shown = on_terminal(amem, "status", "--pid", child.pid, TERM="xterm")
+
+    assert "\x1b[33mpaused\x1b[0m" in shown and "active" in shown and shown.count("\x1b[") == 2
+    plain = on_terminal(amem, "status", "--pid", child.pid, TERM="xterm", NO_COLOR="1")
+    assert "\x1b" not in plain and shown.replace("\x1b[33m", "").replace("\x1b[0m", "") == plain
+    assert "\x1b" not in amem("status", "--pid", child.pid).stdout
+
+
+@pytest.mark.parametrize("typed", ["x", "0", "-1", "1.5", "99999999999"])
+def test_refuses_what_is_no_pid(amem: Amem, typed: str) -> None:
+    assert_sentence(amem("status", f"--pid={typed}"), 2, f"--pid: {typed} is not the number of a process")
 
 
 def test_csv_has_a_row_for_each_tag_of_a_gpu(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:

@@ -3,13 +3,12 @@
 #include "cli/doctor/doctor.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/failure.h"
-#include "cli/variables.h"
+#include "cli/terminal.h"
 
 namespace amem {
 namespace {
@@ -20,14 +19,10 @@ const char* name_of(Finding::Verdict verdict) {
   return verdict == ok ? "ok" : verdict == note ? "note" : "FAIL";
 }
 
-/// The name in four columns, on a terminal in the color that compilers and test runners use for it
-/// (https://no-color.org).
-std::string colored(Finding::Verdict verdict) {
-  const std::string name = fmt::format("{:<4}", name_of(verdict));
-  if (!isatty(STDOUT_FILENO) || !value_of(variables_of_this_process(), "NO_COLOR").empty())
-    return name;
-  const int color = verdict == ok ? 32 : verdict == note ? 33 : 31;
-  return fmt::format("\x1b[{}m{}\x1b[0m", color, name);
+/// The name in four columns.
+std::string colored_name(Finding::Verdict verdict) {
+  const Color color = verdict == ok ? Color::green : verdict == note ? Color::yellow : Color::red;
+  return colored(fmt::format("{:<4}", name_of(verdict)), color);
 }
 
 }  // namespace
@@ -49,7 +44,7 @@ int diagnose(const std::vector<std::string>& command, bool as_json) {
     size_t width = 0;
     for (const Finding& each : all) width = std::max(width, each.subject.size());
     for (const Finding& each : all)
-      fmt::print("{}  {:<{}}  {}\n", colored(each.verdict), each.subject, width, each.text);
+      fmt::print("{}  {:<{}}  {}\n", colored_name(each.verdict), each.subject, width, each.text);
     fmt::print("{}\n", works ? "A pause would work here." : "A pause would not work here.");
   }
   return works ? 0 : kFailed;

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The amem authors
+#include "cli/terminal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/variables.h"
+
+namespace amem {
+
+std::string colored(const std::string& text, Color color) {
+  if (!isatty(STDOUT_FILENO) || !value_of(variables_of_this_process(), "NO_COLOR").empty())
+    return text;
+  return fmt::format("\x1b[{}m{}\x1b[0m", static_cast<int>(color), text);
+}
+
+}  // namespace amem
