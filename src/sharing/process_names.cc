@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -55,10 +56,12 @@ bool has_loaded(const std::string& process, const std::string& library) {
   return false;
 }
 
-/// The processes of this user for which `is_meant(pid, folder in proc)` is true.
+/// The processes of this user for which `is_meant(pid, folder in proc)` is true: those with the
+/// nearest numbers first, because a launcher starts the ranks of a job together.
 template <typename Condition>
 std::string named_processes(const std::string& proc, Condition is_meant) {
-  std::string found;
+  constexpr size_t kNamed = 8;
+  std::multimap<pid_t, std::string> found;
   const Folder folder(opendir(proc.c_str()), closedir);
   while (const dirent* entry = folder != nullptr ? readdir(folder.get()) : nullptr) {
     const pid_t pid = atoi(entry->d_name);
@@ -69,9 +72,15 @@ std::string named_processes(const std::string& proc, Condition is_meant) {
       continue;
     std::string name;
     (void)Lines(process + "/comm").next(&name);
-    found += (found.empty() ? "process " : ", process ") + std::to_string(pid) + " (" + name + ")";
+    found.emplace(std::abs(pid - getpid()), std::to_string(pid) + " (" + name + ")");
   }
-  return found.empty() ? "a process that this one cannot see" : found;
+  if (found.empty()) return "a process that this one cannot see";
+  std::string text;
+  size_t named = 0;
+  for (auto it = found.begin(); it != found.end() && named < kNamed; ++it, ++named)
+    text += (named == 0 ? "process " : ", process ") + it->second;
+  return named == found.size() ? text
+                               : text + " and " + std::to_string(found.size() - named) + " more";
 }
 
 /// The inode of a Unix socket, as text; empty if there is none. The last two columns of the table

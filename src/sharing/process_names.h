@@ -7,9 +7,10 @@
 namespace amem {
 
 /// The processes of this user that have loaded a library whose path contains `library` but do not
-/// listen on a socket of amem, for messages: "process 4711 (python3)", separated by commas. "a
-/// process that this one cannot see" if none is found, for example in another pid namespace. `proc`
-/// is the mount point of proc(5).
+/// listen on a socket of amem, for messages: "process 4711 (python3)", separated by commas; of more
+/// than eight, those whose numbers are nearest to this one's, "and 3 more". "a process that this
+/// one cannot see" if none is found, for example in another pid namespace. `proc` is the mount
+/// point of proc(5).
 ///
 /// Reads the maps of every process of the user and connects to every amem process: only for error
 /// texts. Thread-safe.

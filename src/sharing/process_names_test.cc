@@ -44,6 +44,14 @@ TEST_F(ProcessesWithoutAmem, AreNotThisOne) {
   EXPECT_EQ(found(), "a process that this one cannot see");
 }
 
+// On a node with many jobs, those of this one are named.
+TEST_F(ProcessesWithoutAmem, AreEightWithTheNearestNumbers) {
+  for (int i = 0; i < 11; ++i) add(std::to_string(1000000000 + i), "python3", "/opt/libnccl.so.2");
+
+  EXPECT_TRUE(found().starts_with("process 1000000000 (python3), process 1000000001 (")) << found();
+  EXPECT_TRUE(found().ends_with("process 1000000007 (python3) and 3 more")) << found();
+}
+
 TEST_F(ProcessesWithoutAmem, AreUnknownWithoutProc) {
   EXPECT_EQ(processes_without_amem("/libnccl.so", "/nowhere"),
             "a process that this one cannot see");
