@@ -7,7 +7,7 @@ Environment: the tables of docs/settings.md list each variable of environment.de
 audience, with the same default and values; at most 14 are for every job. In README, ARCHITECTURE, CONTRIBUTING and
 docs/: every path in a `code span`, every `./dev` command, every AMEM_ name and every relative link
 exists. A path of another project has the name of the project (NCCL, PyTorch, Linux) before its span
-or an @version after it.
+or an @version after it. README, ARCHITECTURE and CHANGELOG stay as short as MAX_LINES says.
 """
 
 import re
@@ -18,6 +18,7 @@ import markdown_text
 import source_tree
 
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+MAX_LINES = {"README.md": 130, "ARCHITECTURE.md": 250, "CHANGELOG.md": 80}
 TOP_FOLDERS = source_tree.ALL_FOLDERS + (".github",)
 SETTINGS = "docs/settings.md"
 MAX_FOR_EVERY_JOB = 14
@@ -82,6 +83,13 @@ def exists(root: Path, path: str) -> bool:
     return False
 
 
+def check_lengths(root: Path, findings: source_tree.Findings) -> None:
+    for name, most in MAX_LINES.items():
+        lines = (root / name).read_text(encoding="utf-8").count("\n") if (root / name).is_file() else 0
+        if lines > most:
+            findings.add(name, lines, f"{lines} lines, at most {most}")
+
+
 def check_paths(root: Path, path: Path, text: str, findings: source_tree.Findings) -> None:
     for line, span, before, after in markdown_text.code_spans(text):
         if after.startswith("@") or "@" in span or _ELSEWHERE.search(before):
@@ -136,6 +144,7 @@ def check(root: Path, findings: source_tree.Findings) -> None:
     for name in DOCUMENTS:
         if not (root / name).is_file():
             findings.add(name, 0, "does not exist")
+    check_lengths(root, findings)
     check_settings(root, findings)
     known = names_in_code(root)
     for path in source_tree.all_files(root):

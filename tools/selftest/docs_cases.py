@@ -51,6 +51,8 @@ class Docs(CheckCase):
     violations = {
         "no README": ({"README.md": None}, "README.md: does not exist"),
         "no ARCHITECTURE": ({"ARCHITECTURE.md": None}, "ARCHITECTURE.md: does not exist"),
+        "a README that is too long": ({"README.md": README + "\n" * 130}, "README.md:132: 132 lines, at most 130"),
+        "a long list of changes": ({"CHANGELOG.md": "\n" * 81}, "81 lines, at most 80"),
         "an undocumented variable": ({"src/base/environment.def": ROWS.replace("GMM_LOG", "AMEM_LOG")}, "AMEM_LOG is missing"),
         "an invented variable": (
             {"docs/settings.md": SETTINGS + "| `AMEM_SPEED` | 9 | 1 | fast |\n"},
