@@ -3,8 +3,7 @@
  *
  * The part of NCCL's C ABI that amem and its programs use, in our own declarations, so that
  * everything builds where no NCCL is installed. `nccl.h` includes it only when there is no other
- * nccl.h to include; the values are those of NCCL 2.18 to 2.30 and are held against the installed
- * header by src/api/stock_nccl_test.cc.
+ * nccl.h to include; the values are those of NCCL 2.19 to 2.32 (nccl.h).
  */
 #ifndef AMEM_NCCL_ABI_H_
 #define AMEM_NCCL_ABI_H_

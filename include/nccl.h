@@ -52,8 +52,7 @@ ncclResult_t ncclResume(ncclComm_t* comm AMEM_DEFAULT_NULL_);
 ncclResult_t ncclMemStats(void);
 
 /* The logical group (train, infer) of this process, 0 or greater. Can be set only before NCCL's
- * first allocation; later it returns ncclInvalidUsage. AMEM_GROUPID sets it from the environment.
- */
+ * first allocation; later it returns ncclInvalidUsage. AMEM_GROUP sets it from the environment. */
 ncclResult_t ncclSetGroupID(int id);
 ncclResult_t ncclGetGroupID(int* id);
 

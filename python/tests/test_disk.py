@@ -182,7 +182,7 @@ print(attempt(amem.pause, timeout=0.5), attempt(amem.resume, timeout=86400))
 with amem.paused(timeout=3):
     print(amem.state())
 library = amem.library.require_library()
-print(library.amemPauseWithTimeout(None, 2**64 - 1), library.amemResumeWithTimeout(None, 0))
+print(library.amemPauseWithTimeout(None, 86400001), library.amemPauseWithTimeout(None, 86400000), library.amemResumeWithTimeout(None, 0))
 """
     found = run(code)
     for line in found[:7]:
@@ -190,7 +190,7 @@ print(library.amemPauseWithTimeout(None, 2**64 - 1), library.amemResumeWithTimeo
     assert found[7:] == [
         "done done",
         "paused",
-        "0 0",
+        "5 0 0",
     ]
 
 

@@ -100,7 +100,7 @@ def collective(*rest: str) -> list[tuple[str, str]]:
 
 ROWS = {
     "amemBeginRegion": ("c_int", [("[b'', 0]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[LONG, 0]", "FAILS"), ("[b'nccl', 0]", "FAILS"),
-                                  ("[b't', -1]", "FAILS"), ("[b't', 2]", "FAILS"), ("[b't', 3]", "FAILS"), ("[b't', MAX]", "FAILS")]),
+                                  ("[b't', -1]", "FAILS"), ("[b't', 2]", "FAILS"), ("[b't', 3]", "FAILS"), ("[b't', MAX]", "FAILS"), ("[None, 99]", "FAILS")]),
     "amemCloseRegion": ("c_int", [("[c_uint64(0)]", "FAILS"), ("[c_uint64(HUGE)]", "FAILS")]),
     "amemEnable": ("None", [("[]", "ANY")]),
     "amemEndRegion": ("c_int", [("[]", "FAILS")]),
@@ -116,11 +116,11 @@ ROWS = {
     "amemGetShortage": ("c_char_p", [("[]", "b'{}'")]),
     "amemGetState": ("c_int", [("[]", "0")]),
     "amemGetStatus": ("c_char_p", [("[]", "ANY")]),
-    "amemGetStructBytes": ("c_size_t", [("[None]", "0"), ("[BAD]", "0"), ("[b'']", "0"), ("[b'amemTotals_t']", "56")]),
+    "amemGetStructBytes": ("c_size_t", [("[None]", "0"), ("[BAD]", "0"), ("[b'']", "0"), ("[b'amemTotals_t']", "56"), ("[b'amemRange_t']", "16")]),
     "amemGetTagState": ("c_int", [("[None]", "0"), ("[BAD]", "0"), ("[LONG]", "0"), ("[b'']", "0"), ("[b't']", "2")]),
     "amemGetTagTotals": ("c_int", [("[b't', -1, -1, None]", "FAILS"), ("[b't', -2, -1, OUT]", "FAILS"), ("[b't', MIN, -1, OUT]", "FAILS"),
                                    ("[b't', 99, -1, OUT]", "FAILS"), ("[None, MAX, -1, OUT]", "FAILS"), ("[b't', -1, 6, OUT]", "FAILS"),
-                                   ("[b't', -1, -2, OUT]", "FAILS"), ("[BAD, -1, -1, OUT]", "0"), ("[LONG, 1, 4, OUT]", "0")]),
+                                   ("[b't', -1, -2, OUT]", "FAILS"), ("[BAD, -1, -1, OUT]", "FAILS"), ("[LONG, 1, 4, OUT]", "FAILS"), ("[b'never', 1, 4, OUT]", "0")]),
     "amemGetTimes": ("c_int", [("[None]", "FAILS"), ("[OUT]", "0")]),
     "amemGetTotals": ("c_int", [("[-1, -1, None]", "FAILS"), ("[2, -1, OUT]", "FAILS"), ("[99, -1, OUT]", "FAILS"), ("[-2, -1, OUT]", "FAILS"),
                                 ("[-1, MAX, OUT]", "FAILS"), ("[-1, MIN, OUT]", "FAILS"), ("[1, 4, OUT]", "0")]),
@@ -142,9 +142,9 @@ ROWS = {
                                     ("[OUT, byref(OF_ACTIVE), MIN]", "FAILS")]),
     "amemLeaveMemorySet": ("c_int", [("[None]", "FAILS"), ("[NO_HANDLE]", "FAILS")]),
     "amemMakePersistent": ("c_int", [("[P, b'x']", "FAILS"), ("[ACTIVE, None]", "FAILS"), ("[None, b'x']", "FAILS"), ("[c_void_p(HUGE), b'x']", "FAILS")]),
-    "amemOfferDescriptor": ("c_int", [("[OUT, -1]", "FAILS"), ("[OUT, MIN]", "FAILS"), ("[None, os.dup(0)]", "FAILS"), ("[OUT, os.dup(0)]", "0")]),
+    "amemOfferDescriptor": ("c_int", [("[OUT, -1]", "FAILS"), ("[OUT, MIN]", "FAILS"), ("[OUT, 999999]", "FAILS"), ("[OUT, MAX]", "FAILS"), ("[None, os.dup(0)]", "FAILS"), ("[OUT, os.dup(0)]", "0")]),
     "amemTakeDescriptor": ("c_int", [("[None, OUT]", "FAILS"), ("[OUT, None]", "FAILS"), ("[OUT, LONG]", "FAILS")]),
-    "amemWithdrawDescriptor": ("c_int", [("[None]", "FAILS"), ("[LONG]", "0")]),
+    "amemWithdrawDescriptor": ("c_int", [("[None]", "FAILS"), ("[LONG]", "FAILS")]),
     "amemSetLastError": ("None", [("[None, None]", "ANY"), ("[b'x', None]", "ANY"), ("[None, b'x']", "ANY")]),
     "amemLogWarning": ("None", [("[None]", "ANY"), ("[LONG]", "ANY"), ("[BAD]", "ANY")]),
     "amemOnNcclCall": ("None", [("[None]", "ANY")]),
@@ -154,16 +154,17 @@ ROWS = {
                                  ("[OUT, P, c_size_t(HUGE)]", "FAILS"), ("[OUT, ODD, c_size_t(2 << 20)]", "FAILS"), ("[OUT, c_void_p(HUGE), c_size_t(1)]", "FAILS"),
                                  ("[OUT, ACTIVE, c_size_t(1)]", "FAILS"), ("[OUT, ODD, c_size_t(9)]", "0")]),
     "amemResume": ("c_int", [("[b'']", "FAILS"), ("[b',t']", "FAILS"), ("[BAD]", "FAILS"), ("[LONG]", "FAILS")]),
-    "amemPauseWithTimeout": ("c_int", [("[b'', 1000]", "FAILS"), ("[b',', 1000]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[LONG, 0]", "FAILS")]),
-    "amemResumeWithTimeout": ("c_int", [("[b'', 1000]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[LONG, 0]", "FAILS")]),
-    "amemResumeWait": ("c_int", [("[b'', 0, 0]", "FAILS"), ("[BAD, 1, 0]", "FAILS"), ("[LONG, c_uint64(HUGE), c_uint64(HUGE)]", "FAILS")]),
+    "amemPauseWithTimeout": ("c_int", [("[b'', 1000]", "FAILS"), ("[b',', 1000]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[LONG, 0]", "FAILS"),
+                                       ("[b'never', c_uint64(HUGE)]", "FAILS"), ("[b'never', 86400001]", "FAILS"), ("[b'never', 86400000]", "0")]),
+    "amemResumeWithTimeout": ("c_int", [("[b'', 1000]", "FAILS"), ("[b'never', c_uint64(HUGE)]", "FAILS"), ("[b'never', 86400000]", "0"), ("[BAD, 0]", "FAILS"), ("[LONG, 0]", "FAILS")]),
+    "amemResumeWait": ("c_int", [("[b'', 0, 0]", "FAILS"), ("[b'never', c_uint64(HUGE), 0]", "FAILS"), ("[b'never', 0, 86400001]", "FAILS"), ("[BAD, 1, 0]", "FAILS"), ("[LONG, c_uint64(HUGE), c_uint64(HUGE)]", "FAILS")]),
     "amemSwitch": ("c_int", [("[None, b't', 0, 0]", "FAILS"), ("[b't', None, 0, 0]", "FAILS"), ("[b't', b's,t', 0, 0]", "FAILS"), ("[BAD, b't', 0, 0]", "FAILS"),
-                              ("[b't', LONG, c_uint64(HUGE), 0]", "FAILS")]),
+                              ("[b't', LONG, c_uint64(HUGE), 0]", "FAILS"), ("[b'never', b'more', 0, 86400001]", "FAILS"), ("[b'never', b'more', 0, 0]", "0")]),
     "amemResumeOnCall": ("c_int", [("[MIN]", "0"), ("[0]", "0")]),
     "amemRetainBackups": ("c_int", [("[MAX]", "0"), ("[0]", "0")]),
     "amemSetBackupDirectory": ("c_int", [("[None]", "FAILS"), ("[b'']", "FAILS"), ("[BAD]", "FAILS"), ("[LONG]", "FAILS"), ("[b'/dev/null']", "FAILS")]),
-    "amemSetMemoryMargin": ("c_int", [("[c_size_t(HUGE)]", "0"), ("[c_size_t(0)]", "0")]),
-    "amemSetProcessRegion": ("c_int", [("[b'', 0]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[b't', -1]", "FAILS"), ("[b'nccl', 0]", "FAILS"), ("[None, MAX]", "0")]),
+    "amemSetMemoryMargin": ("c_int", [("[c_size_t(HUGE)]", "FAILS"), ("[c_size_t((1 << 50) + 1)]", "FAILS"), ("[c_size_t(1 << 50)]", "0"), ("[c_size_t(0)]", "0")]),
+    "amemSetProcessRegion": ("c_int", [("[b'', 0]", "FAILS"), ("[BAD, 0]", "FAILS"), ("[b't', -1]", "FAILS"), ("[b'nccl', 0]", "FAILS"), ("[None, MAX]", "FAILS"), ("[None, 0]", "0")]),
     "amemSymmetricAllGather": ("c_int", collective("0", STREAM) + on_handle("BUFFER, c_size_t(0), c_size_t(16), 0, None", "BUFFER, c_size_t(0), c_size_t(16), -1, None")),
     "amemSymmetricAllReduce": ("c_int", collective("0", "0", STREAM) + [("[HANDLE, BUFFER, c_size_t(0), c_size_t(4), -1, 0, None]", "FAILS"),
                                                                         ("[HANDLE, BUFFER, c_size_t(0), c_size_t(4), 0, MAX, None]", "FAILS"),
@@ -202,14 +203,15 @@ ROWS = {
     "ncclSetGroupID": ("c_int", [("[-1]", "FAILS"), ("[MIN]", "FAILS"), ("[1]", "FAILS")]),  # after the first allocation
     "amemOpenRegion": ("c_int", [("[b'', 0, 0, OUT]", "FAILS"), ("[BAD, 0, 0, OUT]", "FAILS"), ("[LONG, 0, 1, OUT]", "FAILS"),
                                  ("[b'nccl', 0, 0, OUT]", "FAILS"), ("[b't', -1, 0, OUT]", "FAILS"), ("[b't', 2, 0, OUT]", "FAILS"),
-                                 ("[b't', MAX, 0, OUT]", "FAILS"), ("[b't', 0, 0, None]", "FAILS")]),
+                                 ("[b't', MAX, 0, OUT]", "FAILS"), ("[None, 99, 0, OUT]", "FAILS"), ("[b't', 0, 0, None]", "FAILS")]),
     "amemPoolFree": ("None", [(f"[{pointer}, c_size_t(1), 0, None]", "ANY") for pointer in ("None", "c_void_p(1)", "ODD", "c_void_p(HUGE)")]),
     "amemSetPool": ("c_int", [("[-1, b't', 0]", "FAILS"), ("[64, b't', 0]", "FAILS"), ("[MIN, b't', 0]", "FAILS"), ("[MAX, b't', 0]", "FAILS"),
                               ("[0, b'', 0]", "FAILS"), ("[0, BAD, 0]", "FAILS"), ("[0, LONG, 0]", "FAILS"), ("[0, b'nccl', 0]", "FAILS"),
                               ("[0, b't', -1]", "FAILS"), ("[0, b't', 2]", "FAILS"), ("[63, b't', 0]", "0")]),
-    "amemSetUnusedRanges": ("c_int", [("[None, c_size_t(1)]", "FAILS"), ("[OUT, c_size_t(HUGE)]", "FAILS"), ("[None, c_size_t(0)]", "0"), ("[OUT, c_size_t(0)]", "0"), ("[OUT, c_size_t(1)]", "0")]),
-    # Without a tag, a pool has no memory: NULL is a lack of memory for PyTorch.
-    **{f"amemPoolAllocate{pool:02x}": ("c_void_p", [(f"[c_size_t({size}), 0, None]", "None") for size in ("0", "1", "HUGE")]) for pool in range(64)},
+    "amemSetUnusedRanges": ("c_int", [("[None, c_size_t(1)]", "FAILS"), ("[OUT, c_size_t(HUGE)]", "FAILS"), ("[None, c_size_t(0)]", "0"), ("[OUT, c_size_t(0)]", "0"), ("[OUT, c_size_t(1)]", "0"),
+                                     ("[byref(RANGES(P, HUGE)), c_size_t(1)]", "FAILS"), ("[byref(RANGES(HUGE, 2)), c_size_t(1)]", "FAILS")]),
+    # The program has given none of them a tag.
+    **{f"amemPoolAllocate{pool:02x}": ("c_void_p", [(f"[c_size_t({size}), 0, None]", "NOTHING") for size in ("0", "1", "HUGE")]) for pool in range(64)},
 }  # fmt: skip
 
 
@@ -270,6 +272,23 @@ print(out.raw[:56] == bytes(56), library.amemGetTagState(None), library.amemGetT
 """
     lines = build.python(code, LD_PRELOAD=build.preload).splitlines()
     assert lines == ["5 True True"] * 5 + ["None True True", "True 4 4"]
+
+
+def test_lack_of_memory_in_a_pool_has_a_text_and_a_shortage(build: Build) -> None:
+    code = """
+import ctypes, json
+library, cuda = ctypes.CDLL(None), ctypes.CDLL("libcuda.so.1")
+library.amemPoolAllocate05.restype = ctypes.c_void_p
+library.amemPoolAllocate05.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+library.amemGetLastError.restype = library.amemGetShortage.restype = ctypes.c_char_p
+context = ctypes.c_void_p()
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cuda.cuCtxSetCurrent(context) == 0
+assert library.amemSetPool(5, b"t", 0) == 0 and library.amemEndRegion() != 0
+print(library.amemPoolAllocate05(1 << 40, 0, None), library.amemGetLastError().decode())
+print(json.loads(library.amemGetShortage())["wanted_bytes"])
+"""
+    failed, wanted = build.job(code).splitlines()
+    assert failed.startswith("None amemPoolAllocate05 failed: ") and int(wanted) == 1 << 40
 
 
 def test_devices_before_cuda_is_in_use(build: Build) -> None:

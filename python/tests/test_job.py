@@ -142,4 +142,4 @@ def test_group_cannot_be_set_once_nccl_has_allocated(ranks: tuple[RankProcess, .
     refused = ranks[0].ask("set_group")
 
     assert refused["code"] == 5
-    assert "AMEM_GROUPID" in refused["error"]
+    assert "AMEM_GROUP" in refused["error"]

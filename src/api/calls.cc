@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
+#include <cinttypes>
 
 #include "base/environment.h"
 
@@ -43,15 +43,23 @@ Status check_pointer(const void* pointer, const char* name) {
                             : make_error(ErrorKind::misuse, 0, "the %s is null", name);
 }
 
+Status check_wait(uint64_t milliseconds) {
+  constexpr uint64_t kMaxWaitMs = 86400000;
+  if (milliseconds <= kMaxWaitMs) return ok_status();
+  return make_error(ErrorKind::misuse, 0, "%" PRIu64 " ms are more than a day", milliseconds);
+}
+
 Result<std::vector<AddressRange>> ranges_of(const amemRange_t* ranges, size_t count) {
   constexpr size_t kMax = 1 << 24;
   if (count > 0) AMEM_TRY(check_pointer(ranges, "list of ranges"));
   if (count > kMax)
     return make_error(ErrorKind::misuse, 0, "%zu ranges: at most %zu are possible", count, kMax);
   std::vector<AddressRange> all(count);
-  std::transform(ranges, ranges + count, all.begin(), [](const amemRange_t& range) {
-    return AddressRange{reinterpret_cast<DeviceAddress>(range.pointer), range.size_bytes};
-  });
+  for (size_t i = 0; i < count; ++i) {
+    all[i] = {reinterpret_cast<DeviceAddress>(ranges[i].pointer), ranges[i].size_bytes};
+    if (all[i].address > UINTPTR_MAX - all[i].size_bytes)
+      return make_error(ErrorKind::misuse, 0, "range %zu ends behind the last address", i);
+  }
   return all;
 }
 

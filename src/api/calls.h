@@ -12,9 +12,6 @@ namespace amem {
 
 // Common code of the exported functions.
 
-/// A day: the maximum of timeouts and waits, as of AMEM_TIMEOUT_MS.
-inline constexpr uint64_t kMaxWaitMs = 86400000;
-
 /// The process object, or nullptr if amem is inactive: not enabled, without a CUDA driver, or in a
 /// forked child.
 Process* process_that_works();
@@ -66,7 +63,10 @@ int result_of(const char* call, Body body) {
 /// An error if `pointer`, an argument with this name, is null.
 Status check_pointer(const void* pointer, const char* name);
 
-/// Errors: misuse, for a null list that is not empty.
+/// An error if a timeout or a wait is longer than a day, the maximum of AMEM_TIMEOUT_MS.
+Status check_wait(uint64_t milliseconds);
+
+/// Errors: misuse, for a null list that is not empty and for a range that is no range of addresses.
 Result<std::vector<AddressRange>> ranges_of(const amemRange_t* ranges, size_t count);
 
 /// Runs `body(Process&)`, which returns a Status, and returns its result_of(). If amem is inactive,

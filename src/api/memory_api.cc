@@ -16,8 +16,9 @@ namespace {
 /// Of tags separated by commas. `wait_ms`: of a resume.
 Result<Selection> selection_of(const char* tags, uint64_t timeout_ms,
                                std::optional<uint64_t> wait_ms = std::nullopt) {
-  Selection selection{{}, true, static_cast<long>(std::min(timeout_ms, kMaxWaitMs))};
-  if (wait_ms) selection.wait_ms = static_cast<long>(std::min(*wait_ms, kMaxWaitMs));
+  AMEM_TRY(check_wait(std::max(timeout_ms, wait_ms.value_or(0))));
+  Selection selection{{}, true, static_cast<long>(timeout_ms)};
+  if (wait_ms) selection.wait_ms = static_cast<long>(*wait_ms);
   if (tags == nullptr) return selection;
   for (std::string_view rest = tags;;) {
     const size_t end = std::min(rest.find(','), rest.size());
@@ -27,6 +28,12 @@ Result<Selection> selection_of(const char* tags, uint64_t timeout_ms,
     if (end == rest.size()) return selection;
     rest.remove_prefix(end + 1);
   }
+}
+
+/// The maximum of AMEM_HOST_PREALLOC.
+Status check_size(uint64_t bytes) {
+  if (bytes <= uint64_t{1} << 50) return ok_status();
+  return make_error(ErrorKind::misuse, 0, "the size %" PRIu64 " is too large", bytes);
 }
 
 Status pause_tags(const char* tags, uint64_t timeout_ms) {
@@ -63,6 +70,7 @@ int read_totals(const char* call, const char* tag, int device, int kind, amemTot
          (process.engine().exiting ||
           process.driver().cuDeviceGetAttribute(&ignored, kAttributeMultiprocessors, device) !=
               driver_result::kInvalidDevice));
+    if (tag != nullptr && !is_valid_tag(tag)) return invalid_tag(tag);
     if (!exists || kind < -1 || kind >= amemKindCount)
       return make_error(ErrorKind::misuse, 0,
                         "the driver has no device %d, or amemKind_t has no kind %d", device, kind);
@@ -77,8 +85,8 @@ int read_totals(const char* call, const char* tag, int device, int kind, amemTot
 
 Result<Region> region_of(const char* tag, amemKind_t kind) {
   Process& process = *AMEM_TRY(active_process());
-  if (tag == nullptr) return Region{};
   const Kind of_memory = AMEM_TRY(kind_of(kind));
+  if (tag == nullptr) return Region{};
   AMEM_TRY(process.tensors().check_tag(tag));
   return Region{tag, of_memory};
 }
@@ -139,8 +147,8 @@ AMEM_API int amemCloseRegion(uint64_t number) {
 
 AMEM_API int amemSetProcessRegion(const char* tag, amemKind_t kind) {
   return with_process("amemSetProcessRegion", [&](Process&) -> Status {
-    set_process_region(tag == nullptr ? process_region_of_environment()
-                                      : AMEM_TRY(region_of(tag, kind)));
+    Region region = AMEM_TRY(region_of(tag, kind));
+    set_process_region(tag == nullptr ? process_region_of_environment() : std::move(region));
     return ok_status();
   });
 }
@@ -169,8 +177,7 @@ AMEM_API int amemSetUnusedRanges(const amemRange_t* ranges, size_t count) {
 
 AMEM_API int amemPrepareHostMemory(uint64_t bytes) {
   return with_process("amemPrepareHostMemory", [&](Process& process) -> Status {
-    if (bytes > uint64_t{1} << 50)  // the maximum of AMEM_HOST_PREALLOC
-      return make_error(ErrorKind::misuse, 0, "the size %" PRIu64 " is too large", bytes);
+    AMEM_TRY(check_size(bytes));
     process.session().prepare_host_memory(AMEM_TRY(process.handles().device_of_caller()), bytes);
     return ok_status();
   });
@@ -198,7 +205,8 @@ AMEM_API int amemRetainBackups(int retain) {
 }
 
 AMEM_API int amemSetMemoryMargin(size_t size_bytes) {
-  return with_process("amemSetMemoryMargin", [&](Process& process) {
+  return with_process("amemSetMemoryMargin", [&](Process& process) -> Status {
+    AMEM_TRY(check_size(size_bytes));
     process.tensors().set_margin(size_bytes);
     return ok_status();
   });

@@ -32,12 +32,14 @@ std::optional<Region> region_of_pool() {
 
 /// The context of the device is current. PyTorch reports nullptr as a lack of memory.
 template <size_t kPool>
-void* allocate_for_pool(ptrdiff_t size_bytes) {
+void* allocate_for_pool(const char* call, ptrdiff_t size_bytes) {
   const NoCancellation no_cancellation;
   const std::optional<Region> region = tagged_region(region_of_pool<kPool>);
   DeviceAddress address = 0;
   if (region.has_value())
-    (void)allocate_in(*region, "amemPoolAllocate", &address, static_cast<size_t>(size_bytes));
+    (void)allocate_in(*region, call, &address, static_cast<size_t>(size_bytes));
+  else
+    keep_last_error(call, make_error(ErrorKind::misuse, 0, "the pool has no tag: amemSetPool()"));
   return reinterpret_cast<void*>(address);
 }
 
@@ -62,9 +64,9 @@ AMEM_API void amemPoolFree(void* pointer, ptrdiff_t, int, void*) {
   (void)free_tagged("amemPoolFree", reinterpret_cast<DeviceAddress>(pointer));
 }
 
-#define AMEM_POOL(number)                                                     \
-  AMEM_API void* amemPoolAllocate##number(ptrdiff_t size_bytes, int, void*) { \
-    return allocate_for_pool<0x##number>(size_bytes);                         \
+#define AMEM_POOL(number)                                                         \
+  AMEM_API void* amemPoolAllocate##number(ptrdiff_t size_bytes, int, void*) {     \
+    return allocate_for_pool<0x##number>("amemPoolAllocate" #number, size_bytes); \
   }
 // clang-format off
 #define AMEM_POOLS(digit)                                                         \

@@ -26,7 +26,7 @@ Status set_group(int id) {
   if (process.registry().was_used())
     return make_error(ErrorKind::misuse, 0,
                       "memory has been allocated already: call it before the first communicator is "
-                      "made, or set AMEM_GROUPID");
+                      "made, or set AMEM_GROUP");
   process.engine().group = id;
   return ok_status();
 }
@@ -154,6 +154,7 @@ AMEM_API size_t amemGetStructBytes(const char* name) {
   if (wanted == "amemTotals_t") return sizeof(amemTotals_t);
   if (wanted == "amemDriverObjects_t") return sizeof(amemDriverObjects_t);
   if (wanted == "amemTimes_t") return sizeof(amemTimes_t);
+  if (wanted == "amemRange_t") return sizeof(amemRange_t);
   return 0;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The amem authors
 // amem.h's functions for memory that several processes use, and for libraries over amem.
-#include <algorithm>
+#include <fcntl.h>
+
 #include <bit>
 
 #include "api/calls.h"
@@ -75,8 +76,9 @@ AMEM_API int amemCreateMemorySet(amemMemorySet_t* set, const amemRange_t* ranges
 
 AMEM_API int amemEnterMemorySet(amemMemorySet_t set, amemStream_t stream, uint64_t timeout_ms) {
   return with_process("amemEnterMemorySet", [&](Process& process) -> Status {
-    const long limit_ms = timeout_ms == 0 ? environment().gate_timeout_ms
-                                          : static_cast<long>(std::min(timeout_ms, kMaxWaitMs));
+    AMEM_TRY(check_wait(timeout_ms));
+    const long limit_ms =
+        timeout_ms == 0 ? environment().gate_timeout_ms : static_cast<long>(timeout_ms);
     AMEM_TRY(process.engine().exiting.check());
     AMEM_TRY(process.symmetric().enter(set, limit_ms));
     note_work_context(process.driver());
@@ -109,7 +111,8 @@ AMEM_API int amemOfferDescriptor(amemIpcHandle_t* handle, int descriptor) {
   UniqueFd owned(descriptor);
   return with_process("amemOfferDescriptor", [&](Process& process) -> Status {
     AMEM_TRY(check_pointer(handle, "handle"));
-    if (!owned.valid()) return make_error(ErrorKind::misuse, 0, "%d is no descriptor", descriptor);
+    if (fcntl(descriptor, F_GETFD) < 0)
+      return make_error(ErrorKind::misuse, 0, "%d is no descriptor", descriptor);
     const auto offered = AMEM_TRY(process.exchange().offer_descriptor(std::move(owned)));
     *handle = std::bit_cast<amemIpcHandle_t>(offered);
     return ok_status();
@@ -119,8 +122,7 @@ AMEM_API int amemOfferDescriptor(amemIpcHandle_t* handle, int descriptor) {
 AMEM_API int amemWithdrawDescriptor(const amemIpcHandle_t* handle) {
   return with_process("amemWithdrawDescriptor", [&](Process& process) -> Status {
     AMEM_TRY(check_pointer(handle, "handle"));
-    process.exchange().withdraw_descriptor(bytes_of(*handle));
-    return ok_status();
+    return process.exchange().withdraw_descriptor(bytes_of(*handle));
   });
 }
 

@@ -31,9 +31,9 @@ class Exchange {
   virtual std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes& bytes) = 0;
 
   /// Gives processes that have the returned handle a copy of a descriptor of the driver that is not
-  /// an allocation's, until it is withdrawn.
+  /// an allocation's, until it is withdrawn. Error of a withdrawal: misuse, for another handle.
   virtual Result<IpcHandleBytes> offer_descriptor(UniqueFd descriptor) = 0;
-  virtual void withdraw_descriptor(const IpcHandleBytes& handle) = 0;
+  virtual Status withdraw_descriptor(const IpcHandleBytes& handle) = 0;
   /// The descriptor that another process offers. May wait for it, up to AMEM_TIMEOUT_MS; called
   /// without a lock. Errors: protocol, for another handle; those of a request.
   virtual Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) = 0;

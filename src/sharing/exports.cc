@@ -325,9 +325,9 @@ IpcHandleBytes Exports::offer_descriptor(UniqueFd descriptor) {
   return encode_ipc_handle({context_.self, 0, nonce, getpid()});
 }
 
-void Exports::withdraw_descriptor(uint64_t nonce) {
+bool Exports::withdraw_descriptor(uint64_t nonce) {
   MutexLock lock(context_.registry.mutex);
-  offered_.erase(nonce);
+  return offered_.erase(nonce) > 0;
 }
 
 void Exports::answer_token_query(const PeerInfo& from, uint64_t request_id,

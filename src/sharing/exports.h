@@ -30,7 +30,7 @@ class Exports {
       AMEM_REQUIRES(context_.registry.mutex);
   /// Exchange::offer_descriptor() and withdraw_descriptor().
   IpcHandleBytes offer_descriptor(UniqueFd descriptor);
-  void withdraw_descriptor(uint64_t nonce);
+  bool withdraw_descriptor(uint64_t nonce);
   /// Answers with the token of an allocation, or with an offered descriptor.
   void answer_token_query(const PeerInfo& from, uint64_t request_id, const TokenQuery& query);
 

@@ -69,7 +69,8 @@ TEST_F(FetchTest, OfferedDescriptorIsGivenForItsNonceUntilItIsWithdrawn) {
   EXPECT_EQ(given(offered.allocation, offered.nonce + 1), 0u);
   EXPECT_EQ(given(token_.allocation, offered.nonce), 0u);
   EXPECT_EQ(given(offered.allocation, token_.nonce), 0u);
-  sharing_->withdraw_descriptor(handle.value());
+  EXPECT_TRUE(sharing_->withdraw_descriptor(handle.value()).ok());
+  EXPECT_FALSE(sharing_->withdraw_descriptor(handle.value()).ok()) << "it is no longer offered";
   EXPECT_EQ(given(offered.allocation, offered.nonce), 0u);
 }
 

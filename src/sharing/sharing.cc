@@ -78,9 +78,10 @@ Result<IpcHandleBytes> Sharing::offer_descriptor(UniqueFd descriptor) {
   return exports_.offer_descriptor(std::move(descriptor));
 }
 
-void Sharing::withdraw_descriptor(const IpcHandleBytes& handle) {
-  if (const std::optional<IpcHandle> own = decode_ipc_handle(handle))
-    exports_.withdraw_descriptor(own->nonce);
+Status Sharing::withdraw_descriptor(const IpcHandleBytes& handle) {
+  const std::optional<IpcHandle> own = decode_ipc_handle(handle);
+  if (own.has_value() && exports_.withdraw_descriptor(own->nonce)) return ok_status();
+  return make_error(ErrorKind::misuse, 0, "no descriptor is offered with this handle");
 }
 
 Result<UniqueFd> Sharing::take_descriptor(const IpcHandleBytes& handle) {

@@ -36,7 +36,7 @@ class Sharing final : public Exchange, public PeerHandler {
       AMEM_REQUIRES(context_.registry.mutex);
   std::optional<Result<DriverHandle>> import_ipc_handle(const IpcHandleBytes& bytes) override;
   Result<IpcHandleBytes> offer_descriptor(UniqueFd descriptor) override;
-  void withdraw_descriptor(const IpcHandleBytes& handle) override;
+  Status withdraw_descriptor(const IpcHandleBytes& handle) override;
   Result<UniqueFd> take_descriptor(const IpcHandleBytes& handle) override;
   std::string processes_without_amem(const char* library) override;
   void meet_peers() override;

@@ -26,7 +26,7 @@ class NoExchange : public Exchange {
     return std::nullopt;
   }
   Result<IpcHandleBytes> offer_descriptor(UniqueFd) override { return IpcHandleBytes{}; }
-  void withdraw_descriptor(const IpcHandleBytes&) override {}
+  Status withdraw_descriptor(const IpcHandleBytes&) override { return ok_status(); }
   Result<UniqueFd> take_descriptor(const IpcHandleBytes&) override { return UniqueFd(); }
   std::string processes_without_amem(const char*) override { return ++foreign, "process 4711"; }
   void meet_peers() override {}

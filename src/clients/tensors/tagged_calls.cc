@@ -13,9 +13,9 @@ constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kPeerAccessAlre
               kUnknown = 999;
 
 int result_of(const char* call, const Error& error) {
-  // The caller may free memory and try again; PyTorch does.
-  if (error.kind == ErrorKind::driver && error.code == kOutOfMemory) return kOutOfMemory;
-  keep_last_error(call, error);
+  // Of a lack of memory no line in the log: the caller may free memory and try again; PyTorch does.
+  const bool is_lack = error.kind == ErrorKind::driver && error.code == kOutOfMemory;
+  (is_lack ? set_last_error : keep_last_error)(call, error);
   if (error.kind == ErrorKind::misuse) return kInvalidValue;
   return error.kind == ErrorKind::driver ? error.code : kUnknown;
 }
