@@ -5,11 +5,13 @@
 import ctypes
 import json
 import operator
+import re
 from typing import Any, Optional, SupportsIndex, cast
 
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
 from .library import find_library, require_library
 
+_TAG = re.compile("[A-Za-z0-9_.:/-]{1,64}")
 TIMEOUT, OUT_OF_MEMORY = 100, 101  # amemError_t
 _SIGNED = (ctypes.c_int, ctypes.c_int64)
 _UNSIGNED = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
@@ -72,9 +74,11 @@ def call(name: str, *arguments: object, library: Optional[ctypes.CDLL] = None) -
 
 
 def encoded(tag: str) -> bytes:
-    """A tag as the library takes it; raises AmemTypeError if it is not a str, and AmemValueError if it contains a NUL."""
+    """A tag as the library takes it; raises AmemTypeError if it is not a str, and AmemValueError if it is not a tag."""
     if not isinstance(tag, str):
         hint = "; write each tag as an argument: pause(*tags)" if isinstance(tag, (list, tuple, set, frozenset)) else ""
         raise AmemTypeError(f"a tag is a str, not {tag!r}{hint}")
-    word: bytes = checked(tag.encode(errors="surrogatepass"), ctypes.c_char_p, "a tag")
-    return word
+    if not _TAG.fullmatch(tag):
+        hint = "; write each tag as an argument: pause(*tags)" if "," in tag else ""
+        raise AmemValueError(f"a tag has 1 to 64 letters, digits, '_', '-', '.', ':' or '/', unlike {tag!r}{hint}")
+    return tag.encode()

@@ -10,7 +10,7 @@ import os
 import subprocess
 from typing import Dict, List, Literal, Optional, Union
 
-from .errors import AmemError
+from .errors import AmemError, AmemValueError
 from .installation import find_command
 
 _TIMEOUT_S = 30
@@ -25,7 +25,8 @@ def _ask(arguments: List[str], variables: Dict[str, str]) -> Dict[str, str]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise AmemError(f"{' '.join(command)} failed: {error}") from error
     if done.returncode != 0:
-        raise AmemError(done.stderr.strip() or f"{' '.join(command)}: exit code {done.returncode}")
+        text = done.stderr.strip() or f"{' '.join(command)}: exit code {done.returncode}"
+        raise AmemValueError(text) if done.returncode == 2 else AmemError(text)
     found: Dict[str, str] = json.loads(done.stdout)["env_vars"]
     return found
 

@@ -12,7 +12,7 @@ from typing import Any, ContextManager, Dict, Iterator, List, Literal, Optional,
 
 from . import remaking, torch_checks, torch_pools
 from .calls import call, check_tensor, encoded, value_of
-from .errors import AmemError, AmemValueError
+from .errors import AmemError, AmemTypeError, AmemValueError
 from .library import is_off
 from .torch_route import Route
 
@@ -32,6 +32,8 @@ def kind_of(backup: Optional[Backup], retain: bool = False) -> int:
     """amemKind_t."""
     if not isinstance(backup, (str, type(None))) or backup not in _KINDS:
         raise AmemValueError(f"backup is {backup!r}; it must be 'host', 'disk', 'zero' or None (contents are discarded)")
+    if not isinstance(retain, (bool, int)):
+        raise AmemTypeError(f"retain is {retain!r}, not True or False")
     if retain and backup != "host":
         raise AmemValueError(f"retain=True keeps the copy in host memory: backup must be 'host', not {backup!r}")
     return _RETAIN if retain else _KINDS[backup]
@@ -101,6 +103,12 @@ def opened(tag: Optional[str], kind: int, all_threads: bool = False) -> Iterator
         region.close()
 
 
+def _check_tag(tag: str) -> None:
+    encoded(tag)
+    if tag in ("nccl", "symmetric", "context"):
+        raise AmemValueError(f"the tag {tag!r} is reserved: choose another one")
+
+
 def region(
     tag: str, *, backup: Optional[Backup] = _HOST, threads: bool = False, retain: bool = False
 ) -> ContextManager[None]:
@@ -125,7 +133,7 @@ def region(
     to its graph. With AMEM_ENABLE=0, or without a CUDA driver, regions have no effect. Raises AmemError if amem is not
     installed or the tag is not valid.
     """
-    encoded(tag)
+    _check_tag(tag)
     if isinstance(backup, _Default) and remaking.is_remade(tag):
         backup = None
     return opened(tag, kind_of(backup, retain), threads)
@@ -137,6 +145,8 @@ def set_backup_directory(path: str) -> None:
     Replaces that of AMEM_BACKUP_DIR. Files have no names and end with the process. A path that ends in XXXXXX is a template of
     mkstemp(3): files have names, and stay if the process ends while it is paused. Raises AmemError if no file can be created.
     """
+    if path == "":
+        raise AmemValueError("the path of the backup directory is empty")
     call("amemSetBackupDirectory", os.fsencode(path))
 
 
@@ -152,7 +162,7 @@ def cuda_graph(graph: Any, *, tag: str = "cuda_graph", backup: Optional[Backup] 
     After pause(tag) and resume(tag) the graph can be replayed; it is not captured again. With backup=None a
     replay must not read what an earlier replay has left in the graph's memory.
     """
-    encoded(tag)
+    _check_tag(tag)
     kind = kind_of(backup)
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():

@@ -16,11 +16,7 @@ from .library import STATES, State, Times, Totals, find_library, require_library
 
 def _joined(tags: Tuple[str, ...]) -> Optional[bytes]:
     """The tags as the library takes them: None for all."""
-    words = [encoded(tag) for tag in tags]
-    for word in words:
-        if b"," in word:  # of several tags in C
-            raise AmemValueError(f"{word.decode()!r} is not a tag: write each tag as an argument")
-    return b",".join(words) if words else None
+    return b",".join(encoded(tag) for tag in tags) or None
 
 
 def _milliseconds(name: str, seconds: Optional[float], least: float) -> int:
@@ -94,16 +90,16 @@ def _with_own_memory(error: OutOfMemory) -> OutOfMemory:
 
 def _meet(group: Any, when: str, failed: bool = False) -> int:
     """Returns how many ranks of the group have failed, when all have called it. Without NCCL, whose call needs the memory."""
-    import torch
-    import torch.distributed
-
     try:
+        import torch
+        import torch.distributed
+
         if torch.distributed.get_rank(group) < 0:
             raise ValueError("this rank is not in it")
         count = torch.tensor([int(failed)], device="cpu")
         torch.distributed.all_reduce(count, group=group)
         return int(count[0])
-    except (RuntimeError, TypeError, ValueError) as error:
+    except (ImportError, RuntimeError, TypeError, ValueError) as error:
         raise AmemError(
             f"the ranks of the process group did not meet {when}: {error}. All of its ranks must call, and it needs Gloo: "
             'torch.distributed.new_group(backend="gloo")'
@@ -204,9 +200,12 @@ def switch(
     pause; if the resume fails, the paused tags stay paused. `timeout` is that of each. The local memory of contexts stays.
     Calls the functions of on_resume() for the tags that it resumes.
     """
+    for tags in (pause, resume):
+        if isinstance(tags, str) or not isinstance(tags, (list, tuple, set, frozenset)):
+            raise AmemTypeError(f"a switch needs a list of tags to pause and a list of tags to resume, not {tags!r}")
     out, into = tuple(pause), tuple(resume)
-    if isinstance(pause, str) or isinstance(resume, str) or not out or not into:
-        raise AmemValueError("a switch needs a list of tags to pause and a list of tags to resume")
+    if not out or not into or not set(out).isdisjoint(into):
+        raise AmemValueError(f"a switch needs tags to pause and other tags to resume, not {out} and {into}")
     selections, before = (_joined(out), _joined(into)), _times()
     wait_ms, timeout_ms = _milliseconds("wait", wait, 0), _timeout(timeout)
     _empty_cache_for(into, leaving=out)
@@ -247,8 +246,10 @@ def set_group(group: int) -> None:
     """The logical group of this process (train, infer), 0 or greater.
 
     Shown in statistics and errors. Only before NCCL's first allocation; AmemError after it.
-    AMEM_GROUPID sets it from outside.
+    AMEM_GROUP sets it from outside.
     """
+    if isinstance(group, int) and -(1 << 31) <= group < 0:
+        raise AmemValueError(f"a group is 0 or greater, not {group}")
     call("ncclSetGroupID", group)
 
 
@@ -272,8 +273,8 @@ def prepare_host_memory(size_bytes: int) -> None:
     Returns at once; the memory is pinned in the background near the current CUDA device. Raises AmemError if amem is
     off or no device is in use yet.
     """
-    if isinstance(size_bytes, int) and size_bytes < 0:
-        raise AmemValueError(f"the size is {size_bytes} bytes")
+    if isinstance(size_bytes, int) and not 0 <= size_bytes <= 1 << 50:
+        raise AmemValueError(f"the size is {size_bytes} bytes, not 0 to 2**50")
     call("amemPrepareHostMemory", size_bytes)
 
 

@@ -61,6 +61,10 @@ TOO_LARGE = ["amem.set_group((1 << 32) + 7)", "amem.set_group(-(1 << 31) - 1)", 
              "setattr(saver, 'memory_margin_bytes', -1)", "setattr(saver, 'memory_margin_bytes', 1 << 64)",
              "setattr(saver, 'retain_cpu_backup', 1 << 32)", "cdll.tms_get_cpu_backup_pointer(1 << 64, 1)",
              "cdll.tms_get_cpu_backup_pointer(1, -1)", "cdll.tms_torch_free(1 << 64, 0, 0, 0)",
+             "amem.pause('')", "amem.pause('a b')", "amem.resume('a,b')", "enter(amem.region(''))", "enter(amem.region('nccl'))", "enter(amem.region('a' * 65))",
+             "amem.set_group(-1)", "amem.prepare_host_memory(1 << 60)", "amem.env(log=9)", "amem.env(group='a b')",
+             "amem.switch(pause=['a'], resume=['a'])", "amem.switch(pause=[], resume=['a'])", "amem.set_backup_directory('')",
+             "amem.on_resume('', print)", "amem.on_resume('a b', print)", "amem.state('a b')", "enter(amem.paused('a b'))",
              "enter(amem.region('a', backup='gpu'))", "enter(amem.region('a', backup=['host']))"]  # fmt: skip
 NULS = ["amem.pause('a\\0b')", "amem.pause('a', 'b\\0')", "amem.resume('\\0')", "amem.state('a\\0b')", "enter(amem.region('a\\0b'))",
         "enter(amem.region('a\\0b', threads=True))", "amem.set_backup_directory('/tmp\\0/x')", "enter(saver.region('a\\0b'))",
@@ -77,7 +81,8 @@ WRONG_TYPES = ["amem.set_group('7')", "amem.set_group(7.0)", "amem.set_group(Non
                "handle.memset32(5, 0, 1)", "handle.memset32(buffer, '0', 1)", "handle.all_reduce(1.5, 0, 4, 'float32')",
                "handle.all_gather(buffer.address, None, 16)", "handle.get_buffer(0, [1.5])", "handle.get_buffer(0, [1], None, 0.5)",
                "handle.get_buffer('0', [1])", "setattr(saver, 'memory_margin_bytes', '1')", "setattr(saver, 'retain_cpu_backup', 'yes')",
-               "allocate('1')"]  # fmt: skip
+               "amem.switch(pause=None, resume=['a'])", "amem.switch(pause='a', resume=['b'])", "amem.switch(pause=['a'], resume=5)",
+               "enter(amem.region('a', retain='yes'))", "allocate('1')"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +114,9 @@ def test_texts_name_the_call_and_the_range(seen: dict[str, Any]) -> None:
     assert seen["amem.set_group((1 << 32) + 7)"] == (
         "AmemValueError ncclSetGroupID(): argument 1 is 4294967303, not an integer from -2147483648 to 2147483647"
     )
-    assert seen["amem.pause('a\\0b')"] == "AmemValueError a tag is b'a\\x00b', which contains a NUL character"
+    assert seen["amem.pause('a\\0b')"] == (
+        "AmemValueError a tag has 1 to 64 letters, digits, '_', '-', '.', ':' or '/', unlike 'a\\x00b'"
+    )
     assert seen["amem.set_group('7')"] == "AmemTypeError ncclSetGroupID(): argument 1 is '7', not an integer"
 
 

@@ -240,7 +240,7 @@ saver.pause("weights"); saver.resume("weights"); print(taken())
     [
         ("'weights', None", "AmemTypeError: the function of on_resume('weights') is None, which cannot be called"),
         ("7, print", "AmemTypeError: a tag is a str, not 7"),
-        ("'a\\0b', print", "AmemValueError: a tag is b'a\\x00b', which contains a NUL character"),
+        ("'a\\0b', print", "AmemValueError: a tag has 1 to 64 letters, digits, '_', '-', '.', ':' or '/', unlike 'a\\x00b'"),
     ],
 )
 def test_wrong_arguments_are_refused(run: Callable[..., str], arguments: str, error: str) -> None:

@@ -42,6 +42,7 @@ except KeyError:
     assert build.job(code).split() == ["paused", "active"]
 
 
+NO_TAG = "a tag has 1 to 64 letters, digits, '_', '-', '.', ':' or '/', unlike"
 RANK_OF_A_GROUP = """
 import amem, fake_group
 def meet(count, group):
@@ -61,7 +62,7 @@ def test_ranks_of_a_group_pause_together(build: Build) -> None:
 
 
 def test_rank_whose_pause_is_refused_says_so_to_the_others(build: Build) -> None:
-    refused = "active 'a,b' is not a tag: write each tag as an argument"
+    refused = f"active {NO_TAG} 'a,b'; write each tag as an argument: pause(*tags)"
     failed = "trainers meets active [1]"
     assert build.runtime_job(RANK_OF_A_GROUP + "pause('a,b')").splitlines() == [BEFORE, failed, refused]
     lost = """
@@ -125,12 +126,9 @@ amem.set_group(7)
 try:
     amem.set_group(-1)
 except amem.AmemError as error:
-    print(amem.stats()["group"], error.code, str(error) == amem.last_error(), error)
+    print(amem.stats()["group"], error.code, error)
 """
-    text = build.job(code)
-
-    assert text.startswith("7 5 True ncclSetGroupID failed: ")
-    assert "-1" in text
+    assert build.job(code) == "7 None a group is 0 or greater, not -1"
 
 
 def test_wrong_arguments_are_refused_with_a_sentence(build: Build) -> None:
@@ -151,11 +149,11 @@ for call in (
 """
     assert build.job(code).splitlines() == [
         "None a tag is a str, not ['weights', 'kv_cache']; write each tag as an argument: pause(*tags)",
-        "None 'weights,kv_cache' is not a tag: write each tag as an argument",
+        f"None {NO_TAG} 'weights,kv_cache'; write each tag as an argument: pause(*tags)",
         "None a tag is a str, not 5",
         "None a tag is a str, not 5",
         "None a tag is a str, not None",
-        "None the size is -1 bytes",
+        "None the size is -1 bytes, not 0 to 2**50",
     ]
 
 

@@ -99,8 +99,7 @@ with saver.region("weights"):
     user.user_malloc(4 * MIB)
 print(totals("weights")["allocated_bytes"] // MIB)
 """
-    # A tag is used when the region begins.
-    assert run(library + code).splitlines() == ["0 1", "1 False b'default'", "1 b'weights'", "4"]
+    assert run(library + code).splitlines() == ["1 1", "0 True b'default'", "1 b'weights'", "4"]
 
 
 def test_functions_of_c_from_a_thread_that_python_has_not_started(run: Callable[..., str], tmp_path: Path) -> None:

@@ -89,6 +89,9 @@ print(amem.state("a"), amem.state("b"))
 """
     lines = run(build, code)
     assert lines[:3] == [f"the wait is {value}, not a number of seconds from 0 to 86400" for value in ("-1", "True", "1000000000.0")]
-    assert lines[3:5] == ["a switch needs a list of tags to pause and a list of tags to resume"] * 2
-    assert lines[5].endswith("the tag b cannot be paused and resumed at once")
+    assert lines[3:6] == [
+        "a switch needs a list of tags to pause and a list of tags to resume, not 'b'",
+        "a switch needs tags to pause and other tags to resume, not () and ('a',)",
+        "a switch needs tags to pause and other tags to resume, not ('b',) and ('a', 'b')",
+    ]
     assert lines[6] == "paused active"

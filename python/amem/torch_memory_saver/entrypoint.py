@@ -37,7 +37,8 @@ def _known() -> Dict[str, TagTotals]:
 
 def _tags(tag: Optional[str], known: Iterable[str]) -> List[str]:
     """The tags of amem for a tag of torch_memory_saver; None or "" is all of its tags."""
-    encoded(tag or "")
+    if tag:
+        encoded(tag)
     return [tag] if tag else [name for name in known if name not in _NOT_TENSORS]
 
 
