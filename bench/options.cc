@@ -34,7 +34,8 @@ void Options::add_to(CLI::App& app) {
       ->check(CLI::Range(1, 256));
   app.add_option("--counts", counts,
                  "floats a rank of every collective; 17,16384,4194304, simulated 17,16384,100000")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(CLI::Range(size_t{1}, size_t{1} << 36));
   collectives = all_collectives();
   app.add_option("--collectives", collectives,
                  fmt::format("whose bandwidth: {}; all by default", fmt::join(collectives, ", ")))

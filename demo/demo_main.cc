@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "demo/json_file.h"
@@ -281,10 +282,15 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "amem: {} (see amem demo --help)\n", error.what());
     return 2;
   }
+  if (!options.json_path.empty() && !std::ofstream(options.json_path)) {
+    fmt::print(stderr, "amem: --json: {} cannot be written (see amem demo --help)\n",
+               options.json_path);
+    return 2;
+  }
   try {
     const std::filesystem::path build = here.parent_path();
     demo::Machine machine = demo::find_machine(build, options.simulate, options.ranks);
-    const bool simulated = machine.simulated_memory != nullptr;
+    const bool simulated = machine.gpu == "simulated";
     const bool verified =
         options.what == "symmetric"
             ? demo::run_symmetric(build, machine, options.ranks, options.json_path)

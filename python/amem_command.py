@@ -12,6 +12,8 @@ from pathlib import Path
 
 def main(program: str = str(Path(__file__).resolve().parent / "amem" / "bin" / "amem")) -> None:
     arguments = sys.argv[1:]
+    if arguments == ["help", "exporter"]:
+        arguments = ["exporter", "--help"]
     if arguments[:1] == ["exporter"] and sys.executable:
         exporter = str(Path(__file__).resolve().with_name("amem_exporter.py"))
         os.execv(sys.executable, [sys.executable, exporter, program, *arguments[1:]])

@@ -17,7 +17,9 @@ try:
     from prometheus_client import CollectorRegistry, generate_latest, start_http_server
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 except ImportError:
-    sys.exit("amem: amem exporter needs prometheus_client: pip install 'amem[exporter]'")
+    HAS_CLIENT = False
+else:
+    HAS_CLIENT = True
 
 # Name of the metric, what it is, and the field of `amem status --json`.
 Fields = Tuple[Tuple[str, str, str], ...]
@@ -147,6 +149,8 @@ def main(program: str, arguments: List[str]) -> None:
     parser.add_argument("--listen", type=address, default="127.0.0.1:9436", metavar="[ADDRESS]:PORT", help="default: %(default)s")
     parser.add_argument("--once", action="store_true", help="print the metrics, such as for node_exporter's textfile collector")
     options = parser.parse_args(arguments)
+    if not HAS_CLIENT:
+        sys.exit("amem: amem exporter needs prometheus_client: pip install 'amem[exporter]'")
     registry = CollectorRegistry()
     registry.register(Collector(program))
     if options.once:

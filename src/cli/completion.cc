@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace amem {
 namespace {
 
@@ -12,7 +15,7 @@ namespace {
 constexpr char kBash[] = R"(_amem() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words="" at
   if ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W "{}" -- "$current"))
+    COMPREPLY=($(compgen -W "{}--help --version" -- "$current"))
     return
   fi
   case ${{COMP_WORDS[1]}} in
@@ -31,42 +34,92 @@ constexpr char kBash[] = R"(_amem() {{
       COMPREPLY=($(compgen -c -- "$current"))
       return
     fi
-    if ((at > COMP_CWORD)); then return; fi
   fi
+  case "${{COMP_WORDS[1]}} $before" in
+{}  esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
 }}
 complete -o bashdefault -o default -F _amem amem
 )";
-/// Of amem_demo, a program of its own.
-constexpr char kDemo[] = "--help --ranks --communicators --cycles --simulate --what --json ";
+/// __amem_in COMMAND [command]: its options come next, and of `run` and `doctor` no command has
+/// begun, or only after `--` with a second argument.
+constexpr char kFish[] = R"(function __amem_in
+  set -l words (commandline -opc)
+  test (count $words) -ge 2; and test $words[2] = $argv[1]; or return 1
+  contains -- $argv[1] run doctor; or return 0
+  set -l takes 0
+  set -l is_marked 0
+  for word in $words[3..]
+    if test $is_marked = 1
+      return 1
+    else if test $takes = 1
+      set takes 0
+    else if test $word = --
+      set is_marked 1
+    else if contains -- $word {}
+      set takes 1
+    else if not string match -q -- '-*' $word
+      return 1
+    end
+  end
+  test $is_marked = 0; or test "$argv[2]" = command
+end
+complete -c amem -n __fish_use_subcommand -f -l help
+complete -c amem -n __fish_use_subcommand -f -s V -l version
+)";
 
-/// The long options; with `arguments` only those that need one, separated for a shell's `case`.
-std::string options_of(const CLI::App& app, bool arguments = false) {
-  std::string out;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames())
-      if (!arguments)
-        out += "--" + name + " ";
-      else if (option->get_expected_min() > 0)
-        out += (out.empty() ? "--" : "|--") + name;
+struct Word {
+  std::string name;  ///< with "--", or a word that is no option
+  bool takes_argument = false;
+  std::string values{};  ///< of the argument, separated by spaces
+};
+
+/// Of programs of their own, whose --help has them.
+const std::vector<Word> kDemo = {
+    {"--help"},         {"--ranks", true}, {"--communicators", true},
+    {"--cycles", true}, {"--simulate"},    {"--what", true, "tags symmetric"},
+    {"--json", true}};
+const std::vector<Word> kExporter = {{"--help"}, {"--listen", true}, {"--once"}};
+
+std::vector<Word> options_of(const CLI::App& command, const std::string& commands) {
+  const std::string& name = command.get_name();
+  if (name == "demo") return kDemo;
+  if (name == "exporter") return kExporter;
+  if (name == "help") return {{commands}};
+  if (name == "completion") return {{"bash zsh fish "}};
+  std::vector<Word> out;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& each : option->get_lnames()) {
+      std::string values = option->get_type_name();  // force|respect, but not NAME|N
+      const bool are_words = values.find('|') != values.npos && values[0] >= 'a';
+      std::replace(values.begin(), values.end(), '|', ' ');
+      out.push_back({"--" + each, option->get_expected_min() > 0, are_words ? values : ""});
+    }
   return out;
 }
 
-std::string words_of(const CLI::App& command, const std::string& commands) {
-  const std::string& name = command.get_name();
-  if (name == "demo") return kDemo;
-  if (name == "help") return commands;
-  return name == "completion" ? "bash zsh fish" : options_of(command);
+/// The options of `run` that take an argument.
+std::string with_argument(const CLI::App& app, const char* separator) {
+  std::vector<std::string> names;
+  for (const Word& each : options_of(*app.get_subcommand("run"), ""))
+    if (each.takes_argument) names.push_back(each.name);
+  return fmt::format("{}", fmt::join(names, separator));
 }
 
 std::string fish_script(const CLI::App& app, const std::string& commands) {
-  std::string out;
+  std::string out = fmt::format(kFish, with_argument(app, " "));
   for (const CLI::App* command : app.get_subcommands({})) {
     const std::string& name = command->get_name();
-    const std::string words = words_of(*command, commands);
     out += fmt::format("complete -c amem -n __fish_use_subcommand -f -a {}\n", name);
-    out +=
-        fmt::format("complete -c amem -n '__fish_seen_subcommand_from {}' -a '{}'\n", name, words);
+    for (const Word& each : options_of(*command, commands)) {
+      const bool is_option = each.name.starts_with("--");
+      out += fmt::format("complete -c amem -n '__amem_in {}' {}{} {}-a '{}'\n", name,
+                         is_option ? "-l " : "-f", is_option ? each.name.substr(2) : "",
+                         each.takes_argument ? "-r -f " : "", is_option ? each.values : each.name);
+    }
+    if (name == "run" || name == "doctor")
+      out += fmt::format(
+          "complete -c amem -n '__amem_in {} command' -f -a '(__fish_complete_command)'\n", name);
   }
   return out;
 }
@@ -74,15 +127,25 @@ std::string fish_script(const CLI::App& app, const std::string& commands) {
 }  // namespace
 
 std::string completion_script(const CLI::App& app, const std::string& shell) {
-  std::string commands, cases;
+  std::string commands, words, arguments;
   for (const CLI::App* command : app.get_subcommands({})) commands += command->get_name() + " ";
   if (shell == "fish") return fish_script(app, commands);
-  for (const CLI::App* command : app.get_subcommands({}))
-    cases +=
-        fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(), words_of(*command, commands));
-  const std::string script = fmt::format(kBash, commands + options_of(app), cases,
-                                         options_of(*app.get_subcommand("run"), true));
-  return shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" + script : script;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    words += fmt::format("    {}) words=\"", command->get_name());
+    for (const Word& each : options_of(*command, commands)) {
+      words += each.name + " ";
+      if (each.takes_argument)
+        arguments += fmt::format("    \"{} {}\") words=\"{}\" ;;\n", command->get_name(), each.name,
+                                 each.values);
+    }
+    words += "\" ;;\n";
+  }
+  const std::string script =
+      fmt::format(kBash, commands, words, with_argument(app, "|"), arguments);
+  if (shell != "zsh") return script;
+  return "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
+         "autoload -U +X bashcompinit && bashcompinit\n" +
+         script;
 }
 
 }  // namespace amem

@@ -89,26 +89,37 @@ std::vector<std::string> take_command(const CLI::App& run, std::vector<std::stri
   return command;
 }
 
-/// CLI11's own error does not name the unknown subcommand, nor an unknown option before it.
-void check_subcommand(const CLI::App& app, const std::vector<std::string>& arguments) {
+bool has_subcommand(const CLI::App& app, const std::string& name) {
+  const std::vector<const CLI::App*> all = app.get_subcommands({});
+  return std::any_of(all.begin(), all.end(),
+                     [&](const CLI::App* each) { return each->get_name() == name; });
+}
+
+/// What CLI11 accepts, or does not name in its error: an empty argument, an unknown subcommand, and
+/// an unknown option before it.
+void check_arguments(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty()) return;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].empty() || (arguments[i].starts_with("--") && arguments[i].ends_with('=')))
+      throw Failure(kWrongUse,
+                    fmt::format("{} needs a value",
+                                arguments[i].empty() && i > 0 ? arguments[i - 1] : arguments[i]));
   if (arguments.front().starts_with('-')) {
     if (app.get_option_no_throw(arguments.front()) != nullptr) return;
     throw Failure(kWrongUse,
                   fmt::format("there is no option {}: see amem --help", arguments.front()));
   }
-  for (const CLI::App* command : app.get_subcommands({}))
-    if (command->get_name() == arguments.front()) return;
+  if (has_subcommand(app, arguments.front())) return;
   throw Failure(kWrongUse,
                 fmt::format("there is no subcommand {}: see amem --help", arguments.front()));
 }
 
 int print_environment(const Request& request) {
+  const Variables variables = job_variables(request.job, variables_of_this_process());
   if (request.as_list) {
     fmt::print("{}", variable_table());
     return 0;
   }
-  const Variables variables = job_variables(request.job, variables_of_this_process());
   fmt::print("{}", request.as_json ? runtime_env_json(variables) : shell_exports(variables));
   return 0;
 }
@@ -140,6 +151,9 @@ int print_status(const Request& request) {
     auto processes = ask_status(instances.value(), kStatusTimeoutMs);
     if (request.pid > 0)
       std::erase_if(processes, [&](const ProcessStatus& each) { return each.pid != request.pid; });
+    if (request.pid > 0 && processes.empty())
+      throw Failure(kFailed,
+                    fmt::format("process {} does not run amem, or is another user's", request.pid));
     const bool all_answered = std::all_of(processes.begin(), processes.end(),
                                           [](const auto& each) { return each.silence.empty(); });
     // ECMA-48: cursor to the first position, erase the page.
@@ -248,7 +262,7 @@ int run_main(int argc, char** argv) {
   const std::string name = arguments.empty() ? "help" : arguments.front();
   const bool is_run = name == "run";
   try {
-    check_subcommand(app, arguments);
+    check_arguments(app, arguments);
     if (name == "demo") become_demo(std::move(arguments));
     if (name == "exporter")
       throw Failure(kNotFound,
@@ -270,8 +284,8 @@ int run_main(int argc, char** argv) {
   } catch (const CLI::Success& wanted) {
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "amem: {} ({})\n", error.what(),
-               is_run ? "write amem run [options] command [arguments]" : "see amem --help");
+    fmt::print(stderr, "amem: {} (see amem {}--help)\n", error.what(),
+               has_subcommand(app, name) ? name + " " : "");
     return kWrongUse;
   } catch (const Failure& failure) {
     fmt::print(stderr, "amem: {}\n", failure.what());

@@ -10,7 +10,9 @@
 namespace amem {
 
 std::string colored(const std::string& text, Color color) {
-  if (!isatty(STDOUT_FILENO) || !value_of(variables_of_this_process(), "NO_COLOR").empty())
+  const Variables variables = variables_of_this_process();
+  if (!isatty(STDOUT_FILENO) || !value_of(variables, "NO_COLOR").empty() ||
+      value_of(variables, "TERM") == "dumb")
     return text;
   return fmt::format("\x1b[{}m{}\x1b[0m", static_cast<int>(color), text);
 }

@@ -9,8 +9,8 @@ namespace amem {
 /// As compilers and test runners use them; the numbers of ECMA-48 (SGR).
 enum class Color { red = 31, green = 32, yellow = 33 };
 
-/// The text in this color if standard output is a terminal and NO_COLOR is not set
-/// (https://no-color.org); otherwise the text.
+/// The text in this color if standard output is a terminal with colors (TERM is not "dumb") and
+/// NO_COLOR is not set (https://no-color.org); otherwise the text.
 std::string colored(const std::string& text, Color color);
 
 }  // namespace amem

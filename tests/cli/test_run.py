@@ -103,7 +103,7 @@ def test_script_without_a_first_line_runs(amem: Amem, tmp_path: Path) -> None:
     "arguments", [["run"], ["run", "--"], ["run", "--bogus", "true"], ["run", "--bogus", "--", "true"], ["run", "--log"]]
 )
 def test_wrong_use_of_run_shows_the_right_one(amem: Amem, arguments: list[str]) -> None:
-    assert_sentence(amem(*arguments), 2, "amem run [options] command", *(word for word in arguments[1:2] if word != "--"))
+    assert_sentence(amem(*arguments), 2, "amem run ", *(word for word in arguments[1:2] if word != "--"))
 
 
 @pytest.mark.parametrize("arguments", [["bogus"], ["help", "bogus"], ["--bogus"], ["status", "--bogus"], ["env", "--", "true"],
@@ -159,7 +159,14 @@ COMPLETED = [
     ("amem run bash --lo", None, "--log"),
     ("amem run -- bash --lo", None, "--log"),
     ("amem run --log ", None, "--log"),
+    ("amem run --cumem ", "respect", "--log"),
+    ("amem env --cumem f", "force", "--log"),
+    ("amem env --log ", None, "--log"),
+    ("amem status --pid ", None, "--pid"),
+    ("amem -", "--version", "status"),
     ("amem demo --", "--simulate", "--group"),
+    ("amem demo --what ", "symmetric", "--what"),
+    ("amem exporter --", "--listen", "--group"),
     ("amem completion ", "fish", "--help"),
     ("amem help s", "status", "--help"),
 ]
@@ -185,10 +192,31 @@ def test_completion_knows_the_options_of_the_demo(amem: Amem) -> None:
     assert offered is not None and {each for each in listed if each in offered[1].split()} == set(offered[1].split())
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_completion_in_other_shells(amem: Amem, shell: str) -> None:
+def completions(amem: Amem, shell: str, typed: str) -> list[str]:
+    """What zsh (the functions for bash, by bashcompinit) or fish offers."""
     script = amem("completion", shell).stdout
-    assert all(name in script for name in ("simulate", "status", "doctor", "watch"))
-    program = shutil.which(shell)
+    if shell == "fish":
+        command = ["fish", "--no-config", "-c", f"{script}\ncomplete -C '{typed}'"]
+    else:
+        words = typed.split(" ")
+        array = " ".join(f"'{word}'" for word in words)
+        code = f"{script}\nsetopt ksharrays bash_rematch shwordsplit\nCOMP_WORDS=({array}); COMP_CWORD={len(words) - 1}; _amem; echo $COMPREPLY[@]"
+        command = ["zsh", "-f", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return [line.split("\t")[0] for line in done.stdout.replace(" ", "\n").splitlines()]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+@pytest.mark.parametrize("typed, expected, others", COMPLETED)
+def test_completion_in_fish(amem: Amem, typed: str, expected: str | None, others: str) -> None:
+    found = completions(amem, "fish", typed)
+    assert expected is None or expected in found
+    assert others not in found
+
+
+def test_completion_in_zsh(amem: Amem) -> None:
+    script = amem("completion", "zsh").stdout
+    assert "compinit" in script and "complete -o bashdefault -o default -F _amem amem" in script
+    program = shutil.which("zsh")
     if program:
-        subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=60)
+        subprocess.run([program, "-f", "-c", f"{script}\nwhence compdef complete"], text=True, check=True, timeout=60)

@@ -183,6 +183,17 @@ def test_what_is_not_active_has_a_color_on_a_terminal(amem: Amem, start: Callabl
     plain = on_terminal(amem, "status", "--pid", child.pid, TERM="xterm", NO_COLOR="1")
     assert "\x1b" not in plain and shown.replace("\x1b[33m", "").replace("\x1b[0m", "") == plain
     assert "\x1b" not in amem("status", "--pid", child.pid).stdout
+    assert on_terminal(amem, "status", "--pid", child.pid, TERM="dumb") == plain
+
+
+def test_a_process_without_amem_is_named(amem: Amem) -> None:
+    assert_sentence(amem("status", "--pid", os.getpid()), 1, f"process {os.getpid()} does not run amem, or is another user's")
+
+
+@pytest.mark.parametrize("option", ["--user", "--watch"])
+def test_refuses_an_empty_argument(amem: Amem, option: str) -> None:
+    for typed in ([f"{option}="], [option, ""]):
+        assert amem("status", *typed).returncode == 2
 
 
 @pytest.mark.parametrize("typed", ["x", "0", "-1", "1.5", "99999999999"])
@@ -309,7 +320,7 @@ def test_refuses_to_watch_without_an_interval(amem: Amem, seconds: str) -> None:
     done = amem("status", f"--watch={seconds}")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{seconds} is not a number of seconds greater than 0 and at most 86400 (see amem --help)" in done.stderr
+    assert f"{seconds} is not a number of seconds greater than 0 and at most 86400 (see amem status --help)" in done.stderr
 
 
 def test_process_with_tagged_memory_only(amem: Amem, tmp_path: Path) -> None:
