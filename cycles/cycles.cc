@@ -50,10 +50,11 @@ struct Counted {
   uint64_t calls = 0;
 };
 
-long setting(const char* name, long standard) {
-  const char* const text = getenv(name);
-  const long value = text == nullptr ? 0 : strtol(text, nullptr, 10);
-  return value > 0 ? value : standard;
+/// As amem has read it.
+int64_t setting(const char* name) {
+  int64_t value = 0;
+  (void)amemGetSetting(name, &value);
+  return value;
 }
 
 class Cycles {
@@ -143,8 +144,8 @@ class Cycles {
     if (std::none_of(counted_.begin(), counted_.end(), is_its)) rendezvous_.erase(id);
   }
 
-  const uint64_t every_ = static_cast<uint64_t>(setting("AMEM_CYCLE_EVERY", 1));
-  const long timeout_ms_ = setting("AMEM_TIMEOUT_MS", 60000);
+  const uint64_t every_ = static_cast<uint64_t>(std::max<int64_t>(setting("AMEM_CYCLE_EVERY"), 1));
+  const long timeout_ms_ = setting("AMEM_TIMEOUT_MS");
   std::mutex mutex_;
   std::map<std::thread::id, std::vector<const void*>> called_;
   std::map<const void*, Counted> counted_;
@@ -153,9 +154,11 @@ class Cycles {
 };
 
 [[gnu::constructor]] void observe_calls() {
-  // Never destroyed: threads may call NCCL while the process exits.
-  static Cycles* const cycles = new Cycles;
-  amemOnNcclCall([](const amemNcclCall_t* call) { return cycles->observe(*call); });
+  amemOnNcclCall([](const amemNcclCall_t* call) {
+    // Never destroyed: threads may call NCCL while the process exits. Settings are known by now.
+    static Cycles* const cycles = new Cycles;
+    return cycles->observe(*call);
+  });
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ class Actor:
 
 def start(rank: int, port: int) -> Any:
     """A process of its own, not a fork: CUDA does not survive one."""
-    variables = dict(os.environ, AMEM_GROUPID="0" if rank in TRAINERS else "1")
+    variables = dict(os.environ, AMEM_GROUP="train" if rank in TRAINERS else "rollout")
     variables.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all on this host
     command = [sys.executable, os.path.abspath(__file__), "--rank", str(rank), "--port", str(port)]
     return subprocess.Popen(command, env=variables)

@@ -3,11 +3,11 @@
 # SPDX-FileCopyrightText: 2026 The amem authors
 """Checks that what the documents name exists.
 
-Environment: the tables of docs/settings.md list each variable of environment.def exactly once, under the heading of its
-audience, with the same default and values; at most 14 are for every job. In README, ARCHITECTURE, CONTRIBUTING and
-docs/: every path in a `code span`, every `./dev` command, every AMEM_ name and every relative link
-exists. A path of another project has the name of the project (NCCL, PyTorch, Linux) before its span
-or an @version after it. README, ARCHITECTURE and CHANGELOG stay as short as MAX_LINES says.
+Environment: the tables of docs/settings.md and docs/expert_settings.md list each variable of environment.def exactly
+once, under the heading of its audience, with the same default and values; at most 14 are for every job. In README,
+ARCHITECTURE, CONTRIBUTING and docs/: every path in a `code span`, every `./dev` command, every AMEM_ name and every
+relative link exists. A path of another project has the name of the project (NCCL, PyTorch, Linux) before its span or
+an @version after it. README, ARCHITECTURE and CHANGELOG stay as short as MAX_LINES says.
 """
 
 import re
@@ -20,7 +20,7 @@ import source_tree
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 MAX_LINES = {"README.md": 130, "ARCHITECTURE.md": 250, "CHANGELOG.md": 80}
 TOP_FOLDERS = source_tree.ALL_FOLDERS + (".github",)
-SETTINGS = "docs/settings.md"
+SETTINGS = ("docs/settings.md", "docs/expert_settings.md")
 MAX_FOR_EVERY_JOB = 14
 AUDIENCES = {"every_job": "For every job", "experts": "For experts", "other_name": "Other names"}
 _ROW = re.compile(r'^AMEM_VARIABLE\((\w+), [\w.]+, (\w+), "([^"]*)", "([^"]*)"', re.MULTILINE)
@@ -34,18 +34,19 @@ def check_settings(root: Path, findings: source_tree.Findings) -> None:
         raise source_tree.CannotRun("src/base/environment.def has no rows")
     variables = {name: (AUDIENCES.get(audience), default, values) for audience, name, default, values in rows}
     seen = set()
-    for titles, table in markdown_text.tables(source_tree.require(root, SETTINGS)):
+    tables = [(page, *table) for page in SETTINGS for table in markdown_text.tables(source_tree.require(root, page))]
+    for page, titles, table in tables:
         for line, row in table:
             name, default, values = (row.get(column, "").strip("` ") for column in ("variable", "default", "values"))
             if name not in variables:
-                findings.add(SETTINGS, line, f"{name or 'this row'} is no row of src/base/environment.def")
+                findings.add(page, line, f"{name or 'this row'} is no row of src/base/environment.def")
             elif name in seen:
-                findings.add(SETTINGS, line, f"{name} stands twice")
+                findings.add(page, line, f"{name} stands twice")
             elif (titles[-1], default, values) != variables[name]:
-                findings.add(SETTINGS, line, f"{name} is, in environment.def: {', '.join(map(str, variables[name]))}")
+                findings.add(page, line, f"{name} is, in environment.def: {', '.join(map(str, variables[name]))}")
             seen.add(name)
     for name in sorted(set(variables) - seen):
-        findings.add(SETTINGS, 0, f"{name} is missing")
+        findings.add(SETTINGS[0], 0, f"{name} is missing")
     if sum(audience == "every_job" for audience, *_ in rows) > MAX_FOR_EVERY_JOB:
         findings.add("src/base/environment.def", 0, f"more than {MAX_FOR_EVERY_JOB} variables are for every job")
 

@@ -24,7 +24,7 @@ __version__ = "0.1.0"  # library.py compares it
 
 from .calls import last_error
 from .errors import AmemError, AmemTypeError, AmemValueError, OutOfMemory, Timeout
-from .interposition import interposition
+from .intercepted import interposition
 from .launch import env, preload_path
 from .library import State
 from .library import enable as _enable

@@ -92,9 +92,15 @@ class Times(ctypes.Structure):
     _fields_ = _fields(OperationTimes)
 
 
+class Range(ctypes.Structure):
+    """amemRange_t."""
+
+    _fields_ = [("pointer", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t)]
+
+
 # The result and the parameters of each function.
 Signatures = Mapping[str, Tuple[Any, Sequence[Any]]]
-_STRUCTURES = {"amemTotals_t": Totals, "amemDriverObjects_t": DriverObjects, "amemTimes_t": Times}
+_STRUCTURES = {"amemTotals_t": Totals, "amemDriverObjects_t": DriverObjects, "amemTimes_t": Times, "amemRange_t": Range}
 _SIGNATURES: Signatures = {
     "ncclPause": (ctypes.c_int, [ctypes.c_void_p]),
     "ncclResume": (ctypes.c_int, [ctypes.c_void_p]),

@@ -3,22 +3,16 @@
 """What a pause and a resume ask and want from PyTorch's caching allocator."""
 
 import contextlib
-import ctypes
 import threading
 from typing import Dict, Iterator, List, Set
 
 from . import torch_pools
 from .calls import call
+from .library import Range
 from .torch_checks import torch_with_cuda
 
 _DISCARDED = (1, 4)  # of amemKind_t: no contents to keep
 _mutex = threading.Lock()
-
-
-class _Range(ctypes.Structure):
-    """amemRange_t."""
-
-    _fields_ = [("pointer", ctypes.c_void_p), ("size_bytes", ctypes.c_size_t)]
 
 
 @contextlib.contextmanager
@@ -34,9 +28,9 @@ def unused_ranges(tags: Set[str]) -> Iterator[None]:
         call("amemSetUnusedRanges", None, 0)
         segments = torch_pools.unused_segments(torch, lambda owner: owner.tag in tags and owner.kind not in _DISCARDED)
         blocks = [block for segment in segments for block in segment["blocks"]]
-        ranges = [_Range(block["address"], block["size"]) for block in blocks if block["state"] == "inactive"]
+        ranges = [Range(block["address"], block["size"]) for block in blocks if block["state"] == "inactive"]
         if ranges:
-            call("amemSetUnusedRanges", (_Range * len(ranges))(*ranges), len(ranges))
+            call("amemSetUnusedRanges", (Range * len(ranges))(*ranges), len(ranges))
         yield
     finally:
         try:

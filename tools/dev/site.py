@@ -9,6 +9,7 @@ package index, and MkDocs is not installed.
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,12 @@ def refuses_a_broken_anchor() -> bool:
         return build(copy) != 0
 
 
+def undocumented(package: str, page: str) -> list[str]:
+    """The names in __all__ of the package without an entry on the page of the reference."""
+    names = re.findall(r'^    "(\w+)",$', package, re.MULTILINE)
+    return [name for name in names if f'id="amem.{name}"' not in page]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
@@ -69,6 +76,14 @@ def main() -> int:
     code = build(ROOT)
     if code == 0 and arguments.check and not refuses_a_broken_anchor():
         print("a page with a broken anchor was built", file=sys.stderr)
+        return 1
+    package = (ROOT / "python/amem/__init__.py").read_text(encoding="utf-8")
+    page = (ROOT / "build/site/reference/python.html").read_text(encoding="utf-8") if code == 0 else ""
+    if code == 0 and (missing := undocumented(package, page)):
+        print(f"the reference of the Python package lacks {', '.join(missing)}", file=sys.stderr)
+        return 1
+    if arguments.check and undocumented(package, page.replace('id="amem.pause"', "")) != ["pause"]:
+        print("a page without pause() was taken for complete", file=sys.stderr)
         return 1
     if code == 0:
         print(f"built: {ROOT / 'build/site/index.html'}")

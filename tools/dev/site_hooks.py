@@ -14,6 +14,9 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[2]
 OF_THE_ROOT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 HEADERS = ("include/amem.h", "include/nccl.h", "symmetric/include/amem/symmetric.h")
+# Of C++, and of kernels.
+WHOLE_HEADERS = ("include/amem/memory.hpp", *(f"symmetric/include/amem/{name}" for name in (
+    "symmetric.hpp", "groups.hpp", "mpi_group.hpp", "symmetric.cuh", "symmetric_view.h")))  # fmt: skip
 C_REFERENCE = "reference/c.md"
 
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
@@ -60,6 +63,15 @@ def c_reference(headers: dict[str, str]) -> str:
     return "\n".join(page)
 
 
+def whole_headers(headers: dict[str, str]) -> str:
+    """Each header as it is, without its license."""
+    pages = []
+    for name, text in headers.items():
+        code = re.sub(r"\A(?:(?:// |/\* | \* )SPDX.*\n)+(?://| \*)?\n", "", text).strip()
+        pages.append(f"## {Path(name).name}\n\n```cpp\n{code}\n```\n")
+    return "\n" + "\n".join(pages)
+
+
 def on_config(config: Any) -> Any:
     """A folder in the navigation, such as decisions/, means all of its pages."""
 
@@ -88,7 +100,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links to files that the site does not have, and to those that it has under another name."""
     source = page.file.src_uri
     if source == C_REFERENCE:
-        return markdown + c_reference({name: (ROOT / name).read_text(encoding="utf-8") for name in HEADERS})
+        texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in HEADERS + WHOLE_HEADERS}
+        of_c = {name: texts.pop(name) for name in HEADERS}
+        return markdown + c_reference(of_c) + whole_headers(texts)
     at_root = source.upper().removesuffix(".MD") + ".md" in OF_THE_ROOT
     folder = ROOT if at_root else (ROOT / "docs" / source).parent
 

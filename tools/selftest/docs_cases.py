@@ -40,8 +40,9 @@ class Docs(CheckCase):
         "src/engine/plan.cc": "",
         "dev": "verb_test() {\n}\n",
         "docs/settings.md": SETTINGS,
+        "docs/expert_settings.md": "# Settings for experts\n",
     }
-    needed = ("dev", "src/base/environment.def", "docs/settings.md")
+    needed = ("dev", "src/base/environment.def", "docs/settings.md", "docs/expert_settings.md")
     harmless = {
         "another project's path": with_line("NCCL `src/misc/cuda.cc:12` and `src/a.cc`@2.20"),
         "a web address": with_line("[a](https://example.org/docs/none.md) and `nvidia/cuda`"),
@@ -57,6 +58,10 @@ class Docs(CheckCase):
         "an invented variable": (
             {"docs/settings.md": SETTINGS + "| `AMEM_SPEED` | 9 | 1 | fast |\n"},
             "docs/settings.md:11: AMEM_SPEED is no row",
+        ),
+        "a variable on two pages": (
+            {"docs/expert_settings.md": SETTINGS.replace("# Settings", "# More", 1)},
+            "docs/expert_settings.md:5: AMEM_ENABLE stands twice",
         ),
         "a variable twice": ({"docs/settings.md": SETTINGS + "| GMM_LOG | 3 | 0 to 5 | again |\n"}, "stands twice"),
         "another default": (
