@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, List, Protocol, Union
 
-from .errors import AmemError
+from .errors import AmemError, AmemTypeError, AmemValueError
 
 _LIMIT, _OUTCOME = "limit", "outcome"
 
@@ -37,6 +37,8 @@ class _Rounds(abc.ABC):
     """
 
     def __init__(self, rank: int, world_size: int, name: str, timeout_s: float) -> None:
+        if not 0 < timeout_s <= 86400:
+            raise AmemValueError(f"the timeout is {timeout_s!r}, not a number of seconds from 0 to 86400")
         self.rank, self.world_size, self.name = rank, world_size, name
         self._timeout_s = timeout_s
 
@@ -56,6 +58,14 @@ class _Rounds(abc.ABC):
     def _end(self, number: int, outcome: str) -> None: ...
 
     def all_gather(self, mine: bytes) -> List[bytes]:
+        if not isinstance(mine, bytes):
+            raise AmemTypeError(f"ranks exchange bytes, not {mine!r}")
+        try:
+            return self._gather(mine)
+        except OSError as error:
+            raise AmemError(f"the ranks of group {self.name} cannot meet: {error}") from error
+
+    def _gather(self, mine: bytes) -> List[bytes]:
         end = time.monotonic() + self._timeout_s
         number = self._lead(mine, end) if self.rank == 0 else self._follow(mine, end)
         outcome = self._get(number, _OUTCOME).decode()
@@ -139,6 +149,10 @@ class FileGroup(_Rounds):
 
     def __init__(self, folder: Union[str, Path], name: str, rank: int, world_size: int, timeout_s: float = 60) -> None:
         super().__init__(rank, world_size, name, timeout_s)
+        if not isinstance(folder, (str, Path)):
+            raise AmemTypeError(f"the folder of a group is a path, not {folder!r}")
+        if not name or "/" in name or "\0" in name:
+            raise AmemValueError(f"the name of a group is part of a file name, unlike {name!r}")
         self._folder, self._first = Path(folder), 0
 
     def _path(self, number: int, what: Union[int, str]) -> Path:
@@ -153,13 +167,13 @@ class FileGroup(_Rounds):
         """Complete from the moment at which it has its name."""
         path = self._path(number, what)
         draft = path.with_name(path.name + ".draft")
-        draft.write_bytes(data)
         try:
+            draft.write_bytes(data)
             os.link(draft, path)
         except FileExistsError:
             return False
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
         return True
 
     def _get(self, number: int, what: Union[int, str]) -> bytes:

@@ -145,6 +145,8 @@ def set_backup_directory(path: str) -> None:
     Replaces that of AMEM_BACKUP_DIR. Files have no names and end with the process. A path that ends in XXXXXX is a template of
     mkstemp(3): files have names, and stay if the process ends while it is paused. Raises AmemError if no file can be created.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise AmemTypeError(f"the backup directory is a path, not {path!r}")
     if path == "":
         raise AmemValueError("the path of the backup directory is empty")
     call("amemSetBackupDirectory", os.fsencode(path))

@@ -65,6 +65,7 @@ TOO_LARGE = ["amem.set_group((1 << 32) + 7)", "amem.set_group(-(1 << 31) - 1)", 
              "amem.set_group(-1)", "amem.prepare_host_memory(1 << 60)", "amem.env(log=9)", "amem.env(group='a b')",
              "amem.switch(pause=['a'], resume=['a'])", "amem.switch(pause=[], resume=['a'])", "amem.set_backup_directory('')",
              "amem.on_resume('', print)", "amem.on_resume('a b', print)", "amem.state('a b')", "enter(amem.paused('a b'))",
+             "FileGroup('/tmp', 'a/b', 0, 1)", "FileGroup('/tmp', '', 0, 1)", "FileGroup('/tmp', 'a', 0, 1, timeout_s=float('nan'))",
              "enter(amem.region('a', backup='gpu'))", "enter(amem.region('a', backup=['host']))"]  # fmt: skip
 NULS = ["amem.pause('a\\0b')", "amem.pause('a', 'b\\0')", "amem.resume('\\0')", "amem.state('a\\0b')", "enter(amem.region('a\\0b'))",
         "enter(amem.region('a\\0b', threads=True))", "amem.set_backup_directory('/tmp\\0/x')", "enter(saver.region('a\\0b'))",
@@ -82,7 +83,8 @@ WRONG_TYPES = ["amem.set_group('7')", "amem.set_group(7.0)", "amem.set_group(Non
                "handle.all_gather(buffer.address, None, 16)", "handle.get_buffer(0, [1.5])", "handle.get_buffer(0, [1], None, 0.5)",
                "handle.get_buffer('0', [1])", "setattr(saver, 'memory_margin_bytes', '1')", "setattr(saver, 'retain_cpu_backup', 'yes')",
                "amem.switch(pause=None, resume=['a'])", "amem.switch(pause='a', resume=['b'])", "amem.switch(pause=['a'], resume=5)",
-               "enter(amem.region('a', retain='yes'))", "allocate('1')"]  # fmt: skip
+               "enter(amem.region('a', retain='yes'))", "amem.set_backup_directory(None)",
+               "FileGroup(None, 'a', 0, 1)", "FileGroup('/tmp', 'a', 0, 1).all_gather('x')", "allocate('1')"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -257,6 +257,20 @@ print(library.amemSymmetricGetSignalPadSize())
     assert failed.endswith("): install it beside libamem_nccl.so") and size == "0"
 
 
+def test_status_is_json_whatever_the_reason_of_persistent_memory(build: Build) -> None:
+    code = r"""
+import ctypes, json
+library, cuda = ctypes.CDLL(None), ctypes.CDLL("libcuda.so.1")
+library.amemGetStatus.restype = ctypes.c_char_p
+context, pointer = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cuda.cuCtxSetCurrent(context) == 0
+assert library.amemMalloc(ctypes.byref(pointer), ctypes.c_size_t(2 << 20), b"t", 0) == 0
+assert library.amemMakePersistent(pointer, b'a "b" \\ \n \xff c') == 0
+print(list(json.loads(library.amemGetStatus())["persistent"].values()))
+"""
+    assert build.job(code) == f"[{2 << 20}]"
+
+
 def test_queries_of_a_process_without_amem_say_why(build: Build) -> None:
     """In it they are failures too."""
     code = """

@@ -33,6 +33,16 @@ def test_json_is_appended_to_a_file_of_the_process(build: Build, tmp_path: Path)
     assert entry == {"level": "warn", "host": socket.gethostname(), "rank": 3, "msg": MESSAGE}
 
 
+def test_json_has_no_bytes_that_are_not_utf_8(build: Build, tmp_path: Path) -> None:
+    code = r"""
+import ctypes, amem
+ctypes.CDLL(None).amemLogWarning(b'\xff"\xc3\xa9\xed\xa0\x80\xe2\x82')
+"""
+    build.job(code, AMEM_LOG_FORMAT="json", AMEM_LOG_FILE=str(tmp_path / "log"))
+    message = json.loads((tmp_path / "log").read_bytes().splitlines()[-1].decode())["msg"]
+    assert message == '\ufffd"\u00e9' + "\ufffd" * 5
+
+
 def test_logfmt(build: Build, tmp_path: Path) -> None:
     line = lines_of(build, tmp_path, AMEM_LOG_FORMAT="logfmt", SLURM_PROCID="0")[0]
     fields = dict(field.split("=", 1) for field in shlex.split(line))

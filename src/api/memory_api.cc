@@ -108,7 +108,7 @@ AMEM_API int amemMalloc(void** pointer, size_t size_bytes, const char* tag, amem
 }
 
 AMEM_API int amemFree(void* pointer) {
-  if (pointer == nullptr) return 0;
+  if (pointer == nullptr) return note_success(), 0;
   return with_process("amemFree", [&](Process& process) {
     return process.tensors().free(reinterpret_cast<DeviceAddress>(pointer));
   });

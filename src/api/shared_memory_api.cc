@@ -52,7 +52,7 @@ AMEM_API int amemIpcOpenHandle(void** pointer, const amemIpcHandle_t* handle, in
 }
 
 AMEM_API int amemIpcCloseHandle(void* pointer) {
-  if (pointer == nullptr) return 0;
+  if (pointer == nullptr) return note_success(), 0;
   return with_process("amemIpcCloseHandle", [&](Process& process) -> Status {
     if (auto closed = process.tensors().close(reinterpret_cast<DeviceAddress>(pointer)))
       return std::move(*closed);
@@ -94,7 +94,7 @@ AMEM_API int amemLeaveMemorySet(amemMemorySet_t set) {
 }
 
 AMEM_API int amemDestroyMemorySet(amemMemorySet_t set) {
-  if (set == nullptr) return 0;
+  if (set == nullptr) return note_success(), 0;
   return with_process("amemDestroyMemorySet", [&](Process& process) {
     return process.symmetric().destroy_set(set, Deadline::after_ms(environment().timeout_ms));
   });

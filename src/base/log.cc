@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,6 +28,22 @@ namespace {
 constexpr const char* kLevelNames[] = {"", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
 constexpr const char* kLowerLevelNames[] = {"", "error", "warn", "info", "debug", "trace"};
 
+/// The bytes of a character in UTF-8; 1 also for a byte that is not UTF-8.
+size_t size_of_character(const char* text) {
+  const auto first = static_cast<unsigned char>(*text);
+  const size_t size = first >= 0xf5   ? 1
+                      : first >= 0xf0 ? 4
+                      : first >= 0xe0 ? 3
+                      : first >= 0xc2 ? 2
+                                      : 1;
+  for (size_t i = 1; i < size; ++i)
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 1;
+  const auto second = static_cast<unsigned char>(size > 2 ? text[1] : 0x80);
+  const bool is_excluded = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+                           (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+  return is_excluded ? 1 : size;
+}
+
 /// A line of limited length.
 class Line {
  public:
@@ -44,8 +61,12 @@ class Line {
     constexpr size_t kRoom = 16;
     add("\"");
     for (; *text != '\0' && length_ + kRoom < kMaxBytes; ++text)
-      if (static_cast<unsigned char>(*text) < ' ')
-        add("\\u%04x", static_cast<unsigned>(*text));
+      if (const auto byte = static_cast<unsigned char>(*text); byte < ' ')
+        add("\\u%04x", unsigned{byte});
+      else if (const size_t size = size_of_character(text); size != 1)
+        add("%.*s", static_cast<int>(size), text), text += size - 1;
+      else if (byte > '~')
+        add("\\ufffd");
       else
         add(*text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
     add("\"%s", tail);
@@ -53,6 +74,10 @@ class Line {
   /// With a line feed.
   void write_to(int fd) {
     text_[length_] = '\n';
+    // A pipe whose reader has stopped must not stop the application.
+    constexpr int kMaxWaitMs = 100;
+    pollfd ready{fd, POLLOUT, 0};
+    if (poll(&ready, 1, kMaxWaitMs) == 0) return;
     const DiscardedSignals discarded;
     [[maybe_unused]] const ssize_t written = write(fd, text_, length_ + 1);
   }

@@ -107,6 +107,22 @@ TEST_F(LogTest, IsNotWrittenWhereAProgramWasStartedWithoutStandardError) {
   EXPECT_EQ(std::filesystem::file_size(path("data")), 0u);
 }
 
+// A reader that has stopped, such as a terminal's or a launcher's, does not stop the application.
+TEST_F(LogTest, IsLostWhereAPipeIsFull) {
+  in_child([] {
+    alarm(30);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0 || dup2(ends[1], STDERR_FILENO) != STDERR_FILENO) _exit(2);
+    note_standard_error();
+    for (int i = 0; i < 3; ++i) log("one");
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    while (write(ends[1], "x", 1) == 1) {
+    }
+    fcntl(ends[1], F_SETFL, 0);
+    log("lost");
+  });
+}
+
 TEST_F(LogTest, FollowsARedirection) {
   in_child([&] {
     const int held = open_file("held", O_WRONLY | O_TRUNC);

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The amem authors
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,13 +21,21 @@ namespace amem {
 /// for each number up to the default of fs.nr_open (proc(5)); a forked child keeps higher numbers,
 /// and a descriptor that another thread was opening or closing during fork(), open until it calls
 /// exec().
+///
+/// An application may close all descriptors, also those of libraries, and open its own files, which
+/// get the numbers. A number whose file is another one than at the beginning is not closed. (The
+/// kernel gives all epoll and event descriptors one inode: they are not told apart.)
 class UniqueFd {
  public:
   UniqueFd() = default;
   explicit UniqueFd(int fd) : fd_(fd) { note(); }
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd(UniqueFd&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), identity_(other.identity_) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
+    if (this == &other) return *this;
+    reset();
+    fd_ = std::exchange(other.fd_, -1);
+    identity_ = other.identity_;
     return *this;
   }
   ~UniqueFd() { reset(); }
@@ -39,28 +48,47 @@ class UniqueFd {
     return std::exchange(fd_, -1);
   }
   void reset(int fd = -1) {
-    if (forget()) close(fd_);
+    if (is_intact() && forget()) close(fd_);
     fd_ = fd;
     note();
   }
+
+  /// False if the application has closed the descriptor.
+  bool is_intact() const { return valid() && identity_ == identity_of(fd_); }
 
   /// In a forked child: closes the descriptors of all objects, which own none afterwards. The child
   /// can use the numbers again. Async-signal-safe.
   static void close_all() {
     for (size_t i = 0; i < noted_.size(); ++i) {
       uint64_t set = noted_[i].exchange(0, std::memory_order_relaxed);
-      for (; set != 0; set &= set - 1) close(static_cast<int>(i * 64) + std::countr_zero(set));
+      for (; set != 0; set &= set - 1) {
+        const size_t number = i * 64 + static_cast<size_t>(std::countr_zero(set));
+        if (identities_[number].load() == identity_of(static_cast<int>(number)))
+          close(static_cast<int>(number));
+      }
     }
   }
 
  private:
   static constexpr int kNumbers = 1 << 20;
 
+  /// 0 if no file has the number.
+  static uint32_t identity_of(int fd) {
+    struct stat file {};
+    if (fstat(fd, &file) != 0) return 0;
+    const uint64_t both = (file.st_dev * 31 + file.st_ino) * 0x9e3779b97f4a7c15u;
+    return static_cast<uint32_t>(both >> 32) | 1;
+  }
+  size_t index() const { return static_cast<size_t>(fd_); }
   bool is_noted() const { return valid() && fd_ < kNumbers; }
   uint64_t bit() const { return uint64_t{1} << (fd_ % 64); }
-  std::atomic<uint64_t>& word() const { return noted_[static_cast<size_t>(fd_) / 64]; }
+  std::atomic<uint64_t>& word() const { return noted_[index() / 64]; }
   void note() {
-    if (is_noted()) word().fetch_or(bit(), std::memory_order_relaxed);
+    if (!valid()) return;
+    identity_ = identity_of(fd_);
+    if (!is_noted()) return;
+    identities_[index()] = identity_;
+    word().fetch_or(bit(), std::memory_order_relaxed);
   }
   /// To be called before close(2): another thread may get the number immediately afterwards. False
   /// if there is nothing to close.
@@ -72,7 +100,10 @@ class UniqueFd {
   // Relaxed: a bit is changed in the order in which the kernel gives its number to threads and
   // takes it back, and a forked child sees the words as they were at fork(2).
   static inline std::array<std::atomic<uint64_t>, kNumbers / 64> noted_{};
+  /// Of the files at the numbers that are noted. Pages of it that no number needs take no memory.
+  static inline std::array<std::atomic<uint32_t>, kNumbers> identities_{};
   int fd_ = -1;
+  uint32_t identity_ = 0;
 };
 
 }  // namespace amem

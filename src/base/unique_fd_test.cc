@@ -73,5 +73,25 @@ TEST(UniqueFd, ThatWasClosedInAChildDoesNotCloseWhatTheChildOpens) {
             0);
 }
 
+/// Closes the descriptor behind the back of its owner and opens a file, which gets the number.
+int replace_behind(const UniqueFd& owner) {
+  close(owner.get());
+  const int other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(other, owner.get());
+  return other;
+}
+
+// A program that closes all descriptors from 3 on, as daemons do, and opens its own files.
+TEST(UniqueFd, DoesNotCloseTheFileOfAnApplicationThatHasTakenItsNumber) {
+  auto owner = std::make_unique<UniqueFd>(open_null());
+  EXPECT_TRUE(owner->is_intact());
+  const int other = replace_behind(*owner);
+  EXPECT_FALSE(owner->is_intact());
+  EXPECT_EQ(status_of_child([&] { return UniqueFd::close_all(), is_open(other) ? 0 : 1; }), 0);
+  owner.reset();
+  EXPECT_TRUE(is_open(other));
+  close(other);
+}
+
 }  // namespace
 }  // namespace amem

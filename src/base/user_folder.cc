@@ -25,7 +25,13 @@ Status make_user_folder() {
   const std::string path = user_folder();
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return os_error(errno, "mkdir(%s)", path.c_str());
-  return check_user_folder();
+  AMEM_TRY(check_user_folder());
+  // The umask of the process that made it may have left less.
+  struct stat found {};
+  if (lstat(path.c_str(), &found) == 0 && (found.st_mode & 0700) != 0700 &&
+      chmod(path.c_str(), 0700) != 0)
+    return os_error(errno, "chmod(%s)", path.c_str());
+  return ok_status();
 }
 
 }  // namespace amem

@@ -149,6 +149,7 @@ int print_status(const Request& request) {
     const Result<std::set<InstanceId>> instances = instances_of_this_user();
     if (!instances.ok()) throw Failure(kFailed, instances.error().message);
     auto processes = ask_status(instances.value(), kStatusTimeoutMs);
+    mark_unreadable(&processes);
     if (request.pid > 0)
       std::erase_if(processes, [&](const ProcessStatus& each) { return each.pid != request.pid; });
     if (request.pid > 0 && processes.empty())

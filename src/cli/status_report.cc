@@ -193,32 +193,39 @@ std::string other_memory_of(const Json& gpus, const std::vector<Json>& replies) 
   return out;
 }
 
-/// A reply that lacks what the table shows counts as no reply.
+Json parsed(const ProcessStatus& process) {
+  Json reply = Json::parse(process.json, nullptr, false);
+  // The pid from the kernel: a process in a container reports a different one.
+  if (process.pid != 0) reply["pid"] = process.pid;
+  reply["command"] = command_of(process.pid);
+  reply["rank"] = rank_of(process.pid);
+  return reply;
+}
+
 Sorted sorted(const std::vector<ProcessStatus>& processes) {
   Sorted out;
-  for (const ProcessStatus& process : processes) {
-    if (!process.silence.empty()) {
+  for (const ProcessStatus& process : processes)
+    if (process.silence.empty())
+      out.answered.push_back(parsed(process));
+    else
       out.silent.push_back(process);
-      continue;
-    }
-    Json reply = Json::parse(process.json, nullptr, false);
-    try {
-      // The pid from the kernel: a process in a container reports a different one.
-      if (process.pid != 0) reply["pid"] = process.pid;
-      reply["command"] = command_of(process.pid);
-      reply["rank"] = rank_of(process.pid);
-      (void)rows_of(reply, true);
-      (void)remarks_of(reply);
-      out.answered.push_back(std::move(reply));
-    } catch (const Json::exception&) {
-      out.silent.push_back(
-          {process.pid, "", "its reply cannot be parsed: it may be another version of amem"});
-    }
-  }
   return out;
 }
 
 }  // namespace
+
+void mark_unreadable(std::vector<ProcessStatus>* processes) {
+  for (ProcessStatus& process : *processes) {
+    if (!process.silence.empty()) continue;
+    try {
+      const Json reply = parsed(process);
+      (void)rows_of(reply, true);
+      (void)remarks_of(reply);
+    } catch (const Json::exception&) {
+      process.silence = "its reply cannot be parsed: it may be another version of amem";
+    }
+  }
+}
 
 std::string human_bytes(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};

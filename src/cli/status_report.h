@@ -9,6 +9,9 @@
 
 namespace amem {
 
+/// A reply that lacks what the table shows counts as no reply.
+void mark_unreadable(std::vector<ProcessStatus>* processes);
+
 /// A table with pid, group, state and memory, a line for each process that did not reply, and lines
 /// with what else is on the GPUs, if NVML reports it.
 std::string status_table(const std::vector<ProcessStatus>& processes);

@@ -73,7 +73,8 @@ Result<std::shared_ptr<BackupFile>> BackupFile::make(const std::string& director
 // A child of clone(2), which runs no fork handlers, may hold a copy of the descriptor.
 BackupFile::~BackupFile() {
   if (getpid() != made_by_) return;
-  [[maybe_unused]] const int truncated = ftruncate(file_.get(), 0);
+  if (file_.is_intact()) [[maybe_unused]]
+    const int truncated = ftruncate(file_.get(), 0);
   if (!name_.empty()) unlink(name_.c_str());
 }
 

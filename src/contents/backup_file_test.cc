@@ -160,6 +160,28 @@ TEST_F(BackupFileTest, BytesThatAnotherProgramHasChangedAreAnError) {
   EXPECT_FALSE(read().ok());
 }
 
+// A program that closes all descriptors and opens its own files.
+TEST_F(BackupFileTest, FileOfTheApplicationThatHasTakenItsNumberStaysAsItIs) {
+  auto file = BackupFile::make(directory_, 4096);
+  ASSERT_TRUE(file.ok());
+  int number = -1;
+  modify([&](int same) {
+    struct stat wanted {
+    }, found{};
+    fstat(same, &wanted);
+    for (int fd = 3; fd < same; ++fd)
+      if (fstat(fd, &found) == 0 && found.st_ino == wanted.st_ino) number = fd;
+    return number;
+  });
+  ASSERT_EQ(close(number), 0);
+  const std::string path = directory_ + "/own";
+  ASSERT_EQ(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), number);
+  ASSERT_EQ(write(number, "own", 3), 3);
+  file.value().reset();
+  EXPECT_EQ(std::filesystem::file_size(path), 3u);
+  EXPECT_EQ(close(number), 0) << "it is open";
+}
+
 TEST_F(BackupFileTest, HasNoName) {
   const auto file = BackupFile::make(directory_, 10000);
   ASSERT_TRUE(file.ok());

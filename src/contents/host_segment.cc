@@ -37,7 +37,7 @@ HostSegment make_segment(size_t size_bytes) {
 // The seals are asked first: only files in memory have them, so that no other file is opened.
 HostSegment open_segment(int fd) {
   if ((fcntl(fd, F_GET_SEALS) & (kSeals | kReadOnlySeals)) != kSeals) return {};
-  UniqueFd file(open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC));
+  UniqueFd file(open(("/proc/thread-self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC));
   struct stat found {};
   if (!file.valid() || fstat(file.get(), &found) != 0 || found.st_uid != geteuid()) return {};
   const auto size_bytes = static_cast<size_t>(found.st_size);

@@ -17,6 +17,7 @@
 #include <tuple>
 
 #include "base/identity.h"
+#include "base/system_call.h"
 #include "base/user_folder.h"
 
 namespace amem {
@@ -128,7 +129,7 @@ Status RoomTicket::open_file() {
   if (fcntl(file.get(), F_OFD_SETLK, &lock) != 0) return os_error(errno, "fcntl(F_OFD_SETLK)");
   const InstanceId id = random_instance_id();
   path_ = folder + "/" + std::string(kPrefix) + id.hex();
-  const std::string unnamed = "/proc/self/fd/" + std::to_string(file.get());
+  const std::string unnamed = "/proc/thread-self/fd/" + std::to_string(file.get());
   if (linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0)
     return os_error(errno, "linkat(%s)", path_.c_str());
   entry_.id = id.bits[0];
@@ -137,9 +138,10 @@ Status RoomTicket::open_file() {
 }
 
 Status RoomTicket::write() {
-  if (pwrite(file_.get(), &entry_, sizeof entry_, 0) != sizeof entry_)
-    return os_error(errno, "pwrite(%s)", path_.c_str());
-  return ok_status();
+  const DiscardedSignals discarded;  // below an RLIMIT_FSIZE of that size
+  const ssize_t written = pwrite(file_.get(), &entry_, sizeof entry_, 0);
+  if (written == sizeof entry_) return ok_status();
+  return os_error(written < 0 ? errno : EFBIG, "pwrite(%s)", path_.c_str());
 }
 
 std::vector<TicketEntry> RoomTicket::others() {

@@ -4,7 +4,9 @@
 
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,6 +176,41 @@ TEST_F(RoomTicketTest, SecondResumeOfAProcessWaitsForTheFirst) {
   });
   ticket.leave(true, patience());
   second.join();
+}
+
+/// The exit status of a forked child that runs `body`; a signal is one too.
+template <typename Body>
+int status_of_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) body();
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST_F(RoomTicketTest, BelowALimitOfFileSizesIsAnErrorAndNoSignal) {
+  EXPECT_EQ(status_of_child([] {
+              const rlimit limit{100, 100};
+              setrlimit(RLIMIT_FSIZE, &limit);
+              RoomTicket ticket;
+              const Status joined = ticket.join("a", {"0"}, Deadline::after_ms(1000));
+              _exit(!joined.ok() && joined.error().code == EFBIG ? 0 : 1);
+            }),
+            0);
+}
+
+// /proc/self is the process's first thread, which has no files any more.
+TEST_F(RoomTicketTest, ExistsInAProgramWhoseFirstThreadHasEnded) {
+  EXPECT_EQ(status_of_child([] {
+              std::thread([] {
+                const std::string own = "/proc/self/fd/0";
+                while (access(own.c_str(), F_OK) == 0) usleep(1000);  // allow: a thread's end
+                RoomTicket ticket;
+                _exit(ticket.join("a", {"0"}, Deadline::after_ms(1000)).ok() ? 0 : 1);
+              }).detach();
+              syscall(SYS_exit, 0);
+            }),
+            0);
 }
 
 TEST_F(RoomTicketTest, FilesOfOthersAreIgnored) {

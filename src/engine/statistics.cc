@@ -207,7 +207,7 @@ std::string statistics_json(const Statistics& statistics, const ProcessFacts& fa
                         key.second.c_str()) +
                        sizes_json(totals) + "}");
   for (const auto& [reason, bytes] : by_reason(statistics))
-    append(persistent, line("\"%s\": %zu", reason.c_str(), bytes));
+    append(persistent, line("\"%s\": %zu", text_json(reason).c_str(), bytes));
   return line(
              "{\"pid\": %d, \"group\": %ld, \"group_name\": \"%s\", \"state\": \"%s\", "
              "\"objects\": %zu, ",

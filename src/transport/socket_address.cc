@@ -124,7 +124,7 @@ UniqueFd process_of_peer(int socket) {
 
 // The kernel writes the pid for the pid namespace of /proc, which may not be that of this process.
 UniqueFd mappings_of_process(int pidfd) {
-  const std::string path = "/proc/self/fdinfo/" + std::to_string(pidfd);
+  const std::string path = "/proc/thread-self/fdinfo/" + std::to_string(pidfd);
   const UniqueFd info(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   char text[512] = "", first = 0;
   if (read(info.get(), text, sizeof text - 1) <= 0) return UniqueFd();

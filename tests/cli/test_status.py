@@ -186,6 +186,13 @@ def test_what_is_not_active_has_a_color_on_a_terminal(amem: Amem, start: Callabl
     assert on_terminal(amem, "status", "--pid", child.pid, TERM="dumb") == plain
 
 
+def test_exit_code_counts_a_reply_that_cannot_be_read(amem: Amem, start: Callable[..., subprocess.Popen[str]]) -> None:
+    child = start('{"tags": "')
+
+    for options in ([], ["--csv"], ["--json"]):
+        assert amem("status", "--pid", child.pid, *options).returncode == 3
+
+
 def test_a_process_without_amem_is_named(amem: Amem) -> None:
     assert_sentence(amem("status", "--pid", os.getpid()), 1, f"process {os.getpid()} does not run amem, or is another user's")
 
