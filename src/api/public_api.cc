@@ -107,8 +107,8 @@ AMEM_API int amemGetDriverObjects(amemDriverObjects_t* objects) {
 
 AMEM_API int amemGetTimes(amemTimes_t* times) {
   return amem::read_into("amemGetTimes", times, [](amem::Process& process) -> amemTimes_t {
-    const amem::SessionReport pause = process.session().last_pause();
-    const amem::SessionReport resume = process.session().last_resume();
+    const amem::SessionCounters counters = process.session().counters();
+    const amem::SessionReport &pause = counters.last_pause, &resume = counters.last_resume;
     return {.pause_ms = pause.total_ms,
             .pause_wait_ms = pause.wait_ms,
             .pause_peers_ms = pause.peers_ms,

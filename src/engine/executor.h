@@ -13,20 +13,13 @@
 #include "contents/copy_pipeline.h"
 #include "contents/host_pool.h"
 #include "engine/plan.h"
+#include "engine/session_counters.h"
 #include "sharing/process_context.h"
 
 namespace amem {
 
 inline constexpr char kHostMemoryInUse[] =
     "the host memory holds contents of released memory; resume first";
-
-/// Times of the parts of a move, which overlap, and the copied bytes.
-struct MoveReport {
-  double copy_ms = 0;    ///< from the search for zero pages to the end of the last copy
-  double memory_ms = 0;  ///< in driver calls for memory
-  size_t copied_bytes = 0;
-  size_t unchanged_bytes = 0;  ///< retained on the host and not copied
-};
 
 /// Carries out the parts of a plan that need no other process: all except fetching imports.
 ///

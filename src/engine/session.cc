@@ -27,40 +27,28 @@ std::string unchanged_text(size_t bytes) {
 
 }  // namespace
 
-SessionReport Session::last_pause() {
-  MutexLock lock(mutex_);
-  return last_pause_;
-}
-
-SessionReport Session::last_resume() {
-  MutexLock lock(mutex_);
-  return last_resume_;
-}
-
 SessionCounters Session::counters() {
   MutexLock lock(mutex_);
   return counters_;
 }
 
-void Session::count_failure(const Error& error, uint64_t SessionCounters::*failures) {
+Status Session::counted(Status status, uint64_t SessionCounters::*failures) {
+  if (status.ok()) return status;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   MutexLock lock(mutex_);
   ++(counters_.*failures);
-  counters_.last_error = error.message;
+  counters_.last_error = status.error().message;
   counters_.last_error_time_s = now.tv_sec;
+  return status;
 }
 
 Status Session::pause(const Selection& selection) {
-  Status status = pause_uncounted(selection);
-  if (!status.ok()) count_failure(status.error(), &SessionCounters::failed_pauses);
-  return status;
+  return counted(pause_uncounted(selection), &SessionCounters::failed_pauses);
 }
 
 Status Session::resume(const Selection& selection) {
-  Status status = resume_uncounted(selection);
-  if (!status.ok()) count_failure(status.error(), &SessionCounters::failed_resumes);
-  return status;
+  return counted(resume_uncounted(selection), &SessionCounters::failed_resumes);
 }
 
 std::map<Tag, SessionState> Session::states() {
@@ -292,9 +280,8 @@ Status Session::pause_uncounted(const Selection& wanted) {
   note_ticket(false);
   if (status.ok()) {
     MutexLock lock(mutex_);
-    last_pause_ = report;
     ++counters_.pauses;
-    counters_.last_pause_ms = report.total_ms;
+    counters_.last_pause = report;
     counters_.copied_bytes += report.move.copied_bytes;
   }
   if (status.ok())
@@ -461,9 +448,8 @@ Status Session::resume_uncounted(const Selection& selection) {
   if (status.ok()) {
     reopen(tags);
     MutexLock lock(mutex_);
-    last_resume_ = report;
     ++counters_.resumes;
-    counters_.last_resume_ms = report.total_ms;
+    counters_.last_resume = report;
     counters_.copied_bytes += report.move.copied_bytes;
   }
   if (!status.ok()) note_left(plan.own);

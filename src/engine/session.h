@@ -15,15 +15,6 @@
 
 namespace amem {
 
-/// Times of the phases of a pause or resume, and the moved bytes.
-struct SessionReport {
-  double total_ms = 0;
-  double wait_ms = 0;   ///< waiting for calls, for queued work and for host memory
-  double peers_ms = 0;  ///< waiting for peers
-  MoveReport move;
-  size_t context_bytes = 0;  ///< local memory of contexts that the pause returned
-};
-
 /// The tag of the local memory of the contexts (context_memory.h).
 inline constexpr char kContextTag[] = "context";
 
@@ -73,8 +64,6 @@ class Session {
   SessionState state(const Tag& tag) { return states_.of(tag); }
   /// The states of all tags of the process.
   std::map<Tag, SessionState> states();
-  SessionReport last_pause();
-  SessionReport last_resume();
   SessionCounters counters();
   HostPool& host_pool() { return pool_; }
   /// Local memory of contexts that is currently returned.
@@ -112,7 +101,8 @@ class Session {
   bool is_unknown_the_first_time(const Tag& tag);
   Status pause_uncounted(const Selection& selection);
   Status resume_uncounted(const Selection& selection);
-  void count_failure(const Error& error, uint64_t SessionCounters::*failures);
+  /// `status`; an error is counted.
+  Status counted(Status status, uint64_t SessionCounters::*failures);
 
   Change begin_pause(const Selection& selection);
   Status carry_out_pause(TagStates::Running& running, const Selection& selection,
@@ -170,8 +160,6 @@ class Session {
 
   TagStates states_;  // allow: locks itself
   Mutex mutex_;
-  SessionReport last_pause_ AMEM_GUARDED_BY(mutex_);
-  SessionReport last_resume_ AMEM_GUARDED_BY(mutex_);
   SessionCounters counters_ AMEM_GUARDED_BY(mutex_);
   Tags unknown_tags_ AMEM_GUARDED_BY(mutex_);         ///< that the log has named
   std::set<BackingId> left_ AMEM_GUARDED_BY(mutex_);  ///< by failed calls; some may have gone

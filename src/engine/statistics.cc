@@ -176,8 +176,8 @@ std::string counters_json(const SessionCounters& counters) {
               ", \"last_pause_seconds\": %.6f, \"last_resume_seconds\": %.6f, "
               "\"last_error_time\": %" PRId64,
               counters.pauses, counters.resumes, counters.failed_pauses, counters.failed_resumes,
-              counters.copied_bytes, counters.last_pause_ms / 1e3, counters.last_resume_ms / 1e3,
-              counters.last_error_time_s) +
+              counters.copied_bytes, counters.last_pause.total_ms / 1e3,
+              counters.last_resume.total_ms / 1e3, counters.last_error_time_s) +
          ", \"last_error\": \"" + text_json(counters.last_error) + "\"";
 }
 
