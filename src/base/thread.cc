@@ -4,9 +4,19 @@
 
 #include <signal.h>
 
+#include <memory>
+#include <utility>
+
 namespace amem {
 
-Result<pthread_t> start_thread(const char* name, void* (*run)(void*), void* argument) {
+Result<pthread_t> start_thread(const char* name, std::function<void()> run) {
+  using Run = std::function<void()>;
+  auto owned = std::make_unique<Run>(std::move(run));
+  const auto call = [](void* argument) -> void* {
+    const std::unique_ptr<Run> job(static_cast<Run*>(argument));
+    (*job)();
+    return nullptr;
+  };
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -14,10 +24,11 @@ Result<pthread_t> start_thread(const char* name, void* (*run)(void*), void* argu
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kStackBytes);
   pthread_t thread{};
-  const int code = pthread_create(&thread, &attributes, run, argument);
+  const int code = pthread_create(&thread, &attributes, call, owned.get());
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code != 0) return os_error(code, "pthread_create(%s)", name);
+  (void)owned.release();
   pthread_setname_np(thread, name);
   return thread;
 }

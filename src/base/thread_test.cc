@@ -9,16 +9,12 @@
 namespace amem {
 namespace {
 
-void* look(void* blocked) {
-  pthread_sigmask(SIG_SETMASK, nullptr, static_cast<sigset_t*>(blocked));
-  return nullptr;
-}
-
 TEST(StartThread, BlocksEverySignalThereAndNoneHere) {
   sigset_t before, after, there;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
 
-  const Result<pthread_t> thread = start_thread("amem-test", look, &there);
+  const Result<pthread_t> thread =
+      start_thread("amem-test", [&there] { pthread_sigmask(SIG_SETMASK, nullptr, &there); });
 
   ASSERT_TRUE(thread.ok()) << thread.error().message;
   ASSERT_EQ(pthread_join(thread.value(), nullptr), 0);
@@ -37,15 +33,14 @@ TEST(StartThread, HasItsOwnStackSizeWhateverTheDefaultIs) {
   pthread_attr_setstacksize(&small, 72 << 10);
   ASSERT_EQ(pthread_setattr_default_np(&small), 0);
   size_t size_bytes = 0;
-  const auto use = [](void* size) -> void* {
+  const auto use = [&size_bytes] {
     pthread_attr_t own;
-    if (pthread_getattr_np(pthread_self(), &own) != 0) return nullptr;
-    pthread_attr_getstacksize(&own, static_cast<size_t*>(size));
+    if (pthread_getattr_np(pthread_self(), &own) != 0) return;
+    pthread_attr_getstacksize(&own, &size_bytes);
     pthread_attr_destroy(&own);
-    return nullptr;
   };
 
-  const Result<pthread_t> thread = start_thread("amem-test", use, &size_bytes);
+  const Result<pthread_t> thread = start_thread("amem-test", use);
 
   pthread_setattr_default_np(&before);
   ASSERT_TRUE(thread.ok()) << thread.error().message;

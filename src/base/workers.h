@@ -65,11 +65,7 @@ class Workers {
   };
 
   Status add_thread() AMEM_REQUIRES(mutex_) {
-    const auto run = [](void* self) -> void* {
-      static_cast<Workers*>(self)->run();
-      return nullptr;
-    };
-    threads_.push_back(AMEM_TRY(start_thread(name_, run, this)));
+    threads_.push_back(AMEM_TRY(start_thread(name_, [this] { run(); })));
     return ok_status();
   }
   auto next_queue() AMEM_REQUIRES(mutex_) {

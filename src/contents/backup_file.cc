@@ -145,23 +145,16 @@ void BackupFile::sync() {
   MutexLock lock(mutex_);
   wanted_bytes_ = written_bytes_;
   if (is_syncing_ || durable_bytes_ >= wanted_bytes_ || !lost_.ok()) return;
-  auto self = std::make_unique<std::shared_ptr<BackupFile>>(shared_from_this());
-  const Result<pthread_t> thread = start_thread("amem-sync", run_syncs, self.get());
+  const Result<pthread_t> thread = start_thread("amem-sync", [self = shared_from_this()] {
+    while (self->run_sync()) {
+    }
+  });
   is_syncing_ = thread.ok();
   if (!is_syncing_) {
     lost_ = thread.error();
     return changed_.notify_all();
   }
   pthread_detach(thread.value());
-  (void)self.release();
-}
-
-void* BackupFile::run_syncs(void* argument) {
-  const std::unique_ptr<std::shared_ptr<BackupFile>> self(
-      static_cast<std::shared_ptr<BackupFile>*>(argument));
-  while ((*self)->run_sync()) {
-  }
-  return nullptr;
 }
 
 bool BackupFile::run_sync() {

@@ -61,7 +61,6 @@ class BackupFile : public std::enable_shared_from_this<BackupFile> {
 
   /// The block that contains this offset, and where it begins.
   Result<std::pair<size_t, Block>> block_at(size_t offset_bytes) const;
-  static void* run_syncs(void* file);
   /// Returns whether another sync is wanted.
   bool run_sync();
 

@@ -114,10 +114,8 @@ void prefer_numa_node(void* base, size_t size_bytes, int node) {
 void touch_pages(unsigned char* base, size_t size_bytes, size_t threads) {
   constexpr size_t kPage = 4096;
   using Range = std::pair<unsigned char*, size_t>;
-  const auto touch = [](void* argument) -> void* {
-    const auto [begin, bytes] = *static_cast<const Range*>(argument);
-    for (size_t at = 0; at < bytes; at += kPage) begin[at] = 0;
-    return nullptr;
+  const auto touch = [](const Range& range) {
+    for (size_t at = 0; at < range.second; at += kPage) range.first[at] = 0;
   };
   const size_t each = (size_bytes / threads + kPage - 1) / kPage * kPage;
   std::vector<Range> ranges;
@@ -125,13 +123,14 @@ void touch_pages(unsigned char* base, size_t size_bytes, size_t threads) {
     ranges.emplace_back(base + at, std::min(each, size_bytes - at));
   std::vector<pthread_t> started;
   for (size_t other = 1; other < ranges.size(); ++other) {
-    const Result<pthread_t> thread = start_thread("amem-touch", touch, &ranges[other]);
+    const Result<pthread_t> thread =
+        start_thread("amem-touch", [&touch, &range = ranges[other]] { touch(range); });
     if (thread.ok())
       started.push_back(thread.value());
     else
-      touch(&ranges[other]);
+      touch(ranges[other]);
   }
-  touch(&ranges.front());
+  touch(ranges.front());
   for (const pthread_t thread : started) pthread_join(thread, nullptr);
 }
 

@@ -273,13 +273,12 @@ Status HostPool::allocate(size_t missing_bytes, int device) {
 }
 
 /// The kernel adds pages to one file one after another: each region has its own thread.
-void* HostPool::map(void* argument) {
-  Region& region = *static_cast<Region*>(argument);
+void HostPool::map(Region& region) {
   const size_t size_bytes = region.segment.size_bytes;
   const int file = region.segment.file.get();
   void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
                       file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED) return nullptr;
+  if (memory == MAP_FAILED) return;
   region.memory = {static_cast<unsigned char*>(memory),
                    [size_bytes](unsigned char* base) { munmap(base, size_bytes); }};
   madvise(memory, size_bytes, MADV_HUGEPAGE);  // some kernels refuse it; then access is slower
@@ -287,7 +286,6 @@ void* HostPool::map(void* argument) {
   prefer_numa_node(memory, size_bytes, region.numa_node);
   (void)fallocate(file, 0, 0, static_cast<off_t>(size_bytes));  // faster than a touch of each page
   touch_pages(region.memory.get(), size_bytes, region.touch_threads);
-  return nullptr;
 }
 
 /// After an error, the regions before the one that failed are in the pool. Regions are pinned while
@@ -300,9 +298,9 @@ Status HostPool::add(std::vector<Region> regions, int device) {
     for (; status.ok() && next != regions.end() && threads.size() < kParallel; ++next) {
       next->numa_node = nearest_numa_node(driver_, device);
       if (next->is_borrowed) next->touch_threads = std::max<size_t>(kParallel / regions.size(), 1);
-      const Result<pthread_t> thread = start_thread("amem-touch", map, &*next);
+      const Result<pthread_t> thread = start_thread("amem-touch", [at = &*next] { map(*at); });
       threads.push_back(thread.ok() ? std::optional(thread.value()) : std::nullopt);
-      if (!thread.ok()) map(&*next);
+      if (!thread.ok()) map(*next);
     }
     if (threads.empty()) break;
     if (const std::optional<pthread_t> thread = threads.front()) pthread_join(*thread, nullptr);

@@ -106,7 +106,7 @@ class HostPool {
   bool borrow(const std::vector<UniqueFd>& offered, size_t missing_bytes, int device)
       AMEM_REQUIRES(growing_);
   Status allocate(size_t missing_bytes, int device) AMEM_REQUIRES(growing_);
-  static void* map(void* region);
+  static void map(Region& region);
   Status add(std::vector<Region> regions, int device) AMEM_REQUIRES(growing_);
   Status pin(Region& region, int device) AMEM_REQUIRES(growing_);
 

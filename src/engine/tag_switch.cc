@@ -13,27 +13,19 @@ Status switch_tags(Session& session, const Selection& paused, const Selection& r
                         tag.c_str());
   if (paused.tags.empty() || resumed.tags.empty())
     return make_error(ErrorKind::misuse, 0, "a switch needs tags to pause and tags to resume");
-  struct Resume {
-    Session& session;
-    Selection selection;
-    std::atomic<bool> cancelled{false};
-    Status status = ok_status();
-  } resume{session, resumed};
-  resume.selection.cancelled = &resume.cancelled;
-  const auto run = [](void* argument) -> void* {
-    auto& self = *static_cast<Resume*>(argument);
-    self.status = self.session.resume(self.selection);
-    return nullptr;
-  };
-  const pthread_t thread = AMEM_TRY(start_thread("amem-resume", run, &resume));
-  Selection out = paused;
+  std::atomic<bool> cancelled{false};
+  Status restored = ok_status();
+  Selection in = resumed, out = paused;
+  in.cancelled = &cancelled;
+  const pthread_t thread =
+      AMEM_TRY(start_thread("amem-resume", [&] { restored = session.resume(in); }));
   out.trim_context = false;
   out.is_switch = true;
   Status status = session.pause(out);
-  resume.cancelled = !status.ok();
+  cancelled = !status.ok();
   pthread_join(thread, nullptr);
-  if (status.ok()) return resume.status;
-  if (resume.status.ok())
+  if (status.ok()) return restored;
+  if (restored.ok())
     status.error().message += "; " + text_of(resumed.tags) + " is resumed: there was room for it";
   return status;
 }

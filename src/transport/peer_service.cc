@@ -33,11 +33,8 @@ Result<std::unique_ptr<PeerService>> PeerService::start(InstanceId self, PeerHan
                                                         const PeerOptions& options) {
   std::unique_ptr<PeerService> service(new PeerService(self));
   AMEM_TRY(service->open(Hello{self}, handler, options));
-  const auto run = [](void* started) -> void* {
-    static_cast<PeerService*>(started)->run();
-    return nullptr;
-  };
-  service->thread_ = AMEM_TRY(start_thread("amem-peers", run, service.get()));
+  service->thread_ =
+      AMEM_TRY(start_thread("amem-peers", [started = service.get()] { started->run(); }));
   return service;
 }
 
