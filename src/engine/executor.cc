@@ -317,10 +317,13 @@ Status Executor::give_back(const Plan& plan, const std::vector<BackingId>& begun
   return move_out(filled, Deadline::after_ms(context_.timeout_ms), &report);
 }
 
-void Executor::end_move_in(const Plan& plan) {
+void Executor::end_move_in(const Plan& plan, bool is_whole) {
   MutexLock lock(registry_.mutex);
   for (Backing* const backing : existing(registry_, plan.own)) {
     if (backing->state != restoring) continue;
+    const bool is_filled = backing->filled != nullptr && *backing->filled == kAllFilled;
+    const bool returns_memory = backing->saved != nullptr && backing->saved_file.file == nullptr;
+    if (!is_whole && (!is_filled || !returns_memory || retains(*backing))) continue;
     backing->state = resident;
     backing->filled = nullptr;
     if (!retains(*backing))
@@ -402,7 +405,7 @@ Status Executor::move_in(const Plan& plan, const WaitForRoom& wait_for_room,
   meanwhile();
   Status filled = copies->wait_for_all(deadline);
   copies->stop();
-  if (filled.ok()) end_move_in(plan);
+  if (filled.ok()) end_move_in(plan, true);
   if (filled.ok() || filled.error().kind != ErrorKind::timeout) return filled;
   keep(copies);
   return late(filled.error());

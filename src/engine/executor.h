@@ -130,7 +130,9 @@ class Executor {
   std::pair<int, size_t> device_and_size(BackingId id);
   void fill(BackingId id, CopyPipeline& copies, MoveReport* report);
   Status give_back(const Plan& plan, const std::vector<BackingId>& begun);
-  void end_move_in(const Plan& plan);
+  /// The plan's backings are resident; of a part of it, those that are filled and whose host memory
+  /// returns to the pool.
+  void end_move_in(const Plan& plan, bool is_whole);
   /// Of the saved bytes of a plan, `*all_bytes`, those that are filled. `*source` receives the
   /// directory of those in a file.
   size_t filled_bytes(const Plan& plan, size_t* all_bytes, std::string* source);

@@ -166,18 +166,7 @@ Status Executor::return_host_memory(const Plan& plan, CopyPipeline& copies,
     if (filled.error().kind != ErrorKind::timeout || deadline.passed()) return filled;
     AMEM_TRY(keep_place());
   }
-  MutexLock lock(registry_.mutex);
-  for (const BackingId id : plan.own) {
-    Backing* const backing = registry_.find_backing(id);
-    const bool is_filled = backing != nullptr && backing->state == restoring &&
-                           backing->filled != nullptr && *backing->filled == kAllFilled;
-    if (!is_filled || backing->saved == nullptr || backing->saved_file.file != nullptr ||
-        retains(*backing))
-      continue;
-    backing->state = resident;
-    backing->filled = nullptr;
-    backing->forget_saved();
-  }
+  end_move_in(plan, false);
   return ok_status();
 }
 
