@@ -35,17 +35,19 @@ std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& a
   return pieces;
 }
 
-Plan plan_pause(Registry& registry, const Tags& tags) {
+Plan plan_pause(Registry& registry, const Tags& tags, bool only_left) {
   Plan plan;
   MutexLock lock(registry.mutex);
   for (const auto& [id, backing] : registry.backings()) {
     using enum BackingState;
     if (!tags.contains(backing.tag)) continue;
     if (is_persistent(backing, registry.allocations())) continue;
-    if (backing.is_import && (backing.state == mapped || backing.state == revoked))
-      plan.imports.push_back(id);
-    const bool may_leave = backing.state == restoring || backing.state == resident;
-    if (may_leave && !backing.is_import) plan.own.push_back(id);
+    const bool unmaps = !only_left && (backing.state == mapped || backing.state == revoked);
+    const bool leaves = backing.state == restoring ||
+                        (backing.state == resident && (backing.is_left || !only_left));
+    if (backing.is_import ? !unmaps : !leaves) continue;
+    (backing.is_import ? plan.imports : plan.own).push_back(id);
+    plan.tags.insert(backing.tag);
   }
   return plan;
 }
@@ -62,33 +64,6 @@ Plan plan_resume(Registry& registry, const Tags& tags) {
   return plan;
 }
 
-Releasable releasable(Registry& registry, const Tags& tags) {
-  Releasable here;
-  MutexLock lock(registry.mutex);
-  for (const auto& [id, backing] : registry.backings()) {
-    if (!tags.contains(backing.tag) || !backing.is_here() ||
-        is_persistent(backing, registry.allocations()))
-      continue;
-    ++here.objects;
-    if (!backing.is_import) here.own_bytes += backing.size_bytes;
-  }
-  return here;
-}
-
-std::vector<BackingId> left_on_gpu(Registry& registry, const Tag& tag,
-                                   const std::set<BackingId>& left) {
-  std::vector<BackingId> found;
-  MutexLock lock(registry.mutex);
-  for (const auto& [id, backing] : registry.backings()) {
-    using enum BackingState;
-    if (backing.tag != tag || backing.is_import || is_persistent(backing, registry.allocations()))
-      continue;
-    if (backing.state == restoring || (backing.state == resident && left.contains(id)))
-      found.push_back(id);
-  }
-  return found;
-}
-
 std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan) {
   std::map<int, size_t> bytes;
   MutexLock lock(registry.mutex);
@@ -96,6 +71,16 @@ std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan) {
     if (const Backing* backing = registry.find_backing(id))
       bytes[backing->device()] += backing->size_bytes;
   return bytes;
+}
+
+size_t releasable_bytes(Registry& registry, const Tags& tags) {
+  const Plan plan = plan_pause(registry, tags);
+  size_t sum = 0;
+  MutexLock lock(registry.mutex);
+  for (const BackingId id : plan.own)
+    if (const Backing* backing = registry.find_backing(id))
+      if (backing->is_here()) sum += backing->size_bytes;
+  return sum;
 }
 
 }  // namespace amem

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <vector>
 
 #include "memory/client.h"
@@ -21,6 +20,7 @@ struct Plan {
   /// host memory step by step, and a resume returns it step by step.
   bool is_switch = false;
   bool has_waited = false;  ///< the pause has waited for host memory in vain
+  Tags tags{};              ///< of the backings, for a pause
 };
 
 /// True if no bytes of the backing survive a pause.
@@ -37,24 +37,16 @@ std::vector<Piece> pieces_to_save(const Backing& backing, const AllocationMap& a
 // These functions take the registry's mutex.
 
 /// A pause of these tags. Omits backings that are persistent or released. Includes backings that a
-/// failed resume has partly created: their contents are on the host.
-Plan plan_pause(Registry& registry, const Tags& tags);
+/// failed resume has partly created: their contents are on the host. With `only_left`, for paused
+/// tags: own memory that a failed call has left; other resident memory is new and in use.
+Plan plan_pause(Registry& registry, const Tags& tags, bool only_left = false);
 
 /// A resume of these tags. Also valid after a resume or a pause that failed at any step: it then
 /// takes back what was begun.
 Plan plan_resume(Registry& registry, const Tags& tags);
 
-/// Memory with these tags that is on the GPU and can be released.
-struct Releasable {
-  size_t objects = 0;
-  size_t own_bytes = 0;
-};
-Releasable releasable(Registry& registry, const Tags& tags);
-
-/// Own memory with this tag, which is paused, that a failed pause or resume has left on the GPU:
-/// what is being restored, and of `left` what is resident. Other resident memory is new and in use.
-std::vector<BackingId> left_on_gpu(Registry& registry, const Tag& tag,
-                                   const std::set<BackingId>& left);
+/// The bytes of own memory with these tags that is on the GPU and can be released.
+size_t releasable_bytes(Registry& registry, const Tags& tags);
 
 /// The bytes of the plan's own backings, by device.
 std::map<int, size_t> own_bytes(Registry& registry, const Plan& plan);

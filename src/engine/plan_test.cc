@@ -138,6 +138,20 @@ TEST_F(PlanTest, PauseReleasesWhatIsHalfMade) {
   EXPECT_EQ(pause_text(), "own 1, own 2");
 }
 
+TEST_F(PlanTest, OnlyLeftIsWhatAFailedCallHasLeft) {
+  own().is_left = true;
+  own();
+  own(Kind::keep, restoring);
+  own(Kind::keep, released).is_left = true;
+  own(Kind::persistent).is_left = true;
+  import(mapped);
+
+  const Plan plan = plan_pause(registry_, {""}, /*only_left=*/true);
+
+  EXPECT_EQ(text(plan), "own 1, own 3");
+  EXPECT_EQ(plan.tags, Tags{""});
+}
+
 TEST_F(PlanTest, ResumeMovesInAndFetches) {
   import(dropped);
   own(Kind::keep, released);

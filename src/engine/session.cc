@@ -116,7 +116,7 @@ Session::Change Session::begin_pause(const Selection& selection) {
   for (const Tag& tag : selected(selection))
     if (states_.of(tag) == SessionState::active)
       change.active.insert(tag);
-    else if (releasable(context_.registry, {tag}).objects > 0)
+    else if (!plan_pause(context_.registry, {tag}).tags.empty())
       change.paused.insert(tag);
   states_.set(change.all(), SessionState::pausing);
   return change;
@@ -124,8 +124,7 @@ Session::Change Session::begin_pause(const Selection& selection) {
 
 std::string Session::what_is_left(const Tags& tags) {
   return text_of(tags) + " is paused, with " +
-         std::to_string(releasable(context_.registry, tags).own_bytes >> 20) +
-         " MiB still on the GPU";
+         std::to_string(releasable_bytes(context_.registry, tags) >> 20) + " MiB still on the GPU";
 }
 
 Plan Session::plan_out(const Selection& selection, const Tags& tags) {
@@ -268,7 +267,7 @@ Status Session::pause_uncounted(const Selection& wanted) {
   if (change.all().empty()) return ok_status();
   SessionReport report;
   Tags paused;
-  const size_t released_bytes = releasable(context_.registry, change.all()).own_bytes;
+  const size_t released_bytes = releasable_bytes(context_.registry, change.all());
   const Status status = carry_out_pause(*running, selection, change, deadline, &report, &paused);
   if (!status.ok()) note_left(plan_pause(context_.registry, paused).own);
   pool_.lend();
@@ -358,32 +357,32 @@ void Session::note_ticket(bool resumed) {
     ticket_.note(resumed, job_of(context_), paused_gpus(context_.clients.tags()));
 }
 
-/// Of these tags and all that are paused.
-Session::Left Session::left_on_gpu(const Tags& tags) {
-  const std::set<BackingId> ids = left_ids();
-  Left left;
-  for (const auto& [tag, state] : states()) {
-    if (!tags.contains(tag) && state != SessionState::paused) continue;
-    const std::vector<BackingId> found = amem::left_on_gpu(context_.registry, tag, ids);
-    if (!found.empty()) left.tags.insert(tag);
-    left.plan.own.insert(left.plan.own.end(), found.begin(), found.end());
-  }
-  return left;
+/// What failed calls have left on the GPUs, of these tags and all that are paused.
+Plan Session::plan_left(Tags tags) {
+  for (const auto& [tag, state] : states())
+    if (state == SessionState::paused) tags.insert(tag);
+  return plan_pause(context_.registry, tags, /*only_left=*/true);
+}
+
+void Session::note_left(const std::vector<BackingId>& ids) {
+  MutexLock lock(context_.registry.mutex);
+  for (const BackingId id : ids)
+    if (Backing* const backing = context_.registry.find_backing(id)) backing->is_left = true;
 }
 
 /// Two processes that each hold memory while they wait would wait for each other.
 Status Session::release_left(TagStates::Running& running, const Selection& selection,
                              const Tags& tags, bool trims_contexts) {
   trims_contexts = trims_contexts && context_memory_.returned_bytes().empty() && is_last(tags);
-  if (left_on_gpu(tags).tags.empty() && !trims_contexts) return ok_status();
+  if (plan_left(tags).tags.empty() && !trims_contexts) return ok_status();
   const Deadline deadline = Deadline::after_ms(timeout_ms(selection));
   AMEM_TRY(running.run_alone(deadline, /*without_pause=*/true));
   SessionReport report;
   Status status = ok_status();
-  if (const Left left = left_on_gpu(tags); !left.tags.empty()) {
+  if (const Plan left = plan_left(tags); !left.tags.empty()) {
     status = quiesce(selection, left.tags, deadline, &report);
     if (status.ok()) status = sharing_.exports().revoke(left.tags, deadline);
-    if (status.ok()) status = executor_.move_out(left.plan, deadline, &report.move);
+    if (status.ok()) status = executor_.move_out(left, deadline, &report.move);
     pool_.lend();
   }
   if (status.ok() && trims_contexts) trim_contexts(deadline, &report);
@@ -399,7 +398,7 @@ Status Session::resume_in_turn(TagStates::Running& running, const Selection& sel
   if (wait_ms > 0) running.run_beside_others();
   const bool trims_contexts = !context_memory_.returned_bytes().empty();
   std::set<std::string> gpus = paused_gpus(tags);
-  if (!gpus.empty()) gpus.merge(gpus_of(left_on_gpu(tags).plan));
+  if (!gpus.empty()) gpus.merge(gpus_of(plan_left(tags)));
   RoomWait wait(context_, ticket_, gpus, wait_ms, selection.cancelled);
   Status status = ok_status();
   do {

@@ -117,20 +117,8 @@ class Session {
   std::string what_is_left(const Tags& tags);
   Status move_in(TagStates::Running& running, RoomWait& wait, const Tags& tags, Deadline deadline,
                  SessionReport* report);
-  /// What a failed call has left on the GPUs (left_on_gpu()), and its tags.
-  struct Left {
-    Tags tags;
-    Plan plan;
-  };
-  Left left_on_gpu(const Tags& tags);
-  std::set<BackingId> left_ids() {
-    MutexLock lock(mutex_);
-    return left_;
-  }
-  void note_left(const std::vector<BackingId>& ids) {
-    MutexLock lock(mutex_);
-    left_.insert(ids.begin(), ids.end());
-  }
+  Plan plan_left(Tags tags);
+  void note_left(const std::vector<BackingId>& ids);
   Status release_left(TagStates::Running& running, const Selection& selection, const Tags& tags,
                       bool trims_contexts);
   Status resume_in_turn(TagStates::Running& running, const Selection& selection, const Tags& tags,
@@ -161,8 +149,7 @@ class Session {
   TagStates states_;  // allow: locks itself
   Mutex mutex_;
   SessionCounters counters_ AMEM_GUARDED_BY(mutex_);
-  Tags unknown_tags_ AMEM_GUARDED_BY(mutex_);         ///< that the log has named
-  std::set<BackingId> left_ AMEM_GUARDED_BY(mutex_);  ///< by failed calls; some may have gone
+  Tags unknown_tags_ AMEM_GUARDED_BY(mutex_);  ///< that the log has named
 };
 
 }  // namespace amem

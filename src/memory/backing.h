@@ -138,6 +138,7 @@ struct Backing {
   size_t used_end_bytes = 0;                   ///< end of the part that was ever used; whole slots
   size_t filled_bytes = 0;                     ///< bytes of it that are allocated now
   bool is_staying = false;  ///< importers keep it during this pause, so it must not be released
+  bool is_left = false;     ///< a failed call may have left it on the GPU
   int copying = 0;          ///< number of running copies; the backing stays mapped until they end
 
   // Only for a backing of this process, while it is released, and afterwards if they are retained:
