@@ -268,7 +268,8 @@ int amemResumeWait(const char* tags, uint64_t wait_ms, uint64_t timeout_ms);
  * leaves makes room for memory that comes, and copies run in both directions. Both are lists as for
  * amemPause(), without a tag in common; NULL is an error. `wait_ms` and `timeout_ms` are those of
  * amemResumeWait(). Returns the error of the pause, with which the resume stops waiting, or else
- * that of the resume. Does not return the local memory of contexts. */
+ * that of the resume; amemErrorSystem, if the pause was refused but `resumed` is resumed. Does
+ * not return the local memory of contexts. */
 int amemSwitch(const char* paused, const char* resumed, uint64_t wait_ms, uint64_t timeout_ms);
 
 /* The saved contents of memory that is paused and kept. Copies `size_bytes` of the memory at

@@ -148,6 +148,26 @@ print(read(pointers[0]), read(pointers[2]), read(new))
     assert run(code).splitlines() == ["0 8", "{5} {5} {6}"]
 
 
+def test_tag_without_memory_is_active_after_a_resume(run: Callable[..., str]) -> None:
+    code = """
+with amem.region("weights"):
+    pointer = user.user_malloc(4 * MIB)
+amem.pause("weights")
+user.user_free(pointer)
+amem.resume("weights")
+with amem.region("weights"):
+    user.user_malloc(4 * MIB)
+print(amem.state("weights"))
+for number in range(1000):  # a tag for each request
+    with amem.region(f"request-{number}", backup=None):
+        pointer = user.user_malloc(4 * MIB)
+    amem.pause(f"request-{number}")
+    user.user_free(pointer)
+print(amem.pause("weights").released_bytes // MIB, amem.state("request-7"))
+"""
+    assert run(code).splitlines() == ["active", "4 active"]
+
+
 @pytest.mark.parametrize("call", ["region('nccl')", "region('no spaces')", "region('w', backup='tape')"])
 def test_illegal_region_is_refused_with_a_sentence(run: Callable[..., str], call: str) -> None:
     code = f"""

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <cerrno>
 #include <memory>
 #include <utility>
 
@@ -27,7 +28,9 @@ Result<pthread_t> start_thread(const char* name, std::function<void()> run) {
   const int code = pthread_create(&thread, &attributes, call, owned.get());
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (code != 0) return os_error(code, "pthread_create(%s)", name);
+  if (code != 0)
+    return os_error(code, "pthread_create(%s)%s", name,
+                    code == EAGAIN ? " (raise ulimit -u or the cgroup's pids.max)" : "");
   (void)owned.release();
   pthread_setname_np(thread, name);
   return thread;

@@ -211,6 +211,17 @@ TEST_F(RoomWaitTest, SwitchWhosePauseFailsChangesNothing) {
   EXPECT_TRUE(are_intact(kv_cache_));
 }
 
+// amemErrorInvalidUsage would mean that nothing was changed.
+TEST_F(RoomWaitTest, SwitchWhosePauseIsRefusedButThatHasResumedIsAnotherError) {
+  ASSERT_TRUE(session_.pause({{"weights"}}).ok());
+  second_.refusal = make_error(ErrorKind::misuse, 0, "not now");
+  const Status failed = switch_tags(session_, {{"kv_cache"}}, waiting("weights"));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::os);
+  EXPECT_EQ(failed.error().message, "not now; weights is resumed: there was room for it");
+  EXPECT_EQ(session_.state("weights"), active);
+}
+
 TEST_F(RoomWaitTest, SwitchOfTheSameTagOrOfAllTagsIsRefused) {
   for (const auto& [out, in] : {std::pair{Tags{"weights"}, Tags{"weights"}},
                                 {Tags{}, Tags{"weights"}},

@@ -76,13 +76,15 @@ Result<Session::Running> Session::begin(SessionState change, const Selection& se
 }
 
 bool Session::is_unknown_the_first_time(const Tag& tag) {
+  constexpr size_t kMaxNamed = 64;
   MutexLock lock(mutex_);
-  return unknown_tags_.insert(tag).second;
+  return unknown_tags_.size() < kMaxNamed && unknown_tags_.insert(tag).second;
 }
 
-// A tag that was never used has no memory and needs no state.
+// A tag without memory needs no state.
 Tags Session::selected(const Selection& selection) {
   const Tags known = context_.clients.tags();
+  states_.activate_paused(known);
   if (selection.tags.empty()) return known;
   Tags tags;
   for (const Tag& tag : selection.tags)

@@ -85,8 +85,19 @@ SessionState TagStates::of(const Tag& tag) const {
 
 void TagStates::set(const Tags& tags, SessionState state) {
   MutexLock lock(mutex_);
-  for (const Tag& tag : tags) states_[tag] = state;
+  for (const Tag& tag : tags)
+    if (state == SessionState::active)
+      states_.erase(tag);
+    else
+      states_[tag] = state;
   changed_.notify_all();
+}
+
+void TagStates::activate_paused(const Tags& except) {
+  MutexLock lock(mutex_);
+  std::erase_if(states_, [&](const auto& entry) {
+    return entry.second == SessionState::paused && !except.contains(entry.first);
+  });
 }
 
 }  // namespace amem

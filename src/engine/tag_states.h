@@ -50,6 +50,8 @@ class TagStates {
   SessionState of(const Tag& tag) const;
   /// Called by a thread whose change runs, for its tags.
   void set(const Tags& tags, SessionState state);
+  /// All paused tags but these are active: their memory was freed.
+  void activate_paused(const Tags& except);
 
  private:
   /// active: nothing changes these tags.
@@ -59,7 +61,7 @@ class TagStates {
   Condition changed_;
   SessionState alone_ AMEM_GUARDED_BY(mutex_) = SessionState::active;  ///< active: none runs alone
   bool pausing_ AMEM_GUARDED_BY(mutex_) = false;
-  std::map<Tag, SessionState> states_ AMEM_GUARDED_BY(mutex_);
+  std::map<Tag, SessionState> states_ AMEM_GUARDED_BY(mutex_);  ///< of tags that are not active
 };
 
 }  // namespace amem

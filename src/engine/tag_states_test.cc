@@ -32,6 +32,15 @@ TEST_F(TagStatesTest, TagsAreIndependentAndActiveAtFirst) {
   EXPECT_EQ(states_.of("kv_cache"), active);
 }
 
+TEST_F(TagStatesTest, PausedTagWhoseMemoryWasFreedIsActive) {
+  states_.set({"weights", "kv_cache"}, paused);
+  states_.set({"nccl"}, resuming);
+  states_.activate_paused({"weights"});
+  EXPECT_EQ(states_.of("weights"), paused);
+  EXPECT_EQ(states_.of("kv_cache"), active);
+  EXPECT_EQ(states_.of("nccl"), resuming);
+}
+
 TEST_F(TagStatesTest, SecondChangeWaitsForTheEndOfTheFirst) {
   auto first = states_.begin(pausing, {}, now());
   ASSERT_TRUE(first.ok());

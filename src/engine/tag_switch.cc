@@ -25,8 +25,13 @@ Status switch_tags(Session& session, const Selection& paused, const Selection& r
   cancelled = !status.ok();
   pthread_join(thread, nullptr);
   if (status.ok()) return restored;
-  if (restored.ok())
-    status.error().message += "; " + text_of(resumed.tags) + " is resumed: there was room for it";
+  if (restored.ok()) {
+    Error& error = status.error();
+    error.message += "; " + text_of(resumed.tags) + " is resumed: there was room for it";
+    // Those mean that nothing was changed.
+    if (error.kind == ErrorKind::misuse || error.kind == ErrorKind::unsupported)
+      error.kind = ErrorKind::os;
+  }
   return status;
 }
 
