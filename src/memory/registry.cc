@@ -285,32 +285,17 @@ bool Registry::wait_copied(DeviceAddress address, size_t size_bytes, Deadline de
   });
 }
 
-namespace {
-
-Access* find_access(std::vector<Access>& list, const Location& location) {
-  for (Access& known : list)
-    if (known.location == location) return &known;
-  return nullptr;
-}
-
-}  // namespace
-
-void merge_access(std::vector<Access>& list, const Access& access) {
-  if (Access* known = find_access(list, access.location))
-    known->flags = access.flags;
-  else
-    list.push_back(access);
-}
-
-// The flags are bits: none, read, read and write (CUDA Driver API, CUmemAccess_flags).
-bool widen_access(std::vector<Access>& list, const Access& access) {
-  Access* known = find_access(list, access.location);
-  if (known == nullptr) {
+bool grant(std::vector<Access>& list, const Access& access, bool widens) {
+  const auto known = std::find_if(list.begin(), list.end(), [&](const Access& each) {
+    return each.location == access.location;
+  });
+  if (known == list.end()) {
     list.push_back(access);
     return true;
   }
-  const int32_t both = known->flags | access.flags;
-  return std::exchange(known->flags, both) != both;
+  // The flags are bits: none, read, read and write (CUDA Driver API, CUmemAccess_flags).
+  const int32_t flags = widens ? known->flags | access.flags : access.flags;
+  return std::exchange(known->flags, flags) != flags;
 }
 
 }  // namespace amem

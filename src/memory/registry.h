@@ -160,9 +160,8 @@ class Registry {
   std::atomic<bool> used_{false};
 };
 
-/// Merges `access` into the list. As in the driver, the last flags for a location win.
-void merge_access(std::vector<Access>& list, const Access& access);
-/// The same, but never removes a right. Returns true if the list changed.
-bool widen_access(std::vector<Access>& list, const Access& access);
+/// Records `access` in the list. As in the driver, the last flags for a location win; with
+/// `widens`, no right is removed. Returns true if the list changed.
+bool grant(std::vector<Access>& list, const Access& access, bool widens);
 
 }  // namespace amem

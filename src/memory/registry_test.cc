@@ -149,21 +149,21 @@ TEST_F(RegistryTest, ReservationsAreCountedAddressByAddress) {
   EXPECT_FALSE(registry_.remove_reservation(first, &unused));
 }
 
-TEST(MergeAccess, LastFlagsForALocationWin) {
+TEST(Grant, LastFlagsForALocationWin) {
   std::vector<Access> list;
-  merge_access(list, {{kLocationDevice, 0}, 3});
-  merge_access(list, {{kLocationDevice, 1}, 1});
-  merge_access(list, {{kLocationDevice, 0}, 1});
+  grant(list, {{kLocationDevice, 0}, 3}, false);
+  grant(list, {{kLocationDevice, 1}, 1}, false);
+  grant(list, {{kLocationDevice, 0}, 1}, false);
 
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0].flags, 1);
 }
 
-TEST(WidenAccess, TakesNothingAway) {
+TEST(Grant, ThatWidensTakesNothingAway) {
   std::vector<Access> list;
-  EXPECT_TRUE(widen_access(list, {{kLocationDevice, 0}, 1}));
-  EXPECT_TRUE(widen_access(list, {{kLocationDevice, 0}, 3}));
-  EXPECT_FALSE(widen_access(list, {{kLocationDevice, 0}, 1}));
+  EXPECT_TRUE(grant(list, {{kLocationDevice, 0}, 1}, true));
+  EXPECT_TRUE(grant(list, {{kLocationDevice, 0}, 3}, true));
+  EXPECT_FALSE(grant(list, {{kLocationDevice, 0}, 1}, true));
 
   ASSERT_EQ(list.size(), 1u);
   EXPECT_EQ(list[0].flags, 3);

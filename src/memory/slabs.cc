@@ -236,7 +236,7 @@ Status Slabs::set_access(Backing& slab, DeviceAddress address, const Access* acc
   std::vector<Access> access_before = placement.access;
   const bool accessible_before = placement.accessible;
   for (size_t i = 0; i < count; ++i)
-    if (widen_access(placement.access, access[i])) placement.accessible = false;
+    if (grant(placement.access, access[i], true)) placement.accessible = false;
   Status granted = map_placement(driver_, slab, placement);
   if (granted.ok()) return granted;
   placement.access = std::move(access_before);

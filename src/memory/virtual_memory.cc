@@ -297,7 +297,7 @@ AMEM_NOT_ANALYSED DriverResult VirtualMemory::set_access(DeviceAddress address, 
     if (result != driver_result::kSuccess) return result;
   }
   for (Placement* placement : placements) {
-    for (size_t i = 0; i < count; ++i) merge_access(placement->access, access[i]);
+    for (size_t i = 0; i < count; ++i) grant(placement->access, access[i], false);
     placement->accessible = placement->mapped;
   }
   return driver_result::kSuccess;
