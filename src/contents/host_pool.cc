@@ -315,14 +315,12 @@ Status HostPool::pin(Region& region, int device) {
   if (whole.base == nullptr)
     return os_error(ENOMEM, "cannot allocate %zu MiB of host memory for contents",
                     whole.size_bytes >> 20);
-  const DriverResult result =
-      driver_.cuMemHostRegister_v2(whole.base, whole.size_bytes, kRegisterFlags);
-  if (result != driver_result::kSuccess) {
-    Error error =
-        driver_error(driver_, result, "cuMemHostRegister(%zu MiB)", whole.size_bytes >> 20);
-    if (result != driver_result::kOutOfMemory) return error;
-    return Error{ErrorKind::os, ENOMEM, error.message};  // not a lack of GPU memory
-  }
+  Status pinned = driver_status(
+      driver_, driver_.cuMemHostRegister_v2(whole.base, whole.size_bytes, kRegisterFlags),
+      "cuMemHostRegister(%zu MiB)", whole.size_bytes >> 20);
+  if (!pinned.ok() && pinned.error().code == driver_result::kOutOfMemory)
+    return Error{ErrorKind::os, ENOMEM, pinned.error().message};  // not a lack of GPU memory
+  AMEM_TRY(std::move(pinned));
   region.pin = {whole.base,
                 [this, base = whole.base](const void*) { driver_.cuMemHostUnregister(base); }};
   MutexLock lock(mutex_);

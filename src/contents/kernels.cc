@@ -23,11 +23,13 @@ Status Kernels::load(Kernel& kernel) {
   DriverModule module = nullptr;
   AMEM_TRY(driver_status(driver_, driver_.cuModuleLoadData(&module, kernel.image),
                          "cuModuleLoadData()"));
-  const DriverResult found = driver_.cuModuleGetFunction(&kernel.function, module, kernel.name);
-  if (found == driver_result::kSuccess) return ok_status();
+  Status found =
+      driver_status(driver_, driver_.cuModuleGetFunction(&kernel.function, module, kernel.name),
+                    "cuModuleGetFunction(%s)", kernel.name);
+  if (found.ok()) return found;
   kernel.function = nullptr;
   driver_.cuModuleUnload(module);
-  return driver_error(driver_, found, "cuModuleGetFunction(%s)", kernel.name);
+  return found;
 }
 
 // The kernel that looks for zero pages takes only the first parameter.
@@ -52,11 +54,11 @@ Status Kernels::load_table(Kernel& kernel) {
         "cuMemHostAlloc()"));
     kernel.table = static_cast<DeviceAddress*>(table);
   }
-  const DriverResult result =
-      driver_.cuMemHostGetDevicePointer_v2(&kernel.table_on_device, kernel.table, 0);
-  if (result == driver_result::kSuccess) return ok_status();
-  kernel.table_on_device = 0;
-  return driver_error(driver_, result, "cuMemHostGetDevicePointer()");
+  Status status = driver_status(
+      driver_, driver_.cuMemHostGetDevicePointer_v2(&kernel.table_on_device, kernel.table, 0),
+      "cuMemHostGetDevicePointer()");
+  if (!status.ok()) kernel.table_on_device = 0;
+  return status;
 }
 
 Result<bool> Kernels::run(Kernel& kernel, const std::vector<DeviceAddress>& pages,

@@ -231,11 +231,12 @@ Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device
 Status wait_for_stream(const Driver& driver, const ExitFlag& exiting, int device,
                        DriverStream stream, const char* what) {
   AMEM_TRY(exiting.check());
-  const DriverResult result = driver.cuStreamSynchronize(stream);
-  if (result == driver_result::kSuccess) return ok_status();
+  Status status = driver_status(driver, driver.cuStreamSynchronize(stream),
+                                "cuStreamSynchronize() after %s", what);
+  if (status.ok()) return status;
   if (const Status idle = wait_for_device(driver, exiting, device); !idle.ok())
     AMEM_LOG(warn, device, "%s may still be running: %s", what, idle.error().message.c_str());
-  return driver_error(driver, result, "cuStreamSynchronize() after %s", what);
+  return status;
 }
 
 }  // namespace amem

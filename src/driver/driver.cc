@@ -31,16 +31,6 @@ Status check_version(const Driver& driver) {
                     minor_of(kOldestCuda));
 }
 
-Error error_of_call(const Driver& driver, DriverResult code, const char* format, va_list args) {
-  char call[512];
-  vsnprintf(call, sizeof call, format, args);
-  const char* name = nullptr;
-  if (driver.cuGetErrorName == nullptr || driver.cuGetErrorName(code, &name) != 0 ||
-      name == nullptr)
-    name = "an unknown driver error";
-  return make_error(ErrorKind::driver, code, "%s failed: %s (%d)", call, name, code);
-}
-
 }  // namespace
 
 Result<Driver> load_driver() {
@@ -63,21 +53,18 @@ Result<Driver> load_driver() {
   return driver;
 }
 
-Error driver_error(const Driver& driver, DriverResult code, const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  Error error = error_of_call(driver, code, format, args);
-  va_end(args);
-  return error;
-}
-
 Status driver_status(const Driver& driver, DriverResult code, const char* format, ...) {
   if (code == driver_result::kSuccess) return ok_status();
+  char call[512];
   va_list args;
   va_start(args, format);
-  Status status = error_of_call(driver, code, format, args);
+  vsnprintf(call, sizeof call, format, args);
   va_end(args);
-  return status;
+  const char* name = nullptr;
+  if (driver.cuGetErrorName == nullptr || driver.cuGetErrorName(code, &name) != 0 ||
+      name == nullptr)
+    name = "an unknown driver error";
+  return make_error(ErrorKind::driver, code, "%s failed: %s (%d)", call, name, code);
 }
 
 }  // namespace amem

@@ -27,11 +27,8 @@ inline constexpr int kOldestCuda = 12020;
 /// fails. This is the only function that is called; it works before cuInit.
 Result<Driver> load_driver();
 
-/// An Error for a driver call that returned `code`, for example "cuMemCreate(2097152 bytes, device
-/// 0) failed: CUDA_ERROR_OUT_OF_MEMORY".
-[[gnu::format(printf, 3, 4)]] Error driver_error(const Driver& driver, DriverResult code,
-                                                 const char* format, ...);
-/// The same if `code` is an error, otherwise success.
+/// Success, or an Error for a driver call that returned `code`, for example "cuMemCreate(2097152
+/// bytes, device 0) failed: CUDA_ERROR_OUT_OF_MEMORY (2)".
 [[gnu::format(printf, 3, 4)]] Status driver_status(const Driver& driver, DriverResult code,
                                                    const char* format, ...);
 

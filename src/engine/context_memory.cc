@@ -13,9 +13,9 @@ constexpr size_t kMinStackBytes = 1;
 
 Result<size_t> stack_limit(const Driver& driver, int device) {
   size_t bytes = 0;
-  const DriverResult result = driver.cuCtxGetLimit(&bytes, kLimitStackSize);
-  if (result == driver_result::kSuccess) return bytes;
-  return driver_error(driver, result, "cuCtxGetLimit(CU_LIMIT_STACK_SIZE) on device %d", device);
+  AMEM_TRY(driver_status(driver, driver.cuCtxGetLimit(&bytes, kLimitStackSize),
+                         "cuCtxGetLimit(CU_LIMIT_STACK_SIZE) on device %d", device));
+  return bytes;
 }
 
 Status set_stack_limit(const Driver& driver, int device, size_t bytes) {

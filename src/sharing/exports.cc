@@ -205,11 +205,10 @@ Result<UniqueFd> Exports::export_fd(const Backing& backing) {
   UniqueFd* const shared = shared_exports_.has_value() ? &(*shared_exports_)[backing.id] : nullptr;
   if (shared == nullptr || !shared->valid()) {
     int fd = -1;
-    const DriverResult result =
-        context_.driver.cuMemExportToShareableHandle(&fd, backing.handle, kHandleTypeFd, 0);
-    if (result != driver_result::kSuccess)
-      return driver_error(context_.driver, result, "cuMemExportToShareableHandle(%zu bytes)",
-                          backing.size_bytes);
+    AMEM_TRY(driver_status(
+        context_.driver,
+        context_.driver.cuMemExportToShareableHandle(&fd, backing.handle, kHandleTypeFd, 0),
+        "cuMemExportToShareableHandle(%zu bytes)", backing.size_bytes));
     if (shared == nullptr) return UniqueFd(fd);
     shared->reset(fd);
   }
