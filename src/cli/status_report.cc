@@ -9,9 +9,8 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 
 #include "cli/terminal.h"
 #include "cli/text_table.h"
@@ -56,10 +55,14 @@ std::string rank_of(long pid) {
   return "-";
 }
 
+/// What NVML reports of the GPUs on which the processes have memory, by UUID.
+using Gpus = std::map<std::string, GpuReport>;
+
 /// As nvidia-smi counts; otherwise the beginning of the UUID.
-std::string gpu_name(const std::string& uuid) {
-  const std::optional<unsigned> index = gpu_index(uuid);
-  return index ? std::to_string(*index) : uuid.substr(0, strlen("GPU-12345678"));
+std::string gpu_name(const Gpus& gpus, const std::string& uuid) {
+  const auto gpu = gpus.find(uuid);
+  return gpu != gpus.end() && gpu->second.index ? std::to_string(*gpu->second.index)
+                                                : uuid.substr(0, strlen("GPU-12345678"));
 }
 
 /// The bytes of a process on a GPU that have a tag.
@@ -70,23 +73,18 @@ double tagged_bytes(const Json& reply, const std::string& uuid) {
   return sum;
 }
 
-/// What NVML reports of each GPU on which these processes have memory.
-Json gpus_of(const std::vector<Json>& replies) {
-  std::set<std::string> uuids;
-  for (const Json& reply : replies)
-    for (const Json& memory : reply.at("memory")) uuids.insert(memory.at("gpu"));
+Json json_of(const Gpus& gpus) {
   Json out = Json::array();
-  for (const std::string& uuid : uuids) {
-    const std::optional<GpuMemory> memory = gpu_memory(uuid);
-    if (!memory) continue;
+  for (const auto& [uuid, gpu] : gpus) {
+    if (!gpu.memory) continue;
     Json holders = Json::array();
-    for (const MemoryHolder& holder : memory_holders(uuid))
+    for (const MemoryHolder& holder : gpu.holders)
       if (holder.size_bytes)
         holders.push_back({{"pid", holder.pid}, {"bytes", *holder.size_bytes}});
     out.push_back({{"gpu", uuid},
-                   {"name", gpu_name(uuid)},
-                   {"total_bytes", memory->total_bytes},
-                   {"used_bytes", memory->used_bytes},
+                   {"name", gpu_name(gpus, uuid)},
+                   {"total_bytes", gpu.memory->total_bytes},
+                   {"used_bytes", gpu.memory->used_bytes},
                    {"processes", holders}});
   }
   return out;
@@ -95,11 +93,12 @@ Json gpus_of(const std::vector<Json>& replies) {
 struct Sorted {
   std::vector<Json> answered;
   std::vector<ProcessStatus> silent;
+  Gpus gpus;
 };
 
 /// The rows of one process, by GPU and tag. A process without memory has one. `for_people`: sizes
 /// have a unit, and GPUs the numbers of nvidia-smi.
-TableRows rows_of(const Json& reply, bool for_people) {
+TableRows rows_of(const Json& reply, bool for_people, const Gpus& gpus) {
   const std::string pid = reply.contains("pid") ? reply.at("pid").dump() : "?";
   const auto row = [&](const std::string& gpu, const std::string& tag) {
     const auto& tags = reply.at("tags").get_ref<const Json::object_t&>();
@@ -114,7 +113,7 @@ TableRows rows_of(const Json& reply, bool for_people) {
   TableRows rows;
   for (const Json& memory : reply.at("memory")) {
     const std::string uuid = memory.at("gpu");
-    rows.push_back(row(for_people ? gpu_name(uuid) : uuid, memory.at("tag")));
+    rows.push_back(row(for_people ? gpu_name(gpus, uuid) : uuid, memory.at("tag")));
     for (const Size& size : kSizes) {
       const Json& bytes = memory.at(size.field);
       rows.back().push_back(for_people ? human_bytes(bytes.get<double>()) : bytes.dump());
@@ -137,10 +136,11 @@ std::string styled(size_t column, const std::string& cell) {
 }
 
 /// By GPU, below the titles of the columns.
-TableRows rows_with_titles(const std::vector<Json>& replies, bool for_people) {
+TableRows rows_with_titles(const Sorted& all, bool for_people) {
   TableRows rows;
-  for (const Json& reply : replies)
-    for (std::vector<std::string>& row : rows_of(reply, for_people)) rows.push_back(std::move(row));
+  for (const Json& reply : all.answered)
+    for (std::vector<std::string>& row : rows_of(reply, for_people, all.gpus))
+      rows.push_back(std::move(row));
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.front() < b.front(); });
   std::vector<std::string> titles = {
@@ -204,11 +204,16 @@ Json parsed(const ProcessStatus& process) {
 
 Sorted sorted(const std::vector<ProcessStatus>& processes) {
   Sorted out;
-  for (const ProcessStatus& process : processes)
-    if (process.silence.empty())
-      out.answered.push_back(parsed(process));
-    else
+  for (const ProcessStatus& process : processes) {
+    if (!process.silence.empty()) {
       out.silent.push_back(process);
+      continue;
+    }
+    out.answered.push_back(parsed(process));
+    for (const Json& memory : out.answered.back().at("memory"))
+      if (const auto [gpu, is_new] = out.gpus.try_emplace(memory.at("gpu")); is_new)
+        gpu->second = ask_nvml(gpu->first);
+  }
   return out;
 }
 
@@ -219,7 +224,7 @@ void mark_unreadable(std::vector<ProcessStatus>* processes) {
     if (!process.silence.empty()) continue;
     try {
       const Json reply = parsed(process);
-      (void)rows_of(reply, true);
+      (void)rows_of(reply, true, {});
       (void)remarks_of(reply);
     } catch (const Json::exception&) {
       process.silence = "its reply cannot be parsed: it may be another version of amem";
@@ -244,8 +249,8 @@ std::string status_table(const std::vector<ProcessStatus>& processes) {
   std::string remarks;
   for (const Json& reply : all.answered) remarks += remarks_of(reply);
   std::string out =
-      (all.answered.empty() ? "" : text_of_table(rows_with_titles(all.answered, true), styled)) +
-      remarks + other_memory_of(gpus_of(all.answered), all.answered);
+      (all.answered.empty() ? "" : text_of_table(rows_with_titles(all, true), styled)) + remarks +
+      other_memory_of(json_of(all.gpus), all.answered);
   for (const ProcessStatus& process : all.silent)
     out +=
         colored(fmt::format("pid {} did not answer: {}",
@@ -257,7 +262,7 @@ std::string status_table(const std::vector<ProcessStatus>& processes) {
 
 std::string status_csv(const std::vector<ProcessStatus>& processes) {
   std::string out;
-  for (const std::vector<std::string>& row : rows_with_titles(sorted(processes).answered, false)) {
+  for (const std::vector<std::string>& row : rows_with_titles(sorted(processes), false)) {
     std::string line;
     for (const std::string& cell : row) {
       line += line.empty() ? "\"" : ",\"";
@@ -278,7 +283,7 @@ std::string status_json(const std::vector<ProcessStatus>& processes, bool in_one
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   const Json out = {{"schema", kSchema},
                     {"time", now.count()},
-                    {"gpus", gpus_of(all.answered)},
+                    {"gpus", json_of(all.gpus)},
                     {"processes", Json(all.answered)},
                     {"silent", silent}};
   return out.dump(in_one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";

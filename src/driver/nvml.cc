@@ -6,13 +6,13 @@
 
 #include <array>
 #include <cstdio>
+#include <span>
 #include <string>
 
 namespace amem {
 namespace {
 
-using NvmlResult = int;
-constexpr NvmlResult kNvmlSuccess = 0;
+constexpr int kNvmlSuccess = 0;
 constexpr unsigned long long kNotAvailable = ~0ULL;  // NVML_VALUE_NOT_AVAILABLE
 
 /// nvmlProcessInfo_v2_t.
@@ -26,68 +26,6 @@ struct NvmlProcess {
 /// nvmlMemory_t.
 struct NvmlMemory {
   unsigned long long total_bytes, free_bytes, used_bytes;
-};
-
-/// A GPU in the NVML library, which is loaded while the object exists. NVML counts its users.
-class Nvml {
- public:
-  explicit Nvml(const std::string& uuid)
-      : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    if (library_ == nullptr) return;
-    find("nvmlInit_v2", &init_);
-    find("nvmlShutdown", &shutdown_);
-    find("nvmlDeviceGetHandleByUUID", &by_uuid_);
-    find("nvmlDeviceGetIndex", &index_);
-    find("nvmlDeviceGetComputeRunningProcesses_v3", &processes_);
-    find("nvmlDeviceGetMemoryInfo", &memory_);
-    const bool complete = init_ != nullptr && shutdown_ != nullptr && by_uuid_ != nullptr &&
-                          index_ != nullptr && processes_ != nullptr;
-    ready_ = complete && init_() == kNvmlSuccess;
-    is_known_ = ready_ && by_uuid_(uuid.c_str(), &device_) == kNvmlSuccess;
-  }
-  ~Nvml() {
-    if (ready_) shutdown_();
-    if (library_ != nullptr) dlclose(library_);
-  }
-  Nvml(const Nvml&) = delete;
-
-  std::optional<unsigned> index() {
-    unsigned index = 0;
-    if (!is_known_ || index_(device_, &index) != kNvmlSuccess) return std::nullopt;
-    return index;
-  }
-
-  std::optional<GpuMemory> memory() {
-    NvmlMemory found{};
-    if (!is_known_ || memory_ == nullptr || memory_(device_, &found) != kNvmlSuccess)
-      return std::nullopt;
-    return GpuMemory{found.total_bytes, found.used_bytes};
-  }
-
-  std::vector<NvmlProcess> processes() {
-    std::vector<NvmlProcess> found(256);
-    auto count = static_cast<unsigned>(found.size());
-    if (!is_known_ || processes_(device_, &count, found.data()) != kNvmlSuccess) count = 0;
-    found.resize(count);
-    return found;
-  }
-
- private:
-  template <typename Function>
-  void find(const char* name, Function* function) {
-    *function = reinterpret_cast<Function>(dlsym(library_, name));
-  }
-
-  void* library_;
-  NvmlResult (*init_)() = nullptr;
-  NvmlResult (*shutdown_)() = nullptr;
-  NvmlResult (*by_uuid_)(const char*, void**) = nullptr;
-  NvmlResult (*index_)(void*, unsigned*) = nullptr;
-  NvmlResult (*processes_)(void*, unsigned*, NvmlProcess*) = nullptr;
-  NvmlResult (*memory_)(void*, NvmlMemory*) = nullptr;
-  bool ready_ = false;
-  void* device_ = nullptr;
-  bool is_known_ = false;
 };
 
 }  // namespace
@@ -105,19 +43,36 @@ std::string gpu_uuid(const Driver& driver, int device) {
   return text;
 }
 
-std::optional<unsigned> gpu_index(const std::string& uuid) { return Nvml(uuid).index(); }
-
-std::optional<GpuMemory> gpu_memory(const std::string& uuid) { return Nvml(uuid).memory(); }
-
-std::vector<MemoryHolder> memory_holders(const std::string& uuid) {
-  std::vector<MemoryHolder> holders;
-  if (uuid.empty()) return holders;
-  for (const NvmlProcess& process : Nvml(uuid).processes()) {
-    MemoryHolder holder{static_cast<pid_t>(process.pid), std::nullopt};
-    if (process.used_bytes != kNotAvailable) holder.size_bytes = process.used_bytes;
-    holders.push_back(holder);
+GpuReport ask_nvml(const std::string& uuid) {
+  GpuReport report;
+  void* const library = uuid.empty() ? nullptr : dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return report;
+  // False if the library lacks the function, or it fails.
+  const auto call = [library]<typename... Args>(const char* name, Args... args) {
+    const auto function = reinterpret_cast<int (*)(Args...)>(dlsym(library, name));
+    return function != nullptr && function(args...) == kNvmlSuccess;
+  };
+  if (call("nvmlInit_v2")) {
+    void* device = nullptr;
+    unsigned index = 0, count = 256;
+    NvmlMemory memory{};
+    std::vector<NvmlProcess> processes(count);
+    if (call("nvmlDeviceGetHandleByUUID", uuid.c_str(), &device)) {
+      if (call("nvmlDeviceGetIndex", device, &index)) report.index = index;
+      if (call("nvmlDeviceGetMemoryInfo", device, &memory))
+        report.memory = {memory.total_bytes, memory.used_bytes};
+      if (!call("nvmlDeviceGetComputeRunningProcesses_v3", device, &count, processes.data()))
+        count = 0;
+      for (const NvmlProcess& process : std::span(processes).first(count)) {
+        report.holders.push_back({static_cast<pid_t>(process.pid), std::nullopt});
+        if (process.used_bytes != kNotAvailable)
+          report.holders.back().size_bytes = process.used_bytes;
+      }
+    }
+    call("nvmlShutdown");
   }
-  return holders;
+  dlclose(library);
+  return report;
 }
 
 std::string describe_holders(const std::vector<MemoryHolder>& holders, pid_t self) {

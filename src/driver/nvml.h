@@ -17,10 +17,6 @@ namespace amem {
 /// all processes, whatever CUDA_VISIBLE_DEVICES is. Empty if the driver does not report it.
 std::string gpu_uuid(const Driver& driver, int device);
 
-/// The index of nvidia-smi. Empty if libnvidia-ml.so.1 is missing or does not know the GPU. Source:
-/// NVML API Reference, nvmlDeviceGetIndex.
-std::optional<unsigned> gpu_index(const std::string& uuid);
-
 /// The memory of a GPU.
 struct GpuMemory {
   size_t total_bytes = 0, used_bytes = 0;
@@ -32,14 +28,18 @@ struct MemoryHolder {
   std::optional<size_t> size_bytes;  ///< empty if NVML does not report it
 };
 
-/// The processes that hold memory of a GPU according to NVML, including this one. Empty if
-/// libnvidia-ml.so.1 is missing or reports nothing, as in most containers. Takes milliseconds to a
-/// second: use it only for error texts. Any thread. Source: NVML API Reference,
-/// nvmlDeviceGetComputeRunningProcesses.
-std::vector<MemoryHolder> memory_holders(const std::string& uuid);
+/// What NVML reports of a GPU. Members that it does not report are empty.
+struct GpuReport {
+  std::optional<unsigned> index;  ///< of nvidia-smi
+  std::optional<GpuMemory> memory;
+  std::vector<MemoryHolder> holders;  ///< including this process
+};
 
-/// Empty if NVML does not report it. Source: NVML API Reference, nvmlDeviceGetMemoryInfo.
-std::optional<GpuMemory> gpu_memory(const std::string& uuid);
+/// Queries NVML. The report is empty if libnvidia-ml.so.1 is missing or does not know the GPU, and
+/// names no holders in most containers. Takes milliseconds to a second: use it only for texts. Any
+/// thread. Source: NVML API Reference, nvmlDeviceGetIndex, nvmlDeviceGetMemoryInfo,
+/// nvmlDeviceGetComputeRunningProcesses.
+GpuReport ask_nvml(const std::string& uuid);
 
 /// The processes other than `self`, as text: "process 4711 holds 60000 MiB, process 4712 holds an
 /// unknown amount".

@@ -22,7 +22,7 @@ TEST(MemoryHolders, OfADeviceWithoutUuidAreNotKnown) {
   Driver driver;
   driver.cuDeviceGetUuid_v2 = [](void*, int) { return driver_result::kUnknown; };
 
-  EXPECT_TRUE(memory_holders(gpu_uuid(driver, 0)).empty());
+  EXPECT_TRUE(ask_nvml(gpu_uuid(driver, 0)).holders.empty());
 }
 
 TEST(MemoryHolders, OfADeviceThatNvmlDoesNotKnowAreNotKnown) {
@@ -32,7 +32,7 @@ TEST(MemoryHolders, OfADeviceThatNvmlDoesNotKnowAreNotKnown) {
     return driver_result::kSuccess;
   };
 
-  EXPECT_TRUE(memory_holders(gpu_uuid(driver, 0)).empty());
+  EXPECT_TRUE(ask_nvml(gpu_uuid(driver, 0)).holders.empty());
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Error resume_error(ProcessContext& context, const Error& error,
   int64_t most = INT64_MIN;
   for (const auto& [device, bytes] : wanted_bytes) {
     const size_t free = free_bytes(context, device);
-    const std::vector<MemoryHolder> holders = memory_holders(gpu_uuid(context.driver, device));
+    const std::vector<MemoryHolder> holders = ask_nvml(gpu_uuid(context.driver, device)).holders;
     text += "; device " + std::to_string(device) + ": " + std::to_string(bytes >> 20) +
             " MiB are needed, " + std::to_string(free >> 20) + " MiB are free";
     const std::string others = describe_holders(holders, getpid());
