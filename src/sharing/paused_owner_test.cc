@@ -84,7 +84,7 @@ TEST_F(ImportOfAPausedOwnerTest, EndsIfTheClientGivesItUp) {
   auto imported = import();
   EXPECT_FALSE(is_done(imported));
 
-  context_.peer_table.aborted.begin(kNoIdentity);
+  context_.peer_table.begin_abort(kNoIdentity);
   sharing_->wake_imports();
 
   EXPECT_TRUE(fails_early(imported));

@@ -108,8 +108,31 @@ void PeerTable::import_waits(const std::string& owner, bool waits) {
   changed.notify_all();
 }
 
-bool PeerTable::aborts_imports(const InstanceId& owner, AbortedScopes::Time began, Scope ours) {
-  const Scope gone = aborted.since(began);
+PeerTable::Aborts::iterator PeerTable::begin_abort(const ScopeId& id) {
+  MutexLock lock(mutex);
+  return aborts_.emplace(id, Time::max());
+}
+
+void PeerTable::end_abort(Aborts::iterator abort) {
+  MutexLock lock(mutex);
+  abort->second = Deadline::Clock::now();
+}
+
+void PeerTable::forget_ended_aborts() {
+  MutexLock lock(mutex);
+  std::erase_if(aborts_, [](const auto& abort) { return abort.second != Time::max(); });
+}
+
+Scope PeerTable::aborted_since(Time time) {
+  MutexLock lock(mutex);
+  Scope ids;
+  for (const auto& [id, ended] : aborts_)
+    if (ended > time) ids.push_back(id);
+  return ids;
+}
+
+bool PeerTable::aborts_imports(const InstanceId& owner, Time began, Scope ours) {
+  const Scope gone = aborted_since(began);
   if (gone.empty()) return false;
   ours.insert(ours.end(), gone.begin(), gone.end());
   const Scope its = members.may_include(owner, ours).ids;

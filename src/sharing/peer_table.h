@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/identity.h"
 #include "base/mutex.h"
 #include "memory/client.h"
-#include "sharing/aborted_scopes.h"
 #include "sharing/membership.h"
 
 namespace amem {
@@ -60,8 +60,7 @@ class PeerTable {
   Mutex mutex;
   Condition changed;
   /// What peers share with this process, for when they end.
-  Membership members;     // allow: locks itself
-  AbortedScopes aborted;  // allow: locks itself
+  Membership members;  // allow: locks itself
 
   // --- Changes
 
@@ -116,9 +115,20 @@ class PeerTable {
   std::string awaited_owner() const AMEM_REQUIRES(mutex) {
     return awaited_owners_.empty() ? std::string() : *awaited_owners_.begin();
   }
+
+  // --- What the application has aborted of this process's scope
+
+  using Time = Deadline::Clock::time_point;
+  using Aborts = std::multimap<ScopeId, Time>;
+  Aborts::iterator begin_abort(const ScopeId& id);
+  void end_abort(Aborts::iterator abort);
+  /// For when no import is running that began before an abort has ended.
+  void forget_ended_aborts();
+  /// Those whose abort had not ended at this time.
+  Scope aborted_since(Time time);
   /// True if imports of this owner's memory that began at this time must fail, because the
   /// application has aborted what the owner may share of `ours`.
-  bool aborts_imports(const InstanceId& owner, AbortedScopes::Time began, Scope ours);
+  bool aborts_imports(const InstanceId& owner, Time began, Scope ours);
 
  private:
   /// To be called after each change.
@@ -129,6 +139,8 @@ class PeerTable {
 
   std::map<std::pair<InstanceId, Tag>, Peer> peers_ AMEM_GUARDED_BY(mutex);
   std::multiset<std::string> awaited_owners_ AMEM_GUARDED_BY(mutex);
+  /// When each has ended; Time::max() while it runs.
+  Aborts aborts_ AMEM_GUARDED_BY(mutex);
   std::atomic<GateCheck>* word_ AMEM_GUARDED_BY(mutex) = nullptr;
 };
 

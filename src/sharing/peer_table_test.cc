@@ -113,14 +113,13 @@ TEST_F(PeerTableTest, EachChangeRaisesTheWordOfTheReader) {
   EXPECT_FALSE(is_raised());
 }
 
-TEST(AbortedScopes, ThoseThatRunAreNotForgotten) {
+TEST_F(PeerTableTest, AbortsThatRunAreNotForgotten) {
   constexpr ScopeId kRunning{{1, 1}}, kEnded{{2, 2}};
-  AbortedScopes aborted;
-  for (const ScopeId& id : {kRunning, kEnded}) aborted.begin(id);
-  aborted.end(kEnded);
-  EXPECT_EQ(aborted.since({}).size(), 2u);
-  aborted.forget_ended();
-  EXPECT_EQ(aborted.since({}), Scope{kRunning});
+  peers_.begin_abort(kRunning);
+  peers_.end_abort(peers_.begin_abort(kEnded));
+  EXPECT_EQ(peers_.aborted_since({}).size(), 2u);
+  peers_.forget_ended_aborts();
+  EXPECT_EQ(peers_.aborted_since({}), Scope{kRunning});
 }
 
 }  // namespace

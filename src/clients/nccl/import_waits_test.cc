@@ -65,7 +65,7 @@ class ImportWaitsTest : public FetchWaitTest {
                               descriptor(), patience())
                     .ok());
   }
-  bool aborts(const Node& owner, AbortedScopes::Time began) {
+  bool aborts(const Node& owner, PeerTable::Time began) {
     return context_.peer_table.aborts_imports(owner.id, began, nccl_.scope());
   }
   bool waits() { return !nccl_.gate.refuse_if_import_waits("").ok(); }

@@ -36,7 +36,7 @@ void NcclClient::communicator_ends(ncclComm_t communicator) {
   async_communicators.forget(communicator);
   derived_.forget(communicator);
   (void)tell_observer(communicator, true);
-  CommunicatorIds needed = gate.communicator_ids(), aborted = peers.aborted.since({});
+  CommunicatorIds needed = gate.communicator_ids(), aborted = peers.aborted_since({});
   needed.insert(needed.end(), aborted.begin(), aborted.end());
   peers.members.keep(needed);
 }
@@ -45,12 +45,12 @@ int NcclClient::abort_communicator(ncclComm_t communicator, const std::function<
   if (communicator == nullptr) return real();
   const CommunicatorId id = gate.id_of(communicator);
   // No import is running that began before their end.
-  if (handles.imports_running() == 0) peers.aborted.forget_ended();
-  peers.aborted.begin(id);
+  if (handles.imports_running() == 0) peers.forget_ended_aborts();
+  const auto abort = peers.begin_abort(id);
   handles.exchange().wake_imports();
   communicator_ends(communicator);
   const int result = real();
-  peers.aborted.end(id);
+  peers.end_abort(abort);
   return result;
 }
 
