@@ -22,8 +22,9 @@ class Exchange {
   /// Called with the registry's mutex; must not wait.
   virtual Result<int> make_token(Allocation& allocation) = 0;
 
-  /// Imports the allocation of a token. False for any other descriptor, which is for the driver.
-  /// May wait for the owner, up to AMEM_TIMEOUT_MS; called without a lock.
+  /// Imports the allocation of a token. False for any other descriptor, which is for the driver,
+  /// and for a token of another version, which the log reports. May wait for the owner, up to
+  /// AMEM_TIMEOUT_MS; called without a lock.
   virtual bool import_token(int fd, DriverHandle* handle, DriverResult* result) = 0;
 
   /// The same for an IPC handle of CUDA. Errors of an import: driver.

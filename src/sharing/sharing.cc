@@ -44,16 +44,7 @@ bool Sharing::import_token(int fd, DriverHandle* handle, DriverResult* result) {
     AMEM_LOG(error, -1, "cannot reach other processes: %s", started.error().message.c_str());
     return false;
   }
-  if (imports_.import_token(fd, handle, result)) return true;
-  const std::optional<OtherToken> other = read_other_token(fd);
-  if (!other.has_value()) return false;
-  AMEM_LOG(
-      error, -1,
-      "cannot import memory of process %d, whose amem makes tokens of version %u, this one %u: "
-      "install the same amem for all processes of the job",
-      other->owner_pid, other->version, token_version());
-  *result = driver_result::kInvalidValue;
-  return true;
+  return imports_.import_token(fd, handle, result);
 }
 
 std::string Sharing::processes_without_amem(const char* library) {

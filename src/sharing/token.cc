@@ -3,7 +3,6 @@
 #include "sharing/token.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/log.h"
 #include "base/system_call.h"
 #include "base/test_seam.h"
 #include "transport/field_stream.h"
@@ -24,23 +24,26 @@ uint32_t token_version() {
 namespace {
 
 constexpr uint64_t kMagic = 0x6e6b6f746d656d61;  // the bytes "amemtokn"
-constexpr size_t kMinBytes = 8 + 4 + 16 + 8 + 8 + 4 + 4 * 8 + 2;
-constexpr size_t kMaxBytes = kMinBytes + kMaxTagBytes;
+constexpr size_t kMaxBytes = 8 + 4 + 16 + 8 + 8 + 4 + 4 * 8 + 2 + kMaxTagBytes;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 /// False when reading finds no token of this version.
 bool walk(FieldStream& stream, Token& token) {
   uint64_t magic = kMagic;
   uint32_t version = token_version();
-  stream.fields(magic, version, token.owner, token.allocation, token.nonce, token.owner_pid,
-                token.backing, token.slab_bytes, token.offset_bytes, token.size_bytes, token.tag);
-  return stream.ok() && magic == kMagic && version == token_version();
-}
-
-/// Asked first: only files in memory have seals, so that no other file system is asked.
-bool is_sealed(int fd) {
-  const int seals = fcntl(fd, F_GET_SEALS);
-  return seals >= 0 && (seals & kSeals) == kSeals;
+  // The magic, the version and the pid are there in all versions (docs/wire_protocol.md).
+  stream.fields(magic, version, token.owner, token.allocation, token.nonce, token.owner_pid);
+  if (!stream.ok() || magic != kMagic) return false;
+  if (version != token_version()) {
+    AMEM_LOG(
+        error, -1,
+        "cannot import memory of process %d, whose amem makes tokens of version %u, this one %u: "
+        "install the same amem for all processes of the job",
+        token.owner_pid, version, token_version());
+    return false;
+  }
+  stream.fields(token.backing, token.slab_bytes, token.offset_bytes, token.size_bytes, token.tag);
+  return stream.ok();
 }
 
 constexpr uint64_t kIpcMagic = 0x3163706d656d612e;  // the bytes ".amempc1"
@@ -100,30 +103,13 @@ Result<UniqueFd> make_token(const Token& token) {
 }
 
 std::optional<Token> read_token(int fd) {
-  if (!is_sealed(fd)) return std::nullopt;
-  struct stat status;
-  if (fstat(fd, &status) != 0 || status.st_size < static_cast<off_t>(kMinBytes) ||
-      status.st_size > static_cast<off_t>(kMaxBytes))
-    return std::nullopt;
-
-  std::array<uint8_t, kMaxBytes> bytes;
-  const auto size = static_cast<size_t>(status.st_size);
-  if (pread(fd, bytes.data(), size, 0) != status.st_size) return std::nullopt;
-  return decode_token(std::span(bytes).first(size));
-}
-
-std::optional<OtherToken> read_other_token(int fd) {
-  // docs/wire_protocol.md: in all versions at these places.
-  struct [[gnu::packed]] {
-    uint64_t magic;
-    uint32_t version;
-    uint8_t of_this_version[32];
-    int32_t owner_pid;
-  } head;
-  static_assert(sizeof head == 48);
-  if (!is_sealed(fd) || pread(fd, &head, sizeof head, 0) != sizeof head) return std::nullopt;
-  if (head.magic != kMagic || head.version == token_version()) return std::nullopt;
-  return OtherToken{head.version, head.owner_pid};
+  // Asked first: only files in memory have seals, so that no other file system is asked.
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
+  std::array<uint8_t, kMaxBytes + 1> bytes;  // one more, so that longer ones are not cut
+  const ssize_t got = pread(fd, bytes.data(), bytes.size(), 0);
+  if (got < 0) return std::nullopt;
+  return decode_token(std::span(bytes).first(static_cast<size_t>(got)));
 }
 
 }  // namespace amem

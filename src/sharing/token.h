@@ -25,14 +25,9 @@ inline constexpr uint32_t kTokenVersion = 3;
 /// The version that this process makes and reads.
 uint32_t token_version();
 
-/// The fields that tokens of all versions have.
-struct OtherToken {
-  uint32_t version;
-  int32_t owner_pid;
-};
-
 /// The bytes of a token (docs/wire_protocol.md), and the reverse; nothing for bytes that
-/// encode_token() does not return. Thread-safe.
+/// encode_token() does not return. The log names the owner of a token of another version.
+/// Thread-safe.
 std::vector<uint8_t> encode_token(Token token);
 std::optional<Token> decode_token(std::span<const uint8_t> bytes);
 
@@ -41,7 +36,7 @@ Result<UniqueFd> make_token(const Token& token);
 
 /// The token that `fd` contains; nothing if `fd` is not a sealed token, or not a descriptor. Does
 /// not block and does not change the file position. One system call for a descriptor that is not a
-/// memfd, three for a token. Thread-safe.
+/// memfd, two for a token. Thread-safe.
 std::optional<Token> read_token(int fd);
 
 /// Takes the place of a cudaIpcMemHandle_t. The owner has the token of the allocation (TokenQuery).
@@ -60,8 +55,5 @@ using IpcHandleBytes = std::array<uint8_t, kIpcHandleBytes>;
 /// return, such as a handle of CUDA.
 IpcHandleBytes encode_ipc_handle(IpcHandle handle);
 std::optional<IpcHandle> decode_ipc_handle(const IpcHandleBytes& bytes);
-
-/// The token of another version of amem that `fd` contains, or nothing. Thread-safe.
-std::optional<OtherToken> read_other_token(int fd);
 
 }  // namespace amem
