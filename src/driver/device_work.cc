@@ -42,10 +42,9 @@ Result<DriverContext> primary_context(const Driver& driver, int device) {
   AMEM_TRY(driver_status(driver, driver.cuDevicePrimaryCtxGetState(device, &flags, &active),
                          "cuDevicePrimaryCtxGetState(%d)", device));
   if (active == 0) {
-    // An empty list, unless amem could not note them all.
-    Result<std::vector<DriverContext>> created = work_contexts_of(device);
-    if (created.ok()) std::erase(created.value(), context);  // the primary one, which has ended
-    if (!created.ok() || !created.value().empty())
+    std::vector<DriverContext> created = work_contexts_of(device);
+    std::erase(created, context);  // the primary one, which has ended
+    if (!created.empty())
       return make_error(ErrorKind::misuse, 0,
                         "work runs on device %d in a context of cuCtxCreate(), but its primary "
                         "context, in which amem works, is not active: call cudaFree(0) first",
@@ -215,7 +214,7 @@ Status wait_for_created(const Driver& driver, const ExitFlag& exiting, int devic
 Status wait_for_device(const Driver& driver, const ExitFlag& exiting, int device) {
   AMEM_TRY(exiting.check());
   AMEM_TRY(wait_for_primary(driver, exiting, device));
-  std::vector<DriverContext> contexts = AMEM_TRY(work_contexts_of(device));
+  std::vector<DriverContext> contexts = work_contexts_of(device);
   const DriverContext primary = g_primary[device];
   std::erase(contexts, primary);
   if (contexts.empty()) return ok_status();

@@ -3,66 +3,59 @@
 #include "driver/work_contexts.h"
 
 #include <atomic>
+#include <map>
 
 #include "base/mutex.h"
 
 namespace amem {
 namespace {
 
-/// `device` is written before `context`, which is released: a reader that acquires it may load
-/// `device` relaxed. A context that is noted stays in its place. The writer's own loads are relaxed
-/// because of its mutex.
-struct Noted {
-  std::atomic<DriverContext> context{nullptr};
-  std::atomic<int> device{-1};
+struct WorkContexts {
+  Mutex mutex;
+  std::map<DriverContext, int> devices AMEM_GUARDED_BY(mutex);
 };
-constexpr size_t kMax = 64;
-constinit Noted g_noted[kMax];
-constinit std::atomic<bool> g_too_many{false};
-constinit Mutex g_adding;  // one writer at a time
 
-bool is_noted(DriverContext context) {
-  for (const Noted& noted : g_noted)
-    if (noted.context.load(std::memory_order_acquire) == context) return true;
-  return false;
+/// Never destroyed: threads launch work while the process exits.
+WorkContexts& contexts() {
+  static auto* const all = new WorkContexts;
+  return *all;
 }
+
+/// What the calling thread has noted last, unless a context has been forgotten since.
+struct Last {
+  DriverContext context = nullptr;
+  uint64_t forgotten = 0;
+};
+constinit thread_local Last t_last;
+constinit std::atomic<uint64_t> g_forgotten{0};
 
 }  // namespace
 
 void note_work_context(const Driver& driver) {
+  const uint64_t forgotten = g_forgotten;  // before the context is noted
   DriverContext context = nullptr;
   int device = -1;
   if (driver.cuCtxGetCurrent(&context) != driver_result::kSuccess || context == nullptr ||
-      is_noted(context) || driver.cuCtxGetDevice(&device) != driver_result::kSuccess)
+      (context == t_last.context && forgotten == t_last.forgotten) ||
+      driver.cuCtxGetDevice(&device) != driver_result::kSuccess)
     return;
-  MutexLock lock(g_adding);
-  if (is_noted(context)) return;
-  for (Noted& noted : g_noted) {
-    if (noted.context.load(std::memory_order_relaxed) != nullptr) continue;
-    noted.device.store(device, std::memory_order_relaxed);
-    noted.context.store(context, std::memory_order_release);
-    return;
-  }
-  g_too_many = true;
+  MutexLock lock(contexts().mutex);
+  contexts().devices[context] = device;
+  t_last = {context, forgotten};
 }
 
-Result<std::vector<DriverContext>> work_contexts_of(int device) {
-  if (g_too_many)
-    return make_error(ErrorKind::misuse, 0,
-                      "work was launched in more than %zu contexts, which amem cannot wait for",
-                      kMax);
+std::vector<DriverContext> work_contexts_of(int device) {
   std::vector<DriverContext> found;
-  for (const Noted& noted : g_noted)
-    if (DriverContext const context = noted.context.load(std::memory_order_acquire);
-        context != nullptr && noted.device.load(std::memory_order_relaxed) == device)
-      found.push_back(context);
+  MutexLock lock(contexts().mutex);
+  for (const auto& [context, its_device] : contexts().devices)
+    if (its_device == device) found.push_back(context);
   return found;
 }
 
 void forget_work_context(DriverContext context) {
-  MutexLock lock(g_adding);
-  for (Noted& noted : g_noted)
-    if (noted.context.load(std::memory_order_relaxed) == context) noted.context = nullptr;
+  MutexLock lock(contexts().mutex);
+  contexts().devices.erase(context);
+  ++g_forgotten;
 }
 
 }  // namespace amem

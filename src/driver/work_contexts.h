@@ -13,11 +13,12 @@ namespace amem {
 /// for each process. All functions are thread-safe.
 
 /// Work is about to be launched in the current context of the calling thread. Called at every
-/// launch: it costs one driver call that reads a variable of the thread.
+/// launch: in the same context as before it costs one driver call that reads a variable of the
+/// thread, and takes no lock.
 void note_work_context(const Driver& driver);
 
-/// The noted contexts of this device. An error if there were more than amem can note.
-Result<std::vector<DriverContext>> work_contexts_of(int device);
+/// The noted contexts of this device.
+std::vector<DriverContext> work_contexts_of(int device);
 
 /// The context has been destroyed.
 void forget_work_context(DriverContext context);

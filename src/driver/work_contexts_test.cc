@@ -145,7 +145,7 @@ TEST_F(WorkContexts, ThatWereDestroyedAreForgotten) {
   g_seen.destroyed = context_at(1);
 
   EXPECT_EQ(wait(), "f0 f2 ");
-  EXPECT_EQ(work_contexts_of(kDevice).value(), std::vector{context_at(2)});
+  EXPECT_EQ(work_contexts_of(kDevice), std::vector{context_at(2)});
 }
 
 // amem works in the primary one, and makes none.
