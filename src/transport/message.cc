@@ -155,14 +155,16 @@ Result<Envelope> decode(std::span<const uint8_t> bytes) {
   if (bytes.size() > kMaxMessageBytes)
     return make_error(ErrorKind::protocol, 0, "packet of %zu bytes is over %zu", bytes.size(),
                       kMaxMessageBytes);
+  if (!bytes.empty() && bytes.front() != wire_version())
+    return make_error(ErrorKind::protocol, 0,
+                      "it speaks wire version %u of amem, this process %u: they do not talk; "
+                      "install the same amem for all processes of the job",
+                      bytes.front(), wire_version());
   FieldStream stream(bytes);
   Header header;
   walk(stream, header);
   if (!stream.ok())
     return make_error(ErrorKind::protocol, 0, "packet of %zu bytes has no header", bytes.size());
-  if (header.version != wire_version())
-    return make_error(ErrorKind::protocol, 0, "packet has wire version %u, not %u", header.version,
-                      wire_version());
   if (header.type == 0 || header.type > kTypes.size() || header.reserved != 0)
     return make_error(ErrorKind::protocol, 0, "packet has type %u, reserved bits 0x%x", header.type,
                       header.reserved);

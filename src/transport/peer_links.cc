@@ -170,21 +170,7 @@ bool PeerLinks::read_one(uint64_t token) {
   return taken.ok();
 }
 
-Status PeerLinks::check_version(const Connection& connection, uint8_t version) {
-  if (version == wire_version()) return ok_status();
-  if (other_versions_.size() < kMaxOtherVersions &&
-      other_versions_.insert({connection.pid, version}).second)
-    AMEM_LOG(
-        warn, -1,
-        "pid %d speaks wire version %u of amem, this process %u: they do not talk; install the "
-        "same amem for all processes of the job",
-        connection.pid, version, wire_version());
-  return make_error(ErrorKind::protocol, EPROTONOSUPPORT,
-                    "it speaks wire version %u, this process %u", version, wire_version());
-}
-
 Status PeerLinks::dispatch(uint64_t token, Connection& connection, Packet packet) {
-  AMEM_TRY(check_version(connection, packet.bytes.front()));
   Envelope decoded = AMEM_TRY(decode(packet.bytes));
   Message& message = decoded.message;
   const uint64_t request_id = decoded.request_id;
@@ -261,14 +247,11 @@ void PeerLinks::remove_connection(uint64_t token, Error why) {
   const auto removed = connections_.extract(token);
   const Connection& connection = *removed.mapped();
   why.message = "pid " + std::to_string(connection.pid) + ": " + why.message;
-  // The log reports another version once for each process.
-  if (connection.peer && why.kind == ErrorKind::protocol && why.code != EPROTONOSUPPORT &&
-      violations_ < kMaxViolations) {
-    ++violations_;
+  if (why.kind == ErrorKind::protocol && warned_.size() < kMaxWarned &&
+      warned_.insert(connection.pid).second)
     AMEM_LOG(warn, -1, "closed the connection to a peer: %s", why.message.c_str());
-  } else {
+  else
     AMEM_LOG(debug, -1, "a connection ended: %s", why.message.c_str());
-  }
   if (!connection.peer) return;
   Peer& peer = peers_.at(*connection.peer);
   std::erase(peer.connections, token);

@@ -108,7 +108,6 @@ class PeerLinks {
   /// Receives one packet. False if there is none, or the connection was closed.
   bool read_one(uint64_t token);
   Status dispatch(uint64_t token, Connection& connection, Packet packet);
-  Status check_version(const Connection& connection, uint8_t version);
   Status greet(uint64_t token, Connection& connection, const Hello& hello);
   static Status complete(Peer& peer, uint64_t request_id, Received reply);
   static void fail(std::map<uint64_t, Call>& calls, const Error& why);
@@ -138,13 +137,10 @@ class PeerLinks {
   std::set<InstanceId> broken_;
   std::optional<Deadline> retry_at_;
   uint64_t next_token_ = kFirstToken;
-  /// Of the processes that speak another version, those that the log has named: no more than these,
-  /// because any process of the user may connect again and again.
-  static constexpr size_t kMaxOtherVersions = 16;
-  std::set<std::pair<int, uint8_t>> other_versions_;
-  /// The same for violations of the protocol.
-  static constexpr int kMaxViolations = 16;
-  int violations_ = 0;
+  /// Of the processes that have violated the protocol or speak another version, those that the log
+  /// has named: no more than these, because any process of the user may connect again and again.
+  static constexpr size_t kMaxWarned = 16;
+  std::set<pid_t> warned_;
 };
 
 }  // namespace amem

@@ -56,7 +56,7 @@ class OtherVersion : public JobTest {
     for (int rank : {other, 1}) (*job_)[rank].ask("abort " + communicator);
   }
   static std::string speaks(int version, int own) {
-    return " speaks wire version " + std::to_string(version) + " of amem, this process " +
+    return ": it speaks wire version " + std::to_string(version) + " of amem, this process " +
            std::to_string(own);
   }
   std::string pid_of(int rank) { return std::to_string((*job_)[rank].pid()); }
